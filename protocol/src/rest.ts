@@ -1,0 +1,48 @@
+/** Bodies of our own REST API under `/bridge/v1`. Jupyter's own routes are described in Jupyter's `api.yaml`. */
+import { type Static, Type } from '@sinclair/typebox';
+
+/** `GET /bridge/v1/health` */
+export const Health = Type.Object({
+  status: Type.Union([Type.Literal('ok'), Type.Literal('starting')]),
+  version: Type.String(),
+  protocolVersion: Type.Integer(),
+  gatewayId: Type.String({ description: 'changes when the gateway process changes' }),
+  pid: Type.Integer(),
+  startedAt: Type.String({ format: 'date-time' }),
+  kernels: Type.Integer({ minimum: 0 })
+});
+export type Health = Static<typeof Health>;
+
+/** One kernel environment (`GET /bridge/v1/environments`, `tpulab env list`). */
+export const EnvironmentInfo = Type.Object({
+  name: Type.String(),
+  displayName: Type.String(),
+  state: Type.Union([Type.Literal('available'), Type.Literal('ready'), Type.Literal('outdated'), Type.Literal('broken')], {
+    description: 'available: described, not created; outdated: created from another lock file'
+  }),
+  path: Type.Union([Type.String(), Type.Null()]),
+  kernelspec: Type.String({ description: 'name of its kernelspec at the bridge' }),
+  detail: Type.Union([Type.String(), Type.Null()])
+});
+export type EnvironmentInfo = Static<typeof EnvironmentInfo>;
+
+/** Answer of the Jupyter server extension, `GET <base>/tpulab/bridge`: where the page finds the bridge. */
+export const BridgeAddress = Type.Object({
+  status: Type.Union([Type.Literal('ready'), Type.Literal('starting'), Type.Literal('failed')]),
+  url: Type.Union([Type.String(), Type.Null()], { description: 'base URL with a trailing slash' }),
+  token: Type.Union([Type.String(), Type.Null()]),
+  message: Type.Union([Type.String(), Type.Null()], { description: 'what failed and what to do' })
+});
+export type BridgeAddress = Static<typeof BridgeAddress>;
+
+/** Any error answer of the bridge: Jupyter's own shape plus a stable code. */
+export const ErrorBody = Type.Object({
+  message: Type.String(),
+  reason: Type.Union([Type.String(), Type.Null()]),
+  code: Type.String({ description: 'stable code, listed in docs/errors.md' })
+});
+export type ErrorBody = Static<typeof ErrorBody>;
+
+/** The line that `tpulab serve` prints on stdout when it is ready. */
+export const ServeReady = Type.Object({ url: Type.String(), pid: Type.Integer() });
+export type ServeReady = Static<typeof ServeReady>;
