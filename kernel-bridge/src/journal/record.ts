@@ -1,0 +1,16 @@
+/** One journal record, decoded. On disk: docs/journal.md. */
+export interface JournalRecord {
+  /** Position in the kernel's journal, from 1, without holes. */
+  readonly seq: number;
+  /** Unix time in nanoseconds at which the keeper took the message. */
+  readonly timeNs: bigint;
+  /** One of `RecordChannel`, with `FROM_CLIENT` added for what a client sent to the kernel. */
+  readonly channel: number;
+  /** The v1 WebSocket frame (channel name first), or JSON for `RecordChannel.bridge`. */
+  readonly payload: Buffer;
+}
+
+export const RecordChannel = { shell: 0, control: 1, stdin: 2, iopub: 3, bridge: 15 } as const;
+
+/** Bit of `JournalRecord.channel`: the message went from a client to the kernel. */
+export const FROM_CLIENT = 0x80;

@@ -1,0 +1,83 @@
+/**
+ * What the gateway may rely on from a keeper. `KeeperClient` (client.ts) implements `KeeperHandle` over the
+ * keeper's unix socket; the frames are in frames.ts and docs/architecture.md, "Keeper socket".
+ */
+import type { JournalRecord } from '../journal/record.js';
+
+export type ExecutionState = 'starting' | 'idle' | 'busy' | 'restarting' | 'dead';
+
+/** What a keeper is to start. Written by the gateway to `<kernel dir>/launch.json` (0600). */
+export interface LaunchDescription {
+  readonly kernelId: string;
+  /** Kernelspec name at the bridge. */
+  readonly specName: string;
+  readonly displayName: string;
+  /** Kernelspec argv; `{connection_file}` and `{resource_dir}` still to be filled in. */
+  readonly argv: readonly string[];
+  readonly resourceDir: string | null;
+  /** The complete environment of the kernel process, already filtered (no secret of the bridge). */
+  readonly env: Readonly<Record<string, string>>;
+  readonly cwd: string;
+  readonly interruptMode: 'signal' | 'message';
+  /** `metadata.tpulab.bestEffort` of the spec: not our launcher, so the iopub limit is not lifted. */
+  readonly bestEffort: boolean;
+  /** Folder for the sockets of this kernel, short enough for `sun_path`. */
+  readonly runDir: string;
+  /** Automatic restarts after a crash before the kernel is declared dead. */
+  readonly restartLimit: number;
+  /** Milliseconds between asking a kernel to stop and killing its process group. */
+  readonly shutdownWaitMs: number;
+}
+
+export interface KernelSnapshot {
+  readonly kernelId: string;
+  readonly specName: string;
+  readonly executionState: ExecutionState;
+  /** Why it is dead or restarting, when known: for example `exited with code 1`, `killed by SIGKILL`. */
+  readonly reason: string | null;
+  /** Unix milliseconds of the last message from or to the kernel. */
+  readonly lastActivity: number;
+  readonly startedAt: number;
+  readonly keeperPid: number;
+  readonly kernelPid: number | null;
+  /** `header.session` of the kernel's own messages; null until it has said something. */
+  readonly kernelSession: string | null;
+  /** Header (JSON text) of the request that the kernel is busy with, null when idle. */
+  readonly busyParent: string | null;
+  /** seq of the newest journal record, 0 when empty. */
+  readonly lastSeq: number;
+}
+
+export interface TelemetryRecord {
+  /** From 1 per kernel. */
+  readonly seq: number;
+  /** JSON text of one `TelemetryMessage`, checked to be an object with a string `type`. */
+  readonly json: string;
+}
+
+export interface KeeperEvents {
+  /** A journal record, pushed after it was written; in order, none left out from `liveFrom` on. */
+  record(record: JournalRecord): void;
+  state(snapshot: KernelSnapshot): void;
+  telemetry(record: TelemetryRecord): void;
+  /** The socket to the keeper is gone. The handle is of no more use; look whether the keeper still lives. */
+  disconnected(error: Error | null): void;
+}
+
+export interface KeeperHandle extends AsyncDisposable {
+  readonly kernelId: string;
+  /** Last known state, updated before `KeeperEvents.state` is called. */
+  readonly snapshot: KernelSnapshot;
+  /** Starts the push of live records. What comes before `liveFrom` is read from the journal's files. */
+  subscribe(): Promise<{ liveFrom: number }>;
+  /** Starts the push of telemetry after `since`; held history first. */
+  subscribeTelemetry(since: number): Promise<{ historyFrom: number; lastSeq: number }>;
+  /** Sends a v1 frame to the kernel: journaled, signed, sent. False: the socket is congested, wait for `drain()`. */
+  send(frame: Buffer): boolean;
+  drain(): Promise<void>;
+  interrupt(): Promise<void>;
+  /** Same kernel id, new process. Resolves when the new process has answered kernel_info; rejects with KeeperError. */
+  restart(): Promise<KernelSnapshot>;
+  /** Shutdown by the book; resolves when the process group is gone. The keeper ends afterwards. */
+  shutdown(): Promise<void>;
+}
