@@ -1,0 +1,72 @@
+"""The file of the getting-started notebook and its data, without running anything."""
+
+import hashlib
+import re
+from collections import Counter
+
+import numpy as np
+
+from ..lesson import CHECKOUT, NOTEBOOK, read_lesson
+from ..lesson_checks import CHECKS, SILENT
+
+
+def test_it_is_valid_and_holds_no_outputs() -> None:
+    for cell in read_lesson().cells:
+        if cell.cell_type == "code":
+            assert cell.outputs == [], f"cell {cell.id} holds outputs"
+            assert cell.execution_count is None, f"cell {cell.id} holds an execution count"
+
+
+def test_its_metadata_name_the_kernelspec_of_this_project_and_nothing_of_a_machine() -> None:
+    metadata = read_lesson().metadata
+    assert metadata.kernelspec == {
+        "name": "tpulab-jax",
+        "display_name": "JAX (XLA) on this machine",
+        "language": "python",
+    }
+    assert metadata.language_info == {"name": "python"}
+
+
+def test_cell_ids_are_words_and_unique() -> None:
+    ids = [cell.id for cell in read_lesson().cells]
+    assert [cell_id for cell_id, n in Counter(ids).items() if n > 1] == []
+    assert [cell_id for cell_id in ids if not re.fullmatch(r"[a-z]+(-[a-z]+)*", cell_id)] == []
+
+
+def test_there_is_one_parameters_cell() -> None:
+    tagged = [cell.id for cell in read_lesson().cells if "parameters" in cell.metadata.get("tags", [])]
+    assert tagged == ["parameters"]
+
+
+def test_every_code_cell_has_a_check_or_is_known_to_be_silent() -> None:
+    code_cells = {cell.id for cell in read_lesson().cells if cell.cell_type == "code"}
+    assert code_cells == CHECKS.keys() | SILENT
+
+
+def test_links_to_files_lead_somewhere() -> None:
+    links = {
+        link
+        for cell in read_lesson().cells
+        if cell.cell_type == "markdown"
+        for link in re.findall(r"\]\(([^)#:]+)\)", cell.source)
+    }
+    assert links
+    assert [link for link in links if not (NOTEBOOK.parent / link).exists()] == []
+
+
+def test_the_digits_are_the_1797_images_that_the_readme_describes() -> None:
+    with np.load(CHECKOUT / "notebooks" / "data" / "digits.npz") as archive:
+        images, labels = archive["images"], archive["labels"]
+    assert (images.shape, images.dtype, labels.shape, labels.dtype) == (
+        (1797, 8, 8),
+        np.uint8,
+        (1797,),
+        np.uint8,
+    )
+    assert (images.min(), images.max()) == (0, 16)
+    assert np.bincount(labels).tolist() == [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]
+    # The bytes of the arrays, not of the file, which depends on the compressor.
+    assert hashlib.sha256(images.tobytes() + labels.tobytes()).hexdigest() == DIGITS_SHA256
+
+
+DIGITS_SHA256 = "87ff0c9e40dc7e2c0e34e7257799c2e3f3aec1a016363bb11cad869ec428a826"
