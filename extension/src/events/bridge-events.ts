@@ -1,0 +1,198 @@
+/** The event streams of all bridges behind this page, sorted by kernel. */
+import type { IDisposable } from '@lumino/disposable';
+import { type ISignal, Signal } from '@lumino/signaling';
+import type { BridgeEvent } from '@tpulab/protocol';
+import type { IBackend, IBridgeBackends, IBridgeEvents } from '../tokens.js';
+import { EventStream, type StreamSocket, type StreamState } from './event-stream.js';
+import { KernelTelemetry } from './kernel-telemetry.js';
+import type { ParsedFrame } from './parse-frame.js';
+
+/** Beyond this many kernels, those that were shut down are forgotten, oldest first. */
+const KERNELS_KEPT = 32;
+/** The page's own server has kernels but no events. */
+const JUPYTER_BACKEND = 'jupyter';
+
+/** What is tied to one backend: its stream while its address is known, and the kernels that it spoke of. */
+interface Link {
+  readonly backend: IBackend;
+  readonly kernels: Set<string>;
+  stream: EventStream | null;
+  /** The address to which `stream` goes. */
+  address: string;
+}
+
+export class BridgeEvents implements IBridgeEvents, IDisposable {
+  constructor(private readonly _backends: IBridgeBackends) {
+    _backends.changed.connect(this._onBackend, this);
+    for (const backend of _backends.backends) {
+      this._follow(backend);
+    }
+  }
+
+  get streamChanged(): ISignal<this, string> {
+    return this._streamChanged;
+  }
+
+  get isDisposed(): boolean {
+    return this._isDisposed;
+  }
+
+  streamOf(backendId: string): StreamState | null {
+    return this._links.get(backendId)?.stream?.state ?? null;
+  }
+
+  telemetryOf(kernelId: string): KernelTelemetry {
+    let telemetry = this._kernels.get(kernelId);
+    if (!telemetry) {
+      telemetry = new KernelTelemetry(kernelId);
+      this._kernels.set(kernelId, telemetry);
+      this._forgetRemoved();
+    }
+    return telemetry;
+  }
+
+  reconnectNow(): void {
+    for (const { backend, stream } of this._links.values()) {
+      stream?.reconnectNow();
+      if (backend.state !== 'ok') {
+        backend.reconnectNow();
+      }
+    }
+  }
+
+  dispose(): void {
+    if (this._isDisposed) {
+      return;
+    }
+    this._isDisposed = true;
+    this._backends.changed.disconnect(this._onBackend, this);
+    for (const { stream } of this._links.values()) {
+      stream?.dispose();
+    }
+    this._links.clear();
+    for (const telemetry of this._kernels.values()) {
+      telemetry.dispose();
+    }
+    this._kernels.clear();
+    Signal.clearData(this);
+  }
+
+  private _onBackend(_: IBridgeBackends, backend: IBackend): void {
+    this._follow(backend);
+  }
+
+  private _follow(backend: IBackend): void {
+    if (backend.id === JUPYTER_BACKEND) {
+      return;
+    }
+    let link = this._links.get(backend.id);
+    if (!link) {
+      link = { backend, kernels: new Set(), stream: null, address: '' };
+      this._links.set(backend.id, link);
+    }
+    const address = addressOf(backend);
+    if (address !== link.address) {
+      link.address = address;
+      link.stream?.dispose();
+      link.stream = address === '' ? null : this._open(link);
+      this._streamChanged.emit(backend.id);
+    } else if (backend.state === 'ok') {
+      // Its REST answers again, so there is no reason to wait any longer.
+      link.stream?.reconnectNow();
+    }
+  }
+
+  private _open(link: Link): EventStream {
+    const { backend } = link;
+    const stream = new EventStream({
+      open: () => openSocket(backend),
+      since: () => this._since(link),
+      onFrame: frame => this._onFrame(link, frame)
+    });
+    stream.stateChanged.connect((_, state) => this._onStream(link, state));
+    return stream;
+  }
+
+  private _onStream(link: Link, state: StreamState): void {
+    if (state.kind === 'live' && link.backend.state === 'down') {
+      link.backend.reconnectNow();
+    }
+    if (state.kind === 'waiting') {
+      for (const kernelId of link.kernels) {
+        this._kernels.get(kernelId)?.forgetClients();
+      }
+    }
+    this._streamChanged.emit(link.backend.id);
+  }
+
+  private _onFrame(link: Link, frame: ParsedFrame): void {
+    if (frame.op !== 'events') {
+      return;
+    }
+    const now = Date.now();
+    for (const event of frame.events) {
+      link.kernels.add(event.kernelId);
+      this._apply(event, now);
+    }
+  }
+
+  private _apply(event: BridgeEvent, now: number): void {
+    const telemetry = this.telemetryOf(event.kernelId);
+    switch (event.topic) {
+      case 'kernels':
+        telemetry.applyState(event);
+        return;
+      case 'clients':
+        telemetry.applyClient(event);
+        return;
+      default:
+        telemetry.applyTelemetry(event, now);
+    }
+  }
+
+  private _since(link: Link): Record<string, number> {
+    const since: Record<string, number> = {};
+    for (const kernelId of link.kernels) {
+      const seq = this._kernels.get(kernelId)?.lastSeq ?? 0;
+      if (seq > 0) {
+        since[kernelId] = seq;
+      }
+    }
+    return since;
+  }
+
+  private _forgetRemoved(): void {
+    for (const [kernelId, telemetry] of this._kernels) {
+      if (this._kernels.size <= KERNELS_KEPT) {
+        return;
+      }
+      if (telemetry.state?.removed) {
+        telemetry.dispose();
+        this._kernels.delete(kernelId);
+        this._links.forEach(link => link.kernels.delete(kernelId));
+      }
+    }
+  }
+
+  private readonly _links = new Map<string, Link>();
+  private readonly _kernels = new Map<string, KernelTelemetry>();
+  private readonly _streamChanged = new Signal<this, string>(this);
+  private _isDisposed = false;
+}
+
+function addressOf({ serverSettings }: IBackend): string {
+  return serverSettings ? `${serverSettings.wsUrl} ${serverSettings.token}` : '';
+}
+
+/** Browsers cannot set headers on a WebSocket, so the token travels in the query. */
+function openSocket({ serverSettings }: IBackend): StreamSocket {
+  if (!serverSettings) {
+    throw new Error('The address of the bridge is not known yet.');
+  }
+  const { wsUrl, token, WebSocket } = serverSettings;
+  const url = new URL('bridge/v1/events', wsUrl.endsWith('/') ? wsUrl : `${wsUrl}/`);
+  if (token) {
+    url.searchParams.set('token', token);
+  }
+  return new WebSocket(url.href);
+}

@@ -1,0 +1,67 @@
+import { describe, expect, it } from 'vitest';
+import { CompilationLog, COMPILATIONS_KEPT } from './compilation-log.js';
+import { compile, T0 } from './samples.spec-data.js';
+
+describe('CompilationLog', () => {
+  it('turns a started compilation into a finished one without counting it twice', () => {
+    const log = new CompilationLog();
+    log.apply(compile(1, { phase: 'started', time: T0, traceMs: 0, lowerMs: 0, compileMs: 0 }), 1);
+    expect(log.running.map(entry => entry.function)).toEqual(['train_step']);
+    expect(log.count).toBe(0);
+    log.apply(compile(1, { time: T0 + 1_000 }), 1);
+    expect(log.running).toEqual([]);
+    expect(log.entries).toHaveLength(1);
+    expect(log.entries[0]).toMatchObject({ state: 'finished', durationMs: 1_000, startedAt: T0 });
+    expect([log.count, log.totalMs]).toEqual([1, 1_000]);
+    log.apply(compile(1, { time: T0 + 2_000 }), 1);
+    expect([log.count, log.totalMs]).toEqual([1, 1_000]);
+  });
+
+  it('knows when a compilation began that it has only seen the end of', () => {
+    const log = new CompilationLog();
+    log.apply(compile(3, { time: T0 + 5_000 }), 1);
+    expect(log.entries[0]?.startedAt).toBe(T0 + 4_000);
+  });
+
+  it('groups eager programs by name, the costliest first, outside the count', () => {
+    const log = new CompilationLog();
+    const small = { eager: true, traceMs: 1, lowerMs: 1, compileMs: 8 };
+    log.apply(compile(1, { ...small, function: 'add', phase: 'started' }), 1);
+    log.apply(compile(1, { ...small, function: 'add' }), 1);
+    log.apply(compile(2, { ...small, function: 'broadcast_in_dim' }), 1);
+    log.apply(compile(3, { ...small, function: 'broadcast_in_dim' }), 1);
+    expect([log.count, log.eagerCount, log.eagerTotalMs]).toEqual([0, 3, 30]);
+    expect(log.eager.map(({ function: name, count }) => [name, count])).toEqual([
+      ['broadcast_in_dim', 2],
+      ['add', 1]
+    ]);
+  });
+
+  it('takes the same id of another kernel process for another compilation', () => {
+    const log = new CompilationLog();
+    log.apply(compile(1, { phase: 'started' }), 1);
+    log.interrupt();
+    log.apply(compile(1), 2);
+    expect(log.entries.map(entry => entry.state)).toEqual(['interrupted', 'finished']);
+  });
+
+  it('drops the oldest cards but goes on counting', () => {
+    const log = new CompilationLog();
+    for (let id = 0; id < COMPILATIONS_KEPT + 5; id += 1) {
+      log.apply(compile(id), 1);
+    }
+    expect(log.entries).toHaveLength(COMPILATIONS_KEPT);
+    expect(log.entries[0]?.key).toBe('1:5');
+    expect(log.count).toBe(COMPILATIONS_KEPT + 5);
+  });
+
+  it('keeps what is still running when it is cleared', () => {
+    const log = new CompilationLog();
+    log.apply(compile(1), 1);
+    log.apply(compile(2, { eager: true }), 1);
+    log.apply(compile(3, { phase: 'started' }), 1);
+    log.clear();
+    expect(log.entries.map(entry => entry.key)).toEqual(['1:3']);
+    expect([log.count, log.totalMs, log.eagerCount]).toEqual([0, 0, 0]);
+  });
+});

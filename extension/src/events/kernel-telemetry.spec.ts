@@ -1,0 +1,163 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { CHANGED_INTERVAL_MS, KernelTelemetry } from './kernel-telemetry.js';
+import { RUNS_KEPT, STEPS_KEPT } from './run-history.js';
+import { compile, devices, hello, kernelState, run, steps, T0, telemetry } from './samples.spec-data.js';
+
+describe('KernelTelemetry', () => {
+  let kernel: KernelTelemetry;
+  let seq = 0;
+
+  const receive = (...messages: Parameters<typeof telemetry>[2][]): void => {
+    for (const message of messages) {
+      seq += 1;
+      kernel.applyTelemetry(telemetry('k', seq, message), T0);
+    }
+  };
+
+  beforeEach(() => {
+    vi.useFakeTimers();
+    seq = 0;
+    kernel = new KernelTelemetry('k');
+  });
+
+  afterEach(() => {
+    kernel.dispose();
+    expect(vi.getTimerCount()).toBe(0);
+    vi.useRealTimers();
+  });
+
+  it('starts with nothing known, which is an ordinary state', () => {
+    expect(kernel.devices).toBeNull();
+    expect(kernel.agent).toBeNull();
+    expect(kernel.runs.current).toBeNull();
+    expect(kernel.lastSeq).toBe(0);
+  });
+
+  it('collects devices, runs, steps with their metrics and compilations', () => {
+    receive(
+      hello(),
+      devices(),
+      run({ totalSteps: 100 }),
+      compile(1),
+      steps(0, 3, { metrics: { loss: 2.5 } })
+    );
+    expect(kernel.devices?.devices).toHaveLength(8);
+    expect(kernel.runs.current).toMatchObject({ name: 'train', totalSteps: 100, metrics: { loss: 2.5 } });
+    expect(kernel.runs.current?.steps.length).toBe(3);
+    expect(kernel.compilations.count).toBe(1);
+    expect(kernel.lastSeq).toBe(5);
+  });
+
+  it('replaying what it already has changes nothing', () => {
+    const messages = [hello(), run(), steps(0, 3), compile(1)];
+    receive(...messages);
+    seq = 0;
+    receive(...messages);
+    expect(kernel.runs.current?.steps.length).toBe(3);
+    expect(kernel.compilations.count).toBe(1);
+    expect(kernel.lastSeq).toBe(4);
+  });
+
+  it('counts telemetry that the bridge no longer held', () => {
+    receive(hello());
+    seq = 10;
+    receive(run());
+    expect(kernel.missed).toBe(9);
+  });
+
+  it('goes on when the numbering starts again', () => {
+    receive(hello(), run(), steps(0, 3));
+    seq = 0;
+    receive(hello({ pid: 101, time: T0 + 60_000 }), run({ name: 'second' }));
+    expect(kernel.runs.current?.name).toBe('second');
+    expect(kernel.lastSeq).toBe(2);
+  });
+
+  it('makes runs and compilations of an ended process interrupted, and forgets its devices', () => {
+    receive(hello(), devices(), run(), compile(1, { phase: 'started' }));
+    const first = kernel.runs.current;
+    receive(hello({ pid: 200, time: T0 + 5_000 }), run({ name: 'again' }), compile(1));
+    expect(first?.state).toBe('interrupted');
+    expect(kernel.runs.current?.name).toBe('again');
+    expect(kernel.devices).toBeNull();
+    expect(kernel.compilations.entries.map(entry => entry.state)).toEqual(['interrupted', 'finished']);
+  });
+
+  it('is not misled by a second greeting of the same process', () => {
+    receive(hello(), devices(), run());
+    receive(hello({ time: T0 + 9_000 }), steps(0, 1));
+    expect(kernel.devices).not.toBeNull();
+    expect(kernel.runs.runs).toHaveLength(1);
+  });
+
+  it('leaves nothing running in a dead kernel, even when its history comes after the news', () => {
+    kernel.applyState(kernelState('k', 'dead', { reason: 'killed by SIGKILL' }));
+    receive(hello(), devices(), run(), compile(1, { phase: 'started' }));
+    expect(kernel.isDead).toBe(true);
+    expect(kernel.runs.current?.state).toBe('interrupted');
+    expect(kernel.compilations.running).toEqual([]);
+    expect(kernel.devices).toBeNull();
+  });
+
+  it('holds a bounded number of steps and runs', () => {
+    receive(hello(), run(), steps(0, STEPS_KEPT + 100));
+    expect(kernel.runs.current?.steps.length).toBe(STEPS_KEPT);
+    expect(kernel.runs.current?.steps.index(0)).toBe(100);
+    for (let at = 0; at < RUNS_KEPT + 3; at += 1) {
+      receive(run({ run: `other-${at}` }));
+    }
+    expect(kernel.runs.runs).toHaveLength(RUNS_KEPT);
+    expect(kernel.runs.current?.key).toContain(`other-${RUNS_KEPT + 2}`);
+  });
+
+  it('knows each attached client until it detaches or the link is lost', () => {
+    const client = {
+      topic: 'clients',
+      kernelId: 'k',
+      sessionId: 's',
+      state: 'replaying',
+      pending: 5
+    } as const;
+    kernel.applyClient(client);
+    expect(kernel.client('s')?.pending).toBe(5);
+    kernel.applyClient({ ...client, state: 'detached', pending: 0 });
+    expect(kernel.client('s')).toBeNull();
+    kernel.applyClient(client);
+    kernel.forgetClients();
+    expect(kernel.client('s')).toBeNull();
+  });
+
+  it('clears its history but goes on with a running run', () => {
+    receive(hello(), run({ run: 'old', state: 'finished' }), run(), steps(0, 5), compile(1));
+    kernel.clearHistory();
+    expect(kernel.runs.runs.map(({ name, state }) => [name, state])).toEqual([['train', 'running']]);
+    expect(kernel.runs.current?.steps.length).toBe(0);
+    receive(steps(5, 2));
+    expect(kernel.runs.current?.steps.index(0)).toBe(5);
+    expect(kernel.compilations.count).toBe(0);
+  });
+
+  it('tells of a burst at once and then once more, never more often than its interval', () => {
+    let told = 0;
+    kernel.changed.connect(() => {
+      told += 1;
+    });
+    receive(hello());
+    expect(told).toBe(1);
+    for (let at = 0; at < 50; at += 1) {
+      receive(steps(at, 1));
+    }
+    expect(told).toBe(1);
+    vi.advanceTimersByTime(CHANGED_INTERVAL_MS);
+    expect(told).toBe(2);
+    vi.advanceTimersByTime(CHANGED_INTERVAL_MS * 10);
+    expect(told).toBe(2);
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  it('knows how far the clock of the kernel is ahead', () => {
+    kernel.applyTelemetry(telemetry('k', 1, hello({ time: T0 + 3_000 })), T0);
+    kernel.applyTelemetry(telemetry('k', 2, run({ time: T0 - 9_000 })), T0);
+    expect(kernel.clockAheadMs).toBe(3_000);
+  });
+});

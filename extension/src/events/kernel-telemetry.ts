@@ -1,0 +1,175 @@
+/** Everything that the page knows about one kernel on a bridge: devices, runs, compilations, state, clients. */
+import type { IDisposable } from '@lumino/disposable';
+import type { ISignal } from '@lumino/signaling';
+import type {
+  ClientEvent,
+  DevicesMessage,
+  HelloMessage,
+  KernelEvent,
+  TelemetryEvent,
+  TelemetryMessage
+} from '@tpulab/protocol';
+import { CompilationLog } from './compilation-log.js';
+import { RunHistory } from './run-history.js';
+import { ThrottledSignal } from './throttled-signal.js';
+
+/** `changed` is emitted at most every so many milliseconds: the rate at which the agent sends. */
+export const CHANGED_INTERVAL_MS = 100;
+
+export class KernelTelemetry implements IDisposable {
+  constructor(readonly kernelId: string) {
+    this._changed = new ThrottledSignal<this>(this, CHANGED_INTERVAL_MS);
+  }
+
+  readonly runs = new RunHistory();
+  readonly compilations = new CompilationLog();
+
+  get changed(): ISignal<this, void> {
+    return this._changed.signal;
+  }
+
+  get isDisposed(): boolean {
+    return this._changed.isDisposed;
+  }
+
+  /** The agent's greeting; null until it has connected, or while a new kernel process starts. */
+  get agent(): HelloMessage | null {
+    return this._agent;
+  }
+
+  get devices(): DevicesMessage | null {
+    return this._devices;
+  }
+
+  /** The kernel as the gateway last told it; null before that. */
+  get state(): KernelEvent | null {
+    return this._state;
+  }
+
+  get isDead(): boolean {
+    return this._state !== null && (this._state.removed || this._state.executionState === 'dead');
+  }
+
+  /** Number of the newest telemetry, from which the stream resumes; 0 before the first. */
+  get lastSeq(): number {
+    return this._lastSeq;
+  }
+
+  /** Telemetry that the bridge no longer held when this page asked for it. */
+  get missed(): number {
+    return this._missed;
+  }
+
+  /** How far the kernel's clock is known to be ahead of this page's; it may be behind without being known. */
+  get clockAheadMs(): number {
+    return this._clockAheadMs;
+  }
+
+  /** Replay state of one channels socket, by its `session_id`. */
+  client(sessionId: string): ClientEvent | null {
+    return this._clients.get(sessionId) ?? null;
+  }
+
+  /** What was seen before (a replay that overlaps) is left out. @param now Unix milliseconds of this page */
+  applyTelemetry(event: TelemetryEvent, now: number): void {
+    const { seq, data } = event;
+    if (seq <= this._lastSeq) {
+      const renumbered = data.type === 'hello' && data.time > this._lastHelloAt;
+      if (!renumbered) {
+        return;
+      }
+    } else if (this._lastSeq > 0) {
+      this._missed += seq - this._lastSeq - 1;
+    }
+    this._lastSeq = seq;
+    this._clockAheadMs = Math.max(this._clockAheadMs, data.time - now);
+    this._apply(data);
+    if (this.isDead) {
+      // The history of a dead kernel comes after the news of its death.
+      this._endProcess();
+    }
+    this._changed.fire();
+  }
+
+  applyState(event: KernelEvent): void {
+    this._state = event;
+    if (this.isDead || event.executionState === 'restarting') {
+      this._endProcess();
+    }
+    this._changed.fire();
+  }
+
+  applyClient(event: ClientEvent): void {
+    if (event.state === 'detached') {
+      this._clients.delete(event.sessionId);
+    } else {
+      this._clients.set(event.sessionId, event);
+    }
+    this._changed.fire();
+  }
+
+  /** The socket to the gateway is gone: what it said about attached clients holds no longer. */
+  forgetClients(): void {
+    if (this._clients.size > 0) {
+      this._clients.clear();
+      this._changed.fire();
+    }
+  }
+
+  /** Forgets runs that ended, steps and compilations. They are not asked for again. */
+  clearHistory(): void {
+    this.runs.clear();
+    this.compilations.clear();
+    this._missed = 0;
+    this._changed.fire();
+  }
+
+  dispose(): void {
+    this._changed.dispose();
+  }
+
+  private _apply(message: TelemetryMessage): void {
+    switch (message.type) {
+      case 'hello':
+        // The agent greets again when its connection was cut; only another pid is another kernel process.
+        if (this._agent?.pid !== message.pid) {
+          this._endProcess();
+          this._process += 1;
+        }
+        this._agent = message;
+        this._lastHelloAt = message.time;
+        return;
+      case 'devices':
+        this._devices = message;
+        return;
+      case 'run':
+        this.runs.applyRun(message, this._process);
+        return;
+      case 'steps':
+        this.runs.applySteps(message, this._process);
+        return;
+      case 'compile':
+        this.compilations.apply(message, this._process);
+        return;
+    }
+  }
+
+  private _endProcess(): void {
+    this.runs.interrupt();
+    this.compilations.interrupt();
+    this._devices = null;
+    this._agent = null;
+  }
+
+  private readonly _changed: ThrottledSignal<this>;
+  private readonly _clients = new Map<string, ClientEvent>();
+  private _agent: HelloMessage | null = null;
+  private _devices: DevicesMessage | null = null;
+  private _state: KernelEvent | null = null;
+  private _lastSeq = 0;
+  private _missed = 0;
+  private _clockAheadMs = 0;
+  /** Counts kernel processes, so that ids of an earlier one are not taken for those of the next. */
+  private _process = 0;
+  private _lastHelloAt = 0;
+}

@@ -1,0 +1,152 @@
+/** Turns the text of a frame from the gateway into typed events, once, at the edge. */
+import type { TSchema } from '@sinclair/typebox';
+import { Value } from '@sinclair/typebox/value';
+import {
+  type BridgeEvent,
+  ClientEvent,
+  CompileMessage,
+  DevicesMessage,
+  HelloMessage,
+  KernelEvent,
+  RunMessage,
+  StepsMessage,
+  type TelemetryMessage
+} from '@tpulab/protocol';
+
+export type ParsedFrame =
+  | {
+      readonly op: 'subscribed';
+      readonly gatewayId: string;
+      readonly historyFrom: Readonly<Record<string, number>>;
+    }
+  | {
+      readonly op: 'events';
+      readonly events: readonly BridgeEvent[];
+      /** Events that this page does not understand (a newer bridge, or damage); the others are still of use. */
+      readonly skipped: number;
+    }
+  | { readonly op: 'error'; readonly code: string; readonly message: string };
+
+/** A frame that is not one of the bridge's. The stream is of no use after it. */
+export class FrameError extends Error {
+  readonly code = 'events.bad_frame';
+
+  constructor(detail: string, options?: ErrorOptions) {
+    super(
+      `The bridge sent a frame that this page cannot read (${detail}); the page and the bridge may be of different versions: update both.`,
+      options
+    );
+    this.name = 'FrameError';
+  }
+}
+
+const TELEMETRY: Readonly<Record<TelemetryMessage['type'], { readonly static: TelemetryMessage }>> = {
+  hello: HelloMessage,
+  devices: DevicesMessage,
+  run: RunMessage,
+  steps: StepsMessage,
+  compile: CompileMessage
+};
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** @throws FrameError when the text is no frame at all */
+export function parseFrame(text: string): ParsedFrame {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    throw new FrameError('not JSON', { cause: error });
+  }
+  if (!isFields(value)) {
+    throw new FrameError('not an object');
+  }
+  switch (value['op']) {
+    case 'events':
+      return parseEvents(value['events']);
+    case 'subscribed':
+      return parseSubscribed(value);
+    case 'error':
+      return {
+        op: 'error',
+        code: typeof value['code'] === 'string' ? value['code'] : 'unknown',
+        message: typeof value['message'] === 'string' ? value['message'] : ''
+      };
+    default:
+      throw new FrameError('unknown op');
+  }
+}
+
+function parseSubscribed(value: Fields): ParsedFrame {
+  const { gatewayId, historyFrom } = value;
+  if (typeof gatewayId !== 'string' || !isFields(historyFrom)) {
+    throw new FrameError('subscribed without gatewayId or historyFrom');
+  }
+  const from: Record<string, number> = {};
+  for (const [kernelId, seq] of Object.entries(historyFrom)) {
+    if (typeof seq === 'number') {
+      from[kernelId] = seq;
+    }
+  }
+  return { op: 'subscribed', gatewayId, historyFrom: from };
+}
+
+function parseEvents(value: unknown): ParsedFrame {
+  if (!Array.isArray(value)) {
+    throw new FrameError('events is not a list');
+  }
+  const events: BridgeEvent[] = [];
+  for (const item of value as unknown[]) {
+    const event = parseEvent(item);
+    if (event) {
+      events.push(event);
+    }
+  }
+  return { op: 'events', events, skipped: value.length - events.length };
+}
+
+/** Null for an event of an unknown or damaged kind. Looks at one schema only, because steps may come in hundreds. */
+function parseEvent(value: unknown): BridgeEvent | null {
+  if (!isFields(value)) {
+    return null;
+  }
+  switch (value['topic']) {
+    case 'kernels':
+      return fits(KernelEvent, value) ? value : null;
+    case 'clients':
+      return fits(ClientEvent, value) ? value : null;
+    case 'devices':
+    case 'steps':
+    case 'runs':
+    case 'compile': {
+      const { kernelId, seq, topic, data } = value;
+      if (
+        typeof kernelId !== 'string' ||
+        !Number.isInteger(seq) ||
+        (seq as number) < 1 ||
+        !isTelemetry(data)
+      ) {
+        return null;
+      }
+      return { topic, kernelId, seq: seq as number, data };
+    }
+    default:
+      return null;
+  }
+}
+
+function isTelemetry(data: unknown): data is TelemetryMessage {
+  if (!isFields(data) || typeof data['type'] !== 'string' || !Object.hasOwn(TELEMETRY, data['type'])) {
+    return false;
+  }
+  return fits(TELEMETRY[data['type'] as keyof typeof TELEMETRY], data);
+}
+
+/** The compiler sees TypeBox's types twice (once through the protocol's declarations) and takes them for different. */
+function fits<T>(schema: { readonly static: T }, value: unknown): value is T {
+  return Value.Check(schema as unknown as TSchema, value);
+}
+
+function isFields(value: unknown): value is Fields {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

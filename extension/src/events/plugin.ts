@@ -1,0 +1,23 @@
+/** Provides the event streams of the bridges. */
+import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { IBridgeBackends, IBridgeEvents } from '../tokens.js';
+import { BridgeEvents } from './bridge-events.js';
+
+export const eventsPlugin: JupyterFrontEndPlugin<IBridgeEvents> = {
+  id: '@tpulab/labextension:events',
+  description: 'Receives telemetry and state of the kernels on the bridge.',
+  autoStart: true,
+  requires: [IBridgeBackends],
+  provides: IBridgeEvents,
+  activate: (_: JupyterFrontEnd, backends: IBridgeBackends): IBridgeEvents => {
+    const events = new BridgeEvents(backends);
+    // A page that was offline knows of the network's return before any timer ends. The page owns the streams.
+    window.addEventListener('online', () => events.reconnectNow());
+    window.addEventListener('pagehide', event => {
+      if (!event.persisted) {
+        events.dispose();
+      }
+    });
+    return events;
+  }
+};

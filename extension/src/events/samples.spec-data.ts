@@ -1,0 +1,126 @@
+/** Telemetry as an agent sends it, for specs. Spans that are not given are those of a quick ordinary step. */
+import type {
+  CompileMessage,
+  DevicesMessage,
+  HelloMessage,
+  KernelEvent,
+  RunMessage,
+  StepSample,
+  StepsMessage,
+  TelemetryEvent,
+  TelemetryMessage
+} from '@tpulab/protocol';
+
+export const T0 = 1_790_000_000_000;
+
+export function step(index: number, fields: Partial<StepSample> = {}): StepSample {
+  const spans = { inputMs: 2, hostMs: 3, compileMs: 0, deviceMs: 40, gapMs: 5, ...fields };
+  const wallMs = spans.inputMs + spans.hostMs + spans.compileMs + spans.deviceMs + spans.gapMs;
+  return { index, startTime: T0 + index * 50, wallMs, deviceKnown: true, ...spans, ...fields };
+}
+
+export function steps(
+  first: number,
+  count: number,
+  fields: Partial<StepSample> = {},
+  run = 'r1'
+): StepsMessage {
+  const list = Array.from({ length: count }, (_, at) => step(first + at, fields));
+  return { type: 'steps', time: T0 + (first + count) * 50, run, steps: list, dropped: 0 };
+}
+
+export function run(fields: Partial<RunMessage> = {}): RunMessage {
+  return {
+    type: 'run',
+    time: T0,
+    run: 'r1',
+    name: 'train',
+    state: 'running',
+    totalSteps: null,
+    location: null,
+    ...fields
+  };
+}
+
+export function hello(fields: Partial<HelloMessage> = {}): HelloMessage {
+  return {
+    type: 'hello',
+    v: 1,
+    pid: 100,
+    agentVersion: '0.1.0',
+    pythonVersion: '3.11.2',
+    ipykernelVersion: '7.4.0',
+    time: T0,
+    ...fields
+  };
+}
+
+export function devices(count = 8, fields: Partial<DevicesMessage> = {}): DevicesMessage {
+  const list = Array.from({ length: count }, (_, id) => ({
+    id,
+    platform: 'cpu',
+    kind: 'cpu',
+    processIndex: 0,
+    memoryUsedBytes: null,
+    memoryTotalBytes: null,
+    memoryPeakBytes: null
+  }));
+  return {
+    type: 'devices',
+    time: T0,
+    runtime: 'jax',
+    runtimeVersion: '0.10.2',
+    platform: 'cpu',
+    devices: list,
+    ...fields
+  };
+}
+
+export function compile(id: number, fields: Partial<CompileMessage> = {}): CompileMessage {
+  return {
+    type: 'compile',
+    time: T0 + id * 1_000,
+    id,
+    phase: 'finished',
+    function: 'train_step',
+    variant: 1,
+    traceMs: 20,
+    lowerMs: 30,
+    compileMs: 950,
+    cacheHit: false,
+    eager: false,
+    location: { cellId: 'cell-7', executionCount: 7, line: 12, file: null, function: 'fit' },
+    run: null,
+    reason: { verdict: 'first', argument: null, before: null, after: null, advice: null },
+    ...fields
+  };
+}
+
+export function kernelState(
+  kernelId: string,
+  executionState: string,
+  fields: Partial<KernelEvent> = {}
+): KernelEvent {
+  return {
+    topic: 'kernels',
+    kernelId,
+    name: 'tpulab-jax',
+    executionState,
+    connections: 1,
+    reason: null,
+    removed: false,
+    ...fields
+  };
+}
+
+const TOPIC_OF = {
+  hello: 'devices',
+  devices: 'devices',
+  run: 'runs',
+  steps: 'steps',
+  compile: 'compile'
+} as const;
+
+export function telemetry(kernelId: string, seq: number, data: TelemetryMessage): TelemetryEvent {
+  return { topic: TOPIC_OF[data.type], kernelId, seq, data };
+}
