@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import nbformat
 from nbclient import NotebookClient
@@ -29,7 +29,7 @@ class ExecutedLesson:
     arrays: Path
 
     def cell(self, cell_id: str) -> NotebookNode:
-        return next(cell for cell in self.notebook.cells if cell.id == cell_id)
+        return cast(NotebookNode, next(cell for cell in self.notebook.cells if cell.id == cell_id))
 
     def text(self, cell_id: str) -> str:
         """Everything that the cell printed, in order."""
@@ -51,25 +51,29 @@ class ExecutedLesson:
 
 def read_lesson(**parameters: float) -> NotebookNode:
     """The notebook; `parameters` are set in a cell after the one tagged `parameters`, as papermill does."""
-    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    notebook = cast(NotebookNode, nbformat.read(NOTEBOOK, as_version=4))  # type: ignore[no-untyped-call]
     if parameters:
         place = next(
             i for i, cell in enumerate(notebook.cells) if "parameters" in cell.metadata.get("tags", [])
         )
         source = "\n".join(f"{name} = {value!r}" for name, value in parameters.items())
-        notebook.cells.insert(place + 1, new_code_cell(source, id="injected-parameters"))
+        notebook.cells.insert(place + 1, _code_cell(source, "injected-parameters"))
     return notebook
 
 
-def execute_lesson(client: NotebookClient, arrays: Path) -> ExecutedLesson:
+async def execute_lesson(client: NotebookClient, arrays: Path) -> ExecutedLesson:
     """Runs every cell, then asks the kernel for its arrays and for the compilations that JAX logged."""
     notebook = client.nb
     ask = (PROBES / "lesson_state.py").read_text().replace("ARRAYS_PATH", repr(str(arrays)))
     lesson_cells = list(notebook.cells)
-    before = new_code_cell((PROBES / "compile_log.py").read_text(), id="probe-before")
-    after = new_code_cell(ask, id="probe-after")
+    before = _code_cell((PROBES / "compile_log.py").read_text(), "probe-before")
+    after = _code_cell(ask, "probe-after")
     notebook.cells = [before, *lesson_cells, after]
-    client.execute()
+    await client.async_execute()
     (answer,) = [output.text for output in after.outputs if output.output_type == "stream"]
     notebook.cells = lesson_cells
     return ExecutedLesson(notebook, json.loads(answer), arrays)
+
+
+def _code_cell(source: str, cell_id: str) -> NotebookNode:
+    return cast(NotebookNode, new_code_cell(source, id=cell_id))  # type: ignore[no-untyped-call]

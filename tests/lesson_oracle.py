@@ -32,13 +32,16 @@ def convolve(x: Array, weight: Array) -> Array:
     views = np.lib.stride_tricks.sliding_window_view(x, window, axis=axes)
     letters = "yx"[-len(window) :]
     offsets = "ij"[: len(window)]
-    return np.einsum(f"bc{letters}{offsets},oc{offsets}->bo{letters}", views, weight, optimize=True)
+    result: Array = np.einsum(f"bc{letters}{offsets},oc{offsets}->bo{letters}", views, weight, optimize=True)
+    return result
 
 
 def halve(x: Array) -> Array:
     """Largest of each 2 by 2 pixels; an odd last row or column is left out."""
     height, width = x.shape[2] // 2, x.shape[3] // 2
-    return x[:, :, : 2 * height, : 2 * width].reshape(*x.shape[:2], height, 2, width, 2).max(axis=(3, 5))
+    pixels = x[:, :, : 2 * height, : 2 * width].reshape(*x.shape[:2], height, 2, width, 2)
+    result: Array = pixels.max(axis=(3, 5))
+    return result
 
 
 def lenet(params: Params, images: Array) -> Array:

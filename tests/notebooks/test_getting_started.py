@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
@@ -35,7 +36,7 @@ def run_lesson(tmp_path_factory: pytest.TempPathFactory) -> Run:
                     timeout=CELL_DEADLINE_S,
                     resources={"metadata": {"path": str(NOTEBOOK.parent)}},
                 )
-                runs[key] = execute_lesson(client, folder / "arrays.npz")
+                runs[key] = asyncio.run(execute_lesson(client, folder / "arrays.npz"))
         return runs[key]
 
     return run
