@@ -14,3 +14,17 @@ export const RecordChannel = { shell: 0, control: 1, stdin: 2, iopub: 3, bridge:
 
 /** Bit of `JournalRecord.channel`: the message went from a client to the kernel. */
 export const FROM_CLIENT = 0x80;
+
+/** Payload (JSON) of a `RecordChannel.bridge` record: messages that could not be written, and why. */
+export interface GapRecord {
+  readonly type: 'gap';
+  /** How many messages are missing, all of them before this record. */
+  readonly count: number;
+  /** Stable code of the failure, for example `journal_disk_full`. */
+  readonly code: string;
+  /** One sentence for people. */
+  readonly reason: string;
+  /** Unix milliseconds of the first and the last missing message. */
+  readonly from: number;
+  readonly to: number;
+}

@@ -1,0 +1,54 @@
+export type JournalErrorCode =
+  | 'journal_closed'
+  | 'journal_damaged'
+  | 'journal_trimmed'
+  | 'journal_version'
+  | 'journal_write_failed'
+  | 'journal_disk_full';
+
+/** A failure of the journal's files. `cause` holds the system's error, if any. */
+export class JournalError extends Error {
+  override readonly name: string = 'JournalError';
+
+  constructor(
+    readonly code: JournalErrorCode,
+    message: string,
+    options?: ErrorOptions
+  ) {
+    super(message, options);
+  }
+}
+
+/** A segment holds bytes that are not the records they should be. Nothing of them is handed out. */
+export class JournalDamagedError extends JournalError {
+  override readonly name = 'JournalDamagedError';
+
+  constructor(
+    readonly segment: string,
+    readonly offset: number,
+    /** The first record that cannot be read. */
+    readonly seq: number,
+    /** Where reading may go on: the first record of the next segment, null when there is none. */
+    readonly resumeSeq: number | null,
+    why: string
+  ) {
+    const after = resumeSeq === null ? 'nothing after it can be read' : `reading may go on at ${resumeSeq}`;
+    super('journal_damaged', `Record ${seq} in ${segment} at byte ${offset} is damaged (${why}); ${after}.`);
+  }
+}
+
+/** Records were asked for that are no longer kept. */
+export class JournalTrimmedError extends JournalError {
+  override readonly name = 'JournalTrimmedError';
+
+  constructor(
+    readonly askedSeq: number,
+    /** The oldest record that is still kept. */
+    readonly firstSeq: number
+  ) {
+    super(
+      'journal_trimmed',
+      `Record ${askedSeq} is no longer kept; the oldest one is ${firstSeq}. Read from there.`
+    );
+  }
+}

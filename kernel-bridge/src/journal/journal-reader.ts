@@ -1,0 +1,161 @@
+/**
+ * Reads a journal by seq, while its writer may be appending in another process. Nothing is locked: a record that is
+ * not yet whole at the end of the last segment is not there yet.
+ *
+ * One reader can serve any number of reads at once; it holds no file open between them, and memory stays flat because
+ * the next chunk is read only when the last batch has been taken.
+ */
+import { open } from 'node:fs/promises';
+import { join } from 'node:path';
+import { JournalDamagedError, JournalTrimmedError } from './journal-error.js';
+import { decodeRecord } from './record-codec.js';
+import type { JournalRecord } from './record.js';
+import { listSegments, SEGMENT_HEADER_BYTES, segmentHeaderFault, type SegmentName } from './segment-file.js';
+import { type ScanEnd, type ScannedChunk, scanSegment } from './segment-scan.js';
+import { SparseIndex } from './sparse-index.js';
+
+export interface ReadOptions {
+  /** The last record wanted; without it, all there are. */
+  readonly to?: number;
+  readonly signal?: AbortSignal;
+}
+
+export class JournalReader {
+  readonly #indexes = new Map<number, SparseIndex>();
+
+  constructor(private readonly dir: string) {}
+
+  /** Where the kept records begin: the seq of the first one, also when it has yet to be written. */
+  async firstSeq(): Promise<number> {
+    const [first] = await listSegments(this.dir);
+    return first?.firstSeq ?? 1;
+  }
+
+  /** The newest whole record, 0 when there is none. Walks at most the part of the last segment that is not indexed. */
+  async lastSeq(): Promise<number> {
+    const last = (await listSegments(this.dir)).at(-1);
+    if (last === undefined) {
+      return 0;
+    }
+    const scan = this.#scan(last, Infinity);
+    let step = await scan.next();
+    while (step.done !== true) {
+      step = await scan.next();
+    }
+    return step.value.seq - 1;
+  }
+
+  /** Records from `from` on, in order, one by one. For much data `readBatches` costs less. */
+  async *read(from: number, options: ReadOptions = {}): AsyncGenerator<JournalRecord, void, void> {
+    for await (const batch of this.readBatches(from, options)) {
+      yield* batch;
+    }
+  }
+
+  /**
+   * Records from `from` on, in order and without holes, as many at a time as one chunk of the file holds. Ends at `to` or
+   * where the journal ends now. Payloads are views into the chunk. Throws `JournalTrimmedError` when `from` is older than
+   * what is kept, and `JournalDamagedError` after the last record before the damage.
+   */
+  async *readBatches(
+    from: number,
+    { to = Infinity, signal }: ReadOptions = {}
+  ): AsyncGenerator<JournalRecord[], void, void> {
+    let next = Math.max(from, 1);
+    while (next <= to) {
+      const segments = await listSegments(this.dir);
+      const index = segments.findLastIndex(segment => segment.firstSeq <= next);
+      const segment = segments[index];
+      if (segment === undefined) {
+        if (segments[0] === undefined) {
+          return;
+        }
+        throw new JournalTrimmedError(next, segments[0].firstSeq);
+      }
+      const scan = this.#scan(segment, next);
+      let step = await scan.next();
+      try {
+        for (; step.done !== true; step = await scan.next()) {
+          signal?.throwIfAborted();
+          const batch = recordsBetween(step.value, next, to);
+          if (batch.length > 0) {
+            next += batch.length;
+            yield batch;
+          }
+          if (next > to) {
+            return;
+          }
+        }
+      } finally {
+        await scan.return(NOTHING_LEFT);
+      }
+      const following = segments[index + 1];
+      if (step.value.kind === 'damaged' || (following !== undefined && step.value.seq < following.firstSeq)) {
+        const { offset, seq } = step.value;
+        const why =
+          step.value.kind === 'damaged' ? step.value.why : 'the segment ends before the next one begins';
+        throw new JournalDamagedError(segment.file, offset, seq, following?.firstSeq ?? null, why);
+      }
+      if (following === undefined && !(await this.#continuesAfter(segment))) {
+        return;
+      }
+    }
+  }
+
+  /** Whether the writer began another segment in the meantime. */
+  async #continuesAfter(segment: SegmentName): Promise<boolean> {
+    const last = (await listSegments(this.dir)).at(-1);
+    return last !== undefined && last.firstSeq > segment.firstSeq;
+  }
+
+  async *#scan(segment: SegmentName, from: number): AsyncGenerator<ScannedChunk, ScanEnd, void> {
+    const handle = await open(join(this.dir, segment.file), 'r');
+    try {
+      let index = this.#indexes.get(segment.firstSeq);
+      if (index === undefined) {
+        const header = Buffer.alloc(SEGMENT_HEADER_BYTES);
+        const { bytesRead } = await handle.read(header, 0, SEGMENT_HEADER_BYTES, 0);
+        if (bytesRead < SEGMENT_HEADER_BYTES) {
+          // The writer makes the file and writes the header in two steps.
+          return { kind: 'end', offset: 0, seq: segment.firstSeq, rest: bytesRead };
+        }
+        const why = segmentHeaderFault(header, segment.firstSeq);
+        if (why !== null) {
+          return { kind: 'damaged', offset: 0, seq: segment.firstSeq, why };
+        }
+        index = new SparseIndex({ seq: segment.firstSeq, offset: SEGMENT_HEADER_BYTES });
+        this.#indexes.set(segment.firstSeq, index);
+      }
+      const start = index.floor(from);
+      let scan = scanSegment(handle, { ...start, verifyFrom: from });
+      let step = await scan.next();
+      if (step.done === true && step.value.kind === 'damaged' && start.offset > SEGMENT_HEADER_BYTES) {
+        // A repair may have cut the segment below this place and a writer gone on from there: walk it anew.
+        index = new SparseIndex({ seq: segment.firstSeq, offset: SEGMENT_HEADER_BYTES });
+        this.#indexes.set(segment.firstSeq, index);
+        scan = scanSegment(handle, { ...index.floor(from), verifyFrom: from });
+        step = await scan.next();
+      }
+      for (; step.done !== true; step = await scan.next()) {
+        index.add({ seq: step.value.firstSeq, offset: step.value.fileOffset });
+        yield step.value;
+      }
+      return step.value;
+    } finally {
+      await handle.close();
+    }
+  }
+}
+
+/** What an abandoned scan is told to have ended with. */
+const NOTHING_LEFT: ScanEnd = { kind: 'end', offset: 0, seq: 0, rest: 0 };
+
+function recordsBetween(chunk: ScannedChunk, from: number, to: number): JournalRecord[] {
+  const records: JournalRecord[] = [];
+  const first = Math.max(from - chunk.firstSeq, 0);
+  const end = Math.min(to - chunk.firstSeq + 1, chunk.bounds.length - 1);
+  for (let index = first; index < end; index++) {
+    records.push(decodeRecord(chunk.bytes, chunk.bounds[index] ?? 0, chunk.bounds[index + 1] ?? 0));
+  }
+  return records;
+}

@@ -1,0 +1,278 @@
+/**
+ * Appends records and says when they are in the file.
+ *
+ * Group commit without a timer: what arrives in one turn of the event loop is written at its end in one call, so an
+ * idle journal writes at once and a flood is written in batches. A batch is also written when it has 64 records or its
+ * first record is 5 ms old. Writing is synchronous because nobody may be served before it; syncing is in the background.
+ *
+ * When a write fails, messages are held in bounded memory and tried again; what did not fit is counted and becomes a
+ * `gap` record. Room for quota and retention: both belong into `#rotate`.
+ */
+import { mkdir } from 'node:fs/promises';
+import { type JournalCut, repairJournal } from './repair.js';
+import { JournalError } from './journal-error.js';
+import { BatchBuilder, type PendingBatch, type WrittenBatch } from './record-batch.js';
+import { RecordChannel } from './record.js';
+import { SEGMENT_HEADER_BYTES } from './segment-file.js';
+import { SegmentWriter, syncFolder } from './segment-writer.js';
+import { SyncSchedule } from './sync-schedule.js';
+import { asJournalError, HELD_BYTES, WriteFault } from './write-fault.js';
+
+const BATCH_RECORDS = 64;
+const BATCH_MS = 5;
+const SEGMENT_BYTES = 64 * 1024 * 1024;
+const RETRY_MS = 500;
+
+export interface JournalWriterOptions {
+  /** The records of `batch` are in the file, in order and without holes. */
+  readonly onWritten: (batch: WrittenBatch) => void;
+  /** Writing began to fail, failed to sync (the journal goes on), or works again (null). */
+  readonly onFault: (fault: JournalError | null) => void;
+  /** Free bytes before each batch, see `WrittenBatch`. */
+  readonly headroom?: number;
+  readonly segmentBytes?: number;
+  readonly heldBytes?: number;
+  readonly retryMs?: number;
+}
+
+export interface AppendOptions {
+  /** It ends an execution: sync soon after it is written. */
+  readonly durable?: boolean;
+  /** A request, reply or state, of which few are worth more than much output while the disk is full. */
+  readonly essential?: boolean;
+  /** Called when the record is in the file; at once, when writing currently fails. */
+  readonly after?: () => void;
+}
+
+export class JournalWriter implements AsyncDisposable {
+  readonly #builder: BatchBuilder;
+  readonly #schedule: SyncSchedule;
+  readonly #finishing = new Set<Promise<void>>();
+  #segment: SegmentWriter | null = null;
+  #nextSeq = 1;
+  #lastSeq = 0;
+  #fault: WriteFault | null = null;
+  #retry: NodeJS.Timeout | null = null;
+  #flushing: NodeJS.Immediate | null = null;
+  #closed: Promise<void> | null = null;
+
+  /** What had to be cut when the journal was opened. */
+  readonly cuts: readonly JournalCut[];
+
+  private constructor(
+    private readonly dir: string,
+    private readonly options: JournalWriterOptions,
+    cuts: readonly JournalCut[]
+  ) {
+    this.cuts = cuts;
+    this.#builder = new BatchBuilder(options.headroom ?? 0);
+    this.#schedule = new SyncSchedule(
+      async () => this.#segment?.sync(),
+      error => options.onFault(asJournalError(error, 'syncing'))
+    );
+  }
+
+  /** Repairs and opens the journal in `dir`, or begins it. One writer at a time: the caller sees to that. */
+  static async open(dir: string, options: JournalWriterOptions): Promise<JournalWriter> {
+    await mkdir(dir, { recursive: true, mode: 0o700 });
+    const found = await repairJournal(dir);
+    const writer = new JournalWriter(dir, options, found.cuts);
+    writer.#segment = found.tail === null ? null : SegmentWriter.reopen(found.tail.file, found.tail.bytes);
+    writer.#nextSeq = found.nextSeq;
+    writer.#lastSeq = found.nextSeq - 1;
+    return writer;
+  }
+
+  /** The newest record in the file, 0 when there is none. */
+  get lastSeq(): number {
+    return this.#lastSeq;
+  }
+
+  append(
+    channel: number,
+    pieces: readonly Buffer[],
+    { durable, essential, after }: AppendOptions = {}
+  ): void {
+    if (this.#closed !== null) {
+      throw new JournalError('journal_closed', 'The journal has been closed; nothing can be appended.');
+    }
+    let bytes = 0;
+    for (const piece of pieces) {
+      bytes += piece.length;
+    }
+    if (this.#fault !== null) {
+      after?.();
+      if (!this.#fault.admits(bytes, this.#openBytes(), essential === true)) {
+        this.#fault.missed(Date.now());
+        return;
+      }
+    }
+    if (!this.#builder.fits(bytes)) {
+      this.#flush();
+    }
+    const batch = this.#builder.add(this.#nextSeq++, BigInt(Date.now()) * 1_000_000n, channel, pieces, bytes);
+    batch.durable ||= durable === true;
+    if (after !== undefined && this.#fault === null) {
+      batch.after.push(after);
+    }
+    if (batch.count >= BATCH_RECORDS || (batch.count > 1 && performance.now() - batch.openedAt > BATCH_MS)) {
+      this.#flush();
+    } else {
+      this.#flushing ??= setImmediate(() => this.#flush());
+    }
+  }
+
+  /** Everything appended is written and durable. Rejects with `journal_disk_full` or `journal_write_failed`. */
+  async sync(): Promise<void> {
+    this.#flush();
+    if (this.#fault !== null) {
+      throw this.#fault.error;
+    }
+    try {
+      await this.#segment?.sync();
+    } catch (error) {
+      throw asJournalError(error, 'syncing');
+    }
+  }
+
+  /** Writes and syncs what is left. What cannot be written by now is lost; rejects in that case. */
+  close(): Promise<void> {
+    this.#closed ??= this.#close();
+    return this.#closed;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async #close(): Promise<void> {
+    this.#flush();
+    this.#recover();
+    clearTimeout(this.#retry ?? undefined);
+    await this.#schedule.stop();
+    await Promise.all(this.#finishing);
+    try {
+      await this.#segment?.finish();
+    } catch (error) {
+      throw asJournalError(error, 'closing');
+    }
+    if (this.#fault !== null) {
+      throw this.#fault.error;
+    }
+  }
+
+  #openBytes(): number {
+    const open = this.#builder.open;
+    return open === null ? 0 : open.end - open.start;
+  }
+
+  #flush(): void {
+    if (this.#flushing !== null) {
+      clearImmediate(this.#flushing);
+      this.#flushing = null;
+    }
+    const batch = this.#builder.close();
+    if (batch === null) {
+      return;
+    }
+    if (this.#fault !== null) {
+      this.#fault.hold(batch);
+      return;
+    }
+    const error = this.#write(batch);
+    if (error !== null) {
+      this.#fail(error, batch);
+    }
+  }
+
+  /** Null when the batch is in the file. */
+  #write(batch: PendingBatch): JournalError | null {
+    try {
+      const bytes = batch.end - batch.start;
+      const limit = this.options.segmentBytes ?? SEGMENT_BYTES;
+      if (
+        this.#segment === null ||
+        (this.#segment.bytes > SEGMENT_HEADER_BYTES && this.#segment.bytes + bytes > limit)
+      ) {
+        this.#rotate(batch.firstSeq);
+      }
+      this.#segment?.write(batch.buffer, batch.start, batch.end);
+    } catch (error) {
+      return asJournalError(error, 'writing');
+    }
+    this.#lastSeq = batch.lastSeq;
+    this.#schedule.written(batch.durable);
+    for (const after of batch.after) {
+      after();
+    }
+    this.options.onWritten(batch);
+    return null;
+  }
+
+  #rotate(firstSeq: number): void {
+    const next = SegmentWriter.create(this.dir, firstSeq);
+    const previous = this.#segment;
+    this.#segment = next;
+    this.#background(Promise.all([previous?.finish(), syncFolder(this.dir)]));
+  }
+
+  #background(work: Promise<unknown>): void {
+    const settled: Promise<void> = work
+      .then(
+        () => undefined,
+        (error: unknown) => this.options.onFault(asJournalError(error, 'closing a segment'))
+      )
+      .finally(() => this.#finishing.delete(settled));
+    this.#finishing.add(settled);
+  }
+
+  #fail(error: JournalError, batch: PendingBatch): void {
+    this.#fault = new WriteFault(error, this.options.heldBytes ?? HELD_BYTES);
+    for (const after of batch.after.splice(0)) {
+      after();
+    }
+    this.#fault.hold(batch);
+    this.options.onFault(error);
+    this.#retry = setTimeout(() => this.#tryAgain(), this.options.retryMs ?? RETRY_MS);
+  }
+
+  #tryAgain(): void {
+    this.#flush();
+    this.#recover();
+    if (this.#fault !== null) {
+      this.#retry = setTimeout(() => this.#tryAgain(), this.options.retryMs ?? RETRY_MS);
+    }
+  }
+
+  /** Writes what was held. Writing works again when all of it, and the gap record, are in the file. */
+  #recover(): void {
+    const fault = this.#fault;
+    if (fault === null) {
+      return;
+    }
+    for (let batch = fault.next; batch !== undefined; batch = fault.next) {
+      if (this.#write(batch) !== null) {
+        return;
+      }
+      fault.written();
+    }
+    const gap = fault.takeGap();
+    if (gap !== null) {
+      const payload = Buffer.from(JSON.stringify(gap));
+      this.#builder.add(
+        this.#nextSeq++,
+        BigInt(Date.now()) * 1_000_000n,
+        RecordChannel.bridge,
+        [payload],
+        payload.length
+      );
+      const batch = this.#builder.close();
+      if (batch !== null && this.#write(batch) !== null) {
+        fault.hold(batch);
+        return;
+      }
+    }
+    this.#fault = null;
+    this.options.onFault(null);
+  }
+}

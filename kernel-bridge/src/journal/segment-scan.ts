@@ -1,0 +1,92 @@
+/** Reads one segment file forwards, in chunks, and says how far its records are whole. */
+import type { FileHandle } from 'node:fs/promises';
+import { checksumHolds, probeRecord, RECORD_OVERHEAD, seqAt } from './record-codec.js';
+
+/** Large enough to keep the disk busy, small enough that many readers at once stay flat. */
+const CHUNK_BYTES = 256 * 1024;
+
+/** Whole records in one buffer: record i is `bytes[bounds[i]..bounds[i+1])`. */
+export interface ScannedChunk {
+  readonly bytes: Buffer;
+  readonly bounds: readonly number[];
+  readonly firstSeq: number;
+  /** Place of `bounds[0]` in the file. */
+  readonly fileOffset: number;
+}
+
+export type ScanEnd =
+  | { readonly kind: 'end'; readonly offset: number; readonly seq: number; readonly rest: number }
+  | { readonly kind: 'damaged'; readonly offset: number; readonly seq: number; readonly why: string };
+
+export interface ScanStart {
+  /** Offset of a record, and its seq. */
+  readonly offset: number;
+  readonly seq: number;
+  /** Checksums are checked from this record on; before it only lengths and numbers are. */
+  readonly verifyFrom: number;
+}
+
+/**
+ * Yields chunks until the file ends or a record is damaged, and returns where. `rest` counts the bytes of an unfinished
+ * record at the end: torn when nobody writes any more, still being written otherwise.
+ */
+export async function* scanSegment(
+  handle: FileHandle,
+  start: ScanStart
+): AsyncGenerator<ScannedChunk, ScanEnd, void> {
+  let { offset, seq } = start;
+  let needed = RECORD_OVERHEAD;
+  for (;;) {
+    const available = (await handle.stat()).size - offset;
+    // Asking the file first: a damaged length must not make us allocate what the file cannot hold.
+    if (available < needed) {
+      return { kind: 'end', offset, seq, rest: Math.max(available, 0) };
+    }
+    const bytes = await readFully(handle, offset, Math.min(available, Math.max(CHUNK_BYTES, needed)));
+    const bounds = [0];
+    let at = 0;
+    let damage: string | null = null;
+    needed = RECORD_OVERHEAD;
+    while (damage === null) {
+      const probe = probeRecord(bytes, at);
+      if (probe.kind === 'partial') {
+        needed = probe.needed;
+        break;
+      }
+      damage = probe.kind === 'damaged' ? probe.why : faultOf(bytes, at, probe.end, seq, start.verifyFrom);
+      if (probe.kind === 'whole' && damage === null) {
+        at = probe.end;
+        bounds.push(at);
+        seq++;
+      }
+    }
+    if (bounds.length > 1) {
+      yield { bytes, bounds, firstSeq: seq - (bounds.length - 1), fileOffset: offset };
+    }
+    offset += at;
+    if (damage !== null) {
+      return { kind: 'damaged', offset, seq, why: damage };
+    }
+  }
+}
+
+function faultOf(bytes: Buffer, at: number, end: number, seq: number, verifyFrom: number): string | null {
+  const found = seqAt(bytes, at);
+  if (found !== seq) {
+    return `it is numbered ${found}`;
+  }
+  return seq >= verifyFrom && !checksumHolds(bytes, at, end) ? 'its checksum is wrong' : null;
+}
+
+async function readFully(handle: FileHandle, offset: number, length: number): Promise<Buffer> {
+  const bytes = Buffer.allocUnsafeSlow(length);
+  let filled = 0;
+  while (filled < length) {
+    const { bytesRead } = await handle.read(bytes, filled, length - filled, offset + filled);
+    if (bytesRead === 0) {
+      break; // truncated between the size and the read: the shorter buffer ends in an unfinished record
+    }
+    filled += bytesRead;
+  }
+  return bytes.subarray(0, filled);
+}

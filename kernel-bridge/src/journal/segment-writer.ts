@@ -1,0 +1,79 @@
+/** The segment file that is being appended to. Writes are synchronous and positional; syncing is not. */
+import { close, closeSync, fdatasync, openSync, unlinkSync, writeSync } from 'node:fs';
+import { open } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { encodeSegmentHeader, SEGMENT_HEADER_BYTES, segmentFileName } from './segment-file.js';
+
+const fdatasyncAsync = promisify(fdatasync);
+const closeAsync = promisify(close);
+
+export class SegmentWriter {
+  #syncing: Promise<void> = Promise.resolve();
+
+  private constructor(
+    readonly file: string,
+    private readonly fd: number,
+    private end: number
+  ) {}
+
+  /** A new segment. Leaves no file behind when its header cannot be written. */
+  static create(dir: string, firstSeq: number): SegmentWriter {
+    const file = join(dir, segmentFileName(firstSeq));
+    const fd = openSync(file, 'wx', 0o600);
+    const segment = new SegmentWriter(file, fd, 0);
+    try {
+      segment.write(encodeSegmentHeader(firstSeq), 0, SEGMENT_HEADER_BYTES);
+    } catch (error) {
+      closeSync(fd);
+      unlinkSync(file);
+      throw error;
+    }
+    return segment;
+  }
+
+  /** Continues a segment that ends at byte `end`. */
+  static reopen(file: string, end: number): SegmentWriter {
+    return new SegmentWriter(file, openSync(file, 'r+'), end);
+  }
+
+  get bytes(): number {
+    return this.end;
+  }
+
+  /**
+   * Appends `buffer[from..to)`. When it throws, the segment is as long as before for the writer: what a failed write left
+   * on disk is overwritten by the next one, which begins with the same bytes.
+   */
+  write(buffer: Buffer, from: number, to: number): void {
+    let at = from;
+    while (at < to) {
+      at += writeSync(this.fd, buffer, at, to - at, this.end + at - from);
+    }
+    this.end += to - from;
+  }
+
+  sync(): Promise<void> {
+    this.#syncing = this.#syncing.catch(() => undefined).then(() => fdatasyncAsync(this.fd));
+    return this.#syncing;
+  }
+
+  /** The last sync and the end. The descriptor is closed even when the sync fails. */
+  async finish(): Promise<void> {
+    try {
+      await this.sync();
+    } finally {
+      await closeAsync(this.fd);
+    }
+  }
+}
+
+/** Makes the names in a folder durable. */
+export async function syncFolder(dir: string): Promise<void> {
+  const handle = await open(dir, 'r');
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}

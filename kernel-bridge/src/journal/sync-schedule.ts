@@ -1,0 +1,57 @@
+/** When written bytes are made durable: soon after an execution has ended, and within 100 ms in any case. */
+
+/** The promise is 100 ms; the rest is for the sync itself. */
+const DIRTY_MS = 80;
+
+/** An execution ends with a reply and an idle status on two sockets. Waiting a moment makes one sync of them. */
+const SOON_MS = 3;
+
+export class SyncSchedule {
+  #timer: NodeJS.Timeout | null = null;
+  #due = Infinity;
+  #running: Promise<void> | null = null;
+  #stopped = false;
+
+  /** `sync` must not throw synchronously; a rejection goes to `onError` and the next write schedules anew. */
+  constructor(
+    private readonly sync: () => Promise<void>,
+    private readonly onError: (error: unknown) => void
+  ) {}
+
+  /** Bytes were written. `soon` when they end an execution. */
+  written(soon: boolean): void {
+    const due = performance.now() + (soon ? SOON_MS : DIRTY_MS);
+    if (this.#stopped || (this.#timer !== null && this.#due <= due)) {
+      return;
+    }
+    if (this.#timer !== null) {
+      clearTimeout(this.#timer);
+    }
+    this.#due = due;
+    this.#timer = setTimeout(() => this.#run(), soon ? SOON_MS : DIRTY_MS);
+  }
+
+  /** No sync starts any more; resolves when the running one has ended. */
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    if (this.#timer !== null) {
+      clearTimeout(this.#timer);
+      this.#timer = null;
+    }
+    await this.#running;
+  }
+
+  #run(): void {
+    this.#timer = null;
+    if (this.#running !== null) {
+      // A slow disk: what has been written since is covered by one more sync, after this one.
+      void this.#running.then(() => this.written(true));
+      return;
+    }
+    this.#running = this.sync()
+      .catch(this.onError)
+      .finally(() => {
+        this.#running = null;
+      });
+  }
+}

@@ -1,0 +1,77 @@
+/** What happens to messages while the journal cannot be written: some are held, the rest are counted. */
+import { JournalError } from './journal-error.js';
+import type { PendingBatch } from './record-batch.js';
+import type { GapRecord } from './record.js';
+
+/** Memory for what a kernel prints while the disk is full. Requests, replies and states may use as much again. */
+export const HELD_BYTES = 8 * 1024 * 1024;
+
+export class WriteFault {
+  readonly #held: PendingBatch[] = [];
+  #heldBytes = 0;
+  #count = 0;
+  #from = 0;
+  #to = 0;
+
+  constructor(
+    readonly error: JournalError,
+    private readonly heldLimit: number
+  ) {}
+
+  /** Whether a message of this size can still be held. `openBytes` are in the batch that is not yet handed over. */
+  admits(bytes: number, openBytes: number, essential: boolean): boolean {
+    return this.#heldBytes + openBytes + bytes <= (essential ? 2 * this.heldLimit : this.heldLimit);
+  }
+
+  hold(batch: PendingBatch): void {
+    this.#held.push(batch);
+    this.#heldBytes += batch.end - batch.start;
+  }
+
+  get next(): PendingBatch | undefined {
+    return this.#held[0];
+  }
+
+  /** The batch `next` is in the file. */
+  written(): void {
+    const batch = this.#held.shift();
+    this.#heldBytes -= batch === undefined ? 0 : batch.end - batch.start;
+  }
+
+  missed(time: number): void {
+    this.#from = this.#count === 0 ? time : this.#from;
+    this.#to = time;
+    this.#count++;
+  }
+
+  /** What is to be told once writing works; null when nothing was lost. The count begins anew. */
+  takeGap(): GapRecord | null {
+    const count = this.#count;
+    this.#count = 0;
+    return count === 0
+      ? null
+      : {
+          type: 'gap',
+          count,
+          code: this.error.code,
+          reason: this.error.message,
+          from: this.#from,
+          to: this.#to
+        };
+  }
+}
+
+export function asJournalError(cause: unknown, doing: string): JournalError {
+  const code = (cause as NodeJS.ErrnoException | null)?.code ?? 'unknown error';
+  return code === 'ENOSPC' || code === 'EDQUOT'
+    ? new JournalError('journal_disk_full', `The disk is full (${code} while ${doing}); free some space.`, {
+        cause
+      })
+    : new JournalError(
+        'journal_write_failed',
+        `The journal failed with ${code} while ${doing}; see the keeper's log.`,
+        {
+          cause
+        }
+      );
+}

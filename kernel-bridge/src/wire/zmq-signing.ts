@@ -1,0 +1,75 @@
+/**
+ * Messages as ZMQ frames: routing identities or a topic, `<IDS|MSG>`, the HMAC in hex, then the parts.
+ * The signature covers the four JSON parts as they are on the wire. An empty key means unsigned.
+ */
+import { createHmac, getHashes, timingSafeEqual } from 'node:crypto';
+import { type ChannelName, JSON_PARTS, type KernelMessage } from './kernel-message.js';
+import { WireError } from './wire-error.js';
+
+const DELIMITER = Buffer.from('<IDS|MSG>');
+const UNSIGNED = Buffer.alloc(0);
+
+/** A DEALER sees none and a SUB one topic; more than a few means that these are not Jupyter frames. */
+const MAX_IDENTITIES = 16;
+
+export interface MessageSigner {
+  /** Frames to send. The parts are handed over as they are. */
+  sign(parts: readonly Buffer[]): Buffer[];
+  /** Checks the signature in constant time and returns the parts as received. Throws `signature_invalid` or `frame_malformed`. */
+  verify(channel: ChannelName, frames: readonly Buffer[]): KernelMessage;
+}
+
+/** `scheme` is `signature_scheme` of the connection file, for example `hmac-sha256`. */
+export function createSigner(scheme: string, key: string): MessageSigner {
+  const algorithm = /^hmac-([a-z0-9-]+)$/i.exec(scheme)?.[1]?.toLowerCase();
+  if (algorithm === undefined || !getHashes().includes(algorithm)) {
+    throw new WireError(
+      'scheme_unsupported',
+      `Signature scheme "${scheme}" is not supported; use hmac-sha256.`
+    );
+  }
+  const digest = (parts: readonly Buffer[], from: number): Buffer => {
+    if (key === '') {
+      return UNSIGNED;
+    }
+    const hmac = createHmac(algorithm, key);
+    for (let index = from; index < from + JSON_PARTS; index++) {
+      hmac.update(parts[index] ?? UNSIGNED);
+    }
+    return Buffer.from(hmac.digest('hex'), 'latin1');
+  };
+  return {
+    sign: parts => [DELIMITER, digest(parts, 0), ...parts],
+    verify: (channel, frames) => {
+      const delimiter = indexOfDelimiter(frames);
+      const signature = frames[delimiter + 1];
+      const first = delimiter + 2;
+      if (signature === undefined || frames.length < first + JSON_PARTS) {
+        throw new WireError(
+          'frame_malformed',
+          `A message of ${frames.length} ZMQ frames lacks some of its parts.`
+        );
+      }
+      if (key !== '') {
+        const expected = digest(frames, first);
+        if (signature.length !== expected.length || !timingSafeEqual(signature, expected)) {
+          throw new WireError(
+            'signature_invalid',
+            `A message on ${channel} is not signed with the key of this kernel.`
+          );
+        }
+      }
+      return { channel, parts: frames.slice(first) };
+    }
+  };
+}
+
+function indexOfDelimiter(frames: readonly Buffer[]): number {
+  const last = Math.min(frames.length, MAX_IDENTITIES + 1);
+  for (let index = 0; index < last; index++) {
+    if (frames[index]?.equals(DELIMITER)) {
+      return index;
+    }
+  }
+  throw new WireError('frame_malformed', 'The delimiter <IDS|MSG> is missing.');
+}
