@@ -1,0 +1,50 @@
+/**
+ * Checks the two answers that lead to the bridge. By hand and not with the schemas' validator: it is a hundred
+ * kilobytes in every page, for two small objects.
+ */
+import type { BridgeAddress, Health } from '@tpulab/protocol';
+
+/** What the page needs of the health answer; a newer bridge may say the rest differently. */
+export type KnownHealth = Pick<Health, 'status' | 'protocolVersion' | 'gatewayId'>;
+
+export function asBridgeAddress(body: unknown): BridgeAddress | null {
+  if (!isRecord(body)) {
+    return null;
+  }
+  const { status, url, token, message } = body;
+  if (status !== 'ready' && status !== 'starting' && status !== 'failed') {
+    return null;
+  }
+  if (
+    !isTextOrNull(url) ||
+    !isTextOrNull(token) ||
+    !isTextOrNull(message) ||
+    (url !== null && !isHttpUrl(url))
+  ) {
+    return null;
+  }
+  return { status, url, token, message };
+}
+
+export function asHealth(body: unknown): KnownHealth | null {
+  if (!isRecord(body)) {
+    return null;
+  }
+  const { status, protocolVersion, gatewayId } = body;
+  if ((status !== 'ok' && status !== 'starting') || typeof gatewayId !== 'string') {
+    return null;
+  }
+  return typeof protocolVersion === 'number' ? { status, protocolVersion, gatewayId } : null;
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null;
+}
+
+function isTextOrNull(value: unknown): value is string | null {
+  return value === null || typeof value === 'string';
+}
+
+function isHttpUrl(text: string): boolean {
+  return URL.canParse(text) && ['http:', 'https:'].includes(new URL(text).protocol);
+}

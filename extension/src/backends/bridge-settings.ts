@@ -1,0 +1,109 @@
+/**
+ * Server settings for the bridge that follow its address: stock managers and kernel connections keep the object that
+ * they were built with, so its URL and token are read anew for each request and each socket.
+ */
+import { ServerConnection } from '@jupyterlab/services';
+import { BackendError } from './backend-error.js';
+
+export interface IBridgeAddress {
+  /** With a trailing slash. */
+  readonly url: string;
+  readonly token: string;
+}
+
+export interface IBridgeSettingsOptions {
+  /** The present address; null while it is unknown. */
+  address(): IBridgeAddress | null;
+  /** Called when an answer, or its absence, says that the bridge may not be well. */
+  suspect(): void;
+  fetch?: typeof fetch;
+  readTimeoutMs?: number;
+  writeTimeoutMs?: number;
+}
+
+/** A list or a model is read from memory; what takes longer is stuck. */
+export const READ_TIMEOUT_MS = 5_000;
+/** Starting or restarting a kernel waits for its first answer, which on a busy machine takes tens of seconds. */
+export const WRITE_TIMEOUT_MS = 90_000;
+
+const SUSPICIOUS_STATUS: ReadonlySet<number> = new Set([401, 403, 502, 503, 504]);
+
+/** Never reached: requests are refused before they are sent while there is no address. */
+const NO_URL = 'http://bridge.invalid/';
+
+/** Settings for one fixed address: no cookies, the token in the header and on socket URLs. */
+export function fixedBridgeSettings(
+  address: IBridgeAddress,
+  fetcher?: typeof fetch
+): ServerConnection.ISettings {
+  return ServerConnection.makeSettings({
+    baseUrl: address.url,
+    wsUrl: socketUrl(address.url),
+    token: address.token,
+    // Needed on any host name: a browser cannot put the token into a header of a socket.
+    appendToken: true,
+    // `no-store` would add a time stamp to each URL, and so a preflight to each request.
+    init: { cache: 'default', credentials: 'omit' },
+    fetch: withoutXsrf(fetcher ?? fetch)
+  });
+}
+
+/** Settings whose `baseUrl`, `wsUrl` and `token` are the present ones, with a deadline on every request. */
+export function liveBridgeSettings(options: IBridgeSettingsOptions): ServerConnection.ISettings {
+  const fixed = fixedBridgeSettings({ url: NO_URL, token: '' }, options.fetch);
+  return {
+    ...fixed,
+    fetch: watched(fixed.fetch, options),
+    get baseUrl(): string {
+      return options.address()?.url ?? NO_URL;
+    },
+    get wsUrl(): string {
+      return socketUrl(options.address()?.url ?? NO_URL);
+    },
+    get token(): string {
+      return options.address()?.token ?? '';
+    }
+  };
+}
+
+type Fetch = ServerConnection.ISettings['fetch'];
+
+/** The page's `_xsrf` cookie value belongs to the Jupyter server; the services library adds it to every request. */
+function withoutXsrf(fetcher: typeof fetch): Fetch {
+  return (input, init) => {
+    const request = new Request(input, init);
+    request.headers.delete('X-XSRFToken');
+    return fetcher(request);
+  };
+}
+
+function watched(fetcher: Fetch, options: IBridgeSettingsOptions): Fetch {
+  const readTimeoutMs = options.readTimeoutMs ?? READ_TIMEOUT_MS;
+  const writeTimeoutMs = options.writeTimeoutMs ?? WRITE_TIMEOUT_MS;
+  return async (input, init) => {
+    const request = new Request(input, init);
+    if (options.address() === null) {
+      throw new BackendError(
+        'bridge.notReady',
+        'The TPULab bridge has no address yet; wait until it has started, or see the status bar.'
+      );
+    }
+    const timeoutMs = request.method === 'GET' ? readTimeoutMs : writeTimeoutMs;
+    try {
+      // The signal covers the body too, so a server that stalls in the middle of an answer is noticed.
+      const signal = AbortSignal.any([request.signal, AbortSignal.timeout(timeoutMs)]);
+      const response = await fetcher(new Request(request, { signal }));
+      if (SUSPICIOUS_STATUS.has(response.status)) {
+        options.suspect();
+      }
+      return response;
+    } catch (error) {
+      options.suspect();
+      throw error;
+    }
+  };
+}
+
+function socketUrl(url: string): string {
+  return `ws${url.slice(4)}`;
+}

@@ -1,0 +1,34 @@
+/**
+ * Under which name the page reaches a bridge on loopback.
+ *
+ * Cookies ignore ports: on the page's own host name the browser would send the Jupyter server's login cookie to the
+ * bridge with every socket. So the other loopback name comes first, and the same name is only the way out on a
+ * machine where the other one does not lead to the bridge.
+ */
+const OTHER_NAMES: Readonly<Record<string, string>> = {
+  '127.0.0.1': 'localhost',
+  localhost: '127.0.0.1',
+  '[::1]': '127.0.0.1'
+};
+
+/** Base URLs to try in order, each ending in a slash. `pageHostname` as in `window.location.hostname`. */
+export function bridgeUrlsFor(url: string, pageHostname: string): string[] {
+  const given = withSlash(new URL(url));
+  const other = OTHER_NAMES[pageHostname];
+  if (other === undefined || OTHER_NAMES[given.hostname] === undefined) {
+    return [given.href];
+  }
+  const preferred = new URL(given);
+  preferred.hostname = other;
+  return preferred.href === given.href ? [given.href] : [preferred.href, given.href];
+}
+
+function withSlash(url: URL): URL {
+  const result = new URL(url);
+  result.search = '';
+  result.hash = '';
+  if (!result.pathname.endsWith('/')) {
+    result.pathname += '/';
+  }
+  return result;
+}

@@ -1,0 +1,52 @@
+/** The page's own server as a backend: its state is what the last list said. Lab itself polls and warns. */
+import type { ServerConnection } from '@jupyterlab/services';
+import { type ISignal, Signal } from '@lumino/signaling';
+import type { BackendState, IBackend, IBackendError } from '../tokens.js';
+
+export class JupyterBackend implements IBackend {
+  readonly id = 'jupyter';
+  readonly label = 'Jupyter server';
+  readonly nextRetryAt = null;
+
+  constructor(readonly serverSettings: ServerConnection.ISettings) {}
+
+  get state(): BackendState {
+    return this._state;
+  }
+  get lastError(): IBackendError | null {
+    return this._lastError;
+  }
+  get changed(): ISignal<this, void> {
+    return this._changed;
+  }
+  /** Emitted when somebody asks for an attempt now. */
+  get reconnectRequested(): ISignal<this, void> {
+    return this._reconnectRequested;
+  }
+
+  succeeded(): void {
+    this.update('ok', null);
+  }
+
+  failed(error: IBackendError): void {
+    this.update('down', error);
+  }
+
+  reconnectNow(): void {
+    this._reconnectRequested.emit();
+  }
+
+  private update(state: BackendState, error: IBackendError | null): void {
+    if (state === this._state && error?.message === this._lastError?.message) {
+      return;
+    }
+    this._state = state;
+    this._lastError = error;
+    this._changed.emit();
+  }
+
+  private _state: BackendState = 'starting';
+  private _lastError: IBackendError | null = null;
+  private readonly _changed = new Signal<this, void>(this);
+  private readonly _reconnectRequested = new Signal<this, void>(this);
+}

@@ -1,0 +1,129 @@
+/** Asks for the bridge's address and for its health, and turns every way of failing into a typed error. */
+import { URLExt } from '@jupyterlab/coreutils';
+import { ServerConnection } from '@jupyterlab/services';
+import { PROTOCOL_VERSION } from '@tpulab/protocol';
+import { asBridgeAddress, asHealth, type KnownHealth } from './answers.js';
+import { BackendError } from './backend-error.js';
+import { fixedBridgeSettings, type IBridgeAddress } from './bridge-settings.js';
+
+export interface IProbeOptions {
+  timeoutMs: number;
+  signal: AbortSignal;
+  fetch?: typeof fetch;
+}
+
+/** `GET <base>tpulab/bridge` at the Jupyter server. Throws `BackendError`. */
+export async function askAddress(
+  jupyter: ServerConnection.ISettings,
+  options: IProbeOptions
+): Promise<IBridgeAddress> {
+  const url = URLExt.join(jupyter.baseUrl, 'tpulab/bridge');
+  const signal = AbortSignal.any([options.signal, AbortSignal.timeout(options.timeoutMs)]);
+  let body: unknown;
+  let status: number;
+  try {
+    const response = await ServerConnection.makeRequest(url, { signal }, jupyter);
+    status = response.status;
+    body = await response.json().catch(() => null);
+  } catch (cause) {
+    throw new BackendError(
+      'bridge.addressUnreachable',
+      'The Jupyter server did not say where the TPULab bridge is; check that the server runs.',
+      { cause }
+    );
+  }
+  if (status === 404) {
+    throw new BackendError(
+      'bridge.noServerExtension',
+      'The Jupyter server has no TPULab part; install jupyterlab_tpulab into its environment and restart it.'
+    );
+  }
+  const answer = status === 200 ? asBridgeAddress(body) : null;
+  if (answer === null) {
+    throw new BackendError(
+      'bridge.addressUnreachable',
+      `The Jupyter server answered ${status} when asked where the TPULab bridge is; see the server's log.`
+    );
+  }
+  if (answer.status === 'ready' && answer.url !== null && answer.token !== null) {
+    return { url: answer.url, token: answer.token };
+  }
+  if (answer.status === 'failed') {
+    throw new BackendError(
+      'bridge.failed',
+      answer.message ?? 'The TPULab bridge could not be started; see the server log.'
+    );
+  }
+  throw new BackendError('bridge.starting', answer.message ?? 'The TPULab bridge is starting.');
+}
+
+/** `GET <bridge>bridge/v1/health`. Throws `BackendError`; returns when the bridge serves. */
+export async function askHealth(address: IBridgeAddress, options: IProbeOptions): Promise<KnownHealth> {
+  const settings = fixedBridgeSettings(address, options.fetch);
+  const timeout = AbortSignal.timeout(options.timeoutMs);
+  const signal = AbortSignal.any([options.signal, timeout]);
+  let response: Response;
+  let body: unknown;
+  try {
+    response = await ServerConnection.makeRequest(
+      URLExt.join(address.url, 'bridge/v1/health'),
+      { signal },
+      settings
+    );
+    body = await response.json().catch((error: unknown) => {
+      if (timeout.aborted) {
+        throw error;
+      }
+      return null;
+    });
+  } catch (cause) {
+    throw timeout.aborted
+      ? new BackendError(
+          'bridge.timeout',
+          `The TPULab bridge did not answer within ${options.timeoutMs / 1000} s.`,
+          {
+            cause
+          }
+        )
+      : new BackendError(
+          'bridge.unreachable',
+          'The TPULab bridge cannot be reached; it is restarted when it has stopped.',
+          {
+            cause
+          }
+        );
+  }
+  if (response.status === 401 || response.status === 403) {
+    throw new BackendError(
+      'bridge.unauthorized',
+      'The TPULab bridge refused the token of this page; reload the page, or restart the Jupyter server.'
+    );
+  }
+  if (response.status === 503) {
+    throw new BackendError(
+      'bridge.starting',
+      'The TPULab bridge is starting: it is looking for its kernels.'
+    );
+  }
+  const health = response.status === 200 ? asHealth(body) : null;
+  if (health === null) {
+    throw new BackendError(
+      'bridge.notABridge',
+      `What answers at ${new URL(address.url).origin} is not a TPULab bridge (status ${response.status}).`
+    );
+  }
+  if (health.protocolVersion !== PROTOCOL_VERSION) {
+    throw new BackendError(
+      'bridge.protocol',
+      `The TPULab bridge speaks version ${health.protocolVersion} of the protocol, this page ${PROTOCOL_VERSION}; ` +
+        'install matching versions and restart both.'
+    );
+  }
+  if (health.status !== 'ok') {
+    throw new BackendError(
+      'bridge.starting',
+      'The TPULab bridge is starting: it is looking for its kernels.'
+    );
+  }
+  return health;
+}

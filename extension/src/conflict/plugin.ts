@@ -1,0 +1,41 @@
+/** Notices that another extension has taken the managers that ours provide, and says what to do. */
+import { JupyterFrontEnd, type JupyterFrontEndPlugin, JupyterLab } from '@jupyterlab/application';
+import { Notification } from '@jupyterlab/apputils';
+import { IKernelManager, IKernelSpecManager, ISessionManager } from '@jupyterlab/services';
+import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+import { Backends } from '../backends/backends.js';
+import { CompositeKernelManager } from '../kernels/kernel-manager.js';
+import { CompositeSessionManager, CompositeSpecManager } from '../kernels/managers.js';
+import { IBridgeBackends } from '../tokens.js';
+import { rivalPlugins } from './rivals.js';
+
+export const conflictPlugin: JupyterFrontEndPlugin<void> = {
+  id: '@tpulab/labextension:conflict',
+  description:
+    'Explains why the kernels of the TPULab bridge are missing when another extension manages kernels.',
+  autoStart: true,
+  requires: [IBridgeBackends],
+  optional: [ITranslator],
+  activate: (app: JupyterFrontEnd, backends: IBridgeBackends, translator: ITranslator | null): void => {
+    const { kernels, kernelspecs, sessions } = app.serviceManager;
+    const ours =
+      kernels instanceof CompositeKernelManager &&
+      kernelspecs instanceof CompositeSpecManager &&
+      sessions instanceof CompositeSessionManager;
+    if (ours || !(backends instanceof Backends) || !backends.isUsable) {
+      return; // fine, or already disabled with a reason of its own
+    }
+    const trans = (translator ?? nullTranslator).load('tpulab');
+    const plugins = app instanceof JupyterLab ? app.info.availablePlugins : [];
+    const tokens = [IKernelManager, IKernelSpecManager, ISessionManager].map(token => token.name);
+    const rivals = rivalPlugins(plugins, tokens);
+    const names = rivals.length > 0 ? rivals.join(', ') : trans.__('another extension');
+    const message = trans.__(
+      'Kernels of the TPULab bridge are not shown, because %1 manages the kernels of this page. ' +
+        'Disable that extension in the Extension Manager and reload the page.',
+      names
+    );
+    backends.disable(new Error(message));
+    Notification.warning(message, { autoClose: false });
+  }
+};

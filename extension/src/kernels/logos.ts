@@ -1,0 +1,59 @@
+/**
+ * Logos of the bridge's kernelspecs as data URLs. An `<img>` cannot send the token, and without it the bridge
+ * answers 403.
+ */
+import { ServerConnection } from '@jupyterlab/services';
+
+type Resources = Readonly<Record<string, string>>;
+
+/** Larger images are not logos, and every notebook toolbar would carry them. */
+const LARGEST_BYTES = 256 * 1024;
+
+export class LogoLoader {
+  /** Loads what is not known yet; true when something new has been loaded. Never rejects. */
+  async load(all: readonly Resources[], settings: ServerConnection.ISettings): Promise<boolean> {
+    const paths = new Set(all.flatMap(resources => logoPaths(resources).map(([, path]) => path)));
+    const missing = [...paths].filter(path => !this._loaded.has(path));
+    const results = await Promise.allSettled(missing.map(path => this.loadOne(path, settings)));
+    return results.some(result => result.status === 'fulfilled');
+  }
+
+  /** The resources with each logo as a data URL; a logo that is not loaded (yet) is left out. */
+  known(resources: Resources): Record<string, string> {
+    return Object.fromEntries(
+      logoPaths(resources).flatMap(([key, path]) => {
+        const url = this._loaded.get(path);
+        return url === undefined ? [] : [[key, url]];
+      })
+    );
+  }
+
+  private async loadOne(path: string, settings: ServerConnection.ISettings): Promise<void> {
+    const base = new URL(settings.baseUrl);
+    const url = new URL(path, base);
+    if (url.origin !== base.origin || !url.href.startsWith(base.href)) {
+      throw new Error('A logo outside the bridge is not loaded.');
+    }
+    const response = await ServerConnection.makeRequest(url.href, {}, settings);
+    const blob = await response.blob();
+    if (response.status !== 200 || !blob.type.startsWith('image/') || blob.size > LARGEST_BYTES) {
+      throw new Error('Not a logo.');
+    }
+    const bytes = new Uint8Array(await blob.arrayBuffer());
+    this._loaded.set(path, `data:${blob.type};base64,${btoa(binaryText(bytes))}`);
+  }
+
+  private readonly _loaded = new Map<string, string>();
+}
+
+function logoPaths(resources: Resources): [string, string][] {
+  return Object.entries(resources).filter(([key]) => key.startsWith('logo-'));
+}
+
+function binaryText(bytes: Uint8Array): string {
+  let text = '';
+  for (const byte of bytes) {
+    text += String.fromCharCode(byte);
+  }
+  return text;
+}

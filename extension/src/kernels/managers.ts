@@ -1,0 +1,57 @@
+/** Lab's own session and kernelspec managers, with the composite clients and a failure signal that emits. */
+import { KernelSpecManager, SessionManager } from '@jupyterlab/services';
+import type { ISignal } from '@lumino/signaling';
+import { Signal } from '@lumino/signaling';
+import type { CompositeSessionClient } from './session-client.js';
+import type { CompositeSpecClient } from './spec-client.js';
+
+type SessionOptions = Omit<SessionManager.IOptions, 'sessionAPIClient'> & {
+  sessionAPIClient: CompositeSessionClient;
+};
+type SpecOptions = Omit<KernelSpecManager.IOptions, 'kernelSpecAPIClient'> & {
+  kernelSpecAPIClient: CompositeSpecClient;
+};
+
+export class CompositeSessionManager extends SessionManager {
+  constructor(options: SessionOptions) {
+    super(options);
+    options.sessionAPIClient.connectionFailure.connect(this.fail, this);
+  }
+
+  /** The client keeps the sessions of the other backend when one fails, so the stock manager never sees the failure. */
+  override get connectionFailure(): ISignal<this, Error> {
+    return this._failure;
+  }
+
+  private fail(_: unknown, error: Error): void {
+    this._failure.emit(error);
+  }
+
+  private readonly _failure = new Signal<this, Error>(this);
+}
+
+export class CompositeSpecManager extends KernelSpecManager {
+  constructor(options: SpecOptions) {
+    super(options);
+    options.kernelSpecAPIClient.connectionFailure.connect(this.fail, this);
+    options.kernelSpecAPIClient.bridgeSpecsChanged.connect(this.refresh, this);
+  }
+
+  /** The stock manager declares this signal and never emits it. */
+  override get connectionFailure(): ISignal<this, Error> {
+    return this._failure;
+  }
+
+  private fail(_: unknown, error: Error): void {
+    this._failure.emit(error);
+  }
+
+  private refresh(): void {
+    if (!this.isDisposed) {
+      // A failure is in the backend's state, and the next poll tries again.
+      this.refreshSpecs().catch(() => undefined);
+    }
+  }
+
+  private readonly _failure = new Signal<this, Error>(this);
+}

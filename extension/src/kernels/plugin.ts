@@ -1,0 +1,157 @@
+/**
+ * Gives Lab managers that show the bridge's kernels beside the server's own. The stock plugins stay enabled, and each
+ * body here falls back to the stock manager: whatever is wrong with ours, Lab has kernels.
+ */
+import {
+  IConnectionStatus,
+  IKernelManager,
+  IKernelSpecManager,
+  IServerSettings,
+  ISessionManager,
+  type Kernel,
+  KernelManager,
+  type KernelSpec,
+  KernelSpecManager,
+  type ServerConnection,
+  type ServiceManagerPlugin,
+  type Session,
+  SessionManager
+} from '@jupyterlab/services';
+import { Backends } from '../backends/backends.js';
+import { IBridgeBackends } from '../tokens.js';
+import { CompositeKernelManager } from './kernel-manager.js';
+import { LogoLoader } from './logos.js';
+import { CompositeSessionManager, CompositeSpecManager } from './managers.js';
+import { CompositeSessionClient } from './session-client.js';
+import { SpecCache } from './spec-cache.js';
+import { CompositeSpecClient } from './spec-client.js';
+
+type Standby = () => boolean | 'when-hidden';
+
+const kernelManager: ServiceManagerPlugin<Kernel.IManager> = {
+  id: '@tpulab/labextension:kernel-manager',
+  description: 'Kernels of the Jupyter server and of the TPULab bridge.',
+  autoStart: true,
+  provides: IKernelManager,
+  optional: [IBridgeBackends, IServerSettings, IConnectionStatus],
+  activate: (
+    _: null,
+    backends: IBridgeBackends | null,
+    serverSettings: ServerConnection.ISettings | null,
+    status: IConnectionStatus | null
+  ): Kernel.IManager =>
+    withBackends<Kernel.IManager>(
+      backends,
+      known =>
+        new CompositeKernelManager({
+          backends: known,
+          specClient: specClient(known),
+          standby: standby(status)
+        }),
+      () => new KernelManager({ ...(serverSettings && { serverSettings }), standby: standby(status) })
+    )
+};
+
+const kernelSpecManager: ServiceManagerPlugin<KernelSpec.IManager> = {
+  id: '@tpulab/labextension:kernel-spec-manager',
+  description: 'Kernelspecs of the Jupyter server and of the TPULab bridge.',
+  autoStart: true,
+  provides: IKernelSpecManager,
+  // The kernel manager comes first: when it has failed, the bridge's kernelspecs must not be offered.
+  requires: [IKernelManager],
+  optional: [IBridgeBackends, IServerSettings, IConnectionStatus],
+  activate: (
+    _: null,
+    __: Kernel.IManager,
+    backends: IBridgeBackends | null,
+    serverSettings: ServerConnection.ISettings | null,
+    status: IConnectionStatus | null
+  ): KernelSpec.IManager =>
+    withBackends<KernelSpec.IManager>(
+      backends,
+      known => {
+        const client = specClient(known);
+        const options = { serverSettings: client.serverSettings, kernelSpecAPIClient: client };
+        const manager = new CompositeSpecManager({ ...options, standby: standby(status) });
+        known.bridge.recovered.connect(() => void manager.refreshSpecs().catch(() => undefined));
+        return manager;
+      },
+      () => new KernelSpecManager({ ...(serverSettings && { serverSettings }), standby: standby(status) })
+    )
+};
+
+const sessionManager: ServiceManagerPlugin<Session.IManager> = {
+  id: '@tpulab/labextension:session-manager',
+  description: 'Sessions of the Jupyter server and of the TPULab bridge.',
+  autoStart: true,
+  provides: ISessionManager,
+  requires: [IKernelManager],
+  optional: [IBridgeBackends, IServerSettings, IConnectionStatus],
+  activate: (
+    _: null,
+    kernels: Kernel.IManager,
+    backends: IBridgeBackends | null,
+    serverSettings: ServerConnection.ISettings | null,
+    status: IConnectionStatus | null
+  ): Session.IManager =>
+    withBackends<Session.IManager>(
+      backends,
+      known => {
+        const client = new CompositeSessionClient(known);
+        client.kernelsChanged.connect(() => void kernels.refreshRunning().catch(() => undefined));
+        const manager = new CompositeSessionManager({
+          kernelManager: kernels,
+          serverSettings: client.serverSettings,
+          sessionAPIClient: client,
+          standby: standby(status)
+        });
+        known.bridge.recovered.connect(() => void manager.refreshRunning().catch(() => undefined));
+        return manager;
+      },
+      () =>
+        new SessionManager({
+          kernelManager: kernels,
+          ...(serverSettings && { serverSettings }),
+          standby: standby(status)
+        })
+    )
+};
+
+export const kernelPlugins = [kernelManager, kernelSpecManager, sessionManager];
+
+/** Builds ours; when that throws, switches the bridge off for this page, says why, and builds the stock manager. */
+function withBackends<T>(backends: IBridgeBackends | null, ours: (known: Backends) => T, stock: () => T): T {
+  if (backends instanceof Backends && backends.isUsable) {
+    try {
+      return ours(backends);
+    } catch (error) {
+      backends.disable(error);
+    }
+  }
+  return stock();
+}
+
+const specClients = new WeakMap<Backends, CompositeSpecClient>();
+
+/** One client for the spec manager and for `kernel.spec`, so that both know the same specs. */
+function specClient(backends: Backends): CompositeSpecClient {
+  let client = specClients.get(backends);
+  if (client === undefined) {
+    client = new CompositeSpecClient(backends, new SpecCache(storage()), new LogoLoader());
+    specClients.set(backends, client);
+  }
+  return client;
+}
+
+function storage(): Storage | null {
+  try {
+    return window.localStorage;
+  } catch {
+    return null; // forbidden by the browser's settings
+  }
+}
+
+/** As Lab's own managers: no polls while the page is hidden or Lab knows that its server is away. */
+function standby(status: IConnectionStatus | null): Standby {
+  return () => (status !== null && !status.isConnected) || 'when-hidden';
+}

@@ -1,0 +1,276 @@
+/**
+ * One sessions API over both backends. Routes by kernelspec name and by what `SessionRoutes` knows, and moves a
+ * session to the other backend when Lab changes the kernel of a notebook to one that lives there.
+ */
+import { type Kernel, ServerConnection, type Session, SessionAPI } from '@jupyterlab/services';
+import { type ISignal, Signal } from '@lumino/signaling';
+import type { Backends } from '../backends/backends.js';
+import { within } from './bounded-wait.js';
+import { asLabSees, START_WAIT_MS } from './bridge-kernel-client.js';
+import { asConnectionFailure } from './failure.js';
+import type { ISessionTarget, Place } from './session-routes.js';
+import { bridgeSpecName } from './spec-names.js';
+
+export interface ISessionWaits {
+  /** How long the first list waits for a bridge that has not answered yet. */
+  firstListMs: number;
+  /** How long a later list waits for the bridge's part before it uses the last one. */
+  bridgeListMs: number;
+  /** How long a list waits for the Jupyter server. */
+  jupyterListMs: number;
+  /** How long a change of kernel waits for the old session to end. */
+  oldSessionMs: number;
+}
+
+/**
+ * Without the wait of the first list, Lab would start a second kernel for a notebook whose kernel runs on the bridge;
+ * with a longer one a bridge that hangs would delay Lab.
+ */
+export const SESSION_WAITS: ISessionWaits = {
+  firstListMs: 1_200,
+  bridgeListMs: 1_200,
+  jupyterListMs: 15_000,
+  oldSessionMs: 3_000
+};
+
+type SessionUpdate = Parameters<Session.ISessionAPIClient['update']>[0];
+
+export class CompositeSessionClient implements Session.ISessionAPIClient {
+  readonly serverSettings: ServerConnection.ISettings;
+
+  constructor(
+    private readonly backends: Backends,
+    private readonly waits: ISessionWaits = SESSION_WAITS
+  ) {
+    this.serverSettings = backends.jupyter.serverSettings;
+    this._clients = {
+      jupyter: new SessionAPI.SessionAPIClient({ serverSettings: this.serverSettings }),
+      bridge: new SessionAPI.SessionAPIClient({ serverSettings: backends.bridge.liveSettings })
+    };
+    backends.bridge.recovered.connect(() => this.removeLeftovers('bridge'));
+  }
+
+  /** The Jupyter server cannot be reached. Failures of the bridge are never Lab's own: they are in its state. */
+  get connectionFailure(): ISignal<this, Error> {
+    return this._connectionFailure;
+  }
+
+  /** A kernel was started or ended with a session, so a list of kernels is out of date. */
+  get kernelsChanged(): ISignal<this, void> {
+    return this._kernelsChanged;
+  }
+
+  async listRunning(): Promise<Session.IModel[]> {
+    const jupyter = this.listJupyter();
+    // Waits for both, so that a rejection of the one cannot go unhandled while the other is waited for.
+    const [own] = await Promise.allSettled([jupyter, this.listBridge()]);
+    if (own.status === 'rejected') {
+      throw own.reason;
+    }
+    return this.backends.routes.sessions();
+  }
+
+  async getModel(id: string): Promise<Session.IModel> {
+    const target = this.target(id);
+    return this.seen(target.place, await this._clients[target.place].getModel(target.id));
+  }
+
+  async startNew(options: Session.ISessionOptions): Promise<Session.IModel> {
+    const place = this.placeFor(options.kernel ?? null) ?? 'jupyter';
+    await this.ready(place);
+    await this._removing.get(leftoverKey(place, options.path));
+    const model = this.seen(place, await this._clients[place].startNew(asBackendSees(place, options)));
+    this.backends.routes.sessionKnown(place, model);
+    return this.backends.routes.asLabSees(place, model);
+  }
+
+  async shutdown(id: string): Promise<void> {
+    const target = this.target(id);
+    const { routes } = this.backends;
+    routes.sessionRemoving(target.place, target.id);
+    try {
+      await this._clients[target.place].shutdown(target.id);
+      routes.sessionRemoved(target.place, target.id, true);
+      this._kernelsChanged.emit();
+    } catch (error) {
+      routes.sessionRemoved(target.place, target.id, false);
+      throw error;
+    }
+  }
+
+  async update(change: SessionUpdate): Promise<Session.IModel> {
+    const target = this.target(change.id);
+    const wanted = change.kernel ? this.placeFor(change.kernel) : null;
+    if (wanted !== null && wanted !== target.place) {
+      return this.move(change, target, wanted);
+    }
+    const patched = await this._clients[target.place].update(
+      asBackendSees(target.place, { ...change, id: target.id })
+    );
+    const model = this.seen(target.place, patched);
+    this.backends.routes.sessionKnown(target.place, model);
+    return this.backends.routes.asLabSees(target.place, model);
+  }
+
+  /** Starts the session at the other backend and ends the old one; Lab goes on with the id that it knows. */
+  private async move(change: SessionUpdate, from: ISessionTarget, place: Place): Promise<Session.IModel> {
+    const { routes } = this.backends;
+    const old =
+      routes.sessionAt(from) ?? this.seen(from.place, await this._clients[from.place].getModel(from.id));
+    await this.ready(place);
+    const path = change.path ?? old.path;
+    await this._removing.get(leftoverKey(place, path));
+    const kernel = asBackendSees(place, { kernel: change.kernel }).kernel;
+    const client = this._clients[place];
+    let model = await client.startNew({
+      path,
+      type: change.type ?? old.type,
+      name: change.name ?? old.name,
+      // An id is as good as a name here: Jupyter's API takes either.
+      kernel: kernel as Pick<Kernel.IModel, 'name'>
+    });
+    const asked = kernel as Partial<Kernel.IModel>;
+    if (asked.id !== undefined ? model.kernel?.id !== asked.id : model.kernel?.name !== asked.name) {
+      // The backend still had a session for this path, with another kernel.
+      model = await client.update({ id: model.id, kernel: asked });
+    }
+    const moved = this.seen(place, model);
+    routes.sessionMoved(change.id, place, moved);
+    await within(this.removeOld(from, old.path), this.waits.oldSessionMs);
+    return routes.asLabSees(place, moved);
+  }
+
+  /** Ends a session that was moved away. Never rejects: what cannot be ended now is tried again later. */
+  private removeOld(old: ISessionTarget, path: string): Promise<void> {
+    const { routes } = this.backends;
+    const key = leftoverKey(old.place, path);
+    routes.sessionRemoving(old.place, old.id);
+    const removing = this._clients[old.place]
+      .shutdown(old.id)
+      .then(
+        () => {
+          routes.sessionRemoved(old.place, old.id, true);
+          this._kernelsChanged.emit();
+        },
+        (error: unknown) => {
+          if (error instanceof ServerConnection.ResponseError && error.response.status < 500) {
+            routes.sessionRemoved(old.place, old.id, false);
+          } else {
+            this._leftovers.set(old.id, { ...old, path });
+          }
+        }
+      )
+      .finally(() => this._removing.delete(key));
+    this._removing.set(key, removing);
+    return removing;
+  }
+
+  private removeLeftovers(place: Place): void {
+    for (const leftover of [...this._leftovers.values()].filter(item => item.place === place)) {
+      this._leftovers.delete(leftover.id);
+      void this.removeOld(leftover, leftover.path);
+    }
+  }
+
+  private async listJupyter(): Promise<void> {
+    const { jupyter, routes } = this.backends;
+    const ticket = routes.ticket();
+    try {
+      const models = await within(this._clients.jupyter.listRunning(), this.waits.jupyterListMs);
+      if (models === null) {
+        const seconds = this.waits.jupyterListMs / 1000;
+        throw new ServerConnection.NetworkError(
+          new TypeError(`The Jupyter server did not list its sessions within ${seconds} s.`)
+        );
+      }
+      routes.sessionsListed('jupyter', ticket, models);
+      this._jupyterListed = true;
+      jupyter.succeeded();
+      this.removeLeftovers('jupyter');
+    } catch (error) {
+      const failure = asConnectionFailure(error);
+      if (failure !== null) {
+        jupyter.failed({ code: 'jupyter.unreachable', message: failure.message });
+        this._connectionFailure.emit(failure);
+      }
+      if (!this._jupyterListed) {
+        throw error;
+      }
+    }
+  }
+
+  /** Never rejects: a bridge that does not answer keeps its last list. */
+  private async listBridge(): Promise<void> {
+    const { bridge, routes } = this.backends;
+    if (!this._waitedForBridge) {
+      await bridge.settled(this.waits.firstListMs);
+      this._waitedForBridge = true;
+    }
+    if (bridge.state !== 'ok') {
+      return;
+    }
+    const ticket = routes.ticket();
+    const listed = this._clients.bridge.listRunning().then(models => {
+      routes.sessionsListed(
+        'bridge',
+        ticket,
+        models.map(model => this.seen('bridge', model))
+      );
+      return true;
+    });
+    await within(listed, this.waits.bridgeListMs).catch(() => bridge.suspect());
+  }
+
+  private target(labId: string): ISessionTarget {
+    return this.backends.routes.sessionTarget(labId) ?? { place: 'jupyter', id: labId };
+  }
+
+  /** The backend of a kernel that is wanted; null when the request does not say. */
+  private placeFor(kernel: { id?: string; name?: string } | null): Place | null {
+    if (kernel?.id !== undefined) {
+      return this.backends.routes.kernelPlace(kernel.id);
+    }
+    if (kernel?.name === undefined) {
+      return null;
+    }
+    return this.backends.specPlace(kernel.name);
+  }
+
+  private async ready(place: Place): Promise<void> {
+    if (place === 'bridge') {
+      await this.backends.bridge.serving(START_WAIT_MS);
+    }
+  }
+
+  /** A model from a backend, with the page's kernelspec names. */
+  private seen(place: Place, model: Session.IModel): Session.IModel {
+    return place === 'bridge' && model.kernel ? { ...model, kernel: asLabSees(model.kernel) } : model;
+  }
+
+  private readonly _clients: Readonly<Record<Place, Session.ISessionAPIClient>>;
+  private readonly _connectionFailure = new Signal<this, Error>(this);
+  private readonly _kernelsChanged = new Signal<this, void>(this);
+  private readonly _removing = new Map<string, Promise<void>>();
+  private readonly _leftovers = new Map<string, ISessionTarget & { path: string }>();
+  private _jupyterListed = false;
+  private _waitedForBridge = false;
+}
+
+function leftoverKey(place: Place, path: string): string {
+  return `${place} ${path}`;
+}
+
+/** The request with the backend's own kernelspec name; `id` of a kernel decides over its name, as in Jupyter's API. */
+function asBackendSees<T extends { kernel?: unknown }>(place: Place, request: T): T {
+  const kernel = request.kernel as Partial<Kernel.IModel> | null | undefined;
+  if (!kernel) {
+    return request;
+  }
+  if (kernel.id !== undefined) {
+    return { ...request, kernel: { id: kernel.id } };
+  }
+  if (place === 'bridge' && kernel.name !== undefined) {
+    return { ...request, kernel: { ...kernel, name: bridgeSpecName(kernel.name) ?? kernel.name } };
+  }
+  return request;
+}

@@ -1,0 +1,179 @@
+/**
+ * Where each session and kernel of this page lives, and under which id Lab knows it.
+ *
+ * Lab keeps the id of a session for its whole life, but a notebook whose kernel moves to another server gets a new
+ * session there. So a moved session keeps its old id here, as an *alias* of the real one. Lists that were asked for
+ * before such a change arrive after it; what we know first-hand (a *fact*) outranks them until a list that was
+ * asked for later confirms it. Without this, a late list would reconnect Lab to a kernel that has just been shut down.
+ *
+ * Pure bookkeeping: no requests, no clock. Models hold the page's kernelspec names.
+ */
+import type { Kernel, Session } from '@jupyterlab/services';
+
+/** The page's own server, or the bridge on this machine. */
+export type Place = 'jupyter' | 'bridge';
+
+/** Order of events: what was asked for later has the larger number. */
+export type Ticket = number;
+
+export interface ISessionTarget {
+  readonly place: Place;
+  /** The id at the backend. */
+  readonly id: string;
+}
+
+interface IFact {
+  readonly model: Session.IModel | null;
+  readonly at: Ticket;
+  /** True while the request that brings it about is under way: then no list can contradict it. */
+  readonly pending: boolean;
+}
+
+interface IPlaceState {
+  lastList: Ticket;
+  sessions: Map<string, Session.IModel>;
+  readonly facts: Map<string, IFact>;
+}
+
+export class SessionRoutes {
+  /** To be called when a list is asked for, not when it arrives. */
+  ticket(): Ticket {
+    return ++this._now;
+  }
+
+  /** A list of a backend has arrived. `ticket` is from the moment when it was asked for. */
+  sessionsListed(place: Place, ticket: Ticket, models: readonly Session.IModel[]): void {
+    const state = this._places[place];
+    if (ticket < state.lastList) {
+      return; // a list that was asked for later is already here
+    }
+    state.lastList = ticket;
+    const sessions = new Map(models.map(model => [model.id, model]));
+    for (const [id, fact] of state.facts) {
+      if (!fact.pending && fact.at < ticket) {
+        // The list is newer. A removed session that is still there stays hidden until it is really gone.
+        if (fact.model !== null || !sessions.has(id)) {
+          state.facts.delete(id);
+          continue;
+        }
+      }
+      if (fact.model === null) {
+        sessions.delete(id);
+      } else {
+        sessions.set(id, fact.model);
+      }
+    }
+    state.sessions = sessions;
+    for (const model of sessions.values()) {
+      this.learnKernel(place, model.kernel);
+    }
+    this.dropDeadAliases();
+  }
+
+  /** A session was started or changed at a backend; `model.id` is the backend's. */
+  sessionKnown(place: Place, model: Session.IModel): void {
+    const state = this._places[place];
+    state.facts.set(model.id, { model, at: this.ticket(), pending: false });
+    state.sessions.set(model.id, model);
+    this.learnKernel(place, model.kernel);
+  }
+
+  /** A session is about to be shut down: it disappears now. `id` is the backend's. */
+  sessionRemoving(place: Place, id: string): void {
+    const state = this._places[place];
+    state.facts.set(id, { model: null, at: this.ticket(), pending: true });
+    state.sessions.delete(id);
+  }
+
+  /** The shutdown has ended. If it failed for good (`gone` false), the session is shown again. */
+  sessionRemoved(place: Place, id: string, gone: boolean): void {
+    const state = this._places[place];
+    if (gone) {
+      state.facts.set(id, { model: null, at: this.ticket(), pending: false });
+    } else {
+      state.facts.delete(id);
+    }
+    this.dropDeadAliases();
+  }
+
+  /** The session that Lab knows as `labId` is now `model` at `place`. */
+  sessionMoved(labId: string, place: Place, model: Session.IModel): void {
+    this.sessionKnown(place, model);
+    if (model.id === labId) {
+      this._aliases.delete(labId);
+    } else {
+      this._aliases.set(labId, { place, id: model.id });
+    }
+  }
+
+  /** Where the session that Lab knows as `labId` really is; null when no list has shown it. */
+  sessionTarget(labId: string): ISessionTarget | null {
+    const alias = this._aliases.get(labId);
+    if (alias !== undefined) {
+      return alias;
+    }
+    for (const place of PLACES) {
+      if (this._places[place].sessions.has(labId)) {
+        return { place, id: labId };
+      }
+    }
+    return null;
+  }
+
+  /** The model at the backend; null when it is not known. */
+  sessionAt(target: ISessionTarget): Session.IModel | null {
+    return this._places[target.place].sessions.get(target.id) ?? null;
+  }
+
+  /** All sessions under Lab's ids, the page's own server first. */
+  sessions(): Session.IModel[] {
+    return PLACES.flatMap(place =>
+      [...this._places[place].sessions.values()].map(model => this.asLabSees(place, model))
+    );
+  }
+
+  /** The model with the id that Lab knows. */
+  asLabSees(place: Place, model: Session.IModel): Session.IModel {
+    for (const [labId, target] of this._aliases) {
+      if (target.place === place && target.id === model.id) {
+        return { ...model, id: labId };
+      }
+    }
+    return model;
+  }
+
+  kernelsListed(place: Place, models: readonly Kernel.IModel[]): void {
+    for (const model of models) {
+      this.learnKernel(place, model);
+    }
+  }
+
+  learnKernel(place: Place, model: Pick<Kernel.IModel, 'id'> | null): void {
+    if (model !== null) {
+      // A kernel never moves, so this is only ever added to; ids are small and a page sees few.
+      this._kernels.set(model.id, place);
+    }
+  }
+
+  kernelPlace(kernelId: string): Place | null {
+    return this._kernels.get(kernelId) ?? null;
+  }
+
+  private dropDeadAliases(): void {
+    for (const [labId, target] of this._aliases) {
+      if (!this._places[target.place].sessions.has(target.id)) {
+        this._aliases.delete(labId);
+      }
+    }
+  }
+
+  private _now: Ticket = 0;
+  private readonly _places: Readonly<Record<Place, IPlaceState>> = {
+    jupyter: { lastList: 0, sessions: new Map(), facts: new Map() },
+    bridge: { lastList: 0, sessions: new Map(), facts: new Map() }
+  };
+  private readonly _aliases = new Map<string, ISessionTarget>();
+  private readonly _kernels = new Map<string, Place>();
+}
+
+const PLACES: readonly Place[] = ['jupyter', 'bridge'];

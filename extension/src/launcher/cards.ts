@@ -1,0 +1,47 @@
+/** Which launcher cards the bridge's kernelspecs get, and which stock cards would show the same action twice. */
+import type { KernelSpec } from '@jupyterlab/services';
+
+export interface ICard {
+  readonly kernelName: string;
+  readonly label: string;
+  readonly rank: number;
+}
+
+/** A launcher item, as far as it says what it starts. */
+export interface IItem {
+  readonly command: string;
+  readonly args?: Readonly<Record<string, unknown>>;
+}
+
+export const STOCK_NOTEBOOK_COMMAND = 'notebook:create-new';
+
+/** One card a kernelspec of the bridge: our own environments first, then what else is installed on the machine. */
+export function bridgeCards(
+  specs: KernelSpec.ISpecModels | null,
+  isBridgeSpec: (name: string) => boolean
+): ICard[] {
+  return Object.entries(specs?.kernelspecs ?? {}).flatMap(([name, spec]) =>
+    spec && isBridgeSpec(name)
+      ? [
+          {
+            kernelName: name,
+            label: spec.display_name,
+            rank: spec.metadata?.tpulab === undefined ? 0 : bestEffortRank(spec)
+          }
+        ]
+      : []
+  );
+}
+
+/** True for the stock "new notebook" card of a kernelspec that has a card of ours. */
+export function isDouble(item: IItem, isBridgeSpec: (name: string) => boolean): boolean {
+  const name = item.args?.kernelName;
+  return item.command === STOCK_NOTEBOOK_COMMAND && typeof name === 'string' && isBridgeSpec(name);
+}
+
+function bestEffortRank(spec: KernelSpec.ISpecModel): number {
+  const tpulab = spec.metadata?.tpulab;
+  return typeof tpulab === 'object' && tpulab !== null && 'bestEffort' in tpulab && tpulab.bestEffort === true
+    ? 1
+    : 0;
+}

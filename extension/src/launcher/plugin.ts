@@ -1,0 +1,89 @@
+/** Launcher cards for the bridge's kernelspecs, under a category of ours. */
+import { JupyterFrontEnd, type JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { ILauncher } from '@jupyterlab/launcher';
+import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+import { notebookIcon } from '@jupyterlab/ui-components';
+import { DisposableSet } from '@lumino/disposable';
+import { IBridgeBackends } from '../tokens.js';
+import { bridgeCards, type IItem, isDouble, STOCK_NOTEBOOK_COMMAND } from './cards.js';
+
+const CREATE_NOTEBOOK = 'tpulab:create-notebook';
+/** Before Lab's own categories, of which "Notebook" has 0. */
+const CATEGORY_RANK = -1;
+
+export const launcherPlugin: JupyterFrontEndPlugin<void> = {
+  id: '@tpulab/labextension:launcher',
+  description: 'Launcher cards for the kernels of the TPULab bridge.',
+  autoStart: true,
+  requires: [IBridgeBackends],
+  optional: [ILauncher, ITranslator],
+  activate: (
+    app: JupyterFrontEnd,
+    backends: IBridgeBackends,
+    launcher: ILauncher | null,
+    translator: ITranslator | null
+  ): void => {
+    if (launcher === null) {
+      return;
+    }
+    const trans = (translator ?? nullTranslator).load('tpulab');
+    const { commands } = app;
+    const { kernelspecs } = app.serviceManager;
+    const isBridgeSpec = (name: string): boolean => backends.isBridgeSpec(name);
+
+    commands.addCommand(CREATE_NOTEBOOK, {
+      label: args =>
+        kernelspecs.specs?.kernelspecs[String(args.kernelName)]?.display_name ?? trans.__('Notebook'),
+      caption: args => trans.__('Create a notebook that runs on "%1"', String(args.kernelName)),
+      icon: notebookIcon,
+      isEnabled: () => commands.hasCommand(STOCK_NOTEBOOK_COMMAND),
+      execute: args => commands.execute(STOCK_NOTEBOOK_COMMAND, args),
+      describedBy: {
+        args: {
+          type: 'object',
+          properties: {
+            cwd: { type: 'string', description: trans.__('Folder of the new notebook') },
+            kernelName: { type: 'string', description: trans.__('Kernelspec name of the new notebook') }
+          },
+          required: ['kernelName']
+        }
+      }
+    });
+
+    // Lab lists every kernelspec under "Notebook" and offers no way to say otherwise. Showing the same action in two
+    // places asks people to find out whether it differs, so those cards are left out where cards are listed.
+    hideItems(launcher, item => isDouble(item, isBridgeSpec));
+
+    let cards = new DisposableSet();
+    const update = (): void => {
+      cards.dispose();
+      cards = new DisposableSet();
+      for (const { kernelName, rank } of bridgeCards(kernelspecs.specs, isBridgeSpec)) {
+        cards.add(
+          launcher.add({
+            command: CREATE_NOTEBOOK,
+            args: { kernelName },
+            category: trans.__('TPULab'),
+            categoryRank: CATEGORY_RANK,
+            rank
+          })
+        );
+      }
+    };
+    update();
+    kernelspecs.specsChanged.connect(update);
+  }
+};
+
+/** Leaves items out of what the launcher lists. A launcher that does not list its items through `items` is left alone. */
+function hideItems(launcher: ILauncher, isHidden: (item: IItem) => boolean): void {
+  if (!hasItems(launcher)) {
+    return;
+  }
+  const listed = launcher.items.bind(launcher);
+  launcher.items = () => [...listed()].filter(item => !isHidden(item)).values();
+}
+
+function hasItems(launcher: ILauncher): launcher is ILauncher & Pick<ILauncher.IModel, 'items'> {
+  return 'items' in launcher && typeof launcher.items === 'function';
+}
