@@ -1,0 +1,142 @@
+/**
+ * One sentence in words: what limits the step, and what to do.
+ *
+ * Thresholds are shares of the time of the steps shown. Input, host and gap are judged without compiling, which has a
+ * threshold of its own, because one long compilation would hide them. Input and gap use the 10 % at which the XLA
+ * profiler calls infeed and an idle core worth a look. Host has more, because some dispatch is always there.
+ */
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { countText, durationText } from '../text/duration.js';
+import { shareOf, type StepSummary } from './summary.js';
+
+export const INPUT_LIMIT = 0.1;
+export const GAP_LIMIT = 0.1;
+export const HOST_LIMIT = 0.25;
+export const COMPILE_LIMIT = 0.1;
+/** From this share on the device is called the limit. */
+export const DEVICE_LIMIT = 0.7;
+/** Fewer steps without compiling say nothing yet. */
+export const STEPS_NEEDED = 3;
+
+export type Limit = 'measuring' | 'compile' | 'input' | 'host' | 'gap' | 'device' | 'mixed' | 'unwatched';
+
+export interface Advice {
+  readonly limit: Limit;
+  /** True when there is something to do. */
+  readonly act: boolean;
+  readonly text: string;
+}
+
+/** @param lastReason advice of the newest recompilation, as the agent gave it */
+export function adviceFor(summary: StepSummary, trans: TranslationBundle, lastReason: string | null): Advice {
+  const compileShare = shareOf(summary, 'compile');
+  if (compileShare > COMPILE_LIMIT && summary.compiledSteps > 1) {
+    return compiling(summary, compileShare, trans, lastReason);
+  }
+  if (summary.count - summary.compiledSteps < STEPS_NEEDED) {
+    return measuring(summary, trans);
+  }
+  const steady = 1 - compileShare;
+  const limit = mainLimit({
+    input: shareOf(summary, 'input') / steady,
+    host: shareOf(summary, 'host') / steady,
+    gap: shareOf(summary, 'gap') / steady,
+    device: shareOf(summary, 'device') / steady,
+    deviceKnown: summary.deviceKnown
+  });
+  return sentence(limit.limit, Math.round(limit.share * 100), trans);
+}
+
+interface Shares {
+  readonly input: number;
+  readonly host: number;
+  readonly gap: number;
+  readonly device: number;
+  readonly deviceKnown: boolean;
+}
+
+/** The largest of those above their limit: that is where most can be won. */
+function mainLimit(shares: Shares): { limit: Limit; share: number } {
+  const above = [
+    { limit: 'input' as const, share: shares.input, from: INPUT_LIMIT },
+    { limit: 'host' as const, share: shares.host, from: HOST_LIMIT },
+    { limit: 'gap' as const, share: shares.gap, from: GAP_LIMIT }
+  ]
+    // Without a watched output, device time hides in host and gap, so nothing can be said of those two.
+    .filter(({ limit, share, from }) => share > from && (shares.deviceKnown || limit === 'input'))
+    .sort((a, b) => b.share - a.share);
+  const [worst] = above;
+  if (worst) {
+    return worst;
+  }
+  if (!shares.deviceKnown) {
+    return { limit: 'unwatched', share: 0 };
+  }
+  return { limit: shares.device >= DEVICE_LIMIT ? 'device' : 'mixed', share: shares.device };
+}
+
+function sentence(limit: Limit, percent: number, trans: TranslationBundle): Advice {
+  const act = (text: string): Advice => ({ limit, act: true, text });
+  const fine = (text: string): Advice => ({ limit, act: false, text });
+  switch (limit) {
+    case 'input':
+      return act(
+        trans.__(
+          'The device waits for input %1 % of the time. Prepare batches ahead, or keep the data on the device.',
+          percent
+        )
+      );
+    case 'host':
+      return act(
+        trans.__(
+          'Python takes %1 % of the step. Put the whole step into one jit, or do more work in each step.',
+          percent
+        )
+      );
+    case 'gap':
+      return act(
+        trans.__(
+          'The device idles %1 % of the time. Read results (print, float) every few steps, not at each one.',
+          percent
+        )
+      );
+    case 'device':
+      return fine(trans.__('The device is the limit. Nothing to fix in the input pipeline.'));
+    case 'unwatched':
+      return fine(
+        trans.__(
+          'Time on the device is not known, because no output of the step was watched. Host and gap contain it.'
+        )
+      );
+    default:
+      return fine(
+        trans.__('No single limit: the device works %1 % of the time, the rest is spread out.', percent)
+      );
+  }
+}
+
+function compiling(
+  summary: StepSummary,
+  share: number,
+  trans: TranslationBundle,
+  lastReason: string | null
+): Advice {
+  const fact = trans.__(
+    '%1 of the last %2 steps compiled anew, which took %3 % of the time.',
+    countText(summary.compiledSteps),
+    countText(summary.count),
+    Math.round(share * 100)
+  );
+  const remedy = lastReason ?? trans.__('Keep shapes, types and static arguments the same in every step.');
+  return { limit: 'compile', act: true, text: `${fact} ${remedy}` };
+}
+
+function measuring(summary: StepSummary, trans: TranslationBundle): Advice {
+  const text = summary.onlyFirstCompiled
+    ? trans.__(
+        'The first step compiled for %1. The next ones show how fast it is.',
+        durationText(summary.compileMs)
+      )
+    : trans.__('Measuring: a few more steps are needed to say what limits them.');
+  return { limit: 'measuring', act: false, text };
+}

@@ -1,0 +1,143 @@
+/** Where the bars of the step chart go: pure arithmetic, so that it is tested without a canvas. */
+import { SPANS, type StepRing } from '../events/step-ring.js';
+
+/** A bar is clipped when it is taller than this many typical bars; otherwise one compilation flattens all the others. */
+const CLIP_FACTOR = 2.5;
+const GAP_SHARE = 0.2;
+const WIDEST_BAR = 14;
+const COMPILE = SPANS.indexOf('compile');
+
+export interface ChartArea {
+  readonly left: number;
+  readonly top: number;
+  readonly width: number;
+  readonly height: number;
+}
+
+export interface ChartScale {
+  /** Milliseconds at the top of the area. */
+  readonly topMs: number;
+  readonly typicalMs: number;
+  /** First position of the window in the ring. */
+  readonly first: number;
+  readonly count: number;
+  /** Distance from one bar to the next; a pixel at least. */
+  readonly pitch: number;
+  readonly barWidth: number;
+}
+
+/** A bar taller than the area; it is drawn cut, with its value. */
+export interface ClippedBar {
+  readonly position: number;
+  readonly x: number;
+  readonly wallMs: number;
+}
+
+/**
+ * The window ends with the newest step. Bars keep their place for a window that is not full yet, so the chart
+ * grows from the left and then moves on.
+ */
+export function scaleOf(steps: StepRing, window: number, area: ChartArea): ChartScale {
+  const count = Math.min(steps.length, window, Math.max(1, Math.floor(area.width)));
+  const first = steps.length - count;
+  const slots = Math.min(window, Math.max(1, Math.floor(area.width)));
+  const pitch = Math.min(area.width / slots, WIDEST_BAR / (1 - GAP_SHARE));
+  const walls = new Float64Array(count);
+  for (let at = 0; at < count; at += 1) {
+    walls[at] = steps.wallMs(first + at);
+  }
+  walls.sort();
+  const typicalMs = walls[count >> 1] ?? 0;
+  let tallest = typicalMs;
+  for (const wallMs of walls) {
+    if (wallMs <= typicalMs * CLIP_FACTOR) {
+      tallest = wallMs;
+    }
+  }
+  const barWidth = pitch >= 3 ? pitch - Math.max(1, Math.round(pitch * GAP_SHARE)) : pitch;
+  return { topMs: roundUp(tallest * 1.1), typicalMs, first, count, pitch, barWidth };
+}
+
+export function xOf(scale: ChartScale, area: ChartArea, position: number): number {
+  return area.left + (position - scale.first) * scale.pitch;
+}
+
+/** Calls `draw` for each visible piece of one span, with its upper edge and height; nothing below a tenth of a pixel. */
+export function forEachPiece(
+  steps: StepRing,
+  scale: ChartScale,
+  area: ChartArea,
+  span: number,
+  draw: (x: number, y: number, width: number, height: number) => void
+): void {
+  const pixels = area.height / scale.topMs;
+  const bottom = area.top + area.height;
+  for (let position = scale.first; position < scale.first + scale.count; position += 1) {
+    let below = 0;
+    for (let lower = 0; lower < span; lower += 1) {
+      below += steps.spanMs(position, lower);
+    }
+    const from = Math.min(below * pixels, area.height);
+    const to = Math.min((below + steps.spanMs(position, span)) * pixels, area.height);
+    if (to - from > 0.1) {
+      draw(xOf(scale, area, position), bottom - to, scale.barWidth, to - from);
+    }
+  }
+}
+
+/** The bars that do not fit, the tallest first. */
+export function clippedBars(steps: StepRing, scale: ChartScale, area: ChartArea): ClippedBar[] {
+  const clipped: ClippedBar[] = [];
+  for (let position = scale.first; position < scale.first + scale.count; position += 1) {
+    const wallMs = steps.wallMs(position);
+    if (wallMs > scale.topMs) {
+      clipped.push({ position, x: xOf(scale, area, position), wallMs });
+    }
+  }
+  return clipped.sort((a, b) => b.wallMs - a.wallMs);
+}
+
+/** Positions at which something was compiled: they get a mark, because colour alone is not enough. */
+export function compiledPositions(steps: StepRing, scale: ChartScale): number[] {
+  const positions: number[] = [];
+  for (let position = scale.first; position < scale.first + scale.count; position += 1) {
+    if (steps.spanMs(position, COMPILE) > 0) {
+      positions.push(position);
+    }
+  }
+  return positions;
+}
+
+/** Left edges for labels of given widths, in order of importance; null for those that would cover an earlier one. */
+export function placeLabels(
+  wanted: readonly { readonly x: number; readonly width: number }[],
+  area: ChartArea
+): (number | null)[] {
+  const taken: { from: number; to: number }[] = [];
+  return wanted.map(({ x, width }) => {
+    const from = Math.max(area.left, Math.min(x, area.left + area.width - width));
+    const to = from + width;
+    if (taken.some(other => from < other.to + 4 && to + 4 > other.from)) {
+      return null;
+    }
+    taken.push({ from, to });
+    return from;
+  });
+}
+
+/** The step under a point; null outside the bars. */
+export function positionAt(scale: ChartScale, area: ChartArea, x: number): number | null {
+  const at = Math.floor((x - area.left) / scale.pitch);
+  return at >= 0 && at < scale.count ? scale.first + at : null;
+}
+
+/** The next of 1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8 times a power of ten, so that the scale does not tremble. */
+export function roundUp(value: number): number {
+  if (!(value > 0)) {
+    return 1;
+  }
+  const power = 10 ** Math.floor(Math.log10(value));
+  const lead = value / power;
+  const rounded = [1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10].find(step => step >= lead - 1e-9) ?? 10;
+  return rounded * power;
+}

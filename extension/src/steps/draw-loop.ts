@@ -1,0 +1,116 @@
+/** Draws all charts of the page in one animation frame, no faster than asked, and not at all when nothing changed. */
+import type { IDisposable } from '@lumino/disposable';
+
+export interface Drawing {
+  /** False while nobody can see it. */
+  readonly isVisible: boolean;
+  draw(): void;
+}
+
+/** What the loop needs of the window. */
+export interface FrameSource {
+  requestAnimationFrame(callback: () => void): number;
+  cancelAnimationFrame(handle: number): void;
+  setTimeout(callback: () => void, ms: number): number;
+  clearTimeout(handle: number | undefined): void;
+  readonly performance: { now(): number };
+}
+
+export const DEFAULT_DRAWS_PER_SECOND = 10;
+
+/** An idle loop holds neither a frame nor a timer. A drawing that is hidden stays due until it is shown again. */
+export class DrawLoop implements IDisposable {
+  constructor(private readonly _source: FrameSource) {}
+
+  get isDisposed(): boolean {
+    return this._isDisposed;
+  }
+
+  /** Frames in which something was drawn: for tests and benchmarks. */
+  get framesDrawn(): number {
+    return this._framesDrawn;
+  }
+
+  set drawsPerSecond(rate: number) {
+    this._intervalMs = 1_000 / Math.min(Math.max(rate, 0.5), 60);
+  }
+
+  /** Draws this soon. May be called any number of times. */
+  request(drawing: Drawing): void {
+    this._due.add(drawing);
+    this._schedule();
+  }
+
+  /** Something has become visible. */
+  wake(): void {
+    this._schedule();
+  }
+
+  forget(drawing: Drawing): void {
+    this._due.delete(drawing);
+  }
+
+  dispose(): void {
+    this._isDisposed = true;
+    this._due.clear();
+    this._source.clearTimeout(this._timer);
+    if (this._frame !== null) {
+      this._source.cancelAnimationFrame(this._frame);
+    }
+  }
+
+  private _schedule(): void {
+    if (this._isDisposed || this._frame !== null || this._timer !== undefined || !this._hasVisible()) {
+      return;
+    }
+    const waitMs = this._lastDrawn + this._intervalMs - this._source.performance.now();
+    if (waitMs > 1) {
+      this._timer = this._source.setTimeout(() => {
+        this._timer = undefined;
+        this._askForFrame();
+      }, waitMs);
+    } else {
+      this._askForFrame();
+    }
+  }
+
+  private _askForFrame(): void {
+    this._frame = this._source.requestAnimationFrame(() => {
+      this._frame = null;
+      this._draw();
+      this._schedule();
+    });
+  }
+
+  private _draw(): void {
+    let drawn = false;
+    for (const drawing of [...this._due]) {
+      if (drawing.isVisible) {
+        this._due.delete(drawing);
+        drawing.draw();
+        drawn = true;
+      }
+    }
+    if (drawn) {
+      this._lastDrawn = this._source.performance.now();
+      this._framesDrawn += 1;
+    }
+  }
+
+  private _hasVisible(): boolean {
+    for (const drawing of this._due) {
+      if (drawing.isVisible) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  private readonly _due = new Set<Drawing>();
+  private _intervalMs = 1_000 / DEFAULT_DRAWS_PER_SECOND;
+  private _lastDrawn = Number.NEGATIVE_INFINITY;
+  private _timer: number | undefined;
+  private _frame: number | null = null;
+  private _framesDrawn = 0;
+  private _isDisposed = false;
+}

@@ -1,0 +1,95 @@
+import { describe, expect, it } from 'vitest';
+import { Run } from '../events/run-history.js';
+import { step, T0 } from '../events/samples.spec-data.js';
+import { StepRing } from '../events/step-ring.js';
+import { progressOf, shareOf, summarize } from './summary.js';
+
+function ringOf(...samples: Parameters<typeof step>[]): StepRing {
+  const ring = new StepRing(64);
+  samples.forEach(sample => ring.push(step(...sample)));
+  return ring;
+}
+
+const COMPILED = { compileMs: 2_950, deviceMs: 0, inputMs: 50, hostMs: 0, gapMs: 0 };
+
+describe('summarize', () => {
+  it('has nothing to say without steps', () => {
+    expect(summarize(new StepRing(8), 48)).toBeNull();
+  });
+
+  it('gives the typical step, its split and the rate', () => {
+    const summary = summarize(ringOf([0], [1], [2], [3]), 48);
+    expect(summary).toMatchObject({
+      count: 4,
+      typicalMs: 50,
+      meanMs: 50,
+      perSecond: 20,
+      lastIndex: 3,
+      deviceKnown: true
+    });
+    expect(summary?.spans.map(({ span, percent }) => [span, percent])).toEqual([
+      ['input', 4],
+      ['host', 6],
+      ['compile', 0],
+      ['device', 80],
+      ['gap', 10]
+    ]);
+  });
+
+  it('does not take a compilation for the step time, but shows where the time went', () => {
+    const summary = summarize(ringOf([0, COMPILED], [1], [2], [3], [4]), 48);
+    expect(summary?.typicalMs).toBe(50);
+    expect(summary?.meanMs).toBe(640);
+    expect(summary).toMatchObject({ compiledSteps: 1, onlyFirstCompiled: true, compileMs: 2_950 });
+    expect(summary?.spans.reduce((sum, { percent }) => sum + percent, 0)).toBe(100);
+    expect(summary?.spans.reduce((sum, { meanMs }) => sum + meanMs, 0)).toBeCloseTo(640);
+    if (summary) {
+      expect(shareOf(summary, 'compile')).toBeCloseTo(2_950 / 3_200);
+    }
+  });
+
+  it('tells a recompilation later in the run from the first one', () => {
+    expect(summarize(ringOf([0, COMPILED], [1], [2, COMPILED]), 48)?.onlyFirstCompiled).toBe(false);
+    expect(summarize(ringOf([5, COMPILED], [6]), 48)?.onlyFirstCompiled).toBe(false);
+  });
+
+  it('looks only at the newest steps', () => {
+    const summary = summarize(ringOf([0, COMPILED], [1], [2]), 2);
+    expect(summary).toMatchObject({ count: 2, compiledSteps: 0, meanMs: 50 });
+  });
+
+  it('says so when the device of some step was not watched', () => {
+    expect(summarize(ringOf([0], [1, { deviceKnown: false }]), 48)?.deviceKnown).toBe(false);
+  });
+
+  it('gives no rate for steps that began in the same instant', () => {
+    expect(summarize(ringOf([0], [1, { startTime: T0 }]), 48)?.perSecond).toBeNull();
+    expect(summarize(ringOf([0]), 48)?.perSecond).toBeNull();
+  });
+});
+
+describe('progressOf', () => {
+  const run = (totalSteps: number | null, state: Run['state'] = 'running'): Run => {
+    const made = new Run('1:r', 'train');
+    made.totalSteps = totalSteps;
+    made.state = state;
+    return made;
+  };
+
+  it('estimates what is left without counting the compilation again', () => {
+    const summary = summarize(ringOf([0, COMPILED], [1], [2], [3]), 48);
+    expect(summary && progressOf(run(10), summary)).toEqual({ done: 4, total: 10, remainingMs: 6 * 50 });
+  });
+
+  it('promises nothing for a run that has ended, or with too few steps', () => {
+    const few = summarize(ringOf([0], [1]), 48);
+    const enough = summarize(ringOf([0], [1], [2]), 48);
+    expect(few && progressOf(run(10), few)?.remainingMs).toBeNull();
+    expect(enough && progressOf(run(10, 'failed'), enough)?.remainingMs).toBeNull();
+  });
+
+  it('is nothing when the run has not said how long it is', () => {
+    const summary = summarize(ringOf([0]), 48);
+    expect(summary && progressOf(run(null), summary)).toBeNull();
+  });
+});

@@ -1,0 +1,108 @@
+/** What the newest steps of a run say together: typical time, where it went, rate, what is left. */
+import type { Run } from '../events/run-history.js';
+import { type Span, SPANS, type StepRing } from '../events/step-ring.js';
+import { wholePercents } from '../text/percent.js';
+
+export interface SpanShare {
+  readonly span: Span;
+  /** Mean of the window. The means of the five spans add up to `meanMs`. */
+  readonly meanMs: number;
+  /** Whole percent of all time in the window; the five add up to 100. */
+  readonly percent: number;
+}
+
+export interface StepSummary {
+  /** Steps in the window. */
+  readonly count: number;
+  /** Median, so that one compilation does not pass for the step time. */
+  readonly typicalMs: number;
+  readonly meanMs: number;
+  readonly spans: readonly SpanShare[];
+  /** From start to start; null with fewer than two steps. */
+  readonly perSecond: number | null;
+  /** Steps of the window in which something was compiled. */
+  readonly compiledSteps: number;
+  readonly compileMs: number;
+  /** All compiling of the window happened in the first step of the run, as it must. */
+  readonly onlyFirstCompiled: boolean;
+  /** False when device time of some step is part of host and gap. */
+  readonly deviceKnown: boolean;
+  /** Number of the newest step in its run, from 0. */
+  readonly lastIndex: number;
+}
+
+export interface Progress {
+  readonly done: number;
+  readonly total: number;
+  /** At the mean rate of the window without compiling; null when it cannot be said. */
+  readonly remainingMs: number | null;
+}
+
+const COMPILE = SPANS.indexOf('compile');
+
+/** Null when there is no step. @param window steps to look at, the newest */
+export function summarize(steps: StepRing, window: number): StepSummary | null {
+  const count = Math.min(steps.length, window);
+  if (count < 1) {
+    return null;
+  }
+  const first = steps.length - count;
+  const last = steps.length - 1;
+  const totals = SPANS.map(() => 0);
+  const walls: number[] = [];
+  let compiledSteps = 0;
+  let onlyFirstCompiled = true;
+  let deviceKnown = true;
+  for (let at = first; at <= last; at += 1) {
+    walls.push(steps.wallMs(at));
+    SPANS.forEach((_, span) => {
+      totals[span] = (totals[span] ?? 0) + steps.spanMs(at, span);
+    });
+    if (steps.spanMs(at, COMPILE) > 0) {
+      compiledSteps += 1;
+      onlyFirstCompiled &&= steps.index(at) === 0;
+    }
+    deviceKnown &&= steps.deviceKnown(at);
+  }
+  const percents = wholePercents(totals);
+  const elapsedMs = steps.startTime(last) - steps.startTime(first);
+  return {
+    count,
+    typicalMs: median(walls),
+    meanMs: totals.reduce((sum, ms) => sum + ms, 0) / count,
+    spans: SPANS.map((span, at) => ({ span, meanMs: (totals[at] ?? 0) / count, percent: percents[at] ?? 0 })),
+    perSecond: elapsedMs > 0 ? ((count - 1) * 1_000) / elapsedMs : null,
+    compiledSteps,
+    compileMs: totals[COMPILE] ?? 0,
+    onlyFirstCompiled: compiledSteps > 0 && onlyFirstCompiled,
+    deviceKnown,
+    lastIndex: steps.index(last)
+  };
+}
+
+/** Null when the run has not said how many steps it will take. */
+export function progressOf(run: Run, summary: StepSummary): Progress | null {
+  const total = run.totalSteps;
+  if (total === null || total < 1) {
+    return null;
+  }
+  const done = Math.min(summary.lastIndex + 1, total);
+  const steadyMs = summary.meanMs - summary.compileMs / summary.count;
+  return {
+    done,
+    total,
+    remainingMs: run.state === 'running' && summary.count > 2 ? (total - done) * steadyMs : null
+  };
+}
+
+export function shareOf(summary: StepSummary, span: Span): number {
+  const part = summary.spans.find(share => share.span === span);
+  return part && summary.meanMs > 0 ? part.meanMs / summary.meanMs : 0;
+}
+
+function median(values: number[]): number {
+  values.sort((a, b) => a - b);
+  const middle = values.length >> 1;
+  const upper = values[middle] ?? 0;
+  return values.length % 2 === 1 ? upper : (upper + (values[middle - 1] ?? upper)) / 2;
+}

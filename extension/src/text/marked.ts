@@ -1,0 +1,32 @@
+/** A translated sentence with pieces of code in it, in pieces that a view can draw. */
+
+export interface TextPiece {
+  readonly text: string;
+  readonly code: boolean;
+}
+
+/** Characters of the private use area stand for the values while the sentence is translated. */
+const FIRST_MARK = 0xe000;
+const MARKS = /([\ue000-\ue00f])/;
+
+/**
+ * @param translate gives the translated sentence with the marks in it, in the order that the language wants
+ * @param values what is shown as code in place of each mark
+ */
+export function withCode(
+  translate: (...marks: string[]) => string,
+  ...values: readonly string[]
+): TextPiece[] {
+  const marks = values.map((_, at) => String.fromCharCode(FIRST_MARK + at));
+  return translate(...marks)
+    .split(MARKS)
+    .filter(part => part !== '')
+    .map(part => {
+      const value = MARKS.test(part) ? values[part.charCodeAt(0) - FIRST_MARK] : undefined;
+      return value === undefined ? { text: part, code: false } : { text: value, code: true };
+    });
+}
+
+export function plain(pieces: readonly TextPiece[]): string {
+  return pieces.map(piece => piece.text).join('');
+}
