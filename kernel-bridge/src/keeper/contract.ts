@@ -60,6 +60,8 @@ export interface KeeperEvents {
   record(record: JournalRecord): void;
   state(snapshot: KernelSnapshot): void;
   telemetry(record: TelemetryRecord): void;
+  /** The journal cannot be written (the kernel goes on), or can be again (null). A `gap` record tells what is missing. */
+  journalFault?(fault: { readonly code: string; readonly message: string } | null): void;
   /** The socket to the keeper is gone. The handle is of no more use; look whether the keeper still lives. */
   disconnected(error: Error | null): void;
 }
@@ -72,8 +74,12 @@ export interface KeeperHandle extends AsyncDisposable {
   subscribe(): Promise<{ liveFrom: number }>;
   /** Starts the push of telemetry after `since`; held history first. */
   subscribeTelemetry(since: number): Promise<{ historyFrom: number; lastSeq: number }>;
-  /** Sends a v1 frame to the kernel: journaled, signed, sent. False: the socket is congested, wait for `drain()`. */
+  /**
+   * Sends a v1 frame to the kernel: journaled, signed, sent. False: the socket is congested, wait for `drain()`. The keeper
+   * drops frames that are not a client's message (check them first, `decodeV1`), and all frames while the kernel is dead.
+   */
   send(frame: Buffer): boolean;
+  /** Rejects with `keeper_disconnected` once the socket is gone. */
   drain(): Promise<void>;
   interrupt(): Promise<void>;
   /** Same kernel id, new process. Resolves when the new process has answered kernel_info; rejects with KeeperError. */

@@ -1,0 +1,104 @@
+/** Connects to a keeper that runs already, or says precisely that there is none. */
+import { connect, type Socket } from 'node:net';
+import { basename } from 'node:path';
+import type { KeeperEvents } from './contract.js';
+import { FRAME_HEADER_BYTES, FrameType, MAX_FRAME_BYTES } from './frames.js';
+import { KeeperClient } from './keeper-client.js';
+import { KeeperError, KeeperGoneError } from './keeper-error.js';
+import { type KeeperRecord, readKeeperRecord } from './keeper-file.js';
+import { type KeeperEvent, parseEvent } from './keeper-protocol.js';
+import { isSameProcess } from './process-identity.js';
+
+const HELLO_MS = 10_000;
+
+export interface AttachOptions {
+  /** For the connection and the keeper's first frame. */
+  readonly timeoutMs?: number;
+  readonly signal?: AbortSignal;
+}
+
+/**
+ * Rejects with `KeeperGoneError` when the keeper has ended, and with `KeeperError` when it runs but does not answer, which
+ * is worth another try.
+ */
+export async function attachKeeper(
+  kernelDir: string,
+  events: KeeperEvents,
+  options: AttachOptions = {}
+): Promise<KeeperClient> {
+  const record = await readKeeperRecord(kernelDir);
+  if (record === null) {
+    throw new KeeperGoneError({ kernelId: basename(kernelDir), keeperPid: null, orphanPid: null });
+  }
+  let socket: Socket | null = null;
+  try {
+    const deadline = AbortSignal.timeout(options.timeoutMs ?? HELLO_MS);
+    const signal = options.signal === undefined ? deadline : AbortSignal.any([deadline, options.signal]);
+    socket = connect({ path: record.socketPath, signal });
+    const hello = await readHello(socket, signal);
+    return new KeeperClient(kernelDir, socket, hello, events);
+  } catch (cause) {
+    socket?.destroy();
+    options.signal?.throwIfAborted();
+    if (cause instanceof KeeperError) {
+      throw cause;
+    }
+    throw await explainSilence(record, cause);
+  }
+}
+
+/**
+ * Why nobody answers. A kernel that has lost its keeper is found here: this is where a new keeper would take it over, by its
+ * connection file, instead of reporting it as an orphan.
+ */
+async function explainSilence(record: KeeperRecord, cause: unknown): Promise<KeeperError> {
+  const { kernelId, pid, kernelPid } = record;
+  if (await isSameProcess(pid, record.processStart)) {
+    return new KeeperError(
+      'keeper_timeout',
+      `The keeper of kernel ${kernelId} (process ${pid}) runs, but does not answer on its socket; see its keeper.log.`,
+      { cause }
+    );
+  }
+  const orphaned = kernelPid !== null && (await isSameProcess(kernelPid, record.kernelProcessStart));
+  return new KeeperGoneError({ kernelId, keeperPid: pid, orphanPid: orphaned ? kernelPid : null }, { cause });
+}
+
+/** The first frame. What follows it is left in the socket. */
+function readHello(socket: Socket, signal: AbortSignal): Promise<Extract<KeeperEvent, { event: 'hello' }>> {
+  return new Promise((resolve, reject) => {
+    let bytes = Buffer.alloc(0);
+    const settle = (act: () => void): void => {
+      socket.off('data', onData).off('close', onClose);
+      signal.removeEventListener('abort', onAbort);
+      act();
+    };
+    const onAbort = (): void => settle(() => reject(signal.reason as Error));
+    const onClose = (): void =>
+      settle(() => reject(new Error('The socket was closed before the first frame.')));
+    const onData = (chunk: Buffer): void => {
+      bytes = Buffer.concat([bytes, chunk]);
+      const length = bytes.length >= FRAME_HEADER_BYTES ? bytes.readUInt32LE(0) : Infinity;
+      if (bytes.length < 4 + length && (length === Infinity || length <= MAX_FRAME_BYTES)) {
+        return;
+      }
+      settle(() => {
+        socket.pause();
+        const event =
+          bytes[4] === FrameType.event ? parseEvent(bytes.subarray(FRAME_HEADER_BYTES, 4 + length)) : null;
+        if (event?.event !== 'hello') {
+          reject(
+            new KeeperError('keeper_protocol', 'What answers on the socket of the keeper is not a keeper.')
+          );
+          return;
+        }
+        socket.unshift(bytes.subarray(4 + length));
+        resolve(event);
+      });
+    };
+    socket.on('data', onData).on('close', onClose);
+    // Stays until the socket has gone: an error after the client took over is its `close`.
+    socket.on('error', error => settle(() => reject(error)));
+    signal.addEventListener('abort', onAbort, { once: true });
+  });
+}

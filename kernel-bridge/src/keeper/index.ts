@@ -1,0 +1,6 @@
+/** What the gateway uses of the keeper. */
+export { attachKeeper, type AttachOptions } from './attach.js';
+export type * from './contract.js';
+export { KeeperClient } from './keeper-client.js';
+export { type GoneKeeper, KeeperError, type KeeperErrorCode, KeeperGoneError } from './keeper-error.js';
+export { type KeeperDirs, startKeeper, type StartOptions } from './start.js';

@@ -1,0 +1,52 @@
+/** Failures of a keeper or of its kernel, as its gateway sees them. */
+
+export type KeeperErrorCode =
+  /** The process is not there any more, see `KeeperGoneError`. */
+  | 'keeper_gone'
+  /** The socket closed while something was asked. Look whether the keeper still lives. */
+  | 'keeper_disconnected'
+  | 'keeper_start_failed'
+  | 'keeper_timeout'
+  /** The two ends do not speak the same protocol. */
+  | 'keeper_protocol'
+  | 'keeper_stopping'
+  | 'launch_invalid'
+  | 'socket_path_too_long'
+  | 'kernel_start_failed'
+  | 'kernel_dead'
+  | 'kernel_start_timeout'
+  | 'kernel_interrupt_failed'
+  | 'kernel_unkillable';
+
+export class KeeperError extends Error {
+  override readonly name: string = 'KeeperError';
+
+  constructor(
+    readonly code: KeeperErrorCode,
+    message: string,
+    options?: ErrorOptions
+  ) {
+    super(message, options);
+  }
+}
+
+/** What is known of a keeper that has gone. */
+export interface GoneKeeper {
+  readonly kernelId: string;
+  readonly keeperPid: number | null;
+  /** The kernel process that it left behind and that still runs; null when there is none. */
+  readonly orphanPid: number | null;
+}
+
+/** The keeper of a kernel has ended or was never started. Asking again does not help. */
+export class KeeperGoneError extends KeeperError {
+  override readonly name = 'KeeperGoneError';
+
+  constructor(
+    readonly keeper: GoneKeeper,
+    options?: ErrorOptions
+  ) {
+    const orphan = keeper.orphanPid === null ? '' : ` Its kernel still runs as process ${keeper.orphanPid}.`;
+    super('keeper_gone', `The keeper of kernel ${keeper.kernelId} is not running.${orphan}`, options);
+  }
+}

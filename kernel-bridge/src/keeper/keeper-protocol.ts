@@ -1,0 +1,76 @@
+/** JSON bodies of commands, replies and events between gateway and keeper. */
+import { type Static, Type } from '@sinclair/typebox';
+import { Value } from '@sinclair/typebox/value';
+import type { KernelSnapshot } from './contract.js';
+import { KeeperError } from './keeper-error.js';
+
+/** Raised by a breaking change. The gateway refuses a keeper of another version rather than misread it. */
+export const KEEPER_PROTOCOL_VERSION = 1;
+
+export const Command = Type.Union([
+  Type.Object({ id: Type.Integer(), op: Type.Literal('status') }),
+  Type.Object({ id: Type.Integer(), op: Type.Literal('subscribe') }),
+  Type.Object({ id: Type.Integer(), op: Type.Literal('telemetry'), since: Type.Integer({ minimum: 0 }) }),
+  Type.Object({ id: Type.Integer(), op: Type.Literal('interrupt') }),
+  Type.Object({ id: Type.Integer(), op: Type.Literal('restart') }),
+  Type.Object({ id: Type.Integer(), op: Type.Literal('shutdown') })
+]);
+export type Command = Static<typeof Command>;
+
+export interface StatusReply {
+  readonly snapshot: KernelSnapshot;
+  /** Content (JSON text) of the kernel's last `kernel_info_reply`; null until there was one. */
+  readonly kernelInfo: string | null;
+}
+
+export interface CommandReplies {
+  readonly status: StatusReply;
+  readonly subscribe: { readonly liveFrom: number };
+  readonly telemetry: { readonly historyFrom: number; readonly lastSeq: number };
+  readonly interrupt: object;
+  readonly restart: { readonly snapshot: KernelSnapshot };
+  readonly shutdown: object;
+}
+
+export type Reply =
+  | { readonly id: number; readonly ok: true; readonly value: object }
+  | { readonly id: number; readonly ok: false; readonly code: string; readonly message: string };
+
+export type KeeperEvent =
+  /** The first frame on every connection. */
+  | {
+      readonly event: 'hello';
+      readonly version: number;
+      readonly shutdownWaitMs: number;
+      readonly snapshot: KernelSnapshot;
+    }
+  | { readonly event: 'state'; readonly snapshot: KernelSnapshot }
+  /** Nothing is pushed any more, because this gateway reads too slowly: read on in the files from here, then subscribe again. */
+  | { readonly event: 'lagging'; readonly fromSeq: number }
+  /** The journal cannot be written, or can be again (null). */
+  | { readonly event: 'journal'; readonly fault: { readonly code: string; readonly message: string } | null };
+
+export function parseCommand(body: Buffer): Command {
+  const value = parseJson(body);
+  if (!Value.Check(Command, value)) {
+    throw new KeeperError('keeper_protocol', 'A command is not one that this keeper knows.');
+  }
+  return value;
+}
+
+/** What a keeper of our own version sends needs no check of its fields, only that it is the frame we think it is. */
+export function parseReply(body: Buffer): Reply {
+  return parseJson(body) as Reply;
+}
+
+export function parseEvent(body: Buffer): KeeperEvent {
+  return parseJson(body) as KeeperEvent;
+}
+
+function parseJson(body: Buffer): unknown {
+  try {
+    return JSON.parse(body.toString('utf8'));
+  } catch (cause) {
+    throw new KeeperError('keeper_protocol', 'A frame between keeper and gateway is not JSON.', { cause });
+  }
+}
