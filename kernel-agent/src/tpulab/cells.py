@@ -1,0 +1,81 @@
+"""Which cell of the notebook a piece of code belongs to.
+
+ipykernel compiles each cell under a file name made from its source (`<tmp>/ipykernel_<pid>/<hash>.py`).
+Before a cell runs, the name is noted with the cell's id (`metadata.cellId` of the execute_request) and its
+number.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+KEPT_CELLS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    cell_id: str | None
+    #: n of `In [n]`
+    execution_count: int | None
+
+
+class CellRegister:
+    """Cells that have run, by the file name of their code."""
+
+    def __init__(self) -> None:
+        self._by_file: OrderedDict[str, Cell] = OrderedDict()
+        self._running: dict[int, Cell] = {}
+        self._shell: Any = None
+        self._after: Callable[[bool], None] | None = None
+
+    @property
+    def attached(self) -> bool:
+        return self._shell is not None
+
+    def attach(self, shell: Any, after_cell: Callable[[bool], None] | None = None) -> None:
+        """Follows the cells of a shell. `after_cell(success)` is called on the thread that ran the cell."""
+        self._shell = shell
+        self._after = after_cell
+        shell.events.register("pre_run_cell", self._before_cell)
+        shell.events.register("post_run_cell", self._after_cell)
+
+    def detach(self) -> None:
+        if self._shell is not None:
+            for event, callback in (("pre_run_cell", self._before_cell), ("post_run_cell", self._after_cell)):
+                with contextlib.suppress(ValueError):
+                    self._shell.events.unregister(event, callback)
+            self._shell = None
+
+    def of_file(self, file: str) -> Cell | None:
+        """The newest cell with this source."""
+        return self._by_file.get(file)
+
+    def running(self) -> Cell | None:
+        """The cell that the calling thread runs."""
+        return self._running.get(threading.get_ident())
+
+    def _before_cell(self, info: Any) -> None:
+        # IPython shows an exception of a hook in the cell: nothing here may raise.
+        with contextlib.suppress(Exception):
+            shell = self._shell
+            source = info.raw_cell
+            count = shell.execution_count if info.store_history else None
+            cell = Cell(getattr(info, "cell_id", None), count)
+            # The second argument is used by plain IPython only, which names cells in another way.
+            name = shell.compile.get_code_name(source, source, shell.execution_count)
+            self._by_file[name] = cell
+            self._by_file.move_to_end(name)
+            while len(self._by_file) > KEPT_CELLS:
+                self._by_file.popitem(last=False)
+            self._running[threading.get_ident()] = cell
+
+    def _after_cell(self, result: Any) -> None:
+        self._running.pop(threading.get_ident(), None)
+        if self._after is not None:
+            with contextlib.suppress(Exception):
+                self._after(bool(getattr(result, "success", True)))

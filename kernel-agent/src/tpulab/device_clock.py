@@ -1,0 +1,171 @@
+"""When the device was busy: a thread that waits for outputs, so that the user's thread never does.
+
+Each dispatch of a watched step is posted here. The watcher takes the newest post, waits for one small output
+of it and notes the time; programs of one thread run in order, so everything posted before has then finished
+too. The device counts as busy from the first post that found the watcher waiting for nothing until that
+moment.
+
+Precision: a note is late by the time the watcher waits for the interpreter lock, at most
+`sys.getswitchinterval()` (5 ms) while the user's thread runs pure Python, microseconds when that thread
+waits. An output is held no longer than the program that computes it runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import sys
+import threading
+from collections import deque
+from typing import Any
+
+from tpulab.clocks import now_ns
+from tpulab.spans import Span
+
+#: Intervals kept. A step asks for its own within a second or so; 8192 are minutes of separate programs.
+KEPT_INTERVALS = 8192
+
+
+class DeviceClock:
+    """Busy intervals of the device. `post` may be called on any thread and never blocks."""
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count(1)
+        self._posts: deque[tuple[int, int]] = deque(maxlen=4096)
+        #: the newest post; its output lies in a box that the watcher empties
+        self._slot: tuple[int, list[Any]] = (0, [])
+        self._intervals: deque[Span] = deque(maxlen=KEPT_INTERVALS)
+        self._work = threading.Lock()
+        self._work.acquire()
+        self._thread: threading.Thread | None = None
+        self._stopped = False
+        self._settled = 0
+
+    def post(self, output: Any, since: int | None = None) -> int:
+        """Notes that `output` (any tree of arrays) has been dispatched, just now or at `since`.
+
+        Answers the number of the post.
+        """
+        number = next(self._numbers)
+        if self._stopped:
+            return number
+        self._posts.append((number, now_ns() if since is None else since))
+        # After the deque, so that the watcher finds the time of every post up to the one it takes.
+        self._slot = (number, [output])
+        if self._thread is None:
+            self._start()
+        self._wake()
+        return number
+
+    def is_settled(self, number: int) -> bool:
+        """Whether it is known until when the device ran for the posts up to `number`."""
+        return self._settled >= number or self._slot[0] <= self._settled
+
+    def busy(self, low: int, high: int) -> list[Span]:
+        """Busy intervals that touch [low, high], oldest first; complete once posts before `high` are settled."""
+        found: list[Span] = []
+        for span in reversed(self._intervals.copy()):
+            if span[1] <= low:
+                break
+            if span[0] < high:
+                found.append(span)
+        found.reverse()
+        return found
+
+    def abandon(self) -> None:
+        """In a forked child: there is no watcher any more, and nothing is to be kept for it."""
+        self._stopped = True
+        self._thread = None
+        self._slot = (self._settled, [])
+
+    def stop(self, timeout_s: float = 0.5) -> None:
+        """Ends the watcher. It may be inside a wait of the runtime; it is left behind after `timeout_s`."""
+        self._stopped = True
+        self._wake()
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(timeout_s)
+
+    def _start(self) -> None:
+        if self._stopped:
+            return
+        self._thread = threading.Thread(target=self._watch, name="tpulab-device-clock", daemon=True)
+        self._thread.start()
+
+    def _wake(self) -> None:
+        # A lock as a binary semaphore: unlike an Event it can be signalled from a finalizer at any point.
+        if self._work.locked():
+            with contextlib.suppress(RuntimeError):
+                self._work.release()
+
+    def _watch(self) -> None:
+        last_end = 0
+        while True:
+            self._work.acquire()
+            if self._stopped:
+                return
+            while self._slot[0] > self._settled and not self._stopped:
+                number, box = self._slot
+                began = self._first_post(number)
+                wait_until_ready(box.pop())
+                ended = now_ns()
+                self._intervals.append((max(began, last_end), ended))
+                last_end = ended
+                self._settled = number
+
+    def _first_post(self, number: int) -> int:
+        first: int | None = None
+        while self._posts and self._posts[0][0] <= number:
+            moment = self._posts.popleft()[1]
+            first = moment if first is None else first
+        return first if first is not None else now_ns()
+
+
+def wait_until_ready(output: Any) -> None:
+    """Waits for one small array of a tree. A deleted (donated) one counts as ready: a newer post follows."""
+    array = smallest_array(output)
+    if array is None:
+        return
+    with contextlib.suppress(Exception):
+        array.block_until_ready()
+
+
+def all_ready(output: Any) -> bool:
+    """Whether the array that would be waited for is there already."""
+    array = smallest_array(output)
+    ready = getattr(array, "is_ready", None)
+    return bool(ready()) if callable(ready) else array is None
+
+
+def smallest_array(output: Any) -> Any | None:
+    """The array of a tree that is cheapest to wait for, floats first.
+
+    A loss is a float and lives on; a small integer is likely a counter in a state that the next step donates.
+    """
+    if _is_array(output):
+        return output
+    if isinstance(output, (tuple, list)):
+        top = [leaf for leaf in output if _is_array(leaf)]
+        if top and min(leaf.size for leaf in top) <= 1:
+            return min(top, key=_cost)
+    jax = sys.modules.get("jax")
+    if jax is None:
+        return None
+    with contextlib.suppress(Exception):
+        leaves = [leaf for leaf in jax.tree_util.tree_leaves(output)[-64:] if _is_array(leaf)]
+        return min(leaves, key=_cost, default=None)
+    return None
+
+
+def _is_array(value: Any) -> bool:
+    if not hasattr(value, "block_until_ready"):
+        return False
+    # A tracer stands for an array while a function is traced; there is nothing to wait for.
+    if any(kind.__name__ == "Tracer" for kind in type(value).__mro__):
+        return False
+    deleted = getattr(value, "is_deleted", None)
+    return not (callable(deleted) and deleted())
+
+
+def _cost(array: Any) -> tuple[int, bool]:
+    return int(array.size), getattr(array.dtype, "kind", "f") in "iub"

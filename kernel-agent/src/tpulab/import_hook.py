@@ -1,0 +1,63 @@
+"""Calls back when jax has been imported, and costs an import of anything else one comparison.
+
+A finder at the head of `sys.meta_path` asks the other finders for jax and lets the loader that they name
+call back after the module has run. The loader stays what it was, so tools that look at it see no difference.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import sys
+from collections.abc import Callable, Sequence
+from types import ModuleType
+
+
+class AfterImport(importlib.abc.MetaPathFinder):
+    """Calls `callback` once, after `name` has been imported (at once if it has been already)."""
+
+    def __init__(self, name: str, callback: Callable[[], None]) -> None:
+        self._name = name
+        self._callback = callback
+
+    def install(self) -> None:
+        if self._name in sys.modules:
+            self._callback()
+        else:
+            sys.meta_path.insert(0, self)
+
+    def remove(self) -> None:
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if fullname != self._name:
+            return None
+        for finder in list(sys.meta_path):
+            if finder is self:
+                continue
+            spec = finder.find_spec(fullname, path, target)
+            if spec is not None:
+                self._call_back_after(spec)
+                return spec
+        return None
+
+    def _call_back_after(self, spec: importlib.machinery.ModuleSpec) -> None:
+        loader = spec.loader
+        run = getattr(loader, "exec_module", None)
+        if loader is None or run is None:
+            return
+
+        def exec_module(module: ModuleType) -> None:
+            loader.__dict__.pop("exec_module", None)
+            run(module)
+            # Only after success: a failed import may be tried again, and is then found here again.
+            self.remove()
+            self._callback()
+
+        try:
+            loader.exec_module = exec_module  # type: ignore[method-assign]
+        except AttributeError:
+            self.remove()

@@ -1,0 +1,66 @@
+"""Finds the line of the user's code that runs: the innermost frame that is neither ours nor a library's."""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from types import FrameType
+
+from tpulab.cells import CellRegister
+from tpulab.messages import CodeLocation
+
+
+def _library_folders() -> tuple[str, ...]:
+    paths = sysconfig.get_paths()
+    found = {paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib") if name in paths}
+    found.add(os.path.dirname(os.path.abspath(__file__)))
+    found |= {os.path.realpath(path) for path in found}
+    return tuple(path + os.sep for path in sorted(found))
+
+
+_LIBRARIES = _library_folders()
+_known: dict[str, bool] = {}
+
+
+def is_user_file(file: str) -> bool:
+    """Whether code of this file is the user's: a cell, a script or a module of their own."""
+    known = _known.get(file)
+    if known is None:
+        known = (
+            not file.startswith(_LIBRARIES)
+            and not file.startswith("<frozen")
+            and f"{os.sep}site-packages{os.sep}" not in file
+        )
+        _known[file] = known
+    return known
+
+
+def is_user_frame(frame: FrameType) -> bool:
+    return is_user_file(frame.f_code.co_filename)
+
+
+def find_location(cells: CellRegister, frame: FrameType | None = None) -> CodeLocation | None:
+    """The innermost user frame at or above `frame` (default: the caller), with the cell that led there."""
+    if frame is None:
+        frame = sys._getframe(1)
+    user: FrameType | None = None
+    while frame is not None:
+        if is_user_frame(frame):
+            user = user or frame
+            cell = cells.of_file(frame.f_code.co_filename)
+            if cell is not None:
+                return _describe(user, cell.cell_id, cell.execution_count, in_cell=frame is user)
+        frame = frame.f_back
+    return _describe(user, None, None, in_cell=False) if user is not None else None
+
+
+def _describe(frame: FrameType, cell_id: str | None, count: int | None, *, in_cell: bool) -> CodeLocation:
+    name = frame.f_code.co_name
+    return {
+        "cellId": cell_id,
+        "executionCount": count,
+        "line": max(frame.f_lineno or 1, 1),
+        "file": None if in_cell else os.path.basename(frame.f_code.co_filename),
+        "function": None if name.startswith("<") else name,
+    }

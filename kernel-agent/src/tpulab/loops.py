@@ -1,0 +1,198 @@
+"""`tpulab.steps` and `tpulab.step`: measure a plain loop. Neither ever changes what the loop does.
+
+A step of `steps` begins when the loop asks for its next item and ends when it asks for the one after. A step
+of `with step()` is the block. `tpulab.spans` says how its time is split.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from types import CodeType, FrameType, TracebackType
+from typing import Any, Generic, TypeVar
+
+from tpulab.agent import current_agent
+from tpulab.loop_exit import left_by_exception
+from tpulab.step_clock import innermost_clock
+from tpulab.tracked_run import TrackedRun, step_runs
+
+T = TypeVar("T")
+
+
+class Steps(Iterator[T], Generic[T]):
+    """Iterates over `iterable` and measures each turn of the loop as one step of a run."""
+
+    def __init__(
+        self, iterable: Iterable[T], name: str | None, total: int | None, watch: Callable[[], Any] | None
+    ) -> None:
+        self._iterable = iterable
+        self._name = name
+        self._total = total
+        self._watch = watch
+        self._items: Iterator[T] | None = None
+        self._tracked: TrackedRun | None = None
+        self._code: CodeType | None = None
+        self._exhausted = False
+
+    def __iter__(self) -> Steps[T]:
+        if self._exhausted:
+            # A second loop over the same object is a new run, as it is a new pass over the iterable.
+            self._exhausted, self._items, self._tracked = False, None, None
+        return self
+
+    def __len__(self) -> int:
+        return len(self._iterable)  # type: ignore[arg-type]
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __next__(self) -> T:
+        tracked = self._tracked
+        if tracked is None:
+            tracked = self._begin_run(sys._getframe(1))
+        elif tracked.clock.is_open:
+            self._end_step(tracked)
+        tracked.begin_step()
+        try:
+            if self._items is None:
+                self._items = iter(self._iterable)
+            item = next(self._items)
+        except StopIteration:
+            self._exhausted = True
+            tracked.end("finished")
+            raise
+        except BaseException:
+            tracked.end("failed")
+            raise
+        tracked.clock.body()
+        return item
+
+    def watch(self, output: Any) -> None:
+        """Names an output (array or tree of arrays) of the running step: its device time is measured by it."""
+        if self._tracked is not None:
+            self._tracked.clock.watch(output)
+
+    def metric(self, **values: Any) -> None:
+        """Records numbers of the running step, such as `loss=loss`. Arrays are read later, when they are ready."""
+        if self._tracked is not None:
+            self._tracked.metric(values)
+
+    def close(self) -> None:
+        """Ends the run before the iterable is exhausted. A `for` loop that is left does this by itself."""
+        if self._tracked is not None:
+            self._tracked.end("finished")
+
+    def _begin_run(self, frame: FrameType) -> TrackedRun:
+        self._code = frame.f_code
+        total = self._total if self._total is not None else _length(self._iterable)
+        self._tracked = TrackedRun(current_agent(), self._name, total, frame)
+        return self._tracked
+
+    def _end_step(self, tracked: TrackedRun) -> None:
+        if self._watch is not None:
+            try:
+                tracked.clock.watch_at_end(self._watch())
+            except Exception as error:
+                # The user's loop goes on without it; once is enough to say so.
+                self._watch = None
+                tracked.agent.warn("the `watch` of tpulab.steps failed and is not called again: %r", error)
+        tracked.clock.end()
+
+    def __del__(self) -> None:
+        # A loop that is left by break, return or an exception drops its iterator, and that is all one learns.
+        tracked = getattr(self, "_tracked", None)
+        if tracked is None or tracked.run.ended or sys.is_finalizing():
+            return
+        try:
+            tracked.end("failed" if left_by_exception(sys._getframe(1), self._code) else "finished")
+        except Exception:
+            return
+
+
+class Step:
+    """One measured block. See `step`."""
+
+    def __init__(self, name: str | None) -> None:
+        self._name = name
+        self._tracked: TrackedRun | None = None
+
+    def __enter__(self) -> Step:
+        frame = sys._getframe(1)
+        tracked = step_runs.of_block(current_agent(), self._name, frame)
+        if tracked is not None:
+            self._tracked = tracked
+            tracked.begin_step()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        tracked, self._tracked = self._tracked, None
+        if tracked is None:
+            return
+        if kind is None:
+            tracked.clock.end()
+        else:
+            step_runs.forget(tracked)
+            tracked.end("failed")
+
+    def watch(self, output: Any) -> None:
+        """Names an output of this step: its device time is measured by it."""
+        if self._tracked is not None:
+            self._tracked.clock.watch(output)
+
+    def metric(self, **values: Any) -> None:
+        """Records numbers of this step. Arrays are read later, when they are ready."""
+        if self._tracked is not None:
+            self._tracked.metric(values)
+
+
+def steps(
+    iterable: Iterable[T],
+    *,
+    name: str | None = None,
+    total: int | None = None,
+    watch: Callable[[], Any] | None = None,
+) -> Steps[T]:
+    """Measures each turn of a loop: `for batch in tpulab.steps(loader): …`.
+
+    Args:
+        iterable: what the loop goes over. Waiting for its next item is input time.
+        name: of the run. Default: the function, cell or script that the loop is in.
+        total: number of steps, when the iterable cannot say.
+        watch: called at the end of each step, answers an output of it. Needed only for programs that are
+        compiled
+            ahead of time, or when the loop calls no jitted function itself; others are found.
+    """
+    return Steps(iterable, name, total, watch)
+
+
+def step(name: str | None = None) -> Step:
+    """Measures a block as one step: `with tpulab.step() as s: …`. Blocks of one place make one run.
+
+    The run ends with the cell, or with the process in a script; a block that raises ends it as failed. Time
+    between two blocks belongs to no step.
+    """
+    return Step(name)
+
+
+def watch(output: Any) -> None:
+    """Names an output of the innermost step that is running on this thread. Does nothing outside a step."""
+    clock = innermost_clock()
+    if clock is not None:
+        clock.watch(output)
+
+
+def metric(**values: Any) -> None:
+    """Records numbers of the innermost step that is running on this thread. Does nothing outside a step."""
+    clock = innermost_clock()
+    if clock is not None:
+        clock.metric(values)
+
+
+def _length(iterable: Any) -> int | None:
+    try:
+        length = len(iterable)
+    except Exception:
+        return None
+    return length if isinstance(length, int) and length >= 0 else None

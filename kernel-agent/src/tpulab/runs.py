@@ -1,0 +1,83 @@
+"""A run: one loop over steps, with what has been measured of it so far."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from dataclasses import dataclass, field
+
+from tpulab.clocks import now_ns, unix_now_ms
+from tpulab.messages import CodeLocation, RunMessage, RunState
+from tpulab.spans import StepSplit
+
+_numbers = itertools.count(1)
+# Part of the id, so that runs of a restarted kernel (same kernel id, new process) are other runs.
+_process_started = f"{time.time_ns() // 1_000_000:x}"
+
+
+@dataclass(slots=True)
+class RunTotals:
+    """Sums over the recorded steps of a run, in nanoseconds."""
+
+    steps: int = 0
+    wall: int = 0
+    input: int = 0
+    host: int = 0
+    compile: int = 0
+    device: int = 0
+    gap: int = 0
+    #: steps whose device time is known
+    known: int = 0
+
+    def add(self, split: StepSplit, wall: int, known: bool) -> None:
+        self.steps += 1
+        self.wall += wall
+        self.input += split.input
+        self.host += split.host
+        self.compile += split.compile
+        self.device += split.device
+        self.gap += split.gap
+        self.known += known
+
+    def minus(self, earlier: RunTotals) -> RunTotals:
+        return RunTotals(*(getattr(self, name) - getattr(earlier, name) for name in RunTotals.__slots__))
+
+    def copy(self) -> RunTotals:
+        return RunTotals(*(getattr(self, name) for name in RunTotals.__slots__))
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    name: str
+    total: int | None
+    location: CodeLocation | None
+    id: str = field(default_factory=lambda: f"{_process_started}-{next(_numbers)}")
+    state: RunState = "running"
+    started_ns: int = field(default_factory=now_ns)
+    totals: RunTotals = field(default_factory=RunTotals)
+    metrics: dict[str, float] = field(default_factory=dict)
+    compilations: int = 0
+    compile_ms: float = 0.0
+    #: steps handed to the recorder, which numbers them; those above `recorded` are still on their way
+    closed: int = 0
+    recorded: int = 0
+
+    @property
+    def ended(self) -> bool:
+        return self.state != "running"
+
+    def next_index(self) -> int:
+        index = self.closed
+        self.closed = index + 1
+        return index
+
+    def message(self) -> RunMessage:
+        return {
+            "type": "run",
+            "time": unix_now_ms(),
+            "run": self.id,
+            "name": self.name,
+            "state": self.state,
+            "totalSteps": self.total,
+            "location": self.location,
+        }

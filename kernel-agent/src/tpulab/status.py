@@ -1,0 +1,41 @@
+"""`tpulab.status()`: what is known, as text."""
+
+from __future__ import annotations
+
+from tpulab.agent import Agent, current_agent
+from tpulab.devices import read_devices
+from tpulab.messages import DevicesMessage
+from tpulab.text_report import summary
+
+
+def status() -> str:
+    """Connection, devices, runs and compilations of this process. Initialises nothing."""
+    agent = current_agent()
+    agent.settle()
+    lines = [_connection(agent), _devices(read_devices())]
+    runs = list(agent.runs.values())
+    if agent.last_run is not None and agent.last_run not in runs:
+        runs.append(agent.last_run)
+    lines += [f"run: {summary(run)}" for run in runs]
+    lines += [
+        f"compiled: {name} × {count}, {total_ms / 1e3:.2g} s"
+        for name, (count, total_ms) in agent.compiles.slowest()
+    ]
+    return "\n".join(lines)
+
+
+def _connection(agent: Agent) -> str:
+    if agent.keeper is None:
+        return "bridge: none; loops print text"
+    return (
+        "bridge: connected" if agent.keeper.connected else "bridge: not reachable at the moment; trying again"
+    )
+
+
+def _devices(message: DevicesMessage | None) -> str:
+    if message is None:
+        return "devices: not known before the first use of jax"
+    devices = message["devices"]
+    kinds = ", ".join(sorted({device["kind"] for device in devices}))
+    runtime = f"{message['runtime']} {message['runtimeVersion']}, {message['platform']}"
+    return f"devices: {len(devices)} × {kinds} ({runtime})"

@@ -1,0 +1,39 @@
+"""What the agent knows of one thread: which step clocks are open on it, and when it compiled."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from typing import TYPE_CHECKING
+
+from tpulab.spans import Span
+
+if TYPE_CHECKING:
+    from tpulab.jax_internals import DispatchHookSlot
+    from tpulab.step_clock import StepClock
+
+
+class ThreadState(threading.local):
+    """One per thread, made on first use."""
+
+    def __init__(self) -> None:
+        #: clocks with an open step, outermost first
+        self.clocks: list[StepClock] = []
+        #: closed compile spans of this thread, oldest first; a step never spans more than these
+        self.compiles: deque[Span] = deque(maxlen=512)
+        #: number of programs that the user compiled here (not counting those of single operations)
+        self.programs_compiled = 0
+        #: when the last dispatch of this thread returned, and the number of its post
+        self.last_dispatch = 0
+        self.last_post = 0
+        #: dispatches seen by the hook since the thread began
+        self.dispatches = 0
+        self.hook: DispatchHookSlot | None = None
+
+    def compiles_since(self, moment: int) -> tuple[Span, ...]:
+        if not self.compiles or self.compiles[-1][1] <= moment:
+            return ()
+        return tuple(span for span in self.compiles if span[1] > moment)
+
+
+thread_state = ThreadState()

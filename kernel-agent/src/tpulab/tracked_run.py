@@ -1,0 +1,100 @@
+"""A run with its clock, from its first step to its end; and the runs of `with step()` blocks, by place."""
+
+from __future__ import annotations
+
+import os
+import threading
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from tpulab.locations import find_location
+from tpulab.messages import CodeLocation, RunState
+from tpulab.runs import Run
+from tpulab.step_clock import StepClock
+from tpulab.thread_state import thread_state
+
+if TYPE_CHECKING:
+    from tpulab.agent import Agent
+
+
+class TrackedRun:
+    """Ties a run to the agent. Used on the thread of the loop; `end` may come from a finalizer."""
+
+    def __init__(self, agent: Agent, name: str | None, total: int | None, frame: FrameType) -> None:
+        location = find_location(agent.cells, frame)
+        self.agent = agent
+        self.run = Run(name or _default_name(location, frame), total, location)
+        self.clock = StepClock(self.run, agent.device, agent.recorder.closed, agent.wake)
+        self.clock.owner = self
+        self.nested = any(clock.is_open for clock in thread_state.clocks)
+        agent.add_run(self.run)
+
+    def begin_step(self) -> None:
+        """A step begins. A run that had ended (with its cell) goes on."""
+        if self.run.ended:
+            self.run.state = "running"
+            self.agent.add_run(self.run)
+        text = self.agent.text
+        if text is not None:
+            text.on_step(self)
+        self.clock.begin()
+
+    def metric(self, values: dict[str, Any]) -> None:
+        self.clock.metric(values)
+
+    def end(self, state: RunState) -> None:
+        """The loop is over; a step that is open does not count. Idempotent."""
+        self.clock.discard()
+        if self.run.ended:
+            return
+        self.run.state = state
+        self.agent.end_run(self.run)
+        if self.agent.text is not None:
+            self.agent.text.on_end(self)
+
+
+class StepRuns:
+    """Runs of `with step()` blocks that have not ended, by thread and place."""
+
+    def __init__(self) -> None:
+        self._runs: dict[tuple[int, object], TrackedRun] = {}
+
+    def of_block(self, agent: Agent, name: str | None, frame: FrameType) -> TrackedRun | None:
+        """The run that a block belongs to. None when a block of the same run is open already (recursion)."""
+        key = (threading.get_ident(), name or (frame.f_code, frame.f_lineno))
+        tracked = self._runs.get(key)
+        if tracked is not None and tracked.clock.is_open:
+            return None
+        if tracked is None or tracked.run.ended or tracked.agent is not agent:
+            tracked = self._runs[key] = TrackedRun(agent, name, None, frame)
+        return tracked
+
+    def forget(self, tracked: TrackedRun) -> None:
+        self._runs = {key: other for key, other in self._runs.items() if other is not tracked}
+
+    def end_all(self, state: RunState, *, thread: int | None = None, agent: Agent | None = None) -> None:
+        """Ends the runs of a thread (at the end of its cell), or of an agent (when the process ends)."""
+        for key, tracked in list(self._runs.items()):
+            if key[0] == thread or tracked.agent is agent:
+                del self._runs[key]
+                tracked.end(state)
+
+
+step_runs = StepRuns()
+
+
+def on_cell_end(success: bool) -> None:
+    """Ends what a cell leaves on this thread: the runs of its blocks, and loops that are still referred to."""
+    state: RunState = "finished" if success else "failed"
+    step_runs.end_all(state, thread=threading.get_ident())
+    for clock in list(thread_state.clocks):
+        if clock.owner is not None:
+            clock.owner.end(state)
+
+
+def _default_name(location: CodeLocation | None, frame: FrameType) -> str:
+    if location is not None and location["function"] is not None:
+        return location["function"]
+    if location is not None and location["executionCount"] is not None:
+        return f"cell {location['executionCount']}"
+    return os.path.splitext(os.path.basename(frame.f_code.co_filename))[0] or "steps"
