@@ -1,0 +1,73 @@
+// @ts-check
+/**
+ * Type-aware lint for everything in TypeScript and for the scripts. Warnings fail (`npm run check`).
+ * Where a rule of the strict set is relaxed, the reason stands beside it.
+ */
+import jupyter from '@jupyter/eslint-plugin';
+import { defineConfig } from 'eslint/config';
+import reactHooks from 'eslint-plugin-react-hooks';
+import tseslint from 'typescript-eslint';
+
+const typescript = ['{protocol,kernel-bridge,extension,ui-tests}/**/*.{ts,tsx}', 'vitest.config.ts'];
+
+export default defineConfig(
+  {
+    ignores: [
+      '**/lib/**',
+      '**/node_modules/**',
+      '.tpulab/**',
+      'extension/jupyterlab_tpulab/**',
+      'ui-tests/test-results/**',
+      'ui-tests/playwright-report/**',
+      'dist/**'
+    ]
+  },
+  { linterOptions: { reportUnusedDisableDirectives: 'error' } },
+  {
+    files: typescript,
+    extends: [...tseslint.configs.strictTypeChecked],
+    languageOptions: { parserOptions: { projectService: true, tsconfigRootDir: import.meta.dirname } },
+    rules: {
+      // Numbers in template strings are what messages are made of.
+      '@typescript-eslint/restrict-template-expressions': ['error', { allowNumber: true }],
+      // `() => void call()` and one-line callbacks that return a void call read well.
+      '@typescript-eslint/no-confusing-void-expression': ['error', { ignoreArrowShorthand: true }],
+      // Interfaces of Jupyter and of Node often want a method that has nothing to wait for.
+      '@typescript-eslint/require-await': 'off',
+      '@typescript-eslint/consistent-type-imports': 'error',
+      '@typescript-eslint/no-unused-vars': ['error', { argsIgnorePattern: '^_', varsIgnorePattern: '^_' }],
+      '@typescript-eslint/switch-exhaustiveness-check': ['error', { considerDefaultExhaustiveForUnions: true }],
+      'no-console': 'error',
+      eqeqeq: ['error', 'always', { null: 'ignore' }]
+    }
+  },
+  {
+    files: ['extension/src/**/*.{ts,tsx}', 'extension/schema/*.json', 'ui-tests/**/*.ts'],
+    plugins: { jupyter },
+    extends: [jupyter.configs.recommended],
+    rules: {
+      // The models are small and needed at once: the status bar shows them from the start.
+      'jupyter/prefer-lazy-imports': 'off',
+      // Lumino connects a slot as `signal.connect(this.slot, this)`, with the receiver given apart.
+      '@typescript-eslint/unbound-method': 'off'
+    }
+  },
+  {
+    files: ['extension/src/**/*.tsx'],
+    plugins: { 'react-hooks': reactHooks },
+    rules: reactHooks.configs.recommended.rules
+  },
+  {
+    files: ['**/*.spec.{ts,tsx}', '**/*.spec-*.ts', '**/testing/**/*.ts', 'ui-tests/**/*.ts'],
+    rules: {
+      // A test that fails on the assertion itself says enough.
+      '@typescript-eslint/no-non-null-assertion': 'off',
+      '@typescript-eslint/unbound-method': 'off'
+    }
+  },
+  {
+    files: ['**/*.mjs', '**/*.cjs', 'kernel-bridge/bin/*.js'],
+    extends: [tseslint.configs.disableTypeChecked],
+    rules: { eqeqeq: 'error', 'no-undef': 'off', 'no-unused-vars': ['error', { argsIgnorePattern: '^_' }] }
+  }
+);
