@@ -10,10 +10,11 @@ type Resources = Readonly<Record<string, string>>;
 const LARGEST_BYTES = 256 * 1024;
 
 export class LogoLoader {
-  /** Loads what is not known yet; true when something new has been loaded. Never rejects. */
+  /** Loads what has not been asked for yet; true when something new has been loaded. Never rejects. */
   async load(all: readonly Resources[], settings: ServerConnection.ISettings): Promise<boolean> {
     const paths = new Set(all.flatMap(resources => logoPaths(resources).map(([, path]) => path)));
-    const missing = [...paths].filter(path => !this._loaded.has(path));
+    const missing = [...paths].filter(path => !this._asked.has(path));
+    missing.forEach(path => this._asked.add(path));
     const results = await Promise.allSettled(missing.map(path => this.loadOne(path, settings)));
     return results.some(result => result.status === 'fulfilled');
   }
@@ -43,6 +44,8 @@ export class LogoLoader {
     this._loaded.set(path, `data:${blob.type};base64,${btoa(binaryText(bytes))}`);
   }
 
+  /** Also those that failed: a missing logo is not worth a request, and a line in the console, at every refresh. */
+  private readonly _asked = new Set<string>();
   private readonly _loaded = new Map<string, string>();
 }
 

@@ -3,6 +3,7 @@ import { JupyterFrontEnd, type JupyterFrontEndPlugin } from '@jupyterlab/applica
 import { ILauncher } from '@jupyterlab/launcher';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { notebookIcon } from '@jupyterlab/ui-components';
+import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import { DisposableSet } from '@lumino/disposable';
 import { IBridgeBackends } from '../tokens.js';
 import { bridgeCards, type IItem, isDouble, STOCK_NOTEBOOK_COMMAND } from './cards.js';
@@ -31,10 +32,12 @@ export const launcherPlugin: JupyterFrontEndPlugin<void> = {
     const { kernelspecs } = app.serviceManager;
     const isBridgeSpec = (name: string): boolean => backends.isBridgeSpec(name);
 
+    const displayName = (args: ReadonlyPartialJSONObject): string =>
+      kernelspecs.specs?.kernelspecs[String(args.kernelName)]?.display_name ?? trans.__('Notebook');
+
     commands.addCommand(CREATE_NOTEBOOK, {
-      label: args =>
-        kernelspecs.specs?.kernelspecs[String(args.kernelName)]?.display_name ?? trans.__('Notebook'),
-      caption: args => trans.__('Create a notebook that runs on "%1"', String(args.kernelName)),
+      label: args => displayName(args),
+      caption: args => trans.__('Create a notebook that runs on "%1"', displayName(args)),
       icon: notebookIcon,
       isEnabled: () => commands.hasCommand(STOCK_NOTEBOOK_COMMAND),
       execute: args => commands.execute(STOCK_NOTEBOOK_COMMAND, args),

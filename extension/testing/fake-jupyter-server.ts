@@ -1,0 +1,280 @@
+/**
+ * A Jupyter server over real HTTP and WebSocket, without kernels: REST state in memory, sockets that open and stay
+ * silent. It can be the page's own server or the bridge, and can be made to fail in the ways that servers fail.
+ */
+import { randomUUID } from 'node:crypto';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { type WebSocket, WebSocketServer } from 'ws';
+
+interface IKernel {
+  id: string;
+  name: string;
+  execution_state: string;
+  last_activity: string;
+  connections: number;
+}
+
+interface ISession {
+  id: string;
+  path: string;
+  type: string;
+  name: string;
+  kernel: IKernel;
+}
+
+/** `hang`: accepts and never answers. `stall`: sends the headers and no body. `html`: a login page. */
+export type Fault = 'hang' | 'stall' | 'html' | 'unavailable' | 'wrongToken' | null;
+
+export interface IFakeOptions {
+  specs: readonly string[];
+  token?: string;
+  defaultSpec?: string;
+}
+
+export class FakeJupyterServer implements AsyncDisposable {
+  readonly token: string;
+  readonly kernels = new Map<string, IKernel>();
+  readonly sessions = new Map<string, ISession>();
+  readonly sockets = new Set<WebSocket>();
+  /** Method and path of each request, in order; for sockets `WS path`. */
+  readonly requests: string[] = [];
+  /** Headers of the last request. */
+  lastHeaders: IncomingMessage['headers'] = {};
+  /** Answer of `GET tpulab/bridge`; null means that the route does not exist. */
+  bridgeAddress: { status: string; url: string | null; token: string | null; message: string | null } | null =
+    null;
+  fault: Fault = null;
+  /** Faults for paths that contain the key, for example `/api/sessions`. */
+  readonly faultAt = new Map<string, Fault>();
+  /** Called before a request is answered; what it returns is waited for. */
+  beforeAnswer: ((method: string, path: string) => Promise<void> | void) | null = null;
+
+  private constructor(private readonly options: IFakeOptions) {
+    this.token = options.token ?? randomUUID();
+    this._server = createServer((request, response) => void this.answer(request, response));
+    this._webSockets = new WebSocketServer({ noServer: true });
+    this._server.on('upgrade', (request, socket, head) => {
+      const url = new URL(request.url ?? '/', 'http://x');
+      this.requests.push(`WS ${url.pathname}`);
+      if (url.searchParams.get('token') !== this.token || this.fault !== null) {
+        socket.end('HTTP/1.1 403 Forbidden\r\nConnection: close\r\n\r\n');
+        return;
+      }
+      this._webSockets.handleUpgrade(request, socket, head, webSocket => {
+        this.sockets.add(webSocket);
+        webSocket.on('close', () => this.sockets.delete(webSocket));
+      });
+    });
+  }
+
+  static async start(options: IFakeOptions, port = 0): Promise<FakeJupyterServer> {
+    const fake = new FakeJupyterServer(options);
+    await new Promise<void>((resolve, reject) => {
+      fake._server.once('error', reject);
+      fake._server.listen(port, '127.0.0.1', resolve);
+    });
+    return fake;
+  }
+
+  get port(): number {
+    return (this._server.address() as AddressInfo).port;
+  }
+  get url(): string {
+    return `http://127.0.0.1:${this.port}/`;
+  }
+
+  count(request: string): number {
+    return this.requests.filter(item => item === request).length;
+  }
+
+  addKernel(name: string): IKernel {
+    const kernel = {
+      id: randomUUID(),
+      name,
+      execution_state: 'idle',
+      last_activity: new Date(0).toISOString(),
+      connections: 0
+    };
+    this.kernels.set(kernel.id, kernel);
+    return kernel;
+  }
+
+  addSession(path: string, kernelName: string): ISession {
+    const session = {
+      id: randomUUID(),
+      path,
+      type: 'notebook',
+      name: path,
+      kernel: this.addKernel(kernelName)
+    };
+    this.sessions.set(session.id, session);
+    return session;
+  }
+
+  /** Cuts all sockets as a killed server does. */
+  cutSockets(): void {
+    this.sockets.forEach(socket => socket.terminate());
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.cutSockets();
+    this._server.closeAllConnections();
+    await new Promise<void>(resolve => this._server.close(() => resolve()));
+  }
+
+  private async answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const url = new URL(request.url ?? '/', 'http://x');
+    const path = decodeURIComponent(url.pathname);
+    const method = request.method ?? 'GET';
+    this.requests.push(`${method} ${path}`);
+    this.lastHeaders = request.headers;
+    const body = await readBody(request);
+    await this.beforeAnswer?.(method, path);
+    const fault = this.fault ?? [...this.faultAt].find(([part]) => path.includes(part))?.[1] ?? null;
+    if (fault === 'hang') {
+      return;
+    }
+    if (fault === 'stall') {
+      response.writeHead(200, { 'Content-Type': 'application/json', 'Content-Length': 100 }).write('{');
+      return;
+    }
+    if (fault === 'html') {
+      response.writeHead(200, { 'Content-Type': 'text/html' }).end('<!doctype html><title>Log in</title>');
+      return;
+    }
+    if (fault === 'unavailable') {
+      return send(response, 503, { message: 'starting', reason: null, code: 'starting' });
+    }
+    if (fault === 'wrongToken' || request.headers.authorization !== `token ${this.token}`) {
+      return send(response, 403, { message: 'Forbidden', reason: null, code: 'auth' });
+    }
+    this.route(method, path, body, response);
+  }
+
+  private route(method: string, path: string, body: Record<string, unknown>, response: ServerResponse): void {
+    const [, root, kind, id = '', action] = path.split('/');
+    if (path === '/tpulab/bridge') {
+      return this.bridgeAddress === null ? send(response, 404, {}) : send(response, 200, this.bridgeAddress);
+    }
+    if (path === '/bridge/v1/health') {
+      return send(response, 200, { status: 'ok', protocolVersion: 1, gatewayId: 'fake' });
+    }
+    if (root === 'kernelspecs') {
+      response
+        .writeHead(200, { 'Content-Type': 'image/svg+xml' })
+        .end('<svg xmlns="http://www.w3.org/2000/svg"/>');
+      return;
+    }
+    if (kind === 'kernelspecs') {
+      return send(response, 200, this.specList());
+    }
+    if (kind === 'kernels') {
+      return this.routeKernels(method, id, action, body, response);
+    }
+    if (kind === 'sessions') {
+      return this.routeSessions(method, id, body, response);
+    }
+    send(response, 404, { message: 'Not found' });
+  }
+
+  private specList(): unknown {
+    const kernelspecs = Object.fromEntries(
+      this.options.specs.map(name => [
+        name,
+        {
+          name,
+          spec: { argv: ['python'], language: 'python', display_name: `Spec ${name}`, metadata: {}, env: {} },
+          resources: { 'logo-svg': `/kernelspecs/${name}/logo-svg.svg` }
+        }
+      ])
+    );
+    return { default: this.options.defaultSpec ?? this.options.specs[0] ?? '', kernelspecs };
+  }
+
+  private routeKernels(
+    method: string,
+    id: string,
+    action: string | undefined,
+    body: Record<string, unknown>,
+    response: ServerResponse
+  ): void {
+    if (id === '') {
+      return method === 'POST'
+        ? send(
+            response,
+            201,
+            this.addKernel(typeof body.name === 'string' ? body.name : (this.options.specs[0] ?? ''))
+          )
+        : send(response, 200, [...this.kernels.values()]);
+    }
+    const kernel = this.kernels.get(id);
+    if (kernel === undefined) {
+      return send(response, 404, { message: 'no such kernel' });
+    }
+    if (method === 'DELETE') {
+      this.kernels.delete(id);
+      return send(response, 204);
+    }
+    if (action === 'interrupt') {
+      return send(response, 204);
+    }
+    send(response, 200, kernel);
+  }
+
+  private routeSessions(
+    method: string,
+    id: string,
+    body: Record<string, unknown>,
+    response: ServerResponse
+  ): void {
+    if (id === '' && method === 'GET') {
+      return send(response, 200, [...this.sessions.values()]);
+    }
+    const wanted = (body.kernel ?? {}) as { id?: string; name?: string };
+    if (id === '') {
+      const existing = [...this.sessions.values()].find(session => session.path === body.path);
+      const session = existing ?? this.addSession(String(body.path), wanted.name ?? '');
+      if (existing === undefined && wanted.id !== undefined) {
+        this.kernels.delete(session.kernel.id);
+        session.kernel = this.kernels.get(wanted.id) ?? session.kernel;
+      }
+      return send(response, 201, session);
+    }
+    const session = this.sessions.get(id);
+    if (session === undefined) {
+      return send(response, 404, { message: 'no such session' });
+    }
+    if (method === 'DELETE') {
+      this.sessions.delete(id);
+      this.kernels.delete(session.kernel.id);
+      return send(response, 204);
+    }
+    if (method === 'PATCH') {
+      session.path = typeof body.path === 'string' ? body.path : session.path;
+      session.name = typeof body.name === 'string' ? body.name : session.name;
+      if (wanted.id !== undefined || wanted.name !== undefined) {
+        this.kernels.delete(session.kernel.id);
+        session.kernel = this.kernels.get(wanted.id ?? '') ?? this.addKernel(wanted.name ?? '');
+      }
+    }
+    send(response, 200, session);
+  }
+
+  private readonly _server: Server;
+  private readonly _webSockets: WebSocketServer;
+}
+
+function send(response: ServerResponse, status: number, body?: unknown): void {
+  response.writeHead(status, { 'Content-Type': 'application/json' });
+  response.end(body === undefined ? undefined : JSON.stringify(body));
+}
+
+async function readBody(request: IncomingMessage): Promise<Record<string, unknown>> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of request) {
+    chunks.push(chunk as Buffer);
+  }
+  const text = Buffer.concat(chunks).toString('utf8');
+  return text === '' ? {} : (JSON.parse(text) as Record<string, unknown>);
+}
