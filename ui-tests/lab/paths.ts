@@ -1,0 +1,14 @@
+/** Where the parts under test lie in this checkout. */
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+export const CHECKOUT = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
+export const NOTEBOOKS = join(CHECKOUT, 'notebooks');
+export const LESSON = '00-getting-started.ipynb';
+export const LAB_ENV = join(CHECKOUT, '.tpulab', 'lab');
+export const ENV_DIR = process.env['TPULAB_ENV_DIR'] ?? join(CHECKOUT, '.tpulab', 'envs');
+export const BRIDGE_ENTRY = join(CHECKOUT, 'kernel-bridge', 'bin', 'tpulab.js');
+export const LABEXTENSION = join(CHECKOUT, 'extension', 'jupyterlab_tpulab', 'labextension');
+export const LABEXTENSION_NAME = '@tpulab/labextension';
+export const PROBES = join(CHECKOUT, 'tests', 'probes');
+export const IMAGES = join(CHECKOUT, 'docs', 'images');

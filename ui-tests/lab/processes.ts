@@ -1,0 +1,34 @@
+/** Waiting for child processes, and for conditions outside the page. */
+import type { ChildProcess } from 'node:child_process';
+
+export const DEADLINE_MS = 90_000;
+
+const POLL_INTERVAL_MS = 50;
+
+/** Resolves with the first value that is not null; rejects when time is up. */
+export async function waitUntil<T>(
+  what: string,
+  probe: () => Promise<T | null>,
+  deadlineMs = DEADLINE_MS
+): Promise<T> {
+  const end = Date.now() + deadlineMs;
+  for (;;) {
+    const value = await probe();
+    if (value !== null) return value;
+    if (Date.now() > end) throw new Error(`${what}: not within ${deadlineMs / 1000} s.`);
+    await new Promise(resolve => setTimeout(resolve, POLL_INTERVAL_MS));
+  }
+}
+
+export function hasEnded(child: ChildProcess): boolean {
+  return child.exitCode !== null || child.signalCode !== null;
+}
+
+export function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}

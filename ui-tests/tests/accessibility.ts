@@ -1,0 +1,16 @@
+/** axe on what is ours in the page, with no exceptions. */
+import AxeBuilder from '@axe-core/playwright';
+import { expect, type Locator, type Page } from '@playwright/test';
+
+const MARK = 'data-tpulab-axe';
+
+/** Fails with the rule, the element and what to do for each violation inside `root`. */
+export async function checkAccessibility(page: Page, root: Locator): Promise<void> {
+  await root.evaluate((element, mark) => element.setAttribute(mark, ''), MARK);
+  const { violations, passes } = await new AxeBuilder({ page }).include(`[${MARK}]`).analyze();
+  expect(
+    violations.map(({ id, help, nodes }) => `${id}: ${help}: ${nodes.map(({ html }) => html).join(' ')}`)
+  ).toEqual([]);
+  // A scan that looked at nothing would pass as well.
+  expect(passes.length).toBeGreaterThan(0);
+}

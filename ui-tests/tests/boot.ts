@@ -1,0 +1,16 @@
+/** That Lab has started and is of use, whatever is wrong with our part. */
+import { expect, type Page } from '@playwright/test';
+import type { LabServer } from '../lab/lab-server.js';
+import { currentKernel, runInKernel } from './lab-page.js';
+
+export async function expectStockKernelWorks(page: Page, lab: LabServer): Promise<void> {
+  await page.goto(`${lab.loginUrl}`);
+  await expect(page.getByRole('tab', { name: 'Launcher' })).toBeVisible();
+  await expect(page.getByRole('dialog')).toHaveCount(0);
+  const card = page.getByTitle('Python 3 (ipykernel)').first();
+  await card.click();
+  await expect(page.getByRole('button', { name: 'Python 3 (ipykernel)' })).toBeVisible();
+  await expect.poll(async () => (await currentKernel(page))?.name).toBe('python3');
+  expect(new URL((await currentKernel(page))?.baseUrl ?? '').port).toBe(new URL(lab.url).port);
+  expect(await runInKernel(page, 'print(6 * 7)')).toBe('42\n');
+}

@@ -1,0 +1,27 @@
+/** A bridge that is absent, refuses or hangs neither delays Lab nor hides the Jupyter server's kernels. */
+import { join } from 'node:path';
+import { expect, test } from '@playwright/test';
+import { CHECKOUT } from '../lab/paths.js';
+import { expectStockKernelWorks } from './boot.js';
+import { withLab } from './fixtures.js';
+import { activePlugins } from './lab-page.js';
+
+const FAILING = join(CHECKOUT, 'ui-tests', 'lab', 'failing-bridge.mjs');
+
+const CASES = {
+  'is not there': ['tpulab-that-does-not-exist'],
+  'ends at once': [process.execPath, '-e', 'process.exit(3)'],
+  'refuses connections': [process.execPath, FAILING, 'refusing'],
+  'never answers': [process.execPath, FAILING, 'hanging'],
+  'answers the health check and nothing else': [process.execPath, FAILING, 'halfHanging']
+};
+
+for (const [words, bridgeCommand] of Object.entries(CASES)) {
+  test(`Lab starts with stock kernels although the bridge ${words}`, async ({ page }) => {
+    await withLab({ galata: false, bridgeCommand }, async lab => {
+      await expectStockKernelWorks(page, lab);
+      // Ours are the managers that survived this, not stock ones because ours failed to load.
+      expect(await activePlugins(page)).toContain('@tpulab/labextension:session-manager');
+    });
+  });
+}

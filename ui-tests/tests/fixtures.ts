@@ -1,0 +1,31 @@
+/** What the specs start from: a running Lab, and Galata's page pointed at it. */
+import { test as galataTest } from '@jupyterlab/galata';
+import { type LabOptions, LabServer } from '../lab/lab-server.js';
+
+export { expect } from '@playwright/test';
+
+interface LabFixtures {
+  /** How the Lab of this spec file is started; specs with equal options share one. */
+  readonly labOptions: LabOptions;
+  readonly lab: LabServer;
+}
+
+/** A Lab for the time of `use`. For specs that each need a Lab of their own kind. */
+export async function withLab(options: LabOptions, use: (lab: LabServer) => Promise<void>): Promise<void> {
+  const lab = await LabServer.start(options);
+  try {
+    await use(lab);
+  } finally {
+    await lab.stop();
+  }
+}
+
+/** Lab as everybody has it, with Galata's helpers; kernels and sessions are the real ones. */
+export const test = galataTest.extend<object, LabFixtures>({
+  labOptions: [{ galata: true }, { scope: 'worker', option: true }],
+  lab: [({ labOptions }, use) => withLab(labOptions, use), { scope: 'worker', timeout: 180_000 }],
+  baseURL: ({ lab }, use) => use(lab.url),
+  // Galata would answer for the kernels of both servers, as if there were one.
+  kernels: null,
+  sessions: null
+});

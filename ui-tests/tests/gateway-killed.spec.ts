@@ -1,0 +1,58 @@
+/** A gateway that dies while a cell runs loses nothing of what the cell prints. */
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { expect, test } from './fixtures.js';
+import { readCells } from './lab-page.js';
+
+const LINES = 300;
+const EXPECTED = Array.from({ length: LINES }, (_, n) => `line ${n}\n`).join('');
+
+// The gate keeps the cell in the middle of its output until the test has killed the gateway, however fast the machine is.
+const CELL = `import pathlib, time
+for n in range(${LINES}):
+    print("line", n, flush=True)
+    while n == ${LINES / 2} and not pathlib.Path("GATE").exists():
+        time.sleep(0.01)
+print("done")`;
+
+test('the output of a running cell is complete and in order after the gateway was killed', async ({
+  lab,
+  page
+}) => {
+  const gate = join(lab.rootDir, 'gate');
+  const notebook = {
+    cells: [
+      {
+        cell_type: 'code',
+        id: 'count',
+        metadata: {},
+        source: CELL.replace('GATE', gate),
+        outputs: [],
+        execution_count: null
+      }
+    ],
+    metadata: {
+      kernelspec: { name: 'tpulab-jax', display_name: 'JAX (XLA) on this machine', language: 'python' }
+    },
+    nbformat: 4,
+    nbformat_minor: 5
+  };
+  await writeFile(join(lab.rootDir, 'count.ipynb'), JSON.stringify(notebook));
+  await page.notebook.openByPath('count.ipynb');
+  const output = async (): Promise<string> => (await readCells(page))[0]?.text ?? '';
+  await page.notebook.runCell(0, false).catch(() => undefined);
+  await expect.poll(output).toContain(`line ${LINES / 2}\n`);
+
+  const { before, after } = await lab.killGateway();
+  expect(after.url).toBe(before.url);
+  await writeFile(gate, '');
+
+  await expect.poll(output, { timeout: 120_000 }).toContain('done');
+  expect(await output()).toBe(`${EXPECTED}done\n`);
+  await expect.poll(async () => (await readCells(page))[0]?.executionCount).toBe(1);
+
+  // The kernel is the same one, and answers again.
+  await page.notebook.setCell(0, 'code', 'print(n)');
+  await page.notebook.runCell(0, true);
+  await expect.poll(output).toBe(`${LINES - 1}\n`);
+});

@@ -1,0 +1,79 @@
+/** What the specs do with Lab's own objects in the page, where no visible element says the same. */
+import type { JupyterFrontEnd } from '@jupyterlab/application';
+import type { NotebookPanel } from '@jupyterlab/notebook';
+import type { Page } from '@playwright/test';
+
+declare global {
+  interface Window {
+    jupyterapp: JupyterFrontEnd;
+  }
+}
+
+/** What one code cell shows. */
+export interface CellOutputs {
+  readonly id: string;
+  /** Everything printed, in order. */
+  readonly text: string;
+  readonly mimeTypes: readonly string[];
+  readonly errors: readonly string[];
+  readonly executionCount: number | null;
+}
+
+/** Code cells of the current notebook, from its model: cells that are not in view have no elements. */
+export function readCells(page: Page): Promise<CellOutputs[]> {
+  return page.evaluate(() => {
+    const panel = window.jupyterapp.shell.currentWidget as NotebookPanel;
+    const cells = panel.content.model?.toJSON() as {
+      cells: {
+        id: string;
+        cell_type: string;
+        execution_count: number | null;
+        outputs: { output_type: string; text?: string | string[]; data?: object; ename?: string }[];
+      }[];
+    };
+    return cells.cells
+      .filter(cell => cell.cell_type === 'code')
+      .map(({ id, execution_count: executionCount, outputs }) => ({
+        id,
+        executionCount,
+        text: outputs.map(({ text }) => (Array.isArray(text) ? text.join('') : (text ?? ''))).join(''),
+        mimeTypes: outputs.flatMap(({ data }) => Object.keys(data ?? {})),
+        errors: outputs.flatMap(({ ename }) => ename ?? [])
+      }));
+  });
+}
+
+/** Runs code in the kernel of the current notebook without a cell; what it printed. */
+export function runInKernel(page: Page, code: string): Promise<string> {
+  return page.evaluate(async source => {
+    const panel = window.jupyterapp.shell.currentWidget as NotebookPanel;
+    const kernel = panel.sessionContext.session?.kernel;
+    if (!kernel) throw new Error('The notebook has no kernel.');
+    const future = kernel.requestExecute({ code: source, store_history: false });
+    let printed = '';
+    future.onIOPub = message => {
+      if (message.header.msg_type === 'stream') printed += (message.content as { text: string }).text;
+    };
+    const reply = await future.done;
+    if (reply.content.status !== 'ok')
+      throw new Error(`The kernel answered ${JSON.stringify(reply.content)}`);
+    return printed;
+  }, code);
+}
+
+/** What the current notebook runs on; null while it has no kernel. */
+export function currentKernel(page: Page): Promise<{ id: string; name: string; baseUrl: string } | null> {
+  return page.evaluate(() => {
+    const panel = window.jupyterapp.shell.currentWidget as NotebookPanel | null;
+    const kernel = panel?.sessionContext.session?.kernel;
+    return kernel ? { id: kernel.id, name: kernel.name, baseUrl: kernel.serverSettings.baseUrl } : null;
+  });
+}
+
+/** Ids of plugins of ours that Lab has activated. */
+export function activePlugins(page: Page): Promise<string[]> {
+  return page.evaluate(() => {
+    const app = window.jupyterapp;
+    return app.listPlugins().filter(id => id.startsWith('@tpulab/') && app.isPluginActivated(id));
+  });
+}

@@ -1,0 +1,143 @@
+/** The getting-started notebook from opening it to reading the panel, on a real kernel behind the real bridge. */
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { LESSON, PROBES } from '../lab/paths.js';
+import { checkAccessibility } from './accessibility.js';
+import { expect, test } from './fixtures.js';
+import { currentKernel, readCells, runInKernel } from './lab-page.js';
+import { TPULabPanel } from './tpulab-panel.js';
+
+// The first test runs the notebook; the others open it again and find kernel, outputs and history where they were.
+test.describe.configure({ mode: 'serial' });
+
+const EPOCHS = 10;
+const STEPS_PER_EPOCH = 23;
+
+test.beforeEach(async ({ page }) => {
+  await page.notebook.openByPath(LESSON);
+  await expect(page.getByRole('button', { name: /JAX \(XLA\) on this machine/ })).toBeVisible();
+});
+
+test('opens on the kernel of the bridge and runs top to bottom with the right outputs', async ({
+  lab,
+  page
+}) => {
+  const gateway = await lab.gateway();
+  await expect.poll(async () => (await currentKernel(page))?.name).toBe('tpulab-jax');
+  const kernel = await currentKernel(page);
+  expect(new URL(kernel?.baseUrl ?? '').port).toBe(new URL(gateway.url).port);
+  await runInKernel(page, await readFile(join(PROBES, 'compile_log.py'), 'utf8'));
+
+  expect(await page.notebook.run()).toBe(true);
+
+  const cells = new Map((await readCells(page)).map(cell => [cell.id, cell]));
+  const text = (id: string): string => cells.get(id)?.text ?? '';
+  expect([...cells.values()].flatMap(({ errors }) => errors)).toEqual([]);
+  expect([...cells.values()].filter(({ executionCount }) => executionCount === null)).toEqual([]);
+  expect(text('devices')).toMatch(/^8 XLA devices, JAX [\d.]+\n( {2}device \d: cpu \(cpu\)\n){8}$/);
+  expect(text('tensors')).toContain('[[1. 1. 1.]\n [1. 1. 1.]\n [1. 1. 1.]]');
+  expect(text('arithmetic')).toContain('a * b = [[10.0, 40.0], [90.0, 160.0]]');
+  expect(text('matmul')).toBe('[[20. 23. 26. 29.]\n [56. 68. 80. 92.]]\n(2, 4)\n');
+  const [, byXla, byHand] = /by XLA +(\S+)\nby hand (\S+)/.exec(text('conv')) ?? [];
+  expect(Math.abs(Number(byXla) - Number(byHand))).toBeLessThan(2e-4);
+  expect(text('copies')).toContain('every element is 1024.0');
+  expect(text('linear')).toContain('[[15. 15.]\n [18. 18.]\n [21. 21.]\n [24. 24.]\n [27. 27.]]');
+  expect(text('lenet')).toContain('parameters: 81194\nlogits (1, 10)');
+  expect(text('first-epoch').match(/^step .* (64|29) images/gm)).toHaveLength(3);
+  expect(text('training').match(/^epoch \d+: mean loss [\d.]+$/gm)).toHaveLength(EPOCHS);
+  expect(text('training').trim().split('\n')).toHaveLength(EPOCHS);
+  expect(Number(/^([\d.]+)%/.exec(text('accuracy'))?.[1])).toBeGreaterThan(90);
+  expect(cells.get('digits')?.mimeTypes).toContain('image/png');
+  expect(cells.get('figure')?.mimeTypes).toContain('image/png');
+  await page.notebook.save();
+});
+
+test('shows eight devices in the panel and in the status bar', async ({ page }) => {
+  const panel = new TPULabPanel(page);
+  await panel.open();
+  const devices = await panel.section('Devices');
+  await expect(devices).toContainText('8 XLA devices, CPU');
+  await expect(devices.getByRole('list', { name: 'Devices by number' }).getByRole('listitem')).toHaveText(
+    ['0', '1', '2', '3', '4', '5', '6', '7'],
+    { useInnerText: true }
+  );
+  await expect(page.locator('#jp-main-statusbar').getByText('8 XLA devices, CPU')).toBeVisible();
+});
+
+test('shows the training loop in Steps', async ({ page }) => {
+  const panel = new TPULabPanel(page);
+  await panel.open();
+  const steps = await panel.section('Steps');
+  await expect(steps).toContainText('full batches · finished');
+  const total = EPOCHS * STEPS_PER_EPOCH;
+  await expect(steps).toContainText(`step ${total} of ${total}`);
+  await expect(steps.getByRole('img', { name: /^Where the time went: input \d/ })).toBeVisible();
+  await expect(
+    steps.getByRole('img', { name: /^Times of the last \d+ steps: .* 0 of them compiled$/ })
+  ).toBeVisible();
+  await steps.getByRole('button', { name: 'Show as a table' }).click();
+  await expect(steps.getByRole('rowheader').first()).toHaveText(String(total - 1));
+});
+
+test('lists exactly the compilations that JAX itself logged', async ({ page }) => {
+  const logged = JSON.parse(
+    await runInKernel(
+      page,
+      'import collections, json\nprint(json.dumps(collections.Counter(_compile_log.names)))'
+    )
+  ) as Record<string, number>;
+  expect(logged).toMatchObject({ init_lenet: 1, lenet: 2, train_step: 2 });
+
+  const panel = new TPULabPanel(page);
+  await panel.open();
+  expect(Object.fromEntries(await panel.compilationCounts())).toEqual(logged);
+
+  const section = await panel.section('Compilations');
+  const recompiled = section.getByRole('listitem').filter({ hasText: 'train_step recompiled' });
+  await expect(recompiled).toHaveCount(1);
+  await expect(recompiled).toContainText('f32[64,1,32,32]');
+  await expect(recompiled).toContainText('f32[29,1,32,32]');
+  await expect(recompiled).toContainText(/cell \[\d+\] line 4/);
+});
+
+test('the slider works both ways', async ({ page }) => {
+  await runInKernel(page, 'import ipywidgets as widgets');
+  const cells = await readCells(page);
+  const all = await page.evaluate(() => {
+    const panel = window.jupyterapp.shell.currentWidget as unknown as {
+      content: { widgets: { model: { id: string } }[] };
+    };
+    return panel.content.widgets.map(({ model }) => model.id);
+  });
+  expect(cells.map(({ id }) => id)).toContain('slider');
+
+  await page.notebook.runCell(all.indexOf('slider'), true);
+  const handle = page.getByRole('slider');
+  await expect(handle).toBeVisible();
+  await expect(page.getByText('Python sees a learning rate of 0.100')).toBeVisible();
+
+  // From the page to Python: the sentence is written in the kernel.
+  await handle.focus();
+  await page.keyboard.press('ArrowLeft');
+  await expect(page.getByText('Python sees a learning rate of 0.079')).toBeVisible();
+  expect(Number(await runInKernel(page, 'print(slider.value)'))).toBeCloseTo(10 ** -1.1, 6);
+
+  // From Python to the page: the handle moves.
+  await page.notebook.runCell(all.indexOf('slider-set'), true);
+  await expect(page.getByText('Python sees a learning rate of 0.050')).toBeVisible();
+  await expect
+    .poll(async () => Number(await handle.getAttribute('aria-valuenow')))
+    .toBeCloseTo(Math.log10(0.05), 1);
+});
+
+for (const theme of ['light', 'dark'] as const) {
+  test(`axe finds nothing in the panel and the status bar, ${theme}`, async ({ page }) => {
+    if (theme === 'dark') await page.theme.setDarkTheme();
+    else await page.theme.setLightTheme();
+    const panel = new TPULabPanel(page);
+    await panel.open();
+    for (const name of ['Devices', 'Steps', 'Compilations'] as const) await panel.section(name);
+    await expect(panel.root).toContainText('8 XLA devices, CPU');
+    await checkAccessibility(page, panel.root);
+  });
+}

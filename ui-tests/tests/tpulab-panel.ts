@@ -1,0 +1,54 @@
+/** The side panel as a reader finds it: by role and name. */
+import { expect, type Locator, type Page } from '@playwright/test';
+
+export class TPULabPanel {
+  readonly #page: Page;
+
+  constructor(page: Page) {
+    this.#page = page;
+  }
+
+  get root(): Locator {
+    return this.#page.getByRole('tabpanel', { name: 'TPULab' });
+  }
+
+  async open(): Promise<void> {
+    const tab = this.#page.getByRole('tab', { name: 'TPULab' });
+    if ((await tab.getAttribute('aria-selected')) !== 'true') await tab.click();
+    await expect(this.root).toBeVisible();
+  }
+
+  /** A section, unfolded. */
+  async section(name: 'Devices' | 'Steps' | 'Compilations'): Promise<Locator> {
+    const section = this.root.getByRole('region', { name, exact: true });
+    const button = section.getByRole('button', { name, expanded: false });
+    if ((await button.count()) > 0) await button.click();
+    return section;
+  }
+
+  /** How often each function was compiled, by the cards and by the line of small programs. */
+  async compilationCounts(): Promise<Map<string, number>> {
+    const section = await this.section('Compilations');
+    const earlier = section.getByRole('button', { name: /^Show .* earlier/ });
+    if ((await earlier.count()) > 0) await earlier.click();
+    const small = section.getByRole('button', { name: /small programs? outside jit/ });
+    if ((await small.getAttribute('aria-expanded')) === 'false') await small.click();
+
+    const counts = new Map<string, number>();
+    const add = (name: string, count: number): unknown => counts.set(name, (counts.get(name) ?? 0) + count);
+    const cards = section.getByRole('list', { name: 'Compilations, newest first' }).getByRole('listitem');
+    for (const text of await cards.allInnerTexts()) {
+      const name = /^(\S+) (?:compiled|recompiled)/.exec(text)?.[1];
+      if (name === undefined) throw new Error(`A card that is not of a finished compilation: ${text}`);
+      add(name, 1);
+    }
+    for (const text of await small
+      .locator('xpath=following-sibling::ul')
+      .getByRole('listitem')
+      .allInnerTexts()) {
+      const [name = '', figures = ''] = text.split(/\s+(.*)/s);
+      add(name, Number(/^([\d,]+) ×/.exec(figures)?.[1]?.replaceAll(',', '') ?? 1));
+    }
+    return counts;
+  }
+}
