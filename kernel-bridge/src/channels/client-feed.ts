@@ -1,0 +1,177 @@
+/**
+ * What one client gets of one kernel's journal: every record after its position, in order, once.
+ *
+ * A feed is *live* while it takes records as the keeper pushes them, and *replaying* while it reads them from the
+ * journal's files. It starts by replaying, changes to live in the same turn of the event loop in which it has
+ * reached the newest record, and goes back to the files when its socket is congested or a record is missing. So
+ * there is neither hole nor doubling at the seam, and a slow client costs disk reads, not memory.
+ */
+import type { Duplex } from 'node:stream';
+import { once } from 'node:events';
+import type { WebSocket } from 'ws';
+import { JournalDamagedError, type JournalRecord, JournalTrimmedError } from '../journal/index.js';
+import { OutgoingMessage } from './outgoing-message.js';
+
+export interface FeedLimits {
+  /** Unsent bytes at which a live client is sent back to the files. */
+  readonly congestedBytes: number;
+  /** Unsent bytes down to which a replaying client waits before it reads on. */
+  readonly refillBytes: number;
+}
+
+export const FEED_LIMITS: FeedLimits = { congestedBytes: 4 * 1024 * 1024, refillBytes: 512 * 1024 };
+
+export type FeedState = 'replaying' | 'live' | 'detached';
+
+export interface FeedOptions {
+  readonly socket: WebSocket;
+  /** The stream under the WebSocket, for back-pressure and for gathering writes. */
+  readonly stream: Duplex;
+  readonly framing: 'v1' | 'legacy';
+  /** The last seq that the client has. */
+  readonly position: number;
+  readonly limits?: FeedLimits;
+  /** seq of the newest record that the journal is known to have. */
+  newest(): number;
+  read(fromSeq: number): AsyncIterable<readonly JournalRecord[]>;
+  /** Whether answers to this `header.session` are for this client. */
+  owns(session: string): boolean;
+  /** After each record that the feed has passed, whether it was for this client or not. */
+  moved(bytes: number): void;
+  stateChanged(state: FeedState): void;
+  /** Records that the journal no longer has, or cannot be read, were left out. */
+  skipped(from: number, to: number, reason: Error): void;
+  failed(error: unknown): void;
+}
+
+export class ClientFeed {
+  readonly #options: FeedOptions;
+  readonly #limits: FeedLimits;
+  readonly #abort = new AbortController();
+  #position: number;
+  #state: FeedState = 'detached';
+  #corked = false;
+
+  constructor(options: FeedOptions) {
+    this.#options = options;
+    this.#limits = options.limits ?? FEED_LIMITS;
+    this.#position = options.position;
+  }
+
+  /** seq of the last record that was given to the socket, or passed over because it is not for this client. */
+  get position(): number {
+    return this.#position;
+  }
+
+  get state(): FeedState {
+    return this.#state;
+  }
+
+  /** Begins; also to be called when records may exist that were never pushed. */
+  wake(): void {
+    if (this.#state === 'replaying' || this.#abort.signal.aborted) return;
+    if (this.#position < this.#options.newest()) void this.#replay();
+    else if (this.#state !== 'live') this.#enter('live');
+  }
+
+  /** A record that the keeper has just pushed. */
+  live(message: OutgoingMessage): void {
+    if (this.#state !== 'live' || message.seq <= this.#position) return;
+    const missing = message.seq !== this.#position + 1;
+    if (missing || this.#options.stream.writableLength > this.#limits.congestedBytes) void this.#replay();
+    else this.#deliver(message);
+  }
+
+  stop(): void {
+    this.#abort.abort();
+    if (this.#state !== 'detached') this.#enter('detached');
+  }
+
+  async #replay(): Promise<void> {
+    this.#enter('replaying');
+    try {
+      while (!this.#abort.signal.aborted) {
+        await this.#refill();
+        if (this.#position >= this.#options.newest()) {
+          this.#enter('live');
+          return;
+        }
+        await this.#readOn();
+      }
+    } catch (error) {
+      if (!this.#abort.signal.aborted) this.#options.failed(error);
+    }
+  }
+
+  async #readOn(): Promise<void> {
+    const before = this.#position;
+    try {
+      for await (const records of this.#options.read(this.#position + 1)) {
+        for (const record of records) {
+          if (this.#abort.signal.aborted) return;
+          if (record.seq > this.#position) this.#deliver(new OutgoingMessage(record));
+        }
+        await this.#refill();
+        if (this.#position >= this.#options.newest()) return;
+      }
+    } catch (error) {
+      this.#skip(error);
+    }
+    if (this.#position === before) {
+      throw new Error(
+        `the journal has no record after ${before}, but ${this.#options.newest()} was announced`
+      );
+    }
+  }
+
+  /** Goes on after records that are gone for good; anything else ends the connection. */
+  #skip(error: unknown): void {
+    let next: number;
+    if (error instanceof JournalTrimmedError) next = error.firstSeq;
+    else if (error instanceof JournalDamagedError) next = error.resumeSeq ?? this.#options.newest() + 1;
+    else throw error;
+    this.#options.skipped(this.#position + 1, next - 1, error);
+    this.#position = next - 1;
+  }
+
+  /** Waits until the socket has taken most of what it was given. */
+  async #refill(): Promise<void> {
+    const { stream } = this.#options;
+    while (stream.writableLength > this.#limits.refillBytes && !this.#abort.signal.aborted) {
+      await once(stream, 'drain', { signal: this.#abort.signal });
+    }
+  }
+
+  #deliver(message: OutgoingMessage): void {
+    this.#position = message.seq;
+    let bytes = 0;
+    if (this.#isAddressed(message)) {
+      this.#gather();
+      const frame = this.#options.framing === 'v1' ? message.v1 : message.legacy;
+      bytes = frame.length;
+      this.#options.socket.send(frame);
+    }
+    this.#options.moved(bytes);
+  }
+
+  #isAddressed({ addressee }: OutgoingMessage): boolean {
+    if (addressee.to === 'everyone') return true;
+    return addressee.to === 'session' && this.#options.owns(addressee.session);
+  }
+
+  /** Messages of one turn of the event loop leave in one write; a lone message is not delayed by a timer. */
+  #gather(): void {
+    if (this.#corked) return;
+    this.#corked = true;
+    this.#options.stream.cork();
+    process.nextTick(() => {
+      this.#corked = false;
+      this.#options.stream.uncork();
+    });
+  }
+
+  #enter(state: FeedState): void {
+    this.#state = state;
+    this.#options.stateChanged(state);
+  }
+}

@@ -1,0 +1,16 @@
+/**
+ * With which code a channels socket is closed. JupyterLab gives up for good at 1000 and 1001, so these are for
+ * kernels that no longer exist; after any other code clients come back.
+ */
+export const CLOSE = {
+  /** The kernel was shut down. */
+  kernelRemoved: { code: 1000, reason: 'the kernel was shut down' },
+  /** The client sent something that is not a Jupyter message. */
+  malformedFrame: { code: 1007, reason: 'not a Jupyter message' },
+  /** The gateway stops; its kernels go on. */
+  gatewayStopping: { code: 1012, reason: 'the gateway is restarting' },
+  /** Another socket with the same session_id took over. */
+  replaced: { code: 4001, reason: 'replaced by a newer connection of this session' }
+} as const;
+
+export type CloseCode = (typeof CLOSE)[keyof typeof CLOSE];

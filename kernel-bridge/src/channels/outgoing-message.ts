@@ -1,0 +1,45 @@
+/** A journal record on its way to clients. What is worked out once (framing, addressee) serves every client. */
+import { FROM_CLIENT, type JournalRecord, RecordChannel } from '../journal/record.js';
+import { decodeV1, encodeLegacy, PART, parseParentHeader } from '../wire/index.js';
+
+/** `everyone`: iopub. `nobody`: what clients said, and notes of the bridge. Otherwise one client's session. */
+export type Addressee = { to: 'everyone' } | { to: 'nobody' } | { to: 'session'; session: string };
+
+const EVERYONE: Addressee = { to: 'everyone' };
+const NOBODY: Addressee = { to: 'nobody' };
+
+export class OutgoingMessage {
+  readonly seq: number;
+  /** The v1 frame, byte for byte as the journal has it. */
+  readonly v1: Buffer;
+  readonly #channel: number;
+  #legacy: string | Buffer | undefined;
+  #addressee: Addressee | undefined;
+
+  constructor(record: JournalRecord) {
+    this.seq = record.seq;
+    this.v1 = record.payload;
+    this.#channel = record.channel;
+  }
+
+  get legacy(): string | Buffer {
+    return (this.#legacy ??= encodeLegacy(decodeV1(this.v1)));
+  }
+
+  get addressee(): Addressee {
+    return (this.#addressee ??= addresseeOf(this.#channel, this.v1));
+  }
+}
+
+/** An answer without a readable parent belongs to nobody: sending it to all would end other clients' requests. */
+function addresseeOf(channel: number, frame: Buffer): Addressee {
+  if (channel === RecordChannel.iopub) return EVERYONE;
+  if (channel === RecordChannel.bridge || (channel & FROM_CLIENT) !== 0) return NOBODY;
+  try {
+    const part = decodeV1(frame).parts[PART.parentHeader];
+    const session = part && parseParentHeader(part)?.session;
+    return typeof session === 'string' ? { to: 'session', session } : NOBODY;
+  } catch {
+    return NOBODY;
+  }
+}

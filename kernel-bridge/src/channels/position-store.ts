@@ -1,0 +1,111 @@
+/**
+ * How far each client of a kernel is known to have got, kept so that it survives a gateway that is killed.
+ *
+ * One file per kernel, of fixed slots, each a line of JSON padded with spaces. A confirmation rewrites one slot in
+ * place (a few microseconds into the page cache), so nothing has to be gathered and flushed later. A slot that
+ * was cut by a crash of the machine is not valid JSON and counts as free.
+ */
+import { closeSync, fstatSync, openSync, readFileSync, writeSync } from 'node:fs';
+import { InvalidRequestError } from '../kernels/errors.js';
+
+const SLOT_BYTES = 256;
+/** Longest `session_id` whose line fits a slot even when every character needs escaping or three bytes. */
+export const MAX_SESSION_ID = 64;
+/** The client that was confirmed longest ago gives way; a page that comes back after so many others starts live. */
+export const MAX_SLOTS = 256;
+
+interface Slot {
+  readonly index: number;
+  seq: number;
+  at: number;
+}
+
+export class PositionStore {
+  readonly #slots = new Map<string, Slot>();
+  readonly #free: number[] = [];
+  #used = 0;
+  #fd: number | null;
+
+  constructor(file: string) {
+    this.#fd = openSync(file, openFlags(file), 0o600);
+    this.#load();
+  }
+
+  /** The last seq that this client has confirmed; undefined for a client that is not known. */
+  get(sessionId: string): number | undefined {
+    return this.#slots.get(sessionId)?.seq;
+  }
+
+  set(sessionId: string, seq: number): void {
+    if (this.#fd === null) return;
+    let slot = this.#slots.get(sessionId);
+    if (!slot) {
+      slot = { index: this.#takeSlot(), seq, at: 0 };
+      this.#slots.set(sessionId, slot);
+    }
+    slot.seq = seq;
+    slot.at = Date.now();
+    const line = JSON.stringify({ session: sessionId, seq, at: slot.at });
+    const bytes = Buffer.alloc(SLOT_BYTES, ' ');
+    bytes.write(line, 0, 'utf8');
+    bytes.write('\n', SLOT_BYTES - 1, 'latin1');
+    writeSync(this.#fd, bytes, 0, SLOT_BYTES, slot.index * SLOT_BYTES);
+  }
+
+  close(): void {
+    if (this.#fd !== null) closeSync(this.#fd);
+    this.#fd = null;
+  }
+
+  #takeSlot(): number {
+    const free = this.#free.pop();
+    if (free !== undefined) return free;
+    if (this.#used < MAX_SLOTS) return this.#used++;
+    let oldest: [string, Slot] | null = null;
+    for (const entry of this.#slots) if (!oldest || entry[1].at < oldest[1].at) oldest = entry;
+    if (!oldest) throw new Error('a full position file without slots');
+    this.#slots.delete(oldest[0]);
+    return oldest[1].index;
+  }
+
+  #load(): void {
+    if (this.#fd === null || fstatSync(this.#fd).size === 0) return;
+    const bytes = readFileSync(this.#fd);
+    this.#used = Math.min(MAX_SLOTS, Math.ceil(bytes.length / SLOT_BYTES));
+    for (let index = 0; index < this.#used; index++) {
+      const slot = parse(bytes.toString('utf8', index * SLOT_BYTES, (index + 1) * SLOT_BYTES));
+      if (slot) this.#slots.set(slot.session, { index, seq: slot.seq, at: slot.at });
+      else this.#free.push(index);
+    }
+  }
+}
+
+/** `r+` keeps what is there and allows writing anywhere; `a` would append, whatever the position. */
+function openFlags(file: string): string {
+  try {
+    closeSync(openSync(file, 'wx', 0o600));
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+  }
+  return 'r+';
+}
+
+function parse(line: string): { session: string; seq: number; at: number } | null {
+  try {
+    const value = JSON.parse(line) as Record<string, unknown>;
+    const { session, seq, at } = value;
+    if (typeof session !== 'string' || !Number.isSafeInteger(seq) || typeof at !== 'number') return null;
+    return { session, seq: seq as number, at };
+  } catch {
+    return null;
+  }
+}
+
+/** A session id that a slot can hold. Jupyter's clients use UUIDs. */
+export function checkSessionId(sessionId: string): string {
+  // eslint-disable-next-line no-control-regex -- control characters are what is refused here
+  if (sessionId.length > MAX_SESSION_ID || /[\u0000-\u001f\u007f]/.test(sessionId)) {
+    throw new InvalidRequestError(`session_id must be at most ${MAX_SESSION_ID} printable characters.`);
+  }
+  return sessionId;
+}

@@ -1,0 +1,14 @@
+/** Why a command that talks to a running gateway, or its arguments, failed. */
+export type CommandErrorCode = 'no_gateway' | 'gateway_unresponsive' | 'gateway_not_stopped' | 'usage';
+
+export class CommandError extends Error {
+  override readonly name = 'CommandError';
+
+  constructor(
+    readonly code: CommandErrorCode,
+    message: string,
+    options?: ErrorOptions
+  ) {
+    super(message, options);
+  }
+}

@@ -1,0 +1,38 @@
+/** The command `tpulab`. */
+import { Command, CommanderError } from 'commander';
+import { envCommand } from '../environments/index.js';
+import { BRIDGE_VERSION } from '../server/jupyter-routes.js';
+import { complain, type Streams } from './output.js';
+import { serveCommand } from './serve-command.js';
+import { statusCommand } from './status-command.js';
+import { stopCommand } from './stop-command.js';
+
+/** Runs a command line (without `node` and the script); the result is the exit code. */
+export async function run(argv: readonly string[], streams: Streams): Promise<number> {
+  const json = argv.includes('--json') ? true : undefined;
+  const program = new Command('tpulab')
+    .description('serves Jupyter kernels, keeps what they print, and makes the environments they run in')
+    .version(BRIDGE_VERSION)
+    .showHelpAfterError('(add --help for what is possible)');
+  for (const command of [serveCommand(streams), statusCommand(streams), stopCommand(streams), envCommand()]) {
+    program.addCommand(command);
+  }
+  quiet(program, streams);
+  try {
+    await program.parseAsync([...argv], { from: 'user' });
+    return Number(process.exitCode ?? 0);
+  } catch (error) {
+    if (error instanceof CommanderError) return error.exitCode;
+    complain(streams, { json }, error);
+    return 1;
+  }
+}
+
+/** No command ends the process by itself, so that what is open can be closed. */
+function quiet(command: Command, streams: Streams): void {
+  command.exitOverride().configureOutput({
+    writeOut: text => streams.stdout.write(text),
+    writeErr: text => streams.stderr.write(text)
+  });
+  for (const child of command.commands) quiet(child, streams);
+}

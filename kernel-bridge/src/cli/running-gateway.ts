@@ -1,0 +1,116 @@
+/** A gateway that some process serves, found by the files in its state folder. */
+import { type Static, Type } from '@sinclair/typebox';
+import { Value } from '@sinclair/typebox/value';
+import { Health } from '@tpulab/protocol';
+import { type GatewayRecord, readGatewayRecord, readToken } from '../server/state-folder.js';
+import { CommandError } from './command-errors.js';
+
+const ANSWER_MS = 10_000;
+/** Kernels are given time to end by themselves before they are killed. */
+const SHUTDOWN_MS = 60_000;
+
+/** What the commands need of the kernels. */
+const Kernels = Type.Array(
+  Type.Object({
+    id: Type.String(),
+    name: Type.String(),
+    execution_state: Type.String(),
+    connections: Type.Integer()
+  })
+);
+
+export class RunningGateway {
+  private constructor(
+    readonly record: GatewayRecord,
+    readonly health: Health,
+    readonly token: string
+  ) {}
+
+  /** Throws `no_gateway` when none serves the folder, `gateway_unresponsive` when one does but does not answer. */
+  static async find(stateDir: string): Promise<RunningGateway> {
+    const record = await readGatewayRecord(stateDir);
+    const token = await readToken(stateDir);
+    if (!record || token === null || !isAlive(record.pid)) throw noGateway(stateDir);
+    let health: unknown;
+    try {
+      health = await ask(record.url, token, 'GET', 'bridge/v1/health', ANSWER_MS);
+    } catch (cause) {
+      throw new CommandError(
+        'gateway_unresponsive',
+        `Process ${record.pid} should serve ${stateDir} at ${record.url}, but does not answer; see gateway.log there, or end that process.`,
+        { cause }
+      );
+    }
+    // Another program may have got the port of a gateway that was killed.
+    if (!isHealth(health) || health.gatewayId !== record.gatewayId) throw noGateway(stateDir);
+    return new RunningGateway(record, health, token);
+  }
+
+  async kernels(): Promise<Static<typeof Kernels>> {
+    const answer = await ask(this.record.url, this.token, 'GET', 'api/kernels', ANSWER_MS);
+    if (!Value.Check(Kernels, answer))
+      throw new CommandError('gateway_unresponsive', 'The list of kernels is garbled.');
+    return answer;
+  }
+
+  async removeKernel(id: string): Promise<void> {
+    await ask(this.record.url, this.token, 'DELETE', `api/kernels/${id}`, SHUTDOWN_MS);
+  }
+
+  /** Asks the process to end and waits until it has. */
+  async stop(): Promise<void> {
+    const { pid } = this.record;
+    process.kill(pid, 'SIGTERM');
+    const deadline = performance.now() + SHUTDOWN_MS;
+    while (isAlive(pid)) {
+      if (performance.now() > deadline) {
+        throw new CommandError(
+          'gateway_not_stopped',
+          `The gateway (pid ${pid}) has not ended within a minute; end it with kill -9 ${pid}, its kernels go on.`
+        );
+      }
+      await new Promise(resolve => setTimeout(resolve, 50));
+    }
+  }
+}
+
+function noGateway(stateDir: string): CommandError {
+  return new CommandError(
+    'no_gateway',
+    `No gateway serves ${stateDir}; start one with "tpulab serve", or name its folder with --state-dir.`
+  );
+}
+
+/** The check of a schema with a format needs the format registered; the shape is what matters here. */
+function isHealth(value: unknown): value is Health {
+  return typeof value === 'object' && value !== null && 'gatewayId' in value && 'status' in value;
+}
+
+export function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+}
+
+async function ask(
+  url: string,
+  token: string,
+  method: string,
+  path: string,
+  timeoutMs: number
+): Promise<unknown> {
+  const response = await fetch(new URL(path, url), {
+    method,
+    headers: { authorization: `token ${token}` },
+    signal: AbortSignal.timeout(timeoutMs)
+  });
+  const body = response.status === 204 ? null : ((await response.json()) as unknown);
+  if (!response.ok) {
+    const message = (body as { message?: string } | null)?.message ?? `it answered ${response.status}`;
+    throw new CommandError('gateway_unresponsive', `The gateway refused ${method} ${path}: ${message}`);
+  }
+  return body;
+}

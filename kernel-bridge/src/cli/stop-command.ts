@@ -1,0 +1,29 @@
+/** `tpulab stop`: ends the gateway, and with `--kernels` its kernels first. */
+import { Command } from 'commander';
+import { stateFolder } from '../server/state-folder.js';
+import { type OutputOptions, say, type Streams } from './output.js';
+import { RunningGateway } from './running-gateway.js';
+
+interface StopOptions extends OutputOptions {
+  readonly stateDir?: string;
+  readonly kernels?: true;
+}
+
+export function stopCommand(streams: Streams): Command {
+  return new Command('stop')
+    .description('end the gateway that serves a state folder; its kernels go on unless --kernels is given')
+    .option('--state-dir <folder>', 'state folder of the gateway (default: $XDG_STATE_HOME/tpulab)')
+    .option('--kernels', 'shut all kernels down first')
+    .option('--json', 'print JSON')
+    .action(async (options: StopOptions) => {
+      const gateway = await RunningGateway.find(stateFolder(options.stateDir));
+      const kernels = await gateway.kernels();
+      if (options.kernels === true) await Promise.all(kernels.map(({ id }) => gateway.removeKernel(id)));
+      await gateway.stop();
+      const ended = options.kernels === true ? kernels.length : 0;
+      const left = kernels.length - ended;
+      const { pid } = gateway.record;
+      const text = `The gateway (pid ${pid}) has ended; ${ended} kernels were shut down, ${left} go on.`;
+      say(streams, options, { pid, kernelsShutDown: ended, kernelsLeft: left }, text);
+    });
+}

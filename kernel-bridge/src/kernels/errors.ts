@@ -1,0 +1,178 @@
+/**
+ * Errors of the gateway: one class for each decision that a caller can take. The code is stable and is what
+ * programs look at; docs/errors.md lists every code, and a test keeps that list equal to `BRIDGE_ERRORS`.
+ */
+export abstract class BridgeError extends Error {
+  abstract readonly code: string;
+  /** HTTP status of an answer that carries this error. */
+  abstract readonly status: number;
+  /** A few words for people, Jupyter's `reason`; null when the message says it all. */
+  readonly reason: string | null;
+
+  constructor(message: string, options: { reason?: string; cause?: unknown } = {}) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.name = new.target.name;
+    this.reason = options.reason ?? null;
+  }
+}
+
+export class UnauthorizedError extends BridgeError {
+  readonly code = 'unauthorized';
+  readonly status = 403;
+  constructor() {
+    super('This request carries no valid token; send the header "Authorization: token TOKEN".', {
+      reason: 'Forbidden'
+    });
+  }
+}
+
+export class HostRefusedError extends BridgeError {
+  readonly code = 'host_refused';
+  readonly status = 403;
+  constructor(host: string) {
+    super(`The Host header ${JSON.stringify(host)} does not name this gateway; use the URL it printed.`, {
+      reason: 'Forbidden'
+    });
+  }
+}
+
+export class OriginRefusedError extends BridgeError {
+  readonly code = 'origin_refused';
+  readonly status = 403;
+  constructor(origin: string) {
+    super(`Pages of ${JSON.stringify(origin)} may not use this gateway; allow them with --allow-origin.`, {
+      reason: 'Forbidden'
+    });
+  }
+}
+
+export class NotReadyError extends BridgeError {
+  readonly code = 'not_ready';
+  readonly status = 503;
+  constructor(what = 'The gateway is still looking for its kernels; try again in a moment.') {
+    super(what, { reason: 'Service Unavailable' });
+  }
+}
+
+export class RouteNotFoundError extends BridgeError {
+  readonly code = 'route_not_found';
+  readonly status = 404;
+  constructor(method: string, path: string) {
+    super(`The bridge has no ${method} ${path}; it serves kernels, sessions and kernelspecs, not files.`, {
+      reason: 'Not Found'
+    });
+  }
+}
+
+export class UpgradeRequiredError extends BridgeError {
+  readonly code = 'upgrade_required';
+  readonly status = 426;
+  constructor(path: string) {
+    super(`${path} is a WebSocket; connect to it with ws:// instead of fetching it.`, {
+      reason: 'Upgrade Required'
+    });
+  }
+}
+
+export class InvalidRequestError extends BridgeError {
+  readonly code = 'invalid_request';
+  readonly status = 400;
+  constructor(message: string, cause?: unknown) {
+    super(message, { reason: 'Bad Request', cause });
+  }
+}
+
+export class PayloadTooLargeError extends BridgeError {
+  readonly code = 'payload_too_large';
+  readonly status = 413;
+  constructor(limitBytes: number) {
+    super(`The body is larger than ${limitBytes} bytes; send less.`, { reason: 'Payload Too Large' });
+  }
+}
+
+export class KernelNotFoundError extends BridgeError {
+  readonly code = 'kernel_not_found';
+  readonly status: number;
+  constructor(id: string, status = 404) {
+    super(`Kernel does not exist: ${id}`, { reason: status === 404 ? 'Not Found' : 'Bad Request' });
+    this.status = status;
+  }
+}
+
+export class KernelExistsError extends BridgeError {
+  readonly code = 'kernel_exists';
+  readonly status = 409;
+  constructor(id: string) {
+    super(`There is already a kernel with the id ${id}; choose another id, or use that kernel.`, {
+      reason: 'Conflict'
+    });
+  }
+}
+
+/** A kernel was asked for by a kernelspec name that is not known. 501 is what Jupyter's clients expect. */
+export class KernelSpecUnknownError extends BridgeError {
+  readonly code = 'kernelspec_unknown';
+  readonly status = 501;
+  readonly shortMessage: string;
+  constructor(name: string) {
+    super(`The kernelspec "${name}" is not known here; choose another, or install it and try again.`, {
+      reason: 'Not Implemented'
+    });
+    this.shortMessage = `${name} not found`;
+  }
+}
+
+export class KernelSpecNotFoundError extends BridgeError {
+  readonly code = 'kernelspec_not_found';
+  readonly status = 404;
+  constructor(name: string) {
+    super(`Kernelspec does not exist: ${name}`, { reason: 'Not Found' });
+  }
+}
+
+export class ResourceNotFoundError extends BridgeError {
+  readonly code = 'resource_not_found';
+  readonly status = 404;
+  constructor(spec: string, file: string) {
+    super(`The kernelspec "${spec}" has no file ${JSON.stringify(file)}.`, { reason: 'Not Found' });
+  }
+}
+
+export class KernelStartError extends BridgeError {
+  readonly code = 'kernel_start_failed';
+  readonly status = 500;
+}
+
+export class KernelActionError extends BridgeError {
+  readonly code = 'kernel_action_failed';
+  readonly status = 500;
+}
+
+export class SessionNotFoundError extends BridgeError {
+  readonly code = 'session_not_found';
+  readonly status = 404;
+  constructor(id: string) {
+    super(`Session does not exist: ${id}`, { reason: 'Not Found' });
+  }
+}
+
+export class SessionGoneError extends BridgeError {
+  readonly code = 'session_gone';
+  readonly status = 410;
+  constructor(id: string) {
+    super(`The kernel of session ${id} was shut down before the session; there is nothing left to delete.`, {
+      reason: 'Gone'
+    });
+  }
+}
+
+export class InternalError extends BridgeError {
+  readonly code = 'internal';
+  readonly status = 500;
+  constructor(cause: unknown) {
+    super('The gateway failed to answer this request; its log (gateway.log in the state folder) says why.', {
+      reason: 'Internal Server Error',
+      cause
+    });
+  }
+}

@@ -1,0 +1,103 @@
+/** The kernelspecs that Jupyter finds on this machine: `kernels/<name>/kernel.json` in its data folders. */
+import { access, constants, readdir, readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { Type } from '@sinclair/typebox';
+import { Value } from '@sinclair/typebox/value';
+import type { Logger } from 'pino';
+import { type KernelSpec, type KernelSpecSource, isKernelSpecName, resourcesOf } from './kernelspec.js';
+
+const KernelJson = Type.Object({
+  argv: Type.Array(Type.String(), { minItems: 1 }),
+  display_name: Type.String(),
+  language: Type.Optional(Type.String()),
+  env: Type.Optional(Type.Record(Type.String(), Type.String())),
+  interrupt_mode: Type.Optional(Type.String()),
+  metadata: Type.Optional(Type.Record(Type.String(), Type.Unknown()))
+});
+
+export class JupyterKernelSpecs implements KernelSpecSource {
+  readonly #folders: readonly string[];
+  readonly #log: Logger;
+  /** Files that were reported as unreadable; each is said once, because specs are listed often. */
+  readonly #reported = new Set<string>();
+
+  constructor(folders: readonly string[], log: Logger) {
+    this.#folders = folders;
+    this.#log = log;
+  }
+
+  async kernelspecs(): Promise<readonly KernelSpec[]> {
+    const found = new Map<string, KernelSpec>();
+    for (const folder of this.#folders) {
+      for (const name of await entries(path.join(folder, 'kernels'))) {
+        const key = name.toLowerCase();
+        if (!isKernelSpecName(name) || found.has(key)) continue;
+        const spec = await this.#read(key, path.join(folder, 'kernels', name), folder);
+        if (spec) found.set(key, spec);
+      }
+    }
+    return [...found.values()];
+  }
+
+  async #read(name: string, resourceDir: string, dataFolder: string): Promise<KernelSpec | null> {
+    const file = path.join(resourceDir, 'kernel.json');
+    let text: string;
+    try {
+      text = await readFile(file, 'utf8');
+    } catch {
+      return null;
+    }
+    try {
+      const json: unknown = JSON.parse(text);
+      if (!Value.Check(KernelJson, json)) throw new Error(describe(json));
+      return {
+        name,
+        displayName: json.display_name,
+        language: json.language ?? '',
+        argv: await ownInterpreter(json.argv, dataFolder),
+        env: json.env ?? {},
+        envDefaults: {},
+        interruptMode: json.interrupt_mode === 'message' ? 'message' : 'signal',
+        metadata: { ...json.metadata, tpulab: { bestEffort: true } },
+        resourceDir,
+        resources: resourcesOf(await entries(resourceDir)),
+        bestEffort: true
+      };
+    } catch (error) {
+      if (!this.#reported.has(file)) {
+        this.#reported.add(file);
+        this.#log.warn({ file, err: error }, 'kernelspec left out: its kernel.json is not valid');
+      }
+      return null;
+    }
+  }
+}
+
+function describe(json: unknown): string {
+  const first = Value.Errors(KernelJson, json).First();
+  return first ? `${first.path}: ${first.message}` : 'not a kernelspec';
+}
+
+/**
+ * A spec that a Python environment installed for itself says just `python`. Jupyter replaces that with the
+ * interpreter that runs the server; the bridge has none, so it takes the one of the spec's own environment.
+ */
+async function ownInterpreter(argv: readonly string[], dataFolder: string): Promise<readonly string[]> {
+  const command = argv[0] ?? '';
+  if (!/^python[0-9.]*$/.test(command) || path.basename(dataFolder) !== 'jupyter') return argv;
+  const candidate = path.resolve(dataFolder, '..', '..', 'bin', command);
+  try {
+    await access(candidate, constants.X_OK);
+    return [candidate, ...argv.slice(1)];
+  } catch {
+    return argv;
+  }
+}
+
+async function entries(folder: string): Promise<string[]> {
+  try {
+    return await readdir(folder);
+  } catch {
+    return [];
+  }
+}

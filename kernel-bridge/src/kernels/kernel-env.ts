@@ -1,0 +1,65 @@
+/**
+ * The environment of a kernel process. A kernel runs whatever its user types, and what it prints is kept, so
+ * nothing that opens a server may be in it. The user's own keys (for data sets, for experiment trackers) stay.
+ */
+import type { KernelSpec } from './kernelspec.js';
+
+/** Variables of the gateway's own environment that never reach a kernel. */
+export const WITHHELD_VARIABLES: readonly string[] = [
+  'CONFIGPROXY_AUTH_TOKEN',
+  'EG_AUTH_TOKEN',
+  'JPY_API_TOKEN',
+  // A kernel that sees its parent's pid ends with it; ours outlive the gateway and a crashed keeper.
+  'JPY_PARENT_PID',
+  'JUPYTERHUB_API_TOKEN',
+  'JUPYTERHUB_CLIENT_ID',
+  'JUPYTERHUB_COOKIE_OPTIONS',
+  'JUPYTER_GATEWAY_AUTH_TOKEN',
+  'JUPYTER_GATEWAY_HTTP_PWD',
+  'JUPYTER_TOKEN',
+  'KG_AUTH_TOKEN',
+  'NODE_CHANNEL_FD',
+  'NODE_OPTIONS',
+  'PYTHONEXECUTABLE',
+  'TPULAB_TOKEN'
+];
+
+/** `npx tpulab` puts npm's configuration, credentials of registries included, into the environment. */
+const WITHHELD_PREFIXES = ['npm_'];
+
+export interface KernelEnvSources {
+  readonly gateway: Readonly<Record<string, string | undefined>>;
+  readonly spec: Pick<KernelSpec, 'env' | 'envDefaults'>;
+  /** `env` of the request; only names that begin with `KERNEL_` pass. */
+  readonly request?: Readonly<Record<string, string>> | undefined;
+  readonly kernelId: string;
+}
+
+export function kernelEnv({ gateway, spec, request, kernelId }: KernelEnvSources): Record<string, string> {
+  const env: Record<string, string> = {};
+  for (const [name, value] of Object.entries(gateway)) {
+    if (value !== undefined && !isWithheld(name)) env[name] = value;
+  }
+  for (const [name, value] of Object.entries(spec.envDefaults)) env[name] ??= value;
+  const known = { ...env };
+  for (const [name, value] of Object.entries(spec.env)) env[name] = fillIn(value, known);
+  for (const [name, value] of Object.entries(request ?? {})) {
+    if (name.startsWith('KERNEL_')) env[name] = value;
+  }
+  env['TPULAB_KERNEL_ID'] = kernelId;
+  return env;
+}
+
+function isWithheld(name: string): boolean {
+  return WITHHELD_VARIABLES.includes(name) || WITHHELD_PREFIXES.some(prefix => name.startsWith(prefix));
+}
+
+/** `${NAME}` and `$NAME` as Jupyter fills them in: an unknown name stays as it is written. */
+function fillIn(value: string, env: Readonly<Record<string, string>>): string {
+  return value.replace(
+    /\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))/g,
+    (whole, braced?: string, bare?: string) => {
+      return env[braced ?? bare ?? ''] ?? whole;
+    }
+  );
+}

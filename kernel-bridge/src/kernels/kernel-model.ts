@@ -1,0 +1,25 @@
+/** A kernel as Jupyter's REST describes it. */
+import { type Static, Type } from '@sinclair/typebox';
+import type { Kernel } from './kernel.js';
+
+export const KernelModel = Type.Object({
+  id: Type.String(),
+  name: Type.String(),
+  last_activity: Type.String({ format: 'date-time' }),
+  execution_state: Type.String({ description: 'starting, idle, busy, restarting, dead' }),
+  connections: Type.Integer({ minimum: 0 }),
+  reason: Type.Optional(Type.String({ description: 'why the kernel is dead or restarting' }))
+});
+export type KernelModel = Static<typeof KernelModel>;
+
+export function kernelModel(kernel: Kernel): KernelModel {
+  const { specName, lastActivity, executionState, reason } = kernel.snapshot;
+  return {
+    id: kernel.id,
+    name: specName,
+    last_activity: new Date(lastActivity).toISOString(),
+    execution_state: executionState,
+    connections: kernel.connections,
+    ...(reason === null ? {} : { reason })
+  };
+}

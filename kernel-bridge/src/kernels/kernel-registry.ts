@@ -1,0 +1,219 @@
+/** All kernels of one state folder: starts them, finds those of an earlier gateway again, removes them. */
+import { randomUUID } from 'node:crypto';
+import { mkdir, readdir, rm } from 'node:fs/promises';
+import path from 'node:path';
+import type { Logger } from 'pino';
+import type { KeeperHandle, LaunchDescription } from '../keeper/contract.js';
+import { KernelActionError, KernelExistsError, KernelNotFoundError, KernelStartError } from './errors.js';
+import type { KeeperAccess } from './keeper-access.js';
+import { kernelEnv } from './kernel-env.js';
+import { Kernel } from './kernel.js';
+import type { KernelSpecCatalog } from './kernelspec-catalog.js';
+import { makeRunFolder } from './run-folder.js';
+import { workingDirectory } from './working-directory.js';
+
+export interface KernelRegistryOptions {
+  readonly stateDir: string;
+  readonly rootDir: string;
+  readonly specs: KernelSpecCatalog;
+  readonly keepers: KeeperAccess;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly log: Logger;
+  readonly restartLimit?: number;
+  readonly shutdownWaitMs?: number;
+}
+
+export interface StartKernelRequest {
+  readonly name?: string | null | undefined;
+  readonly path?: string | null | undefined;
+  /** A UUID chosen by the client. */
+  readonly kernelId?: string | null | undefined;
+  readonly env?: Readonly<Record<string, string>> | undefined;
+}
+
+export interface RegistryListener {
+  added?(kernel: Kernel): void;
+  removed?(kernel: Kernel): void;
+}
+
+const ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+
+export class KernelRegistry {
+  readonly #options: KernelRegistryOptions;
+  readonly #kernels = new Map<string, Kernel>();
+  /** Ids of kernels that are being started; they are taken, but not listed yet. */
+  readonly #starting = new Set<string>();
+  readonly #stopping = new Map<string, Promise<void>>();
+  readonly #listeners = new Set<RegistryListener>();
+
+  constructor(options: KernelRegistryOptions) {
+    this.#options = options;
+  }
+
+  listen(listener: RegistryListener): Disposable {
+    this.#listeners.add(listener);
+    return { [Symbol.dispose]: () => void this.#listeners.delete(listener) };
+  }
+
+  list(): Kernel[] {
+    return [...this.#kernels.values()];
+  }
+
+  find(id: string): Kernel | undefined {
+    return this.#kernels.get(id);
+  }
+
+  get(id: string): Kernel {
+    const kernel = this.#kernels.get(id);
+    if (!kernel) throw new KernelNotFoundError(id);
+    return kernel;
+  }
+
+  async start(request: StartKernelRequest): Promise<Kernel> {
+    const id = request.kernelId ?? randomUUID();
+    if (this.#kernels.has(id) || this.#starting.has(id)) throw new KernelExistsError(id);
+    this.#starting.add(id);
+    try {
+      return await this.#start(id, request);
+    } finally {
+      this.#starting.delete(id);
+    }
+  }
+
+  async #start(id: string, request: StartKernelRequest): Promise<Kernel> {
+    const { stateDir, rootDir, specs, keepers, log } = this.#options;
+    const spec = await specs.get(request.name);
+    const directory = this.#directory(id);
+    const launch: LaunchDescription = {
+      kernelId: id,
+      specName: spec.name,
+      displayName: spec.displayName,
+      argv: spec.argv,
+      resourceDir: spec.resourceDir,
+      env: kernelEnv({ gateway: this.#options.env, spec, request: request.env, kernelId: id }),
+      cwd: await workingDirectory(rootDir, request.path),
+      interruptMode: spec.interruptMode,
+      bestEffort: spec.bestEffort,
+      runDir: await makeRunFolder(stateDir, id),
+      restartLimit: this.#options.restartLimit ?? 5,
+      shutdownWaitMs: this.#options.shutdownWaitMs ?? 5000
+    };
+    const kernel = new Kernel(id, directory, log);
+    try {
+      await mkdir(directory, { recursive: true, mode: 0o700 });
+      const handle = await keepers.start(directory, launch, kernel.events);
+      await this.#bind(kernel, handle);
+    } catch (error) {
+      await rm(launch.runDir, { recursive: true, force: true });
+      await rm(directory, { recursive: true, force: true });
+      const detail = error instanceof Error ? error.message : String(error);
+      throw new KernelStartError(`The kernel "${spec.displayName}" (${spec.name}) did not start: ${detail}`, {
+        cause: error
+      });
+    }
+    this.#add(kernel);
+    log.info({ kernelId: id, kernelName: spec.name }, 'kernel started');
+    return kernel;
+  }
+
+  /** A new kernel process under the same id. A keeper that has ended is replaced; the journal goes on. */
+  async restart(id: string): Promise<Kernel> {
+    const kernel = this.get(id);
+    if (kernel.isUnreachable) await this.#revive(kernel);
+    else await kernel.restart();
+    return kernel;
+  }
+
+  async #revive(kernel: Kernel): Promise<void> {
+    const { keepers, log } = this.#options;
+    if (this.#starting.has(kernel.id))
+      throw new KernelActionError(`Kernel ${kernel.id} is already being restarted.`);
+    this.#starting.add(kernel.id);
+    try {
+      await keepers.endOrphan(kernel.directory);
+      const launch = await keepers.launchOf(kernel.directory);
+      await this.#bind(kernel, await keepers.start(kernel.directory, launch, kernel.events));
+      log.info({ kernelId: kernel.id }, 'kernel restarted under a new keeper');
+    } catch (error) {
+      const detail = error instanceof Error ? error.message : String(error);
+      throw new KernelActionError(`Could not restart kernel ${kernel.id}: ${detail}`, { cause: error });
+    } finally {
+      this.#starting.delete(kernel.id);
+    }
+  }
+
+  /** Finds the kernels whose keepers still run. A keeper that cannot be reached does not hold up the others. */
+  async adopt(): Promise<void> {
+    const { stateDir, log } = this.#options;
+    let names: string[];
+    try {
+      names = (await readdir(path.join(stateDir, 'kernels'))).filter(name => ID.test(name));
+    } catch {
+      return;
+    }
+    await Promise.all(
+      names.map(async id => {
+        try {
+          await this.#adopt(id);
+        } catch (error) {
+          log.error({ kernelId: id, err: error }, 'kernel could not be adopted');
+        }
+      })
+    );
+  }
+
+  async #adopt(id: string): Promise<void> {
+    const { keepers, log } = this.#options;
+    const kernel = new Kernel(id, this.#directory(id), log);
+    const handle = await keepers.attach(kernel.directory, kernel.events);
+    if (!handle) {
+      log.info({ kernelId: id }, 'the keeper of this kernel no longer runs; its journal stays on disk');
+      return;
+    }
+    await this.#bind(kernel, handle);
+    this.#add(kernel);
+    log.info({ kernelId: id, kernelName: kernel.snapshot.specName }, 'kernel adopted');
+  }
+
+  async #bind(kernel: Kernel, handle: KeeperHandle): Promise<void> {
+    await kernel.bind(handle, events => this.#options.keepers.attach(kernel.directory, events));
+  }
+
+  /** Shuts a kernel down and forgets it; its journal goes with it. */
+  async remove(id: string): Promise<void> {
+    const kernel = this.get(id);
+    let stopping = this.#stopping.get(id);
+    if (!stopping) {
+      stopping = this.#remove(kernel).finally(() => this.#stopping.delete(id));
+      this.#stopping.set(id, stopping);
+    }
+    await stopping;
+  }
+
+  async #remove(kernel: Kernel): Promise<void> {
+    await kernel.shutdown();
+    await this.#options.keepers.endOrphan(kernel.directory);
+    this.#kernels.delete(kernel.id);
+    for (const listener of this.#listeners) listener.removed?.(kernel);
+    await rm(kernel.directory, { recursive: true, force: true });
+    this.#options.log.info({ kernelId: kernel.id }, 'kernel removed');
+  }
+
+  /** Lets go of all keepers without ending them. */
+  async detach(): Promise<void> {
+    await Promise.allSettled(this.list().map(kernel => kernel.detach()));
+  }
+
+  #add(kernel: Kernel): void {
+    this.#kernels.set(kernel.id, kernel);
+    for (const listener of this.#listeners) listener.added?.(kernel);
+  }
+
+  #directory(id: string): string {
+    return path.join(this.#options.stateDir, 'kernels', id);
+  }
+}
+
+export function isKernelId(id: string): boolean {
+  return ID.test(id);
+}

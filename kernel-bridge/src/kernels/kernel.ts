@@ -1,0 +1,199 @@
+/** One kernel as the gateway sees it: the connection to its keeper, its last known state, and who listens. */
+import path from 'node:path';
+import type { Logger } from 'pino';
+import type { JournalRecord } from '../journal/record.js';
+import type { KeeperEvents, KeeperHandle, KernelSnapshot, TelemetryRecord } from '../keeper/contract.js';
+import { KernelActionError } from './errors.js';
+
+export interface KernelListener {
+  /** A live record, in order. After the keeper's connection was lost and made again there may be a hole. */
+  record?(record: JournalRecord): void;
+  /** The state, the number of connections, or the newest record known has changed. */
+  changed?(): void;
+  telemetry?(record: TelemetryRecord): void;
+  /** The kernel was shut down; nothing follows. */
+  removed?(): void;
+}
+
+/** Connects again to the keeper of this kernel; null when it no longer runs. */
+export type Reattach = (events: KeeperEvents) => Promise<KeeperHandle | null>;
+
+export class Kernel {
+  readonly id: string;
+  readonly directory: string;
+  readonly #log: Logger;
+  readonly #listeners = new Set<KernelListener>();
+  #handle: KeeperHandle | null = null;
+  #snapshot: KernelSnapshot | null = null;
+  #lastSeq = 0;
+  #telemetrySeq = 0;
+  #followsTelemetry = false;
+  #connections = 0;
+  #removed = false;
+  #unreachable = false;
+  #reattach: Reattach | null = null;
+
+  constructor(id: string, directory: string, log: Logger) {
+    this.id = id;
+    this.directory = directory;
+    this.#log = log;
+  }
+
+  /** What the keeper's connection reports to; pass it to whatever makes the handle. */
+  readonly events: KeeperEvents = {
+    record: record => {
+      this.#lastSeq = record.seq;
+      for (const listener of this.#listeners) listener.record?.(record);
+    },
+    state: snapshot => {
+      this.#snapshot = snapshot;
+      this.#changed();
+    },
+    telemetry: record => {
+      this.#telemetrySeq = record.seq;
+      for (const listener of this.#listeners) listener.telemetry?.(record);
+    },
+    disconnected: error => void this.#lost(error)
+  };
+
+  /** Takes over the handle, and with it the duty to dispose of it. */
+  async bind(handle: KeeperHandle, reattach: Reattach): Promise<void> {
+    this.#reattach = reattach;
+    this.#handle = handle;
+    this.#unreachable = false;
+    this.#snapshot = handle.snapshot;
+    const { liveFrom } = await handle.subscribe();
+    // Records may already have been pushed while the answer was on its way.
+    this.#lastSeq = Math.max(this.#lastSeq, liveFrom - 1);
+    if (this.#followsTelemetry) await handle.subscribeTelemetry(this.#telemetrySeq);
+    this.#changed();
+  }
+
+  /** Has telemetry pushed from now on, what the keeper still holds first; also from a keeper attached anew. */
+  async followTelemetry(): Promise<void> {
+    if (this.#followsTelemetry) return;
+    this.#followsTelemetry = true;
+    await this.#handle?.subscribeTelemetry(this.#telemetrySeq);
+  }
+
+  get snapshot(): KernelSnapshot {
+    if (!this.#snapshot) throw new KernelActionError(`Kernel ${this.id} has not been started yet.`);
+    return this.#snapshot;
+  }
+
+  /** seq of the newest record that is known to be in the journal; clients that have it are up to date. */
+  get lastSeq(): number {
+    return this.#lastSeq;
+  }
+
+  get journalDir(): string {
+    return path.join(this.directory, 'journal');
+  }
+
+  get isRemoved(): boolean {
+    return this.#removed;
+  }
+
+  /** The keeper has ended without having been asked to. */
+  get isUnreachable(): boolean {
+    return this.#unreachable;
+  }
+
+  get connections(): number {
+    return this.#connections;
+  }
+
+  set connections(count: number) {
+    this.#connections = count;
+    this.#changed();
+  }
+
+  listen(listener: KernelListener): Disposable {
+    this.#listeners.add(listener);
+    return { [Symbol.dispose]: () => void this.#listeners.delete(listener) };
+  }
+
+  /** Passes a checked v1 frame to the kernel. False: wait for `drain` before sending more. */
+  send(frame: Buffer): boolean {
+    return this.#live().send(frame);
+  }
+
+  drain(): Promise<void> {
+    return this.#live().drain();
+  }
+
+  async interrupt(): Promise<void> {
+    await this.#act('interrupt', handle => handle.interrupt());
+  }
+
+  async restart(): Promise<void> {
+    this.#snapshot = await this.#act('restart', handle => handle.restart());
+    this.#changed();
+  }
+
+  /** Ends the kernel and its keeper. */
+  async shutdown(): Promise<void> {
+    const handle = this.#handle;
+    if (handle) await this.#act('shut down', () => handle.shutdown());
+    this.#removed = true;
+    await this.detach();
+    for (const listener of [...this.#listeners]) listener.removed?.();
+    this.#listeners.clear();
+  }
+
+  /** Lets go of the keeper, which goes on with the kernel. */
+  async detach(): Promise<void> {
+    const handle = this.#handle;
+    this.#handle = null;
+    this.#reattach = null;
+    await handle?.[Symbol.asyncDispose]();
+  }
+
+  #live(): KeeperHandle {
+    if (this.#handle) return this.#handle;
+    const why = this.#snapshot?.reason ?? 'its keeper is not running';
+    throw new KernelActionError(`Kernel ${this.id} cannot be reached: ${why}; restart or delete it.`);
+  }
+
+  async #act<T>(what: string, action: (handle: KeeperHandle) => Promise<T>): Promise<T> {
+    const handle = this.#live();
+    try {
+      return await action(handle);
+    } catch (error) {
+      const detail = error instanceof Error ? error.message : String(error);
+      throw new KernelActionError(`Could not ${what} kernel ${this.id}: ${detail}`, { cause: error });
+    }
+  }
+
+  #changed(): void {
+    for (const listener of this.#listeners) listener.changed?.();
+  }
+
+  /** A lost connection says nothing about the keeper; one that still runs is taken up again. */
+  async #lost(error: Error | null): Promise<void> {
+    const reattach = this.#reattach;
+    this.#handle = null;
+    if (!reattach || this.#removed) return;
+    this.#log.warn({ kernelId: this.id, err: error }, 'connection to the keeper lost');
+    try {
+      const handle = await reattach(this.events);
+      if (handle && this.#reattach === reattach) {
+        await this.bind(handle, reattach);
+        this.#log.info({ kernelId: this.id }, 'connected to the keeper again');
+        return;
+      }
+      await handle?.[Symbol.asyncDispose]();
+    } catch (failure) {
+      this.#log.error({ kernelId: this.id, err: failure }, 'the keeper cannot be reached');
+    }
+    if (this.#reattach !== reattach || !this.#snapshot) return;
+    this.#unreachable = true;
+    this.#snapshot = {
+      ...this.#snapshot,
+      executionState: 'dead',
+      reason: 'the process that keeps this kernel has ended',
+      busyParent: null
+    };
+    this.#changed();
+  }
+}

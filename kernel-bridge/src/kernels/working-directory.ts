@@ -1,0 +1,26 @@
+/** The folder in which a kernel starts, from the path that a client names. */
+import { stat } from 'node:fs/promises';
+import path from 'node:path';
+
+/**
+ * Client paths are relative to the root folder. A path that does not exist here (a notebook that lives on the
+ * machine of the page) must still work, so the nearest folder above it is taken, the root at the latest.
+ */
+export async function workingDirectory(
+  rootDir: string,
+  clientPath: string | null | undefined
+): Promise<string> {
+  const root = path.resolve(rootDir);
+  // A leading slash of the client means the root folder; `..` cannot lead out of it.
+  let folder = path.join(root, path.posix.normalize(`/${(clientPath ?? '').replaceAll('\0', '')}`));
+  while (folder !== root && !(await isFolder(folder))) folder = path.dirname(folder);
+  return folder;
+}
+
+async function isFolder(folder: string): Promise<boolean> {
+  try {
+    return (await stat(folder)).isDirectory();
+  } catch {
+    return false;
+  }
+}

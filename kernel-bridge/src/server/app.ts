@@ -1,0 +1,92 @@
+/** The HTTP server without routes: body parsing, validation, access rules, errors, API description, access log. */
+import swagger from '@fastify/swagger';
+import { type TypeBoxTypeProvider, TypeBoxValidatorCompiler } from '@fastify/type-provider-typebox';
+import { PROTOCOL_VERSION } from '@tpulab/protocol';
+import Fastify, {
+  type FastifyBaseLogger,
+  type FastifyInstance,
+  type FastifyReply,
+  type RawServerDefault
+} from 'fastify';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Logger } from 'pino';
+import { InvalidRequestError } from '../kernels/errors.js';
+import { type AccessRules, addAccessHooks, refusal } from './access-hooks.js';
+import { pathOf } from './authentication.js';
+import { addErrorAnswers, errorBody } from './error-answers.js';
+
+export type App = FastifyInstance<
+  RawServerDefault,
+  IncomingMessage,
+  ServerResponse,
+  FastifyBaseLogger,
+  TypeBoxTypeProvider
+>;
+
+export interface AppOptions {
+  readonly rules: AccessRules;
+  readonly log: Logger;
+  readonly bodyLimitBytes: number;
+}
+
+export async function createApp({ rules, log, bodyLimitBytes }: AppOptions): Promise<App> {
+  const app: App = Fastify({
+    loggerInstance: log as FastifyBaseLogger,
+    // Fastify would log whole URLs, and these may hold a token.
+    disableRequestLogging: true,
+    bodyLimit: bodyLimitBytes,
+    // A URL that cannot be decoded is answered before any hook runs, so the rules are applied here.
+    frameworkErrors: (_error, request, reply) => {
+      const error =
+        refusal(request.raw, rules, false) ??
+        new InvalidRequestError('The path of this request is not a valid URL.');
+      // The types of a reply without a route allow no status code at all.
+      const plain = reply as unknown as FastifyReply;
+      void plain
+        .code(error.status)
+        .headers({ ...rules.origins.corsHeaders(request.headers), 'cache-control': 'no-store' })
+        .send(errorBody(error));
+    }
+  }).withTypeProvider<TypeBoxTypeProvider>();
+  app.setValidatorCompiler(TypeBoxValidatorCompiler);
+  // Answers are built from typed values; the schemas describe them for openapi.json.
+  app.setSerializerCompiler(() => value => JSON.stringify(value));
+  acceptJson(app);
+  addAccessHooks(app as unknown as FastifyInstance, rules);
+  addErrorAnswers(app as unknown as FastifyInstance, bodyLimitBytes);
+  app.addHook('onResponse', async (request, reply) => {
+    const { method, url } = request;
+    log.debug(
+      { method, path: pathOf(url), status: reply.statusCode, ms: Math.round(reply.elapsedTime) },
+      'request'
+    );
+  });
+  await app.register(swagger, {
+    openapi: {
+      openapi: '3.1.0',
+      info: { title: 'TPULab kernel bridge', version: String(PROTOCOL_VERSION) },
+      components: { securitySchemes: { token: { type: 'http', scheme: 'bearer' } } },
+      security: [{ token: [] }]
+    }
+  });
+  return app;
+}
+
+/**
+ * Every body is JSON, whatever it is called: Jupyter's clients send `text/plain`, or a content type without a body.
+ * That is safe because a request without the token in a header gets nowhere, so forms of other sites do not either.
+ */
+function acceptJson(app: App): void {
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => {
+    if (body.length === 0) {
+      done(null, undefined);
+      return;
+    }
+    try {
+      done(null, JSON.parse(body.toString('utf8')));
+    } catch (error) {
+      done(new InvalidRequestError('The body is not JSON.', error));
+    }
+  });
+}

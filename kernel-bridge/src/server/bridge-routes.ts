@@ -1,0 +1,68 @@
+/** Our own API, `/bridge/v1`. */
+import { Type } from '@sinclair/typebox';
+import { EnvironmentInfo, Health, PROTOCOL_VERSION } from '@tpulab/protocol';
+import { UpgradeRequiredError } from '../kernels/errors.js';
+import type { KernelRegistry } from '../kernels/kernel-registry.js';
+import type { App } from './app.js';
+import { JournalPage, readJournalPage } from './journal-page.js';
+import { BRIDGE_VERSION } from './jupyter-routes.js';
+
+export interface BridgeRoutesOptions {
+  readonly registry: KernelRegistry;
+  readonly gatewayId: string;
+  readonly startedAt: Date;
+  ready(): boolean;
+  environments(): Promise<EnvironmentInfo[]>;
+}
+
+export function addBridgeRoutes(app: App, options: BridgeRoutesOptions): void {
+  const { registry, gatewayId, startedAt } = options;
+
+  app.get(
+    '/bridge/v1/health',
+    { schema: { summary: 'Whether the gateway is ready', response: { 200: Health } } },
+    async (): Promise<Health> => ({
+      status: options.ready() ? 'ok' : 'starting',
+      version: BRIDGE_VERSION,
+      protocolVersion: PROTOCOL_VERSION,
+      gatewayId,
+      pid: process.pid,
+      startedAt: startedAt.toISOString(),
+      kernels: registry.list().length
+    })
+  );
+
+  app.get(
+    '/bridge/v1/environments',
+    { schema: { summary: 'Kernel environments', response: { 200: Type.Array(EnvironmentInfo) } } },
+    async () => options.environments()
+  );
+
+  app.get(
+    '/bridge/v1/kernels/:kernelId/journal',
+    {
+      schema: {
+        summary: "A stretch of a kernel's journal",
+        params: Type.Object({ kernelId: Type.String() }),
+        querystring: Type.Object({
+          from: Type.Optional(Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER })),
+          limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 10_000 }))
+        }),
+        response: { 200: JournalPage }
+      }
+    },
+    async request => {
+      const kernel = registry.get(request.params.kernelId);
+      const { from = 1, limit = 1000 } = request.query;
+      return readJournalPage(kernel.journalDir, { from, limit, lastSeq: kernel.lastSeq });
+    }
+  );
+
+  app.get('/bridge/v1/events', { schema: { summary: 'WebSocket: events of all kernels' } }, async () => {
+    throw new UpgradeRequiredError('/bridge/v1/events');
+  });
+
+  app.get('/bridge/v1/openapi.json', { schema: { summary: 'Description of this API' } }, async () =>
+    app.swagger()
+  );
+}

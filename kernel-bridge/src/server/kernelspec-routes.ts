@@ -1,0 +1,88 @@
+/** `/api/kernelspecs`, and the logos at `/kernelspecs/<name>/<file>`. */
+import { Type } from '@sinclair/typebox';
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { KernelSpecNotFoundError, ResourceNotFoundError } from '../kernels/errors.js';
+import type { KernelSpec } from '../kernels/kernelspec.js';
+import type { KernelSpecCatalog } from '../kernels/kernelspec-catalog.js';
+import type { App } from './app.js';
+
+const MEDIA_TYPES: Readonly<Record<string, string>> = {
+  '.png': 'image/png',
+  '.svg': 'image/svg+xml',
+  '.js': 'text/javascript; charset=utf-8',
+  '.css': 'text/css; charset=utf-8'
+};
+
+export function addKernelSpecRoutes(app: App, specs: KernelSpecCatalog): void {
+  app.get('/api/kernelspecs', { schema: { summary: 'All kernelspecs' } }, async () => {
+    const all = await specs.list();
+    return {
+      default: specs.defaultOf(all),
+      kernelspecs: Object.fromEntries([...all.values()].map(spec => [spec.name, specModel(spec)]))
+    };
+  });
+
+  app.get(
+    '/api/kernelspecs/:name',
+    { schema: { summary: 'One kernelspec', params: Type.Object({ name: Type.String() }) } },
+    async request => {
+      const spec = (await specs.list()).get(request.params.name);
+      if (!spec) throw new KernelSpecNotFoundError(request.params.name);
+      return specModel(spec);
+    }
+  );
+
+  app.get(
+    '/kernelspecs/:name/:file',
+    {
+      schema: {
+        summary: 'A file of a kernelspec',
+        params: Type.Object({ name: Type.String(), file: Type.String() })
+      }
+    },
+    async (request, reply) => {
+      const { name, file } = request.params;
+      const spec = (await specs.list()).get(name);
+      if (!spec) throw new KernelSpecNotFoundError(name);
+      // Only files that the kernelspec lists as resources: no path of the client ever reaches the disk.
+      const known = Object.values(spec.resources).find(resource => resource === file);
+      if (known === undefined || spec.resourceDir === null) throw new ResourceNotFoundError(name, file);
+      const type = MEDIA_TYPES[path.extname(known)] ?? 'application/octet-stream';
+      const bytes = await read(path.join(spec.resourceDir, known), name, known);
+      // Kernelspecs come from anywhere, and SVG can hold scripts.
+      void reply.headers({
+        'content-security-policy': "sandbox; default-src 'none'; style-src 'unsafe-inline'"
+      });
+      return reply.header('x-content-type-options', 'nosniff').type(type).send(bytes);
+    }
+  );
+}
+
+async function read(file: string, name: string, resource: string): Promise<Buffer> {
+  try {
+    return await readFile(file);
+  } catch {
+    throw new ResourceNotFoundError(name, resource);
+  }
+}
+
+function specModel(spec: KernelSpec): object {
+  return {
+    name: spec.name,
+    spec: {
+      argv: spec.argv,
+      env: { ...spec.envDefaults, ...spec.env },
+      display_name: spec.displayName,
+      language: spec.language,
+      interrupt_mode: spec.interruptMode,
+      metadata: spec.metadata
+    },
+    resources: Object.fromEntries(
+      Object.entries(spec.resources).map(([key, file]) => [
+        key,
+        `/kernelspecs/${encodeURIComponent(spec.name)}/${encodeURIComponent(file)}`
+      ])
+    )
+  };
+}

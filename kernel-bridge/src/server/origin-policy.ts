@@ -1,0 +1,77 @@
+/**
+ * Which names the gateway answers to, and which pages may talk to it.
+ *
+ * The Host check ends DNS rebinding: a page whose name was made to point at 127.0.0.1 still sends its own name.
+ * Origins are compared as whole strings; there are no patterns to get wrong.
+ */
+import type { IncomingHttpHeaders } from 'node:http';
+import { InvalidRequestError } from '../kernels/errors.js';
+
+const LOOPBACK_NAMES = ['127.0.0.1', 'localhost', '::1'];
+
+export class OriginPolicy {
+  readonly #hosts: ReadonlySet<string>;
+  readonly #origins: ReadonlySet<string>;
+
+  /** `hosts`: further host names, without port. `origins`: as a browser sends them, `http://127.0.0.1:8888`. */
+  constructor(hosts: readonly string[], origins: readonly string[]) {
+    this.#hosts = new Set([...LOOPBACK_NAMES, ...hosts.map(host => host.toLowerCase())]);
+    this.#origins = new Set(origins.map(normalOrigin));
+  }
+
+  /** Any port will do: a tunnel (`ssh -L`) shows the gateway under another port than the one it listens on. */
+  allowsHost(host: string | undefined): boolean {
+    if (host === undefined) return false;
+    const match = /^(?:\[([0-9a-f:.]+)\]|([^:[\]/@?#\s]+))(?::\d{1,5})?$/i.exec(host);
+    const name = match?.[1] ?? match?.[2];
+    return name !== undefined && this.#hosts.has(name.toLowerCase());
+  }
+
+  /** Requests without an Origin do not come from a page of another site. */
+  allowsOrigin(headers: Pick<IncomingHttpHeaders, 'origin' | 'host'>): boolean {
+    const { origin, host } = headers;
+    if (origin === undefined) return true;
+    return this.#origins.has(origin) || origin === `http://${host}` || origin === `https://${host}`;
+  }
+
+  /** The headers that let a page of an allowed origin read an answer; also for errors. */
+  corsHeaders(headers: Pick<IncomingHttpHeaders, 'origin' | 'host'>): Record<string, string> {
+    const { origin } = headers;
+    if (origin === undefined || !this.allowsOrigin(headers)) return { vary: 'Origin' };
+    return {
+      'access-control-allow-origin': origin,
+      'access-control-expose-headers': 'Location',
+      vary: 'Origin'
+    };
+  }
+
+  /** The headers of the answer to a preflight. Credentials are never allowed: the bridge uses no cookies. */
+  preflightHeaders(headers: IncomingHttpHeaders): Record<string, string> {
+    const answer: Record<string, string> = {
+      ...this.corsHeaders(headers),
+      'access-control-allow-methods': 'GET, HEAD, POST, PATCH, DELETE',
+      'access-control-allow-headers': 'authorization, content-type, x-xsrftoken',
+      'access-control-max-age': '600',
+      'cache-control': 'no-store'
+    };
+    // Chromium asks this before a public page may reach a loopback address.
+    if (headers['access-control-request-private-network'] === 'true') {
+      answer['access-control-allow-private-network'] = 'true';
+    }
+    return answer;
+  }
+}
+
+/** An origin as browsers write it: lower case, no path, no default port. */
+export function normalOrigin(origin: string): string {
+  let url: URL;
+  try {
+    url = new URL(origin);
+  } catch (error) {
+    throw new InvalidRequestError(`"${origin}" is not an origin; write it as http://HOST:PORT.`, error);
+  }
+  if (url.origin === 'null' || !['', '/'].includes(url.pathname) || url.search !== '' || url.hash !== '') {
+    throw new InvalidRequestError(`"${origin}" is not an origin; write it as http://HOST:PORT.`);
+  }
+  return url.origin;
+}

@@ -1,0 +1,89 @@
+/** `/api/sessions`. */
+import { Type } from '@sinclair/typebox';
+import { requireField, type SessionStore, unwrapNotebook } from '../sessions/session-store.js';
+import { SessionModel } from '../sessions/session.js';
+import type { App } from './app.js';
+
+const Nullable = Type.Union([Type.String(), Type.Null()]);
+
+const SessionFields = {
+  name: Type.Optional(Nullable),
+  path: Type.Optional(Type.String()),
+  type: Type.Optional(Type.String()),
+  kernel: Type.Optional(
+    Type.Union([Type.Object({ id: Type.Optional(Nullable), name: Type.Optional(Nullable) }), Type.Null()])
+  ),
+  notebook: Type.Optional(
+    Type.Object({ path: Type.Optional(Type.String()), name: Type.Optional(Type.String()) })
+  )
+};
+
+const NewSessionBody = Type.Object({
+  ...SessionFields,
+  env: Type.Optional(Type.Record(Type.String(), Type.String()))
+});
+
+const SessionChangeBody = Type.Object(SessionFields);
+
+const SessionParams = Type.Object({ sessionId: Type.String() });
+
+export function addSessionRoutes(app: App, sessions: SessionStore): void {
+  app.get(
+    '/api/sessions',
+    { schema: { summary: 'All sessions', response: { 200: Type.Array(SessionModel) } } },
+    async () => sessions.list()
+  );
+
+  app.post(
+    '/api/sessions',
+    {
+      schema: {
+        summary: 'The session of a path, made if there is none',
+        body: NewSessionBody,
+        response: { 201: SessionModel }
+      }
+    },
+    async (request, reply) => {
+      const body = unwrapNotebook(request.body);
+      const session = await sessions.create({
+        path: requireField(body.path, 'path'),
+        type: requireField(body.type, 'type'),
+        name: body.name,
+        kernel: body.kernel,
+        env: body.env
+      });
+      return reply.code(201).header('location', `/api/sessions/${session.id}`).send(session);
+    }
+  );
+
+  app.get(
+    '/api/sessions/:sessionId',
+    { schema: { summary: 'One session', params: SessionParams, response: { 200: SessionModel } } },
+    async request => sessions.get(request.params.sessionId)
+  );
+
+  app.patch(
+    '/api/sessions/:sessionId',
+    {
+      schema: {
+        summary: 'Change path, name, type or kernel',
+        params: SessionParams,
+        body: SessionChangeBody,
+        response: { 200: SessionModel }
+      }
+    },
+    async request => {
+      const { path, name, type, kernel } = unwrapNotebook(request.body);
+      return sessions.change(request.params.sessionId, { path, name, type, kernel });
+    }
+  );
+
+  app.delete(
+    '/api/sessions/:sessionId',
+    { schema: { summary: 'Delete a session and its kernel', params: SessionParams } },
+    async (request, reply) => {
+      await sessions.delete(request.params.sessionId);
+      return reply.code(204).send();
+    }
+  );
+}

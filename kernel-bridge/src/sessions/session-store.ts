@@ -1,0 +1,205 @@
+/** All sessions, and Jupyter's rules for them. */
+import { randomUUID } from 'node:crypto';
+import path from 'node:path';
+import type { Logger } from 'pino';
+import {
+  InvalidRequestError,
+  KernelNotFoundError,
+  SessionGoneError,
+  SessionNotFoundError
+} from '../kernels/errors.js';
+import type { Kernel } from '../kernels/kernel.js';
+import type { KernelRegistry } from '../kernels/kernel-registry.js';
+import { type SessionModel, sessionModel, type SessionRecord } from './session.js';
+import type { SessionFile } from './session-file.js';
+
+export interface KernelChoice {
+  readonly id?: string | null | undefined;
+  readonly name?: string | null | undefined;
+}
+
+export interface NewSession {
+  readonly path: string;
+  readonly type: string;
+  readonly name?: string | null | undefined;
+  readonly kernel?: KernelChoice | null | undefined;
+  readonly env?: Readonly<Record<string, string>> | undefined;
+}
+
+export interface SessionChange {
+  readonly path?: string | undefined;
+  readonly name?: string | null | undefined;
+  readonly type?: string | undefined;
+  readonly kernel?: KernelChoice | null | undefined;
+}
+
+/** Sessions whose kernel went first, remembered to answer 410 to the client that deletes them next. */
+const MAX_GONE = 1000;
+
+export class SessionStore implements AsyncDisposable {
+  readonly #registry: KernelRegistry;
+  readonly #file: SessionFile;
+  readonly #log: Logger;
+  readonly #sessions = new Map<string, SessionRecord>();
+  readonly #gone = new Set<string>();
+  /** Paths for which a session is being created; a second request waits for the first. */
+  readonly #creating = new Map<string, Promise<SessionRecord>>();
+  readonly #listening: Disposable;
+
+  constructor(registry: KernelRegistry, file: SessionFile, log: Logger) {
+    this.#registry = registry;
+    this.#file = file;
+    this.#log = log;
+    this.#listening = registry.listen({ removed: kernel => this.#kernelRemoved(kernel) });
+  }
+
+  /** Takes up the sessions of an earlier gateway whose kernels were found again. */
+  async restore(): Promise<void> {
+    for (const record of await this.#file.load()) {
+      if (this.#registry.find(record.kernelId)) this.#sessions.set(record.id, record);
+      else this.#bury(record.id);
+    }
+  }
+
+  list(): SessionModel[] {
+    return [...this.#sessions.values()].map(record => this.#model(record));
+  }
+
+  get(id: string): SessionModel {
+    return this.#model(this.#find(id));
+  }
+
+  /** The session of this path, made if there is none. */
+  async create(request: NewSession): Promise<SessionModel> {
+    const existing = this.#byPath(request.path);
+    if (existing) return this.#model(existing);
+    let creating = this.#creating.get(request.path);
+    if (!creating) {
+      creating = this.#create(request).finally(() => this.#creating.delete(request.path));
+      this.#creating.set(request.path, creating);
+    }
+    return this.#model(await creating);
+  }
+
+  async #create(request: NewSession): Promise<SessionRecord> {
+    const kernel = await this.#chooseKernel(request);
+    const record: SessionRecord = {
+      id: randomUUID(),
+      path: request.path,
+      name: request.name ?? '',
+      type: request.type,
+      kernelId: kernel.id
+    };
+    this.#sessions.set(record.id, record);
+    await this.#save();
+    return record;
+  }
+
+  /** A kernel that was replaced is shut down, unless another document still uses it. */
+  async change(id: string, change: SessionChange): Promise<SessionModel> {
+    const before = this.#find(id);
+    const choice = change.kernel ?? {};
+    const wantsKernel = (choice.id ?? choice.name ?? null) !== null;
+    const kernel = wantsKernel ? await this.#chooseOther(choice, change.path ?? before.path) : null;
+    // Starting a kernel takes a while, in which the session may have been changed or deleted.
+    const current = this.#find(id);
+    const after: SessionRecord = {
+      ...current,
+      path: change.path ?? current.path,
+      name: change.name ?? current.name,
+      type: change.type ?? current.type,
+      kernelId: kernel?.id ?? current.kernelId
+    };
+    this.#sessions.set(id, after);
+    await this.#save();
+    if (after.kernelId !== current.kernelId) await this.#release(current.kernelId);
+    return this.#model(after);
+  }
+
+  /** Deletes the session and shuts its kernel down, unless another document still uses it. */
+  async delete(id: string): Promise<void> {
+    if (this.#gone.delete(id)) throw new SessionGoneError(id);
+    const record = this.#find(id);
+    this.#sessions.delete(id);
+    await this.#save();
+    await this.#release(record.kernelId);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#listening[Symbol.dispose]();
+    await this.#file.settled();
+  }
+
+  /** A notebook may name a kernel that has gone since; then the name of its kernelspec counts. */
+  async #chooseKernel({ kernel, path: documentPath, env }: NewSession): Promise<Kernel> {
+    const { id = null, name = null } = kernel ?? {};
+    const existing = id === null ? undefined : this.#registry.find(id);
+    if (existing) return existing;
+    if (id !== null && name === null) throw new KernelNotFoundError(id);
+    return this.#registry.start({ name, path: path.posix.dirname(documentPath), env });
+  }
+
+  /** For a change of kernel the id decides, and a wrong one must not start anything. */
+  async #chooseOther({ id = null, name }: KernelChoice, documentPath: string): Promise<Kernel> {
+    if (id === null) return this.#registry.start({ name, path: path.posix.dirname(documentPath) });
+    const kernel = this.#registry.find(id);
+    if (!kernel) throw new KernelNotFoundError(id, 400);
+    return kernel;
+  }
+
+  async #release(kernelId: string): Promise<void> {
+    const isShared = [...this.#sessions.values()].some(session => session.kernelId === kernelId);
+    if (isShared || !this.#registry.find(kernelId)) return;
+    await this.#registry.remove(kernelId);
+  }
+
+  #kernelRemoved(kernel: Kernel): void {
+    let changed = false;
+    for (const [id, record] of this.#sessions) {
+      if (record.kernelId !== kernel.id) continue;
+      this.#sessions.delete(id);
+      this.#bury(id);
+      changed = true;
+    }
+    if (changed)
+      this.#save().catch((error: unknown) => this.#log.error({ err: error }, 'sessions not saved'));
+  }
+
+  #bury(id: string): void {
+    this.#gone.add(id);
+    const oldest = this.#gone.values().next();
+    if (this.#gone.size > MAX_GONE && oldest.done !== true) this.#gone.delete(oldest.value);
+  }
+
+  #byPath(documentPath: string): SessionRecord | undefined {
+    return [...this.#sessions.values()].find(session => session.path === documentPath);
+  }
+
+  #find(id: string): SessionRecord {
+    const record = this.#sessions.get(id);
+    if (!record) throw new SessionNotFoundError(id);
+    return record;
+  }
+
+  #model(record: SessionRecord): SessionModel {
+    return sessionModel(record, this.#registry.get(record.kernelId));
+  }
+
+  #save(): Promise<void> {
+    return this.#file.save([...this.#sessions.values()]);
+  }
+}
+
+/** Old clients wrap the path: `{notebook: {path}}`. Everything else is as it is named. */
+export function unwrapNotebook<T extends { path?: string; type?: string }>(
+  body: T & { notebook?: { path?: string; name?: string } | undefined }
+): T {
+  if (body.notebook === undefined) return body;
+  const documentPath = body.notebook.path ?? body.notebook.name;
+  return documentPath === undefined ? body : { ...body, path: documentPath, type: 'notebook' };
+}
+
+export function requireField(value: string | undefined, field: string): string {
+  if (value === undefined) throw new InvalidRequestError(`Missing field in JSON data: ${field}`);
+  return value;
+}

@@ -1,0 +1,134 @@
+/** Everything that pages can hear about: telemetry of the kernels, their states, and their clients. */
+import type { BridgeEvent, ClientEvent, EventTopic } from '@tpulab/protocol';
+import type { Logger } from 'pino';
+import type { TelemetryRecord } from '../keeper/contract.js';
+import type { Kernel } from '../kernels/kernel.js';
+import type { KernelRegistry } from '../kernels/kernel-registry.js';
+import { type HeldEvent, TelemetryHistory } from './telemetry-history.js';
+import { topicOf } from './telemetry-topic.js';
+
+type ClientChange = Omit<ClientEvent, 'topic'>;
+
+/** Who knows the clients of the kernels; the channels do. */
+export interface ClientSource {
+  clients(): ClientChange[];
+  listen(listener: (change: ClientChange) => void): Disposable;
+}
+
+/** An event with its JSON text; telemetry has a place in its kernel's history. */
+export interface SourcedEvent {
+  readonly topic: EventTopic;
+  readonly kernelId: string;
+  /** null for events that have no history. */
+  readonly seq: number | null;
+  readonly json: string;
+}
+
+export class EventSource implements Disposable {
+  readonly #registry: KernelRegistry;
+  readonly #clients: ClientSource;
+  readonly #log: Logger;
+  readonly #listeners = new Set<(event: SourcedEvent) => void>();
+  readonly #histories = new Map<string, TelemetryHistory>();
+  /** Last state told of each kernel, to leave out what changes nothing for pages. */
+  readonly #told = new Map<string, string>();
+  readonly #listening: Disposable[];
+
+  constructor(registry: KernelRegistry, clients: ClientSource, log: Logger) {
+    this.#registry = registry;
+    this.#clients = clients;
+    this.#log = log;
+    this.#listening = [
+      registry.listen({ added: kernel => this.#follow(kernel), removed: kernel => this.#removed(kernel) }),
+      clients.listen(change => this.#emit(clientEvent(change)))
+    ];
+  }
+
+  listen(listener: (event: SourcedEvent) => void): Disposable {
+    this.#listeners.add(listener);
+    return { [Symbol.dispose]: () => void this.#listeners.delete(listener) };
+  }
+
+  /** Kernel id to the oldest telemetry seq still held. */
+  historyFrom(): Record<string, number> {
+    return Object.fromEntries([...this.#histories].map(([kernelId, history]) => [kernelId, history.from]));
+  }
+
+  /** What a page that has seen telemetry up to `since` gets first: history, then the present state. */
+  *past(topics: ReadonlySet<EventTopic>, since: Readonly<Record<string, number>>): Generator<SourcedEvent> {
+    for (const [kernelId, history] of this.#histories) {
+      for (const event of history.after(since[kernelId] ?? 0)) {
+        if (topics.has(event.topic)) yield { ...event, kernelId };
+      }
+    }
+    if (topics.has('kernels')) for (const kernel of this.#registry.list()) yield kernelEvent(kernel, false);
+    if (topics.has('clients')) for (const change of this.#clients.clients()) yield clientEvent(change);
+  }
+
+  [Symbol.dispose](): void {
+    for (const listening of this.#listening) listening[Symbol.dispose]();
+    this.#listeners.clear();
+  }
+
+  #follow(kernel: Kernel): void {
+    this.#histories.set(kernel.id, new TelemetryHistory());
+    kernel.listen({
+      telemetry: record => this.#telemetry(kernel.id, record),
+      changed: () => {
+        const event = kernelEvent(kernel, false);
+        if (this.#registry.find(kernel.id) !== kernel || this.#told.get(kernel.id) === event.json) return;
+        this.#told.set(kernel.id, event.json);
+        this.#emit(event);
+      }
+    });
+    kernel.followTelemetry().catch((error: unknown) => {
+      this.#log.error({ kernelId: kernel.id, err: error }, 'telemetry of this kernel cannot be followed');
+    });
+    this.#emit(kernelEvent(kernel, false));
+  }
+
+  #removed(kernel: Kernel): void {
+    this.#histories.delete(kernel.id);
+    this.#told.delete(kernel.id);
+    this.#emit(kernelEvent(kernel, true));
+  }
+
+  #telemetry(kernelId: string, record: TelemetryRecord): void {
+    const checked = topicOf(record.json);
+    if ('fault' in checked) {
+      this.#log.warn({ kernelId, seq: record.seq, fault: checked.fault }, 'telemetry left out');
+      return;
+    }
+    const { seq } = record;
+    const { topic } = checked;
+    const json = `{"topic":"${topic}","kernelId":${JSON.stringify(kernelId)},"seq":${seq},"data":${record.json}}`;
+    const event: HeldEvent = { seq, topic, json };
+    this.#histories.get(kernelId)?.add(event);
+    this.#emit({ ...event, kernelId });
+  }
+
+  #emit(event: SourcedEvent): void {
+    for (const listener of this.#listeners) listener(event);
+  }
+}
+
+function kernelEvent(kernel: Kernel, removed: boolean): SourcedEvent {
+  const { specName, executionState, reason } = kernel.snapshot;
+  return untracked({
+    topic: 'kernels',
+    kernelId: kernel.id,
+    name: specName,
+    executionState,
+    connections: kernel.connections,
+    reason,
+    removed
+  });
+}
+
+function clientEvent(change: ClientChange): SourcedEvent {
+  return untracked({ topic: 'clients', ...change });
+}
+
+function untracked(event: Exclude<BridgeEvent, { seq: number }>): SourcedEvent {
+  return { topic: event.topic, kernelId: event.kernelId, seq: null, json: JSON.stringify(event) };
+}

@@ -1,0 +1,112 @@
+/** One page on `/bridge/v1/events`: its subscription, and sending it what it asked for. */
+import { TypeCompiler } from '@sinclair/typebox/compiler';
+import { type EventsFrame, type EventTopic, SubscribeRequest } from '@tpulab/protocol';
+import type { RawData, WebSocket } from 'ws';
+import type { EventSource, SourcedEvent } from './event-source.js';
+
+/** Unsent bytes up to which a page is given more. */
+const FILL_BYTES = 1024 * 1024;
+/** A page that leaves this much of live events unread is sent away (1013); it comes back with `since`. */
+const MAX_UNREAD_BYTES = 8 * 1024 * 1024;
+/** Events of a history are sent some at a time, so that no frame is enormous. */
+const EVENTS_PER_FRAME = 200;
+
+const requests = TypeCompiler.Compile(SubscribeRequest);
+
+export class EventSubscriber {
+  readonly #socket: WebSocket;
+  readonly #source: EventSource;
+  readonly #gatewayId: string;
+  #topics: ReadonlySet<EventTopic> = new Set();
+  #waiting: SourcedEvent[] = [];
+  /** Bytes of live events that were added to `#waiting` since it was last empty. */
+  #unreadBytes = 0;
+  #scheduled: NodeJS.Immediate | null = null;
+
+  constructor(socket: WebSocket, source: EventSource, gatewayId: string) {
+    this.#socket = socket;
+    this.#source = source;
+    this.#gatewayId = gatewayId;
+    const listening = source.listen(event => this.#hear(event));
+    socket.on('message', data => this.#receive(data));
+    socket.on('error', () => socket.terminate());
+    socket.on('close', () => {
+      listening[Symbol.dispose]();
+      if (this.#scheduled) clearImmediate(this.#scheduled);
+    });
+  }
+
+  #receive(data: RawData): void {
+    let request: unknown;
+    try {
+      request = JSON.parse(
+        (Array.isArray(data) ? Buffer.concat(data) : Buffer.from(data as Buffer)).toString('utf8')
+      );
+    } catch {
+      this.#refuse('the frame is not JSON');
+      return;
+    }
+    if (!requests.Check(request)) {
+      const fault = requests.Errors(request).First();
+      this.#refuse(fault ? `${fault.path || 'the request'}: ${fault.message}` : 'the request is not valid');
+      return;
+    }
+    this.#subscribe(request);
+  }
+
+  /** In one turn of the event loop, so that no event falls between history and what follows live. */
+  #subscribe({ topics, since = {} }: SubscribeRequest): void {
+    this.#waiting = [];
+    this.#topics = new Set(topics);
+    const answer: EventsFrame = {
+      op: 'subscribed',
+      topics: [...this.#topics],
+      gatewayId: this.#gatewayId,
+      historyFrom: this.#source.historyFrom()
+    };
+    this.#socket.send(JSON.stringify(answer));
+    this.#waiting.push(...this.#source.past(this.#topics, since));
+    this.#flush();
+  }
+
+  #refuse(what: string): void {
+    const answer: EventsFrame = {
+      op: 'error',
+      code: 'invalid_request',
+      message: `Not a subscription: ${what}; send {"op":"subscribe","topics":[…]}.`
+    };
+    this.#socket.send(JSON.stringify(answer));
+  }
+
+  #hear(event: SourcedEvent): void {
+    if (!this.#topics.has(event.topic)) return;
+    this.#waiting.push(event);
+    this.#unreadBytes += event.json.length;
+    if (this.#unreadBytes > MAX_UNREAD_BYTES) {
+      this.#waiting = [];
+      this.#topics = new Set();
+      this.#socket.close(1013, 'reading too slowly');
+      return;
+    }
+    // Events of one turn of the event loop travel in one frame.
+    this.#scheduled ??= setImmediate(() => this.#flush());
+  }
+
+  /** Gives the socket as much as it takes well, and goes on when it has taken that. */
+  #flush(): void {
+    if (this.#scheduled) clearImmediate(this.#scheduled);
+    this.#scheduled = null;
+    let start = 0;
+    while (start < this.#waiting.length && this.#socket.bufferedAmount < FILL_BYTES) {
+      if (this.#socket.readyState !== this.#socket.OPEN) return;
+      const events = this.#waiting.slice(start, start + EVENTS_PER_FRAME);
+      start += events.length;
+      const isFull = start < this.#waiting.length;
+      const frame = `{"op":"events","events":[${events.map(event => event.json).join(',')}]}`;
+      if (isFull) this.#socket.send(frame, () => (this.#scheduled ??= setImmediate(() => this.#flush())));
+      else this.#socket.send(frame);
+    }
+    this.#waiting = this.#waiting.slice(start);
+    if (this.#waiting.length === 0) this.#unreadBytes = 0;
+  }
+}
