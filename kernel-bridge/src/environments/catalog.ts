@@ -1,0 +1,95 @@
+/** The environments of this machine: what is described, what is created, and what the bridge offers as kernels. */
+import { existsSync } from 'node:fs';
+import { readdir } from 'node:fs/promises';
+import type { EnvironmentInfo } from '@tpulab/protocol';
+import { readRecord } from './creation-record.js';
+import { type Definition, kernelspecName, readDefinitions } from './definition.js';
+import { environmentFolder, pythonOf } from './folders.js';
+import { type EnvironmentKernelspec, kernelspecOf } from './kernelspec.js';
+import { definitionsFolder, environmentsFolder } from './locations.js';
+
+export interface EnvironmentCatalogOptions {
+  /** Folder of created environments; default `$TPULAB_ENV_DIR`, else the XDG data folder. */
+  readonly environments?: string;
+  /** Folder of descriptions; default the package's own. */
+  readonly definitions?: string;
+}
+
+const NAME = /^[a-z0-9][a-z0-9-]*$/;
+
+export class EnvironmentCatalog {
+  readonly environments: string;
+  readonly definitions: string;
+
+  constructor(options: EnvironmentCatalogOptions = {}) {
+    this.environments = environmentsFolder(options.environments);
+    this.definitions = definitionsFolder(options.definitions);
+  }
+
+  /** Every described and every created environment. Reads files only: `check` is what runs things. */
+  async list(): Promise<EnvironmentInfo[]> {
+    const definitions = await this.#definitions();
+    const names = new Set([...definitions.map(definition => definition.name), ...(await this.#created())]);
+    return Promise.all(
+      [...names].sort().map(name =>
+        this.info(
+          name,
+          definitions.find(definition => definition.name === name)
+        )
+      )
+    );
+  }
+
+  /** State of one environment; `definition` undefined means that it is no longer described. */
+  async info(name: string, definition: Definition | undefined): Promise<EnvironmentInfo> {
+    const folder = environmentFolder(this.environments, name);
+    const displayName = definition?.description.displayName ?? name;
+    const common = { name, displayName, kernelspec: kernelspecName(name) };
+    if (!existsSync(folder)) {
+      return { ...common, state: 'available', path: null, detail: definition?.description.summary ?? null };
+    }
+    const at = (state: EnvironmentInfo['state'], detail: string | null): EnvironmentInfo => ({
+      ...common,
+      state,
+      path: folder,
+      detail
+    });
+    const record = await readRecord(folder);
+    if (record === null)
+      return at('broken', 'It was not made by `tpulab env create`; remove it or make it anew.');
+    if (!existsSync(pythonOf(folder))) {
+      return at('broken', 'The Python that it was made with is gone; make it anew.');
+    }
+    if (!definition) return at('outdated', 'It is no longer described; keep it or remove it.');
+    if (record.fingerprint !== definition.fingerprint) {
+      return at('outdated', 'Its description or lock file has changed; make it anew.');
+    }
+    return at('ready', null);
+  }
+
+  /** Kernelspecs of the environments that can run a kernel, by name. */
+  async kernelspecs(): Promise<Map<string, EnvironmentKernelspec>> {
+    const found = new Map<string, EnvironmentKernelspec>();
+    for (const name of await this.#created()) {
+      const folder = environmentFolder(this.environments, name);
+      const record = await readRecord(folder);
+      if (record?.name !== name || !existsSync(pythonOf(folder))) continue;
+      found.set(kernelspecName(name), kernelspecOf(folder, record));
+    }
+    return found;
+  }
+
+  async #created(): Promise<string[]> {
+    try {
+      const entries = await readdir(this.environments, { withFileTypes: true });
+      return entries.filter(entry => entry.isDirectory() && NAME.test(entry.name)).map(entry => entry.name);
+    } catch {
+      return [];
+    }
+  }
+
+  /** A gateway that runs without descriptions still offers what is created. */
+  async #definitions(): Promise<Definition[]> {
+    return existsSync(this.definitions) ? readDefinitions(this.definitions) : [];
+  }
+}

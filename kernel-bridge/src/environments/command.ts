@@ -1,0 +1,133 @@
+/** `tpulab env list|create|check|remove` for commander. */
+import { Command } from 'commander';
+import type { EnvironmentInfo } from '@tpulab/protocol';
+import { EnvironmentCatalog } from './catalog.js';
+import { ProgressLines } from './creation-progress.js';
+import { EnvironmentError } from './environment-error.js';
+import { type CheckResult, check, create, remove } from './operations.js';
+
+interface Common {
+  readonly envDir?: string;
+  readonly definitions?: string;
+  readonly json?: true;
+}
+
+interface Create extends Common {
+  readonly python?: string;
+  readonly agent?: string;
+  readonly force?: true;
+}
+
+export function envCommand(): Command {
+  const env = new Command('env').description(
+    'make, check and remove the Python environments that kernels run in'
+  );
+  withCommon(env.command('list'))
+    .description('show the environments that are described and those that are created')
+    .action((options: Common) =>
+      run(options, async () => {
+        const infos = await catalogOf(options).list();
+        print(options, infos, infos.map(describe).join('\n') || 'No environment is described or created.');
+      })
+    );
+  withCommon(env.command('create'))
+    .description('make an environment; one that is there and up to date is left alone')
+    .argument('<name>', 'environment, as `tpulab env list` shows it')
+    .option('--python <version|path>', 'Python to use, instead of the first fitting one')
+    .option('--agent <path>', 'folder or wheel of the Python package `tpulab`')
+    .option('--force', 'make it anew although it is up to date')
+    .action((name: string, options: Create) =>
+      run(options, async signal => {
+        const progress = new ProgressLines(process.stderr);
+        try {
+          const { python, agent, force = false } = options;
+          const done = await create(catalogOf(options), name, { python, agent, force, progress, signal });
+          const what = done.result === 'created' ? 'is ready' : 'is there and up to date';
+          print(options, done, `The environment "${name}" ${what}: ${done.environment.path ?? ''}`);
+        } finally {
+          progress.abandon();
+        }
+      })
+    );
+  withCommon(env.command('check'))
+    .description('try an environment out and say what is wrong with it')
+    .argument('<name>', 'environment, as `tpulab env list` shows it')
+    .action((name: string, options: Common) =>
+      run(options, async signal => {
+        const result = await check(catalogOf(options), name, signal);
+        print(options, result, describeCheck(result));
+        if (!result.ok) process.exitCode = 1;
+      })
+    );
+  withCommon(env.command('remove'))
+    .description('delete an environment; kernels that run in it should be shut down before')
+    .argument('<name>', 'environment, as `tpulab env list` shows it')
+    .action((name: string, options: Common) =>
+      run(options, async () => {
+        await remove(catalogOf(options), name);
+        print(options, { removed: name }, `The environment "${name}" is removed.`);
+      })
+    );
+  return env;
+}
+
+function withCommon(command: Command): Command {
+  return command
+    .option(
+      '--env-dir <folder>',
+      'folder of environments (default: $TPULAB_ENV_DIR, else the XDG data folder)'
+    )
+    .option('--definitions <folder>', 'folder of descriptions (default: the one that comes with the bridge)')
+    .option('--json', 'print the result as JSON');
+}
+
+function catalogOf(options: Common): EnvironmentCatalog {
+  return new EnvironmentCatalog({
+    ...(options.envDir === undefined ? {} : { environments: options.envDir }),
+    ...(options.definitions === undefined ? {} : { definitions: options.definitions })
+  });
+}
+
+const SIGNALS = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 } as const;
+
+/** Runs one command: a signal aborts it in order, and a failure is one sentence and an exit code. */
+async function run(options: Common, work: (signal: AbortSignal) => Promise<void>): Promise<void> {
+  const controller = new AbortController();
+  let interruptedCode: number | null = null;
+  const onSignal = (name: keyof typeof SIGNALS) => {
+    interruptedCode = SIGNALS[name];
+    controller.abort();
+  };
+  for (const name of Object.keys(SIGNALS)) process.on(name, onSignal);
+  try {
+    await work(controller.signal);
+  } catch (error) {
+    if (!(error instanceof EnvironmentError)) throw error;
+    if (options.json)
+      process.stdout.write(`${JSON.stringify({ error: { code: error.code, message: error.message } })}\n`);
+    else process.stderr.write(`${error.message}\n`);
+    process.exitCode = interruptedCode ?? 1;
+  } finally {
+    for (const name of Object.keys(SIGNALS)) process.off(name, onSignal);
+  }
+}
+
+function print(options: Common, value: unknown, text: string): void {
+  process.stdout.write(`${options.json ? JSON.stringify(value) : text}\n`);
+}
+
+function describe(info: EnvironmentInfo): string {
+  const lines = [`${info.name.padEnd(12)} ${info.state.padEnd(10)} ${info.displayName}`];
+  if (info.detail !== null) lines.push(`${' '.repeat(24)}${info.detail}`);
+  if (info.path !== null) lines.push(`${' '.repeat(24)}${info.path}`);
+  return lines.join('\n');
+}
+
+function describeCheck(result: CheckResult): string {
+  const lines = result.checks.map(each => {
+    const remedy = each.ok || each.remedy === null ? '' : `\n         ${each.remedy}`;
+    return `  ${each.ok ? 'ok    ' : 'FAILED'} ${each.check}: ${each.detail}${remedy}`;
+  });
+  const verdict = result.ok ? 'is in order' : 'is not in order';
+  return [`The environment "${result.name}" ${verdict}.`, ...lines].join('\n');
+}

@@ -1,0 +1,175 @@
+/**
+ * Makes an environment: built in a sibling folder and renamed into place at the end. Whatever ends the process,
+ * an environment is there whole or not at all.
+ */
+import path from 'node:path';
+import { readFile } from 'node:fs/promises';
+import { CreationLock } from './creation-lock.js';
+import type { CreationProgress } from './creation-progress.js';
+import { type CreationRecord, writeRecord } from './creation-record.js';
+import type { Definition } from './definition.js';
+import { EnvironmentError } from './environment-error.js';
+import { explainFileFailure } from './file-failure.js';
+import { explainUvFailure } from './explain-uv.js';
+import {
+  environmentFolder,
+  makeEnvironmentsFolder,
+  newBuildFolder,
+  putInPlace,
+  pythonOf,
+  removeFolder,
+  sweepLeftovers
+} from './folders.js';
+import { writeKernelspec } from './kernelspec.js';
+import type { AgentSource } from './locations.js';
+import { runUv } from './uv.js';
+
+export interface Creation {
+  readonly environments: string;
+  readonly definition: Definition;
+  readonly uv: string;
+  /** Python to use: a version or the path of an interpreter; null for the description's range. */
+  readonly python: string | null;
+  /** Null only for a description that wants no agent. */
+  readonly agent: AgentSource | null;
+  /** Called under the lock: true when what is there is good and nothing is to be done. */
+  readonly isThere: () => Promise<boolean>;
+  readonly progress: CreationProgress;
+  readonly signal: AbortSignal;
+}
+
+/** `unchanged`: there was nothing to do. Throws EnvironmentError. */
+export async function createEnvironment(creation: Creation): Promise<'created' | 'unchanged'> {
+  const { environments, definition } = creation;
+  try {
+    await makeEnvironmentsFolder(environments);
+    await using _lock = await CreationLock.take(environments, definition.name);
+    if (await creation.isThere()) return 'unchanged';
+    const built = newBuildFolder(environments, definition.name);
+    try {
+      await build(built, creation);
+      throwIfInterrupted(creation);
+      await putInPlace(built, environments, definition.name);
+    } finally {
+      await removeFolder(built);
+    }
+    return 'created';
+  } catch (error) {
+    throw explainFileFailure(error, environments);
+  } finally {
+    await sweepLeftovers(environments);
+  }
+}
+
+async function build(built: string, creation: Creation): Promise<void> {
+  const { definition, progress } = creation;
+  progress.stage('making the environment');
+  await uv(creation, 'making the environment', [
+    'venv',
+    '--relocatable',
+    '--no-project',
+    '--no-config',
+    '--prompt',
+    definition.name,
+    '--python',
+    creation.python ?? definition.description.python,
+    built
+  ]);
+  progress.stageDone();
+  const target = ['--python', pythonOf(built)];
+
+  const count = await countPackages(definition.lockFile);
+  progress.stage(`installing ${count} packages`);
+  // Bytecode is made now, once, rather than at the first start of each kernel.
+  const compile = ['--compile-bytecode', '--require-hashes', '--strict'];
+  await uv(creation, 'installing packages', [
+    'pip',
+    'install',
+    ...target,
+    ...compile,
+    '-r',
+    definition.lockFile
+  ]);
+  progress.stageDone();
+
+  if (definition.description.agent) {
+    if (creation.agent === null) throw agentMissing();
+    progress.stage('installing the agent');
+    const source = creation.agent.editable ? ['--editable', creation.agent.path] : [creation.agent.path];
+    const constraints = await buildConstraints(definition);
+    await uv(creation, 'installing the agent', [
+      'pip',
+      'install',
+      ...target,
+      '--no-deps',
+      ...constraints,
+      ...source
+    ]);
+    progress.stageDone();
+  }
+  await describe(built, creation);
+}
+
+async function describe(built: string, { definition, environments, uv: uvPath }: Creation): Promise<void> {
+  const { displayName, kernelspec } = definition.description;
+  const record: CreationRecord = {
+    format: 1,
+    name: definition.name,
+    displayName,
+    fingerprint: definition.fingerprint,
+    createdAt: new Date().toISOString(),
+    uv: uvPath,
+    kernelspec
+  };
+  const place = environmentFolder(environments, definition.name);
+  await writeKernelspec(built, place, record, definition.folder);
+  await writeRecord(built, record);
+}
+
+async function uv(creation: Creation, doing: string, args: readonly string[]): Promise<void> {
+  throwIfInterrupted(creation);
+  const result = await runUv({
+    uv: creation.uv,
+    args,
+    signal: creation.signal,
+    onLine: line => {
+      creation.progress.detail(line.trim());
+    }
+  });
+  throwIfInterrupted(creation);
+  if (result.exitCode !== 0) {
+    throw explainUvFailure(doing, result, creation.python ?? creation.definition.description.python);
+  }
+}
+
+function throwIfInterrupted({ signal, definition }: Creation): void {
+  if (!signal.aborted) return;
+  throw new EnvironmentError(
+    'env_interrupted',
+    `The creation of "${definition.name}" was interrupted; nothing of it is left, start it again when you like.`
+  );
+}
+
+/** Pins what builds the agent, where the descriptions say it (`environments/build/requirements.lock`). */
+async function buildConstraints(definition: Definition): Promise<readonly string[]> {
+  const file = path.join(path.dirname(definition.folder), 'build', 'requirements.lock');
+  try {
+    await readFile(file);
+    return ['--build-constraints', file];
+  } catch {
+    return [];
+  }
+}
+
+/** Requirements of the lock file, those of other systems included. */
+async function countPackages(lockFile: string): Promise<number> {
+  const lines = (await readFile(lockFile, 'utf8')).split('\n');
+  return lines.filter(line => /^[A-Za-z0-9]/.test(line)).length;
+}
+
+export function agentMissing(): EnvironmentError {
+  return new EnvironmentError(
+    'env_agent_missing',
+    'The sources of the agent (the Python package `tpulab`) were not found; name their folder or wheel with --agent.'
+  );
+}

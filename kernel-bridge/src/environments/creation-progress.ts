@@ -1,0 +1,66 @@
+/** What a creation says while it runs. */
+
+export interface CreationProgress {
+  /** A new stage begins: `making the environment`, `installing 62 packages`. */
+  stage(text: string): void;
+  /** Something within the stage: `downloading jaxlib (81.1MiB)`. */
+  detail(text: string): void;
+  /** The stage that began last has ended well. */
+  stageDone(): void;
+}
+
+/** For callers that show nothing. */
+export const silentProgress: CreationProgress = {
+  stage: () => undefined,
+  detail: () => undefined,
+  stageDone: () => undefined
+};
+
+interface Out {
+  readonly isTTY?: boolean;
+  readonly columns?: number;
+  write(text: string): unknown;
+}
+
+/** Stages with their times, one line each; on a terminal the running one shows what it is at. */
+export class ProgressLines implements CreationProgress {
+  readonly #out: Out;
+  readonly #now: () => number;
+  #stage: { text: string; since: number } | null = null;
+
+  constructor(out: Out, now: () => number = () => performance.now()) {
+    this.#out = out;
+    this.#now = now;
+  }
+
+  stage(text: string): void {
+    this.stageDone();
+    this.#stage = { text, since: this.#now() };
+    if (this.#out.isTTY) this.#out.write(`  ${text} …`);
+    else this.#out.write(`  ${text}\n`);
+  }
+
+  detail(text: string): void {
+    if (!this.#stage || !this.#out.isTTY) return;
+    const line = `  ${this.#stage.text} … ${this.#seconds()}  ${text}`;
+    this.#out.write(`\r\x1b[2K${line.slice(0, (this.#out.columns ?? 80) - 1)}`);
+  }
+
+  stageDone(): void {
+    if (!this.#stage) return;
+    const line = `  ${this.#stage.text}: ${this.#seconds()}`;
+    this.#out.write(this.#out.isTTY ? `\r\x1b[2K${line}\n` : `${line}\n`);
+    this.#stage = null;
+  }
+
+  /** The stage did not end well: the line is left as it is, and the next text begins on a line of its own. */
+  abandon(): void {
+    if (this.#stage && this.#out.isTTY) this.#out.write('\n');
+    this.#stage = null;
+  }
+
+  #seconds(): string {
+    const elapsedMs = this.#stage ? this.#now() - this.#stage.since : 0;
+    return `${(elapsedMs / 1000).toFixed(1)} s`;
+  }
+}

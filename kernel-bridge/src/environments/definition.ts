@@ -1,0 +1,118 @@
+/** An environment as `environments/<name>/` describes it: environment.json, the lock file, the smoke test. */
+import { createHash } from 'node:crypto';
+import { readdir, readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { type Static, Type } from '@sinclair/typebox';
+import { Value } from '@sinclair/typebox/value';
+import { EnvironmentError } from './environment-error.js';
+import { nearestName } from './nearest-name.js';
+
+export const DESCRIPTION_FILE = 'environment.json';
+
+/** environment.json */
+export const Description = Type.Object(
+  {
+    displayName: Type.String({ minLength: 1, description: 'what a person reads in the launcher' }),
+    summary: Type.String({ description: 'one sentence: what is in it' }),
+    python: Type.String({ minLength: 1, description: 'version range that uv understands' }),
+    agent: Type.Boolean({ description: 'whether the package `tpulab` is installed into it' }),
+    kernelspec: Type.Object({
+      argv: Type.Array(Type.String(), { minItems: 1, description: 'after the Python of the environment' }),
+      env: Type.Record(Type.String(), Type.String()),
+      envDefaults: Type.Record(Type.String(), Type.String(), { description: "the user's own value wins" }),
+      debugger: Type.Boolean()
+    })
+  },
+  { additionalProperties: false }
+);
+export type Description = Static<typeof Description>;
+
+export interface Definition {
+  readonly name: string;
+  readonly folder: string;
+  readonly description: Description;
+  readonly lockFile: string;
+  /** Over everything that a created environment depends on; another value means `outdated`. */
+  readonly fingerprint: string;
+  readonly smokeTest: string;
+}
+
+const NAME = /^[a-z0-9][a-z0-9-]*$/;
+
+/** Name of an environment's kernelspec. Notebooks store it, so it never changes (docs/decisions/0004). */
+export function kernelspecName(environment: string): string {
+  return `tpulab-${environment}`;
+}
+
+/** Every folder with an environment.json; folders without one describe tools, not kernels. */
+export async function readDefinitions(folder: string): Promise<Definition[]> {
+  let names: string[];
+  try {
+    names = await readdir(folder);
+  } catch (error) {
+    throw new EnvironmentError(
+      'env_definitions_missing',
+      `There are no environment descriptions in ${folder}; name their folder with --definitions.`,
+      { cause: error }
+    );
+  }
+  const found: Definition[] = [];
+  for (const name of names.filter(candidate => NAME.test(candidate)).sort()) {
+    const definition = await readDefinition(folder, name);
+    if (definition) found.push(definition);
+  }
+  return found;
+}
+
+export function definitionNamed(definitions: readonly Definition[], name: string): Definition {
+  const definition = definitions.find(candidate => candidate.name === name);
+  if (definition) return definition;
+  const names = definitions.map(candidate => candidate.name);
+  const near = nearestName(name, names);
+  const known = names.length === 0 ? 'none is described' : `known: ${names.join(', ')}`;
+  const hint = near === null ? `choose a known one (${known})` : `did you mean "${near}"? (${known})`;
+  throw new EnvironmentError('env_unknown', `There is no environment "${name}"; ${hint}.`);
+}
+
+async function readDefinition(parent: string, name: string): Promise<Definition | null> {
+  const folder = path.join(parent, name);
+  const file = path.join(folder, DESCRIPTION_FILE);
+  let text: string;
+  try {
+    text = await readFile(file, 'utf8');
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? error.code : null;
+    if (code === 'ENOENT' || code === 'ENOTDIR') return null;
+    throw invalid(name, file, 'it cannot be read', error);
+  }
+  const description = parse(name, file, text);
+  const lockFile = path.join(folder, 'requirements.lock');
+  let lock: Buffer;
+  try {
+    lock = await readFile(lockFile);
+  } catch (error) {
+    throw invalid(name, lockFile, 'it cannot be read (`npm run lock` makes it)', error);
+  }
+  const fingerprint = createHash('sha256').update(text).update('\0').update(lock).digest('hex');
+  return { name, folder, description, lockFile, fingerprint, smokeTest: path.join(folder, 'smoke_test.py') };
+}
+
+function parse(name: string, file: string, text: string): Description {
+  let json: unknown;
+  try {
+    json = JSON.parse(text);
+  } catch (error) {
+    throw invalid(name, file, 'it is not JSON', error);
+  }
+  if (Value.Check(Description, json)) return json;
+  const first = Value.Errors(Description, json).First();
+  throw invalid(name, file, first ? `${first.path || '/'}: ${first.message}` : 'it has another shape');
+}
+
+function invalid(name: string, file: string, why: string, cause?: unknown): EnvironmentError {
+  return new EnvironmentError(
+    'env_definition_invalid',
+    `The description of "${name}" cannot be used: ${why}; correct ${file}.`,
+    { cause }
+  );
+}

@@ -1,0 +1,78 @@
+/** Turns what uv printed when it failed into one sentence with a remedy. */
+import { EnvironmentError, type EnvironmentErrorCode } from './environment-error.js';
+import type { ProgramResult } from './run-program.js';
+
+interface Explanation {
+  readonly pattern: RegExp;
+  readonly code: EnvironmentErrorCode;
+  readonly sentence: string;
+}
+
+// In this order: a full disk also shows as a failed write, a refused hash also as a failed download.
+const EXPLANATIONS: readonly Explanation[] = [
+  {
+    pattern: /no space left on device|os error 28\b|quota exceeded|os error 122\b/i,
+    code: 'env_disk_full',
+    sentence: 'The disk is full; free some space (an environment needs up to 2 GB) and try again.'
+  },
+  {
+    pattern: /hash mismatch|hashes? (?:do|does) not match/i,
+    code: 'env_package_refused',
+    sentence:
+      'A package that was downloaded is not the one in the lock file; clear the cache (`uv cache clean`) and check what serves your packages.'
+  },
+  {
+    pattern: /permission denied|os error 13\b|read-only file system|os error 30\b|operation not permitted/i,
+    code: 'env_permission',
+    sentence: 'A folder cannot be written; choose another with --env-dir, or change its permissions.'
+  },
+  {
+    pattern: /no interpreter found|no virtual environment found|requires-python|not a valid python/i,
+    code: 'env_python',
+    sentence: 'No fitting Python was found'
+  },
+  {
+    pattern:
+      /client error \(connect\)|dns error|failed to lookup|network is unreachable|connection (?:refused|reset)|timed out|network connectivity|error sending request|connectivity is disabled|failed to fetch|failed to download|invalid peer certificate/i,
+    code: 'env_network',
+    sentence:
+      'The packages could not be downloaded; check the network (proxy: HTTPS_PROXY, own package index: UV_DEFAULT_INDEX) and try again.'
+  },
+  {
+    pattern:
+      /has no wheels? with a matching|no solution found|doesn't have a (?:source distribution|wheel)|not found in the package registry/i,
+    code: 'env_package_refused',
+    sentence:
+      'A package of the lock file does not exist for this system and Python; the environments run on Linux and macOS (x86_64, arm64).'
+  }
+];
+
+/** `doing` says what was tried, for example `installing packages`. */
+export function explainUvFailure(doing: string, result: ProgramResult, python: string): EnvironmentError {
+  const text = [...result.stderr, ...result.stdout].join('\n');
+  const found = EXPLANATIONS.find(explanation => explanation.pattern.test(text));
+  const said = lastWords(result);
+  if (!found) {
+    return new EnvironmentError(
+      'env_build_failed',
+      `uv failed while ${doing} (exit code ${result.exitCode ?? 'none'}): ${said}`
+    );
+  }
+  const sentence =
+    found.code === 'env_python'
+      ? `No Python ${python} was found; install one, or name it with --python.`
+      : found.sentence;
+  return new EnvironmentError(found.code, sentence, { cause: new Error(`${doing}: ${said}`) });
+}
+
+/** What uv said last, its cause lines included, in one line. */
+function lastWords(result: ProgramResult): string {
+  const lines = result.stderr.map(line => line.trim()).filter(line => line !== '');
+  const start = lines.findLastIndex(line => line.startsWith('error:'));
+  return (
+    lines
+      .slice(start < 0 ? -2 : start)
+      .slice(0, 4)
+      .join(' ') || 'it said nothing'
+  );
+}

@@ -1,0 +1,52 @@
+/** Where descriptions are read, where environments are kept, and where the agent's sources are. */
+import { existsSync } from 'node:fs';
+import { homedir } from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+type Env = Readonly<Record<string, string | undefined>>;
+
+/** `kernel-bridge/`, seen from `lib/environments/` and from `src/environments/` alike. */
+const PACKAGE_FOLDER = fileURLToPath(new URL('../../', import.meta.url));
+
+/** Folder of environments: what is asked for, else `$TPULAB_ENV_DIR`, else the XDG data folder. */
+export function environmentsFolder(asked: string | undefined, env: Env = process.env): string {
+  const named = asked ?? nonEmpty(env['TPULAB_ENV_DIR']);
+  if (named !== undefined) return path.resolve(named);
+  const data = nonEmpty(env['XDG_DATA_HOME']) ?? path.join(homedir(), '.local', 'share');
+  return path.join(data, 'tpulab', 'envs');
+}
+
+/** Folder of descriptions: what is asked for, else the package's own, else the checkout around the package. */
+export function definitionsFolder(asked: string | undefined, env: Env = process.env): string {
+  const named = asked ?? nonEmpty(env['TPULAB_ENV_DEFINITIONS']);
+  if (named !== undefined) return path.resolve(named);
+  const own = path.join(PACKAGE_FOLDER, 'environments');
+  return existsSync(own) ? own : path.resolve(PACKAGE_FOLDER, '..', 'environments');
+}
+
+export interface AgentSource {
+  readonly path: string;
+  /** A checkout's agent is installed so that a change in its sources takes effect at the next kernel start. */
+  readonly editable: boolean;
+}
+
+/** The agent's sources: what is asked for (a folder or a wheel), else a checkout's; null when there are none. */
+export function agentSource(asked: string | undefined): AgentSource | null {
+  if (asked !== undefined) {
+    const resolved = path.resolve(asked);
+    if (!existsSync(resolved)) return null;
+    return { path: resolved, editable: existsSync(path.join(resolved, 'pyproject.toml')) };
+  }
+  const folder = path.resolve(PACKAGE_FOLDER, '..', 'kernel-agent');
+  return existsSync(path.join(folder, 'pyproject.toml')) ? { path: folder, editable: true } : null;
+}
+
+/** uv of a checkout's set-up, beside the one that TPULAB_UV names and those on PATH. */
+export function checkoutUv(): string {
+  return path.resolve(PACKAGE_FOLDER, '..', '.tpulab', 'tools', 'bin', 'uv');
+}
+
+function nonEmpty(value: string | undefined): string | undefined {
+  return value === undefined || value === '' ? undefined : value;
+}

@@ -1,0 +1,89 @@
+/** Runs a program to its end, hands on its lines as they come, and ends its whole group when aborted. */
+import { spawn } from 'node:child_process';
+import { createInterface } from 'node:readline';
+
+export interface ProgramRun {
+  readonly command: string;
+  readonly args: readonly string[];
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly cwd?: string;
+  readonly signal?: AbortSignal;
+  /** Ended (with its children) when it takes longer. */
+  readonly timeoutMs?: number;
+  readonly onLine?: (line: string) => void;
+}
+
+export interface ProgramResult {
+  /** Null: ended by a signal. */
+  readonly exitCode: number | null;
+  readonly stdout: readonly string[];
+  readonly stderr: readonly string[];
+  readonly timedOut: boolean;
+}
+
+/** Kept of each stream, from its end: enough to explain a failure, however much a program prints. */
+const KEPT_LINES = 400;
+/** Between asking a program to end and killing it. */
+const END_WAIT_MS = 3000;
+
+/** Rejects only when the program cannot be started; how it ended is in the result. */
+export async function runProgram(run: ProgramRun): Promise<ProgramResult> {
+  // A group of its own: uv's build backends end with it, and Ctrl-C reaches it once, through us.
+  const child = spawn(run.command, run.args, {
+    cwd: run.cwd,
+    env: run.env as NodeJS.ProcessEnv,
+    stdio: ['ignore', 'pipe', 'pipe'],
+    detached: true
+  });
+  const stdout: string[] = [];
+  const stderr: string[] = [];
+  const keep = (lines: string[], line: string) => {
+    lines.push(line);
+    if (lines.length > KEPT_LINES) lines.shift();
+    run.onLine?.(line);
+  };
+  createInterface({ input: child.stdout }).on('line', line => {
+    keep(stdout, line);
+  });
+  createInterface({ input: child.stderr }).on('line', line => {
+    keep(stderr, line);
+  });
+
+  let timedOut = false;
+  let killTimer: NodeJS.Timeout | undefined;
+  const end = () => {
+    endGroup(child.pid, 'SIGTERM');
+    killTimer = setTimeout(() => {
+      endGroup(child.pid, 'SIGKILL');
+    }, END_WAIT_MS);
+  };
+  const deadline =
+    run.timeoutMs === undefined
+      ? undefined
+      : setTimeout(() => {
+          timedOut = true;
+          end();
+        }, run.timeoutMs);
+  run.signal?.addEventListener('abort', end, { once: true });
+  if (run.signal?.aborted) end();
+  try {
+    const exitCode = await new Promise<number | null>((resolve, reject) => {
+      child.once('error', reject);
+      child.once('close', resolve);
+    });
+    return { exitCode, stdout, stderr, timedOut };
+  } finally {
+    clearTimeout(deadline);
+    clearTimeout(killTimer);
+    run.signal?.removeEventListener('abort', end);
+  }
+}
+
+function endGroup(pid: number | undefined, signal: NodeJS.Signals): void {
+  if (pid === undefined) return;
+  try {
+    process.kill(-pid, signal);
+  } catch {
+    // The group has ended by itself.
+  }
+}

@@ -1,0 +1,70 @@
+/** Finds uv, the program that makes Python environments from lock files, and runs it. */
+import { accessSync, constants } from 'node:fs';
+import path from 'node:path';
+import { EnvironmentError } from './environment-error.js';
+import { checkoutUv } from './locations.js';
+import { type ProgramResult, runProgram } from './run-program.js';
+
+type Env = Readonly<Record<string, string | undefined>>;
+
+/** `$TPULAB_UV`, else the one of a checkout's set-up, else the first on PATH. */
+export function findUv(env: Env = process.env, ofCheckout: string = checkoutUv()): string {
+  const named = env['TPULAB_UV'];
+  if (named !== undefined && named !== '') {
+    if (isExecutable(named)) return named;
+    throw new EnvironmentError(
+      'env_uv_missing',
+      `TPULAB_UV names ${named}, which is not a program; correct or unset it.`
+    );
+  }
+  const onPath = (env['PATH'] ?? '').split(path.delimiter).map(folder => path.join(folder, 'uv'));
+  const found = [ofCheckout, ...onPath].find(isExecutable);
+  if (found !== undefined) return found;
+  throw new EnvironmentError(
+    'env_uv_missing',
+    'uv, which makes Python environments, was not found; install it (`pip install uv`) or name it with TPULAB_UV.'
+  );
+}
+
+export interface UvRun {
+  readonly uv: string;
+  readonly args: readonly string[];
+  readonly signal: AbortSignal;
+  readonly onLine?: (line: string) => void;
+}
+
+export async function runUv({ uv, args, signal, onLine }: UvRun): Promise<ProgramResult> {
+  return runProgram({
+    command: uv,
+    args,
+    signal,
+    // Only the interpreters that are there: a download would come from outside the package registry.
+    env: { ...pythonFreeEnv(process.env), UV_PYTHON_DOWNLOADS: 'never', UV_NO_PROGRESS: '1', NO_COLOR: '1' },
+    ...(onLine ? { onLine } : {})
+  });
+}
+
+/** The environment without what would make a Python look outside its own folder. */
+export function pythonFreeEnv(env: Env): Record<string, string | undefined> {
+  const clean: Record<string, string | undefined> = { ...env };
+  for (const name of [
+    'PYTHONPATH',
+    'PYTHONHOME',
+    'VIRTUAL_ENV',
+    'CONDA_PREFIX',
+    'UV_PYTHON',
+    'PYTHONSTARTUP'
+  ]) {
+    clean[name] = undefined;
+  }
+  return clean;
+}
+
+function isExecutable(file: string): boolean {
+  try {
+    accessSync(file, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}

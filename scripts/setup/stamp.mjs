@@ -1,0 +1,42 @@
+// @ts-check
+/** Remembers which set-up stage was done from what, so that the next start leaves it out. */
+import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { checkout } from './checkout.mjs';
+
+/** @param {string} stage */
+function fileOf(stage) {
+  return path.join(checkout.stamps, `${stage}.stamp`);
+}
+
+/**
+ * @param {string} stage
+ * @returns {Promise<string | null>} the fingerprint that it was done from
+ */
+export async function readStamp(stage) {
+  try {
+    return (await readFile(fileOf(stage), 'utf8')).trim();
+  } catch {
+    return null;
+  }
+}
+
+/**
+ * @param {string} stage
+ * @param {string} fingerprint
+ */
+export async function writeStamp(stage, fingerprint) {
+  await mkdir(checkout.stamps, { recursive: true });
+  const half = `${fileOf(stage)}.${process.pid}`;
+  await writeFile(half, `${fingerprint}\n`);
+  await rename(half, fileOf(stage));
+}
+
+/**
+ * Before a stage begins: if it is interrupted, it is not taken for done.
+ *
+ * @param {string} stage
+ */
+export async function removeStamp(stage) {
+  await rm(fileOf(stage), { force: true });
+}
