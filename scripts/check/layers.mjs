@@ -1,0 +1,197 @@
+// @ts-check
+/**
+ * The import rules of docs/architecture.md, held by reading the import statements of every source file.
+ *
+ * A rule says which files it speaks of and which module names they may not name. Type-only imports count
+ * too: a layer that needs a type of a higher one has it in the wrong place.
+ */
+import { readFileSync } from 'node:fs';
+import { posix } from 'node:path';
+
+/**
+ * @typedef {{ path: string, source: string }} SourceFile path relative to the repository, with forward slashes
+ * @typedef {{ path: string, line: number, module: string, rule: string }} Violation
+ * @typedef {{ why: string, files: (path: string) => boolean, forbids: (module: string, path: string) => boolean }} Rule
+ */
+
+/** Lowest first: a folder may import those before it, never one after it. */
+const BRIDGE_LAYERS = ['wire', 'journal', 'keeper', 'kernels', 'channels', 'sessions', 'server', 'cli'];
+/** Folders that hang on `server` and `cli` alone. */
+const BRIDGE_SIDES = ['environments', 'telemetry', 'devices', 'remotes'];
+
+const APPLICATION_PARTS =
+  /^@jupyterlab\/(application|console|launcher|mainmenu|notebook|settingregistry|statusbar)(\/|$)/;
+const VIEW_PARTS = /^(react|react-dom|uplot|@lumino\/(widgets|messaging|virtualdom|dragdrop|commands))(\/|$)/;
+const VIEW_KITS = /^@jupyterlab\/(ui-components|apputils)(\/|$)/;
+const VIEW_FILE = /(\.tsx|\/(plugin|icons?|use-[a-z-]+)\.ts)$/;
+const SPEC_FILE = /\.spec(-[a-z]+)?\.tsx?$|\/testing\//;
+
+/** @type {Rule[]} */
+export const RULES = [
+  {
+    why: 'protocol imports nothing of ours and nothing of Node',
+    files: path => path.startsWith('protocol/src/') && !SPEC_FILE.test(path),
+    forbids: module =>
+      module.startsWith('@tpulab/') || module.startsWith('node:') || module.startsWith('@jupyterlab/')
+  },
+  {
+    why: 'the bridge imports of ours only the protocol',
+    files: path => path.startsWith('kernel-bridge/src/'),
+    forbids: module =>
+      module.startsWith('@jupyterlab/') || (module.startsWith('@tpulab/') && module !== '@tpulab/protocol')
+  },
+  {
+    why: `inside the bridge the order is ${BRIDGE_LAYERS.join(' ← ')}`,
+    files: path => path.startsWith('kernel-bridge/src/') && !SPEC_FILE.test(path),
+    forbids: (module, path) => {
+      const from = bridgeFolder(path);
+      const to = bridgeFolder(resolveRelative(path, module));
+      if (from === null || to === null || from === to) return false;
+      if (BRIDGE_SIDES.includes(to)) return !['server', 'cli'].includes(from);
+      if (BRIDGE_SIDES.includes(from)) return ['server', 'cli', 'channels', 'sessions'].includes(to);
+      const [low, high] = [BRIDGE_LAYERS.indexOf(from), BRIDGE_LAYERS.indexOf(to)];
+      return low >= 0 && high >= 0 && high > low;
+    }
+  },
+  {
+    why: 'the extension talks to the bridge through the protocol, and has no Node',
+    files: path => path.startsWith('extension/src/') && !SPEC_FILE.test(path),
+    forbids: module =>
+      module.startsWith('node:') ||
+      module === 'ws' ||
+      (module.startsWith('@tpulab/') && module !== '@tpulab/protocol')
+  },
+  {
+    why: 'only plugin.ts imports parts of the JupyterLab application',
+    files: path =>
+      path.startsWith('extension/src/') &&
+      !SPEC_FILE.test(path) &&
+      !/\/(plugin|index|tokens)\.ts$/.test(path),
+    forbids: module => APPLICATION_PARTS.test(module)
+  },
+  {
+    why: 'models know nothing of React, Lumino widgets or JupyterLab views',
+    files: path => path.startsWith('extension/src/') && !SPEC_FILE.test(path) && !VIEW_FILE.test(path),
+    forbids: module => VIEW_PARTS.test(module) || VIEW_KITS.test(module)
+  },
+  {
+    why: 'nobody reaches into the inside of a JupyterLab package',
+    files: path => path.startsWith('extension/src/'),
+    forbids: module => /^@jupyterlab\/[^/]+\/lib\//.test(module)
+  },
+  {
+    why: 'only tpulab_recipes.runtime imports torch_xla or torch_tpu',
+    files: path => path.endsWith('.py') && !path.startsWith('recipes/src/tpulab_recipes/runtime/'),
+    forbids: module => /^(torch_xla|torch_tpu)(\.|$)/.test(module)
+  },
+  {
+    why: 'the agent imports jax and torch only after the user has',
+    files: path => path.startsWith('kernel-agent/src/'),
+    forbids: module => /^top-level:(jax|jaxlib|flax|torch)(\.|$)/.test(module)
+  },
+  {
+    why: 'recipes never import JupyterLab',
+    files: path => path.startsWith('recipes/'),
+    forbids: module => /^(jupyterlab|jupyter_server)(\.|$)/.test(module)
+  }
+];
+
+/** Words of the browser that a `model.ts` may not use. */
+const DOM_WORDS =
+  /(?<![.\w'"])(document\.(?:body|head|hidden|visibilityState|create|querySelector|getElement|addEvent)|window\.|navigator\.|HTML[A-Z]\w*Element|requestAnimationFrame)/;
+
+/** @param {SourceFile[]} files @returns {Violation[]} */
+export function findViolations(files) {
+  return files.flatMap(file => [...importViolations(file), ...domViolations(file)]);
+}
+
+/** @param {SourceFile} file @returns {Violation[]} */
+function importViolations(file) {
+  const rules = RULES.filter(rule => rule.files(file.path));
+  if (rules.length === 0) return [];
+  return importsOf(file).flatMap(({ module, line }) =>
+    rules
+      .filter(rule => rule.forbids(module, file.path))
+      .map(rule => ({ path: file.path, line, module: module.replace(/^top-level:/, ''), rule: rule.why }))
+  );
+}
+
+/** @param {SourceFile} file @returns {Violation[]} */
+function domViolations(file) {
+  if (!/^extension\/src\/.*(^|\/)model\.ts$/.test(file.path)) return [];
+  return withoutComments(file.source)
+    .split('\n')
+    .flatMap((text, index) => {
+      const word = DOM_WORDS.exec(text)?.[1];
+      if (word === undefined) return [];
+      return [{ path: file.path, line: index + 1, module: word, rule: 'a model does not touch the DOM' }];
+    });
+}
+
+/** @param {SourceFile} file @returns {{ module: string, line: number }[]} */
+export function importsOf(file) {
+  return file.path.endsWith('.py') ? pythonImports(file.source) : scriptImports(file.source);
+}
+
+/** @param {string} source */
+function scriptImports(source) {
+  const text = withoutComments(source);
+  const pattern =
+    /(?:^|[\n;])\s*(?:import|export)\s[^'";]*?from\s*['"]([^'"]+)['"]|(?:^|[\n;])\s*import\s*['"]([^'"]+)['"]|\bimport\(\s*['"]([^'"]+)['"]/g;
+  return [...text.matchAll(pattern)].map(match => ({
+    module: match[1] ?? match[2] ?? match[3] ?? '',
+    line: lineAt(text, match.index + match[0].length)
+  }));
+}
+
+/**
+ * Python imports; one at the left margin is also given as `top-level:NAME`, because it runs at import time.
+ *
+ * @param {string} source
+ */
+function pythonImports(source) {
+  /** @type {{ module: string, line: number }[]} */
+  const found = [];
+  source.split('\n').forEach((text, index) => {
+    const match = /^(\s*)(?:from\s+([\w.]+)\s+import\b|import\s+([\w., ]+))/.exec(text);
+    if (!match) return;
+    const modules =
+      match[2] !== undefined
+        ? [match[2]]
+        : (match[3] ?? '').split(',').map(part => part.trim().split(' ')[0] ?? '');
+    for (const module of modules) {
+      found.push({ module, line: index + 1 });
+      if (match[1] === '') found.push({ module: `top-level:${module}`, line: index + 1 });
+    }
+  });
+  return found;
+}
+
+/** Comments become blanks of the same length, so that line numbers stay. @param {string} source */
+function withoutComments(source) {
+  return source.replace(/\/\*[\s\S]*?\*\/|(?<![:'"`\w])\/\/[^\n]*/g, comment =>
+    comment.replace(/[^\n]/g, ' ')
+  );
+}
+
+/** @param {string} text @param {number} offset */
+function lineAt(text, offset) {
+  return text.slice(0, offset).split('\n').length;
+}
+
+/** @param {string} path @param {string} module */
+function resolveRelative(path, module) {
+  return module.startsWith('.') ? posix.join(posix.dirname(path), module) : module;
+}
+
+/** @param {string} path the folder under kernel-bridge/src, or null */
+function bridgeFolder(path) {
+  return /^kernel-bridge\/src\/([a-z-]+)\//.exec(path)?.[1] ?? null;
+}
+
+/** @param {string} root @param {string[]} paths @returns {SourceFile[]} */
+export function readSources(root, paths) {
+  return paths
+    .filter(path => /\.(ts|tsx|py)$/.test(path) && !path.endsWith('.d.ts'))
+    .map(path => ({ path, source: readFileSync(`${root}/${path}`, 'utf8') }));
+}
