@@ -1,7 +1,8 @@
 /** Where the features of this extension meet: interfaces and tokens, nothing that runs. */
-import type { ServerConnection } from '@jupyterlab/services';
+import type { Kernel, ServerConnection } from '@jupyterlab/services';
 import { Token } from '@lumino/coreutils';
 import type { ISignal } from '@lumino/signaling';
+import type { CurrentKernel } from './current/model.js';
 import type { StreamState } from './events/event-stream.js';
 import type { KernelTelemetry } from './events/kernel-telemetry.js';
 
@@ -70,4 +71,18 @@ export interface IBridgeEvents {
 export const IBridgeEvents = new Token<IBridgeEvents>(
   '@tpulab/labextension:IBridgeEvents',
   'Live telemetry and state of the kernels on the bridge.'
+);
+
+/** The kernel of the notebook or console that people look at. */
+export interface ICurrentKernel {
+  readonly current: CurrentKernel;
+  /** Its connection; null when there is no kernel. */
+  readonly kernel: Kernel.IKernelConnection | null;
+  /** Emitted after any field of `current` has changed. */
+  readonly changed: ISignal<this, void>;
+}
+
+export const ICurrentKernel = new Token<ICurrentKernel>(
+  '@tpulab/labextension:ICurrentKernel',
+  'The kernel of the notebook or console that people look at.'
 );

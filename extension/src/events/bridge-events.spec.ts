@@ -95,6 +95,7 @@ describe('BridgeEvents', () => {
     events.reconnectNow();
     await live();
     expect(asked.at(-1)?.since).toEqual({ a: 7, b: 4 });
+    expect(backends.bridge.retries).toBe(1);
   });
 
   it('forgets what the gateway said of attached clients when the link is lost', async () => {

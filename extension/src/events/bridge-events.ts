@@ -19,6 +19,8 @@ interface Link {
   stream: EventStream | null;
   /** The address to which `stream` goes. */
   address: string;
+  /** The stream has lost the bridge and not found it again. */
+  wasCut: boolean;
 }
 
 export class BridgeEvents implements IBridgeEvents, IDisposable {
@@ -87,7 +89,7 @@ export class BridgeEvents implements IBridgeEvents, IDisposable {
     }
     let link = this._links.get(backend.id);
     if (!link) {
-      link = { backend, kernels: new Set(), stream: null, address: '' };
+      link = { backend, kernels: new Set(), stream: null, address: '', wasCut: false };
       this._links.set(backend.id, link);
     }
     const address = addressOf(backend);
@@ -114,10 +116,13 @@ export class BridgeEvents implements IBridgeEvents, IDisposable {
   }
 
   private _onStream(link: Link, state: StreamState): void {
-    if (state.kind === 'live' && link.backend.state === 'down') {
+    if (state.kind === 'live' && (link.wasCut || link.backend.state === 'down')) {
+      // The stream is the first to know that the bridge is back: the kernels need not wait for timers of their own.
+      link.wasCut = false;
       link.backend.reconnectNow();
     }
     if (state.kind === 'waiting') {
+      link.wasCut = true;
       for (const kernelId of link.kernels) {
         this._kernels.get(kernelId)?.forgetClients();
       }

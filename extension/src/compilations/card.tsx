@@ -1,0 +1,76 @@
+/** One compilation: what, how long, where, why, and what to do. */
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { CodeLocation } from '@tpulab/protocol';
+import type { Compilation } from '../events/compilation-log.js';
+import { durationText, secondsText } from '../text/duration.js';
+import { locationText, reasonPieces } from './reason.js';
+
+export interface CompilationCardProps {
+  readonly entry: Compilation;
+  /** Unix milliseconds by the kernel's clock. */
+  readonly now: number;
+  readonly onGoTo: (location: CodeLocation) => (() => void) | null;
+  readonly trans: TranslationBundle;
+}
+
+export function CompilationCard({ entry, now, onGoTo, trans }: CompilationCardProps): JSX.Element {
+  const pieces = reasonPieces(entry.reason, trans);
+  const place = locationText(entry.location, trans);
+  const goTo = entry.location && place !== '' ? onGoTo(entry.location) : null;
+  const { advice } = entry.reason;
+  return (
+    <li className={`jp-TPULabCard jp-mod-${entry.state}${entry.variant > 1 ? ' jp-mod-again' : ''}`}>
+      <div className="jp-TPULab-row">
+        <span className="jp-TPULabCard-title">
+          <span className="jp-TPULabCard-name">{entry.function}</span> {titleText(entry, trans)}
+        </span>
+        <span className="jp-TPULab-number jp-TPULab-quiet">{timeText(entry, now)}</span>
+      </div>
+      {place !== '' || pieces.length > 0 ? (
+        <p className="jp-TPULabCard-reason">
+          {goTo ? (
+            <button
+              type="button"
+              className="jp-TPULab-link"
+              title={trans.__('Go to this line')}
+              onClick={goTo}
+            >
+              {place}
+            </button>
+          ) : (
+            place
+          )}
+          {place !== '' && pieces.length > 0 ? ': ' : ''}
+          {pieces.map((piece, at) =>
+            piece.code ? <code key={at}>{piece.text}</code> : <span key={at}>{piece.text}</span>
+          )}
+        </p>
+      ) : null}
+      {advice !== null ? <p className="jp-TPULab-quiet">{advice}</p> : null}
+    </li>
+  );
+}
+
+/** What follows the name of the function. */
+function titleText(entry: Compilation, trans: TranslationBundle): string {
+  switch (entry.state) {
+    case 'running':
+      return trans.__('compiling…');
+    case 'failed':
+      return trans.__('failed to compile');
+    case 'interrupted':
+      return trans.__('not finished: the kernel ended');
+    case 'finished':
+      if (entry.cacheHit) {
+        return trans.__('from the cache');
+      }
+      return entry.variant > 1 ? trans.__('recompiled') : trans.__('compiled');
+  }
+}
+
+function timeText(entry: Compilation, now: number): string {
+  if (entry.state === 'running') {
+    return secondsText(now - entry.startedAt);
+  }
+  return entry.durationMs === null ? '' : durationText(entry.durationMs);
+}

@@ -1,0 +1,80 @@
+/** Why something was compiled, in words with code in them. */
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { CodeLocation, CompileReason } from '@tpulab/protocol';
+import { type TextPiece, withCode } from '../text/marked.js';
+
+/** What changed since the last compilation of the function; empty for a first one, which needs no reason. */
+export function reasonPieces(reason: CompileReason, trans: TranslationBundle): TextPiece[] {
+  const { verdict, argument, before, after } = reason;
+  if (verdict === 'first') {
+    return [];
+  }
+  if (argument !== null && before !== null && after !== null) {
+    const sentence =
+      verdict === 'static'
+        ? (...marks: string[]) => trans.__('static argument %1 was %2, now %3', ...marks)
+        : verdict === 'sharding'
+          ? (...marks: string[]) => trans.__('sharding of %1 was %2, now %3', ...marks)
+          : (...marks: string[]) => trans.__('argument %1 was %2, now %3', ...marks);
+    return withCode(sentence, argument, before, after);
+  }
+  if (argument !== null) {
+    return withCode((...marks) => changedArgument(verdict, trans, marks), argument);
+  }
+  return [{ text: changed(verdict, trans), code: false }];
+}
+
+/** `cell [7] line 12`, `train.py line 33`; empty when nothing is known. */
+export function locationText(location: CodeLocation | null, trans: TranslationBundle): string {
+  if (!location) {
+    return '';
+  }
+  const { cellId, executionCount, line, file } = location;
+  if (executionCount !== null || cellId !== null) {
+    const cell = executionCount === null ? trans.__('cell') : trans.__('cell [%1]', executionCount);
+    return line === null ? cell : trans.__('%1 line %2', cell, line);
+  }
+  if (file === null) {
+    return '';
+  }
+  const name = file.split(/[\\/]/).at(-1) ?? file;
+  return line === null ? name : trans.__('%1 line %2', name, line);
+}
+
+type Verdict = CompileReason['verdict'];
+
+function changedArgument(verdict: Verdict, trans: TranslationBundle, marks: string[]): string {
+  switch (verdict) {
+    case 'shape':
+      return trans.__('the shape of argument %1 changed', ...marks);
+    case 'dtype':
+      return trans.__('the type of argument %1 changed', ...marks);
+    case 'tree':
+      return trans.__('the structure of argument %1 changed', ...marks);
+    case 'static':
+      return trans.__('static argument %1 changed', ...marks);
+    case 'sharding':
+      return trans.__('the sharding of argument %1 changed', ...marks);
+    default:
+      return trans.__('argument %1 changed', ...marks);
+  }
+}
+
+function changed(verdict: Verdict, trans: TranslationBundle): string {
+  switch (verdict) {
+    case 'shape':
+      return trans.__('the shape of an argument changed');
+    case 'dtype':
+      return trans.__('the type of an argument changed');
+    case 'tree':
+      return trans.__('the structure of the arguments changed');
+    case 'static':
+      return trans.__('a static argument changed');
+    case 'redefined':
+      return trans.__('the function was defined again, as when its cell is run again');
+    case 'sharding':
+      return trans.__('the sharding of an argument changed');
+    default:
+      return trans.__('for a reason that JAX did not give');
+  }
+}

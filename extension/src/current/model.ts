@@ -1,0 +1,160 @@
+/** The kernel of the notebook or console that people look at, and where that kernel lives. */
+import type { ISessionContext } from '@jupyterlab/apputils';
+import type { Kernel } from '@jupyterlab/services';
+import type { IDisposable } from '@lumino/disposable';
+import { type ISignal, Signal } from '@lumino/signaling';
+import type { IBackend, IBridgeBackends, ICurrentKernel } from '../tokens.js';
+
+/** What of a session context matters here. */
+export type FollowedContext = Pick<
+  ISessionContext,
+  | 'session'
+  | 'name'
+  | 'kernelDisplayName'
+  | 'kernelChanged'
+  | 'connectionStatusChanged'
+  | 'statusChanged'
+  | 'propertyChanged'
+  | 'disposed'
+>;
+
+/**
+ * `none`: no notebook or console has been looked at. `no-kernel`: it has none.
+ * `local`: its kernel is the page's own server's. `bridge`: its kernel is on a bridge.
+ */
+export type CurrentKernel =
+  | { readonly kind: 'none' }
+  | { readonly kind: 'no-kernel'; readonly document: string }
+  | { readonly kind: 'local'; readonly document: string; readonly kernelName: string }
+  | {
+      readonly kind: 'bridge';
+      readonly document: string;
+      readonly kernelName: string;
+      readonly kernelId: string;
+      /** `session_id` of the kernel's channels socket. */
+      readonly clientId: string;
+      readonly connection: Kernel.ConnectionStatus;
+      readonly status: Kernel.Status;
+      readonly backend: IBackend;
+    };
+
+const NONE: CurrentKernel = { kind: 'none' };
+
+/** Follows one session context at a time. Says `changed` when any field of `current` is different. */
+export class CurrentKernelModel implements ICurrentKernel, IDisposable {
+  constructor(private readonly _backends: IBridgeBackends) {
+    _backends.changed.connect(this._update, this);
+  }
+
+  get current(): CurrentKernel {
+    return this._current;
+  }
+
+  /** Connection of the current kernel; null when it has none. */
+  get kernel(): Kernel.IKernelConnection | null {
+    return this._context?.session?.kernel ?? null;
+  }
+
+  get changed(): ISignal<this, void> {
+    return this._changed;
+  }
+
+  get isDisposed(): boolean {
+    return this._isDisposed;
+  }
+
+  follow(context: FollowedContext | null): void {
+    if (context === this._context) {
+      return;
+    }
+    this._release();
+    this._context = context;
+    if (context) {
+      context.kernelChanged.connect(this._update, this);
+      context.connectionStatusChanged.connect(this._update, this);
+      context.statusChanged.connect(this._update, this);
+      context.propertyChanged.connect(this._update, this);
+      context.disposed.connect(this._onContextDisposed, this);
+    }
+    this._update();
+  }
+
+  dispose(): void {
+    if (this._isDisposed) {
+      return;
+    }
+    this._isDisposed = true;
+    this._release();
+    this._backends.changed.disconnect(this._update, this);
+    Signal.clearData(this);
+  }
+
+  private _onContextDisposed(): void {
+    this.follow(null);
+  }
+
+  private _release(): void {
+    const context = this._context;
+    if (context) {
+      context.kernelChanged.disconnect(this._update, this);
+      context.connectionStatusChanged.disconnect(this._update, this);
+      context.statusChanged.disconnect(this._update, this);
+      context.propertyChanged.disconnect(this._update, this);
+      context.disposed.disconnect(this._onContextDisposed, this);
+      this._context = null;
+    }
+  }
+
+  private _update(): void {
+    const next = this._look();
+    if (!same(this._current, next)) {
+      this._current = next;
+      this._changed.emit();
+    }
+  }
+
+  private _look(): CurrentKernel {
+    const context = this._context;
+    if (!context) {
+      return NONE;
+    }
+    const document = context.name;
+    const kernel = context.session?.kernel;
+    if (!kernel) {
+      return { kind: 'no-kernel', document };
+    }
+    const kernelName = context.kernelDisplayName;
+    const backend = this._backendOf(kernel);
+    if (!backend) {
+      return { kind: 'local', document, kernelName };
+    }
+    return {
+      kind: 'bridge',
+      document,
+      kernelName,
+      kernelId: kernel.id,
+      clientId: kernel.clientId,
+      connection: kernel.connectionStatus,
+      status: kernel.status,
+      backend
+    };
+  }
+
+  /** A kernel that was started just now is in no list yet: then its name tells. */
+  private _backendOf(kernel: Kernel.IKernelConnection): IBackend | null {
+    const { bridge } = this._backends;
+    const backend =
+      this._backends.backendOf(kernel.id) ?? (this._backends.isBridgeSpec(kernel.name) ? bridge : null);
+    return backend && backend.id !== 'jupyter' ? backend : null;
+  }
+
+  private readonly _changed = new Signal<this, void>(this);
+  private _context: FollowedContext | null = null;
+  private _current: CurrentKernel = NONE;
+  private _isDisposed = false;
+}
+
+function same(a: CurrentKernel, b: CurrentKernel): boolean {
+  const keys = Object.keys(a) as (keyof CurrentKernel)[];
+  return keys.length === Object.keys(b).length && keys.every(key => a[key] === b[key]);
+}

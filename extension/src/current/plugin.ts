@@ -1,0 +1,41 @@
+/** Follows the notebook or console that people look at. */
+import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { ILabShell } from '@jupyterlab/application';
+import type { Widget } from '@lumino/widgets';
+import { IBridgeBackends, ICurrentKernel } from '../tokens.js';
+import { CurrentKernelModel, type FollowedContext } from './model.js';
+
+export const currentKernelPlugin: JupyterFrontEndPlugin<ICurrentKernel> = {
+  id: '@tpulab/labextension:current-kernel',
+  description: 'Follows the kernel of the current notebook or console.',
+  autoStart: true,
+  requires: [IBridgeBackends],
+  optional: [ILabShell],
+  provides: ICurrentKernel,
+  activate: (app: JupyterFrontEnd, backends: IBridgeBackends, labShell: ILabShell | null): ICurrentKernel => {
+    const model = new CurrentKernelModel(backends);
+    const follow = (widget: Widget | null): void => {
+      const context = contextOf(widget);
+      // A text file or a terminal has no kernel: the one seen before stays in view until it is closed.
+      if (context) {
+        model.follow(context);
+      }
+    };
+    if (labShell) {
+      labShell.currentChanged.connect((_, { newValue }) => follow(newValue));
+    }
+    void app.restored.then(() => follow(app.shell.currentWidget));
+    return model;
+  }
+};
+
+/** Notebooks, consoles and whatever else runs code carry a session context under this name. */
+function contextOf(widget: Widget | null): FollowedContext | null {
+  if (!widget || !('sessionContext' in widget)) {
+    return null;
+  }
+  const { sessionContext } = widget;
+  const isContext =
+    typeof sessionContext === 'object' && sessionContext !== null && 'kernelChanged' in sessionContext;
+  return isContext ? (sessionContext as FollowedContext) : null;
+}

@@ -1,0 +1,77 @@
+/** What a kernel's runtime sees, in words and figures. */
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { DevicesMessage, RuntimeDevice } from '@tpulab/protocol';
+import { usageText } from '../text/size.js';
+
+/** A device is called nearly full from here on: XLA needs room for temporary buffers. */
+export const NEARLY_FULL = 0.9;
+
+export interface DeviceMemory {
+  readonly usedBytes: number;
+  readonly totalBytes: number;
+  readonly fraction: number;
+  readonly nearlyFull: boolean;
+  readonly text: string;
+}
+
+/** `CPU`, `TPU v5 lite`: the kind where it says more than the platform. */
+export function kindText(device: RuntimeDevice): string {
+  const platform = device.platform.toUpperCase();
+  return device.kind.toUpperCase() === platform ? platform : device.kind;
+}
+
+/** For the status bar: `8 XLA devices, CPU`. */
+export function summaryText(message: DevicesMessage, trans: TranslationBundle): string {
+  const [first] = message.devices;
+  if (!first) {
+    return trans.__('No XLA device');
+  }
+  const kinds = [...new Set(message.devices.map(kindText))].join(', ');
+  return trans._n('%1 XLA device, %2', '%1 XLA devices, %2', message.devices.length, kinds);
+}
+
+/** Null where the runtime does not say, which is ordinary on XLA:CPU. */
+export function memoryOf(device: RuntimeDevice): DeviceMemory | null {
+  const { memoryUsedBytes: usedBytes, memoryTotalBytes: totalBytes } = device;
+  if (usedBytes === null || totalBytes === null || totalBytes === 0) {
+    return null;
+  }
+  const fraction = Math.min(1, usedBytes / totalBytes);
+  return {
+    usedBytes,
+    totalBytes,
+    fraction,
+    nearlyFull: fraction >= NEARLY_FULL,
+    text: usageText(usedBytes, totalBytes)
+  };
+}
+
+/** Memory of all devices together; null when one of them does not say. */
+export function totalMemory(devices: readonly RuntimeDevice[]): DeviceMemory | null {
+  let usedBytes = 0;
+  let totalBytes = 0;
+  for (const device of devices) {
+    const memory = memoryOf(device);
+    if (!memory) {
+      return null;
+    }
+    usedBytes += memory.usedBytes;
+    totalBytes += memory.totalBytes;
+  }
+  if (totalBytes === 0) {
+    return null;
+  }
+  const fraction = Math.min(1, usedBytes / totalBytes);
+  return {
+    usedBytes,
+    totalBytes,
+    fraction,
+    nearlyFull: fraction >= NEARLY_FULL,
+    text: usageText(usedBytes, totalBytes)
+  };
+}
+
+/** Devices of the CPU share one memory and one set of cores, which surprises people who see eight of them. */
+export function isSimulated(message: DevicesMessage): boolean {
+  return message.devices.length > 1 && message.devices.every(device => device.platform === 'cpu');
+}

@@ -1,0 +1,26 @@
+/** Says what changed to people who do not see the panel, politely and not more often than they can listen. */
+import { useEffect, useRef, useState } from 'react';
+
+export const ANNOUNCE_INTERVAL_MS = 10_000;
+
+/** The newest text wins; what was superseded within the interval is not said. */
+export function Announcer({ text }: { readonly text: string }): JSX.Element {
+  const [said, setSaid] = useState('');
+  const lastAt = useRef(Number.NEGATIVE_INFINITY);
+  useEffect(() => {
+    if (text === said) {
+      return;
+    }
+    const waitMs = Math.max(0, lastAt.current + ANNOUNCE_INTERVAL_MS - Date.now());
+    const timer = setTimeout(() => {
+      lastAt.current = Date.now();
+      setSaid(text);
+    }, waitMs);
+    return () => clearTimeout(timer);
+  }, [text, said]);
+  return (
+    <div className="jp-TPULab-unseen" role="status" aria-live="polite">
+      {said}
+    </div>
+  );
+}

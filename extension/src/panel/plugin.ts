@@ -1,0 +1,176 @@
+/** Puts the panel into the right side area, with its commands and settings. */
+import { ILayoutRestorer, type JupyterFrontEnd, type JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { ICommandPalette } from '@jupyterlab/apputils';
+import { INotebookTracker } from '@jupyterlab/notebook';
+import { ISettingRegistry } from '@jupyterlab/settingregistry';
+import { ITranslator, nullTranslator, type TranslationBundle } from '@jupyterlab/translation';
+import type { CodeLocation } from '@tpulab/protocol';
+import { DrawLoop } from '../steps/draw-loop.js';
+import { IBridgeEvents, ICurrentKernel } from '../tokens.js';
+import { findCell, goToCell } from './go-to-cell.js';
+import { chipIcon } from './icon.js';
+import type { Remedy } from './situation.js';
+import { DEFAULT_SETTINGS, PanelState } from './state.js';
+import { PanelWidget } from './widget.js';
+
+const PLUGIN_ID = '@tpulab/labextension:panel';
+const PANEL_ID = 'tpulab-panel';
+
+/** Ids of our commands, for menus, shortcuts and other features. */
+export namespace CommandIDs {
+  export const showPanel = 'tpulab:show-panel';
+  export const reconnect = 'tpulab:reconnect';
+  export const clearHistory = 'tpulab:clear-history';
+  export const goToCell = 'tpulab:go-to-cell';
+}
+
+const NO_ARGUMENTS = { args: { type: 'object', properties: {}, additionalProperties: false } } as const;
+
+export const panelPlugin: JupyterFrontEndPlugin<void> = {
+  id: PLUGIN_ID,
+  description: 'Shows devices, steps and compilations of the current kernel in a side panel.',
+  autoStart: true,
+  requires: [ICurrentKernel, IBridgeEvents],
+  optional: [INotebookTracker, ISettingRegistry, ICommandPalette, ILayoutRestorer, ITranslator],
+  activate: (
+    app: JupyterFrontEnd,
+    currentKernel: ICurrentKernel,
+    events: IBridgeEvents,
+    notebooks: INotebookTracker | null,
+    settings: ISettingRegistry | null,
+    palette: ICommandPalette | null,
+    restorer: ILayoutRestorer | null,
+    translator: ITranslator | null
+  ): void => {
+    const trans = (translator ?? nullTranslator).load('jupyterlab_tpulab');
+    const state = new PanelState(currentKernel, events);
+    const loop = new DrawLoop(window);
+    const panel = new PanelWidget({
+      state,
+      loop,
+      trans,
+      onRemedy: remedy => applyRemedy(app, remedy),
+      onGoTo: location => goToAction(app, notebooks, location)
+    });
+    panel.id = PANEL_ID;
+    panel.title.icon = chipIcon;
+    panel.title.caption = trans.__('TPULab: devices and steps');
+    panel.node.setAttribute('role', 'region');
+    panel.node.setAttribute('aria-label', trans.__('TPULab'));
+    panel.disposed.connect(() => {
+      state.dispose();
+      loop.dispose();
+    });
+    app.shell.add(panel, 'right', { rank: 300, type: 'TPULab' });
+    restorer?.add(panel, PANEL_ID);
+    addCommands(app, { state, events, notebooks, palette, trans });
+    if (settings) {
+      void followSettings(settings, state, loop);
+    }
+  }
+};
+
+interface CommandParts {
+  readonly state: PanelState;
+  readonly events: IBridgeEvents;
+  readonly notebooks: INotebookTracker | null;
+  readonly palette: ICommandPalette | null;
+  readonly trans: TranslationBundle;
+}
+
+function addCommands(app: JupyterFrontEnd, { state, events, notebooks, palette, trans }: CommandParts): void {
+  const { commands } = app;
+  commands.addCommand(CommandIDs.showPanel, {
+    label: trans.__('Show Devices and Steps'),
+    caption: trans.__('Show the devices, steps and compilations of the current kernel'),
+    icon: chipIcon,
+    describedBy: NO_ARGUMENTS,
+    execute: () => app.shell.activateById(PANEL_ID)
+  });
+  commands.addCommand(CommandIDs.reconnect, {
+    label: trans.__('Reconnect to the Bridge Now'),
+    caption: trans.__('Try at once instead of at the end of the wait'),
+    describedBy: NO_ARGUMENTS,
+    execute: () => {
+      events.reconnectNow();
+      if (state.current.kind === 'bridge') {
+        state.current.backend.reconnectNow();
+      }
+    }
+  });
+  commands.addCommand(CommandIDs.clearHistory, {
+    label: trans.__('Clear the History of Steps and Compilations'),
+    caption: trans.__('Forget the steps and compilations of the current kernel in this page'),
+    describedBy: NO_ARGUMENTS,
+    isEnabled: () => state.telemetry !== null,
+    execute: () => state.telemetry?.clearHistory()
+  });
+  commands.addCommand(CommandIDs.goToCell, {
+    label: trans.__('Go to a Line of a Cell'),
+    describedBy: {
+      args: {
+        type: 'object',
+        properties: {
+          cellId: { type: 'string', description: trans.__('Id of the cell, in any open notebook') },
+          line: { type: 'integer', minimum: 1, description: trans.__('Line in the cell, from 1') }
+        },
+        required: ['cellId']
+      }
+    },
+    execute: async args => {
+      const { cellId, line } = args;
+      if (notebooks && typeof cellId === 'string') {
+        const place = { cellId, line: typeof line === 'number' ? line : null };
+        await goToCell(notebooks, id => app.shell.activateById(id), place);
+      }
+    }
+  });
+  const category = trans.__('TPULab');
+  for (const command of [CommandIDs.showPanel, CommandIDs.reconnect, CommandIDs.clearHistory]) {
+    palette?.addItem({ command, category });
+  }
+}
+
+function applyRemedy(app: JupyterFrontEnd, remedy: Remedy): void {
+  if (remedy === 'reconnect') {
+    void app.commands.execute(CommandIDs.reconnect);
+    return;
+  }
+  const command = ['notebook:change-kernel', 'console:change-kernel'].find(
+    id => app.commands.hasCommand(id) && app.commands.isEnabled(id)
+  );
+  if (command) {
+    void app.commands.execute(command);
+  }
+}
+
+/** Null where the cell is in no open notebook, so that nothing is offered that cannot be done. */
+function goToAction(
+  app: JupyterFrontEnd,
+  notebooks: INotebookTracker | null,
+  { cellId, line }: CodeLocation
+): (() => void) | null {
+  if (!notebooks || cellId === null || !findCell(notebooks, cellId)) {
+    return null;
+  }
+  return () => void app.commands.execute(CommandIDs.goToCell, line === null ? { cellId } : { cellId, line });
+}
+
+/** Without settings, or with broken ones, the defaults hold. */
+async function followSettings(registry: ISettingRegistry, state: PanelState, loop: DrawLoop): Promise<void> {
+  const apply = (settings: ISettingRegistry.ISettings): void => {
+    const { stepsShown, drawsPerSecond } = settings.composite;
+    state.settings = {
+      stepsShown: typeof stepsShown === 'number' ? stepsShown : DEFAULT_SETTINGS.stepsShown,
+      drawsPerSecond: typeof drawsPerSecond === 'number' ? drawsPerSecond : DEFAULT_SETTINGS.drawsPerSecond
+    };
+    loop.drawsPerSecond = state.settings.drawsPerSecond;
+  };
+  try {
+    const settings = await registry.load(PLUGIN_ID);
+    apply(settings);
+    settings.changed.connect(apply);
+  } catch {
+    loop.drawsPerSecond = DEFAULT_SETTINGS.drawsPerSecond;
+  }
+}

@@ -1,0 +1,38 @@
+/** A part of the panel that folds away: a heading with a button, and what it controls. */
+import { type ReactNode, useId } from 'react';
+
+export interface SectionProps {
+  readonly title: string;
+  /** A few words at the right of the heading, seen when folded too. */
+  readonly meta: ReactNode;
+  readonly open: boolean;
+  readonly onToggle: () => void;
+  readonly children: ReactNode;
+}
+
+export function Section({ title, meta, open, onToggle, children }: SectionProps): JSX.Element {
+  const bodyId = useId();
+  const titleId = useId();
+  return (
+    <section className="jp-TPULabSection" aria-labelledby={titleId}>
+      <h2 className="jp-TPULabSection-heading">
+        <button
+          type="button"
+          className="jp-TPULabSection-button"
+          aria-expanded={open}
+          aria-controls={bodyId}
+          onClick={onToggle}
+        >
+          <svg className="jp-TPULabSection-caret" viewBox="0 0 16 16" aria-hidden="true">
+            <path d="M5 6l3 3.5L11 6" />
+          </svg>
+          <span id={titleId}>{title}</span>
+          <span className="jp-TPULabSection-meta">{meta}</span>
+        </button>
+      </h2>
+      <div id={bodyId} className="jp-TPULabSection-body" hidden={!open}>
+        {open ? children : null}
+      </div>
+    </section>
+  );
+}

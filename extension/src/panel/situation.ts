@@ -1,0 +1,89 @@
+/** What the panel can show now, and what people can do when that is nothing. */
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { CurrentKernel } from '../current/model.js';
+import type { StreamState } from '../events/event-stream.js';
+import type { KernelTelemetry } from '../events/kernel-telemetry.js';
+import { secondsText } from '../text/duration.js';
+
+/** What a button beside a message does. */
+export type Remedy = 'change-kernel' | 'reconnect';
+
+export interface Message {
+  readonly text: string;
+  readonly remedy: Remedy | null;
+}
+
+/** Either a message alone, or telemetry with perhaps a message above it. */
+export interface Situation {
+  readonly message: Message | null;
+  readonly showTelemetry: boolean;
+}
+
+export interface Circumstances {
+  readonly current: CurrentKernel;
+  readonly stream: StreamState | null;
+  readonly telemetry: KernelTelemetry | null;
+  readonly now: number;
+}
+
+export function situationOf(circumstances: Circumstances, trans: TranslationBundle): Situation {
+  const { current, telemetry } = circumstances;
+  switch (current.kind) {
+    case 'none':
+      return only(
+        trans.__(
+          'Open a notebook or a console to see the devices of its kernel and the steps of its training.'
+        )
+      );
+    case 'no-kernel':
+      return only(
+        trans.__('%1 has no kernel. Choose one of TPULab to see devices and steps.', current.document),
+        'change-kernel'
+      );
+    case 'local':
+      return only(
+        trans.__(
+          'The kernel “%1” is not on the bridge, so nothing is known of its devices. Choose a kernel of TPULab.',
+          current.kernelName
+        ),
+        'change-kernel'
+      );
+    case 'bridge': {
+      const message = linkMessage(circumstances, trans);
+      const known = telemetry !== null && telemetry.lastSeq > 0;
+      return { message: message ?? deathMessage(telemetry, trans), showTelemetry: message === null || known };
+    }
+  }
+}
+
+function only(text: string, remedy: Remedy | null = null): Situation {
+  return { message: { text, remedy }, showTelemetry: false };
+}
+
+function linkMessage({ current, stream, now }: Circumstances, trans: TranslationBundle): Message | null {
+  if (current.kind !== 'bridge' || stream?.kind === 'live') {
+    return null;
+  }
+  if (stream?.kind === 'waiting') {
+    const wait = secondsText(stream.retryAt - now);
+    return {
+      text: trans.__('Cut off from the bridge: %1. Next try in %2.', stream.reason, wait),
+      remedy: 'reconnect'
+    };
+  }
+  if (stream === null && current.backend.lastError) {
+    return { text: current.backend.lastError.message, remedy: 'reconnect' };
+  }
+  return { text: trans.__('Connecting to the bridge…'), remedy: null };
+}
+
+function deathMessage(telemetry: KernelTelemetry | null, trans: TranslationBundle): Message | null {
+  if (!telemetry?.isDead) {
+    return null;
+  }
+  const reason = telemetry.state?.reason;
+  const text = reason
+    ? trans.__('The kernel has ended: %1. Restart it to go on; what is below is what was last seen.', reason)
+    : trans.__('The kernel has ended. Restart it to go on; what is below is what was last seen.');
+  return { text, remedy: null };
+}

@@ -1,0 +1,102 @@
+/** What the panel shows: the kernel it follows, what is known of it, the settings, and which parts are folded. */
+import type { IDisposable } from '@lumino/disposable';
+import { type ISignal, Signal } from '@lumino/signaling';
+import type { CurrentKernel } from '../current/model.js';
+import type { StreamState } from '../events/event-stream.js';
+import type { KernelTelemetry } from '../events/kernel-telemetry.js';
+import type { IBridgeEvents, ICurrentKernel } from '../tokens.js';
+
+export type SectionId = 'devices' | 'steps' | 'compilations';
+
+export interface PanelSettings {
+  /** Newest steps in the chart and in the figures. */
+  readonly stepsShown: number;
+  readonly drawsPerSecond: number;
+}
+
+export const DEFAULT_SETTINGS: PanelSettings = { stepsShown: 48, drawsPerSecond: 10 };
+
+export class PanelState implements IDisposable {
+  constructor(
+    private readonly _currentKernel: ICurrentKernel,
+    private readonly _events: IBridgeEvents
+  ) {
+    _currentKernel.changed.connect(this._emit, this);
+    _events.streamChanged.connect(this._emit, this);
+  }
+
+  /** Emitted when something below has changed; not for telemetry, which has a signal of its own. */
+  get changed(): ISignal<this, void> {
+    return this._changed;
+  }
+
+  get isDisposed(): boolean {
+    return this._isDisposed;
+  }
+
+  get current(): CurrentKernel {
+    return this._currentKernel.current;
+  }
+
+  /** Null when the current kernel is not on a bridge. */
+  get telemetry(): KernelTelemetry | null {
+    return this.current.kind === 'bridge' ? this._events.telemetryOf(this.current.kernelId) : null;
+  }
+
+  /** Null when the current kernel is not on a bridge, or the address of the bridge is not known. */
+  get stream(): StreamState | null {
+    return this.current.kind === 'bridge' ? this._events.streamOf(this.current.backend.id) : null;
+  }
+
+  get settings(): PanelSettings {
+    return this._settings;
+  }
+
+  set settings(settings: PanelSettings) {
+    this._settings = settings;
+    this._emit();
+  }
+
+  /** Nobody can see the panel: it draws nothing. */
+  get paused(): boolean {
+    return this._paused;
+  }
+
+  set paused(paused: boolean) {
+    if (paused !== this._paused) {
+      this._paused = paused;
+      this._emit();
+    }
+  }
+
+  isOpen(section: SectionId): boolean {
+    return !this._folded.has(section);
+  }
+
+  toggle(section: SectionId): void {
+    if (!this._folded.delete(section)) {
+      this._folded.add(section);
+    }
+    this._emit();
+  }
+
+  dispose(): void {
+    if (this._isDisposed) {
+      return;
+    }
+    this._isDisposed = true;
+    this._currentKernel.changed.disconnect(this._emit, this);
+    this._events.streamChanged.disconnect(this._emit, this);
+    Signal.clearData(this);
+  }
+
+  private _emit(): void {
+    this._changed.emit();
+  }
+
+  private readonly _changed = new Signal<this, void>(this);
+  private readonly _folded = new Set<SectionId>();
+  private _settings = DEFAULT_SETTINGS;
+  private _paused = true;
+  private _isDisposed = false;
+}

@@ -1,0 +1,142 @@
+/** The state of the connection to the current kernel, as one word or two, a sentence, and what a click does. */
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { CurrentKernel } from '../current/model.js';
+import type { StreamState } from '../events/event-stream.js';
+import type { KernelTelemetry } from '../events/kernel-telemetry.js';
+import { countText, secondsText } from '../text/duration.js';
+
+/**
+ * `live`: output arrives as it is made. `replaying`: what was printed while the page was away is being sent.
+ * `connecting`: an attempt is under way. `reconnecting`: the next attempt has a time.
+ * `lost`: nothing more is tried by itself. `local`: not a kernel of a bridge.
+ */
+export type Connection =
+  | { readonly kind: 'none' }
+  | { readonly kind: 'local' }
+  | { readonly kind: 'live' }
+  | { readonly kind: 'connecting' }
+  | { readonly kind: 'reconnecting'; readonly retryAt: number; readonly reason: string }
+  | { readonly kind: 'replaying'; readonly pending: number }
+  | { readonly kind: 'lost'; readonly reason: string; readonly dead: boolean };
+
+export interface ConnectionInput {
+  readonly current: CurrentKernel;
+  readonly stream: StreamState | null;
+  readonly telemetry: KernelTelemetry | null;
+}
+
+export function connectionOf({ current, stream, telemetry }: ConnectionInput): Connection {
+  if (current.kind === 'none' || current.kind === 'no-kernel') {
+    return { kind: 'none' };
+  }
+  if (current.kind === 'local') {
+    return { kind: 'local' };
+  }
+  const { backend, clientId, connection, status } = current;
+  if (status === 'dead' || (stream?.kind === 'live' && telemetry?.isDead)) {
+    return { kind: 'lost', reason: telemetry?.state?.reason ?? '', dead: true };
+  }
+  if (connection === 'connected') {
+    const client = telemetry?.client(clientId);
+    return client?.state === 'replaying' ? { kind: 'replaying', pending: client.pending } : { kind: 'live' };
+  }
+  if (backend.state === 'auth') {
+    return { kind: 'lost', reason: backend.lastError?.message ?? '', dead: false };
+  }
+  const retry = nextRetry(stream, backend.state === 'down' ? backend.nextRetryAt : null);
+  if (retry !== null) {
+    const reason = stream?.kind === 'waiting' ? stream.reason : (backend.lastError?.message ?? '');
+    return { kind: 'reconnecting', retryAt: retry, reason };
+  }
+  // The bridge answers, but Lab has given up this kernel's socket: only a person can ask for it now.
+  const givenUp = connection === 'disconnected' && stream?.kind === 'live' && backend.state === 'ok';
+  return givenUp ? { kind: 'lost', reason: '', dead: false } : { kind: 'connecting' };
+}
+
+/** Whichever comes first: either of the two brings the kernel back. */
+function nextRetry(stream: StreamState | null, backendRetryAt: number | null): number | null {
+  const times = [stream?.kind === 'waiting' ? stream.retryAt : null, backendRetryAt].filter(
+    time => time !== null
+  );
+  return times.length > 0 ? Math.min(...times) : null;
+}
+
+export interface ConnectionText {
+  readonly label: string;
+  /** A sentence for the tooltip. */
+  readonly detail: string;
+  /** A click reconnects. */
+  readonly canReconnect: boolean;
+}
+
+/** Null when there is nothing to show. */
+export function connectionText(
+  connection: Connection,
+  now: number,
+  trans: TranslationBundle
+): ConnectionText | null {
+  switch (connection.kind) {
+    case 'none':
+      return null;
+    case 'local':
+      return {
+        label: trans.__('local'),
+        detail: trans.__(
+          'This kernel belongs to the Jupyter server of the page. What it prints while the page is away is not kept.'
+        ),
+        canReconnect: false
+      };
+    case 'live':
+      return {
+        label: trans.__('live'),
+        detail: trans.__(
+          'Connected through the bridge. What the kernel prints while the page is away is kept and replayed.'
+        ),
+        canReconnect: false
+      };
+    case 'connecting':
+      return {
+        label: trans.__('reconnecting…'),
+        detail: trans.__(
+          'Connecting to the kernel. It goes on running meanwhile; nothing that it prints is lost. Click to try now.'
+        ),
+        canReconnect: true
+      };
+    case 'reconnecting':
+      return reconnectingText(connection.retryAt - now, connection.reason, trans);
+    case 'replaying':
+      return {
+        label: trans.__('replaying (%1 to go)', countText(connection.pending)),
+        detail: trans.__('The page receives what the kernel printed while it was away, in order.'),
+        canReconnect: false
+      };
+    case 'lost':
+      return lostText(connection.reason, connection.dead, trans);
+  }
+}
+
+function reconnectingText(waitMs: number, reason: string, trans: TranslationBundle): ConnectionText {
+  const kept = trans.__('The kernel goes on running; nothing that it prints is lost. Click to try now.');
+  return {
+    label: trans.__('reconnecting in %1', secondsText(waitMs)),
+    detail: reason ? trans.__('Cut off from the bridge: %1. %2', reason.replace(/\.$/, ''), kept) : kept,
+    canReconnect: true
+  };
+}
+
+function lostText(reason: string, dead: boolean, trans: TranslationBundle): ConnectionText {
+  if (dead) {
+    return {
+      label: trans.__('lost'),
+      detail: reason
+        ? trans.__('The kernel has ended: %1. Restart it to go on.', reason)
+        : trans.__('The kernel has ended. Restart it to go on.'),
+      canReconnect: false
+    };
+  }
+  return {
+    label: trans.__('lost'),
+    detail: reason || trans.__('The connection to the kernel was given up. Click to try again.'),
+    canReconnect: true
+  };
+}

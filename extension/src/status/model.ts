@@ -1,0 +1,71 @@
+/** What the status bar says about the current kernel. */
+import type { IDisposable } from '@lumino/disposable';
+import { type ISignal, Signal } from '@lumino/signaling';
+import type { KernelTelemetry } from '../events/kernel-telemetry.js';
+import type { IBridgeEvents, ICurrentKernel } from '../tokens.js';
+import { type Connection, connectionOf } from './connection.js';
+
+export class StatusModel implements IDisposable {
+  constructor(
+    private readonly _currentKernel: ICurrentKernel,
+    private readonly _events: IBridgeEvents
+  ) {
+    _currentKernel.changed.connect(this._update, this);
+    _events.streamChanged.connect(this._update, this);
+    this._update();
+  }
+
+  get connection(): Connection {
+    return this._connection;
+  }
+
+  /** Null when the current kernel is not on a bridge. */
+  get telemetry(): KernelTelemetry | null {
+    return this._telemetry;
+  }
+
+  /** Emitted when connection or kernel have changed. */
+  get changed(): ISignal<this, void> {
+    return this._changed;
+  }
+
+  get isDisposed(): boolean {
+    return this._isDisposed;
+  }
+
+  dispose(): void {
+    if (this._isDisposed) {
+      return;
+    }
+    this._isDisposed = true;
+    this._currentKernel.changed.disconnect(this._update, this);
+    this._events.streamChanged.disconnect(this._update, this);
+    this._telemetry?.changed.disconnect(this._update, this);
+    Signal.clearData(this);
+  }
+
+  private _update(): void {
+    const { current } = this._currentKernel;
+    const telemetry = current.kind === 'bridge' ? this._events.telemetryOf(current.kernelId) : null;
+    const stream = current.kind === 'bridge' ? this._events.streamOf(current.backend.id) : null;
+    if (telemetry !== this._telemetry) {
+      this._telemetry?.changed.disconnect(this._update, this);
+      this._telemetry = telemetry;
+      telemetry?.changed.connect(this._update, this);
+      this._connection = connectionOf({ current, stream, telemetry });
+      this._changed.emit();
+      return;
+    }
+    const connection = connectionOf({ current, stream, telemetry });
+    // Steps arrive ten times a second; the connection seldom changes with them.
+    if (JSON.stringify(connection) !== JSON.stringify(this._connection)) {
+      this._connection = connection;
+      this._changed.emit();
+    }
+  }
+
+  private readonly _changed = new Signal<this, void>(this);
+  private _telemetry: KernelTelemetry | null = null;
+  private _connection: Connection = { kind: 'none' };
+  private _isDisposed = false;
+}

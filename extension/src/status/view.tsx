@@ -1,0 +1,92 @@
+/** Two items of the status bar: the connection of the current kernel, and its devices. */
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { summaryText } from '../devices/model.js';
+import type { KernelTelemetry } from '../events/kernel-telemetry.js';
+import { useChanges, useSeconds } from '../panel/use-changes.js';
+import type { StatusModel } from './model.js';
+import { type Connection, connectionText } from './connection.js';
+
+export interface ConnectionItemProps {
+  readonly model: StatusModel;
+  readonly onReconnect: () => void;
+  readonly trans: TranslationBundle;
+}
+
+export function ConnectionItem({ model, onReconnect, trans }: ConnectionItemProps): JSX.Element | null {
+  useChanges(model, false);
+  const { connection } = model;
+  useSeconds(connection.kind === 'reconnecting');
+  const text = connectionText(connection, Date.now(), trans);
+  if (!text) {
+    return null;
+  }
+  const { label, detail, canReconnect } = text;
+  const content = (
+    <>
+      <Mark kind={connection.kind} />
+      <span className="jp-TPULab-number">{label}</span>
+    </>
+  );
+  const className = `jp-TPULabStatus jp-mod-${connection.kind}`;
+  return canReconnect ? (
+    <button type="button" className={className} title={detail} onClick={onReconnect}>
+      {content}
+    </button>
+  ) : (
+    <span className={className} title={detail}>
+      {content}
+    </span>
+  );
+}
+
+export interface DevicesItemProps {
+  readonly model: StatusModel;
+  readonly onShow: () => void;
+  readonly trans: TranslationBundle;
+}
+
+/** Nothing while no device is known: a kernel that does not use JAX has none, and that is ordinary. */
+export function DevicesItem({ model, onShow, trans }: DevicesItemProps): JSX.Element | null {
+  useChanges(model, false);
+  const { telemetry } = model;
+  return telemetry ? <Devices telemetry={telemetry} onShow={onShow} trans={trans} /> : null;
+}
+
+interface DevicesProps {
+  readonly telemetry: KernelTelemetry;
+  readonly onShow: () => void;
+  readonly trans: TranslationBundle;
+}
+
+function Devices({ telemetry, onShow, trans }: DevicesProps): JSX.Element | null {
+  useChanges(telemetry, false, 1_000);
+  const { devices } = telemetry;
+  if (!devices) {
+    return null;
+  }
+  return (
+    <button
+      type="button"
+      className="jp-TPULabStatus"
+      title={trans.__('Show devices, steps and compilations')}
+      onClick={onShow}
+    >
+      {summaryText(devices, trans)}
+    </button>
+  );
+}
+
+/** A shape for each state, because colour alone is not enough: full, dashed, crossed, hollow. */
+function Mark({ kind }: { readonly kind: Connection['kind'] }): JSX.Element {
+  return (
+    <svg className="jp-TPULabStatus-mark" viewBox="0 0 12 12" aria-hidden="true">
+      {kind === 'live' ? <circle cx="6" cy="6" r="4" className="jp-TPULabStatus-filled" /> : null}
+      {kind === 'local' ? <circle cx="6" cy="6" r="3.5" /> : null}
+      {kind === 'replaying' ? <path d="M3 2.5v7l6-3.5z" className="jp-TPULabStatus-filled" /> : null}
+      {kind === 'connecting' || kind === 'reconnecting' ? (
+        <circle cx="6" cy="6" r="3.5" strokeDasharray="2.75 2.75" />
+      ) : null}
+      {kind === 'lost' ? <path d="M3 3l6 6M9 3l-6 6" /> : null}
+    </svg>
+  );
+}

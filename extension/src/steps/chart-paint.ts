@@ -1,0 +1,124 @@
+/** Paints the step chart onto a canvas context. */
+import { SPANS, type StepRing } from '../events/step-ring.js';
+import { durationText } from '../text/duration.js';
+import type { ChartColors } from './chart-colors.js';
+import {
+  type ChartArea,
+  type ChartScale,
+  clippedBars,
+  compiledPositions,
+  forEachPiece,
+  placeLabels,
+  xOf
+} from './chart-geometry.js';
+
+/** Room for the values of clipped bars. */
+const LABEL_HEIGHT = 14;
+/** Room for the marks of compilations. */
+const MARK_HEIGHT = 9;
+/** Room for the scale. */
+const SCALE_WIDTH = 46;
+const CUT_BELOW_TOP = 9;
+
+const COMPILE = SPANS.indexOf('compile');
+
+export function areaOf(width: number, height: number): ChartArea {
+  return {
+    left: 0,
+    top: LABEL_HEIGHT,
+    width: Math.max(1, width - SCALE_WIDTH),
+    height: Math.max(1, height - LABEL_HEIGHT - MARK_HEIGHT)
+  };
+}
+
+export interface PaintOptions {
+  readonly context: CanvasRenderingContext2D;
+  readonly steps: StepRing;
+  readonly scale: ChartScale;
+  readonly area: ChartArea;
+  readonly colors: ChartColors;
+  /** The step under the pointer. */
+  readonly highlighted: number | null;
+}
+
+export function paintSteps(options: PaintOptions): void {
+  const { context, steps, scale, area, colors } = options;
+  context.font = colors.font;
+  paintScale(options);
+  for (let span = 0; span < SPANS.length; span += 1) {
+    context.fillStyle = colors.spans[span] ?? colors.text;
+    context.beginPath();
+    forEachPiece(steps, scale, area, span, (x, y, width, height) => context.rect(x, y, width, height));
+    context.fill();
+  }
+  paintClipped(options);
+  paintCompiled(options);
+  paintHighlight(options);
+}
+
+function paintScale({ context, scale, area, colors }: PaintOptions): void {
+  context.strokeStyle = colors.line;
+  context.fillStyle = colors.text;
+  context.lineWidth = 1;
+  context.textAlign = 'left';
+  context.textBaseline = 'middle';
+  context.beginPath();
+  for (const share of [0, 0.5, 1]) {
+    const y = Math.round(area.top + area.height * (1 - share)) + 0.5;
+    context.moveTo(area.left, y);
+    context.lineTo(area.left + area.width, y);
+    if (share > 0) {
+      context.fillText(durationText(scale.topMs * share), area.left + area.width + 5, y);
+    }
+  }
+  context.stroke();
+}
+
+/** A slanted cut through each bar that is too tall, and its value above as far as there is room. */
+function paintClipped({ context, steps, scale, area, colors }: PaintOptions): void {
+  const bars = clippedBars(steps, scale, area);
+  if (bars.length === 0) {
+    return;
+  }
+  context.strokeStyle = colors.background;
+  context.lineWidth = 2.5;
+  context.beginPath();
+  for (const { x } of bars) {
+    context.moveTo(x - 1, area.top + CUT_BELOW_TOP + 2);
+    context.lineTo(x + scale.barWidth + 1, area.top + CUT_BELOW_TOP - 2);
+  }
+  context.stroke();
+  const texts = bars.map(bar => durationText(bar.wallMs));
+  const wanted = bars.map((bar, at) => ({ x: bar.x, width: context.measureText(texts[at] ?? '').width }));
+  context.fillStyle = colors.text;
+  context.textBaseline = 'alphabetic';
+  placeLabels(wanted, area).forEach((x, at) => {
+    if (x !== null) {
+      context.fillText(texts[at] ?? '', x, area.top - 4);
+    }
+  });
+}
+
+function paintCompiled({ context, steps, scale, area, colors }: PaintOptions): void {
+  context.fillStyle = colors.spans[COMPILE] ?? colors.text;
+  context.beginPath();
+  for (const position of compiledPositions(steps, scale)) {
+    const middle = xOf(scale, area, position) + scale.barWidth / 2;
+    const top = area.top + area.height + 2;
+    context.moveTo(middle, top);
+    context.lineTo(middle + 3.5, top + 6);
+    context.lineTo(middle - 3.5, top + 6);
+    context.closePath();
+  }
+  context.fill();
+}
+
+function paintHighlight({ context, scale, area, colors, highlighted }: PaintOptions): void {
+  if (highlighted === null || highlighted < scale.first || highlighted >= scale.first + scale.count) {
+    return;
+  }
+  context.strokeStyle = colors.text;
+  context.lineWidth = 1;
+  const x = xOf(scale, area, highlighted);
+  context.strokeRect(x - 0.5, area.top - 0.5, scale.barWidth + 1, area.height + 1);
+}

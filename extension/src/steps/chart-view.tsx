@@ -1,0 +1,90 @@
+/** The step chart in React, with a line that says what is under the pointer. */
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { useEffect, useRef, useState } from 'react';
+import type { KernelTelemetry } from '../events/kernel-telemetry.js';
+import type { Run } from '../events/run-history.js';
+import { SPANS } from '../events/step-ring.js';
+import { countText, durationText } from '../text/duration.js';
+import type { DrawLoop } from './draw-loop.js';
+import { spanName } from './span-names.js';
+import { StepChart } from './step-chart.js';
+import type { StepSummary } from './summary.js';
+
+export interface ChartViewProps {
+  readonly kernel: KernelTelemetry;
+  readonly run: Run;
+  readonly summary: StepSummary;
+  readonly window: number;
+  readonly loop: DrawLoop;
+  readonly paused: boolean;
+  readonly trans: TranslationBundle;
+}
+
+export function ChartView({
+  kernel,
+  run,
+  summary,
+  window,
+  loop,
+  paused,
+  trans
+}: ChartViewProps): JSX.Element {
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const [hovered, setHovered] = useState<number | null>(null);
+  useEffect(() => {
+    if (!canvas.current || paused) {
+      return;
+    }
+    const chart = new StepChart({ canvas: canvas.current, loop, onHover: setHovered });
+    const onChange = (): void => chart.show(run.steps, window);
+    onChange();
+    // Straight from the model, because the chart moves more often than React draws.
+    kernel.changed.connect(onChange);
+    return () => {
+      kernel.changed.disconnect(onChange);
+      chart.dispose();
+    };
+  }, [kernel, run, run.steps, window, loop, paused]);
+  return (
+    <div className="jp-TPULabChart">
+      <canvas
+        ref={canvas}
+        className="jp-TPULabChart-canvas"
+        role="img"
+        aria-label={chartLabel(summary, trans)}
+      />
+      <div className="jp-TPULabChart-readout" aria-hidden="true">
+        {hovered !== null && hovered < run.steps.length ? (
+          stepText(run, hovered, trans)
+        ) : (
+          <>
+            <span>{trans._n('last step', 'last %1 steps', summary.count)}</span>
+            {summary.compiledSteps > 0 ? <span>{trans.__('▲ compiled')}</span> : null}
+          </>
+        )}
+      </div>
+    </div>
+  );
+}
+
+function chartLabel(summary: StepSummary, trans: TranslationBundle): string {
+  return trans.__(
+    'Times of the last %1 steps: typically %2, %3 of them compiled',
+    summary.count,
+    durationText(summary.typicalMs),
+    summary.compiledSteps
+  );
+}
+
+function stepText(run: Run, position: number, trans: TranslationBundle): string {
+  const { steps } = run;
+  const parts = SPANS.map((span, at) => ({ span, ms: steps.spanMs(position, at) }))
+    .filter(({ ms }) => ms > 0)
+    .map(({ span, ms }) => `${spanName(span, trans)} ${durationText(ms)}`);
+  const head = trans.__(
+    'step %1: %2',
+    countText(steps.index(position)),
+    durationText(steps.wallMs(position))
+  );
+  return [head, ...parts].join(' · ');
+}

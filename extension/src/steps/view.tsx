@@ -1,0 +1,172 @@
+/** The steps of the current run: how long, where the time goes, what to do about it. */
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { KernelTelemetry } from '../events/kernel-telemetry.js';
+import type { Run } from '../events/run-history.js';
+import { countText, durationText, secondsText, threeFigures } from '../text/duration.js';
+import { adviceFor } from './advice.js';
+import { ChartView } from './chart-view.js';
+import type { DrawLoop } from './draw-loop.js';
+import { SplitBar } from './split-bar.js';
+import { type Progress, progressOf, type StepSummary, summarize } from './summary.js';
+import { TableView } from './table-view.js';
+
+/** The mean is told apart from the typical step when it is this much longer. */
+const MEAN_DIFFERS = 1.1;
+/** Metrics shown: one line of them. */
+const METRICS_SHOWN = 3;
+
+export interface StepsViewProps {
+  readonly kernel: KernelTelemetry;
+  /** Steps to look at. */
+  readonly window: number;
+  readonly loop: DrawLoop;
+  readonly paused: boolean;
+  readonly trans: TranslationBundle;
+}
+
+export function StepsView({ kernel, window, loop, paused, trans }: StepsViewProps): JSX.Element {
+  const run = kernel.runs.current;
+  const summary = run ? summarize(run.steps, window) : null;
+  if (!run || !summary) {
+    return <NoSteps run={run} trans={trans} />;
+  }
+  const advice = adviceFor(summary, trans, recompileAdvice(kernel));
+  const progress = progressOf(run, summary);
+  return (
+    <div className="jp-TPULabSteps">
+      <Headline summary={summary} run={run} trans={trans} />
+      <SplitBar summary={summary} trans={trans} />
+      <p className={`jp-TPULabSay${advice.act ? ' jp-mod-act' : ''}`}>{advice.text}</p>
+      <ChartView
+        kernel={kernel}
+        run={run}
+        summary={summary}
+        window={window}
+        loop={loop}
+        paused={paused}
+        trans={trans}
+      />
+      {progress ? <ProgressLine progress={progress} trans={trans} /> : null}
+      <TableView run={run} trans={trans} />
+      {run.dropped > 0 ? (
+        <p className="jp-TPULab-quiet">
+          {trans._n(
+            '%1 step is left out: the kernel was too busy.',
+            '%1 steps are left out: the kernel was too busy.',
+            run.dropped
+          )}
+        </p>
+      ) : null}
+    </div>
+  );
+}
+
+/** For the heading of the section: `train · live`. */
+export function runText(run: Run | null, trans: TranslationBundle): string {
+  if (!run) {
+    return '';
+  }
+  switch (run.state) {
+    case 'running':
+      return trans.__('%1 · live', run.name);
+    case 'finished':
+      return trans.__('%1 · finished', run.name);
+    case 'failed':
+      return trans.__('%1 · failed', run.name);
+    case 'interrupted':
+      return trans.__('%1 · kernel ended', run.name);
+  }
+}
+
+/** What the agent advised at the newest recompilation. */
+function recompileAdvice(kernel: KernelTelemetry): string | null {
+  const { entries } = kernel.compilations;
+  for (let at = entries.length - 1; at >= 0; at -= 1) {
+    const entry = entries[at];
+    if (entry && entry.variant > 1) {
+      return entry.reason.advice;
+    }
+  }
+  return null;
+}
+
+function Headline({
+  summary,
+  run,
+  trans
+}: {
+  summary: StepSummary;
+  run: Run;
+  trans: TranslationBundle;
+}): JSX.Element {
+  const mean = summary.meanMs > summary.typicalMs * MEAN_DIFFERS;
+  const metrics = Object.entries(run.metrics).slice(0, METRICS_SHOWN);
+  return (
+    <>
+      <div className="jp-TPULab-row">
+        <span>
+          <strong className="jp-TPULab-number jp-TPULabSteps-time">{durationText(summary.typicalMs)}</strong>{' '}
+          <span className="jp-TPULab-quiet">{trans.__('per step')}</span>
+        </span>
+        <span className="jp-TPULab-number jp-TPULab-quiet">
+          {summary.perSecond === null ? '' : trans.__('%1 steps/s', threeFigures(summary.perSecond))}
+        </span>
+      </div>
+      {mean || metrics.length > 0 ? (
+        <div className="jp-TPULab-row jp-TPULab-quiet">
+          <span className="jp-TPULab-number">
+            {metrics.map(([name, value]) => `${name} ${metricText(value)}`).join(' · ')}
+          </span>
+          <span className="jp-TPULab-number">
+            {mean ? trans.__('mean %1', durationText(summary.meanMs)) : ''}
+          </span>
+        </div>
+      ) : null}
+    </>
+  );
+}
+
+function ProgressLine({ progress, trans }: { progress: Progress; trans: TranslationBundle }): JSX.Element {
+  const { done, total, remainingMs } = progress;
+  return (
+    <div className="jp-TPULabProgress">
+      <progress
+        className="jp-TPULabProgress-bar"
+        max={total}
+        value={done}
+        aria-label={trans.__('Steps done')}
+      />
+      <div className="jp-TPULab-row">
+        <span className="jp-TPULab-number">
+          {trans.__('step %1 of %2', countText(done), countText(total))}
+        </span>
+        <span className="jp-TPULab-number jp-TPULab-quiet">
+          {remainingMs !== null && done < total ? trans.__('%1 left', secondsText(remainingMs)) : ''}
+        </span>
+      </div>
+    </div>
+  );
+}
+
+function NoSteps({ run, trans }: { run: Run | null; trans: TranslationBundle }): JSX.Element {
+  return (
+    <div className="jp-TPULabEmpty">
+      <p>
+        {run?.state === 'running'
+          ? trans.__('The run has begun; its first step has not ended yet.')
+          : trans.__('No steps yet. Wrap the loop of a training to see where its time goes:')}
+      </p>
+      {run?.state === 'running' ? null : (
+        <pre className="jp-TPULabEmpty-code">
+          {'import tpulab\nfor batch in tpulab.steps(batches):\n    …'}
+        </pre>
+      )}
+    </div>
+  );
+}
+
+function metricText(value: number): string {
+  return Math.abs(value) >= 1e5 || (value !== 0 && Math.abs(value) < 1e-3)
+    ? value.toExponential(2)
+    : value.toPrecision(4);
+}

@@ -1,0 +1,6 @@
+import './base.css';
+import './panel.css';
+import './devices.css';
+import './steps.css';
+import './compilations.css';
+import './status.css';
