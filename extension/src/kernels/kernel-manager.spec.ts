@@ -1,0 +1,147 @@
+import { CommsOverSubshells } from '@jupyterlab/services';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import type { Fault } from '../../testing/fake-jupyter-server.js';
+import { Page, until } from '../../testing/page.js';
+import { CompositeKernelManager } from './kernel-manager.js';
+
+let page: Page;
+let manager: CompositeKernelManager;
+beforeEach(async () => {
+  page = await Page.open({ readTimeoutMs: 300 });
+  manager = newManager();
+});
+afterEach(async () => {
+  manager.dispose();
+  await page[Symbol.asyncDispose]();
+});
+
+function newManager(): CompositeKernelManager {
+  return new CompositeKernelManager({ backends: page.backends, specClient: undefined });
+}
+
+test('starts kernels at the backend of their name and connects to its sockets', async () => {
+  const own = await manager.startNew({ name: 'python3' });
+  const bridged = await manager.startNew({ name: 'tpulab-jax' });
+  const best = await manager.startNew({ name: 'bridge/python3' });
+  await until(() => [own, bridged, best].every(kernel => kernel.connectionStatus === 'connected'));
+  expect(page.jupyter.sockets.size).toBe(1);
+  expect(page.bridge.sockets.size).toBe(2);
+  expect(best.name).toBe('bridge/python3');
+  expect([...page.bridge.kernels.values()].map(kernel => kernel.name)).toEqual(['tpulab-jax', 'python3']);
+  expect(page.backends.backendOf(own.id)?.id).toBe('jupyter');
+  expect(page.backends.backendOf(best.id)?.id).toBe('bridge');
+});
+
+test('lists the kernels of both backends and tells when one of them changes', async () => {
+  await manager.ready;
+  expect(manager.isReady).toBe(true);
+  const seen: string[][] = [];
+  manager.runningChanged.connect((_, models) => seen.push(models.map(model => model.name)));
+  page.jupyter.addKernel('python3');
+  const kernel = page.bridge.addKernel('python3');
+  await manager.refreshRunning();
+  expect([...manager.running()].map(model => model.name)).toEqual(['python3', 'bridge/python3']);
+  expect(manager.runningCount).toBe(2);
+  expect(seen.at(-1)).toEqual(['python3', 'bridge/python3']);
+  expect((await manager.findById(kernel.id))?.name).toBe('bridge/python3');
+  const late = page.bridge.addKernel('tpulab-jax');
+  expect((await manager.findById(late.id))?.name).toBe('tpulab-jax');
+  expect(await manager.findById('none')).toBeUndefined();
+});
+
+test('connects to a kernel that no list has shown by the name in its model', async () => {
+  const { id } = page.bridge.addKernel('tpulab-jax');
+  const kernel = manager.connectTo({ model: { id, name: 'tpulab-jax' } });
+  await until(() => kernel.connectionStatus === 'connected');
+  expect(page.bridge.sockets.size).toBe(1);
+});
+
+test('shuts down one kernel where it lives, and then all', async () => {
+  const own = page.jupyter.addKernel('python3');
+  const bridged = page.bridge.addKernel('tpulab-jax');
+  page.bridge.addKernel('python3');
+  await manager.refreshRunning();
+  await manager.shutdown(bridged.id);
+  expect(page.bridge.kernels.has(bridged.id)).toBe(false);
+  expect(page.jupyter.kernels.has(own.id)).toBe(true);
+  await manager.shutdownAll();
+  expect(page.bridge.kernels.size + page.jupyter.kernels.size).toBe(0);
+  expect(manager.runningCount).toBe(0);
+});
+
+test('settings that Lab changes reach the managers of both backends', async () => {
+  const own = await manager.startNew({ name: 'python3' });
+  const bridged = await manager.startNew({ name: 'tpulab-jax' });
+  manager.commsOverSubshells = CommsOverSubshells.Disabled;
+  manager.kernelInfoTimeout = 1234;
+  expect(manager.commsOverSubshells).toBe(CommsOverSubshells.Disabled);
+  expect(own.commsOverSubshells).toBe(CommsOverSubshells.Disabled);
+  expect(bridged.commsOverSubshells).toBe(CommsOverSubshells.Disabled);
+  expect(manager.kernelInfoTimeout).toBe(1234);
+  expect(manager.isActive).toBe(true);
+  expect(manager.serverSettings.baseUrl).toBe(page.jupyter.url);
+});
+
+test.each<Fault>(['unavailable', 'html', 'wrongToken', 'hang'])(
+  'a kernel of a bridge that is %s is not taken for dead, and is connected again when the bridge is back',
+  async fault => {
+    const kernel = await manager.startNew({ name: 'tpulab-jax' });
+    await until(() => kernel.connectionStatus === 'connected');
+    page.bridge.fault = fault;
+    page.bridge.cutSockets();
+    await until(() => kernel.connectionStatus !== 'connected');
+    await manager.refreshRunning();
+    page.backends.bridge.suspect();
+    await until(() => page.backends.bridge.state !== 'ok' || fault === 'hang');
+    expect(kernel.status).not.toBe('dead');
+    expect(kernel.isDisposed).toBe(false);
+    page.bridge.fault = null;
+    page.backends.bridge.reconnectNow();
+    await until(() => kernel.connectionStatus === 'connected');
+    expect(kernel.isDisposed).toBe(false);
+  }
+);
+
+test('a kernel that the bridge no longer has is let go', async () => {
+  const kernel = await manager.startNew({ name: 'tpulab-jax' });
+  await manager.refreshRunning();
+  page.bridge.kernels.clear();
+  await manager.refreshRunning();
+  await until(() => kernel.isDisposed);
+  expect(manager.runningCount).toBe(0);
+});
+
+test('lost connections of the Jupyter server are reported, those of the bridge are not', async () => {
+  await manager.ready;
+  let failures = 0;
+  manager.connectionFailure.connect(() => failures++);
+  page.bridge.fault = 'unavailable';
+  await manager.refreshRunning();
+  await until(() => page.backends.bridge.state !== 'ok');
+  expect(failures).toBe(0);
+  page.jupyter.fault = 'unavailable';
+  await manager.refreshRunning().catch(() => undefined);
+  await until(() => failures > 0);
+});
+
+test('is ready without the bridge, and shuts down what there is', async () => {
+  page.bridge.fault = 'hang';
+  page.backends.bridge.suspect();
+  const other = newManager();
+  await other.ready;
+  expect(other.isReady).toBe(true);
+  other.dispose();
+  other.dispose();
+  expect(other.isDisposed).toBe(true);
+});
+
+test('no requests go to a bridge that is known to be away', async () => {
+  await manager.ready;
+  page.bridge.fault = 'unavailable';
+  await manager.refreshRunning();
+  await until(() => page.backends.bridge.state === 'down');
+  const asked = page.bridge.count('GET /api/kernels');
+  await manager.refreshRunning();
+  await manager.shutdownAll();
+  expect(page.bridge.count('GET /api/kernels')).toBe(asked);
+});

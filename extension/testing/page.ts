@@ -1,0 +1,55 @@
+/** The parts of a page that the kernel specs need, over two fake servers, and a bounded wait for a condition. */
+import { ServerConnection } from '@jupyterlab/services';
+import { Backends } from '../src/backends/backends.js';
+import { BridgeBackend, type IBridgeBackendOptions } from '../src/backends/bridge-backend.js';
+import { JupyterBackend } from '../src/backends/jupyter-backend.js';
+import { FakeJupyterServer } from './fake-jupyter-server.js';
+
+export class Page implements AsyncDisposable {
+  readonly backends: Backends;
+
+  constructor(
+    readonly jupyter: FakeJupyterServer,
+    readonly bridge: FakeJupyterServer,
+    options: Partial<IBridgeBackendOptions> = {}
+  ) {
+    const settings = ServerConnection.makeSettings({
+      baseUrl: jupyter.url,
+      wsUrl: jupyter.url.replace('http', 'ws'),
+      token: jupyter.token,
+      appendToken: true
+    });
+    this.backends = new Backends(
+      new JupyterBackend(settings),
+      new BridgeBackend({ jupyter: settings, pageHostname: 'localhost', longestRetryMs: 20, ...options })
+    );
+  }
+
+  /** A page whose bridge serves and is known to. */
+  static async open(options: Partial<IBridgeBackendOptions> = {}): Promise<Page> {
+    const jupyter = await FakeJupyterServer.start({ specs: ['python3'] });
+    const bridge = await FakeJupyterServer.start({ specs: ['tpulab-jax', 'python3'] });
+    jupyter.bridgeAddress = { status: 'ready', url: bridge.url, token: bridge.token, message: null };
+    const page = new Page(jupyter, bridge, options);
+    page.backends.bridge.start();
+    await until(() => page.backends.bridge.state === 'ok');
+    return page;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.backends.dispose();
+    await this.jupyter[Symbol.asyncDispose]();
+    await this.bridge[Symbol.asyncDispose]();
+  }
+}
+
+/** Waits until a condition holds; the deadline is for a machine that is busy with other things. */
+export async function until(condition: () => boolean, deadlineMs = 20_000): Promise<void> {
+  const end = Date.now() + deadlineMs;
+  while (!condition()) {
+    if (Date.now() > end) {
+      throw new Error(`Not within ${deadlineMs} ms: ${condition.toString()}`);
+    }
+    await new Promise(resolve => setTimeout(resolve, 5));
+  }
+}
