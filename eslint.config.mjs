@@ -1,4 +1,3 @@
-// @ts-check
 /**
  * Type-aware lint for everything in TypeScript and for the scripts. Warnings fail (`npm run check`).
  * Where a rule of the strict set is relaxed, the reason stands beside it.
@@ -36,7 +35,10 @@ export default defineConfig(
       '@typescript-eslint/require-await': 'off',
       '@typescript-eslint/consistent-type-imports': 'error',
       '@typescript-eslint/no-unused-vars': ['error', { argsIgnorePattern: '^_', varsIgnorePattern: '^_' }],
-      '@typescript-eslint/switch-exhaustiveness-check': ['error', { considerDefaultExhaustiveForUnions: true }],
+      '@typescript-eslint/switch-exhaustiveness-check': [
+        'error',
+        { considerDefaultExhaustiveForUnions: true }
+      ],
       'no-console': 'error',
       eqeqeq: ['error', 'always', { null: 'ignore' }]
     }

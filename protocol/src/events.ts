@@ -24,7 +24,8 @@ export const SubscribeRequest = Type.Object(
     topics: Type.Array(EventTopic, { maxItems: 16 }),
     since: Type.Optional(
       Type.Record(Type.String(), Type.Integer({ minimum: 0 }), {
-        description: 'kernel id to the last telemetry seq that the page has; absent kernels are replayed whole'
+        description:
+          'kernel id to the last telemetry seq that the page has; absent kernels are replayed whole'
       })
     )
   },
@@ -34,7 +35,12 @@ export type SubscribeRequest = Static<typeof SubscribeRequest>;
 
 /** Telemetry of one kernel (topics devices, steps, runs, compile). */
 export const TelemetryEvent = Type.Object({
-  topic: Type.Union([Type.Literal('devices'), Type.Literal('steps'), Type.Literal('runs'), Type.Literal('compile')]),
+  topic: Type.Union([
+    Type.Literal('devices'),
+    Type.Literal('steps'),
+    Type.Literal('runs'),
+    Type.Literal('compile')
+  ]),
   kernelId: Type.String(),
   seq: Type.Integer({ minimum: 1, description: 'per kernel, without holes unless history was trimmed' }),
   data: TelemetryMessage
@@ -48,7 +54,9 @@ export const KernelEvent = Type.Object({
   name: Type.String({ description: 'kernelspec name at the bridge' }),
   executionState: Type.String({ description: 'starting, idle, busy, restarting, dead' }),
   connections: Type.Integer({ minimum: 0 }),
-  reason: Type.Union([Type.String(), Type.Null()], { description: 'why the kernel is dead or restarting, when known' }),
+  reason: Type.Union([Type.String(), Type.Null()], {
+    description: 'why the kernel is dead or restarting, when known'
+  }),
   removed: Type.Boolean({ description: 'the kernel has been shut down and is no longer listed' })
 });
 export type KernelEvent = Static<typeof KernelEvent>;

@@ -17,9 +17,12 @@ export type Health = Static<typeof Health>;
 export const EnvironmentInfo = Type.Object({
   name: Type.String(),
   displayName: Type.String(),
-  state: Type.Union([Type.Literal('available'), Type.Literal('ready'), Type.Literal('outdated'), Type.Literal('broken')], {
-    description: 'available: described, not created; outdated: created from another lock file'
-  }),
+  state: Type.Union(
+    [Type.Literal('available'), Type.Literal('ready'), Type.Literal('outdated'), Type.Literal('broken')],
+    {
+      description: 'available: described, not created; outdated: created from another lock file'
+    }
+  ),
   path: Type.Union([Type.String(), Type.Null()]),
   kernelspec: Type.String({ description: 'name of its kernelspec at the bridge' }),
   detail: Type.Union([Type.String(), Type.Null()])

@@ -15,9 +15,13 @@ const Bytes = Type.Union([Type.Integer({ minimum: 0 }), Type.Null()], {
 
 /** Where in the user's code something happened. A field is null when it cannot be known (a script, an imported module). */
 export const CodeLocation = Type.Object({
-  cellId: Type.Union([Type.String(), Type.Null()], { description: '`metadata.cellId` of the execute_request' }),
+  cellId: Type.Union([Type.String(), Type.Null()], {
+    description: '`metadata.cellId` of the execute_request'
+  }),
   executionCount: Type.Union([Type.Integer(), Type.Null()], { description: 'the n of [n] beside the cell' }),
-  line: Type.Union([Type.Integer({ minimum: 1 }), Type.Null()], { description: 'line in the cell or file, from 1' }),
+  line: Type.Union([Type.Integer({ minimum: 1 }), Type.Null()], {
+    description: 'line in the cell or file, from 1'
+  }),
   file: Type.Union([Type.String(), Type.Null()], { description: 'file name when the code is not in a cell' }),
   function: Type.Union([Type.String(), Type.Null()], { description: 'enclosing Python function' })
 });
@@ -82,7 +86,9 @@ export const StepSample = Type.Object({
   compileMs: Ms,
   deviceMs: Ms,
   gapMs: Ms,
-  deviceKnown: Type.Boolean({ description: 'false when no output was watched, so that device time is part of host and gap' }),
+  deviceKnown: Type.Boolean({
+    description: 'false when no output was watched, so that device time is part of host and gap'
+  }),
   metrics: Type.Optional(Type.Record(Type.String(), Type.Number()))
 });
 export type StepSample = Static<typeof StepSample>;
@@ -92,7 +98,10 @@ export const StepsMessage = Type.Object({
   time: UnixMs,
   run: Type.String(),
   steps: Type.Array(StepSample),
-  dropped: Type.Integer({ minimum: 0, description: 'steps of this run left out since the last message, because the ring was full' })
+  dropped: Type.Integer({
+    minimum: 0,
+    description: 'steps of this run left out since the last message, because the ring was full'
+  })
 });
 export type StepsMessage = Static<typeof StepsMessage>;
 
@@ -107,7 +116,9 @@ export const CompileReason = Type.Object({
     Type.Literal('sharding'),
     Type.Literal('other')
   ]),
-  argument: Type.Union([Type.String(), Type.Null()], { description: 'the argument that changed, as the function names it' }),
+  argument: Type.Union([Type.String(), Type.Null()], {
+    description: 'the argument that changed, as the function names it'
+  }),
   before: Type.Union([Type.String(), Type.Null()], { description: 'for example `f32[16,512]`' }),
   after: Type.Union([Type.String(), Type.Null()]),
   advice: Type.Union([Type.String(), Type.Null()], { description: 'one sentence: what to do' })
@@ -121,12 +132,17 @@ export const CompileMessage = Type.Object({
   id: Type.Integer({ minimum: 0 }),
   phase: Type.Union([Type.Literal('started'), Type.Literal('finished'), Type.Literal('failed')]),
   function: Type.String({ description: 'name of the jitted function' }),
-  variant: Type.Integer({ minimum: 1, description: 'how many times this function has been compiled, this one included' }),
+  variant: Type.Integer({
+    minimum: 1,
+    description: 'how many times this function has been compiled, this one included'
+  }),
   traceMs: Ms,
   lowerMs: Ms,
   compileMs: Ms,
   cacheHit: Type.Boolean({ description: 'taken from the persistent compilation cache' }),
-  eager: Type.Boolean({ description: 'a small program made for one operation outside jit, for example `broadcast_in_dim`' }),
+  eager: Type.Boolean({
+    description: 'a small program made for one operation outside jit, for example `broadcast_in_dim`'
+  }),
   location: Type.Union([CodeLocation, Type.Null()]),
   run: Type.Union([Type.String(), Type.Null()]),
   reason: CompileReason

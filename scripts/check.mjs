@@ -1,0 +1,205 @@
+// @ts-check
+/**
+ * `npm run check`: format, lint, types, import layers and what no tracked file may hold. In parallel, with caches, so
+ * that it takes seconds; a warning fails like an error. It changes nothing; `-- --fix` lets the tools mend what they can.
+ */
+import { execFileSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { mkdir, writeFile } from 'node:fs/promises';
+import os from 'node:os';
+import path from 'node:path';
+import { parseArgs } from 'node:util';
+import { findViolations, readSources } from './check/layers.mjs';
+import { findForbidden, findNotebookOutputs } from './check/tracked-files.mjs';
+import { checkout } from './setup/checkout.mjs';
+import { run } from './setup/run-command.mjs';
+import { formatSeconds } from './setup/stage-printer.mjs';
+
+/**
+ * @typedef {{ name: string, run: () => Promise<Outcome> }} Check
+ * @typedef {{ ok: boolean, output: string }} Outcome
+ */
+
+const HELP = `npm run check [-- NAME…] [-- --fix]
+
+Runs the checks (all, or those named): format, lint, styles, types, scripts, layers, tracked, python-lint,
+python-format, python-types. Every check is shown with its time; what a failing one printed follows.
+
+  --fix      let Prettier, ESLint, stylelint and ruff mend what they can
+  --list     name the checks
+  --report F write the outcome as JSON to the file F
+  --help     this text`;
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    fix: { type: 'boolean', default: false },
+    list: { type: 'boolean', default: false },
+    report: { type: 'string' },
+    help: { type: 'boolean', default: false }
+  }
+});
+const fix = values.fix;
+const caches = path.join(checkout.caches, 'check');
+const bin = (/** @type {string} */ name) => path.join(checkout.root, 'node_modules', '.bin', name);
+const tool = (/** @type {string} */ name) => path.join(path.dirname(checkout.uv), name);
+
+/** Python packages of ours, each with the environment whose packages it imports. */
+const PYTHON = [
+  { folder: 'kernel-agent/src', environment: path.join(checkout.envs, 'jax') },
+  { folder: 'extension/jupyterlab_tpulab', environment: checkout.lab }
+].filter(({ folder }) => existsSync(path.join(checkout.root, folder)));
+
+/** @type {Check[]} */
+const CHECKS = [
+  {
+    name: 'format',
+    run: () =>
+      command(bin('prettier'), [
+        fix ? '--write' : '--check',
+        '--log-level=warn',
+        '--cache',
+        `--cache-location=${path.join(caches, 'prettier')}`,
+        '**/*.{ts,tsx,mjs,cjs,js,css,json}'
+      ])
+  },
+  {
+    name: 'lint',
+    run: () =>
+      command(bin('eslint'), [
+        '--cache',
+        `--cache-location=${path.join(caches, 'eslint')}`,
+        '--max-warnings=0',
+        ...(fix ? ['--fix'] : []),
+        '.'
+      ])
+  },
+  {
+    name: 'styles',
+    run: () =>
+      command(bin('stylelint'), [
+        '--cache',
+        `--cache-location=${path.join(caches, 'stylelint')}`,
+        '--max-warnings=0',
+        ...(fix ? ['--fix'] : []),
+        'extension/style/**/*.css'
+      ])
+  },
+  { name: 'types', run: () => command(bin('tsc'), ['--build', '--pretty', 'false']) },
+  { name: 'scripts', run: () => command(bin('tsc'), ['--project', 'scripts', '--pretty', 'false']) },
+  { name: 'layers', run: async () => findings(layerFindings()) },
+  { name: 'tracked', run: async () => findings(trackedFindings()) },
+  {
+    name: 'python-lint',
+    run: () => command(tool('ruff'), ['check', '--quiet', ...(fix ? ['--fix'] : []), '.'])
+  },
+  {
+    name: 'python-format',
+    run: () => command(tool('ruff'), ['format', '--quiet', ...(fix ? [] : ['--check']), '.'])
+  },
+  { name: 'python-types', run: pythonTypes }
+];
+
+/**
+ * @param {string} program
+ * @param {string[]} args
+ * @returns {Promise<Outcome>}
+ */
+async function command(program, args) {
+  const ended = await run(program, args, { cwd: checkout.root, env: { FORCE_COLOR: '0' } });
+  return { ok: ended.exitCode === 0, output: [...ended.stdout, ...ended.stderr].join('\n') };
+}
+
+async function pythonTypes() {
+  const outcomes = await Promise.all(
+    PYTHON.map(({ folder, environment }) =>
+      command(tool('mypy'), [
+        '--strict',
+        '--no-error-summary',
+        `--python-executable=${path.join(environment, 'bin', 'python')}`,
+        `--cache-dir=${path.join(caches, 'mypy', path.basename(environment))}`,
+        '--config-file=mypy.ini',
+        folder
+      ])
+    )
+  );
+  return {
+    ok: outcomes.every(outcome => outcome.ok),
+    output: outcomes.map(outcome => outcome.output).join('\n')
+  };
+}
+
+/** @returns {string[]} tracked files, and those that will be */
+function sourceFiles() {
+  const listed = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard', '-z'], {
+    cwd: checkout.root,
+    encoding: 'utf8',
+    maxBuffer: 64 * 1024 * 1024
+  });
+  return listed.split('\0').filter(file => file !== '' && existsSync(path.join(checkout.root, file)));
+}
+
+function layerFindings() {
+  return findViolations(readSources(checkout.root, sourceFiles())).map(
+    ({ path: file, line, module, rule }) => `${file}:${line}  ${module}: ${rule}`
+  );
+}
+
+function trackedFindings() {
+  return sourceFiles()
+    .filter(file => !/\.(png|gz|npz|ico|woff2?|seg)$/.test(file))
+    .flatMap(file => {
+      const text = readFileSync(path.join(checkout.root, file), 'utf8');
+      return [...findForbidden(file, text), ...findNotebookOutputs(file, text)];
+    })
+    .map(({ path: file, line, what }) => `${file}:${line}  ${what}`);
+}
+
+/** @param {string[]} lines @returns {Outcome} */
+function findings(lines) {
+  return { ok: lines.length === 0, output: lines.join('\n') };
+}
+
+async function main() {
+  if (values.help) return void process.stdout.write(`${HELP}\n`);
+  if (values.list) return void process.stdout.write(`${CHECKS.map(check => check.name).join('\n')}\n`);
+  const unknown = positionals.filter(name => !CHECKS.some(check => check.name === name));
+  if (unknown.length > 0) {
+    process.stderr.write(
+      `There is no check named ${unknown.join(', ')}; npm run check -- --list names them.\n`
+    );
+    process.exitCode = 2;
+    return;
+  }
+  await mkdir(caches, { recursive: true });
+  const chosen = CHECKS.filter(check => positionals.length === 0 || positionals.includes(check.name));
+  /** @type {{ name: string, ok: boolean, ms: number }[]} */
+  const report = [];
+  const waiting = [...chosen];
+  const worker = async () => {
+    for (let check = waiting.shift(); check; check = waiting.shift()) {
+      const since = performance.now();
+      const outcome = await check
+        .run()
+        .catch(
+          /** @returns {Outcome} */ error => ({
+            ok: false,
+            output: error instanceof Error ? error.message : String(error)
+          })
+        );
+      const ms = performance.now() - since;
+      report.push({ name: check.name, ok: outcome.ok, ms: Math.round(ms) });
+      process.stdout.write(
+        `  ${outcome.ok ? '✓' : '✗'} ${check.name.padEnd(16)}${formatSeconds(ms).padStart(8)}\n`
+      );
+      if (!outcome.ok) process.stdout.write(`${outcome.output.trimEnd().replace(/^/gm, '      ')}\n`);
+    }
+  };
+  await Promise.all(Array.from({ length: Math.max(2, os.availableParallelism()) }, worker));
+  const failed = report.filter(entry => !entry.ok).length;
+  if (values.report !== undefined) await writeFile(values.report, `${JSON.stringify(report, null, 2)}\n`);
+  process.stdout.write(`${report.length - failed} checks passed, ${failed} failed\n`);
+  if (failed > 0) process.exitCode = 1;
+}
+
+await main();
