@@ -116,6 +116,9 @@ function reportOf(child: ChildProcess, options: StartOptions, logFile: string): 
     pipe.setEncoding('utf8').on('data', (part: string) => (text += part));
     pipe.once('error', error => fail(error.message, error));
     pipe.once('end', () => {
+      if (text === '') {
+        return; // it is ending: how, its exit tells
+      }
       signal.removeEventListener('abort', onAbort);
       try {
         resolve(JSON.parse(text) as StartReport);

@@ -1,0 +1,166 @@
+/**
+ * The keeper's end of the connection to one gateway. What a slow gateway does not read is bounded: past a mark no more
+ * records are pushed, the gateway is told to read on in the segment files, and telemetry and states wait for the socket.
+ */
+import type { Socket } from 'node:net';
+import type { WrittenBatch } from '../journal/record-batch.js';
+import type { KernelSnapshot, TelemetryRecord } from './contract.js';
+import {
+  encodeFrame,
+  encodeJsonFrame,
+  FRAME_HEADER_BYTES,
+  FrameDecoder,
+  FrameType,
+  writeFrameHeader
+} from './frames.js';
+import type { KeeperEvent, Reply } from './keeper-protocol.js';
+
+/** About a hundred milliseconds of the fastest kernel. One message may exceed it, if it is larger itself. */
+export const LAG_BYTES = 8 * 1024 * 1024;
+
+export interface LinkEvents {
+  command(link: GatewayLink, body: Buffer): void;
+  /** A v1 frame of a client. */
+  message(frame: Buffer): void;
+  closed(link: GatewayLink, error: Error | null): void;
+}
+
+/** Where telemetry is taken from when the socket can take some again. */
+export interface TelemetrySource {
+  readonly lastSeq: number;
+  after(since: number): TelemetryRecord[];
+}
+
+export class GatewayLink {
+  readonly #decoder = new FrameDecoder();
+  #live = false;
+  #telemetrySince: number | null = null;
+  #laterState: KernelSnapshot | null = null;
+
+  constructor(
+    private readonly socket: Socket,
+    private readonly telemetry: TelemetrySource,
+    events: LinkEvents,
+    private readonly lagBytes = LAG_BYTES
+  ) {
+    let failure: Error | null = null;
+    socket.on('data', chunk => {
+      try {
+        this.#decoder.push(chunk, (type, body) => {
+          if (type === FrameType.message) {
+            events.message(body);
+          } else {
+            events.command(this, body);
+          }
+        });
+      } catch (error) {
+        socket.destroy(error as Error);
+      }
+    });
+    socket.on('drain', () => this.#drained());
+    socket.on('error', error => (failure = error));
+    socket.on('close', () => events.closed(this, failure));
+  }
+
+  /** Records are pushed from the next batch on. */
+  goLive(): void {
+    this.#live = true;
+  }
+
+  /** Pushes the telemetry that is held, and what comes. */
+  startTelemetry(since: number): void {
+    // Numbers of the future are those of an earlier keeper of this kernel.
+    this.#telemetrySince = Math.min(since, this.telemetry.lastSeq);
+    this.#pushTelemetry();
+  }
+
+  reply(reply: Reply): void {
+    this.socket.write(encodeJsonFrame(FrameType.reply, reply));
+  }
+
+  event(event: KeeperEvent): void {
+    this.socket.write(encodeJsonFrame(FrameType.event, event));
+  }
+
+  state(snapshot: KernelSnapshot): void {
+    if (this.#congested) {
+      this.#laterState = snapshot;
+    } else {
+      this.event({ event: 'state', snapshot });
+    }
+  }
+
+  /** `batch` was made with `prepareBatch`. */
+  records(batch: WrittenBatch): void {
+    if (!this.#live) {
+      return;
+    }
+    if (this.#congested) {
+      this.#live = false;
+      this.event({ event: 'lagging', fromSeq: batch.firstSeq });
+      return;
+    }
+    this.socket.write(batch.buffer.subarray(batch.start - FRAME_HEADER_BYTES, batch.end));
+  }
+
+  /** There is a new message in the history. */
+  telemetryAdded(record: TelemetryRecord): void {
+    if (this.#telemetrySince === record.seq - 1 && !this.#congested) {
+      this.#sendTelemetry(record);
+    } else {
+      this.#pushTelemetry();
+    }
+  }
+
+  /** Sends what has been written, then ends. */
+  end(): void {
+    this.socket.end();
+  }
+
+  destroy(): void {
+    this.socket.destroy();
+  }
+
+  get #congested(): boolean {
+    return this.socket.writableLength > this.lagBytes;
+  }
+
+  #drained(): void {
+    const state = this.#laterState;
+    this.#laterState = null;
+    if (state !== null) {
+      this.state(state);
+    }
+    this.#pushTelemetry();
+  }
+
+  #pushTelemetry(): void {
+    if (this.#telemetrySince === null) {
+      return;
+    }
+    for (const record of this.telemetry.after(this.#telemetrySince)) {
+      if (this.#congested) {
+        return;
+      }
+      this.#sendTelemetry(record);
+    }
+  }
+
+  #sendTelemetry(record: TelemetryRecord): void {
+    const seq = Buffer.allocUnsafe(8);
+    seq.writeBigUInt64LE(BigInt(record.seq));
+    this.socket.write(encodeFrame(FrameType.telemetry, seq, Buffer.from(record.json)));
+    this.#telemetrySince = record.seq;
+  }
+}
+
+/** Writes the frame header into the headroom of a batch, once for all gateways. */
+export function prepareBatch(batch: WrittenBatch): WrittenBatch {
+  writeFrameHeader(
+    batch.buffer,
+    batch.start - FRAME_HEADER_BYTES,
+    FrameType.records,
+    batch.end - batch.start
+  );
+  return batch;
+}

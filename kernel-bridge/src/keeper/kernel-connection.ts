@@ -1,0 +1,93 @@
+/**
+ * The ZMQ sockets of one kernel process. Shell and stdin share an identity, because a kernel sends its `input_request` to
+ * the identity that asked on shell. No mark limits anything: what cannot be taken at once waits in memory, not in the void.
+ */
+import { randomUUID } from 'node:crypto';
+import { setImmediate as turn, setTimeout as delay } from 'node:timers/promises';
+import { Dealer, Subscriber } from 'zeromq';
+import type { ChannelName } from '../wire/kernel-message.js';
+import { type ConnectionInfo, endpoint } from './connection-file.js';
+import { Heartbeat } from './heartbeat.js';
+import { DealerSocket, ReceivingSocket } from './zmq-channel.js';
+
+/** Kernels take their time to bind; asking often costs nothing on a local socket. */
+const RECONNECT_MS = 20;
+
+const UNBOUNDED = { receiveHighWaterMark: 0, linger: 0, reconnectInterval: RECONNECT_MS } as const;
+
+export interface ConnectionEvents {
+  message(channel: ChannelName, frames: Buffer[]): void;
+  /** The kernel's heartbeat stopped, or beats again. */
+  heartbeat(alive: boolean): void;
+  failure(error: unknown): void;
+}
+
+export class KernelConnection implements AsyncDisposable {
+  readonly #shell: DealerSocket;
+  readonly #stdin: DealerSocket;
+  readonly #control: DealerSocket;
+  readonly #iopub: ReceivingSocket<Subscriber>;
+  readonly #heartbeat: Heartbeat;
+  readonly #iopubLost: Promise<void>;
+  #closed: Promise<void> | null = null;
+
+  constructor(
+    info: ConnectionInfo,
+    private readonly events: ConnectionEvents
+  ) {
+    const identity = `tpulab-${randomUUID()}`;
+    const dealer = (channel: ChannelName, port: number, routingId: string): DealerSocket => {
+      const socket = new Dealer({ ...UNBOUNDED, sendHighWaterMark: 0, routingId });
+      socket.connect(endpoint(info, port));
+      return new DealerSocket(socket, frames => events.message(channel, frames), this.#failed);
+    };
+    this.#shell = dealer('shell', info.shell_port, identity);
+    this.#stdin = dealer('stdin', info.stdin_port, identity);
+    this.#control = dealer('control', info.control_port, identity);
+    const subscriber = new Subscriber(UNBOUNDED);
+    this.#iopubLost = new Promise(resolve => subscriber.events.on('disconnect', () => resolve()));
+    subscriber.connect(endpoint(info, info.iopub_port));
+    subscriber.subscribe();
+    this.#iopub = new ReceivingSocket(subscriber, frames => events.message('iopub', frames), this.#failed);
+    this.#heartbeat = new Heartbeat(endpoint(info, info.hb_port), alive => events.heartbeat(alive));
+  }
+
+  send(channel: ChannelName, frames: Buffer[]): void {
+    const socket = { shell: this.#shell, stdin: this.#stdin, control: this.#control, iopub: null }[channel];
+    socket?.send(frames, this.#failed);
+  }
+
+  /**
+   * After the process has ended: resolves when everything that it sent has been received. libzmq reports the end of the
+   * connection after the last message; a child that still holds the socket open delays that, hence the limit.
+   */
+  async drained(limitMs: number): Promise<void> {
+    const cancel = new AbortController();
+    await Promise.race([
+      this.#iopubLost,
+      delay(limitMs, undefined, { signal: cancel.signal }).catch(() => undefined)
+    ]);
+    cancel.abort();
+    const sockets = [this.#shell, this.#stdin, this.#control, this.#iopub];
+    let before;
+    let now = -1;
+    do {
+      before = now;
+      await turn();
+      now = sockets.reduce((sum, socket) => sum + socket.received, 0);
+    } while (now !== before || sockets.some(socket => socket.readable));
+  }
+
+  close(): Promise<void> {
+    this.#closed ??= Promise.all(
+      [this.#shell, this.#stdin, this.#control, this.#iopub, this.#heartbeat].map(part => part.close())
+    ).then(() => undefined);
+    return this.#closed;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  readonly #failed = (error: unknown): void => this.events.failure(error);
+}

@@ -1,0 +1,70 @@
+/** Writes messages to the kernel's journal: which record, how soon it must be durable, how dear it is. */
+import { JournalWriter } from '../journal/journal-writer.js';
+import type { JournalError } from '../journal/journal-error.js';
+import type { WrittenBatch } from '../journal/record-batch.js';
+import { FROM_CLIENT, RecordChannel } from '../journal/record.js';
+import { type ChannelName, type KernelMessage, PART } from '../wire/kernel-message.js';
+import { v1Pieces } from '../wire/v1-frame.js';
+import { FRAME_HEADER_BYTES } from './frames.js';
+
+const CHANNEL: Readonly<Record<ChannelName, number>> = RecordChannel;
+
+/** Without these a client waits for ever, or cannot say what an output belongs to. */
+const ESSENTIAL_ON_IOPUB: ReadonlySet<string> = new Set(['status', 'execute_input', 'error']);
+
+export class KernelJournal implements AsyncDisposable {
+  private constructor(private readonly writer: JournalWriter) {}
+
+  static async open(
+    dir: string,
+    onWritten: (batch: WrittenBatch) => void,
+    onFault: (fault: JournalError | null) => void
+  ): Promise<KernelJournal> {
+    return new KernelJournal(
+      await JournalWriter.open(dir, { onWritten, onFault, headroom: FRAME_HEADER_BYTES })
+    );
+  }
+
+  get lastSeq(): number {
+    return this.writer.lastSeq;
+  }
+
+  get cuts(): JournalWriter['cuts'] {
+    return this.writer.cuts;
+  }
+
+  fromKernel({ channel, parts }: KernelMessage, msgType: string, status: string | null): void {
+    this.writer.append(CHANNEL[channel], v1Pieces(channel, parts), {
+      durable: msgType === 'execute_reply' || msgType === 'error' || status === 'idle',
+      essential: channel !== 'iopub' || ESSENTIAL_ON_IOPUB.has(msgType)
+    });
+  }
+
+  /** `frame` is the client's own v1 frame; `after` sends it on. */
+  fromClient(channel: ChannelName, frame: Buffer, after: () => void): void {
+    this.writer.append(CHANNEL[channel] | FROM_CLIENT, [frame], { essential: true, after });
+  }
+
+  /** A status that the bridge itself made. */
+  ownStatus(parts: readonly Buffer[]): void {
+    this.writer.append(RecordChannel.iopub, v1Pieces('iopub', parts), { durable: true, essential: true });
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.writer.close();
+  }
+}
+
+/** `execution_state` of a status message; null for any other message. */
+export function statusOf(msgType: string, message: KernelMessage): string | null {
+  if (msgType !== 'status') {
+    return null;
+  }
+  try {
+    const content = JSON.parse((message.parts[PART.content] ?? Buffer.alloc(0)).toString('utf8')) as unknown;
+    const state = (content as { execution_state?: unknown } | null)?.execution_state;
+    return typeof state === 'string' ? state : null;
+  } catch {
+    return null; // signed, but not JSON: it is passed on as it is and changes no state
+  }
+}

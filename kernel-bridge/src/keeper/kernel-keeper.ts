@@ -1,0 +1,337 @@
+/**
+ * Owns one kernel: its lives, its journal and its state. Everything that a gateway may ask is a method here; the sockets to
+ * gateways and to the agent are elsewhere.
+ */
+import type { Logger } from 'pino';
+import type { JournalError } from '../journal/journal-error.js';
+import type { WrittenBatch } from '../journal/record-batch.js';
+import {
+  type KernelMessage,
+  type MessageHeader,
+  parseHeader,
+  parseObject,
+  PART
+} from '../wire/kernel-message.js';
+import { decodeV1 } from '../wire/v1-frame.js';
+import { type ConnectionInfo, removeKernelSockets } from './connection-file.js';
+import type { KernelSnapshot, LaunchDescription } from './contract.js';
+import { CrashCount } from './crash-count.js';
+import { KeeperError } from './keeper-error.js';
+import { KernelJournal, statusOf } from './kernel-journal.js';
+import { KernelLife } from './kernel-life.js';
+import { KERNEL_START_MS } from './kernel-limits.js';
+import { describeExit, type KernelExit, type KernelFiles, KernelProcess } from './kernel-process.js';
+import { KernelState } from './kernel-state.js';
+import { OwnMessages } from './own-messages.js';
+import { endProcess } from './shutdown-ladder.js';
+
+export interface KeeperListener {
+  /** Records are in the file. */
+  written(batch: WrittenBatch): void;
+  /** Something in `snapshot` other than the last activity and the last record has changed. */
+  changed(): void;
+  journalFault(fault: JournalError | null): void;
+  /** Another process is the kernel now. */
+  processChanged(pid: number | null): void;
+}
+
+export interface KeeperParts {
+  readonly launch: LaunchDescription;
+  readonly connection: ConnectionInfo;
+  readonly files: KernelFiles;
+  readonly journalDir: string;
+  readonly listener: KeeperListener;
+  readonly log: Logger;
+}
+
+export class KernelKeeper {
+  readonly #own = new OwnMessages();
+  readonly #state = new KernelState(() => {
+    this.parts.listener.changed();
+    this.#watchers.forEach(watcher => watcher());
+  });
+  readonly #crashes: CrashCount;
+  readonly #startedAt = Date.now();
+  #journal!: KernelJournal;
+  #life: KernelLife | null = null;
+  /** Requests that came while there was no process; the next one gets them. */
+  #unsent: KernelMessage[] = [];
+  readonly #watchers = new Set<() => void>();
+  #lastActivity = Date.now();
+  #kernelInfo: string | null = null;
+  /** A client has asked the kernel itself to end, so that its end is no crash. */
+  #askedToEnd: 'shutdown' | 'restart' | null = null;
+  #stopping: Promise<void> | null = null;
+  /** Restarts, crashes and the shutdown follow one another. */
+  #queue: Promise<unknown> = Promise.resolve();
+
+  private constructor(private readonly parts: KeeperParts) {
+    this.#crashes = new CrashCount(parts.launch.restartLimit);
+  }
+
+  /** Rejects with `kernel_start_failed` when the program cannot be run. The kernel is still starting when this resolves. */
+  static async start(parts: KeeperParts): Promise<KernelKeeper> {
+    const keeper = new KernelKeeper(parts);
+    const { listener, log, journalDir } = parts;
+    keeper.#journal = await KernelJournal.open(
+      journalDir,
+      batch => listener.written(batch),
+      fault => {
+        log[fault === null ? 'info' : 'error'](
+          { err: fault ?? undefined },
+          'the journal has changed its health'
+        );
+        listener.journalFault(fault);
+      }
+    );
+    for (const cut of keeper.#journal.cuts) {
+      log.warn(cut, 'the journal was cut at a damaged record');
+    }
+    try {
+      await keeper.#begin();
+    } catch (error) {
+      await keeper.#journal[Symbol.asyncDispose]();
+      throw error;
+    }
+    return keeper;
+  }
+
+  get snapshot(): KernelSnapshot {
+    const { launch } = this.parts;
+    return {
+      kernelId: launch.kernelId,
+      specName: launch.specName,
+      executionState: this.#state.executionState,
+      reason: this.#state.reason,
+      lastActivity: this.#lastActivity,
+      startedAt: this.#startedAt,
+      keeperPid: process.pid,
+      kernelPid: this.#life?.process.pid ?? null,
+      kernelSession: this.#state.session,
+      busyParent: this.#state.busyParent,
+      lastSeq: this.#journal.lastSeq
+    };
+  }
+
+  get kernelInfo(): string | null {
+    return this.#kernelInfo;
+  }
+
+  /** A v1 frame of a client: checked, journaled, sent. Throws `WireError`; dropped when there is no kernel to send it to. */
+  send(frame: Buffer): void {
+    const message = decodeV1(frame);
+    const header = parseHeader(message.parts[PART.header] ?? Buffer.alloc(0));
+    if (message.channel === 'iopub' || this.#stopping !== null || this.#state.executionState === 'dead') {
+      this.parts.log.warn(
+        { channel: message.channel, state: this.#state.executionState },
+        'a message cannot be sent'
+      );
+      return;
+    }
+    this.#lastActivity = Date.now();
+    this.#journal.fromClient(message.channel, frame, () => {
+      if (header.msg_type === 'shutdown_request') {
+        this.#askedToEnd = wantsRestart(message) ? 'restart' : 'shutdown';
+      }
+      if (this.#life === null) {
+        this.#unsent.push(message);
+      } else {
+        this.#life.send(message);
+      }
+    });
+  }
+
+  async interrupt(): Promise<void> {
+    if (this.#life === null) {
+      throw new KeeperError(
+        'kernel_dead',
+        `The kernel is dead (${this.#state.reason ?? 'no reason known'}); restart it.`
+      );
+    }
+    await this.#life.interrupt(this.parts.launch.interruptMode);
+  }
+
+  /** Resolves when the new process answers; rejects with `kernel_dead`, `kernel_start_timeout` or `kernel_start_failed`. */
+  async restart(): Promise<KernelSnapshot> {
+    await this.#inTurn(async () => {
+      this.#crashes.forget();
+      this.#unsent = [];
+      this.#state.restarting('restart requested');
+      await this.#endLife(true);
+      await this.#beginOrDie();
+    });
+    await this.#running();
+    return this.snapshot;
+  }
+
+  /** Ends the kernel, then the journal. Idempotent. */
+  shutdown(): Promise<void> {
+    this.#stopping ??= this.#queue.then(async () => {
+      try {
+        await this.#endLife(false);
+        this.#state.dead('shut down');
+      } finally {
+        await this.#journal[Symbol.asyncDispose]();
+        await removeKernelSockets(this.parts.connection);
+      }
+    });
+    return this.#stopping;
+  }
+
+  async #begin(): Promise<void> {
+    const { launch, files, connection, log, listener } = this.parts;
+    await removeKernelSockets(connection);
+    const kernelProcess = await KernelProcess.start(launch, files);
+    log.info({ kernelPid: kernelProcess.pid }, 'the kernel process has started');
+    this.#askedToEnd = null;
+    const life = new KernelLife(
+      kernelProcess,
+      connection,
+      this.#own,
+      {
+        spoke: session => this.#state.spoke(session),
+        message: (message, header, parent) => this.#received(message, header, parent),
+        kernelInfo: content => {
+          this.#kernelInfo = content.toString('utf8');
+        }
+      },
+      log
+    );
+    this.#life = life;
+    this.#unsent.splice(0).forEach(message => life.send(message));
+    listener.processChanged(kernelProcess.pid);
+    listener.changed();
+    void life.ready.then(() => {
+      if (life === this.#life) {
+        log.info({ kernelPid: kernelProcess.pid }, 'the kernel is ready');
+        this.#state.ready();
+      }
+    });
+    void kernelProcess.exited
+      .then(exit => this.#inTurn(() => this.#exited(life, exit)))
+      .catch((error: unknown) =>
+        log.error({ err: error }, 'the end of the kernel process was not dealt with')
+      );
+  }
+
+  async #beginOrDie(): Promise<void> {
+    try {
+      await this.#begin();
+    } catch (error) {
+      this.#die((error as Error).message);
+      throw error;
+    }
+  }
+
+  /** The process has ended. Without us, that is a crash, or the doing of a client's own shutdown_request. */
+  async #exited(life: KernelLife, exit: KernelExit): Promise<void> {
+    if (life !== this.#life) {
+      return; // ended by us
+    }
+    const { log, listener } = this.parts;
+    const { readyForMs } = life;
+    await life.end();
+    this.#life = null;
+    listener.processChanged(null);
+    const asked = this.#askedToEnd;
+    const reason = asked === null ? describeExit(exit) : `${asked} by a client`;
+    if (asked === 'shutdown' || (asked === null && !this.#crashes.mayRestart(readyForMs))) {
+      log.error({ ...exit, reason }, 'the kernel has ended for good');
+      this.#die(reason);
+      return;
+    }
+    log.warn({ ...exit, reason }, 'the kernel has ended and is started again');
+    this.#state.restarting(reason);
+    this.#journal.ownStatus(this.#own.status('restarting', this.#state.session));
+    this.#unsent.unshift(...life.takeWaiting());
+    await this.#beginOrDie();
+  }
+
+  #die(reason: string): void {
+    this.#unsent = [];
+    this.#state.dead(reason);
+    this.#journal.ownStatus(this.#own.status('dead', this.#state.session));
+  }
+
+  async #endLife(restart: boolean): Promise<void> {
+    const life = this.#life;
+    if (life === null) {
+      return;
+    }
+    const busy = this.#state.busyParent !== null || !life.isReady;
+    this.#life = null;
+    try {
+      await endProcess(life, { waitMs: this.parts.launch.shutdownWaitMs, restart, busy });
+    } finally {
+      await life.end();
+      this.parts.listener.processChanged(null);
+    }
+  }
+
+  #received(message: KernelMessage, header: MessageHeader, parent: MessageHeader | null): void {
+    this.#lastActivity = Date.now();
+    const status = statusOf(header.msg_type, message);
+    this.#journal.fromKernel(message, header.msg_type, status);
+    if (status !== null && message.channel === 'iopub') {
+      this.#state.status(status, parent, message.parts[PART.parentHeader]?.toString('utf8') ?? '{}');
+    }
+  }
+
+  /** Works one after the other. What comes after the shutdown was asked for is refused. */
+  #inTurn(work: () => Promise<void>): Promise<void> {
+    const turn = this.#queue.then(() => {
+      if (this.#stopping !== null) {
+        throw new KeeperError('keeper_stopping', 'The kernel is being shut down.');
+      }
+      return work();
+    });
+    this.#queue = turn.catch(() => undefined);
+    return turn;
+  }
+
+  /** Waits for a life that answers, be it the next one or, after a crash, one after that. */
+  #running(): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const settle = (error?: KeeperError): void => {
+        clearTimeout(timer);
+        this.#watchers.delete(check);
+        if (error === undefined) {
+          resolve();
+        } else {
+          reject(error);
+        }
+      };
+      const check = (): void => {
+        const { executionState, reason } = this.#state;
+        if (executionState === 'dead') {
+          settle(
+            new KeeperError('kernel_dead', `The kernel did not start again: ${reason}; see its kernel.log.`)
+          );
+        } else if (executionState === 'idle' || executionState === 'busy') {
+          settle();
+        }
+      };
+      const timer = setTimeout(
+        () =>
+          settle(
+            new KeeperError(
+              'kernel_start_timeout',
+              `The kernel did not answer within ${KERNEL_START_MS} ms; see its kernel.log.`
+            )
+          ),
+        KERNEL_START_MS
+      );
+      this.#watchers.add(check);
+      check();
+    });
+  }
+}
+
+/** Whether a client's `shutdown_request` asks for another process. */
+function wantsRestart(message: KernelMessage): boolean {
+  try {
+    return parseObject(message.parts[PART.content] ?? Buffer.alloc(0), 'content')['restart'] === true;
+  } catch {
+    return false; // the kernel will not understand it either
+  }
+}

@@ -1,0 +1,196 @@
+/**
+ * One life of a kernel: a process, its sockets and what they say, from the start to the end of the process. A restart is a
+ * new life. Verifies what the kernel sends, keeps to itself what answers our own requests, and passes on the rest.
+ */
+import type { Logger } from 'pino';
+import {
+  type ChannelName,
+  type KernelMessage,
+  type MessageHeader,
+  PART,
+  parseHeader,
+  parseParentHeader
+} from '../wire/kernel-message.js';
+import { createSigner, type MessageSigner } from '../wire/zmq-signing.js';
+import type { ConnectionInfo } from './connection-file.js';
+import { KernelConnection } from './kernel-connection.js';
+import { KeeperError } from './keeper-error.js';
+import { DRAIN_MS, INTERRUPT_MS } from './kernel-limits.js';
+import type { KernelProcess } from './kernel-process.js';
+import type { OwnMessages } from './own-messages.js';
+import { Readiness } from './readiness.js';
+
+const NO_PART = Buffer.alloc(0);
+
+export interface LifeEvents {
+  /** `header.session` of every message of the kernel, answers to our own requests included. */
+  spoke(session: string): void;
+  /** A message for clients. `parent` was parsed only for statuses and replies, the rest is null. */
+  message(message: KernelMessage, header: MessageHeader, parent: MessageHeader | null): void;
+  /** Content of the answer to `kernel_info_request`. */
+  kernelInfo(content: Buffer): void;
+}
+
+export class KernelLife {
+  readonly #signer: MessageSigner;
+  readonly #connection: KernelConnection;
+  readonly #readiness: Readiness;
+  readonly #replies = new Map<string, () => void>();
+  /** Requests of clients wait here until nothing of what they cause can be missed. Null: they are sent at once. */
+  #waiting: KernelMessage[] | null = [];
+  #readyAt: number | null = null;
+  #rejected = 0;
+  #ended: Promise<void> | null = null;
+
+  constructor(
+    readonly process: KernelProcess,
+    info: ConnectionInfo,
+    private readonly own: OwnMessages,
+    private readonly events: LifeEvents,
+    private readonly log: Logger
+  ) {
+    this.#signer = createSigner(info.signature_scheme, info.key);
+    this.#connection = new KernelConnection(info, {
+      message: (channel, frames) => this.#received(channel, frames),
+      heartbeat: alive => log.info({ alive }, 'heartbeat changed'),
+      failure: error => log.error({ err: error }, 'a kernel socket failed')
+    });
+    this.#readiness = new Readiness(() => {
+      const { parts } = own.request('kernel_info_request');
+      this.#transmit('shell', parts);
+      this.#transmit('control', parts);
+    });
+    void this.#readiness.ready.then(() => this.#begin());
+    this.#readiness.start();
+  }
+
+  /** Resolves when requests can be sent; never, when the process ends before. */
+  get ready(): Promise<void> {
+    return this.#readiness.ready;
+  }
+
+  get isReady(): boolean {
+    return this.#readiness.isReady;
+  }
+
+  /** Milliseconds since it was ready, 0 before. */
+  get readyForMs(): number {
+    return this.#readyAt === null ? 0 : performance.now() - this.#readyAt;
+  }
+
+  /** Sends a client's request, in order; held back until the kernel is ready. */
+  send(message: KernelMessage): void {
+    if (this.#waiting === null) {
+      this.#transmit(message.channel, message.parts);
+    } else {
+      this.#waiting.push(message);
+    }
+  }
+
+  /** Requests that were never sent. They belong to the next life, when this one ended by itself. */
+  takeWaiting(): KernelMessage[] {
+    return this.#waiting?.splice(0) ?? [];
+  }
+
+  /** Nothing runs before the kernel is ready, so there is nothing to interrupt. */
+  async interrupt(mode: 'signal' | 'message'): Promise<void> {
+    if (!this.#readiness.isReady) {
+      return;
+    }
+    if (mode === 'signal') {
+      this.process.signal('SIGINT');
+      return;
+    }
+    const { msgId, parts } = this.own.request('interrupt_request');
+    const replied = new Promise<void>(resolve => this.#replies.set(msgId, resolve));
+    this.#transmit('control', parts);
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<never>((_, reject) => {
+      timer = setTimeout(
+        () =>
+          reject(
+            new KeeperError(
+              'kernel_interrupt_failed',
+              `The kernel did not answer interrupt_request within ${INTERRUPT_MS} ms; restart it.`
+            )
+          ),
+        INTERRUPT_MS
+      );
+    });
+    try {
+      await Promise.race([replied, late, this.process.exited]);
+    } finally {
+      clearTimeout(timer);
+      this.#replies.delete(msgId);
+    }
+  }
+
+  requestShutdown(restart: boolean): void {
+    this.#transmit('control', this.own.request('shutdown_request', { restart }).parts);
+  }
+
+  /** After the process has ended: takes what it sent last, then closes the sockets. */
+  end(): Promise<void> {
+    this.#ended ??= this.#end();
+    return this.#ended;
+  }
+
+  async #end(): Promise<void> {
+    this.#readiness.stop();
+    await this.#connection.drained(DRAIN_MS);
+    await this.#connection.close();
+  }
+
+  #begin(): void {
+    this.#readyAt = performance.now();
+    const waiting = this.takeWaiting();
+    this.#waiting = null;
+    waiting.forEach(message => this.send(message));
+  }
+
+  #transmit(channel: ChannelName, parts: readonly Buffer[]): void {
+    this.#connection.send(channel, this.#signer.sign(parts));
+  }
+
+  #received(channel: ChannelName, frames: Buffer[]): void {
+    let message: KernelMessage;
+    let header: MessageHeader;
+    let parent: MessageHeader | null = null;
+    try {
+      message = this.#signer.verify(channel, frames);
+      header = parseHeader(message.parts[PART.header] ?? NO_PART);
+      if (header.msg_type === 'status' || header.msg_type.endsWith('_reply')) {
+        parent = parseParentHeader(message.parts[PART.parentHeader] ?? NO_PART);
+      }
+    } catch (error) {
+      this.#reject(channel, error);
+      return;
+    }
+    this.events.spoke(header.session);
+    if (channel === 'iopub') {
+      this.#readiness.heard();
+    }
+    if (this.own.isOwn(parent)) {
+      this.#answered(header, parent, message);
+    } else if (header.msg_type !== 'iopub_welcome') {
+      this.events.message(message, header, parent);
+    }
+  }
+
+  #answered(header: MessageHeader, parent: MessageHeader | null, message: KernelMessage): void {
+    if (header.msg_type === 'kernel_info_reply') {
+      this.events.kernelInfo(message.parts[PART.content] ?? NO_PART);
+      this.#readiness.answered();
+    } else if (header.msg_type === 'interrupt_reply' && parent !== null) {
+      this.#replies.get(parent.msg_id)?.();
+    }
+  }
+
+  /** A forged or broken message is dropped and counted; a flood of them must not fill the log. */
+  #reject(channel: ChannelName, error: unknown): void {
+    this.#rejected++;
+    if (Number.isInteger(Math.log10(this.#rejected))) {
+      this.log.warn({ channel, rejected: this.#rejected, err: error }, 'a message was rejected');
+    }
+  }
+}

@@ -1,0 +1,158 @@
+/** The operating system's side of a kernel: one process that leads a session and a process group of its own. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { closeSync, openSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { LaunchDescription } from './contract.js';
+import { KeeperError } from './keeper-error.js';
+import { KILL_MS } from './kernel-limits.js';
+
+export interface KernelExit {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+}
+
+export interface KernelFiles {
+  readonly connectionFile: string;
+  readonly kernelLog: string;
+  readonly agentSocket: string;
+}
+
+const GROUP_POLL_MS = 20;
+
+/** How long the rest of a killed group may take to be collected by init before we stop looking. */
+const GROUP_GONE_MS = 2_000;
+
+export class KernelProcess {
+  /** Resolves when the process has ended and has been collected, so that its pid means nothing any more. */
+  readonly exited: Promise<KernelExit>;
+  #running = true;
+
+  private constructor(
+    child: ChildProcess,
+    readonly pid: number
+  ) {
+    this.exited = new Promise(resolve => {
+      child.once('exit', (code, signal) => {
+        this.#running = false;
+        // What the kernel started would keep the devices; nobody is left to ask it to end.
+        this.#killGroup('SIGKILL');
+        resolve({ code, signal });
+      });
+    });
+  }
+
+  /** Rejects with `kernel_start_failed` when the program cannot be run. */
+  static async start(launch: LaunchDescription, files: KernelFiles): Promise<KernelProcess> {
+    const [program = '', ...args] = launch.argv.map(argument => fillIn(argument, launch, files));
+    const log = openSync(files.kernelLog, 'a', 0o600);
+    let child: ChildProcess;
+    try {
+      child = spawn(program, args, {
+        cwd: launch.cwd,
+        env: kernelEnv(launch, files),
+        detached: true,
+        stdio: ['ignore', log, log]
+      });
+    } finally {
+      closeSync(log);
+    }
+    await new Promise<void>((resolve, reject) => {
+      child.once('spawn', resolve);
+      child.once('error', cause =>
+        reject(
+          new KeeperError(
+            'kernel_start_failed',
+            `Kernel "${launch.displayName}" cannot be started: ${program} in ${launch.cwd}: ${cause.message}; check its kernelspec.`,
+            { cause }
+          )
+        )
+      );
+    });
+    const { pid } = child;
+    if (pid === undefined) {
+      throw new KeeperError(
+        'kernel_start_failed',
+        `Kernel "${launch.displayName}" has started without a process id.`
+      );
+    }
+    return new KernelProcess(child, pid);
+  }
+
+  get running(): boolean {
+    return this.#running;
+  }
+
+  /** To the whole group: what a cell has started is to stop with the cell. */
+  signal(signal: NodeJS.Signals): void {
+    if (this.#running) {
+      this.#killGroup(signal);
+    }
+  }
+
+  /** True when the process has ended by then. */
+  async endsWithin(ms: number): Promise<boolean> {
+    const cancel = new AbortController();
+    try {
+      return await Promise.race([
+        this.exited.then(() => true),
+        delay(ms, false, { signal: cancel.signal }).catch(() => false)
+      ]);
+    } finally {
+      cancel.abort();
+    }
+  }
+
+  /** The last step, which no process can refuse. Resolves when the group has gone. */
+  async kill(): Promise<void> {
+    this.signal('SIGKILL');
+    if (!(await this.endsWithin(KILL_MS))) {
+      throw new KeeperError(
+        'kernel_unkillable',
+        `Process ${this.pid} does not end, not even by SIGKILL: a device or disk hangs.`
+      );
+    }
+    await this.groupGone();
+  }
+
+  /**
+   * Waits for what is left of the group after its leader. Bounded: where init does not collect the dead, as in some
+   * containers, they look alive for ever.
+   */
+  async groupGone(): Promise<void> {
+    const deadline = performance.now() + GROUP_GONE_MS;
+    while (this.#killGroup('SIGKILL') && performance.now() < deadline) {
+      await delay(GROUP_POLL_MS);
+    }
+  }
+
+  /** False when there is no such group. The id of a group is not used again while a member of it lives. */
+  #killGroup(signal: NodeJS.Signals): boolean {
+    try {
+      process.kill(-this.pid, signal);
+      return true;
+    } catch {
+      return false;
+    }
+  }
+}
+
+export function describeExit({ code, signal }: KernelExit): string {
+  return signal === null ? `exited with code ${code}` : `killed by ${signal}`;
+}
+
+function fillIn(argument: string, launch: LaunchDescription, files: KernelFiles): string {
+  return argument
+    .replaceAll('{connection_file}', files.connectionFile)
+    .replaceAll('{resource_dir}', launch.resourceDir ?? '');
+}
+
+function kernelEnv(launch: LaunchDescription, files: KernelFiles): Record<string, string> {
+  const env: Record<string, string> = {
+    ...launch.env,
+    TPULAB_AGENT_SOCKET: files.agentSocket,
+    TPULAB_KERNEL_ID: launch.kernelId
+  };
+  // ipykernel ends itself when this process ends; a kernel must outlive a keeper that crashes.
+  delete env['JPY_PARENT_PID'];
+  return env;
+}

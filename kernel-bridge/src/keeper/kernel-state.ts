@@ -1,0 +1,118 @@
+/**
+ * The state of a kernel, from what its process does and what its messages say. Owns no socket and no timer.
+ *
+ * starting → running | restarting | dead, running → restarting | dead, restarting → running | restarting | dead,
+ * dead → restarting (an explicit restart). While running, a kernel is busy when a tracked request is being worked on.
+ */
+import type { MessageHeader } from '../wire/kernel-message.js';
+import type { ExecutionState } from './contract.js';
+
+type Phase = 'starting' | 'running' | 'restarting' | 'dead';
+
+const NEXT: Readonly<Record<Phase, readonly Phase[]>> = {
+  starting: ['running', 'restarting', 'dead'],
+  running: ['restarting', 'dead'],
+  restarting: ['running', 'restarting', 'dead'],
+  dead: ['restarting', 'dead']
+};
+
+/** Housekeeping of clients, not work: answering these must not make a kernel look busy. */
+const UNTRACKED_REQUESTS: ReadonlySet<string> = new Set([
+  'kernel_info_request',
+  'comm_info_request',
+  'debug_request',
+  'interrupt_request',
+  'shutdown_request',
+  'create_subshell_request',
+  'delete_subshell_request',
+  'list_subshell_request'
+]);
+
+interface BusyWith {
+  readonly msgId: string;
+  /** The header of the request, as the kernel sent it back. */
+  readonly header: string;
+}
+
+export class KernelState {
+  #phase: Phase = 'starting';
+  #reason: string | null = null;
+  #session: string | null = null;
+  /** By subshell, '' being the main one: each works on one request at a time. */
+  readonly #busy = new Map<string, BusyWith>();
+
+  /** `onChange` is called after each change of what this class shows. */
+  constructor(private readonly onChange: () => void) {}
+
+  get executionState(): ExecutionState {
+    if (this.#phase !== 'running') {
+      return this.#phase;
+    }
+    return this.#busy.size > 0 ? 'busy' : 'idle';
+  }
+
+  get reason(): string | null {
+    return this.#reason;
+  }
+
+  /** `header.session` of the kernel's own messages. */
+  get session(): string | null {
+    return this.#session;
+  }
+
+  /** The request that keeps it busy: that of the main shell, if there are several. */
+  get busyParent(): string | null {
+    return (this.#busy.get('') ?? [...this.#busy.values()][0])?.header ?? null;
+  }
+
+  /** The process has answered. */
+  ready(): void {
+    this.#enter('running', null);
+  }
+
+  /** The process has ended and another one is started, or will be. Requests that it was busy with will never end. */
+  restarting(reason: string): void {
+    this.#enter('restarting', reason);
+  }
+
+  dead(reason: string): void {
+    this.#enter('dead', reason);
+  }
+
+  /** Any message of the kernel. */
+  spoke(session: string): void {
+    if (session !== this.#session) {
+      this.#session = session;
+      this.onChange();
+    }
+  }
+
+  /** A `status` message. `parentText` is its parent header as it came. */
+  status(status: string, parent: MessageHeader | null, parentText: string): void {
+    if (parent === null || UNTRACKED_REQUESTS.has(parent.msg_type)) {
+      return;
+    }
+    const subshell = parent.subshell_id ?? '';
+    if (status === 'busy') {
+      // Replaces a request whose idle was lost: a stock kernel may lose messages, and must not stay busy for ever.
+      this.#busy.set(subshell, { msgId: parent.msg_id, header: parentText });
+    } else if (status === 'idle' && this.#busy.get(subshell)?.msgId === parent.msg_id) {
+      this.#busy.delete(subshell);
+    } else {
+      return;
+    }
+    this.onChange();
+  }
+
+  #enter(phase: Phase, reason: string | null): void {
+    if (!NEXT[this.#phase].includes(phase)) {
+      throw new Error(`A kernel that is ${this.#phase} cannot become ${phase}.`);
+    }
+    this.#phase = phase;
+    this.#reason = reason;
+    if (phase !== 'running') {
+      this.#busy.clear();
+    }
+    this.onChange();
+  }
+}

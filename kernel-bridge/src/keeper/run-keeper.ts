@@ -1,0 +1,201 @@
+/** Composition of the keeper process: builds its parts, joins them, and takes them down in order. */
+import { rm } from 'node:fs/promises';
+import type { Logger } from 'pino';
+import type { WrittenBatch } from '../journal/record-batch.js';
+import { WireError } from '../wire/wire-error.js';
+import { runPaths, writeConnectionFile } from './connection-file.js';
+import { prepareBatch } from './gateway-link.js';
+import { GatewayServer } from './gateway-server.js';
+import { kernelPaths, type KeeperRecord, readLaunch, writeKeeperRecord } from './keeper-file.js';
+import { KEEPER_PROTOCOL_VERSION } from './keeper-protocol.js';
+import { type KeeperListener, KernelKeeper } from './kernel-keeper.js';
+import { processStart } from './process-identity.js';
+import { TelemetryHistory } from './telemetry-history.js';
+import { TelemetrySocket } from './telemetry-socket.js';
+
+export interface RunningKeeper {
+  /** Shuts the kernel down and then ends. Idempotent. */
+  end(): void;
+  /** Resolves when nothing is left of the kernel but its journal and logs. */
+  readonly ended: Promise<void>;
+}
+
+/** Rejects with the typed error that tells why the kernel cannot be kept; nothing runs then. */
+export async function runKeeper(kernelDir: string, log: Logger): Promise<RunningKeeper> {
+  const launch = await readLaunch(kernelDir);
+  const paths = kernelPaths(kernelDir);
+  const sockets = runPaths(launch.runDir);
+  const connection = await writeConnectionFile(paths.connection, launch.runDir, launch.specName);
+  const telemetry = new TelemetryHistory();
+  const record = new RecordFile(kernelDir, {
+    kernelId: launch.kernelId,
+    pid: process.pid,
+    processStart: await processStart(process.pid),
+    kernelPid: null,
+    kernelProcessStart: null,
+    startedAt: new Date().toISOString(),
+    socketPath: sockets.keeperSocket
+  });
+
+  let gateways: GatewayServer | null = null;
+  let stateDue: NodeJS.Immediate | null = null;
+  const agent = await TelemetrySocket.listen(
+    sockets.agentSocket,
+    (json, message) => {
+      const added = telemetry.add(json, message);
+      for (const link of gateways?.links ?? []) {
+        link.telemetryAdded(added);
+      }
+    },
+    log
+  );
+  const listener: KeeperListener = {
+    written: (batch: WrittenBatch) => {
+      prepareBatch(batch);
+      for (const link of gateways?.links ?? []) {
+        link.records(batch);
+      }
+    },
+    // After the records that led to it, and once for all changes of one turn.
+    changed: () => {
+      stateDue ??= setImmediate(() => {
+        stateDue = null;
+        for (const link of gateways?.links ?? []) {
+          link.state(keeper.snapshot);
+        }
+      });
+    },
+    journalFault: fault => {
+      const told = fault === null ? null : { code: fault.code, message: fault.message };
+      for (const link of gateways?.links ?? []) {
+        link.event({ event: 'journal', fault: told });
+      }
+    },
+    processChanged: pid => {
+      void record
+        .setKernel(pid)
+        .catch((error: unknown) => log.error({ err: error }, 'keeper.json cannot be written'));
+    }
+  };
+  let keeper: KernelKeeper;
+  try {
+    keeper = await KernelKeeper.start({
+      launch,
+      connection,
+      files: {
+        connectionFile: paths.connection,
+        kernelLog: paths.kernelLog,
+        agentSocket: sockets.agentSocket
+      },
+      journalDir: paths.journal,
+      listener,
+      log
+    });
+  } catch (error) {
+    await agent[Symbol.asyncDispose]();
+    await rm(paths.connection, { force: true });
+    throw error;
+  }
+
+  let finish!: () => void;
+  const ended = new Promise<void>(resolve => {
+    finish = resolve;
+  });
+  const end = (): void => {
+    void keeper
+      .shutdown()
+      .catch((error: unknown) => log.error({ err: error }, 'the shutdown was not clean'))
+      .then(async () => {
+        await gateways?.[Symbol.asyncDispose]();
+        await agent[Symbol.asyncDispose]();
+        await record.remove();
+        await rm(paths.connection, { force: true });
+      })
+      .catch((error: unknown) => log.error({ err: error }, 'not everything could be removed'))
+      .finally(finish);
+  };
+  gateways = await GatewayServer.listen(
+    sockets.keeperSocket,
+    {
+      hello: () => ({
+        event: 'hello',
+        version: KEEPER_PROTOCOL_VERSION,
+        shutdownWaitMs: launch.shutdownWaitMs,
+        snapshot: keeper.snapshot
+      }),
+      command: async op => {
+        switch (op) {
+          case 'status':
+            return { snapshot: keeper.snapshot, kernelInfo: keeper.kernelInfo };
+          case 'interrupt':
+            await keeper.interrupt();
+            return {};
+          case 'restart':
+            return { snapshot: await keeper.restart() };
+          case 'shutdown':
+            await keeper.shutdown();
+            // After the reply, which is written when this has returned.
+            setImmediate(end);
+            return {};
+        }
+      },
+      subscribe: () => ({ liveFrom: keeper.snapshot.lastSeq + 1 }),
+      telemetryRange: () => ({ historyFrom: telemetry.firstSeq, lastSeq: telemetry.lastSeq }),
+      message: frame => {
+        try {
+          keeper.send(frame);
+        } catch (error) {
+          if (!(error instanceof WireError)) {
+            throw error;
+          }
+          log.warn({ code: error.code, err: error }, 'a gateway sent what is not a message');
+        }
+      }
+    },
+    telemetry,
+    log
+  ).catch(async (error: unknown) => {
+    await keeper.shutdown();
+    await agent[Symbol.asyncDispose]();
+    throw error;
+  });
+  await record.ready();
+  return { end, ended };
+}
+
+/** `keeper.json`, written once gateways can connect and again for each process of the kernel. */
+class RecordFile {
+  #listening = false;
+  #writing: Promise<void> = Promise.resolve();
+
+  constructor(
+    private readonly kernelDir: string,
+    private content: KeeperRecord
+  ) {}
+
+  async setKernel(pid: number | null): Promise<void> {
+    const kernelProcessStart = pid === null ? null : await processStart(pid);
+    this.content = { ...this.content, kernelPid: pid, kernelProcessStart };
+    if (this.#listening) {
+      await this.#write();
+    }
+  }
+
+  async ready(): Promise<void> {
+    this.#listening = true;
+    await this.#write();
+  }
+
+  async remove(): Promise<void> {
+    this.#listening = false;
+    await this.#writing;
+    await rm(kernelPaths(this.kernelDir).keeper, { force: true });
+  }
+
+  #write(): Promise<void> {
+    this.#writing = this.#writing
+      .catch(() => undefined)
+      .then(() => writeKeeperRecord(this.kernelDir, this.content));
+    return this.#writing;
+  }
+}

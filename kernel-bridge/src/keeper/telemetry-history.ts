@@ -1,0 +1,109 @@
+/**
+ * The bounded history of a kernel's telemetry. When it is full, what a page misses least goes first: steps, then what a
+ * later message has replaced. The newest `hello` and `devices`, the newest state of each run, and compilations stay longest.
+ */
+import type { TelemetryRecord } from './contract.js';
+
+export interface HistoryLimits {
+  readonly messages: number;
+  readonly bytes: number;
+}
+
+const DEFAULT_LIMITS: HistoryLimits = { messages: 4_000, bytes: 4 * 1024 * 1024 };
+
+interface Entry {
+  readonly record: TelemetryRecord;
+  readonly bytes: number;
+  /** Of a message that is the current word on something: on what. */
+  readonly subject: string | null;
+}
+
+export class TelemetryHistory {
+  /** In order of seq: what may go first, and the rest. */
+  readonly #expendable = new Map<number, Entry>();
+  readonly #kept = new Map<number, Entry>();
+  /** Subject to the seq of its newest message. */
+  readonly #newest = new Map<string, number>();
+  #bytes = 0;
+  #lastSeq = 0;
+
+  constructor(private readonly limits: HistoryLimits = DEFAULT_LIMITS) {}
+
+  get lastSeq(): number {
+    return this.#lastSeq;
+  }
+
+  /** The oldest message still held; the next one to come when there is none. */
+  get firstSeq(): number {
+    const [oldestExpendable = Infinity] = this.#expendable.keys();
+    const [oldestKept = Infinity] = this.#kept.keys();
+    return Math.min(oldestExpendable, oldestKept, this.#lastSeq + 1);
+  }
+
+  /** Numbers a message and holds it. `message` is the parsed `json`. */
+  add(json: string, message: Readonly<Record<string, unknown>>): TelemetryRecord {
+    const record: TelemetryRecord = { seq: ++this.#lastSeq, json };
+    const subject = subjectOf(message);
+    const entry: Entry = { record, bytes: json.length, subject };
+    if (subject === null) {
+      this.#expendable.set(record.seq, entry);
+    } else {
+      this.#supersede(subject);
+      this.#newest.set(subject, record.seq);
+      this.#kept.set(record.seq, entry);
+    }
+    this.#bytes += entry.bytes;
+    this.#trim();
+    return record;
+  }
+
+  /** Held messages after `since`, oldest first. */
+  after(since: number): TelemetryRecord[] {
+    return [...this.#expendable.values(), ...this.#kept.values()]
+      .filter(entry => entry.record.seq > since)
+      .map(entry => entry.record)
+      .sort((a, b) => a.seq - b.seq);
+  }
+
+  #supersede(subject: string): void {
+    const previous = this.#newest.get(subject);
+    const entry = previous === undefined ? undefined : this.#kept.get(previous);
+    if (entry !== undefined) {
+      this.#kept.delete(entry.record.seq);
+      this.#expendable.set(entry.record.seq, entry);
+    }
+  }
+
+  #trim(): void {
+    while (
+      this.#bytes > this.limits.bytes ||
+      this.#expendable.size + this.#kept.size > this.limits.messages
+    ) {
+      const from = this.#expendable.size > 0 ? this.#expendable : this.#kept;
+      const [oldest] = from.values();
+      if (oldest === undefined) {
+        return;
+      }
+      from.delete(oldest.record.seq);
+      this.#bytes -= oldest.bytes;
+      if (oldest.subject !== null && this.#newest.get(oldest.subject) === oldest.record.seq) {
+        this.#newest.delete(oldest.subject);
+      }
+    }
+  }
+}
+
+/** What a message is the newest word on, null for what may be forgotten first. */
+function subjectOf(message: Readonly<Record<string, unknown>>): string | null {
+  switch (message['type']) {
+    case 'hello':
+    case 'devices':
+      return message['type'];
+    case 'run':
+      return `run ${String(message['run'])}`;
+    case 'compile':
+      return `compile ${String(message['id'])}`;
+    default:
+      return null;
+  }
+}
