@@ -11,6 +11,9 @@ import { LABEXTENSION, LABEXTENSION_NAME, LAB_ENV } from './paths.js';
  */
 export type Breakage = 'entryThrows' | 'entryMissing' | 'chunksMissing' | 'serviceThrows' | 'uiThrows';
 
+/** What broken code throws. */
+export const BROKEN = 'deliberately broken';
+
 /** Plugins that replace Lab's own service managers, or that these need. All others are of the user interface. */
 const SERVICE_PLUGIN = /^@tpulab\/labextension:(backends|kernels?|kernel-?specs?|sessions?|.*managers?)$/i;
 
@@ -52,7 +55,7 @@ async function damage(folder: string, breakage: Breakage): Promise<void> {
   }
   switch (breakage) {
     case 'entryThrows':
-      for (const path of entries) await writeFile(path, 'throw new Error("deliberately broken");');
+      for (const path of entries) await writeFile(path, `throw new Error('${BROKEN}');`);
       break;
     case 'entryMissing':
       for (const path of entries) await rm(path);
@@ -78,7 +81,7 @@ async function makePluginsThrow(scripts: readonly string[], chosen: (id: string)
     const broken = code.replace(plugin, (whole: string, before: string, id: string, between: string) => {
       if (!chosen(id)) return whole;
       count += 1;
-      return `${before}${id}${between}activate:()=>{throw new Error("deliberately broken")},unused:`;
+      return `${before}${id}${between}activate:()=>{throw new Error("${BROKEN}")},unused:`;
     });
     if (broken !== code) await writeFile(path, broken);
   }

@@ -7,9 +7,10 @@ export async function expectStockKernelWorks(page: Page, lab: LabServer): Promis
   await page.goto(`${lab.loginUrl}`);
   await expect(page.getByRole('tab', { name: 'Launcher' })).toBeVisible();
   await expect(page.getByRole('dialog')).toHaveCount(0);
-  const card = page.getByTitle('Python 3 (ipykernel)').first();
-  await card.click();
-  await expect(page.getByRole('button', { name: 'Python 3 (ipykernel)' })).toBeVisible();
+  await page
+    .getByRole('button', { name: 'Python 3 (ipykernel)' })
+    .and(page.locator('[data-category="Notebook"]'))
+    .click();
   await expect.poll(async () => (await currentKernel(page))?.name).toBe('python3');
   expect(new URL((await currentKernel(page))?.baseUrl ?? '').port).toBe(new URL(lab.url).port);
   expect(await runInKernel(page, 'print(6 * 7)')).toBe('42\n');

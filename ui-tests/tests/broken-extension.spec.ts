@@ -1,6 +1,6 @@
 /** However our extension fails, Lab starts, and notebooks run on the kernels of the Jupyter server. */
-import { test } from '@playwright/test';
-import type { Breakage } from '../lab/labextension.js';
+import { expect, type Page, test } from '@playwright/test';
+import { BROKEN, type Breakage } from '../lab/labextension.js';
 import { expectStockKernelWorks } from './boot.js';
 import { withLab } from './fixtures.js';
 
@@ -12,10 +12,27 @@ const CASES: Record<Breakage, string> = {
   uiThrows: 'its user interface plugins throw'
 };
 
+/** Signs in the page that the damage was met: an error that says so, or one of our files that was not there. */
+function watchDamage(page: Page): string[] {
+  const signs: string[] = [];
+  page.on('console', message => {
+    if (message.text().includes(BROKEN)) signs.push(message.text());
+  });
+  page.on('pageerror', error => {
+    if (error.message.includes(BROKEN)) signs.push(error.message);
+  });
+  page.on('response', response => {
+    if (response.status() === 404 && response.url().includes('@tpulab')) signs.push(response.url());
+  });
+  return signs;
+}
+
 for (const [breakage, words] of Object.entries(CASES) as [Breakage, string][]) {
   test(`Lab starts with stock kernels although ${words}`, async ({ page }) => {
+    const signs = watchDamage(page);
     await withLab({ galata: false, breakage }, async lab => {
       await expectStockKernelWorks(page, lab);
     });
+    expect(signs).not.toEqual([]);
   });
 }

@@ -64,8 +64,8 @@ export function runInKernel(page: Page, code: string): Promise<string> {
 /** What the current notebook runs on; null while it has no kernel. */
 export function currentKernel(page: Page): Promise<{ id: string; name: string; baseUrl: string } | null> {
   return page.evaluate(() => {
-    const panel = window.jupyterapp.shell.currentWidget as NotebookPanel | null;
-    const kernel = panel?.sessionContext.session?.kernel;
+    const widget = window.jupyterapp.shell.currentWidget as Partial<NotebookPanel> | null;
+    const kernel = widget?.sessionContext?.session?.kernel;
     return kernel ? { id: kernel.id, name: kernel.name, baseUrl: kernel.serverSettings.baseUrl } : null;
   });
 }
