@@ -179,14 +179,12 @@ async function main() {
   const worker = async () => {
     for (let check = waiting.shift(); check; check = waiting.shift()) {
       const since = performance.now();
-      const outcome = await check
-        .run()
-        .catch(
-          /** @returns {Outcome} */ error => ({
-            ok: false,
-            output: error instanceof Error ? error.message : String(error)
-          })
-        );
+      const outcome = await check.run().catch(
+        /** @returns {Outcome} */ error => ({
+          ok: false,
+          output: error instanceof Error ? error.message : String(error)
+        })
+      );
       const ms = performance.now() - since;
       report.push({ name: check.name, ok: outcome.ok, ms: Math.round(ms) });
       process.stdout.write(

@@ -47,10 +47,16 @@ async function main() {
   const all = readdirSync(checkout.definitions)
     .filter(name => existsSync(path.join(checkout.definitions, name, 'requirements.in')))
     // An environment for tests takes the versions of the one that it extends.
-    .sort((one, other) => Number(one.startsWith('test')) - Number(other.startsWith('test')) || (one < other ? -1 : 1));
+    .sort(
+      (one, other) =>
+        Number(one.startsWith('test')) - Number(other.startsWith('test')) || (one < other ? -1 : 1)
+    );
   for (const name of positionals) {
     if (!all.includes(name)) {
-      throw new SetupProblem('unknown', `There is no environments/${name}/requirements.in; known: ${all.join(', ')}.`);
+      throw new SetupProblem(
+        'unknown',
+        `There is no environments/${name}/requirements.in; known: ${all.join(', ')}.`
+      );
     }
   }
   for (const name of positionals.length > 0 ? all.filter(one => positionals.includes(one)) : all) {

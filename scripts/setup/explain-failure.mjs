@@ -5,7 +5,8 @@ import { errnoOf, SetupProblem } from './setup-problem.mjs';
 
 const DISK_FULL =
   /no space left on device|ENOSPC|os error 28\b|quota exceeded|EDQUOT|os error 122\b|database or disk is full/i;
-const HASH = /hash mismatch|hashes? (?:do|does) not match|do not match the hashes|EINTEGRITY|sha\d+ integrity/i;
+const HASH =
+  /hash mismatch|hashes? (?:do|does) not match|do not match the hashes|EINTEGRITY|sha\d+ integrity/i;
 const PERMISSION =
   /permission denied|\bEACCES\b|\bEPERM\b|\bEROFS\b|os error 13\b|os error 30\b|read-only file system/i;
 const NETWORK =

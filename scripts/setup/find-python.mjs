@@ -47,7 +47,8 @@ export async function findPython(signal, names = NAMES) {
       `Python ${withoutVenv} is there, but its module venv is not; install it (Debian, Ubuntu: apt install python${withoutVenv}-venv) and start again.`
     );
   }
-  const what = seen.length === 0 ? 'No Python 3 was found' : `Only Python ${[...new Set(seen)].join(', ')} was found`;
+  const what =
+    seen.length === 0 ? 'No Python 3 was found' : `Only Python ${[...new Set(seen)].join(', ')} was found`;
   throw new SetupProblem(
     'wrong-python',
     `${what}, and the notebooks need 3.11, 3.12 or 3.13; install one (or name it with TPULAB_PYTHON) and start again.`

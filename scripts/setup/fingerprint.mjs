@@ -38,7 +38,9 @@ async function addPath(hash, file, name) {
   }
   if (entry.isDirectory()) {
     hash.update(`folder ${name}\n`);
-    const children = (await readdir(file)).filter(child => !SKIPPED.has(child) && !child.endsWith('.tsbuildinfo'));
+    const children = (await readdir(file)).filter(
+      child => !SKIPPED.has(child) && !child.endsWith('.tsbuildinfo')
+    );
     for (const child of children.sort()) await addPath(hash, path.join(file, child), `${name}/${child}`);
   } else if (entry.isFile()) {
     const content = await readFile(file);

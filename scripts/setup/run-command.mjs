@@ -89,14 +89,22 @@ export async function runOrExplain(doing, command, args, options = {}) {
     ended = await run(command, args, options);
   } catch (error) {
     if (error instanceof Interrupted) throw error;
-    throw new SetupProblem('failed', `${doing} failed: ${command} cannot be started; see whether it is there.`, {
-      cause: error
-    });
+    throw new SetupProblem(
+      'failed',
+      `${doing} failed: ${command} cannot be started; see whether it is there.`,
+      {
+        cause: error
+      }
+    );
   }
   if (ended.timedOut) {
-    throw new SetupProblem('timed-out', `${doing} took too long and was ended; start again, it goes on from here.`, {
-      details: [...ended.stdout, ...ended.stderr].slice(-5)
-    });
+    throw new SetupProblem(
+      'timed-out',
+      `${doing} took too long and was ended; start again, it goes on from here.`,
+      {
+        details: [...ended.stdout, ...ended.stderr].slice(-5)
+      }
+    );
   }
   if (ended.exitCode !== 0) throw explainFailure(doing, ended);
   return ended;

@@ -1,0 +1,79 @@
+// @ts-check
+/** Stage: our TypeScript, compiled, and the labextension, bundled. */
+import { existsSync } from 'node:fs';
+import { readdir } from 'node:fs/promises';
+import path from 'node:path';
+import { checkout } from './checkout.mjs';
+import { fingerprint } from './fingerprint.mjs';
+import { runOrExplain } from './run-command.mjs';
+import { SetupProblem } from './setup-problem.mjs';
+
+/** @param {string} name */
+const inRoot = name => path.join(checkout.root, name);
+const PACKAGES = ['protocol', 'kernel-bridge', 'extension'];
+
+/** @type {import('./stage.mjs').Stage} */
+export const build = {
+  id: 'build',
+  title: 'build',
+  fingerprint: () =>
+    fingerprint({
+      files: [
+        ...['package-lock.json', 'tsconfig.json', 'tsconfig.base.json'].map(inRoot),
+        ...PACKAGES.flatMap(name =>
+          ['package.json', 'tsconfig.json', 'src'].map(part => inRoot(`${name}/${part}`))
+        ),
+        ...['style', 'schema', 'install.json'].map(part => path.join(checkout.extension, part))
+      ]
+    }),
+  isThere: async () =>
+    PACKAGES.every(name => existsSync(inRoot(`${name}/lib/index.js`))) && (await hasRemoteEntry()),
+  async make({ signal, detail }) {
+    detail('compiling TypeScript');
+    await compile(signal);
+    detail('bundling the labextension');
+    await bundle(signal);
+  }
+};
+
+/** @param {AbortSignal} [signal] */
+export async function compile(signal) {
+  const tsc = inRoot('node_modules/typescript/bin/tsc');
+  await runOrExplain('compiling TypeScript', process.execPath, [tsc, '--build', '--pretty', 'false'], {
+    cwd: checkout.root,
+    timeoutMs: 600_000,
+    ...(signal ? { signal } : {})
+  });
+}
+
+/**
+ * JupyterLab's builder, run as a program: its own command would look for a package manager of its own.
+ *
+ * @param {AbortSignal} [signal]
+ */
+export async function bundle(signal) {
+  const builder = inRoot('node_modules/@jupyter/builder/lib/build-labextension.js');
+  const core = inRoot('node_modules/@jupyterlab/core-meta/core.package.json');
+  await runOrExplain(
+    'bundling the labextension',
+    process.execPath,
+    [builder, '--core-package-file', core, '.'],
+    {
+      cwd: checkout.extension,
+      timeoutMs: 600_000,
+      ...(signal ? { signal } : {})
+    }
+  );
+  // A bundler that failed leaves a folder that JupyterLab takes for an extension.
+  if (await hasRemoteEntry()) return;
+  throw new SetupProblem(
+    'failed',
+    'The labextension was bundled without an entry; run `npm run build` and look at its output.'
+  );
+}
+
+async function hasRemoteEntry() {
+  const folder = path.join(checkout.labextension, 'static');
+  if (!existsSync(folder) || !existsSync(path.join(checkout.labextension, 'package.json'))) return false;
+  return (await readdir(folder)).some(name => /^remoteEntry\..*js$/.test(name));
+}

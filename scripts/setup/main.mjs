@@ -1,0 +1,37 @@
+// @ts-check
+/** What the scripts' entries share: signals abort the work, and a failure is one sentence and an exit code. */
+import { Interrupted, SetupProblem } from './setup-problem.mjs';
+
+const EXIT_CODES = Object.freeze({ SIGINT: 130, SIGTERM: 143, SIGHUP: 129 });
+
+/** @param {(signal: AbortSignal) => Promise<number | void>} work its result is the exit code */
+export async function main(work) {
+  const controller = new AbortController();
+  let interrupted = 0;
+  for (const [name, code] of Object.entries(EXIT_CODES)) {
+    process.on(name, () => {
+      interrupted ||= code;
+      controller.abort();
+    });
+  }
+  // Whoever reads our output may be gone (a pipe to `head`): what we started must still be ended in order.
+  for (const stream of [process.stdout, process.stderr]) stream.on('error', () => controller.abort());
+  let code;
+  try {
+    code = (await work(controller.signal)) ?? 0;
+  } catch (error) {
+    if (error instanceof SetupProblem) {
+      process.stderr.write(`\n${error.message}\n`);
+      for (const line of error.details) process.stderr.write(`    ${line}\n`);
+      code = 1;
+    } else if (error instanceof Interrupted) {
+      process.stderr.write('\nInterrupted; the next start goes on from here.\n');
+      code = interrupted || 130;
+    } else {
+      throw error;
+    }
+  }
+  // Not process.exit at once: what is still to be written would be cut off.
+  process.exitCode = interrupted || code;
+  process.stdout.write('', () => process.exit());
+}

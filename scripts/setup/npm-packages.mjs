@@ -1,0 +1,92 @@
+// @ts-check
+/** Stage: the npm packages of package-lock.json. */
+import { existsSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { checkout } from './checkout.mjs';
+import { fingerprint } from './fingerprint.mjs';
+import { run, runOrExplain } from './run-command.mjs';
+import { SetupProblem } from './setup-problem.mjs';
+
+const LOCK = path.join(checkout.root, 'package-lock.json');
+/** npm writes this last, so an installation that was interrupted has none. */
+const INSTALLED = path.join(checkout.root, 'node_modules', '.package-lock.json');
+
+/** @type {import('./stage.mjs').Stage} */
+export const npmPackages = {
+  id: 'npm-packages',
+  title: 'npm packages',
+  fingerprint: () =>
+    fingerprint({
+      files: [LOCK, path.join(checkout.root, '.npmrc')],
+      texts: [process.platform, process.arch]
+    }),
+  isThere: async () => existsSync(INSTALLED),
+  isRight: async () => isInstalled(await readFile(LOCK, 'utf8'), await readFile(INSTALLED, 'utf8')),
+  async make({ signal, detail }) {
+    detail('downloading and unpacking');
+    const [command, ...args] = npm();
+    await runOrExplain(
+      'installing npm packages',
+      command,
+      [...args, 'ci', '--no-audit', '--no-fund', '--loglevel=error'],
+      {
+        cwd: checkout.root,
+        signal,
+        timeoutMs: 20 * 60_000,
+        // The browser tests use the system's Chromium.
+        env: { PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD: '1', NODE_ENV: undefined }
+      }
+    );
+    await requireZeromq(signal);
+  }
+};
+
+/**
+ * Install scripts do not run (.npmrc): the one that matters, zeromq's, only looks whether its own prebuilt binary
+ * loads. So do we, and say what it means when it does not.
+ *
+ * @param {AbortSignal} signal
+ */
+async function requireZeromq(signal) {
+  const loads = await run(process.execPath, ['-e', "require('zeromq')"], { cwd: checkout.root, signal });
+  if (loads.exitCode === 0) return;
+  throw new SetupProblem(
+    'unsupported-system',
+    `zeromq has no binary for this system (${process.platform} ${process.arch}, Node ${process.versions.node}); use Linux or macOS on x86_64 or arm64 with Node 20, 22 or 24.`,
+    { details: loads.stderr.slice(-5) }
+  );
+}
+
+/** npm that runs this script, else the one on PATH. */
+function npm() {
+  const own = process.env['npm_execpath'];
+  return /** @type {[string, ...string[]]} */ (
+    own && /npm-cli\.c?js$/.test(own) ? [process.execPath, own] : ['npm']
+  );
+}
+
+/**
+ * Whether every package that the lock file names is installed in its version. Optional ones may be absent: they
+ * are for other systems.
+ *
+ * @param {string} lockText
+ * @param {string} installedText
+ */
+export function isInstalled(lockText, installedText) {
+  const wanted = packagesOf(lockText);
+  const installed = packagesOf(installedText);
+  return Object.entries(wanted).every(([place, entry]) => {
+    if (place === '') return true;
+    const there = installed[place];
+    return there ? there.version === entry.version : entry.optional === true || entry.devOptional === true;
+  });
+}
+
+/**
+ * @param {string} text
+ * @returns {Record<string, { version?: string, optional?: boolean, devOptional?: boolean }>}
+ */
+function packagesOf(text) {
+  return JSON.parse(text).packages ?? {};
+}

@@ -1,0 +1,57 @@
+// @ts-check
+/** The set-up of `npm start` and `npm test`: its stages in order, each left out while it is up to date. */
+import { build } from './build.mjs';
+import { explainError } from './explain-failure.mjs';
+import { findPython } from './find-python.mjs';
+import { jaxEnvironment } from './kernel-environment.mjs';
+import { labEnvironment, linkedExtension } from './lab-environment.mjs';
+import { requireNode } from './node-version.mjs';
+import { npmPackages } from './npm-packages.mjs';
+import { withSetUpLock } from './set-up-lock.mjs';
+import { runStage } from './stage.mjs';
+import { formatSeconds, StagePrinter } from './stage-printer.mjs';
+import { testEnvironments } from './test-environments.mjs';
+import { checkTools, uvTool } from './tools.mjs';
+
+export const START_STAGES = Object.freeze([
+  npmPackages,
+  uvTool,
+  labEnvironment,
+  build,
+  jaxEnvironment,
+  linkedExtension
+]);
+export const TEST_STAGES = Object.freeze([...START_STAGES, checkTools, ...testEnvironments]);
+
+/**
+ * @param {object} options
+ * @param {readonly import('./stage.mjs').Stage[]} options.stages
+ * @param {AbortSignal} options.signal
+ * @param {StagePrinter} [options.printer]
+ */
+export async function setUp({ stages, signal, printer = new StagePrinter() }) {
+  requireNode(process.versions.node);
+  const since = performance.now();
+  /** @type {Promise<import('./find-python.mjs').Python> | undefined} */
+  let python;
+  const context = {
+    signal,
+    detail: (/** @type {string} */ text) => printer.detail(text),
+    python: () => (python ??= findPython(signal))
+  };
+  printer.line('Set-up');
+  try {
+    await withSetUpLock(
+      async () => {
+        let made = 0;
+        for (const stage of stages) if ((await runStage(stage, context, printer)) === 'made') made += 1;
+        const time = formatSeconds(performance.now() - since);
+        printer.line(made === 0 ? `  ✓ everything is up to date (${time})` : `  ✓ ready after ${time}`);
+      },
+      signal,
+      pid => printer.line(`  Another set-up is running here (process ${pid}); waiting for it.`)
+    );
+  } catch (error) {
+    throw explainError(error);
+  }
+}

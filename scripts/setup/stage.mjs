@@ -1,0 +1,49 @@
+// @ts-check
+/**
+ * A stage of the set-up: made from something, and left out while that has not changed.
+ *
+ * @typedef {object} StageContext
+ * @property {AbortSignal} signal
+ * @property {(text: string) => void} detail what the stage is at, shown on a terminal
+ * @property {() => Promise<import('./find-python.mjs').Python>} python found at the first call
+ *
+ * @typedef {object} Stage
+ * @property {string} id
+ * @property {string} title
+ * @property {() => Promise<string>} fingerprint of everything that it is made from
+ * @property {() => Promise<boolean>} isThere whether what it makes is there at all; quick
+ * @property {(context: StageContext) => Promise<boolean>} [isRight] whether what is there without a stamp is what
+ *   would be made, so that it is kept; may take a second
+ * @property {(context: StageContext) => Promise<void>} make
+ */
+import { explainError } from './explain-failure.mjs';
+import { readStamp, removeStamp, writeStamp } from './stamp.mjs';
+
+/**
+ * @param {Stage} stage
+ * @param {StageContext} context
+ * @param {import('./stage-printer.mjs').StagePrinter} printer
+ * @returns {Promise<'made' | 'kept'>}
+ */
+export async function runStage(stage, context, printer) {
+  const wanted = await stage.fingerprint();
+  const there = await stage.isThere();
+  const stamp = await readStamp(stage.id);
+  if (there && stamp === wanted) return 'kept';
+  printer.begin(stage.title);
+  try {
+    if (there && stamp === null && (await stage.isRight?.(context))) {
+      await writeStamp(stage.id, wanted);
+      printer.done('already there');
+      return 'kept';
+    }
+    await removeStamp(stage.id);
+    await stage.make(context);
+    await writeStamp(stage.id, wanted);
+    printer.done();
+    return 'made';
+  } catch (error) {
+    printer.failed();
+    throw explainError(error);
+  }
+}
