@@ -15,11 +15,11 @@ import os
 import platform
 import sys
 import threading
-from typing import Any
+import time
 
 from tpulab import __version__
 from tpulab.cells import CellRegister
-from tpulab.clocks import unix_now_ms
+from tpulab.clocks import now_ns, unix_now_ms
 from tpulab.compile_watch import CompileWatch
 from tpulab.device_clock import DeviceClock
 from tpulab.devices import DeviceReport
@@ -31,11 +31,6 @@ from tpulab.recorder import Recorder
 from tpulab.runs import Run
 from tpulab.text_report import TextReport
 
-SOCKET_VARIABLE = "TPULAB_AGENT_SOCKET"
-#: Set to the pid of the process that reports, so that programs started from a cell print text instead.
-OWNER_VARIABLE = "TPULAB_AGENT_PID"
-#: `0` silences the lines of text.
-TEXT_VARIABLE = "TPULAB_TEXT"
 BATCH_PERIOD_S = 0.1
 #: How often an idle agent looks at the runtime's memory (with jax) or at its connection (without).
 IDLE_PERIOD_S = 1.0
@@ -83,22 +78,32 @@ class Agent:
         self._ensure_thread()
         self.runs[run.id] = run
         self.last_run = run
-        self.recorder.events.append(run)
+        self.recorder.events.append((run, run.message()))
         self.wake()
 
     def end_run(self, run: Run) -> None:
         """To be called after `run.state` was set to an end."""
         self.runs.pop(run.id, None)
-        self.recorder.events.append(run)
+        self.recorder.events.append((run, run.message()))
         self.wake()
 
-    def settle(self, timeout_s: float = 0.2) -> None:
-        """Works out the steps that are complete, so that totals are current. Gives up after `timeout_s`."""
-        if self.keeper is None and self._collecting.acquire(timeout=timeout_s):
+    def settle(self, patience_s: float = 0.0) -> None:
+        """Works out the steps that are complete, so that totals are current.
+
+        Waits at most `patience_s` for steps whose device time is not known yet.
+        """
+        if self.keeper is not None:
+            return
+        deadline = now_ns() + int(patience_s * 1e9)
+        # Not acquired: the agent's thread is at it, or this is a finalizer that interrupted this very thread.
+        while self._collecting.acquire(timeout=0.05):
             try:
                 self.recorder.collect()
             finally:
                 self._collecting.release()
+            if not self.recorder.pending or now_ns() >= deadline:
+                return
+            time.sleep(0.001)
 
     def close(self) -> None:
         """Sends what is left (bounded) and ends the threads."""
@@ -209,60 +214,3 @@ def _ipykernel_version() -> str | None:
         return importlib.metadata.version("ipykernel")
     except importlib.metadata.PackageNotFoundError:
         return None
-
-
-_agent: Agent | None = None
-_forked = False
-
-
-def _socket_path() -> str | None:
-    path = os.environ.get(SOCKET_VARIABLE)
-    owner = os.environ.get(OWNER_VARIABLE)
-    if not path or (owner and owner != str(os.getpid())):
-        return None
-    os.environ[OWNER_VARIABLE] = str(os.getpid())
-    return path
-
-
-def start_in_kernel(shell: Any) -> Agent:
-    """Starts the agent of a kernel, with the shell whose cells it knows."""
-    agent = current_agent()
-    _attach(agent, shell)
-    return agent
-
-
-def current_agent() -> Agent:
-    """The agent of this process, started if there is none."""
-    global _agent
-    if _agent is None:
-        _agent = Agent(
-            None if _forked else _socket_path(), silent=_forked or os.environ.get(TEXT_VARIABLE) == "0"
-        )
-        _agent.start()
-        get_ipython = getattr(sys.modules.get("IPython"), "get_ipython", None)
-        if callable(get_ipython) and not _forked:
-            _attach(_agent, get_ipython())
-    return _agent
-
-
-def _attach(agent: Agent, shell: Any) -> None:
-    if shell is None or agent.cells.attached:
-        return
-    from tpulab.tracked_run import on_cell_end
-
-    agent.cells.attach(shell, after_cell=on_cell_end)
-
-
-def existing_agent() -> Agent | None:
-    return _agent
-
-
-def _after_fork_in_child() -> None:
-    global _agent, _forked
-    if _agent is not None:
-        _agent.abandon()
-    _agent, _forked = None, True
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -50,7 +50,7 @@ class ReasonFinder:
     def explain(
         self, key: str, name: str, function: Any, signature: Signature | None, *, eager: bool = False
     ) -> CompileReason:
-        """The reason for compiling now. Does not count the compilation; `remember` does, once it succeeded."""
+        """The reason for compiling now. Does not count it; `remember` does, once it succeeded."""
         history = self._functions.get(key)
         if history is None or history.variants == 0:
             return FIRST
@@ -68,9 +68,11 @@ class ReasonFinder:
         if signature is None or signature.transformed:
             return _reason(Difference("other", None, None, None), name, transformed=True)
         candidates = [
-            find_differences(earlier, signature) for earlier in same if earlier and not earlier.transformed
+            find_differences(earlier, signature)
+            for earlier in reversed(same)
+            if earlier is not None and not earlier.transformed
         ]
-        closest = min(candidates, key=len, default=[])
+        closest = min(candidates, key=_distance, default=[])
         if not closest:
             return _reason(Difference("other", None, None, None), name)
         return _reason(min(closest, key=lambda found: _ORDER[found.verdict]), name)
@@ -96,6 +98,11 @@ _ORDER: dict[Verdict, int] = {
     "redefined": 6,
     "first": 7,
 }
+
+
+def _distance(found: list[Difference]) -> tuple[int, int]:
+    """Fewer differences are closer; of as many, the slighter ones (a dtype rather than a shape)."""
+    return len(found), -sum(_ORDER[difference.verdict] for difference in found)
 
 
 def find_differences(before: Signature, after: Signature) -> list[Difference]:
@@ -161,11 +168,15 @@ def _advice(found: Difference, name: str, transformed: bool) -> str:
                 f"{what} is static, so each new value compiles `{name}`: pass it as an array if it changes."
             )
         case "redefined":
-            return f"`{name}` is a new function object: define and jit it once, not in a loop or a cell run again."
+            return (
+                f"`{name}` is a new function object: define and jit it once, not in a loop or a rerun cell."
+            )
         case "sharding":
             return f"Place {what} the same way each time, for example with `jax.device_put` before the loop."
         case _ if transformed:
-            return f"`{name}` is evaluated by `grad` or `vmap` outside jit: jit the transformed function instead."
+            return (
+                f"`{name}` is called by `grad` or `vmap` outside jit: jit the transformed function instead."
+            )
         case _ if found.argument is not None:
             return f"The jax setting {what} changed: set it once, before the first call."
         case _:

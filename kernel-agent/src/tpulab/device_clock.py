@@ -62,7 +62,7 @@ class DeviceClock:
         return self._settled >= number or self._slot[0] <= self._settled
 
     def busy(self, low: int, high: int) -> list[Span]:
-        """Busy intervals that touch [low, high], oldest first; complete once posts before `high` are settled."""
+        """Busy intervals in [low, high], oldest first; complete once the posts before `high` are settled."""
         found: list[Span] = []
         for span in reversed(self._intervals.copy()):
             if span[1] <= low:

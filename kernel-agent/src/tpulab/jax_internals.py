@@ -56,7 +56,7 @@ class DispatchHookSlot:
     output)`.
 
     jax uses it for `jax_debug_nans`. What is installed there is called on, so that both work.
-    It is not called for the call that compiles, nor for functions compiled ahead of time.
+    It is not called for the call that compiles, nor for the first call of a function compiled ahead of time.
     """
 
     def __init__(self, state: Any) -> None:

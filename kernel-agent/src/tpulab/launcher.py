@@ -31,7 +31,7 @@ def main() -> None:
         def initialize(self, argv: list[str] | None = None) -> None:
             super().initialize(argv)
             try:
-                from tpulab.agent import start_in_kernel
+                from tpulab.process_agent import start_in_kernel
 
                 start_in_kernel(self.shell)
             except Exception as error:

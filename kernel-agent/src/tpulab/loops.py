@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from types import CodeType, FrameType, TracebackType
 from typing import Any, Generic, TypeVar
 
-from tpulab.agent import current_agent
 from tpulab.loop_exit import left_by_exception
+from tpulab.process_agent import current_agent
 from tpulab.step_clock import innermost_clock
 from tpulab.tracked_run import TrackedRun, step_runs
 
@@ -41,7 +41,11 @@ class Steps(Iterator[T], Generic[T]):
         return self
 
     def __len__(self) -> int:
-        return len(self._iterable)  # type: ignore[arg-type]
+        length = _length(self._iterable)
+        if length is None:
+            # A TypeError, which `list` and `tqdm` take for "not known".
+            raise TypeError("the length of what tpulab.steps goes over is not known")
+        return length
 
     def __bool__(self) -> bool:
         return True
@@ -68,12 +72,12 @@ class Steps(Iterator[T], Generic[T]):
         return item
 
     def watch(self, output: Any) -> None:
-        """Names an output (array or tree of arrays) of the running step: its device time is measured by it."""
+        """Names an output (array or tree of arrays) of the running step, which tells its device time."""
         if self._tracked is not None:
             self._tracked.clock.watch(output)
 
     def metric(self, **values: Any) -> None:
-        """Records numbers of the running step, such as `loss=loss`. Arrays are read later, when they are ready."""
+        """Records numbers of the running step, such as `loss=loss`. Arrays are read when they are ready."""
         if self._tracked is not None:
             self._tracked.metric(values)
 
@@ -160,9 +164,8 @@ def steps(
         iterable: what the loop goes over. Waiting for its next item is input time.
         name: of the run. Default: the function, cell or script that the loop is in.
         total: number of steps, when the iterable cannot say.
-        watch: called at the end of each step, answers an output of it. Needed only for programs that are
-        compiled
-            ahead of time, or when the loop calls no jitted function itself; others are found.
+        watch: called at the end of each step, answers an output of it. Needed only when the loop's own thread
+            calls no jitted function; otherwise the outputs are found.
     """
     return Steps(iterable, name, total, watch)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from tpulab.clocks import now_ns, unix_ms, unix_now_ms
 from tpulab.device_clock import DeviceClock
-from tpulab.messages import Event, Message, RunMessage, StepSample, StepsMessage
+from tpulab.messages import CompileMessage, Message, RunMessage, StepSample, StepsMessage
 from tpulab.runs import Run
 from tpulab.spans import split
 from tpulab.step_clock import ClosedStep
@@ -32,7 +32,7 @@ class Recorder:
     def __init__(self, device: DeviceClock) -> None:
         self._device = device
         self.closed: deque[ClosedStep] = deque(maxlen=KEPT_STEPS)
-        self.events: deque[Event | Run] = deque(maxlen=KEPT_EVENTS)
+        self.events: deque[CompileMessage | tuple[Run, RunMessage]] = deque(maxlen=KEPT_EVENTS)
         self._waiting: deque[ClosedStep] = deque(maxlen=KEPT_STEPS)
         self._announced: set[str] = set()
         self._endings: list[tuple[Run, RunMessage]] = []
@@ -42,20 +42,20 @@ class Recorder:
         return bool(self.closed or self.events or self._waiting or self._endings)
 
     def collect(self, *, force: bool = False) -> list[Message]:
-        """Messages that are complete by now. `force`: report every step with what is known, without waiting."""
+        """Messages that are complete by now. `force`: report every step with what is known; do not wait."""
         # Steps before events: the start of a run has been queued before its first step was closed.
         while self.closed:
             self._waiting.append(self.closed.popleft())
         messages: list[Message] = []
         while self.events:
             event = self.events.popleft()
-            if not isinstance(event, Run):
+            if isinstance(event, dict):
                 messages.append(event)
-            elif event.ended:
-                self._endings.append((event, event.message()))
+            elif event[1]["state"] != "running":
+                self._endings.append(event)
             else:
-                self._announced.add(event.id)
-                messages.append(event.message())
+                self._announced.add(event[0].id)
+                messages.append(event[1])
         messages += self._steps(force)
         messages += self._ended_runs()
         return messages

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from tpulab.agent import Agent, current_agent
+from tpulab.agent import Agent
 from tpulab.devices import read_devices
 from tpulab.messages import DevicesMessage
+from tpulab.process_agent import current_agent
 from tpulab.text_report import summary
 
 

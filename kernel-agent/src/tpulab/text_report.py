@@ -21,6 +21,8 @@ FIRST_LINE_NS = 3_000_000_000
 PERIOD_NS = 5_000_000_000
 #: A nested run that is shorter than this says nothing: a loop of many short loops would flood the output.
 SHORT_NESTED_NS = 3_000_000_000
+#: How long the last line waits for the device time of the last steps.
+PATIENCE_S = 0.05
 
 
 class TextReport:
@@ -54,7 +56,7 @@ class TextReport:
         self._before.pop(run.id, None)
         if tracked.nested and now_ns() - run.started_ns < SHORT_NESTED_NS:
             return
-        self._agent.settle()
+        self._agent.settle(PATIENCE_S)
         if run.totals.steps:
             _write(summary(run))
 

@@ -84,7 +84,7 @@ step_runs = StepRuns()
 
 
 def on_cell_end(success: bool) -> None:
-    """Ends what a cell leaves on this thread: the runs of its blocks, and loops that are still referred to."""
+    """Ends what a cell leaves on this thread: runs of its blocks, and loops that are still referred to."""
     state: RunState = "finished" if success else "failed"
     step_runs.end_all(state, thread=threading.get_ident())
     for clock in list(thread_state.clocks):

@@ -1,0 +1,57 @@
+"""jax is configured before it is imported: eight CPU devices, and no accelerator that the machine may have."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+os.environ["JAX_PLATFORMS"] = "cpu"
+os.environ["JAX_NUM_CPU_DEVICES"] = "8"
+os.environ.pop("TPULAB_AGENT_SOCKET", None)
+os.environ.pop("TPULAB_AGENT_PID", None)
+
+from keeper_double import KeeperDouble  # noqa: E402 - after the environment is set
+
+from tpulab import process_agent  # noqa: E402
+from tpulab.agent import Agent  # noqa: E402
+from tpulab.tracked_run import step_runs  # noqa: E402
+
+
+@pytest.fixture
+def short_folder() -> Iterator[Path]:
+    """A folder whose path leaves room for a socket's name (104 bytes in all on macOS)."""
+    with tempfile.TemporaryDirectory(prefix="tl-") as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
+def keeper(short_folder: Path) -> Iterator[KeeperDouble]:
+    double = KeeperDouble(short_folder / "k.sock")
+    yield double
+    double.close()
+    assert not double.problems, double.problems
+
+
+@pytest.fixture
+def agent(keeper: KeeperDouble, monkeypatch: pytest.MonkeyPatch) -> Iterator[Agent]:
+    """This process's agent, connected to a keeper's double."""
+    made = Agent(str(keeper.path))
+    monkeypatch.setattr(process_agent, "_agent", made)
+    made.start()
+    yield made
+    step_runs.end_all("finished", agent=made)
+    made.close()
+
+
+@pytest.fixture
+def text_agent(monkeypatch: pytest.MonkeyPatch) -> Iterator[Agent]:
+    """This process's agent without a bridge."""
+    made = Agent(None)
+    monkeypatch.setattr(process_agent, "_agent", made)
+    made.start()
+    yield made
+    made.close()

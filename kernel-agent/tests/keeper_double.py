@@ -1,0 +1,137 @@
+"""A keeper's telemetry socket for tests: takes every line, checks it against the protocol's schema and keeps it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+
+SCHEMA = json.loads(Path(__file__).with_name("telemetry.schema.json").read_text())
+_validator = jsonschema.Draft202012Validator(SCHEMA)
+#: Generous: the machine may be small and shared. Reached only when a test fails.
+PATIENCE_S = 90.0
+
+Message = dict[str, Any]
+
+
+def check_message(message: Message) -> None:
+    """Raises when a message does not fit the schema. NaN and infinities are no JSON and fail before."""
+    _validator.validate(message)
+
+
+def refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def wait_until(condition: Callable[[], Any], what: str, patience_s: float = PATIENCE_S) -> Any:
+    """Waits until a condition holds and answers its value."""
+    deadline = time.monotonic() + patience_s
+    while not (value := condition()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {patience_s:.0f} s for {what}")
+        time.sleep(0.02)
+    return value
+
+
+class KeeperDouble:
+    """Listens on a unix socket. `messages` holds what came, oldest first, over all connections."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.messages: list[Message] = []
+        self.problems: list[str] = []
+        self.arrivals: list[float] = []
+        self.connections = 0
+        self._open: list[socket.socket] = []
+        self._threads: list[threading.Thread] = []
+        self._listener: socket.socket | None = None
+        self.listen()
+
+    def listen(self) -> None:
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._listener.bind(str(self.path))
+        self._listener.listen()
+        self._start(self._accept, self._listener)
+
+    def close(self) -> None:
+        """Goes away as a keeper that crashes: listener and connections closed, the socket file gone."""
+        if self._listener is not None:
+            with contextlib.suppress(OSError):
+                self._listener.shutdown(socket.SHUT_RDWR)
+            self._listener.close()
+            self._listener = None
+        for connection in self._open:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+            connection.close()
+        self._open.clear()
+        self.path.unlink(missing_ok=True)
+        for thread in self._threads:
+            thread.join(10)
+        self._threads.clear()
+
+    def of_type(self, kind: str) -> list[Message]:
+        return [message for message in list(self.messages) if message["type"] == kind]
+
+    def steps(self, run: str | None = None) -> list[Message]:
+        return [
+            step
+            for message in self.of_type("steps")
+            if run is None or message["run"] == run
+            for step in message["steps"]
+        ]
+
+    def compiled(self, function: str, phase: str = "finished") -> list[Message]:
+        return [
+            message
+            for message in self.of_type("compile")
+            if message["function"] == function and message["phase"] == phase
+        ]
+
+    def ended_runs(self) -> list[Message]:
+        return [message for message in self.of_type("run") if message["state"] != "running"]
+
+    def wait(self, condition: Callable[[], Any], what: str) -> Any:
+        value = wait_until(condition, what)
+        assert not self.problems, self.problems
+        return value
+
+    def _start(self, work: Callable[[socket.socket], None], on: socket.socket) -> None:
+        thread = threading.Thread(target=work, args=(on,), daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _accept(self, listener: socket.socket) -> None:
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            self._open.append(connection)
+            self.connections += 1
+            self._start(self._read, connection)
+
+    def _read(self, connection: socket.socket) -> None:
+        first = True
+        with contextlib.suppress(OSError), connection.makefile("r", encoding="utf-8") as lines:
+            for line in lines:
+                if not line.endswith("\n"):
+                    return
+                try:
+                    message = json.loads(line, parse_constant=refuse_constant)
+                    check_message(message)
+                    if first and message["type"] != "hello":
+                        raise ValueError("a connection begins with hello")
+                except Exception as error:
+                    self.problems.append(f"{error}: {line[:400]}")
+                    continue
+                first = False
+                self.messages.append(message)
+                self.arrivals.append(time.monotonic())
