@@ -27,21 +27,24 @@ class TPULab(ExtensionApp):
 
     bridge_command = List(
         Unicode(),
-        help="Command of the kernel bridge, as a list of words. Default: $TPULAB_BRIDGE_COMMAND (a JSON list), the "
-        "bundled bridge, or `tpulab` on PATH.",
+        help="Command of the kernel bridge, as a list of words. Default: $TPULAB_BRIDGE_COMMAND "
+        "(a JSON list), the bundled bridge, or `tpulab` on PATH.",
     ).tag(config=True)
 
-    bridge_arguments = List(Unicode(), help="Further arguments of `tpulab serve`, for example --env-dir.").tag(config=True)
+    bridge_arguments = List(
+        Unicode(), help="Further arguments of `tpulab serve`, for example --env-dir."
+    ).tag(config=True)
 
     state_dir = Unicode(
         "",
-        help="State folder of the bridge. Default: $TPULAB_STATE_DIR, $XDG_STATE_HOME/tpulab or ~/.local/state/tpulab.",
+        help="State folder of the bridge. Default: $TPULAB_STATE_DIR, $XDG_STATE_HOME/tpulab or "
+        "~/.local/state/tpulab.",
     ).tag(config=True)
 
     allow_origins = List(
         Unicode(),
-        help="Further origins, such as http://lab.example:8888, whose pages the bridge accepts. The loopback names of "
-        "this server are always accepted.",
+        help="Further origins, such as http://lab.example:8888, whose pages the bridge accepts. "
+        "The loopback names of this server are always accepted.",
     ).tag(config=True)
 
     keep_kernels = Bool(
@@ -60,7 +63,7 @@ class TPULab(ExtensionApp):
         self.handlers.append((r"/tpulab/bridge", BridgeAddressHandler, {"status": self.bridge_status}))
 
     async def _start_jupyter_server_extension(self, serverapp: ServerApp) -> None:
-        """Called when the server listens, so its port is known. Returns at once: the bridge starts beside it."""
+        """Called when the server listens, so its port is known. Returns at once."""
         self.supervisor = BridgeSupervisor(
             SupervisorSettings(
                 command=partial(find_bridge_command, self.bridge_command, os.environ),

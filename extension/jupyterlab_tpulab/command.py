@@ -13,7 +13,10 @@ COMMAND_VARIABLE = "TPULAB_BRIDGE_COMMAND"
 
 PACKAGE = Path(__file__).resolve().parent
 # In a wheel the bridge lies inside the package; in a checkout it is the package's neighbour.
-BUNDLED = (PACKAGE / "bridge" / "bin" / "tpulab.js", PACKAGE.parents[1] / "kernel-bridge" / "bin" / "tpulab.js")
+BUNDLED = (
+    PACKAGE / "bridge" / "bin" / "tpulab.js",
+    PACKAGE.parents[1] / "kernel-bridge" / "bin" / "tpulab.js",
+)
 
 REMEDY = (
     f"Set c.TPULab.bridge_command in jupyter_server_config.py or {COMMAND_VARIABLE} "
@@ -37,13 +40,15 @@ def find_bridge_command(
         if node is None:
             raise BridgeError(
                 "bridge.noNode",
-                "The kernel bridge needs Node 20.19 or newer, and `node` is not on PATH. Install Node, then restart "
-                "the Jupyter server.",
+                "The kernel bridge needs Node 20.19 or newer, and `node` is not on PATH. Install Node, "
+                "then restart the Jupyter server.",
             )
         return [node, str(script)]
     found = shutil.which("tpulab", path=environ.get("PATH"))
     if found is None:
-        raise BridgeError("bridge.noCommand", f"The command of the kernel bridge, tpulab, was not found. {REMEDY}")
+        raise BridgeError(
+            "bridge.noCommand", f"The command of the kernel bridge, tpulab, was not found. {REMEDY}"
+        )
     return [found]
 
 
@@ -63,5 +68,7 @@ def _from_variable(text: str) -> list[str]:
 def _checked(words: list[str], environ: Mapping[str, str], source: str) -> list[str]:
     program = shutil.which(words[0], path=environ.get("PATH"))
     if program is None:
-        raise BridgeError("bridge.noCommand", f"{source} names the program {words[0]!r}, which was not found. {REMEDY}")
+        raise BridgeError(
+            "bridge.noCommand", f"{source} names the program {words[0]!r}, which was not found. {REMEDY}"
+        )
     return [program, *words[1:]]

@@ -41,7 +41,9 @@ class GatewayApi:
         body = _json(response) if response is not None and response.code == 200 else None
         if not isinstance(body, list):
             return []
-        return [kernel["id"] for kernel in body if isinstance(kernel, dict) and isinstance(kernel.get("id"), str)]
+        return [
+            kernel["id"] for kernel in body if isinstance(kernel, dict) and isinstance(kernel.get("id"), str)
+        ]
 
     async def shut_down_kernel(self, kernel_id: str, timeout_s: float) -> bool:
         response = await self._request("DELETE", f"api/kernels/{kernel_id}", timeout_s)

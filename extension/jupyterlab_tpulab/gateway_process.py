@@ -15,7 +15,13 @@ from pathlib import Path
 from .errors import BridgeError
 
 # Credentials of the Jupyter server and of a hub are none of the bridge's business.
-WITHHELD = ("JUPYTER_TOKEN", "JUPYTERHUB_API_TOKEN", "JPY_API_TOKEN", "JUPYTERHUB_CLIENT_ID", "JPY_PARENT_PID")
+WITHHELD = (
+    "JUPYTER_TOKEN",
+    "JUPYTERHUB_API_TOKEN",
+    "JPY_API_TOKEN",
+    "JUPYTERHUB_CLIENT_ID",
+    "JPY_PARENT_PID",
+)
 
 READY_TIMEOUT_S = 60.0
 TERMINATE_TIMEOUT_S = 10.0
@@ -51,7 +57,7 @@ class GatewayProcess:
     async def start(
         cls, options: GatewayOptions, environ: Mapping[str, str], ready_timeout_s: float = READY_TIMEOUT_S
     ) -> GatewayProcess:
-        """Starts a gateway and waits until it serves. Raises BridgeError, and leaves no process behind then."""
+        """Starts a gateway and waits until it serves. Raises BridgeError and then leaves no process."""
         arguments = [
             *options.command,
             "serve",
@@ -79,8 +85,8 @@ class GatewayProcess:
         except OSError as error:
             raise BridgeError(
                 "bridge.notStarted",
-                f"The kernel bridge could not be started with {options.command[0]!r}: {error.strerror}. Check "
-                "c.TPULab.bridge_command.",
+                f"The kernel bridge could not be started with {options.command[0]!r}: {error.strerror}. "
+                "Check c.TPULab.bridge_command.",
             ) from error
         gateway = cls(process)
         try:
@@ -100,7 +106,7 @@ class GatewayProcess:
                 self.process.send_signal(signal.SIGTERM)
             try:
                 await asyncio.wait_for(self.process.wait(), timeout_s)
-            except asyncio.TimeoutError:
+            except TimeoutError:
                 with contextlib.suppress(ProcessLookupError):
                     self.process.kill()
                 await self.process.wait()
@@ -114,15 +120,16 @@ class GatewayProcess:
 
     async def _become_ready(self, options: GatewayOptions, timeout_s: float) -> None:
         stdout, stderr = self.process.stdout, self.process.stderr
-        assert stdout is not None and stderr is not None
+        assert stdout is not None
+        assert stderr is not None
         self._readers.append(asyncio.create_task(self._read_errors(stderr, options.token)))
         try:
             line = await asyncio.wait_for(stdout.readline(), timeout_s)
-        except asyncio.TimeoutError:
+        except TimeoutError:
             raise BridgeError(
                 "bridge.slowStart",
-                f"The kernel bridge did not say within {timeout_s:g} s that it is ready; it is started again. "
-                f"See {options.state_dir / 'gateway.log'}.",
+                f"The kernel bridge did not say within {timeout_s:g} s that it is ready; it is started "
+                f"again. See {options.state_dir / 'gateway.log'}.",
             ) from None
         except ValueError:
             line = b"?"
@@ -131,10 +138,12 @@ class GatewayProcess:
             self.url = _url_of(line)
             return
         code = await self.process.wait()
-        # The reader ends with the pipe, so everything that was said is there; a child of its own may hold the pipe.
+        # The reader has everything when the pipe ends; a child of the gateway may hold it open.
         await asyncio.wait([self._readers[0]], timeout=1.0)
         reason = self.said() or f"see {options.state_dir / 'gateway.log'}"
-        raise BridgeError("bridge.exited", f"The kernel bridge ended with code {code} while it was starting: {reason}")
+        raise BridgeError(
+            "bridge.exited", f"The kernel bridge ended with code {code} while it was starting: {reason}"
+        )
 
     async def _read_errors(self, stream: asyncio.StreamReader, token: str) -> None:
         while True:
@@ -164,7 +173,8 @@ def _url_of(line: bytes) -> str:
     if not isinstance(url, str) or not url.startswith("http"):
         raise BridgeError(
             "bridge.badAnswer",
-            "The command of the kernel bridge did not print its address; check that c.TPULab.bridge_command names `tpulab`.",
+            "The command of the kernel bridge did not print its address; check that c.TPULab.bridge_command "
+            "names `tpulab`.",
         )
     return url if url.endswith("/") else url + "/"
 

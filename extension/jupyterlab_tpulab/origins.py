@@ -1,4 +1,4 @@
-"""Under which origins the pages of a Jupyter server are opened: those the bridge must accept, and no other."""
+"""Under which origins the pages of a Jupyter server are opened: these the bridge accepts, and no other."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ANY_ADDRESS = frozenset({"", "*", "0.0.0.0", "::"})
 
 
 def page_origins(scheme: str, ip: str, port: int, display_url: str, configured: Iterable[str]) -> list[str]:
-    """Both loopback names of the server's port, its own address and displayed address, and the configured origins."""
+    """Both loopback names of the port, the server's own and displayed address, and what is configured."""
     hosts = [*LOOPBACK]
     if ip not in ANY_ADDRESS and ip not in LOOPBACK:
         hosts.append(f"[{ip}]" if ":" in ip else ip)

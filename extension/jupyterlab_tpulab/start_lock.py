@@ -42,6 +42,7 @@ async def _lock(handle: int, timeout_s: float) -> None:
             if asyncio.get_running_loop().time() > deadline:
                 raise BridgeError(
                     "bridge.locked",
-                    f"Another Jupyter server has been starting the kernel bridge for {timeout_s:g} s; it is tried again.",
+                    f"Another Jupyter server has been starting the kernel bridge for {timeout_s:g} s; it is "
+                    "tried again.",
                 ) from None
             await asyncio.sleep(0.1)

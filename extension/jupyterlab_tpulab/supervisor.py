@@ -1,6 +1,6 @@
-"""Keeps a gateway running beside the Jupyter server: attaches to a living one, else starts one, and starts it again.
+"""Keeps a gateway running beside the Jupyter server: attaches to one, else starts one, and starts it again.
 
-The gateway that a page knows keeps its port and token over restarts, so the sockets of open pages find it again.
+The gateway keeps its port and token over restarts, so the sockets of open pages find it again.
 """
 
 from __future__ import annotations
@@ -66,7 +66,9 @@ class _Gateway:
 class BridgeSupervisor:
     """Owns the gateway from `start` to `stop`."""
 
-    def __init__(self, settings: SupervisorSettings, log: logging.Logger | logging.LoggerAdapter[logging.Logger]) -> None:
+    def __init__(
+        self, settings: SupervisorSettings, log: logging.Logger | logging.LoggerAdapter[logging.Logger]
+    ) -> None:
         self.status = BridgeStatus("starting", message="The kernel bridge is starting.")
         self._settings = settings
         self._log = log
@@ -82,7 +84,7 @@ class BridgeSupervisor:
             self._task = asyncio.create_task(self._run())
 
     async def stop(self, keep_kernels: bool) -> None:
-        """Ends the kernels (unless they are to be kept) and the gateway, if this server owns it. Idempotent."""
+        """Ends the kernels (unless they are kept) and the gateway, if this server owns it. Idempotent."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
@@ -108,7 +110,9 @@ class BridgeSupervisor:
                 since = loop.time()
                 await self._watch()
                 self._log.warning("The kernel bridge has ended; it is started again.")
-                self.status = BridgeStatus("starting", message="The kernel bridge has ended and is started again.")
+                self.status = BridgeStatus(
+                    "starting", message="The kernel bridge has ended and is started again."
+                )
             except BridgeError as error:
                 if self.status.message != error.message:
                     self._log.error("%s", error.message)
@@ -119,7 +123,9 @@ class BridgeSupervisor:
                 self.status = BridgeStatus("failed", message=message)
             await self._let_go()
             self._failures = 1 if loop.time() - since > STABLE_S else self._failures + 1
-            await asyncio.sleep(min(LONGEST_PAUSE_S, self._settings.first_pause_s * 2 ** (self._failures - 1)))
+            await asyncio.sleep(
+                min(LONGEST_PAUSE_S, self._settings.first_pause_s * 2 ** (self._failures - 1))
+            )
 
     async def _obtain(self) -> None:
         async with start_lock(self._settings.state_dir):
@@ -134,7 +140,7 @@ class BridgeSupervisor:
         self._log.info("The kernel bridge serves at %s (process %d).", gateway.api.url, gateway.pid)
 
     async def _attach(self) -> _Gateway | None:
-        """A living gateway of this state folder that talks to us and to our pages; None when there is none."""
+        """A living gateway of this state folder that talks to us and our pages; None when there is none."""
         folder = self._settings.state_dir
         record, token = state.read_gateway(folder), state.read_token(folder)
         if record is None or token is None or not state.is_alive(record.pid):
@@ -144,7 +150,11 @@ class BridgeSupervisor:
             return None
         owner = state.read_owner(folder)
         ours = owner is not None and owner.gateway_pid == record.pid
-        orphan = owner is not None and ours and (owner.server_pid == os.getpid() or not state.is_alive(owner.server_pid))
+        orphan = (
+            owner is not None
+            and ours
+            and (owner.server_pid == os.getpid() or not state.is_alive(owner.server_pid))
+        )
         refused = [origin for origin in self._settings.origins if not await api.allows_origin(origin)]
         if not refused:
             self._log.info("Using the kernel bridge that is already running.")

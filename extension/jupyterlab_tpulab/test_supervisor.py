@@ -1,0 +1,264 @@
+"""The supervisor with real processes: start, attach, restart, stop, and what it says when it cannot."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from . import state
+from .conftest import FAKE_GATEWAY, ORIGIN, Bridge, is_running, until
+from .errors import BridgeError
+from .supervisor import BridgeSupervisor
+
+pytestmark = pytest.mark.asyncio
+
+
+async def ready(supervisor: BridgeSupervisor) -> BridgeSupervisor:
+    supervisor.start()
+    await until(lambda: supervisor.status.status == "ready")
+    return supervisor
+
+
+async def test_starts_a_gateway_and_says_where_it_is(bridge: Bridge) -> None:
+    supervisor = bridge.supervisor()
+    supervisor.start()
+    assert supervisor.status.status == "starting"
+    await until(lambda: supervisor.status.status == "ready")
+    assert supervisor.status.url == bridge.starts[0]["url"]
+    assert supervisor.status.token == state.read_token(bridge.state_dir)
+    assert (bridge.state_dir / "token").stat().st_mode & 0o777 == 0o600
+    assert bridge.starts[0]["root_dir"] == str(bridge.root_dir)
+    assert bridge.starts[0]["allow_origin"] == [ORIGIN]
+    await supervisor.stop(keep_kernels=False)
+    assert not is_running(bridge.pids[0])
+
+
+async def test_starts_a_killed_gateway_again_on_the_same_port_with_the_same_token(bridge: Bridge) -> None:
+    supervisor = await ready(bridge.supervisor())
+    before = supervisor.status
+    os.kill(bridge.pids[0], signal.SIGKILL)
+    await until(lambda: len(bridge.starts) == 2 and supervisor.status.status == "ready")
+    assert supervisor.status == before
+    await supervisor.stop(keep_kernels=False)
+
+
+async def test_takes_another_port_when_the_old_one_is_gone_for_good(bridge: Bridge) -> None:
+    supervisor = await ready(bridge.supervisor())
+    port = int(str(supervisor.status.url).rsplit(":", 1)[1].strip("/"))
+    os.kill(bridge.pids[0], signal.SIGKILL)
+    await until(lambda: not is_running(bridge.pids[0]))
+
+    async def refuse(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    blocker = await asyncio.start_server(refuse, "127.0.0.1", port, reuse_address=True)
+    await until(lambda: len(bridge.starts) == 2 and supervisor.status.status == "ready")
+    assert supervisor.status.url != bridge.starts[0]["url"]
+    blocker.close()
+    await blocker.wait_closed()
+    await supervisor.stop(keep_kernels=False)
+
+
+async def test_shuts_kernels_down_at_the_end_unless_they_are_to_be_kept(bridge: Bridge) -> None:
+    supervisor = await ready(bridge.supervisor())
+    kernel = bridge.add_kernel("k1")
+    await supervisor.stop(keep_kernels=True)
+    assert kernel.exists()
+    supervisor = await ready(bridge.supervisor())
+    await supervisor.stop(keep_kernels=False)
+    assert not kernel.exists()
+    await supervisor.stop(keep_kernels=False)
+
+
+async def test_attaches_to_a_living_gateway_and_leaves_it_to_its_owner(bridge: Bridge) -> None:
+    owner = await ready(bridge.supervisor())
+    # The owner stands for another Jupyter server, so its record must name somebody else who is alive.
+    state.write_owner(bridge.state_dir, state.OwnerRecord(os.getppid(), bridge.pids[0]))
+    guest = await ready(bridge.supervisor())
+    assert guest.status == owner.status
+    assert len(bridge.starts) == 1
+    kernel = bridge.add_kernel("k1")
+    await guest.stop(keep_kernels=False)
+    assert kernel.exists()
+    assert is_running(bridge.pids[0])
+    await owner.stop(keep_kernels=False)
+
+
+async def test_a_guest_starts_a_gateway_itself_when_the_one_it_used_has_ended(bridge: Bridge) -> None:
+    owner = await ready(bridge.supervisor())
+    state.write_owner(bridge.state_dir, state.OwnerRecord(os.getppid(), bridge.pids[0]))
+    guest = await ready(bridge.supervisor())
+    before = guest.status
+    await owner.stop(keep_kernels=True)
+    await until(lambda: len(bridge.starts) == 2 and guest.status.status == "ready")
+    assert guest.status == before
+    await guest.stop(keep_kernels=False)
+
+
+async def orphan(bridge: Bridge, origin: str = ORIGIN) -> int:
+    """A gateway whose Jupyter server has been killed."""
+    state.write_token(bridge.state_dir, "orphan-token")
+    process = subprocess.Popen(
+        [
+            *FAKE_GATEWAY,
+            "serve",
+            "--state-dir",
+            str(bridge.state_dir),
+            "--root-dir",
+            "/",
+            "--allow-origin",
+            origin,
+        ],
+        env={**os.environ, "TPULAB_TOKEN": "orphan-token"},
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    with process.stdout:
+        process.stdout.readline()
+    # Nobody waits for it otherwise, and a zombie looks alive.
+    asyncio.get_running_loop().run_in_executor(None, process.wait)
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    state.write_owner(bridge.state_dir, state.OwnerRecord(gone.pid, process.pid))
+    return process.pid
+
+
+async def test_takes_over_the_gateway_of_a_server_that_was_killed_and_ends_it(bridge: Bridge) -> None:
+    pid = await orphan(bridge)
+    supervisor = await ready(bridge.supervisor())
+    assert supervisor.status.token == "orphan-token"
+    assert bridge.pids == [pid]
+    await supervisor.stop(keep_kernels=False)
+    await until(lambda: not is_running(pid))
+
+
+async def test_replaces_an_orphan_that_does_not_accept_our_pages(bridge: Bridge) -> None:
+    pid = await orphan(bridge, origin="http://127.0.0.1:1")
+    supervisor = await ready(bridge.supervisor())
+    assert len(bridge.starts) == 2
+    assert not is_running(pid)
+    assert supervisor.status.url == bridge.starts[1]["url"]
+    await supervisor.stop(keep_kernels=False)
+
+
+async def test_says_so_when_the_gateway_of_another_does_not_accept_our_pages(bridge: Bridge) -> None:
+    owner = await ready(bridge.supervisor(origins=["http://127.0.0.1:1"]))
+    state.write_owner(bridge.state_dir, state.OwnerRecord(os.getppid(), bridge.pids[0]))
+    guest = bridge.supervisor()
+    guest.start()
+    await until(lambda: guest.status.status == "failed")
+    assert f"--allow-origin {ORIGIN}" in str(guest.status.message)
+    await guest.stop(keep_kernels=False)
+    assert is_running(bridge.pids[0])
+    await owner.stop(keep_kernels=False)
+
+
+async def test_ignores_a_stale_record_whose_process_is_gone(bridge: Bridge) -> None:
+    bridge.state_dir.mkdir()
+    (bridge.state_dir / "gateway.json").write_text('{"url": "http://127.0.0.1:1/", "pid": 999999999}')
+    state.write_token(bridge.state_dir, "old")
+    supervisor = await ready(bridge.supervisor())
+    assert supervisor.status.token != "old"
+    await supervisor.stop(keep_kernels=False)
+
+
+async def test_two_servers_that_start_together_use_one_gateway(bridge: Bridge) -> None:
+    first, second = bridge.supervisor(), bridge.supervisor()
+    first.start()
+    second.start()
+    await until(lambda: first.status.status == second.status.status == "ready")
+    assert first.status == second.status
+    assert len(bridge.starts) == 1
+    await first.stop(keep_kernels=False)
+    await second.stop(keep_kernels=False)
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [("exit", "ended with code 3 while it was starting"), ("garbage", "did not print its address")],
+)
+async def test_a_gateway_that_cannot_start_is_reported_without_its_token(
+    bridge: Bridge, fault: str, words: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    supervisor = bridge.supervisor(environ={**os.environ, "FAKE_GATEWAY": fault})
+    supervisor.start()
+    await until(lambda: supervisor.status.status == "failed")
+    message = str(supervisor.status.message)
+    assert words in message
+    token = str(state.read_token(bridge.state_dir))
+    assert token not in message
+    assert token not in caplog.text
+    await supervisor.stop(keep_kernels=False)
+
+
+async def test_recovers_when_the_command_is_repaired(bridge: Bridge) -> None:
+    words: list[list[str]] = [["/nowhere/tpulab"], FAKE_GATEWAY]
+
+    def command() -> list[str]:
+        return words.pop(0) if len(words) > 1 else words[0]
+
+    supervisor = bridge.supervisor(command=command)
+    supervisor.start()
+    await until(lambda: supervisor.status.status == "failed" or bool(bridge.starts))
+    await until(lambda: supervisor.status.status == "ready")
+    await supervisor.stop(keep_kernels=False)
+
+
+async def test_a_missing_command_fails_with_a_remedy(bridge: Bridge) -> None:
+    def command() -> list[str]:
+        raise BridgeError("bridge.noCommand", "Not found. Do this.")
+
+    supervisor = bridge.supervisor(command=command)
+    supervisor.start()
+    await until(lambda: supervisor.status.status == "failed")
+    assert supervisor.status.message == "Not found. Do this."
+    await supervisor.stop(keep_kernels=False)
+
+
+async def test_an_unusable_state_folder_fails_with_a_remedy(bridge: Bridge, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    supervisor = bridge.supervisor(state_dir=tmp_path / "file" / "state")
+    supervisor.start()
+    await until(lambda: supervisor.status.status == "failed")
+    assert "c.TPULab.state_dir" in str(supervisor.status.message)
+    await supervisor.stop(keep_kernels=False)
+
+
+async def test_stop_during_a_start_leaves_nothing(bridge: Bridge) -> None:
+    supervisor = bridge.supervisor(environ={**os.environ, "FAKE_GATEWAY": "silent"})
+    supervisor.start()
+    await until(lambda: (bridge.state_dir / "token").exists())
+    await supervisor.stop(keep_kernels=False)
+    assert bridge.starts == []
+
+
+async def test_credentials_of_the_jupyter_server_do_not_reach_the_bridge(
+    bridge: Bridge, tmp_path: Path
+) -> None:
+    probe = tmp_path / "probe.py"
+    probe.write_text(
+        "import json, os, pathlib, runpy, sys\n"
+        f"pathlib.Path({str(tmp_path / 'env.json')!r}).write_text(json.dumps(dict(os.environ)))\n"
+        f"sys.argv = [{FAKE_GATEWAY[1]!r}, *sys.argv[1:]]\n"
+        f"runpy.run_path({FAKE_GATEWAY[1]!r}, run_name='__main__')\n"
+    )
+    environ = {
+        **os.environ,
+        "JUPYTER_TOKEN": "secret",
+        "JUPYTERHUB_API_TOKEN": "secret",
+        "TPULAB_ENV_DIR": "/envs",
+    }
+    supervisor = await ready(bridge.supervisor(command=lambda: [sys.executable, str(probe)], environ=environ))
+    text = (tmp_path / "env.json").read_text()
+    assert "secret" not in text
+    assert "/envs" in text
+    await supervisor.stop(keep_kernels=False)
