@@ -39,11 +39,16 @@ export const build = {
 /** @param {AbortSignal} [signal] */
 export async function compile(signal) {
   const tsc = inRoot('node_modules/typescript/bin/tsc');
-  await runOrExplain('compiling TypeScript', process.execPath, [tsc, '--build', '--pretty', 'false'], {
-    cwd: checkout.root,
-    timeoutMs: 600_000,
-    ...(signal ? { signal } : {})
-  });
+  await runOrExplain(
+    'compiling TypeScript',
+    process.execPath,
+    [tsc, '--build', '--pretty', 'false', ...PACKAGES],
+    {
+      cwd: checkout.root,
+      timeoutMs: 600_000,
+      ...(signal ? { signal } : {})
+    }
+  );
 }
 
 /**
