@@ -29,15 +29,15 @@ export class Heartbeat {
 
   async #beat(): Promise<void> {
     while (!this.#stop.signal.aborted) {
-      const alive = await this.#ask();
-      if (this.#stop.signal.aborted) {
-        return;
-      }
-      if (alive !== this.#alive) {
-        this.#alive = alive;
-        this.onChange(alive);
-      }
+      this.#heard(await this.#ask());
       await delay(PERIOD_MS, undefined, { signal: this.#stop.signal }).catch(() => undefined);
+    }
+  }
+
+  #heard(alive: boolean): void {
+    if (alive !== this.#alive && !this.#stop.signal.aborted) {
+      this.#alive = alive;
+      this.onChange(alive);
     }
   }
 

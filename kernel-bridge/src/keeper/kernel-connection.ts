@@ -29,6 +29,7 @@ export class KernelConnection implements AsyncDisposable {
   readonly #iopub: ReceivingSocket<Subscriber>;
   readonly #heartbeat: Heartbeat;
   readonly #iopubLost: Promise<void>;
+  #iopubConnected = false;
   #closed: Promise<void> | null = null;
 
   constructor(
@@ -45,6 +46,7 @@ export class KernelConnection implements AsyncDisposable {
     this.#stdin = dealer('stdin', info.stdin_port, identity);
     this.#control = dealer('control', info.control_port, identity);
     const subscriber = new Subscriber(UNBOUNDED);
+    subscriber.events.on('connect', () => (this.#iopubConnected = true));
     this.#iopubLost = new Promise(resolve => subscriber.events.on('disconnect', () => resolve()));
     subscriber.connect(endpoint(info, info.iopub_port));
     subscriber.subscribe();

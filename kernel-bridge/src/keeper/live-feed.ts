@@ -68,15 +68,18 @@ export class LiveFeed {
   }
 
   async #catchUp(): Promise<void> {
-    do {
-      this.#laggedAgain = false;
+    for (let more = true; more; more = this.#takeLaggedAgain()) {
       await this.#readFiles(Infinity);
       this.#waiting = [];
       try {
         const { liveFrom } = await this.source.subscribe();
         await this.#readFiles(liveFrom - 1);
-        // Only where files are damaged past reading is `#next` still behind: the gap has been told.
-        this.#next = Math.max(this.#next, liveFrom);
+        if (this.#next < liveFrom) {
+          throw new KeeperError(
+            'keeper_protocol',
+            `The journal's files end before record ${this.#next}, although the keeper has written ${liveFrom - 1}.`
+          );
+        }
       } finally {
         const waiting = this.#waiting;
         this.#waiting = null;
@@ -85,7 +88,13 @@ export class LiveFeed {
           this.source.resume();
         }
       }
-    } while (this.#laggedAgain);
+    }
+  }
+
+  #takeLaggedAgain(): boolean {
+    const again = this.#laggedAgain;
+    this.#laggedAgain = false;
+    return again;
   }
 
   async #readFiles(to: number): Promise<void> {

@@ -105,7 +105,7 @@ function messageOf(json: string, buffers: readonly Buffer[]): KernelMessage {
   }
   const part = (name: string, required: boolean): Buffer => {
     const given = fields[name] ?? (required ? undefined : {});
-    if (typeof given !== 'object' || given === null || Array.isArray(given)) {
+    if (typeof given !== 'object' || Array.isArray(given)) {
       throw new WireError('frame_malformed', `"${name}" of a legacy frame must be a JSON object.`);
     }
     return Buffer.from(JSON.stringify(given));

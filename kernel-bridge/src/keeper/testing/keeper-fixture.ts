@@ -1,0 +1,276 @@
+/** A kernel with its own keeper process in temporary folders, and what a test has seen of it. */
+import { randomUUID } from 'node:crypto';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { FROM_CLIENT, type JournalRecord, RecordChannel } from '../../journal/record.js';
+import {
+  type KernelMessage,
+  parseHeader,
+  parseObject,
+  parseParentHeader,
+  PART
+} from '../../wire/kernel-message.js';
+import { decodeV1, encodeV1 } from '../../wire/v1-frame.js';
+import { attachKeeper } from '../attach.js';
+import type { KeeperEvents, KernelSnapshot, LaunchDescription, TelemetryRecord } from '../contract.js';
+import type { KeeperClient } from '../keeper-client.js';
+import { startKeeper } from '../start.js';
+import { builtKeeper } from './built-keeper.js';
+
+const TINY_KERNEL = fileURLToPath(new URL('./tiny-kernel.mjs', import.meta.url));
+
+/** Generous: the machine may be busy with other things. */
+const PATIENCE_MS = 60_000;
+
+/** One record as a test wants to look at it. */
+export interface Seen {
+  readonly record: JournalRecord;
+  readonly fromClient: boolean;
+  readonly channel: string;
+  readonly type: string;
+  readonly session: string;
+  readonly parentId: string | null;
+  readonly content: Record<string, unknown>;
+  readonly message: KernelMessage;
+}
+
+/** What one gateway has been told. */
+export class GatewayView implements KeeperEvents {
+  readonly records: JournalRecord[] = [];
+  readonly states: KernelSnapshot[] = [];
+  readonly telemetryRecords: TelemetryRecord[] = [];
+  readonly faults: ({ code: string; message: string } | null)[] = [];
+  isDisconnected = false;
+  readonly #watchers = new Set<() => void>();
+
+  record(record: JournalRecord): void {
+    this.records.push(record);
+    this.#look();
+  }
+
+  state(snapshot: KernelSnapshot): void {
+    this.states.push(snapshot);
+    this.#look();
+  }
+
+  telemetry(record: TelemetryRecord): void {
+    this.telemetryRecords.push(record);
+    this.#look();
+  }
+
+  journalFault(fault: { code: string; message: string } | null): void {
+    this.faults.push(fault);
+    this.#look();
+  }
+
+  disconnected(): void {
+    this.isDisconnected = true;
+    this.#look();
+  }
+
+  get messages(): Seen[] {
+    return this.records.filter(record => record.channel !== RecordChannel.bridge).map(seen);
+  }
+
+  /** Text of all stream messages. */
+  get text(): string {
+    return this.messages
+      .filter(({ type }) => type === 'stream')
+      .map(({ content }) => String(content['text']))
+      .join('');
+  }
+
+  /** Waits for something to become true, looking after each event. */
+  until(what: string, holds: () => boolean): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const settle = (error?: Error): void => {
+        clearTimeout(timer);
+        this.#watchers.delete(check);
+        if (error === undefined) {
+          resolve();
+        } else {
+          reject(error);
+        }
+      };
+      const check = (): void => {
+        try {
+          if (holds()) {
+            settle();
+          }
+        } catch (error) {
+          settle(error as Error);
+        }
+      };
+      const timer = setTimeout(() => {
+        const state = this.states.at(-1)?.executionState;
+        settle(
+          new Error(`Waited in vain until ${what}; ${this.records.length} records, last state ${state}.`)
+        );
+      }, PATIENCE_MS);
+      this.#watchers.add(check);
+      check();
+    });
+  }
+
+  untilState(state: KernelSnapshot['executionState']): Promise<void> {
+    return this.until(`the kernel is ${state}`, () => {
+      const last = this.states.at(-1);
+      if (last?.executionState === 'dead' && state !== 'dead') {
+        throw new Error(`The kernel is dead: ${last.reason}`);
+      }
+      return last?.executionState === state;
+    });
+  }
+
+  /** The reply to a request and the idle status of its execution. */
+  async untilDone(msgId: string): Promise<Seen> {
+    const isReply = ({ type, parentId, channel }: Seen): boolean =>
+      parentId === msgId && channel === 'shell' && type.endsWith('_reply');
+    const isIdle = ({ type, parentId, content }: Seen): boolean =>
+      parentId === msgId && type === 'status' && content['execution_state'] === 'idle';
+    let looked = 0;
+    let reply: Seen | undefined;
+    let idle = false;
+    await this.until(`request ${msgId} is done`, () => {
+      for (; looked < this.records.length; looked++) {
+        const message = seen(this.records[looked]!);
+        reply = isReply(message) ? message : reply;
+        idle ||= isIdle(message);
+      }
+      return reply !== undefined && idle;
+    });
+    return reply!;
+  }
+
+  readonly #look = (): void => this.#watchers.forEach(watcher => watcher());
+}
+
+function seen(record: JournalRecord): Seen {
+  const message = decodeV1(record.payload);
+  const header = parseHeader(message.parts[PART.header]!);
+  return {
+    record,
+    fromClient: (record.channel & FROM_CLIENT) !== 0,
+    channel: message.channel,
+    type: header.msg_type,
+    session: header.session,
+    parentId: parseParentHeader(message.parts[PART.parentHeader]!)?.msg_id ?? null,
+    content: parseObject(message.parts[PART.content]!, 'content'),
+    message
+  };
+}
+
+export class KeeperFixture implements AsyncDisposable {
+  readonly session = randomUUID();
+  readonly #clients: KeeperClient[] = [];
+
+  private constructor(
+    private readonly root: string,
+    readonly launch: LaunchDescription,
+    readonly entry: URL
+  ) {}
+
+  /** Short folders: the paths of sockets are limited. */
+  static async create(
+    changes: Partial<LaunchDescription> = {},
+    kernelFlags: readonly string[] = []
+  ): Promise<KeeperFixture> {
+    const root = await mkdtemp(join(tmpdir(), 'tk-'));
+    const launch: LaunchDescription = {
+      kernelId: randomUUID(),
+      specName: 'tiny',
+      displayName: 'Tiny',
+      argv: [process.execPath, TINY_KERNEL, '{connection_file}', ...kernelFlags],
+      resourceDir: null,
+      env: { PATH: process.env['PATH'] ?? '', HOME: root },
+      cwd: root,
+      interruptMode: 'signal',
+      bestEffort: true,
+      runDir: join(root, 'run'),
+      restartLimit: 2,
+      shutdownWaitMs: 4_000,
+      ...changes
+    };
+    return new KeeperFixture(root, launch, await builtKeeper());
+  }
+
+  get kernelDir(): string {
+    return join(this.root, 'kernel');
+  }
+
+  async start(view: GatewayView): Promise<KeeperClient> {
+    const client = await startKeeper(this.launch, { kernelDir: this.kernelDir }, view, { entry: this.entry });
+    this.#clients.push(client);
+    view.states.push(client.snapshot);
+    return client;
+  }
+
+  /** Started, subscribed and idle. */
+  async ready(view: GatewayView): Promise<KeeperClient> {
+    const client = await this.start(view);
+    await client.subscribe();
+    await view.untilState('idle');
+    return client;
+  }
+
+  async attach(view: GatewayView): Promise<KeeperClient> {
+    const client = await attachKeeper(this.kernelDir, view);
+    this.#clients.push(client);
+    view.states.push(client.snapshot);
+    return client;
+  }
+
+  /** A client's request as a v1 frame. */
+  request(
+    msgType: string,
+    content: object,
+    channel: KernelMessage['channel'] = 'shell'
+  ): { msgId: string; frame: Buffer } {
+    const msgId = randomUUID();
+    const header = {
+      msg_id: msgId,
+      msg_type: msgType,
+      session: this.session,
+      username: 'test',
+      date: new Date().toISOString(),
+      version: '5.3'
+    };
+    const parts = [header, {}, {}, content].map(part => Buffer.from(JSON.stringify(part)));
+    return { msgId, frame: encodeV1({ channel, parts }) };
+  }
+
+  /** Sends code; returns the id of the request. */
+  execute(client: KeeperClient, code: string): string {
+    const { msgId, frame } = this.request('execute_request', {
+      code,
+      silent: false,
+      store_history: true,
+      user_expressions: {},
+      allow_stdin: true,
+      stop_on_error: true
+    });
+    client.send(frame);
+    return msgId;
+  }
+
+  /** What keeper and kernel have written to their logs. */
+  async logs(): Promise<string> {
+    const texts = ['keeper.log', 'kernel.log'].map(name =>
+      readFile(join(this.kernelDir, name), 'utf8').catch(() => '')
+    );
+    return (await Promise.all(texts)).join('');
+  }
+
+  /** Ends the keeper and its kernel, whatever state they are in. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const client of this.#clients) {
+      await client[Symbol.asyncDispose]();
+    }
+    const client = await attachKeeper(this.kernelDir, new GatewayView()).catch(() => null);
+    await client?.shutdown();
+    await client?.[Symbol.asyncDispose]();
+    await rm(this.root, { recursive: true, force: true });
+  }
+}
