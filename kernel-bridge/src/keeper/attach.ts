@@ -34,7 +34,9 @@ export async function attachKeeper(
   try {
     const deadline = AbortSignal.timeout(options.timeoutMs ?? HELLO_MS);
     const signal = options.signal === undefined ? deadline : AbortSignal.any([deadline, options.signal]);
-    socket = connect({ path: record.socketPath, signal });
+    signal.throwIfAborted();
+    // Without the signal: as an option of the socket it would cut the connection when the deadline passes, hello or not.
+    socket = connect({ path: record.socketPath });
     const hello = await readHello(socket, signal);
     return new KeeperClient(kernelDir, socket, hello, events);
   } catch (cause) {

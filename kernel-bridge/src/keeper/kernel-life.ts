@@ -56,9 +56,9 @@ export class KernelLife {
       failure: error => log.error({ err: error }, 'a kernel socket failed')
     });
     this.#readiness = new Readiness(() => {
-      const { parts } = own.request('kernel_info_request');
-      this.#transmit('shell', parts);
-      this.#transmit('control', parts);
+      // Two requests: the kernel refuses a second message with the same signature.
+      this.#transmit('shell', own.request('kernel_info_request').parts);
+      this.#transmit('control', own.request('kernel_info_request').parts);
     });
     void this.#readiness.ready.then(() => this.#begin());
     this.#readiness.start();
