@@ -1,9 +1,22 @@
 /** The plugins of this extension. */
 import { backendPlugins } from './backends/plugin.js';
 import { conflictPlugin } from './conflict/plugin.js';
+import { currentKernelPlugin } from './current/plugin.js';
+import { eventsPlugin } from './events/plugin.js';
 import { kernelPlugins } from './kernels/plugin.js';
 import { launcherPlugin } from './launcher/plugin.js';
+import { panelPlugin } from './panel/plugin.js';
+import { statusPlugin } from './status/plugin.js';
 
 export * from './tokens.js';
 
-export default [...backendPlugins, ...kernelPlugins, launcherPlugin, conflictPlugin];
+export default [
+  ...backendPlugins,
+  ...kernelPlugins,
+  launcherPlugin,
+  conflictPlugin,
+  eventsPlugin,
+  currentKernelPlugin,
+  panelPlugin,
+  statusPlugin
+];

@@ -20,7 +20,10 @@ export function DevicesView({ devices: message, trans }: DevicesViewProps): JSX.
           {memory ? memory.text : `${message.runtime} ${message.runtimeVersion}`}
         </span>
       </div>
-      <ul className="jp-TPULabDevices-chips" aria-label={trans.__('Devices by number')}>
+      <ul
+        className={`jp-TPULabDevices-chips${memory || processes > 1 ? '' : ' jp-mod-bare'}`}
+        aria-label={trans.__('Devices by number')}
+      >
         {message.devices.map(device => (
           <Chip key={device.id} device={device} ofSeveral={processes > 1} trans={trans} />
         ))}

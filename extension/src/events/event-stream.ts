@@ -12,6 +12,17 @@ export const CONNECT_TIMEOUT_MS = 10_000;
 /** A quiet link is asked for a sign of life after this long: a page sees no WebSocket pings. */
 export const PROBE_AFTER_MS = 30_000;
 
+/**
+ * Why the stream has no connection. `cut`: it was closed or refused without a word. `timeout`: no answer.
+ * `silent`: nothing came for too long. `unreadable`: not our protocol. `refused`: the gateway said why, in `detail`.
+ * `address`: a WebSocket cannot go there.
+ */
+export interface StreamFailure {
+  readonly code: 'cut' | 'timeout' | 'silent' | 'unreadable' | 'refused' | 'address';
+  /** What the other side said; may be empty. */
+  readonly detail: string;
+}
+
 export type StreamState =
   | { readonly kind: 'connecting'; readonly attempt: number }
   | { readonly kind: 'live'; readonly gatewayId: string }
@@ -20,8 +31,7 @@ export type StreamState =
       readonly attempt: number;
       /** Unix milliseconds of the next attempt. */
       readonly retryAt: number;
-      /** A sentence for people. */
-      readonly reason: string;
+      readonly failure: StreamFailure;
     }
   | { readonly kind: 'closed' };
 
@@ -84,17 +94,14 @@ export class EventStream implements IDisposable {
       socket = this._options.open();
     } catch {
       // The address is not one that a WebSocket takes; the error could carry the token, so its text is not shown.
-      this._wait(attempt, 'the address of the bridge cannot be opened');
+      this._wait(attempt, { code: 'address', detail: '' });
       return;
     }
     this._socket = socket;
-    this._timer = setTimeout(
-      () => this._wait(attempt, `the bridge did not answer within ${CONNECT_TIMEOUT_MS / 1000} s`),
-      CONNECT_TIMEOUT_MS
-    );
+    this._timer = setTimeout(() => this._wait(attempt, { code: 'timeout', detail: '' }), CONNECT_TIMEOUT_MS);
     socket.onopen = () => this._subscribe(socket);
     socket.onmessage = event => this._receive(event.data, attempt);
-    socket.onclose = event => this._wait(this._attempts(attempt), event.reason || 'the connection was cut');
+    socket.onclose = event => this._wait(this._attempts(attempt), { code: 'cut', detail: event.reason });
   }
 
   private _subscribe(socket: StreamSocket): void {
@@ -110,11 +117,14 @@ export class EventStream implements IDisposable {
       }
       frame = parseFrame(data);
     } catch (error) {
-      this._wait(this._attempts(attempt), error instanceof Error ? error.message : 'unreadable frame');
+      this._wait(this._attempts(attempt), {
+        code: 'unreadable',
+        detail: error instanceof Error ? error.message : ''
+      });
       return;
     }
     if (frame.op === 'error') {
-      this._wait(this._attempts(attempt), frame.message || frame.code);
+      this._wait(this._attempts(attempt), { code: 'refused', detail: frame.message || frame.code });
       return;
     }
     if (frame.op === 'subscribed' && this._state.kind !== 'live') {
@@ -135,18 +145,18 @@ export class EventStream implements IDisposable {
   private _watchSilence(): void {
     clearTimeout(this._timer);
     this._timer = setTimeout(() => {
-      this._timer = setTimeout(() => this._wait(1, 'the bridge has gone silent'), CONNECT_TIMEOUT_MS);
+      this._timer = setTimeout(() => this._wait(1, { code: 'silent', detail: '' }), CONNECT_TIMEOUT_MS);
       if (this._socket) {
         this._subscribe(this._socket);
       }
     }, PROBE_AFTER_MS);
   }
 
-  private _wait(attempt: number, reason: string): void {
+  private _wait(attempt: number, failure: StreamFailure): void {
     this._drop();
     const waitMs = backoffMs(attempt, this._random());
     this._timer = setTimeout(() => this._connect(attempt + 1), waitMs);
-    this._setState({ kind: 'waiting', attempt, retryAt: this._now() + waitMs, reason });
+    this._setState({ kind: 'waiting', attempt, retryAt: this._now() + waitMs, failure });
   }
 
   /** Ends socket and timer without a word to anybody. */

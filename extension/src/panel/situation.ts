@@ -3,7 +3,8 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CurrentKernel } from '../current/model.js';
 import type { StreamState } from '../events/event-stream.js';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
-import { secondsText } from '../text/duration.js';
+import { failureText } from '../events/failure-text.js';
+import { countdownText } from '../text/duration.js';
 
 /** What a button beside a message does. */
 export type Remedy = 'change-kernel' | 'reconnect';
@@ -65,11 +66,9 @@ function linkMessage({ current, stream, now }: Circumstances, trans: Translation
     return null;
   }
   if (stream?.kind === 'waiting') {
-    const wait = secondsText(stream.retryAt - now);
-    return {
-      text: trans.__('Cut off from the bridge: %1. Next try in %2.', stream.reason, wait),
-      remedy: 'reconnect'
-    };
+    const wait = countdownText(stream.retryAt - now);
+    const text = `${failureText(stream.failure, trans)} ${trans.__('Next try in %1.', wait)}`;
+    return { text, remedy: 'reconnect' };
   }
   if (stream === null && current.backend.lastError) {
     return { text: current.backend.lastError.message, remedy: 'reconnect' };

@@ -1,9 +1,10 @@
 /** The state of the connection to the current kernel, as one word or two, a sentence, and what a click does. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CurrentKernel } from '../current/model.js';
-import type { StreamState } from '../events/event-stream.js';
+import type { StreamFailure, StreamState } from '../events/event-stream.js';
+import { failureText } from '../events/failure-text.js';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
-import { countText, secondsText } from '../text/duration.js';
+import { countdownText, countText } from '../text/duration.js';
 
 /**
  * `live`: output arrives as it is made. `replaying`: what was printed while the page was away is being sent.
@@ -15,7 +16,7 @@ export type Connection =
   | { readonly kind: 'local' }
   | { readonly kind: 'live' }
   | { readonly kind: 'connecting' }
-  | { readonly kind: 'reconnecting'; readonly retryAt: number; readonly reason: string }
+  | { readonly kind: 'reconnecting'; readonly retryAt: number; readonly why: StreamFailure | string }
   | { readonly kind: 'replaying'; readonly pending: number }
   | { readonly kind: 'lost'; readonly reason: string; readonly dead: boolean };
 
@@ -45,8 +46,8 @@ export function connectionOf({ current, stream, telemetry }: ConnectionInput): C
   }
   const retry = nextRetry(stream, backend.state === 'down' ? backend.nextRetryAt : null);
   if (retry !== null) {
-    const reason = stream?.kind === 'waiting' ? stream.reason : (backend.lastError?.message ?? '');
-    return { kind: 'reconnecting', retryAt: retry, reason };
+    const why = stream?.kind === 'waiting' ? stream.failure : (backend.lastError?.message ?? '');
+    return { kind: 'reconnecting', retryAt: retry, why };
   }
   // The bridge answers, but Lab has given up this kernel's socket: only a person can ask for it now.
   const givenUp = connection === 'disconnected' && stream?.kind === 'live' && backend.state === 'ok';
@@ -103,7 +104,7 @@ export function connectionText(
         canReconnect: true
       };
     case 'reconnecting':
-      return reconnectingText(connection.retryAt - now, connection.reason, trans);
+      return reconnectingText(connection.retryAt - now, connection.why, trans);
     case 'replaying':
       return {
         label: trans.__('replaying (%1 to go)', countText(connection.pending)),
@@ -115,11 +116,16 @@ export function connectionText(
   }
 }
 
-function reconnectingText(waitMs: number, reason: string, trans: TranslationBundle): ConnectionText {
+function reconnectingText(
+  waitMs: number,
+  why: StreamFailure | string,
+  trans: TranslationBundle
+): ConnectionText {
   const kept = trans.__('The kernel goes on running; nothing that it prints is lost. Click to try now.');
+  const cause = typeof why === 'string' ? why : failureText(why, trans);
   return {
-    label: trans.__('reconnecting in %1', secondsText(waitMs)),
-    detail: reason ? trans.__('Cut off from the bridge: %1. %2', reason.replace(/\.$/, ''), kept) : kept,
+    label: trans.__('reconnecting in %1', countdownText(waitMs)),
+    detail: cause ? `${cause} ${kept}` : kept,
     canReconnect: true
   };
 }

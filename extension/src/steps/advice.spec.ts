@@ -67,6 +67,15 @@ describe('adviceFor', () => {
     expect(advise({ deviceMs: 60, inputMs: 40 }, [[0, COMPILED]])).toMatchObject({ limit: 'input' });
   });
 
+  it('does not pass over the one compilation that the split shows', () => {
+    expect(advise(DEVICE_BOUND, [[0, COMPILED]]).text).toMatch(
+      /^The first step compiled for 3.00 s, as it must. The device/
+    );
+    expect(advise(DEVICE_BOUND, [[7, COMPILED]]).text).toMatch(
+      /^One step compiled anew, for 3.00 s. The device/
+    );
+  });
+
   it('says how much the repeated compilations cost, and the remedy that is known', () => {
     const advice = advise(
       DEVICE_BOUND,

@@ -44,7 +44,18 @@ export function adviceFor(summary: StepSummary, trans: TranslationBundle, lastRe
     device: shareOf(summary, 'device') / steady,
     deviceKnown: summary.deviceKnown
   });
-  return sentence(limit.limit, Math.round(limit.share * 100), trans);
+  const advice = sentence(limit.limit, Math.round(limit.share * 100), trans);
+  return compileShare > COMPILE_LIMIT
+    ? { ...advice, text: `${onceText(summary, trans)} ${advice.text}` }
+    : advice;
+}
+
+/** The split shows the one compilation too, so the sentence must not pass over it. */
+function onceText(summary: StepSummary, trans: TranslationBundle): string {
+  const duration = durationText(summary.compileMs);
+  return summary.onlyFirstCompiled
+    ? trans.__('The first step compiled for %1, as it must.', duration)
+    : trans.__('One step compiled anew, for %1.', duration);
 }
 
 interface Shares {

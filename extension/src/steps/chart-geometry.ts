@@ -131,13 +131,15 @@ export function positionAt(scale: ChartScale, area: ChartArea, x: number): numbe
   return at >= 0 && at < scale.count ? scale.first + at : null;
 }
 
-/** The next of 1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8 times a power of ten, so that the scale does not tremble. */
+/** The next round number above, so that the scale does not tremble with each step. */
 export function roundUp(value: number): number {
   if (!(value > 0)) {
     return 1;
   }
   const power = 10 ** Math.floor(Math.log10(value));
   const lead = value / power;
-  const rounded = [1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10].find(step => step >= lead - 1e-9) ?? 10;
+  const rounded =
+    [1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3, 3.5, 4, 4.5, 5, 6, 7, 8, 9, 10].find(step => step >= lead - 1e-9) ??
+    10;
   return rounded * power;
 }

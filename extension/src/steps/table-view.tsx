@@ -3,7 +3,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import { useState } from 'react';
 import type { Run } from '../events/run-history.js';
 import { SPANS } from '../events/step-ring.js';
-import { countText, durationText } from '../text/duration.js';
+import { countText, threeFigures } from '../text/duration.js';
 import { spanName } from './span-names.js';
 
 /** More rows than this are no longer read. */
@@ -37,6 +37,7 @@ function Rows({ run: { steps }, trans }: TableViewProps): JSX.Element {
       aria-label={trans.__('Table of the newest steps')}
     >
       <table>
+        <caption>{trans.__('The newest steps, in ms')}</caption>
         <thead>
           <tr>
             <th scope="col">{trans.__('step')}</th>
@@ -52,9 +53,9 @@ function Rows({ run: { steps }, trans }: TableViewProps): JSX.Element {
           {positions.map(position => (
             <tr key={steps.index(position)}>
               <th scope="row">{countText(steps.index(position))}</th>
-              <td>{durationText(steps.wallMs(position))}</td>
+              <td>{threeFigures(steps.wallMs(position))}</td>
               {SPANS.map((span, at) => (
-                <td key={span}>{durationText(steps.spanMs(position, at))}</td>
+                <td key={span}>{threeFigures(steps.spanMs(position, at))}</td>
               ))}
             </tr>
           ))}

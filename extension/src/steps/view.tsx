@@ -157,9 +157,7 @@ function NoSteps({ run, trans }: { run: Run | null; trans: TranslationBundle }):
           : trans.__('No steps yet. Wrap the loop of a training to see where its time goes:')}
       </p>
       {run?.state === 'running' ? null : (
-        <pre className="jp-TPULabEmpty-code">
-          {'import tpulab\nfor batch in tpulab.steps(batches):\n    …'}
-        </pre>
+        <pre className="jp-TPULabEmpty-code">{'import tpulab\nfor x in tpulab.steps(data):\n    …'}</pre>
       )}
     </div>
   );

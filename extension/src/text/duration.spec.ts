@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { countText, durationText, secondsText } from './duration.js';
+import { countdownText, countText, durationText, secondsText } from './duration.js';
 
 describe('durationText', () => {
   it.each([
@@ -40,5 +40,16 @@ describe('countText', () => {
     [1_234_567, '1,234,567']
   ])('writes %d as %s', (value, text) => {
     expect(countText(value)).toBe(text);
+  });
+});
+
+describe('countdownText', () => {
+  it.each([
+    [6_001, '7 s'],
+    [1_000, '1 s'],
+    [200, '1 s'],
+    [-50, '1 s']
+  ])('writes %d ms as %s', (ms, text) => {
+    expect(countdownText(ms)).toBe(text);
   });
 });

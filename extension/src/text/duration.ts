@@ -14,10 +14,15 @@ export function durationText(ms: number): string {
   return longText(Math.round(ms / 1_000));
 }
 
-/** Whole seconds, for what counts up or down while people watch: `7 s`, `2 min 5 s`. */
+/** Whole seconds, for what counts up or is estimated: `7 s`, `2 min 5 s`. */
 export function secondsText(ms: number): string {
   const seconds = Math.max(0, Math.round(ms / 1_000));
   return seconds < 60 ? `${seconds} s` : longText(seconds);
+}
+
+/** What is left of a wait: counts down to `1 s`, never to nothing. */
+export function countdownText(ms: number): string {
+  return secondsText(Math.max(1, Math.ceil(ms / 1_000)) * 1_000);
 }
 
 /** For example `20.7`, `207`, `0.42`. */

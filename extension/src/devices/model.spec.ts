@@ -1,0 +1,51 @@
+import { nullTranslator } from '@jupyterlab/translation';
+import type { RuntimeDevice } from '@tpulab/protocol';
+import { describe, expect, it } from 'vitest';
+import { devices } from '../events/samples.spec-data.js';
+import { isSimulated, memoryOf, summaryText, totalMemory } from './model.js';
+
+const trans = nullTranslator.load('jupyterlab_tpulab');
+const GIB = 1_024 ** 3;
+
+function tpu(id: number, usedGiB: number): RuntimeDevice {
+  return {
+    id,
+    platform: 'tpu',
+    kind: 'TPU v5 lite',
+    processIndex: 0,
+    memoryUsedBytes: usedGiB * GIB,
+    memoryTotalBytes: 16 * GIB,
+    memoryPeakBytes: null
+  };
+}
+
+describe('devices', () => {
+  it.each([
+    [devices(8), '8 XLA devices, CPU'],
+    [devices(1), '1 XLA device, CPU'],
+    [devices(0), 'No XLA device'],
+    [devices(0, { devices: [tpu(0, 1), tpu(1, 1)] }), '2 XLA devices, TPU v5 lite']
+  ])('are summed up in a few words', (message, text) => {
+    expect(summaryText(message, trans)).toBe(text);
+  });
+
+  it('have memory only where the runtime says so', () => {
+    const [cpu] = devices(1).devices;
+    expect(cpu && memoryOf(cpu)).toBeNull();
+    expect(memoryOf(tpu(0, 4))).toMatchObject({ fraction: 0.25, nearlyFull: false, text: '4.0 / 16.0 GiB' });
+    expect(memoryOf(tpu(0, 15))).toMatchObject({ nearlyFull: true });
+    expect(memoryOf({ ...tpu(0, 4), memoryTotalBytes: 0 })).toBeNull();
+  });
+
+  it('have a total only when each of them has', () => {
+    expect(totalMemory([tpu(0, 4), tpu(1, 8)])).toMatchObject({ fraction: 0.375, text: '12.0 / 32.0 GiB' });
+    expect(totalMemory([tpu(0, 4), ...devices(1).devices])).toBeNull();
+    expect(totalMemory([])).toBeNull();
+  });
+
+  it('of the CPU are called what they are: one machine, seen as several', () => {
+    expect(isSimulated(devices(8))).toBe(true);
+    expect(isSimulated(devices(1))).toBe(false);
+    expect(isSimulated(devices(0, { devices: [tpu(0, 1), tpu(1, 1)] }))).toBe(false);
+  });
+});

@@ -1,0 +1,21 @@
+/** Why there is no connection to the bridge, in words. */
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { CONNECT_TIMEOUT_MS, type StreamFailure } from './event-stream.js';
+
+/** A whole sentence. */
+export function failureText({ code, detail }: StreamFailure, trans: TranslationBundle): string {
+  switch (code) {
+    case 'cut':
+      return detail ? trans.__('Cut off from the bridge: %1.', detail) : trans.__('Cut off from the bridge.');
+    case 'timeout':
+      return trans.__('The bridge did not answer within %1 s.', CONNECT_TIMEOUT_MS / 1_000);
+    case 'silent':
+      return trans.__('The bridge has gone silent.');
+    case 'unreadable':
+      return trans.__('The bridge speaks another version of the protocol than this page; update both.');
+    case 'refused':
+      return trans.__('The bridge refused the connection: %1', detail);
+    case 'address':
+      return trans.__('The address of the bridge cannot be opened.');
+  }
+}
