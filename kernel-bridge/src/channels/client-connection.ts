@@ -36,7 +36,7 @@ export interface ClientOptions {
   readonly confirmation: ConfirmationOptions;
   readonly limits: FeedLimits;
   readonly log: Logger;
-  read(fromSeq: number): AsyncIterable<readonly JournalRecord[]>;
+  readonly read: (fromSeq: number) => AsyncIterable<readonly JournalRecord[]>;
   /** Whether another attached client has this session id. */
   isTaken(session: string): boolean;
   confirmed(seq: number): void;
@@ -50,6 +50,7 @@ export class ClientConnection {
   readonly #confirmations: Confirmations;
   readonly #furtherSessions = new Set<string>();
   readonly #framing: 'v1' | 'legacy';
+  #isStarted = false;
 
   constructor(options: ClientOptions) {
     const { socket, stream } = options;
@@ -99,9 +100,20 @@ export class ClientConnection {
     return Math.max(0, this.#options.kernel.lastSeq - this.#feed.position);
   }
 
-  start(): void {
-    const busy = busyStatus(this.#options.kernel.snapshot, new Date());
-    if (busy) this.sendMade(busy);
+  async start(): Promise<void> {
+    const { kernel, log } = this.#options;
+    try {
+      // Nothing may be awaited between the answer and the message: an idle could come in between.
+      const snapshot = await kernel.currentSnapshot();
+      const busy = snapshot && busyStatus(snapshot, new Date());
+      if (busy) this.sendMade(busy);
+    } catch (error) {
+      log.warn(
+        { err: error },
+        'the state of the kernel is not known; the client is not told whether it is busy'
+      );
+    }
+    this.#isStarted = true;
     this.#feed.wake();
   }
 
@@ -111,7 +123,7 @@ export class ClientConnection {
 
   /** Records may exist that were not pushed, because the connection to the keeper was made anew. */
   wake(): void {
-    this.#feed.wake();
+    if (this.#isStarted) this.#feed.wake();
   }
 
   /** Sends a message that is not in the journal, as a v1 frame. */

@@ -33,7 +33,7 @@ export interface FeedOptions {
   readonly limits?: FeedLimits;
   /** seq of the newest record that the journal is known to have. */
   newest(): number;
-  read(fromSeq: number): AsyncIterable<readonly JournalRecord[]>;
+  readonly read: (fromSeq: number) => AsyncIterable<readonly JournalRecord[]>;
   /** Whether answers to this `header.session` are for this client. */
   owns(session: string): boolean;
   /** After each record that the feed has passed, whether it was for this client or not. */

@@ -100,7 +100,7 @@ export class KernelChannels {
       client.stop();
       this.#forget(client);
     });
-    client.start();
+    void client.start();
     kernel.connections = this.#clients.size;
   }
 

@@ -1,5 +1,5 @@
 /** Why a command that talks to a running gateway, or its arguments, failed. */
-export type CommandErrorCode = 'no_gateway' | 'gateway_unresponsive' | 'gateway_not_stopped' | 'usage';
+export type CommandErrorCode = 'no_gateway' | 'gateway_unresponsive' | 'gateway_not_stopped';
 
 export class CommandError extends Error {
   override readonly name = 'CommandError';

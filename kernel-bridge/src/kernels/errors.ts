@@ -1,11 +1,34 @@
+/** HTTP status by code. docs/errors.md lists the same, and a test keeps both equal. */
+export const BRIDGE_ERRORS = {
+  unauthorized: 403,
+  host_refused: 403,
+  origin_refused: 403,
+  not_ready: 503,
+  route_not_found: 404,
+  upgrade_required: 426,
+  invalid_request: 400,
+  payload_too_large: 413,
+  kernel_not_found: 404,
+  kernel_choice_invalid: 400,
+  kernel_exists: 409,
+  kernelspec_unknown: 501,
+  kernelspec_not_found: 404,
+  resource_not_found: 404,
+  kernel_start_failed: 500,
+  kernel_action_failed: 500,
+  session_not_found: 404,
+  session_gone: 410,
+  internal: 500
+} as const;
+
+export type BridgeErrorCode = keyof typeof BRIDGE_ERRORS;
+
 /**
- * Errors of the gateway: one class for each decision that a caller can take. The code is stable and is what
- * programs look at; docs/errors.md lists every code, and a test keeps that list equal to `BRIDGE_ERRORS`.
+ * Errors that a client of the gateway sees: one class for each decision that it can take. The code is stable and is
+ * what programs look at.
  */
 export abstract class BridgeError extends Error {
-  abstract readonly code: string;
-  /** HTTP status of an answer that carries this error. */
-  abstract readonly status: number;
+  abstract readonly code: BridgeErrorCode;
   /** A few words for people, Jupyter's `reason`; null when the message says it all. */
   readonly reason: string | null;
 
@@ -14,11 +37,15 @@ export abstract class BridgeError extends Error {
     this.name = new.target.name;
     this.reason = options.reason ?? null;
   }
+
+  /** HTTP status of an answer that carries this error. */
+  get status(): number {
+    return BRIDGE_ERRORS[this.code];
+  }
 }
 
 export class UnauthorizedError extends BridgeError {
   readonly code = 'unauthorized';
-  readonly status = 403;
   constructor() {
     super('This request carries no valid token; send the header "Authorization: token TOKEN".', {
       reason: 'Forbidden'
@@ -28,7 +55,6 @@ export class UnauthorizedError extends BridgeError {
 
 export class HostRefusedError extends BridgeError {
   readonly code = 'host_refused';
-  readonly status = 403;
   constructor(host: string) {
     super(`The Host header ${JSON.stringify(host)} does not name this gateway; use the URL it printed.`, {
       reason: 'Forbidden'
@@ -38,7 +64,6 @@ export class HostRefusedError extends BridgeError {
 
 export class OriginRefusedError extends BridgeError {
   readonly code = 'origin_refused';
-  readonly status = 403;
   constructor(origin: string) {
     super(`Pages of ${JSON.stringify(origin)} may not use this gateway; allow them with --allow-origin.`, {
       reason: 'Forbidden'
@@ -48,7 +73,6 @@ export class OriginRefusedError extends BridgeError {
 
 export class NotReadyError extends BridgeError {
   readonly code = 'not_ready';
-  readonly status = 503;
   constructor(what = 'The gateway is still looking for its kernels; try again in a moment.') {
     super(what, { reason: 'Service Unavailable' });
   }
@@ -56,7 +80,6 @@ export class NotReadyError extends BridgeError {
 
 export class RouteNotFoundError extends BridgeError {
   readonly code = 'route_not_found';
-  readonly status = 404;
   constructor(method: string, path: string) {
     super(`The bridge has no ${method} ${path}; it serves kernels, sessions and kernelspecs, not files.`, {
       reason: 'Not Found'
@@ -66,7 +89,6 @@ export class RouteNotFoundError extends BridgeError {
 
 export class UpgradeRequiredError extends BridgeError {
   readonly code = 'upgrade_required';
-  readonly status = 426;
   constructor(path: string) {
     super(`${path} is a WebSocket; connect to it with ws:// instead of fetching it.`, {
       reason: 'Upgrade Required'
@@ -76,7 +98,6 @@ export class UpgradeRequiredError extends BridgeError {
 
 export class InvalidRequestError extends BridgeError {
   readonly code = 'invalid_request';
-  readonly status = 400;
   constructor(message: string, cause?: unknown) {
     super(message, { reason: 'Bad Request', cause });
   }
@@ -84,7 +105,6 @@ export class InvalidRequestError extends BridgeError {
 
 export class PayloadTooLargeError extends BridgeError {
   readonly code = 'payload_too_large';
-  readonly status = 413;
   constructor(limitBytes: number) {
     super(`The body is larger than ${limitBytes} bytes; send less.`, { reason: 'Payload Too Large' });
   }
@@ -92,16 +112,21 @@ export class PayloadTooLargeError extends BridgeError {
 
 export class KernelNotFoundError extends BridgeError {
   readonly code = 'kernel_not_found';
-  readonly status: number;
-  constructor(id: string, status = 404) {
-    super(`Kernel does not exist: ${id}`, { reason: status === 404 ? 'Not Found' : 'Bad Request' });
-    this.status = status;
+  constructor(id: string) {
+    super(`Kernel does not exist: ${id}`, { reason: 'Not Found' });
+  }
+}
+
+/** A session was to be given a kernel that does not exist. 400 is what Jupyter's clients expect. */
+export class KernelChoiceError extends BridgeError {
+  readonly code = 'kernel_choice_invalid';
+  constructor(id: string) {
+    super(`No such kernel: ${id}`, { reason: 'Bad Request' });
   }
 }
 
 export class KernelExistsError extends BridgeError {
   readonly code = 'kernel_exists';
-  readonly status = 409;
   constructor(id: string) {
     super(`There is already a kernel with the id ${id}; choose another id, or use that kernel.`, {
       reason: 'Conflict'
@@ -112,7 +137,6 @@ export class KernelExistsError extends BridgeError {
 /** A kernel was asked for by a kernelspec name that is not known. 501 is what Jupyter's clients expect. */
 export class KernelSpecUnknownError extends BridgeError {
   readonly code = 'kernelspec_unknown';
-  readonly status = 501;
   readonly shortMessage: string;
   constructor(name: string) {
     super(`The kernelspec "${name}" is not known here; choose another, or install it and try again.`, {
@@ -124,7 +148,6 @@ export class KernelSpecUnknownError extends BridgeError {
 
 export class KernelSpecNotFoundError extends BridgeError {
   readonly code = 'kernelspec_not_found';
-  readonly status = 404;
   constructor(name: string) {
     super(`Kernelspec does not exist: ${name}`, { reason: 'Not Found' });
   }
@@ -132,7 +155,6 @@ export class KernelSpecNotFoundError extends BridgeError {
 
 export class ResourceNotFoundError extends BridgeError {
   readonly code = 'resource_not_found';
-  readonly status = 404;
   constructor(spec: string, file: string) {
     super(`The kernelspec "${spec}" has no file ${JSON.stringify(file)}.`, { reason: 'Not Found' });
   }
@@ -140,17 +162,14 @@ export class ResourceNotFoundError extends BridgeError {
 
 export class KernelStartError extends BridgeError {
   readonly code = 'kernel_start_failed';
-  readonly status = 500;
 }
 
 export class KernelActionError extends BridgeError {
   readonly code = 'kernel_action_failed';
-  readonly status = 500;
 }
 
 export class SessionNotFoundError extends BridgeError {
   readonly code = 'session_not_found';
-  readonly status = 404;
   constructor(id: string) {
     super(`Session does not exist: ${id}`, { reason: 'Not Found' });
   }
@@ -158,7 +177,6 @@ export class SessionNotFoundError extends BridgeError {
 
 export class SessionGoneError extends BridgeError {
   readonly code = 'session_gone';
-  readonly status = 410;
   constructor(id: string) {
     super(`The kernel of session ${id} was shut down before the session; there is nothing left to delete.`, {
       reason: 'Gone'
@@ -168,7 +186,6 @@ export class SessionGoneError extends BridgeError {
 
 export class InternalError extends BridgeError {
   readonly code = 'internal';
-  readonly status = 500;
   constructor(cause: unknown) {
     super('The gateway failed to answer this request; its log (gateway.log in the state folder) says why.', {
       reason: 'Internal Server Error',

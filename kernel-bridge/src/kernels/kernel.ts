@@ -81,6 +81,18 @@ export class Kernel {
     return this.#snapshot;
   }
 
+  /**
+   * The state as of the newest record that was handed out, or null when that cannot be had. `snapshot` may be a little
+   * older than the records: good enough to show, but not to tell a client what its kernel is doing.
+   */
+  async currentSnapshot(): Promise<KernelSnapshot | null> {
+    for (let attempt = 0; attempt < 3 && this.#handle; attempt++) {
+      const { snapshot } = await this.#handle.status();
+      if (snapshot.lastSeq >= this.#lastSeq) return snapshot;
+    }
+    return null;
+  }
+
   /** seq of the newest record that is known to be in the journal; clients that have it are up to date. */
   get lastSeq(): number {
     return this.#lastSeq;

@@ -12,7 +12,7 @@ export async function workingDirectory(
 ): Promise<string> {
   const root = path.resolve(rootDir);
   // A leading slash of the client means the root folder; `..` cannot lead out of it.
-  let folder = path.join(root, path.posix.normalize(`/${(clientPath ?? '').replaceAll('\0', '')}`));
+  let folder = path.resolve(root, `.${path.posix.normalize(`/${(clientPath ?? '').replaceAll('\0', '')}`)}`);
   while (folder !== root && !(await isFolder(folder))) folder = path.dirname(folder);
   return folder;
 }

@@ -18,7 +18,7 @@ export interface AccessRules {
   readonly authenticator: Authenticator;
   readonly origins: OriginPolicy;
   /** False until the kernels of an earlier gateway are found again: an empty list would make clients drop them. */
-  ready(): boolean;
+  readonly ready: () => boolean;
 }
 
 const HEALTH = '/bridge/v1/health';

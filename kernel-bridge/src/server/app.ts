@@ -6,6 +6,7 @@ import Fastify, {
   type FastifyBaseLogger,
   type FastifyInstance,
   type FastifyReply,
+  LogController,
   type RawServerDefault
 } from 'fastify';
 import type { IncomingMessage, ServerResponse } from 'node:http';
@@ -29,11 +30,19 @@ export interface AppOptions {
   readonly bodyLimitBytes: number;
 }
 
-export async function createApp({ rules, log, bodyLimitBytes }: AppOptions): Promise<App> {
+/** A route as it was registered; all of them, so that a test can knock at every door. */
+export interface RouteEntry {
+  readonly method: string;
+  readonly url: string;
+}
+
+export async function createApp(options: AppOptions): Promise<{ app: App; routes: readonly RouteEntry[] }> {
+  const { rules, log, bodyLimitBytes } = options;
+  const routes: RouteEntry[] = [];
   const app: App = Fastify({
     loggerInstance: log as FastifyBaseLogger,
     // Fastify would log whole URLs, and these may hold a token.
-    disableRequestLogging: true,
+    logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: bodyLimitBytes,
     // A URL that cannot be decoded is answered before any hook runs, so the rules are applied here.
     frameworkErrors: (_error, request, reply) => {
@@ -48,6 +57,9 @@ export async function createApp({ rules, log, bodyLimitBytes }: AppOptions): Pro
         .send(errorBody(error));
     }
   }).withTypeProvider<TypeBoxTypeProvider>();
+  app.addHook('onRoute', ({ method, url }) => {
+    for (const one of [method].flat()) routes.push({ method: one, url });
+  });
   app.setValidatorCompiler(TypeBoxValidatorCompiler);
   // Answers are built from typed values; the schemas describe them for openapi.json.
   app.setSerializerCompiler(() => value => JSON.stringify(value));
@@ -69,7 +81,7 @@ export async function createApp({ rules, log, bodyLimitBytes }: AppOptions): Pro
       security: [{ token: [] }]
     }
   });
-  return app;
+  return { app, routes };
 }
 
 /**

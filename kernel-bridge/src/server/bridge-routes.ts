@@ -11,8 +11,8 @@ export interface BridgeRoutesOptions {
   readonly registry: KernelRegistry;
   readonly gatewayId: string;
   readonly startedAt: Date;
-  ready(): boolean;
-  environments(): Promise<EnvironmentInfo[]>;
+  readonly ready: () => boolean;
+  readonly environments: () => Promise<EnvironmentInfo[]>;
 }
 
 export function addBridgeRoutes(app: App, options: BridgeRoutesOptions): void {

@@ -20,7 +20,7 @@ import { SessionStore } from '../sessions/session-store.js';
 import { EventSource } from '../telemetry/event-source.js';
 import { eventsRoute } from '../telemetry/events-route.js';
 import type { AccessRules } from './access-hooks.js';
-import { type App, createApp } from './app.js';
+import { type App, createApp, type RouteEntry } from './app.js';
 import { Authenticator } from './authentication.js';
 import { addBridgeRoutes } from './bridge-routes.js';
 import { DisposalStack } from './disposal-stack.js';
@@ -63,7 +63,7 @@ export interface Gateway extends AsyncDisposable {
   readonly url: string;
   readonly token: string;
   readonly gatewayId: string;
-  readonly app: App;
+  readonly routes: readonly RouteEntry[];
   readonly upgrades: Upgrades;
   readonly registry: KernelRegistry;
   /** Resolves when the kernels of an earlier gateway have been found; until then most answers are 503. */
@@ -116,7 +116,7 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
     origins: new OriginPolicy([host, ...(options.allowedHosts ?? [])], options.allowedOrigins ?? []),
     ready: () => isReady
   };
-  const app = await createApp({ rules, log, bodyLimitBytes: options.bodyLimitBytes ?? 4 * MIB });
+  const { app, routes } = await createApp({ rules, log, bodyLimitBytes: options.bodyLimitBytes ?? 4 * MIB });
   addJupyterRoutes(app, registry, startedAt);
   addKernelSpecRoutes(app, specs);
   addKernelRoutes(app, registry);
@@ -157,7 +157,7 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
     url,
     token,
     gatewayId,
-    app,
+    routes,
     upgrades,
     registry,
     ready,

@@ -1,6 +1,11 @@
 /** Why a gateway does not start. Shown by the command line, never sent over HTTP. */
 export type ServeErrorCode =
-  'state_dir_in_use' | 'state_dir_unusable' | 'address_in_use' | 'address_unusable' | 'root_dir_missing';
+  | 'state_dir_in_use'
+  | 'state_dir_unusable'
+  | 'token_unusable'
+  | 'address_in_use'
+  | 'address_unusable'
+  | 'root_dir_missing';
 
 export class ServeError extends Error {
   override readonly name = 'ServeError';

@@ -45,7 +45,7 @@ export async function chooseToken(folder: string, given: string | undefined): Pr
   const token = given ?? (await readToken(folder)) ?? randomBytes(24).toString('hex');
   if (!/^[\x21-\x7e]+$/.test(token)) {
     throw new ServeError(
-      'state_dir_unusable',
+      'token_unusable',
       'The token must be printable ASCII without spaces; choose another.'
     );
   }

@@ -4,6 +4,7 @@ import path from 'node:path';
 import type { Logger } from 'pino';
 import {
   InvalidRequestError,
+  KernelChoiceError,
   KernelNotFoundError,
   SessionGoneError,
   SessionNotFoundError
@@ -143,7 +144,7 @@ export class SessionStore implements AsyncDisposable {
   async #chooseOther({ id = null, name }: KernelChoice, documentPath: string): Promise<Kernel> {
     if (id === null) return this.#registry.start({ name, path: path.posix.dirname(documentPath) });
     const kernel = this.#registry.find(id);
-    if (!kernel) throw new KernelNotFoundError(id, 400);
+    if (!kernel) throw new KernelChoiceError(id);
     return kernel;
   }
 

@@ -10,6 +10,9 @@ export function eventsRoute(source: EventSource, gatewayId: string) {
   return {
     path: EVENTS_PATH,
     subprotocols: [],
-    prepare: () => (socket: WebSocket) => void new EventSubscriber(socket, source, gatewayId)
+    prepare: () => (socket: WebSocket) => {
+      // It lives as long as the socket, by the listeners that it adds there.
+      new EventSubscriber(socket, source, gatewayId);
+    }
   };
 }

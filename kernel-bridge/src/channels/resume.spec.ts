@@ -1,0 +1,183 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { type ChannelsClient, isStatus, type Message } from '../server/testing/channels-client.js';
+import { TemporaryGateway } from '../server/testing/temporary-gateway.js';
+
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
+
+let bridge: TemporaryGateway;
+let kernelId: string;
+let count = 0;
+/** A client of its own for each test. */
+let sessionId: string;
+
+beforeAll(async () => {
+  bridge = await TemporaryGateway.start({ limits: { congestedBytes: 64 * 1024, refillBytes: 16 * 1024 } });
+  await bridge.gateway.ready;
+  kernelId = await bridge.startKernel();
+});
+
+beforeEach(() => (sessionId = `resuming-${count++}`));
+
+afterAll(async () => bridge[Symbol.asyncDispose]());
+
+/** Prints numbered lines, waiting in the middle until it is told to go on by an answer to its question. */
+const COUNT = `
+from IPython.display import display
+for n in range(LINES):
+    display({'text/plain': str(n)}, raw=True)
+    if n == LINES // 2: input('half')
+`;
+
+function counting(lines: number): string {
+  return COUNT.replaceAll('LINES', String(lines));
+}
+
+function numbers(messages: readonly Message[], id: string): number[] {
+  return messages
+    .filter(({ header, parent }) => header.msg_type === 'display_data' && parent.msg_id === id)
+    .map(({ content }) => Number((content['data'] as Record<string, string>)['text/plain']));
+}
+
+function unique(...clients: ChannelsClient[]): Message[] {
+  const seen = new Set<string>();
+  return clients
+    .flatMap(client => client.messages)
+    .filter(({ header }) => !seen.has(header.msg_id) && seen.add(header.msg_id));
+}
+
+function upTo(length: number): number[] {
+  return Array.from({ length }, (_, n) => n);
+}
+
+describe('a client that comes back with its session_id', () => {
+  it('[22] gets everything that it missed, in order, the reply included', async () => {
+    using before = await bridge.connect(kernelId, { sessionId });
+    const id = before.execute(counting(100), { allow_stdin: true });
+    await before.first(({ header, parent }) => header.msg_type === 'input_request' && parent.msg_id === id);
+    await before.abort();
+
+    using other = await bridge.connect(kernelId);
+    // The question was asked of the client that is away; it is kept for it.
+    using again = await bridge.connect(kernelId, { sessionId });
+    again.send('stdin', 'input_reply', { value: '', status: 'ok' });
+    await again.done(id);
+    expect(numbers(unique(before, again), id)).toEqual(upTo(100));
+    expect(other.messages.filter(({ channel }) => channel === 'stdin')).toEqual([]);
+  });
+
+  it('[22] gets what was printed and answered while nobody was there', async () => {
+    using asking = await bridge.connect(kernelId, { sessionId });
+    const id = asking.execute(counting(50), { allow_stdin: true });
+    await asking.first(({ header, parent }) => header.msg_type === 'input_request' && parent.msg_id === id);
+    await asking.abort();
+    // Somebody who speaks for the same session ends the cell, and leaves without having read the rest.
+    using helper = await bridge.connect(kernelId, { sessionId: null });
+    Object.defineProperty(helper, 'sessionId', { value: sessionId });
+    helper.send('stdin', 'input_reply', { value: '', status: 'ok' });
+    await helper.until(() => helper.answers(id).some(message => isStatus(message, 'idle')));
+
+    using again = await bridge.connect(kernelId, { sessionId });
+    await again.done(id);
+    expect(numbers(unique(asking, again), id)).toEqual(upTo(50));
+  });
+
+  it('[22] gets each message once within one connection', async () => {
+    using before = await bridge.connect(kernelId, { sessionId });
+    const id = before.execute(counting(500), { allow_stdin: true });
+    await before.first(({ header, parent }) => header.msg_type === 'input_request' && parent.msg_id === id);
+    await before.abort();
+    using again = await bridge.connect(kernelId, { sessionId });
+    again.send('stdin', 'input_reply', { value: '', status: 'ok' });
+    await again.done(id);
+    const ids = again.messages
+      .filter(({ parent }) => parent.msg_id === id)
+      .map(({ header }) => header.msg_id);
+    expect(ids).toHaveLength(new Set(ids).size);
+  });
+
+  it('[22] does not get again what its pongs have confirmed', async () => {
+    using before = await bridge.connect(kernelId, { sessionId });
+    const id = before.execute(counting(20), { allow_stdin: true });
+    await before.first(({ header, parent }) => header.msg_type === 'input_request' && parent.msg_id === id);
+    await confirmed(sessionId);
+    await before.abort();
+    using again = await bridge.connect(kernelId, { sessionId });
+    again.send('stdin', 'input_reply', { value: '', status: 'ok' });
+    await again.done(id);
+    expect(numbers(again.messages, id)).toEqual(upTo(20).slice(11));
+  });
+
+  it('[22] may say itself where it goes on', async () => {
+    using before = await bridge.connect(kernelId, { sessionId });
+    const id = before.execute('print("once")');
+    await before.done(id);
+    await confirmed(sessionId);
+    const first = await seqOf(id, 'stream');
+    using again = await bridge.connect(kernelId, { sessionId, resume: first - 1 });
+    await again.done(id);
+    expect(again.printed(id)).toBe('once\n');
+    using after = await bridge.connect(kernelId, { sessionId, resume: first });
+    await after.first(({ channel }) => channel === 'shell');
+    expect(after.printed(id)).toBe('');
+  });
+});
+
+describe('a client with a new session_id', () => {
+  it('[22] starts with the present', async () => {
+    using before = await bridge.connect(kernelId, { sessionId });
+    await before.run('print("past")');
+    using fresh = await bridge.connect(kernelId);
+    await fresh.run('pass');
+    expect(fresh.messages.filter(({ header }) => header.msg_type === 'stream')).toEqual([]);
+  });
+});
+
+describe('a client that reads slowly', () => {
+  it('[12] gets everything from the files, while the gateway holds only a little for it', async () => {
+    using slow = await bridge.connect(kernelId, { sessionId });
+    using quick = await bridge.connect(kernelId);
+    await Promise.all([slow.run('pass'), quick.run('pass')]);
+    slow.pause();
+    const lines = 3000;
+    const id = quick.execute(`
+from IPython.display import display
+for n in range(${lines}): display({'text/plain': str(n), 'text/html': 'x' * 4000}, raw=True)
+`);
+    await quick.done(id);
+    expect(numbers(quick.messages, id)).toEqual(upTo(lines));
+    slow.resume();
+    await slow.until(() => slow.answers(id).some(message => isStatus(message, 'idle')));
+    expect(numbers(slow.messages, id)).toEqual(upTo(lines));
+  });
+});
+
+/** When the gateway knows that the client has everything there is. */
+async function confirmed(client: string): Promise<void> {
+  const { PositionStore } = await import('./position-store.js');
+  const kernel = bridge.gateway.registry.get(kernelId);
+  await vi.waitUntil(
+    () => {
+      const store = new PositionStore(`${kernel.directory}/positions`);
+      const seq = store.get(client);
+      store.close();
+      return seq === kernel.lastSeq;
+    },
+    { timeout: 60_000 }
+  );
+}
+
+async function seqOf(parentId: string, msgType: string): Promise<number> {
+  const answer = await bridge.rest('GET', `/bridge/v1/kernels/${kernelId}/journal?limit=10000`);
+  const { entries } = answer.body as {
+    entries: {
+      seq: number;
+      header: { msg_type: string } | null;
+      parent_header: { msg_id?: string } | null;
+    }[];
+  };
+  const found = entries.find(
+    ({ header, parent_header }) => header?.msg_type === msgType && parent_header?.msg_id === parentId
+  );
+  if (!found) throw new Error(`no ${msgType} in the journal`);
+  return found.seq;
+}

@@ -1,0 +1,32 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { workingDirectory } from './working-directory.js';
+
+let root: string;
+
+beforeAll(() => {
+  root = mkdtempSync(path.join(tmpdir(), 'root-'));
+  mkdirSync(path.join(root, 'a', 'b'), { recursive: true });
+  writeFileSync(path.join(root, 'a', 'notebook.ipynb'), '');
+});
+
+afterAll(() => rmSync(root, { recursive: true }));
+
+it.each([
+  ['', ''],
+  [null, ''],
+  ['.', ''],
+  ['a/b', 'a/b'],
+  ['/a/b', 'a/b'],
+  ['a/notebook.ipynb', 'a'],
+  ['a/not/here/at/all', 'a'],
+  ['elsewhere', ''],
+  ['../../etc', ''],
+  ['a/../../..', ''],
+  ['/etc', ''],
+  ['a\0b', '']
+])('[4] the path %j of a client is the folder %j below the root', async (given, expected) => {
+  expect(await workingDirectory(root, given)).toBe(path.join(root, expected));
+});

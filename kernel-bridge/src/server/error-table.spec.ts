@@ -1,0 +1,38 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import * as errors from '../kernels/errors.js';
+import { ERROR_TABLE } from './error-table.js';
+
+const ROW = /^\| `(?<code>[a-z_]+)` +\| (?<seen>[^|]+) \| (?<meaning>[^|]+) \|$/;
+
+function documented(): Map<string, { seen: string; meaning: string }> {
+  const text = readFileSync(new URL('../../../docs/errors.md', import.meta.url), 'utf8');
+  const rows = text.split('\n').flatMap(line => ROW.exec(line)?.groups ?? []);
+  return new Map(
+    rows.map(row => [row['code'] ?? '', { seen: (row['seen'] ?? '').trim(), meaning: row['meaning'] ?? '' }])
+  );
+}
+
+describe('docs/errors.md', () => {
+  it('lists the codes of the bridge, each with where it is seen', () => {
+    const listed = [...documented()].map(([code, { seen }]) => [code, seen]);
+    expect(listed).toEqual([...ERROR_TABLE]);
+  });
+
+  it('says of each code what to make of it', () => {
+    for (const [code, { meaning }] of documented()) expect(meaning.trim(), code).toMatch(/^[A-Z].{15,}\.$/);
+  });
+});
+
+describe('error classes', () => {
+  it('give each code that is sent over HTTP exactly one class', () => {
+    const classes = Object.values(errors).filter(
+      (value): value is new (...args: never[]) => errors.BridgeError =>
+        typeof value === 'function' && value.prototype instanceof errors.BridgeError
+    );
+    const codes = classes.map(
+      type => new (type as new (...args: unknown[]) => errors.BridgeError)('x', 'y').code
+    );
+    expect([...codes].sort()).toEqual(Object.keys(errors.BRIDGE_ERRORS).sort());
+  });
+});

@@ -1,0 +1,83 @@
+/**
+ * Every stable code of the bridge, with what docs/errors.md says of it: the HTTP status, or where it is seen. Each part
+ * declares its own codes; a code that is missing here, or that no part has, does not compile.
+ */
+import type { CommandErrorCode } from '../cli/command-errors.js';
+import type { EnvironmentErrorCode } from '../environments/index.js';
+import type { JournalErrorCode } from '../journal/index.js';
+import type { KeeperErrorCode } from '../keeper/index.js';
+import { BRIDGE_ERRORS, type BridgeErrorCode } from '../kernels/errors.js';
+import type { WireErrorCode } from '../wire/index.js';
+import type { ServeErrorCode } from './server-errors.js';
+
+/** A keeper's `kernel_start_failed` reaches clients under the same name. */
+type OtherCode = Exclude<
+  | ServeErrorCode
+  | CommandErrorCode
+  | EnvironmentErrorCode
+  | KeeperErrorCode
+  | JournalErrorCode
+  | WireErrorCode,
+  BridgeErrorCode
+>;
+
+const OTHER_ERRORS: Readonly<Record<OtherCode, 'command' | 'log' | 'close 1007'>> = {
+  state_dir_in_use: 'command',
+  state_dir_unusable: 'command',
+  token_unusable: 'command',
+  address_in_use: 'command',
+  address_unusable: 'command',
+  root_dir_missing: 'command',
+  no_gateway: 'command',
+  gateway_unresponsive: 'command',
+  gateway_not_stopped: 'command',
+  env_unknown: 'command',
+  env_definition_invalid: 'command',
+  env_definitions_missing: 'command',
+  env_not_created: 'command',
+  env_in_use: 'command',
+  env_uv_missing: 'command',
+  env_agent_missing: 'command',
+  env_python: 'command',
+  env_network: 'command',
+  env_disk_full: 'command',
+  env_permission: 'command',
+  env_package_refused: 'command',
+  env_build_failed: 'command',
+  env_check_failed: 'command',
+  env_interrupted: 'command',
+  keeper_gone: 'log',
+  keeper_disconnected: 'log',
+  keeper_start_failed: 'log',
+  keeper_timeout: 'log',
+  keeper_protocol: 'log',
+  keeper_stopping: 'log',
+  launch_invalid: 'log',
+  socket_path_too_long: 'log',
+  kernel_dead: 'log',
+  kernel_start_timeout: 'log',
+  kernel_interrupt_failed: 'log',
+  kernel_unkillable: 'log',
+  journal_closed: 'log',
+  journal_damaged: 'log',
+  journal_trimmed: 'log',
+  journal_version: 'log',
+  journal_write_failed: 'log',
+  journal_disk_full: 'log',
+  frame_malformed: 'close 1007',
+  frame_too_large: 'close 1007',
+  channel_unknown: 'close 1007',
+  header_invalid: 'close 1007',
+  signature_invalid: 'log',
+  scheme_unsupported: 'log'
+};
+
+export type ErrorCode = BridgeErrorCode | OtherCode;
+
+/** Code to where it is seen: an HTTP status, `command`, `log`, or a close code of a WebSocket. */
+export const ERROR_TABLE: ReadonlyMap<ErrorCode, string> = new Map<ErrorCode, string>([
+  ...(Object.entries(BRIDGE_ERRORS) as [BridgeErrorCode, number][]).map(
+    ([code, status]): [BridgeErrorCode, string] => [code, String(status)]
+  ),
+  ...(Object.entries(OTHER_ERRORS) as [OtherCode, string][])
+]);
