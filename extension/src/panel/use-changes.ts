@@ -10,10 +10,10 @@ export interface Changing {
 export const READABLE_INTERVAL_MS = 250;
 
 /** Redraws at once for the first change, then at most once in `intervalMs`; not while paused, but once when resumed. */
-export function useChanges(model: Changing, paused: boolean, intervalMs = READABLE_INTERVAL_MS): void {
+export function useChanges(model: Changing | null, paused: boolean, intervalMs = READABLE_INTERVAL_MS): void {
   const [, redraw] = useReducer((count: number) => count + 1, 0);
   useEffect(() => {
-    if (paused) {
+    if (paused || !model) {
       return;
     }
     let timer: ReturnType<typeof setTimeout> | undefined;

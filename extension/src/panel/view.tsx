@@ -28,6 +28,7 @@ export function PanelView(props: PanelViewProps): JSX.Element {
   const { state, onRemedy, trans } = props;
   const { current, stream, telemetry, paused } = state;
   useChanges(state, false, 0);
+  useChanges(telemetry, paused);
   useSeconds(stream?.kind === 'waiting' && !paused);
   const situation = situationOf({ current, stream, telemetry, now: Date.now() }, trans);
   return (
@@ -81,7 +82,6 @@ function Sections({
 }: PanelViewProps & { kernel: KernelTelemetry }): JSX.Element {
   const { paused, settings } = state;
   const { compilations, devices, runs } = kernel;
-  useChanges(kernel, paused);
   useSeconds(compilations.running.length > 0 && !paused);
   const devicesMeta = devices && !state.isOpen('devices') ? summaryText(devices, trans) : '';
   return (

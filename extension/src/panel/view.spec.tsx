@@ -1,0 +1,302 @@
+// @vitest-environment jsdom
+import { nullTranslator } from '@jupyterlab/translation';
+import { Signal } from '@lumino/signaling';
+import type { TelemetryMessage } from '@tpulab/protocol';
+import { act } from 'react';
+import { createRoot, type Root } from 'react-dom/client';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import type { CurrentKernel } from '../current/model.js';
+import type { StreamState } from '../events/event-stream.js';
+import { KernelTelemetry } from '../events/kernel-telemetry.js';
+import {
+  compile,
+  devices,
+  hello,
+  kernelState,
+  run,
+  steps,
+  T0,
+  telemetry
+} from '../events/samples.spec-data.js';
+import { DrawLoop } from '../steps/draw-loop.js';
+import type { IBackend, IBridgeEvents, ICurrentKernel } from '../tokens.js';
+import { ANNOUNCE_INTERVAL_MS } from './announcer.js';
+import type { Remedy } from './situation.js';
+import { PanelState } from './state.js';
+import { PanelView } from './view.js';
+
+const trans = nullTranslator.load('jupyterlab_tpulab');
+const LIVE: StreamState = { kind: 'live', gatewayId: 'g' };
+
+class Observer {
+  observe(): void {
+    // jsdom lays nothing out, so there is nothing to observe; the chart stays out of view.
+  }
+  disconnect(): void {
+    // As above.
+  }
+}
+
+class Surroundings {
+  readonly kernel = new KernelTelemetry('k');
+  readonly remedies: Remedy[] = [];
+  readonly visited: string[] = [];
+  readonly current = {
+    current: { kind: 'none' } as CurrentKernel,
+    kernel: null,
+    changed: new Signal<object, void>({})
+  };
+  readonly events = {
+    stream: LIVE as StreamState | null,
+    streamOf: (): StreamState | null => this.events.stream,
+    streamChanged: new Signal<object, string>({}),
+    telemetryOf: (): KernelTelemetry => this.kernel,
+    reconnectNow: (): void => undefined
+  };
+  readonly state = new PanelState(
+    this.current as unknown as ICurrentKernel,
+    this.events as unknown as IBridgeEvents
+  );
+  private _seq = 0;
+
+  follow(current: CurrentKernel): void {
+    this.current.current = current;
+    this.current.changed.emit();
+  }
+
+  onBridge(): void {
+    const backend = { id: 'bridge', state: 'ok', lastError: null } as unknown as IBackend;
+    this.follow({
+      kind: 'bridge',
+      document: 'a.ipynb',
+      kernelName: 'JAX',
+      kernelId: 'k',
+      clientId: 'c',
+      connection: 'connected',
+      status: 'idle',
+      backend
+    });
+  }
+
+  receive(...messages: TelemetryMessage[]): void {
+    for (const message of messages) {
+      this._seq += 1;
+      this.kernel.applyTelemetry(telemetry('k', this._seq, message), T0);
+    }
+  }
+}
+
+describe('PanelView', () => {
+  let scene: Surroundings;
+  let host: HTMLElement;
+  let root: Root;
+
+  const text = (): string => host.textContent ?? '';
+  const click = (name: RegExp | string): void => {
+    const button = [...host.querySelectorAll('button')].find(({ textContent }) =>
+      typeof name === 'string' ? textContent === name : name.test(textContent ?? '')
+    );
+    if (!button) {
+      throw new Error(`No button ${String(name)} in: ${text()}`);
+    }
+    act(() => button.click());
+  };
+  const change = (what: () => void, ms = 1_000): void => {
+    act(() => {
+      what();
+      vi.advanceTimersByTime(ms);
+    });
+  };
+
+  beforeEach(() => {
+    vi.stubGlobal('IS_REACT_ACT_ENVIRONMENT', true);
+    vi.stubGlobal('ResizeObserver', Observer);
+    vi.stubGlobal('IntersectionObserver', Observer);
+    // Not setImmediate, which React's own scheduler uses.
+    vi.useFakeTimers({
+      now: T0,
+      toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval', 'Date']
+    });
+    scene = new Surroundings();
+    scene.state.paused = false;
+    host = document.body.appendChild(document.createElement('div'));
+    root = createRoot(host);
+    act(() =>
+      root.render(
+        <PanelView
+          state={scene.state}
+          loop={new DrawLoop(window)}
+          onRemedy={remedy => scene.remedies.push(remedy)}
+          onGoTo={({ cellId }) => (cellId === 'cell-7' ? () => scene.visited.push(cellId) : null)}
+          trans={trans}
+        />
+      )
+    );
+  });
+
+  afterEach(() => {
+    act(() => root.unmount());
+    host.remove();
+    scene.state.dispose();
+    scene.kernel.dispose();
+    // Signals tidy up in the next frames; after them nothing of ours may be left.
+    vi.advanceTimersByTime(100);
+    expect(vi.getTimerCount()).toBe(0);
+    vi.useRealTimers();
+    vi.unstubAllGlobals();
+  });
+
+  it('says what to do when there is nothing to follow', () => {
+    expect(text()).toContain('Open a notebook or a console');
+    change(() => scene.follow({ kind: 'no-kernel', document: 'a.ipynb' }));
+    expect(text()).toContain('a.ipynb has no kernel');
+    click('Choose a kernel…');
+    change(() => scene.follow({ kind: 'local', document: 'a.ipynb', kernelName: 'Python 3' }));
+    expect(text()).toContain('The kernel “Python 3” is not on the bridge');
+    expect(scene.remedies).toEqual(['change-kernel']);
+  });
+
+  it('takes a kernel that has not used JAX for an ordinary state and shows how to begin', () => {
+    change(() => scene.onBridge());
+    expect(text()).toContain('No device yet');
+    expect(text()).toContain('jax.devices()');
+    expect(text()).toContain('for x in tpulab.steps(data):');
+    expect(text()).toContain('Nothing compiled yet');
+  });
+
+  it('shows devices, steps and compilations as they come', () => {
+    change(() => scene.onBridge());
+    change(() =>
+      scene.receive(hello(), devices(), run({ totalSteps: 100 }), steps(0, 20, { metrics: { loss: 0.5 } }))
+    );
+    expect(text()).toContain('8 XLA devices, CPU');
+    expect(text()).toContain('50.0 ms per step');
+    expect(text()).toContain('20.0 steps/s');
+    expect(text()).toContain('device80 %40.0 ms');
+    expect(text()).toContain('The device is the limit');
+    expect(text()).toContain('step 20 of 100');
+    expect(text()).toContain('train · live');
+    expect(text()).toContain('loss 0.5000');
+    const image = host.querySelector('canvas[role=img]');
+    expect(image?.getAttribute('aria-label')).toBe(
+      'Times of the last 20 steps: typically 50.0 ms, 0 of them compiled'
+    );
+  });
+
+  it('explains a recompilation and goes to its line', () => {
+    change(() => scene.onBridge());
+    const reason = {
+      verdict: 'shape',
+      argument: 'x',
+      before: 'f32[16,512]',
+      after: 'f32[11,512]',
+      advice: 'Pad the last batch to 16.'
+    } as const;
+    change(() => scene.receive(hello(), compile(1), compile(2, { variant: 2, reason })));
+    const cards = [...host.querySelectorAll('.jp-TPULabCard')].map(card => card.textContent);
+    expect(cards[0]).toBe(
+      'train_step recompiled1.00 scell [7] line 12: argument x was f32[16,512], now f32[11,512]Pad the last batch to 16.'
+    );
+    expect(cards[1]).toBe('train_step compiled1.00 scell [7] line 12');
+    expect(text()).toContain('2 · 2.00 s in all');
+    click('cell [7] line 12');
+    expect(scene.visited).toEqual(['cell-7']);
+  });
+
+  it('offers no way to a cell that is not open', () => {
+    change(() => scene.onBridge());
+    const location = { cellId: 'gone', executionCount: 3, line: 1, file: null, function: null };
+    change(() => scene.receive(hello(), compile(1, { location })));
+    expect(host.querySelector('.jp-TPULabCard button')).toBeNull();
+    expect(host.querySelector('.jp-TPULabCard')?.textContent).toContain('cell [3] line 1');
+  });
+
+  it('counts the seconds of a compilation under way', () => {
+    change(() => scene.onBridge());
+    change(() => scene.receive(hello(), compile(1, { phase: 'started', time: T0 })), 300);
+    expect(host.querySelector('.jp-TPULabCard')?.textContent).toMatch(/^train_step compiling…[01] s/);
+    change(() => undefined, 12_000);
+    expect(host.querySelector('.jp-TPULabCard')?.textContent).toMatch(/^train_step compiling…1[23] s/);
+    change(() => scene.receive(compile(1)));
+    expect(host.querySelector('.jp-TPULabCard')?.textContent).toContain('train_step compiled1.00 s');
+  });
+
+  it('keeps small programs outside jit in one line until asked', () => {
+    change(() => scene.onBridge());
+    const eager = { eager: true, function: 'broadcast_in_dim', traceMs: 0, lowerMs: 0, compileMs: 10 };
+    change(() => scene.receive(hello(), compile(1, eager), compile(2, eager)));
+    expect(text()).toContain('2 small programs outside jit20.0 ms');
+    expect(text()).not.toContain('broadcast_in_dim');
+    click(/small programs/);
+    expect(text()).toContain('broadcast_in_dim2 × · 20.0 ms');
+  });
+
+  it('folds a section and says so to assistive technology', () => {
+    change(() => scene.onBridge());
+    change(() => scene.receive(hello(), devices()));
+    const button = host.querySelector<HTMLButtonElement>('.jp-TPULabSection-button');
+    const body = host.querySelector(`[id="${button?.getAttribute('aria-controls') ?? ''}"]`);
+    expect(button?.getAttribute('aria-expanded')).toBe('true');
+    click(/^Devices/);
+    expect(button?.getAttribute('aria-expanded')).toBe('false');
+    expect(body?.hasAttribute('hidden')).toBe(true);
+    expect(button?.textContent).toBe('Devices8 XLA devices, CPU');
+  });
+
+  it('gives the same figures as a table', () => {
+    change(() => scene.onBridge());
+    change(() => scene.receive(hello(), run(), steps(0, 20)));
+    click('Show as a table');
+    const rows = [...host.querySelectorAll('tbody tr')].map(row =>
+      [...row.children].map(cell => cell.textContent)
+    );
+    expect(rows).toHaveLength(12);
+    expect(rows[0]).toEqual(['19', '50.0', '2.00', '3.00', '0.00', '40.0', '5.00']);
+  });
+
+  it('says how long until the next try, keeps what was last seen, and can try now', () => {
+    change(() => scene.onBridge());
+    change(() => scene.receive(hello(), devices()));
+    change(() => {
+      const failure = { code: 'cut', detail: '' } as const;
+      scene.events.stream = { kind: 'waiting', attempt: 3, retryAt: Date.now() + 8_000, failure };
+      scene.events.streamChanged.emit('bridge');
+    });
+    expect(text()).toContain('Cut off from the bridge. Next try in 7 s.');
+    expect(text()).toContain('8 XLA devices, CPU');
+    click('Reconnect now');
+    expect(scene.remedies).toEqual(['reconnect']);
+  });
+
+  it('says why a kernel has ended', () => {
+    change(() => scene.onBridge());
+    change(() => scene.kernel.applyState(kernelState('k', 'dead', { reason: 'killed by SIGKILL' })));
+    expect(text()).toContain('The kernel has ended: killed by SIGKILL');
+    change(() => scene.receive(hello(), run(), steps(0, 5)));
+    expect(text()).toContain('The kernel has ended: killed by SIGKILL');
+    expect(text()).toContain('train · kernel ended');
+  });
+
+  it('draws nothing while it is paused, and everything once it is seen again', () => {
+    change(() => scene.onBridge());
+    change(() => (scene.state.paused = true));
+    const before = host.innerHTML;
+    change(() => scene.receive(hello(), devices(), run(), steps(0, 20)));
+    expect(host.innerHTML).toBe(before);
+    change(() => (scene.state.paused = false));
+    expect(text()).toContain('50.0 ms per step');
+  });
+
+  it('speaks politely and not too often', () => {
+    const said = (): string => host.querySelector('[role=status]')?.textContent ?? '';
+    change(() => scene.onBridge());
+    change(() => scene.receive(hello(), run(), steps(0, 20)));
+    change(() => undefined);
+    expect(said()).toBe('train · live: 50.0 ms per step.');
+    change(() => scene.receive(steps(20, 40, { deviceMs: 90 })));
+    change(() => undefined);
+    expect(said()).toBe('train · live: 50.0 ms per step.');
+    change(() => undefined, ANNOUNCE_INTERVAL_MS);
+    expect(said()).toBe('train · live: 100 ms per step.');
+  });
+});
