@@ -38,7 +38,9 @@ test('tries the same loopback name when the other one leads nowhere', async () =
     pageHostname: '127.0.0.1',
     fetch: (input, init) => {
       const request = new Request(input, init);
-      return new URL(request.url).hostname === 'localhost' ? Promise.reject(new TypeError('refused')) : fetch(request);
+      return new URL(request.url).hostname === 'localhost'
+        ? Promise.reject(new TypeError('refused'))
+        : fetch(request);
     }
   });
   page.backends.bridge.start();
@@ -71,7 +73,11 @@ test.each([
   ['a missing server extension', null, 'bridge.noServerExtension'],
   ['a failed start', { status: 'failed', url: null, token: null, message: 'Install Node.' }, 'bridge.failed'],
   ['a start that goes on', { status: 'starting', url: null, token: null, message: null }, 'bridge.starting'],
-  ['an address that is none', { status: 'ready', url: 'file:///etc', token: 't', message: null }, 'bridge.addressUnreachable']
+  [
+    'an address that is none',
+    { status: 'ready', url: 'file:///etc', token: 't', message: null },
+    'bridge.addressUnreachable'
+  ]
 ])('says so at %s', async (_, address, code) => {
   const page = await newPage({ longestRetryMs: 60_000 });
   page.jupyter.bridgeAddress = address;
@@ -175,7 +181,10 @@ test('stays off once it is disabled, and says why', async () => {
   await until(() => bridge.state === 'ok');
   page.backends.disable(new Error('kernel manager broke'));
   expect(bridge.state).toBe('down');
-  expect(bridge.lastError).toMatchObject({ code: 'bridge.disabled', message: expect.stringContaining('broke') as string });
+  expect(bridge.lastError).toMatchObject({
+    code: 'bridge.disabled',
+    message: expect.stringContaining('broke') as string
+  });
   const asked = page.bridge.requests.length;
   bridge.reconnectNow();
   await expect(bridge.serving(10)).rejects.toMatchObject({ code: 'bridge.notReady' });

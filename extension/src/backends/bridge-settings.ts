@@ -4,6 +4,7 @@
  */
 import { ServerConnection } from '@jupyterlab/services';
 import { BackendError } from './backend-error.js';
+import { withoutRepetitions } from './replay-socket.js';
 
 export interface IBridgeAddress {
   /** With a trailing slash. */
@@ -54,6 +55,7 @@ export function liveBridgeSettings(options: IBridgeSettingsOptions): ServerConne
   return {
     ...fixed,
     fetch: watched(fixed.fetch, options),
+    WebSocket: withoutRepetitions(fixed.WebSocket),
     get baseUrl(): string {
       return options.address()?.url ?? NO_URL;
     },
