@@ -129,8 +129,8 @@ export class JournalReader {
       const start = index.floor(from);
       let scan = scanSegment(handle, { ...start, verifyFrom: from });
       let step = await scan.next();
-      if (step.done === true && step.value.kind === 'damaged' && start.offset > SEGMENT_HEADER_BYTES) {
-        // A repair may have cut the segment below this place and a writer gone on from there: walk it anew.
+      if (step.done === true && start.offset > SEGMENT_HEADER_BYTES) {
+        // There was a record here. A repair has cut the segment below it, and a writer may have gone on: walk it anew.
         index = new SparseIndex({ seq: segment.firstSeq, offset: SEGMENT_HEADER_BYTES });
         this.#indexes.set(segment.firstSeq, index);
         scan = scanSegment(handle, { ...index.floor(from), verifyFrom: from });

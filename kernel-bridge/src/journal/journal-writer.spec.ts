@@ -1,0 +1,142 @@
+import { readdir } from 'node:fs/promises';
+import { setImmediate as turn } from 'node:timers/promises';
+import fc from 'fast-check';
+import { describe, expect, it, vi } from 'vitest';
+import { JournalWriter } from './journal-writer.js';
+import { probeRecord, seqAt } from './record-codec.js';
+import { segmentFileName } from './segment-file.js';
+import { inTemporaryFolder, readAll, WriterLog } from './testing/journal-folder.js';
+
+const bytes = (text: string): Buffer => Buffer.from(text);
+
+describe('a journal writer', { timeout: 60_000 }, () => {
+  it('writes what came alone in the same turn of the event loop, without a timer', async () => {
+    await inTemporaryFolder(async dir => {
+      const log = new WriterLog();
+      const writer = await JournalWriter.open(dir, log.options());
+      writer.append(3, [bytes('a')]);
+      expect(log.batches).toHaveLength(0);
+      await turn();
+      expect(log.batches).toMatchObject([{ firstSeq: 1, lastSeq: 1 }]);
+      expect(await readAll(dir)).toHaveLength(1);
+      await writer.close();
+    });
+  });
+
+  it('writes a burst in batches of 64, each of them before the turn ends', async () => {
+    await inTemporaryFolder(async dir => {
+      const log = new WriterLog();
+      const writer = await JournalWriter.open(dir, log.options());
+      for (let index = 0; index < 150; index++) {
+        writer.append(3, [bytes(`${index}`)]);
+      }
+      expect(log.batches.map(({ firstSeq, lastSeq }) => [firstSeq, lastSeq])).toEqual([
+        [1, 64],
+        [65, 128]
+      ]);
+      await turn();
+      expect(log.batches.at(-1)).toMatchObject({ firstSeq: 129, lastSeq: 150 });
+      await writer.close();
+    });
+  });
+
+  it('hands out a record only when it is in the file, and runs what waits for it before', async () => {
+    await inTemporaryFolder(async dir => {
+      const order: string[] = [];
+      const writer = await JournalWriter.open(
+        dir,
+        new WriterLog().options({
+          onWritten: ({ lastSeq }) => order.push(`written ${lastSeq} of ${writer.lastSeq}`)
+        })
+      );
+      writer.append(3, [bytes('a')], { after: () => order.push(`after, ${writer.lastSeq} written`) });
+      await turn();
+      expect(order).toEqual(['after, 1 written', 'written 1 of 1']);
+      await writer.close();
+    });
+  });
+
+  it('leaves the headroom that was asked for before each batch, and nothing between its records', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.nat(300_000), { minLength: 1, maxLength: 6 }), sizes =>
+        inTemporaryFolder(async dir => {
+          const log = new WriterLog();
+          const writer = await JournalWriter.open(dir, log.options({ headroom: 5 }));
+          for (const size of sizes) {
+            writer.append(3, [Buffer.alloc(size, 7)]);
+          }
+          await writer.close();
+          let seq = 1;
+          for (const batch of log.batches) {
+            expect(batch.start).toBeGreaterThanOrEqual(5);
+            batch.buffer.fill(0xee, batch.start - 5, batch.start);
+            expect(batch.firstSeq).toBe(seq);
+            for (let at = batch.start; at < batch.end; seq++) {
+              const probe = probeRecord(batch.buffer, at);
+              expect(seqAt(batch.buffer, at)).toBe(seq);
+              at = probe.kind === 'whole' ? probe.end : Infinity;
+            }
+          }
+          // Writing into the headroom has not changed a record of the batch before.
+          expect((await readAll(dir)).map(({ payload }) => payload.length)).toEqual(sizes);
+        })
+      ),
+      { numRuns: 20 }
+    );
+  });
+
+  it('begins a new segment when one is full, and keeps a message larger than a segment whole', async () => {
+    await inTemporaryFolder(async dir => {
+      const writer = await JournalWriter.open(dir, new WriterLog().options({ segmentBytes: 1_000 }));
+      const sizes = [400, 400, 400, 5_000, 10, 10];
+      for (const size of sizes) {
+        writer.append(3, [Buffer.alloc(size, 1)]);
+        await turn();
+      }
+      await writer.close();
+      expect((await readdir(dir)).sort()).toEqual([1, 3, 4, 5].map(segmentFileName));
+      expect((await readAll(dir)).map(({ payload }) => payload.length)).toEqual(sizes);
+    });
+  });
+
+  it('goes on with the number after the last one when it is opened again', async () => {
+    await inTemporaryFolder(async dir => {
+      for (const text of ['a', 'b', 'c']) {
+        const writer = await JournalWriter.open(dir, new WriterLog().options());
+        writer.append(0x80, [bytes(text)]);
+        await writer.close();
+      }
+      expect((await readAll(dir)).map(({ seq, payload }) => [seq, payload.toString()])).toEqual([
+        [1, 'a'],
+        [2, 'b'],
+        [3, 'c']
+      ]);
+      expect(await readdir(dir)).toHaveLength(1);
+    });
+  });
+
+  it('syncs by itself: soon after the end of an execution, and otherwise within 100 ms', async () => {
+    const { SegmentWriter } = await import('./segment-writer.js');
+    const sync = vi.spyOn(SegmentWriter.prototype, 'sync');
+    await inTemporaryFolder(async dir => {
+      const writer = await JournalWriter.open(dir, new WriterLog().options());
+      for (const durable of [false, true]) {
+        const before = sync.mock.calls.length;
+        writer.append(3, [bytes('a')], { durable });
+        await vi.waitFor(() => expect(sync.mock.calls.length).toBe(before + 1), 20_000);
+      }
+      await writer.close();
+    });
+    sync.mockRestore();
+  });
+
+  it('refuses to append once it is closed, and may be closed twice', async () => {
+    await inTemporaryFolder(async dir => {
+      const writer = await JournalWriter.open(dir, new WriterLog().options());
+      await Promise.all([writer.close(), writer.close()]);
+      expect(() => writer.append(3, [bytes('a')])).toThrow(
+        expect.objectContaining({ code: 'journal_closed' })
+      );
+    });
+  });
+});

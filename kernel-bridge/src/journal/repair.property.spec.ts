@@ -1,0 +1,160 @@
+import { appendFile, readdir, readFile, stat, truncate, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { JournalDamagedError } from './journal-error.js';
+import { JournalReader } from './journal-reader.js';
+import { JournalWriter } from './journal-writer.js';
+import { RECORD_OVERHEAD } from './record-codec.js';
+import { segmentFileName, SEGMENT_HEADER_BYTES } from './segment-file.js';
+import { inTemporaryFolder, readAll, WriterLog, writeJournal } from './testing/journal-folder.js';
+
+const payloads = fc.array(
+  fc.uint8Array({ maxLength: 300 }).map(bytes => Buffer.from(bytes)),
+  { minLength: 1, maxLength: 20 }
+);
+
+const first = segmentFileName(1);
+
+describe('a journal that a crash has cut', { timeout: 120_000 }, () => {
+  it('at any byte opens to a prefix of whole records, and goes on from there', async () => {
+    await fc.assert(
+      fc.asyncProperty(payloads, fc.nat(), (written, place) =>
+        inTemporaryFolder(async dir => {
+          await writeJournal(dir, written);
+          const file = join(dir, first);
+          const whole = await readFile(file);
+          const cut = place % (whole.length + 1);
+          await truncate(file, cut);
+
+          let end = SEGMENT_HEADER_BYTES;
+          const survivors = written.filter(payload => (end += RECORD_OVERHEAD + payload.length) <= cut);
+          const writer = await JournalWriter.open(dir, new WriterLog().options());
+          expect(writer.lastSeq).toBe(survivors.length);
+          writer.append(3, [Buffer.from('after')]);
+          await writer.close();
+          const expected = [...survivors, Buffer.from('after')];
+          expect((await readAll(dir)).map(({ seq, payload }) => [seq, payload])).toEqual(
+            expected.map((payload, index) => [index + 1, payload])
+          );
+
+          // What was cut away is kept, byte for byte.
+          const kept = (await readdir(dir)).filter(name => name.endsWith('.damaged'));
+          const goodBytes = survivors.reduce(
+            (sum, payload) => sum + RECORD_OVERHEAD + payload.length,
+            SEGMENT_HEADER_BYTES
+          );
+          const torn = cut < SEGMENT_HEADER_BYTES ? whole.subarray(0, cut) : whole.subarray(goodBytes, cut);
+          const found = await Promise.all(kept.map(name => readFile(join(dir, name))));
+          expect(Buffer.concat(found)).toEqual(torn);
+          expect(writer.cuts.map(({ damagedBytes }) => damagedBytes)).toEqual(
+            kept.length === 0 ? [] : [torn.length]
+          );
+        })
+      ),
+      { numRuns: 60 }
+    );
+  });
+
+  it('with any bit flipped opens to the records before it', async () => {
+    await fc.assert(
+      fc.asyncProperty(payloads, fc.nat(), fc.integer({ min: 0, max: 7 }), (written, place, bit) =>
+        inTemporaryFolder(async dir => {
+          await writeJournal(dir, written);
+          const file = join(dir, first);
+          const bytes = await readFile(file);
+          const at = SEGMENT_HEADER_BYTES + (place % (bytes.length - SEGMENT_HEADER_BYTES));
+          bytes[at]! ^= 1 << bit;
+          await writeFile(file, bytes);
+
+          let end = SEGMENT_HEADER_BYTES;
+          const before = written.filter(payload => (end += RECORD_OVERHEAD + payload.length) <= at);
+          const reader = new JournalReader(dir);
+          const seen: Buffer[] = [];
+          const reading = (async () => {
+            for await (const record of reader.read(1)) {
+              seen.push(record.payload);
+            }
+          })();
+          // A length that has grown past the end of the file looks like a record that is still being written.
+          await reading.catch((error: unknown) => {
+            expect(error).toBeInstanceOf(JournalDamagedError);
+            expect(error).toMatchObject({ code: 'journal_damaged', seq: before.length + 1, resumeSeq: null });
+          });
+          expect(seen).toEqual(before);
+
+          const writer = await JournalWriter.open(dir, new WriterLog().options());
+          await writer.close();
+          expect(writer.lastSeq).toBe(before.length);
+          expect(writer.cuts).toHaveLength(1);
+        })
+      ),
+      { numRuns: 60 }
+    );
+  });
+});
+
+describe('repair', () => {
+  const three = ['one', 'two', 'three'].map(text => Buffer.from(text));
+
+  it('leaves an intact journal alone', async () => {
+    await inTemporaryFolder(async dir => {
+      await writeJournal(dir, three);
+      const before = await readFile(join(dir, first));
+      const writer = await JournalWriter.open(dir, new WriterLog().options());
+      await writer.close();
+      expect(writer.cuts).toEqual([]);
+      expect(await readdir(dir)).toEqual([first]);
+      expect(await readFile(join(dir, first))).toEqual(before);
+    });
+  });
+
+  it('goes back to the segment before one whose header was never finished', async () => {
+    await inTemporaryFolder(async dir => {
+      await writeJournal(dir, three);
+      await writeFile(join(dir, segmentFileName(4)), Buffer.from('half'));
+      const writer = await JournalWriter.open(dir, new WriterLog().options());
+      writer.append(3, [Buffer.from('four')]);
+      await writer.close();
+      expect((await readAll(dir)).map(({ payload }) => payload.toString())).toEqual([
+        'one',
+        'two',
+        'three',
+        'four'
+      ]);
+      expect(await readdir(dir)).toEqual([first, `${segmentFileName(4)}.0.damaged`]);
+    });
+  });
+
+  it('keeps what an earlier repair has kept', async () => {
+    await inTemporaryFolder(async dir => {
+      await writeJournal(dir, three);
+      const { size } = await stat(join(dir, first));
+      for (const rubbish of ['rubbish', 'other rubbish']) {
+        await appendFile(join(dir, first), rubbish);
+        await (await JournalWriter.open(dir, new WriterLog().options())).close();
+      }
+      const kept = [`${first}.${size}.damaged`, `${first}.${size}-2.damaged`];
+      expect(await Promise.all(kept.map(name => readFile(join(dir, name), 'utf8')))).toEqual([
+        'rubbish',
+        'other rubbish'
+      ]);
+    });
+  });
+
+  it('refuses a segment of a newer version and leaves it as it is', async () => {
+    await inTemporaryFolder(async dir => {
+      await writeJournal(dir, three);
+      const file = join(dir, first);
+      const bytes = await readFile(file);
+      bytes.writeUInt32LE(2, 8);
+      const { crc32c } = await import('./crc32c.js');
+      bytes.writeUInt32LE(crc32c(bytes, 0, 28), 28);
+      await writeFile(file, bytes);
+      await expect(JournalWriter.open(dir, new WriterLog().options())).rejects.toMatchObject({
+        code: 'journal_version'
+      });
+      expect(await readFile(file)).toEqual(bytes);
+    });
+  });
+});

@@ -1,0 +1,127 @@
+import type { writeSync as WriteSync } from 'node:fs';
+import { setImmediate as turn } from 'node:timers/promises';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { JournalWriter } from './journal-writer.js';
+import { RecordChannel } from './record.js';
+import { inTemporaryFolder, readAll, WriterLog } from './testing/journal-folder.js';
+
+/** How many bytes the disk still takes. */
+let room = Infinity;
+let failure = 'ENOSPC';
+
+vi.mock('node:fs', async importOriginal => {
+  const fs = await importOriginal<{ writeSync: typeof WriteSync }>();
+  return {
+    ...fs,
+    // A full disk takes what fits and fails with the next write.
+    writeSync: (fd: number, buffer: Buffer, offset: number, length: number, position: number): number => {
+      const fits = Math.min(length, room);
+      if (fits === 0) {
+        throw Object.assign(new Error(`${failure}: no space left on device, write`), { code: failure });
+      }
+      room -= fits;
+      return fs.writeSync(fd, buffer, offset, fits, position);
+    }
+  };
+});
+
+afterEach(() => {
+  room = Infinity;
+  failure = 'ENOSPC';
+});
+
+const line = (index: number): Buffer => Buffer.from(`line ${index}`.padEnd(100));
+
+describe('a journal on a full disk', { timeout: 60_000 }, () => {
+  it('holds back what fits into memory, and loses nothing when there is room again in time', async () => {
+    await inTemporaryFolder(async dir => {
+      const log = new WriterLog();
+      const writer = await JournalWriter.open(dir, log.options({ retryMs: 1 }));
+      writer.append(3, [line(0)]);
+      await turn();
+      room = 50; // the next record is torn in the middle
+      for (let index = 1; index < 200; index++) {
+        writer.append(3, [line(index)]);
+      }
+      await turn();
+      expect(log.faults).toMatchObject([{ code: 'journal_disk_full' }]);
+      expect(writer.lastSeq).toBe(1);
+      expect((await readAll(dir)).map(({ seq }) => seq)).toEqual([1]);
+
+      room = Infinity;
+      await vi.waitFor(() => expect(log.faults.at(-1)).toBeNull(), 20_000);
+      await writer.close();
+      const records = await readAll(dir);
+      expect(records.map(({ payload }) => payload)).toEqual(
+        Array.from({ length: 200 }, (_, index) => line(index))
+      );
+      expect(log.batches.map(({ firstSeq }) => firstSeq)).toEqual(
+        log.batches.map(({ firstSeq }) => firstSeq).toSorted((a, b) => a - b)
+      );
+    });
+  });
+
+  it('counts what does not fit, keeps what clients wait for, and tells of the gap once', async () => {
+    await inTemporaryFolder(async dir => {
+      const log = new WriterLog();
+      const writer = await JournalWriter.open(dir, log.options({ retryMs: 1, heldBytes: 10_000 }));
+      writer.append(3, [line(0)]);
+      await turn();
+      room = 0;
+      for (let index = 1; index <= 100; index++) {
+        writer.append(3, [line(index)]);
+      }
+      writer.append(0, [Buffer.from('reply')], { essential: true });
+      await turn();
+      room = Infinity;
+      await vi.waitFor(() => expect(log.faults.at(-1)).toBeNull(), 20_000);
+      writer.append(3, [line(101)]);
+      await writer.close();
+
+      const records = await readAll(dir);
+      expect(records.map(({ seq }) => seq)).toEqual(records.map((_, index) => index + 1));
+      const gapAt = records.findIndex(({ channel }) => channel === RecordChannel.bridge);
+      const gap = JSON.parse(records[gapAt]!.payload.toString()) as Record<string, unknown>;
+      const lines = records.filter(({ channel }) => channel === 3).map(({ payload }) => payload.toString());
+      expect(gap).toMatchObject({ type: 'gap', code: 'journal_disk_full', count: 102 - lines.length });
+      expect(lines.length).toBeLessThan(90);
+      expect(lines).toEqual([
+        ...Array.from({ length: lines.length - 1 }, (_, index) => String(line(index))),
+        String(line(101))
+      ]);
+      expect(records[gapAt - 1]!.payload.toString()).toBe('reply');
+      expect(records.filter(({ channel }) => channel === RecordChannel.bridge)).toHaveLength(1);
+    });
+  });
+
+  it('lets requests pass to the kernel at once while it cannot write', async () => {
+    await inTemporaryFolder(async dir => {
+      const writer = await JournalWriter.open(dir, new WriterLog().options({ retryMs: 1 }));
+      room = 0;
+      const sent: string[] = [];
+      writer.append(0x80, [Buffer.from('a')], { after: () => sent.push('a'), essential: true });
+      await turn();
+      expect(sent).toEqual(['a']);
+      writer.append(0x80, [Buffer.from('b')], { after: () => sent.push('b'), essential: true });
+      expect(sent).toEqual(['a', 'b']);
+      room = Infinity;
+      await writer.close();
+      expect(sent).toEqual(['a', 'b']);
+      expect((await readAll(dir)).map(({ payload }) => payload.toString())).toEqual(['a', 'b']);
+    });
+  });
+
+  it('says when it is closed that something is missing', async () => {
+    await inTemporaryFolder(async dir => {
+      failure = 'EIO';
+      const writer = await JournalWriter.open(dir, new WriterLog().options());
+      room = 0;
+      writer.append(3, [line(0)]);
+      await expect(writer.close()).rejects.toMatchObject({ code: 'journal_write_failed' });
+      room = Infinity;
+      const again = await JournalWriter.open(dir, new WriterLog().options());
+      expect(again.lastSeq).toBe(0);
+      await again.close();
+    });
+  });
+});
