@@ -1,4 +1,4 @@
-"""jax is configured before it is imported: eight CPU devices, and no accelerator that the machine may have."""
+"""jax is configured before it is imported: eight CPU devices, whatever accelerator the machine has."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ os.environ["JAX_NUM_CPU_DEVICES"] = "8"
 os.environ.pop("TPULAB_AGENT_SOCKET", None)
 os.environ.pop("TPULAB_AGENT_PID", None)
 
-from keeper_double import KeeperDouble  # noqa: E402 - after the environment is set
-
-from tpulab import process_agent  # noqa: E402
-from tpulab.agent import Agent  # noqa: E402
-from tpulab.tracked_run import step_runs  # noqa: E402
+from keeper_double import KeeperDouble
+from tpulab import process_agent
+from tpulab.agent import Agent
+from tpulab.tracked_run import step_runs
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.sharding import NamedSharding, PartitionSpec
-from keeper_double import KeeperDouble, check_message
 
 import tpulab
+from keeper_double import KeeperDouble, check_message
 from tpulab.agent import Agent
 
 Message = dict[str, Any]
@@ -61,9 +61,9 @@ class Watched:
 
 
 @pytest.fixture
-def watched(text_agent: Agent) -> Iterator[Watched]:
+def watched(text_agent: Agent) -> Watched:
     text_agent.compiles.attach()
-    yield Watched(text_agent)
+    return Watched(text_agent)
 
 
 def reason(message: Message) -> tuple[str, str | None, str | None, str | None]:
@@ -348,9 +348,9 @@ def test_no_array_is_kept_alive(watched: Watched) -> None:
     def lets_go(batch: jax.Array) -> jax.Array:
         return batch * 2
 
-    array = jnp.ones(23)
-    gone = weakref.ref(array)
-    watched.during(lambda: lets_go(array))
-    del array
+    arrays = [jnp.ones(23)]
+    gone = weakref.ref(arrays[0])
+    watched.during(lambda: lets_go(arrays[0]))
+    arrays.clear()
     gc.collect()
     assert gone() is None

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from keeper_double import wait_until
 
+from keeper_double import wait_until
 from tpulab.clocks import now_ns
 from tpulab.device_clock import DeviceClock, smallest_array
 

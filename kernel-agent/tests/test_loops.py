@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from keeper_double import KeeperDouble, wait_until
 
 import tpulab
+from keeper_double import KeeperDouble, wait_until
 from tpulab.agent import Agent
 from tpulab.thread_state import thread_state
 
@@ -47,7 +47,7 @@ def test_the_end_of_a_run_is_told_after_its_last_step(keeper: KeeperDouble) -> N
         pass
     run = ended(keeper, "order")
     about = [message for message in keeper.messages if message.get("run") == run["run"]]
-    assert [message.get("state", "steps") for message in about][0] == "running"
+    assert about[0]["state"] == "running"
     assert about[-1]["state"] == "finished"
     assert len(keeper.steps(run["run"])) == 50
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+
 from keeper_double import SCHEMA, check_message
 
 HERE = Path(__file__).parent

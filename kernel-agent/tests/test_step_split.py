@@ -12,9 +12,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import pytest
-from keeper_double import KeeperDouble
 
 import tpulab
+from keeper_double import KeeperDouble
 from tpulab.thread_state import thread_state
 
 pytestmark = pytest.mark.usefixtures("agent")
@@ -185,9 +185,13 @@ def test_inner_and_outer_loops_both_see_the_device(keeper: KeeperDouble, heavy: 
 def test_the_check_for_nan_works_inside_a_measured_loop() -> None:
     divide = jax.jit(lambda x: x / x)
     divide(jnp.ones(3))
-    with jax.debug_nans(True), pytest.raises(FloatingPointError):
+
+    def fit() -> None:
         for value in tpulab.steps([1.0, 0.0], name="nan"):
             divide(jnp.full(3, value))
+
+    with jax.debug_nans(True), pytest.raises(FloatingPointError):
+        fit()
 
 
 def test_the_hook_is_gone_when_no_loop_is_measured(heavy: Any) -> None:

@@ -67,6 +67,7 @@ class Agent:
         atexit.register(self.close)
         if self.keeper is not None:
             self._ensure_thread()
+            self.wake()
 
     def wake(self) -> None:
         """Something is to be reported. Safe in a finalizer: no lock is ever held while it is signalled."""

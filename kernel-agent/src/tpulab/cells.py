@@ -32,6 +32,9 @@ class CellRegister:
         self._running: dict[int, Cell] = {}
         self._shell: Any = None
         self._after: Callable[[bool], None] | None = None
+        # IPython 9 has counted a cell by the time it announces it, earlier ones had not; each result tells.
+        self._ahead = 1
+        self._noted = 0
 
     @property
     def attached(self) -> bool:
@@ -64,7 +67,8 @@ class CellRegister:
         with contextlib.suppress(Exception):
             shell = self._shell
             source = info.raw_cell
-            count = shell.execution_count if info.store_history else None
+            self._noted = shell.execution_count
+            count = self._noted - self._ahead if info.store_history else None
             cell = Cell(getattr(info, "cell_id", None), count)
             # The second argument is used by plain IPython only, which names cells in another way.
             name = shell.compile.get_code_name(source, source, shell.execution_count)
@@ -76,6 +80,9 @@ class CellRegister:
 
     def _after_cell(self, result: Any) -> None:
         self._running.pop(threading.get_ident(), None)
+        count = getattr(result, "execution_count", None)
+        if isinstance(count, int) and self._noted - count in (0, 1):
+            self._ahead = self._noted - count
         if self._after is not None:
             with contextlib.suppress(Exception):
                 self._after(bool(getattr(result, "success", True)))

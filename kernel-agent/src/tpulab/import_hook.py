@@ -21,7 +21,7 @@ class AfterImport(importlib.abc.MetaPathFinder):
         self._callback = callback
 
     def install(self) -> None:
-        if self._name in sys.modules:
+        if sys.modules.get(self._name) is not None:
             self._callback()
         else:
             sys.meta_path.insert(0, self)

@@ -1,0 +1,101 @@
+"""A real kernel in a process of its own, with a client, over ipc sockets."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from jupyter_client.blocking.client import BlockingKernelClient
+from jupyter_client.connect import write_connection_file
+
+from keeper_double import PATIENCE_S, wait_until
+
+LAUNCHER = ("-m", "tpulab.launcher")
+STOCK = ("-m", "ipykernel_launcher")
+
+
+class KernelProcess:
+    """Starts `python ARGUMENTS -f FILE` and talks to it. Use as a context manager."""
+
+    def __init__(
+        self,
+        folder: Path,
+        arguments: tuple[str, ...] = LAUNCHER,
+        env: dict[str, str] | None = None,
+        cwd: Path | None = None,
+    ) -> None:
+        self.file, _ = write_connection_file(str(folder / "c.json"), transport="ipc", ip=str(folder / "z"))
+        self.log = folder / "kernel.log"
+        base = {name: value for name, value in os.environ.items() if not name.startswith("TPULAB_")}
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, *arguments, "-f", self.file],
+                env={**base, **(env or {})},
+                cwd=cwd or folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self.client = BlockingKernelClient(connection_file=self.file)
+        self.client.load_connection_file()
+
+    def __enter__(self) -> KernelProcess:
+        self.client.start_channels()
+        try:
+            self.client.wait_for_ready(timeout=PATIENCE_S)
+        except BaseException:
+            self.__exit__()
+            raise AssertionError(f"the kernel did not start:\n{self.log_text()}") from None
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.client.stop_channels()
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(30)
+
+    def log_text(self) -> str:
+        return self.log.read_text(errors="replace")
+
+    def run(self, code: str, cell_id: str | None = None) -> str:
+        """Runs a cell and answers what it printed. Raises with the traceback when the cell fails."""
+        client = self.client
+        content = {
+            "code": code,
+            "silent": False,
+            "store_history": True,
+            "user_expressions": {},
+            "allow_stdin": False,
+            "stop_on_error": True,
+        }
+        request = client.session.msg("execute_request", content)
+        if cell_id is not None:
+            request["metadata"]["cellId"] = cell_id
+        client.shell_channel.send(request)
+        printed: list[str] = []
+        failed: list[str] = []
+        while True:
+            message: dict[str, Any] = client.get_iopub_msg(timeout=PATIENCE_S)
+            if message["parent_header"].get("msg_id") != request["header"]["msg_id"]:
+                continue
+            kind, body = message["msg_type"], message["content"]
+            if kind == "stream":
+                printed.append(body["text"])
+            elif kind == "error":
+                failed = body["traceback"]
+            elif kind == "status" and body["execution_state"] == "idle":
+                break
+        client.get_shell_msg(timeout=PATIENCE_S)
+        if failed:
+            raise AssertionError("\n".join(failed))
+        return "".join(printed)
+
+    def shut_down(self) -> int:
+        """Asks the kernel to end, as the bridge does, and answers its exit code."""
+        self.client.shutdown()
+        wait_until(lambda: self.process.poll() is not None, "the kernel to end")
+        return int(self.process.returncode)
