@@ -1,7 +1,7 @@
 """Reads a kernel's iopub in a process that a test can stop: prints how many numbered outputs arrived.
 
-Usage: `python stalling_reader.py ENDPOINT`. Prints `ready` when it has received something, and at the output `END` the
-number of different outputs seen before.
+Usage: `python stalling_reader.py ENDPOINT`. Prints `ready` when it has received something, and at the output
+`END` the number of different outputs seen before.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import weakref
 from collections.abc import Iterator
@@ -69,7 +70,7 @@ def test_dispatches_that_queue_up_make_one_busy_time_without_a_hole(clock: Devic
         array.done.set()
     settled(clock, number)
     spans = clock.busy(before, now_ns())
-    assert all(earlier[1] == later[0] for earlier, later in zip(spans, spans[1:], strict=False))
+    assert all(earlier[1] == later[0] for earlier, later in itertools.pairwise(spans))
     assert not arrays[2].waited_on.is_set(), "only the newest of those that queued up is waited for"
 
 

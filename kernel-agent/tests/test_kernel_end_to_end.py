@@ -1,4 +1,4 @@
-"""A real kernel, started by the launcher, reports to a keeper's double; every line is checked against the schema."""
+"""A real kernel, started by the launcher, reports to a keeper's double that checks every line."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import select
 import socket
 from collections.abc import Sequence
 
@@ -74,10 +75,11 @@ class KeeperSocket:
         """Notices that the keeper has closed its side, so that an idle kernel comes back too."""
         if self._socket is None:
             return
+        # Not `recv` alone: on a socket with a timeout it would wait, MSG_DONTWAIT or not.
+        poller = select.poll()
+        poller.register(self._socket, select.POLLIN)
         try:
-            gone = self._socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
-        except BlockingIOError:
-            return
+            gone = bool(poller.poll(0)) and self._socket.recv(1, socket.MSG_PEEK) == b""
         except OSError:
             gone = True
         if gone:
