@@ -1,4 +1,5 @@
 /** One compilation: what, how long, where, why, and what to do. */
+import type { JSX } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CodeLocation } from '@tpulab/protocol';
 import type { Compilation } from '../events/compilation-log.js';

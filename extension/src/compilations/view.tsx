@@ -1,7 +1,7 @@
 /** The compilations of a kernel, newest first: what, how long, where, why, and what to do. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CodeLocation } from '@tpulab/protocol';
-import { useState } from 'react';
+import { type JSX, useState } from 'react';
 import type { Compilation, CompilationLog } from '../events/compilation-log.js';
 import { countText, durationText } from '../text/duration.js';
 import { CompilationCard } from './card.js';

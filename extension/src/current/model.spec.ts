@@ -1,7 +1,7 @@
 import type { Kernel } from '@jupyterlab/services';
 import { Signal } from '@lumino/signaling';
 import { beforeEach, describe, expect, it } from 'vitest';
-import type { IBackend, IBridgeBackends } from '../tokens.js';
+import type { IBackend } from '../tokens.js';
 import { CurrentKernelModel, type FollowedContext } from './model.js';
 
 class Context {
@@ -30,7 +30,7 @@ class Backends {
   readonly bridge = { id: 'bridge' } as IBackend;
   readonly jupyter = { id: 'jupyter' } as IBackend;
   readonly backends = [this.jupyter, this.bridge];
-  readonly changed = new Signal<IBridgeBackends, IBackend>(this as unknown as IBridgeBackends);
+  readonly changed: Signal<object, IBackend> = new Signal<object, IBackend>(this);
   readonly homes = new Map<string, IBackend>();
   backendOf = (id: string): IBackend | null => this.homes.get(id) ?? null;
   isBridgeSpec = (name: string): boolean => name.startsWith('tpulab-');
@@ -44,7 +44,7 @@ describe('CurrentKernelModel', () => {
 
   beforeEach(() => {
     backends = new Backends();
-    model = new CurrentKernelModel(backends as unknown as IBridgeBackends);
+    model = new CurrentKernelModel(backends);
     context = new Context();
     told = 0;
     model.changed.connect(() => {

@@ -1,4 +1,5 @@
 /** The devices of a kernel: what they are, and a chip for each. */
+import type { JSX } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { DevicesMessage, RuntimeDevice } from '@tpulab/protocol';
 import { isSimulated, kindText, memoryOf, summaryText, totalMemory } from './model.js';

@@ -54,7 +54,7 @@ describe('BridgeEvents', () => {
     server = new WebSocketServer({ port: 0, host: '127.0.0.1' });
     server.on('connection', (socket, request) =>
       socket.on('message', data => {
-        const { since } = JSON.parse(String(data as Buffer)) as { since: unknown };
+        const { since } = JSON.parse((data as Buffer).toString()) as { since: unknown };
         asked.push({ url: request.url ?? '', since });
         socket.send(JSON.stringify({ op: 'subscribed', topics: [], gatewayId: 'g', historyFrom: {} }));
       })

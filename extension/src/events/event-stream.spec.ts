@@ -19,7 +19,7 @@ class Gateway {
     this.server.on('connection', socket => {
       this.sockets.push(socket);
       socket.on('message', data => {
-        this.requests.push(JSON.parse(String(data as Buffer)) as SubscribeRequest);
+        this.requests.push(JSON.parse((data as Buffer).toString()) as SubscribeRequest);
         if (this.answer !== null) {
           socket.send(this.answer);
         }
@@ -181,7 +181,7 @@ describe('EventStream in a bad network', () => {
       onmessage: null,
       onclose: null,
       send(text) {
-        this.sent.push(String(text));
+        this.sent.push(text as string);
       },
       close() {
         this.closed = true;

@@ -1,5 +1,5 @@
 /** Says what changed to people who do not see the panel, politely and not more often than they can listen. */
-import { useEffect, useRef, useState } from 'react';
+import { type JSX, useEffect, useRef, useState } from 'react';
 
 export const ANNOUNCE_INTERVAL_MS = 10_000;
 

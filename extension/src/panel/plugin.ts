@@ -17,12 +17,12 @@ const PLUGIN_ID = '@tpulab/labextension:panel';
 const PANEL_ID = 'tpulab-panel';
 
 /** Ids of our commands, for menus, shortcuts and other features. */
-export namespace CommandIDs {
-  export const showPanel = 'tpulab:show-panel';
-  export const reconnect = 'tpulab:reconnect';
-  export const clearHistory = 'tpulab:clear-history';
-  export const goToCell = 'tpulab:go-to-cell';
-}
+export const CommandIDs = {
+  showPanel: 'tpulab:show-panel',
+  reconnect: 'tpulab:reconnect',
+  clearHistory: 'tpulab:clear-history',
+  goToCell: 'tpulab:go-to-cell'
+} as const;
 
 const NO_ARGUMENTS = { args: { type: 'object', properties: {}, additionalProperties: false } } as const;
 

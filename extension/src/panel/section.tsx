@@ -1,5 +1,5 @@
 /** A part of the panel that folds away: a heading with a button, and what it controls. */
-import { type ReactNode, useId } from 'react';
+import { type JSX, type ReactNode, useId } from 'react';
 
 export interface SectionProps {
   readonly title: string;

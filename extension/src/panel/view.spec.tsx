@@ -90,11 +90,12 @@ describe('PanelView', () => {
   let scene: Surroundings;
   let host: HTMLElement;
   let root: Root;
+  let loop: DrawLoop;
 
-  const text = (): string => host.textContent ?? '';
+  const text = (): string => host.textContent;
   const click = (name: RegExp | string): void => {
     const button = [...host.querySelectorAll('button')].find(({ textContent }) =>
-      typeof name === 'string' ? textContent === name : name.test(textContent ?? '')
+      typeof name === 'string' ? textContent === name : name.test(textContent)
     );
     if (!button) {
       throw new Error(`No button ${String(name)} in: ${text()}`);
@@ -121,11 +122,12 @@ describe('PanelView', () => {
     scene.state.paused = false;
     host = document.body.appendChild(document.createElement('div'));
     root = createRoot(host);
+    loop = new DrawLoop(window);
     act(() =>
       root.render(
         <PanelView
           state={scene.state}
-          loop={new DrawLoop(window)}
+          loop={loop}
           onRemedy={remedy => scene.remedies.push(remedy)}
           onGoTo={({ cellId }) => (cellId === 'cell-7' ? () => scene.visited.push(cellId) : null)}
           trans={trans}
@@ -137,6 +139,7 @@ describe('PanelView', () => {
   afterEach(() => {
     act(() => root.unmount());
     host.remove();
+    loop.dispose();
     scene.state.dispose();
     scene.kernel.dispose();
     // Signals tidy up in the next frames; after them nothing of ours may be left.

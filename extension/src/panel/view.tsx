@@ -1,4 +1,5 @@
 /** The side panel: devices, steps and compilations of the kernel that people look at. */
+import type { JSX } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CodeLocation } from '@tpulab/protocol';
 import { CompilationsView, totalText } from '../compilations/view.js';
@@ -14,6 +15,8 @@ import { Section } from './section.js';
 import { type Message, type Remedy, situationOf } from './situation.js';
 import type { PanelState } from './state.js';
 import { useChanges, useSeconds } from './use-changes.js';
+
+const DEVICES_EXAMPLE = 'import jax\njax.devices()';
 
 export interface PanelViewProps {
   readonly state: PanelState;
@@ -132,7 +135,7 @@ function NoDevices({ trans }: { readonly trans: TranslationBundle }): JSX.Elemen
   return (
     <div className="jp-TPULabEmpty">
       <p>{trans.__('No device yet. Devices appear when a cell uses JAX:')}</p>
-      <pre className="jp-TPULabEmpty-code">{'import jax\njax.devices()'}</pre>
+      <pre className="jp-TPULabEmpty-code">{DEVICES_EXAMPLE}</pre>
     </div>
   );
 }

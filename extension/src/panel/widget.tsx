@@ -1,4 +1,5 @@
 /** The side panel as a widget: draws only while it is on the screen. */
+import type { JSX } from 'react';
 import { ReactWidget } from '@jupyterlab/ui-components';
 import type { Message } from '@lumino/messaging';
 import { PanelView, type PanelViewProps } from './view.js';

@@ -1,4 +1,5 @@
 /** Two items of the status bar: the connection of the current kernel, and its devices. */
+import type { JSX } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { summaryText } from '../devices/model.js';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';

@@ -1,6 +1,6 @@
 /** The step chart in React, with a line that says what is under the pointer. */
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { useEffect, useRef, useState } from 'react';
+import { type JSX, useEffect, useRef, useState } from 'react';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
 import type { Run } from '../events/run-history.js';
 import { SPANS } from '../events/step-ring.js';

@@ -1,4 +1,5 @@
 /** Where the time went: one bar of five spans, and a legend that says the same in words and figures. */
+import type { JSX } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { durationText } from '../text/duration.js';
 import { spanMeaning, spanName } from './span-names.js';

@@ -1,6 +1,6 @@
 /** The newest steps as a table: the chart's twin for keyboard and screen reader, and for exact figures. */
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { useState } from 'react';
+import { type JSX, useState } from 'react';
 import type { Run } from '../events/run-history.js';
 import { SPANS } from '../events/step-ring.js';
 import { countText, threeFigures } from '../text/duration.js';

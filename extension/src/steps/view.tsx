@@ -1,4 +1,5 @@
 /** The steps of the current run: how long, where the time goes, what to do about it. */
+import type { JSX } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
 import type { Run } from '../events/run-history.js';
@@ -14,6 +15,8 @@ import { TableView } from './table-view.js';
 const MEAN_DIFFERS = 1.1;
 /** Metrics shown: one line of them. */
 const METRICS_SHOWN = 3;
+
+const STEPS_EXAMPLE = 'import tpulab\nfor x in tpulab.steps(data):\n    …';
 
 export interface StepsViewProps {
   readonly kernel: KernelTelemetry;
@@ -156,9 +159,7 @@ function NoSteps({ run, trans }: { run: Run | null; trans: TranslationBundle }):
           ? trans.__('The run has begun; its first step has not ended yet.')
           : trans.__('No steps yet. Wrap the loop of a training to see where its time goes:')}
       </p>
-      {run?.state === 'running' ? null : (
-        <pre className="jp-TPULabEmpty-code">{'import tpulab\nfor x in tpulab.steps(data):\n    …'}</pre>
-      )}
+      {run?.state === 'running' ? null : <pre className="jp-TPULabEmpty-code">{STEPS_EXAMPLE}</pre>}
     </div>
   );
 }
