@@ -14,6 +14,10 @@ export async function main(work) {
       controller.abort();
     });
   }
+  const parentWatch = watchParent(() => {
+    interrupted ||= EXIT_CODES.SIGHUP;
+    controller.abort();
+  });
   // Whoever reads our output may be gone (a pipe to `head`): what we started must still be ended in order.
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => controller.abort());
   let code;
@@ -31,7 +35,28 @@ export async function main(work) {
       throw error;
     }
   }
+  clearInterval(parentWatch);
   // Not process.exit at once: what is still to be written would be cut off.
   process.exitCode = interrupted || code;
   process.stdout.write('', () => process.exit());
+}
+
+const PARENT_LOOK_MS = 500;
+
+/**
+ * npm passes signals on, but cannot when it is killed itself: then we are nobody's child any more, and nobody could
+ * end us by ending npm. Without npm a parent may end on purpose (nohup).
+ *
+ * @param {() => void} onGone
+ * @returns {NodeJS.Timeout | undefined}
+ */
+function watchParent(onGone) {
+  if (process.env['npm_lifecycle_event'] === undefined) return undefined;
+  const parent = process.ppid;
+  const timer = setInterval(() => {
+    if (process.ppid === parent) return;
+    clearInterval(timer);
+    onGone();
+  }, PARENT_LOOK_MS);
+  return timer.unref();
 }
