@@ -13,7 +13,7 @@ let sessionId: string;
 beforeAll(async () => {
   bridge = await TemporaryGateway.start({ limits: { congestedBytes: 64 * 1024, refillBytes: 16 * 1024 } });
   await bridge.gateway.ready;
-  kernelId = await bridge.startKernel();
+  kernelId = await bridge.startKernel({ name: 'lossless' });
 });
 
 beforeEach(() => (sessionId = `resuming-${count++}`));

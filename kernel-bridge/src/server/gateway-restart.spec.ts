@@ -42,7 +42,7 @@ async function rest(
 }
 
 async function startKernel(): Promise<string> {
-  const { body } = await rest('POST', 'api/kernels', { name: 'python3' });
+  const { body } = await rest('POST', 'api/kernels', { name: 'lossless' });
   return (body as { id: string }).id;
 }
 
@@ -92,7 +92,7 @@ describe('a gateway that is killed', () => {
       path: 'a/b.ipynb',
       type: 'notebook',
       name: 'b',
-      kernel: { name: 'python3' }
+      kernel: { name: 'lossless' }
     });
     const kernelId = (session.body as { kernel: { id: string } }).kernel.id;
     using client = await connect(kernelId, 'front');

@@ -132,19 +132,19 @@ export class ChannelsClient implements Disposable {
 
   /** The first true value of `look`, which is asked again whenever something has come. */
   async until<T>(look: () => T | undefined | false | null): Promise<T> {
-    const deadline = AbortSignal.timeout(DEADLINE_MS);
+    const deadline = performance.now() + DEADLINE_MS;
     for (;;) {
       const found = look();
       if (found !== undefined && found !== false && found !== null) return found;
-      await new Promise<void>((resolve, reject) => {
+      if (performance.now() > deadline) throw new Error(`waited in vain for ${look.toString()}`);
+      await new Promise<void>(resolve => {
         const again = (): void => {
           this.#waiting.delete(again);
+          clearTimeout(timer);
           resolve();
         };
+        const timer = setTimeout(again, DEADLINE_MS);
         this.#waiting.add(again);
-        deadline.addEventListener('abort', () => reject(new Error(`waited in vain for ${look.toString()}`)), {
-          once: true
-        });
       });
     }
   }

@@ -4,7 +4,8 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import type { ServeReady } from '@tpulab/protocol';
-import { JUPYTER_PATH, TOKEN } from './temporary-gateway.js';
+import { writeKernelSpecs } from './kernelspecs.js';
+import { TOKEN } from './temporary-gateway.js';
 
 export const ENTRY = fileURLToPath(new URL('../../../bin/tpulab.js', import.meta.url));
 
@@ -31,7 +32,10 @@ export class GatewayProcess {
         '--port',
         String(port)
       ],
-      { env: { ...process.env, TPULAB_TOKEN: TOKEN, JUPYTER_PATH }, stdio: ['ignore', 'pipe', 'inherit'] }
+      {
+        env: { ...process.env, TPULAB_TOKEN: TOKEN, JUPYTER_PATH: writeKernelSpecs(stateDir) },
+        stdio: ['ignore', 'pipe', 'inherit']
+      }
     );
     const lines = createInterface(child.stdout);
     const ended = once(child, 'exit').then(() => {

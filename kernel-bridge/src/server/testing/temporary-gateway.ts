@@ -2,17 +2,12 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { type Logger, pino } from 'pino';
 import { type Gateway, type GatewayOptions, startGateway } from '../gateway.js';
 import { ChannelsClient, type ConnectOptions } from './channels-client.js';
+import { writeKernelSpecs } from './kernelspecs.js';
 
 export const TOKEN = 'a-token-for-specs';
-
-const CHECKOUT = fileURLToPath(new URL('../../../../', import.meta.url));
-
-/** Where the kernel environment of the checkout keeps the kernelspec of its ipykernel, named python3. */
-export const JUPYTER_PATH = path.join(CHECKOUT, '.tpulab', 'envs', 'jax', 'share', 'jupyter');
 
 export interface Answer {
   readonly status: number;
@@ -42,7 +37,7 @@ export class TemporaryGateway implements AsyncDisposable {
       rootDir: folder,
       token: TOKEN,
       envDir: path.join(folder, 'no-environments'),
-      env: { ...process.env, JUPYTER_PATH },
+      env: { ...process.env, JUPYTER_PATH: writeKernelSpecs(folder) },
       log: silent(),
       ...options
     });

@@ -1,0 +1,144 @@
+import { once } from 'node:events';
+import type { BridgeEvent, EventsFrame } from '@tpulab/protocol';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { WebSocket } from 'ws';
+import { TemporaryGateway, TOKEN } from '../server/testing/temporary-gateway.js';
+
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
+
+let bridge: TemporaryGateway;
+
+beforeAll(async () => {
+  bridge = await TemporaryGateway.start();
+  await bridge.gateway.ready;
+});
+
+afterAll(async () => bridge[Symbol.asyncDispose]());
+
+class Page implements Disposable {
+  readonly frames: EventsFrame[] = [];
+  readonly socket: WebSocket;
+
+  constructor(from: TemporaryGateway) {
+    this.socket = new WebSocket(`${from.url.replace('http', 'ws')}bridge/v1/events?token=${TOKEN}`);
+    this.socket.on('message', data =>
+      this.frames.push(JSON.parse((data as Buffer).toString()) as EventsFrame)
+    );
+  }
+
+  async subscribe(request: unknown): Promise<void> {
+    if (this.socket.readyState === WebSocket.CONNECTING) await once(this.socket, 'open');
+    this.socket.send(typeof request === 'string' ? request : JSON.stringify(request));
+  }
+
+  get events(): BridgeEvent[] {
+    return this.frames.flatMap(frame => (frame.op === 'events' ? frame.events : []));
+  }
+
+  until(test: () => boolean): Promise<unknown> {
+    return vi.waitUntil(test, { timeout: 60_000, interval: 10 });
+  }
+
+  [Symbol.dispose](): void {
+    this.socket.terminate();
+  }
+}
+
+/** Code that reports to the keeper as an agent does. */
+const REPORT = `
+import json, os, socket
+with socket.socket(socket.AF_UNIX) as s:
+    s.connect(os.environ['TPULAB_AGENT_SOCKET'])
+    for n in range(COUNT):
+        s.sendall((json.dumps({'type': 'run', 'time': 1, 'run': str(n), 'name': 'r', 'state': 'running',
+                               'totalSteps': None, 'location': None}) + '\\n').encode())
+`;
+
+describe('/bridge/v1/events', () => {
+  it('tells of every kernel at subscription, and of each change until it is removed', async () => {
+    const id = await bridge.startKernel();
+    using page = new Page(bridge);
+    await page.subscribe({ op: 'subscribe', topics: ['kernels'] });
+    const states = () =>
+      page.events.flatMap(event => (event.topic === 'kernels' && event.kernelId === id ? [event] : []));
+    await page.until(() => states().length > 0);
+    expect(page.frames[0]).toMatchObject({
+      op: 'subscribed',
+      topics: ['kernels'],
+      gatewayId: bridge.gateway.gatewayId
+    });
+    using client = await bridge.connect(id);
+    await client.run('1');
+    await page.until(() => states().some(({ executionState }) => executionState === 'busy'));
+    await page.until(() => states().some(({ connections }) => connections === 1));
+    await bridge.rest('DELETE', `/api/kernels/${id}`);
+    await page.until(() => states().some(({ removed }) => removed));
+    expect(states().at(-1)).toMatchObject({ name: 'python3', removed: true });
+  });
+
+  it('tells which clients are attached, and when they go', async () => {
+    const id = await bridge.startKernel();
+    using page = new Page(bridge);
+    await page.subscribe({ op: 'subscribe', topics: ['clients'] });
+    const client = await bridge.connect(id, { sessionId: 'me' });
+    const states = () => page.events.flatMap(event => (event.topic === 'clients' ? [event.state] : []));
+    await page.until(() => states().at(-1) === 'live');
+    using late = new Page(bridge);
+    await late.subscribe({ op: 'subscribe', topics: ['clients'] });
+    await late.until(() => late.events.length > 0);
+    expect(late.events).toMatchObject([{ kernelId: id, sessionId: 'me', state: 'live', pending: 0 }]);
+    await client.abort();
+    await page.until(() => states().at(-1) === 'detached');
+    await bridge.rest('DELETE', `/api/kernels/${id}`);
+  });
+
+  it('passes telemetry on in order, to a page that comes late too, and again only what it has not seen', async () => {
+    const id = await bridge.startKernel();
+    using page = new Page(bridge);
+    await page.subscribe({ op: 'subscribe', topics: ['runs'] });
+    using client = await bridge.connect(id);
+    await client.run(REPORT.replace('COUNT', '450'));
+    const seqs = (of: Page) =>
+      of.events.flatMap(event => ('seq' in event && event.kernelId === id ? [event.seq] : []));
+    await page.until(() => seqs(page).length >= 450);
+    expect(seqs(page)).toEqual(Array.from({ length: 450 }, (_, n) => n + 1));
+    expect(page.events[0]).toMatchObject({ topic: 'runs', kernelId: id, data: { type: 'run', run: '0' } });
+    using late = new Page(bridge);
+    await late.subscribe({ op: 'subscribe', topics: ['runs', 'steps'] });
+    await late.until(() => seqs(late).length >= 450);
+    expect(seqs(late)).toEqual(seqs(page));
+    using again = new Page(bridge);
+    await again.subscribe({ op: 'subscribe', topics: ['runs'], since: { [id]: 440 } });
+    await again.until(() => seqs(again).length >= 10);
+    expect(seqs(again)).toEqual([441, 442, 443, 444, 445, 446, 447, 448, 449, 450]);
+    await bridge.rest('DELETE', `/api/kernels/${id}`);
+  });
+
+  it('gives the history again after the gateway was replaced, with the same numbers', async () => {
+    const first = await TemporaryGateway.start();
+    await first.gateway.ready;
+    const id = await first.startKernel();
+    using client = await first.connect(id);
+    await client.run(REPORT.replace('COUNT', '3'));
+    await first.gateway[Symbol.asyncDispose]();
+    await using second = await TemporaryGateway.start({ stateDir: first.folder });
+    await second.gateway.ready;
+    using page = new Page(second);
+    await page.subscribe({ op: 'subscribe', topics: ['runs'] });
+    await page.until(() => page.events.length >= 3);
+    expect(page.events).toMatchObject([{ seq: 1 }, { seq: 2 }, { seq: 3 }]);
+  });
+
+  it.each(['{', '[]', '{"op":"subscribe"}', '{"op":"subscribe","topics":["all"]}', '{"op":"x","topics":[]}'])(
+    'answers %s with an error, and goes on',
+    async request => {
+      using page = new Page(bridge);
+      await page.subscribe(request);
+      await page.until(() => page.frames.length > 0);
+      expect(page.frames[0]).toMatchObject({ op: 'error', code: 'invalid_request' });
+      await page.subscribe({ op: 'subscribe', topics: [] });
+      await page.until(() => page.frames.length > 1);
+      expect(page.frames[1]).toMatchObject({ op: 'subscribed', topics: [] });
+    }
+  );
+});
