@@ -160,6 +160,8 @@ export class LabServer {
       },
       DEADLINE_MS
     );
+    // As `npm start` does: a page that is opened before the bridge serves gives a new notebook another kernel.
+    if (this.#options.bridgeCommand === undefined) await this.gateway();
   }
 }
 

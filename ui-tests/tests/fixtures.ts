@@ -27,5 +27,11 @@ export const test = galataTest.extend<object, LabFixtures>({
   baseURL: ({ lab }, use) => use(lab.url),
   // Galata would answer for the kernels of both servers, as if there were one.
   kernels: null,
-  sessions: null
+  sessions: null,
+  // Specs open the address of a notebook, as `npm start` does; then there is no launcher to wait for.
+  autoGoto: false,
+  waitForApplication: ({ baseURL: _ }, use) =>
+    use(async page => {
+      await page.locator('#jupyterlab-splash').waitFor({ state: 'detached' });
+    })
 });

@@ -2,7 +2,7 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from './fixtures.js';
-import { readCells } from './lab-page.js';
+import { openNotebook, readCells } from './lab-page.js';
 
 const LINES = 300;
 const EXPECTED = Array.from({ length: LINES }, (_, n) => `line ${n}\n`).join('');
@@ -38,7 +38,7 @@ test('the output of a running cell is complete and in order after the gateway wa
     nbformat_minor: 5
   };
   await writeFile(join(lab.rootDir, 'count.ipynb'), JSON.stringify(notebook));
-  await page.notebook.openByPath('count.ipynb');
+  await openNotebook(page, 'count.ipynb');
   const output = async (): Promise<string> => (await readCells(page))[0]?.text ?? '';
   await page.notebook.runCell(0, false).catch(() => undefined);
   await expect.poll(output).toContain(`line ${LINES / 2}\n`);

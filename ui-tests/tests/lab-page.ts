@@ -1,7 +1,8 @@
 /** What the specs do with Lab's own objects in the page, where no visible element says the same. */
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import type { NotebookPanel } from '@jupyterlab/notebook';
-import type { Page } from '@playwright/test';
+import type { IJupyterLabPageFixture } from '@jupyterlab/galata';
+import { expect, type Page } from '@playwright/test';
 
 declare global {
   interface Window {
@@ -76,4 +77,11 @@ export function activePlugins(page: Page): Promise<string[]> {
     const app = window.jupyterapp;
     return app.listPlugins().filter(id => id.startsWith('@tpulab/') && app.isPluginActivated(id));
   });
+}
+
+/** Opens Lab on a notebook by its address, with nothing left open from before, and waits for its kernel. */
+export async function openNotebook(page: IJupyterLabPageFixture, path: string): Promise<void> {
+  await page.goto(`tree/${path}?reset`);
+  await expect(page.getByRole('tab', { name: path, selected: true })).toBeVisible();
+  await expect.poll(async () => (await currentKernel(page))?.name).toBeTruthy();
 }

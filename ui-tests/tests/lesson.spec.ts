@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { LESSON, PROBES } from '../lab/paths.js';
 import { checkAccessibility } from './accessibility.js';
 import { expect, test } from './fixtures.js';
-import { currentKernel, readCells, runInKernel } from './lab-page.js';
+import { currentKernel, openNotebook, readCells, runInKernel } from './lab-page.js';
 import { TPULabPanel } from './tpulab-panel.js';
 
 // The first test runs the notebook; the others open it again and find kernel, outputs and history where they were.
@@ -14,8 +14,8 @@ const EPOCHS = 10;
 const STEPS_PER_EPOCH = 23;
 
 test.beforeEach(async ({ page }) => {
-  await page.notebook.openByPath(LESSON);
-  await expect(page.getByRole('button', { name: /JAX \(XLA\) on this machine/ })).toBeVisible();
+  await openNotebook(page, LESSON);
+  await expect(page.getByRole('button', { name: 'JAX (XLA) on this machine', exact: true })).toBeVisible();
 });
 
 test('opens on the kernel of the bridge and runs top to bottom with the right outputs', async ({
