@@ -18,7 +18,7 @@ import pytest
 from .state import is_alive
 from .supervisor import BridgeSupervisor, SupervisorSettings
 
-FAKE_GATEWAY = [sys.executable, str(Path(__file__).resolve().parents[1] / "testing" / "fake_gateway.py")]
+FAKE_GATEWAY = [sys.executable, str(Path(__file__).resolve().parent / "testing" / "fake_gateway.py")]
 ORIGIN = "http://127.0.0.1:8888"
 # For a machine that is busy with other things; nothing waits this long when all is well.
 DEADLINE_S = 60.0

@@ -1,7 +1,7 @@
 import { ServerConnection } from '@jupyterlab/services';
 import { afterEach, expect, test } from 'vitest';
-import { type Fault, FakeJupyterServer } from '../../testing/fake-jupyter-server.js';
-import { Page, until } from '../../testing/page.js';
+import { type Fault, FakeJupyterServer } from '../testing/fake-jupyter-server.js';
+import { Page, until } from '../testing/page.js';
 
 const opened: AsyncDisposable[] = [];
 afterEach(async () => {

@@ -103,7 +103,7 @@ export class BridgeBackend implements IBackend, IDisposable {
 
   /** Resolves once the bridge serves; rejects with what is wrong when it does not within `timeoutMs`. */
   async serving(timeoutMs: number): Promise<void> {
-    await this.until(() => this._state === 'ok' || this._disabled !== null || this.isDisposed, timeoutMs);
+    await this.until(() => this._state === 'ok' || this.isOver(), timeoutMs);
     if (this._state !== 'ok') {
       const why = this._lastError?.message ?? 'It has not answered yet.';
       throw new BackendError('bridge.notReady', `The TPULab bridge is not ready. ${why}`);
@@ -121,9 +121,9 @@ export class BridgeBackend implements IBackend, IDisposable {
   }
 
   private async watch(): Promise<void> {
-    while (!this.isDisposed && this._disabled === null) {
+    while (!this.isOver()) {
       const error = await this.probe();
-      if (this.isDisposed || this._disabled !== null) {
+      if (this.isOver()) {
         return;
       }
       if (error === null) {
@@ -258,6 +258,10 @@ export class BridgeBackend implements IBackend, IDisposable {
       const timer = setTimeout(finish, timeoutMs);
       this._changed.connect(check);
     });
+  }
+
+  private isOver(): boolean {
+    return this.isDisposed || this._disabled !== null;
   }
 
   private get longestRetryMs(): number {

@@ -3,7 +3,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { type WebSocket as ServerSocket, WebSocketServer } from 'ws';
-import { until } from '../../testing/page.js';
+import { until } from '../testing/page.js';
 import { messageId } from './received-messages.js';
 import { withoutRepetitions } from './replay-socket.js';
 

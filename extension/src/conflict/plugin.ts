@@ -1,5 +1,6 @@
 /** Notices that another extension has taken the managers that ours provide, and says what to do. */
-import { JupyterFrontEnd, type JupyterFrontEndPlugin, JupyterLab } from '@jupyterlab/application';
+import type { JupyterFrontEnd } from '@jupyterlab/application';
+import { type JupyterFrontEndPlugin, JupyterLab } from '@jupyterlab/application';
 import { Notification } from '@jupyterlab/apputils';
 import { IKernelManager, IKernelSpecManager, ISessionManager } from '@jupyterlab/services';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';

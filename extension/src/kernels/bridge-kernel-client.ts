@@ -1,5 +1,6 @@
 /** The bridge's kernels REST API, with kernelspec names as the page knows them. */
-import { type Kernel, KernelAPI, ServerConnection } from '@jupyterlab/services';
+import type { ServerConnection } from '@jupyterlab/services';
+import { type Kernel, KernelAPI } from '@jupyterlab/services';
 import { BackendError } from '../backends/backend-error.js';
 import type { BridgeBackend } from '../backends/bridge-backend.js';
 import type { SessionRoutes } from './session-routes.js';

@@ -1,7 +1,7 @@
 import { CommsOverSubshells } from '@jupyterlab/services';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import type { Fault } from '../../testing/fake-jupyter-server.js';
-import { Page, until } from '../../testing/page.js';
+import type { Fault } from '../testing/fake-jupyter-server.js';
+import { Page, until } from '../testing/page.js';
 import { CompositeKernelManager } from './kernel-manager.js';
 
 let page: Page;

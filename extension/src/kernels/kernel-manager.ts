@@ -3,13 +3,8 @@
  * from the settings of the manager that made it. What Lab sees of readiness and of lost connections is the Jupyter
  * server's alone; the bridge's troubles are in its backend state.
  */
-import {
-  BaseManager,
-  CommsOverSubshells,
-  type Kernel,
-  KernelManager,
-  type ServerConnection
-} from '@jupyterlab/services';
+import type { CommsOverSubshells } from '@jupyterlab/services';
+import { BaseManager, type Kernel, KernelManager, type ServerConnection } from '@jupyterlab/services';
 import type { Poll } from '@lumino/polling';
 import { type ISignal, Signal } from '@lumino/signaling';
 import type { Backends } from '../backends/backends.js';

@@ -1,14 +1,18 @@
 import { ServerConnection } from '@jupyterlab/services';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import type { Fault } from '../../testing/fake-jupyter-server.js';
-import { Page, until } from '../../testing/page.js';
+import type { Fault } from '../testing/fake-jupyter-server.js';
+import { Page, until } from '../testing/page.js';
 import { CompositeSessionClient, SESSION_WAITS } from './session-client.js';
 
 let page: Page;
 let client: CompositeSessionClient;
 beforeEach(async () => {
   page = await Page.open({ readTimeoutMs: 500 });
-  client = new CompositeSessionClient(page.backends, { ...SESSION_WAITS, bridgeListMs: 100, oldSessionMs: 100 });
+  client = new CompositeSessionClient(page.backends, {
+    ...SESSION_WAITS,
+    bridgeListMs: 100,
+    oldSessionMs: 100
+  });
 });
 afterEach(() => page[Symbol.asyncDispose]());
 
@@ -119,7 +123,8 @@ test('a list in flight while a kernel moves does not bring the old kernel back',
   const stale = [...page.jupyter.sessions.values()].map(session => ({ ...session }));
   let release = (): void => undefined;
   const held = new Promise<void>(resolve => (release = resolve));
-  page.jupyter.beforeAnswer = (method, path) => (method === 'GET' && path === '/api/sessions' ? held : undefined);
+  page.jupyter.beforeAnswer = (method, path) =>
+    method === 'GET' && path === '/api/sessions' ? held : undefined;
   const poll = client.listRunning();
   await until(() => page.jupyter.count('GET /api/sessions') === 1);
   await client.update({ id, kernel: { name: 'tpulab-jax' } });

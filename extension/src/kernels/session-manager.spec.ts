@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { Page, until } from '../../testing/page.js';
+import { Page, until } from '../testing/page.js';
 import { CompositeKernelManager } from './kernel-manager.js';
 import { CompositeSessionManager } from './managers.js';
 import { CompositeSessionClient, SESSION_WAITS } from './session-client.js';

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { FakeJupyterServer, type Fault } from '../../testing/fake-jupyter-server.js';
-import { Page, until } from '../../testing/page.js';
+import { FakeJupyterServer, type Fault } from '../testing/fake-jupyter-server.js';
+import { Page, until } from '../testing/page.js';
 import { LogoLoader } from './logos.js';
 import { CompositeSpecManager } from './managers.js';
 import { SpecCache } from './spec-cache.js';
@@ -127,13 +127,21 @@ test('the manager is ready without the bridge and tells of specs that come later
   const late = new Page(page.jupyter, page.bridge);
   late.backends.bridge.start();
   const client = newClient(late);
-  const manager = new CompositeSpecManager({ serverSettings: client.serverSettings, kernelSpecAPIClient: client });
+  const manager = new CompositeSpecManager({
+    serverSettings: client.serverSettings,
+    kernelSpecAPIClient: client
+  });
   late.backends.bridge.recovered.connect(() => void manager.refreshSpecs());
   expect(manager.isReady).toBe(false);
   await manager.ready;
   expect(manager.isReady).toBe(true);
   expect(names(manager.specs ?? { kernelspecs: {} })).toEqual(['python3']);
-  page.jupyter.bridgeAddress = { status: 'ready', url: page.bridge.url, token: page.bridge.token, message: null };
+  page.jupyter.bridgeAddress = {
+    status: 'ready',
+    url: page.bridge.url,
+    token: page.bridge.token,
+    message: null
+  };
   late.backends.bridge.reconnectNow();
   await until(() => manager.specs?.kernelspecs['tpulab-jax'] !== undefined);
   let failures = 0;

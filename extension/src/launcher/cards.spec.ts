@@ -23,14 +23,15 @@ test('makes a card for each kernelspec of the bridge, our own environments first
     }
   };
   expect(bridgeCards(specs, isBridgeSpec)).toEqual([
-    { kernelName: 'bridge/python3', label: 'Spec bridge/python3', rank: 1 },
-    { kernelName: 'tpulab-jax', label: 'Spec tpulab-jax', rank: 0 }
+    { kernelName: 'bridge/python3', rank: 1 },
+    { kernelName: 'tpulab-jax', rank: 0 }
   ]);
   expect(bridgeCards(null, isBridgeSpec)).toEqual([]);
 });
 
 test('hides only the stock notebook card of a kernelspec that has a card of ours', () => {
-  const item = (command: string, args: Record<string, unknown>): boolean => isDouble({ command, args }, isBridgeSpec);
+  const item = (command: string, args: Record<string, unknown>): boolean =>
+    isDouble({ command, args }, isBridgeSpec);
   expect(item('notebook:create-new', { kernelName: 'tpulab-jax' })).toBe(true);
   expect(item('notebook:create-new', { kernelName: 'python3' })).toBe(false);
   expect(item('tpulab:create-notebook', { kernelName: 'tpulab-jax' })).toBe(false);

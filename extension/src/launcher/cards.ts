@@ -3,7 +3,6 @@ import type { KernelSpec } from '@jupyterlab/services';
 
 export interface ICard {
   readonly kernelName: string;
-  readonly label: string;
   readonly rank: number;
 }
 
@@ -25,7 +24,6 @@ export function bridgeCards(
       ? [
           {
             kernelName: name,
-            label: spec.display_name,
             rank: spec.metadata?.tpulab === undefined ? 0 : bestEffortRank(spec)
           }
         ]

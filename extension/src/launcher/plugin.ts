@@ -1,11 +1,12 @@
 /** Launcher cards for the bridge's kernelspecs, under a category of ours. */
-import { JupyterFrontEnd, type JupyterFrontEndPlugin } from '@jupyterlab/application';
+import type { JupyterFrontEnd } from '@jupyterlab/application';
+import { type JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ILauncher } from '@jupyterlab/launcher';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
-import { notebookIcon } from '@jupyterlab/ui-components';
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import { DisposableSet } from '@lumino/disposable';
 import { IBridgeBackends } from '../tokens.js';
+import { specIcon } from './icon.js';
 import { bridgeCards, type IItem, isDouble, STOCK_NOTEBOOK_COMMAND } from './cards.js';
 
 const CREATE_NOTEBOOK = 'tpulab:create-notebook';
@@ -33,12 +34,16 @@ export const launcherPlugin: JupyterFrontEndPlugin<void> = {
     const isBridgeSpec = (name: string): boolean => backends.isBridgeSpec(name);
 
     const displayName = (args: ReadonlyPartialJSONObject): string =>
-      kernelspecs.specs?.kernelspecs[String(args.kernelName)]?.display_name ?? trans.__('Notebook');
+      kernelspecs.specs?.kernelspecs[nameIn(args)]?.display_name ?? trans.__('Notebook');
 
     commands.addCommand(CREATE_NOTEBOOK, {
       label: args => displayName(args),
       caption: args => trans.__('Create a notebook that runs on "%1"', displayName(args)),
-      icon: notebookIcon,
+      icon: args => {
+        const name = nameIn(args);
+        const resources = kernelspecs.specs?.kernelspecs[name]?.resources;
+        return specIcon(name, resources?.['logo-svg'] ?? resources?.['logo-64x64']);
+      },
       isEnabled: () => commands.hasCommand(STOCK_NOTEBOOK_COMMAND),
       execute: args => commands.execute(STOCK_NOTEBOOK_COMMAND, args),
       describedBy: {
@@ -77,6 +82,10 @@ export const launcherPlugin: JupyterFrontEndPlugin<void> = {
     kernelspecs.specsChanged.connect(update);
   }
 };
+
+function nameIn(args: ReadonlyPartialJSONObject): string {
+  return typeof args.kernelName === 'string' ? args.kernelName : '';
+}
 
 /** Leaves items out of what the launcher lists. A launcher that does not list its items through `items` is left alone. */
 function hideItems(launcher: ILauncher, isHidden: (item: IItem) => boolean): void {

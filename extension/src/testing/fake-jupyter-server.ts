@@ -144,10 +144,12 @@ export class FakeJupyterServer implements AsyncDisposable {
       return;
     }
     if (fault === 'unavailable') {
-      return send(response, 503, { message: 'starting', reason: null, code: 'starting' });
+      send(response, 503, { message: 'starting', reason: null, code: 'starting' });
+      return;
     }
     if (fault === 'wrongToken' || request.headers.authorization !== `token ${this.token}`) {
-      return send(response, 403, { message: 'Forbidden', reason: null, code: 'auth' });
+      send(response, 403, { message: 'Forbidden', reason: null, code: 'auth' });
+      return;
     }
     this.route(method, path, body, response);
   }
@@ -155,10 +157,12 @@ export class FakeJupyterServer implements AsyncDisposable {
   private route(method: string, path: string, body: Record<string, unknown>, response: ServerResponse): void {
     const [, root, kind, id = '', action] = path.split('/');
     if (path === '/tpulab/bridge') {
-      return this.bridgeAddress === null ? send(response, 404, {}) : send(response, 200, this.bridgeAddress);
+      send(response, this.bridgeAddress === null ? 404 : 200, this.bridgeAddress ?? {});
+      return;
     }
     if (path === '/bridge/v1/health') {
-      return send(response, 200, { status: 'ok', protocolVersion: 1, gatewayId: 'fake' });
+      send(response, 200, { status: 'ok', protocolVersion: 1, gatewayId: 'fake' });
+      return;
     }
     if (root === 'kernelspecs') {
       response
@@ -167,13 +171,16 @@ export class FakeJupyterServer implements AsyncDisposable {
       return;
     }
     if (kind === 'kernelspecs') {
-      return send(response, 200, this.specList());
+      send(response, 200, this.specList());
+      return;
     }
     if (kind === 'kernels') {
-      return this.routeKernels(method, id, action, body, response);
+      this.routeKernels(method, id, action, body, response);
+      return;
     }
     if (kind === 'sessions') {
-      return this.routeSessions(method, id, body, response);
+      this.routeSessions(method, id, body, response);
+      return;
     }
     send(response, 404, { message: 'Not found' });
   }
@@ -200,24 +207,24 @@ export class FakeJupyterServer implements AsyncDisposable {
     response: ServerResponse
   ): void {
     if (id === '') {
-      return method === 'POST'
-        ? send(
-            response,
-            201,
-            this.addKernel(typeof body.name === 'string' ? body.name : (this.options.specs[0] ?? ''))
-          )
-        : send(response, 200, [...this.kernels.values()]);
+      const name = typeof body.name === 'string' ? body.name : (this.options.specs[0] ?? '');
+      const started = method === 'POST';
+      send(response, started ? 201 : 200, started ? this.addKernel(name) : [...this.kernels.values()]);
+      return;
     }
     const kernel = this.kernels.get(id);
     if (kernel === undefined) {
-      return send(response, 404, { message: 'no such kernel' });
+      send(response, 404, { message: 'no such kernel' });
+      return;
     }
     if (method === 'DELETE') {
       this.kernels.delete(id);
-      return send(response, 204);
+      send(response, 204);
+      return;
     }
     if (action === 'interrupt') {
-      return send(response, 204);
+      send(response, 204);
+      return;
     }
     send(response, 200, kernel);
   }
@@ -229,7 +236,8 @@ export class FakeJupyterServer implements AsyncDisposable {
     response: ServerResponse
   ): void {
     if (id === '' && method === 'GET') {
-      return send(response, 200, [...this.sessions.values()]);
+      send(response, 200, [...this.sessions.values()]);
+      return;
     }
     const wanted = (body.kernel ?? {}) as { id?: string; name?: string };
     if (id === '') {
@@ -239,16 +247,19 @@ export class FakeJupyterServer implements AsyncDisposable {
         this.kernels.delete(session.kernel.id);
         session.kernel = this.kernels.get(wanted.id) ?? session.kernel;
       }
-      return send(response, 201, session);
+      send(response, 201, session);
+      return;
     }
     const session = this.sessions.get(id);
     if (session === undefined) {
-      return send(response, 404, { message: 'no such session' });
+      send(response, 404, { message: 'no such session' });
+      return;
     }
     if (method === 'DELETE') {
       this.sessions.delete(id);
       this.kernels.delete(session.kernel.id);
-      return send(response, 204);
+      send(response, 204);
+      return;
     }
     if (method === 'PATCH') {
       session.path = typeof body.path === 'string' ? body.path : session.path;

@@ -1,8 +1,8 @@
 /** The parts of a page that the kernel specs need, over two fake servers, and a bounded wait for a condition. */
 import { ServerConnection } from '@jupyterlab/services';
-import { Backends } from '../src/backends/backends.js';
-import { BridgeBackend, type IBridgeBackendOptions } from '../src/backends/bridge-backend.js';
-import { JupyterBackend } from '../src/backends/jupyter-backend.js';
+import { Backends } from '../backends/backends.js';
+import { BridgeBackend, type IBridgeBackendOptions } from '../backends/bridge-backend.js';
+import { JupyterBackend } from '../backends/jupyter-backend.js';
 import { FakeJupyterServer } from './fake-jupyter-server.js';
 
 export class Page implements AsyncDisposable {
