@@ -9,7 +9,7 @@ export class TPULabPanel {
   }
 
   get root(): Locator {
-    return this.#page.getByRole('tabpanel', { name: 'TPULab' });
+    return this.#page.getByRole('region', { name: 'TPULab', exact: true });
   }
 
   async open(): Promise<void> {
