@@ -68,9 +68,12 @@ describe('/bridge/v1/events', () => {
       gatewayId: bridge.gateway.gatewayId
     });
     using client = await bridge.connect(id);
-    await client.run('1');
-    await page.until(() => states().some(({ executionState }) => executionState === 'busy'));
-    await page.until(() => states().some(({ connections }) => connections === 1));
+    // A cell that ends at once may be over before its state is told; this one waits.
+    const asked = client.execute('input()', { allow_stdin: true });
+    await page.until(() => states().at(-1)?.executionState === 'busy' && states().at(-1)?.connections === 1);
+    client.send('stdin', 'input_reply', { value: '', status: 'ok' });
+    await client.done(asked);
+    await page.until(() => states().at(-1)?.executionState === 'idle');
     await bridge.rest('DELETE', `/api/kernels/${id}`);
     await page.until(() => states().some(({ removed }) => removed));
     expect(states().at(-1)).toMatchObject({ name: 'python3', removed: true });
