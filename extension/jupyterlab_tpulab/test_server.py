@@ -11,7 +11,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,10 @@ TOKEN = "server-token"
 class Server:
     """A Jupyter server in a process of its own."""
 
-    def __init__(self, bridge: Bridge, port: int, environ: dict[str, str]) -> None:
+    def __init__(
+        self, bridge: Bridge, port: int, environ: dict[str, str], arguments: Sequence[str] = ()
+    ) -> None:
+        self.state_dir = bridge.state_dir
         self.url = f"http://127.0.0.1:{port}/base/"
         self.log = (bridge.root_dir / f"server-{port}.log").open("w+")
         self.process = subprocess.Popen(
@@ -42,6 +45,7 @@ class Server:
                 f"--ServerApp.root_dir={bridge.root_dir}",
                 f"--IdentityProvider.token={TOKEN}",
                 "--ServerApp.jpserver_extensions=jupyterlab_tpulab=True",
+                *arguments,
             ],
             env={**os.environ, "TPULAB_STATE_DIR": str(bridge.state_dir), **environ},
             stdout=self.log,
@@ -82,13 +86,6 @@ class Server:
         return Path(self.log.name).read_text()
 
 
-@pytest.fixture
-def config_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing of the machine's own Jupyter settings takes part."""
-    for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR"):
-        monkeypatch.setenv(name, str(tmp_path / name.lower()))
-
-
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -96,9 +93,11 @@ def free_port() -> int:
 
 
 @contextmanager
-def serving(bridge: Bridge, port: int | None = None, **environ: str) -> Iterator[Server]:
+def serving(
+    bridge: Bridge, port: int | None = None, arguments: Sequence[str] = (), **environ: str
+) -> Iterator[Server]:
     command = {"TPULAB_BRIDGE_COMMAND": json.dumps(FAKE_GATEWAY)}
-    server = Server(bridge, port or free_port(), command | environ)
+    server = Server(bridge, port or free_port(), command | environ, arguments)
     try:
         with closing(server.log):
             yield server
