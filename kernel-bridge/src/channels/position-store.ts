@@ -103,7 +103,6 @@ function parse(line: string): { session: string; seq: number; at: number } | nul
 
 /** A session id that a slot can hold. Jupyter's clients use UUIDs. */
 export function checkSessionId(sessionId: string): string {
-  // eslint-disable-next-line no-control-regex -- control characters are what is refused here
   if (sessionId.length > MAX_SESSION_ID || /[\u0000-\u001f\u007f]/.test(sessionId)) {
     throw new InvalidRequestError(`session_id must be at most ${MAX_SESSION_ID} printable characters.`);
   }

@@ -1,7 +1,7 @@
 /** A gateway that some process serves, found by the files in its state folder. */
 import { type Static, Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
-import { Health } from '@tpulab/protocol';
+import type { Health } from '@tpulab/protocol';
 import { type GatewayRecord, readGatewayRecord, readToken } from '../server/state-folder.js';
 import { CommandError } from './command-errors.js';
 
@@ -107,7 +107,7 @@ async function ask(
     headers: { authorization: `token ${token}` },
     signal: AbortSignal.timeout(timeoutMs)
   });
-  const body = response.status === 204 ? null : ((await response.json()) as unknown);
+  const body = response.status === 204 ? null : await response.json();
   if (!response.ok) {
     const message = (body as { message?: string } | null)?.message ?? `it answered ${response.status}`;
     throw new CommandError('gateway_unresponsive', `The gateway refused ${method} ${path}: ${message}`);

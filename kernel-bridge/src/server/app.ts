@@ -40,7 +40,7 @@ export async function createApp(options: AppOptions): Promise<{ app: App; routes
   const { rules, log, bodyLimitBytes } = options;
   const routes: RouteEntry[] = [];
   const app: App = Fastify({
-    loggerInstance: log as FastifyBaseLogger,
+    loggerInstance: log,
     // Fastify would log whole URLs, and these may hold a token.
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: bodyLimitBytes,
@@ -64,8 +64,8 @@ export async function createApp(options: AppOptions): Promise<{ app: App; routes
   // Answers are built from typed values; the schemas describe them for openapi.json.
   app.setSerializerCompiler(() => value => JSON.stringify(value));
   acceptJson(app);
-  addAccessHooks(app as unknown as FastifyInstance, rules);
-  addErrorAnswers(app as unknown as FastifyInstance, bodyLimitBytes);
+  addAccessHooks(app, rules);
+  addErrorAnswers(app, bodyLimitBytes);
   app.addHook('onResponse', async (request, reply) => {
     const { method, url } = request;
     log.debug(
