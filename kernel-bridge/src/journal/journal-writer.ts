@@ -11,8 +11,9 @@
 import { mkdir } from 'node:fs/promises';
 import { type JournalCut, repairJournal } from './repair.js';
 import { JournalError } from './journal-error.js';
+import { MAX_PAYLOAD_BYTES } from './record-codec.js';
 import { BatchBuilder, type PendingBatch, type WrittenBatch } from './record-batch.js';
-import { RecordChannel } from './record.js';
+import { type GapRecord, RecordChannel } from './record.js';
 import { SEGMENT_HEADER_BYTES } from './segment-file.js';
 import { SegmentWriter, syncFolder } from './segment-writer.js';
 import { SyncSchedule } from './sync-schedule.js';
@@ -99,6 +100,11 @@ export class JournalWriter implements AsyncDisposable {
     let bytes = 0;
     for (const piece of pieces) {
       bytes += piece.length;
+    }
+    if (bytes > MAX_PAYLOAD_BYTES) {
+      after?.();
+      this.append(RecordChannel.bridge, [tooLarge(bytes)], { essential: true });
+      return;
     }
     if (this.#fault !== null) {
       after?.();
@@ -275,4 +281,19 @@ export class JournalWriter implements AsyncDisposable {
     this.#fault = null;
     this.options.onFault(null);
   }
+}
+
+/** Stands for a message that no reader would take for a record. */
+function tooLarge(bytes: number): Buffer {
+  const now = Date.now();
+  const reason = `A message of ${bytes} bytes is larger than the journal can hold (${MAX_PAYLOAD_BYTES}); write such data to a file.`;
+  const gap: GapRecord = {
+    type: 'gap',
+    count: 1,
+    code: 'journal_record_too_large',
+    reason,
+    from: now,
+    to: now
+  };
+  return Buffer.from(JSON.stringify(gap));
 }

@@ -13,7 +13,9 @@ const FIELD_BYTES = 17;
 export const RECORD_OVERHEAD = PREFIX_BYTES + FIELD_BYTES;
 
 /** Above this a length is taken for damage. A segment holds 64 MiB, but one message larger than that is still kept. */
-export const MAX_RECORD_BYTES = 1024 * 1024 * 1024;
+export const MAX_RECORD_BYTES = 512 * 1024 * 1024 - 64 * 1024;
+
+export const MAX_PAYLOAD_BYTES = MAX_RECORD_BYTES - FIELD_BYTES;
 
 /** Writes a record at `at`; `target` must have room for `RECORD_OVERHEAD` and the pieces. Returns its end. */
 export function writeRecord(

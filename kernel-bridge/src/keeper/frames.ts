@@ -2,6 +2,7 @@
  * Frames on the socket between keeper and gateway: `u32 little-endian length | u8 type | body`, where the length counts
  * the type and the body. Bodies: see docs/architecture.md, "Keeper socket".
  */
+import { MAX_RECORD_BYTES } from '../journal/record-codec.js';
 import { KeeperError } from './keeper-error.js';
 
 export const FrameType = {
@@ -16,8 +17,8 @@ export const FrameType = {
 
 export const FRAME_HEADER_BYTES = 5;
 
-/** Larger than any message a kernel accepts. A larger length means that the other end does not speak this protocol. */
-export const MAX_FRAME_BYTES = 1024 * 1024 * 1024;
+/** Holds the largest record. A larger length means that the other end does not speak this protocol. */
+export const MAX_FRAME_BYTES = MAX_RECORD_BYTES + 64 * 1024;
 
 /** Writes the header of a frame whose body has `bodyBytes`, at `at`. */
 export function writeFrameHeader(target: Buffer, at: number, type: number, bodyBytes: number): void {

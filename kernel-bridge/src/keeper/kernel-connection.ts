@@ -64,12 +64,12 @@ export class KernelConnection implements AsyncDisposable {
    * connection after the last message; a child that still holds the socket open delays that, hence the limit.
    */
   async drained(limitMs: number): Promise<void> {
-    const cancel = new AbortController();
-    await Promise.race([
-      this.#iopubLost,
-      delay(limitMs, undefined, { signal: cancel.signal }).catch(() => undefined)
-    ]);
-    cancel.abort();
+    if (this.#iopubConnected) {
+      const cancel = new AbortController();
+      const late = delay(limitMs, undefined, { signal: cancel.signal }).catch(() => undefined);
+      await Promise.race([this.#iopubLost, late]);
+      cancel.abort();
+    }
     const sockets = [this.#shell, this.#stdin, this.#control, this.#iopub];
     let before;
     let now = -1;

@@ -129,14 +129,17 @@ export class KernelKeeper {
       return;
     }
     this.#lastActivity = Date.now();
+    // The process that runs now: a restart that is asked for next must not hand this to its successor.
+    const life = this.#life;
     this.#journal.fromClient(message.channel, frame, () => {
       if (header.msg_type === 'shutdown_request') {
         this.#askedToEnd = wantsRestart(message) ? 'restart' : 'shutdown';
       }
-      if (this.#life === null) {
+      const receiver = life ?? this.#life;
+      if (receiver === null) {
         this.#unsent.push(message);
       } else {
-        this.#life.send(message);
+        receiver.send(message);
       }
     });
   }
