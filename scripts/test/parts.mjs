@@ -1,0 +1,152 @@
+// @ts-check
+/** The parts of `npm test`, quick ones first: which runner, on what, and where its report is. */
+import path from 'node:path';
+import { checkout } from '../setup/checkout.mjs';
+import { testPythons } from '../setup/test-environments.mjs';
+import { requireChromium } from './chromium.mjs';
+import { countChecks, countJunit, countPlaywright, countVitest } from './counts.mjs';
+
+/**
+ * @typedef {object} Step one run of one runner
+ * @property {string} command
+ * @property {readonly string[]} args
+ * @property {Readonly<Record<string, string>>} [env]
+ * @property {string} report
+ * @property {(text: string) => import('./counts.mjs').Counts} count
+ *
+ * @typedef {object} Part
+ * @property {string} name
+ * @property {string} what
+ * @property {number} limitMin ended when it takes longer
+ * @property {(signal: AbortSignal, say: (text: string) => void) => Promise<readonly Step[]>} steps
+ */
+
+/** @param {string} name */
+const reportFile = name => path.join(checkout.reports, name);
+/** @param {string} file */
+const inRoot = file => path.join(checkout.root, file);
+
+/**
+ * @param {string} name of the report
+ * @param {readonly string[]} projects
+ * @returns {Step}
+ */
+function vitest(name, projects) {
+  const report = reportFile(`${name}.vitest.json`);
+  return {
+    command: process.execPath,
+    args: [
+      inRoot('node_modules/vitest/vitest.mjs'),
+      'run',
+      ...projects.map(project => `--project=${project}`),
+      ...['--reporter=dot', '--reporter=json', `--outputFile.json=${report}`]
+    ],
+    report,
+    count: countVitest
+  };
+}
+
+/**
+ * @param {string} name of the report
+ * @param {string} python
+ * @param {readonly string[]} args
+ * @returns {Step}
+ */
+function pytest(name, python, args) {
+  const report = reportFile(`${name}.junit.xml`);
+  return {
+    command: python,
+    args: ['-m', 'pytest', '-q', '-p', 'no:cacheprovider', '--color=no', `--junitxml=${report}`, ...args],
+    report,
+    count: countJunit
+  };
+}
+
+/** @type {readonly Part[]} */
+export const PARTS = [
+  {
+    name: 'check',
+    what: 'format, lint, types, layers',
+    limitMin: 10,
+    steps: async () => {
+      const report = reportFile('check.json');
+      return [
+        {
+          command: process.execPath,
+          args: [inRoot('scripts/check.mjs'), '--report', report],
+          report,
+          count: countChecks
+        }
+      ];
+    }
+  },
+  {
+    name: 'unit',
+    what: 'specs of protocol, kernel bridge, extension and scripts',
+    limitMin: 15,
+    steps: async () => [vitest('unit', ['protocol', 'kernel-bridge', 'extension', 'scripts'])]
+  },
+  {
+    name: 'agent',
+    what: 'the Python package tpulab, in the environment with JAX',
+    limitMin: 15,
+    steps: async () => [
+      pytest('agent', testPythons.agent, [
+        '-c',
+        inRoot('kernel-agent/pyproject.toml'),
+        inRoot('kernel-agent/tests')
+      ])
+    ]
+  },
+  {
+    name: 'server',
+    what: "the Jupyter server's part of the extension",
+    limitMin: 15,
+    steps: async () => [
+      pytest('server', testPythons.server, [
+        ...['-c', inRoot('extension/pyproject.toml')],
+        inRoot('extension/jupyterlab_tpulab')
+      ])
+    ]
+  },
+  {
+    name: 'integration',
+    what: 'real keepers, kernels and clients',
+    limitMin: 20,
+    steps: async () => [
+      vitest('integration', ['integration']),
+      pytest('clients', testPythons.clients, [inRoot('tests/clients')])
+    ]
+  },
+  {
+    name: 'notebooks',
+    what: 'the notebooks, run from top to bottom',
+    limitMin: 15,
+    steps: async () => [pytest('notebooks', testPythons.clients, [inRoot('tests/notebooks')])]
+  },
+  {
+    name: 'browser',
+    what: 'JupyterLab in Chromium, with a real kernel',
+    limitMin: 20,
+    steps: async (signal, say) => {
+      const chromium = await requireChromium(signal, say);
+      const report = reportFile('browser.playwright.json');
+      const config = inRoot('ui-tests/playwright.config.ts');
+      return [
+        {
+          command: process.execPath,
+          args: [
+            inRoot('node_modules/@playwright/test/cli.js'),
+            'test',
+            '-c',
+            config,
+            '--reporter=list,json'
+          ],
+          env: { TPULAB_CHROMIUM: chromium, PLAYWRIGHT_JSON_OUTPUT_FILE: report },
+          report,
+          count: countPlaywright
+        }
+      ];
+    }
+  }
+];

@@ -1,0 +1,76 @@
+// @ts-check
+/** Runs one part of the tests and counts. */
+import { mkdir, rm } from 'node:fs/promises';
+import { checkout } from '../setup/checkout.mjs';
+import { run } from '../setup/run-command.mjs';
+import { Interrupted, SetupProblem } from '../setup/setup-problem.mjs';
+import { add, NONE, readCounts, total } from './counts.mjs';
+
+/**
+ * @typedef {object} PartResult
+ * @property {string} name
+ * @property {import('./counts.mjs').Counts} counts
+ * @property {number} ms
+ * @property {readonly string[]} problems what failed apart from single tests
+ */
+
+/**
+ * @param {import('./parts.mjs').Part} part
+ * @param {AbortSignal} signal
+ * @param {(line: string) => void} say
+ * @returns {Promise<PartResult>}
+ */
+export async function runPart(part, signal, say) {
+  const since = performance.now();
+  let counts = NONE;
+  /** @type {string[]} */
+  const problems = [];
+  await mkdir(checkout.reports, { recursive: true });
+  try {
+    for (const step of await part.steps(signal, say)) {
+      const remainingMs = part.limitMin * 60_000 - (performance.now() - since);
+      const outcome = await runStep(step, Math.max(1000, remainingMs), signal, say);
+      counts = add(counts, outcome.counts);
+      problems.push(...outcome.problems);
+    }
+  } catch (error) {
+    if (error instanceof Interrupted) throw error;
+    if (!(error instanceof SetupProblem)) throw error;
+    problems.push(error.message);
+    say(error.message);
+    counts = add(counts, { ...NONE, failed: 1 });
+  }
+  return { name: part.name, counts, ms: performance.now() - since, problems };
+}
+
+/**
+ * @param {import('./parts.mjs').Step} step
+ * @param {number} timeoutMs
+ * @param {AbortSignal} signal
+ * @param {(line: string) => void} say
+ */
+async function runStep(step, timeoutMs, signal, say) {
+  await rm(step.report, { force: true });
+  const ended = await run(step.command, step.args, {
+    cwd: checkout.root,
+    signal,
+    timeoutMs,
+    // CI: runners ask nothing, watch nothing and open nothing.
+    env: { CI: 'true', FORCE_COLOR: '0', NO_COLOR: '1', ...step.env },
+    onLine: say,
+    keptLines: 50
+  });
+  const read = await readCounts(step.report, step.count);
+  const counts = read ?? NONE;
+  const what = step.report.slice(checkout.reports.length + 1);
+  /** @type {string[]} */
+  const problems = [];
+  if (ended.timedOut) problems.push(`${what}: ended after ${Math.round(timeoutMs / 60_000)} min, its limit`);
+  else if (read === null) problems.push(`${what}: the runner wrote no report`);
+  else if (total(counts) === 0) problems.push(`${what}: no test was found`);
+  else if (ended.exitCode !== 0 && counts.failed === 0) {
+    problems.push(`${what}: the runner failed (${ended.exitCode ?? ended.signal}) though no test did`);
+  }
+  // What failed outside a test is a failure too, and is counted as one.
+  return { counts: add(counts, { ...NONE, failed: problems.length }), problems };
+}
