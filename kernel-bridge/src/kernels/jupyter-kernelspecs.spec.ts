@@ -71,18 +71,18 @@ describe('JupyterKernelSpecs', () => {
 describe('jupyterDataFolders', () => {
   it('begins with JUPYTER_PATH, then the user, then the system', () => {
     const env = { JUPYTER_PATH: ['/one', 'relative', '/two'].join(path.delimiter) };
-    expect(jupyterDataFolders({ env, platform: 'linux', home: '/home/u' })).toEqual([
+    expect(jupyterDataFolders({ env, platform: 'linux', home: '/people/u' })).toEqual([
       '/one',
       '/two',
-      '/home/u/.local/share/jupyter',
+      '/people/u/.local/share/jupyter',
       '/usr/local/share/jupyter',
       '/usr/share/jupyter'
     ]);
   });
 
   it('knows where macOS keeps them', () => {
-    expect(jupyterDataFolders({ env: {}, platform: 'darwin', home: '/Users/u' })[0]).toBe(
-      '/Users/u/Library/Jupyter'
+    expect(jupyterDataFolders({ env: {}, platform: 'darwin', home: '/people/u' })[0]).toBe(
+      '/people/u/Library/Jupyter'
     );
   });
 

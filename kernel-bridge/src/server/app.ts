@@ -39,8 +39,10 @@ export interface RouteEntry {
 export async function createApp(options: AppOptions): Promise<{ app: App; routes: readonly RouteEntry[] }> {
   const { rules, log, bodyLimitBytes } = options;
   const routes: RouteEntry[] = [];
+  // As the general type, or Fastify's own types become those of pino.
+  const logger: FastifyBaseLogger = log;
   const app: App = Fastify({
-    loggerInstance: log,
+    loggerInstance: logger,
     // Fastify would log whole URLs, and these may hold a token.
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: bodyLimitBytes,

@@ -2,13 +2,13 @@
  * Every stable code of the bridge, with what docs/errors.md says of it: the HTTP status, or where it is seen. Each part
  * declares its own codes; a code that is missing here, or that no part has, does not compile.
  */
-import type { CommandErrorCode } from '../cli/command-errors.js';
+import type { CommandErrorCode } from './command-errors.js';
 import type { EnvironmentErrorCode } from '../environments/index.js';
 import type { JournalErrorCode } from '../journal/index.js';
 import type { KeeperErrorCode } from '../keeper/index.js';
 import { BRIDGE_ERRORS, type BridgeErrorCode } from '../kernels/errors.js';
 import type { WireErrorCode } from '../wire/index.js';
-import type { ServeErrorCode } from './server-errors.js';
+import type { ServeErrorCode } from '../server/server-errors.js';
 
 /** A keeper's `kernel_start_failed` reaches clients under the same name. */
 type OtherCode = Exclude<
