@@ -1,4 +1,4 @@
-"""The extension with the real bridge and a real kernel: what a stop ends, and what it leaves behind on request."""
+"""The extension with the real bridge and a real kernel: what a stop ends, and what it leaves on request."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def wait_until_gone(pids: list[int]) -> None:
 def test_the_end_of_the_server_is_the_end_of_gateway_keepers_and_kernels(
     bridge: Bridge, environ: dict[str, str]
 ) -> None:
-    with serving(bridge, **environ) as server:
+    with serving(bridge, environ=environ) as server:
         _, pids = start_kernel(server)
         gateway = int(json.loads((bridge.state_dir / "gateway.json").read_text())["pid"])
         server.end()
@@ -92,12 +92,12 @@ def test_the_end_of_the_server_is_the_end_of_gateway_keepers_and_kernels(
 def test_kept_kernels_and_those_of_a_killed_server_are_found_by_the_next_one(
     bridge: Bridge, environ: dict[str, str]
 ) -> None:
-    with serving(bridge, arguments=["--TPULab.keep_kernels=True"], **environ) as first:
+    with serving(bridge, arguments=["--TPULab.keep_kernels=True"], environ=environ) as first:
         kernel, pids = start_kernel(first)
     assert all(is_running(pid) for pid in pids)
-    with serving(bridge, **environ) as second:
+    with serving(bridge, environ=environ) as second:
         assert [item["id"] for item in ask(second.bridge("ready"), "GET", "api/kernels")] == [kernel]
         second.end(signal.SIGKILL)
-    with serving(bridge, **environ) as third:
+    with serving(bridge, environ=environ) as third:
         assert [item["id"] for item in ask(third.bridge("ready"), "GET", "api/kernels")] == [kernel]
     wait_until_gone(pids)

@@ -11,7 +11,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -94,10 +94,14 @@ def free_port() -> int:
 
 @contextmanager
 def serving(
-    bridge: Bridge, port: int | None = None, arguments: Sequence[str] = (), **environ: str
+    bridge: Bridge,
+    *,
+    port: int | None = None,
+    arguments: Sequence[str] = (),
+    environ: Mapping[str, str] | None = None,
 ) -> Iterator[Server]:
     command = {"TPULAB_BRIDGE_COMMAND": json.dumps(FAKE_GATEWAY)}
-    server = Server(bridge, port or free_port(), command | environ, arguments)
+    server = Server(bridge, port or free_port(), {**command, **(environ or {})}, arguments)
     try:
         with closing(server.log):
             yield server
@@ -128,7 +132,7 @@ def test_answers_who_may_use_the_server_and_nobody_else(bridge: Bridge) -> None:
 
 @pytest.mark.usefixtures("config_home")
 def test_without_the_command_the_server_works_and_says_what_to_do(bridge: Bridge) -> None:
-    with serving(bridge, TPULAB_BRIDGE_COMMAND='["no-such-program"]') as server:
+    with serving(bridge, environ={"TPULAB_BRIDGE_COMMAND": '["no-such-program"]'}) as server:
         body = server.bridge("failed")
         assert "TPULAB_BRIDGE_COMMAND" in body["message"]
         assert body["url"] is None
@@ -138,7 +142,7 @@ def test_without_the_command_the_server_works_and_says_what_to_do(bridge: Bridge
 
 @pytest.mark.usefixtures("config_home")
 def test_a_gateway_that_never_becomes_ready_does_not_delay_the_server(bridge: Bridge) -> None:
-    with serving(bridge, FAKE_GATEWAY="silent") as server:
+    with serving(bridge, environ={"FAKE_GATEWAY": "silent"}) as server:
         assert server.bridge("starting")["url"] is None
         assert server.get("api/kernels") == (200, [])
 
@@ -146,12 +150,12 @@ def test_a_gateway_that_never_becomes_ready_does_not_delay_the_server(bridge: Br
 @pytest.mark.usefixtures("config_home")
 def test_after_a_killed_server_the_next_one_takes_its_gateway_over(bridge: Bridge) -> None:
     port = free_port()
-    with serving(bridge, port) as first:
+    with serving(bridge, port=port) as first:
         before = first.bridge("ready")
         first.end(signal.SIGKILL)
     assert is_running(bridge.pids[0])
     kernel = bridge.add_kernel("kept")
-    with serving(bridge, port) as second:
+    with serving(bridge, port=port) as second:
         assert second.bridge("ready") == before
         assert kernel.exists()
     assert len(bridge.starts) == 1

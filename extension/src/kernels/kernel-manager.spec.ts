@@ -145,3 +145,19 @@ test('no requests go to a bridge that is known to be away', async () => {
   await manager.shutdownAll();
   expect(page.bridge.count('GET /api/kernels')).toBe(asked);
 });
+
+test('a connection that has given up is restored as soon as the bridge serves again, and no other is touched', async () => {
+  const given = await manager.startNew({ name: 'tpulab-jax' });
+  const fine = await manager.startNew({ name: 'tpulab-jax' });
+  const own = await manager.startNew({ name: 'python3' });
+  await until(() => [given, fine, own].every(kernel => kernel.connectionStatus === 'connected'));
+  const untouched: string[] = [];
+  fine.connectionStatusChanged.connect((_, status) => untouched.push(status));
+  own.connectionStatusChanged.connect((_, status) => untouched.push(status));
+  // After this code a stock connection never tries again by itself.
+  page.bridge.socketsOf(given.id).forEach(socket => socket.close(1001));
+  await until(() => given.connectionStatus === 'disconnected');
+  page.backends.bridge.reconnectNow();
+  await until(() => given.connectionStatus === 'connected');
+  expect(untouched).toEqual([]);
+});

@@ -63,6 +63,7 @@ export class FakeJupyterServer implements AsyncDisposable {
       }
       this._webSockets.handleUpgrade(request, socket, head, webSocket => {
         this.sockets.add(webSocket);
+        this._paths.set(webSocket, url.pathname);
         webSocket.on('close', () => this.sockets.delete(webSocket));
       });
     });
@@ -110,6 +111,10 @@ export class FakeJupyterServer implements AsyncDisposable {
     };
     this.sessions.set(session.id, session);
     return session;
+  }
+
+  socketsOf(kernelId: string): WebSocket[] {
+    return [...this.sockets].filter(socket => this._paths.get(socket)?.includes(kernelId));
   }
 
   /** Cuts all sockets as a killed server does. */
@@ -272,6 +277,7 @@ export class FakeJupyterServer implements AsyncDisposable {
     send(response, 200, session);
   }
 
+  private readonly _paths = new WeakMap<WebSocket, string>();
   private readonly _server: Server;
   private readonly _webSockets: WebSocketServer;
 }
