@@ -51,7 +51,7 @@ export class GatewayServer implements AsyncDisposable {
     log: Logger
   ): Promise<GatewayServer> {
     const server = new GatewayServer(path, requests, telemetry, log);
-    await listenPrivately(server.#server, path);
+    await listenPrivately(server.#server, path, log);
     return server;
   }
 

@@ -251,7 +251,8 @@ describe('a keeper with a small kernel', { timeout: 120_000 }, () => {
     await client[Symbol.asyncDispose]();
     await expect.poll(() => isSameProcess(keeperPid, start), { timeout: 30_000 }).toBe(false);
     expect(view.isDisconnected).toBe(false);
-    for (const file of [kernelPaths(keeper.kernelDir).keeper, kernelPaths(keeper.kernelDir).connection]) {
+    const { keeper: record, connection } = kernelPaths(keeper.kernelDir);
+    for (const file of [record, connection, keeper.launch.runDir]) {
       await expect(stat(file)).rejects.toMatchObject({ code: 'ENOENT' });
     }
     await expect(attachKeeper(keeper.kernelDir, view)).rejects.toBeInstanceOf(KeeperGoneError);
@@ -312,6 +313,13 @@ describe('a keeper with a small kernel', { timeout: 120_000 }, () => {
     keeper = await KeeperFixture.create({ argv: ['/nowhere/python', '{connection_file}'] });
     await expect(keeper.start(view)).rejects.toMatchObject({ code: 'kernel_start_failed' });
     await expect(attachKeeper(keeper.kernelDir, view)).rejects.toBeInstanceOf(KeeperGoneError);
+  });
+
+  it('does not start beside another keeper of the same kernel', async () => {
+    keeper = await KeeperFixture.create();
+    const client = await keeper.ready(view);
+    await expect(keeper.start(new GatewayView())).rejects.toMatchObject({ code: 'keeper_start_failed' });
+    await view.untilDone(keeper.execute(client, 'print 1'));
   });
 
   it('refuses a folder whose sockets would have names that are too long', async () => {

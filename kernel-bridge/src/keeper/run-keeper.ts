@@ -1,15 +1,22 @@
 /** Composition of the keeper process: builds its parts, joins them, and takes them down in order. */
-import { rm } from 'node:fs/promises';
+import { rm, rmdir } from 'node:fs/promises';
 import type { Logger } from 'pino';
 import type { WrittenBatch } from '../journal/record-batch.js';
 import { WireError } from '../wire/wire-error.js';
 import { runPaths, writeConnectionFile } from './connection-file.js';
 import { prepareBatch } from './gateway-link.js';
 import { GatewayServer } from './gateway-server.js';
-import { kernelPaths, type KeeperRecord, readLaunch, writeKeeperRecord } from './keeper-file.js';
+import { KeeperError } from './keeper-error.js';
+import {
+  kernelPaths,
+  type KeeperRecord,
+  readKeeperRecord,
+  readLaunch,
+  writeKeeperRecord
+} from './keeper-file.js';
 import { KEEPER_PROTOCOL_VERSION } from './keeper-protocol.js';
 import { type KeeperListener, KernelKeeper } from './kernel-keeper.js';
-import { processStart } from './process-identity.js';
+import { isSameProcess, processStart } from './process-identity.js';
 import { TelemetryHistory } from './telemetry-history.js';
 import { TelemetrySocket } from './telemetry-socket.js';
 
@@ -23,6 +30,7 @@ export interface RunningKeeper {
 /** Rejects with the typed error that tells why the kernel cannot be kept; nothing runs then. */
 export async function runKeeper(kernelDir: string, log: Logger): Promise<RunningKeeper> {
   const launch = await readLaunch(kernelDir);
+  await refuseSecondKeeper(kernelDir);
   const paths = kernelPaths(kernelDir);
   const sockets = runPaths(launch.runDir);
   const connection = await writeConnectionFile(paths.connection, launch.runDir, launch.specName);
@@ -110,6 +118,10 @@ export async function runKeeper(kernelDir: string, log: Logger): Promise<Running
         await agent[Symbol.asyncDispose]();
         await record.remove();
         await rm(paths.connection, { force: true });
+        // Only when it is empty: what else may lie there is not ours.
+        await rmdir(launch.runDir).catch((error: unknown) =>
+          log.debug({ err: error }, 'the run folder stays')
+        );
       })
       .catch((error: unknown) => log.error({ err: error }, 'not everything could be removed'))
       .finally(finish);
@@ -161,6 +173,17 @@ export async function runKeeper(kernelDir: string, log: Logger): Promise<Running
   });
   await record.ready();
   return { end, ended };
+}
+
+/** Two keepers would write one journal. */
+async function refuseSecondKeeper(kernelDir: string): Promise<void> {
+  const other = await readKeeperRecord(kernelDir);
+  if (other !== null && (await isSameProcess(other.pid, other.processStart))) {
+    throw new KeeperError(
+      'keeper_start_failed',
+      `Kernel ${other.kernelId} has a keeper already, process ${other.pid}; attach to it.`
+    );
+  }
 }
 
 /** `keeper.json`, written once gateways can connect and again for each process of the kernel. */

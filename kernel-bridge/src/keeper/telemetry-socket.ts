@@ -29,7 +29,7 @@ export class TelemetrySocket implements AsyncDisposable {
 
   static async listen(path: string, onMessage: OnTelemetry, log: Logger): Promise<TelemetrySocket> {
     const socket = new TelemetrySocket(path, onMessage, log);
-    await listenPrivately(socket.#server, path);
+    await listenPrivately(socket.#server, path, log);
     return socket;
   }
 
@@ -128,7 +128,7 @@ export class LineSplitter {
 }
 
 /** Listens on a unix socket that is its owner's alone. A file that a dead process left at the path is replaced. */
-export async function listenPrivately(server: Server, path: string): Promise<void> {
+export async function listenPrivately(server: Server, path: string, log: Logger): Promise<void> {
   await rm(path, { force: true });
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
@@ -137,5 +137,7 @@ export async function listenPrivately(server: Server, path: string): Promise<voi
       resolve();
     });
   });
+  // For example no descriptor left for one more connection; those that exist go on.
+  server.on('error', error => log.error({ err: error, path }, 'a connection cannot be accepted'));
   await chmod(path, 0o600);
 }

@@ -10,7 +10,7 @@ export class ReceivingSocket<S extends Dealer | Subscriber> {
     onFrames: (frames: Buffer[]) => void,
     onFailure: (error: unknown) => void
   ) {
-    this.#loop = this.#receive(onFrames).catch((error: unknown) => {
+    this.#loop = this.#receive(onFrames, onFailure).catch((error: unknown) => {
       if (!socket.closed) {
         onFailure(error);
       }
@@ -31,11 +31,15 @@ export class ReceivingSocket<S extends Dealer | Subscriber> {
     await this.#loop;
   }
 
-  async #receive(onFrames: (frames: Buffer[]) => void): Promise<void> {
+  async #receive(onFrames: (frames: Buffer[]) => void, onFailure: (error: unknown) => void): Promise<void> {
     while (!this.socket.closed) {
       const frames = await this.socket.receive();
       this.#received++;
-      onFrames(frames);
+      try {
+        onFrames(frames);
+      } catch (error) {
+        onFailure(error); // one message that we cannot deal with must not end the channel
+      }
     }
   }
 }

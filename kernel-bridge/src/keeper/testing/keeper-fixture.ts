@@ -82,6 +82,14 @@ export class GatewayView implements KeeperEvents {
       .join('');
   }
 
+  /** Text of the stream messages that one request has caused. */
+  textOf(msgId: string): string {
+    return this.messages
+      .filter(({ type, parentId }) => type === 'stream' && parentId === msgId)
+      .map(({ content }) => String(content['text']))
+      .join('');
+  }
+
   /** Waits for something to become true, looking after each event. */
   until(what: string, holds: () => boolean): Promise<void> {
     return new Promise((resolve, reject) => {

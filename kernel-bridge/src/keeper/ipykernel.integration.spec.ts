@@ -1,0 +1,115 @@
+import { existsSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { LaunchDescription } from './contract.js';
+import { processStart } from './process-identity.js';
+import { GatewayView, KeeperFixture } from './testing/keeper-fixture.js';
+
+const PYTHON = fileURLToPath(new URL('../../../.tpulab/envs/jax/bin/python', import.meta.url));
+const isInstalled = existsSync(PYTHON);
+if (!isInstalled) {
+  process.stderr.write(`Specs with ipykernel are skipped: ${PYTHON} does not exist; "npm start" makes it.\n`);
+}
+
+const FLOOD = 20_000;
+
+function python(root: { HOME: string }): Partial<LaunchDescription> {
+  return {
+    specName: 'tpulab-jax',
+    displayName: 'JAX',
+    argv: [PYTHON, '-m', 'tpulab.launcher', '-f', '{connection_file}'],
+    env: { PATH: process.env['PATH'] ?? '', ...root },
+    bestEffort: false,
+    shutdownWaitMs: 10_000
+  };
+}
+
+describe.skipIf(!isInstalled)('a keeper with ipykernel and our launcher', { timeout: 240_000 }, () => {
+  let view: GatewayView;
+  let keeper: KeeperFixture;
+
+  beforeEach(async () => {
+    view = new GatewayView();
+    keeper = await KeeperFixture.create(python({ HOME: process.env['HOME'] ?? '/' }));
+  });
+
+  afterEach(async ({ task }) => {
+    if (task.result?.state === 'fail') {
+      process.stderr.write(await keeper.logs());
+    }
+    await keeper[Symbol.asyncDispose]();
+  });
+
+  it('delivers 20,000 flushed lines in order and without loss', async () => {
+    const client = await keeper.ready(view);
+    const code = `import sys\nfor i in range(${FLOOD}):\n    sys.stdout.write(f"line {i}\\n")\n    sys.stdout.flush()`;
+    const msgId = keeper.execute(client, code);
+    expect((await view.untilDone(msgId)).content).toMatchObject({ status: 'ok' });
+    expect(view.textOf(msgId)).toBe(Array.from({ length: FLOOD }, (_, index) => `line ${index}\n`).join(''));
+    expect(view.records.map(({ seq }) => seq)).toEqual(
+      view.records.map((_, index) => view.records[0]!.seq + index)
+    );
+  });
+
+  it('is ready without a word to clients, and keeps what the kernel said about itself', async () => {
+    const client = await keeper.ready(view);
+    const msgId = keeper.execute(client, 'print(6 * 7)');
+    await view.untilDone(msgId);
+    expect(view.textOf(msgId)).toBe('42\n');
+    expect(view.messages.map(({ type }) => type)).not.toContain('iopub_welcome');
+    expect(view.messages.map(({ type }) => type)).not.toContain('kernel_info_reply');
+    expect(JSON.parse((await client.status()).kernelInfo!)).toMatchObject({ implementation: 'ipython' });
+  });
+
+  it('gets telemetry of the agent, not over iopub', async () => {
+    const client = await keeper.ready(view);
+    await client.subscribeTelemetry(0);
+    await view.until('the agent says hello', () => view.telemetryRecords.length > 0);
+    expect(JSON.parse(view.telemetryRecords[0]!.json)).toMatchObject({
+      type: 'hello',
+      pid: client.snapshot.kernelPid
+    });
+  });
+
+  it('interrupts a cell, restarts after a crash, and answers input()', async () => {
+    const client = await keeper.ready(view);
+    const sleeping = keeper.execute(client, 'import time\nprint("asleep", flush=True)\ntime.sleep(600)');
+    await view.until('it sleeps', () => view.text.includes('asleep'));
+    await client.interrupt();
+    expect((await view.untilDone(sleeping)).content).toMatchObject({
+      status: 'error',
+      ename: 'KeyboardInterrupt'
+    });
+
+    keeper.execute(client, 'import os, signal\nos.kill(os.getpid(), signal.SIGKILL)');
+    await view.until('it restarts', () => view.states.some(({ reason }) => reason === 'killed by SIGKILL'));
+    await view.untilState('idle');
+
+    const asking = keeper.execute(client, 'print("hello", input("name? "))');
+    await view.until('it asks', () => view.messages.some(({ type }) => type === 'input_request'));
+    client.send(keeper.request('input_reply', { value: 'Ada' }, 'stdin').frame);
+    expect((await view.untilDone(asking)).content).toMatchObject({ status: 'ok' });
+    expect(view.text).toContain('hello Ada\n');
+  });
+
+  it('ends a kernel that swallows SIGTERM in the middle of a cell that swallows interrupts', async () => {
+    await keeper[Symbol.asyncDispose]();
+    keeper = await KeeperFixture.create({
+      ...python({ HOME: process.env['HOME'] ?? '/' }),
+      shutdownWaitMs: 1_000
+    });
+    const client = await keeper.ready(view);
+    const code = [
+      'import signal, time',
+      'signal.signal(signal.SIGTERM, signal.SIG_IGN)',
+      'signal.signal(signal.SIGINT, signal.SIG_IGN)',
+      'print("deaf", flush=True)',
+      'while True: time.sleep(1)'
+    ];
+    keeper.execute(client, code.join('\n'));
+    await view.until('it is deaf', () => view.text.includes('deaf'));
+    const { kernelPid } = client.snapshot;
+    await client.shutdown();
+    expect(await processStart(kernelPid!)).toBeNull();
+  });
+});

@@ -1,0 +1,112 @@
+import { describe, expect, it } from 'vitest';
+import { KernelState } from './kernel-state.js';
+
+function running(): { state: KernelState; changes: () => number } {
+  let changes = 0;
+  const state = new KernelState(() => changes++);
+  state.ready();
+  return { state, changes: () => changes };
+}
+
+function tell(state: KernelState, status: string, msgType: string, msgId: string, subshell?: string): void {
+  const parent = {
+    msg_id: msgId,
+    msg_type: msgType,
+    session: 's',
+    ...(subshell && { subshell_id: subshell })
+  };
+  state.status(status, parent, JSON.stringify(parent));
+}
+
+describe('the state of a kernel', () => {
+  it('is starting until the kernel has answered, then idle', () => {
+    const state = new KernelState(() => undefined);
+    expect(state.executionState).toBe('starting');
+    state.ready();
+    expect(state).toMatchObject({ executionState: 'idle', reason: null, busyParent: null });
+  });
+
+  it('follows the status of work', () => {
+    const { state } = running();
+    tell(state, 'busy', 'execute_request', 'a');
+    expect(state.executionState).toBe('busy');
+    expect(JSON.parse(state.busyParent!)).toMatchObject({ msg_id: 'a' });
+    tell(state, 'idle', 'execute_request', 'a');
+    expect(state).toMatchObject({ executionState: 'idle', busyParent: null });
+  });
+
+  it.each([
+    'kernel_info_request',
+    'comm_info_request',
+    'debug_request',
+    'interrupt_request',
+    'shutdown_request'
+  ])('does not flip for a %s, nor end with it', msgType => {
+    const { state, changes } = running();
+    const before = changes();
+    tell(state, 'busy', msgType, 'a');
+    expect([state.executionState, changes()]).toEqual(['idle', before]);
+    tell(state, 'busy', 'execute_request', 'b');
+    tell(state, 'idle', msgType, 'a');
+    expect(state.executionState).toBe('busy');
+  });
+
+  it('does not flip for a status without a parent', () => {
+    const { state } = running();
+    state.status('busy', null, '{}');
+    expect(state.executionState).toBe('idle');
+  });
+
+  it('is not idle because an older request has ended', () => {
+    const { state } = running();
+    tell(state, 'busy', 'execute_request', 'a');
+    tell(state, 'busy', 'execute_request', 'b');
+    tell(state, 'idle', 'execute_request', 'a');
+    expect(state.executionState).toBe('busy');
+    tell(state, 'idle', 'execute_request', 'b');
+    expect(state.executionState).toBe('idle');
+  });
+
+  it('is busy while any subshell is, and names the work of the main shell first', () => {
+    const { state } = running();
+    tell(state, 'busy', 'comm_msg', 'c', 'sub');
+    tell(state, 'busy', 'execute_request', 'a');
+    expect(JSON.parse(state.busyParent!)).toMatchObject({ msg_id: 'a' });
+    tell(state, 'idle', 'execute_request', 'a');
+    expect(JSON.parse(state.busyParent!)).toMatchObject({ msg_id: 'c' });
+    tell(state, 'idle', 'comm_msg', 'c', 'sub');
+    expect(state.executionState).toBe('idle');
+  });
+
+  it('forgets the work of a process that has ended', () => {
+    const { state } = running();
+    tell(state, 'busy', 'execute_request', 'a');
+    state.restarting('killed by SIGKILL');
+    expect(state).toMatchObject({
+      executionState: 'restarting',
+      reason: 'killed by SIGKILL',
+      busyParent: null
+    });
+    state.ready();
+    expect(state).toMatchObject({ executionState: 'idle', reason: null });
+  });
+
+  it('stays dead until somebody restarts it', () => {
+    const { state } = running();
+    state.dead('exited with code 1');
+    expect(() => state.ready()).toThrow(/dead/);
+    tell(state, 'busy', 'execute_request', 'a');
+    expect(state).toMatchObject({ executionState: 'dead', reason: 'exited with code 1' });
+    state.restarting('restart requested');
+    state.ready();
+    expect(state.executionState).toBe('idle');
+  });
+
+  it('keeps the session of the kernel, and tells of a change once', () => {
+    const { state, changes } = running();
+    const before = changes();
+    state.spoke('x');
+    state.spoke('x');
+    expect([state.session, changes()]).toEqual(['x', before + 1]);
+  });
+});

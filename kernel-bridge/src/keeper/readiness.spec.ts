@@ -1,0 +1,45 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { Readiness } from './readiness.js';
+
+describe('readiness', () => {
+  let nudges: number;
+  let readiness: Readiness;
+
+  beforeEach(() => {
+    vi.useFakeTimers();
+    nudges = 0;
+    readiness = new Readiness(() => nudges++);
+    readiness.start();
+  });
+
+  afterEach(() => {
+    readiness.stop();
+    expect(vi.getTimerCount()).toBe(0);
+    vi.useRealTimers();
+  });
+
+  it.each([
+    ['reply first', ['answered', 'heard']],
+    ['iopub first', ['heard', 'answered']]
+  ] as const)('needs an answer and a message on iopub: %s', async (_, [first, second]) => {
+    readiness[first]();
+    expect(readiness.isReady).toBe(false);
+    readiness[second]();
+    expect(readiness.isReady).toBe(true);
+    await readiness.ready;
+  });
+
+  it('seldom repeats a question that the socket still holds', () => {
+    vi.advanceTimersByTime(10_000);
+    expect(nudges).toBe(6);
+  });
+
+  it('asks often when it was answered but iopub said nothing', () => {
+    readiness.answered();
+    vi.advanceTimersByTime(500);
+    expect(nudges).toBe(11);
+    readiness.heard();
+    vi.advanceTimersByTime(10_000);
+    expect(nudges).toBe(11);
+  });
+});
