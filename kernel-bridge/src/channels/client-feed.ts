@@ -145,9 +145,9 @@ export class ClientFeed {
   #deliver(message: OutgoingMessage): void {
     this.#position = message.seq;
     let bytes = 0;
-    if (this.#isAddressed(message)) {
+    const frame = this.#isAddressed(message) ? message[this.#options.framing] : null;
+    if (frame !== null) {
       this.#gather();
-      const frame = this.#options.framing === 'v1' ? message.v1 : message.legacy;
       bytes = frame.length;
       this.#options.socket.send(frame);
     }

@@ -1,6 +1,6 @@
 /** A journal record on its way to clients. What is worked out once (framing, addressee) serves every client. */
 import { FROM_CLIENT, type JournalRecord, RecordChannel } from '../journal/record.js';
-import { decodeV1, encodeLegacy, PART, parseParentHeader } from '../wire/index.js';
+import { decodeV1, encodeLegacy, PART, parseParentHeader, WireError } from '../wire/index.js';
 
 /** `everyone`: iopub. `nobody`: what clients said, and notes of the bridge. Otherwise one client's session. */
 export type Addressee = { to: 'everyone' } | { to: 'nobody' } | { to: 'session'; session: string };
@@ -13,7 +13,7 @@ export class OutgoingMessage {
   /** The v1 frame, byte for byte as the journal has it. */
   readonly v1: Buffer;
   readonly #channel: number;
-  #legacy: string | Buffer | undefined;
+  #legacy: string | Buffer | null | undefined;
   #addressee: Addressee | undefined;
 
   constructor(record: JournalRecord) {
@@ -22,12 +22,24 @@ export class OutgoingMessage {
     this.#channel = record.channel;
   }
 
-  get legacy(): string | Buffer {
-    return (this.#legacy ??= encodeLegacy(decodeV1(this.v1)));
+  /** Null for a message that the legacy framing cannot carry. */
+  get legacy(): string | Buffer | null {
+    if (this.#legacy === undefined) this.#legacy = legacyOf(this.v1);
+    return this.#legacy;
   }
 
   get addressee(): Addressee {
     return (this.#addressee ??= addresseeOf(this.#channel, this.v1));
+  }
+}
+
+/** One odd message must not end what comes after it. */
+function legacyOf(frame: Buffer): string | Buffer | null {
+  try {
+    return encodeLegacy(decodeV1(frame));
+  } catch (error) {
+    if (error instanceof WireError) return null;
+    throw error;
   }
 }
 

@@ -1,0 +1,70 @@
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { isStatus } from './testing/channels-client.js';
+import { TemporaryGateway } from './testing/temporary-gateway.js';
+
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
+
+let bridge: TemporaryGateway;
+
+beforeAll(async () => {
+  bridge = await TemporaryGateway.start();
+  await bridge.gateway.ready;
+});
+
+afterAll(async () => bridge[Symbol.asyncDispose]());
+
+async function kernelWithoutKeeper() {
+  const id = await bridge.startKernel();
+  const client = await bridge.connect(id, { sessionId: 'front' });
+  const asked = client.execute('kept = 1; import os; print(os.getpid())');
+  await client.done(asked);
+  const pid = Number(client.printed(asked));
+  process.kill(bridge.gateway.registry.get(id).snapshot.keeperPid, 'SIGKILL');
+  await client.first(message => isStatus(message, 'dead'));
+  return { id, client, pid };
+}
+
+it("says that a kernel is dead when its keeper was killed, in the kernel's own name, and keeps the sockets", async () => {
+  const { id, client } = await kernelWithoutKeeper();
+  const said = client.messages.filter(message => isStatus(message, 'dead'));
+  expect(said).toHaveLength(1);
+  expect(said[0]?.header.session).toBe(client.messages[0]?.header.session);
+  expect(client.closed).toBeNull();
+  const { body } = await bridge.rest('GET', `/api/kernels/${id}`);
+  expect(body).toMatchObject({
+    execution_state: 'dead',
+    reason: expect.stringContaining('has ended') as string
+  });
+  client[Symbol.dispose]();
+});
+
+it('a restart brings it back under the same id, with the same clients and a journal that goes on', async () => {
+  const { id, client, pid } = await kernelWithoutKeeper();
+  const { lastSeq } = bridge.gateway.registry.get(id);
+  expect(await bridge.rest('POST', `/api/kernels/${id}/restart`)).toMatchObject({
+    status: 200,
+    body: { id }
+  });
+  const asked = client.execute("print('kept' in globals())");
+  await client.done(asked);
+  expect(client.printed(asked)).toBe('False\n');
+  expect(bridge.gateway.registry.get(id).lastSeq).toBeGreaterThan(lastSeq);
+  await vi.waitUntil(() => !isAlive(pid), { timeout: 60_000 });
+  client[Symbol.dispose]();
+});
+
+it('deleting it ends the kernel process that the keeper left behind', async () => {
+  const { id, client, pid } = await kernelWithoutKeeper();
+  expect((await bridge.rest('DELETE', `/api/kernels/${id}`)).status).toBe(204);
+  expect((await client.untilClosed()).code).toBe(1000);
+  await vi.waitUntil(() => !isAlive(pid), { timeout: 60_000 });
+});
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}
