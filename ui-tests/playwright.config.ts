@@ -31,6 +31,8 @@ function isExecutable(path: string): boolean {
 
 export default defineConfig({
   testDir: 'tests',
+  // Images are made on demand, and nothing else then.
+  testMatch: process.env['TPULAB_SCREENSHOTS'] === '1' ? '*.screenshots.ts' : '*.spec.ts',
   outputDir: 'test-results',
   // Two cores carry the browser, Lab, the bridge and a kernel that compiles: one test at a time, patiently.
   workers: 1,

@@ -97,7 +97,7 @@ class BridgeKernelManager:
     async def interrupt_kernel(self) -> None:
         await self._bridge.rest("POST", f"/api/kernels/{self._kernel_id}/interrupt")
 
-    async def shutdown_kernel(self, now: bool = False) -> None:
+    async def shutdown_kernel(self, now: bool = False) -> None:  # noqa: ARG002  (nbclient gives it)
         """`now` makes no difference: the bridge shuts a kernel down by the book and then kills it."""
         answer = await self._bridge.rest("DELETE", f"/api/kernels/{self._kernel_id}")
         assert answer.status == 204, answer

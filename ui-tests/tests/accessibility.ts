@@ -4,13 +4,18 @@ import { expect, type Locator, type Page } from '@playwright/test';
 
 const MARK = 'data-tpulab-axe';
 
-/** Fails with the rule, the element and what to do for each violation inside `root`. */
-export async function checkAccessibility(page: Page, root: Locator): Promise<void> {
-  await root.evaluate((element, mark) => element.setAttribute(mark, ''), MARK);
+/** Fails with the rule, the element and its help for each violation inside one of `roots`. */
+export async function checkAccessibility(page: Page, ...roots: Locator[]): Promise<void> {
+  for (const root of roots) {
+    await root.evaluate((element, mark) => {
+      element.setAttribute(mark, '');
+    }, MARK);
+  }
   const { violations, passes } = await new AxeBuilder({ page }).include(`[${MARK}]`).analyze();
-  expect(
-    violations.map(({ id, help, nodes }) => `${id}: ${help}: ${nodes.map(({ html }) => html).join(' ')}`)
-  ).toEqual([]);
+  const found = violations.map(
+    ({ id, help, nodes }) => `${id}: ${help}: ${nodes.map(({ html }) => html).join(' ')}`
+  );
+  expect(found).toEqual([]);
   // A scan that looked at nothing would pass as well.
   expect(passes.length).toBeGreaterThan(0);
 }

@@ -4,7 +4,7 @@ import type { LabServer } from '../lab/lab-server.js';
 import { currentKernel, runInKernel } from './lab-page.js';
 
 export async function expectStockKernelWorks(page: Page, lab: LabServer): Promise<void> {
-  await page.goto(`${lab.loginUrl}`);
+  await page.goto(lab.loginUrl);
   await expect(page.getByRole('tab', { name: 'Launcher' })).toBeVisible();
   await expect(page.getByRole('dialog')).toHaveCount(0);
   await page

@@ -40,16 +40,26 @@ test('the output of a running cell is complete and in order after the gateway wa
   await writeFile(join(lab.rootDir, 'count.ipynb'), JSON.stringify(notebook));
   await openNotebook(page, 'count.ipynb');
   const output = async (): Promise<string> => (await readCells(page))[0]?.text ?? '';
-  await page.notebook.runCell(0, false).catch(() => undefined);
+  await page.notebook.selectCells(0);
+  await page.keyboard.press('Control+Enter');
   await expect.poll(output).toContain(`line ${LINES / 2}\n`);
+  const status = page.locator('#jp-main-statusbar');
+  await expect(status).toContainText('live');
 
+  // Looked for in each frame, because the next gateway may be there at once.
+  const reconnecting = page.waitForFunction(() =>
+    document.querySelector('#jp-main-statusbar')?.textContent.includes('reconnecting')
+  );
   const { before, after } = await lab.killGateway();
   expect(after.url).toBe(before.url);
+  await reconnecting;
   await writeFile(gate, '');
 
   await expect.poll(output, { timeout: 120_000 }).toContain('done');
   expect(await output()).toBe(`${EXPECTED}done\n`);
   await expect.poll(async () => (await readCells(page))[0]?.executionCount).toBe(1);
+
+  await expect(status).toContainText('live');
 
   // The kernel is the same one, and answers again.
   await page.notebook.setCell(0, 'code', 'print(n)');

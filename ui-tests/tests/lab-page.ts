@@ -85,3 +85,8 @@ export async function openNotebook(page: IJupyterLabPageFixture, path: string): 
   await expect(page.getByRole('tab', { name: path, selected: true })).toBeVisible();
   await expect.poll(async () => (await currentKernel(page))?.name).toBeTruthy();
 }
+
+export async function setTheme(page: IJupyterLabPageFixture, theme: 'light' | 'dark'): Promise<void> {
+  if (theme === 'dark') await page.theme.setDarkTheme();
+  else await page.theme.setLightTheme();
+}

@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { LESSON, PROBES } from '../lab/paths.js';
 import { checkAccessibility } from './accessibility.js';
 import { expect, test } from './fixtures.js';
-import { currentKernel, openNotebook, readCells, runInKernel } from './lab-page.js';
-import { TPULabPanel } from './tpulab-panel.js';
+import { currentKernel, openNotebook, readCells, runInKernel, setTheme } from './lab-page.js';
+import { SECTIONS, TPULabPanel } from './tpulab-panel.js';
 
 // The first test runs the notebook; the others open it again and find kernel, outputs and history where they were.
 test.describe.configure({ mode: 'serial' });
@@ -132,12 +132,15 @@ test('the slider works both ways', async ({ page }) => {
 
 for (const theme of ['light', 'dark'] as const) {
   test(`axe finds nothing in the panel and the status bar, ${theme}`, async ({ page }) => {
-    if (theme === 'dark') await page.theme.setDarkTheme();
-    else await page.theme.setLightTheme();
+    await setTheme(page, theme);
     const panel = new TPULabPanel(page);
     await panel.open();
-    for (const name of ['Devices', 'Steps', 'Compilations'] as const) await panel.section(name);
-    await expect(panel.root).toContainText('8 XLA devices, CPU');
-    await checkAccessibility(page, panel.root);
+    for (const name of SECTIONS) await panel.section(name);
+    const steps = await panel.section('Steps');
+    await steps.getByRole('button', { name: 'Show as a table' }).click();
+    await panel.compilationCounts();
+    const items = page.locator('#jp-main-statusbar').locator('.jp-TPULabStatus');
+    await expect(items).toHaveText(['live', '8 XLA devices, CPU']);
+    await checkAccessibility(page, panel.root, items.nth(0), items.nth(1));
   });
 }

@@ -1,6 +1,8 @@
 /** The side panel as a reader finds it: by role and name. */
 import { expect, type Locator, type Page } from '@playwright/test';
 
+export const SECTIONS = ['Devices', 'Steps', 'Compilations'] as const;
+
 export class TPULabPanel {
   readonly #page: Page;
 
@@ -19,7 +21,7 @@ export class TPULabPanel {
   }
 
   /** A section, unfolded. */
-  async section(name: 'Devices' | 'Steps' | 'Compilations'): Promise<Locator> {
+  async section(name: (typeof SECTIONS)[number]): Promise<Locator> {
     const section = this.root.getByRole('region', { name, exact: true });
     const button = section.getByRole('button', { name, expanded: false });
     if ((await button.count()) > 0) await button.click();

@@ -1,0 +1,46 @@
+/** The panel where there is nothing to show yet: it says what to do, and axe has no objection. */
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { checkAccessibility } from './accessibility.js';
+import { expect, test } from './fixtures.js';
+import { openNotebook, setTheme } from './lab-page.js';
+import { SECTIONS, TPULabPanel } from './tpulab-panel.js';
+
+const SPECS = {
+  'tpulab-jax': 'JAX (XLA) on this machine',
+  python3: 'Python 3 (ipykernel)'
+};
+
+function emptyNotebook(name: keyof typeof SPECS): string {
+  return JSON.stringify({
+    cells: [],
+    metadata: { kernelspec: { name, display_name: SPECS[name], language: 'python' } },
+    nbformat: 4,
+    nbformat_minor: 5
+  });
+}
+
+for (const theme of ['light', 'dark'] as const) {
+  test(`a kernel that has not used JAX is told what to do, ${theme}`, async ({ lab, page }) => {
+    await writeFile(join(lab.rootDir, 'fresh.ipynb'), emptyNotebook('tpulab-jax'));
+    await openNotebook(page, 'fresh.ipynb');
+    await setTheme(page, theme);
+    const panel = new TPULabPanel(page);
+    await panel.open();
+    await expect(await panel.section('Steps')).toContainText('tpulab.steps(');
+    await expect(await panel.section('Compilations')).toContainText('Nothing compiled yet');
+    await checkAccessibility(page, panel.root);
+  });
+}
+
+test('a kernel of the Jupyter server is said not to be on the bridge', async ({ lab, page }) => {
+  await writeFile(join(lab.rootDir, 'local.ipynb'), emptyNotebook('python3'));
+  await openNotebook(page, 'local.ipynb');
+  const panel = new TPULabPanel(page);
+  await panel.open();
+  await expect(panel.root).toContainText(/bridge/);
+  for (const name of SECTIONS)
+    await expect(panel.root.getByRole('region', { name, exact: true })).toHaveCount(0);
+  await expect(page.locator('#jp-main-statusbar')).toContainText('local');
+  await checkAccessibility(page, panel.root);
+});
