@@ -1,7 +1,7 @@
 /** The compilations of a kernel, newest first: what, how long, where, why, and what to do. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CodeLocation } from '@tpulab/protocol';
-import { type JSX, useState } from 'react';
+import { type JSX, memo, useState } from 'react';
 import type { Compilation, CompilationLog } from '../events/compilation-log.js';
 import { countText, durationText } from '../text/duration.js';
 import { CompilationCard } from './card.js';
@@ -11,14 +11,22 @@ export const CARDS_SHOWN = 6;
 
 export interface CompilationsViewProps {
   readonly log: CompilationLog;
-  /** Unix milliseconds by the kernel's clock. */
+  /** Of the log, which changes in place. */
+  readonly version: number;
+  /** Unix milliseconds by the kernel's clock; of use only while something is being compiled. */
   readonly now: number;
   /** Null where the code cannot be shown, for example when the notebook is not open. */
   readonly onGoTo: (location: CodeLocation) => (() => void) | null;
   readonly trans: TranslationBundle;
 }
 
-export function CompilationsView({ log, now, onGoTo, trans }: CompilationsViewProps): JSX.Element {
+/** Drawn anew for a new version, and each second while something is being compiled. */
+export const CompilationsView = memo(function CompilationsView({
+  log,
+  now,
+  onGoTo,
+  trans
+}: CompilationsViewProps): JSX.Element {
   const [all, setAll] = useState(false);
   const newestFirst = [...log.entries].reverse();
   const shown = all ? newestFirst : newestFirst.slice(0, CARDS_SHOWN);
@@ -49,7 +57,7 @@ export function CompilationsView({ log, now, onGoTo, trans }: CompilationsViewPr
       {log.eagerCount > 0 ? <EagerLine log={log} trans={trans} /> : null}
     </div>
   );
-}
+});
 
 /** For the heading: `3 · 61.0 s in all`. */
 export function totalText(log: CompilationLog, trans: TranslationBundle): string {

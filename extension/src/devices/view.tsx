@@ -1,5 +1,5 @@
 /** The devices of a kernel: what they are, and a chip for each. */
-import type { JSX } from 'react';
+import { type JSX, memo } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { DevicesMessage, RuntimeDevice } from '@tpulab/protocol';
 import { isSimulated, kindText, memoryOf, summaryText, totalMemory } from './model.js';
@@ -9,7 +9,11 @@ export interface DevicesViewProps {
   readonly trans: TranslationBundle;
 }
 
-export function DevicesView({ devices: message, trans }: DevicesViewProps): JSX.Element {
+/** Drawn anew for a new message only: the steps beside it change far more often. */
+export const DevicesView = memo(function DevicesView({
+  devices: message,
+  trans
+}: DevicesViewProps): JSX.Element {
   const memory = totalMemory(message.devices);
   const full = message.devices.filter(device => memoryOf(device)?.nearlyFull).map(device => device.id);
   const processes = new Set(message.devices.map(device => device.processIndex)).size;
@@ -50,7 +54,7 @@ export function DevicesView({ devices: message, trans }: DevicesViewProps): JSX.
       ) : null}
     </div>
   );
-}
+});
 
 interface ChipProps {
   readonly device: RuntimeDevice;

@@ -41,6 +41,11 @@ export class CompilationLog {
     return this._entries.filter(entry => entry.state === 'running');
   }
 
+  /** Grows with each change: what was drawn for the same version need not be drawn again. */
+  get version(): number {
+    return this._version;
+  }
+
   /** Compilations that ended, eager ones left out. */
   get count(): number {
     return this._count;
@@ -65,6 +70,7 @@ export class CompilationLog {
 
   /** @param process number of the kernel process, because ids start again in a new one */
   apply(message: CompileMessage, process: number): void {
+    this._version += 1;
     if (message.eager) {
       this._applyEager(message);
       return;
@@ -90,6 +96,7 @@ export class CompilationLog {
 
   /** The kernel process is gone: what was running will not end. */
   interrupt(): void {
+    this._version += 1;
     this._entries.forEach((entry, at) => {
       if (entry.state === 'running') {
         this._entries[at] = { ...entry, state: 'interrupted' };
@@ -99,6 +106,7 @@ export class CompilationLog {
 
   /** Forgets everything but what is still running. */
   clear(): void {
+    this._version += 1;
     const running = this.running;
     this._entries.length = 0;
     this._entries.push(...running);
@@ -134,6 +142,7 @@ export class CompilationLog {
 
   private readonly _entries: Compilation[] = [];
   private readonly _eager = new Map<string, EagerPrograms>();
+  private _version = 0;
   private _count = 0;
   private _totalMs = 0;
   private _eagerCount = 0;

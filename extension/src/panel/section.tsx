@@ -26,8 +26,7 @@ export function Section({ title, meta, open, onToggle, children }: SectionProps)
           <svg className="jp-TPULabSection-caret" viewBox="0 0 16 16" aria-hidden="true">
             <path d="M5 6l3 3.5L11 6" />
           </svg>
-          <span id={titleId}>{title}</span>
-          <span className="jp-TPULabSection-meta">{meta}</span>
+          <span id={titleId}>{title}</span> <span className="jp-TPULabSection-meta">{meta}</span>
         </button>
       </h2>
       <div id={bodyId} className="jp-TPULabSection-body" hidden={!open}>

@@ -6,10 +6,13 @@ export interface Changing {
   readonly changed: ISignal<unknown, unknown>;
 }
 
-/** Figures that change faster than this cannot be read. */
-export const READABLE_INTERVAL_MS = 250;
+/** Figures that change faster than this cannot be read, and drawing them costs more than the chart does. */
+export const READABLE_INTERVAL_MS = 500;
 
-/** Redraws at once for the first change, then at most once in `intervalMs`; not while paused, but once when resumed. */
+/**
+ * Redraws at once for the first change, then at most once in `intervalMs`; not while paused, but once when resumed.
+ * Waits end at whole multiples of the interval, so that all views of the page are laid out in one frame.
+ */
 export function useChanges(model: Changing | null, paused: boolean, intervalMs = READABLE_INTERVAL_MS): void {
   const [, redraw] = useReducer((count: number) => count + 1, 0);
   useEffect(() => {
@@ -30,7 +33,9 @@ export function useChanges(model: Changing | null, paused: boolean, intervalMs =
         pending = true;
         return;
       }
-      timer = setTimeout(onTime, intervalMs);
+      if (intervalMs > 0) {
+        timer = setTimeout(onTime, untilNextMs(intervalMs));
+      }
       redraw();
     };
     redraw();
@@ -40,6 +45,12 @@ export function useChanges(model: Changing | null, paused: boolean, intervalMs =
       model.changed.disconnect(onChange);
     };
   }, [model, paused, intervalMs]);
+}
+
+/** A timer may end a little early; then the multiple that it was meant for is not the next one. */
+function untilNextMs(intervalMs: number): number {
+  const waitMs = intervalMs - (Date.now() % intervalMs);
+  return waitMs < intervalMs / 4 ? waitMs + intervalMs : waitMs;
 }
 
 /** Redraws each second while active: for what counts up or down. */

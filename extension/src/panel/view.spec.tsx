@@ -243,7 +243,7 @@ describe('PanelView', () => {
     click(/^Devices/);
     expect(button?.getAttribute('aria-expanded')).toBe('false');
     expect(body?.hasAttribute('hidden')).toBe(true);
-    expect(button?.textContent).toBe('Devices8 XLA devices, CPU');
+    expect(button?.textContent).toBe('Devices 8 XLA devices, CPU');
   });
 
   it('gives the same figures as a table', () => {

@@ -85,7 +85,8 @@ function Sections({
 }: PanelViewProps & { kernel: KernelTelemetry }): JSX.Element {
   const { paused, settings } = state;
   const { compilations, devices, runs } = kernel;
-  useSeconds(compilations.running.length > 0 && !paused);
+  const compiling = compilations.running.length > 0;
+  useSeconds(compiling && !paused);
   const devicesMeta = devices && !state.isOpen('devices') ? summaryText(devices, trans) : '';
   return (
     <>
@@ -113,7 +114,8 @@ function Sections({
       >
         <CompilationsView
           log={compilations}
-          now={Date.now() + kernel.clockAheadMs}
+          version={compilations.version}
+          now={compiling ? Date.now() + kernel.clockAheadMs : 0}
           onGoTo={onGoTo}
           trans={trans}
         />

@@ -1,0 +1,173 @@
+// @ts-check
+/**
+ * How much of the page's main thread eight live step panels take, seen and hidden.
+ *
+ * `npm run bench -- panels [--seconds N] [--no-save]`. Builds the panels as they are, opens them in Chromium and feeds each
+ * ten frames a second with ten steps in each. The share is processor time of the page's main thread, as Chromium counts it.
+ * Reading the frames without any panel is measured in the same run, to compare with. Writes `bench/results/panels.json`.
+ */
+import { execFileSync } from 'node:child_process';
+import { createServer } from 'node:http';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { availableParallelism, cpus, tmpdir } from 'node:os';
+import { dirname, extname, join, normalize } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { chromium } from '@playwright/test';
+import { build } from 'vite';
+
+const HERE = dirname(fileURLToPath(import.meta.url));
+const CHECKOUT = dirname(dirname(HERE));
+const RESULT = join(CHECKOUT, 'bench', 'results', 'panels.json');
+/** Design aim: percent of the main thread while eight panels are seen. */
+const AIM_PERCENT = 5;
+const TYPES = { '.html': 'text/html', '.js': 'text/javascript', '.css': 'text/css' };
+
+const { values } = parseArgs({
+  options: { seconds: { type: 'string', default: '10' }, 'no-save': { type: 'boolean', default: false } }
+});
+const seconds = Number(values.seconds);
+if (!(seconds >= 1 && seconds <= 600)) {
+  console.error(`--seconds takes 1 to 600, not "${values.seconds}".`);
+  process.exit(2);
+}
+
+const folder = await mkdtemp(join(tmpdir(), 'tpulab-panels-'));
+try {
+  await build({
+    root: HERE,
+    base: './',
+    logLevel: 'error',
+    build: { outDir: folder, emptyOutDir: true, chunkSizeWarningLimit: 4_000 }
+  });
+  const results = await measure(folder);
+  print(results);
+  if (!values['no-save']) {
+    const machine = {
+      measuredAt: new Date().toISOString(),
+      cpu: cpus()[0]?.model ?? 'unknown',
+      cores: availableParallelism(),
+      node: process.version,
+      commit: execFileSync('git', ['rev-parse', '--short', 'HEAD'], {
+        cwd: CHECKOUT,
+        encoding: 'utf8'
+      }).trim()
+    };
+    await writeFile(RESULT, `${JSON.stringify({ benchmark: 'panels', machine, results }, null, 2)}\n`);
+    console.log('Written to bench/results/panels.json.');
+  }
+  process.exitCode =
+    results.seen.mainThreadPercent <= AIM_PERCENT && results.hidden.framesDrawn === 0 ? 0 : 1;
+} finally {
+  await rm(folder, { recursive: true, force: true });
+}
+
+/** @param {string} root */
+async function measure(root) {
+  const server = createServer((request, response) => {
+    const path = normalize(new URL(request.url ?? '/', 'http://x').pathname);
+    const file = join(root, path === '/' ? 'index.html' : path);
+    readFile(file).then(
+      body => {
+        const type = TYPES[/** @type {keyof typeof TYPES} */ (extname(file))] ?? 'application/octet-stream';
+        response.writeHead(200, { 'content-type': type }).end(body);
+      },
+      () => response.writeHead(404).end()
+    );
+  });
+  await new Promise(resolve => server.listen(0, '127.0.0.1', () => resolve(undefined)));
+  const address = server.address();
+  const port = typeof address === 'object' && address ? address.port : 0;
+  const executablePath = process.env['CHROMIUM'] ?? '/usr/bin/chromium';
+  const browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-gpu'] });
+  try {
+    const page = await browser.newPage({ viewport: { width: 1500, height: 1400 } });
+    /** @type {Error[]} */
+    const errors = [];
+    page.on('pageerror', error => errors.push(error));
+    await page.goto(`http://127.0.0.1:${port}/`);
+    await page.waitForFunction(() => 'bench' in window);
+    const devtools = await page.context().newCDPSession(page);
+    await devtools.send('Performance.enable');
+    const idle = await window_(page, devtools);
+    // Enough for all windows of measurement, with the pauses between them.
+    const frames = (seconds * 3 + 60) * 10;
+    await page.evaluate(count => window.bench.feed(count), frames);
+    const reading = await window_(page, devtools);
+    await page.evaluate(() => window.bench.mount());
+    await page.waitForFunction(() => window.bench.counts().charts === 8 && window.bench.counts().frames > 5);
+    const seen = await window_(page, devtools);
+    await page.evaluate(() => window.bench.hide(true));
+    const hidden = await window_(page, devtools);
+    if (errors[0]) {
+      throw errors[0];
+    }
+    return { idle, reading, seen, hidden };
+  } finally {
+    await browser.close();
+    server.close();
+  }
+}
+
+/**
+ * One window of measurement, after a second for the page to settle.
+ *
+ * @param {import('@playwright/test').Page} page
+ * @param {import('@playwright/test').CDPSession} devtools
+ */
+async function window_(page, devtools) {
+  await wait(1_000);
+  const before = await sample(page, devtools);
+  await wait(seconds * 1_000);
+  const after = await sample(page, devtools);
+  const share = (/** @type {'task' | 'script' | 'layout'} */ name) =>
+    Math.round(((after[name] - before[name]) / (after.at - before.at)) * 10_000) / 100;
+  return {
+    mainThreadPercent: share('task'),
+    scriptPercent: share('script'),
+    layoutPercent: share('layout'),
+    framesDrawn: after.frames - before.frames,
+    steps: after.steps - before.steps
+  };
+}
+
+/**
+ * @param {import('@playwright/test').Page} page
+ * @param {import('@playwright/test').CDPSession} devtools
+ */
+async function sample(page, devtools) {
+  const { metrics } = await devtools.send('Performance.getMetrics');
+  const value = (/** @type {string} */ name) => metrics.find(metric => metric.name === name)?.value ?? NaN;
+  const counts = await page.evaluate(() => window.bench.counts());
+  return {
+    at: value('Timestamp'),
+    // Processor time: on a busy machine the time of tasks counts waiting for a core too.
+    task: value('ThreadTime'),
+    script: value('ScriptDuration'),
+    layout: value('LayoutDuration') + value('RecalcStyleDuration'),
+    ...counts
+  };
+}
+
+/** @param {Awaited<ReturnType<typeof measure>>} results */
+function print(results) {
+  const rows = [
+    ['page without anything', results.idle],
+    ['frames read, no panel', results.reading],
+    ['8 panels seen', results.seen],
+    ['8 panels hidden', results.hidden]
+  ];
+  console.log('\nMain thread of the page, percent of one core; 8 panels, 10 frames/s with 10 steps each\n');
+  console.log('                          all  script  layout  frames drawn');
+  for (const [name, row] of /** @type {[string, typeof results.seen][]} */ (rows)) {
+    const cells = [row.mainThreadPercent, row.scriptPercent, row.layoutPercent].map(figure =>
+      figure.toFixed(2).padStart(7)
+    );
+    console.log(`${name.padEnd(22)}${cells.join(' ')}  ${String(row.framesDrawn).padStart(8)}`);
+  }
+  const own = results.hidden.mainThreadPercent - results.reading.mainThreadPercent;
+  console.log(
+    `\nAim: seen at most ${AIM_PERCENT} %. Hidden panels themselves: ${Math.max(0, own).toFixed(2)} % and no frame.`
+  );
+}

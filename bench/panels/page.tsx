@@ -1,0 +1,151 @@
+/** The page that the benchmark loads: eight panels, each fed by a stream of its own, as frames of text. */
+import { nullTranslator } from '@jupyterlab/translation';
+import { Signal } from '@lumino/signaling';
+import type { StepSample } from '@tpulab/protocol';
+import { createRoot } from 'react-dom/client';
+import type { CurrentKernel } from '../../extension/src/current/model.js';
+import type { StreamState } from '../../extension/src/events/event-stream.js';
+import { KernelTelemetry } from '../../extension/src/events/kernel-telemetry.js';
+import { parseFrame } from '../../extension/src/events/parse-frame.js';
+import { PanelState } from '../../extension/src/panel/state.js';
+import { PanelView } from '../../extension/src/panel/view.js';
+import { DrawLoop } from '../../extension/src/steps/draw-loop.js';
+import type { IBridgeEvents, ICurrentKernel } from '../../extension/src/tokens.js';
+import '../../extension/style/index.js';
+
+const PANELS = 8;
+const FRAMES_PER_SECOND = 10;
+/** Steps of 10 ms: a hundred a second and panel. */
+const STEPS_PER_FRAME = 10;
+
+const trans = nullTranslator.load('jupyterlab_tpulab');
+const loop = new DrawLoop(window);
+const kernels = Array.from({ length: PANELS }, (_, at) => new KernelTelemetry(`k${at}`));
+const states = kernels.map(stateOf);
+const seqs = kernels.map(() => 0);
+let steps = 0;
+let made = 0;
+let prepared: string[][] = [];
+let timer: ReturnType<typeof setInterval> | undefined;
+
+function stateOf(kernel: KernelTelemetry): PanelState {
+  const backend = { id: 'bridge', state: 'ok', lastError: null };
+  const current = {
+    kind: 'bridge',
+    document: `${kernel.kernelId}.ipynb`,
+    kernelName: 'JAX',
+    kernelId: kernel.kernelId,
+    clientId: 'c',
+    connection: 'connected',
+    status: 'busy',
+    backend
+  };
+  const followed = { current: current as unknown as CurrentKernel, kernel: null, changed: new Signal({}) };
+  const live: StreamState = { kind: 'live', gatewayId: 'g' };
+  const events = { streamOf: () => live, streamChanged: new Signal({}), telemetryOf: () => kernel };
+  return new PanelState(followed as unknown as ICurrentKernel, events as unknown as IBridgeEvents);
+}
+
+/** As the gateway sends it: text, so that reading it counts too. */
+function frameOf(panel: number, data: object, topic: string): string {
+  seqs[panel] = (seqs[panel] ?? 0) + 1;
+  return JSON.stringify({ op: 'events', events: [{ topic, kernelId: `k${panel}`, seq: seqs[panel], data }] });
+}
+
+function receive(panel: number, text: string): void {
+  const frame = parseFrame(text);
+  if (frame.op !== 'events' || frame.skipped > 0) {
+    throw new Error('The page does not understand what the benchmark sends.');
+  }
+  for (const event of frame.events) {
+    if (event.topic !== 'kernels' && event.topic !== 'clients') {
+      kernels[panel]?.applyTelemetry(event, Date.now());
+    }
+  }
+}
+
+function stepOf(index: number): StepSample {
+  const inputMs = 0.4 + 0.3 * Math.abs(Math.sin(index));
+  const compileMs = index % 97 === 0 ? 1_500 : 0;
+  const deviceMs = 8 + Math.cos(index * 1.7);
+  const spans = { inputMs, hostMs: 0.7, compileMs, deviceMs, gapMs: 0.3 };
+  const wallMs = inputMs + 0.7 + compileMs + deviceMs + 0.3;
+  return {
+    index,
+    startTime: 1.79e12 + index * 10,
+    wallMs,
+    deviceKnown: true,
+    metrics: { loss: 1 / (index + 1) },
+    ...spans
+  };
+}
+
+/** Made beforehand, because making them is the gateway's work and not the page's. */
+function prepareFrames(count: number): string[][] {
+  return Array.from({ length: count }, () => {
+    const samples = Array.from({ length: STEPS_PER_FRAME }, (_, at) => stepOf(made + at));
+    made += STEPS_PER_FRAME;
+    const data = { type: 'steps', time: 1.79e12, run: 'r', steps: samples, dropped: 0 };
+    return kernels.map((_, panel) => frameOf(panel, data, 'steps'));
+  });
+}
+
+function tick(): void {
+  const frames = prepared.shift();
+  if (!frames) {
+    throw new Error('The benchmark has run out of frames.');
+  }
+  frames.forEach((text, panel) => receive(panel, text));
+  steps += STEPS_PER_FRAME;
+}
+
+kernels.forEach((_, panel) => {
+  const run = { run: 'r', name: `run ${panel}`, state: 'running', totalSteps: 1e6, location: null };
+  receive(panel, frameOf(panel, { type: 'run', time: 1.79e12, ...run }, 'runs'));
+});
+
+declare global {
+  interface Window {
+    bench: {
+      /** Mounts the panels; without it only the reading of frames is measured. */
+      mount(): void;
+      /** Feeds prepared frames; 0 stops. */
+      feed(frames: number): void;
+      hide(hidden: boolean): void;
+      counts(): { frames: number; steps: number; charts: number };
+    };
+  }
+}
+
+window.bench = {
+  mount() {
+    kernels.forEach((kernel, panel) => {
+      const state = states[panel];
+      if (!state) {
+        throw new Error(`No state for ${kernel.kernelId}`);
+      }
+      const host = document.body.appendChild(document.createElement('div'));
+      host.className = 'jp-TPULabPanel host';
+      state.paused = false;
+      createRoot(host).render(
+        <PanelView state={state} loop={loop} onRemedy={() => undefined} onGoTo={() => null} trans={trans} />
+      );
+    });
+  },
+  feed(frames) {
+    clearInterval(timer);
+    prepared = prepareFrames(frames);
+    timer = frames > 0 ? setInterval(tick, 1_000 / FRAMES_PER_SECOND) : undefined;
+  },
+  hide(hidden) {
+    document.body.classList.toggle('hidden', hidden);
+    states.forEach(state => {
+      state.paused = hidden;
+    });
+  },
+  counts: () => ({
+    frames: loop.framesDrawn,
+    steps,
+    charts: document.querySelectorAll('.jp-TPULabChart-canvas').length
+  })
+};
