@@ -160,8 +160,6 @@ export class LabServer {
       },
       DEADLINE_MS
     );
-    // As `npm start` does: a page that is opened before the bridge serves gives a new notebook another kernel.
-    if (this.#options.bridgeCommand === undefined) await this.gateway();
   }
 }
 
