@@ -7,7 +7,13 @@ import { defineConfig } from 'eslint/config';
 import reactHooks from 'eslint-plugin-react-hooks';
 import tseslint from 'typescript-eslint';
 
-const typescript = ['{protocol,kernel-bridge,extension,ui-tests}/**/*.{ts,tsx}', 'vitest.config.ts'];
+// Its types are older than ESLint's own; what it exports is what ESLint wants.
+const jupyterPlugin = /** @type {import('eslint').ESLint.Plugin} */ (/** @type {unknown} */ (jupyter));
+const jupyterRecommended = /** @type {import('eslint').Linter.Config[]} */ (
+  /** @type {unknown} */ (jupyter.configs.recommended)
+);
+
+const typescript = ['{protocol,kernel-bridge,extension,ui-tests}/**/*.{ts,tsx}', 'vitest.config.mts'];
 
 export default defineConfig(
   {
@@ -25,7 +31,12 @@ export default defineConfig(
   {
     files: typescript,
     extends: [...tseslint.configs.strictTypeChecked],
-    languageOptions: { parserOptions: { projectService: true, tsconfigRootDir: import.meta.dirname } },
+    languageOptions: {
+      parserOptions: {
+        projectService: { allowDefaultProject: ['vitest.config.mts'], defaultProject: 'tsconfig.base.json' },
+        tsconfigRootDir: import.meta.dirname
+      }
+    },
     rules: {
       // Numbers in template strings are what messages are made of.
       '@typescript-eslint/restrict-template-expressions': ['error', { allowNumber: true }],
@@ -45,8 +56,8 @@ export default defineConfig(
   },
   {
     files: ['extension/src/**/*.{ts,tsx}', 'extension/schema/*.json', 'ui-tests/**/*.ts'],
-    plugins: { jupyter },
-    extends: [jupyter.configs.recommended],
+    plugins: { jupyter: jupyterPlugin },
+    extends: [jupyterRecommended],
     rules: {
       // The models are small and needed at once: the status bar shows them from the start.
       'jupyter/prefer-lazy-imports': 'off',
@@ -70,6 +81,10 @@ export default defineConfig(
   {
     files: ['**/*.mjs', '**/*.cjs', 'kernel-bridge/bin/*.js'],
     extends: [tseslint.configs.disableTypeChecked],
-    rules: { eqeqeq: 'error', 'no-undef': 'off', 'no-unused-vars': ['error', { argsIgnorePattern: '^_' }] }
+    rules: {
+      eqeqeq: ['error', 'always', { null: 'ignore' }],
+      'no-undef': 'off',
+      'no-unused-vars': ['error', { argsIgnorePattern: '^_' }]
+    }
   }
 );

@@ -4,6 +4,7 @@ import type { EnvironmentInfo } from '@tpulab/protocol';
 import { EnvironmentCatalog } from './catalog.js';
 import { ProgressLines } from './creation-progress.js';
 import { EnvironmentError } from './environment-error.js';
+import { sweepLeftovers } from './folders.js';
 import { type CheckResult, check, create, remove } from './operations.js';
 
 interface Common {
@@ -26,7 +27,9 @@ export function envCommand(): Command {
     .description('show the environments that are described and those that are created')
     .action((options: Common) =>
       run(options, async () => {
-        const infos = await catalogOf(options).list();
+        const catalog = catalogOf(options);
+        await sweepLeftovers(catalog.environments);
+        const infos = await catalog.list();
         print(options, infos, infos.map(describe).join('\n') || 'No environment is described or created.');
       })
     );
@@ -93,9 +96,9 @@ const SIGNALS = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 } as const;
 /** Runs one command: a signal aborts it in order, and a failure is one sentence and an exit code. */
 async function run(options: Common, work: (signal: AbortSignal) => Promise<void>): Promise<void> {
   const controller = new AbortController();
-  let interruptedCode: number | null = null;
+  const interrupted = { code: 1 };
   const onSignal = (name: keyof typeof SIGNALS) => {
-    interruptedCode = SIGNALS[name];
+    interrupted.code = SIGNALS[name];
     controller.abort();
   };
   for (const name of Object.keys(SIGNALS)) process.on(name, onSignal);
@@ -106,7 +109,7 @@ async function run(options: Common, work: (signal: AbortSignal) => Promise<void>
     if (options.json)
       process.stdout.write(`${JSON.stringify({ error: { code: error.code, message: error.message } })}\n`);
     else process.stderr.write(`${error.message}\n`);
-    process.exitCode = interruptedCode ?? 1;
+    process.exitCode = interrupted.code;
   } finally {
     for (const name of Object.keys(SIGNALS)) process.off(name, onSignal);
   }

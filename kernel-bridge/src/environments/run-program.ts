@@ -31,7 +31,7 @@ export async function runProgram(run: ProgramRun): Promise<ProgramResult> {
   // A group of its own: uv's build backends end with it, and Ctrl-C reaches it once, through us.
   const child = spawn(run.command, run.args, {
     cwd: run.cwd,
-    env: run.env as NodeJS.ProcessEnv,
+    env: run.env,
     stdio: ['ignore', 'pipe', 'pipe'],
     detached: true
   });
