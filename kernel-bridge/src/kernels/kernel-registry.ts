@@ -191,12 +191,16 @@ export class KernelRegistry {
   }
 
   async #remove(kernel: Kernel): Promise<void> {
+    const { keepers, log } = this.#options;
+    // Read before the keeper goes; without it only an empty folder would stay.
+    const launch = await keepers.launchOf(kernel.directory).catch(() => null);
     await kernel.shutdown();
-    await this.#options.keepers.endOrphan(kernel.directory);
+    await keepers.endOrphan(kernel.directory);
     this.#kernels.delete(kernel.id);
     for (const listener of this.#listeners) listener.removed?.(kernel);
     await rm(kernel.directory, { recursive: true, force: true });
-    this.#options.log.info({ kernelId: kernel.id }, 'kernel removed');
+    if (launch) await rm(launch.runDir, { recursive: true, force: true });
+    log.info({ kernelId: kernel.id }, 'kernel removed');
   }
 
   /** Lets go of all keepers without ending them. */

@@ -137,6 +137,7 @@ describe('a gateway that is asked to end', () => {
     expect((await client.untilClosed()).code).toBe(1000);
     await vi.waitUntil(() => pids.every(pid => !isAlive(pid)), { timeout: 60_000 });
     expect(await readdir(path.join(stateDir, 'kernels'))).toEqual([]);
+    expect(await readdir(path.join(stateDir, 'run'))).toEqual([]);
   });
 });
 
