@@ -1,0 +1,225 @@
+import { access, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { EnvironmentCatalog } from './catalog.js';
+import { silentProgress } from './creation-progress.js';
+import { EnvironmentError } from './environment-error.js';
+import { type CreateResult, check, create, remove } from './operations.js';
+import { type TinyFolders, describeTiny, tinyFolders } from './testing/tiny-definitions.js';
+
+let folders: TinyFolders;
+let catalog: EnvironmentCatalog;
+const never = new AbortController().signal;
+
+beforeEach(async () => {
+  folders = await tinyFolders();
+  catalog = new EnvironmentCatalog(folders);
+});
+afterEach(async () => {
+  await folders[Symbol.asyncDispose]();
+});
+
+function make(
+  name: string,
+  more: { force?: boolean; python?: string; agent?: string } = {}
+): Promise<CreateResult> {
+  return create(catalog, name, { force: false, progress: silentProgress, signal: never, ...more });
+}
+
+async function failure(work: Promise<unknown>): Promise<EnvironmentError> {
+  const error: unknown = await work.then(
+    () => null,
+    (reason: unknown) => reason
+  );
+  if (error instanceof EnvironmentError) return error;
+  throw new Error('It did not fail with an EnvironmentError', { cause: error });
+}
+
+describe('an environment that is described', () => {
+  it('is listed as available until it is made', async () => {
+    expect(await catalog.list()).toEqual([
+      {
+        name: 'tiny',
+        displayName: 'Tiny tiny',
+        kernelspec: 'tpulab-tiny',
+        state: 'available',
+        path: null,
+        detail: 'Python alone.'
+      }
+    ]);
+    expect(await catalog.kernelspecs()).toEqual(new Map());
+  });
+
+  it('is made, and is then ready and has a kernelspec', async () => {
+    const { result, environment } = await make('tiny');
+    expect(result).toBe('created');
+    expect(environment).toMatchObject({ state: 'ready', path: path.join(folders.environments, 'tiny') });
+    const spec = (await catalog.kernelspecs()).get('tpulab-tiny');
+    expect(spec?.spec).toEqual({
+      argv: [
+        path.join(folders.environments, 'tiny', 'bin', 'python'),
+        '-m',
+        'ipykernel_launcher',
+        '-f',
+        '{connection_file}'
+      ],
+      display_name: 'Tiny tiny',
+      language: 'python',
+      interrupt_mode: 'signal',
+      env: { TINY: '1' },
+      metadata: { debugger: true, tpulab: { environment: 'tiny' } }
+    });
+    expect(spec?.envDefaults).toEqual({ TINY_DEVICES: '8' });
+    const resourceDir = spec?.resourceDir ?? '';
+    expect(await readdir(resourceDir)).toEqual(expect.arrayContaining(['kernel.json', 'logo-svg.svg']));
+    const file = JSON.parse(await readFile(path.join(resourceDir, 'kernel.json'), 'utf8')) as {
+      env: unknown;
+    };
+    expect(file.env).toEqual({ TINY: '1', TINY_DEVICES: '8' });
+  });
+
+  it('leaves nothing beside itself once it is made', async () => {
+    await make('tiny');
+    expect(await readdir(folders.environments)).toEqual(['tiny']);
+  });
+
+  it('is left alone when it is made again, and made anew when that is asked for', async () => {
+    await make('tiny');
+    const mark = path.join(folders.environments, 'tiny', 'mark');
+    await writeFile(mark, '');
+    expect((await make('tiny')).result).toBe('unchanged');
+    await access(mark);
+    expect((await make('tiny', { force: true })).result).toBe('created');
+    await expect(access(mark)).rejects.toThrow();
+  });
+
+  it('is outdated when its lock file changes, still has its kernelspec, and is made anew', async () => {
+    await make('tiny');
+    await describeTiny(folders.definitions, 'tiny', { lock: '# another\n' });
+    expect((await catalog.list())[0]?.state).toBe('outdated');
+    expect((await catalog.kernelspecs()).has('tpulab-tiny')).toBe(true);
+    const checked = await check(catalog, 'tiny', never);
+    expect(checked.ok).toBe(false);
+    expect(checked.checks[0]).toMatchObject({ ok: false, remedy: 'Run `tpulab env create tiny`.' });
+    expect((await make('tiny')).result).toBe('created');
+    expect((await check(catalog, 'tiny', never)).ok).toBe(true);
+  });
+
+  it('works after its folder has been moved', async () => {
+    await make('tiny');
+    const moved = `${folders.environments}-moved`;
+    await rename(folders.environments, moved);
+    try {
+      catalog = new EnvironmentCatalog({ ...folders, environments: moved });
+      const { ok, checks } = await check(catalog, 'tiny', never);
+      expect(ok).toBe(true);
+      expect(checks.map(each => each.detail)).toContain(path.join(moved, 'tiny'));
+      const spec = (await catalog.kernelspecs()).get('tpulab-tiny');
+      expect(spec?.spec.argv[0]).toBe(path.join(moved, 'tiny', 'bin', 'python'));
+    } finally {
+      await rm(moved, { recursive: true, force: true });
+    }
+  });
+
+  it('is removed as a whole', async () => {
+    await make('tiny');
+    await remove(catalog, 'tiny');
+    expect(await readdir(folders.environments)).toEqual([]);
+    expect((await failure(remove(catalog, 'tiny'))).code).toBe('env_not_created');
+  });
+});
+
+describe('the check of an environment', () => {
+  it('says that it is not created, and how to create it', async () => {
+    const { ok, checks } = await check(catalog, 'tiny', never);
+    expect(ok).toBe(false);
+    expect(checks).toEqual([
+      { check: 'it is created', ok: false, detail: 'it is not', remedy: 'Run `tpulab env create tiny`.' }
+    ]);
+  });
+
+  it('shows what its smoke test found, with a remedy', async () => {
+    await describeTiny(folders.definitions, 'tiny', {
+      smokeTest:
+        'import json, sys\nprint(json.dumps({"check": "sums", "ok": False, "detail": "1 + 1 was 3", "remedy": None}))\nsys.exit(1)'
+    });
+    await make('tiny');
+    const { ok, checks } = await check(catalog, 'tiny', never);
+    expect(ok).toBe(false);
+    expect(checks.at(-1)).toEqual({
+      check: 'sums',
+      ok: false,
+      detail: '1 + 1 was 3',
+      remedy: 'Run `tpulab env create tiny --force`.'
+    });
+  });
+
+  it('does not take a smoke test that breaks off for a good one', async () => {
+    await describeTiny(folders.definitions, 'tiny', {
+      smokeTest: 'raise SystemExit("the library is damaged")'
+    });
+    await make('tiny');
+    const { ok, checks } = await check(catalog, 'tiny', never);
+    expect(ok).toBe(false);
+    expect(checks.at(-1)?.detail).toContain('the library is damaged');
+  });
+
+  it('calls an environment broken whose Python is gone', async () => {
+    await make('tiny');
+    await rm(path.join(folders.environments, 'tiny', 'bin', 'python'));
+    expect((await catalog.list())[0]?.state).toBe('broken');
+    expect((await catalog.kernelspecs()).size).toBe(0);
+    expect((await check(catalog, 'tiny', never)).ok).toBe(false);
+    expect((await make('tiny')).result).toBe('created');
+  });
+});
+
+describe('a creation that cannot succeed', () => {
+  it('suggests the nearest valid name', async () => {
+    const error = await failure(make('tinny'));
+    expect(error.code).toBe('env_unknown');
+    expect(error.message).toContain('did you mean "tiny"?');
+  });
+
+  it('says which Python is missing and leaves nothing', async () => {
+    await describeTiny(folders.definitions, 'tiny', { python: '>=3.99' });
+    const error = await failure(make('tiny'));
+    expect(error.code).toBe('env_python');
+    expect(error.message).toContain('>=3.99');
+    expect(await readdir(folders.environments)).toEqual([]);
+  });
+
+  it('says that the package index cannot be reached and leaves nothing', async () => {
+    const lock = `no-such-package-of-ours==1.0 --hash=sha256:${'0'.repeat(64)}\n`;
+    await describeTiny(folders.definitions, 'tiny', {
+      lock: `--index-url http://127.0.0.1:9/simple\n${lock}`
+    });
+    const error = await failure(make('tiny'));
+    expect(error.code).toBe('env_network');
+    expect(await readdir(folders.environments)).toEqual([]);
+  });
+
+  it('says that the agent is missing', async () => {
+    await describeTiny(folders.definitions, 'tiny', { agent: true });
+    const error = await failure(make('tiny', { agent: path.join(folders.definitions, 'nowhere') }));
+    expect(error.code).toBe('env_agent_missing');
+  });
+
+  it('says that the folder of environments is not a folder', async () => {
+    await writeFile(folders.environments, '');
+    expect((await failure(make('tiny'))).code).toBe('env_permission');
+  });
+
+  it('names the file of a description that is not valid, and what is wrong in it', async () => {
+    await writeFile(path.join(folders.definitions, 'tiny', 'environment.json'), '{"displayName": 3}');
+    const error = await failure(make('tiny'));
+    expect(error.code).toBe('env_definition_invalid');
+    expect(error.message).toContain(path.join(folders.definitions, 'tiny', 'environment.json'));
+  });
+
+  it('does not remove a folder that it did not make', async () => {
+    await mkdir(path.join(folders.environments, 'mine'), { recursive: true });
+    expect((await failure(remove(catalog, 'mine'))).code).toBe('env_not_created');
+    await access(path.join(folders.environments, 'mine'));
+  });
+});
