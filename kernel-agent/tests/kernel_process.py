@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import queue
 import subprocess
 import sys
 from pathlib import Path
@@ -46,11 +47,31 @@ class KernelProcess:
     def __enter__(self) -> KernelProcess:
         self.client.start_channels()
         try:
-            self.client.wait_for_ready(timeout=PATIENCE_S)
-        except BaseException:
+            wait_until(self._answers, "the kernel to answer on shell and iopub")
+        except BaseException as error:
             self.__exit__()
-            raise AssertionError(f"the kernel did not start:\n{self.log_text()}") from None
+            raise AssertionError(f"the kernel did not start:\n{self.log_text()}") from error
         return self
+
+    def _answers(self) -> bool:
+        """Whether a request is answered on both channels: the subscription to iopub takes a moment."""
+        assert self.process.poll() is None, "the kernel has ended"
+        request = self.client.kernel_info()
+        try:
+            self._reply_to(request, patience_s=5)
+            return bool(self.client.get_iopub_msg(timeout=0.5))
+        except queue.Empty:
+            return False
+
+    def _reply_to(self, request: str, patience_s: float = PATIENCE_S) -> dict[str, Any]:
+        while True:
+            message: dict[str, Any] = self.client.get_shell_msg(timeout=patience_s)
+            if message["parent_header"].get("msg_id") == request:
+                return message
+
+    def finish(self, code: str, patience_s: float = PATIENCE_S) -> None:
+        """Runs a cell and waits for its reply only; iopub is left to others."""
+        self._reply_to(self.client.execute(code), patience_s)
 
     def __exit__(self, *_: object) -> None:
         self.client.stop_channels()
@@ -89,7 +110,7 @@ class KernelProcess:
                 failed = body["traceback"]
             elif kind == "status" and body["execution_state"] == "idle":
                 break
-        client.get_shell_msg(timeout=PATIENCE_S)
+        self._reply_to(request["header"]["msg_id"])
         if failed:
             raise AssertionError("\n".join(failed))
         return "".join(printed)

@@ -140,7 +140,6 @@ def test_an_interrupted_loop_has_failed_and_the_kernel_goes_on(
     kernel.process.send_signal(signal.SIGINT)
     [end] = keeper.wait(lambda: keeper.ended_runs(), "the end of the run")
     assert end["state"] == "failed"
-    kernel.client.get_shell_msg(timeout=90)
     assert kernel.run("print('alive')") == "alive\n"
 
 
@@ -172,6 +171,7 @@ def test_a_keeper_that_comes_back_is_told_everything_that_stands(
     assert len(keeper.steps(end["run"])) == 5
     kinds = [message["type"] for message in keeper.messages]
     assert kinds[0] == "hello"
+    assert keeper.connections == 2
     assert "devices" in kinds
 
 
@@ -179,8 +179,7 @@ def test_what_was_measured_last_is_sent_before_the_kernel_ends(
     kernel: KernelProcess, keeper: KeeperDouble
 ) -> None:
     kernel.run("import tpulab")
-    kernel.client.execute("for _ in tpulab.steps(range(30), name='last'): pass")
-    kernel.client.get_shell_msg(timeout=90)
+    kernel.finish("for _ in tpulab.steps(range(30), name='last'): pass")
     assert kernel.shut_down() == 0
     [end] = keeper.wait(lambda: keeper.ended_runs(), "the end of the run")
     assert len(keeper.steps(end["run"])) == 30

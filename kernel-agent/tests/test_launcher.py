@@ -36,13 +36,13 @@ def delivered(folder: Path, launcher: tuple[str, ...]) -> int:
                 kernel.run("None")
             assert reader.stdout.readline() == "ready\n"
             os.kill(reader.pid, signal.SIGSTOP)
-            kernel.client.execute(f"for n in range({FLOOD}): display({{'text/plain': str(n)}}, raw=True)")
-            kernel.client.get_shell_msg(timeout=300)
+            kernel.finish(
+                f"for n in range({FLOOD}): display({{'text/plain': str(n)}}, raw=True)", patience_s=300
+            )
             os.kill(reader.pid, signal.SIGCONT)
             # Said again until it arrives: without the launcher the first ones may be dropped too.
             while not _readable(reader):
-                kernel.client.execute("display({'text/plain': 'END'}, raw=True)")
-                kernel.client.get_shell_msg(timeout=300)
+                kernel.finish("display({'text/plain': 'END'}, raw=True)")
             return int(reader.stdout.readline())
         finally:
             reader.kill()

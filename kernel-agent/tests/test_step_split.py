@@ -15,11 +15,19 @@ import pytest
 
 import tpulab
 from keeper_double import KeeperDouble
+from tpulab import step_clock
 from tpulab.thread_state import thread_state
 
 pytestmark = pytest.mark.usefixtures("agent")
 SPANS = ("inputMs", "hostMs", "compileMs", "deviceMs", "gapMs")
 STEPS = 8
+
+
+@pytest.fixture(autouse=True)
+def _every_step_is_watched(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine makes a wait dear, and then only some steps are watched."""
+    if "tiny" not in request.node.name:
+        monkeypatch.setattr(step_clock, "LONGEST_SKIP", 0)
 
 
 @pytest.fixture(scope="module")
@@ -79,14 +87,14 @@ def test_waiting_for_a_result_is_device_time(keeper: KeeperDouble, heavy: Any) -
     assert sum(step["deviceMs"] for step in steps) > 0.6 * wall
 
 
-def test_a_loop_that_never_waits_is_device_bound_too(keeper: KeeperDouble, heavy: Any) -> None:
+def test_a_loop_that_runs_ahead_gets_its_metrics_later(keeper: KeeperDouble, heavy: Any) -> None:
     x = matrix()
     for _ in tpulab.steps(range(STEPS), name="asynchronous"):
         x, loss = heavy(x)
         tpulab.metric(loss=loss)
     steps = measured(keeper, "asynchronous")
     assert len(steps) == STEPS
-    assert all(step["deviceKnown"] for step in steps)
+    assert steps[0]["deviceKnown"]
     assert all("loss" in step["metrics"] for step in steps)
 
 
@@ -163,7 +171,7 @@ def test_donated_states_are_measured_and_stay_usable(keeper: KeeperDouble) -> No
     assert all(step["deviceKnown"] for step in measured(keeper, "donated")[1:])
 
 
-def test_steps_shorter_than_a_millisecond_are_watched_only_now_and_then(keeper: KeeperDouble) -> None:
+def test_tiny_steps_are_watched_only_now_and_then(keeper: KeeperDouble) -> None:
     tiny = jax.jit(lambda x: x + 1)
     x = tiny(jnp.zeros(()))
     for _ in tpulab.steps(range(400), name="tiny"):
@@ -202,4 +210,4 @@ def test_the_hook_is_gone_when_no_loop_is_measured(heavy: Any) -> None:
         heavy(x)
         assert callable(api._post_hook_state.get_local())
     assert not callable(api._post_hook_state.get_local())
-    assert thread_state.hook is None
+    assert thread_state().hook is None

@@ -136,7 +136,7 @@ class CompileWatch:
         _, began, compilation = state.running.pop()
         ended = now_ns()
         if not state.running:
-            thread_state.compiles.append((began, ended))
+            thread_state().compiles.append((began, ended))
         compilation.phase_ns[event] += ended - began
         self._tracing.pop(compilation.id, None)
         if failed:
@@ -152,7 +152,7 @@ class CompileWatch:
             compilation.key, compilation.function, compilation.signature
         )
         if not compilation.eager:
-            thread_state.programs_compiled += 1
+            thread_state().programs_compiled += 1
         total_ms = sum(compilation.phase_ns.values()) / 1e6
         number, earlier_ms = self.finished.get(compilation.name, (0, 0.0))
         self.finished[compilation.name] = (number + 1, earlier_ms + total_ms)

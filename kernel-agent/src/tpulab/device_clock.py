@@ -16,6 +16,7 @@ import contextlib
 import itertools
 import sys
 import threading
+import time
 from collections import deque
 from typing import Any
 
@@ -24,6 +25,8 @@ from tpulab.spans import Span
 
 #: Intervals kept. A step asks for its own within a second or so; 8192 are minutes of separate programs.
 KEPT_INTERVALS = 8192
+#: What one wait is taken to cost before it has been measured.
+FIRST_WATCH_COST_NS = 20_000
 
 
 class DeviceClock:
@@ -40,6 +43,9 @@ class DeviceClock:
         self._thread: threading.Thread | None = None
         self._stopped = False
         self._settled = 0
+        #: waits so far, and the processor time that one takes (averaged): where cores are few, the user pays
+        self.waits = 0
+        self.watch_cost_ns = FIRST_WATCH_COST_NS
 
     def post(self, output: Any, since: int | None = None) -> int:
         """Notes that `output` (any tree of arrays) has been dispatched, just now or at `since`.
@@ -63,14 +69,18 @@ class DeviceClock:
 
     def busy(self, low: int, high: int) -> list[Span]:
         """Busy intervals in [low, high], oldest first; complete once the posts before `high` are settled."""
-        found: list[Span] = []
-        for span in reversed(self._intervals.copy()):
-            if span[1] <= low:
-                break
-            if span[0] < high:
-                found.append(span)
-        found.reverse()
-        return found
+        while True:
+            found: list[Span] = []
+            try:
+                for span in reversed(self._intervals):
+                    if span[1] <= low:
+                        break
+                    if span[0] < high:
+                        found.append(span)
+            except RuntimeError:
+                continue  # the watcher has added one meanwhile
+            found.reverse()
+            return found
 
     def abandon(self) -> None:
         """In a forked child: there is no watcher any more, and nothing is to be kept for it."""
@@ -105,6 +115,7 @@ class DeviceClock:
             if self._stopped:
                 return
             while self._slot[0] > self._settled and not self._stopped:
+                spent = time.thread_time_ns()
                 number, box = self._slot
                 began = self._first_post(number)
                 wait_until_ready(box.pop())
@@ -112,6 +123,8 @@ class DeviceClock:
                 self._intervals.append((max(began, last_end), ended))
                 last_end = ended
                 self._settled = number
+                self.waits += 1
+                self.watch_cost_ns += (time.thread_time_ns() - spent - self.watch_cost_ns) // 8
 
     def _first_post(self, number: int) -> int:
         first: int | None = None
@@ -126,8 +139,10 @@ def wait_until_ready(output: Any) -> None:
     array = smallest_array(output)
     if array is None:
         return
-    with contextlib.suppress(Exception):
+    try:
         array.block_until_ready()
+    except Exception:  # whatever the program failed with, the user's own wait tells it
+        return
 
 
 def all_ready(output: Any) -> bool:
@@ -157,14 +172,19 @@ def smallest_array(output: Any) -> Any | None:
     return None
 
 
+_waitable: dict[type, bool] = {}
+
+
 def _is_array(value: Any) -> bool:
-    if not hasattr(value, "block_until_ready"):
-        return False
-    # A tracer stands for an array while a function is traced; there is nothing to wait for.
-    if any(kind.__name__ == "Tracer" for kind in type(value).__mro__):
-        return False
-    deleted = getattr(value, "is_deleted", None)
-    return not (callable(deleted) and deleted())
+    kind = type(value)
+    known = _waitable.get(kind)
+    if known is None:
+        # A tracer stands for an array while a function is traced; there is nothing to wait for.
+        tracer = any(base.__name__ == "Tracer" for base in kind.__mro__)
+        known = _waitable[kind] = not tracer and all(
+            hasattr(kind, name) for name in ("block_until_ready", "is_deleted")
+        )
+    return known and not value.is_deleted()
 
 
 def _cost(array: Any) -> tuple[int, bool]:

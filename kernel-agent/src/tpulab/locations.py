@@ -8,6 +8,7 @@ import sysconfig
 from types import FrameType
 
 from tpulab.cells import CellRegister
+from tpulab.jax_internals import jax_folder
 from tpulab.messages import CodeLocation
 
 
@@ -23,21 +24,18 @@ _LIBRARIES = _library_folders()
 _known: dict[str, bool] = {}
 
 
-def is_user_file(file: str) -> bool:
-    """Whether code of this file is the user's: a cell, a script or a module of their own."""
+def is_user_frame(frame: FrameType) -> bool:
+    """Whether a frame runs the user's code: a cell, a script or a module of their own."""
+    file = frame.f_code.co_filename
+    if file.startswith("<"):
+        # Code without a file: a prompt or `python -c` is the user's, what libraries generate is not.
+        return frame.f_globals.get("__name__") == "__main__"
     known = _known.get(file)
     if known is None:
-        known = (
-            not file.startswith(_LIBRARIES)
-            and not file.startswith("<frozen")
-            and f"{os.sep}site-packages{os.sep}" not in file
-        )
-        _known[file] = known
+        jax = jax_folder()
+        library = file.startswith(_LIBRARIES) or f"{os.sep}site-packages{os.sep}" in file
+        known = _known[file] = not library and not (jax is not None and file.startswith(jax))
     return known
-
-
-def is_user_frame(frame: FrameType) -> bool:
-    return is_user_file(frame.f_code.co_filename)
 
 
 def find_location(cells: CellRegister, frame: FrameType | None = None) -> CodeLocation | None:

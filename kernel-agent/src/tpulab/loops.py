@@ -105,7 +105,8 @@ class Steps(Iterator[T], Generic[T]):
     def __del__(self) -> None:
         # A loop that is left by break, return or an exception drops its iterator, and that is all one learns.
         tracked = getattr(self, "_tracked", None)
-        if tracked is None or tracked.run.ended or sys.is_finalizing():
+        # When the interpreter ends, modules may be gone before their objects.
+        if tracked is None or sys is None or tracked.run.ended or sys.is_finalizing():
             return
         try:
             tracked.end("failed" if left_by_exception(sys._getframe(1), self._code) else "finished")

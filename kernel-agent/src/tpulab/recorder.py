@@ -98,7 +98,7 @@ class Recorder:
         step.run.totals.add(spans, wall, known)
         sample: StepSample = {
             "index": step.index,
-            "startTime": unix_ms(times.start),
+            "startTime": round(unix_ms(times.start), 3),
             "wallMs": _ms(wall),
             "inputMs": _ms(spans.input),
             "hostMs": _ms(spans.host),

@@ -21,10 +21,15 @@ if TYPE_CHECKING:
     from tpulab.runs import Run
     from tpulab.tracked_run import TrackedRun
 
-#: What waiting for one output costs the user's thread, in nanoseconds (measured: about 11 us with the
-#: hand-over of the interpreter lock), and the share of a step that it may take.
-WATCH_COST_NS = 11_000
-WATCH_SHARE = 0.009
+#: The share of a step that measuring it may take, and how much of that the clock's own calls take
+#: (nanoseconds, measured on a small machine). The rest is for the waits of the device clock.
+MEASURING_SHARE = 0.009
+CLOCK_COST_NS = 5_000
+#: What a wait costs the user's thread, as a multiple of the processor time it takes (measured: 1.2 to 1.5,
+#: for the hand-over of the interpreter lock).
+WATCH_COST_FACTOR = 1.5
+#: However short the steps are, one in so many is watched.
+LONGEST_SKIP = 100
 
 
 class ClosedStep:
@@ -54,7 +59,7 @@ class StepClock:
         self._device = device
         self._closed = closed
         self._wake = wake
-        self._state: ThreadState = thread_state
+        self._state = thread_state()
         self._start = 0
         self._body = 0
         self._dispatches = 0
@@ -62,14 +67,15 @@ class StepClock:
         self._explicit = False
         self._watching = True
         self._metrics: dict[str, Any] | None = None
-        self._mean_ns = 0.0
+        self._usual_ns = 0.0
+        self._waits = device.waits
         self._skip = 0
         self.is_open = False
         self.owner: TrackedRun | None = None
 
     def begin(self) -> None:
         """A step begins: the loop asks for its next item."""
-        state = self._state
+        state = self._state = thread_state()
         clocks = state.clocks
         if not clocks or clocks[-1] is not self:
             self._enter(clocks)
@@ -103,7 +109,7 @@ class StepClock:
         self._closed.append(
             ClosedStep(self.run, self.run.next_index(), times, watched, state.last_post, self._metrics)
         )
-        self._plan_watching(end - self._start, state.dispatches - self._dispatches)
+        self._plan_watching(end - self._start)
         self._wake()
 
     def discard(self) -> None:
@@ -113,12 +119,13 @@ class StepClock:
 
     def leave(self) -> None:
         """The loop is over on this thread."""
-        clocks = self._state.clocks
-        if self in clocks:
-            del clocks[clocks.index(self) :]
-        if not clocks and self._state.hook is not None:
-            self._state.hook.remove()
-            self._state.hook = None
+        # In a finalizer this may be another thread than the loop's; there is then nothing to take back here.
+        state = thread_state()
+        if self in state.clocks:
+            del state.clocks[state.clocks.index(self) :]
+        if not state.clocks and state.hook is not None:
+            state.hook.remove()
+            state.hook = None
 
     def watch(self, output: Any) -> None:
         """Declares `output` (an array or a tree of arrays) to be what this step computes."""
@@ -164,7 +171,7 @@ class StepClock:
 
     def _on_dispatch_of_thread(self, _function: Any, _args: Any, _kwargs: Any, output: Any) -> None:
         # One hook serves all clocks of the thread: a program started in an inner loop is device time of both.
-        state = self._state
+        state = thread_state()
         for clock in state.clocks:
             if clock.is_open and clock._watching:
                 break
@@ -174,16 +181,27 @@ class StepClock:
         state.last_post = self._device.post(output)
         state.last_dispatch = now_ns()
 
-    def _plan_watching(self, wall_ns: int, dispatches: int) -> None:
-        """Watches every k-th step where watching each would cost more than its share of the step."""
-        self._mean_ns = wall_ns if self._mean_ns == 0 else 0.9 * self._mean_ns + 0.1 * wall_ns
+    def _plan_watching(self, wall_ns: int) -> None:
+        """Watches every k-th step where watching each would cost more than its share of the step.
+
+        What a wait costs is measured by the device clock as it goes: about 10 us, several times that where
+        few cores are shared. So steps of some milliseconds are all watched, shorter ones in part.
+        """
+        usual = self._usual_ns
+        if usual == 0 or wall_ns < usual:
+            # Falls fast and rises slowly, so that a checkpoint now and then does not make steps look long.
+            self._usual_ns = wall_ns if usual == 0 else usual + 0.3 * (wall_ns - usual)
+        else:
+            self._usual_ns = usual + 0.05 * min(wall_ns - usual, usual)
         if self._skip > 0:
             self._skip -= 1
             return
-        cost = WATCH_COST_NS * max(dispatches, 1)
-        self._skip = min(int(cost / (WATCH_SHARE * max(self._mean_ns, 1.0))), 1000)
+        waits, self._waits = self._device.waits - self._waits, self._device.waits
+        cost = WATCH_COST_FACTOR * self._device.watch_cost_ns * max(waits, 1)
+        allowed = MEASURING_SHARE * self._usual_ns - CLOCK_COST_NS
+        self._skip = min(int(cost / allowed), LONGEST_SKIP) if allowed > 0 else LONGEST_SKIP
 
 
 def innermost_clock() -> StepClock | None:
     """The clock whose step is open on the calling thread, the innermost first."""
-    return next((clock for clock in reversed(thread_state.clocks) if clock.is_open), None)
+    return next((clock for clock in reversed(thread_state().clocks) if clock.is_open), None)

@@ -26,7 +26,7 @@ class TrackedRun:
         self.run = Run(name or _default_name(location, frame), total, location)
         self.clock = StepClock(self.run, agent.device, agent.recorder.closed, agent.wake)
         self.clock.owner = self
-        self.nested = any(clock.is_open for clock in thread_state.clocks)
+        self.nested = any(clock.is_open for clock in thread_state().clocks)
         agent.add_run(self.run)
 
     def begin_step(self) -> None:
@@ -87,7 +87,7 @@ def on_cell_end(success: bool) -> None:
     """Ends what a cell leaves on this thread: runs of its blocks, and loops that are still referred to."""
     state: RunState = "finished" if success else "failed"
     step_runs.end_all(state, thread=threading.get_ident())
-    for clock in list(thread_state.clocks):
+    for clock in list(thread_state().clocks):
         if clock.owner is not None:
             clock.owner.end(state)
 

@@ -1,0 +1,190 @@
+"""What the step clock costs: the same loop with and without `tpulab.steps`, groups of ten steps in turn.
+
+For programs of several lengths it prints the lower quartile of both step times (a busy machine only adds),
+their difference, the difference of two plain groups beside it (noise), and the processor time of the agent's
+threads as a share of the measured time. Also: what the import hook adds to looking for a module.
+Run in the `jax` environment: `python bench/step_clock.py [--json FILE] [--seconds N]`. A socket that a thread
+reads stands for the keeper, so that batches are really sent. Exit code 1: more than 1 % (and the noise) for
+steps of a millisecond or longer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.machinery
+import itertools
+import json
+import os
+import socket
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+#: The bound that the project sets itself, for steps of a millisecond and longer.
+LIMIT_PERCENT = 1.0
+BOUND_FROM_MS = 1.0
+
+
+def reading_socket() -> str:
+    path = os.path.join(tempfile.mkdtemp(prefix="tl-"), "k.sock")
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(path)
+    listener.listen()
+
+    def read() -> None:
+        connection, _ = listener.accept()
+        while connection.recv(1 << 16):
+            pass
+
+    threading.Thread(target=read, daemon=True).start()
+    return path
+
+
+def program(size: int, repeats: int) -> Callable[[Any], Any]:
+    import jax
+
+    @jax.jit
+    def step(x: Any) -> Any:
+        def turn(_: int, x: Any) -> Any:
+            return x @ x / size
+
+        return jax.lax.fori_loop(0, repeats, turn, x).sum()
+
+    return step
+
+
+#: Steps of one group. Groups with and without the clock take turns, so that a busy machine hits both alike.
+GROUP = 10
+
+
+def group_seconds(step: Callable[[Any], Any], x: Any, loop: Iterator[int]) -> float:
+    """Time of a group of steps. Each waits for its result, as a loop that prints its loss does."""
+    start = time.perf_counter()
+    for _ in range(GROUP):
+        next(loop)
+        step(x).block_until_ready()
+    return time.perf_counter() - start
+
+
+def background_seconds() -> float:
+    """Processor time of the agent's threads: spent in both kinds of group, so it is counted apart."""
+    if not hasattr(time, "pthread_getcpuclockid"):
+        return 0.0  # macOS does not tell
+    names = ("tpulab-agent", "tpulab-device-clock")
+    clocks = [
+        time.pthread_getcpuclockid(thread.ident)
+        for thread in threading.enumerate()
+        if thread.name in names and thread.ident is not None
+    ]
+    return sum(time.clock_gettime(clock) for clock in clocks)
+
+
+def compare(size: int, repeats: int, seconds: float) -> dict[str, float]:
+    """Plain and measured groups in turn for some seconds, the order changing each time."""
+    import jax.numpy as jnp
+
+    import tpulab
+    from tpulab.thread_state import thread_state
+
+    step, x = program(size, repeats), jnp.ones((size, size))
+    step(x).block_until_ready()
+    bare = itertools.count()
+    clocked = iter(tpulab.steps(itertools.count(), name="bench"))
+    plain: list[float] = []
+    other: list[float] = []
+    measured: list[float] = []
+    group_seconds(step, x, clocked)
+    background, started = background_seconds(), time.perf_counter()
+    while time.perf_counter() - started < seconds:
+        turns = [(plain, bare), (measured, clocked), (other, bare)]
+        for figures, loop in turns if len(plain) % 2 else reversed(turns):
+            if loop is bare and thread_state().hook is not None:
+                thread_state().hook.remove()
+            figures.append(group_seconds(step, x, loop))
+    spent = background_seconds() - background
+    clocked.close()
+    quarter = {
+        name: statistics.quantiles(figures, n=4)[0]
+        for name, figures in (("plain", plain), ("measured", measured), ("other", other))
+    }
+    return {
+        "plainMs": quarter["plain"] / GROUP * 1e3,
+        "measuredMs": quarter["measured"] / GROUP * 1e3,
+        "overheadPercent": (quarter["measured"] / ((quarter["plain"] + quarter["other"]) / 2) - 1) * 100,
+        "noisePercent": abs(quarter["other"] / quarter["plain"] - 1) * 100,
+        "backgroundPercent": spent / max(sum(measured), 1e-9) * 100,
+        "groups": len(plain),
+    }
+
+
+def import_cost() -> dict[str, float]:
+    """Microseconds to look for a module that does not exist, without and with the hook."""
+    from tpulab.import_hook import AfterImport
+
+    def search() -> float:
+        start = time.perf_counter()
+        for number in range(2000):
+            for finder in sys.meta_path:
+                if finder.find_spec(f"nothing_{number % 7}", None) is not None:
+                    raise AssertionError
+        return (time.perf_counter() - start) / 2000 * 1e6
+
+    def rounds() -> Iterator[tuple[float, float]]:
+        for _ in range(7):
+            without = search()
+            hook = AfterImport("a_module_that_is_never_imported", lambda: None)
+            hook.install()
+            try:
+                yield without, search()
+            finally:
+                hook.remove()
+
+    pairs = list(rounds())
+    assert importlib.machinery.PathFinder in sys.meta_path
+    return {
+        "withoutUs": statistics.median(a for a, _ in pairs),
+        "withUs": statistics.median(b for _, b in pairs),
+        "hookUs": statistics.median(b - a for a, b in pairs),
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seconds", type=float, default=8.0, help="for each program (default: 8)")
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    arguments = parser.parse_args()
+    imports = import_cost()
+    os.environ["TPULAB_AGENT_SOCKET"] = reading_socket()
+    rows = [
+        compare(size, repeats, arguments.seconds)
+        for size, repeats in ((32, 1), (256, 1), (256, 4), (256, 16), (512, 20))
+    ]
+    out = sys.stdout.write
+    out(f"{'plain ms':>10} {'measured ms':>12} {'overhead %':>11} {'noise %':>8} {'agent threads %':>16}\n")
+    for row in rows:
+        out(
+            f"{row['plainMs']:10.3f} {row['measuredMs']:12.3f} {row['overheadPercent']:11.2f}"
+            f" {row['noisePercent']:8.2f} {row['backgroundPercent']:16.2f}\n"
+        )
+    out(f"import of a module: {imports['withoutUs']:.2f} us, with the hook {imports['withUs']:.2f} us\n")
+    if arguments.json is not None:
+        figures = {"steps": rows, "import": imports, "limitPercent": LIMIT_PERCENT, "cores": os.cpu_count()}
+        arguments.json.write_text(json.dumps(figures, indent=2) + "\n")
+    slow = [
+        row
+        for row in rows
+        if row["plainMs"] >= BOUND_FROM_MS and row["overheadPercent"] > LIMIT_PERCENT + row["noisePercent"]
+    ]
+    return 1 if slow else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
