@@ -1,0 +1,54 @@
+/** Kernels of the bridge and of the Jupyter server side by side in one page. */
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { IJupyterLabPageFixture } from '@jupyterlab/galata';
+import { expect, test } from './fixtures.js';
+import { currentKernel, openNotebook, runInKernel } from './lab-page.js';
+
+const BRIDGE_KERNEL = 'JAX (XLA) on this machine';
+const STOCK_KERNEL = 'Python 3 (ipykernel)';
+
+/** Chooses another kernel in Lab's own dialog. */
+async function changeKernel(page: IJupyterLabPageFixture, from: string, to: string): Promise<void> {
+  await page.getByRole('button', { name: from, exact: true }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByRole('combobox').selectOption({ label: to });
+  await dialog.getByRole('button', { name: 'Select Kernel' }).click();
+  await expect(page.getByRole('button', { name: to, exact: true })).toBeVisible();
+}
+
+/** Which Python answers: the environment is part of its path. */
+async function pythonPrefix(page: IJupyterLabPageFixture): Promise<string> {
+  return (await runInKernel(page, 'import sys; print(sys.prefix)')).trim();
+}
+
+test('a card of the launcher opens a notebook on a kernel of the bridge', async ({ lab, page }) => {
+  await page.goto('?reset');
+  await page.locator('[data-category="TPULab"]').getByText(BRIDGE_KERNEL).click();
+  await expect.poll(async () => (await currentKernel(page))?.name).toBe('tpulab-jax');
+  const { url } = await lab.gateway();
+  expect(new URL((await currentKernel(page))?.baseUrl ?? '').port).toBe(new URL(url).port);
+  expect(await runInKernel(page, 'print(6 * 7)')).toBe('42\n');
+});
+
+test('a notebook moves from the bridge to the Jupyter server and back', async ({ lab, page }) => {
+  const notebook = {
+    cells: [],
+    metadata: { kernelspec: { name: 'tpulab-jax', display_name: BRIDGE_KERNEL, language: 'python' } },
+    nbformat: 4,
+    nbformat_minor: 5
+  };
+  await writeFile(join(lab.rootDir, 'moves.ipynb'), JSON.stringify(notebook));
+  await openNotebook(page, 'moves.ipynb');
+  const onBridge = await pythonPrefix(page);
+
+  await changeKernel(page, BRIDGE_KERNEL, STOCK_KERNEL);
+  await expect.poll(async () => (await currentKernel(page))?.name).toBe('python3');
+  expect(await pythonPrefix(page)).not.toBe(onBridge);
+  await expect(page.locator('#jp-main-statusbar')).toContainText('local');
+
+  await changeKernel(page, STOCK_KERNEL, BRIDGE_KERNEL);
+  await expect.poll(async () => (await currentKernel(page))?.name).toBe('tpulab-jax');
+  expect(await pythonPrefix(page)).toBe(onBridge);
+  await expect(page.locator('#jp-main-statusbar')).toContainText('live');
+});
