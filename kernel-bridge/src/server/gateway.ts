@@ -1,7 +1,6 @@
 /** The composition root: builds every part of a gateway, owns them, and takes them down again. */
 import { randomUUID } from 'node:crypto';
 import { stat } from 'node:fs/promises';
-import type { AddressInfo } from 'node:net';
 import { homedir } from 'node:os';
 import path from 'node:path';
 import type { Logger } from 'pino';
@@ -20,7 +19,7 @@ import { SessionStore } from '../sessions/session-store.js';
 import { EventSource } from '../telemetry/event-source.js';
 import { eventsRoute } from '../telemetry/events-route.js';
 import type { AccessRules } from './access-hooks.js';
-import { type App, createApp, type RouteEntry } from './app.js';
+import { createApp, type RouteEntry } from './app.js';
 import { Authenticator } from './authentication.js';
 import { addBridgeRoutes } from './bridge-routes.js';
 import { DisposalStack } from './disposal-stack.js';
@@ -29,6 +28,7 @@ import { lockStateFolder } from './gateway-lock.js';
 import { addJupyterRoutes } from './jupyter-routes.js';
 import { addKernelRoutes } from './kernel-routes.js';
 import { addKernelSpecRoutes } from './kernelspec-routes.js';
+import { listen } from './listening.js';
 import { OriginPolicy } from './origin-policy.js';
 import { ServeError } from './server-errors.js';
 import { addSessionRoutes } from './session-routes.js';
@@ -139,7 +139,8 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
     await app.close();
   });
 
-  const url = await listen(app, host, options.port ?? 0);
+  const { url, closeTwin } = await listen(app, host, options.port ?? 0);
+  undo.defer(closeTwin);
   await writeGatewayRecord(stateDir, {
     url,
     pid: process.pid,
@@ -177,20 +178,4 @@ async function checkRoot(rootDir: string): Promise<void> {
       `The root folder ${rootDir} does not exist; name another with --root-dir.`
     );
   }
-}
-
-async function listen(app: App, host: string, port: number): Promise<string> {
-  try {
-    await app.listen({ host, port });
-  } catch (error) {
-    const { code = 'unknown error' } = error as NodeJS.ErrnoException;
-    if (code === 'EADDRINUSE') {
-      const message = `Port ${port} on ${host} is taken; choose another with --port, or 0 for a free one.`;
-      throw new ServeError('address_in_use', message, { cause: error });
-    }
-    const message = `Cannot listen on ${host} port ${port} (${code}); choose another with --host and --port.`;
-    throw new ServeError('address_unusable', message, { cause: error });
-  }
-  const { port: actual } = app.server.address() as AddressInfo;
-  return `http://${host.includes(':') ? `[${host}]` : host}:${actual}/`;
 }
