@@ -6,6 +6,7 @@ import asyncio
 import gc
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -96,6 +97,50 @@ def test_an_error_that_is_caught_around_the_loop_in_the_same_function_has_failed
     except ValueError:
         pass
     assert ended(keeper, "caught outside")["state"] == "failed"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "int('x')",
+        "item.nope",
+        "[][item]",
+        "1 / 0",
+        "undefined",
+        "a, b = 1,",
+        "assert False",
+        "(1).x = 3",
+        "del {}[1]",
+    ],
+)
+def test_whatever_instruction_raises_the_loop_has_failed(keeper: KeeperDouble, body: str) -> None:
+    source = f"def fit():\n    for item in tpulab.steps(range(3), name={body!r}):\n        {body}\n"
+    namespace: dict[str, Any] = {"tpulab": tpulab}
+    exec(source, namespace)
+    with pytest.raises(
+        (ValueError, AttributeError, LookupError, ZeroDivisionError, NameError, AssertionError)
+    ):
+        namespace["fit"]()
+    assert ended(keeper, body)["state"] == "failed"
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["break", "return", "return item", "x = item; break", "\n    try: return 5\n    finally: pass"],
+)
+def test_however_a_loop_is_left_on_purpose_it_is_finished(keeper: KeeperDouble, body: str) -> None:
+    body = body.replace("\n", "\n    ")
+    source = f"def fit():\n    for item in tpulab.steps(range(3), name={body!r}):\n        {body}\n"
+    namespace: dict[str, Any] = {"tpulab": tpulab}
+    exec(source, namespace)
+    namespace["fit"]()
+    assert ended(keeper, body)["state"] == "finished"
+
+
+def test_a_comprehension_that_raises_has_failed(keeper: KeeperDouble) -> None:
+    with pytest.raises(ZeroDivisionError):
+        [1 / 0 for _ in tpulab.steps(range(3), name="comprehension")]
+    assert ended(keeper, "comprehension")["state"] == "failed"
 
 
 def test_an_error_that_is_caught_inside_the_body_changes_nothing(keeper: KeeperDouble) -> None:

@@ -92,21 +92,21 @@ class CompileWatch:
                 self._announce(compilation)
 
     # Exceptions of a listener would surface in the user's call: each is guarded as a whole.
-    def _on_start(self, event: str, _value: float, **details: str | int) -> None:
+    def _on_start(self, event: str, value: float, **kwargs: str | int) -> None:  # noqa: ARG002 - jax's names
         if event in _PHASES:
             try:
-                self._start_phase(event, str(details.get("fun_name", "")))
+                self._start_phase(event, str(kwargs.get("fun_name", "")))
             except Exception:
                 self._state.running.clear()
 
-    def _on_end(self, event: str, _seconds: float, **_details: str | int) -> None:
+    def _on_end(self, event: str, duration_secs: float, **kwargs: str | int) -> None:  # noqa: ARG002
         if event in _PHASES:
             try:
                 self._end_phase(event, jax_internals.phase_error(sys._getframe(2)) is not None)
             except Exception:
                 self._state.running.clear()
 
-    def _on_event(self, event: str, **_details: str | int) -> None:
+    def _on_event(self, event: str, **kwargs: str | int) -> None:  # noqa: ARG002
         if event == CACHE_HIT_EVENT and self._state.running:
             self._state.running[-1][2].cache_hit = True
 

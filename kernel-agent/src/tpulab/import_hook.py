@@ -6,6 +6,7 @@ call back after the module has run. The loader stays what it was, so tools that 
 
 from __future__ import annotations
 
+import contextlib
 import importlib.abc
 import importlib.machinery
 import sys
@@ -51,7 +52,8 @@ class AfterImport(importlib.abc.MetaPathFinder):
             return
 
         def exec_module(module: ModuleType) -> None:
-            loader.__dict__.pop("exec_module", None)
+            with contextlib.suppress(AttributeError):
+                del loader.exec_module
             run(module)
             # Only after success: a failed import may be tried again, and is then found here again.
             self.remove()

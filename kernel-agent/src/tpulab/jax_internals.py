@@ -154,8 +154,8 @@ def phase_error(frame: FrameType | None) -> type[BaseException] | None:
 def tracing_context() -> dict[str, str]:
     """The settings that are part of jax's cache keys (x64, matmul precision, mesh, …), as text."""
     config = sys.modules.get("jax._src.config")
-    names = getattr(config, "trace_context_names", None)
-    values = getattr(config, "trace_context", None)
-    if not callable(names) or not callable(values):
+    names: Any = getattr(config, "trace_context_names", None)
+    values: Any = getattr(config, "trace_context", None)
+    if names is None or values is None:
         return {}
     return {str(name): repr(value)[:200] for name, value in zip(names(), values(), strict=False)}
