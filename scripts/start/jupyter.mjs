@@ -27,15 +27,18 @@ export class Jupyter {
   #child;
   #mark;
   #ended;
+  #notebookDir;
   #stopping = false;
 
   /**
    * @param {import('node:child_process').ChildProcess} child
    * @param {string} mark
+   * @param {string} notebookDir
    */
-  constructor(child, mark) {
+  constructor(child, mark, notebookDir) {
     this.#child = child;
     this.#mark = mark;
+    this.#notebookDir = notebookDir;
     this.#ended = new Promise(resolve => {
       child.once('error', resolve);
       child.once('exit', resolve);
@@ -71,7 +74,7 @@ export class Jupyter {
         // asks nothing.
         detached: true
       });
-      return new Jupyter(child, mark);
+      return new Jupyter(child, mark, notebookDir);
     } finally {
       await log.close();
     }
@@ -88,7 +91,7 @@ export class Jupyter {
       if (signal.aborted) throw new Interrupted();
       if (this.hasEnded) throw await this.#failure('JupyterLab ended while it was starting');
       const server = await readServerFile(file);
-      if (server && (await answers(server.url, signal))) return addressOf(server);
+      if (server && (await answers(server.url, signal))) return addressOf(server, this.#notebookDir);
       if (performance.now() > end) throw await this.#failure('JupyterLab does not answer');
       await delay(LOOK_AGAIN_MS);
     }
@@ -144,17 +147,26 @@ export class Jupyter {
 
 /** @param {{ port: number, browser: boolean, notebookDir: string }} options */
 function jupyterArguments({ port, browser, notebookDir }) {
-  const opensFirst = existsSync(path.join(notebookDir, FIRST_NOTEBOOK));
   return [
     ...['-m', 'jupyterlab', '--ServerApp.ip=127.0.0.1', `--ServerApp.port=${port}`],
     // Otherwise Jupyter would silently take another port.
     '--ServerApp.port_retries=0',
     `--ServerApp.root_dir=${notebookDir}`,
-    `--ServerApp.default_url=${opensFirst ? `/lab/tree/${FIRST_NOTEBOOK}` : '/lab'}`,
+    // The application's own default URL goes before the server's.
+    `--LabApp.default_url=${firstPath(notebookDir)}`,
     `--ServerApp.open_browser=${browser ? 'True' : 'False'}`,
     // As root, in a container, Jupyter refuses otherwise.
     ...(process.getuid?.() === 0 ? ['--ServerApp.allow_root=True'] : [])
   ];
+}
+
+/**
+ * What opens first: the getting-started notebook, where it is.
+ *
+ * @param {string} notebookDir
+ */
+function firstPath(notebookDir) {
+  return existsSync(path.join(notebookDir, FIRST_NOTEBOOK)) ? `/lab/tree/${FIRST_NOTEBOOK}` : '/lab';
 }
 
 /** @param {string} mark */
@@ -212,10 +224,12 @@ async function answers(url, signal) {
   }
 }
 
-/** @param {ServerFile} server */
-function addressOf({ url, token }) {
-  // Jupyter's root leads to the default URL.
-  const address = new URL(url);
+/**
+ * @param {ServerFile} server
+ * @param {string} notebookDir
+ */
+function addressOf({ url, token }, notebookDir) {
+  const address = new URL(firstPath(notebookDir).slice(1), url);
   if (token !== '') address.searchParams.set('token', token);
   return address.href;
 }
