@@ -22,8 +22,8 @@ export const checkout = Object.freeze({
   envs: path.join(made, 'envs'),
   /** Environments that tests run in. */
   testEnvs: path.join(made, 'test'),
-  /** State of the bridge and of JupyterLab that `npm start` runs. */
-  state: path.join(made, 'state'),
+  /** State of the bridge and of JupyterLab that `npm start` runs; tests name a folder of their own. */
+  state: process.env['TPULAB_START_STATE'] ?? path.join(made, 'state'),
   reports: path.join(made, 'reports'),
   definitions: path.join(root, 'environments'),
   notebooks: path.join(root, 'notebooks'),
