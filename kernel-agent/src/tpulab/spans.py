@@ -17,7 +17,6 @@ Source of the model: the shared step model of the project, `docs/steps.md`. All 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 Span = tuple[int, int]
@@ -35,8 +34,7 @@ class StepTimes(NamedTuple):
     last_dispatch: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StepSplit:
+class StepSplit(NamedTuple):
     """Nanoseconds of each span; their sum is `StepTimes.end - StepTimes.start` exactly."""
 
     input: int
@@ -63,20 +61,35 @@ def length(spans: Iterable[Span]) -> int:
     return sum(end - begin for begin, end in spans)
 
 
-def split(times: StepTimes, busy: Iterable[Span] | None) -> StepSplit:
-    """Attributes a step. `busy`: when the device ran watched programs, from any step; None when unknown."""
-    start, body, end = times.start, times.body, times.end
-    compiles = union(times.compiles, start, end)
-    if busy is None and not compiles:
-        return StepSplit(input=body - start, host=end - body, compile=0, device=0, gap=0)
-    running = union(busy, start, end) if busy is not None else []
-    taken = union([*compiles, *running], start, end)
-    compile_ns = length(compiles)
-    device = length(taken) - compile_ns
-    input_ns = (body - start) - length(union(taken, start, body))
-    rest = (end - body) - length(union(taken, body, end))
-    if busy is None or times.last_dispatch is None:
-        return StepSplit(input=input_ns, host=rest, compile=compile_ns, device=device, gap=0)
-    turn = min(max(times.last_dispatch, body), end)
-    gap = (end - turn) - length(union(taken, turn, end))
-    return StepSplit(input=input_ns, host=rest - gap, compile=compile_ns, device=device, gap=gap)
+def overlap(spans: Sequence[Span], low: int, high: int) -> int:
+    """How much of [low, high] disjoint spans cover."""
+    covered = 0
+    for begin, end in spans:
+        if begin < high and end > low:
+            covered += min(end, high) - max(begin, low)
+    return covered
+
+
+def split(times: StepTimes, busy: Sequence[Span] | None) -> StepSplit:
+    """Attributes a step.
+
+    Args:
+        times: moments of the step.
+        busy: when the device ran watched programs, from any step, in disjoint spans; None when unknown.
+    """
+    start, body, end, compiles, dispatch = times
+    running = busy if busy is not None else ()
+    compiling = union(compiles, start, end) if compiles else []
+    taken = union([*compiling, *running], start, end) if compiling else running
+    # Before `turn` idle time of the body is host, from there on it is gap.
+    turn = end if busy is None or dispatch is None else min(max(dispatch, body), end)
+    in_wait, in_host = overlap(taken, start, body), overlap(taken, body, turn)
+    in_gap = overlap(taken, turn, end)
+    compile_ns = length(compiling)
+    return StepSplit(
+        input=body - start - in_wait,
+        host=turn - body - in_host,
+        compile=compile_ns,
+        device=in_wait + in_host + in_gap - compile_ns,
+        gap=end - turn - in_gap,
+    )
