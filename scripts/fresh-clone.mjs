@@ -1,0 +1,104 @@
+// @ts-check
+/**
+ * The check that nothing on this machine is taken for granted: clones the committed state into a temporary folder, with
+ * an empty home folder and empty caches, and runs `npm start -- --setup-only` and `npm test` there, as somebody would who
+ * has just found the project.
+ */
+import { mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { parseArgs } from 'node:util';
+import { checkout } from './setup/checkout.mjs';
+import { main } from './setup/main.mjs';
+import { run, runOrExplain } from './setup/run-command.mjs';
+import { formatSeconds } from './setup/stage-printer.mjs';
+
+const HELP = `npm run fresh-clone [-- OPTIONS] [-- PART…]
+
+Clones what is committed into a temporary folder with an empty home and empty caches, then runs there
+npm start -- --setup-only and npm test (all parts, or those named).
+
+  --keep-caches   use this machine's download caches (quicker; less of a check)
+  --keep          keep the folder at the end
+  --help          this text`;
+
+await main(async signal => {
+  const { values, positionals } = parseArgs({
+    allowPositionals: true,
+    options: {
+      'keep-caches': { type: 'boolean', default: false },
+      keep: { type: 'boolean', default: false },
+      help: { type: 'boolean', default: false }
+    }
+  });
+  const say = (/** @type {string} */ line) => process.stdout.write(`${line}\n`);
+  if (values.help) {
+    say(HELP);
+    return 0;
+  }
+  const folder = await mkdtemp(path.join(tmpdir(), 'tpulab-fresh-'));
+  try {
+    const clone = path.join(folder, 'tpulab');
+    const home = path.join(folder, 'home');
+    await mkdir(home);
+    await runOrExplain('cloning', 'git', ['clone', '--quiet', checkout.root, clone], { signal });
+    const env = freshEnvironment(home, values['keep-caches']);
+    for (const args of [
+      ['start', '--', '--setup-only', '--no-browser'],
+      ['start', '--', '--setup-only', '--no-browser'],
+      ['test', '--', ...positionals]
+    ]) {
+      say(`\n== npm ${args.join(' ')}`);
+      const since = performance.now();
+      const ended = await run('npm', ['--silent', ...args], {
+        cwd: clone,
+        env,
+        signal,
+        onLine: say,
+        keptLines: 1
+      });
+      say(
+        `== npm ${args.join(' ')}: ${ended.exitCode === 0 ? 'good' : 'FAILED'}, ${formatSeconds(performance.now() - since)}`
+      );
+      if (ended.exitCode !== 0) return 1;
+    }
+    return 0;
+  } finally {
+    if (values.keep) say(`\nKept: ${folder}`);
+    else await rm(folder, { recursive: true, force: true, maxRetries: 5 });
+  }
+});
+
+/**
+ * @param {string} home
+ * @param {boolean} keepCaches
+ * @returns {Record<string, string | undefined>}
+ */
+function freshEnvironment(home, keepCaches) {
+  /** @type {Record<string, string | undefined>} */
+  const env = { CI: 'true', VIRTUAL_ENV: undefined, CONDA_PREFIX: undefined, PYTHONPATH: undefined };
+  // What this checkout's own runs set must not lead the clone back here.
+  for (const name of Object.keys(process.env)) {
+    if (/^(TPULAB_|JUPYTER|XDG_|INIT_CWD$)/.test(name)) env[name] = undefined;
+    // npm's settings of the run that we are in; those of the person (a registry, a certificate) stay.
+    if (
+      /^npm_(lifecycle|package|node_execpath|execpath|command|config_(local_prefix|prefix|noproxy))/.test(
+        name
+      )
+    ) {
+      env[name] = undefined;
+    }
+  }
+  if (keepCaches) return env;
+  return {
+    ...env,
+    HOME: home,
+    // Where packages come from stays as the person has set it; what was downloaded before does not.
+    NPM_CONFIG_USERCONFIG:
+      process.env['NPM_CONFIG_USERCONFIG'] ?? path.join(process.env['HOME'] ?? home, '.npmrc'),
+    npm_config_cache: path.join(home, '.npm'),
+    UV_CACHE_DIR: path.join(home, '.cache', 'uv'),
+    PIP_CACHE_DIR: path.join(home, '.cache', 'pip'),
+    XDG_CACHE_HOME: path.join(home, '.cache')
+  };
+}
