@@ -12,6 +12,9 @@ function ringOf(...samples: Parameters<typeof step>[]): StepRing {
 
 const COMPILED = { compileMs: 2_950, deviceMs: 0, inputMs: 50, hostMs: 0, gapMs: 0 };
 
+/** As the agent sends a step of the same length that it has not watched. */
+const UNWATCHED = { inputMs: 2, hostMs: 48, compileMs: 0, deviceMs: 0, gapMs: 0, deviceKnown: false };
+
 describe('summarize', () => {
   it('has nothing to say without steps', () => {
     expect(summarize(new StepRing(8), 48)).toBeNull();
@@ -58,8 +61,21 @@ describe('summarize', () => {
     expect(summary).toMatchObject({ count: 2, compiledSteps: 0, meanMs: 50 });
   });
 
-  it('says so when the device of some step was not watched', () => {
-    expect(summarize(ringOf([0], [1, { deviceKnown: false }]), 48)?.deviceKnown).toBe(false);
+  it('says so when the device of no step was watched', () => {
+    expect(summarize(ringOf([0, UNWATCHED], [1, UNWATCHED]), 48)?.deviceKnown).toBe(false);
+    expect(summarize(ringOf([0, { ...COMPILED, deviceKnown: false }]), 48)?.deviceKnown).toBe(false);
+  });
+
+  it('splits the time of steps that were not watched as that of those that were', () => {
+    const plain = summarize(ringOf([0], [1], [2], [3]), 48);
+    const summary = summarize(ringOf([0, UNWATCHED], [1], [2, UNWATCHED], [3]), 48);
+    expect(summary).toMatchObject({ deviceKnown: true, meanMs: 50 });
+    expect(summary?.spans).toEqual(plain?.spans);
+  });
+
+  it('does not take a step that compiled for one that was not watched', () => {
+    const summary = summarize(ringOf([0, { ...COMPILED, deviceKnown: false }], [1], [2], [3], [4]), 48);
+    expect(summary).toMatchObject({ deviceKnown: true, compileMs: 2_950, meanMs: 640 });
   });
 
   it('gives no rate for steps that began in the same instant', () => {

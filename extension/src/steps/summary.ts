@@ -25,7 +25,10 @@ export interface StepSummary {
   readonly compileMs: number;
   /** All compiling of the window happened in the first step of the run, as it must. */
   readonly onlyFirstCompiled: boolean;
-  /** False when device time of some step is part of host and gap. */
+  /**
+   * False when no step was watched, so that device time is part of host. Where some were, the others' time is
+   * split as theirs is.
+   */
   readonly deviceKnown: boolean;
   /** Number of the newest step in its run, from 0. */
   readonly lastIndex: number;
@@ -48,28 +51,35 @@ export function summarize(steps: StepRing, window: number): StepSummary | null {
   }
   const first = steps.length - count;
   const last = steps.length - 1;
-  const totals = SPANS.map(() => 0);
+  const compiled = SPANS.map(() => 0);
+  const watched = SPANS.map(() => 0);
+  const unwatched = SPANS.map(() => 0);
   const walls: number[] = [];
   let compiledSteps = 0;
   let onlyFirstCompiled = true;
-  let deviceKnown = true;
   for (let at = first; at <= last; at += 1) {
     walls.push(steps.wallMs(at));
+    const compiles = steps.spanMs(at, COMPILE) > 0;
+    // The device time of a step that compiles is never known, and says nothing about the others.
+    const totals = compiles ? compiled : steps.deviceKnown(at) ? watched : unwatched;
     SPANS.forEach((_, span) => {
       totals[span] = (totals[span] ?? 0) + steps.spanMs(at, span);
     });
-    if (steps.spanMs(at, COMPILE) > 0) {
+    if (compiles) {
       compiledSteps += 1;
       onlyFirstCompiled &&= steps.index(at) === 0;
     }
-    deviceKnown &&= steps.deviceKnown(at);
   }
+  const deviceKnown = sum(watched) > 0;
+  const scale = deviceKnown ? 1 + sum(unwatched) / sum(watched) : 1;
+  const steady = deviceKnown ? watched.map(ms => ms * scale) : unwatched;
+  const totals = SPANS.map((_, span) => (compiled[span] ?? 0) + (steady[span] ?? 0));
   const percents = wholePercents(totals);
   const elapsedMs = steps.startTime(last) - steps.startTime(first);
   return {
     count,
     typicalMs: median(walls),
-    meanMs: totals.reduce((sum, ms) => sum + ms, 0) / count,
+    meanMs: sum(totals) / count,
     spans: SPANS.map((span, at) => ({ span, meanMs: (totals[at] ?? 0) / count, percent: percents[at] ?? 0 })),
     perSecond: elapsedMs > 0 ? ((count - 1) * 1_000) / elapsedMs : null,
     compiledSteps,
@@ -98,6 +108,10 @@ export function progressOf(run: Run, summary: StepSummary): Progress | null {
 export function shareOf(summary: StepSummary, span: Span): number {
   const part = summary.spans.find(share => share.span === span);
   return part && summary.meanMs > 0 ? part.meanMs / summary.meanMs : 0;
+}
+
+function sum(values: readonly number[]): number {
+  return values.reduce((total, value) => total + value, 0);
 }
 
 function median(values: number[]): number {
