@@ -3,8 +3,9 @@
 /** The promise is 100 ms; the rest is for the sync itself. */
 const DIRTY_MS = 80;
 
-/** An execution ends with a reply and an idle status on two sockets. Waiting a moment makes one sync of them. */
-const SOON_MS = 3;
+/** An execution ends with a reply and an idle status on two sockets. A moment later, one sync covers both, and in a quick
+ * sequence of executions that of the next as well. */
+const SOON_MS = 10;
 
 export class SyncSchedule {
   #timer: NodeJS.Timeout | null = null;

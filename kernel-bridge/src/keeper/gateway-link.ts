@@ -90,17 +90,16 @@ export class GatewayLink {
     }
   }
 
-  /** `batch` was made with `prepareBatch`. */
-  records(batch: WrittenBatch): void {
-    if (!this.#live) {
-      return;
+  /** `batch` was made with `prepareBatch`; `snapshot` is the state that its records have led to, if it is another one. */
+  records(batch: WrittenBatch, snapshot: KernelSnapshot | null): void {
+    this.socket.cork();
+    if (this.#live) {
+      this.#pushRecords(batch);
     }
-    if (this.#congested) {
-      this.#live = false;
-      this.event({ event: 'lagging', fromSeq: batch.firstSeq });
-      return;
+    if (snapshot !== null) {
+      this.state(snapshot);
     }
-    this.socket.write(batch.buffer.subarray(batch.start - FRAME_HEADER_BYTES, batch.end));
+    this.socket.uncork();
   }
 
   /** There is a new message in the history. */
@@ -123,6 +122,15 @@ export class GatewayLink {
 
   get #congested(): boolean {
     return this.socket.writableLength > this.lagBytes;
+  }
+
+  #pushRecords(batch: WrittenBatch): void {
+    if (this.#congested) {
+      this.#live = false;
+      this.event({ event: 'lagging', fromSeq: batch.firstSeq });
+      return;
+    }
+    this.socket.write(batch.buffer.subarray(batch.start - FRAME_HEADER_BYTES, batch.end));
   }
 
   #drained(): void {

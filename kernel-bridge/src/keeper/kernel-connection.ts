@@ -28,6 +28,8 @@ export class KernelConnection implements AsyncDisposable {
   readonly #control: DealerSocket;
   readonly #iopub: ReceivingSocket<Subscriber>;
   readonly #heartbeat: Heartbeat;
+  /** The kernel knows our stdin socket. A ROUTER drops what it sends to a peer that it does not know yet. */
+  readonly stdinConnected: Promise<void>;
   readonly #iopubLost: Promise<void>;
   #iopubConnected = false;
   #closed: Promise<void> | null = null;
@@ -37,14 +39,23 @@ export class KernelConnection implements AsyncDisposable {
     private readonly events: ConnectionEvents
   ) {
     const identity = `tpulab-${randomUUID()}`;
-    const dealer = (channel: ChannelName, port: number, routingId: string): DealerSocket => {
-      const socket = new Dealer({ ...UNBOUNDED, sendHighWaterMark: 0, routingId });
+    const dealer = (
+      channel: ChannelName,
+      port: number,
+      onHandshake: () => void = () => undefined
+    ): DealerSocket => {
+      const socket = new Dealer({ ...UNBOUNDED, sendHighWaterMark: 0, routingId: identity });
+      socket.events.on('handshake', onHandshake);
       socket.connect(endpoint(info, port));
       return new DealerSocket(socket, frames => events.message(channel, frames), this.#failed);
     };
-    this.#shell = dealer('shell', info.shell_port, identity);
-    this.#stdin = dealer('stdin', info.stdin_port, identity);
-    this.#control = dealer('control', info.control_port, identity);
+    this.#shell = dealer('shell', info.shell_port);
+    let connected!: () => void;
+    this.stdinConnected = new Promise(resolve => {
+      connected = resolve;
+    });
+    this.#stdin = dealer('stdin', info.stdin_port, () => connected());
+    this.#control = dealer('control', info.control_port);
     const subscriber = new Subscriber(UNBOUNDED);
     subscriber.events.on('connect', () => (this.#iopubConnected = true));
     this.#iopubLost = new Promise(resolve => subscriber.events.on('disconnect', () => resolve()));

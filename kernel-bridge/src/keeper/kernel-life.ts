@@ -62,6 +62,7 @@ export class KernelLife {
     });
     void this.#readiness.ready.then(() => this.#begin());
     this.#readiness.start();
+    void this.#connection.stdinConnected.then(() => this.#readiness.connected());
   }
 
   /** Resolves when requests can be sent; never, when the process ends before. */

@@ -12,6 +12,14 @@ describe('readiness', () => {
     readiness.start();
   });
 
+  it('asks first when stdin is connected, and without it after a while', () => {
+    expect(nudges).toBe(0);
+    vi.advanceTimersByTime(2_000);
+    expect(nudges).toBe(1);
+    readiness.connected();
+    expect(nudges).toBe(2);
+  });
+
   afterEach(() => {
     readiness.stop();
     expect(vi.getTimerCount()).toBe(0);
@@ -30,14 +38,16 @@ describe('readiness', () => {
   });
 
   it('seldom repeats a question that the socket still holds', () => {
+    readiness.connected();
     vi.advanceTimersByTime(10_000);
     expect(nudges).toBe(6);
   });
 
   it('asks often when it was answered but iopub said nothing', () => {
+    readiness.connected();
     readiness.answered();
     vi.advanceTimersByTime(500);
-    expect(nudges).toBe(11);
+    expect(nudges).toBe(11); // the first, and one each 50 ms
     readiness.heard();
     vi.advanceTimersByTime(10_000);
     expect(nudges).toBe(11);

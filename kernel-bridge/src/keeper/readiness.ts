@@ -1,6 +1,7 @@
 /**
  * Asks `kernel_info` until the kernel has answered once and iopub has delivered once. Only then is nothing lost that a
- * client's request makes the kernel say: a subscription that is still under way misses messages.
+ * client's request makes the kernel say: a subscription that is still under way misses messages. The first question waits
+ * for the stdin socket, so that an answer also means that an `input_request` will arrive.
  */
 
 /** The sockets hold a request until the kernel has bound its own, so an unanswered one is seldom worth repeating. */
@@ -28,8 +29,16 @@ export class Readiness {
   }
 
   start(): void {
-    this.nudge();
     this.#again();
+  }
+
+  /** The stdin socket is connected. A kernel that has none is asked all the same, a little later. */
+  connected(): void {
+    if (!this.#stopped && !this.isReady) {
+      clearTimeout(this.#timer ?? undefined);
+      this.nudge();
+      this.#again();
+    }
   }
 
   /** A `kernel_info_reply` to a nudge has come. */

@@ -3,6 +3,7 @@ import { rm, rmdir } from 'node:fs/promises';
 import type { Logger } from 'pino';
 import type { WrittenBatch } from '../journal/record-batch.js';
 import { WireError } from '../wire/wire-error.js';
+import type { KernelSnapshot } from './contract.js';
 import { runPaths, writeConnectionFile } from './connection-file.js';
 import { prepareBatch } from './gateway-link.js';
 import { GatewayServer } from './gateway-server.js';
@@ -57,19 +58,31 @@ export async function runKeeper(kernelDir: string, log: Logger): Promise<Running
     },
     log
   );
+  const takeDueState = (): KernelSnapshot | null => {
+    if (stateDue === null) {
+      return null;
+    }
+    clearImmediate(stateDue);
+    stateDue = null;
+    return gateways === null ? null : keeper.snapshot;
+  };
   const listener: KeeperListener = {
     written: (batch: WrittenBatch) => {
       prepareBatch(batch);
+      // One system call a link: what has changed goes out with the records that led to it.
+      const snapshot = takeDueState();
       for (const link of gateways?.links ?? []) {
-        link.records(batch);
+        link.records(batch, snapshot);
       }
     },
-    // After the records that led to it, and once for all changes of one turn.
+    // Once for all changes of one turn, and not before the records of that turn.
     changed: () => {
       stateDue ??= setImmediate(() => {
-        stateDue = null;
+        const snapshot = takeDueState();
         for (const link of gateways?.links ?? []) {
-          link.state(keeper.snapshot);
+          if (snapshot !== null) {
+            link.state(snapshot);
+          }
         }
       });
     },
