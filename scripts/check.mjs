@@ -44,11 +44,21 @@ const caches = path.join(checkout.caches, 'check');
 const bin = (/** @type {string} */ name) => path.join(checkout.root, 'node_modules', '.bin', name);
 const tool = (/** @type {string} */ name) => path.join(path.dirname(checkout.uv), name);
 
-/** Python packages of ours, each with the environment whose packages it imports. */
+/**
+ * Python packages of ours, each with the environment whose packages it imports. The tests of the server part lie beside
+ * it and need pytest, which only the environment of `npm test` has; without that environment they are left out.
+ */
+const SERVER_TESTS = path.join(checkout.testEnvs, 'server');
 const PYTHON = [
-  { folder: 'kernel-agent/src', environment: path.join(checkout.envs, 'jax') },
-  { folder: 'extension/jupyterlab_tpulab', environment: checkout.lab }
-].filter(({ folder }) => existsSync(path.join(checkout.root, folder)));
+  { folder: 'kernel-agent/src', environment: path.join(checkout.envs, 'jax'), leaveOut: [] },
+  existsSync(SERVER_TESTS)
+    ? { folder: 'extension/jupyterlab_tpulab', environment: SERVER_TESTS, leaveOut: [] }
+    : {
+        folder: 'extension/jupyterlab_tpulab',
+        environment: checkout.lab,
+        leaveOut: ['--exclude=(/test_[a-z_]+|/conftest)\\.py$', '--exclude=/testing/']
+      }
+];
 
 /** @type {Check[]} */
 const CHECKS = [
@@ -112,13 +122,14 @@ async function command(program, args) {
 
 async function pythonTypes() {
   const outcomes = await Promise.all(
-    PYTHON.map(({ folder, environment }) =>
+    PYTHON.map(({ folder, environment, leaveOut }) =>
       command(tool('mypy'), [
         '--strict',
         '--no-error-summary',
         `--python-executable=${path.join(environment, 'bin', 'python')}`,
         `--cache-dir=${path.join(caches, 'mypy', path.basename(environment))}`,
         '--config-file=mypy.ini',
+        ...leaveOut,
         folder
       ])
     )

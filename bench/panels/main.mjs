@@ -93,12 +93,16 @@ async function measure(root) {
     const idle = await window_(page, devtools);
     // Enough for all windows of measurement, with the pauses between them.
     const frames = (seconds * 3 + 60) * 10;
-    await page.evaluate(count => window.bench.feed(count), frames);
+    await page.evaluate(count => /** @type {any} */ (window).bench.feed(count), frames);
     const reading = await window_(page, devtools);
-    await page.evaluate(() => window.bench.mount());
-    await page.waitForFunction(() => window.bench.counts().charts === 8 && window.bench.counts().frames > 5);
+    await page.evaluate(() => /** @type {any} */ (window).bench.mount());
+    await page.waitForFunction(
+      () =>
+        /** @type {any} */ (window).bench.counts().charts === 8 &&
+        /** @type {any} */ (window).bench.counts().frames > 5
+    );
     const seen = await window_(page, devtools);
-    await page.evaluate(() => window.bench.hide(true));
+    await page.evaluate(() => /** @type {any} */ (window).bench.hide(true));
     const hidden = await window_(page, devtools);
     if (errors[0]) {
       throw errors[0];
@@ -139,7 +143,7 @@ async function window_(page, devtools) {
 async function sample(page, devtools) {
   const { metrics } = await devtools.send('Performance.getMetrics');
   const value = (/** @type {string} */ name) => metrics.find(metric => metric.name === name)?.value ?? NaN;
-  const counts = await page.evaluate(() => window.bench.counts());
+  const counts = await page.evaluate(() => /** @type {any} */ (window).bench.counts());
   return {
     at: value('Timestamp'),
     // Processor time: on a busy machine the time of tasks counts waiting for a core too.

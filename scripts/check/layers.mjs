@@ -2,8 +2,9 @@
 /**
  * The import rules of docs/architecture.md, held by reading the import statements of every source file.
  *
- * A rule says which files it speaks of and which module names they may not name. Type-only imports count
- * too: a layer that needs a type of a higher one has it in the wrong place.
+ * A rule says which files it speaks of and which module names they may not name. Type-only imports of our own
+ * modules count too: a layer that needs a type of a higher one has it in the wrong place. Those of JupyterLab's
+ * packages do not: they are gone when the code runs, and the types have no other home.
  */
 import { readFileSync } from 'node:fs';
 import { posix } from 'node:path';
@@ -11,7 +12,7 @@ import { posix } from 'node:path';
 /**
  * @typedef {{ path: string, source: string }} SourceFile path relative to the repository, with forward slashes
  * @typedef {{ path: string, line: number, module: string, rule: string }} Violation
- * @typedef {{ why: string, files: (path: string) => boolean, forbids: (module: string, path: string) => boolean }} Rule
+ * @typedef {{ why: string, files: (path: string) => boolean, forbids: (module: string, path: string, typeOnly: boolean) => boolean }} Rule
  */
 
 /** Lowest first: a folder may import those before it, never one after it. */
@@ -67,12 +68,12 @@ export const RULES = [
       path.startsWith('extension/src/') &&
       !SPEC_FILE.test(path) &&
       !/\/(plugin|index|tokens)\.ts$/.test(path),
-    forbids: module => APPLICATION_PARTS.test(module)
+    forbids: (module, _path, typeOnly) => !typeOnly && APPLICATION_PARTS.test(module)
   },
   {
     why: 'models know nothing of React, Lumino widgets or JupyterLab views',
     files: path => path.startsWith('extension/src/') && !SPEC_FILE.test(path) && !VIEW_FILE.test(path),
-    forbids: module => VIEW_PARTS.test(module) || VIEW_KITS.test(module)
+    forbids: (module, _path, typeOnly) => !typeOnly && (VIEW_PARTS.test(module) || VIEW_KITS.test(module))
   },
   {
     why: 'nobody reaches into the inside of a JupyterLab package',
@@ -109,9 +110,9 @@ export function findViolations(files) {
 function importViolations(file) {
   const rules = RULES.filter(rule => rule.files(file.path));
   if (rules.length === 0) return [];
-  return importsOf(file).flatMap(({ module, line }) =>
+  return importsOf(file).flatMap(({ module, line, typeOnly }) =>
     rules
-      .filter(rule => rule.forbids(module, file.path))
+      .filter(rule => rule.forbids(module, file.path, typeOnly))
       .map(rule => ({ path: file.path, line, module: module.replace(/^top-level:/, ''), rule: rule.why }))
   );
 }
@@ -128,7 +129,7 @@ function domViolations(file) {
     });
 }
 
-/** @param {SourceFile} file @returns {{ module: string, line: number }[]} */
+/** @param {SourceFile} file @returns {{ module: string, line: number, typeOnly: boolean }[]} */
 export function importsOf(file) {
   return file.path.endsWith('.py') ? pythonImports(file.source) : scriptImports(file.source);
 }
@@ -140,7 +141,8 @@ function scriptImports(source) {
     /(?:^|[\n;])\s*(?:import|export)\s[^'";]*?from\s*['"]([^'"]+)['"]|(?:^|[\n;])\s*import\s*['"]([^'"]+)['"]|\bimport\(\s*['"]([^'"]+)['"]/g;
   return [...text.matchAll(pattern)].map(match => ({
     module: match[1] ?? match[2] ?? match[3] ?? '',
-    line: lineAt(text, match.index + match[0].length)
+    line: lineAt(text, match.index + match[0].length),
+    typeOnly: /^[\s;]*(?:import|export)\s+type\s/.test(match[0])
   }));
 }
 
@@ -150,7 +152,7 @@ function scriptImports(source) {
  * @param {string} source
  */
 function pythonImports(source) {
-  /** @type {{ module: string, line: number }[]} */
+  /** @type {{ module: string, line: number, typeOnly: boolean }[]} */
   const found = [];
   source.split('\n').forEach((text, index) => {
     const match = /^(\s*)(?:from\s+([\w.]+)\s+import\b|import\s+([\w., ]+))/.exec(text);
@@ -160,8 +162,8 @@ function pythonImports(source) {
         ? [match[2]]
         : (match[3] ?? '').split(',').map(part => part.trim().split(' ')[0] ?? '');
     for (const module of modules) {
-      found.push({ module, line: index + 1 });
-      if (match[1] === '') found.push({ module: `top-level:${module}`, line: index + 1 });
+      found.push({ module, line: index + 1, typeOnly: false });
+      if (match[1] === '') found.push({ module: `top-level:${module}`, line: index + 1, typeOnly: false });
     }
   });
   return found;

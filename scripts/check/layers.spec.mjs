@@ -51,6 +51,7 @@ describe('import layers', () => {
     const source = "import { JupyterFrontEnd } from '@jupyterlab/application';";
     expect(check('extension/src/steps/plugin.ts', source)).toEqual([]);
     expect(check('extension/src/steps/view.tsx', source)).toHaveLength(1);
+    expect(check('extension/src/steps/view.tsx', source.replace('import', 'import type'))).toEqual([]);
   });
 
   it('keeps jax out of the import time of the agent, and torch_xla inside the runtime', () => {

@@ -30,7 +30,7 @@ class Backends {
   readonly bridge = { id: 'bridge' } as IBackend;
   readonly jupyter = { id: 'jupyter' } as IBackend;
   readonly backends = [this.jupyter, this.bridge];
-  readonly changed: Signal<object, IBackend> = new Signal<object, IBackend>(this);
+  readonly changed = new Signal<this, IBackend>(this);
   readonly homes = new Map<string, IBackend>();
   backendOf = (id: string): IBackend | null => this.homes.get(id) ?? null;
   isBridgeSpec = (name: string): boolean => name.startsWith('tpulab-');

@@ -7,6 +7,7 @@ import { ITranslator, nullTranslator, type TranslationBundle } from '@jupyterlab
 import type { CodeLocation } from '@tpulab/protocol';
 import { DrawLoop } from '../steps/draw-loop.js';
 import { IBridgeEvents, ICurrentKernel } from '../tokens.js';
+import { FirstUse, type Memory } from './first-use.js';
 import { findCell, goToCell } from './go-to-cell.js';
 import { chipIcon } from './icon.js';
 import type { Remedy } from './situation.js';
@@ -57,7 +58,13 @@ export const panelPlugin: JupyterFrontEndPlugin<void> = {
     panel.title.caption = trans.__('TPULab: devices and steps');
     panel.node.setAttribute('role', 'region');
     panel.node.setAttribute('aria-label', trans.__('TPULab'));
+    const firstUse = new FirstUse({
+      currentKernel,
+      memory: pageMemory(),
+      show: () => showBeside(app)
+    });
     panel.disposed.connect(() => {
+      firstUse.dispose();
       state.dispose();
       loop.dispose();
     });
@@ -129,6 +136,26 @@ function addCommands(app: JupyterFrontEnd, { state, events, notebooks, palette, 
   for (const command of [CommandIDs.showPanel, CommandIDs.reconnect, CommandIDs.clearHistory]) {
     palette?.addItem({ command, category });
   }
+}
+
+/** Null in a browser that has no storage for this page. */
+function pageMemory(): Memory | null {
+  try {
+    return window.localStorage;
+  } catch {
+    return null;
+  }
+}
+
+/** Opens the panel and leaves the keyboard where it was. */
+function showBeside(app: JupyterFrontEnd): void {
+  void app.restored.then(() => {
+    const inUse = app.shell.currentWidget;
+    app.shell.activateById(PANEL_ID);
+    if (inUse) {
+      app.shell.activateById(inUse.id);
+    }
+  });
 }
 
 function applyRemedy(app: JupyterFrontEnd, remedy: Remedy): void {

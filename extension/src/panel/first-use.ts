@@ -1,0 +1,71 @@
+/**
+ * Opens the panel by itself once: the first time that a notebook of this browser runs on the bridge.
+ *
+ * Somebody who has just started TPULab does not know that there is a panel. Afterwards it is theirs to open and to
+ * close, and JupyterLab remembers which.
+ */
+import type { IDisposable } from '@lumino/disposable';
+import type { ICurrentKernel } from '../tokens.js';
+
+/** Key under which the browser remembers that the panel has been shown. */
+export const SHOWN_KEY = 'tpulab:panel-shown';
+
+/** What is needed of `Storage`; a browser that forbids storage throws at any of these. */
+export interface Memory {
+  getItem(key: string): string | null;
+  setItem(key: string, value: string): void;
+}
+
+export interface FirstUseOptions {
+  readonly currentKernel: ICurrentKernel;
+  /** Null where the browser has no storage: then the panel never opens by itself. */
+  readonly memory: Memory | null;
+  /** Shows the panel without taking the focus from where the reader is. */
+  readonly show: () => void;
+}
+
+export class FirstUse implements IDisposable {
+  constructor(private readonly _options: FirstUseOptions) {
+    if (this._isDue()) {
+      _options.currentKernel.changed.connect(this._look, this);
+      this._look();
+    }
+  }
+
+  get isDisposed(): boolean {
+    return this._isDisposed;
+  }
+
+  dispose(): void {
+    if (this._isDisposed) {
+      return;
+    }
+    this._isDisposed = true;
+    this._options.currentKernel.changed.disconnect(this._look, this);
+  }
+
+  private _isDue(): boolean {
+    try {
+      return this._options.memory !== null && this._options.memory.getItem(SHOWN_KEY) === null;
+    } catch {
+      return false;
+    }
+  }
+
+  private _look(): void {
+    const { currentKernel, memory, show } = this._options;
+    if (currentKernel.current.kind !== 'bridge') {
+      return;
+    }
+    this.dispose();
+    try {
+      memory?.setItem(SHOWN_KEY, '1');
+    } catch {
+      // It could not be remembered, so it would open at every start: better never.
+      return;
+    }
+    show();
+  }
+
+  private _isDisposed = false;
+}
