@@ -1,58 +1,73 @@
 // @ts-check
 /**
- * Finds and ends everything that a start has started. Keepers and kernels leave the process tree on purpose, but
- * all inherit one environment variable; a person's other processes never have its value.
+ * Finds and ends everything that a start has started. Keepers and kernels leave the process tree on purpose. All but
+ * keepers inherit one environment variable, which no other process of a person has; a keeper is given a bare environment,
+ * and is found as the gateway's child or as the parent of its kernel.
  */
-import { execFile } from 'node:child_process';
-import { readdir, readFile } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
-import { promisify } from 'node:util';
+import { listProcesses } from './process-list.mjs';
 
 export const MARK = 'TPULAB_START_MARK';
 
+const KEEPER = /\bkeeper\/main\.js\b/;
 const LOOK_AGAIN_MS = 100;
-const run = promisify(execFile);
 
-/**
- * @param {string} mark
- * @returns {Promise<number[]>} processes that have the mark, this one excepted
- */
-export async function marked(mark) {
-  const wanted = `${MARK}=${mark}`;
-  const pids = process.platform === 'linux' ? await markedOnLinux(wanted) : await markedByPs(wanted);
-  return pids.filter(pid => pid !== process.pid);
-}
+export class Descendants {
+  #mark;
+  /** @type {Map<number, string>} pid to start of all that were ever seen */
+  #seen = new Map();
 
-/**
- * Ends those that are left: asks, waits, kills.
- *
- * @param {string} mark
- * @param {number} waitMs between asking and killing
- * @returns {Promise<number>} how many there were
- */
-export async function endMarked(mark, waitMs) {
-  const found = await marked(mark);
-  if (found.length === 0) return 0;
-  signalAll(found, 'SIGTERM');
-  if (!(await allEnded(mark, waitMs))) {
-    signalAll(await marked(mark), 'SIGKILL');
-    await allEnded(mark, waitMs);
+  /** @param {string} mark */
+  constructor(mark) {
+    this.#mark = mark;
   }
-  return found.length;
-}
 
-/**
- * @param {string} mark
- * @param {number} waitMs
- * @returns {Promise<boolean>}
- */
-export async function allEnded(mark, waitMs) {
-  const end = performance.now() + waitMs;
-  while ((await marked(mark)).length > 0) {
-    if (performance.now() > end) return false;
-    await delay(LOOK_AGAIN_MS);
+  /**
+   * Those that run now. What was seen once is followed, even when it has lost its relatives since.
+   *
+   * @returns {Promise<number[]>} pids
+   */
+  async look() {
+    const all = await listProcesses(`${MARK}=${this.#mark}`);
+    const marked = all.filter(one => one.marked);
+    const ours = new Set(marked.map(one => one.pid));
+    const parents = new Set(marked.map(one => one.parent));
+    for (const one of all) {
+      const keeper = KEEPER.test(one.command) && (parents.has(one.pid) || ours.has(one.parent));
+      if (one.pid !== process.pid && (one.marked || keeper)) this.#seen.set(one.pid, one.start);
+    }
+    return all.filter(one => this.#seen.get(one.pid) === one.start).map(one => one.pid);
   }
-  return true;
+
+  /**
+   * Ends those that are left: asks, waits, kills.
+   *
+   * @param {number} waitMs between asking and killing
+   * @returns {Promise<number>} how many there were
+   */
+  async end(waitMs) {
+    const found = await this.look();
+    if (found.length === 0) return 0;
+    signalAll(found, 'SIGTERM');
+    if (!(await this.allEnded(waitMs))) {
+      signalAll(await this.look(), 'SIGKILL');
+      await this.allEnded(waitMs);
+    }
+    return found.length;
+  }
+
+  /**
+   * @param {number} waitMs
+   * @returns {Promise<boolean>}
+   */
+  async allEnded(waitMs) {
+    const end = performance.now() + waitMs;
+    while ((await this.look()).length > 0) {
+      if (performance.now() > end) return false;
+      await delay(LOOK_AGAIN_MS);
+    }
+    return true;
+  }
 }
 
 /**
@@ -67,42 +82,4 @@ function signalAll(pids, name) {
       // It has ended by itself.
     }
   }
-}
-
-/** @param {string} wanted */
-async function markedOnLinux(wanted) {
-  const pids = (await readdir('/proc')).filter(name => /^\d+$/.test(name)).map(Number);
-  const found = await Promise.all(
-    pids.map(async pid => {
-      try {
-        const environ = await readFile(`/proc/${pid}/environ`, 'utf8');
-        return environ.split('\0').includes(wanted) && (await isRunning(pid)) ? pid : null;
-      } catch {
-        // It has ended, or is another user's.
-        return null;
-      }
-    })
-  );
-  return found.filter(pid => pid !== null);
-}
-
-/**
- * A zombie has ended; its parent has not noticed yet.
- *
- * @param {number} pid
- */
-async function isRunning(pid) {
-  const stat = await readFile(`/proc/${pid}/stat`, 'utf8');
-  return stat.slice(stat.lastIndexOf(')') + 2, stat.lastIndexOf(')') + 3) !== 'Z';
-}
-
-/** @param {string} wanted */
-async function markedByPs(wanted) {
-  const { stdout } = await run('ps', ['-axww', '-E', '-o', 'pid=,stat=,command='], {
-    maxBuffer: 64 * 1024 * 1024
-  });
-  return stdout
-    .split('\n')
-    .filter(line => line.split(/\s+/).includes(wanted) && !/^\s*\d+\s+Z/.test(line))
-    .map(line => Number.parseInt(line, 10));
 }

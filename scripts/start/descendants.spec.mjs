@@ -2,34 +2,84 @@
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { afterEach, expect, it } from 'vitest';
-import { allEnded, endMarked, MARK, marked } from './descendants.mjs';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { Descendants, MARK } from './descendants.mjs';
 
 /** Ignores SIGTERM, as a stuck kernel does. */
 const STUBBORN = "process.on('SIGTERM', () => 0); console.log('ready'); setInterval(() => 0, 1000);";
-/** Starts STUBBORN in a session of its own and ends, so that it is nobody's child. */
-const STARTS_STUBBORN = `
-const child = require('node:child_process').spawn(process.execPath, ['-e', ${JSON.stringify(STUBBORN)}], { detached: true, stdio: ['ignore', 'pipe', 'ignore'] });
-child.stdout.once('data', () => process.exit());
-`;
 
 /** @type {string} */
+let folder;
+/** @type {string} */
 let mark;
+beforeEach(async () => {
+  folder = await mkdtemp(path.join(tmpdir(), 'tpulab-descendants-'));
+  mark = randomUUID();
+});
 afterEach(async () => {
-  await endMarked(mark, 100);
+  await new Descendants(mark).end(100);
+  await rm(folder, { recursive: true, force: true });
 });
 
-it('finds and ends a process that left the tree and ignores SIGTERM', async () => {
-  mark = randomUUID();
-  const env = { ...process.env, [MARK]: mark };
-  const child = spawn(process.execPath, ['-e', STARTS_STUBBORN], { env });
+/**
+ * Runs a script with the mark; it has ended when this resolves.
+ *
+ * @param {string} script
+ */
+async function runMarked(script) {
+  const child = spawn(process.execPath, ['-e', script], { env: { ...process.env, [MARK]: mark } });
   await once(child, 'exit');
-  expect(await marked(mark)).toHaveLength(1);
-  expect(await endMarked(mark, 300)).toBe(1);
-  expect(await allEnded(mark, 0)).toBe(true);
-});
+}
 
-it('finds nothing of a mark that nobody has', async () => {
-  mark = randomUUID();
-  expect(await endMarked(mark, 100)).toBe(0);
+/**
+ * A script that starts a program in a session of its own and ends when that is ready.
+ *
+ * @param {readonly string[]} args
+ * @param {string} env source text of the program's environment
+ */
+function leaving(args, env) {
+  return `
+    const { spawn } = require('node:child_process');
+    const options = { detached: true, env: ${env}, stdio: ['ignore', 'pipe', 'ignore'] };
+    spawn(process.execPath, ${JSON.stringify(args)}, options).stdout.once('data', () => process.exit());
+  `;
+}
+
+describe('what a start has started', () => {
+  it('is found and ended though it left the process tree and ignores SIGTERM', async () => {
+    await runMarked(leaving(['-e', STUBBORN], 'process.env'));
+    const descendants = new Descendants(mark);
+    expect(await descendants.look()).toHaveLength(1);
+    expect(await descendants.end(300)).toBe(1);
+    expect(await descendants.look()).toEqual([]);
+  });
+
+  it('includes a keeper without the mark, by its kernel, and still when the kernel is gone', async () => {
+    const keeper = path.join(folder, 'keeper', 'main.js');
+    await mkdir(path.dirname(keeper));
+    const options = `{ env: { ${MARK}: process.argv[2] }, stdio: ['ignore', 'pipe', 'ignore'] }`;
+    await writeFile(
+      keeper,
+      `const kernel = require('node:child_process').spawn(process.execPath, ['-e', ${JSON.stringify(STUBBORN)}], ${options});
+      kernel.stdout.once('data', () => console.log(kernel.pid));
+      process.on('SIGTERM', () => 0);
+      setInterval(() => 0, 1000);`
+    );
+    await runMarked(leaving([keeper, mark], '{}'));
+    const descendants = new Descendants(mark);
+    const found = await descendants.look();
+    expect(found).toHaveLength(2);
+    const kernel = Math.max(...found);
+    process.kill(kernel, 'SIGKILL');
+    await expect.poll(() => descendants.look(), { timeout: 30_000 }).toEqual([Math.min(...found)]);
+    await descendants.end(300);
+    expect(await descendants.look()).toEqual([]);
+  });
+
+  it('is nothing for a mark that nobody has', async () => {
+    expect(await new Descendants(mark).end(100)).toBe(0);
+  });
 });

@@ -9,7 +9,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { checkout, shown } from '../setup/checkout.mjs';
 import { pythonIn } from '../setup/python-environment.mjs';
 import { Interrupted, SetupProblem } from '../setup/setup-problem.mjs';
-import { endMarked, MARK } from './descendants.mjs';
+import { Descendants, MARK } from './descendants.mjs';
 import { FIRST_NOTEBOOK } from './options.mjs';
 
 /** JupyterLab answers in seconds; a machine under load may need more. */
@@ -118,11 +118,14 @@ export class Jupyter {
   /** Ends Jupyter, which ends the bridge and the kernels, then whatever is left of them. */
   async stop() {
     this.#stopping = true;
+    const descendants = new Descendants(this.#mark);
+    // While all are there: a keeper is known by its relatives.
+    await descendants.look();
     if (!this.hasEnded) {
       this.#child.kill('SIGTERM');
       await Promise.race([this.#ended, delay(STOP_WAIT_MS, undefined, { ref: false })]);
     }
-    await endMarked(this.#mark, LEFTOVER_WAIT_MS);
+    await descendants.end(LEFTOVER_WAIT_MS);
   }
 
   /** @param {string} what */

@@ -3,7 +3,7 @@
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { checkout } from '../setup/checkout.mjs';
-import { endMarked, marked } from './descendants.mjs';
+import { Descendants } from './descendants.mjs';
 
 const FOLDER = path.join(checkout.state, 'starts');
 const WAIT_MS = 10_000;
@@ -29,7 +29,7 @@ export async function endLeftovers() {
   for (const mark of await readdir(FOLDER).catch(() => /** @type {string[]} */ ([]))) {
     const pid = Number(await readFile(path.join(FOLDER, mark), 'utf8').catch(() => ''));
     if (await isStart(pid)) continue;
-    if ((await marked(mark)).length > 0) count += await endMarked(mark, WAIT_MS);
+    count += await new Descendants(mark).end(WAIT_MS);
     await forgetStart(mark);
   }
   return count;

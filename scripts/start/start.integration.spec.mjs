@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { checkout } from '../setup/checkout.mjs';
-import { endMarked, marked } from './descendants.mjs';
+import { Descendants } from './descendants.mjs';
 
 const SET_UP = existsSync(path.join(checkout.stamps, 'extension-link.stamp'));
 const WAIT = { timeout: 120_000, interval: 100 };
@@ -21,7 +21,7 @@ beforeEach(async () => {
 });
 afterEach(async () => {
   child?.kill('SIGKILL');
-  for (const mark of await marks()) await endMarked(mark, 2000);
+  for (const mark of await marks()) await new Descendants(mark).end(2000);
   await rm(state, { recursive: true, force: true, maxRetries: 3 });
 });
 
@@ -60,8 +60,9 @@ async function startWithKernel() {
   const [mark] = await marks();
   if (mark === undefined) throw new Error('The start is not remembered');
   // Jupyter, gateway, keeper and kernel.
-  await vi.waitFor(async () => expect((await marked(mark)).length).toBeGreaterThanOrEqual(4), WAIT);
-  return { started, ended, address, mark };
+  const descendants = new Descendants(mark);
+  await vi.waitFor(async () => expect((await descendants.look()).length).toBeGreaterThanOrEqual(4), WAIT);
+  return { started, ended, address, descendants };
 }
 
 describe.runIf(SET_UP)('npm start', () => {
@@ -70,27 +71,27 @@ describe.runIf(SET_UP)('npm start', () => {
     ['SIGTERM', 143],
     ['SIGHUP', 129]
   ])('ended by %s leaves no process behind and asks nothing', async (signal, code) => {
-    const { started, ended, address, mark } = await startWithKernel();
+    const { started, ended, address, descendants } = await startWithKernel();
     expect(address.pathname).toBe('/lab/tree/00-getting-started.ipynb');
     started.kill(/** @type {NodeJS.Signals} */ (signal));
     expect(await ended).toMatchObject({ code });
-    expect(await marked(mark)).toEqual([]);
+    expect(await descendants.look()).toEqual([]);
     expect(await marks()).toEqual([]);
   });
 
   it('that was killed is cleared up after by the next one', async () => {
-    const { started, mark, ended } = await startWithKernel();
+    const { started, ended, descendants } = await startWithKernel();
     started.kill('SIGKILL');
     await ended;
-    expect((await marked(mark)).length).toBeGreaterThanOrEqual(4);
+    expect((await descendants.look()).length).toBeGreaterThanOrEqual(4);
     const next = await startWithKernel();
-    expect(await marked(mark)).toEqual([]);
+    expect(await descendants.look()).toEqual([]);
     next.started.kill('SIGINT');
     expect(await next.ended).toMatchObject({ code: 130, output: expect.stringContaining('was killed') });
   });
 
   it('says no token where others can read it', async () => {
-    const { started, ended, address, mark } = await startWithKernel();
+    const { started, ended, address, descendants } = await startWithKernel();
     const token = address.searchParams.get('token') ?? '';
     const { execFileSync } = await import('node:child_process');
     const list = execFileSync('ps', ['-eo', 'args'], { encoding: 'utf8', maxBuffer: 64 * 1024 * 1024 });
@@ -98,6 +99,6 @@ describe.runIf(SET_UP)('npm start', () => {
     expect(list).not.toContain(token);
     started.kill('SIGINT');
     await ended;
-    expect(await marked(mark)).toEqual([]);
+    expect(await descendants.look()).toEqual([]);
   });
 });
