@@ -54,8 +54,13 @@ function message(type, parent, content, key = info.key) {
   return ['<IDS|MSG>', sign(key, parts), ...parts];
 }
 
-const publish = (type, parent, content, buffers = [], key = info.key) =>
-  iopub.send([type, ...message(type, parent, content, key), ...buffers]);
+// Shell and control publish at the same time; a zeromq socket takes one send at a time.
+let published = Promise.resolve();
+function publish(type, parent, content, buffers = [], key = info.key) {
+  const frames = [type, ...message(type, parent, content, key), ...buffers];
+  published = published.then(() => iopub.send(frames));
+  return published;
+}
 
 async function* requests(socket) {
   for await (const frames of socket) {
