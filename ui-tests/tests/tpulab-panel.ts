@@ -16,8 +16,11 @@ export class TPULabPanel {
 
   async open(): Promise<void> {
     const tab = this.#page.getByRole('tab', { name: 'TPULab' });
-    if ((await tab.getAttribute('aria-selected')) !== 'true') await tab.click();
-    await expect(this.root).toBeVisible();
+    // The panel may show itself at the same moment; a click would then fold it away, so look again.
+    await expect(async () => {
+      if (!(await this.root.isVisible())) await tab.click();
+      await expect(this.root).toBeVisible({ timeout: 2_000 });
+    }).toPass();
   }
 
   /** A section, unfolded. */
