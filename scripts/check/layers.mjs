@@ -16,7 +16,17 @@ import { posix } from 'node:path';
  */
 
 /** Lowest first: a folder may import those before it, never one after it. */
-const BRIDGE_LAYERS = ['wire', 'journal', 'keeper', 'kernels', 'channels', 'sessions', 'server', 'cli'];
+const BRIDGE_LAYERS = [
+  'processes',
+  'wire',
+  'journal',
+  'keeper',
+  'kernels',
+  'channels',
+  'sessions',
+  'server',
+  'cli'
+];
 /** Folders that hang on `server` and `cli` alone. */
 const BRIDGE_SIDES = ['environments', 'telemetry', 'devices', 'remotes'];
 

@@ -4,7 +4,7 @@
  */
 import path from 'node:path';
 import { readFile } from 'node:fs/promises';
-import { CreationLock } from './creation-lock.js';
+import { lockEnvironment } from './creation-lock.js';
 import type { CreationProgress } from './creation-progress.js';
 import { type CreationRecord, writeRecord } from './creation-record.js';
 import type { Definition } from './definition.js';
@@ -43,7 +43,7 @@ export async function createEnvironment(creation: Creation): Promise<'created' |
   const { environments, definition } = creation;
   try {
     await makeEnvironmentsFolder(environments);
-    await using _lock = await CreationLock.take(environments, definition.name);
+    await using _lock = await lockEnvironment(environments, definition.name);
     if (await creation.isThere()) return 'unchanged';
     const built = newBuildFolder(environments, definition.name);
     try {

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import type { EnvironmentInfo } from '@tpulab/protocol';
 import type { EnvironmentCatalog } from './catalog.js';
 import { agentMissing, createEnvironment } from './create-environment.js';
-import { CreationLock } from './creation-lock.js';
+import { lockEnvironment } from './creation-lock.js';
 import type { CreationProgress } from './creation-progress.js';
 import { readRecord } from './creation-record.js';
 import { type Definition, definitionNamed, readDefinitions } from './definition.js';
@@ -119,7 +119,7 @@ export async function remove(catalog: EnvironmentCatalog, name: string): Promise
     );
   }
   try {
-    await using _lock = await CreationLock.take(catalog.environments, name);
+    await using _lock = await lockEnvironment(catalog.environments, name);
     await removeEnvironment(catalog.environments, name);
   } catch (error) {
     throw explainFileFailure(error, catalog.environments);

@@ -90,7 +90,7 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
   const startedAt = new Date();
   await checkRoot(rootDir);
   await prepareStateFolder(stateDir);
-  undo.use(await lockStateFolder(stateDir, gatewayId));
+  undo.use(await lockStateFolder(stateDir));
   const token = await chooseToken(stateDir, options.token);
 
   const environments = new EnvironmentCatalog(

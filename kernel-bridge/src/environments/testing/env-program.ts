@@ -5,7 +5,9 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { ModuleKind, ScriptTarget, transpileModule } from 'typescript';
 
-const SOURCES = fileURLToPath(new URL('../', import.meta.url));
+const SOURCES = fileURLToPath(new URL('../../', import.meta.url));
+/** The command, and what it imports of the bridge. */
+const FOLDERS = ['environments', 'processes'];
 /** Below a `node_modules`, so that packages are found and nobody commits it. */
 const CACHE = fileURLToPath(new URL('../../../../node_modules/.cache/', import.meta.url));
 
@@ -22,14 +24,17 @@ export async function envProgram(): Promise<EnvProgram> {
     target: ScriptTarget.ES2022,
     verbatimModuleSyntax: true
   };
-  for (const file of await readdir(SOURCES)) {
-    if (!file.endsWith('.ts') || file.endsWith('.spec.ts')) continue;
-    const code = await readFile(path.join(SOURCES, file), 'utf8');
-    const { outputText } = transpileModule(code, { compilerOptions });
-    await writeFile(path.join(folder, file.replace(/\.ts$/, '.js')), outputText);
+  for (const part of FOLDERS) {
+    await mkdir(path.join(folder, part));
+    for (const file of await readdir(path.join(SOURCES, part))) {
+      if (!file.endsWith('.ts') || file.endsWith('.spec.ts')) continue;
+      const code = await readFile(path.join(SOURCES, part, file), 'utf8');
+      const { outputText } = transpileModule(code, { compilerOptions });
+      await writeFile(path.join(folder, part, file.replace(/\.ts$/, '.js')), outputText);
+    }
   }
   const entry = path.join(folder, 'run.mjs');
-  await writeFile(entry, "import { envCommand } from './command.js';\nawait envCommand().parseAsync();\n");
+  await writeFile(entry, "import { envCommand } from './environments/command.js';\nawait envCommand().parseAsync();\n");
   return {
     start: (args, env) =>
       spawn(process.execPath, [entry, ...args], {
