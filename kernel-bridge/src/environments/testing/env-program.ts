@@ -34,7 +34,10 @@ export async function envProgram(): Promise<EnvProgram> {
     }
   }
   const entry = path.join(folder, 'run.mjs');
-  await writeFile(entry, "import { envCommand } from './environments/command.js';\nawait envCommand().parseAsync();\n");
+  await writeFile(
+    entry,
+    "import { envCommand } from './environments/command.js';\nawait envCommand().parseAsync();\n"
+  );
   return {
     start: (args, env) =>
       spawn(process.execPath, [entry, ...args], {
