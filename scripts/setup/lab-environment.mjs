@@ -10,6 +10,8 @@ import { runOrExplain } from './run-command.mjs';
 import { smokeTest } from './smoke-test.mjs';
 
 const CONFIG = path.join(checkout.root, 'jupyter-config', 'server-config');
+/** Settings of this JupyterLab alone: it is made from a lock file, so it does not ask about news and newer versions. */
+const LAB_SETTINGS = path.join(checkout.root, 'jupyter-config', 'lab-settings', 'overrides.json');
 const LABEXTENSIONS = path.join('share', 'jupyter', 'labextensions');
 const SERVER_CONFIG = path.join('etc', 'jupyter', 'jupyter_server_config.d');
 
@@ -39,7 +41,7 @@ export const linkedExtension = {
 
 export function linkFingerprint() {
   return fingerprint({
-    files: [path.join(checkout.extension, 'pyproject.toml'), CONFIG, lockOf('build')],
+    files: [path.join(checkout.extension, 'pyproject.toml'), CONFIG, LAB_SETTINGS, lockOf('build')],
     // The links are absolute: a checkout that was moved is linked anew.
     texts: [checkout.root]
   });
@@ -92,6 +94,7 @@ async function linksOf(environment) {
   const files = (await readdir(CONFIG)).filter(name => name.endsWith('.json'));
   return [
     [path.join(environment, LABEXTENSIONS, '@tpulab', 'labextension'), checkout.labextension],
+    [path.join(environment, 'share', 'jupyter', 'lab', 'settings', 'overrides.json'), LAB_SETTINGS],
     ...files.map(
       name =>
         /** @type {[string, string]} */ ([
