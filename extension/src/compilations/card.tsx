@@ -4,6 +4,8 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CodeLocation } from '@tpulab/protocol';
 import type { Compilation } from '../events/compilation-log.js';
 import { durationText, secondsText } from '../text/duration.js';
+import { fromBackticks } from '../text/marked.js';
+import { Marked } from '../text/marked-view.js';
 import { locationText, reasonPieces } from './reason.js';
 
 export interface CompilationCardProps {
@@ -42,12 +44,14 @@ export function CompilationCard({ entry, now, onGoTo, trans }: CompilationCardPr
             place
           )}
           {place !== '' && pieces.length > 0 ? ': ' : ''}
-          {pieces.map((piece, at) =>
-            piece.code ? <code key={at}>{piece.text}</code> : <span key={at}>{piece.text}</span>
-          )}
+          <Marked pieces={pieces} />
         </p>
       ) : null}
-      {advice !== null ? <p className="jp-TPULab-quiet">{advice}</p> : null}
+      {advice !== null ? (
+        <p className="jp-TPULab-quiet">
+          <Marked pieces={fromBackticks(advice)} />
+        </p>
+      ) : null}
     </li>
   );
 }

@@ -257,6 +257,41 @@ describe('PanelView', () => {
     expect(rows[0]).toEqual(['19', '50.0', '2.00', '3.00', '0.00', '40.0', '5.00']);
   });
 
+  it('says in the table and beside the chart which steps were not watched', () => {
+    change(() => scene.onBridge());
+    const unwatched = { inputMs: 2, hostMs: 48, deviceMs: 0, gapMs: 0, deviceKnown: false };
+    const compiled = { ...unwatched, compileMs: 950 };
+    change(() => scene.receive(hello(), run(), steps(0, 1, compiled), steps(1, 3), steps(4, 2, unwatched)));
+    expect(text()).toContain('not watched: estimated');
+    expect(host.querySelector('canvas[role=img]')?.getAttribute('aria-label')).toBe(
+      'Times of the last 6 steps: typically 50.0 ms, 2 of them not watched and estimated, 1 of them compiled'
+    );
+    click('Show as a table');
+    const rows = [...host.querySelectorAll('tbody tr')].map(row =>
+      [...row.children].map(cell => cell.textContent)
+    );
+    expect([...host.querySelectorAll('thead th')].at(-1)?.textContent).toBe('watched');
+    expect(host.querySelector('caption')?.textContent).toContain('≈');
+    expect(rows[0]).toEqual(['5', '50.0', '≈2.00', '≈3.00', '≈0.00', '≈40.0', '≈5.00', 'no']);
+    expect(rows[2]).toEqual(['3', '50.0', '2.00', '3.00', '0.00', '40.0', '5.00', 'yes']);
+    expect(rows[5]).toEqual(['0', '1000', '2.00', '48.0', '950', '–', '0.00', 'no']);
+  });
+
+  it('shows code of an advice as code, on the card and in the sentence', () => {
+    change(() => scene.onBridge());
+    const advice = 'Give `images` one shape.';
+    const reason = { verdict: 'shape', argument: null, before: null, after: null, advice } as const;
+    const again = { compileMs: 950, hostMs: 48, deviceMs: 0, gapMs: 0, deviceKnown: false };
+    change(() =>
+      scene.receive(hello(), run(), compile(1, { variant: 2, reason }), steps(0, 5), steps(5, 2, again))
+    );
+    for (const where of ['.jp-TPULabCard', '.jp-TPULabSay']) {
+      const shown = host.querySelector(where);
+      expect(shown?.textContent).toContain('Give images one shape.');
+      expect([...(shown?.querySelectorAll('code') ?? [])].map(code => code.textContent)).toEqual(['images']);
+    }
+  });
+
   it('says how long until the next try, keeps what was last seen, and can try now', () => {
     change(() => scene.onBridge());
     change(() => scene.receive(hello(), devices()));

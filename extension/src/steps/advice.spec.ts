@@ -3,6 +3,7 @@ import type { StepSample } from '@tpulab/protocol';
 import { describe, expect, it } from 'vitest';
 import { step } from '../events/samples.spec-data.js';
 import { StepRing } from '../events/step-ring.js';
+import { fromBackticks } from '../text/marked.js';
 import { type Advice, adviceFor } from './advice.js';
 import { summarize } from './summary.js';
 
@@ -112,5 +113,14 @@ describe('adviceFor', () => {
     const unwatched = { deviceKnown: false, hostMs: 60, gapMs: 40 };
     expect(advise(unwatched).limit).toBe('unwatched');
     expect(advise({ ...unwatched, inputMs: 50 }).limit).toBe('input');
+  });
+
+  it('names what makes the device time known', () => {
+    const { text } = advise({ deviceKnown: false, hostMs: 100 });
+    const code = fromBackticks(text).filter(piece => piece.code);
+    expect(code.map(piece => piece.text)).toEqual([
+      'tpulab.watch(loss)',
+      'tpulab.steps(…, watch=lambda: loss)'
+    ]);
   });
 });

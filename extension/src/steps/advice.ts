@@ -24,6 +24,7 @@ export interface Advice {
   readonly limit: Limit;
   /** True when there is something to do. */
   readonly act: boolean;
+  /** Code in it stands between backticks. */
   readonly text: string;
 }
 
@@ -116,7 +117,7 @@ function sentence(limit: Limit, percent: number, trans: TranslationBundle): Advi
     case 'unwatched':
       return fine(
         trans.__(
-          'Time on the device is not known, because no output of the step was watched. Host and gap contain it.'
+          'Time on the device is not known, because no output of the step was watched. Host and gap contain it. If the step uses the device, name an output: `tpulab.watch(loss)` in the loop, or `tpulab.steps(…, watch=lambda: loss)`.'
         )
       );
     default:

@@ -11,6 +11,7 @@ import {
   scaleOf,
   xOf
 } from './chart-geometry.js';
+import { watchedShares } from './shown-split.js';
 
 const AREA = { left: 10, top: 20, width: 300, height: 100 };
 
@@ -27,13 +28,16 @@ interface Piece {
   y: number;
   width: number;
   height: number;
+  estimated: boolean;
 }
 
 function pieces(ring: StepRing, window = 48): Piece[][] {
   const scale = scaleOf(ring, window, AREA);
   return SPANS.map((_, span) => {
     const list: Piece[] = [];
-    forEachPiece(ring, scale, AREA, span, (x, y, width, height) => list.push({ x, y, width, height }));
+    forEachPiece(ring, scale, AREA, span, watchedShares(ring, window), (x, y, width, height, estimated) =>
+      list.push({ x, y, width, height, estimated })
+    );
     return list;
   });
 }
@@ -53,6 +57,18 @@ describe('the step chart', () => {
   it('draws nothing for a span that took no time', () => {
     expect(pieces(ringOf(3))[2]).toEqual([]);
     expect(pieces(ringOf(3))[3]).toHaveLength(3);
+  });
+
+  it('draws a step that was not watched as the watched one beside it, and says that it is estimated', () => {
+    const ring = ringOf(1);
+    ring.push(step(1, { hostMs: 48, deviceMs: 0, gapMs: 0, deviceKnown: false }));
+    for (const [watched, other, ...more] of pieces(ring).filter(list => list.length > 0)) {
+      expect(more).toEqual([]);
+      expect([watched?.estimated, other?.estimated]).toEqual([false, true]);
+      expect(other?.y).toBeCloseTo(watched?.y ?? Number.NaN);
+      expect(other?.height).toBeCloseTo(watched?.height ?? Number.NaN);
+    }
+    expect(pieces(ring).map(list => list.length)).toEqual([2, 2, 0, 2, 2]);
   });
 
   it('keeps everything inside the area, for any number of steps and any window', () => {

@@ -1,5 +1,6 @@
 /** Where the bars of the step chart go: pure arithmetic, so that it is tested without a canvas. */
 import { SPANS, type StepRing } from '../events/step-ring.js';
+import { isEstimated, shownSpanMs, type WatchedShares } from './shown-split.js';
 
 /** A bar is clipped when it is taller than this many typical bars; otherwise one compilation flattens all the others. */
 const CLIP_FACTOR = 2.5;
@@ -62,25 +63,35 @@ export function xOf(scale: ChartScale, area: ChartArea, position: number): numbe
   return area.left + (position - scale.first) * scale.pitch;
 }
 
-/** Calls `draw` for each visible piece of one span, with its upper edge and height; nothing below a tenth of a pixel. */
+/**
+ * Calls `draw` for each visible piece of one span, with its upper edge and height, and whether the step was not
+ * watched, so that its split is an estimate; nothing below a tenth of a pixel.
+ */
 export function forEachPiece(
   steps: StepRing,
   scale: ChartScale,
   area: ChartArea,
   span: number,
-  draw: (x: number, y: number, width: number, height: number) => void
+  shares: WatchedShares | null,
+  draw: (x: number, y: number, width: number, height: number, estimated: boolean) => void
 ): void {
   const pixels = area.height / scale.topMs;
   const bottom = area.top + area.height;
   for (let position = scale.first; position < scale.first + scale.count; position += 1) {
     let below = 0;
     for (let lower = 0; lower < span; lower += 1) {
-      below += steps.spanMs(position, lower);
+      below += shownSpanMs(steps, position, lower, shares);
     }
     const from = Math.min(below * pixels, area.height);
-    const to = Math.min((below + steps.spanMs(position, span)) * pixels, area.height);
+    const to = Math.min((below + shownSpanMs(steps, position, span, shares)) * pixels, area.height);
     if (to - from > 0.1) {
-      draw(xOf(scale, area, position), bottom - to, scale.barWidth, to - from);
+      draw(
+        xOf(scale, area, position),
+        bottom - to,
+        scale.barWidth,
+        to - from,
+        isEstimated(steps, position, shares)
+      );
     }
   }
 }

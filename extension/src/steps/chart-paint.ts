@@ -11,6 +11,7 @@ import {
   placeLabels,
   xOf
 } from './chart-geometry.js';
+import type { WatchedShares } from './shown-split.js';
 
 /** Room for the values of clipped bars. */
 const LABEL_HEIGHT = 14;
@@ -19,6 +20,8 @@ const MARK_HEIGHT = 9;
 /** Room for the scale. */
 const SCALE_WIDTH = 46;
 const CUT_BELOW_TOP = 9;
+/** Of the steps that were not watched; the swatch of the legend (steps.css) is as pale. */
+const ESTIMATED_ALPHA = 0.55;
 
 const COMPILE = SPANS.indexOf('compile');
 
@@ -35,6 +38,8 @@ export interface PaintOptions {
   readonly context: CanvasRenderingContext2D;
   readonly steps: StepRing;
   readonly scale: ChartScale;
+  /** How steps that were not watched are split; null when none was. */
+  readonly shares: WatchedShares | null;
   readonly area: ChartArea;
   readonly colors: ChartColors;
   /** The step under the pointer. */
@@ -42,14 +47,18 @@ export interface PaintOptions {
 }
 
 export function paintSteps(options: PaintOptions): void {
-  const { context, steps, scale, area, colors } = options;
+  const { context, steps, scale, shares, area, colors } = options;
   context.font = colors.font;
   paintScale(options);
   for (let span = 0; span < SPANS.length; span += 1) {
     context.fillStyle = colors.spans[span] ?? colors.text;
     // One rectangle after the other: a path of them all takes the renderer several times as long.
-    forEachPiece(steps, scale, area, span, (x, y, width, height) => context.fillRect(x, y, width, height));
+    forEachPiece(steps, scale, area, span, shares, (x, y, width, height, estimated) => {
+      context.globalAlpha = estimated ? ESTIMATED_ALPHA : 1;
+      context.fillRect(x, y, width, height);
+    });
   }
+  context.globalAlpha = 1;
   paintClipped(options);
   paintCompiled(options);
   paintHighlight(options);

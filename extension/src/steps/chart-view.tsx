@@ -6,6 +6,7 @@ import type { Run } from '../events/run-history.js';
 import { SPANS } from '../events/step-ring.js';
 import { countText, durationText } from '../text/duration.js';
 import type { DrawLoop } from './draw-loop.js';
+import { isEstimated, shownSpanMs, watchedShares } from './shown-split.js';
 import { spanName } from './span-names.js';
 import { StepChart } from './step-chart.js';
 import type { StepSummary } from './summary.js';
@@ -55,10 +56,15 @@ export function ChartView({
       />
       <div className="jp-TPULabChart-readout" aria-hidden="true">
         {hovered !== null && hovered < run.steps.length ? (
-          stepText(run, hovered, trans)
+          stepText(run, hovered, window, trans)
         ) : (
           <>
             <span>{trans._n('last step', 'last %1 steps', summary.count)}</span>
+            {summary.estimatedSteps > 0 ? (
+              <span>
+                <span className="jp-TPULabChart-pale" /> {trans.__('not watched: estimated')}
+              </span>
+            ) : null}
             {summary.compiledSteps > 0 ? <span>{trans.__('▲ compiled')}</span> : null}
           </>
         )}
@@ -68,23 +74,35 @@ export function ChartView({
 }
 
 function chartLabel(summary: StepSummary, trans: TranslationBundle): string {
-  return trans.__(
-    'Times of the last %1 steps: typically %2, %3 of them compiled',
-    summary.count,
-    durationText(summary.typicalMs),
-    summary.compiledSteps
-  );
+  const { count, typicalMs, compiledSteps, estimatedSteps } = summary;
+  const typical = durationText(typicalMs);
+  return estimatedSteps > 0
+    ? trans.__(
+        'Times of the last %1 steps: typically %2, %4 of them not watched and estimated, %3 of them compiled',
+        count,
+        typical,
+        compiledSteps,
+        estimatedSteps
+      )
+    : trans.__(
+        'Times of the last %1 steps: typically %2, %3 of them compiled',
+        count,
+        typical,
+        compiledSteps
+      );
 }
 
-function stepText(run: Run, position: number, trans: TranslationBundle): string {
+function stepText(run: Run, position: number, window: number, trans: TranslationBundle): string {
   const { steps } = run;
-  const parts = SPANS.map((span, at) => ({ span, ms: steps.spanMs(position, at) }))
+  const shares = watchedShares(steps, window);
+  const estimated = isEstimated(steps, position, shares);
+  const parts = SPANS.map((span, at) => ({ span, ms: shownSpanMs(steps, position, at, shares) }))
     .filter(({ ms }) => ms > 0)
-    .map(({ span, ms }) => `${spanName(span, trans)} ${durationText(ms)}`);
+    .map(({ span, ms }) => `${spanName(span, trans)} ${estimated ? '≈ ' : ''}${durationText(ms)}`);
   const head = trans.__(
     'step %1: %2',
     countText(steps.index(position)),
     durationText(steps.wallMs(position))
   );
-  return [head, ...parts].join(' · ');
+  return [head, ...(estimated ? [trans.__('not watched')] : []), ...parts].join(' · ');
 }

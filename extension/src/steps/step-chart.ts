@@ -5,6 +5,7 @@ import { type ChartColors, readColors } from './chart-colors.js';
 import { type ChartScale, positionAt, scaleOf } from './chart-geometry.js';
 import { areaOf, paintSteps } from './chart-paint.js';
 import type { Drawing, DrawLoop } from './draw-loop.js';
+import { watchedShares } from './shown-split.js';
 
 export interface StepChartOptions {
   readonly canvas: HTMLCanvasElement;
@@ -65,6 +66,7 @@ export class StepChart implements Drawing, IDisposable {
       context,
       steps: this._steps,
       scale: this._scale,
+      shares: watchedShares(this._steps, this._window),
       area,
       colors: this._colors,
       highlighted: this._highlighted()

@@ -2,6 +2,7 @@
 import type { Run } from '../events/run-history.js';
 import { type Span, SPANS, type StepRing } from '../events/step-ring.js';
 import { wholePercents } from '../text/percent.js';
+import { isEstimated, shownSpanMs, watchedShares } from './shown-split.js';
 
 export interface SpanShare {
   readonly span: Span;
@@ -30,6 +31,8 @@ export interface StepSummary {
    * split as theirs is.
    */
   readonly deviceKnown: boolean;
+  /** Steps of the window that were not watched and are split as those that were. */
+  readonly estimatedSteps: number;
   /** Number of the newest step in its run, from 0. */
   readonly lastIndex: number;
 }
@@ -51,29 +54,24 @@ export function summarize(steps: StepRing, window: number): StepSummary | null {
   }
   const first = steps.length - count;
   const last = steps.length - 1;
-  const compiled = SPANS.map(() => 0);
-  const watched = SPANS.map(() => 0);
-  const unwatched = SPANS.map(() => 0);
+  const shares = watchedShares(steps, window);
+  const totals = SPANS.map(() => 0);
   const walls: number[] = [];
   let compiledSteps = 0;
+  let estimatedSteps = 0;
   let onlyFirstCompiled = true;
   for (let at = first; at <= last; at += 1) {
     walls.push(steps.wallMs(at));
-    const compiles = steps.spanMs(at, COMPILE) > 0;
-    // The device time of a step that compiles is never known, and says nothing about the others.
-    const totals = compiles ? compiled : steps.deviceKnown(at) ? watched : unwatched;
     SPANS.forEach((_, span) => {
-      totals[span] = (totals[span] ?? 0) + steps.spanMs(at, span);
+      totals[span] = (totals[span] ?? 0) + shownSpanMs(steps, at, span, shares);
     });
-    if (compiles) {
+    if (steps.spanMs(at, COMPILE) > 0) {
       compiledSteps += 1;
       onlyFirstCompiled &&= steps.index(at) === 0;
+    } else if (isEstimated(steps, at, shares)) {
+      estimatedSteps += 1;
     }
   }
-  const deviceKnown = sum(watched) > 0;
-  const scale = deviceKnown ? 1 + sum(unwatched) / sum(watched) : 1;
-  const steady = deviceKnown ? watched.map(ms => ms * scale) : unwatched;
-  const totals = SPANS.map((_, span) => (compiled[span] ?? 0) + (steady[span] ?? 0));
   const percents = wholePercents(totals);
   const elapsedMs = steps.startTime(last) - steps.startTime(first);
   return {
@@ -85,7 +83,8 @@ export function summarize(steps: StepRing, window: number): StepSummary | null {
     compiledSteps,
     compileMs: totals[COMPILE] ?? 0,
     onlyFirstCompiled: compiledSteps > 0 && onlyFirstCompiled,
-    deviceKnown,
+    deviceKnown: shares !== null,
+    estimatedSteps,
     lastIndex: steps.index(last)
   };
 }

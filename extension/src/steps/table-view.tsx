@@ -2,8 +2,9 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { type JSX, useState } from 'react';
 import type { Run } from '../events/run-history.js';
-import { SPANS } from '../events/step-ring.js';
+import { SPANS, type StepRing } from '../events/step-ring.js';
 import { countText, threeFigures } from '../text/duration.js';
+import { isEstimated, shownSpanMs, type WatchedShares, watchedShares } from './shown-split.js';
 import { spanName } from './span-names.js';
 
 /** More rows than this are no longer read. */
@@ -11,24 +12,29 @@ export const ROWS = 12;
 
 export interface TableViewProps {
   readonly run: Run;
+  /** Newest steps that the chart and the summary show; the watched ones among them give the split of the others. */
+  readonly window: number;
   readonly trans: TranslationBundle;
 }
 
-export function TableView({ run, trans }: TableViewProps): JSX.Element {
+export function TableView({ run, window, trans }: TableViewProps): JSX.Element {
   const [open, setOpen] = useState(false);
   return (
     <div className="jp-TPULabTable">
       <button type="button" className="jp-TPULab-link" aria-expanded={open} onClick={() => setOpen(!open)}>
         {open ? trans.__('Hide the table') : trans.__('Show as a table')}
       </button>
-      {open ? <Rows run={run} trans={trans} /> : null}
+      {open ? <Rows run={run} window={window} trans={trans} /> : null}
     </div>
   );
 }
 
-function Rows({ run: { steps }, trans }: TableViewProps): JSX.Element {
+function Rows({ run: { steps }, window, trans }: TableViewProps): JSX.Element {
   const count = Math.min(ROWS, steps.length);
   const positions = Array.from({ length: count }, (_, at) => steps.length - 1 - at);
+  const shares = watchedShares(steps, window);
+  const someUnwatched = positions.some(position => !steps.deviceKnown(position));
+  const someEstimated = positions.some(position => isEstimated(steps, position, shares));
   return (
     <div
       className="jp-TPULabTable-scroll"
@@ -37,7 +43,11 @@ function Rows({ run: { steps }, trans }: TableViewProps): JSX.Element {
       aria-label={trans.__('Table of the newest steps')}
     >
       <table>
-        <caption>{trans.__('The newest steps, in ms')}</caption>
+        <caption>
+          {someEstimated
+            ? trans.__('The newest steps, in ms; ≈ is estimated from the watched steps')
+            : trans.__('The newest steps, in ms')}
+        </caption>
         <thead>
           <tr>
             <th scope="col">{trans.__('step')}</th>
@@ -47,6 +57,7 @@ function Rows({ run: { steps }, trans }: TableViewProps): JSX.Element {
                 {spanName(span, trans)}
               </th>
             ))}
+            {someUnwatched ? <th scope="col">{trans.__('watched')}</th> : null}
           </tr>
         </thead>
         <tbody>
@@ -55,12 +66,24 @@ function Rows({ run: { steps }, trans }: TableViewProps): JSX.Element {
               <th scope="row">{countText(steps.index(position))}</th>
               <td>{threeFigures(steps.wallMs(position))}</td>
               {SPANS.map((span, at) => (
-                <td key={span}>{threeFigures(steps.spanMs(position, at))}</td>
+                <td key={span}>{spanText(steps, position, at, shares)}</td>
               ))}
+              {someUnwatched ? (
+                <td>{steps.deviceKnown(position) ? trans.__('yes') : trans.__('no')}</td>
+              ) : null}
             </tr>
           ))}
         </tbody>
       </table>
     </div>
   );
+}
+
+/** A dash for device time that is not known and cannot be estimated: it is within host. */
+function spanText(steps: StepRing, position: number, span: number, shares: WatchedShares | null): string {
+  const text = threeFigures(shownSpanMs(steps, position, span, shares));
+  if (isEstimated(steps, position, shares)) {
+    return `≈${text}`;
+  }
+  return SPANS[span] === 'device' && !steps.deviceKnown(position) ? '–' : text;
 }

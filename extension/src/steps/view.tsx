@@ -4,6 +4,8 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
 import type { Run } from '../events/run-history.js';
 import { countText, durationText, secondsText, threeFigures } from '../text/duration.js';
+import { fromBackticks } from '../text/marked.js';
+import { Marked } from '../text/marked-view.js';
 import { adviceFor } from './advice.js';
 import { ChartView } from './chart-view.js';
 import type { DrawLoop } from './draw-loop.js';
@@ -39,7 +41,9 @@ export function StepsView({ kernel, window, loop, paused, trans }: StepsViewProp
     <div className="jp-TPULabSteps">
       <Headline summary={summary} run={run} trans={trans} />
       <SplitBar summary={summary} trans={trans} />
-      <p className={`jp-TPULabSay${advice.act ? ' jp-mod-act' : ''}`}>{advice.text}</p>
+      <p className={`jp-TPULabSay${advice.act ? ' jp-mod-act' : ''}`}>
+        <Marked pieces={fromBackticks(advice.text)} />
+      </p>
       <ChartView
         kernel={kernel}
         run={run}
@@ -50,7 +54,7 @@ export function StepsView({ kernel, window, loop, paused, trans }: StepsViewProp
         trans={trans}
       />
       {progress ? <ProgressLine progress={progress} trans={trans} /> : null}
-      <TableView run={run} trans={trans} />
+      <TableView run={run} window={window} trans={trans} />
       {run.dropped > 0 ? (
         <p className="jp-TPULab-quiet">
           {trans._n(

@@ -1,4 +1,4 @@
-/** A translated sentence with pieces of code in it, in pieces that a view can draw. */
+/** A sentence with pieces of code in it, in pieces that a view can draw. */
 
 export interface TextPiece {
   readonly text: string;
@@ -25,6 +25,18 @@ export function withCode(
       const value = MARKS.test(part) ? values[part.charCodeAt(0) - FIRST_MARK] : undefined;
       return value === undefined ? { text: part, code: false } : { text: value, code: true };
     });
+}
+
+/** Takes what stands between two backticks as code. A backtick without a partner is an ordinary character. */
+export function fromBackticks(text: string): TextPiece[] {
+  return text
+    .split(/(`[^`]+`)/)
+    .filter(part => part !== '')
+    .map(part =>
+      part.length > 2 && part.startsWith('`') && part.endsWith('`')
+        ? { text: part.slice(1, -1), code: true }
+        : { text: part, code: false }
+    );
 }
 
 export function plain(pieces: readonly TextPiece[]): string {
