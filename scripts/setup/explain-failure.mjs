@@ -1,5 +1,7 @@
 // @ts-check
 /** Turns what a package manager or the file system said when it failed into one sentence with the remedy. */
+import { statfs } from 'node:fs/promises';
+import { homedir, tmpdir } from 'node:os';
 import { checkout } from './checkout.mjs';
 import { errnoOf, SetupProblem } from './setup-problem.mjs';
 
@@ -38,11 +40,13 @@ export function reasonOf(text) {
 /**
  * @param {string} doing for example `installing npm packages`
  * @param {import('./run-command.mjs').Ended} ended
- * @returns {SetupProblem}
+ * @param {readonly string[]} [written] folders that the program writes to
+ * @returns {Promise<SetupProblem>}
  */
-export function explainFailure(doing, ended) {
+export async function explainFailure(doing, ended, written = [checkout.root, homedir(), tmpdir()]) {
   const lines = [...ended.stdout, ...ended.stderr].filter(line => line.trim() !== '');
-  const reason = reasonOf(lines.join('\n'));
+  // npm on a full disk cannot even write its log and ends without a word: so we look ourselves.
+  const reason = reasonOf(lines.join('\n')) ?? ((await someDiskIsFull(written)) ? 'disk-full' : null);
   if (reason) return new SetupProblem(reason, SENTENCES[reason], { details: lines.slice(-3) });
   const how = ended.exitCode === null ? `was ended by ${ended.signal}` : `ended with code ${ended.exitCode}`;
   return new SetupProblem('failed', `${doing} failed: the program ${how}; its last lines are below.`, {
@@ -59,4 +63,22 @@ export function explainError(error) {
   const errno = errnoOf(error);
   const reason = errno === undefined ? null : reasonOf(errno);
   return reason ? new SetupProblem(reason, SENTENCES[reason], { cause: error }) : error;
+}
+
+/** Less than this is no room for any of the packages. */
+const FULL_BELOW_BYTES = 16 * 1024 * 1024;
+
+/** @param {readonly string[]} folders */
+async function someDiskIsFull(folders) {
+  const free = await Promise.all(
+    folders.map(async folder => {
+      try {
+        const { bavail, bsize } = await statfs(folder);
+        return bavail * bsize;
+      } catch {
+        return Number.POSITIVE_INFINITY;
+      }
+    })
+  );
+  return free.some(bytes => bytes < FULL_BELOW_BYTES);
 }

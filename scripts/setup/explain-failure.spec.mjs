@@ -28,16 +28,16 @@ const SAID = /** @type {const} */ ([
 ]);
 
 describe('what a package manager says when it fails', () => {
-  it.each(SAID)('is %s for its words', (reason, words) => {
+  it.each(SAID)('is %s for its words', async (reason, words) => {
     expect(reasonOf(words)).toBe(reason);
     const ended = { exitCode: 1, signal: null, timedOut: false, stdout: [], stderr: words.split('\n') };
-    const problem = explainFailure('installing', ended);
+    const problem = await explainFailure('installing', ended, []);
     expect(problem.code).toBe(reason);
     expect(problem.message).toBe(SENTENCES[reason]);
     expect(problem.message).toMatch(/^[^\n]+\.$/);
   });
 
-  it('is shown as it is when the reason is unknown', () => {
+  it('is shown as it is when the reason is unknown', async () => {
     const ended = {
       exitCode: 2,
       signal: null,
@@ -45,7 +45,7 @@ describe('what a package manager says when it fails', () => {
       stdout: ['a.ts(1,1): error TS1'],
       stderr: []
     };
-    const problem = explainFailure('compiling', ended);
+    const problem = await explainFailure('compiling', ended, ['/']);
     expect(problem.message).toContain('compiling failed');
     expect(problem.details).toEqual(['a.ts(1,1): error TS1']);
   });

@@ -4,6 +4,7 @@ import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { checkout } from './checkout.mjs';
+import { explainFailure, reasonOf } from './explain-failure.mjs';
 import { fingerprint } from './fingerprint.mjs';
 import { run, runOrExplain } from './run-command.mjs';
 import { SetupProblem } from './setup-problem.mjs';
@@ -24,12 +25,14 @@ export const npmPackages = {
   isThere: async () => existsSync(INSTALLED),
   isRight: async () => isInstalled(await readFile(LOCK, 'utf8'), await readFile(INSTALLED, 'utf8')),
   async make({ signal, detail }) {
-    detail('downloading and unpacking');
     const [command, ...args] = npm();
+    detail('asking the registry');
+    await requireRegistry([command, ...args], signal);
+    detail('downloading and unpacking');
     await runOrExplain(
       'installing npm packages',
       command,
-      [...args, 'ci', '--no-audit', '--no-fund', '--loglevel=error'],
+      [...args, 'ci', '--no-audit', '--no-fund', '--loglevel=warn'],
       {
         cwd: checkout.root,
         signal,
@@ -41,6 +44,29 @@ export const npmPackages = {
     await requireZeromq(signal);
   }
 };
+
+/**
+ * Without a network npm takes minutes to say so. What else is wrong with the answer (a mirror may know no ping) is
+ * left to the installation.
+ *
+ * @param {[string, ...string[]]} npmCommand
+ * @param {AbortSignal} signal
+ */
+async function requireRegistry([command, ...args], signal) {
+  const options = [
+    '--fetch-retries=2',
+    '--fetch-retry-mintimeout=500',
+    '--fetch-timeout=20000',
+    '--loglevel=error'
+  ];
+  const ended = await run(command, [...args, 'ping', ...options], {
+    cwd: checkout.root,
+    signal,
+    timeoutMs: 60_000
+  });
+  if (ended.exitCode === 0 || reasonOf(ended.stderr.join('\n')) !== 'no-network') return;
+  throw await explainFailure('asking the npm registry', ended);
+}
 
 /**
  * Install scripts do not run (.npmrc): the one that matters, zeromq's, only looks whether its own prebuilt binary

@@ -106,7 +106,7 @@ export async function runOrExplain(doing, command, args, options = {}) {
       }
     );
   }
-  if (ended.exitCode !== 0) throw explainFailure(doing, ended);
+  if (ended.exitCode !== 0) throw await explainFailure(doing, ended);
   return ended;
 }
 
