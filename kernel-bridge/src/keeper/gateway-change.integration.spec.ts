@@ -59,8 +59,9 @@ describe('gateways that come and go', { timeout: 180_000 }, () => {
     })) {
       missed.push(record);
     }
-    await after.untilDone(msgId);
-    after.records.unshift(...view.records, ...missed);
+    const earlier = [...view.records, ...missed];
+    await after.untilDone(msgId, earlier);
+    after.records.unshift(...earlier);
     expectNoHole(after.records);
     expectLines(after, FLOOD);
   });

@@ -132,8 +132,11 @@ export class GatewayView implements KeeperEvents {
     });
   }
 
-  /** The reply to a request and the idle status of its execution. */
-  async untilDone(msgId: string): Promise<Seen> {
+  /**
+   * The reply to a request and the idle status of its execution. They come over different sockets, so either may be far ahead
+   * of the other: `earlier` are records that were read elsewhere and may hold one of them.
+   */
+  async untilDone(msgId: string, earlier: readonly JournalRecord[] = []): Promise<Seen> {
     const isReply = ({ type, parentId, channel }: Seen): boolean =>
       parentId === msgId && channel === 'shell' && type.endsWith('_reply');
     const isIdle = ({ type, parentId, content }: Seen): boolean =>
@@ -141,11 +144,15 @@ export class GatewayView implements KeeperEvents {
     let looked = 0;
     let reply: Seen | undefined;
     let idle = false;
+    const look = (record: JournalRecord): void => {
+      const message = seen(record);
+      reply = isReply(message) ? message : reply;
+      idle ||= isIdle(message);
+    };
+    earlier.forEach(look);
     await this.until(`request ${msgId} is done`, () => {
       for (; looked < this.records.length; looked++) {
-        const message = seen(this.records[looked]!);
-        reply = isReply(message) ? message : reply;
-        idle ||= isIdle(message);
+        look(this.records[looked]!);
       }
       return reply !== undefined && idle;
     });
