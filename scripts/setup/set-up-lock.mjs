@@ -1,6 +1,6 @@
 // @ts-check
 /** One set-up at a time in a checkout: a second one waits for the first. */
-import { mkdir, open, readFile, rm } from 'node:fs/promises';
+import { link, mkdir, open, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { checkout } from './checkout.mjs';
@@ -22,11 +22,11 @@ export async function withSetUpLock(work, signal, onWait) {
   while (!(await take())) {
     const holder = await livingHolder();
     if (holder === null) {
-      await rm(FILE, { force: true });
-      continue;
+      if (await removeStale()) continue;
+    } else {
+      if (!said) onWait(holder);
+      said = true;
     }
-    if (!said) onWait(holder);
-    said = true;
     await delay(LOOK_AGAIN_MS, undefined, { signal }).catch(() => {
       throw new Interrupted();
     });
@@ -39,15 +39,45 @@ export async function withSetUpLock(work, signal, onWait) {
 }
 
 async function take() {
+  const own = `${FILE}.${process.pid}`;
+  await writeFile(own, `${process.pid}\n`, { mode: 0o600 });
   try {
-    const file = await open(FILE, 'wx', 0o600);
-    await file.writeFile(`${process.pid}\n`);
-    await file.close();
+    // A link appears with its content: nobody reads a lock that is half written, and takes it for a dead one's.
+    await link(own, FILE);
     return true;
   } catch (error) {
     if (errnoOf(error) === 'EEXIST') return false;
     throw error;
+  } finally {
+    await rm(own, { force: true });
   }
+}
+
+/** A takeover lasts a moment; an older mark was left by one that was killed in it. */
+const TAKEOVER_MS = 10_000;
+
+/**
+ * Removes the lock of a process that has ended. Of several that find it, one does: another, slower one would remove the
+ * lock that has been taken since.
+ *
+ * @returns {Promise<boolean>} false: another one is doing it
+ */
+async function removeStale() {
+  const takeover = `${FILE}.takeover`;
+  try {
+    await (await open(takeover, 'wx', 0o600)).close();
+  } catch (error) {
+    if (errnoOf(error) !== 'EEXIST') throw error;
+    const since = (await stat(takeover).catch(() => null))?.mtimeMs ?? Date.now();
+    if (Date.now() - since > TAKEOVER_MS) await rm(takeover, { force: true });
+    return false;
+  }
+  try {
+    if ((await livingHolder()) === null) await rm(FILE, { force: true });
+  } finally {
+    await rm(takeover, { force: true });
+  }
+  return true;
 }
 
 /** @returns {Promise<number | null>} */
