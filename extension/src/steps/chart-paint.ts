@@ -21,7 +21,7 @@ const MARK_HEIGHT = 9;
 const SCALE_WIDTH = 46;
 const CUT_BELOW_TOP = 9;
 /** Of the steps that were not watched; the swatch of the legend (steps.css) is as pale. */
-const ESTIMATED_ALPHA = 0.55;
+const ESTIMATED_ALPHA = 0.65;
 
 const COMPILE = SPANS.indexOf('compile');
 

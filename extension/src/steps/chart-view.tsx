@@ -62,7 +62,7 @@ export function ChartView({
             <span>{trans._n('last step', 'last %1 steps', summary.count)}</span>
             {summary.estimatedSteps > 0 ? (
               <span>
-                <span className="jp-TPULabChart-pale" /> {trans.__('not watched: estimated')}
+                <span className="jp-TPULabChart-pale" /> {trans.__('not watched')}
               </span>
             ) : null}
             {summary.compiledSteps > 0 ? <span>{trans.__('▲ compiled')}</span> : null}

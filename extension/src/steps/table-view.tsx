@@ -51,26 +51,26 @@ function Rows({ run: { steps }, window, trans }: TableViewProps): JSX.Element {
         <thead>
           <tr>
             <th scope="col">{trans.__('step')}</th>
+            {someUnwatched ? <th scope="col">{trans.__('watched')}</th> : null}
             <th scope="col">{trans.__('total')}</th>
             {SPANS.map(span => (
               <th scope="col" key={span}>
                 {spanName(span, trans)}
               </th>
             ))}
-            {someUnwatched ? <th scope="col">{trans.__('watched')}</th> : null}
           </tr>
         </thead>
         <tbody>
           {positions.map(position => (
             <tr key={steps.index(position)}>
               <th scope="row">{countText(steps.index(position))}</th>
+              {someUnwatched ? (
+                <td>{steps.deviceKnown(position) ? trans.__('yes') : trans.__('no')}</td>
+              ) : null}
               <td>{threeFigures(steps.wallMs(position))}</td>
               {SPANS.map((span, at) => (
                 <td key={span}>{spanText(steps, position, at, shares)}</td>
               ))}
-              {someUnwatched ? (
-                <td>{steps.deviceKnown(position) ? trans.__('yes') : trans.__('no')}</td>
-              ) : null}
             </tr>
           ))}
         </tbody>
