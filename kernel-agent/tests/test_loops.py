@@ -336,3 +336,16 @@ def test_items_are_not_kept_alive() -> None:
         assert Batch.alive <= 2
     del _
     wait_until(lambda: Batch.alive == 0, "all batches to be freed")
+
+
+def test_a_run_that_has_ended_leaves_no_finalizer_that_could_swallow_an_interrupt(
+    keeper: KeeperDouble,
+) -> None:
+    loop = tpulab.steps([1], name="no finalizer")
+    iterator = iter(loop)
+    next(iterator)
+    assert loop._guard is not None
+    assert list(iterator) == []
+    assert loop._guard is None
+    assert ended(keeper, "no finalizer")["state"] == "finished"
+    assert len([run for run in keeper.ended_runs() if run["name"] == "no finalizer"]) == 1

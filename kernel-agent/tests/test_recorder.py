@@ -124,6 +124,18 @@ def test_a_metric_is_read_when_its_array_is_ready_and_never_before(recorder: Rec
     assert message["steps"][0]["metrics"] == {"loss": 0.25}
 
 
+def test_the_end_of_a_run_is_told_even_when_an_interrupt_has_lost_a_step(recorder: Recorder) -> None:
+    run = begin(recorder)
+    close_steps(recorder, run, 2)
+    run.next_index()
+    end(recorder, run)
+    assert [message.get("state", message["type"]) for message in drain(recorder)] == [
+        "running",
+        "steps",
+        "finished",
+    ]
+
+
 def test_two_runs_at_a_time_get_batches_of_their_own(recorder: Recorder) -> None:
     left, right = begin(recorder, "left"), begin(recorder, "right")
     for _ in range(3):

@@ -26,7 +26,7 @@ from tpulab.devices import DeviceReport
 from tpulab.import_hook import AfterImport
 from tpulab.jax_internals import loaded_jax
 from tpulab.keeper_socket import KeeperSocket
-from tpulab.messages import HelloMessage, Message
+from tpulab.messages import HelloMessage, Message, RunState
 from tpulab.recorder import Recorder
 from tpulab.runs import Run
 from tpulab.text_report import TextReport
@@ -82,10 +82,11 @@ class Agent:
         self.recorder.events.append((run, run.message()))
         self.wake()
 
-    def end_run(self, run: Run) -> None:
-        """To be called after `run.state` was set to an end."""
+    def end_run(self, run: Run, state: RunState) -> None:
+        """Ends a run. Told before it is noted: an interrupt in between may tell it twice, not never."""
+        self.recorder.events.append((run, run.message(state)))
+        run.state = state
         self.runs.pop(run.id, None)
-        self.recorder.events.append((run, run.message()))
         self.wake()
 
     def settle(self, patience_s: float = 0.0) -> None:

@@ -1,4 +1,4 @@
-"""How a `for` loop was left, seen from the finalizer of its iterator.
+"""Notices that a `for` loop was left, and how, from the finalizer of what its iterator holds.
 
 CPython drops the iterator of a loop in the loop's own frame. When it is left by `break`, `return` or `del`,
 the instruction that runs is one that pops or stores; when an exception unwinds the frame, it is the one that
@@ -8,7 +8,12 @@ raised.
 from __future__ import annotations
 
 import dis
+import sys
 from types import CodeType, FrameType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tpulab.tracked_run import TrackedRun
 
 #: Instructions that drop a value on purpose (3.11 to 3.14; names as in `dis`).
 _DROPS = (
@@ -29,3 +34,26 @@ def left_by_exception(frame: FrameType | None, loop: CodeType | None) -> bool:
     if frame is None or loop is None or frame.f_code is not loop or frame.f_lasti < 0:
         return False
     return not dis.opname[loop.co_code[frame.f_lasti]].startswith(_DROPS)
+
+
+class LoopGuard:
+    """Ends a run when the loop's iterator, which alone holds this, is dropped.
+
+    It is taken away as soon as the run ends in another way. A finalizer that a garbage collection runs
+    later, in the middle of another cell, could swallow an interrupt that arrives at that moment.
+    """
+
+    __slots__ = ("_loop", "_tracked")
+
+    def __init__(self, tracked: TrackedRun, loop: CodeType) -> None:
+        self._tracked = tracked
+        self._loop = loop
+
+    def __del__(self) -> None:
+        # When the interpreter ends, modules may be gone before their objects.
+        if sys is None or sys.is_finalizing() or self._tracked.run.ended:
+            return
+        try:
+            self._tracked.end("failed" if left_by_exception(sys._getframe(1), self._loop) else "finished")
+        except Exception:
+            return

@@ -7,11 +7,12 @@ of `with step()` is the block. `tpulab.spans` says how its time is split.
 from __future__ import annotations
 
 import sys
+import weakref
 from collections.abc import Callable, Iterable, Iterator
-from types import CodeType, FrameType, TracebackType
+from types import FrameType, TracebackType
 from typing import Any, Generic, TypeVar
 
-from tpulab.loop_exit import left_by_exception
+from tpulab.loop_exit import LoopGuard
 from tpulab.process_agent import current_agent
 from tpulab.step_clock import innermost_clock
 from tpulab.tracked_run import TrackedRun, step_runs
@@ -31,7 +32,7 @@ class Steps(Iterator[T], Generic[T]):
         self._watch = watch
         self._items: Iterator[T] | None = None
         self._tracked: TrackedRun | None = None
-        self._code: CodeType | None = None
+        self._guard: LoopGuard | None = None
         self._exhausted = False
 
     def __iter__(self) -> Steps[T]:
@@ -87,10 +88,12 @@ class Steps(Iterator[T], Generic[T]):
             self._tracked.end("finished")
 
     def _begin_run(self, frame: FrameType) -> TrackedRun:
-        self._code = frame.f_code
         total = self._total if self._total is not None else _length(self._iterable)
-        self._tracked = TrackedRun(current_agent(), self._name, total, frame)
-        return self._tracked
+        tracked = TrackedRun(current_agent(), self._name, total, frame)
+        self._guard = LoopGuard(tracked, frame.f_code)
+        tracked.on_end = disarm(weakref.ref(self))
+        self._tracked = tracked
+        return tracked
 
     def _end_step(self, tracked: TrackedRun) -> None:
         if self._watch is not None:
@@ -101,17 +104,6 @@ class Steps(Iterator[T], Generic[T]):
                 self._watch = None
                 tracked.agent.warn("the `watch` of tpulab.steps failed and is not called again: %r", error)
         tracked.clock.end()
-
-    def __del__(self) -> None:
-        # A loop that is left by break, return or an exception drops its iterator, and that is all one learns.
-        tracked = getattr(self, "_tracked", None)
-        # When the interpreter ends, modules may be gone before their objects.
-        if tracked is None or sys is None or tracked.run.ended or sys.is_finalizing():
-            return
-        try:
-            tracked.end("failed" if left_by_exception(sys._getframe(1), self._code) else "finished")
-        except Exception:
-            return
 
 
 class Step:
@@ -192,6 +184,17 @@ def metric(**values: Any) -> None:
     clock = innermost_clock()
     if clock is not None:
         clock.metric(values)
+
+
+def disarm(steps: weakref.ref[Steps[Any]]) -> Callable[[], None]:
+    """Takes the guard from a loop whose run has ended, so that no finalizer of ours is left to run late."""
+
+    def drop() -> None:
+        loop = steps()
+        if loop is not None:
+            loop._guard = None
+
+    return drop
 
 
 def _length(iterable: Any) -> int | None:

@@ -43,9 +43,6 @@ class Recorder:
 
     def collect(self, *, force: bool = False) -> list[Message]:
         """Messages that are complete by now. `force`: report every step with what is known; do not wait."""
-        # Steps before events: the start of a run has been queued before its first step was closed.
-        while self.closed:
-            self._waiting.append(self.closed.popleft())
         messages: list[Message] = []
         while self.events:
             event = self.events.popleft()
@@ -56,6 +53,9 @@ class Recorder:
             else:
                 self._announced.add(event[0].id)
                 messages.append(event[1])
+        # After the events: when the end of a run has been seen, all of its steps are here too.
+        while self.closed:
+            self._waiting.append(self.closed.popleft())
         messages += self._steps(force)
         messages += self._ended_runs()
         return messages
@@ -119,9 +119,11 @@ class Recorder:
 
     def _ended_runs(self) -> list[RunMessage]:
         """The end of a run is told after its last step."""
-        done = [pair for pair in self._endings if pair[0].recorded >= pair[0].closed]
-        self._endings = [pair for pair in self._endings if pair[0].recorded < pair[0].closed]
-        return [message for _run, message in done]
+        # Not by counting: an interrupt may have lost a step between its number and its place in the queue.
+        unfinished = {step.run.id for step in self._waiting}
+        done = [message for run, message in self._endings if run.id not in unfinished]
+        self._endings = [ending for ending in self._endings if ending[0].id in unfinished]
+        return done
 
 
 def _ms(nanoseconds: int) -> float:

@@ -71,13 +71,14 @@ class Run:
         self.closed = index + 1
         return index
 
-    def message(self) -> RunMessage:
+    def message(self, state: RunState | None = None) -> RunMessage:
+        """The message about this run, in its own state or another."""
         return {
             "type": "run",
             "time": unix_now_ms(),
             "run": self.id,
             "name": self.name,
-            "state": self.state,
+            "state": state or self.state,
             "totalSteps": self.total,
             "location": self.location,
         }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ class TrackedRun:
         self.run = Run(name or _default_name(location, frame), total, location)
         self.clock = StepClock(self.run, agent.device, agent.recorder.closed, agent.wake)
         self.clock.owner = self
+        self.on_end: Callable[[], None] | None = None
         self.nested = any(clock.is_open for clock in thread_state().clocks)
         agent.add_run(self.run)
 
@@ -47,8 +49,9 @@ class TrackedRun:
         self.clock.discard()
         if self.run.ended:
             return
-        self.run.state = state
-        self.agent.end_run(self.run)
+        self.agent.end_run(self.run, state)
+        if self.on_end is not None:
+            self.on_end()
         if self.agent.text is not None:
             self.agent.text.on_end(self)
 
