@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -59,6 +60,15 @@ def read_lesson(**parameters: float) -> NotebookNode:
         source = "\n".join(f"{name} = {value!r}" for name, value in parameters.items())
         notebook.cells.insert(place + 1, _code_cell(source, "injected-parameters"))
     return notebook
+
+
+def committed_lesson() -> NotebookNode:
+    """The notebook as git would commit it: a reader who has run it and saved it has outputs in the file."""
+    path = NOTEBOOK.relative_to(CHECKOUT).as_posix()
+    shown = subprocess.run(["git", "show", f":{path}"], cwd=CHECKOUT, capture_output=True, check=False)
+    if shown.returncode != 0:
+        return read_lesson()
+    return cast(NotebookNode, nbformat.reads(shown.stdout.decode(), as_version=4))  # type: ignore[no-untyped-call]
 
 
 async def execute_lesson(client: NotebookClient, arrays: Path) -> ExecutedLesson:

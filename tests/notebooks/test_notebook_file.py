@@ -6,19 +6,19 @@ from collections import Counter
 
 import numpy as np
 
-from ..lesson import CHECKOUT, NOTEBOOK, read_lesson
+from ..lesson import CHECKOUT, NOTEBOOK, committed_lesson, read_lesson
 from ..lesson_checks import CHECKS, SILENT
 
 
 def test_it_is_valid_and_holds_no_outputs() -> None:
-    for cell in read_lesson().cells:
+    for cell in committed_lesson().cells:
         if cell.cell_type == "code":
             assert cell.outputs == [], f"cell {cell.id} holds outputs"
             assert cell.execution_count is None, f"cell {cell.id} holds an execution count"
 
 
 def test_its_metadata_name_the_kernelspec_of_this_project_and_nothing_of_a_machine() -> None:
-    metadata = read_lesson().metadata
+    metadata = committed_lesson().metadata
     assert metadata.kernelspec == {
         "name": "tpulab-jax",
         "display_name": "JAX (XLA) on this machine",

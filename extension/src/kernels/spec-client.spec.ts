@@ -144,6 +144,8 @@ test('the manager is ready without the bridge and tells of specs that come later
   };
   late.backends.bridge.reconnectNow();
   await until(() => manager.specs?.kernelspecs['tpulab-jax'] !== undefined);
+  // What the recovery asked for may still be under way, and a refresh then only joins it.
+  await manager.refreshSpecs();
   let failures = 0;
   manager.connectionFailure.connect(() => failures++);
   page.jupyter.fault = 'unavailable';
