@@ -7,7 +7,7 @@ import { KeeperClient } from './keeper-client.js';
 import { KeeperError, KeeperGoneError } from './keeper-error.js';
 import { type KeeperRecord, readKeeperRecord } from './keeper-file.js';
 import { type KeeperEvent, parseEvent } from './keeper-protocol.js';
-import { isSameProcess } from './process-identity.js';
+import { isSameProcess } from '../processes/process-identity.js';
 
 const HELLO_MS = 10_000;
 

@@ -6,7 +6,7 @@ import { encodeV1 } from '../wire/v1-frame.js';
 import { attachKeeper } from './attach.js';
 import { KeeperGoneError } from './keeper-error.js';
 import { kernelPaths, readKeeperRecord } from './keeper-file.js';
-import { isSameProcess, processStart } from './process-identity.js';
+import { isSameProcess, processStart } from '../processes/process-identity.js';
 import { GatewayView, KeeperFixture } from './testing/keeper-fixture.js';
 
 describe('a keeper with a small kernel', { timeout: 120_000 }, () => {

@@ -17,7 +17,7 @@ import {
 } from './keeper-file.js';
 import { KEEPER_PROTOCOL_VERSION } from './keeper-protocol.js';
 import { type KeeperListener, KernelKeeper } from './kernel-keeper.js';
-import { isSameProcess, processStart } from './process-identity.js';
+import { isSameProcess, processStart } from '../processes/process-identity.js';
 import { TelemetryHistory } from './telemetry-history.js';
 import { TelemetrySocket } from './telemetry-socket.js';
 

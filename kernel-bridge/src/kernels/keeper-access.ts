@@ -8,7 +8,7 @@ import {
   startKeeper
 } from '../keeper/index.js';
 import { readKeeperRecord, readLaunch } from '../keeper/keeper-file.js';
-import { isSameProcess } from '../keeper/process-identity.js';
+import { isSameProcess } from '../processes/process-identity.js';
 
 export interface KeeperAccess {
   /** Starts a keeper for a new kernel; rejects when the keeper or the kernel process could not be started. */

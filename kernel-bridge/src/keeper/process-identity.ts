@@ -1,1 +1,0 @@
-export * from '../processes/process-identity.js';
