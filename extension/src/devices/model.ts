@@ -36,14 +36,7 @@ export function memoryOf(device: RuntimeDevice): DeviceMemory | null {
   if (usedBytes === null || totalBytes === null || totalBytes === 0) {
     return null;
   }
-  const fraction = Math.min(1, usedBytes / totalBytes);
-  return {
-    usedBytes,
-    totalBytes,
-    fraction,
-    nearlyFull: fraction >= NEARLY_FULL,
-    text: usageText(usedBytes, totalBytes)
-  };
+  return memoryFrom(usedBytes, totalBytes);
 }
 
 /** Memory of all devices together; null when one of them does not say. */
@@ -61,6 +54,15 @@ export function totalMemory(devices: readonly RuntimeDevice[]): DeviceMemory | n
   if (totalBytes === 0) {
     return null;
   }
+  return memoryFrom(usedBytes, totalBytes);
+}
+
+/** Devices of the CPU share one memory and one set of cores, which surprises people who see eight of them. */
+export function isSimulated(message: DevicesMessage): boolean {
+  return message.devices.length > 1 && message.devices.every(device => device.platform === 'cpu');
+}
+
+function memoryFrom(usedBytes: number, totalBytes: number): DeviceMemory {
   const fraction = Math.min(1, usedBytes / totalBytes);
   return {
     usedBytes,
@@ -69,9 +71,4 @@ export function totalMemory(devices: readonly RuntimeDevice[]): DeviceMemory | n
     nearlyFull: fraction >= NEARLY_FULL,
     text: usageText(usedBytes, totalBytes)
   };
-}
-
-/** Devices of the CPU share one memory and one set of cores, which surprises people who see eight of them. */
-export function isSimulated(message: DevicesMessage): boolean {
-  return message.devices.length > 1 && message.devices.every(device => device.platform === 'cpu');
 }
