@@ -1,23 +1,26 @@
 /** Where a kernel and its keeper meet: the Jupyter connection file, for `ipc` sockets in the kernel's run folder. */
-import { randomBytes } from 'node:crypto';
-import { rm } from 'node:fs/promises';
+import { createHash, randomBytes } from 'node:crypto';
+import { readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { type Static, Type } from '@sinclair/typebox';
+import { Value } from '@sinclair/typebox/value';
 import { KeeperError } from './keeper-error.js';
 import { writePrivateFile } from './keeper-file.js';
 
 /** As in a connection file. With `ipc`, a socket's path is `<ip>-<port>`. */
-export interface ConnectionInfo {
-  readonly transport: 'ipc';
-  readonly ip: string;
-  readonly shell_port: number;
-  readonly iopub_port: number;
-  readonly stdin_port: number;
-  readonly control_port: number;
-  readonly hb_port: number;
-  readonly key: string;
-  readonly signature_scheme: string;
-  readonly kernel_name: string;
-}
+const Connection = Type.Object({
+  transport: Type.Literal('ipc'),
+  ip: Type.String({ minLength: 1 }),
+  shell_port: Type.Integer(),
+  iopub_port: Type.Integer(),
+  stdin_port: Type.Integer(),
+  control_port: Type.Integer(),
+  hb_port: Type.Integer(),
+  key: Type.String(),
+  signature_scheme: Type.String(),
+  kernel_name: Type.String()
+});
+export type ConnectionInfo = Readonly<Static<typeof Connection>>;
 
 /** `sun_path` less its closing zero: 104 bytes on macOS, 108 on Linux. */
 const MAX_SOCKET_PATH = process.platform === 'darwin' ? 103 : 107;
@@ -65,6 +68,42 @@ export async function writeConnectionFile(
   };
   await writePrivateFile(file, info);
   return info;
+}
+
+/** The connection file that an earlier keeper has written. Throws `launch_invalid`. */
+export async function readConnectionFile(file: string): Promise<ConnectionInfo> {
+  let value: unknown;
+  try {
+    value = JSON.parse(await readFile(file, 'utf8'));
+  } catch (cause) {
+    throw new KeeperError('launch_invalid', `${file} cannot be read as JSON; restart the kernel.`, { cause });
+  }
+  if (!Value.Check(Connection, value)) {
+    const fault = Value.Errors(Connection, value).First();
+    throw new KeeperError(
+      'launch_invalid',
+      `${file} is not a connection file of ours: "${fault?.path}" ${fault?.message}; restart the kernel.`
+    );
+  }
+  return value;
+}
+
+/**
+ * The name under which a kernel's ROUTER sockets know its keeper. The same for every keeper of one kernel, so that one that
+ * takes over gets the replies and the `input_request`s that were meant for the one before it.
+ */
+export function routingIdOf(info: ConnectionInfo): string {
+  return `tpulab-${derived(info, 'routing id')}`;
+}
+
+/** The session of the keeper's own requests: also the same for every keeper of one kernel, see `OwnMessages`. */
+export function keeperSessionOf(info: ConnectionInfo): string {
+  return `tpulab-keeper-${derived(info, 'session')}`;
+}
+
+/** Says nothing about the key, and differs from kernel to kernel as keys do. */
+function derived(info: ConnectionInfo, purpose: string): string {
+  return createHash('sha256').update(`${purpose}\0${info.key}`).digest('hex').slice(0, 32);
 }
 
 export function endpoint(info: ConnectionInfo, port: number): string {

@@ -2,11 +2,10 @@
  * The ZMQ sockets of one kernel process. Shell and stdin share an identity, because a kernel sends its `input_request` to
  * the identity that asked on shell. No mark limits anything: what cannot be taken at once waits in memory, not in the void.
  */
-import { randomUUID } from 'node:crypto';
 import { setImmediate as turn, setTimeout as delay } from 'node:timers/promises';
 import { Dealer, Subscriber } from 'zeromq';
 import type { ChannelName } from '../wire/kernel-message.js';
-import { type ConnectionInfo, endpoint } from './connection-file.js';
+import { type ConnectionInfo, endpoint, routingIdOf } from './connection-file.js';
 import { Heartbeat } from './heartbeat.js';
 import { DealerSocket, ReceivingSocket } from './zmq-channel.js';
 
@@ -38,7 +37,7 @@ export class KernelConnection implements AsyncDisposable {
     info: ConnectionInfo,
     private readonly events: ConnectionEvents
   ) {
-    const identity = `tpulab-${randomUUID()}`;
+    const identity = routingIdOf(info);
     const dealer = (
       channel: ChannelName,
       port: number,
