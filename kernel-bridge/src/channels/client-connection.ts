@@ -2,7 +2,7 @@
 import type { Duplex } from 'node:stream';
 import type { Logger } from 'pino';
 import type { RawData, WebSocket } from 'ws';
-import type { JournalRecord } from '../journal/record.js';
+import type { GapRecord, JournalRecord } from '../journal/record.js';
 import { BridgeError } from '../kernels/errors.js';
 import type { Kernel } from '../kernels/kernel.js';
 import {
@@ -18,7 +18,7 @@ import {
 import { ClientFeed, type FeedLimits, type FeedState } from './client-feed.js';
 import { CLOSE, type CloseCode } from './close-codes.js';
 import { type ConfirmationOptions, Confirmations } from './confirmations.js';
-import { busyStatus } from './made-messages.js';
+import { busyStatus, gapNotice } from './made-messages.js';
 import type { OutgoingMessage } from './outgoing-message.js';
 
 export const V1_SUBPROTOCOL = 'v1.kernel.websocket.jupyter.org';
@@ -68,12 +68,7 @@ export class ClientConnection {
       owns: session => session === this.sessionId || this.#furtherSessions.has(session),
       moved: bytes => this.#confirmations.moved(bytes),
       stateChanged: state => options.stateChanged(this, state),
-      skipped: (from, to, reason) => {
-        options.log.warn(
-          { from, to, err: reason },
-          'records were left out for a client: the journal lacks them'
-        );
-      },
+      missing: (gap, parent) => this.#tellOf(gap, parent),
       failed: error => this.#fail(error)
     });
     this.#confirmations = new Confirmations(
@@ -129,6 +124,13 @@ export class ClientConnection {
   /** Sends a message that is not in the journal, as a v1 frame. */
   sendMade(frame: Buffer): void {
     this.#options.socket.send(this.#framing === 'v1' ? frame : encodeLegacy(decodeV1(frame)));
+  }
+
+  #tellOf(gap: GapRecord, parent: Buffer | null): void {
+    const { kernel, log } = this.#options;
+    log.warn({ ...gap, type: undefined }, 'messages are missing for a client');
+    const notice = gapNotice(kernel.snapshot, gap, parent?.toString('utf8') ?? null, new Date());
+    if (notice) this.sendMade(notice);
   }
 
   close({ code, reason }: CloseCode): void {

@@ -9,7 +9,7 @@
 import type { Duplex } from 'node:stream';
 import { once } from 'node:events';
 import type { WebSocket } from 'ws';
-import { JournalDamagedError, type JournalRecord, JournalTrimmedError } from '../journal/index.js';
+import type { GapRecord, JournalRecord } from '../journal/index.js';
 import { OutgoingMessage } from './outgoing-message.js';
 
 export interface FeedLimits {
@@ -33,14 +33,18 @@ export interface FeedOptions {
   readonly limits?: FeedLimits;
   /** seq of the newest record that the journal is known to have. */
   newest(): number;
+  /** Records from there on; a gap record stands for those that are gone. */
   readonly read: (fromSeq: number) => AsyncIterable<readonly JournalRecord[]>;
   /** Whether answers to this `header.session` are for this client. */
   owns(session: string): boolean;
   /** After each record that the feed has passed, whether it was for this client or not. */
   moved(bytes: number): void;
   stateChanged(state: FeedState): void;
-  /** Records that the journal no longer has, or cannot be read, were left out. */
-  skipped(from: number, to: number, reason: Error): void;
+  /**
+   * At this place of the stream messages are missing; the client is to be told. `parent` is the header (JSON) of the request
+   * whose output comes next, null when nothing has come yet.
+   */
+  missing(gap: GapRecord, parent: Buffer | null): void;
   failed(error: unknown): void;
 }
 
@@ -51,6 +55,8 @@ export class ClientFeed {
   #position: number;
   #state: FeedState = 'detached';
   #corked = false;
+  /** Gaps that wait for the next output, beside which they are shown. */
+  readonly #untold: GapRecord[] = [];
 
   constructor(options: FeedOptions) {
     this.#options = options;
@@ -105,33 +111,19 @@ export class ClientFeed {
 
   async #readOn(): Promise<void> {
     const before = this.#position;
-    try {
-      for await (const records of this.#options.read(this.#position + 1)) {
-        for (const record of records) {
-          if (this.#abort.signal.aborted) return;
-          if (record.seq > this.#position) this.#deliver(new OutgoingMessage(record));
-        }
-        await this.#refill();
-        if (this.#position >= this.#options.newest()) return;
+    for await (const records of this.#options.read(this.#position + 1)) {
+      for (const record of records) {
+        if (this.#abort.signal.aborted) return;
+        if (record.seq > this.#position) this.#deliver(new OutgoingMessage(record));
       }
-    } catch (error) {
-      this.#skip(error);
+      await this.#refill();
+      if (this.#position >= this.#options.newest()) return;
     }
     if (this.#position === before) {
       throw new Error(
         `the journal has no record after ${before}, but ${this.#options.newest()} was announced`
       );
     }
-  }
-
-  /** Goes on after records that are gone for good; anything else ends the connection. */
-  #skip(error: unknown): void {
-    let next: number;
-    if (error instanceof JournalTrimmedError) next = error.firstSeq;
-    else if (error instanceof JournalDamagedError) next = error.resumeSeq ?? this.#options.newest() + 1;
-    else throw error;
-    this.#options.skipped(this.#position + 1, next - 1, error);
-    this.#position = next - 1;
   }
 
   /**
@@ -148,7 +140,10 @@ export class ClientFeed {
   }
 
   #deliver(message: OutgoingMessage): void {
-    this.#position = message.seq;
+    // A gap record stands for all the records that it names.
+    this.#position = Math.max(message.seq, message.gap?.toSeq ?? 0);
+    if (message.gap) this.#untold.push(message.gap);
+    if (this.#untold.length > 0) this.#tell(message.outputOf);
     let bytes = 0;
     const frame = this.#isAddressed(message) ? message[this.#options.framing] : null;
     if (frame !== null) {
@@ -157,6 +152,12 @@ export class ClientFeed {
       this.#options.socket.send(frame);
     }
     this.#options.moved(bytes);
+  }
+
+  /** A live client learns of a gap at once; one that catches up, beside the output that follows it. */
+  #tell(parent: Buffer | null): void {
+    if (!parent && this.#state !== 'live') return;
+    for (const gap of this.#untold.splice(0)) this.#options.missing(gap, parent);
   }
 
   #isAddressed({ addressee }: OutgoingMessage): boolean {
@@ -178,5 +179,6 @@ export class ClientFeed {
   #enter(state: FeedState): void {
     this.#state = state;
     this.#options.stateChanged(state);
+    this.#tell(null);
   }
 }

@@ -83,7 +83,7 @@ export class KernelChannels {
       confirmation,
       limits,
       log: log.child({ kernelId: kernel.id, clientId: sessionId }),
-      read: fromSeq => this.#journal.readBatches(fromSeq),
+      read: fromSeq => this.#journal.readAcross(fromSeq, { newest: () => kernel.lastSeq }),
       isTaken: session => this.#bySession.has(session),
       confirmed: seq => {
         if (sessionId !== null) this.#positions.set(sessionId, seq);

@@ -1,10 +1,12 @@
 /**
- * The one message that the gateway makes itself: the status of a kernel, for a client that comes late.
+ * The messages that the gateway makes itself: the status of a kernel, for a client that comes late, and the notice that
+ * messages are missing.
  *
- * It carries the kernel's own session id. JupyterLab takes a message of another session for a sign that the kernel was
+ * They carry the kernel's own session id. JupyterLab takes a message of another session for a sign that the kernel was
  * restarted, and drops the work it had queued.
  */
 import { randomUUID } from 'node:crypto';
+import type { GapRecord } from '../journal/record.js';
 import type { KernelSnapshot } from '../keeper/contract.js';
 import { encodeV1 } from '../wire/index.js';
 
@@ -21,22 +23,52 @@ export function deadStatus(snapshot: KernelSnapshot, now: Date): Buffer | null {
   return statusFrame(snapshot.kernelSession, 'dead', '{}', now);
 }
 
+/**
+ * An iopub `stream` on stderr where messages are missing, as the output of the request whose header is `parent`, else of the
+ * one that runs. `metadata.tpulab.gap` has the same for programs. Null when the kernel has never said anything.
+ *
+ * The id names the gap, so that a client that drops what it has seen shows it once, however often it comes back.
+ */
+export function gapNotice(
+  snapshot: KernelSnapshot,
+  gap: GapRecord,
+  parent: string | null,
+  now: Date
+): Buffer | null {
+  const { kernelSession, busyParent } = snapshot;
+  if (kernelSession === null) return null;
+  const { count, reason, from, to, fromSeq = 0, toSeq = 0 } = gap;
+  const missing = count === null ? 'An unknown number of messages is' : plural(count);
+  return iopubFrame(
+    {
+      msg_id: `${kernelSession}_gap_${fromSeq}_${toSeq}_${from}_${to}`,
+      msg_type: 'stream',
+      session: kernelSession
+    },
+    parent ?? busyParent ?? '{}',
+    { tpulab: { gap } },
+    { name: 'stderr', text: `[tpulab] ${missing} missing here. ${reason}\n` },
+    now
+  );
+}
+
+function plural(count: number): string {
+  return count === 1 ? '1 message is' : `${count} messages are`;
+}
+
 function statusFrame(session: string, state: string, parent: string, now: Date): Buffer {
-  const header = {
-    msg_id: randomUUID(),
-    msg_type: 'status',
-    username: 'kernel',
-    session,
-    date: now.toISOString(),
-    version: '5.3'
-  };
-  return encodeV1({
-    channel: 'iopub',
-    parts: [
-      Buffer.from(JSON.stringify(header)),
-      Buffer.from(parent),
-      Buffer.from('{}'),
-      Buffer.from(JSON.stringify({ execution_state: state }))
-    ]
-  });
+  const ids = { msg_id: randomUUID(), msg_type: 'status', session };
+  return iopubFrame(ids, parent, {}, { execution_state: state }, now);
+}
+
+function iopubFrame(
+  ids: { readonly msg_id: string; readonly msg_type: string; readonly session: string },
+  parent: string,
+  metadata: object,
+  content: object,
+  now: Date
+): Buffer {
+  const header = { ...ids, username: 'kernel', date: now.toISOString(), version: '5.3' };
+  const parts = [JSON.stringify(header), parent, JSON.stringify(metadata), JSON.stringify(content)];
+  return encodeV1({ channel: 'iopub', parts: parts.map(part => Buffer.from(part)) });
 }

@@ -1,5 +1,5 @@
 /** A journal record on its way to clients. What is worked out once (framing, addressee) serves every client. */
-import { FROM_CLIENT, type JournalRecord, RecordChannel } from '../journal/record.js';
+import { FROM_CLIENT, type GapRecord, gapOf, type JournalRecord, RecordChannel } from '../journal/record.js';
 import { decodeV1, encodeLegacy, PART, parseParentHeader, WireError } from '../wire/index.js';
 
 /** `everyone`: iopub. `nobody`: what clients said, and notes of the bridge. Otherwise one client's session. */
@@ -12,6 +12,8 @@ export class OutgoingMessage {
   readonly seq: number;
   /** The v1 frame, byte for byte as the journal has it. */
   readonly v1: Buffer;
+  /** What this record tells of, when it stands for messages that are missing. */
+  readonly gap: GapRecord | null;
   readonly #channel: number;
   #legacy: string | Buffer | null | undefined;
   #addressee: Addressee | undefined;
@@ -19,6 +21,7 @@ export class OutgoingMessage {
   constructor(record: JournalRecord) {
     this.seq = record.seq;
     this.v1 = record.payload;
+    this.gap = gapOf(record);
     this.#channel = record.channel;
   }
 
@@ -26,6 +29,18 @@ export class OutgoingMessage {
   get legacy(): string | Buffer | null {
     if (this.#legacy === undefined) this.#legacy = legacyOf(this.v1);
     return this.#legacy;
+  }
+
+  /** Header (JSON) of the request that an output belongs to; null for other messages, and where there is none. */
+  get outputOf(): Buffer | null {
+    if (this.#channel !== RecordChannel.iopub) return null;
+    try {
+      const parent = decodeV1(this.v1).parts[PART.parentHeader];
+      return parent && parseParentHeader(parent) ? parent : null;
+    } catch (error) {
+      if (error instanceof WireError) return null;
+      throw error;
+    }
   }
 
   get addressee(): Addressee {

@@ -8,6 +8,7 @@
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { JournalDamagedError, JournalTrimmedError } from './journal-error.js';
+import { explainMissing, recordOfGap } from './missing-records.js';
 import { decodeRecord } from './record-codec.js';
 import type { JournalRecord } from './record.js';
 import { listSegments, SEGMENT_HEADER_BYTES, segmentHeaderFault, type SegmentName } from './segment-file.js';
@@ -18,6 +19,11 @@ export interface ReadOptions {
   /** The last record wanted; without it, all there are. */
   readonly to?: number;
   readonly signal?: AbortSignal;
+}
+
+export interface ReadAcrossOptions extends ReadOptions {
+  /** The last record that is known to have been written. Without it, the end of the files counts. */
+  readonly newest?: () => number;
 }
 
 export class JournalReader {
@@ -34,9 +40,10 @@ export class JournalReader {
   /** The newest whole record, 0 when there is none. Walks at most the part of the last segment that is not indexed. */
   async lastSeq(): Promise<number> {
     const last = (await listSegments(this.dir)).at(-1);
-    if (last === undefined) {
-      return 0;
-    }
+    return last === undefined ? 0 : this.#endOf(last);
+  }
+
+  async #endOf(last: SegmentName): Promise<number> {
     const scan = this.#scan(last, Infinity);
     let step = await scan.next();
     while (step.done !== true) {
@@ -49,6 +56,52 @@ export class JournalReader {
   async *read(from: number, options: ReadOptions = {}): AsyncGenerator<JournalRecord, void, void> {
     for await (const batch of this.readBatches(from, options)) {
       yield* batch;
+    }
+  }
+
+  /**
+   * As `readBatches`, but records that are gone do not end it: a gap record of its own batch stands for each stretch of them,
+   * under the number of the first. For whoever shows records to people; nothing is left out in silence. Without `newest`,
+   * damage after which nothing can be read is thrown, because nobody knows how much is missing.
+   */
+  async *readAcross(
+    from: number,
+    { newest, ...options }: ReadAcrossOptions = {}
+  ): AsyncGenerator<JournalRecord[], void, void> {
+    const to = options.to ?? Infinity;
+    let next = Math.max(from, 1);
+    for (;;) {
+      const announced = Math.min(newest?.() ?? 0, to);
+      let error: unknown;
+      try {
+        for await (const batch of this.readBatches(next, options)) {
+          next += batch.length;
+          yield batch;
+        }
+        if (next > announced) {
+          return;
+        }
+        error = new JournalDamagedError('the journal', 0, next, null, 'the files end before it');
+      } catch (failure) {
+        error = failure;
+      }
+      const isOpenEnded = error instanceof JournalDamagedError && error.resumeSeq === null;
+      if (isOpenEnded && newest === undefined) {
+        throw error;
+      }
+      const known = Math.min(newest?.() ?? 0, to);
+      if (isOpenEnded && known < next) {
+        return; // nothing that was announced is missing yet
+      }
+      const gap = await explainMissing(this.dir, error, next, known, to);
+      if (gap === null) {
+        throw error;
+      }
+      next = gap.toSeq + 1;
+      yield [recordOfGap(gap)];
+      if (isOpenEnded) {
+        return; // where records go on is known once there is another segment
+      }
     }
   }
 
@@ -72,8 +125,17 @@ export class JournalReader {
         }
         throw new JournalTrimmedError(next, segments[0].firstSeq);
       }
+      this.#forgetBefore(segments[0]?.firstSeq ?? 0);
       const scan = this.#scan(segment, next);
-      let step = await scan.next();
+      let step: IteratorResult<ScannedChunk, ScanEnd>;
+      try {
+        step = await scan.next();
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code === 'ENOENT') {
+          continue; // trimmed since it was listed
+        }
+        throw error;
+      }
       try {
         for (; step.done !== true; step = await scan.next()) {
           signal?.throwIfAborted();
@@ -90,7 +152,12 @@ export class JournalReader {
         await scan.return(NOTHING_LEFT);
       }
       const following = segments[index + 1];
-      if (step.value.kind === 'damaged' || (following !== undefined && step.value.seq < following.firstSeq)) {
+      if (following !== undefined && step.value.seq >= following.firstSeq) {
+        // Whole, or torn after its last record by a writer that could not cut it and went on in a new segment.
+        next = Math.max(next, following.firstSeq);
+        continue;
+      }
+      if (step.value.kind === 'damaged' || following !== undefined) {
         const { offset, seq } = step.value;
         const why =
           step.value.kind === 'damaged' ? step.value.why : 'the segment ends before the next one begins';
@@ -98,6 +165,14 @@ export class JournalReader {
       }
       if (following === undefined && !(await this.#continuesAfter(segment))) {
         return;
+      }
+    }
+  }
+
+  #forgetBefore(firstSeq: number): void {
+    for (const seq of this.#indexes.keys()) {
+      if (seq < firstSeq) {
+        this.#indexes.delete(seq);
       }
     }
   }

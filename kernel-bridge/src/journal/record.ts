@@ -15,16 +15,35 @@ export const RecordChannel = { shell: 0, control: 1, stdin: 2, iopub: 3, bridge:
 /** Bit of `JournalRecord.channel`: the message went from a client to the kernel. */
 export const FROM_CLIENT = 0x80;
 
-/** Payload (JSON) of a `RecordChannel.bridge` record: messages that could not be written, and why. */
+/**
+ * Payload (JSON) of a `RecordChannel.bridge` record: messages that are missing, and why. Such a record stands in the journal
+ * where messages could not be written, and a reader makes one where records are gone that once had numbers.
+ */
 export interface GapRecord {
   readonly type: 'gap';
-  /** How many messages are missing, all of them before this record. */
-  readonly count: number;
+  /** How many messages are missing, all of them before this record; null when nobody can know. */
+  readonly count: number | null;
   /** Stable code of the failure, for example `journal_disk_full`. */
   readonly code: string;
   /** One sentence for people. */
   readonly reason: string;
-  /** Unix milliseconds of the first and the last missing message. */
+  /** Unix milliseconds of the first and the last missing message, as far as known; else when they were missed. */
   readonly from: number;
   readonly to: number;
+  /** The missing records, where they had numbers. Reading goes on after `toSeq`. */
+  readonly fromSeq?: number;
+  readonly toSeq?: number;
+}
+
+/** The gap that a record tells of; null for any other record. */
+export function gapOf({ channel, payload }: Pick<JournalRecord, 'channel' | 'payload'>): GapRecord | null {
+  if (channel !== RecordChannel.bridge) {
+    return null;
+  }
+  try {
+    const value = JSON.parse(payload.toString('utf8')) as Partial<GapRecord> | null;
+    return value?.type === 'gap' && typeof value.reason === 'string' ? (value as GapRecord) : null;
+  } catch {
+    return null;
+  }
 }

@@ -2,7 +2,7 @@
 import { JournalWriter } from '../journal/journal-writer.js';
 import type { JournalError } from '../journal/journal-error.js';
 import type { WrittenBatch } from '../journal/record-batch.js';
-import { FROM_CLIENT, RecordChannel } from '../journal/record.js';
+import { FROM_CLIENT, type GapRecord, RecordChannel } from '../journal/record.js';
 import { type ChannelName, type KernelMessage, PART } from '../wire/kernel-message.js';
 import { v1Pieces } from '../wire/v1-frame.js';
 import { FRAME_HEADER_BYTES } from './frames.js';
@@ -48,6 +48,14 @@ export class KernelJournal implements AsyncDisposable {
   /** A status that the bridge itself made. */
   ownStatus(parts: readonly Buffer[]): void {
     this.writer.append(RecordChannel.iopub, v1Pieces('iopub', parts), { durable: true, essential: true });
+  }
+
+  /** Messages are missing that the journal never got; clients are shown it at this place. */
+  gap(gap: GapRecord): void {
+    this.writer.append(RecordChannel.bridge, [Buffer.from(JSON.stringify(gap))], {
+      durable: true,
+      essential: true
+    });
   }
 
   [Symbol.asyncDispose](): Promise<void> {

@@ -4,10 +4,9 @@
  * subscribes again. Between the answer to that and the last record from the files, the socket is paused, so that no more
  * than one chunk of pushed records waits in memory.
  */
-import { JournalDamagedError } from '../journal/journal-error.js';
 import type { JournalReader } from '../journal/journal-reader.js';
 import { decodeRecord, probeRecord } from '../journal/record-codec.js';
-import { type GapRecord, type JournalRecord, RecordChannel } from '../journal/record.js';
+import { gapOf, type JournalRecord } from '../journal/record.js';
 import { KeeperError } from './keeper-error.js';
 
 export interface FeedSource {
@@ -98,25 +97,13 @@ export class LiveFeed {
   }
 
   async #readFiles(to: number): Promise<void> {
-    while (this.#next <= to) {
-      try {
-        for await (const batch of this.source.journal.readBatches(this.#next, { to, signal: this.signal })) {
-          for (const record of batch) {
-            this.#next = record.seq + 1;
-            this.onRecord(record);
-          }
-        }
-        return;
-      } catch (error) {
-        if (!(error instanceof JournalDamagedError)) {
-          throw error;
-        }
-        const resume = error.resumeSeq ?? (Number.isFinite(to) ? to + 1 : null);
-        if (resume === null) {
-          return; // where it goes on is known once the keeper has told where it pushes from
-        }
-        this.onRecord(gapBefore(this.#next, resume, error));
-        this.#next = resume;
+    // Without an end, nothing is known to be missing after damage: that is said once the keeper has told its number.
+    const newest = (): number => (Number.isFinite(to) ? to : 0);
+    const options = { to, newest, signal: this.signal };
+    for await (const batch of this.source.journal.readAcross(this.#next, options)) {
+      for (const record of batch) {
+        this.#next = (gapOf(record)?.toSeq ?? record.seq) + 1;
+        this.onRecord(record);
       }
     }
   }
@@ -136,23 +123,4 @@ export class LiveFeed {
       }
     }
   }
-}
-
-/** Stands, under the number of the first unreadable record, for all of them. */
-function gapBefore(seq: number, resumeSeq: number, error: JournalDamagedError): JournalRecord {
-  const now = Date.now();
-  const gap: GapRecord = {
-    type: 'gap',
-    count: resumeSeq - seq,
-    code: error.code,
-    reason: error.message,
-    from: now,
-    to: now
-  };
-  return {
-    seq,
-    timeNs: BigInt(now) * 1_000_000n,
-    channel: RecordChannel.bridge,
-    payload: Buffer.from(JSON.stringify(gap))
-  };
 }

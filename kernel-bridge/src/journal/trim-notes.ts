@@ -1,0 +1,90 @@
+/**
+ * `trimmed.json` beside the segments: which records were removed on purpose, and why. It is written before anything is
+ * removed. What is missing is told by the segment files alone; the notes only give the reason, so that a crash in between,
+ * or the loss of this file, makes nobody wrong.
+ */
+import { open, readFile, rename, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type Static, Type } from '@sinclair/typebox';
+import { Value } from '@sinclair/typebox/value';
+import { syncFolder } from './segment-writer.js';
+
+export const TRIM_NOTES_FILE = 'trimmed.json';
+
+/** More notes than this are joined, the oldest first: a few lines must do for years of trimming. */
+const MAX_NOTES = 32;
+
+/** The kernel's own quota; the quota of all kernels; the time after the kernel's end; `tpulab journal prune`. */
+const TrimCode = Type.Union([
+  Type.Literal('journal_quota'),
+  Type.Literal('journal_total_quota'),
+  Type.Literal('journal_retention'),
+  Type.Literal('journal_pruned')
+]);
+export type TrimCode = Static<typeof TrimCode>;
+
+const TrimNote = Type.Object({
+  code: TrimCode,
+  /** The records that were removed, both included. */
+  from: Type.Integer({ minimum: 1 }),
+  to: Type.Integer({ minimum: 1 }),
+  /** Unix milliseconds of the removal, the last one when notes were joined. */
+  at: Type.Number()
+});
+export type TrimNote = Static<typeof TrimNote>;
+
+const TrimNotes = Type.Object({ version: Type.Literal(1), trimmed: Type.Array(TrimNote) });
+
+/** Oldest first; empty when nothing was trimmed, or the file is damaged. */
+export async function readTrimNotes(dir: string): Promise<readonly TrimNote[]> {
+  try {
+    const value: unknown = JSON.parse(await readFile(join(dir, TRIM_NOTES_FILE), 'utf8'));
+    return Value.Check(TrimNotes, value) ? value.trimmed : [];
+  } catch (error) {
+    if (error instanceof SyntaxError || (error as NodeJS.ErrnoException).code === 'ENOENT') {
+      return [];
+    }
+    throw error;
+  }
+}
+
+/** Adds a note and makes it durable. */
+export async function addTrimNote(dir: string, note: TrimNote): Promise<void> {
+  const notes = joined([...(await readTrimNotes(dir)), note]);
+  const file = join(dir, TRIM_NOTES_FILE);
+  const draft = `${file}.${process.pid}.tmp`;
+  try {
+    const handle = await open(draft, 'w', 0o600);
+    try {
+      await handle.writeFile(`${JSON.stringify({ version: 1, trimmed: notes })}\n`);
+      await handle.sync();
+    } finally {
+      await handle.close();
+    }
+    await rename(draft, file);
+  } catch (error) {
+    await rm(draft, { force: true });
+    throw error;
+  }
+  await syncFolder(dir);
+}
+
+function joined(notes: readonly TrimNote[]): TrimNote[] {
+  const result: TrimNote[] = [];
+  for (const note of notes) {
+    const last = result.at(-1);
+    if (last?.code === note.code) {
+      result[result.length - 1] = {
+        ...note,
+        from: Math.min(last.from, note.from),
+        to: Math.max(last.to, note.to)
+      };
+    } else {
+      result.push(note);
+    }
+  }
+  const tooMany = result.splice(0, Math.max(result.length - MAX_NOTES, 0));
+  const [oldest] = result;
+  const from = tooMany[0]?.from;
+  return oldest === undefined || from === undefined ? result : [{ ...oldest, from }, ...result.slice(1)];
+}
