@@ -51,7 +51,7 @@ describe.skipIf(!isInstalled)('a keeper with ipykernel and our launcher', { time
     );
   });
 
-  it('is ready without a word to clients, and keeps what the kernel said about itself', async () => {
+  it('[16] is ready without a word to clients, and keeps what the kernel said about itself', async () => {
     const client = await keeper.ready(view);
     const msgId = keeper.execute(client, 'print(6 * 7)');
     await view.untilDone(msgId);
@@ -92,7 +92,7 @@ describe.skipIf(!isInstalled)('a keeper with ipykernel and our launcher', { time
     expect(view.text).toContain('hello Ada\n');
   });
 
-  it('ends a kernel that swallows SIGTERM in the middle of a cell that swallows interrupts', async () => {
+  it('[17] ends a kernel that swallows SIGTERM in the middle of a cell that swallows interrupts', async () => {
     await keeper[Symbol.asyncDispose]();
     keeper = await KeeperFixture.create({
       ...python({ HOME: process.env['HOME'] ?? '/' }),

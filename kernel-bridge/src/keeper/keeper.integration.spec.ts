@@ -2,6 +2,7 @@ import { readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { JournalReader } from '../journal/journal-reader.js';
+import { parseParentHeader, PART } from '../wire/kernel-message.js';
 import { encodeV1 } from '../wire/v1-frame.js';
 import { attachKeeper } from './attach.js';
 import { KeeperGoneError } from './keeper-error.js';
@@ -71,7 +72,7 @@ describe('a keeper with a small kernel', { timeout: 120_000 }, () => {
     expect(stored).toEqual(view.records);
   });
 
-  it('drops forged messages and messages of gateways that are none', async () => {
+  it('[14] drops forged messages and messages of gateways that are none', async () => {
     keeper = await KeeperFixture.create();
     const client = await keeper.ready(view);
     client.send(Buffer.from('garbage'));
@@ -88,7 +89,7 @@ describe('a keeper with a small kernel', { timeout: 120_000 }, () => {
     expect(view.messages.filter(({ fromClient }) => fromClient)).toHaveLength(1);
   });
 
-  it('holds requests that come while the kernel is starting, and loses nothing of what they cause', async () => {
+  it('[16] holds requests that come while the kernel is starting, and loses nothing of what they cause', async () => {
     keeper = await KeeperFixture.create();
     const client = await keeper.start(view);
     expect(await client.subscribe()).toEqual({ liveFrom: 1 });
@@ -104,12 +105,12 @@ describe('a keeper with a small kernel', { timeout: 120_000 }, () => {
     expect(view.records.map(({ seq }) => seq)).toEqual(view.records.map((_, index) => index + 1));
   });
 
-  it('is ready although the kernel answers kernel_info on shell alone', async () => {
+  it('[16] is ready although the kernel answers kernel_info on shell alone', async () => {
     keeper = await KeeperFixture.create({}, ['--no-control-info']);
     await keeper.ready(view);
   });
 
-  it('passes input requests and their answers', async () => {
+  it('[18] passes input requests and their answers', async () => {
     keeper = await KeeperFixture.create();
     const client = await keeper.ready(view);
     const msgId = keeper.execute(client, 'input');
@@ -137,7 +138,7 @@ describe('a keeper with a small kernel', { timeout: 120_000 }, () => {
     ]);
   });
 
-  it.each(['signal', 'message'] as const)('interrupts a running request by %s', async interruptMode => {
+  it.each(['signal', 'message'] as const)('[17] interrupts a running request by %s', async interruptMode => {
     keeper = await KeeperFixture.create({ interruptMode });
     const client = await keeper.ready(view);
     const msgId = keeper.execute(client, 'print 1\nwait');
@@ -152,7 +153,7 @@ describe('a keeper with a small kernel', { timeout: 120_000 }, () => {
     expect(view.messages.filter(({ type }) => type.startsWith('interrupt'))).toEqual([]);
   });
 
-  it('restarts in place when asked: another process and session, the same journal, no word on iopub', async () => {
+  it('[17] restarts in place when asked: another process and session, the same journal, and iopub says so', async () => {
     keeper = await KeeperFixture.create();
     const client = await keeper.ready(view);
     await view.untilDone(keeper.execute(client, 'print 1'));
@@ -171,14 +172,18 @@ describe('a keeper with a small kernel', { timeout: 120_000 }, () => {
     expect(view.states.map(({ executionState }) => executionState)).toContain('restarting');
     await view.untilDone(keeper.execute(client, 'print 2'));
     expect(view.text).toBe('line 0\nline 0\nline 1\n');
-    const states = view.messages
-      .filter(({ type }) => type === 'status')
-      .map(({ content }) => content['execution_state']);
-    expect(states).not.toContain('restarting');
+    const told = view.messages.filter(({ content }) => content['execution_state'] === 'restarting');
+    expect(told.map(({ session }) => session)).toEqual([before.kernelSession]);
+    // JupyterLab takes any other parent for a crash.
+    expect(
+      told.map(
+        ({ message }) => parseParentHeader(message.parts[PART.parentHeader] ?? Buffer.alloc(0))?.msg_type
+      )
+    ).toEqual(['shutdown_request']);
     expect(await readKeeperRecord(keeper.kernelDir)).toMatchObject({ kernelPid: after.kernelPid });
   });
 
-  it('starts a crashed kernel again until the limit, then says that it is dead, with the kernel’s own session', async () => {
+  it('[17] starts a crashed kernel again until the limit, then says that it is dead, with the kernel’s own session', async () => {
     keeper = await KeeperFixture.create({ restartLimit: 2 });
     const client = await keeper.ready(view);
     const pids = new Set([client.snapshot.kernelPid]);
@@ -240,7 +245,7 @@ describe('a keeper with a small kernel', { timeout: 120_000 }, () => {
     expect(client.snapshot.reason).toBe('shutdown by a client');
   });
 
-  it('shuts down in order: the kernel first, then itself, and leaves the journal and the logs', async () => {
+  it('[17] shuts down in order: the kernel first, then itself, and leaves the journal and the logs', async () => {
     keeper = await KeeperFixture.create();
     const client = await keeper.ready(view);
     await view.untilDone(keeper.execute(client, 'print 1'));
@@ -261,7 +266,7 @@ describe('a keeper with a small kernel', { timeout: 120_000 }, () => {
     );
   });
 
-  it('ends a kernel that ignores SIGTERM and does not listen, with all that it has started', async () => {
+  it('[17] ends a kernel that ignores SIGTERM and does not listen, with all that it has started', async () => {
     keeper = await KeeperFixture.create({ shutdownWaitMs: 300 }, ['--ignore-sigterm']);
     const client = await keeper.ready(view);
     keeper.execute(client, 'child\nstall 600000');

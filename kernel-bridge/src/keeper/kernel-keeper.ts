@@ -23,6 +23,7 @@ import { KERNEL_START_MS } from './kernel-limits.js';
 import { describeExit, type KernelExit, type KernelFiles, KernelProcess } from './kernel-process.js';
 import { KernelState } from './kernel-state.js';
 import { OwnMessages } from './own-messages.js';
+import { SecretInput } from './secret-input.js';
 import { endProcess } from './shutdown-ladder.js';
 
 export interface KeeperListener {
@@ -46,6 +47,7 @@ export interface KeeperParts {
 
 export class KernelKeeper {
   readonly #own = new OwnMessages();
+  readonly #secrets = new SecretInput();
   readonly #state = new KernelState(() => {
     this.parts.listener.changed();
     this.#watchers.forEach(watcher => watcher());
@@ -131,7 +133,8 @@ export class KernelKeeper {
     this.#lastActivity = Date.now();
     // The process that runs now: a restart that is asked for next must not hand this to its successor.
     const life = this.#life;
-    this.#journal.fromClient(message.channel, frame, () => {
+    const kept = this.#secrets.withoutSecret(message, header) ?? frame;
+    this.#journal.fromClient(message.channel, kept, () => {
       if (header.msg_type === 'shutdown_request') {
         this.#askedToEnd = wantsRestart(message) ? 'restart' : 'shutdown';
       }
@@ -160,6 +163,7 @@ export class KernelKeeper {
       this.#crashes.forget();
       this.#unsent = [];
       this.#state.restarting('restart requested');
+      this.#journal.ownStatus(this.#own.restartStatus(this.#state.session));
       await this.#endLife(true);
       await this.#beginOrDie();
     });
@@ -273,6 +277,9 @@ export class KernelKeeper {
 
   #received(message: KernelMessage, header: MessageHeader, parent: MessageHeader | null): void {
     this.#lastActivity = Date.now();
+    if (message.channel === 'stdin') {
+      this.#secrets.asked(message, header);
+    }
     const status = statusOf(header.msg_type, message);
     this.#journal.fromKernel(message, header.msg_type, status);
     if (status !== null && message.channel === 'iopub') {

@@ -30,14 +30,23 @@ export class OwnMessages {
   }
 
   /** A status for clients. `kernelSession` is null for a kernel that never said anything. */
-  status(executionState: string, kernelSession: string | null): readonly Buffer[] {
+  status(executionState: string, kernelSession: string | null, parent = EMPTY): readonly Buffer[] {
     const session = kernelSession ?? this.#session;
     return [
       header(`${session}_${randomUUID()}`, 'status', session),
-      EMPTY,
+      parent,
       EMPTY,
       Buffer.from(JSON.stringify({ execution_state: executionState }))
     ];
+  }
+
+  /**
+   * `status: restarting` for a restart that somebody asked for. Its parent is a `shutdown_request`, as with the kernel's own
+   * statuses about one: JupyterLab takes a `restarting` without such a parent for a crash, and tells its user so.
+   */
+  restartStatus(kernelSession: string | null): readonly Buffer[] {
+    const [parent] = this.request('shutdown_request', { restart: true }).parts;
+    return this.status('restarting', kernelSession, parent);
   }
 }
 
