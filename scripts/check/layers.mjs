@@ -19,6 +19,7 @@ import { posix } from 'node:path';
 const BRIDGE_LAYERS = [
   'processes',
   'wire',
+  'zmtp',
   'journal',
   'keeper',
   'kernels',

@@ -7,7 +7,6 @@ import { checkout } from './checkout.mjs';
 import { explainFailure, reasonOf } from './explain-failure.mjs';
 import { fingerprint } from './fingerprint.mjs';
 import { run, runOrExplain } from './run-command.mjs';
-import { SetupProblem } from './setup-problem.mjs';
 
 const LOCK = path.join(checkout.root, 'package-lock.json');
 /** npm writes this last, so an installation that was interrupted has none. */
@@ -41,7 +40,6 @@ export const npmPackages = {
         env: { PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD: '1', NODE_ENV: undefined }
       }
     );
-    await requireZeromq(signal);
   }
 };
 
@@ -66,22 +64,6 @@ async function requireRegistry([command, ...args], signal) {
   });
   if (ended.exitCode === 0 || reasonOf(ended.stderr.join('\n')) !== 'no-network') return;
   throw await explainFailure('asking the npm registry', ended);
-}
-
-/**
- * Install scripts do not run (.npmrc): the one that matters, zeromq's, only looks whether its own prebuilt binary
- * loads. So do we, and say what it means when it does not.
- *
- * @param {AbortSignal} signal
- */
-async function requireZeromq(signal) {
-  const loads = await run(process.execPath, ['-e', "require('zeromq')"], { cwd: checkout.root, signal });
-  if (loads.exitCode === 0) return;
-  throw new SetupProblem(
-    'unsupported-system',
-    `zeromq has no binary for this system (${process.platform} ${process.arch}, Node ${process.versions.node}); use Linux or macOS on x86_64 or arm64 with Node 20, 22 or 24.`,
-    { details: loads.stderr.slice(-5) }
-  );
 }
 
 /** npm that runs this script, else the one on PATH. */

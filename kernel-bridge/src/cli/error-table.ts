@@ -8,6 +8,7 @@ import type { JournalErrorCode } from '../journal/index.js';
 import type { KeeperErrorCode } from '../keeper/index.js';
 import { BRIDGE_ERRORS, type BridgeErrorCode } from '../kernels/errors.js';
 import type { WireErrorCode } from '../wire/index.js';
+import type { ZmtpErrorCode } from '../zmtp/index.js';
 import type { ServeErrorCode } from '../server/server-errors.js';
 
 /** A keeper's `kernel_start_failed` reaches clients under the same name. */
@@ -17,7 +18,8 @@ type OtherCode = Exclude<
   | EnvironmentErrorCode
   | KeeperErrorCode
   | JournalErrorCode
-  | WireErrorCode,
+  | WireErrorCode
+  | ZmtpErrorCode,
   BridgeErrorCode
 >;
 
@@ -69,7 +71,10 @@ const OTHER_ERRORS: Readonly<Record<OtherCode, 'command' | 'log' | 'close 1007'>
   channel_unknown: 'close 1007',
   header_invalid: 'close 1007',
   signature_invalid: 'log',
-  scheme_unsupported: 'log'
+  scheme_unsupported: 'log',
+  zmtp_endpoint_invalid: 'log',
+  zmtp_peer_unsupported: 'log',
+  zmtp_frame_malformed: 'log'
 };
 
 export type ErrorCode = BridgeErrorCode | OtherCode;

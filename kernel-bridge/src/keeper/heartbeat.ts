@@ -3,34 +3,42 @@
  * not hold up, so silence means a process that is stopped or swapped out. That is reported, never acted upon.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import { Request } from 'zeromq';
+import { ZmtpSocket } from '../zmtp/zmtp-socket.js';
 
 const PERIOD_MS = 10_000;
 const ANSWER_MS = 5_000;
+/** A request of a REQ socket begins with an empty frame, and so does its answer. */
+const PING = [Buffer.alloc(0), Buffer.from('ping')];
 
 export class Heartbeat {
   readonly #stop = new AbortController();
+  readonly #socket: ZmtpSocket;
   readonly #loop: Promise<void>;
-  #socket: Request | null = null;
+  #echoed: () => void = () => undefined;
   #alive = false;
 
   constructor(
-    private readonly address: string,
+    endpoint: string,
     private readonly onChange: (alive: boolean) => void
   ) {
+    this.#socket = new ZmtpSocket({
+      type: 'REQ',
+      endpoint,
+      message: () => this.#echoed(),
+      failed: () => undefined // it does not beat
+    });
     this.#loop = this.#beat();
   }
 
   async close(): Promise<void> {
     this.#stop.abort();
-    this.#socket?.close();
-    await this.#loop;
+    await Promise.all([this.#socket.close(), this.#loop]);
   }
 
   async #beat(): Promise<void> {
     while (!this.#stop.signal.aborted) {
       this.#heard(await this.#ask());
-      await delay(PERIOD_MS, undefined, { signal: this.#stop.signal }).catch(() => undefined);
+      await this.#pause(PERIOD_MS);
     }
   }
 
@@ -41,23 +49,20 @@ export class Heartbeat {
     }
   }
 
+  /** A late echo counts for the question after it: the process lives. */
   async #ask(): Promise<boolean> {
-    this.#socket ??= this.#connect();
-    try {
-      await this.#socket.send('ping');
-      await this.#socket.receive();
-      return true;
-    } catch {
-      // A REQ socket that has not been answered cannot ask again.
-      this.#socket.close();
-      this.#socket = null;
-      return false;
-    }
+    const cancel = new AbortController();
+    const echoed = new Promise<boolean>(resolve => {
+      this.#echoed = () => resolve(true);
+    });
+    this.#socket.send(PING);
+    const answered = await Promise.race([echoed, this.#pause(ANSWER_MS, cancel.signal).then(() => false)]);
+    cancel.abort();
+    return answered;
   }
 
-  #connect(): Request {
-    const socket = new Request({ linger: 0, receiveTimeout: ANSWER_MS, sendTimeout: ANSWER_MS });
-    socket.connect(this.address);
-    return socket;
+  async #pause(ms: number, cancelled?: AbortSignal): Promise<void> {
+    const signal = cancelled ? AbortSignal.any([this.#stop.signal, cancelled]) : this.#stop.signal;
+    await delay(ms, undefined, { signal }).catch(() => undefined);
   }
 }

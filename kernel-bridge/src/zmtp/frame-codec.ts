@@ -1,0 +1,166 @@
+/**
+ * Frames of ZMTP 3 (RFC 23): a flags byte, a length of one or eight bytes, the body. Frames with the flag MORE belong to
+ * one message with the frame that follows; a frame with the flag COMMAND is for the protocol itself.
+ */
+import { ZmtpError } from './zmtp-error.js';
+
+const MORE = 1;
+const LONG = 2;
+const COMMAND = 4;
+const KNOWN_FLAGS = MORE | LONG | COMMAND;
+
+/** Node's limit for one buffer is higher; a frame of this size is nonsense from a kernel, or no ZMTP at all. */
+export const MAX_FRAME_BYTES = 2 ** 31;
+/** A Jupyter message has a handful of frames and its buffers; what never ends must not fill the memory. */
+export const MAX_FRAMES = 65_536;
+
+/** Frames up to this size are copied together, so that a message is one write. Above, copying costs more than a write. */
+const COPIED_BYTES = 16 * 1024;
+const LONGEST_HEADER = 9;
+
+/** The bytes of one message, in as few pieces as is cheap; large frames are handed over as they are. */
+export function encodeMessage(frames: readonly Uint8Array[]): Buffer[] {
+  const pieces: Buffer[] = [];
+  let room = 0;
+  for (const frame of frames) {
+    room += LONGEST_HEADER + (frame.length <= COPIED_BYTES ? frame.length : 0);
+  }
+  const small = Buffer.allocUnsafe(room);
+  let begin = 0;
+  let end = 0;
+  frames.forEach((frame, index) => {
+    end = writeHeader(small, end, index < frames.length - 1 ? MORE : 0, frame.length);
+    if (frame.length <= COPIED_BYTES) {
+      small.set(frame, end);
+      end += frame.length;
+    } else {
+      pieces.push(small.subarray(begin, end), Buffer.from(frame.buffer, frame.byteOffset, frame.length));
+      begin = end;
+    }
+  });
+  if (end > begin) {
+    pieces.push(small.subarray(begin, end));
+  }
+  return pieces;
+}
+
+/** A command: its name, then whatever the command defines. */
+export function encodeCommand(name: string, data: Uint8Array): Buffer {
+  const body = Buffer.concat([Buffer.from([name.length]), Buffer.from(name, 'latin1'), data]);
+  const bytes = Buffer.allocUnsafe(LONGEST_HEADER + body.length);
+  const start = writeHeader(bytes, 0, COMMAND, body.length);
+  body.copy(bytes, start);
+  return bytes.subarray(0, start + body.length);
+}
+
+function writeHeader(bytes: Buffer, at: number, flags: number, length: number): number {
+  if (length < 256) {
+    bytes[at] = flags;
+    bytes[at + 1] = length;
+    return at + 2;
+  }
+  bytes[at] = flags | LONG;
+  bytes.writeBigUInt64BE(BigInt(length), at + 1);
+  return at + LONGEST_HEADER;
+}
+
+export interface FrameSink {
+  /** A whole message. Small frames are views into what was received: keep a copy, not the view. */
+  message(frames: Buffer[]): void;
+  command(name: string, data: Buffer): void;
+}
+
+/** A frame whose beginning has come. */
+interface PartialFrame {
+  readonly flags: number;
+  readonly body: Buffer;
+  filled: number;
+}
+
+/** Finds messages in a stream of bytes that may be cut anywhere. Throws `zmtp_frame_malformed`; it is of no use after that. */
+export class FrameDecoder {
+  #frames: Buffer[] = [];
+  /** The first bytes of a frame whose header is not complete yet. */
+  #header: Buffer = Buffer.alloc(0);
+  #partial: PartialFrame | null = null;
+
+  constructor(private readonly sink: FrameSink) {}
+
+  push(chunk: Buffer): void {
+    let at = this.#fill(chunk);
+    if (this.#header.length > 0) {
+      chunk = Buffer.concat([this.#header, chunk.subarray(at)]);
+      this.#header = Buffer.alloc(0);
+      at = 0;
+    }
+    while (at < chunk.length) {
+      const flags = chunk[at] ?? 0;
+      const begin = at + ((flags & LONG) === 0 ? 2 : LONGEST_HEADER);
+      if (begin > chunk.length) {
+        this.#header = Buffer.from(chunk.subarray(at));
+        return;
+      }
+      const length = frameLength(chunk, at, flags);
+      if (begin + length > chunk.length) {
+        // Allocated once in full, so that a large frame is copied once, however many chunks it comes in.
+        const body = Buffer.allocUnsafe(length);
+        this.#partial = { flags, body, filled: chunk.copy(body, 0, begin) };
+        return;
+      }
+      at = begin + length;
+      this.#take(flags, chunk.subarray(begin, at));
+    }
+  }
+
+  /** Gives the frame that is under way its bytes; where the rest of the chunk begins. */
+  #fill(chunk: Buffer): number {
+    const partial = this.#partial;
+    if (partial === null) {
+      return 0;
+    }
+    const copied = chunk.copy(partial.body, partial.filled);
+    partial.filled += copied;
+    if (partial.filled === partial.body.length) {
+      this.#partial = null;
+      this.#take(partial.flags, partial.body);
+    }
+    return copied;
+  }
+
+  #take(flags: number, body: Buffer): void {
+    if ((flags & COMMAND) !== 0) {
+      this.#command(flags, body);
+      return;
+    }
+    this.#frames.push(body);
+    if ((flags & MORE) === 0) {
+      const frames = this.#frames;
+      this.#frames = [];
+      this.sink.message(frames);
+    } else if (this.#frames.length > MAX_FRAMES) {
+      throw new ZmtpError('zmtp_frame_malformed', `A message has more than ${MAX_FRAMES} frames.`);
+    }
+  }
+
+  #command(flags: number, body: Buffer): void {
+    const nameEnd = 1 + (body[0] ?? 0);
+    if ((flags & MORE) !== 0 || body.length < Math.max(nameEnd, 2)) {
+      throw new ZmtpError('zmtp_frame_malformed', 'A command without a name, or in several frames.');
+    }
+    this.sink.command(body.toString('latin1', 1, nameEnd), body.subarray(nameEnd));
+  }
+}
+
+function frameLength(bytes: Buffer, at: number, flags: number): number {
+  if ((flags & ~KNOWN_FLAGS) !== 0) {
+    throw new ZmtpError('zmtp_frame_malformed', `Flags 0x${flags.toString(16)} are not defined in ZMTP 3.`);
+  }
+  if ((flags & LONG) === 0) {
+    return bytes[at + 1] ?? 0;
+  }
+  const length = bytes.readBigUInt64BE(at + 1);
+  if (length > BigInt(MAX_FRAME_BYTES)) {
+    throw new ZmtpError('zmtp_frame_malformed', `A frame of ${length} bytes; at most ${MAX_FRAME_BYTES}.`);
+  }
+  return Number(length);
+}

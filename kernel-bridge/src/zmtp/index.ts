@@ -1,0 +1,2 @@
+export { ZmtpError, type ZmtpErrorCode } from './zmtp-error.js';
+export { ZmtpSocket, type ZmtpSocketOptions } from './zmtp-socket.js';
