@@ -15,7 +15,12 @@ export interface OwnRequest {
 }
 
 export class OwnMessages {
-  readonly #session = randomUUID();
+  readonly #session: string;
+
+  /** `session`: the same for all keepers of one kernel, so that a late answer to another one is known to be ours too. */
+  constructor(session: string) {
+    this.#session = session;
+  }
 
   request(msgType: string, content: object = {}): OwnRequest {
     const msgId = `${this.#session}_${randomUUID()}`;
@@ -30,7 +35,7 @@ export class OwnMessages {
   }
 
   /** A status for clients. `kernelSession` is null for a kernel that never said anything. */
-  status(executionState: string, kernelSession: string | null, parent = EMPTY): readonly Buffer[] {
+  status(executionState: string, kernelSession: string | null, parent: Buffer = EMPTY): readonly Buffer[] {
     const session = kernelSession ?? this.#session;
     return [
       header(`${session}_${randomUUID()}`, 'status', session),
