@@ -17,6 +17,7 @@ import { posix } from 'node:path';
 
 /** Lowest first: a folder may import those before it, never one after it. */
 const BRIDGE_LAYERS = [
+  'text',
   'processes',
   'wire',
   'zmtp',
@@ -25,7 +26,10 @@ const BRIDGE_LAYERS = [
   'kernels',
   'channels',
   'sessions',
+  'outputs',
+  'tokens',
   'server',
+  'config',
   'cli'
 ];
 /** Folders that hang on `server` and `cli` alone. */
@@ -59,8 +63,9 @@ export const RULES = [
       const from = bridgeFolder(path);
       const to = bridgeFolder(resolveRelative(path, module));
       if (from === null || to === null || from === to) return false;
-      if (BRIDGE_SIDES.includes(to)) return !['server', 'cli'].includes(from);
-      if (BRIDGE_SIDES.includes(from)) return ['server', 'cli', 'channels', 'sessions'].includes(to);
+      if (BRIDGE_SIDES.includes(to)) return !['server', 'config', 'cli'].includes(from);
+      if (BRIDGE_SIDES.includes(from))
+        return ['server', 'config', 'cli', 'channels', 'sessions', 'tokens'].includes(to);
       const [low, high] = [BRIDGE_LAYERS.indexOf(from), BRIDGE_LAYERS.indexOf(to)];
       return low >= 0 && high >= 0 && high > low;
     }

@@ -23,7 +23,7 @@ describe('import layers', () => {
   it('names the line of an import that goes up a layer in the bridge', () => {
     const source = "// a\nimport type {\n  A\n} from '../server/app.js';";
     expect(check('kernel-bridge/src/journal/a.ts', source)).toEqual([
-      '4: inside the bridge the order is processes ← wire ← zmtp ← journal ← keeper ← kernels ← channels ← sessions ← server ← cli'
+      '4: inside the bridge the order is text ← processes ← wire ← zmtp ← journal ← keeper ← kernels ← channels ← sessions ← outputs ← tokens ← server ← config ← cli'
     ]);
   });
 

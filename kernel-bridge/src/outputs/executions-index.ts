@@ -1,0 +1,365 @@
+/**
+ * Which execution is where in a kernel's journal: msg_id of the execute_request to cell, hash of the code, range of
+ * records and state. Fed with every record in order. It spares reading the whole journal for one cell; whatever it says
+ * can be worked out again from the journal.
+ */
+import { createHash } from 'node:crypto';
+import { type GapRecord, gapOf, type JournalRecord } from '../journal/index.js';
+import { displayIdOf, integerOrNull, pageOf } from './kernel-output.js';
+import {
+  contentMentions,
+  contentOf,
+  type JournaledMessage,
+  MessageReader,
+  metadataOf
+} from './message-of-record.js';
+import {
+  type Display,
+  type Execution,
+  isOpen,
+  MAX_CAPTURED,
+  MAX_GAPS,
+  type OutputWidget
+} from './execution.js';
+import { Captures, widgetChangeOf } from './output-widgets.js';
+
+export interface IndexLimits {
+  readonly executions: number;
+  readonly displays: number;
+  readonly widgets: number;
+}
+
+export const INDEX_LIMITS: IndexLimits = { executions: 10_000, displays: 20_000, widgets: 1000 };
+
+/** The whole state, for the index file. */
+export interface IndexState {
+  readonly throughSeq: number;
+  readonly kernelSession: string | null;
+  readonly restartSeq: number;
+  readonly forgotten: number;
+  readonly forgotDisplays: boolean;
+  readonly executions: readonly Execution[];
+  readonly displays: readonly Display[];
+  readonly widgets: readonly OutputWidget[];
+  readonly captures: readonly (readonly [string, readonly string[]])[];
+}
+
+const OUTPUT_TYPES: ReadonlySet<string> = new Set(['stream', 'display_data', 'execute_result', 'error']);
+const DISPLAY_TYPES: ReadonlySet<string> = new Set(['display_data', 'execute_result', 'update_display_data']);
+const ENDED: ReadonlySet<string> = new Set(['restarting', 'dead']);
+
+export class ExecutionsIndex {
+  readonly #limits: IndexLimits;
+  readonly #messages = new MessageReader();
+  readonly #executions: Map<string, Execution>;
+  readonly #displays: Map<string, Display>;
+  readonly #widgets: Map<string, OutputWidget>;
+  readonly #captures: Captures;
+  readonly #open = new Set<Execution>();
+  #throughSeq: number;
+  #kernelSession: string | null;
+  #restartSeq: number;
+  #forgotten: number;
+  #forgotDisplays: boolean;
+
+  constructor(state: IndexState | null = null, limits: IndexLimits = INDEX_LIMITS) {
+    this.#limits = limits;
+    this.#executions = new Map(state?.executions.map(each => [each.msgId, each]));
+    this.#displays = new Map(state?.displays.map(each => [each.id, each]));
+    this.#widgets = new Map(state?.widgets.map(each => [each.commId, each]));
+    this.#captures = Captures.from(state?.captures ?? []);
+    this.#throughSeq = state?.throughSeq ?? 0;
+    this.#kernelSession = state?.kernelSession ?? null;
+    this.#restartSeq = state?.restartSeq ?? 0;
+    this.#forgotten = state?.forgotten ?? 0;
+    this.#forgotDisplays = state?.forgotDisplays ?? false;
+    for (const execution of this.#executions.values()) if (isOpen(execution)) this.#open.add(execution);
+  }
+
+  /** The newest record that is taken into account. */
+  get throughSeq(): number {
+    return this.#throughSeq;
+  }
+
+  get forgotten(): number {
+    return this.#forgotten;
+  }
+
+  /** There may be displays that were updated by messages which the index does not know. */
+  get forgotDisplays(): boolean {
+    return this.#forgotDisplays;
+  }
+
+  /** In the order of their requests. */
+  executions(): Execution[] {
+    return [...this.#executions.values()];
+  }
+
+  widgets(): OutputWidget[] {
+    return [...this.#widgets.values()];
+  }
+
+  isOutputWidget(commId: string): boolean {
+    return this.#widgets.has(commId);
+  }
+
+  /** The execution that a widget captures now. */
+  capturedBy(commId: string): string | null {
+    return this.#captures.of(commId);
+  }
+
+  display(id: string): Display | undefined {
+    return this.#displays.get(id);
+  }
+
+  state(): IndexState {
+    return {
+      throughSeq: this.#throughSeq,
+      kernelSession: this.#kernelSession,
+      restartSeq: this.#restartSeq,
+      forgotten: this.#forgotten,
+      forgotDisplays: this.#forgotDisplays,
+      executions: this.executions(),
+      displays: [...this.#displays.values()],
+      widgets: this.widgets(),
+      captures: this.#captures.toJSON()
+    };
+  }
+
+  apply(record: JournalRecord): void {
+    const gap = gapOf(record);
+    this.#throughSeq = Math.max(record.seq, gap?.toSeq ?? 0);
+    if (gap !== null) {
+      this.#gap(record.seq, gap);
+      return;
+    }
+    const message = this.#messages.read(record);
+    if (message === null) return;
+    if (message.fromClient) this.#fromClient(message);
+    else this.#fromKernel(message);
+  }
+
+  #fromClient(message: JournaledMessage): void {
+    if (message.msgType !== 'execute_request') return;
+    const content = contentOf(message);
+    const { cellId } = metadataOf(message);
+    const execution = this.#add(message, message.msgId);
+    execution.cellId = typeof cellId === 'string' ? cellId : null;
+    execution.codeHash = typeof content['code'] === 'string' ? codeHash(content['code']) : null;
+    execution.hidden = content['silent'] === true && execution.cellId === null;
+  }
+
+  #fromKernel(message: JournaledMessage): void {
+    this.#learnSession(message);
+    const widget = message.onIopub ? widgetChangeOf(message, id => this.#widgets.has(id)) : null;
+    if (widget !== null) this.#widgetChanged(widget, message);
+    if (message.onIopub && message.msgType === 'status' && message.parentId === null) {
+      const { execution_state: state } = contentOf(message);
+      if (typeof state === 'string' && ENDED.has(state)) {
+        this.#restartSeq = message.seq;
+        this.#lose(message.seq);
+      }
+      return;
+    }
+    const execution = this.#executionOf(message);
+    if (message.onIopub && DISPLAY_TYPES.has(message.msgType)) this.#displayed(message, execution);
+    if (execution === null) return;
+    if (message.onIopub) this.#iopub(message, execution);
+    else if (message.msgType === 'execute_reply') this.#replied(message, execution);
+  }
+
+  /** Requests that are no longer kept are known from what the kernel says about them. */
+  #executionOf(message: JournaledMessage): Execution | null {
+    if (message.parentId === null) return null;
+    const known = this.#executions.get(message.parentId);
+    if (known !== undefined || message.parentType !== 'execute_request') return known ?? null;
+    // What has nothing but states to tell of would only take room, a silent request among them.
+    if (!OUTPUT_TYPES.has(message.msgType) && message.msgType !== 'execute_input') return null;
+    return this.#add(message, message.parentId);
+  }
+
+  #iopub(message: JournaledMessage, execution: Execution): void {
+    const { msgType, seq } = message;
+    if (msgType === 'status') {
+      if (contentOf(message)['execution_state'] === 'busy') this.#started(execution, message);
+    } else if (msgType === 'execute_input') {
+      const { execution_count: count, code } = contentOf(message);
+      this.#started(execution, message);
+      execution.executionCount = integerOrNull(count);
+      if (typeof code === 'string') execution.codeHash ??= codeHash(code);
+    } else if (msgType === 'clear_output' || OUTPUT_TYPES.has(msgType)) {
+      const widget = this.#widgets.get(this.#captures.by(execution.msgId) ?? '');
+      if (widget !== undefined) capture(widget, execution.msgId);
+      const startSeq = widget?.captureSeq ?? seq;
+      if (msgType === 'clear_output') {
+        cleared(widget ?? execution, contentOf(message)['wait'] === true, startSeq, seq);
+      } else shown(widget ?? execution, startSeq, seq);
+    }
+  }
+
+  #started(execution: Execution, { seq, timeMs }: JournaledMessage): void {
+    execution.startedAt ??= timeMs;
+    execution.changedSeq = seq;
+    if (execution.state !== 'queued' && execution.state !== 'lost') return;
+    execution.state = 'running';
+    this.#open.add(execution);
+  }
+
+  #replied(message: JournaledMessage, execution: Execution): void {
+    const content = contentOf(message);
+    const { status } = content;
+    execution.state = status === 'ok' || status === 'error' ? status : 'aborted';
+    execution.finishedAt = message.timeMs;
+    execution.executionCount = integerOrNull(content['execution_count']) ?? execution.executionCount;
+    execution.changedSeq = message.seq;
+    if (pageOf(content) !== null) shown(execution, message.seq, message.seq);
+    this.#open.delete(execution);
+  }
+
+  #displayed(message: JournaledMessage, execution: Execution | null): void {
+    if (!contentMentions(message, '"display_id"')) return;
+    const id = displayIdOf(contentOf(message));
+    if (id === null) return;
+    let display = this.#displays.get(id);
+    if (display === undefined) {
+      display = { id, seq: message.seq, shownBy: [] };
+      this.#displays.set(id, display);
+      this.#boundDisplays();
+    }
+    display.seq = message.seq;
+    for (const holder of display.shownBy) this.#touch(holder, message.seq);
+    if (execution === null || message.msgType === 'update_display_data') return;
+    const shownBy = this.#captures.by(execution.msgId) ?? execution.msgId;
+    if (!display.shownBy.includes(shownBy)) display.shownBy.push(shownBy);
+  }
+
+  #touch(holder: string, seq: number): void {
+    const shown = this.#executions.get(holder) ?? this.#widgets.get(holder);
+    if (shown !== undefined) shown.changedSeq = seq;
+  }
+
+  #widgetChanged(change: ReturnType<typeof widgetChangeOf> & object, { seq }: JournaledMessage): void {
+    const { commId, kind } = change;
+    let widget = this.#widgets.get(commId);
+    if (widget === undefined) {
+      if (kind !== 'opened') return;
+      const at = { startSeq: seq, captureSeq: seq, lastSeq: seq, changedSeq: seq };
+      widget = { commId, ...at, clearPending: false, msgIds: [] };
+      this.#widgets.set(commId, widget);
+      const [oldest] = this.#widgets.keys();
+      if (this.#widgets.size > this.#limits.widgets && oldest !== undefined) this.#widgets.delete(oldest);
+    }
+    if (change.msgId !== null && change.msgId !== '') widget.captureSeq = seq;
+    this.#captures.apply(change);
+    if (change.outputs === null && change.msgId === null) return;
+    widget.lastSeq = widget.changedSeq = seq;
+  }
+
+  /** Another process answers: what the one before had not answered, it never will. */
+  #learnSession({ session, seq }: JournaledMessage): void {
+    if (session === this.#kernelSession) return;
+    const isFirst = this.#kernelSession === null;
+    this.#kernelSession = session;
+    if (isFirst) return;
+    this.#lose(seq, this.#restartSeq || seq);
+    this.#restartSeq = 0;
+    this.#displays.clear();
+    this.#captures.clear();
+    this.#forgotDisplays = false;
+  }
+
+  /** Requests from before `before` without an answer get none. One that is answered after all is found to be running. */
+  #lose(seq: number, before = seq): void {
+    for (const execution of this.#open) {
+      if (execution.requestSeq >= before) continue;
+      execution.state = 'lost';
+      execution.changedSeq = seq;
+      this.#open.delete(execution);
+    }
+  }
+
+  #gap(seq: number, gap: GapRecord): void {
+    const { count, code, reason } = gap;
+    for (const execution of this.#open) {
+      shown(execution, seq, seq);
+      if (execution.gaps.length < MAX_GAPS) execution.gaps.push({ seq, count, code, reason });
+    }
+  }
+
+  #add({ seq, timeMs, fromClient }: JournaledMessage, msgId: string): Execution {
+    const execution: Execution = {
+      msgId,
+      cellId: null,
+      codeHash: null,
+      state: fromClient ? 'queued' : 'running',
+      executionCount: null,
+      requestedAt: timeMs,
+      startedAt: fromClient ? null : timeMs,
+      finishedAt: null,
+      requestSeq: seq,
+      startSeq: seq,
+      lastSeq: seq,
+      changedSeq: seq,
+      clearPending: false,
+      hidden: false,
+      gaps: []
+    };
+    // A client may send the same request again; the later one is at its place in the order.
+    this.#executions.delete(msgId);
+    this.#executions.set(msgId, execution);
+    this.#open.add(execution);
+    if (this.#executions.size > this.#limits.executions) this.#forgetSome();
+    return execution;
+  }
+
+  /** A tenth at once. First what no notebook shows any more, then the oldest; never what still runs, unless all do. */
+  #forgetSome(): void {
+    const newest = new Map(this.executions().map(({ cellId, msgId }) => [cellId, msgId]));
+    const rank = (each: Execution): number => {
+      if (isOpen(each)) return 3;
+      if (each.hidden) return 0;
+      return each.cellId !== null && newest.get(each.cellId) !== each.msgId ? 1 : 2;
+    };
+    const inOrder = this.executions()
+      .map(each => ({ each, rank: rank(each) }))
+      .sort((a, b) => a.rank - b.rank || a.each.requestSeq - b.each.requestSeq);
+    for (const { each } of inOrder.slice(0, Math.ceil(this.#limits.executions / 10))) {
+      this.#executions.delete(each.msgId);
+      this.#open.delete(each);
+      if (!each.hidden) this.#forgotten++;
+    }
+  }
+
+  #boundDisplays(): void {
+    const [oldest] = this.#displays.keys();
+    if (this.#displays.size <= this.#limits.displays || oldest === undefined) return;
+    this.#displays.delete(oldest);
+    this.#forgotDisplays = true;
+  }
+}
+
+/** What `codeHash` of an execution is. */
+export function codeHash(code: string): string {
+  return createHash('sha256').update(code, 'utf8').digest('hex');
+}
+
+type Shown = Pick<Execution, 'startSeq' | 'lastSeq' | 'changedSeq' | 'clearPending'>;
+
+/** `startSeq`: where reading may begin when everything before has been cleared. */
+function shown(target: Shown, startSeq: number, seq: number): void {
+  if (target.clearPending) target.startSeq = startSeq;
+  target.clearPending = false;
+  target.lastSeq = target.changedSeq = seq;
+}
+
+function cleared(target: Shown, wait: boolean, startSeq: number, seq: number): void {
+  target.clearPending = wait;
+  if (!wait) target.startSeq = startSeq;
+  target.lastSeq = target.changedSeq = seq;
+}
+
+function capture(widget: OutputWidget, msgId: string): void {
+  if (widget.msgIds.includes(msgId)) return;
+  widget.msgIds.push(msgId);
+  if (widget.msgIds.length > MAX_CAPTURED) widget.msgIds.shift();
+}

@@ -1,0 +1,85 @@
+/**
+ * `outputs.index` in a kernel's folder: the index of executions, so that a new gateway need not read the whole journal. It
+ * may be absent, torn, or of another journal: then it is made anew. The first line is the hash of the second.
+ */
+import { createHash } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { type Static, Type } from '@sinclair/typebox';
+import { Value } from '@sinclair/typebox/value';
+import {
+  JournalError,
+  type JournalReader,
+  type JournalRecord,
+  JournalTrimmedError
+} from '../journal/index.js';
+import { writeAtomically } from '../sessions/session-file.js';
+import { Display, Execution, OutputWidget } from './execution.js';
+import type { IndexState } from './executions-index.js';
+
+export const INDEX_FILE = 'outputs.index';
+
+/** A record that the index was made with. After a power loss its number may have been given to another one. */
+const Witness = Type.Object({ seq: Type.Integer({ minimum: 1 }), sha256: Type.String() });
+export type Witness = Static<typeof Witness>;
+
+const IndexFile = Type.Object({
+  version: Type.Literal(1),
+  witness: Witness,
+  state: Type.Object({
+    throughSeq: Type.Integer({ minimum: 1 }),
+    kernelSession: Type.Union([Type.String(), Type.Null()]),
+    restartSeq: Type.Integer({ minimum: 0 }),
+    forgotten: Type.Integer({ minimum: 0 }),
+    forgotDisplays: Type.Boolean(),
+    executions: Type.Array(Execution),
+    displays: Type.Array(Display),
+    widgets: Type.Array(OutputWidget),
+    captures: Type.Array(Type.Tuple([Type.String(), Type.Array(Type.String())]))
+  })
+});
+
+export interface SavedIndex {
+  readonly state: IndexState;
+  readonly witness: Witness;
+}
+
+export function witnessOf({ seq, timeNs, payload }: JournalRecord): Witness {
+  return { seq, sha256: createHash('sha256').update(`${timeNs}:`).update(payload).digest('hex') };
+}
+
+/** What was saved, when it is of this journal; null when the index must be made anew. */
+export async function loadIndex(file: string, reader: JournalReader): Promise<SavedIndex | null> {
+  let text: string;
+  try {
+    text = await readFile(file, 'utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
+    throw error;
+  }
+  const [hash, body = ''] = text.split('\n', 2);
+  if (hash !== hashOf(body)) return null;
+  const saved: unknown = JSON.parse(body);
+  if (!Value.Check(IndexFile, saved)) return null;
+  return (await isOfJournal(saved.witness, reader)) ? saved : null;
+}
+
+export async function saveIndex(file: string, state: IndexState, witness: Witness): Promise<void> {
+  const body = JSON.stringify({ version: 1, witness, state });
+  await writeAtomically(file, `${hashOf(body)}\n${body}\n`);
+}
+
+function hashOf(body: string): string {
+  return createHash('sha256').update(body).digest('hex');
+}
+
+async function isOfJournal({ seq, sha256 }: Witness, reader: JournalReader): Promise<boolean> {
+  try {
+    for await (const record of reader.read(seq, { to: seq })) return witnessOf(record).sha256 === sha256;
+    return false;
+  } catch (error) {
+    // What is no longer kept has not been numbered anew.
+    if (error instanceof JournalTrimmedError) return true;
+    if (error instanceof JournalError) return false;
+    throw error;
+  }
+}

@@ -1,0 +1,6 @@
+/** What the server and the command line use of the outputs. */
+export { codeHash, type IndexLimits } from './executions-index.js';
+export { INDEX_FILE } from './index-file.js';
+export { KernelOutputs } from './kernel-outputs.js';
+export { DEFAULT_MAX_BYTES, type Outputs, type OutputsRequest } from './read-outputs.js';
+export { sizeInWords } from './size-in-words.js';

@@ -1,0 +1,93 @@
+/**
+ * What a message says must be shown, in nbformat's shape. Kernels are not all ipykernel: what does not fit the shape is made
+ * to fit, because one odd output must not make a notebook invalid.
+ */
+import type { NotebookOutput } from '@tpulab/protocol';
+
+type JsonObject = Record<string, unknown>;
+
+/** Null for a message that is no output, or lacks what makes it one. */
+export function outputOf(msgType: string, content: JsonObject): NotebookOutput | null {
+  switch (msgType) {
+    case 'stream':
+      return typeof content['text'] === 'string'
+        ? { output_type: 'stream', name: text(content['name'], 'stdout'), text: content['text'] }
+        : null;
+    case 'display_data':
+      return {
+        output_type: 'display_data',
+        data: bundle(content['data']),
+        metadata: asObject(content['metadata'])
+      };
+    case 'execute_result':
+      return {
+        output_type: 'execute_result',
+        data: bundle(content['data']),
+        metadata: asObject(content['metadata']),
+        execution_count: integerOrNull(content['execution_count'])
+      };
+    case 'error':
+      return {
+        output_type: 'error',
+        ename: text(content['ename'], 'Error'),
+        evalue: text(content['evalue'], ''),
+        traceback: Array.isArray(content['traceback'])
+          ? content['traceback'].map(line => text(line, String(line)))
+          : []
+      };
+    default:
+      return null;
+  }
+}
+
+export function displayIdOf(content: JsonObject): string | null {
+  const id = asObject(content['transient'])['display_id'];
+  return typeof id === 'string' && id !== '' ? id : null;
+}
+
+/** The pages of `?name`, which JupyterLab shows below the cell. */
+export function pageOf(reply: JsonObject): NotebookOutput | null {
+  const payload: unknown = reply['status'] === 'ok' ? reply['payload'] : null;
+  const pages = (Array.isArray(payload) ? payload : []).map(asObject);
+  const page = pages.find(({ source }) => source === 'page');
+  return page === undefined
+    ? null
+    : { output_type: 'display_data', data: bundle(page['data']), metadata: {} };
+}
+
+/** The outputs that a kernel has set itself in the state of an Output widget. */
+export function outputsInState(value: unknown): NotebookOutput[] {
+  if (!Array.isArray(value)) return [];
+  return value.flatMap(each => {
+    const content = asObject(each);
+    return outputOf(text(content['output_type'], ''), { ...content, text: joined(content['text']) }) ?? [];
+  });
+}
+
+export function asObject(value: unknown): JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as JsonObject) : {};
+}
+
+export function integerOrNull(value: unknown): number | null {
+  return Number.isSafeInteger(value) ? (value as number) : null;
+}
+
+const JSON_TYPE = /^application\/(.*\+)?json$/;
+
+/** Texts may be lists of lines; only JSON types may be anything. */
+function bundle(value: unknown): JsonObject {
+  const entries = Object.entries(asObject(value)).map(([type, data]): [string, unknown] => {
+    if (JSON_TYPE.test(type)) return [type, data];
+    const whole = joined(data);
+    return [type, typeof whole === 'string' ? whole : JSON.stringify(whole)];
+  });
+  return Object.fromEntries(entries);
+}
+
+function joined(value: unknown): unknown {
+  return Array.isArray(value) && value.every(line => typeof line === 'string') ? value.join('') : value;
+}
+
+function text(value: unknown, otherwise: string): string {
+  return typeof value === 'string' ? value : otherwise;
+}

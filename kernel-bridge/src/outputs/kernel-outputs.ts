@@ -1,0 +1,123 @@
+/**
+ * The outputs of one kernel, read back from its journal: keeps the index up to date and answers questions. One thing is done
+ * at a time, so that an answer holds exactly what was there at its `until`.
+ */
+import { gapOf, JournalReader, type JournalRecord } from '../journal/index.js';
+import { ExecutionsIndex, INDEX_LIMITS, type IndexLimits } from './executions-index.js';
+import { loadIndex, saveIndex, type Witness, witnessOf } from './index-file.js';
+import { readStretch } from './journal-stretch.js';
+import { type Outputs, type OutputsRequest, readOutputs } from './read-outputs.js';
+
+export interface KernelOutputsOptions {
+  readonly journalDir: string;
+  /** Null: nothing is kept. Only one process may keep it, the gateway. */
+  readonly indexFile: string | null;
+  /** Whether an index that somebody keeps is taken to begin with. */
+  readonly readIndexFrom?: string | null;
+  readonly limits?: IndexLimits;
+  readonly onSaveFailed?: (error: unknown) => void;
+}
+
+/** So many records more than when it was saved make the index worth saving again. */
+const SAVE_AFTER = 5000;
+
+export class KernelOutputs implements AsyncDisposable {
+  readonly #options: KernelOutputsOptions;
+  readonly #reader: JournalReader;
+  #index: ExecutionsIndex | null = null;
+  #savedSeq = 0;
+  #witness: Witness | null = null;
+  #turn: Promise<unknown> = Promise.resolve();
+  readonly #disposed = new AbortController();
+
+  constructor(options: KernelOutputsOptions) {
+    this.#options = options;
+    this.#reader = new JournalReader(options.journalDir);
+  }
+
+  /** Reads what has been added up to `to`. */
+  catchUp(to: number): Promise<void> {
+    return this.#inTurn(async () => {
+      await this.#catchUp(to, this.#disposed.signal);
+    });
+  }
+
+  /** `to`: the newest record to take into account; null for all that the journal has now. */
+  read(request: OutputsRequest, to: number | null, signal?: AbortSignal): Promise<Outputs> {
+    return this.#inTurn(async () => {
+      const stop =
+        signal === undefined ? this.#disposed.signal : AbortSignal.any([signal, this.#disposed.signal]);
+      const index = await this.#catchUp(to ?? (await this.#reader.lastSeq()), stop);
+      return readOutputs({
+        index,
+        reader: this.#reader,
+        dir: this.#options.journalDir,
+        request,
+        signal: stop
+      });
+    });
+  }
+
+  /** Stops what goes on and saves the index. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#disposed.abort(new Error('the outputs are no longer read'));
+    await this.#turn.catch(() => undefined);
+    await this.#save(1);
+  }
+
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const result = this.#turn.then(() => {
+      this.#disposed.signal.throwIfAborted();
+      return work();
+    });
+    this.#turn = result.catch(() => undefined);
+    return result;
+  }
+
+  async #catchUp(to: number, signal: AbortSignal): Promise<ExecutionsIndex> {
+    const index = (this.#index ??= await this.#load());
+    const stretch = {
+      reader: this.#reader,
+      dir: this.#options.journalDir,
+      from: index.throughSeq + 1,
+      to,
+      signal
+    };
+    for await (const batch of readStretch(stretch)) {
+      signal.throwIfAborted();
+      for (const record of batch) index.apply(record);
+      this.#see(batch);
+    }
+    await this.#save(SAVE_AFTER);
+    return index;
+  }
+
+  async #load(): Promise<ExecutionsIndex> {
+    const { indexFile, readIndexFrom = null, limits = INDEX_LIMITS } = this.#options;
+    const file = indexFile ?? readIndexFrom;
+    const saved = file === null ? null : await loadIndex(file, this.#reader);
+    this.#savedSeq = saved?.state.throughSeq ?? 0;
+    this.#witness = saved?.witness ?? null;
+    return new ExecutionsIndex(saved?.state ?? null, limits);
+  }
+
+  /** A gap that the reader made is no record: it cannot bear witness. */
+  #see(batch: readonly JournalRecord[]): void {
+    const last = batch.findLast(record => gapOf(record)?.fromSeq === undefined);
+    if (last !== undefined) this.#witness = witnessOf(last);
+  }
+
+  /** Without an index on disk the next gateway reads more; that is no reason to fail. */
+  async #save(after: number): Promise<void> {
+    const { indexFile, onSaveFailed } = this.#options;
+    const index = this.#index;
+    if (indexFile === null || index === null || this.#witness === null) return;
+    if (index.throughSeq < this.#savedSeq + after) return;
+    this.#savedSeq = index.throughSeq;
+    try {
+      await saveIndex(indexFile, index.state(), this.#witness);
+    } catch (error) {
+      onSaveFailed?.(error);
+    }
+  }
+}

@@ -1,0 +1,116 @@
+// @vitest-environment jsdom
+/** Whether cells are shown as JupyterLab itself shows them: its own output area gets the same messages. */
+import fc from 'fast-check';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
+import { displayIdOf, outputOf, pageOf } from './kernel-output.js';
+import { OutputArea } from './output-area.js';
+import { type Said, sequence } from './testing/message-sequences.js';
+
+/** What is used of JupyterLab's packages, whose own types want a browser. */
+interface LabModules {
+  readonly OutputAreaModel: new () => { toJSON(): unknown[]; dispose(): void };
+  readonly OutputArea: new (options: object) => { future: object; dispose(): void };
+  readonly RenderMimeRegistry: new () => object;
+}
+
+let lab: LabModules;
+
+beforeAll(async () => {
+  // jsdom has neither, and packages look for them when they are loaded.
+  vi.stubGlobal('DragEvent', class extends Event {});
+  vi.stubGlobal('matchMedia', () => ({
+    matches: false,
+    addEventListener: () => undefined,
+    addListener: () => undefined
+  }));
+  const load = (name: string) => import(name) as Promise<Record<string, unknown>>;
+  lab = {
+    ...(await load('@jupyterlab/outputarea')),
+    ...(await load('@jupyterlab/rendermime'))
+  } as unknown as LabModules;
+});
+
+type Listener = (message: object) => void;
+
+/** As JupyterLab's kernel connection does, a display that was shown before is first updated where it stands. */
+function shownByLab(messages: readonly Said[], page: Record<string, unknown> | null): unknown[] {
+  const model = new lab.OutputAreaModel();
+  const area = new lab.OutputArea({ model, rendermime: new lab.RenderMimeRegistry() });
+  const future = { done: Promise.resolve(), dispose: () => undefined } as unknown as {
+    onIOPub: Listener;
+    onReply: Listener;
+  };
+  area.future = future;
+  const seen = new Set<unknown>();
+  for (const { msgType, content } of messages) {
+    const id = displayIdOf(content);
+    if (msgType === 'display_data' && id !== null && seen.has(id)) {
+      future.onIOPub({ header: { msg_type: 'update_display_data' }, content });
+    }
+    if (msgType === 'display_data') seen.add(id);
+    future.onIOPub({ header: { msg_type: msgType }, content });
+  }
+  if (page !== null) future.onReply({ content: page });
+  const shown = model.toJSON();
+  area.dispose();
+  model.dispose();
+  return shown;
+}
+
+function shownByUs(messages: readonly Said[], reply: Record<string, unknown> | null): unknown[] {
+  const area = new OutputArea(Infinity);
+  let seq = 0;
+  for (const { msgType, content } of messages) {
+    const displayId = displayIdOf(content);
+    const origin = { seq: ++seq, displayId };
+    if (msgType === 'clear_output') area.clear(content['wait'] === true);
+    const display = displayId === null ? null : outputOf('display_data', content);
+    if (displayId !== null && display !== null) area.update(displayId, display, origin);
+    const output = outputOf(msgType, content);
+    if (output !== null) area.add(output, origin);
+  }
+  const page = reply === null ? null : pageOf(reply);
+  if (page !== null) area.add(page, { seq: ++seq });
+  return area.entries().map(({ output }) => output);
+}
+
+const page = fc.constantFrom(null, {
+  status: 'ok',
+  payload: [{ source: 'page', data: { 'text/plain': 'help' }, start: 0 }]
+});
+
+describe('outputs as JupyterLab shows them', () => {
+  it('are the same for any sequence of messages', () => {
+    fc.assert(
+      fc.property(sequence, page, (messages, reply) => {
+        expect(shownByUs(messages, reply)).toEqual(shownByLab(messages, reply));
+      }),
+      { numRuns: 300 }
+    );
+  });
+
+  it('can be gone on with: a cursor in the middle of a line is where JupyterLab writes next', () => {
+    const stream = fc.string({
+      unit: fc.constantFrom('a', 'b', '\r', '\b', '\n'),
+      minLength: 1,
+      maxLength: 12
+    });
+    fc.assert(
+      fc.property(stream, stream, (before, after) => {
+        const area = new OutputArea(Infinity);
+        area.add({ output_type: 'stream', name: 'stdout', text: before }, { seq: 1 });
+        const [entry] = area.entries();
+        const text = entry?.output.output_type === 'stream' ? entry.output.text : '';
+        const lineStart = text.lastIndexOf('\n') + 1;
+        // docs/outputs.md: what a page does with `cursor`.
+        const restored = `${text}\r${text.slice(lineStart, entry?.cursor ?? 0)}`;
+        const said = [restored, after].map(each => ({
+          msgType: 'stream',
+          content: { name: 'stdout', text: each }
+        }));
+        area.add({ output_type: 'stream', name: 'stdout', text: after }, { seq: 2 });
+        expect(shownByLab(said, null)).toEqual(area.entries().map(({ output }) => output));
+      })
+    );
+  });
+});

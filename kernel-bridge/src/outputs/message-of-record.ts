@@ -1,0 +1,97 @@
+/** What the reading of outputs needs of a journal record. Content is parsed only when it is asked for. */
+import { FROM_CLIENT, type JournalRecord, RecordChannel } from '../journal/index.js';
+import { decodeV1, JSON_PARTS, PART, WireError } from '../wire/index.js';
+import { asObject } from './kernel-output.js';
+
+export interface JournaledMessage {
+  readonly seq: number;
+  readonly timeMs: number;
+  readonly fromClient: boolean;
+  readonly onIopub: boolean;
+  readonly msgId: string;
+  readonly msgType: string;
+  readonly session: string;
+  readonly parentId: string | null;
+  readonly parentType: string | null;
+  readonly parts: readonly Buffer[];
+}
+
+export class MessageReader {
+  /** Neighbours mostly have the same parent, byte for byte. */
+  #parentBytes: Buffer = Buffer.alloc(0);
+  #parent: { readonly id: string | null; readonly type: string | null } = NO_PARENT;
+
+  /** Null for a record that is no message, or one that cannot be read: it shows nothing. */
+  read(record: JournalRecord): JournaledMessage | null {
+    const channel = record.channel & ~FROM_CLIENT;
+    if (channel === RecordChannel.bridge || channel === RecordChannel.stdin) return null;
+    let parts: readonly Buffer[];
+    try {
+      ({ parts } = decodeV1(record.payload));
+    } catch (error) {
+      if (error instanceof WireError) return null;
+      throw error;
+    }
+    const header = jsonOf(parts, PART.header);
+    const { msg_id: msgId, msg_type: msgType, session } = header;
+    if (typeof msgId !== 'string' || typeof msgType !== 'string') return null;
+    const parent = this.#parentOf(parts[PART.parentHeader] ?? Buffer.alloc(0));
+    return {
+      seq: record.seq,
+      timeMs: Number(record.timeNs / 1_000_000n),
+      fromClient: (record.channel & FROM_CLIENT) !== 0,
+      onIopub: channel === RecordChannel.iopub,
+      msgId,
+      msgType,
+      session: typeof session === 'string' ? session : '',
+      parentId: parent.id,
+      parentType: parent.type,
+      parts
+    };
+  }
+
+  #parentOf(bytes: Buffer): { readonly id: string | null; readonly type: string | null } {
+    if (bytes.length <= 2) return NO_PARENT;
+    if (bytes.equals(this.#parentBytes)) return this.#parent;
+    const { msg_id: id, msg_type: type } = parse(bytes);
+    this.#parent = {
+      id: typeof id === 'string' ? id : null,
+      type: typeof type === 'string' ? type : null
+    };
+    // A copy: the chunk that it lies in would be held.
+    this.#parentBytes = Buffer.from(bytes);
+    return this.#parent;
+  }
+}
+
+const NO_PARENT = { id: null, type: null };
+
+export function contentOf({ parts }: JournaledMessage): Record<string, unknown> {
+  return jsonOf(parts, PART.content);
+}
+
+export function metadataOf({ parts }: JournaledMessage): Record<string, unknown> {
+  return jsonOf(parts, PART.metadata);
+}
+
+/** Whether the text occurs in the content; spares parsing where it does not. */
+export function contentMentions({ parts }: JournaledMessage, text: string): boolean {
+  return parts[PART.content]?.includes(text) === true;
+}
+
+export function bufferCount({ parts }: JournaledMessage): number {
+  return Math.max(parts.length - JSON_PARTS, 0);
+}
+
+function jsonOf(parts: readonly Buffer[], index: number): Record<string, unknown> {
+  return parse(parts[index] ?? Buffer.alloc(0));
+}
+
+/** Kernels may send what is not JSON; the journal has it all the same. */
+function parse(bytes: Buffer): Record<string, unknown> {
+  try {
+    return asObject(JSON.parse(bytes.toString('utf8')));
+  } catch {
+    return {};
+  }
+}

@@ -1,0 +1,150 @@
+/**
+ * One pass over a stretch of a journal that works out the outputs of the chosen executions and Output widgets. However
+ * many are chosen, and however their records mix, each record is read once.
+ */
+import type { NotebookOutput } from '@tpulab/protocol';
+import { gapOf, type GapRecord, type JournalRecord } from '../journal/index.js';
+import type { Execution, OutputWidget } from './execution.js';
+import type { ExecutionsIndex } from './executions-index.js';
+import { displayIdOf, outputOf, pageOf } from './kernel-output.js';
+import {
+  bufferCount,
+  contentMentions,
+  contentOf,
+  type JournaledMessage,
+  MessageReader
+} from './message-of-record.js';
+import type { OutputArea } from './output-area.js';
+import { Captures, widgetChangeOf } from './output-widgets.js';
+
+/** What is worked out: an execution or a widget, and its outputs. */
+export interface Chosen<T extends Execution | OutputWidget = Execution | OutputWidget> {
+  readonly of: T;
+  readonly area: OutputArea;
+}
+
+const IS_DISPLAY: ReadonlySet<string> = new Set(['display_data', 'execute_result', 'update_display_data']);
+
+export class OutputsPass {
+  readonly #index: ExecutionsIndex;
+  #executions: Map<string, Chosen<Execution>>;
+  readonly #widgets: Map<string, Chosen<OutputWidget>>;
+  readonly #messages = new MessageReader();
+  readonly #captures = new Captures();
+
+  constructor(
+    index: ExecutionsIndex,
+    executions: readonly Chosen<Execution>[],
+    widgets: readonly Chosen<OutputWidget>[]
+  ) {
+    this.#index = index;
+    this.#executions = new Map(executions.map(each => [each.of.msgId, each]));
+    this.#widgets = new Map(widgets.map(each => [each.of.commId, each]));
+  }
+
+  /** Forgets the other executions and what it has of them. */
+  keepOnly(executions: readonly Chosen<Execution>[]): void {
+    this.#executions = new Map(executions.map(each => [each.of.msgId, each]));
+  }
+
+  apply(record: JournalRecord): void {
+    const gap = gapOf(record);
+    if (gap !== null) {
+      this.#gap(record.seq, gap);
+      return;
+    }
+    const message = this.#messages.read(record);
+    if (message === null || message.fromClient) return;
+    if (message.onIopub) this.#iopub(message);
+    else if (message.msgType === 'execute_reply') this.#replied(message);
+  }
+
+  /** Gives a display its content from a record outside of the stretch. */
+  applyUpdate(record: JournalRecord): void {
+    const message = this.#messages.read(record);
+    if (message !== null && !message.fromClient && message.onIopub && IS_DISPLAY.has(message.msgType)) {
+      this.#updateDisplay(message);
+    }
+  }
+
+  #iopub(message: JournaledMessage): void {
+    const { msgType, parentId, seq } = message;
+    const change = widgetChangeOf(message, id => this.#index.isOutputWidget(id));
+    if (change !== null) {
+      this.#captures.apply(change);
+      if (change.outputs !== null) this.#setOutputs(change.commId, change.outputs, seq);
+      return;
+    }
+    if (IS_DISPLAY.has(msgType)) this.#updateDisplay(message);
+    if (parentId === null || msgType === 'update_display_data' || msgType === 'status') return;
+    const chosen = this.#targetOf(parentId);
+    // What comes before has been cleared, and may be there in part only.
+    if (chosen === null || ('startSeq' in chosen.of && seq < chosen.of.startSeq)) return;
+    const content = contentOf(message);
+    if (msgType === 'clear_output') {
+      chosen.area.clear(content['wait'] === true);
+      return;
+    }
+    const output = outputOf(msgType, content);
+    if (output === null) return;
+    chosen.area.add(output, { seq, displayId: displayIdOf(content), buffers: bufferCount(message) });
+  }
+
+  #targetOf(parentId: string): Chosen | null {
+    const widget = this.#captures.by(parentId);
+    // A widget that the index has forgotten captures nothing any more.
+    if (widget !== null && this.#index.isOutputWidget(widget)) return this.#widgets.get(widget) ?? null;
+    return this.#executions.get(parentId) ?? null;
+  }
+
+  #updateDisplay(message: JournaledMessage): void {
+    if (!contentMentions(message, '"display_id"')) return;
+    const content = contentOf(message);
+    const id = displayIdOf(content);
+    const shown = id === null ? null : outputOf('display_data', content);
+    if (id === null || shown === null) return;
+    const origin = { seq: message.seq, buffers: bufferCount(message) };
+    for (const { area } of this.#executions.values()) area.update(id, shown, origin);
+    for (const { area } of this.#widgets.values()) area.update(id, shown, origin);
+  }
+
+  #replied(message: JournaledMessage): void {
+    const chosen = message.parentId === null ? undefined : this.#executions.get(message.parentId);
+    if (chosen === undefined || message.seq < chosen.of.startSeq) return;
+    if (!contentMentions(message, '"page"')) return;
+    const page = pageOf(contentOf(message));
+    if (page !== null) chosen.area.add(page, { seq: message.seq });
+  }
+
+  #setOutputs(commId: string, outputs: readonly NotebookOutput[], seq: number): void {
+    const chosen = this.#widgets.get(commId);
+    if (chosen === undefined) return;
+    chosen.area.clear(false);
+    for (const output of outputs) chosen.area.add(output, { seq });
+  }
+
+  #gap(seq: number, gap: GapRecord): void {
+    for (const { of, area } of this.#executions.values()) {
+      if (!concerns(of, seq, gap)) continue;
+      area.add({ output_type: 'stream', name: 'stderr', text: gapInWords(gap) }, { seq });
+    }
+  }
+}
+
+/** Those that were waiting for more when messages were lost, and those whose own records are gone. */
+function concerns(execution: Execution, seq: number, { fromSeq, toSeq }: GapRecord): boolean {
+  if (execution.gaps.some(gap => gap.seq === seq)) return true;
+  if (fromSeq === undefined || toSeq === undefined) return false;
+  return execution.startSeq <= toSeq && execution.lastSeq >= fromSeq;
+}
+
+/** The words in which clients that are attached are told. */
+function gapInWords({ count, reason }: GapRecord): string {
+  const missing =
+    count === null
+      ? 'An unknown number of messages is'
+      : count === 1
+        ? '1 message is'
+        : `${count} messages are`;
+  return `[tpulab] ${missing} missing here. ${reason}\n`;
+}

@@ -1,0 +1,219 @@
+/** Answers a question about the outputs of a kernel: which executions, what they have put out, and how to go on. */
+import type { CapturedOutputs, CellExecution } from '@tpulab/protocol';
+import type { JournalReader } from '../journal/index.js';
+import type { Execution, OutputWidget } from './execution.js';
+import type { ExecutionsIndex } from './executions-index.js';
+import { readStretch } from './journal-stretch.js';
+import { OutputArea } from './output-area.js';
+import { type Chosen, OutputsPass } from './outputs-pass.js';
+
+export interface OutputsRequest {
+  /** Only these cells; null: all. */
+  readonly cells?: ReadonlySet<string> | null;
+  /** Only what changed after this record. */
+  readonly since?: number;
+  /** Only executions requested after this record. */
+  readonly after?: number;
+  readonly limit?: number;
+  /** Of the outputs of one execution. */
+  readonly maxBytes?: number;
+  /** Also executions of a cell that was executed again since. */
+  readonly history?: boolean;
+}
+
+export interface Outputs {
+  readonly until: number;
+  readonly executions: CellExecution[];
+  readonly widgets: CapturedOutputs[];
+  readonly nextAfter: number | null;
+  readonly forgotten: number;
+}
+
+export const DEFAULT_MAX_BYTES = 2 * 1024 * 1024;
+
+/** An answer ends early at this size, so that one question cannot fill the memory. */
+const ANSWER_BYTES = 32 * 1024 * 1024;
+
+interface Source {
+  readonly index: ExecutionsIndex;
+  readonly reader: JournalReader;
+  readonly dir: string;
+  readonly signal: AbortSignal;
+}
+
+export async function readOutputs({
+  request,
+  ...source
+}: Source & { readonly request: OutputsRequest }): Promise<Outputs> {
+  const { index } = source;
+  const { limit = 200, maxBytes = DEFAULT_MAX_BYTES } = request;
+  const matching = chooseExecutions(index, request);
+  const executions = matching.slice(0, limit).map(of => ({ of, area: new OutputArea(maxBytes) }));
+  // Widgets belong to no place in the order of executions: they come with the first page.
+  const widgets = chooseWidgets(index, request).map(of => ({ of, area: new OutputArea(maxBytes) }));
+  const pass = new Pass(source, executions, widgets, Number.isFinite(maxBytes) ? ANSWER_BYTES : Infinity);
+  await pass.run();
+  const shown = pass.executions;
+  return {
+    until: index.throughSeq,
+    executions: shown.map(describeExecution),
+    widgets: widgets.map(each => describeWidget(each, index)),
+    nextAfter: shown.length < matching.length ? (shown.at(-1)?.of.requestSeq ?? null) : null,
+    forgotten: index.forgotten
+  };
+}
+
+function chooseExecutions(index: ExecutionsIndex, request: OutputsRequest): Execution[] {
+  const { cells = null, since = 0, after = 0, history = false } = request;
+  const visible = index.executions().filter(({ hidden }) => !hidden);
+  const newest = new Map(visible.map(({ cellId, msgId }) => [cellId, msgId]));
+  return visible.filter(
+    ({ cellId, msgId, changedSeq, requestSeq }) =>
+      requestSeq > after &&
+      changedSeq > since &&
+      (cells === null || (cellId !== null && cells.has(cellId))) &&
+      (history || cellId === null || newest.get(cellId) === msgId)
+  );
+}
+
+function chooseWidgets(
+  index: ExecutionsIndex,
+  { cells = null, since = 0, after = 0 }: OutputsRequest
+): OutputWidget[] {
+  if (after > 0) return [];
+  const of = new Set(
+    index
+      .executions()
+      .flatMap(({ cellId, msgId }) => (cellId !== null && cells?.has(cellId) === true ? msgId : []))
+  );
+  return index
+    .widgets()
+    .filter(
+      ({ changedSeq, msgIds }) =>
+        changedSeq > since && msgIds.length > 0 && (cells === null || msgIds.some(id => of.has(id)))
+    );
+}
+
+class Pass {
+  readonly #source: Source;
+  readonly #widgets: readonly Chosen<OutputWidget>[];
+  readonly #maxBytes: number;
+  #executions: readonly Chosen<Execution>[];
+  readonly #pass: OutputsPass;
+
+  constructor(
+    source: Source,
+    executions: readonly Chosen<Execution>[],
+    widgets: readonly Chosen<OutputWidget>[],
+    maxBytes: number
+  ) {
+    this.#source = source;
+    this.#executions = executions;
+    this.#widgets = widgets;
+    this.#maxBytes = maxBytes;
+    this.#pass = new OutputsPass(source.index, executions, widgets);
+  }
+
+  get executions(): readonly Chosen<Execution>[] {
+    return this.#executions;
+  }
+
+  async run(): Promise<void> {
+    for (const { from, to } of stretches([...this.#executions, ...this.#widgets])) await this.#read(from, to);
+    await this.#updateDisplays();
+  }
+
+  async #read(from: number, to: number): Promise<void> {
+    const { reader, dir, signal } = this.#source;
+    for await (const batch of readStretch({ reader, dir, from, to, signal })) {
+      signal.throwIfAborted();
+      for (const record of batch) this.#pass.apply(record);
+      this.#bound();
+    }
+  }
+
+  /** Leaves the last executions to the next page. One always stays. */
+  #bound(): void {
+    const all = [...this.#executions, ...this.#widgets];
+    let bytes = all.reduce((sum, { area }) => sum + area.bytes, 0);
+    if (bytes <= this.#maxBytes) return;
+    const kept = [...this.#executions];
+    while (bytes > this.#maxBytes && kept.length > 1) bytes -= kept.pop()?.area.bytes ?? 0;
+    if (kept.length === this.#executions.length) return;
+    this.#executions = kept;
+    this.#pass.keepOnly(kept);
+  }
+
+  /** A display may have been updated by what is not among the records that were read. */
+  async #updateDisplays(): Promise<void> {
+    const { index, reader, dir, signal } = this.#source;
+    const records = new Set<number>();
+    let scanFrom = Infinity;
+    for (const { area } of [...this.#executions, ...this.#widgets]) {
+      for (const [id, seq] of area.displays()) {
+        const newest = index.display(id)?.seq;
+        if (newest !== undefined && newest > seq) records.add(newest);
+        else if (newest === undefined && index.forgotDisplays) scanFrom = Math.min(scanFrom, seq + 1);
+      }
+    }
+    for (const seq of records) {
+      for await (const batch of readStretch({ reader, dir, from: seq, to: seq, signal })) {
+        for (const record of batch) this.#pass.applyUpdate(record);
+      }
+    }
+    if (scanFrom === Infinity) return;
+    for await (const batch of readStretch({ reader, dir, from: scanFrom, to: index.throughSeq, signal })) {
+      for (const record of batch) this.#pass.applyUpdate(record);
+    }
+  }
+}
+
+/** The parts of the journal that must be read, in order, without those in between that concern nobody. */
+function stretches(chosen: readonly Chosen[]): { from: number; to: number }[] {
+  const sorted = chosen
+    .map(({ of }) => ({ from: of.startSeq, to: of.lastSeq }))
+    .sort((a, b) => a.from - b.from);
+  const joined: { from: number; to: number }[] = [];
+  for (const { from, to } of sorted) {
+    const last = joined.at(-1);
+    if (last === undefined || from > last.to + 1) joined.push({ from, to });
+    else last.to = Math.max(last.to, to);
+  }
+  return joined;
+}
+
+function describeExecution({ of, area }: Chosen<Execution>): CellExecution {
+  const { msgId, cellId, codeHash, state, executionCount, requestSeq, changedSeq, gaps } = of;
+  return {
+    msgId,
+    cellId,
+    codeHash,
+    state,
+    executionCount,
+    requestedAt: timeText(of.requestedAt),
+    startedAt: of.startedAt === null ? null : timeText(of.startedAt),
+    finishedAt: of.finishedAt === null ? null : timeText(of.finishedAt),
+    requestSeq,
+    changedSeq,
+    outputs: area.entries(),
+    clearPending: area.clearPending,
+    cutBytes: area.cutBytes,
+    gaps: [...gaps]
+  };
+}
+
+function describeWidget({ of, area }: Chosen<OutputWidget>, index: ExecutionsIndex): CapturedOutputs {
+  return {
+    commId: of.commId,
+    msgIds: [...of.msgIds],
+    capturing: index.capturedBy(of.commId) !== null,
+    changedSeq: of.changedSeq,
+    outputs: area.entries(),
+    clearPending: area.clearPending,
+    cutBytes: area.cutBytes
+  };
+}
+
+function timeText(unixMs: number): string {
+  return new Date(unixMs).toISOString();
+}

@@ -1,0 +1,48 @@
+/** For specs: random things that a cell may put out. */
+import fc from 'fast-check';
+
+export interface Said {
+  readonly msgType: string;
+  readonly content: Record<string, unknown>;
+}
+
+/** Few characters, so that carriage returns and backspaces meet something to overwrite. */
+const text = fc
+  .array(fc.constantFrom('a', 'bc', '\n', '\r', '\b', 'é', '🙂', ' ', '\r\n', '50%'), {
+    minLength: 1,
+    maxLength: 8
+  })
+  .map(parts => parts.join(''));
+const displayId = fc.constantFrom('one', 'two');
+const data = fc.record({ 'text/plain': fc.string({ maxLength: 6 }) });
+
+export function said(msgType: string, content: fc.Arbitrary<Record<string, unknown>>): fc.Arbitrary<Said> {
+  return content.map(each => ({ msgType, content: each }));
+}
+
+const display = fc.record({ data, metadata: fc.constantFrom({}, { a: 1 }), transient: fc.constant({}) });
+const namedDisplay = fc.record({
+  data,
+  metadata: fc.constant({}),
+  transient: fc.record({ display_id: displayId })
+});
+
+export const OUTPUTS: fc.Arbitrary<Said>[] = [
+  said('stream', fc.record({ name: fc.constantFrom('stdout', 'stderr'), text })),
+  said('stream', fc.record({ name: fc.constant('stdout'), text })),
+  said('display_data', display),
+  said('display_data', namedDisplay),
+  said('update_display_data', namedDisplay),
+  said('clear_output', fc.record({ wait: fc.boolean() })),
+  said('execute_result', fc.record({ data, metadata: fc.constant({}), execution_count: fc.constant(3) })),
+  said(
+    'error',
+    fc.record({
+      ename: fc.constant('E'),
+      evalue: fc.string({ maxLength: 5 }),
+      traceback: fc.constant(['a', 'b'])
+    })
+  )
+];
+
+export const sequence: fc.Arbitrary<Said[]> = fc.array(fc.oneof(...OUTPUTS), { maxLength: 25 });
