@@ -5,7 +5,7 @@ import path from 'node:path';
 import { type Static, Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
 import { EnvironmentError } from './environment-error.js';
-import { nearestName } from './nearest-name.js';
+import { nearestName } from '../text/nearest-name.js';
 
 export const DESCRIPTION_FILE = 'environment.json';
 
