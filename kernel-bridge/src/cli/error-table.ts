@@ -9,12 +9,16 @@ import type { KeeperErrorCode } from '../keeper/index.js';
 import { BRIDGE_ERRORS, type BridgeErrorCode } from '../kernels/errors.js';
 import type { WireErrorCode } from '../wire/index.js';
 import type { ZmtpErrorCode } from '../zmtp/index.js';
+import type { ConfigErrorCode } from '../config/config-error.js';
 import type { ServeErrorCode } from '../server/server-errors.js';
+import type { TokenErrorCode } from '../tokens/token-error.js';
 
 /** A keeper's `kernel_start_failed` reaches clients under the same name. */
 type OtherCode = Exclude<
   | ServeErrorCode
   | CommandErrorCode
+  | ConfigErrorCode
+  | TokenErrorCode
   | EnvironmentErrorCode
   | KeeperErrorCode
   | JournalErrorCode
@@ -30,6 +34,17 @@ const OTHER_ERRORS: Readonly<Record<OtherCode, 'command' | 'log' | 'close 1007'>
   address_in_use: 'command',
   address_unusable: 'command',
   root_dir_missing: 'command',
+  socket_unusable: 'command',
+  token_name_invalid: 'command',
+  token_name_taken: 'command',
+  token_unknown: 'command',
+  token_expiry_invalid: 'command',
+  tokens_unreadable: 'command',
+  tokens_busy: 'command',
+  tokens_too_many: 'command',
+  config_unreadable: 'command',
+  config_unknown_setting: 'command',
+  config_invalid: 'command',
   no_gateway: 'command',
   gateway_unresponsive: 'command',
   gateway_not_stopped: 'command',

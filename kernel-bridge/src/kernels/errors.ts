@@ -3,11 +3,16 @@ export const BRIDGE_ERRORS = {
   unauthorized: 403,
   host_refused: 403,
   origin_refused: 403,
+  too_many_attempts: 429,
+  too_many_sockets: 503,
   not_ready: 503,
   route_not_found: 404,
+  method_not_allowed: 405,
   upgrade_required: 426,
   invalid_request: 400,
   payload_too_large: 413,
+  headers_too_large: 431,
+  request_timeout: 408,
   kernel_not_found: 404,
   kernel_choice_invalid: 400,
   kernel_exists: 409,
@@ -16,6 +21,7 @@ export const BRIDGE_ERRORS = {
   resource_not_found: 404,
   kernel_start_failed: 500,
   kernel_action_failed: 500,
+  journal_unreadable: 500,
   session_not_found: 404,
   session_gone: 410,
   internal: 500
@@ -71,6 +77,25 @@ export class OriginRefusedError extends BridgeError {
   }
 }
 
+/** Wrong tokens come so fast that they are no longer looked at one by one in the log. A good one is always let in. */
+export class TooManyAttemptsError extends BridgeError {
+  readonly code = 'too_many_attempts';
+  constructor(readonly retryAfterS: number) {
+    super(`Too many requests without a valid token came from this address; wait ${retryAfterS} s.`, {
+      reason: 'Too Many Requests'
+    });
+  }
+}
+
+export class TooManySocketsError extends BridgeError {
+  readonly code = 'too_many_sockets';
+  constructor(limit: number) {
+    super(`${limit} WebSockets are open, which is the limit; close some, or raise Bridge.max_sockets.`, {
+      reason: 'Service Unavailable'
+    });
+  }
+}
+
 export class NotReadyError extends BridgeError {
   readonly code = 'not_ready';
   constructor(what = 'The gateway is still looking for its kernels; try again in a moment.') {
@@ -83,6 +108,19 @@ export class RouteNotFoundError extends BridgeError {
   constructor(method: string, path: string) {
     super(`The bridge has no ${method} ${path}; it serves kernels, sessions and kernelspecs, not files.`, {
       reason: 'Not Found'
+    });
+  }
+}
+
+export class MethodNotAllowedError extends BridgeError {
+  readonly code = 'method_not_allowed';
+  constructor(
+    method: string,
+    path: string,
+    readonly allowed: readonly string[] = []
+  ) {
+    super(`${path} does not take ${method}; it takes ${allowed.join(', ')}.`, {
+      reason: 'Method Not Allowed'
     });
   }
 }
@@ -107,6 +145,22 @@ export class PayloadTooLargeError extends BridgeError {
   readonly code = 'payload_too_large';
   constructor(limitBytes: number) {
     super(`The body is larger than ${limitBytes} bytes; send less.`, { reason: 'Payload Too Large' });
+  }
+}
+
+export class HeadersTooLargeError extends BridgeError {
+  readonly code = 'headers_too_large';
+  constructor(limitBytes: number) {
+    super(`The headers or the URL of this request are larger than ${limitBytes} bytes; send less.`, {
+      reason: 'Request Header Fields Too Large'
+    });
+  }
+}
+
+export class RequestTimeoutError extends BridgeError {
+  readonly code = 'request_timeout';
+  constructor() {
+    super('The request did not arrive in time; send it again, in one go.', { reason: 'Request Timeout' });
   }
 }
 
@@ -166,6 +220,15 @@ export class KernelStartError extends BridgeError {
 
 export class KernelActionError extends BridgeError {
   readonly code = 'kernel_action_failed';
+}
+
+/** The journal of a kernel cannot be read, as a whole or by this version. The kernel itself may be well. */
+export class JournalUnreadableError extends BridgeError {
+  readonly code = 'journal_unreadable';
+  constructor(kernelId: string, cause: unknown) {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    super(`The journal of kernel ${kernelId} cannot be read: ${why}`, { cause });
+  }
 }
 
 export class SessionNotFoundError extends BridgeError {

@@ -5,7 +5,8 @@ export type ServeErrorCode =
   | 'token_unusable'
   | 'address_in_use'
   | 'address_unusable'
-  | 'root_dir_missing';
+  | 'root_dir_missing'
+  | 'socket_unusable';
 
 export class ServeError extends Error {
   override readonly name = 'ServeError';

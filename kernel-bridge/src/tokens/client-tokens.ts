@@ -1,0 +1,97 @@
+/** The named tokens as a running gateway sees them: always those of the file, whoever changed it. */
+import { timingSafeEqual } from 'node:crypto';
+import { statSync } from 'node:fs';
+import type { Logger } from 'pino';
+import { hasExpired, readTokenFile, tokenFileIn, type TokenRecord } from './token-file.js';
+
+/** How soon a revoked token's open sockets are closed at the latest. New requests are checked at once. */
+const LOOK_MS = 500;
+
+export interface ClientToken {
+  readonly name: string;
+  readonly sha256: string;
+}
+
+export class ClientTokens implements Disposable {
+  readonly #file: string;
+  readonly #log: Logger;
+  readonly #listeners = new Set<() => void>();
+  readonly #timer: NodeJS.Timeout;
+  #stamp = '';
+  #tokens: readonly TokenRecord[] = [];
+  #valid = '';
+
+  constructor(stateDir: string, log: Logger) {
+    this.#file = tokenFileIn(stateDir);
+    this.#log = log;
+    this.#load();
+    this.#valid = this.#signature();
+    // Asked again and again rather than told: the system tells nothing of a token that expires.
+    this.#timer = setInterval(() => this.#look(), LOOK_MS).unref();
+  }
+
+  /** Called when a token has been made, revoked, or has expired. */
+  onChange(listener: () => void): Disposable {
+    this.#listeners.add(listener);
+    return { [Symbol.dispose]: () => void this.#listeners.delete(listener) };
+  }
+
+  /** Every token is compared, whether an earlier one fits or not, so that the time says nothing. */
+  find(digest: Buffer): ClientToken | null {
+    this.#load();
+    const now = Date.now();
+    let found: TokenRecord | null = null;
+    for (const token of this.#tokens) {
+      const isEqual = timingSafeEqual(Buffer.from(token.sha256, 'hex'), digest);
+      if (isEqual && !hasExpired(token, now)) found = token;
+    }
+    return found && { name: found.name, sha256: found.sha256 };
+  }
+
+  isValid({ sha256 }: ClientToken): boolean {
+    this.#load();
+    const now = Date.now();
+    return this.#tokens.some(token => token.sha256 === sha256 && !hasExpired(token, now));
+  }
+
+  [Symbol.dispose](): void {
+    clearInterval(this.#timer);
+    this.#listeners.clear();
+  }
+
+  #look(): void {
+    this.#load();
+    const valid = this.#signature();
+    if (valid === this.#valid) return;
+    this.#valid = valid;
+    for (const listener of this.#listeners) listener();
+  }
+
+  #signature(): string {
+    const now = Date.now();
+    return this.#tokens
+      .filter(token => !hasExpired(token, now))
+      .map(({ sha256 }) => sha256)
+      .join();
+  }
+
+  /** The file is replaced as a whole, so its inode and times tell whether it is another. */
+  #load(): void {
+    let stamp = 'none';
+    try {
+      const { ino, mtimeMs, ctimeMs, size } = statSync(this.#file);
+      stamp = [ino, mtimeMs, ctimeMs, size].join();
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') stamp = 'unreadable';
+    }
+    if (stamp === this.#stamp) return;
+    this.#stamp = stamp;
+    try {
+      this.#tokens = readTokenFile(this.#file);
+    } catch (error) {
+      // A file that cannot be understood lets nobody in; the gateway's own token goes on working.
+      this.#tokens = [];
+      this.#log.error({ err: error }, 'the named tokens cannot be read; none is accepted');
+    }
+  }
+}

@@ -1,0 +1,21 @@
+/** Why a token of a client could not be made, listed or revoked. Shown by the command line, never sent over HTTP. */
+export type TokenErrorCode =
+  | 'token_name_invalid'
+  | 'token_name_taken'
+  | 'token_unknown'
+  | 'token_expiry_invalid'
+  | 'tokens_unreadable'
+  | 'tokens_busy'
+  | 'tokens_too_many';
+
+export class TokenError extends Error {
+  override readonly name = 'TokenError';
+
+  constructor(
+    readonly code: TokenErrorCode,
+    message: string,
+    options?: ErrorOptions
+  ) {
+    super(message, options);
+  }
+}
