@@ -1,7 +1,10 @@
 export * from './journal-error.js';
+export * from './journal-limits.js';
 export * from './journal-reader.js';
+export * from './journal-trim.js';
 export * from './journal-writer.js';
 export { explainMissing, type NumberedGap, recordOfGap } from './missing-records.js';
 export type { WrittenBatch } from './record-batch.js';
 export * from './record.js';
+export { readTrimNotes, TRIM_NOTES_FILE, type TrimCode, type TrimNote } from './trim-notes.js';
 export type { JournalCut } from './repair.js';

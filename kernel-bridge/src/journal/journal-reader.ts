@@ -14,6 +14,7 @@ import type { JournalRecord } from './record.js';
 import { listSegments, SEGMENT_HEADER_BYTES, segmentHeaderFault, type SegmentName } from './segment-file.js';
 import { type ScanEnd, type ScannedChunk, scanSegment } from './segment-scan.js';
 import { SparseIndex } from './sparse-index.js';
+import { seqAfterTrimmed } from './trim-notes.js';
 
 export interface ReadOptions {
   /** The last record wanted; without it, all there are. */
@@ -34,7 +35,7 @@ export class JournalReader {
   /** Where the kept records begin: the seq of the first one, also when it has yet to be written. */
   async firstSeq(): Promise<number> {
     const [first] = await listSegments(this.dir);
-    return first?.firstSeq ?? 1;
+    return first?.firstSeq ?? (await seqAfterTrimmed(this.dir));
   }
 
   /** The newest whole record, 0 when there is none. Walks at most the part of the last segment that is not indexed. */
@@ -120,10 +121,11 @@ export class JournalReader {
       const index = segments.findLastIndex(segment => segment.firstSeq <= next);
       const segment = segments[index];
       if (segment === undefined) {
-        if (segments[0] === undefined) {
-          return;
+        const firstSeq = await this.firstSeq();
+        if (firstSeq <= next) {
+          return; // nothing there yet
         }
-        throw new JournalTrimmedError(next, segments[0].firstSeq);
+        throw new JournalTrimmedError(next, firstSeq);
       }
       this.#forgetBefore(segments[0]?.firstSeq ?? 0);
       const scan = this.#scan(segment, next);
@@ -163,7 +165,7 @@ export class JournalReader {
           step.value.kind === 'damaged' ? step.value.why : 'the segment ends before the next one begins';
         throw new JournalDamagedError(segment.file, offset, seq, following?.firstSeq ?? null, why);
       }
-      if (following === undefined && !(await this.#continuesAfter(segment))) {
+      if (!(await this.#continuesAfter(segment))) {
         return;
       }
     }

@@ -140,3 +140,53 @@ describe('a journal writer', { timeout: 60_000 }, () => {
     });
   });
 });
+
+describe('a journal whose clock is set', { timeout: 60_000 }, () => {
+  it('keeps the order of its records, each with the time that the clock showed', async () => {
+    await inTemporaryFolder(async dir => {
+      const clock = vi.spyOn(Date, 'now');
+      try {
+        const log = new WriterLog();
+        const writer = await JournalWriter.open(dir, log.options({ segmentBytes: 200 }));
+        // Forward by a year, then back beyond the start.
+        const times = [1_000_000, 1_000_001, 32_000_000_000, 32_000_000_001, 500_000, 500_001];
+        for (const [index, time] of times.entries()) {
+          clock.mockReturnValue(time);
+          writer.append(3, [bytes(`${index}`.padEnd(80))]);
+          await turn();
+        }
+        await writer.close();
+        const records = await readAll(dir);
+        expect(records.map(({ seq }) => seq)).toEqual([1, 2, 3, 4, 5, 6]);
+        expect(records.map(({ payload }) => Number(payload))).toEqual([0, 1, 2, 3, 4, 5]);
+        expect(records.map(({ timeNs }) => Number(timeNs / 1_000_000n))).toEqual(times);
+      } finally {
+        clock.mockRestore();
+      }
+    });
+  });
+
+  it('neither holds a batch back nor cuts it early, because only a steady clock decides', async () => {
+    await inTemporaryFolder(async dir => {
+      const wall = vi.spyOn(Date, 'now');
+      const steady = vi.spyOn(performance, 'now');
+      try {
+        const log = new WriterLog();
+        steady.mockReturnValue(1000);
+        const writer = await JournalWriter.open(dir, log.options());
+        for (const time of [10_000, 99_999_999, 5]) {
+          wall.mockReturnValue(time);
+          writer.append(3, [bytes('a')]);
+        }
+        expect(log.batches).toHaveLength(0);
+        steady.mockReturnValue(1005.5); // 5 ms after the first record of the batch
+        writer.append(3, [bytes('a')]);
+        expect(log.batches).toMatchObject([{ firstSeq: 1, lastSeq: 4 }]);
+        await writer.close();
+      } finally {
+        wall.mockRestore();
+        steady.mockRestore();
+      }
+    });
+  });
+});

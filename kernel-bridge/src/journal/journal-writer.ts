@@ -6,11 +6,12 @@
  * first record is 5 ms old. Writing is synchronous because nobody may be served before it; syncing is in the background.
  *
  * When a write fails, messages are held in bounded memory and tried again; what did not fit is counted and becomes a
- * `gap` record. Room for quota and retention: both belong into `#rotate`.
+ * `gap` record. Above the quota the oldest segments are removed when a new one begins.
  */
-import { mkdir } from 'node:fs/promises';
-import { type JournalCut, repairJournal } from './repair.js';
+import { type JournalCut, repairJournal, UnrepairedError } from './repair.js';
 import { JournalError } from './journal-error.js';
+import { JOURNAL_LIMITS, segmentBytesFor } from './journal-limits.js';
+import { measureSegments, segmentsOver, type Trim, trimSegments } from './journal-trim.js';
 import { MAX_PAYLOAD_BYTES } from './record-codec.js';
 import { BatchBuilder, type PendingBatch, type WrittenBatch } from './record-batch.js';
 import { type GapRecord, RecordChannel } from './record.js';
@@ -21,7 +22,6 @@ import { asJournalError, HELD_BYTES, WriteFault } from './write-fault.js';
 
 const BATCH_RECORDS = 64;
 const BATCH_MS = 5;
-const SEGMENT_BYTES = 64 * 1024 * 1024;
 const RETRY_MS = 500;
 
 export interface JournalWriterOptions {
@@ -31,6 +31,10 @@ export interface JournalWriterOptions {
   readonly onFault: (fault: JournalError | null) => void;
   /** Free bytes before each batch, see `WrittenBatch`. */
   readonly headroom?: number;
+  /** All segments together; the one that is written counts as full, so that the quota holds at any time. */
+  readonly maxBytes?: number;
+  /** The oldest records were removed, because the journal had reached `maxBytes`. */
+  readonly onTrimmed?: (trim: Trim) => void;
   readonly segmentBytes?: number;
   readonly heldBytes?: number;
   readonly retryMs?: number;
@@ -49,23 +53,28 @@ export class JournalWriter implements AsyncDisposable {
   readonly #builder: BatchBuilder;
   readonly #schedule: SyncSchedule;
   readonly #finishing = new Set<Promise<void>>();
+  readonly #maxBytes: number;
+  readonly #segmentBytes: number;
+  #trimming: Promise<void> = Promise.resolve();
   #segment: SegmentWriter | null = null;
   #nextSeq = 1;
   #lastSeq = 0;
   #fault: WriteFault | null = null;
   #retry: NodeJS.Timeout | null = null;
+  #reopening: Promise<void> | null = null;
   #flushing: NodeJS.Immediate | null = null;
   #closed: Promise<void> | null = null;
 
-  /** What had to be cut when the journal was opened. */
-  readonly cuts: readonly JournalCut[];
+  #cuts: readonly JournalCut[] = [];
+  /** The files could not be prepared for writing; to be tried again before anything is written. */
+  #unopened = false;
 
   private constructor(
     private readonly dir: string,
-    private readonly options: JournalWriterOptions,
-    cuts: readonly JournalCut[]
+    private readonly options: JournalWriterOptions
   ) {
-    this.cuts = cuts;
+    this.#maxBytes = options.maxBytes ?? JOURNAL_LIMITS.kernelBytes;
+    this.#segmentBytes = options.segmentBytes ?? segmentBytesFor(this.#maxBytes);
     this.#builder = new BatchBuilder(options.headroom ?? 0);
     this.#schedule = new SyncSchedule(
       async () => this.#segment?.sync(),
@@ -73,15 +82,24 @@ export class JournalWriter implements AsyncDisposable {
     );
   }
 
-  /** Repairs and opens the journal in `dir`, or begins it. One writer at a time: the caller sees to that. */
+  /**
+   * Repairs and opens the journal in `dir`, or begins it. Where the disk is full or read-only the writer opens all the same,
+   * holds what is appended, and tries again. One writer at a time: the caller sees to that.
+   */
   static async open(dir: string, options: JournalWriterOptions): Promise<JournalWriter> {
-    await mkdir(dir, { recursive: true, mode: 0o700 });
-    const found = await repairJournal(dir);
-    const writer = new JournalWriter(dir, options, found.cuts);
-    writer.#segment = found.tail === null ? null : SegmentWriter.reopen(found.tail.file, found.tail.bytes);
-    writer.#nextSeq = found.nextSeq;
-    writer.#lastSeq = found.nextSeq - 1;
+    const writer = new JournalWriter(dir, options);
+    const failure = await writer.#open();
+    if (failure !== null) {
+      writer.#unopened = true;
+      writer.#fail(failure);
+    }
+    writer.#keepQuota();
     return writer;
+  }
+
+  /** What had to be cut when the journal was opened. */
+  get cuts(): readonly JournalCut[] {
+    return this.#cuts;
   }
 
   /** The newest record in the file, 0 when there is none. */
@@ -153,8 +171,12 @@ export class JournalWriter implements AsyncDisposable {
 
   async #close(): Promise<void> {
     this.#flush();
-    this.#recover();
     clearTimeout(this.#retry ?? undefined);
+    await this.#reopening;
+    if (this.#unopened) {
+      await this.#openAgain();
+    }
+    this.#recover();
     await this.#schedule.stop();
     await Promise.all(this.#finishing);
     try {
@@ -165,6 +187,43 @@ export class JournalWriter implements AsyncDisposable {
     if (this.#fault !== null) {
       throw this.#fault.error;
     }
+  }
+
+  /** Null when there is a place to write to. The next seq is known either way. */
+  async #open(): Promise<JournalError | null> {
+    let nextSeq: number;
+    let failure: JournalError | null;
+    try {
+      const found = await repairJournal(this.dir);
+      nextSeq = found.nextSeq;
+      this.#cuts = found.cuts;
+      failure = this.#continue(found.tail);
+    } catch (error) {
+      if (!(error instanceof UnrepairedError)) {
+        throw error;
+      }
+      nextSeq = error.nextSeq;
+      failure = asJournalError(error.cause, 'opening');
+    }
+    if (!this.#unopened) {
+      this.#nextSeq = nextSeq;
+      this.#lastSeq = nextSeq - 1;
+    }
+    return failure;
+  }
+
+  #continue(tail: { readonly file: string; readonly bytes: number } | null): JournalError | null {
+    try {
+      this.#segment = tail === null ? null : SegmentWriter.reopen(tail.file, tail.bytes);
+      return null;
+    } catch (error) {
+      return asJournalError(error, 'opening');
+    }
+  }
+
+  async #openAgain(): Promise<void> {
+    const failure = await this.#open().catch((error: unknown) => asJournalError(error, 'opening'));
+    this.#unopened = failure !== null;
   }
 
   #openBytes(): number {
@@ -195,10 +254,9 @@ export class JournalWriter implements AsyncDisposable {
   #write(batch: PendingBatch): JournalError | null {
     try {
       const bytes = batch.end - batch.start;
-      const limit = this.options.segmentBytes ?? SEGMENT_BYTES;
       if (
         this.#segment === null ||
-        (this.#segment.bytes > SEGMENT_HEADER_BYTES && this.#segment.bytes + bytes > limit)
+        (this.#segment.bytes > SEGMENT_HEADER_BYTES && this.#segment.bytes + bytes > this.#segmentBytes)
       ) {
         this.#rotate(batch.firstSeq);
       }
@@ -219,41 +277,73 @@ export class JournalWriter implements AsyncDisposable {
     const next = SegmentWriter.create(this.dir, firstSeq);
     const previous = this.#segment;
     this.#segment = next;
-    this.#background(Promise.all([previous?.finish(), syncFolder(this.dir)]));
+    this.#background(Promise.all([previous?.finish(), syncFolder(this.dir)]), 'closing a segment');
+    this.#keepQuota();
   }
 
-  #background(work: Promise<unknown>): void {
+  /** One at a time, or two would remove what the other has counted. */
+  #keepQuota(): void {
+    this.#trimming = this.#trimming.then(async () => {
+      const over = segmentsOver(await measureSegments(this.dir), this.#maxBytes - this.#segmentBytes);
+      const trim = over === 0 ? null : await trimSegments(this.dir, over, 'journal_quota');
+      if (trim !== null) {
+        this.options.onTrimmed?.(trim);
+      }
+    });
+    this.#background(this.#trimming, 'removing old segments');
+    this.#trimming = this.#trimming.catch(() => undefined);
+  }
+
+  #background(work: Promise<unknown>, doing: string): void {
     const settled: Promise<void> = work
       .then(
         () => undefined,
-        (error: unknown) => this.options.onFault(asJournalError(error, 'closing a segment'))
+        (error: unknown) => this.options.onFault(asJournalError(error, doing))
       )
       .finally(() => this.#finishing.delete(settled));
     this.#finishing.add(settled);
   }
 
-  #fail(error: JournalError, batch: PendingBatch): void {
+  #fail(error: JournalError, batch?: PendingBatch): void {
     this.#fault = new WriteFault(error, this.options.heldBytes ?? HELD_BYTES);
-    for (const after of batch.after.splice(0)) {
-      after();
+    if (batch !== undefined) {
+      for (const after of batch.after.splice(0)) {
+        after();
+      }
+      this.#fault.hold(batch);
     }
-    this.#fault.hold(batch);
     this.options.onFault(error);
+    this.#tryLater();
+  }
+
+  #tryLater(): void {
     this.#retry = setTimeout(() => this.#tryAgain(), this.options.retryMs ?? RETRY_MS);
   }
 
   #tryAgain(): void {
-    this.#flush();
-    this.#recover();
-    if (this.#fault !== null) {
-      this.#retry = setTimeout(() => this.#tryAgain(), this.options.retryMs ?? RETRY_MS);
+    this.#reopening = this.#unopened ? this.#openAgain() : null;
+    const recover = (): void => {
+      this.#reopening = null;
+      if (this.#closed !== null) {
+        return; // the closing has its own try
+      }
+      this.#flush();
+      this.#recover();
+      if (this.#fault !== null) {
+        this.#tryLater();
+      }
+    };
+    if (this.#reopening === null) {
+      recover();
+    } else {
+      void this.#reopening.then(recover);
     }
   }
 
   /** Writes what was held. Writing works again when all of it, and the gap record, are in the file. */
   #recover(): void {
     const fault = this.#fault;
-    if (fault === null) {
+    if (fault === null || this.#unopened) {
       return;
     }
     for (let batch = fault.next; batch !== undefined; batch = fault.next) {

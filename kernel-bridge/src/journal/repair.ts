@@ -2,11 +2,12 @@
  * Opens what a crash may have left: the journal is cut at the first bad record of its last segment. The bytes that
  * are cut away are kept beside it as `*.damaged`, because they are the only evidence of what happened.
  */
-import { open, rename, stat, truncate } from 'node:fs/promises';
+import { mkdir, open, rename, rm, stat, truncate } from 'node:fs/promises';
 import { join } from 'node:path';
 import { listSegments, SEGMENT_HEADER_BYTES, segmentHeaderFault, type SegmentName } from './segment-file.js';
 import { scanSegment } from './segment-scan.js';
 import { syncFolder } from './segment-writer.js';
+import { seqAfterTrimmed } from './trim-notes.js';
 
 export interface JournalCut {
   readonly segment: string;
@@ -24,8 +25,21 @@ export interface OpenedJournal {
   readonly cuts: readonly JournalCut[];
 }
 
-/** Must not run while a writer has the journal open. */
+/** The journal was read to its end, but what is damaged there could not be cut, nor the folder made: a full or read-only disk. */
+export class UnrepairedError extends Error {
+  override readonly name = 'UnrepairedError';
+
+  constructor(
+    readonly nextSeq: number,
+    options: ErrorOptions
+  ) {
+    super('The journal cannot be prepared for writing.', options);
+  }
+}
+
+/** Must not run while a writer has the journal open. Rejects with `UnrepairedError` when it cannot write. */
 export async function repairJournal(dir: string): Promise<OpenedJournal> {
+  await writing(1, () => mkdir(dir, { recursive: true, mode: 0o700 }));
   const segments = await listSegments(dir);
   const cuts: JournalCut[] = [];
   let nextSeq = 1;
@@ -37,7 +51,7 @@ export async function repairJournal(dir: string): Promise<OpenedJournal> {
     // Its header was never completed, so it held no record: the segment before it is the last one.
     nextSeq = segment.firstSeq;
   }
-  return { nextSeq, tail: null, cuts };
+  return { nextSeq: Math.max(nextSeq, await seqAfterTrimmed(dir)), tail: null, cuts };
 }
 
 async function repairSegment(
@@ -56,7 +70,7 @@ async function repairSegment(
     size = (await handle.stat()).size;
     if (fault !== null) {
       const damagedFile = await freeName(`${file}.0.damaged`);
-      await rename(file, damagedFile);
+      await writing(segment.firstSeq, () => rename(file, damagedFile));
       await syncFolder(dir);
       cuts.push({ segment: segment.file, damagedFile, damagedBytes: size, why: fault });
       return null;
@@ -76,9 +90,18 @@ async function repairSegment(
   }
   if (end.offset < size) {
     const why = end.kind === 'damaged' ? end.why : 'it ends inside a record';
-    cuts.push(await cutTail(dir, segment.file, end.offset, size, why));
+    const { offset, seq } = end;
+    cuts.push(await writing(seq, () => cutTail(dir, segment.file, offset, size, why)));
   }
   return { file, bytes: end.offset, nextSeq: end.seq };
+}
+
+async function writing<T>(nextSeq: number, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (cause) {
+    throw new UnrepairedError(nextSeq, { cause });
+  }
 }
 
 async function cutTail(
@@ -104,6 +127,9 @@ async function cutTail(
         at += bytesRead;
       }
       await target.sync();
+    } catch (error) {
+      await rm(damagedFile, { force: true });
+      throw error;
     } finally {
       await target.close();
     }

@@ -3,6 +3,7 @@
  * removed. What is missing is told by the segment files alone; the notes only give the reason, so that a crash in between,
  * or the loss of this file, makes nobody wrong.
  */
+import { randomUUID } from 'node:crypto';
 import { open, readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Static, Type } from '@sinclair/typebox';
@@ -48,11 +49,16 @@ export async function readTrimNotes(dir: string): Promise<readonly TrimNote[]> {
   }
 }
 
-/** Adds a note and makes it durable. */
+/** Numbers of records that were removed on purpose are not given out again, also when no segment is left. */
+export async function seqAfterTrimmed(dir: string): Promise<number> {
+  return (await readTrimNotes(dir)).reduce((last, { to }) => Math.max(last, to), 0) + 1;
+}
+
+/** Adds a note and makes it durable. Of two at the same time one may be lost, and with it a reason, never a gap. */
 export async function addTrimNote(dir: string, note: TrimNote): Promise<void> {
   const notes = joined([...(await readTrimNotes(dir)), note]);
   const file = join(dir, TRIM_NOTES_FILE);
-  const draft = `${file}.${process.pid}.tmp`;
+  const draft = `${file}.${randomUUID()}.tmp`;
   try {
     const handle = await open(draft, 'w', 0o600);
     try {

@@ -1,4 +1,7 @@
-import type { writeSync as WriteSync } from 'node:fs';
+import type { openSync as OpenSync, writeSync as WriteSync } from 'node:fs';
+import { appendFile, readdir } from 'node:fs/promises';
+import type { open as Open } from 'node:fs/promises';
+import { join } from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { JournalWriter } from './journal-writer.js';
@@ -9,10 +12,34 @@ import { inTemporaryFolder, readAll, WriterLog } from './testing/journal-folder.
 let room = Infinity;
 let failure = 'ENOSPC';
 
-vi.mock('node:fs', async importOriginal => {
-  const fs = await importOriginal<{ writeSync: typeof WriteSync }>();
+/** Permissions do not stop root, so the calls that open something for writing are refused instead. */
+let isReadOnly = false;
+
+function refuseWriting(flags: string): void {
+  if (isReadOnly && flags !== 'r') {
+    throw Object.assign(new Error('EROFS: read-only file system, open'), { code: 'EROFS' });
+  }
+}
+
+vi.mock('node:fs/promises', async importOriginal => {
+  const fs = await importOriginal<{ open: typeof Open }>();
   return {
     ...fs,
+    open: (...args: Parameters<typeof Open>) => {
+      refuseWriting(String(args[1] ?? 'r'));
+      return fs.open(...args);
+    }
+  };
+});
+
+vi.mock('node:fs', async importOriginal => {
+  const fs = await importOriginal<{ writeSync: typeof WriteSync; openSync: typeof OpenSync }>();
+  return {
+    ...fs,
+    openSync: (...args: Parameters<typeof OpenSync>): number => {
+      refuseWriting(String(args[1]));
+      return fs.openSync(...args);
+    },
     // A full disk takes what fits and fails with the next write.
     writeSync: (fd: number, buffer: Buffer, offset: number, length: number, position: number): number => {
       const fits = Math.min(length, room);
@@ -28,6 +55,7 @@ vi.mock('node:fs', async importOriginal => {
 afterEach(() => {
   room = Infinity;
   failure = 'ENOSPC';
+  isReadOnly = false;
 });
 
 const line = (index: number): Buffer => Buffer.from(`line ${index}`.padEnd(100));
@@ -122,6 +150,93 @@ describe('a journal on a full disk', { timeout: 60_000 }, () => {
       const again = await JournalWriter.open(dir, new WriterLog().options());
       expect(again.lastSeq).toBe(0);
       await again.close();
+    });
+  });
+});
+
+describe('a journal whose folder becomes read-only', { timeout: 60_000 }, () => {
+  it('goes on in its open segment, holds what needs another, and loses nothing when it is writable in time', async () => {
+    await inTemporaryFolder(async dir => {
+      const log = new WriterLog();
+      const writer = await JournalWriter.open(dir, log.options({ segmentBytes: 500, retryMs: 1 }));
+      writer.append(3, [line(0)]);
+      await turn();
+      isReadOnly = true;
+      for (let index = 1; index < 20; index++) {
+        writer.append(3, [line(index)]);
+        await turn();
+      }
+      expect(log.faults).toMatchObject([{ code: 'journal_write_failed' }]);
+      expect(writer.lastSeq).toBeGreaterThan(1);
+      expect(writer.lastSeq).toBeLessThan(20);
+      isReadOnly = false;
+      await vi.waitFor(() => expect(log.faults.at(-1)).toBeNull(), 20_000);
+      await writer.close();
+      expect((await readAll(dir)).map(({ payload }) => payload)).toEqual(
+        Array.from({ length: 20 }, (_, index) => line(index))
+      );
+    });
+  });
+
+  it.each([
+    ['whole', ''],
+    ['torn', 'the beginning of a record']
+  ])('is opened all the same when its end is %s, and written as soon as it can be', async (_what, tail) => {
+    await inTemporaryFolder(async dir => {
+      const before = await JournalWriter.open(dir, new WriterLog().options());
+      before.append(3, [line(0)]);
+      await before.close();
+      await appendFile(join(dir, (await readdir(dir))[0]!), tail);
+
+      isReadOnly = true;
+      const log = new WriterLog();
+      const writer = await JournalWriter.open(dir, log.options({ retryMs: 1 }));
+      expect(log.faults).toMatchObject([{ code: 'journal_write_failed' }]);
+      expect(writer.lastSeq).toBe(1);
+      const sent: string[] = [];
+      writer.append(0x80, [line(1)], { after: () => sent.push('to the kernel'), essential: true });
+      expect(sent).toEqual(['to the kernel']);
+      isReadOnly = false;
+      await vi.waitFor(() => expect(log.faults.at(-1)).toBeNull(), 20_000);
+      await writer.close();
+      expect((await readAll(dir)).map(({ seq, payload }) => [seq, payload])).toEqual([
+        [1, line(0)],
+        [2, line(1)]
+      ]);
+      expect(writer.cuts).toHaveLength(tail === '' ? 0 : 1);
+    });
+  });
+
+  it('is said to be incomplete when it never becomes writable', async () => {
+    await inTemporaryFolder(async dir => {
+      const before = await JournalWriter.open(dir, new WriterLog().options());
+      before.append(3, [line(0)]);
+      await before.close();
+      isReadOnly = true;
+      const writer = await JournalWriter.open(dir, new WriterLog().options({ retryMs: 1 }));
+      writer.append(3, [line(1)]);
+      await expect(writer.close()).rejects.toMatchObject({ code: 'journal_write_failed' });
+    });
+  });
+});
+
+describe('a journal on a disk that was full', { timeout: 60_000 }, () => {
+  it('begins its next segment when there is room, and leaves no half-made one', async () => {
+    await inTemporaryFolder(async dir => {
+      const log = new WriterLog();
+      const writer = await JournalWriter.open(dir, log.options({ segmentBytes: 300, retryMs: 1 }));
+      writer.append(3, [line(0)]);
+      writer.append(3, [line(1)]);
+      await turn();
+      room = 10; // a part of the header of the next segment
+      writer.append(3, [line(2)]);
+      await turn();
+      expect(log.faults).toMatchObject([{ code: 'journal_disk_full' }]);
+      expect((await readdir(dir)).filter(name => name.endsWith('.seg'))).toHaveLength(1);
+      room = Infinity;
+      await vi.waitFor(() => expect(log.faults.at(-1)).toBeNull(), 20_000);
+      await writer.close();
+      expect((await readAll(dir)).map(({ payload }) => payload)).toEqual([line(0), line(1), line(2)]);
     });
   });
 });

@@ -56,7 +56,8 @@ export class WriteFault {
           code: this.error.code,
           reason: this.error.message,
           from: this.#from,
-          to: this.#to
+          // The clock may have been set back meanwhile.
+          to: Math.max(this.#from, this.#to)
         };
   }
 }

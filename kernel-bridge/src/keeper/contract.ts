@@ -27,6 +27,8 @@ export interface LaunchDescription {
   readonly restartLimit: number;
   /** Milliseconds between asking a kernel to stop and killing its process group. */
   readonly shutdownWaitMs: number;
+  /** Quota of the kernel's journal in bytes; absent: the default. */
+  readonly journalBytes?: number;
 }
 
 export interface KernelSnapshot {

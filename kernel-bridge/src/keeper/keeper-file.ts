@@ -54,7 +54,8 @@ const Launch = Type.Object({
   bestEffort: Type.Boolean(),
   runDir: Type.String({ minLength: 1 }),
   restartLimit: Type.Integer({ minimum: 0 }),
-  shutdownWaitMs: Type.Integer({ minimum: 0 })
+  shutdownWaitMs: Type.Integer({ minimum: 0 }),
+  journalBytes: Type.Optional(Type.Integer({ minimum: 1 }))
 });
 
 /** Null when there is no such file, or not a complete one. */

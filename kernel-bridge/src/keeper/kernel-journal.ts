@@ -1,7 +1,5 @@
 /** Writes messages to the kernel's journal: which record, how soon it must be durable, how dear it is. */
-import { JournalWriter } from '../journal/journal-writer.js';
-import type { JournalError } from '../journal/journal-error.js';
-import type { WrittenBatch } from '../journal/record-batch.js';
+import { JournalWriter, type JournalWriterOptions } from '../journal/journal-writer.js';
 import { FROM_CLIENT, type GapRecord, RecordChannel } from '../journal/record.js';
 import { type ChannelName, type KernelMessage, PART } from '../wire/kernel-message.js';
 import { v1Pieces } from '../wire/v1-frame.js';
@@ -12,17 +10,16 @@ const CHANNEL: Readonly<Record<ChannelName, number>> = RecordChannel;
 /** Without these a client waits for ever, or cannot say what an output belongs to. */
 const ESSENTIAL_ON_IOPUB: ReadonlySet<string> = new Set(['status', 'execute_input', 'error']);
 
+export type KernelJournalOptions = Pick<
+  JournalWriterOptions,
+  'onWritten' | 'onFault' | 'onTrimmed' | 'maxBytes'
+>;
+
 export class KernelJournal implements AsyncDisposable {
   private constructor(private readonly writer: JournalWriter) {}
 
-  static async open(
-    dir: string,
-    onWritten: (batch: WrittenBatch) => void,
-    onFault: (fault: JournalError | null) => void
-  ): Promise<KernelJournal> {
-    return new KernelJournal(
-      await JournalWriter.open(dir, { onWritten, onFault, headroom: FRAME_HEADER_BYTES })
-    );
+  static async open(dir: string, options: KernelJournalOptions): Promise<KernelJournal> {
+    return new KernelJournal(await JournalWriter.open(dir, { ...options, headroom: FRAME_HEADER_BYTES }));
   }
 
   get lastSeq(): number {

@@ -74,18 +74,19 @@ export class KernelKeeper {
   /** Rejects with `kernel_start_failed` when the program cannot be run. The kernel is still starting when this resolves. */
   static async start(parts: KeeperParts): Promise<KernelKeeper> {
     const keeper = new KernelKeeper(parts);
-    const { listener, log, journalDir } = parts;
-    keeper.#journal = await KernelJournal.open(
-      journalDir,
-      batch => listener.written(batch),
-      fault => {
+    const { launch, listener, log, journalDir } = parts;
+    keeper.#journal = await KernelJournal.open(journalDir, {
+      onWritten: batch => listener.written(batch),
+      onFault: fault => {
         log[fault === null ? 'info' : 'error'](
           { err: fault ?? undefined },
           'the journal has changed its health'
         );
         listener.journalFault(fault);
-      }
-    );
+      },
+      onTrimmed: trim => log.warn(trim, 'the oldest records were removed, as the journal is at its quota'),
+      ...(launch.journalBytes === undefined ? {} : { maxBytes: launch.journalBytes })
+    });
     for (const cut of keeper.#journal.cuts) {
       log.warn(cut, 'the journal was cut at a damaged record');
     }
