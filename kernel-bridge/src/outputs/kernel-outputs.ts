@@ -29,6 +29,7 @@ export class KernelOutputs implements AsyncDisposable {
   #witness: Witness | null = null;
   #turn: Promise<unknown> = Promise.resolve();
   readonly #disposed = new AbortController();
+  #abandoned = false;
 
   constructor(options: KernelOutputsOptions) {
     this.#options = options;
@@ -56,6 +57,12 @@ export class KernelOutputs implements AsyncDisposable {
         signal: stop
       });
     });
+  }
+
+  /** Stops what goes on; nothing is written any more. */
+  abandon(): void {
+    this.#abandoned = true;
+    this.#disposed.abort(new Error('the outputs are no longer read'));
   }
 
   /** Stops what goes on and saves the index. */
@@ -111,7 +118,7 @@ export class KernelOutputs implements AsyncDisposable {
   async #save(after: number): Promise<void> {
     const { indexFile, onSaveFailed } = this.#options;
     const index = this.#index;
-    if (indexFile === null || index === null || this.#witness === null) return;
+    if (indexFile === null || index === null || this.#witness === null || this.#abandoned) return;
     if (index.throughSeq < this.#savedSeq + after) return;
     this.#savedSeq = index.throughSeq;
     try {

@@ -4,7 +4,6 @@ import { EnvironmentInfo, Health, PROTOCOL_VERSION } from '@tpulab/protocol';
 import { UpgradeRequiredError } from '../kernels/errors.js';
 import type { KernelRegistry } from '../kernels/kernel-registry.js';
 import type { App } from './app.js';
-import { JournalPage, readJournalPage } from './journal-page.js';
 import { BRIDGE_VERSION } from './jupyter-routes.js';
 
 export interface BridgeRoutesOptions {
@@ -36,26 +35,6 @@ export function addBridgeRoutes(app: App, options: BridgeRoutesOptions): void {
     '/bridge/v1/environments',
     { schema: { summary: 'Kernel environments', response: { 200: Type.Array(EnvironmentInfo) } } },
     async () => options.environments()
-  );
-
-  app.get(
-    '/bridge/v1/kernels/:kernelId/journal',
-    {
-      schema: {
-        summary: "A stretch of a kernel's journal",
-        params: Type.Object({ kernelId: Type.String() }),
-        querystring: Type.Object({
-          from: Type.Optional(Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER })),
-          limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 10_000 }))
-        }),
-        response: { 200: JournalPage }
-      }
-    },
-    async request => {
-      const kernel = registry.get(request.params.kernelId);
-      const { from = 1, limit = 1000 } = request.query;
-      return readJournalPage(kernel.journalDir, { from, limit, lastSeq: kernel.lastSeq });
-    }
   );
 
   app.get('/bridge/v1/events', { schema: { summary: 'WebSocket: events of all kernels' } }, async () => {

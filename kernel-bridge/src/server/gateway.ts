@@ -8,12 +8,15 @@ import { ChannelsHub } from '../channels/channels-hub.js';
 import { channelsRoute } from '../channels/channels-route.js';
 import type { FeedLimits } from '../channels/client-feed.js';
 import type { ConfirmationOptions } from '../channels/confirmations.js';
+import { JOURNAL_LIMITS, type JournalLimits } from '../journal/index.js';
 import { EnvironmentCatalog } from '../environments/index.js';
 import { JupyterKernelSpecs } from '../kernels/jupyter-kernelspecs.js';
 import { jupyterDataFolders } from '../kernels/jupyter-paths.js';
 import { type KeeperAccess, localKeepers } from '../kernels/keeper-access.js';
+import { JournalSweeper } from '../kernels/journal-sweeper.js';
 import { KernelRegistry } from '../kernels/kernel-registry.js';
 import { KernelSpecCatalog } from '../kernels/kernelspec-catalog.js';
+import { OutputsOfKernels } from '../outputs/index.js';
 import { SessionFile } from '../sessions/session-file.js';
 import { SessionStore } from '../sessions/session-store.js';
 import { EventSource } from '../telemetry/event-source.js';
@@ -30,6 +33,7 @@ import { addKernelRoutes } from './kernel-routes.js';
 import { addKernelSpecRoutes } from './kernelspec-routes.js';
 import { listen } from './listening.js';
 import { OriginPolicy } from './origin-policy.js';
+import { addOutputsRoutes } from './outputs-routes.js';
 import { ServeError } from './server-errors.js';
 import { addSessionRoutes } from './session-routes.js';
 import { chooseToken, prepareStateFolder, removeGatewayRecord, writeGatewayRecord } from './state-folder.js';
@@ -55,6 +59,8 @@ export interface GatewayOptions {
   readonly maxPayloadBytes?: number;
   readonly confirmation?: Partial<ConfirmationOptions>;
   readonly limits?: Partial<FeedLimits>;
+  /** How much is kept of what kernels said, and for how long. */
+  readonly journal?: Partial<JournalLimits>;
   readonly keepers?: KeeperAccess;
   readonly log: Logger;
 }
@@ -101,14 +107,18 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
     [new EnvironmentSpecs(environments), new JupyterKernelSpecs(folders, log)],
     options.defaultKernel ?? null
   );
-  const registry = new KernelRegistry({ stateDir, rootDir, specs, keepers, env, log });
+  const journal = { ...JOURNAL_LIMITS, ...options.journal };
+  const registry = new KernelRegistry({ stateDir, rootDir, specs, keepers, env, journal, log });
   undo.defer(() => registry.detach());
+  const isKept = (id: string): boolean => registry.isInUse(id);
+  const sweeper = undo.use(new JournalSweeper({ stateDir, limits: journal, isKept, log }));
   const sessions = undo.use(
     new SessionStore(registry, new SessionFile(path.join(stateDir, 'sessions.json'), log), log)
   );
   const { confirmation = {}, limits = {} } = options;
   const hub = undo.use(new ChannelsHub({ registry, log, confirmation, limits }));
   const events = undo.use(new EventSource(registry, hub, log));
+  const outputs = undo.use(new OutputsOfKernels({ stateDir, registry, log }));
 
   let isReady = false;
   const rules: AccessRules = {
@@ -121,6 +131,7 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
   addKernelSpecRoutes(app, specs);
   addKernelRoutes(app, registry);
   addSessionRoutes(app, sessions);
+  addOutputsRoutes(app, outputs);
   addBridgeRoutes(app, {
     registry,
     gatewayId,
@@ -152,6 +163,7 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
     await registry.adopt();
     await sessions.restore();
     isReady = true;
+    void sweeper.sweep();
     log.info({ url, gatewayId, kernels: registry.list().length }, 'gateway ready');
   })();
   return {

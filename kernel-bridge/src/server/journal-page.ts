@@ -1,30 +1,13 @@
 /** A stretch of a kernel's journal as JSON, for tools and for pages that place output again. */
-import { type Static, Type } from '@sinclair/typebox';
-import { FROM_CLIENT, JournalReader, type JournalRecord, JournalTrimmedError } from '../journal/index.js';
+import type { JournalEntry, JournalPage } from '@tpulab/protocol';
+import {
+  explainMissing,
+  FROM_CLIENT,
+  JournalReader,
+  type JournalRecord,
+  recordOfGap
+} from '../journal/index.js';
 import { decodeV1, JSON_PARTS, PART } from '../wire/index.js';
-
-const JsonObject = Type.Record(Type.String(), Type.Unknown());
-
-export const JournalEntry = Type.Object({
-  seq: Type.Integer({ minimum: 1 }),
-  time: Type.String({ format: 'date-time' }),
-  channel: Type.String({ description: 'shell, control, stdin, iopub, or bridge' }),
-  fromClient: Type.Boolean(),
-  header: Type.Union([JsonObject, Type.Null()]),
-  parent_header: Type.Union([JsonObject, Type.Null()]),
-  metadata: Type.Union([JsonObject, Type.Null()]),
-  content: Type.Union([JsonObject, Type.Null()]),
-  buffers: Type.Array(Type.String({ description: 'base64' }))
-});
-export type JournalEntry = Static<typeof JournalEntry>;
-
-export const JournalPage = Type.Object({
-  entries: Type.Array(JournalEntry),
-  next: Type.Integer({ description: '`from` of the page that follows' }),
-  firstSeq: Type.Integer({ description: 'the oldest record that is kept' }),
-  lastSeq: Type.Integer({ description: 'the newest record of the kernel' })
-});
-export type JournalPage = Static<typeof JournalPage>;
 
 /** A page ends early at this size, so that one request cannot fill the memory. */
 const MAX_PAGE_BYTES = 8 * 1024 * 1024;
@@ -46,8 +29,11 @@ export async function readJournalPage(
       next = record.seq + 1;
     }
   } catch (error) {
-    // Trimmed between the look at its beginning and the reading: what has been read is still right.
-    if (!(error instanceof JournalTrimmedError)) throw error;
+    // Damaged, or trimmed after the look at its beginning: a gap stands for what is missing.
+    const gap = await explainMissing(journalDir, error, next, lastSeq);
+    if (gap === null) throw error;
+    entries.push(entryOf(recordOfGap(gap)));
+    next = gap.toSeq + 1;
   }
   return { entries, next, firstSeq, lastSeq };
 }

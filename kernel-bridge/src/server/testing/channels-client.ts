@@ -76,10 +76,16 @@ export class ChannelsClient implements Disposable {
     return this.#closed;
   }
 
-  send(channel: ChannelName, msgType: string, content: object, buffers: readonly Buffer[] = []): string {
+  send(
+    channel: ChannelName,
+    msgType: string,
+    content: object,
+    buffers: readonly Buffer[] = [],
+    metadata: object = {}
+  ): string {
     const id = randomUUID();
     const header = { msg_id: id, msg_type: msgType, session: this.sessionId, username: '', version: '5.4' };
-    const parts = [header, {}, {}, content].map(part => Buffer.from(JSON.stringify(part)));
+    const parts = [header, {}, metadata, content].map(part => Buffer.from(JSON.stringify(part)));
     const message: KernelMessage = { channel, parts: [...parts, ...buffers] };
     this.#socket.send(this.protocol === V1 ? encodeV1(message) : encodeLegacy(message));
     return id;
@@ -89,8 +95,8 @@ export class ChannelsClient implements Disposable {
     this.#socket.send(data);
   }
 
-  execute(code: string, options: object = {}): string {
-    return this.send('shell', 'execute_request', {
+  execute(code: string, options: object = {}, metadata: object = {}): string {
+    const content = {
       code,
       silent: false,
       store_history: true,
@@ -98,7 +104,8 @@ export class ChannelsClient implements Disposable {
       allow_stdin: false,
       stop_on_error: true,
       ...options
-    });
+    };
+    return this.send('shell', 'execute_request', content, [], metadata);
   }
 
   /** Runs code; its messages, after its reply and its idle have come. */

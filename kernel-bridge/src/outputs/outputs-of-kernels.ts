@@ -1,0 +1,187 @@
+/**
+ * The outputs of all kernels of a gateway, of those that run and of those whose journal is still kept. The indexes of running
+ * kernels follow their journals at leisure: what nobody waits for must not cost the messages that somebody waits for.
+ */
+import { stat } from 'node:fs/promises';
+import path from 'node:path';
+import type { CellExecution, OutputsPage } from '@tpulab/protocol';
+import type { Logger } from 'pino';
+import { JournalError, JournalReader } from '../journal/index.js';
+import { JournalUnreadableError, KernelNotFoundError } from '../kernels/errors.js';
+import type { Kernel } from '../kernels/kernel.js';
+import { isKernelId, type KernelRegistry } from '../kernels/kernel-registry.js';
+import { INDEX_FILE } from './index-file.js';
+import { KernelOutputs } from './kernel-outputs.js';
+import type { OutputsRequest } from './read-outputs.js';
+
+export interface OutputsOfKernelsOptions {
+  readonly stateDir: string;
+  readonly registry: KernelRegistry;
+  readonly log: Logger;
+  /** An index is brought up to date when its kernel has said nothing for so long… */
+  readonly quietMs?: number;
+  /** …or has said so many things. */
+  readonly behind?: number;
+}
+
+/** Indexes of kernels that have ended which are held at once. */
+const MAX_ENDED = 4;
+
+/** How far a kernel's journal goes, as far as anybody may be told. */
+export interface Extent {
+  readonly alive: boolean;
+  readonly until: number;
+}
+
+interface Followed {
+  readonly outputs: KernelOutputs;
+  readonly listening: Disposable;
+}
+
+export class OutputsOfKernels implements AsyncDisposable {
+  readonly #options: OutputsOfKernelsOptions;
+  readonly #running = new Map<Kernel, Followed>();
+  /** By id, the one that was asked for last at the end. */
+  readonly #ended = new Map<string, KernelOutputs>();
+  readonly #listening: Disposable;
+
+  constructor(options: OutputsOfKernelsOptions) {
+    this.#options = options;
+    this.#listening = options.registry.listen({
+      added: kernel => {
+        this.#follow(kernel);
+      },
+      removed: kernel => {
+        this.#forget(kernel);
+      }
+    });
+    for (const kernel of options.registry.list()) this.#follow(kernel);
+  }
+
+  /** Throws `kernel_not_found` when no journal of such a kernel is kept. */
+  async extent(kernelId: string): Promise<Extent> {
+    const kernel = this.#options.registry.find(kernelId);
+    // Not further than what clients may have been sent: a page goes on from here, and must be told the rest.
+    if (kernel) return { alive: isAlive(kernel), until: kernel.lastSeq };
+    return { alive: false, until: await this.withJournal(kernelId, dir => new JournalReader(dir).lastSeq()) };
+  }
+
+  /** Failures of the journal's files become errors that a client may see. */
+  async withJournal<T>(kernelId: string, work: (journalDir: string) => Promise<T>): Promise<T> {
+    const kernel = this.#options.registry.find(kernelId);
+    const journal = kernel?.journalDir ?? (await this.#keptJournal(kernelId));
+    return readable(kernelId, () => work(journal));
+  }
+
+  async read(kernelId: string, request: OutputsRequest, signal?: AbortSignal): Promise<OutputsPage> {
+    const { alive, until } = await this.extent(kernelId);
+    const outputs = await this.#outputsOf(kernelId);
+    const answer = await readable(kernelId, () => outputs.read(request, until, signal));
+    const executions = alive ? answer.executions : answer.executions.map(withoutHope);
+    return { kernelId, alive, ...answer, executions };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#listening[Symbol.dispose]();
+    const held = [...this.#running.values()];
+    for (const { listening } of held) listening[Symbol.dispose]();
+    const all = [...held.map(({ outputs }) => outputs), ...this.#ended.values()];
+    this.#running.clear();
+    this.#ended.clear();
+    await Promise.all(all.map(outputs => outputs[Symbol.asyncDispose]()));
+  }
+
+  async #outputsOf(kernelId: string): Promise<KernelOutputs> {
+    const kernel = this.#options.registry.find(kernelId);
+    if (kernel) return this.#follow(kernel).outputs;
+    const journal = await this.#keptJournal(kernelId);
+    const held = this.#ended.get(kernelId) ?? this.#open(kernelId, path.dirname(journal));
+    this.#ended.delete(kernelId);
+    this.#ended.set(kernelId, held);
+    const [oldest] = this.#ended;
+    if (this.#ended.size > MAX_ENDED && oldest !== undefined) {
+      this.#ended.delete(oldest[0]);
+      await oldest[1][Symbol.asyncDispose]();
+    }
+    return held;
+  }
+
+  async #keptJournal(kernelId: string): Promise<string> {
+    const journal = path.join(this.#options.stateDir, 'kernels', kernelId, 'journal');
+    const found = isKernelId(kernelId) ? await stat(journal).catch(() => null) : null;
+    if (found?.isDirectory() !== true) throw new KernelNotFoundError(kernelId);
+    return journal;
+  }
+
+  #open(kernelId: string, directory: string): KernelOutputs {
+    const { log } = this.#options;
+    return new KernelOutputs({
+      journalDir: path.join(directory, 'journal'),
+      indexFile: path.join(directory, INDEX_FILE),
+      onSaveFailed: error => {
+        log.warn({ kernelId, err: error }, 'the index of outputs could not be saved; it will be made anew');
+      }
+    });
+  }
+
+  #follow(kernel: Kernel): Followed {
+    const followed = this.#running.get(kernel);
+    if (followed !== undefined) return followed;
+    const { quietMs = 2000, behind = 20_000, log } = this.#options;
+    const outputs = this.#open(kernel.id, kernel.directory);
+    let timer: NodeJS.Timeout | null = null;
+    let unread = 0;
+    const catchUp = (): void => {
+      if (timer !== null) clearTimeout(timer);
+      timer = null;
+      unread = 0;
+      outputs.catchUp(kernel.lastSeq).catch((error: unknown) => {
+        if (this.#running.has(kernel)) log.warn({ kernelId: kernel.id, err: error }, 'outputs not indexed');
+      });
+    };
+    const listener = kernel.listen({
+      record: () => {
+        unread++;
+        if (unread >= behind) catchUp();
+        else if (timer === null) timer = setTimeout(catchUp, quietMs).unref();
+      }
+    });
+    const listening = {
+      [Symbol.dispose]: () => {
+        listener[Symbol.dispose]();
+        if (timer !== null) clearTimeout(timer);
+      }
+    };
+    const following = { outputs, listening };
+    this.#running.set(kernel, following);
+    return following;
+  }
+
+  /** The kernel's folder is being removed: nothing may be written into it any more. */
+  #forget(kernel: Kernel): void {
+    const followed = this.#running.get(kernel);
+    if (followed === undefined) return;
+    this.#running.delete(kernel);
+    followed.listening[Symbol.dispose]();
+    followed.outputs.abandon();
+  }
+}
+
+function isAlive(kernel: Kernel): boolean {
+  return !kernel.isUnreachable && kernel.snapshot.executionState !== 'dead';
+}
+
+/** No kernel is left that could answer. */
+function withoutHope(execution: CellExecution): CellExecution {
+  const isOpen = execution.state === 'queued' || execution.state === 'running';
+  return isOpen ? { ...execution, state: 'lost' } : execution;
+}
+
+async function readable<T>(kernelId: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof JournalError) throw new JournalUnreadableError(kernelId, error);
+    throw error;
+  }
+}

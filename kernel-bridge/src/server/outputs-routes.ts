@@ -1,0 +1,73 @@
+/**
+ * Reading back what a kernel has put out: by cell (`/bridge/v1/kernels/:id/outputs`), and as it came (`…/journal`). Both work
+ * for kernels that have ended, as long as their journal is kept. The answers are described in the protocol.
+ */
+import { createHash } from 'node:crypto';
+import { Type } from '@sinclair/typebox';
+import { ErrorBody, JournalPage, JournalQuery, OutputsPage, OutputsQuery } from '@tpulab/protocol';
+import type { OutputsOfKernels, OutputsRequest } from '../outputs/index.js';
+import type { App } from './app.js';
+import { readJournalPage } from './journal-page.js';
+
+export function addOutputsRoutes(app: App, outputs: OutputsOfKernels): void {
+  app.get(
+    '/bridge/v1/kernels/:kernelId/outputs',
+    {
+      schema: {
+        summary: 'Outputs by cell, as a notebook would show them',
+        description:
+          'Reads the journal of a kernel that runs or has ended. Go on live with `resume=<until>` on the channels socket, or ask again with `since=<until>`.',
+        params: Type.Object({ kernelId: Type.String() }),
+        querystring: OutputsQuery,
+        response: {
+          200: OutputsPage,
+          304: Type.Null({ description: 'nothing has happened since the answer with this ETag' }),
+          400: ErrorBody,
+          404: ErrorBody,
+          500: ErrorBody
+        }
+      }
+    },
+    async (request, reply) => {
+      const { kernelId } = request.params;
+      const etag = etagOf(request.query, await outputs.extent(kernelId));
+      if (request.headers['if-none-match'] === etag) return reply.code(304).header('etag', etag).send(null);
+      const gone = new AbortController();
+      reply.raw.once('close', () => {
+        gone.abort(new Error('the client has gone'));
+      });
+      const page = await outputs.read(kernelId, requestOf(request.query), gone.signal);
+      return reply.header('etag', etagOf(request.query, page)).send(page);
+    }
+  );
+
+  app.get(
+    '/bridge/v1/kernels/:kernelId/journal',
+    {
+      schema: {
+        summary: "A stretch of a kernel's journal",
+        params: Type.Object({ kernelId: Type.String() }),
+        querystring: JournalQuery,
+        response: { 200: JournalPage, 400: ErrorBody, 404: ErrorBody, 500: ErrorBody }
+      }
+    },
+    async request => {
+      const { kernelId } = request.params;
+      const { from = 1, limit = 1000 } = request.query;
+      const { until } = await outputs.extent(kernelId);
+      return outputs.withJournal(kernelId, dir => readJournalPage(dir, { from, limit, lastSeq: until }));
+    }
+  );
+}
+
+function requestOf({ cell, ...rest }: OutputsQuery): OutputsRequest {
+  const cells = cell === undefined ? null : new Set(typeof cell === 'string' ? [cell] : cell);
+  return { cells, ...rest };
+}
+
+/** The same question has another answer only when something was added to the journal, or the kernel has ended. */
+function etagOf(query: OutputsQuery, { until, alive }: { until: number; alive: boolean }): string {
+  const asked = Object.entries(query).sort(([a], [b]) => (a < b ? -1 : 1));
+  const hash = createHash('sha256').update(JSON.stringify(asked)).digest('hex').slice(0, 16);
+  return `"${until}-${alive ? 'alive' : 'ended'}-${hash}"`;
+}
