@@ -3,7 +3,9 @@ import { randomUUID } from 'node:crypto';
 import { mkdir, readdir, rm } from 'node:fs/promises';
 import path from 'node:path';
 import type { Logger } from 'pino';
+import { JOURNAL_LIMITS, type JournalLimits } from '../journal/index.js';
 import type { KeeperHandle, LaunchDescription } from '../keeper/contract.js';
+import { forgetEnd, leaveJournal, readEnded } from './ended-kernel.js';
 import { KernelActionError, KernelExistsError, KernelNotFoundError, KernelStartError } from './errors.js';
 import type { KeeperAccess } from './keeper-access.js';
 import { kernelEnv } from './kernel-env.js';
@@ -21,6 +23,8 @@ export interface KernelRegistryOptions {
   readonly log: Logger;
   readonly restartLimit?: number;
   readonly shutdownWaitMs?: number;
+  /** Absent: the default. A retention of nothing removes a journal with its kernel. */
+  readonly journal?: Partial<JournalLimits>;
 }
 
 export interface StartKernelRequest {
@@ -84,6 +88,7 @@ export class KernelRegistry {
     const { stateDir, rootDir, specs, keepers, log } = this.#options;
     const spec = await specs.get(request.name);
     const directory = this.#directory(id);
+    const { kernelBytes, retentionMs } = { ...JOURNAL_LIMITS, ...this.#options.journal };
     const launch: LaunchDescription = {
       kernelId: id,
       specName: spec.name,
@@ -96,16 +101,21 @@ export class KernelRegistry {
       bestEffort: spec.bestEffort,
       runDir: await makeRunFolder(stateDir, id),
       restartLimit: this.#options.restartLimit ?? 5,
-      shutdownWaitMs: this.#options.shutdownWaitMs ?? 5000
+      shutdownWaitMs: this.#options.shutdownWaitMs ?? 5000,
+      journalBytes: kernelBytes
     };
+    // The client may have chosen the id of a kernel that has ended; its journal goes on.
+    const before = retentionMs > 0 ? await readEnded(directory) : null;
     const kernel = new Kernel(id, directory, log);
     try {
       await mkdir(directory, { recursive: true, mode: 0o700 });
+      await forgetEnd(directory);
       const handle = await keepers.start(directory, launch, kernel.events);
       await this.#bind(kernel, handle);
     } catch (error) {
       await rm(launch.runDir, { recursive: true, force: true });
-      await rm(directory, { recursive: true, force: true });
+      if (before) await leaveJournal(directory, before);
+      else await rm(directory, { recursive: true, force: true });
       const detail = error instanceof Error ? error.message : String(error);
       throw new KernelStartError(`The kernel "${spec.displayName}" (${spec.name}) did not start: ${detail}`, {
         cause: error
@@ -164,6 +174,7 @@ export class KernelRegistry {
 
   async #adopt(id: string): Promise<void> {
     const { keepers, log } = this.#options;
+    if (await readEnded(this.#directory(id))) return;
     const kernel = new Kernel(id, this.#directory(id), log);
     const handle = await keepers.attach(kernel.directory, kernel.events);
     if (!handle) {
@@ -179,7 +190,12 @@ export class KernelRegistry {
     await kernel.bind(handle, events => this.#options.keepers.attach(kernel.directory, events));
   }
 
-  /** Shuts a kernel down and forgets it; its journal goes with it. */
+  /** Running, being started or being ended: its journal is in use. */
+  isInUse(id: string): boolean {
+    return this.#kernels.has(id) || this.#starting.has(id) || this.#stopping.has(id);
+  }
+
+  /** Shuts a kernel down and forgets it; its journal is kept for a while. */
   async remove(id: string): Promise<void> {
     const kernel = this.get(id);
     let stopping = this.#stopping.get(id);
@@ -198,9 +214,23 @@ export class KernelRegistry {
     await keepers.endOrphan(kernel.directory);
     this.#kernels.delete(kernel.id);
     for (const listener of this.#listeners) listener.removed?.(kernel);
-    await rm(kernel.directory, { recursive: true, force: true });
+    await this.#leave(kernel.directory, launch?.specName ?? null);
     if (launch) await rm(launch.runDir, { recursive: true, force: true });
     log.info({ kernelId: kernel.id }, 'kernel removed');
+  }
+
+  async #leave(directory: string, specName: string | null): Promise<void> {
+    if ((this.#options.journal?.retentionMs ?? JOURNAL_LIMITS.retentionMs) > 0) {
+      const endedAt = new Date().toISOString();
+      await leaveJournal(directory, {
+        kernelId: path.basename(directory),
+        specName,
+        endedAt,
+        reason: 'shut down'
+      });
+    } else {
+      await rm(directory, { recursive: true, force: true });
+    }
   }
 
   /** Lets go of all keepers without ending them. */

@@ -127,7 +127,7 @@ describe('a gateway that is asked to end', () => {
     expect((await rest('GET', 'api/kernels')).body).toMatchObject([{ id: kernelId }]);
   });
 
-  it('and then told to end the kernels leaves no process and no folder of them behind', async () => {
+  it('and then told to end the kernels leaves no process behind, and of their folders the journal', async () => {
     const kernelId = await startKernel();
     using client = await connect(kernelId, 'front');
     const id = client.execute('import os; print(os.getpid(), os.getppid())');
@@ -136,7 +136,9 @@ describe('a gateway that is asked to end', () => {
     await rest('DELETE', `api/kernels/${kernelId}`);
     expect((await client.untilClosed()).code).toBe(1000);
     await vi.waitUntil(() => pids.every(pid => !isAlive(pid)), { timeout: 60_000 });
-    expect(await readdir(path.join(stateDir, 'kernels'))).toEqual([]);
+    const left = await readdir(path.join(stateDir, 'kernels', kernelId));
+    expect(left).toEqual(expect.arrayContaining(['ended.json', 'journal']));
+    expect(left).not.toContain('launch.json');
     expect(await readdir(path.join(stateDir, 'run'))).toEqual([]);
   });
 });

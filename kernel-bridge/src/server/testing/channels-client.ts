@@ -30,6 +30,7 @@ export interface Message {
   readonly channel: ChannelName;
   readonly header: { readonly msg_id: string; readonly msg_type: string; readonly session: string };
   readonly parent: { readonly msg_id?: string; readonly session?: string };
+  readonly metadata: Readonly<Record<string, unknown>>;
   readonly content: Readonly<Record<string, unknown>>;
   readonly buffers: readonly Buffer[];
 }
@@ -195,6 +196,7 @@ function parse(data: Buffer, isBinary: boolean, isV1: boolean): Message {
     channel,
     header: json(0) as Message['header'],
     parent: json(1) as Message['parent'],
+    metadata: json(2) as Message['metadata'],
     content: json(3) as Message['content'],
     buffers: parts.slice(4)
   };

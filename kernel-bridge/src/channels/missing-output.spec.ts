@@ -1,0 +1,88 @@
+import { readdir } from 'node:fs/promises';
+import path from 'node:path';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import type { Message } from '../server/testing/channels-client.js';
+import { TemporaryGateway } from '../server/testing/temporary-gateway.js';
+
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
+
+const MIB = 1024 * 1024;
+let bridge: TemporaryGateway;
+let kernelId: string;
+
+beforeAll(async () => {
+  bridge = await TemporaryGateway.start({ journal: { kernelBytes: 4 * MIB } });
+  await bridge.gateway.ready;
+  kernelId = await bridge.startKernel({ name: 'lossless' });
+});
+
+afterAll(async () => bridge[Symbol.asyncDispose]());
+
+const isNotice = ({ header, content }: Message): boolean =>
+  header.msg_type === 'stream' && String(content['text']).startsWith('[tpulab] ');
+
+/** Numbered lines of 1 KB, more than the quota holds. */
+const FLOOD = `
+from IPython.display import display
+for n in range(8000): display({'text/plain': f'{n:06} ' + 'x' * 1000}, raw=True)
+`;
+
+function numbers(messages: readonly Message[]): number[] {
+  return messages
+    .filter(({ header }) => header.msg_type === 'display_data')
+    .map(({ content }) => Number((content['data'] as Record<string, string>)['text/plain']!.slice(0, 6)));
+}
+
+describe('a client that comes back to what its kernel no longer keeps', () => {
+  it('[13] is told beside the output how many messages are missing and why, and gets the rest in order', async () => {
+    using before = await bridge.connect(kernelId, { sessionId: 'away' });
+    await before.run('print("here")');
+    const seen = bridge.gateway.registry.get(kernelId).lastSeq;
+    await before.abort();
+    using other = await bridge.connect(kernelId, { sessionId: 'present' });
+    const id = other.execute(FLOOD);
+    await other.done(id);
+    // Who was there has missed nothing, and is told nothing.
+    expect(numbers(other.messages)).toEqual(Array.from({ length: 8000 }, (_, n) => n));
+    expect(other.messages.filter(isNotice)).toEqual([]);
+
+    using again = await bridge.connect(kernelId, { sessionId: 'away', resume: seen });
+    await again.until(() => numbers(again.messages).at(-1) === 7999);
+    const notices = again.messages.filter(isNotice);
+    expect(notices).toHaveLength(1);
+    const [notice] = notices as [Message];
+    const kept = numbers(again.messages);
+    expect(kept).toEqual(Array.from({ length: kept.length }, (_, index) => 8000 - kept.length + index));
+    expect(kept.length).toBeLessThan(4000);
+    // Before the first output that is left, as output of the same request, in the kernel's own session.
+    const first = again.messages.find(({ header }) => header.msg_type === 'display_data')!;
+    expect(again.messages.indexOf(notice)).toBeLessThan(again.messages.indexOf(first));
+    expect(notice.channel).toBe('iopub');
+    expect(notice.parent.msg_id).toBe(id);
+    expect(notice.header.session).toBe(first.header.session);
+    expect(notice.content['name']).toBe('stderr');
+    const { gap } = (
+      notice.metadata as unknown as { tpulab: { gap: { count: number; fromSeq: number; toSeq: number } } }
+    ).tpulab;
+    expect(gap).toMatchObject({ type: 'gap', code: 'journal_quota', fromSeq: seen + 1 });
+    expect(gap.count).toBe(gap.toSeq - gap.fromSeq + 1);
+    expect(notice.content['text']).toContain(`${gap.count} messages are missing here`);
+
+    // A client that drops what it has seen drops the notice too.
+    using third = await bridge.connect(kernelId, { sessionId: 'away-again', resume: seen });
+    await third.until(() => third.messages.some(isNotice));
+    expect(third.messages.find(isNotice)!.header.msg_id).toBe(notice.header.msg_id);
+  });
+
+  it('leaves the journal of a kernel that was shut down, and nothing else of its process', async () => {
+    const ended = await bridge.startKernel({ name: 'lossless' });
+    using client = await bridge.connect(ended);
+    await client.run('print("last words")');
+    const { directory } = bridge.gateway.registry.get(ended);
+    expect((await bridge.rest('DELETE', `/api/kernels/${ended}`)).status).toBe(204);
+    const left = await readdir(directory);
+    expect(left).toEqual(expect.arrayContaining(['ended.json', 'journal']));
+    expect(left.filter(name => /^(launch|keeper|connection)\.json$|^positions$/.test(name))).toEqual([]);
+    expect(path.basename(directory)).toBe(ended);
+  });
+});

@@ -1,0 +1,52 @@
+/** What stays in the folder of a kernel that has ended: its journal, the raw output of its process, and `ended.json`. */
+import { readdir, readFile, rm } from 'node:fs/promises';
+import path from 'node:path';
+import { type Static, Type } from '@sinclair/typebox';
+import { Value } from '@sinclair/typebox/value';
+import { measureSegments } from '../journal/index.js';
+import { writePrivateFile } from '../keeper/keeper-file.js';
+
+const EndedKernel = Type.Object({
+  kernelId: Type.String(),
+  /** Kernelspec name, null when it is no longer known. */
+  specName: Type.Union([Type.String(), Type.Null()]),
+  endedAt: Type.String({ description: 'ISO 8601' }),
+  reason: Type.String()
+});
+export type EndedKernel = Static<typeof EndedKernel>;
+
+const ENDED_FILE = 'ended.json';
+
+/** The rest describes a process that is gone, or, as the environment in launch.json, should not be kept. */
+const KEPT = /^(journal|kernel\.log(\.1)?|outputs\.index)$/;
+
+/** Null for a kernel that was not ended through a gateway. */
+export async function readEnded(kernelDir: string): Promise<EndedKernel | null> {
+  try {
+    const value: unknown = JSON.parse(await readFile(path.join(kernelDir, ENDED_FILE), 'utf8'));
+    return Value.Check(EndedKernel, value) && Number.isFinite(Date.parse(value.endedAt)) ? value : null;
+  } catch (error) {
+    if (error instanceof SyntaxError || (error as NodeJS.ErrnoException).code === 'ENOENT') return null;
+    throw error;
+  }
+}
+
+/** A kernel has ended: its journal stays until retention removes it. Without a journal nothing stays. */
+export async function leaveJournal(kernelDir: string, ended: EndedKernel): Promise<void> {
+  if ((await measureSegments(path.join(kernelDir, 'journal'))).length === 0) {
+    await rm(kernelDir, { recursive: true, force: true });
+    return;
+  }
+  // First, so that a crash in between leaves a kernel that is known to have ended.
+  await writePrivateFile(path.join(kernelDir, ENDED_FILE), ended);
+  for (const name of await readdir(kernelDir)) {
+    if (name !== ENDED_FILE && !KEPT.test(name)) {
+      await rm(path.join(kernelDir, name), { recursive: true, force: true });
+    }
+  }
+}
+
+/** A kernel with this id begins again, and its journal goes on. */
+export async function forgetEnd(kernelDir: string): Promise<void> {
+  await rm(path.join(kernelDir, ENDED_FILE), { force: true });
+}

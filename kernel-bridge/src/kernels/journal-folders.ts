@@ -1,0 +1,89 @@
+/** The journals of a state folder, with what retention has to know of each. Reads only, and disturbs no keeper. */
+import { readdir, stat } from 'node:fs/promises';
+import path from 'node:path';
+import { measureSegments, type SegmentSize } from '../journal/index.js';
+import { readKeeperRecord, readLaunch } from '../keeper/keeper-file.js';
+import { isSameProcess } from '../processes/process-identity.js';
+import { readEnded } from './ended-kernel.js';
+
+export interface JournalFolder {
+  readonly kernelId: string;
+  readonly kernelDir: string;
+  readonly journalDir: string;
+  /** Kernelspec name, null when it is not known any more. */
+  readonly specName: string | null;
+  /** Unix milliseconds; null while the kernel's keeper, or the kernel itself, runs. */
+  readonly endedAt: number | null;
+  /** Oldest first. */
+  readonly segments: readonly SegmentSize[];
+  /** What repairs have kept beside the segments. */
+  readonly damaged: { readonly files: number; readonly bytes: number };
+}
+
+/** `isKept`: kernels that count as running whatever their processes say, such as those that a gateway lists. */
+export async function findJournals(
+  stateDir: string,
+  isKept: (kernelId: string) => boolean = () => false
+): Promise<JournalFolder[]> {
+  const kernels = path.join(stateDir, 'kernels');
+  let names: string[];
+  try {
+    names = await readdir(kernels);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
+    throw error;
+  }
+  const found: JournalFolder[] = [];
+  // One after the other: there may be hundreds, and nobody waits.
+  for (const kernelId of names.sort()) {
+    const folder = await describe(kernelId, path.join(kernels, kernelId), isKept(kernelId));
+    if (folder) found.push(folder);
+  }
+  return found;
+}
+
+export function bytesOf({ segments, damaged }: JournalFolder): number {
+  return segments.reduce((sum, { bytes }) => sum + bytes, damaged.bytes);
+}
+
+/** Null where there is no journal, and for a folder that is being removed. */
+async function describe(kernelId: string, kernelDir: string, isKept: boolean): Promise<JournalFolder | null> {
+  const journalDir = path.join(kernelDir, 'journal');
+  const segments = await measureSegments(journalDir);
+  const newest = segments.at(-1);
+  if (!newest) return null;
+  const ended = await readEnded(kernelDir);
+  const lives = isKept || (await isRunning(kernelDir));
+  const launch = ended ? null : await readLaunch(kernelDir).catch(() => null);
+  return {
+    kernelId,
+    kernelDir,
+    journalDir,
+    specName: ended?.specName ?? launch?.specName ?? null,
+    // A keeper that was killed leaves no word; then the last record is the end.
+    endedAt: lives ? null : ended ? Date.parse(ended.endedAt) : newest.writtenAt,
+    segments,
+    damaged: await measureDamaged(journalDir)
+  };
+}
+
+/** A kernel without a keeper may be adopted by a new one, so it is not at its end either. */
+async function isRunning(kernelDir: string): Promise<boolean> {
+  const record = await readKeeperRecord(kernelDir);
+  if (!record) return false;
+  if (await isSameProcess(record.pid, record.processStart)) return true;
+  return record.kernelPid !== null && (await isSameProcess(record.kernelPid, record.kernelProcessStart));
+}
+
+async function measureDamaged(journalDir: string): Promise<{ files: number; bytes: number }> {
+  let files = 0;
+  let bytes = 0;
+  for (const name of await readdir(journalDir).catch(() => [])) {
+    if (!name.endsWith('.damaged')) continue;
+    const found = await stat(path.join(journalDir, name)).catch(() => null);
+    if (!found) continue;
+    files++;
+    bytes += found.size;
+  }
+  return { files, bytes };
+}
