@@ -1,23 +1,30 @@
-/** `GET /api/kernels/<id>/channels?session_id=…&resume=…`: the WebSocket of Jupyter's clients. */
+/**
+ * `GET /api/kernels/<id>/channels`: the WebSocket of Jupyter's clients. Queries beside Jupyter's `session_id`: `resume=SEQ`, the
+ * last record that the client has; `predecessor=SESSION_ID`, repeatable, a session whose replies and questions it takes over.
+ */
 import type { KernelRegistry } from '../kernels/kernel-registry.js';
 import { InvalidRequestError } from '../kernels/errors.js';
 import type { ChannelsHub } from './channels-hub.js';
 import type { AttachRequest } from './kernel-channels.js';
-import { V1_SUBPROTOCOL } from './client-connection.js';
 import { checkSessionId } from './position-store.js';
+import { SUBPROTOCOLS } from './subprotocols.js';
 
 export const CHANNELS_PATH = '/api/kernels/:kernelId/channels';
+
+/** Pages that were loaded again since the cell began. */
+const MAX_PREDECESSORS = 8;
 
 /** An upgrade route, in the shape that the server takes. */
 export function channelsRoute(registry: KernelRegistry, hub: ChannelsHub) {
   return {
     path: CHANNELS_PATH,
-    subprotocols: [V1_SUBPROTOCOL],
+    subprotocols: SUBPROTOCOLS,
     prepare: ({ params, query }: { params: Readonly<Record<string, string>>; query: URLSearchParams }) => {
       const kernel = registry.get(params['kernelId'] ?? '');
       const sessionId = query.get('session_id');
       const request = {
         sessionId: sessionId === null || sessionId === '' ? null : checkSessionId(sessionId),
+        predecessors: predecessorsOf(query),
         resume: parseSeq(query.get('resume'))
       };
       return (socket: AttachRequest['socket'], stream: AttachRequest['stream']): void => {
@@ -27,6 +34,13 @@ export function channelsRoute(registry: KernelRegistry, hub: ChannelsHub) {
       };
     }
   };
+}
+
+function predecessorsOf(query: URLSearchParams): string[] {
+  const sessions = query.getAll('predecessor');
+  if (sessions.length > MAX_PREDECESSORS)
+    throw new InvalidRequestError(`At most ${MAX_PREDECESSORS} predecessors can be named.`);
+  return sessions.map(checkSessionId);
 }
 
 function parseSeq(text: string | null): number | null {

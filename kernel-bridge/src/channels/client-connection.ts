@@ -5,26 +5,20 @@ import type { RawData, WebSocket } from 'ws';
 import type { GapRecord, JournalRecord } from '../journal/record.js';
 import { BridgeError } from '../kernels/errors.js';
 import type { Kernel } from '../kernels/kernel.js';
-import {
-  decodeLegacy,
-  decodeV1,
-  encodeLegacy,
-  encodeV1,
-  type KernelMessage,
-  parseHeader,
-  PART,
-  WireError
-} from '../wire/index.js';
+import { decodeLegacy, decodeV1, encodeV1, parseHeader, PART, WireError } from '../wire/index.js';
 import { ClientFeed, type FeedLimits, type FeedState } from './client-feed.js';
 import { CLOSE, type CloseCode } from './close-codes.js';
 import { type ConfirmationOptions, Confirmations } from './confirmations.js';
 import { busyStatus, gapNotice } from './made-messages.js';
 import type { OutgoingMessage } from './outgoing-message.js';
-
-export const V1_SUBPROTOCOL = 'v1.kernel.websocket.jupyter.org';
+import { type ClientRequest, type Refusal, refusalFrames } from './refusal.js';
+import { type Framing, framingOf, madeFrame, noteFrame, parseAck } from './subprotocols.js';
 
 /** Sessions that a socket may speak for beside its own; some clients name none in the URL. */
 const MAX_FURTHER_SESSIONS = 16;
+
+/** For a client that is let go: time to take what it was sent, the close frame at its end. */
+const SHED_GRACE_MS = 5_000;
 
 export interface ClientOptions {
   readonly socket: WebSocket;
@@ -32,6 +26,8 @@ export interface ClientOptions {
   readonly kernel: Kernel;
   /** Null for a client that named no `session_id`: it cannot resume. */
   readonly sessionId: string | null;
+  /** Sessions of earlier pages for which this client speaks too: it gets their replies and questions. */
+  readonly predecessors: readonly string[];
   readonly position: number;
   readonly confirmation: ConfirmationOptions;
   readonly limits: FeedLimits;
@@ -39,7 +35,12 @@ export interface ClientOptions {
   readonly read: (fromSeq: number) => AsyncIterable<readonly JournalRecord[]>;
   /** Whether another attached client has this session id. */
   isTaken(session: string): boolean;
-  confirmed(seq: number): void;
+  /** Why the kernel does not get this; null when it does. */
+  refuse(request: ClientRequest, owns: (session: string) => boolean): Refusal | null;
+  confirmed(client: ClientConnection, seq: number): void;
+  congested(): void;
+  /** It has been let go, though its socket may still be closing. */
+  left(client: ClientConnection): void;
   stateChanged(client: ClientConnection, state: FeedState): void;
 }
 
@@ -49,14 +50,17 @@ export class ClientConnection {
   readonly #feed: ClientFeed;
   readonly #confirmations: Confirmations;
   readonly #furtherSessions = new Set<string>();
-  readonly #framing: 'v1' | 'legacy';
+  readonly #framing: Framing;
   #isStarted = false;
+  #closedAt: number | null = null;
 
   constructor(options: ClientOptions) {
     const { socket, stream } = options;
     this.#options = options;
     this.sessionId = options.sessionId;
-    this.#framing = socket.protocol === V1_SUBPROTOCOL ? 'v1' : 'legacy';
+    this.#framing = framingOf(socket.protocol);
+    for (const session of options.predecessors)
+      if (!options.isTaken(session)) this.#furtherSessions.add(session);
     this.#feed = new ClientFeed({
       socket,
       stream,
@@ -65,22 +69,32 @@ export class ClientConnection {
       limits: options.limits,
       newest: () => options.kernel.lastSeq,
       read: options.read,
-      owns: session => session === this.sessionId || this.#furtherSessions.has(session),
+      owns: this.owns,
       moved: bytes => this.#confirmations.moved(bytes),
-      stateChanged: state => options.stateChanged(this, state),
+      stateChanged: state => this.#stateChanged(state),
+      congested: () => options.congested(),
       missing: (gap, parent) => this.#tellOf(gap, parent),
       failed: error => this.#fail(error)
     });
     this.#confirmations = new Confirmations(
       socket,
       options.confirmation,
-      () => this.#feed.position,
-      seq => options.confirmed(seq)
+      {
+        position: () => this.#feed.position,
+        confirmed: seq => options.confirmed(this, seq),
+        silent: () => this.#silent()
+      },
+      this.#framing !== 'numbered'
     );
     socket.on('message', (data, isBinary) => this.#receive(data, isBinary));
     // Errors of the socket (a frame too large, a reset) close it; `close` follows and is handled by the owner.
     socket.on('error', error => options.log.debug({ err: error }, 'error on a channels socket'));
+    socket.on('close', code => this.#closed(code));
   }
+
+  /** Whether this client speaks for a session. */
+  readonly owns = (session: string): boolean =>
+    session === this.sessionId || this.#furtherSessions.has(session);
 
   get state(): FeedState {
     return this.#feed.state;
@@ -90,13 +104,25 @@ export class ClientConnection {
     return this.#feed.position;
   }
 
+  get unsentBytes(): number {
+    return this.#options.stream.writableLength;
+  }
+
+  /** Whether it says itself what it has taken. */
+  get acknowledges(): boolean {
+    return this.#framing === 'numbered';
+  }
+
   /** Records that are still to be replayed. */
   get pending(): number {
     return Math.max(0, this.#options.kernel.lastSeq - this.#feed.position);
   }
 
   async start(): Promise<void> {
-    const { kernel, log } = this.#options;
+    const { kernel, log, socket } = this.#options;
+    if (this.acknowledges) {
+      socket.send(noteFrame({ op: 'attached', position: this.position, newest: kernel.lastSeq }));
+    }
     try {
       // Nothing may be awaited between the answer and the message: an idle could come in between.
       const snapshot = await kernel.currentSnapshot();
@@ -123,7 +149,7 @@ export class ClientConnection {
 
   /** Sends a message that is not in the journal, as a v1 frame. */
   sendMade(frame: Buffer): void {
-    this.#options.socket.send(this.#framing === 'v1' ? frame : encodeLegacy(decodeV1(frame)));
+    this.#options.socket.send(madeFrame(this.#framing, frame));
   }
 
   #tellOf(gap: GapRecord, parent: Buffer | null): void {
@@ -135,7 +161,18 @@ export class ClientConnection {
 
   close({ code, reason }: CloseCode): void {
     this.stop();
+    this.#closedAt = this.position;
     this.#options.socket.close(code, reason);
+  }
+
+  /** Lets a client go that takes what it is sent too slowly. It comes back and goes on from what it has confirmed. */
+  shed(): void {
+    const { socket, log } = this.#options;
+    log.warn({ unsentBytes: this.unsentBytes, pending: this.pending }, 'a client is too slow and is let go');
+    this.close(CLOSE.tooSlow);
+    const timer = setTimeout(() => socket.terminate(), SHED_GRACE_MS);
+    socket.on('close', () => clearTimeout(timer));
+    this.#options.left(this);
   }
 
   /** Ends what this object does; the socket is closed or about to be. */
@@ -144,13 +181,46 @@ export class ClientConnection {
     this.#feed.stop();
   }
 
+  /** Nothing was heard for long: the network is gone, or what was sent is not being read. */
+  #silent(): void {
+    if (this.unsentBytes > 0) this.shed();
+    else this.#options.socket.terminate();
+  }
+
+  /** A client that answers our close frame has read everything before it. */
+  #closed(code: number): void {
+    if (this.#closedAt !== null && code !== 1006 && !this.acknowledges) {
+      this.#confirmations.acknowledged(this.#closedAt);
+    }
+    this.stop();
+    this.#options.left(this);
+  }
+
+  #stateChanged(state: FeedState): void {
+    if (state === 'live' && this.acknowledges) {
+      this.#options.socket.send(noteFrame({ op: 'live', position: this.position }));
+    }
+    this.#options.stateChanged(this, state);
+  }
+
   #receive(data: RawData, isBinary: boolean): void {
     const { kernel, socket, log } = this.#options;
     try {
       const bytes = Buffer.isBuffer(data)
         ? data
         : Buffer.concat(Array.isArray(data) ? data : [Buffer.from(data)]);
-      const frame = this.#checked(bytes, isBinary);
+      if (!isBinary && this.acknowledges) {
+        this.#confirmations.acknowledged(parseAck(bytes.toString('utf8')));
+        return;
+      }
+      const { frame, request } = this.#checked(bytes, isBinary);
+      const refusal = this.#options.refuse(request, this.owns);
+      if (refusal) {
+        log.warn({ code: refusal.code, msgType: request.header.msg_type }, 'a request was refused');
+        const { kernelSession } = kernel.snapshot;
+        for (const made of refusalFrames(request, refusal, kernelSession, new Date())) this.sendMade(made);
+        return;
+      }
       if (!kernel.send(frame)) {
         // The kernel's keeper does not keep up: take nothing more from this client until it does.
         socket.pause();
@@ -172,17 +242,17 @@ export class ClientConnection {
   }
 
   /** The frame to pass on, after everything that the kernel's keeper relies on has been checked. */
-  #checked(bytes: Buffer, isBinary: boolean): Buffer {
-    const isV1 = this.#framing === 'v1' && isBinary;
+  #checked(bytes: Buffer, isBinary: boolean): { frame: Buffer; request: ClientRequest } {
+    const isV1 = this.#framing !== 'legacy' && isBinary;
     const message = isV1 ? decodeV1(bytes) : decodeLegacy(isBinary ? bytes : bytes.toString('utf8'));
     if (message.channel === 'iopub') throw new WireError('channel_unknown', 'Clients cannot write to iopub.');
-    this.#learnSession(message);
-    return isV1 ? bytes : encodeV1(message);
+    const header = parseHeader(message.parts[PART.header] ?? Buffer.alloc(0));
+    this.#learnSession(header.session);
+    return { frame: isV1 ? bytes : encodeV1(message), request: { message, header, bytes: bytes.length } };
   }
 
-  #learnSession(message: KernelMessage): void {
-    const { session } = parseHeader(message.parts[PART.header] ?? Buffer.alloc(0));
-    if (session === this.sessionId || this.#furtherSessions.has(session)) return;
+  #learnSession(session: string): void {
+    if (this.owns(session)) return;
     if (this.#furtherSessions.size < MAX_FURTHER_SESSIONS && !this.#options.isTaken(session)) {
       this.#furtherSessions.add(session);
     }

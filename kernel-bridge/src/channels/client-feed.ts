@@ -11,6 +11,7 @@ import { once } from 'node:events';
 import type { WebSocket } from 'ws';
 import type { GapRecord, JournalRecord } from '../journal/index.js';
 import { OutgoingMessage } from './outgoing-message.js';
+import type { Framing } from './subprotocols.js';
 
 export interface FeedLimits {
   /** Unsent bytes at which a live client is sent back to the files. */
@@ -27,7 +28,7 @@ export interface FeedOptions {
   readonly socket: WebSocket;
   /** The stream under the WebSocket, for back-pressure and for gathering writes. */
   readonly stream: Duplex;
-  readonly framing: 'v1' | 'legacy';
+  readonly framing: Framing;
   /** The last seq that the client has. */
   readonly position: number;
   readonly limits?: FeedLimits;
@@ -45,6 +46,8 @@ export interface FeedOptions {
    * whose output comes next, null when nothing has come yet.
    */
   missing(gap: GapRecord, parent: Buffer | null): void;
+  /** The socket holds more than `congestedBytes`. */
+  congested(): void;
   failed(error: unknown): void;
 }
 
@@ -150,6 +153,7 @@ export class ClientFeed {
       this.#gather();
       bytes = frame.length;
       this.#options.socket.send(frame);
+      if (this.#options.stream.writableLength > this.#limits.congestedBytes) this.#options.congested();
     }
     this.#options.moved(bytes);
   }

@@ -9,6 +9,8 @@ export const CLOSE = {
   malformedFrame: { code: 1007, reason: 'not a Jupyter message' },
   /** The gateway stops; its kernels go on. */
   gatewayStopping: { code: 1012, reason: 'the gateway is restarting' },
+  /** The client takes what it is sent too slowly; it gets everything when it comes back. */
+  tooSlow: { code: 1013, reason: 'this client reads too slowly; connect again to go on' },
   /** Another socket with the same session_id took over. */
   replaced: { code: 4001, reason: 'replaced by a newer connection of this session' }
 } as const;

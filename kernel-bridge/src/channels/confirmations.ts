@@ -1,50 +1,66 @@
 /**
  * Finds out how far a client has got. A WebSocket ping travels behind the messages before it and its pong brings
- * the payload back, so a pong with a seq in it says: everything up to there has arrived. This works with every client.
+ * the payload back, so a pong with a seq in it says: everything up to there has arrived. This works with every client; one that
+ * acknowledges by itself is asked for signs of life only.
  *
  * What was sent but not yet confirmed is sent again after a reconnection. Clients that show `stream` output twice would
- * notice, so pings are frequent while data flows: the step back is a fraction of a second at most.
+ * notice, so a ping follows every pause of a few milliseconds, and the next one when it was answered: what is in doubt is one
+ * round trip and `delayMs`.
  */
 import type { WebSocket } from 'ws';
 
 export interface ConfirmationOptions {
-  /** A ping follows at the latest this long after a record. */
+  /** A ping follows this long after a record, when none is on its way. */
   readonly delayMs: number;
-  /** …or after this many bytes. */
+  /** …or after this many bytes, in any case. */
   readonly bytes: number;
   readonly heartbeatMs: number;
   /** A client that has not answered for this long is gone. */
   readonly silenceMs: number;
+  /**
+   * Records by which a client without acknowledgements is sent back behind its confirmed position when it returns. For clients
+   * whose WebSocket answers pings although the page has not taken the messages before them.
+   */
+  readonly backStep: number;
 }
 
 export const CONFIRMATION_DEFAULTS: ConfirmationOptions = {
-  delayMs: 50,
+  delayMs: 10,
   bytes: 256 * 1024,
   heartbeatMs: 30_000,
-  silenceMs: 90_000
+  silenceMs: 90_000,
+  backStep: 0
 };
+
+export interface ConfirmationEvents {
+  /** seq of the last record that was given to the socket. */
+  position(): number;
+  confirmed(seq: number): void;
+  /** Nothing was heard for `silenceMs`. */
+  silent(): void;
+}
 
 export class Confirmations {
   readonly #socket: WebSocket;
   readonly #options: ConfirmationOptions;
-  readonly #position: () => number;
-  readonly #confirmed: (seq: number) => void;
+  readonly #events: ConfirmationEvents;
+  /** Pongs count. False: the client says itself what it has. */
+  readonly #byPong: boolean;
   readonly #heartbeat: NodeJS.Timeout;
   #delay: NodeJS.Timeout | null = null;
   #bytes = 0;
+  /** Positions in the newest ping and in the newest pong. One pong may answer several pings (RFC 6455, 5.5.3). */
+  #asked = 0;
+  #answered = 0;
   #last = 0;
+  #stopped = false;
   #heard = performance.now();
 
-  constructor(
-    socket: WebSocket,
-    options: ConfirmationOptions,
-    position: () => number,
-    confirmed: (seq: number) => void
-  ) {
+  constructor(socket: WebSocket, options: ConfirmationOptions, events: ConfirmationEvents, byPong = true) {
     this.#socket = socket;
     this.#options = options;
-    this.#position = position;
-    this.#confirmed = confirmed;
+    this.#events = events;
+    this.#byPong = byPong;
     this.#heartbeat = setInterval(() => this.#beat(), options.heartbeatMs);
     socket.on('pong', payload => this.#pong(payload));
     socket.on('message', () => (this.#heard = performance.now()));
@@ -52,36 +68,53 @@ export class Confirmations {
 
   /** The feed has passed a record of so many bytes. */
   moved(bytes: number): void {
+    if (!this.#byPong) return;
     this.#bytes += bytes;
     if (this.#bytes >= this.#options.bytes) this.#ping();
-    else this.#delay ??= setTimeout(() => this.#ping(), this.#options.delayMs);
+    else if (this.#answered >= this.#asked) this.#askSoon();
+  }
+
+  /** The client itself says what it has. */
+  acknowledged(seq: number): void {
+    // For something that was never sent it would lose messages; a late one changes nothing.
+    if (!(seq > this.#last) || seq > this.#events.position()) return;
+    this.#last = seq;
+    this.#events.confirmed(seq);
   }
 
   stop(): void {
+    this.#stopped = true;
     clearInterval(this.#heartbeat);
     if (this.#delay) clearTimeout(this.#delay);
     this.#delay = null;
+  }
+
+  #askSoon(): void {
+    if (!this.#stopped) this.#delay ??= setTimeout(() => this.#ping(), this.#options.delayMs);
   }
 
   #ping(): void {
     if (this.#delay) clearTimeout(this.#delay);
     this.#delay = null;
     this.#bytes = 0;
-    if (this.#socket.readyState === this.#socket.OPEN) this.#socket.ping(String(this.#position()));
+    if (this.#socket.readyState !== this.#socket.OPEN) return;
+    this.#asked = this.#events.position();
+    this.#socket.ping(String(this.#asked));
   }
 
   #pong(payload: Buffer): void {
     this.#heard = performance.now();
+    if (!this.#byPong) return;
     const text = payload.toString('latin1');
-    const seq = /^\d{1,16}$/.test(text) ? Number(text) : NaN;
-    // A pong for something that was never sent would lose messages; a late one changes nothing.
-    if (!(seq > this.#last) || seq > this.#position()) return;
-    this.#last = seq;
-    this.#confirmed(seq);
+    if (!/^\d{1,16}$/.test(text)) return;
+    this.#answered = Math.max(this.#answered, Number(text));
+    this.acknowledged(Number(text));
+    // What was sent after the newest ping has to be asked about too.
+    if (this.#answered >= this.#asked && this.#asked < this.#events.position()) this.#askSoon();
   }
 
   #beat(): void {
-    if (performance.now() - this.#heard > this.#options.silenceMs) this.#socket.terminate();
+    if (performance.now() - this.#heard > this.#options.silenceMs) this.#events.silent();
     else this.#ping();
   }
 }

@@ -1,6 +1,7 @@
 /** The clients of one kernel: who is attached, and passing on what its keeper pushes. */
 import path from 'node:path';
 import type { Duplex } from 'node:stream';
+import { NUMBERED_SUBPROTOCOL } from '@tpulab/protocol';
 import type { Logger } from 'pino';
 import type { WebSocket } from 'ws';
 import { JournalReader } from '../journal/index.js';
@@ -10,8 +11,16 @@ import type { FeedLimits, FeedState } from './client-feed.js';
 import { CLOSE, type CloseCode } from './close-codes.js';
 import type { ConfirmationOptions } from './confirmations.js';
 import { deadStatus } from './made-messages.js';
+import type { HeldLimits } from './held-requests.js';
+import type { LeaseTimes } from './client-leases.js';
+import { KernelRules } from './kernel-rules.js';
+import { OwnRequests } from './own-requests.js';
 import { OutgoingMessage } from './outgoing-message.js';
 import { PositionStore } from './position-store.js';
+import type { UnsentBudget } from './unsent-budget.js';
+
+/** Beside the journal: what clients hold in the kernel. */
+export const LEASES_FILE = 'leases.json';
 
 /** A change of one client, for `/bridge/v1/events`. */
 export interface ClientChange {
@@ -25,6 +34,9 @@ export interface KernelChannelsOptions {
   readonly kernel: Kernel;
   readonly confirmation: ConfirmationOptions;
   readonly limits: FeedLimits;
+  readonly leaseTimes: LeaseTimes;
+  readonly heldLimits: HeldLimits;
+  readonly unsent: UnsentBudget;
   readonly log: Logger;
   clientChanged(change: ClientChange): void;
 }
@@ -33,6 +45,8 @@ export interface AttachRequest {
   readonly socket: WebSocket;
   readonly stream: Duplex;
   readonly sessionId: string | null;
+  /** Sessions whose place this client takes, those of a page before it was loaded again. */
+  readonly predecessors: readonly string[];
   /** The client says itself what it has. */
   readonly resume: number | null;
 }
@@ -44,14 +58,30 @@ export class KernelChannels {
   readonly #positions: PositionStore;
   readonly #journal: JournalReader;
   readonly #listening: Disposable;
+  readonly #rules: KernelRules;
   #saidUnreachable = false;
+  #isClosing = false;
 
   constructor(options: KernelChannelsOptions) {
     this.#options = options;
-    this.#positions = new PositionStore(path.join(options.kernel.directory, 'positions'));
-    this.#journal = new JournalReader(options.kernel.journalDir);
-    this.#listening = options.kernel.listen({
+    const { kernel } = options;
+    this.#positions = new PositionStore(path.join(kernel.directory, 'positions'));
+    this.#journal = new JournalReader(kernel.journalDir);
+    const own = new OwnRequests(kernel, options.log);
+    this.#rules = new KernelRules({
+      leasesFile: path.join(kernel.directory, LEASES_FILE),
+      leaseTimes: options.leaseTimes,
+      heldLimits: options.heldLimits,
+      snapshot: () => kernel.snapshot,
+      actions: {
+        isAttached: session => [...this.#clients].some(client => client.owns(session)),
+        deleteSubshell: id => own.deleteSubshell(id),
+        disconnectDebugger: () => own.disconnectDebugger()
+      }
+    });
+    this.#listening = kernel.listen({
       record: record => {
+        this.#rules.passed(record);
         if (this.#clients.size === 0) return;
         const message = new OutgoingMessage(record);
         for (const client of this.#clients) client.live(message);
@@ -66,66 +96,85 @@ export class KernelChannels {
     return [...this.#bySession].map(([sessionId, client]) => this.#describe(sessionId, client, client.state));
   }
 
-  attach({ socket, stream, sessionId, resume }: AttachRequest): void {
-    const { kernel, confirmation, limits, log } = this.#options;
+  attach({ socket, stream, sessionId, predecessors, resume }: AttachRequest): void {
+    const { kernel, confirmation, limits, log, unsent } = this.#options;
     const stale = sessionId === null ? undefined : this.#bySession.get(sessionId);
     if (stale) {
       this.#forget(stale);
       stale.close(CLOSE.replaced);
     }
-    const position = this.#startOf(sessionId, resume);
+    const isNew = sessionId === null || this.#positions.get(sessionId) === undefined;
+    const position = this.#startOf(sessionId, resume, socket.protocol === NUMBERED_SUBPROTOCOL);
     const client = new ClientConnection({
       socket,
       stream,
       kernel,
       sessionId,
+      predecessors,
       position,
       confirmation,
       limits,
       log: log.child({ kernelId: kernel.id, clientId: sessionId }),
       read: fromSeq => this.#journal.readAcross(fromSeq, { newest: () => kernel.lastSeq }),
       isTaken: session => this.#bySession.has(session),
-      confirmed: seq => {
-        if (sessionId !== null) this.#positions.set(sessionId, seq);
+      refuse: (request, owns) => this.#rules.refuse(request, owns),
+      confirmed: (confirming, seq) => {
+        if (sessionId === null) return;
+        // A socket that was replaced may still say something, but its successor's position counts.
+        const current = this.#bySession.get(sessionId) ?? confirming;
+        if (current === confirming) this.#positions.set(sessionId, seq);
       },
+      congested: () => unsent.check(),
+      left: leaving => this.#forget(leaving),
       stateChanged: (changed, state) => this.#clientChanged(changed, state)
     });
     // Kept at once: a client that is cut off before its first pong must not start at live when it returns.
     if (sessionId !== null) {
-      this.#positions.set(sessionId, position);
+      if (isNew || resume !== null) this.#positions.set(sessionId, position);
       this.#bySession.set(sessionId, client);
     }
     this.#clients.add(client);
-    socket.on('close', () => {
-      client.stop();
-      this.#forget(client);
-    });
+    unsent.add(client);
     void client.start();
     kernel.connections = this.#clients.size;
+    this.#rules.clientsChanged();
   }
 
   close(code: CloseCode): void {
+    this.#isClosing = true;
     this.#listening[Symbol.dispose]();
+    this.#rules[Symbol.dispose]();
     for (const client of [...this.#clients]) client.close(code);
-    this.#positions.close();
+    // What clients confirm by answering the close frame is still kept.
+    if (this.#clients.size === 0) this.#positions.close();
   }
 
   /** A position past the journal's end (of another journal, say) would silence the client for long. */
-  #startOf(sessionId: string | null, resume: number | null): number {
+  #startOf(sessionId: string | null, resume: number | null, acknowledges: boolean): number {
     const newest = this.#options.kernel.lastSeq;
     const known = sessionId === null ? undefined : this.#positions.get(sessionId);
+    if (resume === null && known !== undefined && !acknowledges) {
+      return Math.max(0, Math.min(known, newest) - this.#options.confirmation.backStep);
+    }
     return Math.min(resume ?? known ?? newest, newest);
   }
 
   #forget(client: ClientConnection): void {
     if (!this.#clients.delete(client)) return;
+    this.#options.unsent.remove(client);
     const { sessionId } = client;
     if (sessionId !== null && this.#bySession.get(sessionId) === client) this.#bySession.delete(sessionId);
+    if (this.#isClosing) {
+      if (this.#clients.size === 0) this.#positions.close();
+      return;
+    }
     if (!this.#options.kernel.isRemoved) this.#options.kernel.connections = this.#clients.size;
+    this.#rules.clientsChanged();
   }
 
   #kernelChanged(): void {
     const { kernel } = this.#options;
+    this.#rules.kernelChanged();
     if (kernel.isUnreachable && !this.#saidUnreachable) {
       const frame = deadStatus(kernel.snapshot, new Date());
       if (frame) for (const client of this.#clients) client.sendMade(frame);

@@ -1,6 +1,7 @@
 /** A journal record on its way to clients. What is worked out once (framing, addressee) serves every client. */
 import { FROM_CLIENT, type GapRecord, gapOf, type JournalRecord, RecordChannel } from '../journal/record.js';
 import { decodeV1, encodeLegacy, PART, parseParentHeader, WireError } from '../wire/index.js';
+import { numberedFrame } from './subprotocols.js';
 
 /** `everyone`: iopub. `nobody`: what clients said, and notes of the bridge. Otherwise one client's session. */
 export type Addressee = { to: 'everyone' } | { to: 'nobody' } | { to: 'session'; session: string };
@@ -16,6 +17,7 @@ export class OutgoingMessage {
   readonly gap: GapRecord | null;
   readonly #channel: number;
   #legacy: string | Buffer | null | undefined;
+  #numbered: Buffer | undefined;
   #addressee: Addressee | undefined;
 
   constructor(record: JournalRecord) {
@@ -23,6 +25,11 @@ export class OutgoingMessage {
     this.v1 = record.payload;
     this.gap = gapOf(record);
     this.#channel = record.channel;
+  }
+
+  /** For clients of numbered channels. */
+  get numbered(): Buffer {
+    return (this.#numbered ??= numberedFrame(this.seq, this.v1));
   }
 
   /** Null for a message that the legacy framing cannot carry. */

@@ -1,0 +1,37 @@
+/**
+ * How much may wait for a kernel that is starting. The keeper holds requests until the kernel can take them; a client that
+ * sends without end meanwhile must not fill its memory.
+ */
+export interface HeldLimits {
+  readonly requests: number;
+  readonly bytes: number;
+}
+
+/** A notebook of a thousand cells, run as a whole, fits. */
+export const HELD_LIMITS: HeldLimits = { requests: 2_000, bytes: 64 * 1024 * 1024 };
+
+export class HeldRequests {
+  #requests = 0;
+  #bytes = 0;
+
+  constructor(private readonly limits: HeldLimits) {}
+
+  /** Whether one more request of so many bytes may wait. `isStarting`: requests are held at present. */
+  take(bytes: number, isStarting: boolean): boolean {
+    if (!isStarting) {
+      this.#requests = 0;
+      this.#bytes = 0;
+      return true;
+    }
+    if (this.#requests + 1 > this.limits.requests || this.#bytes + bytes > this.limits.bytes) return false;
+    this.#requests++;
+    this.#bytes += bytes;
+    return true;
+  }
+
+  /** The kernel takes requests: none is held any more. */
+  release(): void {
+    this.#requests = 0;
+    this.#bytes = 0;
+  }
+}

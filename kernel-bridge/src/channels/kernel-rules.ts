@@ -1,0 +1,81 @@
+/**
+ * What the gateway knows of one kernel beyond passing messages on: who debugs, whose the subshells are, who is asked on stdin,
+ * and how much waits while the kernel starts. It looks at what passes, and says which requests of a client do not.
+ */
+import type { JournalRecord } from '../journal/record.js';
+import type { KernelSnapshot } from '../keeper/contract.js';
+import { ClientLeases, type LeaseActions, type LeaseTimes } from './client-leases.js';
+import { DebugTurns } from './debug-turns.js';
+import { type HeldLimits, HeldRequests } from './held-requests.js';
+import { watchedMessage } from './message-watch.js';
+import { PendingInput } from './pending-input.js';
+import type { ClientRequest, Refusal } from './refusal.js';
+import { SubshellWatch } from './subshell-watch.js';
+
+export interface KernelRulesOptions {
+  readonly leasesFile: string;
+  readonly leaseTimes: LeaseTimes;
+  readonly heldLimits: HeldLimits;
+  readonly actions: LeaseActions;
+  snapshot(): KernelSnapshot;
+}
+
+export class KernelRules implements Disposable {
+  readonly #options: KernelRulesOptions;
+  readonly #leases: ClientLeases;
+  readonly #debug: DebugTurns;
+  readonly #subshells: SubshellWatch;
+  readonly #input = new PendingInput();
+  readonly #held: HeldRequests;
+
+  constructor(options: KernelRulesOptions) {
+    this.#options = options;
+    this.#leases = new ClientLeases(options.leasesFile, options.leaseTimes, options.actions);
+    this.#debug = new DebugTurns(this.#leases);
+    this.#subshells = new SubshellWatch(this.#leases);
+    this.#held = new HeldRequests(options.heldLimits);
+    this.kernelChanged();
+    this.#leases.clientsChanged();
+  }
+
+  /** A record of the journal, in order. */
+  passed(record: JournalRecord): void {
+    const message = watchedMessage(record);
+    if (!message) return;
+    this.#debug.watched(message);
+    this.#subshells.watched(message);
+    this.#input.watched(message);
+  }
+
+  /** Why a request of a client does not go to the kernel; null when it does. `owns`: the sessions that the client speaks for. */
+  refuse(request: ClientRequest, owns: (session: string) => boolean): Refusal | null {
+    const isAttached = (session: string): boolean => this.#options.actions.isAttached(session);
+    const refusal = this.#debug.refuse(request, owns) ?? this.#input.refuse(request, owns, isAttached);
+    if (refusal) return refusal;
+    if (this.#held.take(request.bytes, this.#isStarting)) return null;
+    return {
+      code: 'requests_held',
+      message:
+        'Too much waits for this kernel, which is still starting. Send it again when the kernel is idle; if it does not become so, restart it.'
+    };
+  }
+
+  clientsChanged(): void {
+    this.#leases.clientsChanged();
+  }
+
+  kernelChanged(): void {
+    const { kernelSession } = this.#options.snapshot();
+    if (kernelSession !== null && this.#leases.kernelIs(kernelSession)) this.#input.forget();
+    if (!this.#isStarting) this.#held.release();
+  }
+
+  [Symbol.dispose](): void {
+    this.#leases[Symbol.dispose]();
+  }
+
+  get #isStarting(): boolean {
+    const { executionState } = this.#options.snapshot();
+    return executionState === 'starting' || executionState === 'restarting';
+  }
+}

@@ -1,0 +1,55 @@
+/** Requests that the gateway itself makes of a kernel, for clients that are gone. Nobody but the journal gets the answers. */
+import { randomUUID } from 'node:crypto';
+import type { Logger } from 'pino';
+import { BridgeError } from '../kernels/errors.js';
+import type { Kernel } from '../kernels/kernel.js';
+import { encodeV1 } from '../wire/index.js';
+
+export class OwnRequests {
+  readonly #kernel: Kernel;
+  readonly #log: Logger;
+  readonly #session = randomUUID();
+
+  constructor(kernel: Kernel, log: Logger) {
+    this.#kernel = kernel;
+    this.#log = log;
+  }
+
+  deleteSubshell(id: string): void {
+    this.#log.info({ kernelId: this.#kernel.id }, 'a subshell is deleted: its client has not come back');
+    this.#send('delete_subshell_request', { subshell_id: id });
+  }
+
+  /** The kernel goes on from where it was stopped. */
+  disconnectDebugger(): void {
+    this.#log.info(
+      { kernelId: this.#kernel.id },
+      'the debugger is disconnected: its client has not come back'
+    );
+    this.#send('debug_request', {
+      type: 'request',
+      seq: 1,
+      command: 'disconnect',
+      arguments: { restart: false, terminateDebuggee: false }
+    });
+  }
+
+  #send(msgType: string, content: object): void {
+    const header = {
+      msg_id: randomUUID(),
+      msg_type: msgType,
+      session: this.#session,
+      username: 'tpulab',
+      date: new Date().toISOString(),
+      version: '5.3'
+    };
+    const parts = [header, {}, {}, content].map(part => Buffer.from(JSON.stringify(part)));
+    try {
+      this.#kernel.send(encodeV1({ channel: 'control', parts }));
+    } catch (error) {
+      // Without a kernel there is nothing to give back.
+      if (!(error instanceof BridgeError)) throw error;
+      this.#log.debug({ kernelId: this.#kernel.id, err: error }, 'a request of the gateway was not sent');
+    }
+  }
+}

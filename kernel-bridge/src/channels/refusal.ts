@@ -1,0 +1,94 @@
+/** Requests that the gateway does not pass on, and the answers by which a client learns why. */
+import { randomUUID } from 'node:crypto';
+import {
+  type ChannelName,
+  encodeV1,
+  type KernelMessage,
+  type MessageHeader,
+  parseObject,
+  PART
+} from '../wire/index.js';
+
+/** Codes in `metadata.tpulab.code` of such an answer; docs/errors.md lists them. */
+export type RefusalCode = 'debugger_taken' | 'requests_held' | 'input_taken';
+
+export interface ClientRequest {
+  readonly message: KernelMessage;
+  readonly header: MessageHeader;
+  /** Bytes of the whole message. */
+  readonly bytes: number;
+}
+
+export interface Refusal {
+  readonly code: RefusalCode;
+  /** What failed and what to do, for people. */
+  readonly message: string;
+}
+
+/** Protocol version of what we make; kernels accept older ones. */
+const VERSION = '5.3';
+const NO_PART = Buffer.alloc(0);
+
+/**
+ * The answer as v1 frames: for `execute_request` an `error` output first, so that the cell shows it; then the reply and the idle
+ * that ends the request at the client. Empty for a message that expects no answer.
+ */
+export function refusalFrames(
+  request: ClientRequest,
+  refusal: Refusal,
+  kernelSession: string | null,
+  now: Date
+): Buffer[] {
+  const { header, message } = request;
+  const session = kernelSession ?? randomUUID();
+  const frame = (channel: ChannelName, msgType: string, content: object): Buffer => {
+    const own = { msg_id: randomUUID(), msg_type: msgType, session, username: 'kernel', version: VERSION };
+    const metadata = { tpulab: { code: refusal.code } };
+    const parts = [
+      JSON.stringify({ ...own, date: now.toISOString() }),
+      message.parts[PART.header] ?? NO_PART,
+      JSON.stringify(metadata),
+      JSON.stringify(content)
+    ];
+    return encodeV1({ channel, parts: parts.map(part => Buffer.from(part)) });
+  };
+  if (!header.msg_type.endsWith('_request')) return [];
+  const error = { ename: refusal.code, evalue: refusal.message, traceback: [refusal.message] };
+  const content =
+    header.msg_type === 'debug_request'
+      ? debugResponse(request, refusal)
+      : { status: 'error', execution_count: 0, ...error };
+  const outputs = header.msg_type === 'execute_request' ? [frame('iopub', 'error', error)] : [];
+  return [
+    ...outputs,
+    frame(message.channel, header.msg_type.replace(/_request$/, '_reply'), content),
+    frame('iopub', 'status', { execution_state: 'idle' })
+  ];
+}
+
+/** A failed response of the Debug Adapter Protocol ("ErrorResponse"). */
+function debugResponse({ message }: ClientRequest, refusal: Refusal): object {
+  const { seq, command } = debugCommand(message);
+  return {
+    type: 'response',
+    seq: 0,
+    request_seq: seq,
+    success: false,
+    command,
+    message: refusal.message,
+    body: { error: { id: 1, format: refusal.message, showUser: true } }
+  };
+}
+
+/** What a `debug_request` asks for; an empty command when that cannot be read. */
+export function debugCommand({ parts }: KernelMessage): { seq: number; command: string } {
+  try {
+    const { seq, command } = parseObject(parts[PART.content] ?? NO_PART, 'content');
+    return {
+      seq: typeof seq === 'number' ? seq : 0,
+      command: typeof command === 'string' ? command : ''
+    };
+  } catch {
+    return { seq: 0, command: '' };
+  }
+}

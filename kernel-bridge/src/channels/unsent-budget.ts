@@ -1,0 +1,42 @@
+/**
+ * Bounds what slow clients cost together. Each alone is bounded by its feed; but messages may be large and clients many, so
+ * when all that waits in memory exceeds the limit, the client with the most is let go. It comes back and is served from
+ * the files.
+ */
+export interface Sheddable {
+  /** Bytes that were given to its socket and have not left. */
+  readonly unsentBytes: number;
+  shed(): void;
+}
+
+export const UNSENT_LIMIT_BYTES = 512 * 1024 * 1024;
+
+export class UnsentBudget {
+  readonly #clients = new Set<Sheddable>();
+
+  constructor(private readonly limitBytes: number) {}
+
+  add(client: Sheddable): void {
+    this.#clients.add(client);
+  }
+
+  remove(client: Sheddable): void {
+    this.#clients.delete(client);
+  }
+
+  /** To be called when a client is congested. */
+  check(): void {
+    let total = 0;
+    for (const client of this.#clients) total += client.unsentBytes;
+    while (total > this.limitBytes) {
+      let largest: Sheddable | null = null;
+      for (const client of this.#clients) {
+        if (client.unsentBytes > (largest?.unsentBytes ?? 0)) largest = client;
+      }
+      if (!largest) return;
+      total -= largest.unsentBytes;
+      this.#clients.delete(largest);
+      largest.shed();
+    }
+  }
+}
