@@ -1,9 +1,9 @@
 """Starts an IPython kernel for TPULab: `python -m tpulab.launcher -f CONNECTION_FILE`.
 
-Takes the arguments of `ipykernel_launcher`. Two things differ: iopub does not drop messages when its reader
-stalls (`lossless_iopub`), and the agent is loaded (`agent`). The agent is a convenience: if it cannot start,
-one line is logged and the kernel runs without it. A kernel that would lose output, on the other hand, must
-not start.
+Takes the arguments of `ipykernel_launcher`. Three things differ: iopub does not drop messages when its reader
+stalls (`lossless_iopub`), what nobody has written down yet can be sent again (`recorded_kernel`), and the
+agent is loaded (`agent`). The agent is a convenience: if it cannot start, one line is logged and the kernel
+runs without it. A kernel that would lose output, on the other hand, must not start.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ def drop_working_directory(path: list[str]) -> None:
 def main() -> None:
     drop_working_directory(sys.path)
 
-    from tpulab.lossless_iopub import LosslessKernelApp
+    from tpulab.recorded_kernel import RecordedKernelApp
 
-    class TpulabKernelApp(LosslessKernelApp):
+    class TpulabKernelApp(RecordedKernelApp):
         def initialize(self, argv: list[str] | None = None) -> None:
             super().initialize(argv)
             try:

@@ -49,10 +49,7 @@ export async function attachKeeper(
   }
 }
 
-/**
- * Why nobody answers. A kernel that has lost its keeper is found here: this is where a new keeper would take it over, by its
- * connection file, instead of reporting it as an orphan.
- */
+/** Why nobody answers. */
 async function explainSilence(record: KeeperRecord, cause: unknown): Promise<KeeperError> {
   const { kernelId, pid, kernelPid } = record;
   if (await isSameProcess(pid, record.processStart)) {
@@ -77,7 +74,11 @@ function readHello(socket: Socket, signal: AbortSignal): Promise<Extract<KeeperE
     };
     const onAbort = (): void => settle(() => reject(signal.reason as Error));
     const onClose = (): void =>
-      settle(() => reject(new Error('The socket was closed before the first frame.')));
+      settle(() =>
+        reject(
+          Object.assign(new Error('The socket was closed before the first frame.'), { code: 'ECONNRESET' })
+        )
+      );
     const onData = (chunk: Buffer): void => {
       bytes = Buffer.concat([bytes, chunk]);
       const length = bytes.length >= FRAME_HEADER_BYTES ? bytes.readUInt32LE(0) : Infinity;

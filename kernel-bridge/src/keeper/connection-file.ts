@@ -18,7 +18,9 @@ const Connection = Type.Object({
   hb_port: Type.Integer(),
   key: Type.String(),
   signature_scheme: Type.String(),
-  kernel_name: Type.String()
+  kernel_name: Type.String(),
+  /** Ours: where the launcher offers what its keeper has not confirmed. Other kernels do not know the field. */
+  resend_socket: Type.Optional(Type.String())
 });
 export type ConnectionInfo = Readonly<Static<typeof Connection>>;
 
@@ -28,6 +30,7 @@ const MAX_SOCKET_PATH = process.platform === 'darwin' ? 103 : 107;
 export interface RunPaths {
   readonly keeperSocket: string;
   readonly agentSocket: string;
+  readonly resendSocket: string;
   /** Without the number of the port. */
   readonly zmqPrefix: string;
 }
@@ -37,6 +40,7 @@ export function runPaths(runDir: string): RunPaths {
   const paths = {
     keeperSocket: join(runDir, 'keeper.sock'),
     agentSocket: join(runDir, 'agent.sock'),
+    resendSocket: join(runDir, 'resend.sock'),
     zmqPrefix: join(runDir, 'k')
   };
   const longest = Math.max(...Object.values(paths).map(path => Buffer.byteLength(path)));
@@ -54,9 +58,10 @@ export async function writeConnectionFile(
   runDir: string,
   kernelName: string
 ): Promise<ConnectionInfo> {
+  const { zmqPrefix, resendSocket } = runPaths(runDir);
   const info: ConnectionInfo = {
     transport: 'ipc',
-    ip: runPaths(runDir).zmqPrefix,
+    ip: zmqPrefix,
     shell_port: 1,
     iopub_port: 2,
     stdin_port: 3,
@@ -64,7 +69,8 @@ export async function writeConnectionFile(
     hb_port: 5,
     key: randomBytes(32).toString('hex'),
     signature_scheme: 'hmac-sha256',
-    kernel_name: kernelName
+    kernel_name: kernelName,
+    resend_socket: resendSocket
   };
   await writePrivateFile(file, info);
   return info;
@@ -112,10 +118,10 @@ export function endpoint(info: ConnectionInfo, port: number): string {
 
 /** The kernel makes these; one that was killed leaves them behind. */
 export async function removeKernelSockets(info: ConnectionInfo): Promise<void> {
-  const { shell_port, iopub_port, stdin_port, control_port, hb_port } = info;
-  await Promise.all(
-    [shell_port, iopub_port, stdin_port, control_port, hb_port].map(port =>
-      rm(`${info.ip}-${port}`, { force: true })
-    )
-  );
+  const { shell_port, iopub_port, stdin_port, control_port, hb_port, resend_socket } = info;
+  const paths = [shell_port, iopub_port, stdin_port, control_port, hb_port].map(port => `${info.ip}-${port}`);
+  if (resend_socket !== undefined) {
+    paths.push(resend_socket);
+  }
+  await Promise.all(paths.map(path => rm(path, { force: true })));
 }

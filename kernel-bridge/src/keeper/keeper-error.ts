@@ -6,6 +6,8 @@ export type KeeperErrorCode =
   /** The socket closed while something was asked. Look whether the keeper still lives. */
   | 'keeper_disconnected'
   | 'keeper_start_failed'
+  /** Another process keeps this kernel. Attach to it. */
+  | 'keeper_exists'
   | 'keeper_timeout'
   /** The two ends do not speak the same protocol. */
   | 'keeper_protocol'

@@ -9,6 +9,8 @@ import { KeeperError } from './keeper-error.js';
 export interface KernelPaths {
   readonly launch: string;
   readonly keeper: string;
+  /** Held by the keeper for as long as it lives. */
+  readonly lock: string;
   readonly connection: string;
   readonly keeperLog: string;
   readonly kernelLog: string;
@@ -20,6 +22,7 @@ export function kernelPaths(kernelDir: string): KernelPaths {
   return {
     launch: file('launch.json'),
     keeper: file('keeper.json'),
+    lock: file('keeper.lock'),
     connection: file('connection.json'),
     keeperLog: file('keeper.log'),
     kernelLog: file('kernel.log'),

@@ -323,7 +323,7 @@ describe('a keeper with a small kernel', { timeout: 120_000 }, () => {
   it('does not start beside another keeper of the same kernel', async () => {
     keeper = await KeeperFixture.create();
     const client = await keeper.ready(view);
-    await expect(keeper.start(new GatewayView())).rejects.toMatchObject({ code: 'keeper_start_failed' });
+    await expect(keeper.start(new GatewayView())).rejects.toMatchObject({ code: 'keeper_exists' });
     await view.untilDone(keeper.execute(client, 'print 1'));
   });
 

@@ -13,18 +13,24 @@ import {
   PART
 } from '../wire/kernel-message.js';
 import { decodeV1 } from '../wire/v1-frame.js';
-import { type ConnectionInfo, removeKernelSockets } from './connection-file.js';
+import { JournalReader } from '../journal/journal-reader.js';
+import { readCheckpoint } from './checkpoint.js';
+import { Confirmer } from './confirmer.js';
+import { type ConnectionInfo, keeperSessionOf, removeKernelSockets, routingIdOf } from './connection-file.js';
 import type { KernelSnapshot, LaunchDescription } from './contract.js';
 import { CrashCount } from './crash-count.js';
 import { KeeperError } from './keeper-error.js';
+import { readJournalTail } from './journal-tail.js';
 import { KernelJournal, statusOf } from './kernel-journal.js';
 import { KernelLife } from './kernel-life.js';
 import { KERNEL_START_MS } from './kernel-limits.js';
 import { describeExit, type KernelExit, type KernelFiles, KernelProcess } from './kernel-process.js';
 import { KernelState } from './kernel-state.js';
 import { OwnMessages } from './own-messages.js';
+import { ResendLink } from './resend-link.js';
 import { SecretInput } from './secret-input.js';
 import { endProcess } from './shutdown-ladder.js';
+import type { TakeoverParts } from './takeover.js';
 
 export interface KeeperListener {
   /** Records are in the file. */
@@ -36,7 +42,15 @@ export interface KeeperListener {
   processChanged(pid: number | null): void;
 }
 
+/** A kernel process whose keeper has ended. */
+export interface Orphan {
+  readonly pid: number;
+  /** Its `processStart`. */
+  readonly start: string;
+}
+
 export interface KeeperParts {
+  readonly kernelDir: string;
   readonly launch: LaunchDescription;
   readonly connection: ConnectionInfo;
   readonly files: KernelFiles;
@@ -46,7 +60,7 @@ export interface KeeperParts {
 }
 
 export class KernelKeeper {
-  readonly #own = new OwnMessages();
+  readonly #own: OwnMessages;
   readonly #secrets = new SecretInput();
   readonly #state = new KernelState(() => {
     this.parts.listener.changed();
@@ -56,6 +70,7 @@ export class KernelKeeper {
   readonly #startedAt = Date.now();
   #journal!: KernelJournal;
   #life: KernelLife | null = null;
+  #confirmer: Confirmer | null = null;
   /** Requests that came while there was no process; the next one gets them. */
   #unsent: KernelMessage[] = [];
   readonly #watchers = new Set<() => void>();
@@ -69,14 +84,30 @@ export class KernelKeeper {
 
   private constructor(private readonly parts: KeeperParts) {
     this.#crashes = new CrashCount(parts.launch.restartLimit);
+    this.#own = new OwnMessages(keeperSessionOf(parts.connection));
   }
 
   /** Rejects with `kernel_start_failed` when the program cannot be run. The kernel is still starting when this resolves. */
-  static async start(parts: KeeperParts): Promise<KernelKeeper> {
+  static start(parts: KeeperParts): Promise<KernelKeeper> {
+    return KernelKeeper.#make(parts, keeper => keeper.#begin());
+  }
+
+  /** Takes over a kernel that runs. Resolves before the kernel has been heard: it may be too busy to say a word. */
+  static adopt(parts: KeeperParts, orphan: Orphan): Promise<KernelKeeper> {
+    return KernelKeeper.#make(parts, keeper => keeper.#takeOver(orphan));
+  }
+
+  static async #make(
+    parts: KeeperParts,
+    begin: (keeper: KernelKeeper) => Promise<void>
+  ): Promise<KernelKeeper> {
     const keeper = new KernelKeeper(parts);
     const { launch, listener, log, journalDir } = parts;
     keeper.#journal = await KernelJournal.open(journalDir, {
-      onWritten: batch => listener.written(batch),
+      onWritten: batch => {
+        keeper.#confirmer?.written(batch.lastSeq, batch.end - batch.start);
+        listener.written(batch);
+      },
       onFault: fault => {
         log[fault === null ? 'info' : 'error'](
           { err: fault ?? undefined },
@@ -91,7 +122,7 @@ export class KernelKeeper {
       log.warn(cut, 'the journal was cut at a damaged record');
     }
     try {
-      await keeper.#begin();
+      await begin(keeper);
     } catch (error) {
       await keeper.#journal[Symbol.asyncDispose]();
       throw error;
@@ -187,11 +218,38 @@ export class KernelKeeper {
   }
 
   async #begin(): Promise<void> {
-    const { launch, files, connection, log, listener } = this.parts;
+    const { launch, files, connection, log } = this.parts;
     await removeKernelSockets(connection);
     const kernelProcess = await KernelProcess.start(launch, files);
     log.info({ kernelPid: kernelProcess.pid }, 'the kernel process has started');
     this.#askedToEnd = null;
+    this.#live(kernelProcess, null);
+  }
+
+  async #takeOver({ pid, start }: Orphan): Promise<void> {
+    const { connection, kernelDir, journalDir, log } = this.parts;
+    const checkpoint = await readCheckpoint(kernelDir);
+    const before =
+      checkpoint?.kernelPid === pid ? checkpoint.state : { ready: false, session: null, busy: [] };
+    const tail = await readJournalTail(new JournalReader(journalDir), (checkpoint?.seq ?? 0) + 1, before);
+    this.#kernelInfo = checkpoint?.kernelInfo ?? null;
+    this.#state.restore(tail.state);
+    const link =
+      connection.resend_socket === undefined ? null : await ResendLink.connect(connection.resend_socket);
+    log.info({ kernelPid: pid, canResend: link !== null, ready: tail.state.ready }, 'taking over the kernel');
+    const kernelProcess = KernelProcess.adopt(pid, start);
+    if (link === null && !tail.state.ready) {
+      // It has said nothing yet and was asked nothing: this is a start like any other.
+      this.#unsent = [...tail.unanswered];
+      this.#live(kernelProcess, null);
+    } else {
+      this.#live(kernelProcess, { tail, link, routingId: routingIdOf(connection), log });
+    }
+  }
+
+  /** `takeover`: the process has been running for others before. */
+  #live(kernelProcess: KernelProcess, takeover: TakeoverParts | null): void {
+    const { connection, kernelDir, log, listener } = this.parts;
     const life = new KernelLife(
       kernelProcess,
       connection,
@@ -201,25 +259,49 @@ export class KernelKeeper {
         message: (message, header, parent) => this.#received(message, header, parent),
         kernelInfo: content => {
           this.#kernelInfo = content.toString('utf8');
-        }
+        },
+        gap: gap => this.#journal.gap(gap)
       },
-      log
+      log,
+      takeover
     );
     this.#life = life;
+    const confirmer = new Confirmer(
+      {
+        kernelDir,
+        kernelPid: kernelProcess.pid,
+        describe: () => ({ state: this.#state.restorable, kernelInfo: this.#kernelInfo }),
+        log
+      },
+      this.#journal.lastSeq
+    );
+    this.#confirmer = confirmer;
     this.#unsent.splice(0).forEach(message => life.send(message));
     listener.processChanged(kernelProcess.pid);
     listener.changed();
-    void life.ready.then(() => {
-      if (life === this.#life) {
-        log.info({ kernelPid: kernelProcess.pid }, 'the kernel is ready');
-        this.#state.ready();
-      }
-    });
+    if (takeover?.tail.state.ready === true) {
+      void life.settled.then(() => confirmer.begin(takeover.link));
+    } else {
+      void life.ready.then(async () => {
+        if (life === this.#life) {
+          log.info({ kernelPid: kernelProcess.pid }, 'the kernel is ready');
+          this.#state.ready();
+        }
+        await life.settled;
+        confirmer.begin(takeover?.link ?? (await this.#resendLink()));
+      });
+    }
     void kernelProcess.exited
       .then(exit => this.#inTurn(() => this.#exited(life, exit)))
       .catch((error: unknown) =>
         log.error({ err: error }, 'the end of the kernel process was not dealt with')
       );
+  }
+
+  /** Null for a kernel of another launcher. */
+  async #resendLink(): Promise<ResendLink | null> {
+    const path = this.parts.connection.resend_socket;
+    return path === undefined ? null : ResendLink.connect(path);
   }
 
   async #beginOrDie(): Promise<void> {
@@ -239,6 +321,7 @@ export class KernelKeeper {
     const { log, listener } = this.parts;
     const { readyForMs } = life;
     await life.end();
+    await this.#confirmer?.close();
     this.#life = null;
     listener.processChanged(null);
     const asked = this.#askedToEnd;
@@ -272,6 +355,7 @@ export class KernelKeeper {
       await endProcess(life, { waitMs: this.parts.launch.shutdownWaitMs, restart, busy });
     } finally {
       await life.end();
+      await this.#confirmer?.close();
       this.parts.listener.processChanged(null);
     }
   }
@@ -283,6 +367,7 @@ export class KernelKeeper {
     }
     const status = statusOf(header.msg_type, message);
     this.#journal.fromKernel(message, header.msg_type, status);
+    this.#confirmer?.said(message.channel, header.msg_id);
     if (status !== null && message.channel === 'iopub') {
       this.#state.status(status, parent, message.parts[PART.parentHeader]?.toString('utf8') ?? '{}');
     }

@@ -2,6 +2,7 @@
  * One life of a kernel: a process, its sockets and what they say, from the start to the end of the process. A restart is a
  * new life. Verifies what the kernel sends, keeps to itself what answers our own requests, and passes on the rest.
  */
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import {
   type ChannelName,
@@ -12,13 +13,15 @@ import {
   parseParentHeader
 } from '../wire/kernel-message.js';
 import { createSigner, type MessageSigner } from '../wire/zmq-signing.js';
+import type { GapRecord } from '../journal/record.js';
 import type { ConnectionInfo } from './connection-file.js';
 import { KernelConnection } from './kernel-connection.js';
 import { KeeperError } from './keeper-error.js';
-import { DRAIN_MS, INTERRUPT_MS } from './kernel-limits.js';
+import { DRAIN_MS, INTERRUPT_MS, PROOF_MS } from './kernel-limits.js';
 import type { KernelProcess } from './kernel-process.js';
 import type { OwnMessages } from './own-messages.js';
 import { Readiness } from './readiness.js';
+import { type Incoming, Takeover, type TakeoverParts } from './takeover.js';
 
 const NO_PART = Buffer.alloc(0);
 
@@ -29,6 +32,8 @@ export interface LifeEvents {
   message(message: KernelMessage, header: MessageHeader, parent: MessageHeader | null): void;
   /** Content of the answer to `kernel_info_request`. */
   kernelInfo(content: Buffer): void;
+  /** Messages are missing at this place. */
+  gap(gap: GapRecord): void;
 }
 
 export class KernelLife {
@@ -39,6 +44,13 @@ export class KernelLife {
   /** Requests of clients wait here until nothing of what they cause can be missed. Null: they are sent at once. */
   #waiting: KernelMessage[] | null = [];
   #readyAt: number | null = null;
+  /** While and after this keeper takes over a process that another one has started. */
+  readonly #takeover: Takeover | null;
+  readonly #stopped = new AbortController();
+  #takingOver: Promise<void> | null = null;
+  #settle!: () => void;
+  /** Resolves when nothing that was said before is to come any more; at once for a process of our own. */
+  readonly settled: Promise<void>;
   #rejected = 0;
   #ended: Promise<void> | null = null;
 
@@ -47,22 +59,45 @@ export class KernelLife {
     info: ConnectionInfo,
     private readonly own: OwnMessages,
     private readonly events: LifeEvents,
-    private readonly log: Logger
+    private readonly log: Logger,
+    takeover: TakeoverParts | null = null
   ) {
     this.#signer = createSigner(info.signature_scheme, info.key);
+    this.settled = new Promise(resolve => {
+      this.#settle = resolve;
+    });
     this.#connection = new KernelConnection(info, {
       message: (channel, frames) => this.#received(channel, frames),
       heartbeat: alive => log.info({ alive }, 'heartbeat changed'),
       failure: error => log.error({ err: error }, 'a kernel socket failed')
     });
     this.#readiness = new Readiness(() => {
-      // Two requests: the kernel refuses a second message with the same signature.
-      this.#transmit('shell', own.request('kernel_info_request').parts);
+      // Two requests: the kernel refuses a second message with the same signature. One that runs may be busy on shell.
+      if (takeover?.tail.state.ready !== true) {
+        this.#transmit('shell', own.request('kernel_info_request').parts);
+      }
       this.#transmit('control', own.request('kernel_info_request').parts);
     });
-    void this.#readiness.ready.then(() => this.#begin());
-    this.#readiness.start();
-    void this.#connection.stdinConnected.then(() => this.#readiness.connected());
+    this.#takeover =
+      takeover &&
+      new Takeover(takeover, {
+        parse: (channel, frames) => this.#parse(channel, frames),
+        deliver: ({ message, header, parent }) => events.message(message, header, parent),
+        gap: gap => events.gap(gap)
+      });
+    if (takeover === null || this.#takeover === null) {
+      void this.#readiness.ready.then(() => this.#begin());
+      this.#settle();
+    } else {
+      this.#takingOver = this.#takeOver(this.#takeover, takeover).catch((error: unknown) =>
+        log.error({ err: error }, 'the kernel was not taken over whole')
+      );
+    }
+    // Nobody knows which thread of another launcher's kernel answers, and so when; nothing waits for it.
+    if (takeover === null || takeover.link !== null || !takeover.tail.state.ready) {
+      this.#readiness.start();
+      void this.#connection.stdinConnected.then(() => this.#readiness.connected());
+    }
   }
 
   /** Resolves when requests can be sent; never, when the process ends before. */
@@ -71,7 +106,7 @@ export class KernelLife {
   }
 
   get isReady(): boolean {
-    return this.#readiness.isReady;
+    return this.#readyAt !== null;
   }
 
   /** Milliseconds since it was ready, 0 before. */
@@ -95,7 +130,7 @@ export class KernelLife {
 
   /** Nothing runs before the kernel is ready, so there is nothing to interrupt. */
   async interrupt(mode: 'signal' | 'message'): Promise<void> {
-    if (!this.#readiness.isReady) {
+    if (this.#readyAt === null) {
       return;
     }
     if (mode === 'signal') {
@@ -139,11 +174,35 @@ export class KernelLife {
   async #end(): Promise<void> {
     this.#readiness.stop();
     await this.#connection.drained(DRAIN_MS);
+    this.#stopped.abort();
+    await this.#takingOver;
     await this.#connection.close();
   }
 
+  /** A process that took requests before goes on taking them, proven or not: without a ring, as soon as it is connected. */
+  async #takeOver(takeover: Takeover, { link, tail }: TakeoverParts): Promise<void> {
+    const { signal } = this.#stopped;
+    const stopped = new Promise<void>(resolve => signal.addEventListener('abort', () => resolve()));
+    let proven = this.ready;
+    if (tail.state.ready) {
+      this.#readyAt = performance.now();
+      const late = delay(PROOF_MS, undefined, { signal }).catch(() => undefined);
+      proven = Promise.race([link === null ? this.#connection.stdinConnected : proven, late]);
+    }
+    const again = await takeover.run(Promise.race([proven, stopped]));
+    this.#readiness.stop();
+    if (signal.aborted) {
+      link?.close();
+    } else {
+      this.#waiting?.unshift(...again);
+      this.#begin();
+      await takeover.secondLook(signal);
+      this.#settle();
+    }
+  }
+
   #begin(): void {
-    this.#readyAt = performance.now();
+    this.#readyAt ??= performance.now();
     const waiting = this.takeWaiting();
     this.#waiting = null;
     waiting.forEach(message => this.send(message));
@@ -154,6 +213,19 @@ export class KernelLife {
   }
 
   #received(channel: ChannelName, frames: Buffer[]): void {
+    const incoming = this.#parse(channel, frames);
+    if (incoming === null) {
+      return;
+    }
+    if (this.#takeover === null) {
+      this.events.message(incoming.message, incoming.header, incoming.parent);
+    } else {
+      this.#takeover.take(incoming);
+    }
+  }
+
+  /** Null for what is not for clients. */
+  #parse(channel: ChannelName, frames: Buffer[]): Incoming | null {
     let message: KernelMessage;
     let header: MessageHeader;
     let parent: MessageHeader | null = null;
@@ -165,7 +237,7 @@ export class KernelLife {
       }
     } catch (error) {
       this.#reject(channel, error);
-      return;
+      return null;
     }
     this.events.spoke(header.session);
     if (channel === 'iopub') {
@@ -173,9 +245,9 @@ export class KernelLife {
     }
     if (this.own.isOwn(parent)) {
       this.#answered(header, parent, message);
-    } else if (header.msg_type !== 'iopub_welcome') {
-      this.events.message(message, header, parent);
+      return null;
     }
+    return header.msg_type === 'iopub_welcome' ? null : { message, header, parent };
   }
 
   #answered(header: MessageHeader, parent: MessageHeader | null, message: KernelMessage): void {

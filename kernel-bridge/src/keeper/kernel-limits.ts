@@ -6,6 +6,9 @@ export const KERNEL_START_MS = 120_000;
 /** A kernel that ran this long since it was ready has proved that it can: its earlier crashes no longer count. */
 export const STABLE_MS = 10_000;
 
+/** A kernel that is taken over and whose control thread is busy, with a debugger for example, is not waited for. */
+export const PROOF_MS = 10_000;
+
 /** For the answer to an `interrupt_request` on control. */
 export const INTERRUPT_MS = 5_000;
 

@@ -3,6 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, openSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { LaunchDescription } from './contract.js';
+import { isSameProcess } from '../processes/process-identity.js';
 import { KeeperError } from './keeper-error.js';
 import { KILL_MS } from './kernel-limits.js';
 
@@ -19,6 +20,9 @@ export interface KernelFiles {
 
 const GROUP_POLL_MS = 20;
 
+/** How soon the end of a process is noticed that is not a child of ours. */
+const ADOPTED_POLL_MS = 200;
+
 /** How long the rest of a killed group may take to be collected by init before we stop looking. */
 const GROUP_GONE_MS = 2_000;
 
@@ -28,17 +32,20 @@ export class KernelProcess {
   #running = true;
 
   private constructor(
-    child: ChildProcess,
-    readonly pid: number
+    readonly pid: number,
+    exit: Promise<KernelExit>
   ) {
-    this.exited = new Promise(resolve => {
-      child.once('exit', (code, signal) => {
-        this.#running = false;
-        // What the kernel started would keep the devices; nobody is left to ask it to end.
-        this.#killGroup('SIGKILL');
-        resolve({ code, signal });
-      });
+    this.exited = exit.then(how => {
+      this.#running = false;
+      // What the kernel started would keep the devices; nobody is left to ask it to end.
+      this.#killGroup('SIGKILL');
+      return how;
     });
+  }
+
+  /** A process that another keeper has started, known by its `processStart`. How it ends, only its parent can learn. */
+  static adopt(pid: number, start: string): KernelProcess {
+    return new KernelProcess(pid, endOf(pid, start));
   }
 
   /** Rejects with `kernel_start_failed` when the program cannot be run. */
@@ -56,6 +63,9 @@ export class KernelProcess {
     } finally {
       closeSync(log);
     }
+    const exit = new Promise<KernelExit>(resolve => {
+      child.once('exit', (code, signal) => resolve({ code, signal }));
+    });
     await new Promise<void>((resolve, reject) => {
       child.once('spawn', resolve);
       child.once('error', cause =>
@@ -75,7 +85,7 @@ export class KernelProcess {
         `Kernel "${launch.displayName}" has started without a process id.`
       );
     }
-    return new KernelProcess(child, pid);
+    return new KernelProcess(pid, exit);
   }
 
   get running(): boolean {
@@ -136,7 +146,18 @@ export class KernelProcess {
   }
 }
 
+/** Looks until the process is gone. Its files may live on in a child, so no socket or pipe can tell. */
+async function endOf(pid: number, start: string): Promise<KernelExit> {
+  while (await isSameProcess(pid, start).catch(() => true)) {
+    await delay(ADOPTED_POLL_MS);
+  }
+  return { code: null, signal: null };
+}
+
 export function describeExit({ code, signal }: KernelExit): string {
+  if (code === null && signal === null) {
+    return 'ended in a way that is not known, because another keeper had started it';
+  }
   return signal === null ? `exited with code ${code}` : `killed by ${signal}`;
 }
 

@@ -4,7 +4,8 @@
  * starting → running | restarting | dead, running → restarting | dead, restarting → running | restarting | dead,
  * dead → restarting (an explicit restart). While running, a kernel is busy when a tracked request is being worked on.
  */
-import type { MessageHeader } from '../wire/kernel-message.js';
+import { type MessageHeader, parseParentHeader } from '../wire/kernel-message.js';
+import type { RestorableState } from './checkpoint.js';
 import type { ExecutionState } from './contract.js';
 
 type Phase = 'starting' | 'running' | 'restarting' | 'dead';
@@ -63,6 +64,29 @@ export class KernelState {
   /** The request that keeps it busy: that of the main shell, if there are several. */
   get busyParent(): string | null {
     return (this.#busy.get('') ?? [...this.#busy.values()][0])?.header ?? null;
+  }
+
+  /** What a keeper that takes over has to know. */
+  get restorable(): RestorableState {
+    return {
+      ready: this.#phase === 'running',
+      session: this.#session,
+      busy: [...this.#busy].map(([subshell, { header }]) => [subshell, header])
+    };
+  }
+
+  /** Goes on where another keeper of the same process was. */
+  restore({ ready, session, busy }: RestorableState): void {
+    this.#session = session;
+    for (const [subshell, header] of busy) {
+      const parent = parseParentHeader(Buffer.from(header));
+      if (parent !== null) {
+        this.#busy.set(subshell, { msgId: parent.msg_id, header });
+      }
+    }
+    if (ready) {
+      this.#enter('running', null);
+    }
   }
 
   /** The process has answered. */

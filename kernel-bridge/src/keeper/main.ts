@@ -1,12 +1,12 @@
 /**
- * The keeper process: `node main.js KERNEL_DIR`, started by `startKeeper` in a session of its own, with its output going to
- * keeper.log. Builds the parts, answers on descriptor 3 once, and ends when the kernel has been shut down.
+ * The keeper process: `node main.js start|adopt KERNEL_DIR [SCOPE]`, started by `launchKeeper` in a session of its own, with its
+ * output going to keeper.log. SCOPE says how it was detached from the login session, for the log. Builds the parts, answers on descriptor 3 once, and ends when the kernel has been shut down.
  */
 import { closeSync, writeSync } from 'node:fs';
 import { destination, pino } from 'pino';
 import { KeeperError } from './keeper-error.js';
+import type { StartReport } from './launch-keeper.js';
 import { runKeeper } from './run-keeper.js';
-import type { StartReport } from './start.js';
 
 const REPORT_FD = 3;
 
@@ -29,17 +29,18 @@ process.on('uncaughtException', error => {
   process.exit(70);
 });
 
-const [kernelDir] = process.argv.slice(2);
-if (kernelDir === undefined) {
+const [task, kernelDir, scope] = process.argv.slice(2);
+if ((task !== 'start' && task !== 'adopt') || kernelDir === undefined) {
   report({
     ready: false,
     code: 'launch_invalid',
-    message: 'The folder of the kernel is missing from the command line.'
+    message: 'The command line of a keeper is: start or adopt, the folder of the kernel.'
   });
   process.exit(64);
 }
 try {
-  const keeper = await runKeeper(kernelDir, log);
+  log.info({ task, scope }, 'the keeper starts');
+  const keeper = await runKeeper(kernelDir, task, log);
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     process.on(signal, () => {
       log.info({ signal }, 'asked to end');

@@ -4,7 +4,8 @@ import type { Logger } from 'pino';
 import type { WrittenBatch } from '../journal/record-batch.js';
 import { WireError } from '../wire/wire-error.js';
 import type { KernelSnapshot } from './contract.js';
-import { runPaths, writeConnectionFile } from './connection-file.js';
+import { checkpointFile } from './checkpoint.js';
+import { readConnectionFile, runPaths, writeConnectionFile } from './connection-file.js';
 import { prepareBatch } from './gateway-link.js';
 import { GatewayServer } from './gateway-server.js';
 import { KeeperError } from './keeper-error.js';
@@ -16,8 +17,9 @@ import {
   writeKeeperRecord
 } from './keeper-file.js';
 import { KEEPER_PROTOCOL_VERSION } from './keeper-protocol.js';
-import { type KeeperListener, KernelKeeper } from './kernel-keeper.js';
+import { type KeeperListener, KernelKeeper, type Orphan } from './kernel-keeper.js';
 import { isSameProcess, processStart } from '../processes/process-identity.js';
+import { LockHeldError, type ProcessLock, takeProcessLock } from '../processes/process-lock.js';
 import { TelemetryHistory } from './telemetry-history.js';
 import { TelemetrySocket } from './telemetry-socket.js';
 
@@ -28,13 +30,40 @@ export interface RunningKeeper {
   readonly ended: Promise<void>;
 }
 
-/** Rejects with the typed error that tells why the kernel cannot be kept; nothing runs then. */
-export async function runKeeper(kernelDir: string, log: Logger): Promise<RunningKeeper> {
+/** What a keeper is started for: a new kernel, or one that runs and whose keeper has ended. */
+export type KeeperTask = 'start' | 'adopt';
+
+/** Rejects with the typed error that tells why the kernel cannot be kept; nothing runs then that did not run before. */
+export async function runKeeper(kernelDir: string, task: KeeperTask, log: Logger): Promise<RunningKeeper> {
+  const lock = await onlyKeeper(kernelDir);
+  try {
+    return await keep(kernelDir, task, lock, log);
+  } catch (error) {
+    await lock[Symbol.asyncDispose]();
+    throw error;
+  }
+}
+
+async function keep(
+  kernelDir: string,
+  task: KeeperTask,
+  lock: ProcessLock,
+  log: Logger
+): Promise<RunningKeeper> {
   const launch = await readLaunch(kernelDir);
-  await refuseSecondKeeper(kernelDir);
+  const orphan = await orphanOf(kernelDir);
+  if (task === 'adopt' && orphan === null) {
+    throw new KeeperError(
+      'kernel_dead',
+      `Kernel ${launch.kernelId} does not run any more; restart or delete it.`
+    );
+  }
   const paths = kernelPaths(kernelDir);
   const sockets = runPaths(launch.runDir);
-  const connection = await writeConnectionFile(paths.connection, launch.runDir, launch.specName);
+  const connection =
+    task === 'adopt'
+      ? await readConnectionFile(paths.connection)
+      : await writeConnectionFile(paths.connection, launch.runDir, launch.specName);
   const telemetry = new TelemetryHistory();
   const record = new RecordFile(kernelDir, {
     kernelId: launch.kernelId,
@@ -100,7 +129,8 @@ export async function runKeeper(kernelDir: string, log: Logger): Promise<Running
   };
   let keeper: KernelKeeper;
   try {
-    keeper = await KernelKeeper.start({
+    const parts = {
+      kernelDir,
       launch,
       connection,
       files: {
@@ -111,10 +141,15 @@ export async function runKeeper(kernelDir: string, log: Logger): Promise<Running
       journalDir: paths.journal,
       listener,
       log
-    });
+    };
+    keeper = await (orphan !== null && task === 'adopt'
+      ? KernelKeeper.adopt(parts, orphan)
+      : KernelKeeper.start(parts));
   } catch (error) {
     await agent[Symbol.asyncDispose]();
-    await rm(paths.connection, { force: true });
+    if (task === 'start') {
+      await rm(paths.connection, { force: true });
+    }
     throw error;
   }
 
@@ -131,12 +166,15 @@ export async function runKeeper(kernelDir: string, log: Logger): Promise<Running
         await agent[Symbol.asyncDispose]();
         await record.remove();
         await rm(paths.connection, { force: true });
+        await rm(checkpointFile(kernelDir), { force: true });
         // Only when it is empty: what else may lie there is not ours.
         await rmdir(launch.runDir).catch((error: unknown) =>
           log.debug({ err: error }, 'the run folder stays')
         );
       })
       .catch((error: unknown) => log.error({ err: error }, 'not everything could be removed'))
+      .then(() => lock[Symbol.asyncDispose]())
+      .catch((error: unknown) => log.error({ err: error }, 'the lock stays'))
       .finally(finish);
   };
   gateways = await GatewayServer.listen(
@@ -180,7 +218,8 @@ export async function runKeeper(kernelDir: string, log: Logger): Promise<Running
     telemetry,
     log
   ).catch(async (error: unknown) => {
-    await keeper.shutdown();
+    // A kernel that was taken over is left as it was found.
+    await (task === 'start' ? keeper.shutdown() : undefined);
     await agent[Symbol.asyncDispose]();
     throw error;
   });
@@ -189,14 +228,33 @@ export async function runKeeper(kernelDir: string, log: Logger): Promise<Running
 }
 
 /** Two keepers would write one journal. */
-async function refuseSecondKeeper(kernelDir: string): Promise<void> {
+async function onlyKeeper(kernelDir: string): Promise<ProcessLock> {
   const other = await readKeeperRecord(kernelDir);
-  if (other !== null && (await isSameProcess(other.pid, other.processStart))) {
+  try {
+    if (other !== null && (await isSameProcess(other.pid, other.processStart))) {
+      throw new LockHeldError(kernelPaths(kernelDir).keeper, { pid: other.pid });
+    }
+    return await takeProcessLock(kernelPaths(kernelDir).lock);
+  } catch (error) {
+    if (!(error instanceof LockHeldError)) {
+      throw error;
+    }
     throw new KeeperError(
-      'keeper_start_failed',
-      `Kernel ${other.kernelId} has a keeper already, process ${other.pid}; attach to it.`
+      'keeper_exists',
+      `The kernel in ${kernelDir} has a keeper already, process ${error.holder.pid}; attach to it.`,
+      { cause: error }
     );
   }
+}
+
+/** The kernel process that the last keeper of this folder has left behind, if it runs. */
+async function orphanOf(kernelDir: string): Promise<Orphan | null> {
+  const record = await readKeeperRecord(kernelDir);
+  if (record?.kernelPid == null || record.kernelProcessStart === null) {
+    return null;
+  }
+  const { kernelPid: pid, kernelProcessStart: start } = record;
+  return (await isSameProcess(pid, start)) ? { pid, start } : null;
 }
 
 /** `keeper.json`, written once gateways can connect and again for each process of the kernel. */

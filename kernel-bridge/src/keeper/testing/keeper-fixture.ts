@@ -4,6 +4,7 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { JournalReader } from '../../journal/journal-reader.js';
 import { FROM_CLIENT, type JournalRecord, RecordChannel } from '../../journal/record.js';
 import {
   type KernelMessage,
@@ -13,6 +14,7 @@ import {
   PART
 } from '../../wire/kernel-message.js';
 import { decodeV1, encodeV1 } from '../../wire/v1-frame.js';
+import { attachOrAdopt } from '../adopt.js';
 import { attachKeeper } from '../attach.js';
 import type { KeeperEvents, KernelSnapshot, LaunchDescription, TelemetryRecord } from '../contract.js';
 import type { KeeperClient } from '../keeper-client.js';
@@ -237,6 +239,23 @@ export class KeeperFixture implements AsyncDisposable {
     return client;
   }
 
+  /** As a gateway does it that has lost its connection, or was started anew. */
+  async attachOrAdopt(view: GatewayView): Promise<KeeperClient> {
+    const client = await attachOrAdopt(this.kernelDir, view, { entry: this.entry });
+    this.#clients.push(client);
+    view.states.push(client.snapshot);
+    return client;
+  }
+
+  /** Everything in the journal, as one who reads it from the beginning. */
+  async journaled(): Promise<GatewayView> {
+    const view = new GatewayView();
+    for await (const record of new JournalReader(join(this.kernelDir, 'journal')).read(1)) {
+      view.record(record);
+    }
+    return view;
+  }
+
   /** A client's request as a v1 frame. */
   request(
     msgType: string,
@@ -283,7 +302,10 @@ export class KeeperFixture implements AsyncDisposable {
     for (const client of this.#clients) {
       await client[Symbol.asyncDispose]();
     }
-    const client = await attachKeeper(this.kernelDir, new GatewayView()).catch(() => null);
+    // Also a kernel that has lost its keeper.
+    const client = await attachOrAdopt(this.kernelDir, new GatewayView(), { entry: this.entry }).catch(
+      () => null
+    );
     await client?.shutdown();
     await client?.[Symbol.asyncDispose]();
     await rm(this.root, { recursive: true, force: true });

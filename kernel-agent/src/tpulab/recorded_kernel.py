@@ -1,0 +1,76 @@
+"""An ipykernel whose four channels record what they send, when a keeper asks for that.
+
+The keeper asks by `resend_socket` in the connection file: not by a variable, which a kernel that a cell
+starts would inherit. Without it nothing is recorded, because nobody would ever confirm anything.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import zmq
+from traitlets import Int
+
+from tpulab.lossless_iopub import LosslessKernelApp
+from tpulab.recorded_socket import RecordedSocket, record
+from tpulab.resend_socket import ResendSocket
+from tpulab.send_ring import CHANNELS, DEFAULT_LIMIT_BYTES, SendRing
+
+
+class RecordedKernelApp(LosslessKernelApp):
+    """`LosslessKernelApp` whose messages survive the keeper that should have received them."""
+
+    resend_bytes = Int(
+        DEFAULT_LIMIT_BYTES,
+        min=0,
+        help="Bytes of sent messages that are held for a keeper that takes over. The oldest go first.",
+    ).tag(config=True)
+
+    ring: SendRing | None = None
+    resend_socket: ResendSocket | None = None
+
+    def init_sockets(self) -> None:
+        path = self._resend_path()
+        if path is not None:
+            self.ring = SendRing(self.resend_bytes)
+        super().init_sockets()
+        if path is None or self.ring is None:
+            return
+        recorded = [
+            channel for channel in CHANNELS if isinstance(self._channel_socket(channel), RecordedSocket)
+        ]
+        if len(recorded) < len(CHANNELS):
+            # Not fatal: all is delivered as long as the keeper lives.
+            self.log.warning("tpulab: ipykernel made sockets that are not recorded, only %s are", recorded)
+        try:
+            self.resend_socket = ResendSocket(path, self.ring, self.log)
+            self.resend_socket.start()
+        except OSError as error:
+            self.log.warning("tpulab: nothing can be sent again after a keeper crash: %r", error)
+
+    def _bind_socket(self, s: zmq.Socket[Any], port: int) -> int:
+        if self.ring is not None:
+            for channel in CHANNELS:
+                if s is getattr(self, f"{channel}_socket", None):
+                    record(s, channel, self.ring)
+        bound: int = super()._bind_socket(s, port)
+        return bound
+
+    def close(self) -> None:
+        super().close()
+        if self.resend_socket is not None:
+            self.resend_socket.close()
+
+    def _channel_socket(self, channel: str) -> Any:
+        # ipykernel puts the socket of iopub away behind a thread
+        return self.iopub_thread.socket if channel == "iopub" else getattr(self, f"{channel}_socket")
+
+    def _resend_path(self) -> str | None:
+        try:
+            info = json.loads(Path(self.abs_connection_file).read_text())
+        except (OSError, ValueError):
+            return None
+        path = info.get("resend_socket")
+        return path if isinstance(path, str) and path else None

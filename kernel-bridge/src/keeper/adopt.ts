@@ -1,0 +1,63 @@
+/**
+ * Connects to a kernel's keeper, and gives a kernel that has lost its keeper another one. Several may try at once: keepers
+ * lock the folder of their kernel, so one of them takes over and the others attach to it.
+ */
+import { setTimeout as delay } from 'node:timers/promises';
+import { attachKeeper } from './attach.js';
+import type { KeeperEvents } from './contract.js';
+import type { KeeperClient } from './keeper-client.js';
+import { KeeperError, KeeperGoneError } from './keeper-error.js';
+import { launchKeeper, type LaunchOptions } from './launch-keeper.js';
+
+/** A killed process loses its sockets a moment before it is gone, and a new keeper has its lock before it listens. */
+const UNSETTLED_MS = 60_000;
+const AGAIN_MS = 50;
+
+/**
+ * Rejects with `KeeperGoneError` when keeper and kernel have both ended, and with `KeeperError` when a keeper runs but does not
+ * answer, or none could be started.
+ */
+export async function attachOrAdopt(
+  kernelDir: string,
+  events: KeeperEvents,
+  options: LaunchOptions = {}
+): Promise<KeeperClient> {
+  const attach = options.signal === undefined ? {} : { signal: options.signal };
+  for (const deadline = performance.now() + UNSETTLED_MS; ;) {
+    try {
+      return await attachKeeper(kernelDir, events, attach);
+    } catch (error) {
+      const orphaned = error instanceof KeeperGoneError && error.keeper.orphanPid !== null;
+      if (
+        performance.now() > deadline ||
+        !(orphaned ? await adopted(kernelDir, options) : isRefusal(error))
+      ) {
+        throw error;
+      }
+    }
+    await delay(AGAIN_MS, undefined, options.signal === undefined ? {} : { signal: options.signal });
+  }
+}
+
+/** False: there is nothing to take over any more. */
+async function adopted(kernelDir: string, options: LaunchOptions): Promise<boolean> {
+  try {
+    await launchKeeper('adopt', kernelDir, options);
+    return true;
+  } catch (error) {
+    const { code } = error as KeeperError;
+    if (code === 'keeper_exists') {
+      return true;
+    }
+    if (code === 'kernel_dead') {
+      return false;
+    }
+    throw error;
+  }
+}
+
+/** The socket is closed although the process seems to run: it is ending, or has only begun. A hanging one accepts. */
+function isRefusal(error: unknown): boolean {
+  const code = (error as { cause?: { code?: unknown } }).cause?.code;
+  return error instanceof KeeperError && ['ECONNREFUSED', 'ECONNRESET', 'ENOENT'].includes(String(code));
+}

@@ -1,0 +1,208 @@
+import { existsSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { gapOf } from '../journal/record.js';
+import { processStart } from '../processes/process-identity.js';
+import type { KeeperClient } from './keeper-client.js';
+import { GatewayView, KeeperFixture } from './testing/keeper-fixture.js';
+
+const PYTHON = fileURLToPath(new URL('../../../.tpulab/envs/jax/bin/python', import.meta.url));
+const isInstalled = existsSync(PYTHON);
+if (!isInstalled) {
+  process.stderr.write(`Specs with ipykernel are skipped: ${PYTHON} does not exist; "npm start" makes it.\n`);
+}
+
+const launcher = {
+  specName: 'tpulab-jax',
+  displayName: 'JAX',
+  argv: [PYTHON, '-m', 'tpulab.launcher', '-f', '{connection_file}'],
+  env: { PATH: process.env['PATH'] ?? '', HOME: process.env['HOME'] ?? '/' },
+  bestEffort: false,
+  shutdownWaitMs: 10_000
+};
+
+const lines = (count: number): string => Array.from({ length: count }, (_, n) => `line ${n}\n`).join('');
+
+/** Prints numbered lines one by one. */
+const flood = (count: number): string =>
+  `import sys\nfor i in range(${count}):\n    sys.stdout.write(f"line {i}\\n")\n    sys.stdout.flush()`;
+
+describe.skipIf(!isInstalled)('a kernel of our launcher whose keeper is killed', { timeout: 240_000 }, () => {
+  let view: GatewayView;
+  let keeper: KeeperFixture;
+
+  beforeEach(async () => {
+    view = new GatewayView();
+    keeper = await KeeperFixture.create(launcher);
+  });
+
+  afterEach(async ({ task }) => {
+    if (task.result?.state === 'fail') {
+      process.stderr.write(await keeper.logs());
+    }
+    await keeper[Symbol.asyncDispose]();
+  });
+
+  async function kill(client: KeeperClient): Promise<void> {
+    const { keeperPid } = client.snapshot;
+    const start = await processStart(keeperPid);
+    process.kill(keeperPid, 'SIGKILL');
+    await expect.poll(() => processStart(keeperPid), { timeout: 30_000 }).not.toBe(start);
+  }
+
+  /** A new keeper, and a view of all that is said from then on. */
+  async function takenOver(): Promise<{ client: KeeperClient; seen: GatewayView }> {
+    const seen = new GatewayView();
+    const client = await keeper.attachOrAdopt(seen);
+    await client.subscribe();
+    return { client, seen };
+  }
+
+  async function journalOf(msgId: string): Promise<{ text: string; gaps: unknown[]; types: string[] }> {
+    const all = await keeper.journaled();
+    return {
+      text: all.textOf(msgId),
+      gaps: all.records.map(gapOf).filter(gap => gap !== null),
+      types: all.messages.filter(({ parentId }) => parentId === msgId).map(({ type }) => type)
+    };
+  }
+
+  it('loses, doubles and reorders nothing in the middle of a flood, twice in a row', async () => {
+    const count = 20_000;
+    const client = await keeper.ready(view);
+    const { kernelPid } = client.snapshot;
+    const msgId = keeper.execute(client, flood(count));
+    await view.until('it prints', () => view.messages.length > 500);
+    await kill(client);
+    const second = await takenOver();
+    await second.seen.until('it prints on', () => second.seen.records.length > 500);
+    await kill(second.client);
+    const { client: third, seen } = await takenOver();
+    expect(third.snapshot).toMatchObject({ kernelPid });
+    await expect
+      .poll(async () => (await journalOf(msgId)).types.filter(type => type === 'execute_reply'), {
+        timeout: 120_000,
+        interval: 500
+      })
+      .toEqual(['execute_reply']);
+    await seen.untilState('idle');
+    const { text, gaps, types } = await journalOf(msgId);
+    expect(gaps).toEqual([]);
+    expect(text).toBe(lines(count));
+    expect(types.filter(type => type === 'status')).toHaveLength(2);
+  });
+
+  it('keeps what a cell prints, and how it ends, while there is no keeper at all', async () => {
+    const client = await keeper.ready(view);
+    const go = `${keeper.launch.cwd}/go`;
+    const done = `${keeper.launch.cwd}/done`;
+    const msgId = keeper.execute(
+      client,
+      `import os, time\nprint("begun", flush=True)\nwhile not os.path.exists(${JSON.stringify(go)}): time.sleep(0.01)\n` +
+        `for i in range(1000): print("line", i, flush=True)\nopen(${JSON.stringify(done)}, "w").close()\n6 * 7`
+    );
+    await view.until('it has begun', () => view.text.includes('begun'));
+    await kill(client);
+    await writeFile(go, '');
+    await expect.poll(() => existsSync(done), { timeout: 60_000 }).toBe(true);
+    const { client: second, seen } = await takenOver();
+    await seen.untilState('idle');
+    expect(second.snapshot.busyParent).toBeNull();
+    await expect
+      .poll(async () => (await journalOf(msgId)).types, { timeout: 60_000 })
+      .toContain('execute_reply');
+    const { text, gaps, types } = await journalOf(msgId);
+    expect(gaps).toEqual([]);
+    expect(text).toBe(`begun\n${lines(1000)}`);
+    expect(types.filter(type => type === 'execute_result')).toHaveLength(1);
+    const asked = keeper.execute(second, 'print("still here")');
+    await seen.untilDone(asked);
+    expect(seen.textOf(asked)).toBe('still here\n');
+  });
+
+  it('takes the answer to a question that was asked before, and to one that was asked of nobody', async () => {
+    const client = await keeper.ready(view);
+    const go = `${keeper.launch.cwd}/go`;
+    const msgId = keeper.execute(
+      client,
+      `import os, time\nfirst = input("first? ")\nwhile not os.path.exists(${JSON.stringify(go)}): time.sleep(0.01)\n` +
+        `print(first, input("second? "))`
+    );
+    await view.until('it asks', () => view.messages.some(({ type }) => type === 'input_request'));
+    await kill(client);
+    const { client: second, seen } = await takenOver();
+    expect(second.snapshot.executionState).toBe('busy');
+    expect(JSON.parse(second.snapshot.busyParent!)).toMatchObject({ msg_id: msgId });
+    second.send(keeper.request('input_reply', { value: 'Ada' }, 'stdin').frame);
+    await seen.until('the answer is kept', () => seen.messages.some(({ type }) => type === 'input_reply'));
+    await kill(second);
+    await writeFile(go, '');
+    const { client: third, seen: last } = await takenOver();
+    await expect
+      .poll(async () => (await journalOf(msgId)).types.filter(type => type === 'input_request'), {
+        timeout: 60_000
+      })
+      .toHaveLength(2);
+    third.send(keeper.request('input_reply', { value: 'Lovelace' }, 'stdin').frame);
+    await last.untilDone(msgId, (await keeper.journaled()).records);
+    expect((await journalOf(msgId)).text).toBe('Ada Lovelace\n');
+  });
+
+  it('gets requests that the keeper had written down and not yet sent', async () => {
+    const client = await keeper.ready(view);
+    const busy = keeper.execute(client, 'import time\nprint("on", flush=True)\ntime.sleep(2)');
+    await view.until('it is busy', () => view.text.includes('on'));
+    const queued = Array.from({ length: 20 }, (_, n) => keeper.execute(client, `print("queued", ${n})`));
+    await view.until('they are written', () =>
+      view.messages.some(({ message }) => String(message.parts[0]).includes(queued.at(-1)!))
+    );
+    await kill(client);
+    const { seen } = await takenOver();
+    const before = (await keeper.journaled()).records;
+    await seen.untilDone(queued.at(-1)!, before);
+    const all = await keeper.journaled();
+    for (const [n, msgId] of queued.entries()) {
+      expect(all.textOf(msgId)).toBe(`queued ${n}\n`);
+    }
+    expect(all.textOf(busy)).toBe('on\n');
+  });
+
+  it('counts what the ring could not hold', async () => {
+    await keeper[Symbol.asyncDispose]();
+    keeper = await KeeperFixture.create({
+      ...launcher,
+      argv: [...launcher.argv, '--RecordedKernelApp.resend_bytes=200000']
+    });
+    const client = await keeper.ready(view);
+    const go = `${keeper.launch.cwd}/go`;
+    const done = `${keeper.launch.cwd}/done`;
+    const msgId = keeper.execute(
+      client,
+      `import os, time\nwhile not os.path.exists(${JSON.stringify(go)}): time.sleep(0.01)\n` +
+        `for i in range(2000): print("line", i, flush=True)\nopen(${JSON.stringify(done)}, "w").close()`
+    );
+    await view.untilState('busy');
+    await kill(client);
+    await writeFile(go, '');
+    await expect.poll(() => existsSync(done), { timeout: 60_000 }).toBe(true);
+    const { seen } = await takenOver();
+    await seen.untilState('idle');
+    await expect
+      .poll(async () => (await journalOf(msgId)).types, { timeout: 60_000 })
+      .toContain('execute_reply');
+    const { text, gaps } = await journalOf(msgId);
+    const kept = text.split('\n').length - 1;
+    expect(text).toBe(
+      lines(2000)
+        .split('\n')
+        .slice(-kept - 1)
+        .join('\n')
+    );
+    expect(gaps).toHaveLength(1);
+    expect(gaps[0]).toMatchObject({ code: 'keeper_lost' });
+    const { count } = gaps[0] as { count: number };
+    expect(count).toBeGreaterThanOrEqual(2000 - kept);
+    expect(count).toBeLessThan(2000 - kept + 20);
+  });
+});

@@ -1,0 +1,146 @@
+/**
+ * What the end of a kernel's journal says to a keeper that takes over: what the kernel is doing, which of its messages have
+ * been written, and which requests it has not begun to answer.
+ */
+import { JournalDamagedError, JournalTrimmedError } from '../journal/journal-error.js';
+import type { JournalReader } from '../journal/journal-reader.js';
+import { FROM_CLIENT, type JournalRecord, RecordChannel } from '../journal/record.js';
+import {
+  type ChannelName,
+  type KernelMessage,
+  type MessageHeader,
+  parseHeader,
+  parseObject,
+  parseParentHeader,
+  PART
+} from '../wire/kernel-message.js';
+import { decodeV1 } from '../wire/v1-frame.js';
+import type { RestorableState } from './checkpoint.js';
+import { statusOf } from './kernel-journal.js';
+import { KernelState } from './kernel-state.js';
+
+const NO_PART = Buffer.alloc(0);
+
+export interface JournalTail {
+  readonly state: RestorableState;
+  /** The last message of the kernel on each channel. */
+  readonly last: Readonly<Partial<Record<ChannelName, string>>>;
+  /** Ids of all messages of the kernel on shell, control and stdin. */
+  readonly answers: ReadonlySet<string>;
+  /** Unix milliseconds of the last record; null when there is none. */
+  readonly lastTimeMs: number | null;
+  /** Requests of clients of which the kernel has not said a word, in order. */
+  readonly unanswered: readonly KernelMessage[];
+}
+
+/** Reads on from a record, `before` being the state as of the one before it. */
+export async function readJournalTail(
+  journal: JournalReader,
+  from: number,
+  before: RestorableState
+): Promise<JournalTail> {
+  const tail = new TailReader(before);
+  for (let next: number | null = from; next !== null;) {
+    try {
+      for await (const batch of journal.readBatches(next)) {
+        batch.forEach(record => tail.take(record));
+      }
+      next = null;
+    } catch (error) {
+      if (error instanceof JournalDamagedError) {
+        next = error.resumeSeq;
+      } else if (error instanceof JournalTrimmedError) {
+        next = error.firstSeq;
+      } else {
+        throw error;
+      }
+    }
+  }
+  return tail.result;
+}
+
+class TailReader {
+  #state: KernelState;
+  #ready: boolean;
+  #lastTimeMs: number | null = null;
+  readonly #last: Partial<Record<ChannelName, string>> = {};
+  readonly #answers = new Set<string>();
+  readonly #asked = new Map<string, KernelMessage>();
+
+  constructor(before: RestorableState) {
+    this.#state = restored(before);
+    this.#ready = before.ready;
+  }
+
+  get result(): JournalTail {
+    return {
+      state: { ...this.#state.restorable, ready: this.#ready },
+      last: this.#last,
+      answers: this.#answers,
+      lastTimeMs: this.#lastTimeMs,
+      unanswered: [...this.#asked.values()]
+    };
+  }
+
+  take({ channel, payload, timeNs }: JournalRecord): void {
+    this.#lastTimeMs = Number(timeNs / 1_000_000n);
+    if (channel === RecordChannel.bridge) {
+      return;
+    }
+    try {
+      const message = decodeV1(payload);
+      const header = parseHeader(message.parts[PART.header] ?? NO_PART);
+      if ((channel & FROM_CLIENT) === 0) {
+        this.#said(message, header);
+      } else if (!isRedacted(message)) {
+        // Copies: the payload is a view into a chunk of the file.
+        const parts = message.parts.map(part => Buffer.from(part));
+        this.#asked.set(header.msg_id, { channel: message.channel, parts });
+      }
+    } catch {
+      // it passed the checks of an earlier keeper and was kept; it says nothing to this one
+    }
+  }
+
+  #said(message: KernelMessage, header: MessageHeader): void {
+    const { session } = this.#state;
+    if (session !== null && header.session !== session) {
+      // Another process: what the one before was busy with has ended with it.
+      this.#state = restored({ ready: false, session: header.session, busy: [] });
+      this.#ready = false;
+    }
+    this.#state.spoke(header.session);
+    this.#last[message.channel] = header.msg_id;
+    if (message.channel !== 'iopub') {
+      this.#answers.add(header.msg_id);
+    }
+    const parent = parseParentHeader(message.parts[PART.parentHeader] ?? NO_PART);
+    if (parent !== null) {
+      this.#ready = true; // requests are passed on to kernels that are
+      this.#asked.delete(parent.msg_id);
+    }
+    const status = statusOf(header.msg_type, message);
+    if (status === 'restarting') {
+      // What it was asked and had not begun is not for its successor.
+      this.#asked.clear();
+    }
+    if (status !== null && message.channel === 'iopub') {
+      this.#state.status(status, parent, message.parts[PART.parentHeader]?.toString('utf8') ?? '{}');
+    }
+  }
+}
+
+function restored(state: RestorableState): KernelState {
+  const made = new KernelState(() => undefined);
+  // Busy is kept only by a kernel that runs.
+  made.restore({ ...state, ready: true });
+  return made;
+}
+
+/** A password was not kept, and so cannot be sent again. */
+function isRedacted(message: KernelMessage): boolean {
+  const { tpulab } = parseObject(message.parts[PART.metadata] ?? NO_PART, 'metadata') as {
+    tpulab?: { redacted?: unknown };
+  };
+  return tpulab?.redacted === true;
+}

@@ -1,0 +1,109 @@
+/**
+ * The connection to the ring in which a kernel of our launcher holds what its keeper has not confirmed. Other kernels have
+ * no such socket. The launcher serves it with a thread of its own, so it answers while a cell runs.
+ */
+import { connect, type Socket } from 'node:net';
+import type { ChannelName } from '../wire/kernel-message.js';
+import { KeeperError } from './keeper-error.js';
+import { ResendDecoder, type SentMessage } from './resend-frames.js';
+
+/** A message by channel: the last one that is in the journal. */
+export type Positions = Readonly<Partial<Record<ChannelName, string>>>;
+
+export interface Resent {
+  /** By channel in the order of sending. */
+  readonly messages: readonly SentMessage[];
+  /** By channel, what the ring had no room for. */
+  readonly lost: Readonly<Partial<Record<ChannelName, number>>>;
+  /** False: not more than `lost` are missing. */
+  readonly exact: boolean;
+}
+
+interface Pending {
+  readonly resolve: (answer: Record<string, unknown>) => void;
+  readonly reject: (error: Error) => void;
+}
+
+export class ResendLink {
+  readonly #pending = new Map<number, Pending>();
+  #messages: SentMessage[] = [];
+  #nextId = 1;
+
+  private constructor(private readonly socket: Socket) {
+    const decoder = new ResendDecoder({
+      answer: content => this.#answered(content),
+      message: message => this.#messages.push(message)
+    });
+    socket.on('data', chunk => {
+      try {
+        decoder.push(chunk);
+      } catch (error) {
+        socket.destroy(error as Error);
+      }
+    });
+    socket.on('error', () => undefined); // its `close` ends what is asked
+    socket.on('close', () => this.#closed());
+  }
+
+  /** Null when the kernel has no such socket. One that has it may be too busy to say a word, and is connected all the same. */
+  static connect(path: string): Promise<ResendLink | null> {
+    return new Promise(resolve => {
+      const socket = connect({ path });
+      socket.once('connect', () => {
+        socket.removeAllListeners();
+        resolve(new ResendLink(socket));
+      });
+      socket.once('error', () => resolve(null));
+    });
+  }
+
+  get closed(): boolean {
+    return this.socket.destroyed;
+  }
+
+  /** The kernel may forget everything up to these messages. Resolves when it has. */
+  async confirm(last: Positions): Promise<void> {
+    await this.#ask({ op: 'confirm', last });
+  }
+
+  /** What was sent after `last` to `routingId`, on these channels. Resolves with nothing left behind. */
+  async resend(last: Positions, routingId: string, channels?: readonly ChannelName[]): Promise<Resent> {
+    const { lost, exact } = await this.#ask({ op: 'resend', last, routingId, channels });
+    const messages = this.#messages;
+    this.#messages = [];
+    return { messages, lost: lost as Resent['lost'], exact: exact === true };
+  }
+
+  close(): void {
+    this.socket.destroy();
+  }
+
+  #ask(request: object): Promise<Record<string, unknown>> {
+    return new Promise((resolve, reject) => {
+      if (this.closed) {
+        reject(disconnected());
+        return;
+      }
+      const id = this.#nextId++;
+      this.#pending.set(id, { resolve, reject });
+      this.socket.write(`${JSON.stringify({ id, ...request })}\n`);
+    });
+  }
+
+  #answered(content: Record<string, unknown>): void {
+    const id = content['id'] as number; // the greeting has none
+    const pending = this.#pending.get(id);
+    this.#pending.delete(id);
+    pending?.resolve(content);
+  }
+
+  #closed(): void {
+    const pending = [...this.#pending.values()];
+    this.#pending.clear();
+    pending.forEach(({ reject }) => reject(disconnected()));
+  }
+}
+
+function disconnected(): KeeperError {
+  return new KeeperError('kernel_dead', 'The kernel has closed its resend socket.');
+}

@@ -1,0 +1,181 @@
+/**
+ * Joins what a kernel has said while it had no keeper to what it says now: nothing lost, doubled or out of order.
+ *
+ * The sockets are connected first, and what they bring is held. Once iopub has brought something, the kernel's ring is asked
+ * for all that the journal does not have: by then the ring and the socket overlap, so the ring's messages come first and the
+ * held ones follow, less those that the ring had too. A reply that the kernel sent in the very moment in which its
+ * ROUTER came to know us may have gone nowhere; so a little later the ring is asked once more for replies.
+ *
+ * A kernel of another launcher has no ring. What it said meanwhile nobody can know, and the gap says so.
+ */
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Logger } from 'pino';
+import type { GapRecord } from '../journal/record.js';
+import type { ChannelName, KernelMessage, MessageHeader } from '../wire/kernel-message.js';
+import type { JournalTail } from './journal-tail.js';
+import type { ResendLink, Resent } from './resend-link.js';
+
+/** Longer than libzmq puts off looking at new connections. */
+const SECOND_LOOK_MS = 500;
+const ANSWERING: readonly ChannelName[] = ['shell', 'control', 'stdin'];
+
+export interface Incoming {
+  readonly message: KernelMessage;
+  readonly header: MessageHeader;
+  readonly parent: MessageHeader | null;
+}
+
+export interface TakeoverParts {
+  readonly tail: JournalTail;
+  /** Null: a kernel of another launcher. */
+  readonly link: ResendLink | null;
+  readonly routingId: string;
+  readonly log: Logger;
+}
+
+export interface TakeoverTarget {
+  /** Checks and parses frames; null for what is not for clients. */
+  parse(channel: ChannelName, frames: Buffer[]): Incoming | null;
+  deliver(incoming: Incoming): void;
+  gap(gap: GapRecord): void;
+}
+
+export class Takeover {
+  #held: Incoming[] | null = [];
+  /** Replies that have been delivered or will be, until the second look. */
+  #answers: Set<string> | null;
+  /** Replies of the second look that may still arrive by their socket. */
+  readonly #late = new Set<string>();
+
+  constructor(
+    private readonly parts: TakeoverParts,
+    private readonly target: TakeoverTarget
+  ) {
+    this.#answers = parts.link === null ? null : new Set(parts.tail.answers);
+    if (parts.link === null) {
+      this.target.gap(
+        this.#gap(null, 'its launcher is not ours, so what it printed in this time cannot be had again')
+      );
+      this.#held = null;
+    }
+  }
+
+  /** A live message: held, or passed on. */
+  take(incoming: Incoming): void {
+    const id = incoming.header.msg_id;
+    if (this.#held !== null) {
+      // Copies: frames are views into what the socket has read last.
+      const { channel, parts } = incoming.message;
+      this.#held.push({ ...incoming, message: { channel, parts: parts.map(part => Buffer.from(part)) } });
+    } else if (!this.#late.delete(id)) {
+      this.#remember(incoming);
+      this.target.deliver(incoming);
+    }
+  }
+
+  /**
+   * `proven` resolves when iopub is known to arrive. Resolves when all that was said before has been delivered, and answers which requests the kernel has to be sent again: those
+   * of which it has not said a word. It may have them; a kernel of our launcher drops a request that it has seen.
+   */
+  async run(proven: Promise<unknown>): Promise<readonly KernelMessage[]> {
+    const { link, tail, routingId, log } = this.parts;
+    await proven;
+    if (link === null) {
+      return [];
+    }
+    const answered = new Set<string>();
+    try {
+      const resent = await link.resend(tail.last, routingId);
+      this.#merge(resent, answered);
+      log.info({ messages: resent.messages.length, lost: resent.lost }, 'the kernel has sent again');
+    } catch (error) {
+      log.error({ err: error }, 'the kernel cannot send again');
+      this.target.gap(this.#gap(null, 'the kernel did not hand over what it printed in this time'));
+    }
+    this.#release(answered);
+    return tail.unanswered.filter(({ parts }) => !answered.has(idOf(parts)));
+  }
+
+  /** After `run`. From then on the ring may be trimmed. */
+  async secondLook(signal: AbortSignal): Promise<void> {
+    const { link, routingId, log } = this.parts;
+    if (link === null) {
+      return;
+    }
+    try {
+      await delay(SECOND_LOOK_MS, undefined, { signal });
+      const { messages } = await link.resend({}, routingId, ANSWERING);
+      for (const { channel, frames } of messages) {
+        const incoming = this.target.parse(channel, frames);
+        if (incoming !== null && this.#answers?.has(incoming.header.msg_id) === false) {
+          log.info({ channel }, 'a reply had not arrived');
+          this.#late.add(incoming.header.msg_id);
+          this.target.deliver(incoming);
+        }
+      }
+    } catch (error) {
+      log.debug({ err: error }, 'the kernel was not asked again');
+    } finally {
+      this.#answers = null;
+    }
+  }
+
+  #merge({ messages, lost, exact }: Resent, answered: Set<string>): void {
+    const missing = Object.values(lost).reduce((sum, count) => sum + count, 0);
+    if (missing > 0) {
+      const limit = exact ? '' : 'at most so many, ';
+      this.target.gap(
+        this.#gap(missing, `${limit}the kernel could hold no more for a keeper that was to come`)
+      );
+    }
+    const seen = new Set<string>();
+    for (const { channel, frames } of messages) {
+      const incoming = this.target.parse(channel, frames);
+      if (incoming !== null) {
+        seen.add(incoming.header.msg_id);
+        this.#deliver(incoming, answered);
+      }
+    }
+    this.#held = this.#held?.filter(({ header }) => !seen.has(header.msg_id)) ?? null;
+  }
+
+  #release(answered: Set<string>): void {
+    const held = this.#held ?? [];
+    this.#held = null;
+    held.forEach(incoming => this.#deliver(incoming, answered));
+  }
+
+  #deliver(incoming: Incoming, answered: Set<string>): void {
+    if (incoming.parent !== null) {
+      answered.add(incoming.parent.msg_id);
+    }
+    this.#remember(incoming);
+    this.target.deliver(incoming);
+  }
+
+  #remember({ message, header }: Incoming): void {
+    if (message.channel !== 'iopub') {
+      this.#answers?.add(header.msg_id);
+    }
+  }
+
+  #gap(count: number | null, why: string): GapRecord {
+    const now = Date.now();
+    return {
+      type: 'gap',
+      count,
+      code: 'keeper_lost',
+      reason: `The process that keeps this kernel had ended and another one has taken over; ${why}.`,
+      from: this.parts.tail.lastTimeMs ?? now,
+      to: now
+    };
+  }
+}
+
+function idOf(parts: readonly Buffer[]): string {
+  try {
+    return (JSON.parse((parts[0] ?? Buffer.alloc(0)).toString('utf8')) as { msg_id: string }).msg_id;
+  } catch {
+    return '';
+  }
+}
