@@ -66,6 +66,7 @@ const OTHER_ERRORS: Readonly<Record<OtherCode, 'command' | 'log' | 'close 1007'>
   keeper_gone: 'log',
   keeper_disconnected: 'log',
   keeper_start_failed: 'log',
+  keeper_exists: 'log',
   keeper_timeout: 'log',
   keeper_protocol: 'log',
   keeper_stopping: 'log',
