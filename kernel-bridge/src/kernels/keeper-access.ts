@@ -1,6 +1,6 @@
 /** How the gateway reaches keepers: those of this machine, as `../keeper` starts and finds them. */
 import {
-  attachKeeper,
+  attachOrAdopt,
   type KeeperEvents,
   KeeperGoneError,
   type KeeperHandle,
@@ -13,7 +13,9 @@ import { isSameProcess } from '../processes/process-identity.js';
 export interface KeeperAccess {
   /** Starts a keeper for a new kernel; rejects when the keeper or the kernel process could not be started. */
   start(kernelDir: string, launch: LaunchDescription, events: KeeperEvents): Promise<KeeperHandle>;
-  /** Connects to the keeper that a folder describes; null when that keeper no longer runs. */
+  /**
+   * Connects to the keeper that a folder describes, or to a new one when only the kernel still runs; null when neither does.
+   */
   attach(kernelDir: string, events: KeeperEvents): Promise<KeeperHandle | null>;
   /** What the keeper of this folder was started with. */
   launchOf(kernelDir: string): Promise<LaunchDescription>;
@@ -27,7 +29,7 @@ export const localKeepers: KeeperAccess = {
 
   async attach(kernelDir, events) {
     try {
-      return await attachKeeper(kernelDir, events);
+      return await attachOrAdopt(kernelDir, events);
     } catch (error) {
       if (error instanceof KeeperGoneError) return null;
       throw error;

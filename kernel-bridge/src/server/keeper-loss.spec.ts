@@ -13,19 +13,44 @@ beforeAll(async () => {
 
 afterAll(async () => bridge[Symbol.asyncDispose]());
 
-async function kernelWithoutKeeper() {
-  const id = await bridge.startKernel();
+async function kernelOf() {
+  const id = await bridge.startKernel({ name: 'lossless' });
   const client = await bridge.connect(id, { sessionId: 'front' });
   const asked = client.execute('kept = 1; import os; print(os.getpid())');
   await client.done(asked);
   const pid = Number(client.printed(asked));
-  process.kill(bridge.gateway.registry.get(id).snapshot.keeperPid, 'SIGKILL');
+  const { keeperPid } = bridge.gateway.registry.get(id).snapshot;
+  return { id, client, pid, keeperPid };
+}
+
+/** Both at once, as when the machine is short of memory: nobody is left who could be asked. */
+async function kernelLost() {
+  const { id, client, pid, keeperPid } = await kernelOf();
+  process.kill(keeperPid, 'SIGSTOP');
+  process.kill(pid, 'SIGKILL');
+  process.kill(keeperPid, 'SIGKILL');
   await client.first(message => isStatus(message, 'dead'));
   return { id, client, pid };
 }
 
-it("says that a kernel is dead when its keeper was killed, in the kernel's own name, and keeps the sockets", async () => {
-  const { id, client } = await kernelWithoutKeeper();
+it('gives a kernel whose keeper was killed another one, and its clients notice nothing', async () => {
+  const { id, client, pid, keeperPid } = await kernelOf();
+  const slow = client.execute('import time\nfor n in range(300): print(n, flush=True); time.sleep(0.01)');
+  await client.first(message => message.parent.msg_id === slow && message.header.msg_type === 'stream');
+  process.kill(keeperPid, 'SIGKILL');
+  await client.done(slow);
+  expect(client.printed(slow)).toBe(Array.from({ length: 300 }, (_, n) => `${n}\n`).join(''));
+  expect(bridge.gateway.registry.get(id).snapshot.keeperPid).not.toBe(keeperPid);
+  const asked = client.execute('import os; print(kept, os.getpid())');
+  await client.done(asked);
+  expect(client.printed(asked)).toBe(`1 ${pid}\n`);
+  expect(client.closed).toBeNull();
+  expect(client.messages.filter(message => isStatus(message, 'dead'))).toEqual([]);
+  client[Symbol.dispose]();
+});
+
+it("says that a kernel is dead when it ended with its keeper, in the kernel's own name, and keeps the sockets", async () => {
+  const { id, client } = await kernelLost();
   const said = client.messages.filter(message => isStatus(message, 'dead'));
   expect(said).toHaveLength(1);
   expect(said[0]?.header.session).toBe(client.messages[0]?.header.session);
@@ -39,7 +64,7 @@ it("says that a kernel is dead when its keeper was killed, in the kernel's own n
 });
 
 it('a restart brings it back under the same id, with the same clients and a journal that goes on', async () => {
-  const { id, client, pid } = await kernelWithoutKeeper();
+  const { id, client, pid } = await kernelLost();
   const { lastSeq } = bridge.gateway.registry.get(id);
   expect(await bridge.rest('POST', `/api/kernels/${id}/restart`)).toMatchObject({
     status: 200,
@@ -53,8 +78,8 @@ it('a restart brings it back under the same id, with the same clients and a jour
   client[Symbol.dispose]();
 });
 
-it('deleting it ends the kernel process that the keeper left behind', async () => {
-  const { id, client, pid } = await kernelWithoutKeeper();
+it('deleting it closes the sockets of its clients', async () => {
+  const { id, client, pid } = await kernelLost();
   expect((await bridge.rest('DELETE', `/api/kernels/${id}`)).status).toBe(204);
   expect((await client.untilClosed()).code).toBe(1000);
   await vi.waitUntil(() => !isAlive(pid), { timeout: 60_000 });
