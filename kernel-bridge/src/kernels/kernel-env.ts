@@ -30,12 +30,15 @@ const WITHHELD_PREFIXES = ['npm_'];
 export interface KernelEnvSources {
   readonly gateway: Readonly<Record<string, string | undefined>>;
   readonly spec: Pick<KernelSpec, 'env' | 'envDefaults'>;
-  /** `env` of the request; only names that begin with `KERNEL_` pass. */
+  /** `env` of the request; only names that begin with `KERNEL_`, and those of `clientEnvs`, pass. */
   readonly request?: Readonly<Record<string, string>> | undefined;
+  /** Further names that a request may set. Names that are withheld stay withheld. */
+  readonly clientEnvs?: readonly string[];
   readonly kernelId: string;
 }
 
-export function kernelEnv({ gateway, spec, request, kernelId }: KernelEnvSources): Record<string, string> {
+export function kernelEnv(sources: KernelEnvSources): Record<string, string> {
+  const { gateway, spec, request, clientEnvs = [], kernelId } = sources;
   const env: Record<string, string> = {};
   for (const [name, value] of Object.entries(gateway)) {
     if (value !== undefined && !isWithheld(name)) env[name] = value;
@@ -44,7 +47,7 @@ export function kernelEnv({ gateway, spec, request, kernelId }: KernelEnvSources
   const known = { ...env };
   for (const [name, value] of Object.entries(spec.env)) env[name] = fillIn(value, known);
   for (const [name, value] of Object.entries(request ?? {})) {
-    if (name.startsWith('KERNEL_')) env[name] = value;
+    if (name.startsWith('KERNEL_') || (clientEnvs.includes(name) && !isWithheld(name))) env[name] = value;
   }
   env['TPULAB_KERNEL_ID'] = kernelId;
   return env;

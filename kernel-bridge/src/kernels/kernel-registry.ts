@@ -23,6 +23,8 @@ export interface KernelRegistryOptions {
   readonly log: Logger;
   readonly restartLimit?: number;
   readonly shutdownWaitMs?: number;
+  /** Names of variables that a request may set for its kernel, beside `KERNEL_*`. */
+  readonly clientEnvs?: readonly string[];
   /** Absent: the default. A retention of nothing removes a journal with its kernel. */
   readonly journal?: Partial<JournalLimits>;
 }
@@ -95,7 +97,13 @@ export class KernelRegistry {
       displayName: spec.displayName,
       argv: spec.argv,
       resourceDir: spec.resourceDir,
-      env: kernelEnv({ gateway: this.#options.env, spec, request: request.env, kernelId: id }),
+      env: kernelEnv({
+        gateway: this.#options.env,
+        spec,
+        request: request.env,
+        clientEnvs: this.#options.clientEnvs ?? [],
+        kernelId: id
+      }),
       cwd: await workingDirectory(rootDir, request.path),
       interruptMode: spec.interruptMode,
       bestEffort: spec.bestEffort,

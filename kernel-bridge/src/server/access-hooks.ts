@@ -5,38 +5,61 @@
 import type { FastifyInstance } from 'fastify';
 import type { IncomingMessage } from 'node:http';
 import {
-  type BridgeError,
+  BridgeError,
   HostRefusedError,
   NotReadyError,
   OriginRefusedError,
+  TooManyAttemptsError,
   UnauthorizedError
 } from '../kernels/errors.js';
-import { type Authenticator, pathOf } from './authentication.js';
+import { type Authenticator, type Identity, pathOf } from './authentication.js';
+import type { FailedAttempts } from './failed-attempts.js';
 import type { OriginPolicy } from './origin-policy.js';
 
 export interface AccessRules {
   readonly authenticator: Authenticator;
   readonly origins: OriginPolicy;
+  readonly attempts: FailedAttempts;
   /** False until the kernels of an earlier gateway are found again: an empty list would make clients drop them. */
   readonly ready: () => boolean;
 }
 
 const HEALTH = '/bridge/v1/health';
 
-/** Images of kernelspecs are loaded by `<img>`, which can send no header. */
-function queryTokenAllowed(request: IncomingMessage, upgrade: boolean): boolean {
-  return upgrade || (request.method === 'GET' && pathOf(request.url ?? '').startsWith('/kernelspecs/'));
+/** Images of kernelspecs are loaded by `<img>`, which can send no header; `/?token=` is the URL that people paste. */
+function queryTokenAllowed(request: IncomingMessage, rules: AccessRules, upgrade: boolean): boolean {
+  if (upgrade || rules.origins.trustsQueryTokens(request.headers)) return true;
+  const path = pathOf(request.url ?? '');
+  return request.method === 'GET' && (path === '/' || path.startsWith('/kernelspecs/'));
 }
 
-/** The reason to refuse a request, or null. Preflights are not passed here: they carry no token by design. */
-export function refusal(request: IncomingMessage, rules: AccessRules, upgrade: boolean): BridgeError | null {
+/**
+ * Lets a request in, or throws why not. Preflights are not passed here: they carry no token by design. Paths are those
+ * behind the base URL.
+ */
+export function admit(request: IncomingMessage, rules: AccessRules, upgrade: boolean): Identity {
   const { host, origin } = request.headers;
-  if (!rules.origins.allowsHost(host)) return new HostRefusedError(host ?? '');
-  if (!rules.origins.allowsOrigin(request.headers)) return new OriginRefusedError(origin ?? '');
-  if (!rules.authenticator.accepts(request, queryTokenAllowed(request, upgrade)))
-    return new UnauthorizedError();
-  if (!rules.ready() && pathOf(request.url ?? '') !== HEALTH) return new NotReadyError();
-  return null;
+  if (!rules.origins.allowsHost(host)) throw new HostRefusedError(host ?? '');
+  if (!rules.origins.allowsOrigin(request.headers)) throw new OriginRefusedError(origin ?? '');
+  const identity = rules.authenticator.identify(request, queryTokenAllowed(request, rules, upgrade));
+  if (identity === null) {
+    // Requests over a unix socket have no address, and all come from this user.
+    const waitS = rules.attempts.note(request.socket.remoteAddress ?? 'unix socket');
+    throw waitS === null ? new UnauthorizedError() : new TooManyAttemptsError(waitS);
+  }
+  if (!rules.ready() && pathOf(request.url ?? '') !== HEALTH) throw new NotReadyError();
+  return identity;
+}
+
+/** The reason to refuse a request, or null. */
+export function refusal(request: IncomingMessage, rules: AccessRules): BridgeError | null {
+  try {
+    admit(request, rules, false);
+    return null;
+  } catch (error) {
+    if (error instanceof BridgeError) return error;
+    throw error;
+  }
 }
 
 export function isPreflight(request: IncomingMessage): boolean {
@@ -51,8 +74,7 @@ export function addAccessHooks(app: FastifyInstance, rules: AccessRules): void {
         throw new OriginRefusedError(request.headers.origin ?? '');
       return reply.code(204).headers(rules.origins.preflightHeaders(request.headers)).send();
     }
-    const error = refusal(request.raw, rules, false);
-    if (error) throw error;
+    admit(request.raw, rules, false);
     return undefined;
   });
 }

@@ -1,7 +1,5 @@
 /** The HTTP server without routes: body parsing, validation, access rules, errors, API description, access log. */
-import swagger from '@fastify/swagger';
 import { type TypeBoxTypeProvider, TypeBoxValidatorCompiler } from '@fastify/type-provider-typebox';
-import { PROTOCOL_VERSION } from '@tpulab/protocol';
 import Fastify, {
   type FastifyBaseLogger,
   type FastifyInstance,
@@ -14,7 +12,10 @@ import type { Logger } from 'pino';
 import { InvalidRequestError } from '../kernels/errors.js';
 import { type AccessRules, addAccessHooks, refusal } from './access-hooks.js';
 import { pathOf } from './authentication.js';
-import { addErrorAnswers, errorBody } from './error-answers.js';
+import { describeApi } from './api-description.js';
+import type { BaseUrl } from './base-url.js';
+import { addErrorAnswers, errorBody, errorHeaders, type RouteEntry } from './error-answers.js';
+import { clientErrorHandler, type HttpLimits, serverOptions } from './http-limits.js';
 
 export type App = FastifyInstance<
   RawServerDefault,
@@ -27,17 +28,14 @@ export type App = FastifyInstance<
 export interface AppOptions {
   readonly rules: AccessRules;
   readonly log: Logger;
+  readonly base: BaseUrl;
   readonly bodyLimitBytes: number;
+  readonly http: HttpLimits;
 }
 
-/** A route as it was registered; all of them, so that a test can knock at every door. */
-export interface RouteEntry {
-  readonly method: string;
-  readonly url: string;
-}
-
+/** The routes are all that were registered, so that a test can knock at every door. */
 export async function createApp(options: AppOptions): Promise<{ app: App; routes: readonly RouteEntry[] }> {
-  const { rules, log, bodyLimitBytes } = options;
+  const { rules, log, base, bodyLimitBytes, http } = options;
   const routes: RouteEntry[] = [];
   // As the general type, or Fastify's own types become those of pino.
   const logger: FastifyBaseLogger = log;
@@ -46,16 +44,26 @@ export async function createApp(options: AppOptions): Promise<{ app: App; routes
     // Fastify would log whole URLs, and these may hold a token.
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: bodyLimitBytes,
+    requestTimeout: http.requestTimeoutMs,
+    http: serverOptions(http),
+    clientErrorHandler: clientErrorHandler(http, log),
+    rewriteUrl: request => base.inner(request.url ?? ''),
+    // A name that is too long is no name: 404 after the token was checked, not a special answer before.
+    routerOptions: { maxParamLength: 1024 },
     // A URL that cannot be decoded is answered before any hook runs, so the rules are applied here.
     frameworkErrors: (_error, request, reply) => {
       const error =
-        refusal(request.raw, rules, false) ??
+        refusal(request.raw, rules) ??
         new InvalidRequestError('The path of this request is not a valid URL.');
       // The types of a reply without a route allow no status code at all.
       const plain = reply as unknown as FastifyReply;
       void plain
         .code(error.status)
-        .headers({ ...rules.origins.corsHeaders(request.headers), 'cache-control': 'no-store' })
+        .headers({
+          ...rules.origins.corsHeaders(request.headers),
+          ...errorHeaders(error),
+          'cache-control': 'no-store'
+        })
         .send(errorBody(error));
     }
   }).withTypeProvider<TypeBoxTypeProvider>();
@@ -67,22 +75,16 @@ export async function createApp(options: AppOptions): Promise<{ app: App; routes
   app.setSerializerCompiler(() => value => JSON.stringify(value));
   acceptJson(app);
   addAccessHooks(app, rules);
-  addErrorAnswers(app, bodyLimitBytes);
+  addErrorAnswers(app, bodyLimitBytes, routes);
+  app.server.maxConnections = http.connections;
   app.addHook('onResponse', async (request, reply) => {
-    const { method, url } = request;
+    const { method, originalUrl } = request;
     log.debug(
-      { method, path: pathOf(url), status: reply.statusCode, ms: Math.round(reply.elapsedTime) },
+      { method, path: pathOf(originalUrl), status: reply.statusCode, ms: Math.round(reply.elapsedTime) },
       'request'
     );
   });
-  await app.register(swagger, {
-    openapi: {
-      openapi: '3.1.0',
-      info: { title: 'TPULab kernel bridge', version: String(PROTOCOL_VERSION) },
-      components: { securitySchemes: { token: { type: 'http', scheme: 'bearer' } } },
-      security: [{ token: [] }]
-    }
-  });
+  await describeApi(app, base);
   return { app, routes };
 }
 

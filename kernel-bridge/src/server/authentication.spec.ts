@@ -4,7 +4,7 @@ import { Authenticator, pathOf } from './authentication.js';
 const authenticator = new Authenticator('s3cret-token');
 
 function accepts(authorization: string | undefined, url = '/api', queryAllowed = false): boolean {
-  return authenticator.accepts({ headers: { authorization }, url }, queryAllowed);
+  return authenticator.identify({ headers: { authorization }, url }, queryAllowed) !== null;
 }
 
 describe('Authenticator', () => {

@@ -1,33 +1,52 @@
-/** Who may use the gateway: whoever shows its token. Cookies are never read. */
+/** Who may use the gateway: whoever shows its token, or the named token of a client. Cookies are never read. */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
+import type { ClientToken, ClientTokens } from '../tokens/client-tokens.js';
+
+/** Who sent a request: the holder of the gateway's own token (null), or of a named one. */
+export interface Identity {
+  readonly client: ClientToken | null;
+}
+
+const OWN: Identity = { client: null };
 
 export class Authenticator {
   readonly #digest: Buffer;
+  readonly #clients: ClientTokens | null;
 
-  constructor(token: string) {
+  constructor(token: string, clients: ClientTokens | null = null) {
     if (token === '') throw new TypeError('the token of a gateway cannot be empty');
     this.#digest = digest(token);
+    this.#clients = clients;
   }
 
   /**
-   * True when the request carries the token: in `Authorization: token X` or `Bearer X`, or, where `queryAllowed`,
-   * as `?token=X` (a page cannot set headers on a WebSocket or an image).
+   * Who sends the request, by the token that it carries in `Authorization: token X` or `Bearer X`, or, where
+   * `queryAllowed`, as `?token=X` (a page cannot set headers on a WebSocket or an image). Null without a good one.
    */
-  accepts(request: Pick<IncomingMessage, 'headers' | 'url'>, queryAllowed: boolean): boolean {
+  identify(request: Pick<IncomingMessage, 'headers' | 'url'>, queryAllowed: boolean): Identity | null {
     const header = request.headers.authorization;
     if (header !== undefined) {
       const match = /^(?:token|bearer) +(\S+) *$/i.exec(header);
-      return match?.[1] !== undefined && this.#matches(match[1]);
+      return match?.[1] === undefined ? null : this.#holder(match[1]);
     }
-    if (!queryAllowed) return false;
+    if (!queryAllowed) return null;
     const given = queryOf(request.url ?? '').getAll('token');
-    return given.length === 1 && given[0] !== undefined && this.#matches(given[0]);
+    return given.length === 1 && given[0] !== undefined ? this.#holder(given[0]) : null;
   }
 
-  /** Equal digests have equal lengths, so the comparison takes the same time for every wrong token. */
-  #matches(given: string): boolean {
-    return timingSafeEqual(digest(given), this.#digest);
+  /** Whether the token with which a socket was opened would still open one. */
+  stillValid({ client }: Identity): boolean {
+    return client === null || this.#clients?.isValid(client) === true;
+  }
+
+  /** Equal digests have equal lengths, so each comparison takes the same time for every wrong token; all are made. */
+  #holder(given: string): Identity | null {
+    const shown = digest(given);
+    const isOwn = timingSafeEqual(shown, this.#digest);
+    const client = this.#clients?.find(shown) ?? null;
+    if (isOwn) return OWN;
+    return client && { client };
   }
 }
 

@@ -3,6 +3,7 @@ import { Type } from '@sinclair/typebox';
 import { EnvironmentInfo, Health, PROTOCOL_VERSION } from '@tpulab/protocol';
 import { UpgradeRequiredError } from '../kernels/errors.js';
 import type { KernelRegistry } from '../kernels/kernel-registry.js';
+import { failure } from './api-description.js';
 import type { App } from './app.js';
 import { BRIDGE_VERSION } from './jupyter-routes.js';
 
@@ -37,11 +38,27 @@ export function addBridgeRoutes(app: App, options: BridgeRoutesOptions): void {
     async () => options.environments()
   );
 
-  app.get('/bridge/v1/events', { schema: { summary: 'WebSocket: events of all kernels' } }, async () => {
-    throw new UpgradeRequiredError('/bridge/v1/events');
-  });
+  app.get(
+    '/bridge/v1/events',
+    {
+      schema: {
+        summary: 'WebSocket: events of all kernels',
+        response: { 426: failure('This path is a WebSocket.') }
+      }
+    },
+    async () => {
+      throw new UpgradeRequiredError('/bridge/v1/events');
+    }
+  );
 
-  app.get('/bridge/v1/openapi.json', { schema: { summary: 'Description of this API' } }, async () =>
-    app.swagger()
+  app.get(
+    '/bridge/v1/openapi.json',
+    {
+      schema: {
+        summary: 'Description of this API',
+        response: { 200: Type.Unknown({ description: 'an OpenAPI document' }) }
+      }
+    },
+    async () => app.swagger()
   );
 }

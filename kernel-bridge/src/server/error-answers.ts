@@ -6,14 +6,24 @@ import {
   InternalError,
   InvalidRequestError,
   KernelSpecUnknownError,
+  MethodNotAllowedError,
   PayloadTooLargeError,
-  RouteNotFoundError
+  RouteNotFoundError,
+  TooManyAttemptsError
 } from '../kernels/errors.js';
 import { pathOf } from './authentication.js';
+import { matchPath } from './path-pattern.js';
 
 export function errorBody(error: BridgeError): ErrorBody & { short_message?: string } {
   const body = { message: error.message, reason: error.reason, code: error.code };
   return error instanceof KernelSpecUnknownError ? { ...body, short_message: error.shortMessage } : body;
+}
+
+/** Headers that belong to an error. */
+export function errorHeaders(error: BridgeError): Record<string, string> {
+  if (error instanceof TooManyAttemptsError) return { 'retry-after': String(error.retryAfterS) };
+  if (error instanceof MethodNotAllowedError) return { allow: error.allowed.join(', ') };
+  return {};
 }
 
 /** What the web framework refuses by itself (bad JSON, too large, bad URL) gets one of our errors. */
@@ -30,16 +40,32 @@ export function asBridgeError(error: unknown, bodyLimitBytes: number): BridgeErr
   return new InternalError(error);
 }
 
-export function addErrorAnswers(app: FastifyInstance, bodyLimitBytes: number): void {
+/** A route as it was registered. */
+export interface RouteEntry {
+  readonly method: string;
+  readonly url: string;
+}
+
+export function addErrorAnswers(
+  app: FastifyInstance,
+  bodyLimitBytes: number,
+  routes: readonly RouteEntry[]
+): void {
   app.setErrorHandler((thrown, request, reply) => {
     const error = asBridgeError(thrown, bodyLimitBytes);
-    const fields = { method: request.method, path: pathOf(request.url), code: error.code };
+    const fields = { method: request.method, path: pathOf(request.originalUrl), code: error.code };
     // 503 and 501 are answers that we chose to give; any other 5xx is something that someone must look at.
     if (error.status === 500) request.log.error({ ...fields, err: error.cause ?? error }, 'request failed');
     else request.log.debug(fields, 'request refused');
-    return reply.code(error.status).send(errorBody(error));
+    return reply.code(error.status).headers(errorHeaders(error)).send(errorBody(error));
   });
-  app.setNotFoundHandler(request => {
-    throw new RouteNotFoundError(request.method, pathOf(request.url));
+  app.setNotFoundHandler((request, reply) => {
+    const path = pathOf(request.url);
+    const allowed = [
+      ...new Set(routes.filter(({ url }) => matchPath(url, path)).map(({ method }) => method))
+    ].sort();
+    if (allowed.length === 0) throw new RouteNotFoundError(request.method, pathOf(request.originalUrl));
+    if (request.method !== 'OPTIONS') throw new MethodNotAllowedError(request.method, path, allowed);
+    return reply.code(204).header('allow', allowed.join(', ')).send();
   });
 }

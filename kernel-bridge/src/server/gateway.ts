@@ -19,19 +19,25 @@ import { KernelSpecCatalog } from '../kernels/kernelspec-catalog.js';
 import { OutputsOfKernels } from '../outputs/index.js';
 import { SessionFile } from '../sessions/session-file.js';
 import { SessionStore } from '../sessions/session-store.js';
+import { ClientTokens } from '../tokens/client-tokens.js';
 import { EventSource } from '../telemetry/event-source.js';
 import { eventsRoute } from '../telemetry/events-route.js';
 import type { AccessRules } from './access-hooks.js';
-import { createApp, type RouteEntry } from './app.js';
+import { createApp } from './app.js';
 import { Authenticator } from './authentication.js';
+import { BaseUrl } from './base-url.js';
 import { addBridgeRoutes } from './bridge-routes.js';
+import type { RouteEntry } from './error-answers.js';
 import { DisposalStack } from './disposal-stack.js';
 import { EnvironmentSpecs } from './environment-specs.js';
 import { lockStateFolder } from './gateway-lock.js';
 import { addJupyterRoutes } from './jupyter-routes.js';
 import { addKernelRoutes } from './kernel-routes.js';
 import { addKernelSpecRoutes } from './kernelspec-routes.js';
+import { ATTEMPT_LIMITS, type AttemptLimits, FailedAttempts } from './failed-attempts.js';
+import { HTTP_LIMITS, type HttpLimits } from './http-limits.js';
 import { listen } from './listening.js';
+import { listenOnSocket } from './unix-listening.js';
 import { OriginPolicy } from './origin-policy.js';
 import { addOutputsRoutes } from './outputs-routes.js';
 import { ServeError } from './server-errors.js';
@@ -51,12 +57,25 @@ export interface GatewayOptions {
   readonly allowedOrigins?: readonly string[];
   /** Further names for the Host header, beside the loopback names. */
   readonly allowedHosts?: readonly string[];
+  /** Allowed origins may send requests in the browser's credentials mode, and their token in the query (Colab). */
+  readonly allowCredentials?: boolean;
+  /** Prefix of all paths, for a proxy that passes them on unchanged. */
+  readonly baseUrl?: string;
+  /** Listen on this unix socket instead of a port. */
+  readonly unixSocket?: string | undefined;
   readonly defaultKernel?: string | undefined;
   readonly env?: Readonly<Record<string, string | undefined>>;
   /** Largest REST body. */
   readonly bodyLimitBytes?: number;
   /** Largest WebSocket message; widget buffers count. */
   readonly maxPayloadBytes?: number;
+  readonly maxSockets?: number;
+  readonly http?: Partial<HttpLimits>;
+  readonly attempts?: Partial<AttemptLimits>;
+  /** Names of variables that a request may set for its kernel, beside `KERNEL_*`. */
+  readonly clientEnvs?: readonly string[];
+  readonly restartLimit?: number | undefined;
+  readonly shutdownWaitMs?: number | undefined;
   readonly confirmation?: Partial<ConfirmationOptions>;
   readonly limits?: Partial<FeedLimits>;
   /** How much is kept of what kernels said, and for how long. */
@@ -79,6 +98,7 @@ export interface Gateway extends AsyncDisposable {
 const MIB = 1024 * 1024;
 /** How long sockets may take to close when the gateway stops. */
 const CLOSE_GRACE_MS = 1000;
+const MAX_SOCKETS = 1024;
 
 export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const owned = new DisposalStack();
@@ -98,6 +118,8 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
   await prepareStateFolder(stateDir);
   undo.use(await lockStateFolder(stateDir));
   const token = await chooseToken(stateDir, options.token);
+  const base = new BaseUrl(options.baseUrl ?? '/');
+  const http = { ...HTTP_LIMITS, ...options.http };
 
   const environments = new EnvironmentCatalog(
     options.envDir === undefined ? {} : { environments: options.envDir }
@@ -108,7 +130,18 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
     options.defaultKernel ?? null
   );
   const journal = { ...JOURNAL_LIMITS, ...options.journal };
-  const registry = new KernelRegistry({ stateDir, rootDir, specs, keepers, env, journal, log });
+  const registry = new KernelRegistry({
+    stateDir,
+    rootDir,
+    specs,
+    keepers,
+    env,
+    journal,
+    log,
+    clientEnvs: options.clientEnvs ?? [],
+    ...(options.restartLimit === undefined ? {} : { restartLimit: options.restartLimit }),
+    ...(options.shutdownWaitMs === undefined ? {} : { shutdownWaitMs: options.shutdownWaitMs })
+  });
   undo.defer(() => registry.detach());
   const isKept = (id: string): boolean => registry.isInUse(id);
   const sweeper = undo.use(new JournalSweeper({ stateDir, limits: journal, isKept, log }));
@@ -120,17 +153,24 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
   const events = undo.use(new EventSource(registry, hub, log));
   const outputs = undo.use(new OutputsOfKernels({ stateDir, registry, log }));
 
+  const clientTokens = undo.use(new ClientTokens(stateDir, log));
   let isReady = false;
   const rules: AccessRules = {
-    authenticator: new Authenticator(token),
-    origins: new OriginPolicy([host, ...(options.allowedHosts ?? [])], options.allowedOrigins ?? []),
+    authenticator: new Authenticator(token, clientTokens),
+    origins: new OriginPolicy(
+      [host, ...(options.allowedHosts ?? [])],
+      options.allowedOrigins ?? [],
+      options.allowCredentials
+    ),
+    attempts: new FailedAttempts({ ...ATTEMPT_LIMITS, ...options.attempts }, log),
     ready: () => isReady
   };
-  const { app, routes } = await createApp({ rules, log, bodyLimitBytes: options.bodyLimitBytes ?? 4 * MIB });
-  addJupyterRoutes(app, registry, startedAt);
-  addKernelSpecRoutes(app, specs);
-  addKernelRoutes(app, registry);
-  addSessionRoutes(app, sessions);
+  const bodyLimitBytes = options.bodyLimitBytes ?? 4 * MIB;
+  const { app, routes } = await createApp({ rules, log, base, bodyLimitBytes, http });
+  addJupyterRoutes(app, registry, startedAt, base);
+  addKernelSpecRoutes(app, specs, base);
+  addKernelRoutes(app, registry, base);
+  addSessionRoutes(app, sessions, base);
   addOutputsRoutes(app, outputs);
   addBridgeRoutes(app, {
     registry,
@@ -139,7 +179,9 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
     ready: rules.ready,
     environments: () => environments.list()
   });
-  const upgrades = new Upgrades({ rules, log, maxPayloadBytes: options.maxPayloadBytes ?? 256 * MIB });
+  const { maxPayloadBytes = 256 * MIB, maxSockets = MAX_SOCKETS } = options;
+  const upgrades = new Upgrades({ rules, log, base, maxPayloadBytes, maxSockets });
+  undo.use(clientTokens.onChange(() => upgrades.closeUnauthorized(CLOSE_GRACE_MS)));
   upgrades.add(channelsRoute(registry, hub));
   upgrades.add(eventsRoute(events, gatewayId));
   upgrades.listen(app.server);
@@ -150,8 +192,12 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
     await app.close();
   });
 
-  const { url, closeTwin } = await listen(app, host, options.port ?? 0);
-  undo.defer(closeTwin);
+  const address =
+    options.unixSocket === undefined
+      ? await listen(app, host, options.port ?? 0, http)
+      : await listenOnSocket(app, options.unixSocket);
+  undo.defer(address.close);
+  const url = address.url + base.path.slice(1);
   await writeGatewayRecord(stateDir, {
     url,
     pid: process.pid,

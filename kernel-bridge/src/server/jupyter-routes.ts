@@ -3,7 +3,9 @@ import { Type } from '@sinclair/typebox';
 import { readFileSync } from 'node:fs';
 import { InvalidRequestError } from '../kernels/errors.js';
 import type { KernelRegistry } from '../kernels/kernel-registry.js';
+import { failure } from './api-description.js';
 import type { App } from './app.js';
+import type { BaseUrl } from './base-url.js';
 
 /** Clients look at the major version of jupyter_server here to decide what they may expect; we speak version 2. */
 const VERSION: string = (
@@ -21,39 +23,88 @@ const IDENTITY = {
   color: null
 };
 
-export function addJupyterRoutes(app: App, registry: KernelRegistry, startedAt: Date): void {
+const Version = Type.Object({ version: Type.String() });
+
+const Status = Type.Object({
+  started: Type.String({ format: 'date-time' }),
+  last_activity: Type.String({ format: 'date-time' }),
+  kernels: Type.Integer({ minimum: 0 }),
+  connections: Type.Integer({ minimum: 0 })
+});
+
+const Identity = Type.Object({
+  identity: Type.Object({
+    username: Type.String(),
+    name: Type.String(),
+    display_name: Type.String(),
+    initials: Type.String(),
+    avatar_url: Type.Null(),
+    color: Type.Null()
+  }),
+  permissions: Type.Record(Type.String(), Type.Array(Type.String()), {
+    description: 'what was asked for and may be done, and `updatable_fields`: none of the identity'
+  })
+});
+
+export function addJupyterRoutes(app: App, registry: KernelRegistry, startedAt: Date, base: BaseUrl): void {
   app.get(
-    '/api',
-    { schema: { summary: 'Version', response: { 200: Type.Object({ version: Type.String() }) } } },
-    async () => ({ version: VERSION })
+    '/',
+    {
+      schema: {
+        summary: 'What this is; the URL that people paste, with ?token=',
+        querystring: Type.Object({ token: Type.Optional(Type.String()) }),
+        response: { 200: Type.Object({ name: Type.String(), version: Type.String(), api: Type.String() }) }
+      }
+    },
+    async () => ({ name: 'TPULab kernel bridge', version: VERSION, api: base.full('/api') })
   );
 
-  app.get('/api/status', { schema: { summary: 'Activity of the whole gateway' } }, async () => {
-    const kernels = registry.list();
-    const activity = Math.max(startedAt.getTime(), ...kernels.map(kernel => kernel.snapshot.lastActivity));
-    return {
-      started: startedAt.toISOString(),
-      last_activity: new Date(activity).toISOString(),
-      kernels: kernels.length,
-      connections: kernels.reduce((sum, kernel) => sum + kernel.connections, 0)
-    };
-  });
+  app.get('/api', { schema: { summary: 'Version', response: { 200: Version } } }, async () => ({
+    version: VERSION
+  }));
+
+  app.get(
+    '/api/status',
+    { schema: { summary: 'Activity of the whole gateway', response: { 200: Status } } },
+    async () => {
+      const kernels = registry.list();
+      const activity = Math.max(startedAt.getTime(), ...kernels.map(kernel => kernel.snapshot.lastActivity));
+      return {
+        started: startedAt.toISOString(),
+        last_activity: new Date(activity).toISOString(),
+        kernels: kernels.length,
+        connections: kernels.reduce((sum, kernel) => sum + kernel.connections, 0)
+      };
+    }
+  );
 
   app.get(
     '/api/me',
     {
       schema: {
         summary: 'Who the token belongs to',
-        querystring: Type.Object({ permissions: Type.Optional(Type.String()) })
+        querystring: Type.Object({ permissions: Type.Optional(Type.String()) }),
+        response: { 200: Identity, 400: failure('`permissions` is not what it should be.') }
       }
     },
-    async request => ({ identity: IDENTITY, permissions: permissionsOf(request.query.permissions) })
+    async request => ({
+      identity: IDENTITY,
+      permissions: { ...permissionsOf(request.query.permissions), updatable_fields: [] }
+    })
+  );
+
+  app.get(
+    '/api/spec.yaml',
+    { schema: { summary: 'This description as YAML', response: { 200: Type.Unknown() } } },
+    // JSON is YAML, and a second notation would be a second thing to get wrong.
+    async (_request, reply) =>
+      reply.type('text/x-yaml; charset=utf-8').send(JSON.stringify(app.swagger(), null, 2))
   );
 }
 
 /** Whoever has the token may do everything, so what is asked for is granted. */
 function permissionsOf(text: string | undefined): Record<string, string[]> {
-  if (text === undefined) return {};
+  if (text === undefined || text === '') return {};
   try {
     const asked: unknown = JSON.parse(text);
     if (isPermissions(asked)) return asked;

@@ -3,8 +3,10 @@ import { Type } from '@sinclair/typebox';
 import { InvalidRequestError, UpgradeRequiredError } from '../kernels/errors.js';
 import { isKernelId, type KernelRegistry } from '../kernels/kernel-registry.js';
 import { KernelModel, kernelModel } from '../kernels/kernel-model.js';
+import { failure } from './api-description.js';
 import type { App } from './app.js';
 import { pathOf } from './authentication.js';
+import type { BaseUrl } from './base-url.js';
 
 const Nullable = Type.Union([Type.String(), Type.Null()]);
 
@@ -18,7 +20,11 @@ export const KernelRequest = Type.Object({
 
 const KernelParams = Type.Object({ kernelId: Type.String() });
 
-export function addKernelRoutes(app: App, registry: KernelRegistry): void {
+const Done = Type.Null({ description: 'It is done.' });
+const NO_KERNEL = failure('No kernel has this id.');
+const FAILED = failure('The kernel could not be started, interrupted, restarted or shut down.');
+
+export function addKernelRoutes(app: App, registry: KernelRegistry, base: BaseUrl): void {
   app.get(
     '/api/kernels',
     { schema: { summary: 'Running kernels', response: { 200: Type.Array(KernelModel) } } },
@@ -30,8 +36,13 @@ export function addKernelRoutes(app: App, registry: KernelRegistry): void {
     {
       schema: {
         summary: 'Start a kernel',
-        body: Type.Optional(Type.Union([KernelRequest, Type.Null(), Type.Undefined()])),
-        response: { 201: KernelModel }
+        body: Type.Optional(Type.Union([KernelRequest, Type.Null()])),
+        response: {
+          201: KernelModel,
+          409: failure('The chosen id is taken.'),
+          500: FAILED,
+          501: failure('No kernelspec has this name.')
+        }
       }
     },
     async (request, reply) => {
@@ -41,43 +52,72 @@ export function addKernelRoutes(app: App, registry: KernelRegistry): void {
         throw new InvalidRequestError('kernel_id must be a UUID.');
       const { name, path, env } = body;
       const kernel = await registry.start({ name, path, env, kernelId: kernelId?.toLowerCase() });
-      return reply.code(201).header('location', `/api/kernels/${kernel.id}`).send(kernelModel(kernel));
+      return reply
+        .code(201)
+        .header('location', base.full(`/api/kernels/${kernel.id}`))
+        .send(kernelModel(kernel));
     }
   );
 
   app.get(
     '/api/kernels/:kernelId',
-    { schema: { summary: 'One kernel', params: KernelParams, response: { 200: KernelModel } } },
+    {
+      schema: { summary: 'One kernel', params: KernelParams, response: { 200: KernelModel, 404: NO_KERNEL } }
+    },
     async request => kernelModel(registry.get(request.params.kernelId))
   );
 
   app.delete(
     '/api/kernels/:kernelId',
-    { schema: { summary: 'Shut a kernel down', params: KernelParams } },
+    {
+      schema: {
+        summary: 'Shut a kernel down',
+        params: KernelParams,
+        response: { 204: Done, 404: NO_KERNEL, 500: FAILED }
+      }
+    },
     async (request, reply) => {
       await registry.remove(request.params.kernelId);
-      return reply.code(204).send();
+      return reply.code(204).send(null);
     }
   );
 
   app.post(
     '/api/kernels/:kernelId/interrupt',
-    { schema: { summary: 'Interrupt a kernel', params: KernelParams } },
+    {
+      schema: {
+        summary: 'Interrupt a kernel',
+        params: KernelParams,
+        response: { 204: Done, 404: NO_KERNEL, 500: FAILED }
+      }
+    },
     async (request, reply) => {
       await registry.get(request.params.kernelId).interrupt();
-      return reply.code(204).send();
+      return reply.code(204).send(null);
     }
   );
 
   app.post(
     '/api/kernels/:kernelId/restart',
-    { schema: { summary: 'Restart a kernel', params: KernelParams, response: { 200: KernelModel } } },
+    {
+      schema: {
+        summary: 'Restart a kernel',
+        params: KernelParams,
+        response: { 200: KernelModel, 404: NO_KERNEL, 500: FAILED }
+      }
+    },
     async request => kernelModel(await registry.restart(request.params.kernelId))
   );
 
   app.get(
     '/api/kernels/:kernelId/channels',
-    { schema: { summary: 'WebSocket of a kernel', params: KernelParams } },
+    {
+      schema: {
+        summary: 'WebSocket of a kernel',
+        params: KernelParams,
+        response: { 404: NO_KERNEL, 426: failure('This path is a WebSocket.') }
+      }
+    },
     async request => {
       registry.get(request.params.kernelId);
       throw new UpgradeRequiredError(pathOf(request.url));

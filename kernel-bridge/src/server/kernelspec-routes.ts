@@ -1,11 +1,13 @@
 /** `/api/kernelspecs`, and the logos at `/kernelspecs/<name>/<file>`. */
-import { Type } from '@sinclair/typebox';
+import { type Static, Type } from '@sinclair/typebox';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { KernelSpecNotFoundError, ResourceNotFoundError } from '../kernels/errors.js';
 import type { KernelSpec } from '../kernels/kernelspec.js';
 import type { KernelSpecCatalog } from '../kernels/kernelspec-catalog.js';
+import { failure } from './api-description.js';
 import type { App } from './app.js';
+import type { BaseUrl } from './base-url.js';
 
 const MEDIA_TYPES: Readonly<Record<string, string>> = {
   '.png': 'image/png',
@@ -14,22 +16,51 @@ const MEDIA_TYPES: Readonly<Record<string, string>> = {
   '.css': 'text/css; charset=utf-8'
 };
 
-export function addKernelSpecRoutes(app: App, specs: KernelSpecCatalog): void {
-  app.get('/api/kernelspecs', { schema: { summary: 'All kernelspecs' } }, async () => {
-    const all = await specs.list();
-    return {
-      default: specs.defaultOf(all),
-      kernelspecs: Object.fromEntries([...all.values()].map(spec => [spec.name, specModel(spec)]))
-    };
-  });
+const SpecModel = Type.Object({
+  name: Type.String(),
+  spec: Type.Object({
+    argv: Type.Array(Type.String()),
+    env: Type.Record(Type.String(), Type.String()),
+    display_name: Type.String(),
+    language: Type.String(),
+    interrupt_mode: Type.String({ description: 'signal or message' }),
+    metadata: Type.Record(Type.String(), Type.Unknown())
+  }),
+  resources: Type.Record(Type.String(), Type.String(), { description: 'paths of logos and scripts' })
+});
+type SpecModel = Static<typeof SpecModel>;
+
+const SpecList = Type.Object({
+  default: Type.String(),
+  kernelspecs: Type.Record(Type.String(), SpecModel)
+});
+
+export function addKernelSpecRoutes(app: App, specs: KernelSpecCatalog, base: BaseUrl): void {
+  app.get(
+    '/api/kernelspecs',
+    { schema: { summary: 'All kernelspecs', response: { 200: SpecList } } },
+    async () => {
+      const all = await specs.list();
+      return {
+        default: specs.defaultOf(all),
+        kernelspecs: Object.fromEntries([...all.values()].map(spec => [spec.name, specModel(spec, base)]))
+      };
+    }
+  );
 
   app.get(
     '/api/kernelspecs/:name',
-    { schema: { summary: 'One kernelspec', params: Type.Object({ name: Type.String() }) } },
+    {
+      schema: {
+        summary: 'One kernelspec',
+        params: Type.Object({ name: Type.String() }),
+        response: { 200: SpecModel, 404: failure('No kernelspec has this name.') }
+      }
+    },
     async request => {
       const spec = (await specs.list()).get(request.params.name);
       if (!spec) throw new KernelSpecNotFoundError(request.params.name);
-      return specModel(spec);
+      return specModel(spec, base);
     }
   );
 
@@ -38,7 +69,12 @@ export function addKernelSpecRoutes(app: App, specs: KernelSpecCatalog): void {
     {
       schema: {
         summary: 'A file of a kernelspec',
-        params: Type.Object({ name: Type.String(), file: Type.String() })
+        params: Type.Object({ name: Type.String(), file: Type.String() }),
+        querystring: Type.Object({ token: Type.Optional(Type.String()) }),
+        response: {
+          200: Type.Unknown({ description: 'the file' }),
+          404: failure('The kernelspec, or the file, does not exist.')
+        }
       }
     },
     async (request, reply) => {
@@ -67,11 +103,11 @@ async function read(file: string, name: string, resource: string): Promise<Buffe
   }
 }
 
-function specModel(spec: KernelSpec): object {
+function specModel(spec: KernelSpec, base: BaseUrl): SpecModel {
   return {
     name: spec.name,
     spec: {
-      argv: spec.argv,
+      argv: [...spec.argv],
       env: { ...spec.envDefaults, ...spec.env },
       display_name: spec.displayName,
       language: spec.language,
@@ -81,7 +117,7 @@ function specModel(spec: KernelSpec): object {
     resources: Object.fromEntries(
       Object.entries(spec.resources).map(([key, file]) => [
         key,
-        `/kernelspecs/${encodeURIComponent(spec.name)}/${encodeURIComponent(file)}`
+        base.full(`/kernelspecs/${encodeURIComponent(spec.name)}/${encodeURIComponent(file)}`)
       ])
     )
   };

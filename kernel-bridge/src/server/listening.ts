@@ -1,7 +1,8 @@
-/** Where the gateway listens: the chosen address and port, and the IPv6 loopback beside the IPv4 one. */
+/** Where the gateway listens on TCP: the chosen address and port, and the IPv6 loopback beside the IPv4 one. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { App } from './app.js';
+import type { HttpLimits } from './http-limits.js';
 import { listenOnTwin } from './loopback-twin.js';
 import { ServeError } from './server-errors.js';
 
@@ -16,15 +17,16 @@ const FREE_PORT_TRIES = 10;
 export async function listen(
   app: App,
   host: string,
-  port: number
-): Promise<{ url: string; closeTwin: () => Promise<void> }> {
+  port: number,
+  http: HttpLimits
+): Promise<{ url: string; close: () => Promise<void> }> {
   const shownHost = host.includes(':') ? `[${host}]` : host;
   try {
-    const chosen = port === 0 && host === '127.0.0.1' ? await portFreeOnBoth() : port;
+    const chosen = port === 0 && host === '127.0.0.1' ? await portFreeOnBoth(http) : port;
     await app.listen({ host, port: chosen });
     const { port: actual } = app.server.address() as AddressInfo;
-    const closeTwin = host === '127.0.0.1' ? await listenOnTwin(app.server, actual) : null;
-    return { url: `http://${shownHost}:${actual}/`, closeTwin: closeTwin ?? (() => Promise.resolve()) };
+    const closeTwin = host === '127.0.0.1' ? await listenOnTwin(app.server, actual, http) : null;
+    return { url: `http://${shownHost}:${actual}/`, close: closeTwin ?? (() => Promise.resolve()) };
   } catch (error) {
     const { code = 'unknown error', address = host } = error as NodeJS.ErrnoException & { address?: string };
     if (code === 'EADDRINUSE') {
@@ -37,7 +39,7 @@ export async function listen(
 }
 
 /** A port that was free on 127.0.0.1 and on ::1 a moment ago; 0 when none was found, and then listening says why. */
-async function portFreeOnBoth(): Promise<number> {
+async function portFreeOnBoth(http: HttpLimits): Promise<number> {
   for (let tries = 0; tries < FREE_PORT_TRIES; tries++) {
     const probe = createServer();
     try {
@@ -46,7 +48,7 @@ async function portFreeOnBoth(): Promise<number> {
         probe.listen({ host: '127.0.0.1', port: 0 }, () => resolve());
       });
       const { port } = probe.address() as AddressInfo;
-      const closeTwin = await listenOnTwin(probe, port);
+      const closeTwin = await listenOnTwin(probe, port, http);
       await closeTwin?.();
       return port;
     } catch (error) {

@@ -5,6 +5,7 @@
  * could listen there on the gateway's port and be handed the token of a page that says `localhost`.
  */
 import { createServer, type Server } from 'node:http';
+import { type HttpLimits, serverOptions } from './http-limits.js';
 
 const IPV6_LOOPBACK = '::1';
 /** There is no IPv6 on this machine, so nobody else can listen there either. */
@@ -16,8 +17,13 @@ const NO_IPV6 = new Set(['EADDRNOTAVAIL', 'EAFNOSUPPORT', 'EINVAL', 'EPROTONOSUP
  * @returns what closes it again; null where the machine has no IPv6
  * @throws NodeJS.ErrnoException EADDRINUSE when somebody has that port there
  */
-export async function listenOnTwin(primary: Server, port: number): Promise<(() => Promise<void>) | null> {
-  const twin = createServer();
+export async function listenOnTwin(
+  primary: Server,
+  port: number,
+  http: HttpLimits
+): Promise<(() => Promise<void>) | null> {
+  const twin = createServer(serverOptions(http));
+  twin.maxConnections = http.connections;
   twin.on('request', (request, response) => primary.emit('request', request, response));
   twin.on('upgrade', (request, stream, head) => primary.emit('upgrade', request, stream, head));
   twin.on('clientError', (error, stream) => primary.emit('clientError', error, stream));

@@ -12,11 +12,17 @@ const LOOPBACK_NAMES = ['127.0.0.1', 'localhost', '::1'];
 export class OriginPolicy {
   readonly #hosts: ReadonlySet<string>;
   readonly #origins: ReadonlySet<string>;
+  readonly #allowCredentials: boolean;
 
-  /** `hosts`: further host names, without port. `origins`: as a browser sends them, `http://127.0.0.1:8888`. */
-  constructor(hosts: readonly string[], origins: readonly string[]) {
+  /**
+   * `hosts`: further host names, without port. `origins`: as a browser sends them, `http://127.0.0.1:8888`.
+   * `allowCredentials`: pages of these origins may send requests in the browser's credentials mode, as Colab does; what
+   * the browser then adds (cookies) is not looked at.
+   */
+  constructor(hosts: readonly string[], origins: readonly string[], allowCredentials = false) {
     this.#hosts = new Set([...LOOPBACK_NAMES, ...hosts.map(host => host.toLowerCase())]);
     this.#origins = new Set(origins.map(normalOrigin));
+    this.#allowCredentials = allowCredentials;
   }
 
   /** Any port will do: a tunnel (`ssh -L`) shows the gateway under another port than the one it listens on. */
@@ -40,12 +46,25 @@ export class OriginPolicy {
     if (origin === undefined || !this.allowsOrigin(headers)) return { vary: 'Origin' };
     return {
       'access-control-allow-origin': origin,
-      'access-control-expose-headers': 'Location',
+      ...(this.#trusts(origin) ? { 'access-control-allow-credentials': 'true' } : {}),
+      'access-control-expose-headers': 'Location, Retry-After, Allow',
       vary: 'Origin'
     };
   }
 
-  /** The headers of the answer to a preflight. Credentials are never allowed: the bridge uses no cookies. */
+  /**
+   * Pages that were handed a URL with `?token=` and keep using it so (Colab). Only origins that are allowed by name: the
+   * bridge's own pages have no need for it.
+   */
+  trustsQueryTokens({ origin }: Pick<IncomingHttpHeaders, 'origin'>): boolean {
+    return origin !== undefined && this.#trusts(origin);
+  }
+
+  #trusts(origin: string): boolean {
+    return this.#allowCredentials && this.#origins.has(origin);
+  }
+
+  /** The headers of the answer to a preflight. */
   preflightHeaders(headers: IncomingHttpHeaders): Record<string, string> {
     const answer: Record<string, string> = {
       ...this.corsHeaders(headers),

@@ -2,7 +2,9 @@
 import { Type } from '@sinclair/typebox';
 import { requireField, type SessionStore, unwrapNotebook } from '../sessions/session-store.js';
 import { SessionModel } from '../sessions/session.js';
+import { failure } from './api-description.js';
 import type { App } from './app.js';
+import type { BaseUrl } from './base-url.js';
 
 const Nullable = Type.Union([Type.String(), Type.Null()]);
 
@@ -27,7 +29,11 @@ const SessionChangeBody = Type.Object(SessionFields);
 
 const SessionParams = Type.Object({ sessionId: Type.String() });
 
-export function addSessionRoutes(app: App, sessions: SessionStore): void {
+const NO_SESSION = failure('No session has this id.');
+const FAILED = failure('The kernel could not be started or shut down.');
+const NO_SPEC = failure('No kernelspec has this name.');
+
+export function addSessionRoutes(app: App, sessions: SessionStore, base: BaseUrl): void {
   app.get(
     '/api/sessions',
     { schema: { summary: 'All sessions', response: { 200: Type.Array(SessionModel) } } },
@@ -40,7 +46,13 @@ export function addSessionRoutes(app: App, sessions: SessionStore): void {
       schema: {
         summary: 'The session of a path, made if there is none',
         body: NewSessionBody,
-        response: { 201: SessionModel }
+        response: {
+          201: SessionModel,
+          404: failure('No kernel has the chosen id.'),
+          409: failure('The id of the kernel is taken.'),
+          500: FAILED,
+          501: NO_SPEC
+        }
       }
     },
     async (request, reply) => {
@@ -52,13 +64,22 @@ export function addSessionRoutes(app: App, sessions: SessionStore): void {
         kernel: body.kernel,
         env: body.env
       });
-      return reply.code(201).header('location', `/api/sessions/${session.id}`).send(session);
+      return reply
+        .code(201)
+        .header('location', base.full(`/api/sessions/${session.id}`))
+        .send(session);
     }
   );
 
   app.get(
     '/api/sessions/:sessionId',
-    { schema: { summary: 'One session', params: SessionParams, response: { 200: SessionModel } } },
+    {
+      schema: {
+        summary: 'One session',
+        params: SessionParams,
+        response: { 200: SessionModel, 404: NO_SESSION }
+      }
+    },
     async request => sessions.get(request.params.sessionId)
   );
 
@@ -69,7 +90,7 @@ export function addSessionRoutes(app: App, sessions: SessionStore): void {
         summary: 'Change path, name, type or kernel',
         params: SessionParams,
         body: SessionChangeBody,
-        response: { 200: SessionModel }
+        response: { 200: SessionModel, 404: NO_SESSION, 500: FAILED, 501: NO_SPEC }
       }
     },
     async request => {
@@ -80,10 +101,21 @@ export function addSessionRoutes(app: App, sessions: SessionStore): void {
 
   app.delete(
     '/api/sessions/:sessionId',
-    { schema: { summary: 'Delete a session and its kernel', params: SessionParams } },
+    {
+      schema: {
+        summary: 'Delete a session and its kernel',
+        params: SessionParams,
+        response: {
+          204: Type.Null({ description: 'It is done.' }),
+          404: NO_SESSION,
+          410: failure('Its kernel was shut down before.'),
+          500: FAILED
+        }
+      }
+    },
     async (request, reply) => {
       await sessions.delete(request.params.sessionId);
-      return reply.code(204).send();
+      return reply.code(204).send(null);
     }
   );
 }

@@ -40,6 +40,9 @@ export async function prepareStateFolder(folder: string): Promise<void> {
   }
 }
 
+/** Shorter ones can be guessed, and nothing else stops guessing: a valid token is never turned away. */
+const MIN_TOKEN_LENGTH = 16;
+
 /** The given token, else the one of an earlier gateway (pages that know it go on working), else a new one. */
 export async function chooseToken(folder: string, given: string | undefined): Promise<string> {
   const token = given ?? (await readToken(folder)) ?? randomBytes(24).toString('hex');
@@ -47,6 +50,12 @@ export async function chooseToken(folder: string, given: string | undefined): Pr
     throw new ServeError(
       'token_unusable',
       'The token must be printable ASCII without spaces; choose another.'
+    );
+  }
+  if (given !== undefined && given.length < MIN_TOKEN_LENGTH) {
+    throw new ServeError(
+      'token_unusable',
+      `The token must have at least ${MIN_TOKEN_LENGTH} characters; choose a longer one, or none: then a random one is made.`
     );
   }
   await writeAtomically(path.join(folder, 'token'), `${token}\n`);

@@ -2,15 +2,18 @@
  * WebSocket upgrades. A request is refused over HTTP, before the handshake, by the same rules as any other; only
  * then is it looked up among the routes that are registered here.
  */
-import { type IncomingMessage, type Server, STATUS_CODES } from 'node:http';
+import type { IncomingMessage, Server } from 'node:http';
 import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { Logger } from 'pino';
 import { WebSocketServer, type WebSocket } from 'ws';
-import { type BridgeError, InvalidRequestError, RouteNotFoundError } from '../kernels/errors.js';
-import { type AccessRules, refusal } from './access-hooks.js';
-import { pathOf, queryOf } from './authentication.js';
-import { asBridgeError, errorBody } from './error-answers.js';
+import { InvalidRequestError, RouteNotFoundError, TooManySocketsError } from '../kernels/errors.js';
+import { type AccessRules, admit } from './access-hooks.js';
+import { type Identity, pathOf, queryOf } from './authentication.js';
+import type { BaseUrl } from './base-url.js';
+import { asBridgeError } from './error-answers.js';
+import { matchPath } from './path-pattern.js';
+import { answerRaw } from './raw-answer.js';
 
 export interface UpgradeRequest {
   readonly params: Readonly<Record<string, string>>;
@@ -29,13 +32,21 @@ export interface UpgradeRoute {
 export interface UpgradesOptions {
   readonly rules: AccessRules;
   readonly log: Logger;
+  readonly base: BaseUrl;
   readonly maxPayloadBytes: number;
+  /** Open sockets of all clients together. */
+  readonly maxSockets: number;
 }
+
+/** RFC 6455's "policy violation": the client must not simply try again. */
+const CLOSE_TOKEN_GONE = { code: 1008, reason: 'the token of this client is no longer valid' };
 
 export class Upgrades {
   readonly routes: UpgradeRoute[] = [];
   readonly #options: UpgradesOptions;
   readonly #sockets: WebSocketServer;
+  /** With which token each open socket came. */
+  readonly #identities = new WeakMap<WebSocket, Identity>();
 
   constructor(options: UpgradesOptions) {
     this.#options = options;
@@ -58,6 +69,21 @@ export class Upgrades {
     server.on('upgrade', (request, stream, head) => this.#upgrade(request, stream, head));
   }
 
+  /** Closes the sockets whose token was revoked or has expired. A peer that does not answer is cut off after `graceMs`. */
+  closeUnauthorized(graceMs: number): void {
+    for (const socket of this.#sockets.clients) {
+      const identity = this.#identities.get(socket);
+      if (identity === undefined || this.#options.rules.authenticator.stillValid(identity)) continue;
+      this.#options.log.info(
+        { client: identity.client?.name },
+        'socket closed: its token is no longer valid'
+      );
+      socket.close(CLOSE_TOKEN_GONE.code, CLOSE_TOKEN_GONE.reason);
+      const timer = setTimeout(() => socket.terminate(), graceMs);
+      socket.once('close', () => clearTimeout(timer));
+    }
+  }
+
   /** Gives sockets that are being closed a moment, then ends them. */
   async close(graceMs: number): Promise<void> {
     const open = [...this.#sockets.clients];
@@ -69,22 +95,25 @@ export class Upgrades {
   }
 
   #upgrade(request: IncomingMessage, stream: Duplex, head: Buffer): void {
-    const { rules, log, maxPayloadBytes } = this.#options;
+    const { rules, log, base, maxPayloadBytes, maxSockets } = this.#options;
     // Until the handshake is done nobody else listens, and an unheard error would end the process.
     const ignore = (error: Error): void => log.debug({ err: error }, 'connection lost during an upgrade');
     stream.on('error', ignore);
-    const path = pathOf(request.url ?? '');
+    const target = request.url ?? '';
+    request.url = base.inner(target);
+    const path = pathOf(request.url);
     try {
-      const refused = refusal(request, rules, true);
-      if (refused) throw refused;
+      const identity = admit(request, rules, true);
       if (request.headers.upgrade?.toLowerCase() !== 'websocket') {
         throw new InvalidRequestError('Only upgrades to WebSocket are served here.');
       }
       const found = this.#find(path);
-      if (!found) throw new RouteNotFoundError('WebSocket', path);
-      const open = found.route.prepare({ params: found.params, query: queryOf(request.url ?? '') });
+      if (!found) throw new RouteNotFoundError('WebSocket', pathOf(target));
+      if (this.#sockets.clients.size >= maxSockets) throw new TooManySocketsError(maxSockets);
+      const open = found.route.prepare({ params: found.params, query: queryOf(request.url) });
       this.#sockets.handleUpgrade(request, stream, head, socket => {
         stream.off('error', ignore);
+        this.#identities.set(socket, identity);
         if (stream instanceof Socket) stream.setNoDelay(true);
         open(socket, stream);
       });
@@ -92,7 +121,7 @@ export class Upgrades {
       const error = asBridgeError(thrown, maxPayloadBytes);
       if (error.status === 500) log.error({ path, err: error.cause ?? error }, 'upgrade failed');
       else log.debug({ path, code: error.code }, 'upgrade refused');
-      answer(stream, error, rules.origins.corsHeaders(request.headers));
+      answerRaw(stream, error, rules.origins.corsHeaders(request.headers));
     }
   }
 
@@ -108,38 +137,4 @@ export class Upgrades {
     const found = this.#find(pathOf(request.url ?? ''));
     return found?.route.subprotocols.find(protocol => offered.has(protocol)) ?? false;
   }
-}
-
-export function matchPath(pattern: string, path: string): Record<string, string> | null {
-  const wanted = pattern.split('/');
-  const given = path.split('/');
-  if (wanted.length !== given.length) return null;
-  const params: Record<string, string> = {};
-  for (const [index, part] of wanted.entries()) {
-    const value = given[index] ?? '';
-    if (!part.startsWith(':')) {
-      if (part !== value) return null;
-      continue;
-    }
-    try {
-      params[part.slice(1)] = decodeURIComponent(value);
-    } catch {
-      return null;
-    }
-  }
-  return params;
-}
-
-/** An ordinary HTTP answer on a connection that wanted to become a WebSocket. */
-function answer(stream: Duplex, error: BridgeError, cors: Record<string, string>): void {
-  const body = JSON.stringify(errorBody(error));
-  const headers = {
-    ...cors,
-    'cache-control': 'no-store',
-    'content-type': 'application/json; charset=utf-8',
-    'content-length': String(Buffer.byteLength(body)),
-    connection: 'close'
-  };
-  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
-  stream.end(`HTTP/1.1 ${error.status} ${STATUS_CODES[error.status] ?? ''}\r\n${lines.join('')}\r\n${body}`);
 }

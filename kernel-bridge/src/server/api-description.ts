@@ -1,0 +1,77 @@
+/** The OpenAPI document of all routes, made from their schemas. What any route can answer is added to each here. */
+import swagger from '@fastify/swagger';
+import type { TSchema } from '@sinclair/typebox';
+import { ErrorBody, PROTOCOL_VERSION } from '@tpulab/protocol';
+import type { FastifyInstance, FastifySchema } from 'fastify';
+import type { BaseUrl } from './base-url.js';
+
+/** The rules of access, malformed requests, limits, and what was not foreseen. */
+const ANY_ROUTE: Readonly<Record<number, string>> = {
+  400: 'The request is not valid.',
+  403: 'There is no valid token, or the Host or the Origin is not allowed.',
+  408: 'The request did not arrive in time.',
+  413: 'The body is too large.',
+  429: 'Too many requests without a valid token came from this address; see Retry-After.',
+  431: 'The headers or the URL are too large.',
+  500: 'Something unforeseen, or a kernel that does not do what it should; `code` says which.',
+  503: 'The gateway is still finding its kernels; try again in a moment.'
+};
+
+const TAGS: readonly (readonly [prefix: string, name: string])[] = [
+  ['/api/kernelspecs', 'kernelspecs'],
+  ['/kernelspecs', 'kernelspecs'],
+  ['/api/kernels', 'kernels'],
+  ['/api/sessions', 'sessions'],
+  ['/bridge', 'bridge']
+];
+
+/** An error of a route, with what it means there. */
+export function failure(description: string): typeof ErrorBody {
+  return { ...ErrorBody, description };
+}
+
+/** Registers the maker of the document; it sees every route that is added afterwards. */
+export async function describeApi(app: FastifyInstance, base: BaseUrl): Promise<void> {
+  await app.register(swagger, {
+    openapi: {
+      openapi: '3.1.0',
+      info: {
+        title: 'TPULab kernel bridge',
+        version: String(PROTOCOL_VERSION),
+        description:
+          "Jupyter's kernel API (`/api`) and the bridge's own (`/bridge/v1`). Errors carry a stable `code`; docs/errors.md lists them."
+      },
+      servers: [{ url: base.path }],
+      tags: [
+        { name: 'general', description: 'The gateway itself' },
+        { name: 'kernelspecs', description: 'Recipes for kernels' },
+        { name: 'kernels', description: 'Running kernels' },
+        { name: 'sessions', description: "Documents' ties to kernels" },
+        { name: 'bridge', description: 'What Jupyter does not have' }
+      ],
+      components: { securitySchemes: { token: { type: 'http', scheme: 'bearer' } } },
+      security: [{ token: [] }]
+    },
+    transform: ({ schema, url, route }) => ({
+      url,
+      schema: completed(schema as FastifySchema | undefined, url, [route.method].flat()[0] ?? 'GET')
+    })
+  });
+}
+
+function completed(schema: FastifySchema | undefined, url: string, method: string): FastifySchema {
+  const own = (schema?.response ?? {}) as Record<number, TSchema>;
+  const response: Record<number, unknown> = {};
+  for (const [status, description] of Object.entries(ANY_ROUTE))
+    response[Number(status)] = failure(description);
+  for (const [status, body] of Object.entries(own)) {
+    response[Number(status)] = { ...body, description: body.description ?? 'Success' };
+  }
+  const words = url.split(/[^A-Za-z0-9]+/).filter(word => word !== '');
+  return {
+    tags: [TAGS.find(([prefix]) => url.startsWith(prefix))?.[1] ?? 'general'],
+    operationId: [method.toLowerCase(), ...words].join('_'),
+    ...schema,
+    response
+  } as FastifySchema;
+}

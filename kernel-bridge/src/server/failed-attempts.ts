@@ -1,0 +1,57 @@
+/**
+ * Counts requests without a valid token, per address. Above the limit they are answered 429 and no longer logged one by
+ * one. A valid token is let in all the same: on 127.0.0.1 everybody has one address, and a page of another site must not
+ * be able to lock the owner out by sending nonsense. Guessing is ruled out by the length of tokens, not by this count.
+ */
+import type { Logger } from 'pino';
+
+export interface AttemptLimits {
+  /** Requests without a valid token that one address may make in a window. */
+  readonly perWindow: number;
+  readonly windowMs: number;
+  /** Addresses that are remembered; the one that was quiet longest is forgotten first. */
+  readonly maxAddresses: number;
+}
+
+export const ATTEMPT_LIMITS: AttemptLimits = { perWindow: 300, windowMs: 60_000, maxAddresses: 1024 };
+
+interface Window {
+  count: number;
+  startedAt: number;
+}
+
+export class FailedAttempts {
+  readonly #limits: AttemptLimits;
+  readonly #log: Logger;
+  readonly #now: () => number;
+  /** In the order of their last failure. */
+  readonly #windows = new Map<string, Window>();
+
+  constructor(limits: AttemptLimits, log: Logger, now: () => number = () => performance.now()) {
+    this.#limits = limits;
+    this.#log = log;
+    this.#now = now;
+  }
+
+  get addresses(): number {
+    return this.#windows.size;
+  }
+
+  /** Notes one; the result is how many seconds the address is to wait, or null below the limit. */
+  note(address: string): number | null {
+    const { perWindow, windowMs, maxAddresses } = this.#limits;
+    const now = this.#now();
+    let window = this.#windows.get(address);
+    if (!window || now - window.startedAt >= windowMs) window = { count: 0, startedAt: now };
+    window.count += 1;
+    this.#windows.delete(address);
+    this.#windows.set(address, window);
+    const oldest = this.#windows.keys().next();
+    if (this.#windows.size > maxAddresses && oldest.done !== true) this.#windows.delete(oldest.value);
+    if (window.count <= perWindow) return null;
+    if (window.count === perWindow + 1) {
+      this.#log.warn({ address, attempts: window.count }, 'too many requests without a valid token');
+    }
+    return Math.max(1, Math.ceil((window.startedAt + windowMs - now) / 1000));
+  }
+}

@@ -1,0 +1,100 @@
+/**
+ * Listening on a unix socket, for use through `ssh -L PORT:SOCKET`: no other user of the machine can reach it, as they can
+ * a port of 127.0.0.1. The socket is 0600 in a folder that is this user's alone.
+ */
+import { chmod, lstat, mkdir, rm, stat } from 'node:fs/promises';
+import { connect } from 'node:net';
+import path from 'node:path';
+import type { App } from './app.js';
+import { ServeError } from './server-errors.js';
+
+/** `sun_path` holds 104 bytes on macOS and 108 on Linux, with the closing zero. */
+const SOCKET_PATH_BYTES = 103;
+
+/** Where the socket is when no path is named. */
+export function defaultSocketPath(stateDir: string): string {
+  return path.join(stateDir, 'run', 'gateway.sock');
+}
+
+/** As jupyter_server writes the URL of a server on a unix socket. */
+function socketUrl(socketPath: string): string {
+  return `http+unix://${encodeURIComponent(socketPath)}/`;
+}
+
+/** The path of the socket in such a URL; null for any other URL. */
+export function socketPathOf(url: string): { socketPath: string; base: string } | null {
+  const match = /^http\+unix:\/\/([^/]+)(\/.*)$/.exec(url);
+  if (match?.[1] === undefined || match[2] === undefined) return null;
+  return { socketPath: decodeURIComponent(match[1]), base: match[2] };
+}
+
+/** @throws ServeError `socket_unusable`, `address_in_use` */
+export async function listenOnSocket(
+  app: App,
+  socketPath: string
+): Promise<{ url: string; close: () => Promise<void> }> {
+  if (Buffer.byteLength(socketPath) > SOCKET_PATH_BYTES) {
+    throw new ServeError(
+      'socket_unusable',
+      `The path ${socketPath} is longer than ${SOCKET_PATH_BYTES} bytes, which is what a unix socket can have; choose a shorter one with --unix-socket.`
+    );
+  }
+  await ownFolder(path.dirname(socketPath));
+  await removeStale(socketPath);
+  try {
+    await app.listen({ path: socketPath });
+    await chmod(socketPath, 0o600);
+  } catch (error) {
+    const { code = 'unknown error' } = error as NodeJS.ErrnoException;
+    throw new ServeError(
+      'socket_unusable',
+      `Cannot listen on ${socketPath} (${code}); choose another path with --unix-socket.`,
+      { cause: error }
+    );
+  }
+  return { url: socketUrl(socketPath), close: () => rm(socketPath, { force: true }) };
+}
+
+/** Made if there is none. A folder that others can enter is refused rather than changed: it may be theirs too. */
+async function ownFolder(folder: string): Promise<void> {
+  try {
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+  } catch (error) {
+    const { code = 'unknown error' } = error as NodeJS.ErrnoException;
+    throw new ServeError(
+      'socket_unusable',
+      `The folder ${folder} cannot be made (${code}); choose another.`,
+      {
+        cause: error
+      }
+    );
+  }
+  const { mode, uid } = await stat(folder);
+  if ((mode & 0o077) !== 0 || uid !== process.getuid?.()) {
+    throw new ServeError(
+      'socket_unusable',
+      `Other users can enter ${folder}; make it yours alone with chmod 700, or choose another folder for the socket.`
+    );
+  }
+}
+
+/** A gateway that was killed leaves its socket behind; one that somebody answers on is not ours to remove. */
+async function removeStale(socketPath: string): Promise<void> {
+  const found = await lstat(socketPath).catch(() => null);
+  if (found === null) return;
+  if (!found.isSocket()) {
+    throw new ServeError('socket_unusable', `${socketPath} exists and is no socket; choose another path.`);
+  }
+  const isAnswered = await new Promise<boolean>(resolve => {
+    const probe = connect(socketPath);
+    probe.once('connect', () => resolve(true)).once('error', () => resolve(false));
+    probe.once('connect', () => probe.destroy());
+  });
+  if (isAnswered) {
+    throw new ServeError(
+      'address_in_use',
+      `Another program listens on ${socketPath}; choose another path with --unix-socket.`
+    );
+  }
+  await rm(socketPath, { force: true });
+}
