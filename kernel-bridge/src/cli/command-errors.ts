@@ -1,5 +1,14 @@
 /** Why a command that talks to a running gateway, or its arguments, failed. */
-export type CommandErrorCode = 'no_gateway' | 'gateway_unresponsive' | 'gateway_not_stopped';
+export type CommandErrorCode =
+  | 'no_gateway'
+  | 'gateway_unresponsive'
+  | 'gateway_not_stopped'
+  | 'kernel_unknown'
+  | 'kernel_ambiguous'
+  | 'cell_unknown'
+  | 'notebook_unusable'
+  | 'notebook_changed'
+  | 'notebook_not_written';
 
 export class CommandError extends Error {
   override readonly name = 'CommandError';

@@ -2,7 +2,9 @@
 import { Command, CommanderError } from 'commander';
 import { envCommand } from '../environments/index.js';
 import { BRIDGE_VERSION } from '../server/jupyter-routes.js';
+import { kernelsCommand } from './kernels/kernels-command.js';
 import { complain, type Streams } from './output.js';
+import { outputsCommand } from './outputs/outputs-command.js';
 import { serveCommand } from './serve-command.js';
 import { statusCommand } from './status-command.js';
 import { stopCommand } from './stop-command.js';
@@ -14,7 +16,14 @@ export async function run(argv: readonly string[], streams: Streams): Promise<nu
     .description('serves Jupyter kernels, keeps what they print, and makes the environments they run in')
     .version(BRIDGE_VERSION)
     .showHelpAfterError('(add --help for what is possible)');
-  for (const command of [serveCommand(streams), statusCommand(streams), stopCommand(streams), envCommand()]) {
+  for (const command of [
+    serveCommand(streams),
+    statusCommand(streams),
+    stopCommand(streams),
+    kernelsCommand(streams),
+    outputsCommand(streams),
+    envCommand()
+  ]) {
     program.addCommand(command);
   }
   quiet(program, streams);

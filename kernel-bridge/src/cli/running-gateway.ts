@@ -8,6 +8,7 @@ import { CommandError } from './command-errors.js';
 const ANSWER_MS = 10_000;
 /** Kernels are given time to end by themselves before they are killed. */
 const SHUTDOWN_MS = 60_000;
+const RESTART_MS = 180_000;
 
 /** What the commands need of the kernels. */
 const Kernels = Type.Array(
@@ -15,9 +16,12 @@ const Kernels = Type.Array(
     id: Type.String(),
     name: Type.String(),
     execution_state: Type.String(),
-    connections: Type.Integer()
+    connections: Type.Integer(),
+    last_activity: Type.String(),
+    reason: Type.Optional(Type.String())
   })
 );
+const Sessions = Type.Array(Type.Object({ path: Type.String(), kernel: Type.Object({ id: Type.String() }) }));
 
 export class RunningGateway {
   private constructor(
@@ -55,6 +59,24 @@ export class RunningGateway {
 
   async removeKernel(id: string): Promise<void> {
     await ask(this.record.url, this.token, 'DELETE', `api/kernels/${id}`, SHUTDOWN_MS);
+  }
+
+  /** Resolves when the kernel has been asked; what it does with that is its own business. */
+  async interruptKernel(id: string): Promise<void> {
+    await ask(this.record.url, this.token, 'POST', `api/kernels/${id}/interrupt`, ANSWER_MS);
+  }
+
+  /** Resolves when the new process has answered. */
+  async restartKernel(id: string): Promise<void> {
+    await ask(this.record.url, this.token, 'POST', `api/kernels/${id}/restart`, RESTART_MS);
+  }
+
+  /** Which documents run on which kernels. */
+  async documents(): Promise<{ path: string; kernelId: string }[]> {
+    const answer = await ask(this.record.url, this.token, 'GET', 'api/sessions', ANSWER_MS);
+    if (!Value.Check(Sessions, answer))
+      throw new CommandError('gateway_unresponsive', 'The list of sessions is garbled.');
+    return answer.map(({ path, kernel }) => ({ path, kernelId: kernel.id }));
   }
 
   /** Asks the process to end and waits until it has. */

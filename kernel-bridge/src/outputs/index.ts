@@ -3,5 +3,5 @@ export { codeHash, type IndexLimits } from './executions-index.js';
 export { INDEX_FILE } from './index-file.js';
 export { KernelOutputs } from './kernel-outputs.js';
 export { type Extent, OutputsOfKernels, type OutputsOfKernelsOptions } from './outputs-of-kernels.js';
-export { DEFAULT_MAX_BYTES, type Outputs, type OutputsRequest } from './read-outputs.js';
+export { DEFAULT_MAX_BYTES, type Outputs, type OutputsRequest, withoutKernel } from './read-outputs.js';
 export { sizeInWords } from './size-in-words.js';

@@ -4,7 +4,7 @@
  */
 import { stat } from 'node:fs/promises';
 import path from 'node:path';
-import type { CellExecution, OutputsPage } from '@tpulab/protocol';
+import type { OutputsPage } from '@tpulab/protocol';
 import type { Logger } from 'pino';
 import { JournalError, JournalReader } from '../journal/index.js';
 import { JournalUnreadableError, KernelNotFoundError } from '../kernels/errors.js';
@@ -12,7 +12,7 @@ import type { Kernel } from '../kernels/kernel.js';
 import { isKernelId, type KernelRegistry } from '../kernels/kernel-registry.js';
 import { INDEX_FILE } from './index-file.js';
 import { KernelOutputs } from './kernel-outputs.js';
-import type { OutputsRequest } from './read-outputs.js';
+import { type OutputsRequest, withoutKernel } from './read-outputs.js';
 
 export interface OutputsOfKernelsOptions {
   readonly stateDir: string;
@@ -77,7 +77,7 @@ export class OutputsOfKernels implements AsyncDisposable {
     const { alive, until } = await this.extent(kernelId);
     const outputs = await this.#outputsOf(kernelId);
     const answer = await readable(kernelId, () => outputs.read(request, until, signal));
-    const executions = alive ? answer.executions : answer.executions.map(withoutHope);
+    const executions = alive ? answer.executions : answer.executions.map(withoutKernel);
     return { kernelId, alive, ...answer, executions };
   }
 
@@ -169,12 +169,6 @@ export class OutputsOfKernels implements AsyncDisposable {
 
 function isAlive(kernel: Kernel): boolean {
   return !kernel.isUnreachable && kernel.snapshot.executionState !== 'dead';
-}
-
-/** No kernel is left that could answer. */
-function withoutHope(execution: CellExecution): CellExecution {
-  const isOpen = execution.state === 'queued' || execution.state === 'running';
-  return isOpen ? { ...execution, state: 'lost' } : execution;
 }
 
 async function readable<T>(kernelId: string, work: () => Promise<T>): Promise<T> {

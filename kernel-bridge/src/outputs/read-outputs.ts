@@ -214,6 +214,12 @@ function describeWidget({ of, area }: Chosen<OutputWidget>, index: ExecutionsInd
   };
 }
 
+/** The execution as it is when no kernel is left that could answer it. */
+export function withoutKernel(execution: CellExecution): CellExecution {
+  const isOpen = execution.state === 'queued' || execution.state === 'running';
+  return isOpen ? { ...execution, state: 'lost' } : execution;
+}
+
 function timeText(unixMs: number): string {
   return new Date(unixMs).toISOString();
 }

@@ -6,6 +6,7 @@ import { type CellExecution, JournalPage, OutputsPage } from '@tpulab/protocol';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { codeHash } from '../outputs/index.js';
 import { KernelStory } from '../outputs/testing/kernel-story.js';
+import { isStatus } from './testing/channels-client.js';
 import { type Answer, TemporaryGateway } from './testing/temporary-gateway.js';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
@@ -128,7 +129,7 @@ describe('outputs of a running kernel', () => {
     await running.until(() => running.printed(id).includes('\n50\n'));
     const { executions, until } = await outputs('?cell=floods&maxBytes=8000000');
     using page = await bridge.connect(kernelId, { resume: until });
-    await page.until(() => page.answers(id).some(({ header }) => header.msg_type === 'status'));
+    await page.until(() => page.answers(id).some(message => isStatus(message, 'idle')));
     const wanted = Array.from({ length: lines }, (_, n) => `${n}\n`).join('');
     expect(texts(executions[0]!) + page.printed(id)).toBe(wanted);
     await running.done(id);
@@ -150,7 +151,9 @@ describe('outputs of a running kernel', () => {
     await after.run('pass');
     expect(await states()).toEqual(['lost', 'lost']);
     await bridge.rest('DELETE', `/api/kernels/${own}`);
-    expect((await ask('', own)).status).toBe(404);
+    // Its journal is kept, and so are the outputs.
+    expect(await states()).toEqual(['lost', 'lost']);
+    expect((await outputs('', own)).alive).toBe(false);
   });
 });
 

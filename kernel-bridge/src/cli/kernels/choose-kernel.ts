@@ -1,0 +1,46 @@
+/** Finds the kernel that somebody means: by its id, the beginning of its id, or the notebook that runs on it. */
+import path from 'node:path';
+import { CommandError } from '../command-errors.js';
+
+export interface DocumentOfKernel {
+  /** As the client named it, relative to its own root. */
+  readonly path: string;
+  readonly kernelId: string;
+}
+
+export function chooseKernel(
+  asked: string,
+  ids: readonly string[],
+  documents: readonly DocumentOfKernel[],
+  cwd = process.cwd()
+): string {
+  const wanted = asked.toLowerCase();
+  if (ids.includes(wanted)) return wanted;
+  const byPrefix = /^[0-9a-f-]{2,36}$/.test(wanted) ? ids.filter(id => id.startsWith(wanted)) : [];
+  const byDocument = documents
+    .filter(each => isPathOf(asked, each.path, cwd))
+    .map(({ kernelId }) => kernelId);
+  const found = [...new Set([...byPrefix, ...byDocument])].filter(id => ids.includes(id));
+  const [only] = found;
+  if (only !== undefined && found.length === 1) return only;
+  if (found.length > 1) {
+    throw new CommandError(
+      'kernel_ambiguous',
+      `"${asked}" may be any of ${found.length} kernels: ${found.slice(0, 5).join(', ')}; give more of the id.`
+    );
+  }
+  const known =
+    ids.length === 0
+      ? 'there are no kernels here'
+      : `known are ${ids.slice(0, 5).join(', ')}${ids.length > 5 ? ', …' : ''}`;
+  throw new CommandError(
+    'kernel_unknown',
+    `There is no kernel "${asked}"; give an id, its beginning, or the path of a notebook (${known}).`
+  );
+}
+
+/** The same path as the client's, or a file of which that is the end. */
+function isPathOf(asked: string, documentPath: string, cwd: string): boolean {
+  if (documentPath === '') return false;
+  return asked === documentPath || path.resolve(cwd, asked).endsWith(`${path.sep}${documentPath}`);
+}

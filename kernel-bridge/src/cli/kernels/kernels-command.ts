@@ -1,0 +1,122 @@
+/** `tpulab kernels`: the kernels of the running gateway. */
+import { Command } from 'commander';
+import { stateFolder } from '../../server/state-folder.js';
+import { type OutputOptions, say, type Streams } from '../output.js';
+import { RunningGateway } from '../running-gateway.js';
+import { chooseKernel } from './choose-kernel.js';
+import { kernelFolder } from './kernels-in-state.js';
+
+interface KernelsOptions extends OutputOptions {
+  readonly stateDir?: string;
+}
+
+type Listed = Awaited<ReturnType<RunningGateway['kernels']>>[number] & {
+  readonly documents: readonly string[];
+};
+
+export function kernelsCommand(streams: Streams): Command {
+  const kernels = new Command('kernels').description(
+    'list, interrupt, restart and stop the kernels of the running gateway'
+  );
+  const one = (name: string, description: string, act: Act): void => {
+    common(kernels.command(name).description(description))
+      .argument('<kernel>', 'id of the kernel, the beginning of its id, or the path of its notebook')
+      .action(async (asked: string, options: KernelsOptions) => {
+        const gateway = await RunningGateway.find(stateFolder(options.stateDir));
+        await act({ gateway, kernel: await choose(gateway, asked), options, streams });
+      });
+  };
+  common(kernels.command('list').description('show the kernels that run')).action(
+    async (options: KernelsOptions) => {
+      const gateway = await RunningGateway.find(stateFolder(options.stateDir));
+      const all = await listed(gateway);
+      say(
+        streams,
+        options,
+        { kernels: all },
+        all.length === 0 ? 'No kernel runs.' : all.map(line).join('\n')
+      );
+    }
+  );
+  one('show', 'show one kernel, with where its files are', show);
+  one('interrupt', 'interrupt what the kernel executes', async ({ gateway, kernel, ...rest }) => {
+    await gateway.interruptKernel(kernel.id);
+    done(rest, kernel, 'interrupted', `Kernel ${kernel.id} was interrupted.`);
+  });
+  one(
+    'restart',
+    'start the kernel anew under its id; its outputs stay in the journal',
+    async ({ gateway, kernel, ...rest }) => {
+      await gateway.restartKernel(kernel.id);
+      done(rest, kernel, 'restarted', `Kernel ${kernel.id} was restarted.`);
+    }
+  );
+  one('stop', 'shut the kernel down', async ({ gateway, kernel, ...rest }) => {
+    await gateway.removeKernel(kernel.id);
+    done(rest, kernel, 'stopped', `Kernel ${kernel.id} was shut down.`);
+  });
+  return kernels;
+}
+
+interface Acting {
+  readonly gateway: RunningGateway;
+  readonly kernel: Listed;
+  readonly options: KernelsOptions;
+  readonly streams: Streams;
+}
+type Act = (acting: Acting) => Promise<void>;
+
+function common(command: Command): Command {
+  return command
+    .option('--state-dir <folder>', 'state folder of the gateway (default: $XDG_STATE_HOME/tpulab)')
+    .option('--json', 'print JSON');
+}
+
+async function listed(gateway: RunningGateway): Promise<Listed[]> {
+  const [kernels, documents] = await Promise.all([gateway.kernels(), gateway.documents()]);
+  return kernels.map(kernel => ({
+    ...kernel,
+    documents: documents.filter(({ kernelId }) => kernelId === kernel.id).map(({ path }) => path)
+  }));
+}
+
+async function choose(gateway: RunningGateway, asked: string): Promise<Listed> {
+  const kernels = await listed(gateway);
+  const documents = kernels.flatMap(({ id, documents: paths }) =>
+    paths.map(path => ({ path, kernelId: id }))
+  );
+  const id = chooseKernel(
+    asked,
+    kernels.map(kernel => kernel.id),
+    documents
+  );
+  const found = kernels.find(kernel => kernel.id === id);
+  if (found === undefined) throw new Error(`kernel ${id} was chosen, but is not listed`);
+  return found;
+}
+
+function line({ id, name, execution_state: state, connections, documents }: Listed): string {
+  return [id, name, state, `${connections} ${connections === 1 ? 'client' : 'clients'}`, documents.join(', ')]
+    .join('  ')
+    .trimEnd();
+}
+
+async function show({ kernel, options, streams }: Acting): Promise<void> {
+  const folder = kernelFolder(stateFolder(options.stateDir), kernel.id);
+  const text = [
+    line(kernel),
+    `  last activity  ${kernel.last_activity}`,
+    ...(kernel.reason === undefined ? [] : [`  reason         ${kernel.reason}`]),
+    `  files          ${folder}`
+  ].join('\n');
+  say(streams, options, { ...kernel, folder }, text);
+}
+
+function done(
+  { options, streams }: Pick<Acting, 'options' | 'streams'>,
+  { id, name }: Listed,
+  did: string,
+  text: string
+): void {
+  say(streams, options, { id, name, done: did }, text);
+}

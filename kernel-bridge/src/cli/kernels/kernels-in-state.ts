@@ -1,0 +1,47 @@
+/** The kernels of a state folder, as its files have them: no gateway need run. */
+import { readdir, readFile, stat } from 'node:fs/promises';
+import path from 'node:path';
+import { Type } from '@sinclair/typebox';
+import { Value } from '@sinclair/typebox/value';
+import { readKeeperRecord } from '../../keeper/keeper-file.js';
+import { isKernelId } from '../../kernels/kernel-registry.js';
+import { isSameProcess } from '../../processes/process-identity.js';
+import type { DocumentOfKernel } from './choose-kernel.js';
+
+const Sessions = Type.Object({
+  sessions: Type.Array(Type.Object({ path: Type.String(), kernelId: Type.String() }))
+});
+
+export function kernelFolder(stateDir: string, kernelId: string): string {
+  return path.join(stateDir, 'kernels', kernelId);
+}
+
+/** Ids of the kernels whose journal is there, those that have ended among them. */
+export async function kernelsInState(stateDir: string): Promise<string[]> {
+  const names = await readdir(path.join(stateDir, 'kernels')).catch(() => []);
+  const found = await Promise.all(
+    names.filter(isKernelId).map(async id => {
+      const journal = await stat(path.join(kernelFolder(stateDir, id), 'journal')).catch(() => null);
+      return journal?.isDirectory() === true ? [id] : [];
+    })
+  );
+  return found.flat();
+}
+
+/** Which documents ran on which kernels when the gateway last wrote it down. */
+export async function documentsInState(stateDir: string): Promise<DocumentOfKernel[]> {
+  try {
+    const json: unknown = JSON.parse(await readFile(path.join(stateDir, 'sessions.json'), 'utf8'));
+    return Value.Check(Sessions, json) ? json.sessions : [];
+  } catch {
+    // Without it kernels are found by their ids.
+    return [];
+  }
+}
+
+/** Whether the kernel's process runs. */
+export async function isKernelRunning(stateDir: string, kernelId: string): Promise<boolean> {
+  const keeper = await readKeeperRecord(kernelFolder(stateDir, kernelId));
+  if (keeper === null || keeper.kernelPid === null) return false;
+  return isSameProcess(keeper.kernelPid, keeper.kernelProcessStart);
+}

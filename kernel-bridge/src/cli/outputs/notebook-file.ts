@@ -1,0 +1,87 @@
+/**
+ * A notebook file that outputs are written into: read, and replaced in one step. The file as it was before is kept beside it,
+ * and a file that somebody saved in between is not overwritten.
+ */
+import { type BigIntStats } from 'node:fs';
+import { open, readFile, realpath, rename, rm, stat } from 'node:fs/promises';
+import { CommandError } from '../command-errors.js';
+import { NotebookFormatError, NotebookText } from './notebook-text.js';
+
+/** Appended to the name of the file. A name of our own: other backups are not ours to replace. */
+export const BACKUP_SUFFIX = '.before-outputs';
+
+/** Other bytes would come back as other bytes. */
+const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+export class NotebookFile {
+  private constructor(
+    /** The file itself, where `asked` is a link to it. */
+    readonly path: string,
+    readonly notebook: NotebookText,
+    readonly text: string,
+    private readonly seen: BigIntStats
+  ) {}
+
+  static async read(asked: string): Promise<NotebookFile> {
+    try {
+      const file = await realpath(asked);
+      const seen = await stat(file, { bigint: true });
+      const text = UTF8.decode(await readFile(file));
+      return new NotebookFile(file, new NotebookText(text), text, seen);
+    } catch (cause) {
+      const why =
+        cause instanceof NotebookFormatError
+          ? cause.message
+          : cause instanceof TypeError
+            ? 'it is not UTF-8'
+            : ((cause as NodeJS.ErrnoException).code ?? 'unknown error');
+      throw new CommandError('notebook_unusable', `The notebook ${asked} cannot be used: ${why}.`, { cause });
+    }
+  }
+
+  /** Null when no backup was wanted; otherwise where it is. */
+  async replace(text: string, { backup }: { backup: boolean }): Promise<string | null> {
+    const kept = backup ? `${this.path}${BACKUP_SUFFIX}` : null;
+    try {
+      if (kept !== null) await this.#write(kept, this.text);
+      await this.#write(this.path, text, () => this.#checkUnchanged());
+    } catch (cause) {
+      if (cause instanceof CommandError) throw cause;
+      const { code = 'unknown error' } = cause as NodeJS.ErrnoException;
+      throw new CommandError(
+        'notebook_not_written',
+        `The notebook ${this.path} could not be written (${code}); it is as it was. Check permissions and disk.`,
+        { cause }
+      );
+    }
+    return kept;
+  }
+
+  async #write(file: string, text: string, check?: () => Promise<void>): Promise<void> {
+    const draft = `${file}.${process.pid}.tmp`;
+    try {
+      const handle = await open(draft, 'w', Number(this.seen.mode) & 0o777);
+      try {
+        await handle.chmod(Number(this.seen.mode) & 0o777);
+        await handle.writeFile(text);
+        await handle.sync();
+      } finally {
+        await handle.close();
+      }
+      await check?.();
+      await rename(draft, file);
+    } catch (error) {
+      await rm(draft, { force: true });
+      throw error;
+    }
+  }
+
+  async #checkUnchanged(): Promise<void> {
+    const now = await stat(this.path, { bigint: true });
+    if (now.mtimeNs === this.seen.mtimeNs && now.size === this.seen.size && now.ino === this.seen.ino) return;
+    throw new CommandError(
+      'notebook_changed',
+      `Somebody saved ${this.path} in the meantime, so it was left alone; run the command again.`
+    );
+  }
+}

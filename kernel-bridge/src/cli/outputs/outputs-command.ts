@@ -1,0 +1,197 @@
+/** `tpulab outputs`: what a kernel has put out, printed or written into a notebook. Read from the journal's files. */
+import path from 'node:path';
+import { Command, InvalidArgumentError } from 'commander';
+import type { OutputsPage } from '@tpulab/protocol';
+import {
+  DEFAULT_MAX_BYTES,
+  INDEX_FILE,
+  KernelOutputs,
+  type OutputsRequest,
+  withoutKernel
+} from '../../outputs/index.js';
+import { stateFolder } from '../../server/state-folder.js';
+import { CommandError } from '../command-errors.js';
+import { chooseKernel } from '../kernels/choose-kernel.js';
+import {
+  documentsInState,
+  isKernelRunning,
+  kernelFolder,
+  kernelsInState
+} from '../kernels/kernels-in-state.js';
+import { type OutputOptions, say, type Streams } from '../output.js';
+import { NotebookFile } from './notebook-file.js';
+import { outputsOf, type PlacedCell, placeOutputs } from './place-outputs.js';
+import { executionText, widgetText } from './terminal-view.js';
+
+interface OutputsOptions extends OutputOptions {
+  readonly stateDir?: string;
+  readonly cell: readonly string[];
+  readonly history?: true;
+  readonly maxBytes: number;
+  readonly into?: string;
+  readonly force?: true;
+  readonly dryRun?: true;
+  readonly backup: boolean;
+}
+
+export function outputsCommand(
+  streams: Streams & { readonly stdout: { readonly isTTY?: boolean } }
+): Command {
+  return new Command('outputs')
+    .description('show what a kernel has put out, by cell, or write it into a notebook file')
+    .argument('<kernel>', 'id of the kernel, the beginning of its id, or the path of its notebook')
+    .option(
+      '--cell <id>',
+      'only this cell; repeatable',
+      (id: string, all: readonly string[]) => [...all, id],
+      []
+    )
+    .option('--history', 'also executions of a cell that was executed again since')
+    .option(
+      '--max-bytes <number>',
+      'of the outputs of one execution; 0 for all of them',
+      parseBytes,
+      DEFAULT_MAX_BYTES
+    )
+    .option('--into <notebook>', 'write into the code cells of this notebook; it is backed up beside itself')
+    .option('--force', 'with --into: also into cells whose code has changed since')
+    .option('--dry-run', 'with --into: only say what would be written')
+    .option('--no-backup', 'with --into: keep no copy of the notebook as it was')
+    .option('--state-dir <folder>', 'state folder of the gateway (default: $XDG_STATE_HOME/tpulab)')
+    .option('--json', 'print JSON')
+    .action(async (asked: string, options: OutputsOptions) => {
+      const stateDir = stateFolder(options.stateDir);
+      const ids = await kernelsInState(stateDir);
+      const kernelId = chooseKernel(asked, ids, await documentsInState(stateDir));
+      const page = await readAll(stateDir, kernelId, options);
+      if (options.into === undefined) show(streams, options, page);
+      else await writeInto(streams, options, page, options.into);
+    });
+}
+
+/** All pages as one. The index is the gateway's: it is read, never written. */
+async function readAll(stateDir: string, kernelId: string, options: OutputsOptions): Promise<OutputsPage> {
+  const folder = kernelFolder(stateDir, kernelId);
+  const outputs = new KernelOutputs({
+    journalDir: path.join(folder, 'journal'),
+    indexFile: null,
+    readIndexFrom: path.join(folder, INDEX_FILE)
+  });
+  const request: OutputsRequest = {
+    cells: options.cell.length === 0 ? null : new Set(options.cell),
+    // A notebook wants the newest run that has begun, which need not be the newest request.
+    history: options.history === true || options.into !== undefined,
+    maxBytes: options.maxBytes === 0 ? Infinity : options.maxBytes
+  };
+  const alive = await isKernelRunning(stateDir, kernelId);
+  const first = await outputs.read(request, null);
+  const executions = [...first.executions];
+  for (let after = first.nextAfter; after !== null;) {
+    const page = await outputs.read({ ...request, after }, first.until);
+    executions.push(...page.executions);
+    after = page.nextAfter;
+  }
+  await outputs[Symbol.asyncDispose]();
+  const said = alive ? executions : executions.map(withoutKernel);
+  return { kernelId, alive, ...first, executions: said, nextAfter: null };
+}
+
+function show(
+  streams: Streams & { readonly stdout: { readonly isTTY?: boolean } },
+  options: OutputsOptions,
+  page: OutputsPage
+): void {
+  const missing = options.cell.filter(id => !page.executions.some(({ cellId }) => cellId === id));
+  if (missing.length > 0) {
+    throw new CommandError(
+      'cell_unknown',
+      `Kernel ${page.kernelId} has executed no cell ${missing.map(id => `"${id}"`).join(', ')}; without --cell all are shown.`
+    );
+  }
+  const view = { colours: streams.stdout.isTTY === true };
+  const texts = [
+    ...page.executions.map(execution => executionText(execution, view)),
+    ...page.widgets.map(widget => widgetText(widget, view)),
+    ...(page.forgotten > 0 ? [`(${page.forgotten} older executions are no longer listed)`] : [])
+  ];
+  say(streams, options, page, texts.length > 0 ? texts.join('\n') : 'Nothing has been executed.');
+}
+
+async function writeInto(
+  streams: Streams,
+  options: OutputsOptions,
+  page: OutputsPage,
+  into: string
+): Promise<void> {
+  const file = await NotebookFile.read(into);
+  const placed = placeOutputs(file.notebook.codeCells, page.executions, {
+    force: options.force === true,
+    cells: options.cell.length === 0 ? null : new Set(options.cell)
+  });
+  const text = file.notebook.withOutputs(outputsOf(placed));
+  const isSame = text === file.text;
+  const backup =
+    isSame || options.dryRun === true ? null : await file.replace(text, { backup: options.backup });
+  const cells = placed.map(({ cell, placement, execution }) => ({
+    cell: cell.id,
+    index: cell.index,
+    placement,
+    state: execution?.state ?? null
+  }));
+  const result = {
+    kernelId: page.kernelId,
+    notebook: file.path,
+    written: !isSame && options.dryRun !== true,
+    backup,
+    cells
+  };
+  say(
+    streams,
+    options,
+    result,
+    summary(placed, page, { into, isSame, dryRun: options.dryRun === true, backup })
+  );
+}
+
+function summary(
+  placed: readonly PlacedCell[],
+  page: OutputsPage,
+  { into, isSame, dryRun, backup }: { into: string; isSame: boolean; dryRun: boolean; backup: string | null }
+): string {
+  const of = (placement: PlacedCell['placement']): PlacedCell[] =>
+    placed.filter(each => each.placement === placement);
+  const [written, changed] = [of('written'), of('changed')];
+  const running = written.filter(({ execution }) => execution?.state === 'running');
+  const cut = written.filter(({ execution }) => (execution?.cutBytes ?? 0) > 0);
+  const verb = dryRun ? 'would be written' : 'written';
+  return [
+    isSame
+      ? `${into} has these outputs already; nothing was written.`
+      : `${into}: outputs of ${count(written.length, 'cell')} ${verb}, ${count(of('not-run').length, 'cell')} not run.`,
+    ...changed.map(
+      ({ cell }) => `  ${nameOf(cell)}: its code has changed since it was run; left alone (--force writes it)`
+    ),
+    ...running.map(({ cell }) => `  ${nameOf(cell)}: still running, what it has put out so far`),
+    ...cut.map(({ cell }) => `  ${nameOf(cell)}: cut in the middle (--max-bytes 0 writes all of it)`),
+    ...(page.widgets.length > 0
+      ? [
+          `  ${count(page.widgets.length, 'Output widget')} captured outputs that belong to no cell; they are not written`
+        ]
+      : []),
+    ...(backup === null ? [] : [`  the notebook as it was: ${backup}`])
+  ].join('\n');
+}
+
+function nameOf({ id, index }: PlacedCell['cell']): string {
+  return id === null ? `cell number ${index + 1}` : `cell ${id}`;
+}
+
+function count(number: number, what: string): string {
+  return `${number} ${what}${number === 1 ? '' : 's'}`;
+}
+
+function parseBytes(text: string): number {
+  const bytes = /^\d{1,15}$/.test(text) ? Number(text) : NaN;
+  if (!(bytes === 0 || bytes >= 1024)) throw new InvalidArgumentError('Give 0, or 1024 and more.');
+  return bytes;
+}
