@@ -1,0 +1,128 @@
+/** Faults of the kernel: killed, leaving by itself, deaf to SIGTERM, forked, asking while nobody is there; and of its clock. */
+import { writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { bridgeBuild } from './testing/bridge-build.js';
+import { catchUpWithCutOff, judge, type Pair, printingPair, share } from './testing/pair.js';
+import { Scene } from './testing/scene.js';
+import { faultEnds, IS_FULL, WHOLE } from './testing/scoreboard.js';
+
+vi.setConfig({ testTimeout: 600_000, hookTimeout: 120_000 });
+
+let scene: Scene;
+
+afterEach(async () => scene[Symbol.asyncDispose]());
+
+/** The kernel has ended while it printed: all that it handed over is there, and a new process answers. */
+async function expectPrefixAndNewProcess(name: string, pair: Pair): Promise<void> {
+  for (const client of pair.all)
+    await client.until(() => client.states.includes('restarting'), 'for the restart');
+  for (const row of await catchUpWithCutOff(scene, pair, name)) {
+    expect(row).toMatchObject({ lost: 0, doubled: 0, reordered: 0 });
+  }
+  for (const client of pair.all) {
+    const asked = client.execute('"still here"');
+    await client.until(() => client.replyStatus.has(asked), 'for an answer of the new process');
+  }
+}
+
+describe('a kernel', () => {
+  it('that is killed while it prints has said all that it handed over', async () => {
+    scene = await Scene.start();
+    const pair = await printingPair(scene);
+    await share(scene, pair, 0.5);
+    await scene.killKernel();
+    await expectPrefixAndNewProcess('kernel SIGKILL', pair);
+  });
+
+  it('that leaves by os._exit has said all that it handed over', async () => {
+    scene = await Scene.start();
+    const pair = await printingPair(scene, { at: { number: 1_000, code: 'os._exit(7)' } });
+    await expectPrefixAndNewProcess('kernel os._exit', pair);
+  });
+
+  it('that ignores SIGTERM and SIGINT is restarted all the same', async () => {
+    scene = await Scene.start();
+    const deaf =
+      'import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); signal.signal(signal.SIGINT, signal.SIG_IGN)';
+    const pair = await printingPair(scene, { count: 60_000, at: { number: 20, code: deaf } });
+    await scene.until(() => scene.givenOut > 500, 'numbers');
+    const before = scene.keeper?.kernelPid;
+    const answer = await scene.bridge.rest('POST', `api/kernels/${scene.kernelId}/restart`);
+    expect(answer.status).toBe(200);
+    await scene.until(() => scene.keeper?.kernelPid !== before, 'another process');
+    await expectPrefixAndNewProcess('kernel deaf to SIGTERM, restarted', pair);
+  });
+
+  it('that has forked prints on, and its end is noticed though the child holds its sockets', async () => {
+    scene = await Scene.start();
+    const childFile = path.join(scene.folder, 'child');
+    // The child leaves the group, so that nothing but its own end ends it.
+    const fork = [
+      'child = os.fork()',
+      'if child == 0:',
+      '    os.setsid(); time.sleep(300); os._exit(0)',
+      `open(${JSON.stringify(childFile)}, "w").write(str(child))`
+    ];
+    const pair = await printingPair(scene, { at: { number: 500, code: fork.join('\n            ') } });
+    await scene.rememberFrom(childFile);
+    const rows = await judge(scene, pair, 'kernel forked', faultEnds(scene));
+    for (const row of rows) expect(row).toMatchObject(WHOLE);
+    await scene.killKernel();
+    for (const client of pair.all)
+      await client.until(() => client.states.includes('restarting'), 'for the restart');
+    const asked = pair.stock.execute('1');
+    await pair.stock.until(() => pair.stock.replyStatus.has(asked), 'for an answer of the new process');
+  });
+});
+
+describe('a question of the kernel', () => {
+  it('that is open while the gateway is killed is answered by the client that returns', async () => {
+    scene = await Scene.start();
+    const client = await scene.client('stock');
+    const asked = client.execute('print("#" + input("first?") + ";"); print("#" + input("second?") + ";")', {
+      allow_stdin: true
+    });
+    await client.until(() => client.questions.includes('first?'), 'for the question');
+    await scene.killGateway();
+    await scene.startGateway();
+    await client.until(() => client.isOpen, 'to be back');
+    client.answer('0');
+    await client.until(() => client.questions.includes('second?'), 'for the second question');
+    client.abort();
+    await client.until(() => client.isOpen, 'to be back');
+    client.answer('1');
+    await client.until(() => client.replyStatus.has(asked), 'for the reply');
+    expect(client.shown).toEqual([0, 1]);
+  });
+});
+
+describe('a clock that is set', () => {
+  it.each(IS_FULL ? [86_400_000, -172_800_000] : [-172_800_000])(
+    'by %i ms while the kernel prints changes nothing',
+    async shiftMs => {
+      scene = await Scene.start({ program: await bridgeBuild({ shiftedClock: true }) });
+      const pair = await printingPair(scene);
+      await share(scene, pair, 0.3);
+      const clock = path.join(scene.stateDir, 'clock');
+      await writeFile(clock, String(shiftMs));
+      for (const pid of [scene.bridge.pid, scene.keeper!.pid]) process.kill(pid, 'SIGUSR2');
+      await share(scene, pair, 0.6);
+      for (const client of pair.all) {
+        await client.leave();
+        await client.connect();
+      }
+      const rows = await judge(
+        scene,
+        pair,
+        `clock set by ${shiftMs > 0 ? '+1 day' : '-2 days'}`,
+        faultEnds(scene)
+      );
+      expect(rows[1]).toMatchObject(WHOLE);
+      expect(rows[0]).toMatchObject({ lost: 0, reordered: 0, replyFaults: 0 });
+      const { lastActivityMs } = await scene.activity();
+      // The new clock is the one that counts from then on.
+      expect(Math.abs(lastActivityMs - (Date.now() + shiftMs))).toBeLessThan(3_600_000);
+    }
+  );
+});

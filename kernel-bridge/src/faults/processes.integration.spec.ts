@@ -1,0 +1,91 @@
+/** Faults of the bridge's own processes: gateway, keeper, both, another build, the whole machine. */
+import { rm } from 'node:fs/promises';
+import path from 'node:path';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { bridgeBuild } from './testing/bridge-build.js';
+import { judge, printingPair, share } from './testing/pair.js';
+import { Scene } from './testing/scene.js';
+import { AT_LEAST_ONCE, faultEnds, IS_FULL, WHOLE } from './testing/scoreboard.js';
+
+vi.setConfig({ testTimeout: 600_000, hookTimeout: 120_000 });
+
+let scene: Scene;
+
+afterEach(async () => scene[Symbol.asyncDispose]());
+
+describe('a gateway', () => {
+  it.runIf(IS_FULL)('that is killed while the kernel prints loses nothing', async () => {
+    scene = await Scene.start();
+    const pair = await printingPair(scene);
+    await share(scene, pair, 0.3);
+    await scene.killGateway();
+    await share(scene, pair, 0.6);
+    await scene.startGateway();
+    const [stock, ours] = await judge(scene, pair, 'gateway SIGKILL', faultEnds(scene));
+    expect(stock).toMatchObject({ ...AT_LEAST_ONCE, replyFaults: 0 });
+    expect(ours).toMatchObject(WHOLE);
+  });
+
+  it('that gives way to another build loses nothing', async () => {
+    const next = await bridgeBuild({ version: '9.9.9' });
+    scene = await Scene.start();
+    const pair = await printingPair(scene);
+    await share(scene, pair, 0.3);
+    await scene.stopGateway();
+    await share(scene, pair, 0.6);
+    await scene.startGateway(next);
+    const { body } = await scene.bridge.rest('GET', 'api');
+    expect(body).toMatchObject({ version: '9.9.9' });
+    const [stock, ours] = await judge(scene, pair, 'gateway upgrade', faultEnds(scene));
+    expect(stock).toMatchObject({ ...AT_LEAST_ONCE, replyFaults: 0 });
+    expect(ours).toMatchObject(WHOLE);
+  });
+});
+
+describe('a keeper', () => {
+  it('that is killed while the kernel prints loses nothing', async () => {
+    scene = await Scene.start();
+    const pair = await printingPair(scene);
+    await share(scene, pair, 0.4);
+    await scene.killKeeper();
+    const rows = await judge(scene, pair, 'keeper SIGKILL', faultEnds(scene));
+    for (const row of rows) expect(row).toMatchObject(WHOLE);
+  });
+
+  it('that is killed together with the gateway loses nothing', async () => {
+    scene = await Scene.start();
+    const pair = await printingPair(scene);
+    await share(scene, pair, 0.3);
+    await scene.killGateway();
+    await scene.killKeeper();
+    await share(scene, pair, 0.6);
+    await scene.startGateway();
+    const [stock, ours] = await judge(scene, pair, 'gateway and keeper SIGKILL', faultEnds(scene));
+    expect(stock).toMatchObject({ ...AT_LEAST_ONCE, replyFaults: 0 });
+    expect(ours).toMatchObject(WHOLE);
+  });
+});
+
+describe('a machine that starts again', () => {
+  it('has all that the kernel had said before it went down', async () => {
+    scene = await Scene.start();
+    const pair = await printingPair(scene);
+    await share(scene, pair, 0.4);
+    const { kernelPid, pid } = scene.keeper!;
+    await scene.kill(kernelPid);
+    await scene.kill(pid);
+    await scene.killGateway();
+    // What was under way between kernel and keeper went with the machine.
+    const before = await scene.journal();
+    await rm(path.join(scene.stateDir, 'run'), { recursive: true, force: true });
+    await scene.startGateway();
+    const [stock, ours] = await judge(
+      scene,
+      { ...pair, count: Math.max(...before.numbers) + 1 },
+      'host reboot',
+      { ...faultEnds(scene), by: before.numbers.length }
+    );
+    expect(stock).toMatchObject(AT_LEAST_ONCE);
+    expect(ours).toMatchObject({ lost: 0, doubled: 0, reordered: 0 });
+  });
+});

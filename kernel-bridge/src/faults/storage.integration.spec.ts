@@ -1,0 +1,105 @@
+/** Faults of what the journal is written to: full, read-only, cut, changed. */
+import { execFileSync } from 'node:child_process';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { cutTail, flipBits } from './testing/damage.js';
+import { judge, printingPair, share } from './testing/pair.js';
+import { Scene } from './testing/scene.js';
+import { AT_LEAST_ONCE, faultEnds, IS_FULL, type Score, WHOLE } from './testing/scoreboard.js';
+import { SmallDisk, whyNoSmallDisk } from './testing/small-disk.js';
+
+vi.setConfig({ testTimeout: 600_000, hookTimeout: 120_000 });
+
+let scene: Scene | null = null;
+let disk: SmallDisk | null = null;
+
+afterEach(async () => {
+  await scene?.[Symbol.asyncDispose]();
+  disk?.[Symbol.dispose]();
+  scene = disk = null;
+});
+
+const noDisk = whyNoSmallDisk();
+
+/** What is missing is accounted for: the journal has counted it, and the client was told. */
+function expectExplained(row: Score): void {
+  expect(row).toMatchObject({ reordered: 0, doubled: 0 });
+  if (row.lost === 0) return;
+  expect(row.told.length, `lost ${row.lost}, and nothing was said`).toBeGreaterThan(0);
+  if (row.gap !== null) expect(row.gap).toBeGreaterThanOrEqual(row.lost);
+}
+
+describe(`a disk that is full${noDisk === null ? '' : ` (skipped: ${noDisk})`}`, () => {
+  it.skipIf(noDisk !== null)('and freed soon loses nothing', async () => {
+    disk = SmallDisk.make(48);
+    scene = await Scene.start({ stateDir: `${disk.folder}/s` });
+    const pair = await printingPair(scene);
+    await share(scene, pair, 0.3);
+    disk.fill();
+    await share(scene, pair, 0.7);
+    disk.free();
+    for (const row of await judge(scene, pair, 'disk full, freed soon', faultEnds(scene))) {
+      expect(row).toMatchObject({ ...WHOLE, gap: 0 });
+    }
+  });
+
+  it.skipIf(noDisk !== null)('for longer than memory lasts counts what is missing, and says so', async () => {
+    disk = SmallDisk.make(96);
+    scene = await Scene.start({ stateDir: `${disk.folder}/s` });
+    // 16 KB each: after some 500 the 8 MiB that may be held are full.
+    const pair = await printingPair(scene, { count: 1_500, perSecond: 1_000, padding: 16_000 });
+    await share(scene, pair, 0.2);
+    disk.fill();
+    await share(scene, pair, 0.9);
+    disk.free();
+    const rows = await judge(scene, pair, 'disk full for long', faultEnds(scene));
+    for (const row of rows) {
+      expect(row.lost).toBeGreaterThan(0);
+      expect(row.replyFaults).toBe(0);
+      expectExplained(row);
+    }
+  });
+});
+
+describe(`a journal folder that becomes read-only${noDisk === null ? '' : ` (skipped: ${noDisk})`}`, () => {
+  it.skipIf(noDisk !== null || !IS_FULL)(
+    'when the next segment is due counts what is missing, and says so',
+    async () => {
+      disk = SmallDisk.make(256);
+      scene = await Scene.start({ stateDir: `${disk.folder}/s` });
+      const pair = await printingPair(scene, { count: 1_800, perSecond: 400, padding: 48_000 });
+      await share(scene, pair, 0.2);
+      // For root, permissions are no obstacle; this attribute is.
+      execFileSync('chattr', ['+i', scene.journalDir]);
+      await share(scene, pair, 0.95);
+      execFileSync('chattr', ['-i', scene.journalDir]);
+      const rows = await judge(scene, pair, 'journal folder read-only', faultEnds(scene));
+      for (const row of rows) expectExplained(row);
+    }
+  );
+});
+
+describe('a journal that was damaged while nobody wrote to it', () => {
+  const damages = [
+    { name: 'segment cut at any byte', damage: cutTail, turns: IS_FULL ? 4 : 1 },
+    { name: 'segment with flipped bits', damage: flipBits, turns: IS_FULL ? 4 : 1 }
+  ];
+  it.each(damages)('$name: goes on, and what is gone is told', async ({ name, damage, turns }) => {
+    for (let turn = 0; turn < turns; turn++) {
+      scene = await Scene.start();
+      const pair = await printingPair(scene);
+      await share(scene, pair, 0.3);
+      await scene.stopGateway();
+      await scene.killKeeper();
+      await damage(scene.journalDir, turn + 1);
+      await share(scene, pair, 0.6);
+      await scene.startGateway();
+      const [stock, ours] = await judge(scene, pair, name, faultEnds(scene));
+      expect(stock).toMatchObject({ reordered: 0 });
+      if (stock.lost > 0) expect(stock.told.length).toBeGreaterThan(0);
+      expectExplained(ours);
+      expect(AT_LEAST_ONCE).toBeDefined();
+      await scene[Symbol.asyncDispose]();
+      scene = null;
+    }
+  });
+});

@@ -1,0 +1,125 @@
+/**
+ * The whole bridge, built from the sources as they are now into a folder of its own, so that a run is neither out of date nor
+ * disturbed by somebody who builds. Nothing is type-checked, so it takes a moment. A build can differ from another in its
+ * version (for an upgrade) and in whether its clock can be shifted.
+ */
+import { createHash } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { mkdir, mkdtemp, readdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { ModuleKind, ScriptTarget, transpileModule } from 'typescript';
+
+const CHECKOUT = fileURLToPath(new URL('../../../../', import.meta.url));
+/** The checkout whose bridge is put to the test: this one, or another state of it beside it. */
+const SOURCES = process.env['TPULAB_FAULTS_SOURCES'] || CHECKOUT;
+/** The agent of those sources, which kernels load before the installed one. */
+export const AGENT_SOURCES = path.join(SOURCES, 'kernel-agent', 'src');
+/** Below a `node_modules`, so that the build finds its packages and nobody commits it. */
+const CACHE = path.join(CHECKOUT, 'node_modules', '.cache', 'tpulab-faults');
+const COMPILER = { module: ModuleKind.ESNext, target: ScriptTarget.ES2022, verbatimModuleSyntax: true };
+/** Programs of the bridge; where the clock can be shifted, they load the shift first. */
+const ENTRIES = ['cli/main.js', 'keeper/main.js'];
+
+export interface BuildOptions {
+  /** Instead of the version of the sources. */
+  readonly version?: string;
+  readonly shiftedClock?: boolean;
+}
+
+/** The `tpulab` program of a build. Builds of the same sources share a folder. */
+export async function bridgeBuild(options: BuildOptions = {}): Promise<string> {
+  const sources = new Map([
+    ...(await packageSources('protocol', 'node_modules/@tpulab/protocol')),
+    ...(await packageSources('kernel-bridge', 'kernel-bridge'))
+  ]);
+  const hash = createHash('sha256').update(JSON.stringify(options));
+  for (const [file, code] of sources) hash.update(file).update(code);
+  const target = path.join(CACHE, hash.digest('hex').slice(0, 16));
+  const program = path.join(target, 'kernel-bridge', 'bin', 'tpulab.js');
+  if (!existsSync(program)) {
+    await mkdir(CACHE, { recursive: true });
+    const draft = await mkdtemp(path.join(CACHE, 'draft-'));
+    await write(draft, sources, options);
+    // Another test file may have been quicker; then its build stays.
+    await rename(draft, target).catch(() => rm(draft, { recursive: true, force: true }));
+  }
+  return program;
+}
+
+/** Files of one of our packages, by their place in a build. */
+async function packageSources(name: string, place: string): Promise<[string, string][]> {
+  const folder = path.join(SOURCES, name);
+  const files = ['package.json'];
+  if (existsSync(path.join(folder, 'bin'))) {
+    files.push(...(await readdir(path.join(folder, 'bin'))).map(file => `bin/${file}`));
+  }
+  for (const entry of await readdir(path.join(folder, 'src'), { recursive: true })) {
+    const file = entry.split(path.sep).join('/');
+    const isProgram = file.endsWith('.ts') && !/\.spec\.ts$|\.spec-[a-z]+\.ts$|(^|\/)testing\//.test(file);
+    if (isProgram) files.push(`src/${file}`);
+  }
+  return Promise.all(
+    files
+      .sort()
+      .map(
+        async file =>
+          [`${place}/${file}`, await readFile(path.join(folder, file), 'utf8')] as [string, string]
+      )
+  );
+}
+
+async function write(folder: string, sources: Map<string, string>, options: BuildOptions): Promise<void> {
+  for (const [file, code] of sources) {
+    const target = path.join(folder, file.replace('/src/', '/lib/').replace(/\.ts$/, '.js'));
+    await mkdir(path.dirname(target), { recursive: true });
+    await writeFile(target, outputOf(file, code, options));
+  }
+  const own = path.join(CHECKOUT, 'kernel-bridge', 'node_modules');
+  if (existsSync(own)) await symlink(own, path.join(folder, 'kernel-bridge', 'node_modules'));
+  if (options.shiftedClock !== true) return;
+  const lib = path.join(folder, 'kernel-bridge', 'lib');
+  await writeFile(path.join(lib, 'shifted-clock.js'), SHIFTED_CLOCK);
+  for (const entry of ENTRIES) {
+    const file = path.join(lib, entry);
+    await writeFile(file, `import '../shifted-clock.js';\n${await readFile(file, 'utf8')}`);
+  }
+}
+
+function outputOf(file: string, code: string, { version }: BuildOptions): string {
+  if (file.endsWith('package.json') && version !== undefined) {
+    return JSON.stringify({ ...(JSON.parse(code) as object), version });
+  }
+  return file.endsWith('.ts') ? transpileModule(code, { compilerOptions: COMPILER }).outputText : code;
+}
+
+/**
+ * The wall clock of a process, shifted by what the file `clock` of the state folder says in milliseconds; SIGUSR2 has it read
+ * again. The monotonic clock stays as it is, as it does when a machine's clock is set.
+ */
+const SHIFTED_CLOCK = `
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+const at = process.argv.indexOf('--state-dir');
+const file = join(at < 0 ? join(process.argv[2] ?? '', '..', '..') : process.argv[at + 1] ?? '', 'clock');
+const RealDate = Date;
+let shift = 0;
+const read = () => {
+  try {
+    shift = Number(readFileSync(file, 'utf8'));
+  } catch {
+    shift = 0;
+  }
+};
+globalThis.Date = class extends RealDate {
+  constructor(...given) {
+    if (given.length === 0) super(RealDate.now() + shift);
+    else super(...given);
+  }
+  static now() {
+    return RealDate.now() + shift;
+  }
+};
+process.on('SIGUSR2', read);
+read();
+`;

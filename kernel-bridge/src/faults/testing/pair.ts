@@ -1,0 +1,67 @@
+/** Both kinds of client on one kernel: what nearly every case begins with, and how it is judged. */
+import type { ClientKind, NumberedClient } from './numbered-client.js';
+import type { NumberedOptions } from './numbered-output.js';
+import type { Scene } from './scene.js';
+import { catchUp, IS_FULL, score, type Score, type Settling } from './scoreboard.js';
+
+const KINDS: readonly ClientKind[] = ['stock', 'ours'];
+const REPLIES = 5;
+const ANSWERED_MS = 60_000;
+
+/** How much is printed while something goes wrong. */
+export const COUNT = IS_FULL ? 10_000 : 2_000;
+export const PER_SECOND = IS_FULL ? 1_000 : 2_000;
+
+export interface Pair {
+  readonly stock: NumberedClient;
+  readonly ours: NumberedClient;
+  readonly all: readonly NumberedClient[];
+  readonly count: number;
+  /** The request that prints. */
+  readonly printing: string;
+}
+
+/** The stock client runs the cell, and both ask for numbered replies behind it. */
+export async function printingPair(
+  scene: Scene,
+  options: Partial<NumberedOptions> & { url?: string } = {}
+): Promise<Pair> {
+  const { url, ...numbered } = options;
+  const all: NumberedClient[] = [];
+  for (const kind of KINDS) all.push(await scene.client(kind, url));
+  const [stock, ours] = all as [NumberedClient, NumberedClient];
+  const printing = await scene.print(stock, { count: COUNT, perSecond: PER_SECOND, ...numbered });
+  for (const client of all) for (let number = 0; number < REPLIES; number++) client.execute(`${number}`);
+  return { stock, ours, all, count: numbered.count ?? COUNT, printing };
+}
+
+/** Until the kernel has given out this share of its numbers. */
+export function share(scene: Scene, pair: Pair, part: number): Promise<void> {
+  return scene.until(() => scene.givenOut >= part * pair.count, `number ${Math.floor(part * pair.count)}`);
+}
+
+/** Waits until both clients have everything, and gives them their marks: `[stock, ours]`. */
+export async function judge(scene: Scene, pair: Pair, name: string, ends: Settling): Promise<[Score, Score]> {
+  return Promise.all(
+    pair.all.map(async client => {
+      const catchUpMs = await catchUp(client, ends);
+      if (catchUpMs !== null) {
+        await client.within(() => client.isAnswered || client.gaveUp !== null, ANSWERED_MS);
+      }
+      return score({ name, scene, client, expected: pair.count, catchUpMs });
+    })
+  ) as Promise<[Score, Score]>;
+}
+
+/** The kernel was killed while it printed: both clients get what the journal has, and that has no hole. */
+export async function catchUpWithCutOff(scene: Scene, pair: Pair, name: string): Promise<Score[]> {
+  const expected = scene.givenOut;
+  const since = performance.now();
+  const { numbers } = await scene.journal();
+  const rows: Score[] = [];
+  for (const client of pair.all) {
+    const catchUpMs = await catchUp(client, { since, by: numbers.length });
+    rows.push(await score({ name, scene, client, expected, catchUpMs, isCutOff: true }));
+  }
+  return rows;
+}

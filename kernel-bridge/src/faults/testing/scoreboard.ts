@@ -1,0 +1,103 @@
+/** The rows of the fault matrix: what each client of each case got. */
+import { appendFileSync } from 'node:fs';
+import type { NumberedClient } from './numbered-client.js';
+import { type Marks, marksOf } from './numbered-output.js';
+import type { Scene } from './scene.js';
+
+export interface Score extends Marks {
+  readonly case: string;
+  readonly client: string;
+  /** Of the replies to what this client asked, all kinds of fault together. */
+  readonly replyFaults: number;
+  /** Messages that gap records of the journal count as missing; null when one cannot say how many. */
+  readonly gap: number | null;
+  /** What the client was told of gaps. */
+  readonly told: readonly string[];
+  /** Numbers that a killed kernel took with it before anybody had them. */
+  readonly cutOff: number;
+  /** From the end of the fault until the client had everything that was given out by then. */
+  readonly catchUpMs: number | null;
+  readonly note: string;
+}
+
+/** Set by `npm run test:faults`: every row is appended to this file as a line of JSON. */
+const REPORT = process.env['TPULAB_FAULTS_REPORT'];
+
+/** `npm run test:faults` runs the cases in full; `npm test` the short ones, with fewer numbers. */
+export const IS_FULL = process.env['TPULAB_FAULTS'] === 'full';
+
+export interface Settling {
+  /** When the fault ended, as `performance.now()`. */
+  readonly since: number;
+  /** Given out by then. */
+  readonly by: number;
+}
+
+/** To be called when a fault ends. */
+export function faultEnds(scene: Scene): Settling {
+  return { since: performance.now(), by: scene.givenOut };
+}
+
+/** Waits until the client has caught up; null when it does not in time. */
+export async function catchUp(
+  client: NumberedClient,
+  { since, by }: Settling,
+  deadlineMs = 60_000
+): Promise<number | null> {
+  const ended = (): boolean => client.greatest >= by - 1 || client.gaveUp !== null;
+  await client.within(ended, deadlineMs);
+  return client.greatest >= by - 1 ? Math.round(performance.now() - since) : null;
+}
+
+export interface Scoring {
+  readonly name: string;
+  readonly scene: Scene;
+  readonly client: NumberedClient;
+  readonly expected: number;
+  readonly catchUpMs: number | null;
+  readonly note?: string;
+  /** The kernel was killed while it printed: what is missing at the very end went with it. */
+  readonly isCutOff?: boolean;
+}
+
+export async function score({
+  name,
+  scene,
+  client,
+  expected,
+  catchUpMs,
+  note = '',
+  isCutOff = false
+}: Scoring): Promise<Score> {
+  const { gaps } = await scene.journal();
+  const reached = isCutOff ? client.greatest + 1 : expected;
+  const replies = client.replyMarks();
+  const row: Score = {
+    case: name,
+    client: client.kind,
+    ...marksOf(reached, client.shown),
+    replyFaults: replies.lost + replies.doubled + replies.reordered,
+    gap: gaps.some(({ count }) => count === null)
+      ? null
+      : gaps.reduce((sum, { count }) => sum + (count ?? 0), 0),
+    told: client.gaps,
+    cutOff: isCutOff ? expected - reached : 0,
+    catchUpMs,
+    note: [note, client.gaveUp].filter(Boolean).join('; ')
+  };
+  record(row);
+  return row;
+}
+
+export function record(row: Score): void {
+  if (REPORT !== undefined) appendFileSync(REPORT, `${JSON.stringify(row)}\n`);
+}
+
+/** The target of every case: nothing lost, doubled or reordered, and every reply once. */
+export const WHOLE = { lost: 0, doubled: 0, reordered: 0, replyFaults: 0 } as const;
+
+/**
+ * What a stock client is promised where a connection ends without a word: it has no way to say what it has, so the last
+ * moments before the loss may come twice.
+ */
+export const AT_LEAST_ONCE = { lost: 0, reordered: 0 } as const;

@@ -1,0 +1,65 @@
+/** A small disk of its own, which can be filled and freed. Linux as root only: elsewhere its cases are skipped. */
+import { execFileSync } from 'node:child_process';
+import { closeSync, mkdirSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+
+export class SmallDisk implements Disposable {
+  private constructor(
+    private readonly parent: string,
+    readonly folder: string
+  ) {}
+
+  static make(mebibytes: number): SmallDisk {
+    const parent = mkdtempSync(path.join(tmpdir(), 'tpd-'));
+    const folder = path.join(parent, 'd');
+    mkdirSync(folder);
+    try {
+      execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${mebibytes}m`, 'tpulab-faults', folder], {
+        stdio: 'pipe'
+      });
+    } catch (error) {
+      rmSync(parent, { recursive: true, force: true });
+      throw error;
+    }
+    return new SmallDisk(parent, folder);
+  }
+
+  /** Leaves room for nothing, not even for what other files have reserved of their last page. */
+  fill(): void {
+    const file = openSync(path.join(this.folder, 'ballast'), 'a', 0o600);
+    try {
+      for (let bytes = 1024 * 1024; bytes >= 1;) {
+        try {
+          writeSync(file, Buffer.alloc(bytes));
+        } catch (error) {
+          if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error;
+          bytes = Math.floor(bytes / 2);
+        }
+      }
+    } finally {
+      closeSync(file);
+    }
+  }
+
+  free(): void {
+    rmSync(path.join(this.folder, 'ballast'));
+  }
+
+  [Symbol.dispose](): void {
+    execFileSync('umount', [this.folder], { stdio: 'pipe' });
+    rmSync(this.parent, { recursive: true, force: true });
+  }
+}
+
+/** Why this machine cannot have one; null when it can. */
+export function whyNoSmallDisk(): string | null {
+  if (process.platform !== 'linux' || process.getuid?.() !== 0)
+    return 'needs Linux and root, for a disk of its own';
+  try {
+    SmallDisk.make(1)[Symbol.dispose]();
+    return null;
+  } catch {
+    return 'this system does not let root mount a disk';
+  }
+}

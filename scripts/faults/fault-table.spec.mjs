@@ -1,0 +1,55 @@
+// @ts-check
+import { expect, it } from 'vitest';
+import { faultTable } from './fault-table.mjs';
+
+const ROW = {
+  case: 'gateway SIGKILL',
+  client: 'stock',
+  expected: 2000,
+  lost: 0,
+  doubled: 3,
+  reordered: 0,
+  replyFaults: 0,
+  gap: 0,
+  told: [],
+  cutOff: 0,
+  catchUpMs: 120,
+  note: ''
+};
+
+it('has the cases in the order in which they came, with the stock client first, in columns of one width', () => {
+  const table = faultTable([
+    { ...ROW, case: 'b', client: 'ours' },
+    { ...ROW, case: 'b' },
+    { ...ROW, case: 'a' }
+  ]).split('\n');
+  expect(
+    table.slice(2).map(line =>
+      line
+        .split('|')
+        .slice(1, 3)
+        .map(cell => cell.trim())
+    )
+  ).toEqual([
+    ['b', 'stock'],
+    ['b', 'ours'],
+    ['a', 'stock']
+  ]);
+  expect(new Set(table.map(line => line.length)).size).toBe(1);
+});
+
+it('says what is behind the figures', () => {
+  const text = faultTable([
+    { ...ROW, gap: 7, told: ['7 messages are missing'] },
+    { ...ROW, gap: null, told: ['?'] },
+    { ...ROW, gap: 5 },
+    { ...ROW, cutOff: 2, replyFaults: 1, catchUpMs: null, note: 'closed with 1000' }
+  ]);
+  expect(text).toContain('told of 7 missing');
+  expect(text).toContain('told of an unknown number missing');
+  expect(text).toContain('a gap that the client was not told of');
+  expect(text).toContain(
+    '2 went with the killed process; 1 replies missing or more than once; closed with 1000'
+  );
+  expect(text).toContain('never');
+});
