@@ -73,12 +73,11 @@ export class KeeperClient implements KeeperHandle {
   }
 
   get snapshot(): KernelSnapshot {
-    const { lastSeq, lastActivity } = this.#snapshot;
-    return {
-      ...this.#snapshot,
-      lastSeq: Math.max(lastSeq, this.#lastSeq),
-      lastActivity: Math.max(lastActivity, this.#lastActivity)
-    };
+    const { lastSeq } = this.#snapshot;
+    // By number, not by the clock, which may have been set back.
+    return lastSeq >= this.#lastSeq
+      ? this.#snapshot
+      : { ...this.#snapshot, lastSeq: this.#lastSeq, lastActivity: this.#lastActivity };
   }
 
   subscribe(): Promise<{ liveFrom: number }> {
