@@ -68,9 +68,10 @@ export class StreamText {
     this.#column = end;
     // A line without an end: its beginning can no longer be reached by a carriage return.
     if (this.#column > 2 * this.#half) {
-      this.#keep(this.#line.slice(0, this.#column - this.#half));
-      this.#line = this.#line.slice(this.#column - this.#half);
-      this.#column = this.#half;
+      const cut = boundary(this.#line, this.#column - this.#half);
+      this.#keep(this.#line.slice(0, cut));
+      this.#line = this.#line.slice(cut);
+      this.#column -= cut;
     }
   }
 
@@ -109,8 +110,7 @@ export class StreamText {
 
   #dropOldest(excess: number): void {
     const oldest = this.#tail[0] ?? '';
-    const cut = oldest.length <= excess ? oldest.length : boundary(oldest, excess);
-    const dropped = Math.max(cut, 1);
+    const dropped = Math.min(boundary(oldest, excess), oldest.length);
     this.#cutBytes += Buffer.byteLength(oldest.slice(0, dropped));
     this.#tailChars -= dropped;
     if (dropped >= oldest.length) this.#tail.shift();
@@ -118,8 +118,8 @@ export class StreamText {
   }
 }
 
-/** Not between the halves of a character outside the basic plane. */
+/** Not between the halves of a character outside the basic plane; then after it. */
 function boundary(text: string, at: number): number {
   const code = at > 0 && at < text.length ? text.charCodeAt(at) : 0;
-  return code >= 0xdc00 && code <= 0xdfff ? at - 1 : at;
+  return code >= 0xdc00 && code <= 0xdfff ? at + 1 : at;
 }

@@ -1,0 +1,373 @@
+import { appendFile, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { JournalWriter } from '../journal/index.js';
+import { inTemporaryFolder } from '../journal/testing/journal-folder.js';
+import { codeHash, INDEX_LIMITS } from './executions-index.js';
+import { KernelOutputs, type KernelOutputsOptions } from './kernel-outputs.js';
+import type { Outputs, OutputsRequest } from './read-outputs.js';
+import { KernelStory } from './testing/kernel-story.js';
+import { capture, openWidget } from './testing/random-story.js';
+
+interface Kept {
+  readonly folder: string;
+  readonly journalDir: string;
+  readonly indexFile: string;
+}
+
+function inFolder(work: (kept: Kept) => Promise<void>): Promise<void> {
+  return inTemporaryFolder(folder =>
+    work({ folder, journalDir: path.join(folder, 'journal'), indexFile: path.join(folder, 'outputs.index') })
+  );
+}
+
+async function readBack(
+  options: KernelOutputsOptions,
+  request: OutputsRequest = {},
+  to: number | null = null
+): Promise<Outputs> {
+  const outputs = new KernelOutputs(options);
+  const read = await outputs.read(request, to);
+  await outputs[Symbol.asyncDispose]();
+  return read;
+}
+
+function textsOf({ executions }: Pick<Outputs, 'executions'>): string[] {
+  return executions.map(({ outputs }) =>
+    outputs.map(({ output }) => (output.output_type === 'stream' ? output.text : output.output_type)).join('')
+  );
+}
+
+function threeCells(): KernelStory {
+  const story = new KernelStory();
+  story.cell('a', 'print(1)', 1, id => story.stream(id, '1\n'));
+  story.cell('b', 'print(2)', 2, id => story.stream(id, '2\n'));
+  story.cell('c', 'print(3)', 3, id => story.stream(id, '3\n'));
+  return story;
+}
+
+describe('what is known of an execution', () => {
+  it('is its cell, its code, its state, its count and when it happened', () =>
+    inFolder(async ({ journalDir }) => {
+      const story = threeCells();
+      story.cell('d', 'fails()', 4, id => {
+        story.iopub(id, 'error', { ename: 'E', evalue: 'v', traceback: ['t'] });
+        story.reply(id, { status: 'error', execution_count: 4 });
+      });
+      const aborted = story.request('never', { cellId: 'e' });
+      story.reply(aborted, { status: 'aborted' });
+      story.request('x', { cellId: 'f' });
+      await story.writeTo(journalDir);
+      const { executions } = await readBack({ journalDir, indexFile: null });
+      expect(executions.map(({ cellId, state, executionCount }) => [cellId, state, executionCount])).toEqual([
+        ['a', 'ok', 1],
+        ['b', 'ok', 2],
+        ['c', 'ok', 3],
+        // The second reply of the story says so; no kernel answers twice.
+        ['d', 'ok', 4],
+        ['e', 'aborted', null],
+        ['f', 'queued', null]
+      ]);
+      const [first] = executions;
+      expect(first?.codeHash).toBe(codeHash('print(1)'));
+      expect(first?.requestSeq).toBe(1);
+      const times = [first?.requestedAt, first?.startedAt, first?.finishedAt].map(time =>
+        Date.parse(time ?? '')
+      );
+      expect(times).toEqual([...times].sort((x, y) => x - y));
+      expect(times.every(time => time > 0)).toBe(true);
+    }));
+
+  it('is not told of silent requests that belong to no cell', () =>
+    inFolder(async ({ journalDir }) => {
+      const story = new KernelStory();
+      story.end(story.request('inspect()', { silent: true }));
+      story.end(story.request('mine()', { silent: true, cellId: 'a' }));
+      await story.writeTo(journalDir);
+      const { executions } = await readBack({ journalDir, indexFile: null });
+      expect(executions.map(({ cellId }) => cellId)).toEqual(['a']);
+    }));
+
+  it('ends with the kernel: lost, until another word of it comes', () =>
+    inFolder(async ({ journalDir }) => {
+      const story = new KernelStory();
+      const runs = story.request('long()', { cellId: 'runs' });
+      story.begin(runs, 'long()', 1);
+      story.request('next()', { cellId: 'waits' });
+      story.status(null, 'restarting');
+      const held = story.request('held()', { cellId: 'held' });
+      story.session = 'kernel-2';
+      story.status(null, 'starting');
+      await story.writeTo(journalDir);
+      const states = async (): Promise<unknown> =>
+        (await readBack({ journalDir, indexFile: null })).executions.map(({ state }) => state);
+      expect(await states()).toEqual(['lost', 'lost', 'queued']);
+      const more = new KernelStory();
+      more.session = 'kernel-2';
+      const all = story.messages.length;
+      story.begin(held, 'held()', 1);
+      story.end(held);
+      await more.writeTo(journalDir, {}, story.messages.slice(all));
+      expect(await states()).toEqual(['lost', 'lost', 'ok']);
+    }));
+
+  it('without a restart message is lost when another process speaks', () =>
+    inFolder(async ({ journalDir }) => {
+      const story = new KernelStory();
+      story.begin(story.request('long()', { cellId: 'a' }), 'long()', 1);
+      story.session = 'kernel-2';
+      story.cell('b', 'x', 1);
+      await story.writeTo(journalDir);
+      const { executions } = await readBack({ journalDir, indexFile: null });
+      expect(executions.map(({ state }) => state)).toEqual(['lost', 'ok']);
+    }));
+});
+
+describe('outputs that belong to no cell alone', () => {
+  it('a page of help is shown below its cell', () =>
+    inFolder(async ({ journalDir }) => {
+      const story = new KernelStory();
+      const id = story.request('print?', { cellId: 'a' });
+      story.begin(id, 'print?', 1);
+      story.reply(id, { payload: [{ source: 'page', data: { 'text/plain': 'help' }, start: 0 }] });
+      await story.writeTo(journalDir);
+      const { executions } = await readBack({ journalDir, indexFile: null });
+      expect(executions[0]?.outputs.map(({ output }) => output)).toEqual([
+        { output_type: 'display_data', data: { 'text/plain': 'help' }, metadata: {} }
+      ]);
+    }));
+
+  it('an Output widget has what it captured, the cell has the rest', () =>
+    inFolder(async ({ journalDir }) => {
+      const story = new KernelStory();
+      const id = story.cell('a', 'code', 1, each => {
+        openWidget(story, each, 'widget');
+        story.stream(each, 'before\n');
+        capture(story, each, 'widget', each);
+        story.stream(each, 'gone\n');
+        story.iopub(each, 'clear_output', { wait: false });
+        story.stream(each, 'inside\n');
+        capture(story, each, 'widget', '');
+        story.stream(each, 'after\n');
+      });
+      await story.writeTo(journalDir);
+      const { executions, widgets } = await readBack({ journalDir, indexFile: null });
+      expect(textsOf({ executions })).toEqual(['before\nafter\n']);
+      expect(widgets).toMatchObject([{ commId: 'widget', msgIds: [id], capturing: false }]);
+      expect(widgets[0]?.outputs.map(({ output }) => output)).toEqual([
+        { output_type: 'stream', name: 'stdout', text: 'inside\n' }
+      ]);
+      const other = await readBack({ journalDir, indexFile: null }, { cells: new Set(['b']) });
+      expect([other.executions, other.widgets]).toEqual([[], []]);
+    }));
+});
+
+describe('the index file', () => {
+  it('spares the next gateway what is in it, and says the same', () =>
+    inFolder(async ({ journalDir, indexFile }) => {
+      const story = threeCells();
+      await story.writeTo(journalDir);
+      const before = await readBack({ journalDir, indexFile });
+      expect(JSON.parse((await readFile(indexFile, 'utf8')).split('\n')[1] ?? '')).toMatchObject({
+        state: { throughSeq: story.messages.length }
+      });
+      expect(await readBack({ journalDir, indexFile })).toEqual(before);
+    }));
+
+  it.each([
+    ['torn', async (file: string) => writeFile(file, (await readFile(file)).subarray(0, 300))],
+    ['empty', (file: string) => writeFile(file, '')],
+    ['something else', (file: string) => writeFile(file, 'x\n{}\n')],
+    [
+      'altered',
+      async (file: string) => writeFile(file, (await readFile(file, 'utf8')).replace('"ok"', '"error"'))
+    ],
+    ['away', (file: string) => rm(file)]
+  ])('that is %s is made anew', (_what, harm) =>
+    inFolder(async ({ journalDir, indexFile }) => {
+      await threeCells().writeTo(journalDir);
+      const before = await readBack({ journalDir, indexFile });
+      await harm(indexFile);
+      expect(await readBack({ journalDir, indexFile })).toEqual(before);
+    })
+  );
+
+  it('that is older than the journal is continued', () =>
+    inFolder(async ({ journalDir, indexFile }) => {
+      const story = threeCells();
+      await story.writeTo(journalDir, {}, story.messages.slice(0, 8));
+      expect(textsOf(await readBack({ journalDir, indexFile }))).toEqual(['1\n', '']);
+      await story.writeTo(journalDir, {}, story.messages.slice(8));
+      expect(textsOf(await readBack({ journalDir, indexFile }))).toEqual(['1\n', '2\n', '3\n']);
+    }));
+
+  it('of a journal whose numbers were given out again is made anew', () =>
+    inFolder(async ({ journalDir, indexFile }) => {
+      await threeCells().writeTo(journalDir);
+      await readBack({ journalDir, indexFile });
+      await rm(journalDir, { recursive: true });
+      const other = new KernelStory();
+      for (const cell of ['x', 'y', 'z', 'u', 'v']) other.cell(cell, cell, 1, id => other.stream(id, cell));
+      await other.writeTo(journalDir);
+      expect(textsOf(await readBack({ journalDir, indexFile }))).toEqual(['x', 'y', 'z', 'u', 'v']);
+    }));
+
+  it('cannot be written: the outputs are read all the same', () =>
+    inFolder(async ({ folder, journalDir }) => {
+      await threeCells().writeTo(journalDir);
+      const failures: unknown[] = [];
+      const indexFile = path.join(folder, 'no-such-folder', 'outputs.index');
+      const read = await readBack({ journalDir, indexFile, onSaveFailed: error => failures.push(error) });
+      expect(textsOf(read)).toEqual(['1\n', '2\n', '3\n']);
+      expect(failures).toHaveLength(1);
+    }));
+});
+
+describe('bounds', () => {
+  it('the index forgets the oldest executions, says how many, and keeps what runs and what notebooks show', () =>
+    inFolder(async ({ journalDir }) => {
+      const story = new KernelStory();
+      const running = story.request('long()', { cellId: 'runs' });
+      story.begin(running, 'long()', 1);
+      story.cell('shown', 'x', 2, id => story.stream(id, 'shown\n'));
+      for (let n = 0; n < 50; n++) story.cell('again', `${n}`, n, id => story.stream(id, `${n}\n`));
+      await story.writeTo(journalDir);
+      const limits = { ...INDEX_LIMITS, executions: 10 };
+      const { executions, forgotten } = await readBack({ journalDir, indexFile: null, limits });
+      expect(executions.map(({ cellId }) => cellId)).toEqual(['runs', 'shown', 'again']);
+      expect(textsOf({ executions })).toEqual(['', 'shown\n', '49\n']);
+      expect(forgotten).toBeGreaterThanOrEqual(42);
+    }));
+
+  it('displays that the index has forgotten are found by reading on', () =>
+    inFolder(async ({ journalDir }) => {
+      const story = new KernelStory();
+      story.cell('a', 'x', 1, id => story.display(id, { 'text/plain': 'old' }, 'first'));
+      story.cell('b', 'y', 2, id => {
+        for (let n = 0; n < 20; n++) story.display(id, { 'text/plain': `${n}` }, `display-${n}`);
+        story.display(id, { 'text/plain': 'new' }, 'first', 'update_display_data');
+        for (let n = 20; n < 40; n++) story.display(id, { 'text/plain': `${n}` }, `display-${n}`);
+      });
+      await story.writeTo(journalDir);
+      const limits = { ...INDEX_LIMITS, displays: 5 };
+      const { executions } = await readBack(
+        { journalDir, indexFile: null, limits },
+        { cells: new Set(['a']) }
+      );
+      expect(executions[0]?.outputs[0]?.output).toMatchObject({ data: { 'text/plain': 'new' } });
+    }));
+
+  it('a page ends early when its outputs are large, and the next one has the rest', () =>
+    inFolder(async ({ journalDir }) => {
+      const story = new KernelStory();
+      const large = 'x'.repeat(1024 * 1024);
+      for (let n = 0; n < 8; n++) {
+        story.cell(`c${n}`, `${n}`, n, id => {
+          for (let part = 0; part < 8; part++) story.display(id, { 'text/plain': `${part}${large}` });
+        });
+      }
+      await story.writeTo(journalDir);
+      const outputs = new KernelOutputs({ journalDir, indexFile: null });
+      const request = { maxBytes: 16 * 1024 * 1024 };
+      const first = await outputs.read(request, null);
+      expect(first.executions.length).toBeLessThan(8);
+      expect(first.nextAfter).toBe(first.executions.at(-1)?.requestSeq);
+      const second = await outputs.read({ ...request, after: first.nextAfter ?? 0 }, null);
+      const cells = [...first.executions, ...second.executions].map(({ cellId }) => cellId);
+      expect(cells).toEqual(Array.from({ length: cells.length }, (_, n) => `c${n}`));
+      expect(cells.length).toBeGreaterThan(first.executions.length);
+    }));
+});
+
+describe('messages that are missing', () => {
+  it('are told of in the cell that ran, not in those before and after', () =>
+    inFolder(async ({ journalDir }) => {
+      const story = threeCells();
+      const id = story.request('long()', { cellId: 'd' });
+      story.begin(id, 'long()', 4);
+      story.stream(id, 'begun\n');
+      story.gap(1, 'The disk was full.');
+      story.stream(id, 'ended\n');
+      story.end(id);
+      story.cell('e', 'print(5)', 5, each => story.stream(each, '5\n'));
+      await story.writeTo(journalDir);
+      const { executions } = await readBack({ journalDir, indexFile: null });
+      expect(executions.map(({ gaps }) => gaps.length)).toEqual([0, 0, 0, 1, 0]);
+      expect(executions[3]?.outputs.map(({ output }) => output)).toMatchObject([
+        { name: 'stdout', text: 'begun\n' },
+        { name: 'stderr', text: '[tpulab] 1 message is missing here. The disk was full.\n' },
+        { name: 'stdout', text: 'ended\n' }
+      ]);
+    }));
+
+  it('because their segment was removed are told of, and the code is known from what follows', () =>
+    inFolder(async ({ journalDir, indexFile }) => {
+      const story = new KernelStory();
+      const id = story.request('long()', { cellId: 'a' });
+      story.begin(id, 'long()', 1);
+      for (let n = 0; n < 40; n++) story.stream(id, `${n} ${'x'.repeat(200)}\n`);
+      await story.writeTo(journalDir, { segmentBytes: 4096 });
+      const known = await readBack({ journalDir, indexFile });
+      const [oldest, ...rest] = (await readdir(journalDir)).sort();
+      expect(rest.length).toBeGreaterThan(2);
+      await rm(path.join(journalDir, oldest!));
+      const withIndex = await readBack({ journalDir, indexFile });
+      expect(withIndex.executions[0]).toMatchObject({ cellId: 'a', codeHash: known.executions[0]?.codeHash });
+      expect(textsOf(withIndex)[0]).toMatch(/^\[tpulab\] \d+ messages are missing here\./);
+      const without = await readBack({ journalDir, indexFile: null });
+      expect(without.executions).toMatchObject([
+        { msgId: id, cellId: null, codeHash: null, state: 'running' }
+      ]);
+      expect(textsOf(without)[0]).toContain('39 xxx');
+    }));
+
+  it('because bytes of the journal are damaged are told of, and what comes after is read', () =>
+    inFolder(async ({ journalDir, indexFile }) => {
+      const story = new KernelStory();
+      const id = story.request('long()', { cellId: 'a' });
+      story.begin(id, 'long()', 1);
+      for (let n = 0; n < 40; n++) story.stream(id, `${n} ${'x'.repeat(200)}\n`);
+      story.end(id);
+      await story.writeTo(journalDir, { segmentBytes: 4096 });
+      const segment = path.join(journalDir, (await readdir(journalDir)).sort()[1]!);
+      const bytes = await readFile(segment);
+      bytes[700]! ^= 0xff;
+      await writeFile(segment, bytes);
+      for (const file of [null, indexFile, indexFile]) {
+        const read = await readBack({ journalDir, indexFile: file });
+        const [text] = textsOf(read);
+        expect(text).toMatch(/\[tpulab\] \d+ messages are missing here\. Record \d+ in \d+\.seg/);
+        expect(text?.startsWith('0 xxx')).toBe(true);
+        expect(text).toContain('39 xxx');
+        expect(read.executions[0]?.state).toBe('ok');
+      }
+    }));
+});
+
+describe('reading while the journal grows', () => {
+  it('never goes further than it was told, whatever was written since', () =>
+    inFolder(async ({ journalDir }) => {
+      const story = threeCells();
+      await story.writeTo(journalDir);
+      for (let to = 0; to <= story.messages.length; to++) {
+        const { until, executions } = await readBack({ journalDir, indexFile: null }, {}, to);
+        expect(until).toBe(to);
+        expect(executions.every(({ changedSeq }) => changedSeq <= to)).toBe(true);
+      }
+    }));
+
+  it('does not mind a record that is not yet whole', () =>
+    inFolder(async ({ journalDir, indexFile }) => {
+      await threeCells().writeTo(journalDir);
+      const [segment] = await readdir(journalDir);
+      await appendFile(path.join(journalDir, segment!), Buffer.from([200, 0, 0, 0, 1, 2, 3]));
+      expect(textsOf(await readBack({ journalDir, indexFile }))).toEqual(['1\n', '2\n', '3\n']);
+      // The keeper cuts it off and goes on with the same number.
+      const more = threeCells();
+      await (
+        await JournalWriter.open(journalDir, { onWritten: () => undefined, onFault: () => undefined })
+      ).close();
+      await more.writeTo(journalDir);
+      expect(textsOf(await readBack({ journalDir, indexFile }, { history: true }))).toHaveLength(6);
+    }));
+});
