@@ -1,6 +1,7 @@
 /** For specs: a client of a kernel's channels, as a Jupyter front end is one. */
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
+import { type GatewayNote, NUMBERED_HEADER_BYTES, NUMBERED_SUBPROTOCOL } from '@tpulab/protocol';
 import { WebSocket } from 'ws';
 import {
   type ChannelName,
@@ -27,6 +28,8 @@ export interface ConnectOptions {
 }
 
 export interface Message {
+  /** On numbered channels, else null. */
+  readonly seq: number | null;
   readonly channel: ChannelName;
   readonly header: { readonly msg_id: string; readonly msg_type: string; readonly session: string };
   readonly parent: { readonly msg_id?: string; readonly session?: string };
@@ -37,6 +40,8 @@ export interface Message {
 
 export class ChannelsClient implements Disposable {
   readonly messages: Message[] = [];
+  /** Text frames on numbered channels. */
+  readonly notes: GatewayNote[] = [];
   readonly sessionId: string;
   readonly #socket: WebSocket;
   readonly #waiting = new Set<() => void>();
@@ -46,7 +51,11 @@ export class ChannelsClient implements Disposable {
     this.#socket = socket;
     this.sessionId = sessionId;
     socket.on('message', (data, isBinary) => {
-      this.messages.push(parse(data as Buffer, isBinary, socket.protocol === V1));
+      if (socket.protocol === NUMBERED_SUBPROTOCOL && !isBinary) {
+        this.notes.push(JSON.parse((data as Buffer).toString('utf8')) as GatewayNote);
+      } else {
+        this.messages.push(parse(data as Buffer, isBinary, socket.protocol));
+      }
       this.#changed();
     });
     socket.on('close', (code, reason) => {
@@ -82,14 +91,21 @@ export class ChannelsClient implements Disposable {
     msgType: string,
     content: object,
     buffers: readonly Buffer[] = [],
-    metadata: object = {}
+    metadata: object = {},
+    furtherHeader: object = {}
   ): string {
     const id = randomUUID();
-    const header = { msg_id: id, msg_type: msgType, session: this.sessionId, username: '', version: '5.4' };
+    const own = { msg_id: id, msg_type: msgType, session: this.sessionId, username: '', version: '5.4' };
+    const header = { ...own, ...furtherHeader };
     const parts = [header, {}, metadata, content].map(part => Buffer.from(JSON.stringify(part)));
     const message: KernelMessage = { channel, parts: [...parts, ...buffers] };
-    this.#socket.send(this.protocol === V1 ? encodeV1(message) : encodeLegacy(message));
+    this.#socket.send(this.protocol === '' ? encodeLegacy(message) : encodeV1(message));
     return id;
+  }
+
+  /** On numbered channels: has taken everything up to this number. */
+  acknowledge(seq: number): void {
+    this.sendRaw(JSON.stringify({ op: 'ack', seq }));
   }
 
   sendRaw(data: string | Buffer): void {
@@ -107,6 +123,17 @@ export class ChannelsClient implements Disposable {
       ...options
     };
     return this.send('shell', 'execute_request', content, [], metadata);
+  }
+
+  /** Sends a request and gives its reply, from the channel on which it was asked. */
+  async ask(
+    channel: 'shell' | 'control',
+    msgType: string,
+    content: object = {},
+    furtherHeader: object = {}
+  ): Promise<Message> {
+    const id = this.send(channel, msgType, content, [], {}, furtherHeader);
+    return this.first(({ parent, channel: from }) => from === channel && parent.msg_id === id);
   }
 
   /** Runs code; its messages, after its reply and its idle have come. */
@@ -189,10 +216,14 @@ export function isStatus({ header, content }: Message, state: string): boolean {
   return header.msg_type === 'status' && content['execution_state'] === state;
 }
 
-function parse(data: Buffer, isBinary: boolean, isV1: boolean): Message {
-  const { channel, parts } = isV1 ? decodeV1(data) : decodeLegacy(isBinary ? data : data.toString('utf8'));
+function parse(data: Buffer, isBinary: boolean, protocol: string): Message {
+  const isNumbered = protocol === NUMBERED_SUBPROTOCOL;
+  const frame = isNumbered ? data.subarray(NUMBERED_HEADER_BYTES) : data;
+  const { channel, parts } =
+    isNumbered || protocol === V1 ? decodeV1(frame) : decodeLegacy(isBinary ? frame : frame.toString('utf8'));
   const json = (index: number): unknown => JSON.parse(parts[index]?.toString('utf8') ?? 'null');
   return {
+    seq: isNumbered ? Number(data.readBigUInt64LE(0)) : null,
     channel,
     header: json(0) as Message['header'],
     parent: json(1) as Message['parent'],
