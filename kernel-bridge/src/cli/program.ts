@@ -8,6 +8,7 @@ import { outputsCommand } from './outputs/outputs-command.js';
 import { serveCommand } from './serve-command.js';
 import { statusCommand } from './status-command.js';
 import { stopCommand } from './stop-command.js';
+import { tokenCommand } from './token-command.js';
 
 /** Runs a command line (without `node` and the script); the result is the exit code. */
 export async function run(argv: readonly string[], streams: Streams): Promise<number> {
@@ -22,6 +23,7 @@ export async function run(argv: readonly string[], streams: Streams): Promise<nu
     stopCommand(streams),
     kernelsCommand(streams),
     outputsCommand(streams),
+    tokenCommand(streams),
     envCommand()
   ]) {
     program.addCommand(command);

@@ -4,6 +4,7 @@ import { Value } from '@sinclair/typebox/value';
 import type { Health } from '@tpulab/protocol';
 import { type GatewayRecord, readGatewayRecord, readToken } from '../server/state-folder.js';
 import { CommandError } from './command-errors.js';
+import { requestGateway } from './gateway-request.js';
 
 const ANSWER_MS = 10_000;
 /** Kernels are given time to end by themselves before they are killed. */
@@ -124,14 +125,10 @@ async function ask(
   path: string,
   timeoutMs: number
 ): Promise<unknown> {
-  const response = await fetch(new URL(path, url), {
-    method,
-    headers: { authorization: `token ${token}` },
-    signal: AbortSignal.timeout(timeoutMs)
-  });
-  const body = response.status === 204 ? null : await response.json();
-  if (!response.ok) {
-    const message = (body as { message?: string } | null)?.message ?? `it answered ${response.status}`;
+  const { status, body: text } = await requestGateway({ url, token, method, path, timeoutMs });
+  const body: unknown = status === 204 ? null : JSON.parse(text);
+  if (status < 200 || status > 299) {
+    const message = (body as { message?: string } | null)?.message ?? `it answered ${status}`;
     throw new CommandError('gateway_unresponsive', `The gateway refused ${method} ${path}: ${message}`);
   }
   return body;

@@ -2,72 +2,69 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
 import type { ServeReady } from '@tpulab/protocol';
 import type { Level } from 'pino';
-import { normalOrigin } from '../server/origin-policy.js';
+import { readConfigFile } from '../config/config-file.js';
+import { gatewayOptions, stateDirOf } from '../config/gateway-settings.js';
+import { printSettings } from '../config/print-settings.js';
+import { resolveSettings } from '../config/resolve-settings.js';
+import { INVALID } from '../config/setting-kinds.js';
+import { SETTING_KEYS, type SettingKey, SETTINGS } from '../config/settings.js';
 import { type Gateway, startGateway } from '../server/gateway.js';
-import { prepareStateFolder, stateFolder } from '../server/state-folder.js';
-import { LEVELS, openLog } from './logging.js';
+import { prepareStateFolder } from '../server/state-folder.js';
+import { openLog } from './logging.js';
 import type { Streams } from './output.js';
 
 interface ServeOptions {
-  readonly port: number;
-  readonly host: string;
-  readonly token?: string;
-  readonly stateDir?: string;
-  readonly envDir?: string;
-  readonly rootDir: string;
-  readonly allowOrigin: readonly string[];
-  readonly allowHost: readonly string[];
-  readonly defaultKernel?: string;
-  readonly logLevel: Level;
+  readonly config?: string;
+  readonly printConfig?: true;
 }
 
 export function serveCommand(streams: Streams): Command {
-  return new Command('serve')
+  const command = new Command('serve')
     .description(
       'serve kernels until SIGTERM or SIGINT; kernels go on without the gateway and the next one finds them'
     )
-    .option('--port <number>', 'port, 0 for a free one', parsePort, 0)
-    .option('--host <address>', 'address to listen on', '127.0.0.1')
     .option(
-      '--token <token>',
-      'token of the gateway; better in TPULAB_TOKEN, where other users cannot see it'
-    )
-    .option('--state-dir <folder>', 'state: kernels, journals, token, log (default: $XDG_STATE_HOME/tpulab)')
-    .option('--env-dir <folder>', 'environments of kernels (default: $TPULAB_ENV_DIR)')
-    .option('--root-dir <folder>', 'folder to which the paths of clients are relative', process.cwd())
-    .option(
-      '--allow-origin <origin>',
-      'origin of pages that may use the gateway; repeatable',
-      collectOrigin,
-      []
-    )
-    .option('--allow-host <name>', 'further name that the Host header may have; repeatable', collect, [])
-    .option('--default-kernel <name>', 'kernelspec to start when a client names none')
-    .addOption(new Option('--log-level <level>', 'level of gateway.log').choices(LEVELS).default('info'))
+      '--config <file>',
+      'settings as JSON or TOML, with the names that Jupyter has (docs/configuration.md)'
+    );
+  const keyOf = new Map<string, SettingKey>();
+  for (const key of SETTING_KEYS) {
+    const option = optionOf(key);
+    if (!option) continue;
+    keyOf.set(option.attributeName(), key);
+    command.addOption(option);
+  }
+  return command
+    .option('--print-config', 'print all settings as TOML, with where each comes from, and end')
     .option('--json', 'no effect on success: the ready line is JSON always; failures as JSON too')
-    .action((options: ServeOptions) => serve(options, streams));
+    .action((options: ServeOptions & Readonly<Record<string, unknown>>) => {
+      const flags: Partial<Record<SettingKey, unknown>> = {};
+      for (const [name, key] of keyOf) flags[key] = options[name];
+      return serve(options, flags, streams);
+    });
 }
 
-async function serve(options: ServeOptions, streams: Streams): Promise<void> {
-  const stateDir = stateFolder(options.stateDir);
+async function serve(
+  { config, printConfig }: ServeOptions,
+  flags: Partial<Record<SettingKey, unknown>>,
+  streams: Streams
+): Promise<void> {
+  const file = config === undefined ? new Map<SettingKey, unknown>() : readConfigFile(config);
+  const settings = resolveSettings({ flags, env: process.env, file });
+  if (printConfig === true) {
+    streams.stdout.write(printSettings(settings));
+    return;
+  }
+  if (settings.sources.token === 'flag') hideArguments(streams);
+  const options = gatewayOptions(settings.values);
+  const stateDir = stateDirOf(settings.values);
   await prepareStateFolder(stateDir);
-  const log = openLog(stateDir, options.logLevel);
+  const log = openLog(stateDir, settings.values.logLevel as Level);
   const stopping = new AbortController();
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => stopping.abort(signal));
   let gateway: Gateway | null = null;
   try {
-    gateway = await startGateway({
-      stateDir,
-      rootDir: options.rootDir,
-      host: options.host,
-      port: options.port,
-      token: options.token ?? (process.env['TPULAB_TOKEN'] || undefined),
-      envDir: options.envDir,
-      allowedOrigins: options.allowOrigin,
-      allowedHosts: options.allowHost,
-      defaultKernel: options.defaultKernel,
-      log
-    });
+    gateway = await startGateway({ ...options, log });
     await gateway.ready;
     const line: ServeReady = { url: gateway.url, pid: process.pid };
     streams.stdout.write(`${JSON.stringify(line)}\n`);
@@ -78,25 +75,35 @@ async function serve(options: ServeOptions, streams: Streams): Promise<void> {
   }
 }
 
+/** The flag of a setting; its text is checked where it is read, so that the message names the flag. */
+function optionOf(key: SettingKey): Option | null {
+  const { flag, kind, help, fallback, fallbackWords } = SETTINGS[key];
+  if (flag === undefined) return null;
+  const shown = fallbackWords ?? (Array.isArray(fallback) ? null : String(fallback));
+  const option = new Option(flag, shown === null ? help : `${help} (default: ${shown})`);
+  if (!flag.includes(' ')) return option;
+  return option.argParser((text: string, previous: unknown) => {
+    const value: unknown = kind.fromText(text);
+    if (value === INVALID) throw new InvalidArgumentError(`Expected ${kind.expected}.`);
+    // Flags of lists can be repeated.
+    return Array.isArray(value) && Array.isArray(previous)
+      ? [...(previous as unknown[]), ...(value as unknown[])]
+      : value;
+  });
+}
+
+/**
+ * Arguments are shown to every user of the machine for as long as the process runs. The title takes their place, but they
+ * were there for a moment, and stay in the history of the shell.
+ */
+function hideArguments(streams: Streams): void {
+  process.title = 'tpulab serve';
+  streams.stderr.write(
+    'A token on the command line can be seen by other users; give it in TPULAB_TOKEN or with --token-file.\n'
+  );
+}
+
 function aborted(signal: AbortSignal): Promise<void> {
   if (signal.aborted) return Promise.resolve();
   return new Promise(resolve => signal.addEventListener('abort', () => resolve(), { once: true }));
-}
-
-function parsePort(text: string): number {
-  const port = /^\d{1,5}$/.test(text) ? Number(text) : NaN;
-  if (!(port <= 65_535)) throw new InvalidArgumentError('A port is a number from 0 to 65535.');
-  return port;
-}
-
-function collect(value: string, previous: readonly string[]): readonly string[] {
-  return [...previous, value];
-}
-
-function collectOrigin(value: string, previous: readonly string[]): readonly string[] {
-  try {
-    return [...previous, normalOrigin(value)];
-  } catch (error) {
-    throw new InvalidArgumentError(error instanceof Error ? error.message : String(error));
-  }
 }

@@ -21,7 +21,8 @@ export const WITHHELD_VARIABLES: readonly string[] = [
   'NODE_CHANNEL_FD',
   'NODE_OPTIONS',
   'PYTHONEXECUTABLE',
-  'TPULAB_TOKEN'
+  'TPULAB_TOKEN',
+  'TPULAB_TOKEN_FILE'
 ];
 
 /** `npx tpulab` puts npm's configuration, credentials of registries included, into the environment. */

@@ -1,0 +1,72 @@
+/** `tpulab token`: a token for each client, which can be revoked without disturbing the others. */
+import { Command } from 'commander';
+import { prepareStateFolder, stateFolder } from '../server/state-folder.js';
+import { parseExpiry } from '../tokens/token-expiry.js';
+import { hasExpired, type TokenRecord } from '../tokens/token-file.js';
+import { TokenStore } from '../tokens/token-store.js';
+import { type OutputOptions, say, type Streams } from './output.js';
+
+interface TokenOptions extends OutputOptions {
+  readonly stateDir?: string;
+}
+
+export function tokenCommand(streams: Streams): Command {
+  const command = new Command('token').description(
+    'named tokens of clients; a gateway that runs takes up every change by itself'
+  );
+  command.addCommand(
+    common(new Command('create'))
+      .description('make a token and print it, once; only its digest is kept')
+      .argument('<name>', 'who or what it is for')
+      .option(
+        '--expires <when>',
+        'when it ends: 90m, 12h, 30d, 8w, or a date like 2030-01-31 (default: never)'
+      )
+      .action(async (name: string, options: TokenOptions & { readonly expires?: string }) => {
+        const expiresAt = options.expires === undefined ? null : parseExpiry(options.expires, new Date());
+        const stateDir = stateFolder(options.stateDir);
+        await prepareStateFolder(stateDir);
+        const { token, record } = await new TokenStore(stateDir).create(name, expiresAt);
+        say(streams, options, { ...shown(record), token }, token);
+      })
+  );
+  command.addCommand(
+    common(new Command('list'))
+      .description('show all named tokens')
+      .action((options: TokenOptions) => {
+        const tokens = new TokenStore(stateFolder(options.stateDir)).list().map(shown);
+        const lines = tokens.map(({ name, createdAt, expiresAt, expired }) => {
+          const end =
+            expiresAt === null ? 'does not expire' : `${expired ? 'expired' : 'expires'} ${expiresAt}`;
+          return `${name}  created ${createdAt}  ${end}`;
+        });
+        say(
+          streams,
+          options,
+          { tokens },
+          lines.length === 0 ? 'There are no named tokens.' : lines.join('\n')
+        );
+      })
+  );
+  command.addCommand(
+    common(new Command('revoke'))
+      .description('end a token at once; open sockets that came with it are closed')
+      .argument('<name>', 'name of the token')
+      .action(async (name: string, options: TokenOptions) => {
+        await new TokenStore(stateFolder(options.stateDir)).revoke(name);
+        say(streams, options, { revoked: name }, `The token "${name}" is revoked.`);
+      })
+  );
+  return command;
+}
+
+function common(command: Command): Command {
+  return command
+    .option('--state-dir <folder>', 'state folder of the gateway (default: $XDG_STATE_HOME/tpulab)')
+    .option('--json', 'print JSON');
+}
+
+/** Not the digest: nobody needs it. */
+function shown({ name, createdAt, expiresAt }: TokenRecord) {
+  return { name, createdAt, expiresAt, expired: hasExpired({ expiresAt }, Date.now()) };
+}

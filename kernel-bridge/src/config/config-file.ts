@@ -1,0 +1,116 @@
+/** `serve --config FILE`: JSON as Jupyter has it (`{"ServerApp": {"port": 8890}}`), or TOML with the same names. */
+import { readFileSync, statSync } from 'node:fs';
+import { parse, TomlError } from 'smol-toml';
+import { nearestName } from '../text/nearest-name.js';
+import { ConfigError } from './config-error.js';
+import { INVALID } from './setting-kinds.js';
+import { NOT_HERE, SETTING_KEYS, type SettingKey, SETTINGS } from './settings.js';
+
+/** What a file sets; a setting that it does not name is absent. */
+export type FileSettings = ReadonlyMap<SettingKey, unknown>;
+
+const MAX_FILE_BYTES = 1024 * 1024;
+
+const KEY_OF: ReadonlyMap<string, SettingKey> = new Map(
+  SETTING_KEYS.flatMap(key =>
+    [SETTINGS[key].name, ...SETTINGS[key].aliases].map((name): [string, SettingKey] => [name, key])
+  )
+);
+
+/** @throws ConfigError */
+export function readConfigFile(file: string): FileSettings {
+  let text: string;
+  let mode: number;
+  try {
+    const found = statSync(file);
+    ({ mode } = found);
+    if (found.size > MAX_FILE_BYTES) throw unreadable(file, `it is larger than ${MAX_FILE_BYTES} bytes`);
+    text = readFileSync(file, 'utf8');
+  } catch (error) {
+    if (error instanceof ConfigError) throw error;
+    throw unreadable(file, (error as NodeJS.ErrnoException).code ?? 'unknown error', error);
+  }
+  const found = settingsOf(parseConfig(file, text), file);
+  const hasSecret = [...found.keys()].some(key => SETTINGS[key].isSecret);
+  if (hasSecret && (mode & 0o077) !== 0) {
+    throw new ConfigError(
+      'config_invalid',
+      `${file} holds a token and can be read by others; make it yours alone with chmod 600, or name a token file.`
+    );
+  }
+  return found;
+}
+
+function parseConfig(file: string, text: string): unknown {
+  if (/\.py$/i.test(file)) throw unreadable(file, 'Python is not read; write the settings as JSON or TOML');
+  const isJson = /\.json$/i.test(file) || (!/\.toml$/i.test(file) && text.trimStart().startsWith('{'));
+  try {
+    return isJson ? (JSON.parse(text) as unknown) : parse(text);
+  } catch (error) {
+    if (error instanceof TomlError) throw unreadable(file, `not TOML, line ${error.line}`, error);
+    throw unreadable(file, `not JSON: ${error instanceof Error ? error.message : String(error)}`, error);
+  }
+}
+
+/** Checks every name and every value of a parsed file. */
+export function settingsOf(json: unknown, file: string): FileSettings {
+  if (!isTable(json)) throw unreadable(file, 'it has no sections like {"ServerApp": {"port": 8890}}');
+  const found = new Map<SettingKey, unknown>();
+  const nameUsed = new Map<SettingKey, string>();
+  for (const [section, traits] of Object.entries(json)) {
+    // Jupyter writes the version of its own format here.
+    if (section === 'version' && traits === 1) continue;
+    if (!isTable(traits)) throw unknown(section, file);
+    for (const [trait, value] of Object.entries(traits)) {
+      const name = `${section}.${trait}`;
+      const key = KEY_OF.get(name);
+      if (key === undefined) throw unknown(name, file);
+      if (value === null) continue;
+      const other = nameUsed.get(key);
+      if (other !== undefined) {
+        throw new ConfigError(
+          'config_invalid',
+          `${file} sets ${other} and ${name}, which are one; leave one out.`
+        );
+      }
+      nameUsed.set(key, name);
+      const { kind, isSecret } = SETTINGS[key];
+      const parsed: unknown = kind.fromFile(value);
+      if (parsed === INVALID) {
+        const shown = isSecret ? 'what it is' : shownValue(value);
+        throw new ConfigError(
+          'config_invalid',
+          `${name} in ${file} cannot be ${shown}; expected ${kind.expected}.`
+        );
+      }
+      found.set(key, parsed);
+    }
+  }
+  return found;
+}
+
+function unknown(name: string, file: string): ConfigError {
+  const reason = NOT_HERE[name];
+  if (reason !== undefined) {
+    return new ConfigError(
+      'config_unknown_setting',
+      `${name} in ${file} is not a setting of the bridge: ${reason}.`
+    );
+  }
+  const near = nearestName(name, [...KEY_OF.keys()]);
+  const hint = near === null ? 'docs/configuration.md lists all' : `the nearest name is ${near}`;
+  return new ConfigError('config_unknown_setting', `There is no setting ${name} (in ${file}); ${hint}.`);
+}
+
+function shownValue(value: unknown): string {
+  const json = JSON.stringify(value) ?? String(value);
+  return json.length > 60 ? `${json.slice(0, 57)}…` : json;
+}
+
+function unreadable(file: string, why: string, cause?: unknown): ConfigError {
+  return new ConfigError('config_unreadable', `The configuration ${file} cannot be used: ${why}.`, { cause });
+}
+
+function isTable(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Date);
+}

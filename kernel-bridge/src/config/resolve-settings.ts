@@ -1,0 +1,85 @@
+/** Puts the settings together: a flag wins over a variable, a variable over the file, the file over the default. */
+import { ConfigError } from './config-error.js';
+import type { FileSettings } from './config-file.js';
+import { INVALID } from './setting-kinds.js';
+import { SETTING_KEYS, type SettingKey, type Settings, SETTINGS } from './settings.js';
+
+export type SettingSource = 'flag' | 'variable' | 'file' | 'default';
+
+export interface ResolvedSettings {
+  readonly values: Settings;
+  readonly sources: Readonly<Record<SettingKey, SettingSource>>;
+}
+
+export interface SettingSources {
+  readonly flags: Partial<Record<SettingKey, unknown>>;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly file: FileSettings;
+}
+
+const RANK: Readonly<Record<SettingSource, number>> = { flag: 3, variable: 2, file: 1, default: 0 };
+
+/** @throws ConfigError */
+export function resolveSettings({ flags, env, file }: SettingSources): ResolvedSettings {
+  const values: Partial<Record<SettingKey, unknown>> = {};
+  const sources: Partial<Record<SettingKey, SettingSource>> = {};
+  for (const key of SETTING_KEYS) {
+    const { variable, fallback } = SETTINGS[key];
+    const text = env[variable];
+    if (flags[key] !== undefined) {
+      values[key] = flags[key];
+      sources[key] = 'flag';
+    } else if (text !== undefined && text !== '') {
+      values[key] = fromVariable(key, text);
+      sources[key] = 'variable';
+    } else if (file.has(key)) {
+      values[key] = file.get(key);
+      sources[key] = 'file';
+    } else {
+      values[key] = fallback;
+      sources[key] = 'default';
+    }
+  }
+  const resolved = { values: values as unknown as Settings, sources: sources as ResolvedSettings['sources'] };
+  return oneToken(checkTogether(resolved));
+}
+
+function fromVariable(key: SettingKey, text: string): unknown {
+  const { variable, kind, isSecret } = SETTINGS[key];
+  const value: unknown = kind.fromText(text);
+  if (value !== INVALID) return value;
+  throw new ConfigError(
+    'config_invalid',
+    `${variable} cannot be ${isSecret ? 'what it is' : JSON.stringify(text)}; expected ${kind.expected}.`
+  );
+}
+
+function checkTogether(resolved: ResolvedSettings): ResolvedSettings {
+  const { pingIntervalS, pingTimeoutS, journalKernelBytes, journalTotalBytes } = resolved.values;
+  if (pingTimeoutS <= pingIntervalS) {
+    throw new ConfigError(
+      'config_invalid',
+      `ServerApp.websocket_ping_timeout (${pingTimeoutS}) must be more than ServerApp.websocket_ping_interval (${pingIntervalS}), or clients that are there count as gone.`
+    );
+  }
+  if (journalTotalBytes < journalKernelBytes) {
+    throw new ConfigError(
+      'config_invalid',
+      `Journal.total_bytes (${journalTotalBytes}) must be at least Journal.kernel_bytes (${journalKernelBytes}).`
+    );
+  }
+  return resolved;
+}
+
+/** Of a token and a token file the one that was said nearer to the command counts. */
+function oneToken({ values, sources }: ResolvedSettings): ResolvedSettings {
+  if (values.token === null || values.tokenFile === null) return { values, sources };
+  const [token, file] = [RANK[sources.token], RANK[sources.tokenFile]];
+  if (token === file) {
+    throw new ConfigError(
+      'config_invalid',
+      'A token and a token file are given in the same place; leave one out.'
+    );
+  }
+  return { values: { ...values, ...(token > file ? { tokenFile: null } : { token: null }) }, sources };
+}
