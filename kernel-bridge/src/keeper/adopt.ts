@@ -27,11 +27,11 @@ export async function attachOrAdopt(
     try {
       return await attachKeeper(kernelDir, events, attach);
     } catch (error) {
-      const orphaned = error instanceof KeeperGoneError && error.keeper.orphanPid !== null;
-      if (
-        performance.now() > deadline ||
-        !(orphaned ? await adopted(kernelDir, options) : isRefusal(error))
-      ) {
+      const goesOn =
+        error instanceof KeeperGoneError
+          ? error.keeper.orphanPid !== null && (await adopted(kernelDir, options))
+          : isRefusal(error);
+      if (!goesOn || performance.now() > deadline) {
         throw error;
       }
     }
