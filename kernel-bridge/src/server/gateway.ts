@@ -4,16 +4,15 @@ import { stat } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import path from 'node:path';
 import type { Logger } from 'pino';
-import { ChannelsHub } from '../channels/channels-hub.js';
+import { ChannelsHub, type ChannelsTuning } from '../channels/channels-hub.js';
 import { channelsRoute } from '../channels/channels-route.js';
-import type { FeedLimits } from '../channels/client-feed.js';
-import type { ConfirmationOptions } from '../channels/confirmations.js';
 import { JOURNAL_LIMITS, type JournalLimits } from '../journal/index.js';
 import { EnvironmentCatalog } from '../environments/index.js';
 import { JupyterKernelSpecs } from '../kernels/jupyter-kernelspecs.js';
 import { jupyterDataFolders } from '../kernels/jupyter-paths.js';
 import { type KeeperAccess, localKeepers } from '../kernels/keeper-access.js';
 import { JournalSweeper } from '../kernels/journal-sweeper.js';
+import { CULLING_DEFAULTS, type CullingOptions, KernelCulling } from '../kernels/kernel-culling.js';
 import { KernelRegistry } from '../kernels/kernel-registry.js';
 import { KernelSpecCatalog } from '../kernels/kernelspec-catalog.js';
 import { OutputsOfKernels } from '../outputs/index.js';
@@ -45,7 +44,7 @@ import { addSessionRoutes } from './session-routes.js';
 import { chooseToken, prepareStateFolder, removeGatewayRecord, writeGatewayRecord } from './state-folder.js';
 import { Upgrades } from './upgrades.js';
 
-export interface GatewayOptions {
+export interface GatewayOptions extends ChannelsTuning {
   readonly stateDir: string;
   readonly rootDir: string;
   readonly host?: string;
@@ -76,8 +75,7 @@ export interface GatewayOptions {
   readonly clientEnvs?: readonly string[];
   readonly restartLimit?: number | undefined;
   readonly shutdownWaitMs?: number | undefined;
-  readonly confirmation?: Partial<ConfirmationOptions>;
-  readonly limits?: Partial<FeedLimits>;
+  readonly culling?: Partial<CullingOptions>;
   /** How much is kept of what kernels said, and for how long. */
   readonly journal?: Partial<JournalLimits>;
   readonly keepers?: KeeperAccess;
@@ -148,8 +146,11 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
   const sessions = undo.use(
     new SessionStore(registry, new SessionFile(path.join(stateDir, 'sessions.json'), log), log)
   );
-  const { confirmation = {}, limits = {} } = options;
-  const hub = undo.use(new ChannelsHub({ registry, log, confirmation, limits }));
+  const { confirmation, limits, leases, held, unsentLimitBytes } = options;
+  const hub = undo.use(
+    new ChannelsHub({ registry, log, confirmation, limits, leases, held, unsentLimitBytes })
+  );
+  undo.use(new KernelCulling(registry, { ...CULLING_DEFAULTS, ...options.culling }, log));
   const events = undo.use(new EventSource(registry, hub, log));
   const outputs = undo.use(new OutputsOfKernels({ stateDir, registry, log }));
 

@@ -1,0 +1,105 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { silent, TemporaryGateway } from '../server/testing/temporary-gateway.js';
+import { CULLING_DEFAULTS, type CullingOptions, KernelCulling } from './kernel-culling.js';
+
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
+
+let bridge: TemporaryGateway;
+let kernelId: string;
+
+beforeEach(async () => {
+  bridge = await TemporaryGateway.start();
+  await bridge.gateway.ready;
+  kernelId = await bridge.startKernel();
+});
+
+afterEach(async () => bridge[Symbol.asyncDispose]());
+
+function culling(options: Partial<CullingOptions>): KernelCulling {
+  return new KernelCulling(bridge.gateway.registry, { ...CULLING_DEFAULTS, ...options }, silent());
+}
+
+/** When the kernel has been idle for longer than the timeout of these tests. */
+async function untilUnused(): Promise<void> {
+  const kernel = bridge.gateway.registry.get(kernelId);
+  await vi.waitUntil(
+    async () => {
+      const snapshot = await kernel.currentSnapshot();
+      return snapshot?.executionState === 'idle' && Date.now() - snapshot.lastActivity >= TIMEOUT_S * 1000;
+    },
+    { timeout: 60_000 }
+  );
+}
+
+const TIMEOUT_S = 0.2;
+
+function isThere(): boolean {
+  return bridge.gateway.registry.find(kernelId) !== undefined;
+}
+
+describe('culling', () => {
+  it('[21] is off by default', () => {
+    expect(CULLING_DEFAULTS.idleTimeoutS).toBe(0);
+    vi.useFakeTimers();
+    try {
+      using off = culling({});
+      expect(off).toBeDefined();
+      expect(vi.getTimerCount()).toBe(0);
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
+  it('[21] ends a kernel that nobody has used for the time that is set', async () => {
+    await untilUnused();
+    using culled = culling({ idleTimeoutS: TIMEOUT_S });
+    await culled.look();
+    expect(isThere()).toBe(false);
+    expect(await bridge.rest('GET', '/api/kernels')).toMatchObject({ status: 200, body: [] });
+  });
+
+  it('[21] looks by itself, as often as it is told to', async () => {
+    using culled = culling({ idleTimeoutS: TIMEOUT_S, intervalS: 0.05 });
+    expect(culled).toBeDefined();
+    await vi.waitUntil(() => !isThere(), { timeout: 60_000 });
+  });
+
+  it('[21] spares a kernel that was used lately', async () => {
+    await untilUnused();
+    using culled = culling({ idleTimeoutS: 3600 });
+    await culled.look();
+    expect(isThere()).toBe(true);
+  });
+
+  it('[21] never ends a kernel that is busy, though it has said nothing for long', async () => {
+    using client = await bridge.connect(kernelId);
+    const id = client.execute('input("wait ")', { allow_stdin: true });
+    await client.first(({ header }) => header.msg_type === 'input_request');
+    const kernel = bridge.gateway.registry.get(kernelId);
+    await vi.waitUntil(
+      async () => {
+        const snapshot = await kernel.currentSnapshot();
+        return snapshot !== null && Date.now() - snapshot.lastActivity >= TIMEOUT_S * 1000;
+      },
+      { timeout: 60_000 }
+    );
+    using culled = culling({ idleTimeoutS: TIMEOUT_S, connected: true });
+    await culled.look();
+    expect(isThere()).toBe(true);
+    client.send('stdin', 'input_reply', { value: '', status: 'ok' });
+    await client.done(id);
+  });
+
+  it('[21] ends a kernel with clients only when that is asked for', async () => {
+    using client = await bridge.connect(kernelId);
+    await client.run('pass');
+    await untilUnused();
+    using gentle = culling({ idleTimeoutS: TIMEOUT_S });
+    await gentle.look();
+    expect(isThere()).toBe(true);
+    using strict = culling({ idleTimeoutS: TIMEOUT_S, connected: true });
+    await strict.look();
+    expect(isThere()).toBe(false);
+    expect((await client.untilClosed()).code).toBe(1000);
+  });
+});

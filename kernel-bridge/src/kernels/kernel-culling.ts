@@ -1,0 +1,74 @@
+/**
+ * Shuts down kernels that nobody has used for long. Off unless a time is set, and then still never a kernel that is working or
+ * starting, and one with clients only when that is asked for. Jupyter's names: `cull_idle_timeout`, `cull_interval`,
+ * `cull_connected`. Its `cull_busy` has no counterpart here: a long training is exactly what must not be ended.
+ */
+import type { Logger } from 'pino';
+import type { Kernel } from './kernel.js';
+import type { KernelRegistry } from './kernel-registry.js';
+
+export interface CullingOptions {
+  /** Seconds without a message from or to the kernel; 0: kernels are never culled. */
+  readonly idleTimeoutS: number;
+  /** Seconds between two looks. */
+  readonly intervalS: number;
+  /** Kernels with clients too. A sleeping laptop's connection counts as one until it has been silent for a while. */
+  readonly connected: boolean;
+}
+
+export const CULLING_DEFAULTS: CullingOptions = { idleTimeoutS: 0, intervalS: 300, connected: false };
+
+export interface CulledRegistry extends Pick<KernelRegistry, 'list' | 'remove'> {
+  find(id: string): Kernel | undefined;
+}
+
+export class KernelCulling implements Disposable {
+  readonly #registry: CulledRegistry;
+  readonly #options: CullingOptions;
+  readonly #log: Logger;
+  readonly #timer: NodeJS.Timeout | null;
+  #looking: Promise<void> | null = null;
+
+  constructor(registry: CulledRegistry, options: CullingOptions, log: Logger) {
+    this.#registry = registry;
+    this.#options = options;
+    this.#log = log;
+    this.#timer =
+      options.idleTimeoutS > 0 ? setInterval(() => void this.look(), options.intervalS * 1000) : null;
+  }
+
+  /** One look at all kernels; joins one that is under way. Never rejects. */
+  look(): Promise<void> {
+    this.#looking ??= this.#look().finally(() => (this.#looking = null));
+    return this.#looking;
+  }
+
+  [Symbol.dispose](): void {
+    if (this.#timer) clearInterval(this.#timer);
+  }
+
+  async #look(): Promise<void> {
+    await Promise.all(
+      this.#registry.list().map(async kernel => {
+        try {
+          if (!(await this.#isIdle(kernel))) return;
+          this.#log.info({ kernelId: kernel.id }, 'a kernel that nobody uses is shut down');
+          await this.#registry.remove(kernel.id);
+        } catch (error) {
+          this.#log.warn({ kernelId: kernel.id, err: error }, 'an unused kernel could not be shut down');
+        }
+      })
+    );
+  }
+
+  async #isIdle(kernel: Kernel): Promise<boolean> {
+    // What the keeper says now: the last state that it pushed may be older than the last message.
+    const { executionState, lastActivity } = kernel.isUnreachable
+      ? kernel.snapshot
+      : ((await kernel.currentSnapshot()) ?? { executionState: 'busy', lastActivity: Date.now() });
+    if (executionState !== 'idle' && executionState !== 'dead') return false;
+    if (kernel.connections > 0 && !this.#options.connected) return false;
+    if (this.#registry.find(kernel.id) !== kernel) return false;
+    return Date.now() - lastActivity >= this.#options.idleTimeoutS * 1000;
+  }
+}
