@@ -1,0 +1,85 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { TemporaryGateway } from '../../server/testing/temporary-gateway.js';
+import { type Ran, runCommand } from '../testing/command-line.js';
+import { kernelsCommand } from './kernels-command.js';
+
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
+
+let bridge: TemporaryGateway;
+let kernelId: string;
+
+beforeAll(async () => {
+  bridge = await TemporaryGateway.start();
+  await bridge.gateway.ready;
+  const body = { path: 'lessons/one.ipynb', type: 'notebook', kernel: { name: 'python3' } };
+  const answer = await bridge.rest('POST', '/api/sessions', { body });
+  kernelId = (answer.body as { kernel: { id: string } }).kernel.id;
+});
+
+afterAll(async () => bridge[Symbol.asyncDispose]());
+
+function kernels(...args: readonly string[]): Promise<Ran> {
+  return runCommand(kernelsCommand, ...args, '--state-dir', bridge.folder);
+}
+
+describe('tpulab kernels', () => {
+  it('list shows the kernels with their notebooks', async () => {
+    const { stdout } = await kernels('list');
+    expect(stdout).toMatch(new RegExp(`^${kernelId}  python3  \\w+  0 clients  lessons/one.ipynb\\n$`));
+    const json = JSON.parse((await kernels('list', '--json')).stdout) as unknown;
+    expect(json).toMatchObject({
+      kernels: [{ id: kernelId, name: 'python3', documents: ['lessons/one.ipynb'] }]
+    });
+  });
+
+  it('show shows one, found by its notebook, and where its files are', async () => {
+    const { stdout } = await kernels('show', 'lessons/one.ipynb');
+    expect(stdout).toContain(path.join(bridge.folder, 'kernels', kernelId));
+    const { stdout: json } = await kernels('show', kernelId.slice(0, 8), '--json');
+    expect(JSON.parse(json)).toMatchObject({ id: kernelId, connections: 0 });
+  });
+
+  it('interrupt ends what runs, and the kernel lives on', async () => {
+    using client = await bridge.connect(kernelId);
+    await client.run('kept = 1');
+    const id = client.execute('print("begun", flush=True)\nwhile True: pass');
+    await client.until(() => client.printed(id) === 'begun\n');
+    expect(await kernels('interrupt', kernelId)).toMatchObject({ error: null });
+    await client.done(id);
+    expect(client.answers(id).some(({ content }) => content['ename'] === 'KeyboardInterrupt')).toBe(true);
+    const again = client.execute('print(kept)');
+    await client.done(again);
+    expect(client.printed(again)).toBe('1\n');
+  });
+
+  it('restart starts it anew under its id', async () => {
+    using client = await bridge.connect(kernelId);
+    await client.run('kept = 1');
+    expect(JSON.parse((await kernels('restart', kernelId, '--json')).stdout)).toMatchObject({
+      id: kernelId,
+      done: 'restarted'
+    });
+    const id = client.execute("print('kept' in globals())");
+    await client.done(id);
+    expect(client.printed(id)).toBe('False\n');
+  });
+
+  it('stop shuts it down, and it is no longer listed', async () => {
+    const own = await bridge.startKernel();
+    expect((await kernels('stop', own)).stdout).toBe(`Kernel ${own} was shut down.\n`);
+    expect((await kernels('list')).stdout).not.toContain(own);
+    expect((await kernels('stop', own)).error).toMatchObject({ code: 'kernel_unknown' });
+  });
+
+  it.each(['list', 'show', 'interrupt', 'restart', 'stop'])('%s says so when no gateway runs', async name => {
+    const empty = await mkdtemp(path.join(tmpdir(), 'tpl-'));
+    const args = name === 'list' ? [name] : [name, kernelId];
+    const { error, stdout } = await runCommand(kernelsCommand, ...args, '--state-dir', empty);
+    await rm(empty, { recursive: true });
+    expect(error).toMatchObject({ code: 'no_gateway' });
+    expect(stdout).toBe('');
+  });
+});

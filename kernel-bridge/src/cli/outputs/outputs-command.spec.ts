@@ -1,0 +1,310 @@
+import {
+  lstat,
+  mkdir,
+  readdir,
+  readFile,
+  stat,
+  symlink,
+  utimes,
+  writeFile,
+  chmod,
+  rm
+} from 'node:fs/promises';
+import path from 'node:path';
+import { FormatRegistry } from '@sinclair/typebox';
+import { Value } from '@sinclair/typebox/value';
+import { OutputsPage } from '@tpulab/protocol';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { inTemporaryFolder } from '../../journal/testing/journal-folder.js';
+import { KernelStory } from '../../outputs/testing/kernel-story.js';
+import { runPython } from '../../outputs/testing/lab-python.js';
+import { type Ran, runCommand } from '../testing/command-line.js';
+import { BACKUP_SUFFIX, NotebookFile } from './notebook-file.js';
+import { outputsCommand } from './outputs-command.js';
+import { printable } from './terminal-view.js';
+
+const KERNEL = '11111111-2222-4333-8444-555555555555';
+const OTHER = '11112222-2222-4333-8444-555555555555';
+
+beforeAll(() => {
+  FormatRegistry.Set('date-time', text => !Number.isNaN(Date.parse(text)));
+});
+
+/** A state folder without a gateway. */
+class State {
+  constructor(readonly folder: string) {}
+
+  async kernel(id: string, story: KernelStory): Promise<void> {
+    const directory = path.join(this.folder, 'kernels', id);
+    await mkdir(directory, { recursive: true });
+    await story.writeTo(path.join(directory, 'journal'));
+  }
+
+  run(...args: readonly string[]): Promise<Ran> {
+    return runCommand(outputsCommand, ...args, '--state-dir', this.folder);
+  }
+
+  async notebook(cells: readonly object[], name = 'work.ipynb'): Promise<string> {
+    const file = path.join(this.folder, name);
+    const whole = cells.map(cell => ({
+      cell_type: 'code',
+      execution_count: null,
+      metadata: {},
+      outputs: [],
+      ...cell
+    }));
+    const notebook = { cells: whole, metadata: {}, nbformat: 4, nbformat_minor: 5 };
+    await writeFile(file, `${JSON.stringify(notebook, null, 1)}\n`);
+    return file;
+  }
+}
+
+function inState(work: (state: State) => Promise<void>): Promise<void> {
+  return inTemporaryFolder(folder => work(new State(folder)));
+}
+
+function story(): KernelStory {
+  const told = new KernelStory();
+  told.cell('a', 'print(1)', 1, id => told.stream(id, 'one\n'));
+  told.cell('b', 'plot()', 2, id => {
+    told.display(id, { 'text/plain': '<Figure>', 'image/png': Buffer.alloc(12_000).toString('base64') });
+    told.iopub(id, 'error', { ename: 'E', evalue: 'v', traceback: ['\x1b[31mE\x1b[0m: v'] });
+  });
+  return told;
+}
+
+interface Cell {
+  readonly outputs: unknown[];
+  readonly execution_count: number | null;
+}
+
+async function cellsOf(file: string): Promise<Cell[]> {
+  const valid = JSON.parse(await runPython('nbformat_oracle.py', ['validate', file])) as unknown[];
+  expect(valid).toEqual([null]);
+  return (JSON.parse(await readFile(file, 'utf8')) as { cells: Cell[] }).cells;
+}
+
+describe('tpulab outputs', () => {
+  it('prints what was put out, by cell, and names what a terminal cannot show', () =>
+    inState(async state => {
+      await state.kernel(KERNEL, story());
+      const { stdout } = await state.run(KERNEL);
+      const lines = stdout.split('\n').map(line => line.replace(/ {2}\d+\.\d s$/, ''));
+      expect(lines).toEqual([
+        '── cell a  [1]  ok',
+        'one',
+        '── cell b  [2]  ok',
+        '<Figure>',
+        '[image/png 12 kB]',
+        'E: v',
+        ''
+      ]);
+    }));
+
+  it('prints JSON as the protocol has it, all pages as one', () =>
+    inState(async state => {
+      const told = new KernelStory();
+      for (let n = 0; n < 450; n++) told.cell(`c${n}`, `${n}`, n);
+      await state.kernel(KERNEL, told);
+      const page: unknown = JSON.parse((await state.run(KERNEL, '--json')).stdout);
+      expect([...Value.Errors(OutputsPage, page)]).toEqual([]);
+      expect(page).toMatchObject({
+        kernelId: KERNEL,
+        alive: false,
+        nextAfter: null,
+        until: told.messages.length
+      });
+      expect((page as OutputsPage).executions).toHaveLength(450);
+    }));
+
+  it('shows one cell when asked, and says so when it was never executed', () =>
+    inState(async state => {
+      await state.kernel(KERNEL, story());
+      expect((await state.run(KERNEL, '--cell', 'a')).stdout).not.toContain('cell b');
+      expect((await state.run(KERNEL, '--cell', 'z')).error).toMatchObject({ code: 'cell_unknown' });
+    }));
+
+  it('finds the kernel by the beginning of its id and by its notebook', () =>
+    inState(async state => {
+      await state.kernel(KERNEL, story());
+      await state.kernel(OTHER, new KernelStory());
+      const sessions = [{ path: 'lessons/one.ipynb', kernelId: KERNEL }];
+      await writeFile(path.join(state.folder, 'sessions.json'), JSON.stringify({ version: 1, sessions }));
+      for (const asked of [
+        '11111111',
+        'lessons/one.ipynb',
+        '/home/me/lessons/one.ipynb',
+        KERNEL.toUpperCase()
+      ]) {
+        expect((await state.run(asked)).stdout, asked).toContain('cell a');
+      }
+      expect((await state.run('1111')).error).toMatchObject({ code: 'kernel_ambiguous' });
+      for (const asked of ['2', 'two.ipynb', 'one.ipynb', '']) {
+        expect((await state.run(asked)).error, asked).toMatchObject({ code: 'kernel_unknown' });
+      }
+    }));
+
+  it('cuts what is very long, and gives all of it when asked', () =>
+    inState(async state => {
+      const told = new KernelStory();
+      const lines = Array.from({ length: 5000 }, (_, n) => `line ${n}\n`);
+      told.cell('a', 'x', 1, id => lines.forEach(line => told.stream(id, line)));
+      await state.kernel(KERNEL, told);
+      const cut = (await state.run(KERNEL, '--max-bytes', '4096')).stdout;
+      expect(cut.length).toBeLessThan(6000);
+      expect(cut).toMatch(/\[tpulab: \d\d kB of text left out here; /);
+      expect((await state.run(KERNEL, '--max-bytes', '0')).stdout).toContain(lines.join(''));
+      expect((await state.run(KERNEL, '--max-bytes', '5')).error).toMatchObject({
+        code: 'commander.invalidArgument'
+      });
+    }));
+
+  it('leaves the files of the kernel as they are', () =>
+    inState(async state => {
+      await state.kernel(KERNEL, story());
+      await state.run(KERNEL);
+      expect(await readdir(path.join(state.folder, 'kernels', KERNEL))).toEqual(['journal']);
+    }));
+});
+
+describe('tpulab outputs --into', () => {
+  it('writes outputs and counts into the cells whose code was run, and keeps the file as it was', () =>
+    inState(async state => {
+      await state.kernel(KERNEL, story());
+      const file = await state.notebook([
+        { id: 'a', source: 'print(1)' },
+        { id: 'b', source: 'plot(2)', outputs: [{ output_type: 'stream', name: 'stdout', text: 'old' }] },
+        { id: 'c', source: 'never()' },
+        { id: 'm', cell_type: 'raw', source: '', execution_count: undefined, outputs: undefined }
+      ]);
+      const before = await readFile(file, 'utf8');
+      const { stdout, error } = await state.run(KERNEL, '--into', file);
+      expect(error).toBeNull();
+      expect(stdout).toContain('outputs of 1 cell written, 1 cell not run.');
+      expect(stdout).toContain('cell b: its code has changed since it was run; left alone');
+      const [a, b, c] = await cellsOf(file);
+      expect(a).toMatchObject({ execution_count: 1, outputs: [{ name: 'stdout', text: ['one\n'] }] });
+      expect(b).toMatchObject({ execution_count: null, outputs: [{ text: 'old' }] });
+      expect(c).toMatchObject({ execution_count: null, outputs: [] });
+      expect(await readFile(`${file}${BACKUP_SUFFIX}`, 'utf8')).toBe(before);
+      expect((await state.run(KERNEL, '--into', file)).stdout).toContain('nothing was written');
+    }));
+
+  it('writes into a cell whose code has changed with --force, into one cell alone with --cell', () =>
+    inState(async state => {
+      await state.kernel(KERNEL, story());
+      const file = await state.notebook([
+        { id: 'a', source: 'print(1)' },
+        { id: 'b', source: 'plot(2)' }
+      ]);
+      await state.run(KERNEL, '--into', file, '--force', '--cell', 'b', '--no-backup');
+      const [a, b] = await cellsOf(file);
+      expect(a?.outputs).toEqual([]);
+      expect(b?.outputs).toMatchObject([
+        { output_type: 'display_data' },
+        { output_type: 'error', ename: 'E' }
+      ]);
+      expect(await readdir(state.folder)).toEqual(['kernels', 'work.ipynb']);
+    }));
+
+  it('says with --dry-run what it would do, and does nothing', () =>
+    inState(async state => {
+      await state.kernel(KERNEL, story());
+      const file = await state.notebook([{ id: 'a', source: 'print(1)' }]);
+      const before = await readFile(file);
+      const { stdout } = await state.run(KERNEL, '--into', file, '--dry-run', '--json');
+      expect(JSON.parse(stdout)).toEqual({
+        kernelId: KERNEL,
+        notebook: file,
+        written: false,
+        backup: null,
+        cells: [{ cell: 'a', index: 0, placement: 'written', state: 'ok' }]
+      });
+      expect(await readFile(file)).toEqual(before);
+      expect(await readdir(state.folder)).toEqual(['kernels', 'work.ipynb']);
+    }));
+
+  it('takes the newest run that has begun, and what it has put out so far', () =>
+    inState(async state => {
+      const told = story();
+      const id = told.request('print(1)', { cellId: 'a' });
+      told.begin(id, 'print(1)', 3);
+      told.stream(id, 'again\n');
+      told.request('plot()', { cellId: 'b' });
+      await state.kernel(KERNEL, told);
+      const file = await state.notebook([
+        { id: 'a', source: 'print(1)' },
+        { id: 'b', source: 'plot()' }
+      ]);
+      await state.run(KERNEL, '--into', file);
+      const [a, b] = await cellsOf(file);
+      expect(a).toMatchObject({ execution_count: 3, outputs: [{ text: ['again\n'] }] });
+      expect(b).toMatchObject({ execution_count: 2 });
+    }));
+
+  it('goes by the code where a client names no cells, unless the code is there twice', () =>
+    inState(async state => {
+      const told = new KernelStory();
+      told.cell(null, 'once()', 1, id => told.stream(id, 'once\n'));
+      told.cell(null, 'twice()', 2, id => told.stream(id, 'twice\n'));
+      await state.kernel(KERNEL, told);
+      const sources = ['once()', 'twice()', 'twice()'];
+      const file = await state.notebook(sources.map((source, index) => ({ id: `n${index}`, source })));
+      await state.run(KERNEL, '--into', file);
+      expect((await cellsOf(file)).map(({ execution_count: count }) => count)).toEqual([1, null, null]);
+    }));
+
+  it('keeps the mode of the file, and a link to it', () =>
+    inState(async state => {
+      await state.kernel(KERNEL, story());
+      const file = await state.notebook([{ id: 'a', source: 'print(1)' }]);
+      await chmod(file, 0o640);
+      const link = path.join(state.folder, 'link.ipynb');
+      await symlink(file, link);
+      await state.run(KERNEL, '--into', link);
+      expect((await lstat(link)).isSymbolicLink()).toBe(true);
+      expect((await stat(file)).mode & 0o777).toBe(0o640);
+      expect((await cellsOf(file))[0]?.execution_count).toBe(1);
+    }));
+
+  it('leaves a file alone that somebody saves in the meantime', () =>
+    inState(async state => {
+      const file = await state.notebook([{ id: 'a', source: 'print(1)' }]);
+      const read = await NotebookFile.read(file);
+      await utimes(file, 1, 1);
+      await expect(read.replace('{}', { backup: true })).rejects.toMatchObject({ code: 'notebook_changed' });
+      expect(await readFile(file, 'utf8')).toBe(read.text);
+      expect((await readdir(state.folder)).filter(name => name.endsWith('.tmp'))).toEqual([]);
+    }));
+
+  it('says why a file cannot be read or written', () =>
+    inState(async state => {
+      await state.kernel(KERNEL, story());
+      const missing = path.join(state.folder, 'none.ipynb');
+      expect((await state.run(KERNEL, '--into', missing)).error).toMatchObject({ code: 'notebook_unusable' });
+      const latin = path.join(state.folder, 'latin.ipynb');
+      await writeFile(latin, Buffer.from('{"nbformat": 4, "cells": [], "a": "\xe9"}', 'latin1'));
+      expect((await state.run(KERNEL, '--into', latin)).error?.message).toContain('it is not UTF-8');
+      const file = await state.notebook([{ id: 'a', source: 'print(1)' }], 'gone/../work.ipynb');
+      const read = await NotebookFile.read(file);
+      await rm(file);
+      await expect(read.replace('{}', { backup: false })).rejects.toMatchObject({
+        code: 'notebook_not_written'
+      });
+    }));
+});
+
+describe('what is printed to a terminal', () => {
+  it.each([
+    ['colours', '\x1b[1;31mred\x1b[0m', 'red', '\x1b[1;31mred\x1b[0m'],
+    ['a window title', '\x1b]0;title\x07text', 'text', 'text'],
+    ['a link', '\x1b]8;;http://x\x1b\\text\x1b]8;;\x1b\\', 'text', 'text'],
+    ['moves of the cursor', '\x1b[2J\x1b[Htext\x1b[3A', 'text', 'text'],
+    ['a device request', '\x1bP$q"p\x1b\\text\x1bc', 'text', 'text'],
+    ['a bell and other controls', 'a\x07b\x00c\x9b31md', 'abc31md', 'abc31md'],
+    ['an escape in an escape', '\x1b\x1b[31m[2Jtext', '[2Jtext', '\x1b[31m[2Jtext']
+  ])('holds of %s only what does no harm', (_what, text, plain, coloured) => {
+    expect(printable(text, { colours: false })).toBe(plain);
+    expect(printable(text, { colours: true })).toBe(coloured);
+  });
+});
