@@ -89,6 +89,10 @@ export class ClientConnection {
     socket.on('message', (data, isBinary) => this.#receive(data, isBinary));
     // Errors of the socket (a frame too large, a reset) close it; `close` follows and is handled by the owner.
     socket.on('error', error => options.log.debug({ err: error }, 'error on a channels socket'));
+    // A client that has said goodbye is gone, though it may take long until its connection ends.
+    socket.on('closing', () => {
+      if (this.#closedAt === null) this.#saidGoodbye();
+    });
     socket.on('close', code => this.#closed(code));
   }
 
@@ -185,6 +189,11 @@ export class ClientConnection {
   #silent(): void {
     if (this.unsentBytes > 0) this.shed();
     else this.#options.socket.terminate();
+  }
+
+  #saidGoodbye(): void {
+    this.stop();
+    this.#options.left(this);
   }
 
   /** A client that answers our close frame has read everything before it. */

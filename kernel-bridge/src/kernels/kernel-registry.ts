@@ -75,6 +75,11 @@ export class KernelRegistry {
     return kernel;
   }
 
+  /** The folder in which the kernel was started. */
+  async workingDirectoryOf(kernel: Kernel): Promise<string> {
+    return (await this.#options.keepers.launchOf(kernel.directory)).cwd;
+  }
+
   async start(request: StartKernelRequest): Promise<Kernel> {
     const id = request.kernelId ?? randomUUID();
     if (this.#kernels.has(id) || this.#starting.has(id)) throw new KernelExistsError(id);

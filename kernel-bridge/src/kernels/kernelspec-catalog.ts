@@ -24,9 +24,14 @@ export class KernelSpecCatalog {
   async get(name: string | null | undefined): Promise<KernelSpec> {
     const specs = await this.list();
     const wanted = name ?? this.defaultOf(specs);
-    const spec = specs.get(wanted) ?? specs.get(wanted.toLowerCase());
+    const spec = lookUp(specs, wanted);
     if (!spec) throw new KernelSpecUnknownError(wanted);
     return spec;
+  }
+
+  /** The spec that a client means by this name, or undefined. */
+  async find(name: string): Promise<KernelSpec | undefined> {
+    return lookUp(await this.list(), name);
   }
 
   /** Name of the default spec: the configured one, else one of ours, else `python3`, else the first. */
@@ -41,4 +46,10 @@ export class KernelSpecCatalog {
       'python3'
     );
   }
+}
+
+/** Jupyter writes names in lower case, and `python` is its name for whatever Python 3 there is. */
+function lookUp(specs: ReadonlyMap<string, KernelSpec>, name: string): KernelSpec | undefined {
+  const lower = name.toLowerCase();
+  return specs.get(name) ?? specs.get(lower) ?? (lower === 'python' ? specs.get('python3') : undefined);
 }

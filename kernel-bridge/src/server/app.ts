@@ -14,6 +14,7 @@ import { type AccessRules, addAccessHooks, refusal } from './access-hooks.js';
 import { pathOf } from './authentication.js';
 import { describeApi } from './api-description.js';
 import type { BaseUrl } from './base-url.js';
+import { addAnswerHeaders } from './answer-headers.js';
 import { addErrorAnswers, errorBody, errorHeaders, type RouteEntry } from './error-answers.js';
 import { clientErrorHandler, type HttpLimits, serverOptions } from './http-limits.js';
 
@@ -74,6 +75,7 @@ export async function createApp(options: AppOptions): Promise<{ app: App; routes
   // Answers are built from typed values; the schemas describe them for openapi.json.
   app.setSerializerCompiler(() => value => JSON.stringify(value));
   acceptJson(app);
+  addAnswerHeaders(app, base);
   addAccessHooks(app, rules);
   addErrorAnswers(app, bodyLimitBytes, routes);
   app.server.maxConnections = http.connections;

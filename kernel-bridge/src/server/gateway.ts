@@ -40,6 +40,7 @@ import { listenOnSocket } from './unix-listening.js';
 import { OriginPolicy } from './origin-policy.js';
 import { addOutputsRoutes } from './outputs-routes.js';
 import { ServeError } from './server-errors.js';
+import { addResolvePathRoutes } from './resolve-path-routes.js';
 import { addSessionRoutes } from './session-routes.js';
 import { chooseToken, prepareStateFolder, removeGatewayRecord, writeGatewayRecord } from './state-folder.js';
 import { Upgrades } from './upgrades.js';
@@ -171,6 +172,7 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
   addJupyterRoutes(app, registry, startedAt, base);
   addKernelSpecRoutes(app, specs, base);
   addKernelRoutes(app, registry, base);
+  addResolvePathRoutes(app, registry, rootDir);
   addSessionRoutes(app, sessions, base);
   addOutputsRoutes(app, outputs);
   addBridgeRoutes(app, {

@@ -111,7 +111,7 @@ function permissionsOf(text: string | undefined): Record<string, string[]> {
   } catch {
     // The same answer as for JSON of another shape.
   }
-  throw new InvalidRequestError('permissions must be JSON of the form {"resource": ["action"]}.');
+  throw new InvalidRequestError('permissions should be a JSON dict of the form {"resource": ["action"]}.');
 }
 
 function isPermissions(value: unknown): value is Record<string, string[]> {

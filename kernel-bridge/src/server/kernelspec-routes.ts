@@ -1,6 +1,6 @@
 /** `/api/kernelspecs`, and the logos at `/kernelspecs/<name>/<file>`. */
 import { type Static, Type } from '@sinclair/typebox';
-import { readFile } from 'node:fs/promises';
+import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { KernelSpecNotFoundError, ResourceNotFoundError } from '../kernels/errors.js';
 import type { KernelSpec } from '../kernels/kernelspec.js';
@@ -58,7 +58,7 @@ export function addKernelSpecRoutes(app: App, specs: KernelSpecCatalog, base: Ba
       }
     },
     async request => {
-      const spec = (await specs.list()).get(request.params.name);
+      const spec = await specs.find(request.params.name);
       if (!spec) throw new KernelSpecNotFoundError(request.params.name);
       return specModel(spec, base);
     }
@@ -79,11 +79,12 @@ export function addKernelSpecRoutes(app: App, specs: KernelSpecCatalog, base: Ba
     },
     async (request, reply) => {
       const { name, file } = request.params;
-      const spec = (await specs.list()).get(name);
+      const spec = await specs.find(name);
       if (!spec) throw new KernelSpecNotFoundError(name);
-      // Only files that the kernelspec lists as resources: no path of the client ever reaches the disk.
-      const known = Object.values(spec.resources).find(resource => resource === file);
-      if (known === undefined || spec.resourceDir === null) throw new ResourceNotFoundError(name, file);
+      // Only files that lie in the kernelspec's folder: no path of the client ever reaches the disk.
+      if (spec.resourceDir === null) throw new ResourceNotFoundError(name, file);
+      const known = (await filesIn(spec.resourceDir)).find(resource => resource === file);
+      if (known === undefined) throw new ResourceNotFoundError(name, file);
       const type = MEDIA_TYPES[path.extname(known)] ?? 'application/octet-stream';
       const bytes = await read(path.join(spec.resourceDir, known), name, known);
       // Kernelspecs come from anywhere, and SVG can hold scripts.
@@ -93,6 +94,14 @@ export function addKernelSpecRoutes(app: App, specs: KernelSpecCatalog, base: Ba
       return reply.header('x-content-type-options', 'nosniff').type(type).send(bytes);
     }
   );
+}
+
+async function filesIn(folder: string): Promise<string[]> {
+  const entries = await readdir(folder, { withFileTypes: true }).catch(() => []);
+  // The recipe itself is told by `/api/kernelspecs`, with what it means here.
+  return entries
+    .filter(entry => !entry.isDirectory() && entry.name !== 'kernel.json')
+    .map(entry => entry.name);
 }
 
 async function read(file: string, name: string, resource: string): Promise<Buffer> {

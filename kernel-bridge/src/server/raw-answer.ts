@@ -10,7 +10,7 @@ export function answerRaw(stream: Duplex, error: BridgeError, cors: Record<strin
     ...cors,
     ...errorHeaders(error),
     'cache-control': 'no-store',
-    'content-type': 'application/json; charset=utf-8',
+    'content-type': 'application/json',
     'content-length': String(Buffer.byteLength(body)),
     connection: 'close'
   };

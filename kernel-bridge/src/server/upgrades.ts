@@ -7,6 +7,7 @@ import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { Logger } from 'pino';
 import { WebSocketServer, type WebSocket } from 'ws';
+import { TellingWebSocket } from './telling-websocket.js';
 import { InvalidRequestError, RouteNotFoundError, TooManySocketsError } from '../kernels/errors.js';
 import { type AccessRules, admit } from './access-hooks.js';
 import { type Identity, pathOf, queryOf } from './authentication.js';
@@ -53,6 +54,7 @@ export class Upgrades {
     this.#sockets = new WebSocketServer({
       noServer: true,
       clientTracking: true,
+      WebSocket: TellingWebSocket,
       // Compressing costs more than it saves on loopback and in a tunnel, and is a way to exhaust memory.
       perMessageDeflate: false,
       maxPayload: options.maxPayloadBytes,

@@ -10,7 +10,7 @@ import {
   SessionNotFoundError
 } from '../kernels/errors.js';
 import type { Kernel } from '../kernels/kernel.js';
-import type { KernelRegistry } from '../kernels/kernel-registry.js';
+import { isKernelId, type KernelRegistry } from '../kernels/kernel-registry.js';
 import { type SessionModel, sessionModel, type SessionRecord } from './session.js';
 import type { SessionFile } from './session-file.js';
 
@@ -131,13 +131,17 @@ export class SessionStore implements AsyncDisposable {
     await this.#file.settled();
   }
 
-  /** A notebook may name a kernel that has gone since; then the name of its kernelspec counts. */
+  /**
+   * A kernel that does not exist (any more) is started; under the id that the client has chosen when that can be one. A
+   * notebook may name a kernel that has gone since: then the name of its kernelspec counts.
+   */
   async #chooseKernel({ kernel, path: documentPath, env }: NewSession): Promise<Kernel> {
     const { id = null, name = null } = kernel ?? {};
     const existing = id === null ? undefined : this.#registry.find(id);
     if (existing) return existing;
-    if (id !== null && name === null) throw new KernelNotFoundError(id);
-    return this.#registry.start({ name, path: path.posix.dirname(documentPath), env });
+    const kernelId = id !== null && isKernelId(id) ? id.toLowerCase() : undefined;
+    if (id !== null && kernelId === undefined && name === null) throw new KernelNotFoundError(id);
+    return this.#registry.start({ name, path: path.posix.dirname(documentPath), env, kernelId });
   }
 
   /** For a change of kernel the id decides, and a wrong one must not start anything. */
