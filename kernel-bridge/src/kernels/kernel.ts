@@ -1,9 +1,11 @@
 /** One kernel as the gateway sees it: the connection to its keeper, its last known state, and who listens. */
 import path from 'node:path';
 import type { Logger } from 'pino';
+import { JournalReader } from '../journal/journal-reader.js';
 import type { JournalRecord } from '../journal/record.js';
 import type { KeeperEvents, KeeperHandle, KernelSnapshot, TelemetryRecord } from '../keeper/contract.js';
 import { KernelActionError } from './errors.js';
+import { UnjournaledRequests } from './unjournaled-requests.js';
 
 export interface KernelListener {
   /** A live record, in order. After the keeper's connection was lost and made again there may be a hole. */
@@ -32,6 +34,10 @@ export class Kernel {
   #removed = false;
   #unreachable = false;
   #reattach: Reattach | null = null;
+  readonly #unjournaled = new UnjournaledRequests();
+  /** The connection to the keeper was lost and is being made again, to the same one or another. */
+  #recovery: Promise<void> | null = null;
+  #heldFrames: Buffer[] = [];
 
   constructor(id: string, directory: string, log: Logger) {
     this.id = id;
@@ -43,6 +49,7 @@ export class Kernel {
   readonly events: KeeperEvents = {
     record: record => {
       this.#lastSeq = record.seq;
+      this.#unjournaled.journaled(record);
       for (const listener of this.#listeners) listener.record?.(record);
     },
     state: snapshot => {
@@ -53,7 +60,12 @@ export class Kernel {
       this.#telemetrySeq = record.seq;
       for (const listener of this.#listeners) listener.telemetry?.(record);
     },
-    disconnected: error => void this.#lost(error)
+    disconnected: error => {
+      this.#recovery = this.#lost(error).finally(() => {
+        this.#recovery = null;
+        this.#sendHeld();
+      });
+    }
   };
 
   /** Takes over the handle, and with it the duty to dispose of it. */
@@ -62,9 +74,11 @@ export class Kernel {
     this.#handle = handle;
     this.#unreachable = false;
     this.#snapshot = handle.snapshot;
+    const before = this.#lastSeq;
     const { liveFrom } = await handle.subscribe();
     // Records may already have been pushed while the answer was on its way.
     this.#lastSeq = Math.max(this.#lastSeq, liveFrom - 1);
+    if (before > 0) await this.#sendAgain(handle, before + 1, liveFrom - 1);
     if (this.#followsTelemetry) await handle.subscribeTelemetry(this.#telemetrySeq);
     this.#changed();
   }
@@ -127,11 +141,17 @@ export class Kernel {
 
   /** Passes a checked v1 frame to the kernel. False: wait for `drain` before sending more. */
   send(frame: Buffer): boolean {
-    return this.#live().send(frame);
+    if (this.#recovery !== null) {
+      this.#heldFrames.push(frame);
+      return false;
+    }
+    const handle = this.#live();
+    this.#unjournaled.add(frame);
+    return handle.send(frame);
   }
 
   drain(): Promise<void> {
-    return this.#live().drain();
+    return this.#recovery ?? this.#live().drain();
   }
 
   async interrupt(): Promise<void> {
@@ -145,6 +165,7 @@ export class Kernel {
 
   /** Ends the kernel and its keeper. */
   async shutdown(): Promise<void> {
+    await this.#recovery;
     const handle = this.#handle;
     if (handle) await this.#act('shut down', () => handle.shutdown());
     this.#removed = true;
@@ -168,12 +189,38 @@ export class Kernel {
   }
 
   async #act<T>(what: string, action: (handle: KeeperHandle) => Promise<T>): Promise<T> {
+    await this.#recovery;
     const handle = this.#live();
     try {
       return await action(handle);
     } catch (error) {
       const detail = error instanceof Error ? error.message : String(error);
       throw new KernelActionError(`Could not ${what} kernel ${this.id}: ${detail}`, { cause: error });
+    }
+  }
+
+  /** To a keeper that may have taken over from one that was killed: what that one was handed and has not written down. */
+  async #sendAgain(handle: KeeperHandle, from: number, to: number): Promise<void> {
+    try {
+      for await (const record of new JournalReader(this.journalDir).read(from, { to })) {
+        this.#unjournaled.journaled(record);
+      }
+    } catch (error) {
+      this.#log.warn({ kernelId: this.id, err: error }, 'the journal could not be read for requests');
+    }
+    for (const frame of this.#unjournaled.takeAll()) {
+      this.#unjournaled.add(frame);
+      handle.send(frame);
+    }
+  }
+
+  #sendHeld(): void {
+    for (const frame of this.#heldFrames.splice(0)) {
+      if (this.#handle === null) {
+        this.#log.warn({ kernelId: this.id }, 'a message for a kernel that has ended is dropped');
+        return;
+      }
+      this.send(frame);
     }
   }
 

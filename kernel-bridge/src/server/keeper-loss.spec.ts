@@ -37,8 +37,18 @@ it('gives a kernel whose keeper was killed another one, and its clients notice n
   const { id, client, pid, keeperPid } = await kernelOf();
   const slow = client.execute('import time\nfor n in range(300): print(n, flush=True); time.sleep(0.01)');
   await client.first(message => message.parent.msg_id === slow && message.header.msg_type === 'stream');
+  const early = Array.from({ length: 5 }, (_, n) => client.execute(`print('early', ${n})`));
   process.kill(keeperPid, 'SIGKILL');
+  const meanwhile = Array.from({ length: 5 }, (_, n) => client.execute(`print('meanwhile', ${n})`));
   await client.done(slow);
+  for (const [n, id] of early.entries()) {
+    await client.done(id);
+    expect(client.printed(id)).toBe(`early ${n}\n`);
+  }
+  for (const [n, id] of meanwhile.entries()) {
+    await client.done(id);
+    expect(client.printed(id)).toBe(`meanwhile ${n}\n`);
+  }
   expect(client.printed(slow)).toBe(Array.from({ length: 300 }, (_, n) => `${n}\n`).join(''));
   expect(bridge.gateway.registry.get(id).snapshot.keeperPid).not.toBe(keeperPid);
   const asked = client.execute('import os; print(kept, os.getpid())');
