@@ -206,3 +206,91 @@ describe.skipIf(!isInstalled)('a kernel of our launcher whose keeper is killed',
     expect(count).toBeLessThan(2000 - kept + 20);
   });
 });
+
+describe('a kernel of another launcher whose keeper is killed', { timeout: 120_000 }, () => {
+  let view: GatewayView;
+  let keeper: KeeperFixture;
+
+  beforeEach(async () => {
+    view = new GatewayView();
+    keeper = await KeeperFixture.create();
+  });
+
+  afterEach(async ({ task }) => {
+    if (task.result?.state === 'fail') {
+      process.stderr.write(await keeper.logs());
+    }
+    await keeper[Symbol.asyncDispose]();
+  });
+
+  it('goes on under another keeper, with a gap that says that nobody knows what is missing', async () => {
+    const client = await keeper.ready(view);
+    await view.untilDone(keeper.execute(client, 'print 1'));
+    const { kernelPid, keeperPid } = client.snapshot;
+    process.kill(keeperPid, 'SIGKILL');
+    const seen = new GatewayView();
+    const second = await keeper.attachOrAdopt(seen);
+    await second.subscribe();
+    expect(second.snapshot).toMatchObject({ kernelPid, executionState: 'idle' });
+    await seen.untilDone(keeper.execute(second, 'print 2'));
+    expect(seen.text).toBe('line 0\nline 1\n');
+    const all = await keeper.journaled();
+    const gaps = all.records.map(gapOf).filter(gap => gap !== null);
+    expect(gaps).toMatchObject([{ count: null, code: 'keeper_lost' }]);
+    // What is asked of it later works as with the keeper that started it.
+    const restarted = await second.restart();
+    expect(restarted.kernelPid).not.toBe(kernelPid);
+    expect(await processStart(kernelPid!)).toBeNull();
+  });
+
+  it('answers a question that was open, is interrupted, and is noticed when it ends', async () => {
+    const client = await keeper.ready(view);
+    const asking = keeper.execute(client, 'input');
+    await view.until('the kernel asks', () => view.messages.some(({ type }) => type === 'input_request'));
+    await view.untilState('busy');
+    // As long as it takes until the state is noted.
+    await expect.poll(() => existsSync(`${keeper.kernelDir}/checkpoint.json`)).toBe(true);
+    process.kill(client.snapshot.keeperPid, 'SIGKILL');
+    const seen = new GatewayView();
+    const second = await keeper.attachOrAdopt(seen);
+    await second.subscribe();
+    expect(JSON.parse(second.snapshot.busyParent!)).toMatchObject({ msg_id: asking });
+    second.send(keeper.request('input_reply', { value: 'Ada', status: 'ok' }, 'stdin').frame);
+    await seen.untilDone(asking);
+    expect(seen.text).toBe('hello Ada\n');
+
+    const waiting = keeper.execute(second, 'wait');
+    await seen.untilState('busy');
+    await second.interrupt();
+    expect((await seen.untilDone(waiting)).content).toMatchObject({ ename: 'KeyboardInterrupt' });
+
+    const { kernelPid } = second.snapshot;
+    keeper.execute(second, 'die');
+    await seen.untilState('restarting');
+    await seen.untilState('idle');
+    expect(second.snapshot.kernelPid).not.toBe(kernelPid);
+  });
+
+  it('gets one keeper when several gateways find it at once', async () => {
+    const client = await keeper.ready(view);
+    process.kill(client.snapshot.keeperPid, 'SIGKILL');
+    const views = [new GatewayView(), new GatewayView(), new GatewayView()];
+    const clients = await Promise.all(views.map(each => keeper.attachOrAdopt(each)));
+    expect(new Set(clients.map(({ snapshot }) => snapshot.keeperPid)).size).toBe(1);
+    await Promise.all(clients.map(each => each.subscribe()));
+    const asked = keeper.execute(clients[0]!, 'print 3');
+    await Promise.all(views.map(each => each.untilDone(asked)));
+    expect(new Set(views.map(each => each.textOf(asked)))).toEqual(new Set([lines(3)]));
+  });
+
+  it('is said to be gone when it has ended before anybody came', async () => {
+    const client = await keeper.ready(view);
+    const { keeperPid, kernelPid } = client.snapshot;
+    process.kill(keeperPid, 'SIGKILL');
+    process.kill(-kernelPid!, 'SIGKILL');
+    await expect(keeper.attachOrAdopt(new GatewayView())).rejects.toMatchObject({
+      code: 'keeper_gone',
+      keeper: { orphanPid: null }
+    });
+  });
+});

@@ -28,9 +28,11 @@ process.on('SIGINT', () => interrupted());
 
 const address = port => `${info.transport}://${info.ip}-${port}`;
 const unbounded = { sendHighWaterMark: 0, receiveHighWaterMark: 0, linger: 1000 };
-const shell = new Router(unbounded);
-const stdin = new Router(unbounded);
-const control = new Router(unbounded);
+// As ipykernel has it: a peer that comes back under its name takes the place of the one that has gone.
+const router = () => new Router({ ...unbounded, handover: true });
+const shell = router();
+const stdin = router();
+const control = router();
 const iopub = new Publisher({ sendHighWaterMark: 0, linger: 1000 });
 const heartbeat = new Reply();
 
