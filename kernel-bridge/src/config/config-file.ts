@@ -103,7 +103,7 @@ function unknown(name: string, file: string): ConfigError {
 }
 
 function shownValue(value: unknown): string {
-  const json = JSON.stringify(value) ?? String(value);
+  const json = JSON.stringify(value);
   return json.length > 60 ? `${json.slice(0, 57)}…` : json;
 }
 

@@ -73,5 +73,5 @@ function completed(schema: FastifySchema | undefined, url: string, method: strin
     operationId: [method.toLowerCase(), ...words].join('_'),
     ...schema,
     response
-  } as FastifySchema;
+  };
 }

@@ -36,6 +36,9 @@ export class BaseUrl {
     if (this.path === '/') return target;
     if (target.startsWith(this.path)) return `/${target.slice(this.path.length)}`;
     const bare = this.path.slice(0, -1);
-    return target === bare || target.startsWith(`${bare}?`) ? `/${target.slice(bare.length)}` : OUTSIDE;
+    if (target === bare || target.startsWith(`${bare}?`)) return `/${target.slice(bare.length)}`;
+    // With its query: whether a path exists is told only to who has a token, which may be there.
+    const mark = target.indexOf('?');
+    return mark < 0 ? OUTSIDE : OUTSIDE + target.slice(mark);
   }
 }

@@ -1,0 +1,38 @@
+/** For specs: bytes to a gateway, as no HTTP client would send them, and the bytes that come back until the end. */
+import { connect } from 'node:net';
+
+const DEADLINE_MS = 60_000;
+
+export interface RawAnswer {
+  /** 0 when the connection ended without an answer. */
+  readonly status: number;
+  readonly text: string;
+}
+
+/** The connection must end by the gateway's doing, or this fails: what is malformed must not keep one. */
+export function rawRequest(
+  url: string,
+  bytes: string | Buffer,
+  options: { half?: boolean } = {}
+): Promise<RawAnswer> {
+  const { hostname, port } = new URL(url);
+  return new Promise((resolve, reject) => {
+    const socket = connect({ host: hostname, port: Number(port), allowHalfOpen: true });
+    const timer = setTimeout(() => {
+      socket.destroy();
+      reject(new Error('the gateway did not end the connection'));
+    }, DEADLINE_MS);
+    let text = '';
+    socket.setEncoding('latin1');
+    socket.on('data', (chunk: string) => (text += chunk));
+    // A reset is an end too: the peer has closed while bytes were on their way.
+    socket.on('error', () => socket.destroy());
+    socket.on('end', () => socket.destroy());
+    socket.on('close', () => {
+      clearTimeout(timer);
+      resolve({ status: Number(/^HTTP\/1\.1 (\d{3})/.exec(text)?.[1] ?? 0), text });
+    });
+    socket.write(bytes);
+    if (options.half === true) socket.end();
+  });
+}

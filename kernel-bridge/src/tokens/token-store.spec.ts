@@ -1,0 +1,88 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { parseExpiry } from './token-expiry.js';
+import { MAX_TOKENS, tokenFileIn, writeTokenFile } from './token-file.js';
+import { TokenStore } from './token-store.js';
+
+let folder: string;
+let store: TokenStore;
+
+beforeEach(() => {
+  folder = mkdtempSync(path.join(tmpdir(), 'tpl-'));
+  store = new TokenStore(folder);
+});
+
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+describe('TokenStore', () => {
+  it('makes tokens of 256 random bits, each another', async () => {
+    const made = [await store.create('a', null), await store.create('b', null)];
+    expect(new Set(made.map(({ token }) => token)).size).toBe(2);
+    for (const { token } of made) expect(token).toMatch(/^tpl_[\w-]{43}$/);
+  });
+
+  it('lists them without what would let anybody in', async () => {
+    const { token } = await store.create('a', new Date('2099-01-01'));
+    expect(store.list()).toMatchObject([{ name: 'a', expiresAt: '2099-01-01T00:00:00.000Z' }]);
+    expect(readFileSync(tokenFileIn(folder), 'utf8')).not.toContain(token);
+  });
+
+  it('keeps both of two that are made at the same time', async () => {
+    await Promise.all([store.create('a', null), new TokenStore(folder).create('b', null)]);
+    expect(
+      store
+        .list()
+        .map(({ name }) => name)
+        .sort()
+    ).toEqual(['a', 'b']);
+  });
+
+  it('refuses a name that is taken, and one that is none', async () => {
+    await store.create('a', null);
+    await expect(store.create('a', null)).rejects.toMatchObject({ code: 'token_name_taken' });
+    for (const name of ['', 'a b', '-x', '../x', 'x'.repeat(65)]) {
+      await expect(store.create(name, null)).rejects.toMatchObject({ code: 'token_name_invalid' });
+    }
+  });
+
+  it('refuses to revoke what does not exist, and names the nearest', async () => {
+    await store.create('laptop', null);
+    await expect(store.revoke('labtop')).rejects.toMatchObject({
+      code: 'token_unknown',
+      message: 'There is no token named "labtop"; the nearest name is "laptop".'
+    });
+    await store.revoke('laptop');
+    expect(store.list()).toEqual([]);
+  });
+
+  it('has a bound, because all are compared with each request', async () => {
+    const record = { sha256: '0'.repeat(64), createdAt: '2026-01-01T00:00:00Z', expiresAt: null };
+    await writeTokenFile(
+      tokenFileIn(folder),
+      Array.from({ length: MAX_TOKENS }, (_, index) => ({ ...record, name: `t${index}` }))
+    );
+    await expect(store.create('more', null)).rejects.toMatchObject({ code: 'tokens_too_many' });
+  });
+});
+
+describe('--expires', () => {
+  const now = new Date('2026-01-01T00:00:00Z');
+
+  it.each([
+    ['90m', '2026-01-01T01:30:00.000Z'],
+    ['12h', '2026-01-01T12:00:00.000Z'],
+    ['30d', '2026-01-31T00:00:00.000Z'],
+    ['2w', '2026-01-15T00:00:00.000Z'],
+    ['2030-01-31', '2030-01-31T00:00:00.000Z'],
+    ['2030-01-31T12:00:00Z', '2030-01-31T12:00:00.000Z']
+  ])('%s is %s', (text, at) => expect(parseExpiry(text, now).toISOString()).toBe(at));
+
+  it.each(['', '5', '0d', '-1d', 'soon', '2020-01-01', '2030-13-01', '9999999d', '999999w'])(
+    '%j is refused',
+    text => {
+      expect(() => parseExpiry(text, now)).toThrow(/is not a time to come/);
+    }
+  );
+});
