@@ -25,6 +25,8 @@ export interface BuildOptions {
   /** Instead of the version of the sources. */
   readonly version?: string;
   readonly shiftedClock?: boolean;
+  /** SIGUSR2 has a process write down what it holds. */
+  readonly sampled?: boolean;
 }
 
 /** The `tpulab` program of a build. Builds of the same sources share a folder. */
@@ -77,12 +79,13 @@ async function write(folder: string, sources: Map<string, string>, options: Buil
   }
   const own = path.join(CHECKOUT, 'kernel-bridge', 'node_modules');
   if (existsSync(own)) await symlink(own, path.join(folder, 'kernel-bridge', 'node_modules'));
-  if (options.shiftedClock !== true) return;
+  const preludes = [...(options.shiftedClock ? [SHIFTED_CLOCK] : []), ...(options.sampled ? [SAMPLER] : [])];
+  if (preludes.length === 0) return;
   const lib = path.join(folder, 'kernel-bridge', 'lib');
-  await writeFile(path.join(lib, 'shifted-clock.js'), SHIFTED_CLOCK);
+  await writeFile(path.join(lib, 'prelude.js'), [STATE_FOLDER, ...preludes].join(''));
   for (const entry of ENTRIES) {
     const file = path.join(lib, entry);
-    await writeFile(file, `import '../shifted-clock.js';\n${await readFile(file, 'utf8')}`);
+    await writeFile(file, `import '../prelude.js';\n${await readFile(file, 'utf8')}`);
   }
 }
 
@@ -93,15 +96,23 @@ function outputOf(file: string, code: string, { version }: BuildOptions): string
   return file.endsWith('.ts') ? transpileModule(code, { compilerOptions: COMPILER }).outputText : code;
 }
 
+/** Where the state is: the gateway is told, and a keeper is told its kernel's folder in it. */
+const STATE_FOLDER = `
+import { appendFileSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+const at = process.argv.indexOf('--state-dir');
+const folders = process.argv.filter(argument => argument.includes('/kernels/'));
+const state = at < 0 ? join(folders.at(-1) ?? '', '..', '..') : process.argv[at + 1];
+`;
+
 /**
  * The wall clock of a process, shifted by what the file `clock` of the state folder says in milliseconds; SIGUSR2 has it read
  * again. The monotonic clock stays as it is, as it does when a machine's clock is set.
  */
 const SHIFTED_CLOCK = `
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
-const at = process.argv.indexOf('--state-dir');
-const file = join(at < 0 ? join(process.argv[2] ?? '', '..', '..') : process.argv[at + 1] ?? '', 'clock');
+const file = join(state, 'clock');
 const RealDate = Date;
 let shift = 0;
 const read = () => {
@@ -122,4 +133,20 @@ globalThis.Date = class extends RealDate {
 };
 process.on('SIGUSR2', read);
 read();
+`;
+
+/** Each sample is a line of `samples/PID` in the state folder; memory is counted after a collection. */
+const SAMPLER = `
+setFlagsFromString('--expose-gc');
+const collect = runInNewContext('gc');
+mkdirSync(join(state, 'samples'), { recursive: true });
+process.on('SIGUSR2', () => {
+  collect();
+  const { rss, heapUsed, external } = process.memoryUsage();
+  const resources = process.getActiveResourcesInfo();
+  const timers = resources.filter(name => name === 'Timeout').length;
+  const descriptors = readdirSync('/dev/fd').length;
+  const sample = { at: performance.now(), rss, held: heapUsed + external, timers, handles: resources.length - timers, descriptors };
+  appendFileSync(join(state, 'samples', String(process.pid)), JSON.stringify(sample) + '\\n');
+});
 `;
