@@ -4,6 +4,9 @@ A story is a list of messages, each with channel, header, parent, metadata and c
 stream message as an output of its own; here neighbours of one name are joined, as notebooks show them.
 """
 
+# nbformat has no types.
+# mypy: allow-untyped-calls
+
 from __future__ import annotations
 
 import contextlib
@@ -11,7 +14,7 @@ import json
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import nbformat
 from nbclient import NotebookClient
@@ -35,7 +38,7 @@ def shown(story: list[Message]) -> dict[str, Any]:
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell() for _ in requests])
     client = NotebookClient(notebook, record_timing=False)
     client.reset_execution_trackers()
-    client.kc = SilentKernel()
+    client.kc = cast(Any, SilentKernel())
     clears = [False] * len(requests)
     for each in story:
         parent = each["parent"].get("msg_id")

@@ -3,6 +3,9 @@
 A case is a list of code cells, each with id, source, old outputs, and either null or what is to be placed.
 """
 
+# nbformat has no types.
+# mypy: allow-untyped-calls
+
 from __future__ import annotations
 
 import json
