@@ -32,6 +32,11 @@ export function gatewayOptions(settings: Settings): Omit<GatewayOptions, 'log'> 
     allowedHosts: settings.allowedHosts,
     defaultKernel: settings.defaultKernel ?? undefined,
     clientEnvs: settings.clientEnvs,
+    culling: {
+      idleTimeoutS: settings.cullIdleTimeoutS,
+      intervalS: settings.cullIntervalS,
+      connected: settings.cullConnected
+    },
     shutdownWaitMs: Math.round(settings.shutdownWaitS * 1000),
     restartLimit: settings.restartLimit,
     bodyLimitBytes: settings.maxBodyBytes,
@@ -39,6 +44,12 @@ export function gatewayOptions(settings: Settings): Omit<GatewayOptions, 'log'> 
     maxSockets: settings.maxSockets,
     http: { headerBytes: settings.maxHeaderBytes },
     attempts: { perWindow: settings.authFailuresPerMinute },
+    unsentLimitBytes: settings.unsentBytes,
+    held: { bytes: settings.heldBytes },
+    leases: {
+      subshellMs: Math.round(settings.subshellLeaseS * 1000),
+      debuggerMs: Math.round(settings.debuggerLeaseS * 1000)
+    },
     confirmation: {
       ...CONFIRMATION_DEFAULTS,
       heartbeatMs: Math.round(settings.pingIntervalS * 1000),

@@ -3,7 +3,11 @@
  * when nobody says. Where Jupyter has the setting it has Jupyter's name. docs/configuration.md lists the same (spec).
  */
 import { CONFIRMATION_DEFAULTS } from '../channels/confirmations.js';
+import { LEASE_TIMES } from '../channels/client-leases.js';
+import { HELD_LIMITS } from '../channels/held-requests.js';
+import { UNSENT_LIMIT_BYTES } from '../channels/unsent-budget.js';
 import { JOURNAL_LIMITS, MIN_KERNEL_BYTES } from '../journal/journal-limits.js';
+import { CULLING_DEFAULTS } from '../kernels/kernel-culling.js';
 import { ATTEMPT_LIMITS } from '../server/failed-attempts.js';
 import { HTTP_LIMITS } from '../server/http-limits.js';
 import * as kinds from './setting-kinds.js';
@@ -25,6 +29,9 @@ export interface Settings {
   readonly logLevel: string;
   readonly defaultKernel: string | null;
   readonly clientEnvs: readonly string[];
+  readonly cullIdleTimeoutS: number;
+  readonly cullIntervalS: number;
+  readonly cullConnected: boolean;
   readonly shutdownWaitS: number;
   readonly restartLimit: number;
   readonly maxBodyBytes: number;
@@ -32,6 +39,10 @@ export interface Settings {
   readonly maxHeaderBytes: number;
   readonly maxSockets: number;
   readonly authFailuresPerMinute: number;
+  readonly unsentBytes: number;
+  readonly heldBytes: number;
+  readonly subshellLeaseS: number;
+  readonly debuggerLeaseS: number;
   readonly pingIntervalS: number;
   readonly pingTimeoutS: number;
   readonly journalKernelBytes: number;
@@ -61,6 +72,9 @@ type SettingTable = { readonly [K in SettingKey]: Setting<NonNullable<Settings[K
 
 const MIB = 1024 * 1024;
 const MAX_INT = Number.MAX_SAFE_INTEGER;
+/** Timers of Node hold 31 bits of milliseconds. */
+const MAX_TIMER_S = 2_147_483;
+const CULLERS = ['MappingKernelManager', 'AsyncMappingKernelManager'];
 const KERNEL_MANAGERS = [
   'MappingKernelManager',
   'AsyncMappingKernelManager',
@@ -201,6 +215,27 @@ export const SETTINGS: SettingTable = {
     fallback: [],
     help: 'variables that a request may set for the kernel that it starts, beside KERNEL_*'
   },
+  cullIdleTimeoutS: {
+    ...named(CULLERS, 'cull_idle_timeout'),
+    variable: 'TPULAB_CULL_IDLE_TIMEOUT',
+    kind: kinds.number({ what: 'seconds', min: 0, max: MAX_TIMER_S, whole: false }),
+    fallback: CULLING_DEFAULTS.idleTimeoutS,
+    help: 'seconds without a message after which a kernel that is idle is shut down; 0: never'
+  },
+  cullIntervalS: {
+    ...named(CULLERS, 'cull_interval'),
+    variable: 'TPULAB_CULL_INTERVAL',
+    kind: kinds.number({ what: 'seconds', min: 1, max: MAX_TIMER_S, whole: false }),
+    fallback: CULLING_DEFAULTS.intervalS,
+    help: 'seconds between two looks for such kernels'
+  },
+  cullConnected: {
+    ...named(CULLERS, 'cull_connected'),
+    variable: 'TPULAB_CULL_CONNECTED',
+    kind: kinds.truth,
+    fallback: CULLING_DEFAULTS.connected,
+    help: 'shut such kernels down although clients are attached'
+  },
   shutdownWaitS: {
     ...named(['KernelManager', 'AsyncKernelManager', 'ServerKernelManager'], 'shutdown_wait_time'),
     variable: 'TPULAB_SHUTDOWN_WAIT',
@@ -249,6 +284,34 @@ export const SETTINGS: SettingTable = {
     kind: kinds.number({ what: 'a count', min: 1, max: MAX_INT, whole: true }),
     fallback: ATTEMPT_LIMITS.perWindow,
     help: 'requests without a valid token that one address may make before it is answered 429'
+  },
+  unsentBytes: {
+    ...named(['Bridge'], 'unsent_bytes'),
+    variable: 'TPULAB_UNSENT_BYTES',
+    kind: kinds.bytes(MIB),
+    fallback: UNSENT_LIMIT_BYTES,
+    help: 'memory that all slow clients together may have waiting for them'
+  },
+  heldBytes: {
+    ...named(['Bridge'], 'held_bytes'),
+    variable: 'TPULAB_HELD_BYTES',
+    kind: kinds.bytes(MIB),
+    fallback: HELD_LIMITS.bytes,
+    help: 'memory for requests that wait while their kernel cannot be reached'
+  },
+  subshellLeaseS: {
+    ...named(['Bridge'], 'subshell_lease'),
+    variable: 'TPULAB_SUBSHELL_LEASE',
+    kind: kinds.number({ what: 'seconds', min: 1, max: MAX_TIMER_S, whole: false }),
+    fallback: LEASE_TIMES.subshellMs / 1000,
+    help: 'seconds for which the subshells of a client that has gone are kept for its return'
+  },
+  debuggerLeaseS: {
+    ...named(['Bridge'], 'debugger_lease'),
+    variable: 'TPULAB_DEBUGGER_LEASE',
+    kind: kinds.number({ what: 'seconds', min: 1, max: MAX_TIMER_S, whole: false }),
+    fallback: LEASE_TIMES.debuggerMs / 1000,
+    help: 'seconds for which a client that debugs and has gone keeps the debugger'
   },
   pingIntervalS: {
     ...named(['ServerApp'], 'websocket_ping_interval'),
@@ -305,6 +368,8 @@ export const NOT_HERE: Readonly<Record<string, string>> = {
   'ServerApp.keyfile':
     'the bridge speaks plain HTTP on this machine; use SSH, or a proxy that has the certificate',
   'ServerApp.sock_mode': 'the socket is always 0600 in a folder of 0700',
+  'MappingKernelManager.cull_busy':
+    'a kernel that is working is never shut down for being idle; leave it out',
   'ServerApp.limit_rate': 'output is never dropped for its rate; leave it out',
   'ServerApp.iopub_msg_rate_limit': 'output is never dropped for its rate; leave it out',
   'ServerApp.iopub_data_rate_limit': 'output is never dropped for its rate; leave it out',
