@@ -1,0 +1,222 @@
+import { NUMBERED_SUBPROTOCOL } from '@tpulab/protocol';
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import type { ChannelsClient, Message } from '../server/testing/channels-client.js';
+import { TemporaryGateway } from '../server/testing/temporary-gateway.js';
+
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
+
+let bridge: TemporaryGateway;
+let kernelId: string;
+let count = 0;
+let sessionId: string;
+
+beforeAll(async () => {
+  bridge = await TemporaryGateway.start();
+  await bridge.gateway.ready;
+  kernelId = await bridge.startKernel({ name: 'lossless' });
+});
+
+beforeEach(() => (sessionId = `numbered-${count++}`));
+
+afterAll(async () => bridge[Symbol.asyncDispose]());
+
+function connect(options: Parameters<TemporaryGateway['connect']>[1] = {}): Promise<ChannelsClient> {
+  const protocols = [NUMBERED_SUBPROTOCOL, 'v1.kernel.websocket.jupyter.org'];
+  return bridge.connect(kernelId, { sessionId, protocols, ...options });
+}
+
+/** Numbers of journaled messages, as they came. */
+function seqs({ messages }: ChannelsClient): number[] {
+  return messages.flatMap(({ seq }) => (seq === null || seq === 0 ? [] : [seq]));
+}
+
+function lastSeq(client: ChannelsClient): number {
+  return seqs(client).at(-1) ?? 0;
+}
+
+function displayed(messages: readonly Message[], id: string): string[] {
+  return messages
+    .filter(({ header, parent }) => header.msg_type === 'display_data' && parent.msg_id === id)
+    .map(({ content }) => (content['data'] as Record<string, string>)['text/plain'] ?? '');
+}
+
+const COUNT = `
+from IPython.display import display
+for n in range(400):
+    display({'text/plain': str(n)}, raw=True)
+    if n % 100 == 50: input('go on')
+`;
+
+describe('numbered channels', () => {
+  it('[22] are chosen when they are offered, and say first where the client stands', async () => {
+    using client = await connect();
+    expect(client.protocol).toBe(NUMBERED_SUBPROTOCOL);
+    const attached = await client.until(() => client.notes[0]);
+    expect(attached).toMatchObject({ op: 'attached' });
+    const live = await client.until(() => client.notes[1]);
+    expect(live).toMatchObject({ op: 'live' });
+  });
+
+  it('[22] give every message the number of its record, always growing', async () => {
+    using client = await connect();
+    await client.run('print(1); 2');
+    const numbers = seqs(client);
+    expect(numbers.length).toBeGreaterThan(4);
+    expect(numbers).toEqual([...new Set(numbers)].sort((a, b) => a - b));
+    const { body } = await bridge.rest(
+      'GET',
+      `/bridge/v1/kernels/${kernelId}/journal?from=${numbers[0]}&limit=1`
+    );
+    expect(body).toMatchObject({
+      entries: [{ seq: numbers[0], header: { msg_id: client.messages[0]?.header.msg_id } }]
+    });
+  });
+
+  it('[22] lose nothing and repeat nothing, however often the connection is cut, with resume alone', async () => {
+    const messages: Message[] = [];
+    const answered = new Set<string>();
+    let client = await connect();
+    const id = client.execute(COUNT, { allow_stdin: true });
+    for (let question = 1; question <= 4; question++) {
+      // What one socket has brought is not brought again by the next: the question may lie among older messages.
+      const asked = await client.until(() =>
+        [...messages, ...client.messages].find(
+          ({ header, parent }) =>
+            header.msg_type === 'input_request' && parent.msg_id === id && !answered.has(header.msg_id)
+        )
+      );
+      answered.add(asked.header.msg_id);
+      client.send('stdin', 'input_reply', { value: '', status: 'ok' });
+      // Cut while output is on its way; what the page has is what counts, nothing was acknowledged.
+      const before = client.messages.length;
+      await client.until(() => client.messages.length > before + 3);
+      await client.abort();
+      messages.push(...client.messages);
+      client = await connect({ resume: lastOf(messages) });
+    }
+    await client.until(() =>
+      [...messages, ...client.messages].some(
+        ({ channel, parent }) => channel === 'shell' && parent.msg_id === id
+      )
+    );
+    messages.push(...client.messages);
+    client[Symbol.dispose]();
+    expect(displayed(messages, id)).toEqual(Array.from({ length: 400 }, (_, n) => String(n)));
+    const journaled = messages.filter(({ seq }) => seq !== 0).map(({ header }) => header.msg_id);
+    expect(journaled).toHaveLength(new Set(journaled).size);
+  });
+
+  it('[22] go on after the last acknowledgement when the client does not say where', async () => {
+    using before = await connect();
+    const id = before.execute(COUNT.replace('400', '60'), { allow_stdin: true });
+    await before.first(({ header, parent }) => header.msg_type === 'input_request' && parent.msg_id === id);
+    const tenth = before.messages.filter(({ header }) => header.msg_type === 'display_data')[9]?.seq ?? 0;
+    before.acknowledge(tenth);
+    const control = await before.ask('control', 'kernel_info_request');
+    expect(control.seq).toBeGreaterThan(tenth);
+    await before.abort();
+    using again = await connect();
+    again.send('stdin', 'input_reply', { value: '', status: 'ok' });
+    await again.done(id);
+    expect(displayed(again.messages, id)).toEqual(Array.from({ length: 50 }, (_, n) => String(n + 10)));
+  });
+
+  it('[22] do not take a pong for an acknowledgement', async () => {
+    using before = await connect();
+    await before.run('print("not acknowledged")');
+    const own = before.messages[0]?.parent.msg_id ?? '';
+    await before.abort();
+    using again = await connect();
+    await again.done(own);
+    expect(again.printed(own)).toBe('not acknowledged\n');
+  });
+
+  it('[22] ignore an acknowledgement of what was never sent', async () => {
+    using before = await connect();
+    await before.run('pass');
+    before.acknowledge(lastSeq(before) + 1_000_000);
+    const id = before.execute('print("later")');
+    await before.done(id);
+    await before.abort();
+    using again = await connect();
+    await again.done(id);
+    expect(again.printed(id)).toBe('later\n');
+  });
+
+  it('[22] say so when the journal ends before the place from which a client wants to go on', async () => {
+    using client = await connect({ resume: 999_999_999 });
+    const attached = await client.until(() => client.notes[0]);
+    expect(attached).toMatchObject({ op: 'attached' });
+    expect(attached.position).toBeLessThan(999_999_999);
+    await client.run('pass');
+  });
+
+  it('[13] number nothing that the gateway made itself', async () => {
+    using running = await bridge.connect(kernelId);
+    const id = running.execute('input("wait ")', { allow_stdin: true });
+    await running.first(({ header, parent }) => header.msg_type === 'input_request' && parent.msg_id === id);
+    using late = await connect();
+    const busy = await late.first(({ header }) => header.msg_type === 'status');
+    expect(busy).toMatchObject({ seq: 0, content: { execution_state: 'busy' } });
+    running.send('stdin', 'input_reply', { value: '', status: 'ok' });
+    await running.done(id);
+  });
+
+  it.each(['{', '{"op":"ack"}', '{"op":"ack","seq":-1}', '{"op":"ack","seq":1,"more":1}', '{"op":"other"}'])(
+    'end the connection at a note like %s, and nothing else',
+    async note => {
+      using other = await connect({ sessionId: `${sessionId}-other` });
+      using client = await connect();
+      client.sendRaw(note);
+      expect((await client.untilClosed()).code).toBe(1007);
+      await other.run('pass');
+    }
+  );
+});
+
+describe('a page that was loaded again, with another session id', () => {
+  it('[11] [22] gets replies and questions of the page before it, when it names that', async () => {
+    const before = await bridge.connect(kernelId, { sessionId });
+    const id = before.execute('print(input("who? "))', { allow_stdin: true });
+    const asked = await before.first(
+      ({ header, parent }) => header.msg_type === 'input_request' && parent.msg_id === id
+    );
+    const first = await seqBefore(id);
+    await before.abort();
+
+    using other = await bridge.connect(kernelId);
+    using after = await connect({
+      sessionId: `${sessionId}-new`,
+      query: `?predecessor=${sessionId}`,
+      resume: first
+    });
+    const again = await after.first(({ header }) => header.msg_type === 'input_request');
+    expect(again.header.msg_id).toBe(asked.header.msg_id);
+    after.send('stdin', 'input_reply', { value: 'the same person', status: 'ok' });
+    await after.done(id);
+    expect(after.printed(id)).toBe('the same person\n');
+    expect(other.messages.filter(({ channel }) => channel !== 'iopub')).toEqual([]);
+  });
+
+  it('[11] does not take over a session that is attached', async () => {
+    using owner = await bridge.connect(kernelId, { sessionId });
+    using thief = await connect({ sessionId: `${sessionId}-new`, query: `?predecessor=${sessionId}` });
+    await owner.run('pass');
+    await thief.run('pass');
+    const own = thief.messages.filter(({ channel }) => channel === 'shell');
+    expect(own.map(({ parent }) => parent.session)).toEqual([`${sessionId}-new`]);
+  });
+});
+
+function lastOf(messages: readonly Message[]): number {
+  return Math.max(...messages.map(({ seq }) => seq ?? 0));
+}
+
+/** The number before the request with this id. */
+async function seqBefore(msgId: string): Promise<number> {
+  const { body } = await bridge.rest('GET', `/bridge/v1/kernels/${kernelId}/journal?limit=10000`);
+  const { entries } = body as { entries: { seq: number; header: { msg_id: string } | null }[] };
+  const request = entries.find(({ header }) => header?.msg_id === msgId);
+  if (!request) throw new Error('the request is not in the journal');
+  return request.seq - 1;
+}
