@@ -8,7 +8,11 @@ export type CommandErrorCode =
   | 'cell_unknown'
   | 'notebook_unusable'
   | 'notebook_changed'
-  | 'notebook_not_written';
+  | 'notebook_not_written'
+  | 'journal_faulty'
+  | 'journal_in_use'
+  | 'journal_not_repaired'
+  | 'export_not_written';
 
 export class CommandError extends Error {
   override readonly name = 'CommandError';

@@ -7,6 +7,7 @@ import type { EnvironmentErrorCode } from '../environments/index.js';
 import type { JournalErrorCode } from '../journal/index.js';
 import type { KeeperErrorCode } from '../keeper/index.js';
 import { BRIDGE_ERRORS, type BridgeErrorCode } from '../kernels/errors.js';
+import type { RefusalCode } from '../channels/refusal.js';
 import type { WireErrorCode } from '../wire/index.js';
 import type { ZmtpErrorCode } from '../zmtp/index.js';
 import type { ConfigErrorCode } from '../config/config-error.js';
@@ -27,7 +28,7 @@ type OtherCode = Exclude<
   BridgeErrorCode
 >;
 
-const OTHER_ERRORS: Readonly<Record<OtherCode, 'command' | 'log' | 'close 1007'>> = {
+const OTHER_ERRORS: Readonly<Record<OtherCode, 'command' | 'log' | 'reply' | 'close 1007'>> = {
   state_dir_in_use: 'command',
   state_dir_unusable: 'command',
   token_unusable: 'command',
@@ -54,6 +55,10 @@ const OTHER_ERRORS: Readonly<Record<OtherCode, 'command' | 'log' | 'close 1007'>
   notebook_unusable: 'command',
   notebook_changed: 'command',
   notebook_not_written: 'command',
+  journal_faulty: 'command',
+  journal_in_use: 'command',
+  journal_not_repaired: 'command',
+  export_not_written: 'command',
   env_unknown: 'command',
   env_definition_invalid: 'command',
   env_definitions_missing: 'command',
@@ -88,6 +93,9 @@ const OTHER_ERRORS: Readonly<Record<OtherCode, 'command' | 'log' | 'close 1007'>
   journal_version: 'log',
   journal_write_failed: 'log',
   journal_disk_full: 'log',
+  debugger_taken: 'reply',
+  requests_held: 'reply',
+  input_taken: 'log',
   frame_malformed: 'close 1007',
   frame_too_large: 'close 1007',
   channel_unknown: 'close 1007',
@@ -101,7 +109,7 @@ const OTHER_ERRORS: Readonly<Record<OtherCode, 'command' | 'log' | 'close 1007'>
 
 export type ErrorCode = BridgeErrorCode | OtherCode;
 
-/** Code to where it is seen: an HTTP status, `command`, `log`, or a close code of a WebSocket. */
+/** Code to where it is seen: an HTTP status, `command`, `log`, `reply`, or a close code of a WebSocket. */
 export const ERROR_TABLE: ReadonlyMap<ErrorCode, string> = new Map<ErrorCode, string>([
   ...(Object.entries(BRIDGE_ERRORS) as [BridgeErrorCode, number][]).map(
     ([code, status]): [BridgeErrorCode, string] => [code, String(status)]

@@ -7,4 +7,5 @@ export { explainMissing, type NumberedGap, recordOfGap } from './missing-records
 export type { WrittenBatch } from './record-batch.js';
 export * from './record.js';
 export { readTrimNotes, TRIM_NOTES_FILE, type TrimCode, type TrimNote } from './trim-notes.js';
-export type { JournalCut } from './repair.js';
+export { type JournalCut, repairJournal, UnrepairedError } from './repair.js';
+export { type SegmentReport, verifySegments } from './verify.js';

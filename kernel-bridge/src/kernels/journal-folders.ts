@@ -20,11 +20,10 @@ export interface JournalFolder {
   readonly damaged: { readonly files: number; readonly bytes: number };
 }
 
-/** `isKept`: kernels that count as running whatever their processes say, such as those that a gateway lists. */
-export async function findJournals(
-  stateDir: string,
-  isKept: (kernelId: string) => boolean = () => false
-): Promise<JournalFolder[]> {
+/** Kernels that count as running whatever their processes say. `isEnded`: a gateway has noted the end of the kernel. */
+export type IsKept = (kernelId: string, isEnded: boolean) => boolean;
+
+export async function findJournals(stateDir: string, isKept: IsKept = () => false): Promise<JournalFolder[]> {
   const kernels = path.join(stateDir, 'kernels');
   let names: string[];
   try {
@@ -36,7 +35,7 @@ export async function findJournals(
   const found: JournalFolder[] = [];
   // One after the other: there may be hundreds, and nobody waits.
   for (const kernelId of names.sort()) {
-    const folder = await describe(kernelId, path.join(kernels, kernelId), isKept(kernelId));
+    const folder = await describe(kernelId, path.join(kernels, kernelId), isKept);
     if (folder) found.push(folder);
   }
   return found;
@@ -47,13 +46,13 @@ export function bytesOf({ segments, damaged }: JournalFolder): number {
 }
 
 /** Null where there is no journal, and for a folder that is being removed. */
-async function describe(kernelId: string, kernelDir: string, isKept: boolean): Promise<JournalFolder | null> {
+async function describe(kernelId: string, kernelDir: string, isKept: IsKept): Promise<JournalFolder | null> {
   const journalDir = path.join(kernelDir, 'journal');
   const segments = await measureSegments(journalDir);
   const newest = segments.at(-1);
   if (!newest) return null;
   const ended = await readEnded(kernelDir);
-  const lives = isKept || (await isRunning(kernelDir));
+  const lives = isKept(kernelId, ended !== null) || (await isRunning(kernelDir));
   const launch = ended ? null : await readLaunch(kernelDir).catch(() => null);
   return {
     kernelId,

@@ -1,0 +1,45 @@
+/** The journal that somebody means: of a kernel, or a folder with segments, such as a copy from another machine. */
+import { stat } from 'node:fs/promises';
+import path from 'node:path';
+import { listSegments } from '../../journal/segment-file.js';
+import { findJournals, type JournalFolder } from '../../kernels/journal-folders.js';
+import { holderOf } from '../../processes/process-lock.js';
+import { CommandError } from '../command-errors.js';
+import { chooseKernel } from '../kernels/choose-kernel.js';
+import { documentsInState } from '../kernels/kernels-in-state.js';
+
+/** What a kernel may be named by. */
+export const KERNEL_ARGUMENT =
+  'id of a kernel, the beginning of its id, the path of its notebook, or a folder with segments';
+
+export interface ChosenJournal {
+  /** Id of the kernel, or the path of the folder. */
+  readonly name: string;
+  readonly dir: string;
+  /** Null for a folder that belongs to no kernel of the state folder. */
+  readonly kernel: JournalFolder | null;
+}
+
+/** All journals of a state folder. While a gateway runs, kernels whose end it has not noted are its own to end. */
+export async function journalsOf(stateDir: string): Promise<JournalFolder[]> {
+  const hasGateway = (await holderOf(path.join(stateDir, 'gateway.lock'))) !== null;
+  return findJournals(stateDir, (_id, isEnded) => hasGateway && !isEnded);
+}
+
+export async function chooseJournal(stateDir: string, asked: string): Promise<ChosenJournal> {
+  const kernels = await journalsOf(stateDir);
+  if (await isJournalFolder(asked)) {
+    const dir = path.resolve(asked);
+    return { name: dir, dir, kernel: kernels.find(each => path.resolve(each.journalDir) === dir) ?? null };
+  }
+  const ids = kernels.map(({ kernelId }) => kernelId);
+  const id = chooseKernel(asked, ids, await documentsInState(stateDir));
+  const kernel = kernels.find(({ kernelId }) => kernelId === id) ?? null;
+  if (kernel === null) throw new CommandError('kernel_unknown', `Kernel ${id} has no journal.`);
+  return { name: id, dir: kernel.journalDir, kernel };
+}
+
+async function isJournalFolder(asked: string): Promise<boolean> {
+  const found = await stat(asked).catch(() => null);
+  return found?.isDirectory() === true && (await listSegments(asked)).length > 0;
+}

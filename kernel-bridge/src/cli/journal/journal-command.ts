@@ -1,0 +1,30 @@
+/** `tpulab journal`: what kernels said, as it lies on the disk. All of it works with or without a gateway. */
+import { Command } from 'commander';
+import type { Streams } from '../output.js';
+import { exportCommand } from './export-command.js';
+import { listCommand } from './list-command.js';
+import { pruneCommand } from './prune-command.js';
+import { repairCommand } from './repair-command.js';
+import { showCommand } from './show-command.js';
+import { verifyCommand } from './verify-command.js';
+
+export function journalCommand(streams: Streams): Command {
+  const journal = new Command('journal').description(
+    'look into the journals of kernels, check, export and prune them'
+  );
+  for (const command of [
+    listCommand(streams),
+    showCommand(streams),
+    verifyCommand(streams),
+    exportCommand(streams),
+    pruneCommand(streams),
+    repairCommand(streams)
+  ]) {
+    journal.addCommand(
+      command
+        .option('--state-dir <folder>', 'state folder of the gateway (default: $XDG_STATE_HOME/tpulab)')
+        .option('--json', 'print JSON')
+    );
+  }
+  return journal;
+}

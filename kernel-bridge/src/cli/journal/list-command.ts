@@ -1,0 +1,119 @@
+/** `tpulab journal list`: the journals of a state folder. */
+import { Command } from 'commander';
+import { JournalReader, type JournalRecord, readTrimNotes, verifySegments } from '../../journal/index.js';
+import { bytesOf, type JournalFolder } from '../../kernels/journal-folders.js';
+import { stateFolder } from '../../server/state-folder.js';
+import { type OutputOptions, say, type Streams } from '../output.js';
+import { journalsOf } from './choose-journal.js';
+import { interruptible } from './interruptible.js';
+import { formatSize } from './quantities.js';
+import { timeOf } from './record-view.js';
+
+interface ListOptions extends OutputOptions {
+  readonly stateDir?: string;
+  readonly gaps?: true;
+}
+
+export interface ListedJournal {
+  readonly kernel: string;
+  readonly name: string | null;
+  readonly state: 'running' | 'ended';
+  /** ISO 8601; null while it runs. */
+  readonly endedAt: string | null;
+  readonly records: number;
+  readonly firstSeq: number;
+  readonly lastSeq: number;
+  readonly bytes: number;
+  readonly segments: number;
+  readonly firstTime: string | null;
+  readonly lastTime: string | null;
+  /** Records that were removed because of a limit, before `firstSeq`. */
+  readonly trimmed: number;
+  readonly damagedFiles: number;
+  /** Gap records; null when they were not counted. */
+  readonly gaps: number | null;
+}
+
+export function listCommand(streams: Streams): Command {
+  return new Command('list')
+    .description('show the journals, those of running kernels and those that are kept')
+    .option('--gaps', 'also count the places where messages are missing; reads everything')
+    .action((options: ListOptions) =>
+      interruptible(async signal => {
+        const listed: ListedJournal[] = [];
+        for (const folder of await journalsOf(stateFolder(options.stateDir))) {
+          const journal = await describe(folder, options.gaps === true, signal);
+          if (journal !== null) listed.push(journal);
+        }
+        const bytes = listed.reduce((sum, each) => sum + each.bytes, 0);
+        const head = `${listed.length} journals, ${formatSize(bytes)}`;
+        say(streams, options, { journals: listed, bytes }, [head, ...listed.map(lineOf)].join('\n'));
+      })
+    );
+}
+
+/** Null for a journal that is removed meanwhile. */
+async function describe(
+  folder: JournalFolder,
+  withGaps: boolean,
+  signal: AbortSignal
+): Promise<ListedJournal | null> {
+  const reader = new JournalReader(folder.journalDir);
+  const firstSeq = await reader.firstSeq();
+  const lastSeq = await reader.lastSeq();
+  const notes = await readTrimNotes(folder.journalDir);
+  if (folder.segments.length === 0) return null;
+  let gaps: number | null = null;
+  if (withGaps) {
+    gaps = 0;
+    for await (const report of verifySegments(folder.journalDir, signal)) {
+      gaps += report.gaps + (report.fault === null ? 0 : 1);
+    }
+  }
+  return {
+    kernel: folder.kernelId,
+    name: folder.specName,
+    state: folder.endedAt === null ? 'running' : 'ended',
+    endedAt: folder.endedAt === null ? null : new Date(folder.endedAt).toISOString(),
+    records: lastSeq - firstSeq + 1,
+    firstSeq,
+    lastSeq,
+    bytes: bytesOf(folder),
+    segments: folder.segments.length,
+    firstTime: await timeAt(reader, firstSeq),
+    lastTime: await timeAt(reader, lastSeq),
+    trimmed: notes.length === 0 ? 0 : firstSeq - 1,
+    damagedFiles: folder.damaged.files,
+    gaps
+  };
+}
+
+/** Null where the record cannot be read; `verify` says why. */
+async function timeAt(reader: JournalReader, seq: number): Promise<string | null> {
+  try {
+    const found: JournalRecord[] = [];
+    for await (const record of reader.read(seq, { to: seq })) found.push(record);
+    return found[0] === undefined ? null : timeOf(found[0]);
+  } catch {
+    return null;
+  }
+}
+
+function lineOf(journal: ListedJournal): string {
+  const { kernel, name, state, records, bytes, firstTime, lastTime, trimmed, damagedFiles, gaps } = journal;
+  const notes = [
+    ...(trimmed === 0 ? [] : [`${trimmed} older records removed`]),
+    ...(damagedFiles === 0 ? [] : [`${damagedFiles} damaged parts kept`]),
+    ...(gaps === null ? [] : [`${gaps} gaps`])
+  ];
+  const span = `${firstTime ?? '?'} to ${lastTime ?? '?'}`;
+  const facts = [
+    kernel,
+    (name ?? '?').padEnd(16),
+    state.padEnd(7),
+    `${records} records`,
+    formatSize(bytes),
+    span
+  ];
+  return `  ${[...facts, ...notes].join('  ')}`;
+}

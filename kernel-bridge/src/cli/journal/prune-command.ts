@@ -1,0 +1,94 @@
+/** `tpulab journal prune`: removes old journals, and old segments of running kernels, by age and size. */
+import { Command } from 'commander';
+import { JOURNAL_LIMITS } from '../../journal/index.js';
+import { type JournalFolder } from '../../kernels/journal-folders.js';
+import { oldest, planRemovals, type Removal, remove, whole } from '../../kernels/journal-retention.js';
+import { stateFolder } from '../../server/state-folder.js';
+import { type OutputOptions, say, type Streams } from '../output.js';
+import { chooseJournal, journalsOf } from './choose-journal.js';
+import { formatSize, parseDuration, parseSize } from './quantities.js';
+import { CommandError } from '../command-errors.js';
+
+interface PruneOptions extends OutputOptions {
+  readonly stateDir?: string;
+  readonly olderThan?: number;
+  readonly maxSize?: number;
+  readonly dryRun?: true;
+}
+
+export function pruneCommand(streams: Streams): Command {
+  return new Command('prune')
+    .description(
+      'remove journals of kernels that have ended, and old segments of running ones; what a running kernel writes now stays'
+    )
+    .argument('[kernel...]', 'only these kernels; without one, all')
+    .option(
+      '--older-than <duration>',
+      'journals of kernels that ended longer ago, and older segments; for example 14d (default without --max-size)',
+      parseDuration
+    )
+    .option('--max-size <size>', 'the oldest, until all together have no more than this, as 20GiB', parseSize)
+    .option('--dry-run', 'only say what would be removed')
+    .action(async (asked: readonly string[], options: PruneOptions) => {
+      const journals = await chosen(stateFolder(options.stateDir), asked);
+      const plan = planPrune(journals, options, Date.now());
+      if (options.dryRun !== true) for (const removal of plan) await remove(removal);
+      const bytes = plan.reduce((sum, each) => sum + each.bytes, 0);
+      const removed = plan.map(each => ({
+        kernel: each.journal.kernelId,
+        whole: each.whole,
+        segments: each.segments,
+        bytes: each.bytes
+      }));
+      const verb = options.dryRun === true ? 'would be removed' : 'removed';
+      const lines = plan.map(each => `  ${lineOf(each)}`);
+      const head = plan.length === 0 ? 'There is nothing to remove.' : `${formatSize(bytes)} ${verb}:`;
+      say(streams, options, { removed, bytes, dryRun: options.dryRun === true }, [head, ...lines].join('\n'));
+    });
+}
+
+/** By hand the age counts for segments of running kernels too; what the limits of a gateway remove by themselves is less. */
+export function planPrune(
+  journals: readonly JournalFolder[],
+  { olderThan, maxSize }: Pick<PruneOptions, 'olderThan' | 'maxSize'>,
+  now: number
+): Removal[] {
+  const ageMs = olderThan ?? (maxSize === undefined ? JOURNAL_LIMITS.retentionMs : Infinity);
+  const byAge = journals.flatMap(journal => removalByAge(journal, now - ageMs));
+  const left = journals.flatMap(journal => {
+    const removal = byAge.find(each => each.journal === journal);
+    if (removal?.whole === true) return [];
+    return [{ ...journal, segments: journal.segments.slice(removal?.segments ?? 0) }];
+  });
+  const bySize = planRemovals(left, { totalBytes: maxSize ?? Infinity, retentionMs: Infinity }, now);
+  return [...byAge, ...bySize.map(removal => ({ ...removal, code: 'journal_pruned' as const }))];
+}
+
+function removalByAge(journal: JournalFolder, before: number): Removal[] {
+  if (journal.endedAt !== null && journal.endedAt < before) return [whole(journal, 'journal_pruned')];
+  const closed = journal.segments.slice(0, -1);
+  const young = closed.findIndex(({ writtenAt }) => writtenAt >= before);
+  const count = young === -1 ? closed.length : young;
+  return count === 0 ? [] : [oldest(journal, count, 'journal_pruned')];
+}
+
+async function chosen(stateDir: string, asked: readonly string[]): Promise<JournalFolder[]> {
+  if (asked.length === 0) return journalsOf(stateDir);
+  const found = new Map<string, JournalFolder>();
+  for (const name of asked) {
+    const { kernel } = await chooseJournal(stateDir, name);
+    if (kernel === null) {
+      throw new CommandError(
+        'kernel_unknown',
+        `"${name}" is a folder of no kernel of this state folder; remove it yourself.`
+      );
+    }
+    found.set(kernel.kernelId, kernel);
+  }
+  return [...found.values()];
+}
+
+function lineOf({ journal, whole: isWhole, segments, bytes }: Removal): string {
+  const what = isWhole ? 'the whole journal' : `${segments} oldest segments`;
+  return `${journal.kernelId}  ${journal.specName ?? '?'}: ${what}, ${formatSize(bytes)}`;
+}

@@ -1,0 +1,130 @@
+/** A journal record as people and programs get to see it. */
+import { FROM_CLIENT, gapOf, type GapRecord, type JournalRecord } from '../../journal/index.js';
+import { decodeV1, JSON_PARTS, PART } from '../../wire/index.js';
+
+/** By `RecordChannel`. */
+const CHANNELS: Readonly<Record<number, string>> = {
+  0: 'shell',
+  1: 'control',
+  2: 'stdin',
+  3: 'iopub',
+  15: 'bridge'
+};
+
+export interface RecordSummary {
+  readonly seq: number;
+  /** ISO 8601 with milliseconds, as the clock of the keeper's machine showed. */
+  readonly time: string;
+  readonly channel: string;
+  readonly fromClient: boolean;
+  /** Null for what is not a message that can be read. */
+  readonly msgType: string | null;
+  readonly msgId: string | null;
+  readonly parentId: string | null;
+  /** Of the payload. */
+  readonly bytes: number;
+  readonly gap: GapRecord | null;
+}
+
+export function summarize(record: JournalRecord): RecordSummary {
+  const gap = gapOf(record);
+  const parts = gap === null ? partsOf(record.payload) : [];
+  const header = parseObject(parts[PART.header]);
+  const parent = parseObject(parts[PART.parentHeader]);
+  return {
+    seq: record.seq,
+    time: timeOf(record),
+    channel: channelOf(record),
+    fromClient: (record.channel & FROM_CLIENT) !== 0,
+    msgType: gap === null ? text(header['msg_type']) : 'gap',
+    msgId: text(header['msg_id']),
+    parentId: text(parent['msg_id']),
+    bytes: record.payload.length,
+    gap
+  };
+}
+
+/** One line for a terminal: seq, time, channel, message type, parent, size. */
+export function summaryLine({
+  seq,
+  time,
+  channel,
+  fromClient,
+  msgType,
+  parentId,
+  bytes,
+  gap
+}: RecordSummary): string {
+  const from = `${fromClient ? '>' : ' '}${channel}`;
+  const line = `${String(seq).padStart(9)}  ${time}  ${from.padEnd(8)}  ${(msgType ?? '?').padEnd(20)}`;
+  if (gap !== null) return `${line}  ${gap.count ?? 'unknown'} missing (${gap.code}): ${gap.reason}`;
+  return `${line}  ${String(bytes).padStart(9)}  ${parentId ?? ''}`.trimEnd();
+}
+
+/**
+ * One line of JSON with all that the record holds. The JSON of the kernel and its clients goes in as it is, because reading
+ * and writing it again would change large numbers. What cannot be read as a message is there as `frame`, in base64.
+ */
+export function exportLine(record: JournalRecord): string {
+  const base = {
+    seq: record.seq,
+    time: timeOf(record),
+    timeNs: String(record.timeNs),
+    channel: channelOf(record),
+    fromClient: (record.channel & FROM_CLIENT) !== 0
+  };
+  const head = JSON.stringify(base).slice(0, -1);
+  if (base.channel === 'bridge') {
+    const content = jsonText(record.payload);
+    return content === null ? withFrame(head, record) : `${head},"content":${content}}`;
+  }
+  const parts = partsOf(record.payload);
+  const [header, parent, metadata, content] = parts.slice(0, JSON_PARTS).map(jsonText);
+  if (header == null || parent == null || metadata == null || content == null) return withFrame(head, record);
+  const buffers = parts.slice(JSON_PARTS).map(buffer => buffer.toString('base64'));
+  return `${head},"header":${header},"parent_header":${parent},"metadata":${metadata},"content":${content},"buffers":${JSON.stringify(buffers)}}`;
+}
+
+function withFrame(head: string, { payload }: JournalRecord): string {
+  return `${head},"frame":"${payload.toString('base64')}"}`;
+}
+
+export function timeOf({ timeNs }: JournalRecord): string {
+  return new Date(Number(timeNs / 1_000_000n)).toISOString();
+}
+
+function channelOf({ channel }: JournalRecord): string {
+  return CHANNELS[channel & ~FROM_CLIENT] ?? `channel-${channel & ~FROM_CLIENT}`;
+}
+
+function partsOf(payload: Buffer): readonly Buffer[] {
+  try {
+    return decodeV1(payload).parts;
+  } catch {
+    return [];
+  }
+}
+
+/** The text as it is, when it is JSON and fits into one line. */
+function jsonText(bytes: Buffer): string | null {
+  const raw = bytes.toString('utf8');
+  try {
+    const value: unknown = JSON.parse(raw);
+    return /[\r\n]/.test(raw) ? JSON.stringify(value) : raw;
+  } catch {
+    return null;
+  }
+}
+
+function parseObject(bytes: Buffer | undefined): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(bytes?.toString('utf8') ?? 'null');
+    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
+  } catch {
+    return {};
+  }
+}
+
+function text(value: unknown): string | null {
+  return typeof value === 'string' ? value : null;
+}

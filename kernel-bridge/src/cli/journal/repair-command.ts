@@ -1,0 +1,70 @@
+/** `tpulab journal repair`: sets aside the damaged end of a journal, as a keeper does when it opens one. */
+import { Command } from 'commander';
+import { repairJournal, UnrepairedError } from '../../journal/index.js';
+import { kernelPaths } from '../../keeper/keeper-file.js';
+import { LockHeldError, takeProcessLock } from '../../processes/process-lock.js';
+import { stateFolder } from '../../server/state-folder.js';
+import { CommandError } from '../command-errors.js';
+import { type OutputOptions, say, type Streams } from '../output.js';
+import { chooseJournal, type ChosenJournal, KERNEL_ARGUMENT } from './choose-journal.js';
+import { verify } from './verify-command.js';
+
+interface RepairOptions extends OutputOptions {
+  readonly stateDir?: string;
+}
+
+export function repairCommand(streams: Streams): Command {
+  return new Command('repair')
+    .description(
+      'cut the newest segment at its first bad record; what is cut off is kept beside it as *.damaged. Damage further up cannot be mended and is only told'
+    )
+    .argument('<kernel>', KERNEL_ARGUMENT)
+    .action(async (asked: string, options: RepairOptions) => {
+      const journal = await chooseJournal(stateFolder(options.stateDir), asked);
+      await using lock = await lockOut(journal);
+      const { cuts, nextSeq } = await repaired(journal);
+      const { faults } = await verify(journal);
+      const result = { journal: journal.name, cuts, nextSeq, faults, locked: lock !== null };
+      const lines = [
+        ...cuts.map(
+          ({ segment, damagedBytes, damagedFile, why }) =>
+            `${segment}: ${why}; ${damagedBytes} bytes are kept in ${damagedFile}.`
+        ),
+        ...(cuts.length === 0 ? [`The end of the journal of ${journal.name} is in order.`] : []),
+        ...faults.map(
+          ({ segment, offset, seq, why }) =>
+            `${segment} stays damaged at byte ${offset}, record ${seq} (${why}); readers go on with the next segment.`
+        )
+      ];
+      say(streams, options, result, lines.join('\n'));
+    });
+}
+
+/** No keeper may write meanwhile. Null for a folder that no keeper can have. */
+async function lockOut({ name, kernel }: ChosenJournal): Promise<AsyncDisposable | null> {
+  if (kernel === null) return null;
+  const inUse = new CommandError(
+    'journal_in_use',
+    `The kernel ${name} is running and its keeper writes the journal; a keeper repairs by itself when it starts.`
+  );
+  if (kernel.endedAt === null) throw inUse;
+  try {
+    return await takeProcessLock(kernelPaths(kernel.kernelDir).lock);
+  } catch (error) {
+    throw error instanceof LockHeldError ? inUse : error;
+  }
+}
+
+async function repaired({ name, dir }: ChosenJournal): ReturnType<typeof repairJournal> {
+  try {
+    return await repairJournal(dir);
+  } catch (error) {
+    if (!(error instanceof UnrepairedError)) throw error;
+    const code = (error.cause as NodeJS.ErrnoException | undefined)?.code ?? 'an unknown error';
+    throw new CommandError(
+      'journal_not_repaired',
+      `The journal of ${name} could not be repaired (${code}); check the space and the permissions of its folder.`,
+      { cause: error }
+    );
+  }
+}

@@ -1,0 +1,118 @@
+/** `tpulab journal show`: the records of a journal, one line each. */
+import { existsSync } from 'node:fs';
+import path from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { Command, InvalidArgumentError, Option } from 'commander';
+import { gapOf, JournalReader } from '../../journal/index.js';
+import { stateFolder } from '../../server/state-folder.js';
+import type { OutputOptions, Streams } from '../output.js';
+import { chooseJournal, type ChosenJournal, KERNEL_ARGUMENT } from './choose-journal.js';
+import { interruptible } from './interruptible.js';
+import { type LineSink, streamSink } from './line-sink.js';
+import { type RecordSummary, summarize, summaryLine } from './record-view.js';
+
+/** Quick enough for somebody who watches; reading the end of a file costs next to nothing. */
+const FOLLOW_MS = 250;
+
+/** A record by its number, or by the time that its keeper's clock showed. */
+export type Bound = { readonly seq: number } | { readonly timeMs: number };
+
+interface ShowOptions extends OutputOptions {
+  readonly stateDir?: string;
+  readonly from?: Bound;
+  readonly to?: Bound;
+  readonly type: readonly string[];
+  readonly channel?: string;
+  readonly follow?: true;
+}
+
+export function showCommand(streams: Streams): Command {
+  return new Command('show')
+    .description('show records: number, time, channel (> from a client), type, size, request that caused it')
+    .argument('<kernel>', KERNEL_ARGUMENT)
+    .option('--from <seq|time>', 'first record, or an ISO 8601 time', parseBound)
+    .option('--to <seq|time>', 'last record, or an ISO 8601 time', parseBound)
+    .option('--type <name>', 'only this message type, as stream or gap; repeatable', collect, [])
+    .addOption(
+      new Option('--channel <name>', 'only this channel').choices([
+        'shell',
+        'control',
+        'stdin',
+        'iopub',
+        'bridge'
+      ])
+    )
+    .option('--follow', 'go on with what comes, until interrupted or the kernel has ended')
+    .action((kernel: string, options: ShowOptions) =>
+      interruptible(async signal => {
+        const journal = await chooseJournal(stateFolder(options.stateDir), kernel);
+        await using sink = streamSink(streams.stdout);
+        const ending = AbortSignal.any([signal, sink.closed]);
+        try {
+          await show(journal, options, sink, ending);
+        } catch (error) {
+          if (!ending.aborted) throw error;
+        }
+      })
+    );
+}
+
+async function show(
+  journal: ChosenJournal,
+  options: ShowOptions,
+  sink: LineSink,
+  signal: AbortSignal
+): Promise<void> {
+  const { from, to, follow } = options;
+  const reader = new JournalReader(journal.dir);
+  const last = to !== undefined && 'seq' in to ? to.seq : Infinity;
+  let next = from !== undefined && 'seq' in from ? from.seq : await reader.firstSeq();
+  for (;;) {
+    // Looked at before the reading: what was written until the end is read.
+    const isOver = follow !== true || hasEnded(journal);
+    for await (const batch of reader.readAcross(next, { to: last, signal, ...openEnd(follow) })) {
+      for (const record of batch) {
+        next = (gapOf(record)?.toSeq ?? record.seq) + 1;
+        const summary = summarize(record);
+        if (isWanted(summary, options)) {
+          await sink.write(options.json === true ? JSON.stringify(summary) : summaryLine(summary));
+        }
+      }
+    }
+    if (isOver || next > last) return;
+    await delay(FOLLOW_MS, undefined, { signal });
+  }
+}
+
+/** Who follows waits for the segment after the damage; who does not is told that the rest cannot be read. */
+function openEnd(follow: true | undefined): { newest?: () => number } {
+  return follow === true ? { newest: () => 0 } : {};
+}
+
+function hasEnded({ kernel }: ChosenJournal): boolean {
+  return kernel === null || kernel.endedAt !== null || existsSync(path.join(kernel.kernelDir, 'ended.json'));
+}
+
+/** Times are compared record by record: the clock may have been set in between, numbers alone give the order. */
+function isWanted(summary: RecordSummary, { from, to, type, channel }: ShowOptions): boolean {
+  const time = Date.parse(summary.time);
+  return (
+    (type.length === 0 || type.includes(summary.msgType ?? '')) &&
+    (channel === undefined || summary.channel === channel) &&
+    (from === undefined || 'seq' in from || time >= from.timeMs) &&
+    (to === undefined || 'seq' in to || time <= to.timeMs)
+  );
+}
+
+export function parseBound(text: string): Bound {
+  if (/^\d{1,15}$/.test(text) && Number(text) > 0) return { seq: Number(text) };
+  const timeMs = /^\d{4}-\d{2}-\d{2}/.test(text) ? Date.parse(text) : NaN;
+  if (Number.isNaN(timeMs)) {
+    throw new InvalidArgumentError('Give the number of a record, or a time as 2026-05-01T12:00:00Z.');
+  }
+  return { timeMs };
+}
+
+function collect(value: string, previous: readonly string[]): readonly string[] {
+  return [...previous, value];
+}

@@ -1,0 +1,93 @@
+/** `tpulab journal verify`: reads everything, checks every checksum, and says where a journal is damaged. */
+import { Command } from 'commander';
+import { type SegmentReport, verifySegments } from '../../journal/index.js';
+import { stateFolder } from '../../server/state-folder.js';
+import type { CommandErrorCode } from '../command-errors.js';
+import { type OutputOptions, say, type Streams } from '../output.js';
+import { chooseJournal, type ChosenJournal, journalsOf, KERNEL_ARGUMENT } from './choose-journal.js';
+import { interruptible } from './interruptible.js';
+import { formatSize } from './quantities.js';
+
+interface VerifyOptions extends OutputOptions {
+  readonly stateDir?: string;
+}
+
+interface VerifiedJournal {
+  readonly journal: string;
+  readonly records: number;
+  readonly gaps: number;
+  readonly bytes: number;
+  /** Bytes after the last whole record: being written now, or cut off by a crash and set aside at the next start. */
+  readonly unfinishedBytes: number;
+  readonly faults: readonly { segment: string; offset: number; seq: number; why: string }[];
+}
+
+export function verifyCommand(streams: Streams): Command {
+  return new Command('verify')
+    .description('check every record of the journals; exits with 1 when one is damaged')
+    .argument('[kernel...]', `${KERNEL_ARGUMENT}; without one, all journals`)
+    .action((asked: readonly string[], options: VerifyOptions) =>
+      interruptible(async signal => {
+        const verified: VerifiedJournal[] = [];
+        for (const journal of await chosen(stateFolder(options.stateDir), asked)) {
+          verified.push(await verify(journal, signal));
+        }
+        const error = failureOf(verified);
+        const damaged = verified.filter(({ faults }) => faults.length > 0).length;
+        const result = { journals: verified, damaged, ...(error && { error }) };
+        say(streams, options, result, text(verified));
+        if (error) {
+          streams.stderr.write(`${error.message}\n`);
+          process.exitCode = 1;
+        }
+      })
+    );
+}
+
+/** One sentence about the first fault; null when there is none. */
+function failureOf(verified: readonly VerifiedJournal[]): { code: CommandErrorCode; message: string } | null {
+  const damaged = verified.filter(({ faults }) => faults.length > 0);
+  const fault = damaged[0]?.faults[0];
+  if (fault === undefined) return null;
+  const others = damaged.length > 1 ? ` and ${damaged.length - 1} more` : '';
+  const message = `The journal of ${damaged[0]?.journal}${others} is damaged, first in ${fault.segment} at byte ${fault.offset}; what can be read is served, and "tpulab journal repair" sets aside a damaged end.`;
+  return { code: 'journal_faulty', message };
+}
+
+async function chosen(stateDir: string, asked: readonly string[]): Promise<ChosenJournal[]> {
+  if (asked.length > 0) return Promise.all(asked.map(name => chooseJournal(stateDir, name)));
+  return (await journalsOf(stateDir)).map(kernel => ({
+    name: kernel.kernelId,
+    dir: kernel.journalDir,
+    kernel
+  }));
+}
+
+export async function verify({ name, dir }: ChosenJournal, signal?: AbortSignal): Promise<VerifiedJournal> {
+  const reports: SegmentReport[] = [];
+  for await (const report of verifySegments(dir, signal)) reports.push(report);
+  const sum = (of: (report: SegmentReport) => number): number =>
+    reports.reduce((total, report) => total + of(report), 0);
+  return {
+    journal: name,
+    records: sum(({ records }) => records),
+    gaps: sum(({ gaps }) => gaps),
+    bytes: sum(({ bytes }) => bytes),
+    unfinishedBytes: reports.at(-1)?.unfinishedBytes ?? 0,
+    faults: reports.flatMap(({ file, fault }) => (fault === null ? [] : [{ segment: file, ...fault }]))
+  };
+}
+
+function text(verified: readonly VerifiedJournal[]): string {
+  if (verified.length === 0) return 'There are no journals.';
+  return verified
+    .flatMap(({ journal, records, gaps, bytes, unfinishedBytes, faults }) => [
+      `${journal}: ${records} records, ${gaps} gaps, ${formatSize(bytes)}${
+        unfinishedBytes === 0 ? '' : `, ${unfinishedBytes} bytes unfinished at the end`
+      }: ${faults.length === 0 ? 'in order' : 'DAMAGED'}`,
+      ...faults.map(
+        ({ segment, offset, seq, why }) => `  ${segment} at byte ${offset}, record ${seq}: ${why}`
+      )
+    ])
+    .join('\n');
+}
