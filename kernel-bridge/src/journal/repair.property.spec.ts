@@ -5,6 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { JournalDamagedError } from './journal-error.js';
 import { JournalReader } from './journal-reader.js';
 import { JournalWriter } from './journal-writer.js';
+import { gapOf } from './record.js';
 import { RECORD_OVERHEAD } from './record-codec.js';
 import { segmentFileName, SEGMENT_HEADER_BYTES } from './segment-file.js';
 import { inTemporaryFolder, readAll, WriterLog, writeJournal } from './testing/journal-folder.js';
@@ -56,7 +57,7 @@ describe('a journal that a crash has cut', { timeout: 120_000 }, () => {
     );
   });
 
-  it('with any bit flipped opens to the records before it', async () => {
+  it('with any bit flipped opens to the records before it, and to those after it where they can be told', async () => {
     await fc.assert(
       fc.asyncProperty(payloads, fc.nat(), fc.integer({ min: 0, max: 7 }), (written, place, bit) =>
         inTemporaryFolder(async dir => {
@@ -85,8 +86,21 @@ describe('a journal that a crash has cut', { timeout: 120_000 }, () => {
 
           const writer = await JournalWriter.open(dir, new WriterLog().options());
           await writer.close();
-          expect(writer.lastSeq).toBe(before.length);
           expect(writer.cuts).toHaveLength(1);
+          const left = await readAll(dir);
+          if (writer.cuts[0]!.replacedSeq === null) {
+            expect(left.map(({ payload }) => payload)).toEqual(before);
+          } else {
+            // All the others keep their numbers, and one says that it stands for the damaged one.
+            const gap = left[before.length]!;
+            expect(gapOf(gap)).toMatchObject({ count: 1, fromSeq: gap.seq, toSeq: gap.seq });
+            expect(left.map(({ payload }) => payload)).toEqual(
+              written.map((payload, index) => (index === before.length ? gap.payload : payload))
+            );
+          }
+          expect(writer.lastSeq).toBe(left.length);
+          // What it was is kept.
+          expect((await readdir(dir)).filter(name => name.endsWith('.damaged'))).toHaveLength(1);
         })
       ),
       { numRuns: 60 }
@@ -139,6 +153,25 @@ describe('repair', () => {
         'rubbish',
         'other rubbish'
       ]);
+    });
+  });
+
+  it('puts gaps in the place of damaged records that are followed by whole ones, and goes on behind the last', async () => {
+    await inTemporaryFolder(async dir => {
+      const long = ['one', 'two', 'three', 'four', 'five'].map(text => Buffer.from(text.padEnd(400, '.')));
+      await writeJournal(dir, long);
+      const file = join(dir, first);
+      const bytes = await readFile(file);
+      for (const text of ['two', 'four']) bytes[bytes.indexOf(`${text}.`)]! ^= 1;
+      await writeFile(file, bytes);
+      const writer = await JournalWriter.open(dir, new WriterLog().options());
+      expect(writer.cuts.map(({ replacedSeq }) => replacedSeq)).toEqual([2, 4]);
+      writer.append(3, [Buffer.from('six')]);
+      await writer.close();
+      const left = await readAll(dir);
+      expect(
+        left.map(record => gapOf(record)?.code ?? record.payload.toString().replace(/\.+$/, ''))
+      ).toEqual(['one', 'journal_damaged', 'three', 'journal_damaged', 'five', 'six']);
     });
   });
 

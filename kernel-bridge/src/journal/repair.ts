@@ -1,11 +1,13 @@
 /**
- * Opens what a crash may have left: the journal is cut at the first bad record of its last segment. The bytes that
- * are cut away are kept beside it as `*.damaged`, because they are the only evidence of what happened.
+ * Opens what a crash may have left. A bad record of the last segment that whole ones follow gives way to a gap record; at any
+ * other one the journal is cut. The bytes that are taken away are kept beside it as `*.damaged`, because they are the only
+ * evidence of what happened.
  */
-import { mkdir, open, rename, rm, stat, truncate } from 'node:fs/promises';
+import { type FileHandle, mkdir, open, rename, rm, stat, truncate } from 'node:fs/promises';
 import { join } from 'node:path';
 import { listSegments, SEGMENT_HEADER_BYTES, segmentHeaderFault, type SegmentName } from './segment-file.js';
-import { scanSegment } from './segment-scan.js';
+import { type DamagedRecord, gapInPlace } from './replace-damaged.js';
+import { type ScanEnd, scanSegment } from './segment-scan.js';
 import { syncFolder } from './segment-writer.js';
 import { seqAfterTrimmed } from './trim-notes.js';
 
@@ -15,6 +17,8 @@ export interface JournalCut {
   readonly damagedFile: string;
   readonly damagedBytes: number;
   readonly why: string;
+  /** The record in whose place a gap record stands now, what follows being whole; null when everything after it was cut. */
+  readonly replacedSeq: number | null;
 }
 
 export interface OpenedJournal {
@@ -72,26 +76,31 @@ async function repairSegment(
       const damagedFile = await freeName(`${file}.0.damaged`);
       await writing(segment.firstSeq, () => rename(file, damagedFile));
       await syncFolder(dir);
-      cuts.push({ segment: segment.file, damagedFile, damagedBytes: size, why: fault });
+      cuts.push({ segment: segment.file, damagedFile, damagedBytes: size, why: fault, replacedSeq: null });
       return null;
     }
-    const scan = scanSegment(handle, {
-      offset: SEGMENT_HEADER_BYTES,
-      seq: segment.firstSeq,
-      verifyFrom: segment.firstSeq
-    });
-    let step = await scan.next();
-    while (step.done !== true) {
-      step = await scan.next();
+    end = await endOfWhole(handle, { offset: SEGMENT_HEADER_BYTES, seq: segment.firstSeq });
+    for (let gap = await gapFor(handle, end); gap !== null; gap = await gapFor(handle, end)) {
+      const { offset, seq, bytes, why } = gap;
+      const part = { segment: segment.file, offset, end: offset + bytes.length, why };
+      const kept = await writing(seq, () => keepDamaged(dir, part));
+      await writing(seq, () => overwrite(file, offset, bytes));
+      cuts.push({ ...kept, replacedSeq: seq });
+      end = await endOfWhole(handle, { offset, seq });
     }
-    end = step.value;
   } finally {
     await handle.close();
   }
   if (end.offset < size) {
     const why = end.kind === 'damaged' ? end.why : 'it ends inside a record';
     const { offset, seq } = end;
-    cuts.push(await writing(seq, () => cutTail(dir, segment.file, offset, size, why)));
+    const part = { segment: segment.file, offset, end: size, why };
+    const kept = await writing(seq, () => keepDamaged(dir, part));
+    await writing(seq, async () => {
+      await truncate(file, offset);
+      await syncFolder(dir);
+    });
+    cuts.push({ ...kept, replacedSeq: null });
   }
   return { file, bytes: end.offset, nextSeq: end.seq };
 }
@@ -104,22 +113,52 @@ async function writing<T>(nextSeq: number, work: () => Promise<T>): Promise<T> {
   }
 }
 
-async function cutTail(
+/** Where whole records end, read from one of them on. */
+async function endOfWhole(handle: FileHandle, from: { offset: number; seq: number }): Promise<ScanEnd> {
+  const scan = scanSegment(handle, { ...from, verifyFrom: from.seq });
+  let step = await scan.next();
+  while (step.done !== true) {
+    step = await scan.next();
+  }
+  return step.value;
+}
+
+async function gapFor(handle: FileHandle, end: ScanEnd): Promise<(DamagedRecord & { bytes: Buffer }) | null> {
+  const bytes = end.kind === 'damaged' ? await gapInPlace(handle, end) : null;
+  return end.kind === 'damaged' && bytes !== null ? { ...end, bytes } : null;
+}
+
+async function overwrite(file: string, offset: number, bytes: Buffer): Promise<void> {
+  const target = await open(file, 'r+');
+  try {
+    await target.write(bytes, 0, bytes.length, offset);
+    await target.sync();
+  } finally {
+    await target.close();
+  }
+}
+
+interface DamagedPart {
+  readonly segment: string;
+  readonly offset: number;
+  readonly end: number;
+  readonly why: string;
+}
+
+/** Copies the bytes into a file of their own. */
+async function keepDamaged(
   dir: string,
-  name: string,
-  offset: number,
-  size: number,
-  why: string
-): Promise<JournalCut> {
-  const file = join(dir, name);
+  { segment, offset, end, why }: DamagedPart
+): Promise<Omit<JournalCut, 'replacedSeq'>> {
+  const file = join(dir, segment);
   const damagedFile = await freeName(`${file}.${offset}.damaged`);
   const source = await open(file, 'r');
   try {
     const target = await open(damagedFile, 'wx', 0o600);
     try {
-      const buffer = Buffer.allocUnsafe(Math.min(size - offset, 1024 * 1024));
-      for (let at = offset; at < size;) {
-        const { bytesRead } = await source.read(buffer, 0, Math.min(buffer.length, size - at), at);
+      const buffer = Buffer.allocUnsafe(Math.min(end - offset, 1024 * 1024));
+      for (let at = offset; at < end;) {
+        const { bytesRead } = await source.read(buffer, 0, Math.min(buffer.length, end - at), at);
         if (bytesRead === 0) {
           break;
         }
@@ -136,9 +175,8 @@ async function cutTail(
   } finally {
     await source.close();
   }
-  await truncate(file, offset);
   await syncFolder(dir);
-  return { segment: name, damagedFile, damagedBytes: size - offset, why };
+  return { segment, damagedFile, damagedBytes: end - offset, why };
 }
 
 /** A second repair at the same place must not overwrite what the first one kept. */
