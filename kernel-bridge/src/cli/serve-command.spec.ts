@@ -1,0 +1,235 @@
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { ENTRY } from '../server/testing/gateway-process.js';
+
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
+
+const TOKEN = 'a-token-of-the-serve-specs';
+let folder: string;
+let stateDir: string;
+const running: ChildProcess[] = [];
+
+beforeEach(() => {
+  folder = mkdtempSync(path.join(tmpdir(), 'tpl-'));
+  stateDir = path.join(folder, 'state');
+});
+
+afterEach(async () => {
+  for (const child of running.splice(0)) {
+    if (child.exitCode !== null || child.signalCode !== null) continue;
+    const ended = once(child, 'exit');
+    child.kill('SIGTERM');
+    await ended;
+  }
+  rmSync(folder, { recursive: true, force: true });
+});
+
+/** The environment without what the one who runs the specs has set. */
+function environment(further: Record<string, string>): Record<string, string | undefined> {
+  const own = Object.entries(process.env).filter(([name]) => !name.startsWith('TPULAB_'));
+  return { ...Object.fromEntries(own), ...further };
+}
+
+interface Served {
+  readonly child: ChildProcess;
+  readonly url: string;
+  readonly stderr: () => string;
+}
+
+async function serve(args: readonly string[], env: Record<string, string> = {}): Promise<Served> {
+  const all = ['serve', '--state-dir', stateDir, '--env-dir', path.join(folder, 'none'), ...args];
+  const child = spawn(process.execPath, [ENTRY, ...all], {
+    env: environment(env),
+    stdio: ['ignore', 'pipe', 'pipe']
+  });
+  running.push(child);
+  let stderr = '';
+  child.stderr.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
+  const ended = once(child, 'exit').then(() => {
+    throw new Error(`it ended: ${stderr}`);
+  });
+  const [line] = (await Promise.race([once(createInterface(child.stdout), 'line'), ended])) as [string];
+  ended.catch(() => undefined);
+  return { child, url: (JSON.parse(line) as { url: string }).url, stderr: () => stderr };
+}
+
+function tpulab(...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
+  return new Promise(resolve => {
+    execFile(process.execPath, [ENTRY, ...args], { env: environment({}) }, (error, stdout, stderr) => {
+      resolve({ code: error ? Number(error.code) : 0, stdout, stderr });
+    });
+  });
+}
+
+async function status(url: string, token: string, target = 'api/kernels'): Promise<number> {
+  return (await fetch(new URL(target, url), { headers: { authorization: `token ${token}` } })).status;
+}
+
+function written(name: string, text: string): string {
+  const file = path.join(folder, name);
+  writeFileSync(file, text, { mode: 0o600 });
+  return file;
+}
+
+describe('tpulab serve --config', () => {
+  it('serves as the file says, a variable above it and a flag above both', async () => {
+    const file = written(
+      'config.toml',
+      `[ServerApp]\nbase_url = "/from-file"\nallow_origin = "http://from-file"\n[IdentityProvider]\ntoken = "${TOKEN}-file"\n`
+    );
+    const { url } = await serve(['--config', file, '--base-url', '/from-flag'], { TPULAB_TOKEN: TOKEN });
+    expect(new URL(url).pathname).toBe('/from-flag/');
+    expect(await status(url, TOKEN)).toBe(200);
+    expect(await status(url, `${TOKEN}-file`)).toBe(403);
+    const answer = await fetch(new URL('api', url), {
+      headers: { authorization: `token ${TOKEN}`, origin: 'http://from-file' }
+    });
+    expect(answer.headers.get('access-control-allow-origin')).toBe('http://from-file');
+  });
+
+  it('does not start with a file that has a mistake, and leaves nothing behind', async () => {
+    const file = written('config.json', '{"ServerApp": {"prot": 1}}');
+    const outcome = await tpulab('serve', '--state-dir', stateDir, '--config', file, '--json');
+    expect(outcome.code).toBe(1);
+    expect(JSON.parse(outcome.stdout)).toMatchObject({ error: { code: 'config_unknown_setting' } });
+    expect(outcome.stderr).toContain('ServerApp.port');
+    expect(existsSync(stateDir)).toBe(false);
+  });
+
+  it('--print-config prints what would be, with its place, and starts nothing', async () => {
+    const file = written('config.toml', '[ServerApp]\nport = 8890\n');
+    const outcome = await tpulab('serve', '--state-dir', stateDir, '--config', file, '--print-config');
+    expect(outcome.code).toBe(0);
+    expect(outcome.stdout).toMatch(/\(file\)\nport = 8890\n/);
+    expect(existsSync(stateDir)).toBe(false);
+    const again = await tpulab('serve', '--config', written('again.toml', outcome.stdout), '--print-config');
+    expect(again.stdout).toContain('port = 8890');
+  });
+});
+
+describe('the token of a gateway', () => {
+  it('can come from a file, which must be for this user alone', async () => {
+    const file = written('token', `${TOKEN}\n`);
+    const { url } = await serve(['--token-file', file]);
+    expect(await status(url, TOKEN)).toBe(200);
+    chmodSync(file, 0o644);
+    const open = await tpulab(
+      'serve',
+      '--state-dir',
+      path.join(folder, 'other'),
+      '--token-file',
+      file,
+      '--json'
+    );
+    expect(JSON.parse(open.stdout)).toMatchObject({ error: { code: 'config_invalid' } });
+    expect(open.stdout + open.stderr).not.toContain(TOKEN);
+  });
+
+  it.each(['short', 'fifteen-letters'])('%s is too short to be one', async token => {
+    const outcome = await tpulab('serve', '--state-dir', stateDir, '--token', token, '--json');
+    expect(JSON.parse(outcome.stdout)).toMatchObject({ error: { code: 'token_unusable' } });
+  });
+
+  it('given as a flag is warned of, without being said again', async () => {
+    const { url, stderr } = await serve(['--token', TOKEN]);
+    expect(await status(url, TOKEN)).toBe(200);
+    expect(stderr()).toContain('can be seen by other users');
+    expect(stderr()).not.toContain(TOKEN);
+  });
+
+  it.skipIf(process.platform !== 'linux')('given as a flag is not in the list of processes', async () => {
+    const { child } = await serve(['--token', TOKEN]);
+    const shown = readFileSync(`/proc/${child.pid}/cmdline`, 'utf8');
+    expect(shown).toContain('tpulab serve');
+    expect(shown).not.toContain(TOKEN);
+  });
+
+  it('is random and long when none is given', async () => {
+    await serve([]);
+    expect(readFileSync(path.join(stateDir, 'token'), 'utf8')).toMatch(/^[0-9a-f]{48}\n$/);
+  });
+});
+
+describe('tpulab serve --unix-socket', () => {
+  it('listens in the state folder, and status and stop find it there', async () => {
+    const { url, child } = await serve(['--unix-socket'], { TPULAB_TOKEN: TOKEN });
+    expect(url).toMatch(/^http\+unix:\/\//);
+    expect(statSync(path.join(stateDir, 'run', 'gateway.sock')).mode & 0o777).toBe(0o600);
+    const shown = await tpulab('status', '--state-dir', stateDir, '--json');
+    expect(JSON.parse(shown.stdout)).toMatchObject({ url, pid: child.pid, status: 'ok' });
+    expect((await tpulab('stop', '--state-dir', stateDir, '--kernels')).code).toBe(0);
+    expect(existsSync(path.join(stateDir, 'run', 'gateway.sock'))).toBe(false);
+  });
+
+  it('takes the place of one that was killed', async () => {
+    const { child } = await serve(['--unix-socket']);
+    const ended = once(child, 'exit');
+    child.kill('SIGKILL');
+    await ended;
+    expect((await serve(['--unix-socket'])).url).toMatch(/^http\+unix:/);
+  });
+
+  it('refuses a folder that others can enter', async () => {
+    const open = path.join(folder, 'open');
+    mkdirSync(open);
+    chmodSync(open, 0o755);
+    const outcome = await tpulab(
+      'serve',
+      '--state-dir',
+      stateDir,
+      '--unix-socket',
+      path.join(open, 's'),
+      '--json'
+    );
+    expect(JSON.parse(outcome.stdout)).toMatchObject({ error: { code: 'socket_unusable' } });
+  });
+});
+
+describe('tpulab token', () => {
+  it('makes, lists and revokes tokens that a running gateway takes and no longer takes', async () => {
+    const { url } = await serve([]);
+    const made = await tpulab(
+      'token',
+      'create',
+      'laptop',
+      '--expires',
+      '30d',
+      '--state-dir',
+      stateDir,
+      '--json'
+    );
+    const { token, expiresAt } = JSON.parse(made.stdout) as { token: string; expiresAt: string };
+    expect(await status(url, token)).toBe(200);
+    const listed = await tpulab('token', 'list', '--state-dir', stateDir, '--json');
+    expect(JSON.parse(listed.stdout)).toMatchObject({
+      tokens: [{ name: 'laptop', expiresAt, expired: false }]
+    });
+    expect(listed.stdout).not.toContain(token);
+    const wrong = await tpulab('token', 'revoke', 'labtop', '--state-dir', stateDir, '--json');
+    expect(JSON.parse(wrong.stdout)).toMatchObject({ error: { code: 'token_unknown' } });
+    expect(wrong.stderr).toContain('laptop');
+    expect((await tpulab('token', 'revoke', 'laptop', '--state-dir', stateDir)).code).toBe(0);
+    expect(await status(url, token)).toBe(403);
+    const log = readFileSync(path.join(stateDir, 'gateway.log'), 'utf8');
+    expect(log).not.toContain(token);
+  });
+
+  it('prints the token alone, so that a script can take it', async () => {
+    const made = await tpulab('token', 'create', 'script', '--state-dir', stateDir);
+    expect(made.stdout).toMatch(/^tpl_[\w-]{43}\n$/);
+  });
+});
