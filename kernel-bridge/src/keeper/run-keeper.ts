@@ -17,6 +17,7 @@ import {
   writeKeeperRecord
 } from './keeper-file.js';
 import { KEEPER_PROTOCOL_VERSION } from './keeper-protocol.js';
+import { LogBound } from './log-bound.js';
 import { type KeeperListener, KernelKeeper, type Orphan } from './kernel-keeper.js';
 import { isSameProcess, processStart } from '../processes/process-identity.js';
 import { LockHeldError, type ProcessLock, takeProcessLock } from '../processes/process-lock.js';
@@ -153,6 +154,7 @@ async function keep(
     throw error;
   }
 
+  const logs = new LogBound([paths.kernelLog, paths.keeperLog], log);
   let finish!: () => void;
   const ended = new Promise<void>(resolve => {
     finish = resolve;
@@ -164,6 +166,7 @@ async function keep(
       .then(async () => {
         await gateways?.[Symbol.asyncDispose]();
         await agent[Symbol.asyncDispose]();
+        await logs[Symbol.asyncDispose]();
         await record.remove();
         await rm(paths.connection, { force: true });
         await rm(checkpointFile(kernelDir), { force: true });
