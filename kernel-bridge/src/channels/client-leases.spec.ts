@@ -1,0 +1,135 @@
+import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { ClientLeases, LEASE_TIMES } from './client-leases.js';
+
+let folder: string;
+let file: string;
+let attached: Set<string>;
+let done: string[];
+const open: ClientLeases[] = [];
+
+function leases(): ClientLeases {
+  const made = new ClientLeases(file, LEASE_TIMES, {
+    isAttached: session => attached.has(session),
+    deleteSubshell: id => void done.push(`delete ${id}`),
+    disconnectDebugger: () => void done.push('disconnect')
+  });
+  open.push(made);
+  made.kernelIs('kernel-1');
+  return made;
+}
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  folder = mkdtempSync(path.join(tmpdir(), 'leases-'));
+  file = path.join(folder, 'leases.json');
+  attached = new Set(['a']);
+  done = [];
+});
+
+afterEach(() => {
+  for (const lease of open.splice(0)) lease[Symbol.dispose]();
+  expect(vi.getTimerCount()).toBe(0);
+  vi.useRealTimers();
+  rmSync(folder, { recursive: true });
+});
+
+describe('[19] what a client holds', () => {
+  it('is kept while it is attached, for however long', () => {
+    const held = leases();
+    held.subshellCreated('a', 's1');
+    held.debugger = 'a';
+    vi.advanceTimersByTime(100 * LEASE_TIMES.subshellMs);
+    expect(done).toEqual([]);
+  });
+
+  it('is given back after its time: the debugger soon, subshells after a day', () => {
+    const held = leases();
+    held.subshellCreated('a', 's1');
+    held.subshellCreated('a', 's2');
+    held.debugger = 'a';
+    attached.clear();
+    held.clientsChanged();
+    vi.advanceTimersByTime(LEASE_TIMES.debuggerMs - 1);
+    expect(done).toEqual([]);
+    vi.advanceTimersByTime(2);
+    expect(done).toEqual(['disconnect']);
+    expect(held.debugger).toBeNull();
+    vi.advanceTimersByTime(LEASE_TIMES.subshellMs);
+    expect(done).toEqual(['disconnect', 'delete s1', 'delete s2']);
+    expect(held.subshellsOf('a')).toEqual([]);
+  });
+
+  it('is kept when the client comes back in time, and the time then begins anew', () => {
+    const held = leases();
+    held.subshellCreated('a', 's1');
+    for (let time = 0; time < 3; time++) {
+      attached.clear();
+      held.clientsChanged();
+      vi.advanceTimersByTime(LEASE_TIMES.subshellMs - 1);
+      attached.add('a');
+      held.clientsChanged();
+    }
+    expect(done).toEqual([]);
+  });
+
+  it('is known to the next gateway, which gives the client its whole time again', () => {
+    const first = leases();
+    first.subshellCreated('a', 's1');
+    first.debugger = 'a';
+    first[Symbol.dispose]();
+    attached.clear();
+    const second = leases();
+    expect(second.debugger).toBe('a');
+    expect(second.subshellsOf('a')).toEqual(['s1']);
+    second.clientsChanged();
+    vi.advanceTimersByTime(LEASE_TIMES.debuggerMs + 1);
+    expect(done).toEqual(['disconnect']);
+  });
+
+  it('goes with the kernel process', () => {
+    const held = leases();
+    held.subshellCreated('a', 's1');
+    held.debugger = 'a';
+    expect(held.kernelIs('kernel-1')).toBe(false);
+    expect(held.kernelIs('kernel-2')).toBe(true);
+    expect([held.debugger, held.subshellsOf('a')]).toEqual([null, []]);
+    attached.clear();
+    held.clientsChanged();
+    vi.advanceTimersByTime(2 * LEASE_TIMES.subshellMs);
+    expect(done).toEqual([]);
+  });
+
+  it('goes with the kernel process also when another gateway had seen it last', () => {
+    leases().subshellCreated('a', 's1');
+    const later = leases();
+    expect(later.kernelIs('kernel-2')).toBe(true);
+    expect(later.subshellsOf('a')).toEqual([]);
+  });
+
+  it('is no longer held when the client itself gives it back', () => {
+    const held = leases();
+    held.subshellCreated('a', 's1');
+    held.subshellDeleted('s1');
+    attached.clear();
+    held.clientsChanged();
+    vi.advanceTimersByTime(2 * LEASE_TIMES.subshellMs);
+    expect(done).toEqual([]);
+    expect(() => statSync(file)).toThrow('ENOENT');
+  });
+
+  it.each(['', '{', '{"debugger":1}', '[]'])('is nothing when the file holds %j', text => {
+    writeFileSync(file, text);
+    const held = leases();
+    expect(held.debugger).toBeNull();
+    held.subshellCreated('a', 's1');
+    expect(leases().subshellsOf('a')).toEqual(['s1']);
+  });
+
+  it('is written to a file that is its owner’s alone', () => {
+    leases().subshellCreated('a', 's1');
+    expect(statSync(file).mode & 0o777).toBe(0o600);
+  });
+});

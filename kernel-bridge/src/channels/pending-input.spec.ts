@@ -1,0 +1,52 @@
+import { describe, expect, it } from 'vitest';
+import type { WatchedMessage } from './message-watch.js';
+import { PendingInput } from './pending-input.js';
+import type { ClientRequest } from './refusal.js';
+
+const header = { msg_id: 'm', msg_type: 'input_reply', session: 'other' };
+const reply: ClientRequest = { message: { channel: 'stdin', parts: [] }, header, bytes: 10 };
+const question: WatchedMessage = {
+  channel: 'stdin',
+  fromClient: false,
+  header: { msg_id: 'q', msg_type: 'input_request', session: 'kernel' },
+  parent: { msg_id: 'e', msg_type: 'execute_request', session: 'owner' },
+  content: {}
+};
+const answer: WatchedMessage = { ...question, fromClient: true, header, parent: null };
+
+const isOther = (session: string): boolean => session === 'other';
+const isOwner = (session: string): boolean => session === 'owner';
+const everybody = (): boolean => true;
+const nobody = (): boolean => false;
+
+describe('[18] a question on stdin', () => {
+  it('is answered by the client that was asked, and by no other while that one is attached', () => {
+    const input = new PendingInput();
+    input.watched(question);
+    expect(input.refuse(reply, isOther, everybody)).toMatchObject({ code: 'input_taken' });
+    expect(input.refuse(reply, isOwner, everybody)).toBeNull();
+  });
+
+  it('may be answered by another when the one that was asked is away', () => {
+    const input = new PendingInput();
+    input.watched(question);
+    expect(input.refuse(reply, isOther, nobody)).toBeNull();
+  });
+
+  it('is over when it was answered, and when the kernel was restarted', () => {
+    const input = new PendingInput();
+    input.watched(question);
+    input.watched(answer);
+    expect(input.refuse(reply, isOther, everybody)).toBeNull();
+    input.watched(question);
+    input.forget();
+    expect(input.refuse(reply, isOther, everybody)).toBeNull();
+  });
+
+  it('concerns nothing else that clients send', () => {
+    const input = new PendingInput();
+    input.watched(question);
+    const request = { ...reply, message: { channel: 'shell' as const, parts: [] } };
+    expect(input.refuse(request, isOther, everybody)).toBeNull();
+  });
+});
