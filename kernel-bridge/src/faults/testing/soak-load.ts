@@ -1,4 +1,5 @@
 /** What goes on during a soak: steady output, clients that come and go, executions, restarts, kernels that are made and ended. */
+import { setMaxListeners } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { NumberedClient } from './numbered-client.js';
 import type { Scene } from './scene.js';
@@ -20,6 +21,8 @@ export interface SoakCounts {
 export async function soakLoad(scene: Scene, busyKernel: string, signal: AbortSignal): Promise<SoakCounts> {
   const counts: SoakCounts = { visits: 0, executions: 0, restarts: 0, kernels: 0 };
   const { bridge } = scene;
+  // Everybody waits with it.
+  setMaxListeners(VISITORS + 2, signal);
   const visitors = Array.from({ length: VISITORS }, (_, index) => visit(index));
   await Promise.all([...visitors, restarts(), shortLives()]);
   return counts;
