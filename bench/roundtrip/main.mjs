@@ -1,101 +1,125 @@
 // @ts-check
 /**
- * Round trip of an execution: direct ZeroMQ, the bridge (journal on) and jupyter_server, side by side.
+ * Round trip of an execution at 1, 10 and 100 requests a second: direct ZeroMQ, the bridge (journal on) and its peers.
  *
- * `npm run bench -- roundtrip [--samples N] [--no-save]`. All three run the same kernel command on this machine at the same
- * time; each round sends one small execution to each, in turning order, so that a busy moment hits all alike. The time
- * counts from sending until both the reply and the idle status are there. Writes `bench/results/roundtrip.json`.
+ * `npm run bench -- roundtrip [--peers NAME,…] [--samples N] [--quick] [--no-save]`. All run the same kernel command on this
+ * machine at the same time. Up to 10 a second the servers are asked in turn, each in its slot of the period; at 100 a second,
+ * and back to back, each gets short blocks, in turn. The time counts from sending until both the reply and the idle
+ * status are there. Writes `bench/results/roundtrip.json`.
  */
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
-import { startBridge } from './bridge.mjs';
-import { openDirectZmq } from './direct-zmq.mjs';
-import { openJupyterServer } from './jupyter-server.mjs';
-import { machineFacts, versionOf } from './machine.mjs';
-import { summarize } from './percentiles.mjs';
+import { machineFacts, versionsOf } from '../measure/machine.mjs';
+import { readOptions } from '../measure/options.mjs';
+import { summarize } from '../measure/percentiles.mjs';
+import { printTable, saveResults } from '../measure/results.mjs';
+import { Client } from '../servers/client.mjs';
+import { BRIDGE, DIRECT, PEERS, withServers } from '../servers/open-servers.mjs';
+import { peersPython } from '../servers/peers-environment.mjs';
 
-const CHECKOUT = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
-const RESULT = join(CHECKOUT, 'bench', 'results', 'roundtrip.json');
-const LAB_PYTHON = join(CHECKOUT, '.tpulab', 'lab', 'bin', 'python');
-const ENV_DIR = process.env['TPULAB_ENV_DIR'] ?? join(CHECKOUT, '.tpulab', 'envs');
-const ENTRY = join(CHECKOUT, 'kernel-bridge', 'bin', 'tpulab.js');
-
-const WARM_UP_ROUNDS = 30;
+const WARM_UP = 20;
 const CODE = 'x = 1';
-const DIRECT = 'direct ZeroMQ (ipc)';
-const BRIDGE = 'TPULab bridge';
-const SERVER = 'jupyter_server (default)';
+const BLOCK = 50;
 
-const { values } = parseArgs({
-  options: { samples: { type: 'string', default: '500' }, 'no-save': { type: 'boolean', default: false } }
-});
-const samples = Number(values.samples);
-if (!Number.isInteger(samples) || samples < 1) throw new Error('--samples wants a whole number above 0.');
+const options = readOptions(PEERS.filter(name => name !== 'jupyter-server-unlimited'));
+const full = options.samples ?? (options.quick ? 60 : 300);
+/** A second for each sample is dear, and there is little to see in it. */
+const SAMPLES = {
+  1: Math.min(full, options.quick ? 15 : 40),
+  10: Math.min(full, 150),
+  100: full,
+  'back to back': full
+};
 
-const folder = await mkdtemp(join(tmpdir(), 'tpulab-bench-'));
-/** @type {(() => Promise<void>)[]} last opened first */
-const closers = [() => rm(folder, { recursive: true, force: true })];
-try {
-  const bridge = await startBridge({ entry: ENTRY, envDir: ENV_DIR, folder });
-  closers.unshift(() => bridge.stop());
-  const kernel = await bridge.kernel();
+/** @typedef {{ name: string, client: Client, times: number[], lost: number }} Target */
 
-  /** @type {Map<string, import('./target.mjs').OpenTarget>} */
-  const targets = new Map();
-  const add = (/** @type {string} */ name, /** @type {import('./target.mjs').OpenTarget} */ target) => {
-    targets.set(name, target);
-    closers.unshift(() => target.close());
+await withServers([DIRECT, BRIDGE, ...options.peers], async ({ servers, kernel }) => {
+  const machine = {
+    ...machineFacts(),
+    ...versionsOf(kernel.argv[0] ?? '', ['ipykernel']),
+    ...(options.peers.length > 0 &&
+      versionsOf(await peersPython(), ['jupyverse', 'jupyter_server', 'jupyter_kernel_gateway']))
   };
-  add(DIRECT, await openDirectZmq(kernel, folder));
-  add(BRIDGE, await bridge.open());
-  add(SERVER, await openJupyterServer(kernel, folder, LAB_PYTHON));
-
-  const times = await measure(targets);
-  const results = Object.fromEntries([...times].map(([name, list]) => [name, summarize(list)]));
-  const facts = { ...machineFacts(LAB_PYTHON), ipykernel: versionOf(kernel.argv[0] ?? '', 'ipykernel') };
-  print(results);
-  if (!values['no-save']) {
-    await writeFile(
-      RESULT,
-      `${JSON.stringify({ benchmark: 'roundtrip', machine: facts, results }, null, 2)}\n`
-    );
-    console.log('Written to bench/results/roundtrip.json.');
+  /** @type {Target[]} */
+  const targets = [];
+  for (const server of servers.values()) {
+    const client = new Client(await server.connect(await server.startKernel()));
+    await client.ready();
+    targets.push({ name: server.name, client, times: [], lost: 0 });
   }
-} finally {
-  for (const close of closers) await close();
-}
+  /** @type {Record<string, Record<string, object>>} */
+  const results = {};
+  await backToBack(targets, WARM_UP);
+  for (const [rate, samples] of /** @type {[string, number][]} */ (Object.entries(SAMPLES))) {
+    for (const target of targets) {
+      target.times = [];
+      target.lost = 0;
+    }
+    if (rate === 'back to back') await backToBack(targets, samples);
+    else if (Number(rate) <= 10) await inSlots(targets, samples, Number(rate));
+    else await inBlocks(targets, samples, Number(rate));
+    results[rate] = Object.fromEntries(
+      targets.map(target => [target.name, { ...summarize(target.times), lost: target.lost }])
+    );
+    print(rate, targets);
+  }
+  for (const { client } of targets) await client.close();
+  if (options.save) await saveResults('roundtrip', machine, results, { samples: SAMPLES });
+});
 
-/** @param {Map<string, import('./target.mjs').OpenTarget>} targets */
-async function measure(targets) {
-  const names = [...targets.keys()];
-  /** @type {Map<string, number[]>} */
-  const times = new Map(names.map(name => [name, []]));
-  for (let round = -WARM_UP_ROUNDS; round < samples; round++) {
-    for (let place = 0; place < names.length; place++) {
-      const name = /** @type {string} */ (names[(place + round + WARM_UP_ROUNDS) % names.length]);
-      const ms = await /** @type {import('./target.mjs').OpenTarget} */ (targets.get(name)).execute(CODE);
-      if (round >= 0) times.get(name)?.push(ms);
+/** One after the other, each in its turn. @param {Target[]} targets @param {number} rounds */
+async function backToBack(targets, rounds) {
+  for (let round = 0; round < rounds; round++) {
+    for (let place = 0; place < targets.length; place++) {
+      await sample(/** @type {Target} */ (targets[(place + round) % targets.length]));
     }
   }
-  return times;
 }
 
-/** @param {Record<string, ReturnType<typeof summarize>>} results */
-function print(results) {
-  const direct = results[DIRECT]?.p50Ms ?? NaN;
-  console.log(
-    `${'execute, ms'.padEnd(26)}${['min', 'p50', 'p90', 'p99', 'p50 - direct'].map(column).join('')}`
-  );
-  for (const [name, { minMs, p50Ms, p90Ms, p99Ms }] of Object.entries(results)) {
-    const figures = [minMs, p50Ms, p90Ms, p99Ms, p50Ms - direct];
-    console.log(name.padEnd(26) + figures.map(figure => column(figure.toFixed(2))).join(''));
+/** @param {Target[]} targets @param {number} samples @param {number} rate */
+async function inSlots(targets, samples, rate) {
+  const slotMs = 1000 / rate / targets.length;
+  const start = performance.now();
+  for (let n = 0; n < samples * targets.length; n++) {
+    await untilTime(start + n * slotMs);
+    const round = Math.floor(n / targets.length);
+    await sample(/** @type {Target} */ (targets[(n + round) % targets.length]));
   }
 }
 
-/** @param {string} text */
-function column(text) {
-  return text.padStart(14);
+/** @param {Target[]} targets @param {number} samples @param {number} rate */
+async function inBlocks(targets, samples, rate) {
+  for (let done = 0; done < samples; done += BLOCK) {
+    for (const target of targets) {
+      const start = performance.now();
+      const running = [];
+      for (let n = 0; n < Math.min(BLOCK, samples - done); n++) {
+        await untilTime(start + (n * 1000) / rate);
+        running.push(sample(target)); // whether the one before has been answered or not
+      }
+      await Promise.all(running);
+    }
+  }
+}
+
+/** @param {Target} target */
+async function sample(target) {
+  const { sentAt, at, reply, idle } = await target.client.execute(CODE, 10_000);
+  if (reply && idle) target.times.push(at - sentAt);
+  else target.lost++;
+}
+
+/** @param {number} time */
+async function untilTime(time) {
+  const wait = time - performance.now();
+  if (wait > 0) await new Promise(resolve => setTimeout(resolve, wait));
+}
+
+/** @param {string} rate @param {Target[]} targets */
+function print(rate, targets) {
+  const direct = summarize(/** @type {Target} */ (targets[0]).times).p50Ms;
+  const rows = targets.map(({ name, times, lost }) => {
+    const { minMs, p50Ms, p90Ms, p99Ms, samples } = summarize(times);
+    return [name, samples, lost, minMs, p50Ms, p90Ms, p99Ms, p50Ms - direct];
+  });
+  const title = Number(rate) > 0 ? `execute, ms, ${rate} a second` : `execute, ms, ${rate}`;
+  printTable(title, ['samples', 'lost', 'min', 'p50', 'p90', 'p99', 'p50 - direct'], rows);
 }

@@ -1,5 +1,5 @@
+// @ts-check
 import { describe, expect, it } from 'vitest';
-// @ts-expect-error plain JavaScript, checked on its own
 import { percentile, summarize } from './percentiles.mjs';
 
 const hundred = Array.from({ length: 100 }, (_, n) => 100 - n);
