@@ -46,16 +46,10 @@ export class KernelOutputs implements AsyncDisposable {
   /** `to`: the newest record to take into account; null for all that the journal has now. */
   read(request: OutputsRequest, to: number | null, signal?: AbortSignal): Promise<Outputs> {
     return this.#inTurn(async () => {
-      const stop =
-        signal === undefined ? this.#disposed.signal : AbortSignal.any([signal, this.#disposed.signal]);
-      const index = await this.#catchUp(to ?? (await this.#reader.lastSeq()), stop);
-      return readOutputs({
-        index,
-        reader: this.#reader,
-        dir: this.#options.journalDir,
-        request,
-        signal: stop
-      });
+      using stop = new EitherSignal(this.#disposed.signal, signal);
+      const index = await this.#catchUp(to ?? (await this.#reader.lastSeq()), stop.signal);
+      const { journalDir: dir } = this.#options;
+      return await readOutputs({ index, reader: this.#reader, dir, request, signal: stop.signal });
     });
   }
 
@@ -126,5 +120,29 @@ export class KernelOutputs implements AsyncDisposable {
     } catch (error) {
       onSaveFailed?.(error);
     }
+  }
+}
+
+/** `AbortSignal.any` would leave something behind at the one that lives long, for each question. */
+class EitherSignal implements Disposable {
+  readonly #either = new AbortController();
+  readonly #signals: readonly AbortSignal[];
+  readonly #abort: () => void;
+
+  constructor(...signals: readonly (AbortSignal | undefined)[]) {
+    this.#signals = signals.filter(signal => signal !== undefined);
+    this.#abort = () => {
+      this.#either.abort(this.#signals.find(({ aborted }) => aborted)?.reason);
+    };
+    for (const signal of this.#signals) signal.addEventListener('abort', this.#abort, { once: true });
+    if (this.#signals.some(({ aborted }) => aborted)) this.#abort();
+  }
+
+  get signal(): AbortSignal {
+    return this.#either.signal;
+  }
+
+  [Symbol.dispose](): void {
+    for (const signal of this.#signals) signal.removeEventListener('abort', this.#abort);
   }
 }

@@ -49,6 +49,9 @@ export class OutputsOfKernels implements AsyncDisposable {
     this.#options = options;
     this.#listening = options.registry.listen({
       added: kernel => {
+        // The journal of an ended kernel goes on under the same id.
+        this.#ended.get(kernel.id)?.abandon();
+        this.#ended.delete(kernel.id);
         this.#follow(kernel);
       },
       removed: kernel => {

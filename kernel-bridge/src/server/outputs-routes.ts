@@ -4,10 +4,13 @@
  */
 import { createHash } from 'node:crypto';
 import { Type } from '@sinclair/typebox';
-import { ErrorBody, JournalPage, JournalQuery, OutputsPage, OutputsQuery } from '@tpulab/protocol';
+import { JournalPage, JournalQuery, OutputsPage, OutputsQuery } from '@tpulab/protocol';
 import type { OutputsOfKernels, OutputsRequest } from '../outputs/index.js';
+import { failure } from './api-description.js';
 import type { App } from './app.js';
 import { readJournalPage } from './journal-page.js';
+
+const NO_JOURNAL = failure('No such kernel runs, and no journal of one is kept.');
 
 export function addOutputsRoutes(app: App, outputs: OutputsOfKernels): void {
   app.get(
@@ -22,9 +25,7 @@ export function addOutputsRoutes(app: App, outputs: OutputsOfKernels): void {
         response: {
           200: OutputsPage,
           304: Type.Null({ description: 'nothing has happened since the answer with this ETag' }),
-          400: ErrorBody,
-          404: ErrorBody,
-          500: ErrorBody
+          404: NO_JOURNAL
         }
       }
     },
@@ -36,8 +37,14 @@ export function addOutputsRoutes(app: App, outputs: OutputsOfKernels): void {
       reply.raw.once('close', () => {
         gone.abort(new Error('the client has gone'));
       });
-      const page = await outputs.read(kernelId, requestOf(request.query), gone.signal);
-      return reply.header('etag', etagOf(request.query, page)).send(page);
+      try {
+        const page = await outputs.read(kernelId, requestOf(request.query), gone.signal);
+        return await reply.header('etag', etagOf(request.query, page)).send(page);
+      } catch (error) {
+        if (!gone.signal.aborted) throw error;
+        // Nobody is left to be answered.
+        return reply.hijack();
+      }
     }
   );
 
@@ -48,7 +55,7 @@ export function addOutputsRoutes(app: App, outputs: OutputsOfKernels): void {
         summary: "A stretch of a kernel's journal",
         params: Type.Object({ kernelId: Type.String() }),
         querystring: JournalQuery,
-        response: { 200: JournalPage, 400: ErrorBody, 404: ErrorBody, 500: ErrorBody }
+        response: { 200: JournalPage, 404: NO_JOURNAL }
       }
     },
     async request => {
