@@ -27,7 +27,9 @@ function watch(byPong = true): Confirmations {
   const events = {
     position: () => position,
     confirmed: (seq: number) => void confirmed.push(seq),
-    silent: () => void silences++
+    silent: () => {
+      silences++;
+    }
   };
   return new Confirmations(socket as unknown as WebSocket, CONFIRMATION_DEFAULTS, events, byPong);
 }
@@ -62,6 +64,19 @@ describe('[12] signs of life', () => {
     expect(silences).toBe(0);
     vi.advanceTimersByTime(30_000);
     expect(silences).toBe(1);
+  });
+
+  it('are not missed by a gateway that was asleep itself: it asks again before it judges', () => {
+    watch();
+    vi.advanceTimersByTime(30_000);
+    const later = performance.now() + 3_600_000;
+    const clock = vi.spyOn(performance, 'now').mockImplementation(() => later);
+    vi.advanceTimersByTime(30_000);
+    expect(silences).toBe(0);
+    clock.mockImplementation(() => later + 30_000);
+    vi.advanceTimersByTime(30_000);
+    expect(silences).toBe(1);
+    clock.mockRestore();
   });
 
   it('are pongs and messages alike', () => {

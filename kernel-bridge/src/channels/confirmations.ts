@@ -55,6 +55,7 @@ export class Confirmations {
   #last = 0;
   #stopped = false;
   #heard = performance.now();
+  #beatAt = performance.now();
 
   constructor(socket: WebSocket, options: ConfirmationOptions, events: ConfirmationEvents, byPong = true) {
     this.#socket = socket;
@@ -114,7 +115,11 @@ export class Confirmations {
   }
 
   #beat(): void {
-    if (performance.now() - this.#heard > this.#options.silenceMs) this.#events.silent();
+    const now = performance.now();
+    // After a sleep of this machine, or a long turn of the event loop, what the client has said is still to be read.
+    const wasAsleep = now - this.#beatAt > 2 * this.#options.heartbeatMs;
+    this.#beatAt = now;
+    if (!wasAsleep && now - this.#heard > this.#options.silenceMs) this.#events.silent();
     else this.#ping();
   }
 }

@@ -1,0 +1,105 @@
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { type ChannelsClient, isStatus, type Message } from '../server/testing/channels-client.js';
+import { TemporaryGateway } from '../server/testing/temporary-gateway.js';
+
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
+
+let bridge: TemporaryGateway;
+
+afterEach(async () => bridge[Symbol.asyncDispose]());
+
+const LINES = 3000;
+const FLOOD = `
+from IPython.display import display
+for n in range(${LINES}): display({'text/plain': str(n), 'text/html': 'x' * 4000}, raw=True)
+`;
+
+function numbers(messages: readonly Message[], id: string): number[] {
+  const seen = new Set<string>();
+  return messages
+    .filter(({ header, parent }) => header.msg_type === 'display_data' && parent.msg_id === id)
+    .filter(({ header }) => !seen.has(header.msg_id) && seen.add(header.msg_id))
+    .map(({ content }) => Number((content['data'] as Record<string, string>)['text/plain']));
+}
+
+function untilIdle(client: ChannelsClient, id: string): Promise<true> {
+  return client.until(() => client.answers(id).some(message => isStatus(message, 'idle')) || null);
+}
+
+describe('a client that does not read what it is sent', () => {
+  it('[12] is closed with 1013 after a while, hurts nobody, and gets everything when it comes back', async () => {
+    bridge = await TemporaryGateway.start({
+      limits: { congestedBytes: 256 * 1024, refillBytes: 64 * 1024 },
+      confirmation: { heartbeatMs: 50, silenceMs: 1000 }
+    });
+    await bridge.gateway.ready;
+    const kernelId = await bridge.startKernel({ name: 'lossless' });
+    using slow = await bridge.connect(kernelId, { sessionId: 'slow' });
+    using quick = await bridge.connect(kernelId, { sessionId: 'quick' });
+    await Promise.all([slow.run('pass'), quick.run('pass')]);
+    slow.pause();
+    const id = quick.execute(FLOOD);
+    await quick.done(id);
+    expect(numbers(quick.messages, id)).toHaveLength(LINES);
+    const { registry } = bridge.gateway;
+    await vi.waitUntil(() => registry.get(kernelId).connections === 1, { timeout: 60_000 });
+    slow.resume();
+    expect((await slow.untilClosed()).code).toBe(1013);
+
+    using again = await bridge.connect(kernelId, { sessionId: 'slow' });
+    await untilIdle(again, id);
+    expect(numbers([...slow.messages, ...again.messages], id)).toEqual(
+      Array.from({ length: LINES }, (_, n) => n)
+    );
+    expect(quick.closed).toBeNull();
+  });
+
+  it('[12] makes room for the others when all that waits for slow clients is too much', async () => {
+    bridge = await TemporaryGateway.start({
+      limits: { congestedBytes: 512 * 1024, refillBytes: 64 * 1024 },
+      unsentLimitBytes: 768 * 1024
+    });
+    await bridge.gateway.ready;
+    const kernelId = await bridge.startKernel({ name: 'lossless' });
+    using first = await bridge.connect(kernelId, { sessionId: 'first' });
+    using second = await bridge.connect(kernelId, { sessionId: 'second' });
+    using quick = await bridge.connect(kernelId, { sessionId: 'quick' });
+    await Promise.all([first.run('pass'), second.run('pass'), quick.run('pass')]);
+    first.pause();
+    second.pause();
+    const id = quick.execute(FLOOD);
+    await quick.done(id);
+    const { registry } = bridge.gateway;
+    await vi.waitUntil(() => registry.get(kernelId).connections === 2, { timeout: 60_000 });
+    first.resume();
+    second.resume();
+    const [shed, kept] = await quickest(first, second, id);
+    expect((await shed.untilClosed()).code).toBe(1013);
+    expect(numbers(kept.messages, id)).toHaveLength(LINES);
+    using again = await bridge.connect(kernelId, { sessionId: shed.sessionId });
+    await untilIdle(again, id);
+    expect(numbers([...shed.messages, ...again.messages], id)).toHaveLength(LINES);
+    expect(quick.closed).toBeNull();
+  });
+});
+
+/** Which of two clients was let go, and which was served to the end. */
+async function quickest(
+  one: ChannelsClient,
+  two: ChannelsClient,
+  id: string
+): Promise<[ChannelsClient, ChannelsClient]> {
+  const oneEnds = one.untilClosed().then(async (): Promise<[ChannelsClient, ChannelsClient]> => {
+    await untilIdle(two, id);
+    return [one, two];
+  });
+  const twoEnds = two.untilClosed().then(async (): Promise<[ChannelsClient, ChannelsClient]> => {
+    await untilIdle(one, id);
+    return [two, one];
+  });
+  const ended = await Promise.race([oneEnds, twoEnds]);
+  // The other one waits for an end that does not come in this test.
+  oneEnds.catch(() => undefined);
+  twoEnds.catch(() => undefined);
+  return ended;
+}

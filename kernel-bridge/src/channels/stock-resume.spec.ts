@@ -1,0 +1,104 @@
+/** What a client that knows nothing of the bridge, and drops nothing that it has seen, gets twice: nothing, where that can be. */
+import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { ChannelsClient } from '../server/testing/channels-client.js';
+import { ENTRY, GatewayProcess } from '../server/testing/gateway-process.js';
+import { TOKEN } from '../server/testing/temporary-gateway.js';
+import { PositionStore } from './position-store.js';
+
+vi.setConfig({ testTimeout: 180_000, hookTimeout: 120_000 });
+
+let folder: string;
+let stateDir: string;
+let gateway: GatewayProcess;
+let kernelId: string;
+
+beforeEach(async () => {
+  folder = await mkdtemp(path.join(tmpdir(), 'tpl-'));
+  stateDir = path.join(folder, 'state');
+  gateway = await GatewayProcess.start(stateDir);
+  const response = await fetch(new URL('api/kernels', gateway.url), {
+    method: 'POST',
+    headers: { authorization: `token ${TOKEN}` },
+    body: JSON.stringify({ name: 'lossless' })
+  });
+  kernelId = ((await response.json()) as { id: string }).id;
+});
+
+afterEach(async () => {
+  await promisify(execFile)(process.execPath, [ENTRY, 'stop', '--kernels', '--state-dir', stateDir]);
+  await rm(folder, { recursive: true, force: true });
+});
+
+function connect(): Promise<ChannelsClient> {
+  return ChannelsClient.connect({ url: gateway.url, token: TOKEN, kernelId, sessionId: 'stock' });
+}
+
+const LINES = 3000;
+
+/** Prints numbered lines, and waits at a third of them for the file `gate`. */
+function counting(gate: string): string {
+  return `
+import os, time
+for n in range(${LINES}):
+    print(n, flush=True)
+    while n == ${LINES / 3} and not os.path.exists(${JSON.stringify(gate)}): time.sleep(0.01)
+`;
+}
+
+const ALL = Array.from({ length: LINES }, (_, n) => `${n}\n`).join('');
+
+function positionOf(): number {
+  const file = path.join(stateDir, 'kernels', kernelId, 'positions');
+  if (!existsSync(file)) return 0;
+  const store = new PositionStore(file);
+  const position = store.get('stock') ?? 0;
+  store.close();
+  return position;
+}
+
+/** seq of the newest record, asked of the gateway. */
+async function newest(): Promise<number> {
+  const response = await fetch(new URL(`bridge/v1/kernels/${kernelId}/journal?limit=10000`, gateway.url), {
+    headers: { authorization: `token ${TOKEN}` }
+  });
+  const { entries } = (await response.json()) as { entries: { seq: number }[] };
+  return entries.at(-1)?.seq ?? 0;
+}
+
+describe('a stock client', () => {
+  it('[22] gets nothing twice and misses nothing when the gateway is killed while the kernel is quiet', async () => {
+    const gate = path.join(folder, 'gate');
+    using before = await connect();
+    const id = before.execute(counting(gate));
+    await before.until(() => before.printed(id).endsWith(`\n${LINES / 3}\n`));
+    const said = await newest();
+    await vi.waitUntil(() => positionOf() >= said, { timeout: 60_000 });
+    await gateway.end('SIGKILL');
+    await before.untilClosed();
+    await writeFile(gate, '');
+    gateway = await GatewayProcess.start(stateDir, gateway.port);
+    using again = await connect();
+    await again.done(id);
+    expect(before.printed(id) + again.printed(id)).toBe(ALL);
+  });
+
+  it('[22] gets nothing twice and misses nothing when the gateway is stopped in order in the middle of a flood', async () => {
+    using before = await connect();
+    const gate = path.join(folder, 'gate');
+    await writeFile(gate, '');
+    const id = before.execute(counting(gate));
+    await before.until(() => before.printed(id).length > 500);
+    await gateway.end('SIGTERM');
+    expect((await before.untilClosed()).code).toBe(1012);
+    gateway = await GatewayProcess.start(stateDir, gateway.port);
+    using again = await connect();
+    await again.done(id);
+    expect(before.printed(id) + again.printed(id)).toBe(ALL);
+  });
+});

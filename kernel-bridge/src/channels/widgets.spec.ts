@@ -1,0 +1,124 @@
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import type { ChannelsClient, Message } from '../server/testing/channels-client.js';
+import { TemporaryGateway } from '../server/testing/temporary-gateway.js';
+
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
+
+let bridge: TemporaryGateway;
+let kernelId: string;
+
+beforeAll(async () => {
+  bridge = await TemporaryGateway.start();
+  await bridge.gateway.ready;
+  kernelId = await bridge.startKernel();
+});
+
+afterAll(async () => bridge[Symbol.asyncDispose]());
+
+interface WidgetData {
+  readonly method?: string;
+  readonly state?: Readonly<Record<string, unknown>>;
+  readonly buffer_paths?: readonly unknown[];
+  readonly content?: unknown;
+}
+
+function dataOf({ content }: Message): WidgetData {
+  return content['data'] as WidgetData;
+}
+
+function commId({ content }: Message): string {
+  return content['comm_id'] as string;
+}
+
+/** The comm over which a widget of this model speaks. */
+function opened(client: ChannelsClient, model: string): Promise<Message> {
+  return client.first(
+    message => message.header.msg_type === 'comm_open' && dataOf(message).state?.['_model_name'] === model
+  );
+}
+
+const BYTES = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte));
+
+describe('widgets of a real kernel', () => {
+  it('[18] are opened with their state, binary parts included, for every client', async () => {
+    using client = await bridge.connect(kernelId);
+    using watching = await bridge.connect(kernelId);
+    await watching.run('pass');
+    await client.run(
+      'import ipywidgets\n' +
+        'image = ipywidgets.Image(value=bytes(range(256)), format="png", width=1)\n' +
+        'slider = ipywidgets.IntSlider(value=3)'
+    );
+    for (const seeing of [client, watching]) {
+      const image = await opened(seeing, 'ImageModel');
+      expect(dataOf(image).buffer_paths).toEqual([['value']]);
+      expect(image.buffers).toEqual([BYTES]);
+      expect(dataOf(await opened(seeing, 'IntSliderModel')).state).toMatchObject({ value: 3 });
+    }
+    // Towards the kernel: the page sends other bytes.
+    const sent = Buffer.from([...BYTES].reverse());
+    const update = { method: 'update', state: {}, buffer_paths: [['value']] };
+    client.send('shell', 'comm_msg', { comm_id: commId(await opened(client, 'ImageModel')), data: update }, [
+      sent
+    ]);
+    const id = client.execute('print(bytes(image.value) == bytes(range(256))[::-1])');
+    await client.done(id);
+    expect(client.printed(id)).toBe('True\n');
+  });
+
+  it('[18] speak both ways in messages of their own, with buffers', async () => {
+    using client = await bridge.connect(kernelId);
+    await client.run(
+      'import ipywidgets\n' +
+        'button = ipywidgets.Button()\n' +
+        'def echo(widget, content, buffers):\n' +
+        '    widget.send({"echo": content}, [bytes(b)[::-1] for b in buffers])\n' +
+        'button.on_msg(echo)'
+    );
+    const comm = commId(await opened(client, 'ButtonModel'));
+    const data = { method: 'custom', content: { n: 1 } };
+    client.send('shell', 'comm_msg', { comm_id: comm, data }, [BYTES, Buffer.alloc(0), Buffer.from('x')]);
+    const echo = await client.first(
+      message =>
+        message.header.msg_type === 'comm_msg' &&
+        commId(message) === comm &&
+        dataOf(message).method === 'custom'
+    );
+    expect(dataOf(echo).content).toEqual({ echo: { n: 1 } });
+    expect(echo.buffers).toEqual([Buffer.from([...BYTES].reverse()), Buffer.alloc(0), Buffer.from('x')]);
+  });
+
+  it('[18] stand in the journal in the order in which they came, as updates and clearings of output do', async () => {
+    using client = await bridge.connect(kernelId, { sessionId: 'ordered' });
+    const id = client.execute(`
+import ipywidgets
+from IPython.display import clear_output, display, update_display
+progress = ipywidgets.IntProgress(max=20)
+handle = display('start', display_id=True)
+for n in range(20):
+    progress.value = n
+    print(n)
+    handle.update(n)
+    clear_output(wait=n % 2 == 0)
+`);
+    await client.done(id);
+    const types = client
+      .answers(id)
+      .flatMap(({ channel, header }) => (channel === 'iopub' ? [header.msg_type] : []));
+    expect(types.filter(type => type === 'update_display_data')).toHaveLength(20);
+    expect(types.filter(type => type === 'clear_output')).toHaveLength(20);
+    const waits = client
+      .answers(id)
+      .filter(({ header }) => header.msg_type === 'clear_output')
+      .map(({ content }) => content['wait']);
+    expect(waits).toEqual(Array.from({ length: 20 }, (_, n) => n % 2 === 0));
+    const { body } = await bridge.rest('GET', `/bridge/v1/kernels/${kernelId}/journal?limit=10000`);
+    const { entries } = body as {
+      entries: { header: { msg_id: string } | null; parent_header: { msg_id?: string } | null }[];
+    };
+    const journaled = entries
+      .filter(({ parent_header }) => parent_header?.msg_id === id)
+      .map(({ header }) => header?.msg_id);
+    expect(client.answers(id).map(({ header }) => header.msg_id)).toEqual(journaled);
+  });
+});
