@@ -11,7 +11,7 @@ from ipykernel.kernelapp import IPKernelApp
 from ipykernel.kernelbase import Kernel
 
 
-class MessageKernel(Kernel):
+class MessageKernel(Kernel):  # type: ignore[misc]  # ipykernel is not followed
     """Repeats what it is told; ``wait`` goes on until the kernel is interrupted."""
 
     implementation = "message_kernel"
@@ -48,7 +48,7 @@ class MessageKernel(Kernel):
         self.send_response(self.iopub_socket, "stream", {"name": "stdout", "text": text})
 
 
-class MessageKernelApp(IPKernelApp):
+class MessageKernelApp(IPKernelApp):  # type: ignore[misc]  # as above
     """Leaves SIGINT ignored, so that only the message can interrupt."""
 
     def init_signal(self) -> None:
