@@ -5,7 +5,7 @@
  * One reader can serve any number of reads at once; it holds no file open between them, and memory stays flat because
  * the next chunk is read only when the last batch has been taken.
  */
-import { open } from 'node:fs/promises';
+import { type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { JournalDamagedError, JournalTrimmedError } from './journal-error.js';
 import { explainMissing, recordOfGap } from './missing-records.js';
@@ -14,6 +14,7 @@ import type { JournalRecord } from './record.js';
 import { listSegments, SEGMENT_HEADER_BYTES, segmentHeaderFault, type SegmentName } from './segment-file.js';
 import { type ScanEnd, type ScannedChunk, scanSegment } from './segment-scan.js';
 import { SparseIndex } from './sparse-index.js';
+import { isEntryTrue, readStoredIndex } from './stored-index.js';
 import { seqAfterTrimmed } from './trim-notes.js';
 
 export interface ReadOptions {
@@ -171,6 +172,17 @@ export class JournalReader {
     }
   }
 
+  /** The index that the writer has stored, when it is right where it is needed; else one that grows by reading. */
+  async #load(handle: FileHandle, segment: SegmentName, from: number): Promise<SparseIndex> {
+    const first = { seq: segment.firstSeq, offset: SEGMENT_HEADER_BYTES };
+    const stored = new SparseIndex(first, await readStoredIndex(this.dir, segment.firstSeq));
+    const start = stored.floor(from);
+    const isRight = start.offset === first.offset || (await isEntryTrue(handle, start));
+    const index = isRight ? stored : new SparseIndex(first);
+    this.#indexes.set(segment.firstSeq, index);
+    return index;
+  }
+
   #forgetBefore(firstSeq: number): void {
     for (const seq of this.#indexes.keys()) {
       if (seq < firstSeq) {
@@ -200,8 +212,7 @@ export class JournalReader {
         if (why !== null) {
           return { kind: 'damaged', offset: 0, seq: segment.firstSeq, why };
         }
-        index = new SparseIndex({ seq: segment.firstSeq, offset: SEGMENT_HEADER_BYTES });
-        this.#indexes.set(segment.firstSeq, index);
+        index = await this.#load(handle, segment, from);
       }
       const start = index.floor(from);
       let scan = scanSegment(handle, { ...start, verifyFrom: from });

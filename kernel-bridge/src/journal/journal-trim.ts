@@ -6,6 +6,7 @@ import { readdir, stat, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { listSegments, type SegmentName } from './segment-file.js';
 import { syncFolder } from './segment-writer.js';
+import { indexFileName } from './stored-index.js';
 import { addTrimNote, type TrimCode } from './trim-notes.js';
 
 export interface SegmentSize extends SegmentName {
@@ -79,8 +80,9 @@ export async function trimSegments(
     () => true,
     () => false
   );
-  for (const { file } of going) {
+  for (const { file, firstSeq } of going) {
     await removeIfThere(join(dir, file));
+    await removeIfThere(join(dir, indexFileName(firstSeq)));
   }
   await removeDamagedBefore(dir, kept.firstSeq);
   await syncFolder(dir);

@@ -8,7 +8,7 @@
  * When a write fails, messages are held in bounded memory and tried again; what did not fit is counted and becomes a
  * `gap` record. Above the quota the oldest segments are removed when a new one begins.
  */
-import { type JournalCut, repairJournal, UnrepairedError } from './repair.js';
+import { type JournalCut, type OpenedJournal, repairJournal, UnrepairedError } from './repair.js';
 import { JournalError } from './journal-error.js';
 import { JOURNAL_LIMITS, segmentBytesFor } from './journal-limits.js';
 import { measureSegments, segmentsOver, type Trim, trimSegments } from './journal-trim.js';
@@ -197,7 +197,7 @@ export class JournalWriter implements AsyncDisposable {
       const found = await repairJournal(this.dir);
       nextSeq = found.nextSeq;
       this.#cuts = found.cuts;
-      failure = this.#continue(found.tail);
+      failure = await this.#continue(found.tail);
     } catch (error) {
       if (!(error instanceof UnrepairedError)) {
         throw error;
@@ -212,9 +212,9 @@ export class JournalWriter implements AsyncDisposable {
     return failure;
   }
 
-  #continue(tail: { readonly file: string; readonly bytes: number } | null): JournalError | null {
+  async #continue(tail: OpenedJournal['tail']): Promise<JournalError | null> {
     try {
-      this.#segment = tail === null ? null : SegmentWriter.reopen(tail.file, tail.bytes);
+      this.#segment = tail === null ? null : await SegmentWriter.reopen(tail.file, tail.firstSeq, tail.bytes);
       return null;
     } catch (error) {
       return asJournalError(error, 'opening');
@@ -260,7 +260,7 @@ export class JournalWriter implements AsyncDisposable {
       ) {
         this.#rotate(batch.firstSeq);
       }
-      this.#segment?.write(batch.buffer, batch.start, batch.end);
+      this.#segment?.write(batch.firstSeq, batch.buffer, batch.start, batch.end);
     } catch (error) {
       return asJournalError(error, 'writing');
     }

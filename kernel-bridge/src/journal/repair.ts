@@ -24,7 +24,7 @@ export interface JournalCut {
 export interface OpenedJournal {
   readonly nextSeq: number;
   /** The segment to continue, null when a new one must be made. */
-  readonly tail: { readonly file: string; readonly bytes: number } | null;
+  readonly tail: { readonly file: string; readonly firstSeq: number; readonly bytes: number } | null;
   /** What had to be cut; empty for a journal that was closed in order. */
   readonly cuts: readonly JournalCut[];
 }
@@ -50,7 +50,11 @@ export async function repairJournal(dir: string): Promise<OpenedJournal> {
   for (let segment = segments.pop(); segment !== undefined; segment = segments.pop()) {
     const tail = await repairSegment(dir, segment, cuts);
     if (tail !== null) {
-      return { nextSeq: tail.nextSeq, tail: { file: tail.file, bytes: tail.bytes }, cuts };
+      return {
+        nextSeq: tail.nextSeq,
+        tail: { file: tail.file, firstSeq: segment.firstSeq, bytes: tail.bytes },
+        cuts
+      };
     }
     // Its header was never completed, so it held no record: the segment before it is the last one.
     nextSeq = segment.firstSeq;

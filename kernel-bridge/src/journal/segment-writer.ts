@@ -1,9 +1,10 @@
 /** The segment file that is being appended to. Writes are synchronous and positional; syncing is not. */
 import { close, closeSync, fdatasync, openSync, unlinkSync, writeSync } from 'node:fs';
 import { open } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { encodeSegmentHeader, SEGMENT_HEADER_BYTES, segmentFileName } from './segment-file.js';
+import { IndexAppender, indexFileName } from './stored-index.js';
 
 const fdatasyncAsync = promisify(fdatasync);
 const closeAsync = promisify(close);
@@ -14,16 +15,18 @@ export class SegmentWriter {
   private constructor(
     readonly file: string,
     private readonly fd: number,
-    private end: number
+    private end: number,
+    private readonly index: IndexAppender
   ) {}
 
   /** A new segment. Leaves no file behind when its header cannot be written. */
   static create(dir: string, firstSeq: number): SegmentWriter {
     const file = join(dir, segmentFileName(firstSeq));
     const fd = openSync(file, 'wx', 0o600);
-    const segment = new SegmentWriter(file, fd, 0);
+    const index = new IndexAppender(join(dir, indexFileName(firstSeq)), 0);
+    const segment = new SegmentWriter(file, fd, 0, index);
     try {
-      segment.write(encodeSegmentHeader(firstSeq), 0, SEGMENT_HEADER_BYTES);
+      segment.#append(encodeSegmentHeader(firstSeq), 0, SEGMENT_HEADER_BYTES);
     } catch (error) {
       closeSync(fd);
       unlinkSync(file);
@@ -33,8 +36,9 @@ export class SegmentWriter {
   }
 
   /** Continues a segment that ends at byte `end`. */
-  static reopen(file: string, end: number): SegmentWriter {
-    return new SegmentWriter(file, openSync(file, 'r+'), end);
+  static async reopen(file: string, firstSeq: number, end: number): Promise<SegmentWriter> {
+    const fd = openSync(file, 'r+');
+    return new SegmentWriter(file, fd, end, await IndexAppender.reopen(dirname(file), firstSeq, end));
   }
 
   get bytes(): number {
@@ -42,10 +46,16 @@ export class SegmentWriter {
   }
 
   /**
-   * Appends `buffer[from..to)`. When it throws, the segment is as long as before for the writer: what a failed write left
+   * Appends `buffer[from..to)`, which begins with record `seq`. When it throws, the segment is as long as before for the writer: what a failed write left
    * on disk is overwritten by the next one, which begins with the same bytes.
    */
-  write(buffer: Buffer, from: number, to: number): void {
+  write(seq: number, buffer: Buffer, from: number, to: number): void {
+    const offset = this.end;
+    this.#append(buffer, from, to);
+    this.index.written({ seq, offset });
+  }
+
+  #append(buffer: Buffer, from: number, to: number): void {
     let at = from;
     while (at < to) {
       at += writeSync(this.fd, buffer, at, to - at, this.end + at - from);

@@ -1,7 +1,7 @@
 /** Where in a segment some of its records begin, so that a reader need not walk the file from its start. */
 
 /** One entry for each of these many bytes: 256 entries for a full segment. */
-const SPACING_BYTES = 256 * 1024;
+export const INDEX_SPACING_BYTES = 256 * 1024;
 
 export interface IndexEntry {
   readonly seq: number;
@@ -11,14 +11,15 @@ export interface IndexEntry {
 export class SparseIndex {
   readonly #entries: IndexEntry[];
 
-  constructor(first: IndexEntry) {
-    this.#entries = [first];
+  /** `further` grow in both fields, from `first` on. */
+  constructor(first: IndexEntry, further: readonly IndexEntry[] = []) {
+    this.#entries = [first, ...further];
   }
 
   /** Ignored unless it lies far enough behind the last entry; entries only ever grow at the end. */
   add(entry: IndexEntry): void {
     const last = this.#entries.at(-1);
-    if (last === undefined || entry.offset >= last.offset + SPACING_BYTES) {
+    if (last === undefined || entry.offset >= last.offset + INDEX_SPACING_BYTES) {
       this.#entries.push(entry);
     }
   }

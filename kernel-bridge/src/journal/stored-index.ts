@@ -1,0 +1,93 @@
+/**
+ * `SEQ.idx` beside a segment: where some of its records begin, sixteen bytes each (u64 seq, u64 offset, little-endian), added
+ * by the writer as the segment grows. A hint that spares a reader the walk through 64 MiB: an entry counts only when the
+ * record is found where it says, so a file that is missing, torn or of another time costs time and nothing else.
+ */
+import { appendFileSync, truncateSync } from 'node:fs';
+import { type FileHandle, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { checksumHolds, probeRecord, RECORD_OVERHEAD, seqAt } from './record-codec.js';
+import { INDEX_SPACING_BYTES, type IndexEntry } from './sparse-index.js';
+
+const ENTRY_BYTES = 16;
+/** A segment of one large record has few; more than this is no index of ours. */
+const MAX_FILE_BYTES = 1024 * 1024;
+/** A larger record is not worth reading just to check it. */
+const MAX_CHECKED_BYTES = 1024 * 1024;
+
+export function indexFileName(firstSeq: number): string {
+  return `${String(firstSeq).padStart(20, '0')}.idx`;
+}
+
+/** The writer's end. Failures are of no matter: the index ends, the journal goes on. */
+export class IndexAppender {
+  #last: number;
+  #isDead = false;
+
+  constructor(
+    private readonly file: string,
+    from: number
+  ) {
+    this.#last = from;
+  }
+
+  /** For a segment that goes on at byte `end`: entries beyond it are of records that were cut off. */
+  static async reopen(dir: string, firstSeq: number, end: number): Promise<IndexAppender> {
+    const file = join(dir, indexFileName(firstSeq));
+    const entries = await readStoredIndex(dir, firstSeq);
+    const valid = entries.filter(({ offset }) => offset < end);
+    const appender = new IndexAppender(file, valid.at(-1)?.offset ?? 0);
+    try {
+      truncateSync(file, valid.length * ENTRY_BYTES);
+    } catch (error) {
+      appender.#isDead = (error as NodeJS.ErrnoException).code !== 'ENOENT';
+    }
+    return appender;
+  }
+
+  /** A record with this seq was written at `offset`. */
+  written({ seq, offset }: IndexEntry): void {
+    if (this.#isDead || offset < this.#last + INDEX_SPACING_BYTES) return;
+    const entry = Buffer.allocUnsafe(ENTRY_BYTES);
+    entry.writeBigUInt64LE(BigInt(seq), 0);
+    entry.writeBigUInt64LE(BigInt(offset), 8);
+    this.#last = offset;
+    try {
+      appendFileSync(this.file, entry, { mode: 0o600 });
+    } catch {
+      this.#isDead = true;
+    }
+  }
+}
+
+/** The entries that grow from one to the next, up to the first that does not. */
+export async function readStoredIndex(dir: string, firstSeq: number): Promise<IndexEntry[]> {
+  const bytes = await readFile(join(dir, indexFileName(firstSeq))).catch(() => Buffer.alloc(0));
+  const entries: IndexEntry[] = [];
+  let last: IndexEntry = { seq: firstSeq, offset: 0 };
+  const end = Math.min(bytes.length, MAX_FILE_BYTES) - ENTRY_BYTES;
+  for (let at = 0; at <= end; at += ENTRY_BYTES) {
+    const entry = { seq: Number(bytes.readBigUInt64LE(at)), offset: Number(bytes.readBigUInt64LE(at + 8)) };
+    if (entry.seq <= last.seq || entry.offset <= last.offset) break;
+    entries.push(entry);
+    last = entry;
+  }
+  return entries;
+}
+
+/** Whether the record that an entry speaks of is there, whole and with a right checksum. */
+export async function isEntryTrue(handle: FileHandle, { seq, offset }: IndexEntry): Promise<boolean> {
+  let bytes = await readAt(handle, offset, RECORD_OVERHEAD);
+  const probe = probeRecord(bytes, 0);
+  if (probe.kind === 'damaged' || bytes.length < RECORD_OVERHEAD || seqAt(bytes, 0) !== seq) return false;
+  const size = probe.kind === 'partial' ? probe.needed : probe.end;
+  if (size > MAX_CHECKED_BYTES) return false;
+  bytes = await readAt(handle, offset, size);
+  return bytes.length === size && checksumHolds(bytes, 0, size);
+}
+
+async function readAt(handle: FileHandle, offset: number, length: number): Promise<Buffer> {
+  const bytes = Buffer.allocUnsafe(length);
+  const { bytesRead } = await handle.read(bytes, 0, length, offset);
+  return bytes.subarray(0, bytesRead);
+}
