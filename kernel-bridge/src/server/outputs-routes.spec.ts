@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { codeHash } from '../outputs/index.js';
 import { KernelStory } from '../outputs/testing/kernel-story.js';
 import { isStatus } from './testing/channels-client.js';
-import { type Answer, TemporaryGateway } from './testing/temporary-gateway.js';
+import { type Answer, TemporaryGateway, TOKEN } from './testing/temporary-gateway.js';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
@@ -123,17 +123,19 @@ describe('outputs of a running kernel', () => {
   });
 
   it('can be gone on with live, nothing missing and nothing twice, while the cell prints', async () => {
-    using running = await bridge.connect(kernelId);
+    const lossless = await bridge.startKernel({ name: 'lossless' });
+    using running = await bridge.connect(lossless);
     const lines = 2000;
-    const id = running.execute(`for n in range(${lines}): print(n, flush=True)`, {}, { cellId: 'floods' });
+    const code = `for n in range(${lines}): print(n, flush=True)`;
+    const id = running.execute(code, {}, { cellId: 'floods' });
     await running.until(() => running.printed(id).includes('\n50\n'));
-    const { executions, until } = await outputs('?cell=floods&maxBytes=8000000');
-    using page = await bridge.connect(kernelId, { resume: until });
+    const { executions, until } = await outputs('?cell=floods', lossless);
+    using page = await bridge.connect(lossless, { resume: until });
     await page.until(() => page.answers(id).some(message => isStatus(message, 'idle')));
     const wanted = Array.from({ length: lines }, (_, n) => `${n}\n`).join('');
     expect(texts(executions[0]!) + page.printed(id)).toBe(wanted);
     await running.done(id);
-    expect((await outputs('?cell=floods')).executions.map(texts)).toEqual([wanted]);
+    expect((await outputs('?cell=floods', lossless)).executions.map(texts)).toEqual([wanted]);
   });
 
   it('tell of a cell that waits, runs and is lost when the kernel is restarted', async () => {
@@ -184,6 +186,25 @@ describe('outputs of a kernel that has ended', () => {
     expect([status, [...Value.Errors(JournalPage, body)]]).toEqual([200, []]);
     expect((body as JournalPage).entries.map(({ seq }) => seq)).toEqual([2, 3]);
     expect(body).toMatchObject({ next: 4, firstSeq: 1 });
+  });
+});
+
+describe('a question that nobody waits for any more', () => {
+  it('is given up, and the next one is answered', async () => {
+    const id = '00000000-0000-4000-8000-000000000002';
+    const story = new KernelStory();
+    story.cell('large', 'x', 1, each => {
+      for (let n = 0; n < 20_000; n++) story.stream(each, `${n}\n`);
+    });
+    await writeEnded(story, id);
+    const gone = new AbortController();
+    const headers = { authorization: `token ${TOKEN}` };
+    const asked = fetch(`${bridge.url}bridge/v1/kernels/${id}/outputs`, { headers, signal: gone.signal });
+    gone.abort();
+    await expect(asked).rejects.toThrow();
+    expect((await outputs('', id)).executions.map(texts)).toEqual([
+      Array.from({ length: 20_000 }, (_, n) => `${n}\n`).join('')
+    ]);
   });
 });
 

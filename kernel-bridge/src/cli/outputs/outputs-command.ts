@@ -1,6 +1,6 @@
 /** `tpulab outputs`: what a kernel has put out, printed or written into a notebook. Read from the journal's files. */
 import path from 'node:path';
-import { Command, InvalidArgumentError } from 'commander';
+import { Command, InvalidArgumentError, Option } from 'commander';
 import type { OutputsPage } from '@tpulab/protocol';
 import {
   DEFAULT_MAX_BYTES,
@@ -40,11 +40,10 @@ export function outputsCommand(
   return new Command('outputs')
     .description('show what a kernel has put out, by cell, or write it into a notebook file')
     .argument('<kernel>', 'id of the kernel, the beginning of its id, or the path of its notebook')
-    .option(
-      '--cell <id>',
-      'only this cell; repeatable',
-      (id: string, all: readonly string[]) => [...all, id],
-      []
+    .addOption(
+      new Option('--cell <id>', 'only this cell; repeatable')
+        .argParser((id: string, all: readonly string[]) => [...all, id])
+        .default([], 'all of them')
     )
     .option('--history', 'also executions of a cell that was executed again since')
     .option(
