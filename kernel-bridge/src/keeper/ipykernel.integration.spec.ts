@@ -40,7 +40,7 @@ describe.skipIf(!isInstalled)('a keeper with ipykernel and our launcher', { time
     await keeper[Symbol.asyncDispose]();
   });
 
-  it('delivers 20,000 flushed lines in order and without loss', async () => {
+  it('[15] delivers 20,000 flushed lines in order and without loss', async () => {
     const client = await keeper.ready(view);
     const code = `import sys\nfor i in range(${FLOOD}):\n    sys.stdout.write(f"line {i}\\n")\n    sys.stdout.flush()`;
     const msgId = keeper.execute(client, code);
@@ -71,7 +71,7 @@ describe.skipIf(!isInstalled)('a keeper with ipykernel and our launcher', { time
     });
   });
 
-  it('interrupts a cell, restarts after a crash, and answers input()', async () => {
+  it('[15] [17] [18] interrupts a cell, restarts after a crash, and answers input()', async () => {
     const client = await keeper.ready(view);
     const sleeping = keeper.execute(client, 'import time\nprint("asleep", flush=True)\ntime.sleep(600)');
     await view.until('it sleeps', () => view.text.includes('asleep'));

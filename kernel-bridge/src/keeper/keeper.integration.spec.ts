@@ -332,7 +332,7 @@ describe('a keeper with a small kernel', { timeout: 120_000 }, () => {
     await expect(keeper.start(view)).rejects.toMatchObject({ code: 'socket_path_too_long' });
   });
 
-  it('keeps its files and sockets to their owner', async () => {
+  it('[20] keeps its files and sockets to their owner', async () => {
     keeper = await KeeperFixture.create();
     const client = await keeper.ready(view);
     await view.untilDone(keeper.execute(client, 'print 1'));

@@ -18,7 +18,7 @@ function tell(state: KernelState, status: string, msgType: string, msgId: string
   state.status(status, parent, JSON.stringify(parent));
 }
 
-describe('the state of a kernel', () => {
+describe('[21] the state of a kernel', () => {
   it('is starting until the kernel has answered, then idle', () => {
     const state = new KernelState(() => undefined);
     expect(state.executionState).toBe('starting');

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { Readiness } from './readiness.js';
 
-describe('readiness', () => {
+describe('[16] readiness', () => {
   let nudges: number;
   let readiness: Readiness;
 

@@ -19,7 +19,7 @@ const message: fc.Arbitrary<KernelMessage> = fc
     parts: [json(header), ...objects.map(json), ...buffers.map(bytes => Buffer.from(bytes))]
   }));
 
-describe('legacy frames', () => {
+describe('[9] legacy frames', () => {
   it('decode to what was encoded, as text without buffers and as bytes with them', () => {
     fc.assert(
       fc.property(message, original => {

@@ -17,7 +17,7 @@ function u64(value: number | bigint): number[] {
   return [...bytes];
 }
 
-describe('v1 frames', () => {
+describe('[9] v1 frames', () => {
   it('decode to what was encoded', () => {
     fc.assert(
       fc.property(message, original => {

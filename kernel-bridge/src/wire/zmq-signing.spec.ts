@@ -8,7 +8,7 @@ const parts = fc.array(
 );
 const signer = createSigner('hmac-sha256', 'a key');
 
-describe('ZMQ frames', () => {
+describe('[14] ZMQ frames', () => {
   it('verify to the parts that were signed, behind any identities', () => {
     fc.assert(
       fc.property(parts, fc.array(fc.string({ maxLength: 8 }), { maxLength: 3 }), (original, identities) => {
