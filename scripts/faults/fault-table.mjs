@@ -53,10 +53,10 @@ function cellsOf(row) {
 }
 
 /** @param {Row} row */
-function remarks({ gap, told, cutOff, replyFaults, note }) {
+function remarks({ lost, gap, told, cutOff, replyFaults, note }) {
   return [
     told.length > 0 ? `told of ${gap === null ? 'an unknown number' : gap} missing` : '',
-    told.length === 0 && gap !== 0 ? 'a gap that the client was not told of' : '',
+    told.length === 0 && lost > 0 ? 'lost without a word' : '',
     cutOff > 0 ? `${cutOff} went with the killed process` : '',
     replyFaults > 0 ? `${replyFaults} replies missing or more than once` : '',
     note

@@ -42,12 +42,12 @@ it('says what is behind the figures', () => {
   const text = faultTable([
     { ...ROW, gap: 7, told: ['7 messages are missing'] },
     { ...ROW, gap: null, told: ['?'] },
-    { ...ROW, gap: 5 },
+    { ...ROW, lost: 5 },
     { ...ROW, cutOff: 2, replyFaults: 1, catchUpMs: null, note: 'closed with 1000' }
   ]);
   expect(text).toContain('told of 7 missing');
   expect(text).toContain('told of an unknown number missing');
-  expect(text).toContain('a gap that the client was not told of');
+  expect(text).toContain('lost without a word');
   expect(text).toContain(
     '2 went with the killed process; 1 replies missing or more than once; closed with 1000'
   );

@@ -1,11 +1,14 @@
-import { readdir } from 'node:fs/promises';
+import { readdir, stat, truncate } from 'node:fs/promises';
+import path from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';
 import fc from 'fast-check';
 import { describe, expect, it, vi } from 'vitest';
+import { JournalReader } from './journal-reader.js';
 import { JournalWriter } from './journal-writer.js';
+import { gapOf } from './record.js';
 import { probeRecord, seqAt } from './record-codec.js';
 import { segmentFileName } from './segment-file.js';
-import { inTemporaryFolder, readAll, WriterLog } from './testing/journal-folder.js';
+import { inTemporaryFolder, readAll, writeJournal, WriterLog } from './testing/journal-folder.js';
 
 const bytes = (text: string): Buffer => Buffer.from(text);
 
@@ -20,6 +23,27 @@ describe('a journal writer', { timeout: 60_000 }, () => {
       expect(log.batches).toMatchObject([{ firstSeq: 1, lastSeq: 1 }]);
       expect(await readAll(dir)).toHaveLength(1);
       await writer.close();
+    });
+  });
+
+  it('goes on behind numbers that were handed out, and readers tell of those that are gone', async () => {
+    await inTemporaryFolder(async dir => {
+      await writeJournal(dir, ['one', 'two', 'three'].map(bytes));
+      const file = path.join(dir, segmentFileName(1));
+      await truncate(file, (await stat(file)).size - 1);
+      const writer = await JournalWriter.open(dir, new WriterLog().options({ handedOut: 5 }));
+      expect(writer.lastSeq).toBe(5);
+      writer.append(3, [bytes('six')]);
+      await writer.close();
+      const told: unknown[] = [];
+      for await (const batch of new JournalReader(dir).readAcross(1)) {
+        told.push(...batch.map(record => gapOf(record) ?? record.payload.toString()));
+      }
+      expect(told).toMatchObject(['one', 'two', { fromSeq: 3, toSeq: 5, count: 3 }, 'six']);
+      // And so does the next writer, which no longer has to be told.
+      const next = await JournalWriter.open(dir, new WriterLog().options());
+      expect(next.lastSeq).toBe(6);
+      await next.close();
     });
   });
 

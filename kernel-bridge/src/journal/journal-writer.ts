@@ -36,6 +36,11 @@ export interface JournalWriterOptions {
   /** The oldest records were removed, because the journal had reached `maxBytes`. */
   readonly onTrimmed?: (trim: Trim) => void;
   readonly segmentBytes?: number;
+  /**
+   * Records up to this one are known to have been handed out, whatever the files still hold. Where those end before it, the
+   * journal goes on behind it: a number that clients know for one message must not be given to another.
+   */
+  readonly handedOut?: number;
   readonly heldBytes?: number;
   readonly retryMs?: number;
 }
@@ -195,9 +200,10 @@ export class JournalWriter implements AsyncDisposable {
     let failure: JournalError | null;
     try {
       const found = await repairJournal(this.dir);
-      nextSeq = found.nextSeq;
+      nextSeq = Math.max(found.nextSeq, (this.options.handedOut ?? 0) + 1);
       this.#cuts = found.cuts;
-      failure = await this.#continue(found.tail);
+      // Numbers have no holes within a segment.
+      failure = await this.#continue(nextSeq === found.nextSeq ? found.tail : null);
     } catch (error) {
       if (!(error instanceof UnrepairedError)) {
         throw error;

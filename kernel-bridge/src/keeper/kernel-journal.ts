@@ -12,7 +12,7 @@ const ESSENTIAL_ON_IOPUB: ReadonlySet<string> = new Set(['status', 'execute_inpu
 
 export type KernelJournalOptions = Pick<
   JournalWriterOptions,
-  'onWritten' | 'onFault' | 'onTrimmed' | 'maxBytes'
+  'onWritten' | 'onFault' | 'onTrimmed' | 'maxBytes' | 'handedOut'
 >;
 
 export class KernelJournal implements AsyncDisposable {

@@ -102,8 +102,11 @@ export class KernelKeeper {
     begin: (keeper: KernelKeeper) => Promise<void>
   ): Promise<KernelKeeper> {
     const keeper = new KernelKeeper(parts);
-    const { launch, listener, log, journalDir } = parts;
+    const { launch, listener, log, journalDir, kernelDir } = parts;
+    const checkpoint = await readCheckpoint(kernelDir);
     keeper.#journal = await KernelJournal.open(journalDir, {
+      // The kernel has forgotten what was in the journal then, so nobody can give it the same numbers again.
+      handedOut: checkpoint?.seq ?? 0,
       onWritten: batch => {
         keeper.#confirmer?.written(batch.lastSeq, batch.end - batch.start);
         listener.written(batch);
