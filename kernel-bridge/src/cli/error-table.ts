@@ -23,6 +23,7 @@ type OtherCode = Exclude<
   | EnvironmentErrorCode
   | KeeperErrorCode
   | JournalErrorCode
+  | RefusalCode
   | WireErrorCode
   | ZmtpErrorCode,
   BridgeErrorCode
