@@ -22,8 +22,11 @@ const WARM_UP = 0.25;
 const PER_SECOND = 200;
 
 const MB = 1024 * 1024;
-/** How much each figure may grow by over a run, whatever its length: for what comes and goes slowly. */
-const ALLOWED = { rss: 24 * MB, held: 4 * MB, timers: 6, handles: 6, descriptors: 6 } as const;
+/**
+ * How much each figure may grow by over a run, whatever its length: for what comes and goes slowly. `held` is what the
+ * process itself holds, after a collection; `rss` also has what the allocator keeps in reserve.
+ */
+const ALLOWED = { rss: 48 * MB, held: 4 * MB, timers: 6, handles: 6, descriptors: 6 } as const;
 type Figure = keyof typeof ALLOWED;
 type Sample = Record<Figure, number> & { readonly at: number };
 

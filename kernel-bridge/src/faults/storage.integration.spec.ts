@@ -115,7 +115,12 @@ describe('a journal that was damaged while nobody wrote to it', () => {
       await damage(scene.journalDir, turn + 1);
       await share(scene, pair, 0.6);
       await scene.startGateway();
-      const [stock, ours] = await judge(scene, pair, name, faultEnds(scene));
+      const [stock, ours] = await judge(
+        scene,
+        pair,
+        turns === 1 ? name : `${name}, ${turn + 1}`,
+        faultEnds(scene)
+      );
       expect(stock).toMatchObject({ reordered: 0 });
       if (stock.lost > 0) expect(stock.told.length).toBeGreaterThan(0);
       expectExplained(ours);

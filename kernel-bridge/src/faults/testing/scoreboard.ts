@@ -76,7 +76,8 @@ export async function score({
     case: name,
     client: client.kind,
     ...marksOf(reached, client.shown),
-    replyFaults: replies.lost + replies.doubled + replies.reordered,
+    // A process that was killed answers nothing.
+    replyFaults: isCutOff ? 0 : replies.lost + replies.doubled + replies.reordered,
     gap: gaps.some(({ count }) => count === null)
       ? null
       : gaps.reduce((sum, { count }) => sum + (count ?? 0), 0),
