@@ -1,0 +1,123 @@
+"""A reader of journals, written from docs/journal.md alone, which holds page and bridge to each other."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import re
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+MAGIC = bytes.fromhex("89545055 4a0d0a1a")
+SEGMENT_HEADER = struct.Struct("<8sIIQII")
+RECORD_HEAD = struct.Struct("<IIQQB")
+AFTER_CHECKSUM = 17
+LONGEST = 536_805_376
+CHANNELS = {0: "shell", 1: "control", 2: "stdin", 3: "iopub", 15: "bridge"}
+FROM_CLIENT = 0x80
+
+
+def _crc_table() -> tuple[int, ...]:
+    table = []
+    for value in range(256):
+        for _ in range(8):
+            value = value >> 1 ^ (0x82F63B78 if value & 1 else 0)
+        table.append(value)
+    return tuple(table)
+
+
+CRC_TABLE = _crc_table()
+
+
+def crc32c(data: bytes) -> int:
+    value = 0xFFFFFFFF
+    for byte in data:
+        value = CRC_TABLE[(value ^ byte) & 0xFF] ^ value >> 8
+    return value ^ 0xFFFFFFFF
+
+
+class DamagedJournalError(Exception):
+    """A segment holds what no journal holds."""
+
+
+@dataclass(frozen=True)
+class Record:
+    seq: int
+    time_ns: int
+    channel: str
+    from_client: bool
+    payload: bytes
+
+    def as_export(self) -> dict[str, Any]:
+        """The object that `tpulab journal export` writes for this record."""
+        milliseconds = self.time_ns // 1_000_000
+        time = datetime.fromtimestamp(milliseconds // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+        base: dict[str, Any] = {
+            "seq": self.seq,
+            "time": f"{time}.{milliseconds % 1000:03}Z",
+            "timeNs": str(self.time_ns),
+            "channel": self.channel,
+            "fromClient": self.from_client,
+        }
+        if self.channel == "bridge":
+            return base | {"content": json.loads(self.payload)}
+        channel, header, parent, metadata, content, *buffers = split(self.payload)
+        assert channel.decode() == self.channel
+        return base | {
+            "header": json.loads(header),
+            "parent_header": json.loads(parent),
+            "metadata": json.loads(metadata),
+            "content": json.loads(content),
+            "buffers": [base64.b64encode(buffer).decode() for buffer in buffers],
+        }
+
+
+def split(payload: bytes) -> list[bytes]:
+    """The parts of a v1 frame."""
+    (count,) = struct.unpack_from("<Q", payload)
+    offsets = struct.unpack_from(f"<{count}Q", payload, 8)
+    if count < 6 or offsets[-1] != len(payload):
+        raise DamagedJournalError(f"a frame of {len(payload)} bytes with {count} offsets")
+    return [payload[begin:end] for begin, end in itertools.pairwise(offsets)]
+
+
+def read_journal(folder: Path) -> Iterator[Record]:
+    """All records, oldest first. An unfinished one at the end of the newest segment is not there yet."""
+    segments = sorted(path for path in folder.iterdir() if re.fullmatch(r"\d{20}\.seg", path.name))
+    expected: int | None = None
+    for segment in segments:
+        if expected is not None and int(segment.stem) != expected:
+            raise DamagedJournalError(f"{segment.name} does not begin with record {expected}")
+        expected = int(segment.stem)
+        for record in read_segment(segment):
+            if record.seq != expected:
+                raise DamagedJournalError(f"record {record.seq} stands where {expected} should")
+            expected += 1
+            yield record
+
+
+def read_segment(file: Path) -> Iterator[Record]:
+    data = file.read_bytes()
+    magic, version, header_bytes, first_seq, zero, checksum = SEGMENT_HEADER.unpack_from(data)
+    if magic != MAGIC or version != 1 or zero != 0 or checksum != crc32c(data[:28]):
+        raise DamagedJournalError(f"{file.name} has no header of version 1")
+    if first_seq != int(file.stem):
+        raise DamagedJournalError(f"{file.name} begins with record {first_seq}")
+    at = header_bytes
+    while at + RECORD_HEAD.size <= len(data):
+        length, checksum, seq, time_ns, channel = RECORD_HEAD.unpack_from(data, at)
+        if not AFTER_CHECKSUM <= length <= LONGEST:
+            raise DamagedJournalError(f"{file.name} has a record of {length} bytes at {at}")
+        end = at + 8 + length
+        if end > len(data):
+            return
+        if checksum != crc32c(data[at + 8 : end]):
+            raise DamagedJournalError(f"{file.name} has a wrong checksum at {at}")
+        name = CHANNELS[channel & ~FROM_CLIENT]
+        yield Record(seq, time_ns, name, bool(channel & FROM_CLIENT), data[at + RECORD_HEAD.size : end])
+        at = end
