@@ -47,7 +47,7 @@ describe('a client that reads slowly', () => {
   it('gets everything in the end, and the other one is not held up', async () => {
     scene = await Scene.start();
     const count = IS_FULL ? 10_000 : 1_500;
-    const pair = await printingPair(scene, { count, perSecond: 2_000, padding: 8_000 });
+    const pair = await printingPair(scene, { count, perSecond: 2_000, padding: 16_000 });
     pair.stock.pause();
     // The other client has all of it, replies included, while the slow one stands still.
     await pair.ours.until(() => pair.ours.isAnswered, 'for the end of the cell');
