@@ -101,23 +101,20 @@ describe('[22] what a client has', () => {
     expect(confirmed).toEqual([7]);
   });
 
-  it('is asked for once at a time, and again when more was sent meanwhile', () => {
+  it('is asked for again and again while more is sent, with a few questions on their way at most', () => {
     const watched = watch();
-    position = 1;
-    watched.moved(100);
-    vi.advanceTimersByTime(CONFIRMATION_DEFAULTS.delayMs);
-    for (position = 2; position < 50; position++) {
+    for (position = 1; position < 50; position++) {
       watched.moved(100);
       vi.advanceTimersByTime(CONFIRMATION_DEFAULTS.delayMs);
     }
-    expect(socket.pings).toEqual(['1']);
-    socket.answer();
+    expect(socket.pings).toEqual(['1', '2', '3', '4', '5', '6', '7', '8']);
+    socket.answer('1');
     vi.advanceTimersByTime(CONFIRMATION_DEFAULTS.delayMs);
-    expect(socket.pings).toEqual(['1', '50']);
+    expect(socket.pings.slice(8)).toEqual(['50']);
     socket.answer();
     expect(confirmed).toEqual([1, 50]);
     vi.advanceTimersByTime(CONFIRMATION_DEFAULTS.delayMs);
-    expect(socket.pings).toHaveLength(2);
+    expect(socket.pings).toHaveLength(9);
   });
 
   it('is asked for after many bytes in any case', () => {

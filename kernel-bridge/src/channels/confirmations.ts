@@ -4,13 +4,13 @@
  * acknowledges by itself is asked for signs of life only.
  *
  * What was sent but not yet confirmed is sent again after a reconnection. Clients that show `stream` output twice would
- * notice, so a ping follows every pause of a few milliseconds, and the next one when it was answered: what is in doubt is one
- * round trip and `delayMs`.
+ * notice, so a ping follows a few milliseconds after a message, and further ones while the first are on their way: what is in
+ * doubt is one round trip and `delayMs`.
  */
 import type { WebSocket } from 'ws';
 
 export interface ConfirmationOptions {
-  /** A ping follows this long after a record, when none is on its way. */
+  /** A ping follows this long after a record, unless too many are on their way. */
   readonly delayMs: number;
   /** …or after this many bytes, in any case. */
   readonly bytes: number;
@@ -32,6 +32,9 @@ export const CONFIRMATION_DEFAULTS: ConfirmationOptions = {
   backStep: 0
 };
 
+/** More would tell little more, and pile up at a client that is stuck. */
+const MAX_ON_THE_WAY = 8;
+
 export interface ConfirmationEvents {
   /** seq of the last record that was given to the socket. */
   position(): number;
@@ -49,9 +52,10 @@ export class Confirmations {
   readonly #heartbeat: NodeJS.Timeout;
   #delay: NodeJS.Timeout | null = null;
   #bytes = 0;
-  /** Positions in the newest ping and in the newest pong. One pong may answer several pings (RFC 6455, 5.5.3). */
+  /** Positions in the pings without a pong. One pong may answer several (RFC 6455, 5.5.3). */
+  #onTheWay: number[] = [];
+  /** Position in the newest ping. */
   #asked = 0;
-  #answered = 0;
   #last = 0;
   #stopped = false;
   #heard = performance.now();
@@ -72,7 +76,7 @@ export class Confirmations {
     if (!this.#byPong) return;
     this.#bytes += bytes;
     if (this.#bytes >= this.#options.bytes) this.#ping();
-    else if (this.#answered >= this.#asked) this.#askSoon();
+    else if (this.#onTheWay.length < MAX_ON_THE_WAY) this.#askSoon();
   }
 
   /** The client itself says what it has. */
@@ -100,6 +104,7 @@ export class Confirmations {
     this.#bytes = 0;
     if (this.#socket.readyState !== this.#socket.OPEN) return;
     this.#asked = this.#events.position();
+    if (this.#byPong) this.#onTheWay.push(this.#asked);
     this.#socket.ping(String(this.#asked));
   }
 
@@ -108,10 +113,11 @@ export class Confirmations {
     if (!this.#byPong) return;
     const text = payload.toString('latin1');
     if (!/^\d{1,16}$/.test(text)) return;
-    this.#answered = Math.max(this.#answered, Number(text));
-    this.acknowledged(Number(text));
-    // What was sent after the newest ping has to be asked about too.
-    if (this.#answered >= this.#asked && this.#asked < this.#events.position()) this.#askSoon();
+    const seq = Number(text);
+    this.#onTheWay = this.#onTheWay.filter(asked => asked > seq);
+    this.acknowledged(seq);
+    // What was sent while too many were on their way has to be asked about too.
+    if (this.#onTheWay.length < MAX_ON_THE_WAY && this.#asked < this.#events.position()) this.#askSoon();
   }
 
   #beat(): void {
