@@ -3,7 +3,6 @@
  * records and state. Fed with every record in order. It spares reading the whole journal for one cell; whatever it says
  * can be worked out again from the journal.
  */
-import { createHash } from 'node:crypto';
 import { type GapRecord, gapOf, type JournalRecord } from '../journal/index.js';
 import { displayIdOf, integerOrNull, pageOf } from './kernel-output.js';
 import {
@@ -13,36 +12,12 @@ import {
   MessageReader,
   metadataOf
 } from './message-of-record.js';
-import {
-  type Display,
-  type Execution,
-  isOpen,
-  MAX_CAPTURED,
-  MAX_GAPS,
-  type OutputWidget
-} from './execution.js';
+import { type Display, type Execution, isOpen, MAX_GAPS, type OutputWidget } from './execution.js';
+import { INDEX_LIMITS, type IndexLimits, type IndexState } from './index-state.js';
+import { codeHash } from './code-hash.js';
+import { leastNeeded } from './least-needed.js';
+import { capture, cleared, shown } from './reading-range.js';
 import { Captures, widgetChangeOf } from './output-widgets.js';
-
-export interface IndexLimits {
-  readonly executions: number;
-  readonly displays: number;
-  readonly widgets: number;
-}
-
-export const INDEX_LIMITS: IndexLimits = { executions: 10_000, displays: 20_000, widgets: 1000 };
-
-/** The whole state, for the index file. */
-export interface IndexState {
-  readonly throughSeq: number;
-  readonly kernelSession: string | null;
-  readonly restartSeq: number;
-  readonly forgotten: number;
-  readonly forgotDisplays: boolean;
-  readonly executions: readonly Execution[];
-  readonly displays: readonly Display[];
-  readonly widgets: readonly OutputWidget[];
-  readonly captures: readonly (readonly [string, readonly string[]])[];
-}
 
 const OUTPUT_TYPES: ReadonlySet<string> = new Set(['stream', 'display_data', 'execute_result', 'error']);
 const DISPLAY_TYPES: ReadonlySet<string> = new Set(['display_data', 'execute_result', 'update_display_data']);
@@ -312,18 +287,10 @@ export class ExecutionsIndex {
     return execution;
   }
 
-  /** A tenth at once. First what no notebook shows any more, then the oldest; never what still runs, unless all do. */
+  /** A tenth at once. */
   #forgetSome(): void {
-    const newest = new Map(this.executions().map(({ cellId, msgId }) => [cellId, msgId]));
-    const rank = (each: Execution): number => {
-      if (isOpen(each)) return 3;
-      if (each.hidden) return 0;
-      return each.cellId !== null && newest.get(each.cellId) !== each.msgId ? 1 : 2;
-    };
-    const inOrder = this.executions()
-      .map(each => ({ each, rank: rank(each) }))
-      .sort((a, b) => a.rank - b.rank || a.each.requestSeq - b.each.requestSeq);
-    for (const { each } of inOrder.slice(0, Math.ceil(this.#limits.executions / 10))) {
+    const count = Math.ceil(this.#limits.executions / 10);
+    for (const each of leastNeeded(this.executions(), count)) {
       this.#executions.delete(each.msgId);
       this.#open.delete(each);
       if (!each.hidden) this.#forgotten++;
@@ -336,30 +303,4 @@ export class ExecutionsIndex {
     this.#displays.delete(oldest);
     this.#forgotDisplays = true;
   }
-}
-
-/** What `codeHash` of an execution is. */
-export function codeHash(code: string): string {
-  return createHash('sha256').update(code, 'utf8').digest('hex');
-}
-
-type Shown = Pick<Execution, 'startSeq' | 'lastSeq' | 'changedSeq' | 'clearPending'>;
-
-/** `startSeq`: where reading may begin when everything before has been cleared. */
-function shown(target: Shown, startSeq: number, seq: number): void {
-  if (target.clearPending) target.startSeq = startSeq;
-  target.clearPending = false;
-  target.lastSeq = target.changedSeq = seq;
-}
-
-function cleared(target: Shown, wait: boolean, startSeq: number, seq: number): void {
-  target.clearPending = wait;
-  if (!wait) target.startSeq = startSeq;
-  target.lastSeq = target.changedSeq = seq;
-}
-
-function capture(widget: OutputWidget, msgId: string): void {
-  if (widget.msgIds.includes(msgId)) return;
-  widget.msgIds.push(msgId);
-  if (widget.msgIds.length > MAX_CAPTURED) widget.msgIds.shift();
 }

@@ -3,7 +3,8 @@
  * at a time, so that an answer holds exactly what was there at its `until`.
  */
 import { gapOf, JournalReader, type JournalRecord } from '../journal/index.js';
-import { ExecutionsIndex, INDEX_LIMITS, type IndexLimits } from './executions-index.js';
+import { ExecutionsIndex } from './executions-index.js';
+import { INDEX_LIMITS, type IndexLimits } from './index-state.js';
 import { loadIndex, saveIndex, type Witness, witnessOf } from './index-file.js';
 import { readStretch } from './journal-stretch.js';
 import { type Outputs, type OutputsRequest, readOutputs } from './read-outputs.js';
