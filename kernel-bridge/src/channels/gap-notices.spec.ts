@@ -149,7 +149,7 @@ describe('the notice of a gap', () => {
     expect(parseObject(parts[PART.metadata]!, 'metadata')).toEqual({ tpulab: { gap: gap({ count }) } });
   });
 
-  it('[13] has the session of the kernel, and is not made for a kernel that has none yet', () => {
+  it('has the session of the kernel, and is not made for a kernel that has none yet', () => {
     const { parts } = decodeV1(gapNotice(snapshot, gap(), null, now)!);
     expect(parseObject(parts[PART.header]!, 'header')).toMatchObject({
       session: 'kernel',

@@ -208,7 +208,7 @@ export class JournalWriter implements AsyncDisposable {
       if (!(error instanceof UnrepairedError)) {
         throw error;
       }
-      nextSeq = error.nextSeq;
+      nextSeq = Math.max(error.nextSeq, (this.options.handedOut ?? 0) + 1);
       failure = asJournalError(error.cause, 'opening');
     }
     if (!this.#unopened) {
