@@ -11,6 +11,7 @@ import { countChecks, countJunit, countPlaywright, countVitest } from './counts.
  * @property {string} command
  * @property {readonly string[]} args
  * @property {Readonly<Record<string, string>>} [env]
+ * @property {string} [cwd] the checkout, unless given
  * @property {string} report
  * @property {(text: string) => import('./counts.mjs').Counts} count
  *

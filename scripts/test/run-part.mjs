@@ -15,7 +15,7 @@ import { add, NONE, readCounts, total } from './counts.mjs';
  */
 
 /**
- * @param {import('./parts.mjs').Part} part
+ * @param {Pick<import('./parts.mjs').Part, 'name' | 'limitMin' | 'steps'>} part
  * @param {AbortSignal} signal
  * @param {(line: string) => void} say
  * @returns {Promise<PartResult>}
@@ -52,7 +52,7 @@ export async function runPart(part, signal, say) {
 async function runStep(step, timeoutMs, signal, say) {
   await rm(step.report, { force: true });
   const ended = await run(step.command, step.args, {
-    cwd: checkout.root,
+    cwd: step.cwd ?? checkout.root,
     signal,
     timeoutMs,
     // CI: runners ask nothing, watch nothing and open nothing.

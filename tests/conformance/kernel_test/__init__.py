@@ -1,0 +1,1 @@
+"""jupyter_kernel_test, with the kernel at the bridge."""

@@ -1,0 +1,1 @@
+"""jupyter_server's own tests against the bridge."""

@@ -1,0 +1,14 @@
+/**
+ * JupyterLab as people have it who know nothing of TPULab, with its kernels at a bridge (`npm run conformance -- stock-lab`). Its
+ * Python is named by `TPULAB_STOCK_LAB`; our extension is not in there.
+ */
+import { defineConfig } from '@playwright/test';
+import common from '../playwright.config.js';
+
+export default defineConfig(common, {
+  testDir: '.',
+  testMatch: '*.spec.ts',
+  outputDir: '../test-results/stock-lab',
+  // A minute without a connection, and Lab's own patience after it.
+  timeout: 600_000
+});
