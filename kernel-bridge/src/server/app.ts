@@ -95,6 +95,8 @@ export async function createApp(options: AppOptions): Promise<{ app: App; routes
  * That is safe because a request without the token in a header gets nowhere, so forms of other sites do not either.
  */
 function acceptJson(app: App): void {
+  // Bytes that are no UTF-8 are refused: replaced, they would be the name of something else.
+  const utf8 = new TextDecoder('utf-8', { fatal: true });
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => {
     if (body.length === 0) {
@@ -102,7 +104,7 @@ function acceptJson(app: App): void {
       return;
     }
     try {
-      done(null, JSON.parse(body.toString('utf8')));
+      done(null, JSON.parse(utf8.decode(body)));
     } catch (error) {
       done(new InvalidRequestError('The body is not JSON.', error));
     }
