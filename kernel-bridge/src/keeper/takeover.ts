@@ -42,6 +42,11 @@ export interface TakeoverTarget {
 
 export class Takeover {
   #held: Incoming[] | null = [];
+  /**
+   * By channel, what the ring had: its socket may bring it later still, when the machine is busy. A channel keeps its order, so
+   * what the ring did not have comes after all of it.
+   */
+  readonly #fromRing = new Map<ChannelName, Set<string>>();
   /** Replies that have been delivered or will be, until the second look. */
   #answers: Set<string> | null;
   /** Replies of the second look that may still arrive by their socket. */
@@ -67,10 +72,18 @@ export class Takeover {
       // Copies: frames are views into what the socket has read last.
       const { channel, parts } = incoming.message;
       this.#held.push({ ...incoming, message: { channel, parts: parts.map(part => Buffer.from(part)) } });
-    } else if (!this.#late.delete(id)) {
+    } else if (!this.#late.delete(id) && !this.#isFromRing(incoming)) {
       this.#remember(incoming);
       this.target.deliver(incoming);
     }
+  }
+
+  #isFromRing({ message: { channel }, header }: Incoming): boolean {
+    if (this.#fromRing.get(channel)?.has(header.msg_id) === true) {
+      return true;
+    }
+    this.#fromRing.delete(channel);
+    return false;
   }
 
   /**
@@ -128,15 +141,15 @@ export class Takeover {
         this.#gap(missing, `${limit}the kernel could hold no more for a keeper that was to come`)
       );
     }
-    const seen = new Set<string>();
     for (const { channel, frames } of messages) {
       const incoming = this.target.parse(channel, frames);
       if (incoming !== null) {
-        seen.add(incoming.header.msg_id);
+        const ids = this.#fromRing.get(channel) ?? new Set();
+        this.#fromRing.set(channel, ids.add(incoming.header.msg_id));
         this.#deliver(incoming, answered);
       }
     }
-    this.#held = this.#held?.filter(({ header }) => !seen.has(header.msg_id)) ?? null;
+    this.#held = this.#held?.filter(incoming => !this.#isFromRing(incoming)) ?? null;
   }
 
   #release(answered: Set<string>): void {
