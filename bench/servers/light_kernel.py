@@ -1,4 +1,4 @@
-"""A kernel that answers and does nothing else, for measuring servers with many idle kernels: ipykernel's own memory is not theirs."""
+"""A kernel that answers and does nothing else: with many idle ones, ipykernel's memory would hide the server's."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ class LightKernel:
         socket.bind(f"{connection['transport']}://{connection['ip']}{separator}{connection[port]}")
         return socket
 
-    def send(self, channel: str, idents: list[bytes], msg_type: str, parent: dict[str, Any], content: object) -> None:
+    def send(
+        self, channel: str, idents: list[bytes], msg_type: str, parent: dict[str, Any], content: object
+    ) -> None:
         header = {
             "msg_id": uuid.uuid4().hex,
             "msg_type": msg_type,
@@ -66,7 +68,12 @@ class LightKernel:
                 "protocol_version": "5.4",
                 "implementation": "light",
                 "implementation_version": "1",
-                "language_info": {"name": "none", "version": "1", "mimetype": "text/plain", "file_extension": ".txt"},
+                "language_info": {
+                    "name": "none",
+                    "version": "1",
+                    "mimetype": "text/plain",
+                    "file_extension": ".txt",
+                },
                 "banner": "",
             }
         elif kind == "execute":

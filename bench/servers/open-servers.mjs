@@ -48,6 +48,7 @@ export async function withServers(wanted, work) {
       process.once(signal, () => reject(new Error(`The benchmark was ended by ${signal}.`)));
     }
   });
+  interrupted.catch(() => undefined); // also when nobody waits for it any more
   try {
     const jupyterPath = join(folder, 'jupyter');
     /** @param {string} name */

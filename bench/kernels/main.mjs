@@ -1,0 +1,104 @@
+// @ts-check
+/**
+ * What kernels cost a server: memory and processor time with 1, 16 and 64 idle ones, and the time from asking for a kernel to its first idle.
+ *
+ * `npm run bench -- kernels [--peers NAME,…] [--samples N] [--quick] [--no-save]`. The idle kernels are light ones that only answer (their
+ * memory is not counted); kernels that are timed are the real ones, started in turn. Writes `bench/results/kernels.json`.
+ */
+import { machineFacts } from '../measure/machine.mjs';
+import { readOptions } from '../measure/options.mjs';
+import { summarize } from '../measure/percentiles.mjs';
+import { cpuMsBetween, sampleTree, total } from '../measure/process-tree.mjs';
+import { printTable, saveResults } from '../measure/results.mjs';
+import { Client } from '../servers/client.mjs';
+import { BRIDGE, withServers } from '../servers/open-servers.mjs';
+
+const options = readOptions(['jupyverse', 'jupyter-server']);
+const STARTS = options.samples ?? (options.quick ? 4 : 20);
+const IDLE_COUNTS = options.quick ? [1, 8] : [1, 16, 64];
+const SETTLE_MS = 1000;
+const WATCH_MS = options.quick ? 2000 : 5000;
+
+await withServers([BRIDGE, ...options.peers], async ({ servers }) => {
+  const machine = machineFacts();
+  const list = [...servers.values()];
+  const starts = await measureStarts(list);
+  printTable(
+    'POST to first idle, ms',
+    ['samples', 'min', 'p50', 'p90', 'max'],
+    Object.entries(starts).map(([name, run]) => [
+      name,
+      run.samples,
+      run.minMs,
+      run.p50Ms,
+      run.p90Ms,
+      run.maxMs
+    ])
+  );
+  /** @type {Record<string, Record<string, object>>} */
+  const idle = {};
+  /** @type {import('../measure/results.mjs').Cell[][]} */
+  const rows = [];
+  for (const server of list) {
+    /** @type {string[]} */
+    const kernels = [];
+    for (const count of IDLE_COUNTS) {
+      while (kernels.length < count) kernels.push(await startAndAsk(server, 'light'));
+      const figures = await watch(server);
+      (idle[server.name] ??= {})[count] = figures;
+      rows.push([
+        `${server.name}, ${count}`,
+        figures.rssMb,
+        figures.serverMb,
+        figures.keepersMb,
+        figures.cpuMsPerSecond
+      ]);
+    }
+    await Promise.all(kernels.map(kernel => server.endKernel(kernel)));
+  }
+  printTable('idle kernels', ['RSS MB', 'of the server', 'of keepers', 'CPU ms a second'], rows);
+  if (options.save)
+    await saveResults('kernels', machine, { starts, idle }, { starts: STARTS, idle: IDLE_COUNTS });
+});
+
+/** @param {readonly import('../servers/server.mjs').Server[]} servers */
+async function measureStarts(servers) {
+  const times = new Map(servers.map(({ name }) => [name, /** @type {number[]} */ ([])]));
+  for (let round = -1; round < STARTS; round++) {
+    for (const server of servers) {
+      const start = performance.now();
+      const kernel = await startAndAsk(server, 'bench');
+      // The first one warms the disk's cache for all.
+      if (round >= 0) times.get(server.name)?.push(performance.now() - start);
+      await server.endKernel(kernel);
+    }
+  }
+  return Object.fromEntries([...times].map(([name, list]) => [name, summarize(list)]));
+}
+
+/**
+ * Starts a kernel and waits until it has answered a first request and is idle.
+ * @param {import('../servers/server.mjs').Server} server
+ * @param {string} spec
+ */
+async function startAndAsk(server, spec) {
+  const kernel = await server.startKernel(spec);
+  const client = new Client(await server.connect(kernel));
+  await client.ready();
+  await client.close();
+  return kernel;
+}
+
+/** @param {import('../servers/server.mjs').Server} server */
+async function watch(server) {
+  await new Promise(resolve => setTimeout(resolve, SETTLE_MS));
+  const before = sampleTree(server.pid);
+  await new Promise(resolve => setTimeout(resolve, WATCH_MS));
+  const after = sampleTree(server.pid);
+  return {
+    rssMb: total(after, 'rssMb'),
+    serverMb: total(after, 'rssMb', 'server'),
+    keepersMb: total(after, 'rssMb', 'keeper'),
+    cpuMsPerSecond: Math.round((cpuMsBetween(before, after) * 10_000) / WATCH_MS) / 10
+  };
+}
