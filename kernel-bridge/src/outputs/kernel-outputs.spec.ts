@@ -1,4 +1,4 @@
-import { appendFile, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { appendFile, readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { JournalWriter } from '../journal/index.js';
@@ -7,7 +7,7 @@ import { codeHash } from './code-hash.js';
 import { INDEX_LIMITS } from './index-state.js';
 import { KernelOutputs, type KernelOutputsOptions } from './kernel-outputs.js';
 import type { Outputs, OutputsRequest } from './read-outputs.js';
-import { KernelStory } from './testing/kernel-story.js';
+import { KernelStory, segmentsOf } from './testing/kernel-story.js';
 import { capture, openWidget } from './testing/random-story.js';
 
 interface Kept {
@@ -309,9 +309,9 @@ describe('messages that are missing', () => {
       for (let n = 0; n < 40; n++) story.stream(id, `${n} ${'x'.repeat(200)}\n`);
       await story.writeTo(journalDir, { segmentBytes: 4096 });
       const known = await readBack({ journalDir, indexFile });
-      const [oldest, ...rest] = (await readdir(journalDir)).sort();
+      const [oldest, ...rest] = await segmentsOf(journalDir);
       expect(rest.length).toBeGreaterThan(2);
-      await rm(path.join(journalDir, oldest!));
+      await rm(oldest!);
       const withIndex = await readBack({ journalDir, indexFile });
       expect(withIndex.executions[0]).toMatchObject({ cellId: 'a', codeHash: known.executions[0]?.codeHash });
       expect(textsOf(withIndex)[0]).toMatch(/^\[tpulab\] \d+ messages are missing here\./);
@@ -330,7 +330,7 @@ describe('messages that are missing', () => {
       for (let n = 0; n < 40; n++) story.stream(id, `${n} ${'x'.repeat(200)}\n`);
       story.end(id);
       await story.writeTo(journalDir, { segmentBytes: 4096 });
-      const segment = path.join(journalDir, (await readdir(journalDir)).sort()[1]!);
+      const segment = (await segmentsOf(journalDir))[1]!;
       const bytes = await readFile(segment);
       bytes[700]! ^= 0xff;
       await writeFile(segment, bytes);
@@ -360,8 +360,8 @@ describe('reading while the journal grows', () => {
   it('does not mind a record that is not yet whole', () =>
     inFolder(async ({ journalDir, indexFile }) => {
       await threeCells().writeTo(journalDir);
-      const [segment] = await readdir(journalDir);
-      await appendFile(path.join(journalDir, segment!), Buffer.from([200, 0, 0, 0, 1, 2, 3]));
+      const [segment] = await segmentsOf(journalDir);
+      await appendFile(segment!, Buffer.from([200, 0, 0, 0, 1, 2, 3]));
       expect(textsOf(await readBack({ journalDir, indexFile }))).toEqual(['1\n', '2\n', '3\n']);
       // The keeper cuts it off and goes on with the same number.
       const more = threeCells();

@@ -1,9 +1,9 @@
-import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { JournalPage } from '@tpulab/protocol';
 import { inTemporaryFolder } from '../journal/testing/journal-folder.js';
-import { KernelStory } from '../outputs/testing/kernel-story.js';
+import { KernelStory, segmentsOf } from '../outputs/testing/kernel-story.js';
 import { readJournalPage } from './journal-page.js';
 
 /** Forty records in several segments; the last one is a gap. */
@@ -56,7 +56,7 @@ describe('a stretch of a journal', () => {
 
   it('has a gap where bytes are damaged, and goes on after it', () =>
     inJournal(async (dir, lastSeq) => {
-      const file = path.join(dir, (await readdir(dir)).sort()[1]!);
+      const file = (await segmentsOf(dir))[1]!;
       const bytes = await readFile(file);
       bytes[100]! ^= 1;
       await writeFile(file, bytes);
@@ -72,10 +72,10 @@ describe('a stretch of a journal', () => {
 
   it('begins where the journal does, when its oldest records have been removed', () =>
     inJournal(async (dir, lastSeq) => {
-      const [oldest, second] = (await readdir(dir)).sort();
-      await rm(path.join(dir, oldest!));
+      const [oldest, second] = await segmentsOf(dir);
+      await rm(oldest!);
       const page = await readJournalPage(dir, { from: 1, limit: 100, lastSeq });
-      expect(page.firstSeq).toBe(Number(second!.replace('.seg', '')));
+      expect(page.firstSeq).toBe(Number(path.basename(second!, '.seg')));
       expect(page.entries[0]!.seq).toBe(page.firstSeq);
     }));
 

@@ -1,5 +1,7 @@
 /** For specs: what clients and a kernel say to each other, as a journal has it. */
 import { randomUUID } from 'node:crypto';
+import { readdir } from 'node:fs/promises';
+import path from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';
 import { JournalWriter, type JournalWriterOptions, RecordChannel } from '../../journal/index.js';
 import { FROM_CLIENT } from '../../journal/index.js';
@@ -149,4 +151,10 @@ function payloadOf({ channel, header, parent, metadata, content, buffers }: Stor
   const json = (value: unknown): Buffer => Buffer.from(JSON.stringify(value));
   if (channel === 'bridge') return json(content);
   return encodeV1({ channel, parts: [header, parent, metadata, content].map(json).concat(buffers) });
+}
+
+/** Paths of the segments of a journal, oldest first. */
+export async function segmentsOf(dir: string): Promise<string[]> {
+  const files = (await readdir(dir)).filter(file => file.endsWith('.seg'));
+  return files.sort().map(file => path.join(dir, file));
 }
