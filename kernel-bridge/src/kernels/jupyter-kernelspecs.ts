@@ -12,6 +12,7 @@ const KernelJson = Type.Object({
   language: Type.Optional(Type.String()),
   env: Type.Optional(Type.Record(Type.String(), Type.String())),
   interrupt_mode: Type.Optional(Type.String()),
+  kernel_protocol_version: Type.Optional(Type.String()),
   metadata: Type.Optional(Type.Record(Type.String(), Type.Unknown()))
 });
 
@@ -57,6 +58,7 @@ export class JupyterKernelSpecs implements KernelSpecSource {
         argv: await ownInterpreter(json.argv, dataFolder),
         env: json.env ?? {},
         envDefaults: {},
+        protocolVersion: json.kernel_protocol_version ?? '',
         interruptMode: json.interrupt_mode === 'message' ? 'message' : 'signal',
         metadata: { ...json.metadata, tpulab: { bestEffort: true } },
         resourceDir,

@@ -12,6 +12,8 @@ export interface KernelSpec {
   /** As `env`, for variables that the user has not set. */
   readonly envDefaults: Readonly<Record<string, string>>;
   readonly interruptMode: 'signal' | 'message';
+  /** Version of the message protocol that the spec claims; absent when it claims none. */
+  readonly protocolVersion?: string;
   readonly metadata: Readonly<Record<string, unknown>>;
   /** Folder with logos and kernel.js; null when there is none. */
   readonly resourceDir: string | null;

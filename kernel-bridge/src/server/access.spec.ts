@@ -78,6 +78,34 @@ describe('without a token', () => {
   });
 });
 
+describe('XSRF', () => {
+  it.each([
+    ['none', {}],
+    ['a wrong one', { 'x-xsrftoken': 'wrong', cookie: '_xsrf=other' }],
+    ['one as a form would send it', { 'content-type': 'application/x-www-form-urlencoded' }]
+  ])('is no question for who shows a token in a header: %s', async (_what, headers) => {
+    const answer = await bridge.rest('POST', '/api/kernels', { body: { name: 'no-such-kernel' }, headers });
+    expect(answer.status).toBe(501);
+  });
+
+  it('what another site can make a browser send is refused: cookies, forms, a token in the query', async () => {
+    for (const origin of ['http://evil.example', 'null', undefined]) {
+      const answer = await bridge.rest('POST', `/api/kernels?token=${TOKEN}&_xsrf=x`, {
+        token: null,
+        text: 'name=python3',
+        headers: {
+          'content-type': 'application/x-www-form-urlencoded',
+          cookie: `_xsrf=x; token=${TOKEN}`,
+          'sec-fetch-mode': 'navigate',
+          ...(origin === undefined ? {} : { origin })
+        }
+      });
+      expect(answer.status).toBe(403);
+    }
+    expect(bridge.gateway.registry.list()).toEqual([]);
+  });
+});
+
 describe('with a token', () => {
   it('[6] what the bridge does not serve is a clean 404 in JSON', async () => {
     for (const target of [

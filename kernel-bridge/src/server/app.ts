@@ -104,7 +104,7 @@ function acceptJson(app: App): void {
       return;
     }
     try {
-      done(null, JSON.parse(utf8.decode(body)));
+      done(null, JSON.parse(typeof body === 'string' ? body : utf8.decode(body)));
     } catch (error) {
       done(new InvalidRequestError('The body is not JSON.', error));
     }

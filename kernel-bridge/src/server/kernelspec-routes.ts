@@ -24,7 +24,8 @@ const SpecModel = Type.Object({
     display_name: Type.String(),
     language: Type.String(),
     interrupt_mode: Type.String({ description: 'signal or message' }),
-    metadata: Type.Record(Type.String(), Type.Unknown())
+    metadata: Type.Record(Type.String(), Type.Unknown()),
+    kernel_protocol_version: Type.String({ description: 'empty when the kernelspec claims none' })
   }),
   resources: Type.Record(Type.String(), Type.String(), { description: 'paths of logos and scripts' })
 });
@@ -121,7 +122,8 @@ function specModel(spec: KernelSpec, base: BaseUrl): SpecModel {
       display_name: spec.displayName,
       language: spec.language,
       interrupt_mode: spec.interruptMode,
-      metadata: spec.metadata
+      metadata: spec.metadata,
+      kernel_protocol_version: spec.protocolVersion ?? ''
     },
     resources: Object.fromEntries(
       Object.entries(spec.resources).map(([key, file]) => [
