@@ -1,4 +1,4 @@
-"""A kernel that answers and does nothing else: with many idle ones, ipykernel's memory would hide the server's."""
+"""A kernel that answers and does nothing else: many idle ones of ipykernel would hide what the server needs."""
 
 from __future__ import annotations
 
