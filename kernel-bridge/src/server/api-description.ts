@@ -1,6 +1,6 @@
 /** The OpenAPI document of all routes, made from their schemas. What any route can answer is added to each here. */
 import swagger from '@fastify/swagger';
-import type { TSchema } from '@sinclair/typebox';
+import { type TSchema, Type } from '@sinclair/typebox';
 import { ErrorBody, PROTOCOL_VERSION } from '@tpulab/protocol';
 import type { FastifyInstance, FastifySchema } from 'fastify';
 import type { BaseUrl } from './base-url.js';
@@ -28,6 +28,11 @@ const TAGS: readonly (readonly [prefix: string, name: string])[] = [
 /** An error of a route, with what it means there. */
 export function failure(description: string): typeof ErrorBody {
   return { ...ErrorBody, description };
+}
+
+/** An answer of a type that is not JSON. */
+export function notJson(description: string, mediaType: string): TSchema {
+  return Type.Unknown({ description, content: { [mediaType]: { schema: { type: 'string' } } } });
 }
 
 /** Registers the maker of the document; it sees every route that is added afterwards. */

@@ -3,7 +3,7 @@ import { Type } from '@sinclair/typebox';
 import { readFileSync } from 'node:fs';
 import { InvalidRequestError } from '../kernels/errors.js';
 import type { KernelRegistry } from '../kernels/kernel-registry.js';
-import { failure } from './api-description.js';
+import { failure, notJson } from './api-description.js';
 import type { App } from './app.js';
 import type { BaseUrl } from './base-url.js';
 
@@ -95,7 +95,12 @@ export function addJupyterRoutes(app: App, registry: KernelRegistry, startedAt: 
 
   app.get(
     '/api/spec.yaml',
-    { schema: { summary: 'This description as YAML', response: { 200: Type.Unknown() } } },
+    {
+      schema: {
+        summary: 'This description as YAML',
+        response: { 200: notJson('the description', 'text/x-yaml') }
+      }
+    },
     // JSON is YAML, and a second notation would be a second thing to get wrong.
     async (_request, reply) =>
       reply.type('text/x-yaml; charset=utf-8').send(JSON.stringify(app.swagger(), null, 2))

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { KernelSpecNotFoundError, ResourceNotFoundError } from '../kernels/errors.js';
 import type { KernelSpec } from '../kernels/kernelspec.js';
 import type { KernelSpecCatalog } from '../kernels/kernelspec-catalog.js';
-import { failure } from './api-description.js';
+import { failure, notJson } from './api-description.js';
 import type { App } from './app.js';
 import type { BaseUrl } from './base-url.js';
 
@@ -73,7 +73,7 @@ export function addKernelSpecRoutes(app: App, specs: KernelSpecCatalog, base: Ba
         params: Type.Object({ name: Type.String(), file: Type.String() }),
         querystring: Type.Object({ token: Type.Optional(Type.String()) }),
         response: {
-          200: Type.Unknown({ description: 'the file' }),
+          200: notJson('the file', '*/*'),
           404: failure('The kernelspec, or the file, does not exist.')
         }
       }

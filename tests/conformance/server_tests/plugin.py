@@ -1,7 +1,7 @@
 """Pytest plugin: jupyter_server's own tests talk to a bridge instead of the server that their fixtures start.
 
-Given with `-p`. The fixtures are those of pytest_jupyter with their names and meanings. What a test does to the
-inside of jupyter_server it does to nothing here: such tests are in `excluded.toml`, each with its reason.
+Given with `-p`. The fixtures are those of pytest_jupyter with their names and meanings. What a test does to
+the inside of jupyter_server it does to nothing here: such tests are in `excluded.toml`, each with its reason.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from .selection import Selection
 
 # Ten seconds for a test are meant for a machine that does nothing else.
 TIMEOUT_FACTOR = 12
+# Seconds for which the tests of culling look whether a kernel is gone; it is culled after 5, as they configure it.
+CULL_WINDOW_S = 15
 
 selection = Selection.read(Path(__file__).with_name("excluded.toml"))
 
@@ -25,14 +27,17 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(redirected_fixtures, "redirected_fixtures")
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+# First, so that `-k` chooses among what is left and takes nothing for gone.
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Function]) -> None:
     chosen, left_out = selection.divide(items)
     for item in chosen:
         for marker in item.iter_markers("timeout"):
             seconds = marker.args[0]
             item.add_marker(pytest.mark.timeout(seconds * TIMEOUT_FACTOR), append=False)
             break
+        if hasattr(item.module, "CULL_TIMEOUT"):
+            item.module.CULL_TIMEOUT = CULL_WINDOW_S
     items[:] = chosen
     config.hook.pytest_deselected(items=left_out)
 

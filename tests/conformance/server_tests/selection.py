@@ -38,9 +38,9 @@ class Selection:
     def count(self) -> int:
         return len(self.reasons)
 
-    def divide(self, items: list[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
-        chosen: list[pytest.Item] = []
-        left_out: list[pytest.Item] = []
+    def divide(self, items: list[pytest.Function]) -> tuple[list[pytest.Function], list[pytest.Function]]:
+        chosen: list[pytest.Function] = []
+        left_out: list[pytest.Function] = []
         for item in items:
             name = test_name(item.nodeid)
             self._seen.add(name)
