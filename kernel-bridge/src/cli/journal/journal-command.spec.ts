@@ -109,7 +109,7 @@ describe('tpulab journal list', () => {
       state: 'ended',
       name: 'python3',
       records: 20,
-      endedAt: expect.anything()
+      endedAt: expect.any(String) as string
     });
     const { lines } = await journal('list');
     expect(lines[0]).toMatch(/^2 journals, [\d.]+ KiB$/);
