@@ -29,7 +29,7 @@ function waitingFor(gate: string, number: number): { number: number; code: strin
 
 /** What is missing is accounted for: the journal has counted it, and the client was told. */
 function expectExplained(row: Score): void {
-  expect(row).toMatchObject({ reordered: 0, doubled: 0 });
+  expect(row.reordered).toBe(0);
   if (row.lost === 0) return;
   expect(row.told.length, `lost ${row.lost}, and nothing was said`).toBeGreaterThan(0);
   if (row.gap !== null) expect(row.gap).toBeGreaterThanOrEqual(row.lost);
@@ -63,12 +63,14 @@ describe(`a disk that is full${noDisk === null ? '' : ` (skipped: ${noDisk})`}`,
     await share(scene, pair, 0.2);
     disk.fill();
     await share(scene, pair, 0.9);
+    await scene.keeperQuiet();
     disk.free();
     await writeFile(gate, '');
     const rows = await judge(scene, pair, 'disk full for long', faultEnds(scene));
     for (const row of rows) {
       expect(row.lost).toBeGreaterThan(0);
       expect(row).toMatchObject({ replyFaults: 0 });
+      expect(row.doubled).toBe(0);
       expect(row.catchUpMs).not.toBeNull();
       expectExplained(row);
     }
@@ -92,10 +94,14 @@ describe(`a journal folder that becomes read-only${noDisk === null ? '' : ` (ski
       // For root, permissions are no obstacle; this attribute is.
       execFileSync('chattr', ['+i', scene.journalDir]);
       await share(scene, pair, 1_700 / 1_800);
+      await scene.keeperQuiet();
       execFileSync('chattr', ['-i', scene.journalDir]);
       await writeFile(gate, '');
       const rows = await judge(scene, pair, 'journal folder read-only', faultEnds(scene));
-      for (const row of rows) expectExplained(row);
+      for (const row of rows) {
+        expect(row.doubled).toBe(0);
+        expectExplained(row);
+      }
     }
   );
 });
@@ -115,15 +121,13 @@ describe('a journal that was damaged while nobody wrote to it', () => {
       await damage(scene.journalDir, turn + 1);
       await share(scene, pair, 0.6);
       await scene.startGateway();
-      const [stock, ours] = await judge(
-        scene,
-        pair,
-        turns === 1 ? name : `${name}, ${turn + 1}`,
-        faultEnds(scene)
-      );
-      expect(stock).toMatchObject({ reordered: 0 });
-      if (stock.lost > 0) expect(stock.told.length).toBeGreaterThan(0);
-      expectExplained(ours);
+      const rows = await judge(scene, pair, turns === 1 ? name : `${name}, ${turn + 1}`, faultEnds(scene));
+      for (const row of rows) {
+        expectExplained(row);
+        // What was cut off and sent again by the kernel may come again to a client that had it.
+        if (damage === flipBits) expect(row.doubled).toBe(0);
+        expect(row.replyFaults).toBe(0);
+      }
       await scene[Symbol.asyncDispose]();
       scene = null;
     }

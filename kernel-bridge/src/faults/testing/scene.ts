@@ -9,6 +9,7 @@ import {
   gapOf,
   JournalDamagedError,
   JournalReader,
+  type JournalRecord,
   RecordChannel
 } from '../../journal/index.js';
 import { isSameProcess, processStart } from '../../processes/process-identity.js';
@@ -19,6 +20,8 @@ import { type ClientKind, NumberedClient } from './numbered-client.js';
 import { givenOut, numberedCell, type NumberedOptions, numbersIn } from './numbered-output.js';
 
 const POLL_MS = 25;
+const QUIET_MS = 500;
+const QUIET_BYTES = 64 * 1024;
 /** Longest wait for a process or a state. */
 const DEADLINE_MS = 120_000;
 
@@ -164,7 +167,7 @@ export class Scene implements AsyncDisposable {
 
   async #readJournal(found: { numbers: number[]; gaps: GapRecord[]; records: number }): Promise<void> {
     const reader = new JournalReader(this.journalDir);
-    for await (const { channel, payload } of reader.read(await reader.firstSeq())) {
+    for await (const { channel, payload } of recordsAcross(reader)) {
       found.records++;
       const gap = gapOf({ channel, payload });
       if (gap) found.gaps.push(gap);
@@ -176,6 +179,19 @@ export class Scene implements AsyncDisposable {
         }
       }
     }
+  }
+
+  /** Until the keeper has taken what the kernel has sent: it reads next to nothing for half a second. Linux only. */
+  async keeperQuiet(): Promise<void> {
+    const readBytes = (): number =>
+      Number(/rchar: (\d+)/.exec(readFileSync(`/proc/${this.keeper?.pid ?? 0}/io`, 'utf8'))?.[1]);
+    let before = NaN;
+    await this.until(async () => {
+      const last = before;
+      before = readBytes();
+      await delay(QUIET_MS);
+      return before - last < QUIET_BYTES;
+    }, 'a keeper that has nothing to read');
   }
 
   /** Notes a process whose pid somebody writes into a file. */
@@ -208,6 +224,11 @@ export class Scene implements AsyncDisposable {
     }
     await rm(this.folder, { recursive: true, force: true });
   }
+}
+
+/** All records, with gap records for those that are gone. */
+async function* recordsAcross(reader: JournalReader): AsyncGenerator<JournalRecord> {
+  for await (const batch of reader.readAcross(await reader.firstSeq())) yield* batch;
 }
 
 /** Keepers and kernels lead groups of their own. */
