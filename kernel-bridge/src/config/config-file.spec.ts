@@ -111,6 +111,7 @@ describe('a configuration file', () => {
     ['KernelManager.shutdown_wait_time', 'soon'],
     ['KernelRestarter.restart_limit', 1.5],
     ['Bridge.client_envs', ['A B']],
+    ['Bridge.iopub_queue', 'drop'],
     ['Journal.kernel_bytes', 10],
     ['Journal.retention_days', -1]
   ])('%s cannot be %j, and what was expected is said', (name, value) => {
@@ -124,7 +125,8 @@ describe('a configuration file', () => {
   it('takes every setting under each of its names', () => {
     for (const key of SETTING_KEYS) {
       const { name, aliases, fallback, kind } = SETTINGS[key];
-      const sample = kind.toFile(fallback as never) ?? 'sample';
+      const given = kind.toFile(fallback as never) ?? 'sample';
+      const sample = key === 'iopubQueue' ? 'block' : given;
       for (const [section = '', trait = ''] of [name, ...aliases].map(one => one.split('.'))) {
         expect([...settingsOf({ [section]: { [trait]: sample } }, 'f').keys()]).toEqual([key]);
       }

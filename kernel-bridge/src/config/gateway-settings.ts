@@ -32,6 +32,10 @@ export function gatewayOptions(settings: Settings): Omit<GatewayOptions, 'log'> 
     allowedHosts: settings.allowedHosts,
     defaultKernel: settings.defaultKernel ?? undefined,
     clientEnvs: settings.clientEnvs,
+    // The launcher reads it in the kernel's environment, where a kernelspec may set another.
+    ...(settings.iopubQueue === null
+      ? {}
+      : { env: { ...process.env, TPULAB_IOPUB_QUEUE: settings.iopubQueue } }),
     culling: {
       idleTimeoutS: settings.cullIdleTimeoutS,
       intervalS: settings.cullIntervalS,

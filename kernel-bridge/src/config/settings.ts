@@ -29,6 +29,7 @@ export interface Settings {
   readonly logLevel: string;
   readonly defaultKernel: string | null;
   readonly clientEnvs: readonly string[];
+  readonly iopubQueue: string | null;
   readonly cullIdleTimeoutS: number;
   readonly cullIntervalS: number;
   readonly cullConnected: boolean;
@@ -214,6 +215,14 @@ export const SETTINGS: SettingTable = {
     kind: kinds.list('the name of a variable', item => (/^[A-Za-z_]\w*$/.test(item) ? item : kinds.INVALID)),
     fallback: [],
     help: 'variables that a request may set for the kernel that it starts, beside KERNEL_*'
+  },
+  iopubQueue: {
+    ...named(['Bridge'], 'iopub_queue'),
+    variable: 'TPULAB_IOPUB_QUEUE',
+    kind: kinds.text('unbounded or block', given => given === 'unbounded' || given === 'block'),
+    fallback: null,
+    fallbackWords: 'what the kernelspec says, else unbounded',
+    help: 'what a kernel of our launcher does that prints faster than anybody reads: queue without bound, or wait'
   },
   cullIdleTimeoutS: {
     ...named(CULLERS, 'cull_idle_timeout'),

@@ -1,3 +1,4 @@
+import type * as Crypto from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -10,7 +11,7 @@ import { Authenticator } from './authentication.js';
 const compared = vi.hoisted(() => [] as [number, number][]);
 
 vi.mock('node:crypto', async original => {
-  const crypto = await original<typeof import('node:crypto')>();
+  const crypto = await original<typeof Crypto>();
   const timingSafeEqual = (a: Buffer, b: Buffer): boolean => {
     compared.push([a.length, b.length]);
     return crypto.timingSafeEqual(a, b);
