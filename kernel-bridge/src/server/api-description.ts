@@ -32,7 +32,7 @@ export function failure(description: string): typeof ErrorBody {
 
 /** An answer of a type that is not JSON. */
 export function notJson(description: string, mediaType: string): TSchema {
-  return Type.Unknown({ description, content: { [mediaType]: { schema: { type: 'string' } } } });
+  return Type.Unknown({ description, content: { [mediaType]: { schema: {} } } });
 }
 
 /** Registers the maker of the document; it sees every route that is added afterwards. */

@@ -16,7 +16,7 @@ from .selection import Selection
 
 # Ten seconds for a test are meant for a machine that does nothing else.
 TIMEOUT_FACTOR = 12
-# Seconds for which the tests of culling look whether a kernel is gone; it is culled after 5, as they configure it.
+# Seconds for which the tests of culling look whether a kernel is gone; as configured it is culled after 5.
 CULL_WINDOW_S = 15
 
 selection = Selection.read(Path(__file__).with_name("excluded.toml"))
