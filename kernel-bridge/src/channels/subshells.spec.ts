@@ -18,6 +18,13 @@ beforeEach(async () => {
 
 afterEach(async () => bridge[Symbol.asyncDispose]());
 
+/** A client that has had an answer on shell, as front ends have before they ask for subshells. */
+async function connected(sessionId?: string): Promise<ChannelsClient> {
+  const client = await bridge.connect(kernelId, sessionId === undefined ? {} : { sessionId });
+  await client.run('pass');
+  return client;
+}
+
 async function created(client: ChannelsClient): Promise<string> {
   const { content } = await client.ask('control', 'create_subshell_request');
   expect(content).toMatchObject({ status: 'ok' });
@@ -38,7 +45,7 @@ async function untilListed(client: ChannelsClient, ids: readonly string[]): Prom
 
 describe('subshells of a real kernel', () => {
   it('[19] are created, listed, used while the main shell is busy, and deleted', async () => {
-    using client = await bridge.connect(kernelId);
+    using client = await connected();
     const id = await created(client);
     expect(await listed(client)).toEqual([id]);
     const main = client.execute('input("busy ")', { allow_stdin: true });
@@ -60,9 +67,9 @@ describe('subshells of a real kernel', () => {
   });
 
   it('[19] are deleted when the lease of their client ends, and others stay', async () => {
-    using staying = await bridge.connect(kernelId);
+    using staying = await connected();
     const kept = await created(staying);
-    const leaving = await bridge.connect(kernelId);
+    const leaving = await connected();
     const lost = await created(leaving);
     expect((await listed(staying)).sort()).toEqual([kept, lost].sort());
     await leaving.abort();
@@ -74,15 +81,15 @@ describe('subshells of a real kernel', () => {
     bridge = await TemporaryGateway.start({ leases: { subshellMs: 3_600_000 } });
     await bridge.gateway.ready;
     kernelId = await bridge.startKernel();
-    const before = await bridge.connect(kernelId, { sessionId: 'sleeper' });
+    const before = await connected('sleeper');
     const id = await created(before);
     await before.abort();
-    using again = await bridge.connect(kernelId, { sessionId: 'sleeper' });
+    using again = await connected('sleeper');
     expect(await listed(again)).toEqual([id]);
   });
 
   it('[19] are forgotten when the kernel is restarted, so that nothing of its successor is deleted', async () => {
-    using client = await bridge.connect(kernelId);
+    using client = await connected();
     await created(client);
     const file = path.join(bridge.gateway.registry.get(kernelId).directory, LEASES_FILE);
     expect(existsSync(file)).toBe(true);
