@@ -1,4 +1,4 @@
-"""A kernel that answers and does nothing else: many idle ones of ipykernel would hide what the server needs."""
+"""A kernel that answers and does nothing else: with idle ipykernels nobody would see what a server needs."""
 
 from __future__ import annotations
 
