@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -63,6 +65,53 @@ def test_a_reader_that_stalls_during_a_flood_gets_every_output(short_folder: Pat
 def test_the_same_reader_loses_outputs_of_a_stock_kernel(short_folder: Path) -> None:
     # If this ever fails, ipykernel no longer drops, and the launcher's hook can go.
     assert delivered(short_folder, STOCK) < FLOOD
+
+
+@pytest.mark.parametrize("how", ["option", "variable"])
+def test_a_cell_waits_for_its_reader_when_that_is_chosen_and_loses_nothing(
+    how: str, short_folder: Path
+) -> None:
+    launcher = (*LAUNCHER, "--LosslessKernelApp.iopub_mark=100")
+    env = {"TPULAB_IOPUB_QUEUE": "block"} if how == "variable" else {}
+    if how == "option":
+        launcher = (*launcher, "--LosslessKernelApp.iopub_queue=block")
+    count, lines = short_folder / "count", 5_000
+    code = (
+        f"out = open({str(count)!r}, 'w')\n"
+        f"for n in range({lines}):\n    print(n, 'x' * 4000, flush=True)\n    print(n, file=out, flush=True)"
+    )
+    with KernelProcess(short_folder, launcher, env=env) as kernel:
+        info = kernel.client.get_connection_info()
+        with zmq.Context() as context, context.socket(zmq.SUB) as reader:
+            reader.setsockopt(zmq.RCVHWM, 1)
+            reader.setsockopt(zmq.SUBSCRIBE, b"stream")
+            reader.connect(f"ipc://{info['ip']}-{info['iopub_port']}")
+            while not reader.poll(200):
+                kernel.run("print('are you there?')")
+            kernel.client.iopub_channel.stop()  # it would be a reader that never reads
+            request = kernel.client.execute(code)
+            stood: set[str] = set()
+
+            def stands_still() -> bool:
+                seen = count.read_text() if count.exists() else ""
+                repeated = seen in stood and bool(seen)
+                stood.add(seen)
+                time.sleep(1)
+                return repeated
+
+            wait_until(stands_still, "the cell to wait for its reader")
+            assert len(count.read_text().split()) < lines
+            got: list[int] = []
+            text = ""
+            while len(got) < lines:
+                assert reader.poll(60_000), f"{len(got)} lines have come"
+                frames = reader.recv_multipart()
+                at = frames.index(b"<IDS|MSG>")
+                if request.encode() in frames[at + 3]:
+                    text += json.loads(frames[at + 5])["text"]
+                    *whole, text = text.split("\n")
+                    got += [int(line.split()[0]) for line in whole]
+            assert got == list(range(lines))
 
 
 def test_the_kernel_sees_the_arguments_and_the_path_that_ipykernel_would_give_it(short_folder: Path) -> None:

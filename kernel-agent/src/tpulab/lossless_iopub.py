@@ -1,17 +1,28 @@
 """Lifts the send mark of ipykernel's iopub socket, so that a reader that stalls loses nothing.
 
 ipykernel publishes on an XPUB socket with libzmq's default mark of 1000 messages per reader and drops what
-comes after. The mark counts only when it is set before `bind`, and `IPKernelApp.init_iopub(context)` makes
-and binds the socket in one go. So the context that it gets is a proxy which sets the mark on the socket it
-makes.
+comes after. Instead the queue is either unbounded (memory grows while the reader stalls), or it has a
+mark: the iopub thread then waits, and a cell that flushes waits for that thread, up to ipykernel's 10 s a
+flush.
+
+The mark counts only when it is set before `bind`, and `IPKernelApp.init_iopub(context)` makes and binds the
+socket in one go. So the context that it gets is a proxy which sets the mark on the socket it makes.
 """
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from typing import Any
 
 import zmq
 from ipykernel.kernelapp import IPKernelApp
+from traitlets import Enum, Int, default
+
+#: `unbounded` or `block`: what a kernel does that prints faster than anybody reads.
+QUEUE_VARIABLE = "TPULAB_IOPUB_QUEUE"
+
+UNBOUNDED: Mapping[int, int] = {zmq.SNDHWM: 0}
 
 
 class IopubHookError(RuntimeError):
@@ -27,16 +38,18 @@ class IopubHookError(RuntimeError):
 
 
 class LosslessContext:
-    """A `zmq.Context` whose publishing sockets have no send mark. Everything else is passed through."""
+    """A `zmq.Context` whose publishing sockets drop nothing. Everything else is passed through."""
 
-    def __init__(self, context: zmq.Context[Any]) -> None:
+    def __init__(self, context: zmq.Context[Any], options: Mapping[int, int] = UNBOUNDED) -> None:
         self._context = context
+        self._options = options
         self.publishers: list[zmq.Socket[Any]] = []
 
     def socket(self, socket_type: int, *args: Any, **kwargs: Any) -> zmq.Socket[Any]:
         made: zmq.Socket[Any] = self._context.socket(socket_type, *args, **kwargs)
         if socket_type in (zmq.XPUB, zmq.PUB):
-            made.setsockopt(zmq.SNDHWM, 0)
+            for option, value in self._options.items():
+                made.setsockopt(option, value)
             self.publishers.append(made)
         return made
 
@@ -45,10 +58,26 @@ class LosslessContext:
 
 
 class LosslessKernelApp(IPKernelApp):  # type: ignore[misc]
-    """`IPKernelApp` whose iopub socket queues without bound instead of dropping."""
+    """`IPKernelApp` whose iopub socket drops nothing."""
+
+    iopub_queue = Enum(
+        ["unbounded", "block"],
+        help="What happens to outputs that nobody reads: they wait in memory, or the cell waits.",
+    ).tag(config=True)
+    iopub_mark = Int(10_000, min=1, help="Messages that wait for a reader before the cell does.").tag(
+        config=True
+    )
+
+    @default("iopub_queue")  # type: ignore[untyped-decorator]
+    def _iopub_queue_default(self) -> str:
+        return os.environ.get(QUEUE_VARIABLE) or "unbounded"
 
     def init_iopub(self, context: zmq.Context[Any]) -> None:
-        proxy = LosslessContext(context)
+        blocks = self.iopub_queue == "block"
+        # XPUB_NODROP: a send at the mark fails instead of dropping the message.
+        proxy = LosslessContext(
+            context, {zmq.SNDHWM: self.iopub_mark, zmq.XPUB_NODROP: 1} if blocks else UNBOUNDED
+        )
         super().init_iopub(proxy)
         if len(proxy.publishers) != 1:
             raise IopubHookError(

@@ -21,7 +21,7 @@ class RecordedSocket(zmq.Socket[Any]):
         self, msg_parts: Sequence[Any], flags: int = 0, copy: bool = True, track: bool = False, **kwargs: Any
     ) -> Any:
         if self.ring is not None:
-            self.ring.add(self.channel, [_lasting(part) for part in msg_parts])
+            self.ring.add(self.channel, [lasting(part) for part in msg_parts])
         return super().send_multipart(msg_parts, flags, copy, track, **kwargs)
 
 
@@ -34,6 +34,6 @@ def record(made: zmq.Socket[Any], channel: str, ring: SendRing) -> RecordedSocke
     return made
 
 
-def _lasting(part: Any) -> bytes:
+def lasting(part: Any) -> bytes:
     """The bytes of a frame. A buffer of the user's is copied: it may change as soon as it is sent."""
     return part if type(part) is bytes else bytes(memoryview(part))

@@ -1,6 +1,6 @@
 /**
- * The keeper process: `node main.js start|adopt KERNEL_DIR [SCOPE]`, started by `launchKeeper` in a session of its own, with its
- * output going to keeper.log. SCOPE says how it was detached from the login session, for the log. Builds the parts, answers on descriptor 3 once, and ends when the kernel has been shut down.
+ * The keeper process: `node main.js start|adopt KERNEL_DIR`, started by `launchKeeper` in a session of its own, with its
+ * output going to keeper.log. Builds the parts, answers on descriptor 3 once, and ends when the kernel has been shut down.
  */
 import { closeSync, writeSync } from 'node:fs';
 import { destination, pino } from 'pino';
@@ -29,7 +29,7 @@ process.on('uncaughtException', error => {
   process.exit(70);
 });
 
-const [task, kernelDir, scope] = process.argv.slice(2);
+const [task, kernelDir] = process.argv.slice(2);
 if ((task !== 'start' && task !== 'adopt') || kernelDir === undefined) {
   report({
     ready: false,
@@ -39,7 +39,7 @@ if ((task !== 'start' && task !== 'adopt') || kernelDir === undefined) {
   process.exit(64);
 }
 try {
-  log.info({ task, scope }, 'the keeper starts');
+  log.info({ task }, 'the keeper starts');
   const keeper = await runKeeper(kernelDir, task, log);
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     process.on(signal, () => {

@@ -1,0 +1,205 @@
+"""What an output costs a kernel: the launcher beside the stock one, and every message of both compared.
+
+Usage: python compare.py [--outputs N] [--rounds N] [--json FILE]. Run it in the environment `jax`.
+
+Both kernels run the same cells in turns, with one reader each that takes everything. A cell times itself:
+wall and processor time of the kernel's process for each output. The messages of one round are compared frame by
+frame; ids, times and the order of keys in a parent header are all that may differ.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import queue
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any
+
+import zmq
+from jupyter_client.blocking.client import BlockingKernelClient
+from jupyter_client.connect import write_connection_file
+
+VARIANTS = {"stock": "ipykernel_launcher", "launcher": "tpulab.launcher"}
+
+CASES = {
+    "display_data, 64 B": "for i in range(N): display({'text/plain': text}, raw=True)",
+    "display_data, 4 KB": "for i in range(N): display({'text/plain': text * 64}, raw=True)",
+    "print, flushed": "for i in range(N): print(text, flush=True)",
+    "print": "for i in range(N): print(text)",
+}
+
+TIMED = """
+import time as _t
+from IPython.display import display
+text = 'x' * 64
+N = {count}
+_w, _c = _t.perf_counter(), _t.process_time()
+{body}
+import sys; sys.stdout.flush()
+_w, _c = _t.perf_counter() - _w, _t.process_time() - _c
+print('TIMED', _w / N * 1e6, _c / N * 1e6)
+"""
+
+
+class Kernel:
+    def __init__(self, folder: Path, module: str) -> None:
+        ring = {"resend_socket": str(folder / "resend.sock")}
+        self.file, _ = write_connection_file(str(folder / "c.json"), transport="ipc", ip=str(folder / "z"))
+        # As a keeper does it, so that recording is part of what is measured.
+        Path(self.file).write_text(json.dumps({**json.loads(Path(self.file).read_text()), **ring}))
+        log = (folder / "log").open("wb")
+        self.process = subprocess.Popen(
+            [sys.executable, "-Xfrozen_modules=off", "-m", module, "-f", self.file],
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+        self.client = BlockingKernelClient(connection_file=self.file)
+        self.client.load_connection_file()
+        self.client.start_channels()
+        while not self._answers():
+            assert self.process.poll() is None, (folder / "log").read_text()
+        self.frames: list[list[bytes]] = []
+
+    def _answers(self) -> bool:
+        """Whether shell answers and iopub is heard; both take a moment, on a busy machine a long one."""
+        self.client.kernel_info()
+        try:
+            self.client.get_shell_msg(timeout=5)
+            return bool(self.client.get_iopub_msg(timeout=0.5))
+        except queue.Empty:
+            return False
+
+    def run(self, code: str) -> list[list[bytes]]:
+        """Runs a cell and answers its iopub messages, as frames."""
+        request = self.client.execute(code)
+        frames: list[list[bytes]] = []
+        socket = self.client.iopub_channel.socket
+        while True:
+            message = socket.recv_multipart()
+            at = message.index(b"<IDS|MSG>")
+            if request.encode() not in message[at + 3]:
+                continue
+            frames.append(message)
+            if b'"idle"' in message[at + 5] and b'"status"' in message[at + 2]:
+                break
+        while self.client.get_shell_msg(timeout=120)["parent_header"].get("msg_id") != request:
+            pass
+        return frames
+
+    def close(self) -> None:
+        self.client.stop_channels()
+        self.process.kill()
+        self.process.wait()
+
+
+def measured(frames: list[list[bytes]]) -> tuple[float, float]:
+    for message in reversed(frames):
+        at = message.index(b"<IDS|MSG>")
+        text = json.loads(message[at + 5]).get("text", "")
+        if "TIMED" in text:
+            wall, cpu = text.split("TIMED")[1].split()
+            return float(wall), float(cpu)
+    raise AssertionError("the cell has not said how long it took")
+
+
+def comparable(frames: list[list[bytes]]) -> list[Any]:
+    """A message less what differs between any two runs. The bytes of the content stay bytes."""
+    messages = []
+    for message in frames:
+        at = message.index(b"<IDS|MSG>")
+        header, parent = json.loads(message[at + 2]), json.loads(message[at + 3])
+        if b"TIMED" in message[at + 5]:
+            continue
+        for part in (header, parent):
+            for name in ("msg_id", "session", "date", "username"):
+                part[name] = type(part.get(name)).__name__
+        # The header's own bytes too: the same keys in the same order and the same spaces.
+        shape = [len(message), list(header), message[at + 2][:12], sorted(parent)]
+        topic = [part.split(b".")[-1] for part in message[:at]]
+        messages.append([shape, topic, header, parent, message[at + 4], message[at + 5], message[at + 6 :]])
+    return messages
+
+
+def joined(messages: list[Any]) -> list[Any]:
+    """Text that one stream sends in a row is one message: where it is cut depends on a timer of 0.2 s."""
+    result: list[Any] = []
+    for message in messages:
+        *rest, content, _ = message
+        text = json.loads(content) if message[2]["msg_type"] == "stream" else None
+        if text and result and result[-1][:-2] == rest and result[-1][-1] == text["name"]:
+            result[-1][-2] += text["text"]
+        elif text:
+            result.append([*rest, text["text"], text["name"]])
+        else:
+            result.append(message)
+    return result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--outputs", type=int, default=5_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    results: dict[str, dict[str, dict[str, Any]]] = {}
+    with tempfile.TemporaryDirectory(prefix="bl-") as root:
+        kernels: dict[str, Kernel] = {}
+        try:
+            for name, module in VARIANTS.items():
+                folder = Path(root) / name
+                folder.mkdir()
+                kernels[name] = Kernel(folder, module)
+            for case, body in CASES.items():
+                results[case] = {}
+                said: dict[str, list[Any]] = {}
+                figures: dict[str, list[tuple[float, float]]] = {name: [] for name in kernels}
+                for number in range(options.rounds + 1):
+                    for name, kernel in kernels.items():
+                        frames = kernel.run(TIMED.format(count=options.outputs, body=body))
+                        if number == 0:
+                            said[name] = comparable(frames)  # not measured: the first round warms up
+                        else:
+                            figures[name].append(measured(frames))
+                same = joined(said["stock"]) == joined(said["launcher"])
+                for name, rounds in figures.items():
+                    results[case][name] = {
+                        "wall_us": round(statistics.median(wall for wall, _ in rounds), 1),
+                        "cpu_us": round(statistics.median(cpu for _, cpu in rounds), 1),
+                        "messages": len(said[name]),
+                    }
+                results[case]["same"] = {"messages": same}
+        finally:
+            for kernel in kernels.values():
+                kernel.close()
+    print(f"{'case':<20}{'':>10}{'wall us':>10}{'cpu us':>10}{'messages':>10}  same messages")
+    for case, row in results.items():
+        for name in VARIANTS:
+            one = row[name]
+            print(
+                f"{case:<20}{name:>10}{one['wall_us']:>10}{one['cpu_us']:>10}{one['messages']:>10}"
+                f"  {row['same']['messages']}"
+            )
+    if options.json is not None:
+        report = {
+            "machine": {"system": platform.platform(), "cpus": os.cpu_count(), "load": os.getloadavg()},
+            "outputs": options.outputs,
+            "rounds": options.rounds,
+            "microseconds per output": results,
+        }
+        options.json.write_text(json.dumps(report, indent=2) + "\n")
+    if not all(row["same"]["messages"] for row in results.values()):
+        sys.exit("The launcher's messages differ from the stock ones.")
+
+
+if __name__ == "__main__":
+    assert threading.current_thread() is threading.main_thread()
+    assert zmq.has("ipc")
+    main()
