@@ -47,7 +47,7 @@ class LightKernel:
             "session": self.session,
             "username": "light",
             "date": datetime.now(UTC).isoformat(),
-            "version": "5.4",
+            "version": "5.3",
         }
         parts = [json.dumps(part).encode() for part in (header, parent, {}, content)]
         signature = hmac.new(self.key, digestmod=hashlib.sha256)
@@ -65,7 +65,7 @@ class LightKernel:
         content: dict[str, Any] = {"status": "ok"}
         if kind == "kernel_info":
             content |= {
-                "protocol_version": "5.4",
+                "protocol_version": "5.3",  # from 5.4 on, jupyverse waits for an XPUB welcome
                 "implementation": "light",
                 "implementation_version": "1",
                 "language_info": {
