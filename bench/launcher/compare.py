@@ -3,8 +3,8 @@
 Usage: python compare.py [--outputs N] [--rounds N] [--json FILE]. Run it in the environment `jax`.
 
 Both kernels run the same cells in turns, with one reader each that takes everything. A cell times itself:
-wall and processor time of the kernel's process for each output. The messages of one round are compared frame by
-frame; ids, times and the order of keys in a parent header are all that may differ.
+wall and processor time of the kernel's process for each output. The messages of one round are compared frame
+by frame; ids, times and the order of keys in a parent header are all that may differ.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _w, _c = _t.perf_counter(), _t.process_time()
 {body}
 import sys; sys.stdout.flush()
 _w, _c = _t.perf_counter() - _w, _t.process_time() - _c
-print('TIMED', _w / N * 1e6, _c / N * 1e6)
+display({{'text/plain': f'TIMED {{_w / N * 1e6}} {{_c / N * 1e6}}'}}, raw=True)
 """
 
 
@@ -103,7 +103,7 @@ class Kernel:
 def measured(frames: list[list[bytes]]) -> tuple[float, float]:
     for message in reversed(frames):
         at = message.index(b"<IDS|MSG>")
-        text = json.loads(message[at + 5]).get("text", "")
+        text = json.loads(message[at + 5]).get("data", {}).get("text/plain", "")
         if "TIMED" in text:
             wall, cpu = text.split("TIMED")[1].split()
             return float(wall), float(cpu)
