@@ -14,6 +14,8 @@ export function openLog(stateDir: string, level: Level): Logger {
   rotate(file);
   // Written at once: the lines before a crash are the ones that matter.
   const log = destination({ dest: file, mode: 0o600, sync: true });
+  // A full disk must not end a gateway because its log cannot be written.
+  log.on('error', () => undefined);
   chmodSync(file, 0o600);
   return pino(
     { level, redact: { paths: SECRET_FIELDS, censor: '[secret]' }, base: { pid: process.pid } },

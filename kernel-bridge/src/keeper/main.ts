@@ -10,7 +10,10 @@ import { runKeeper } from './run-keeper.js';
 
 const REPORT_FD = 3;
 
-const log = pino({ base: { pid: process.pid } }, destination({ dest: 1, sync: true }));
+const output = destination({ dest: 1, sync: true });
+// A full disk must not end a keeper because its log cannot be written.
+output.on('error', () => undefined);
+const log = pino({ base: { pid: process.pid } }, output);
 
 function report(content: StartReport): void {
   try {

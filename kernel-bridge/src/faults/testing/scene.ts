@@ -54,7 +54,10 @@ export class Scene implements AsyncDisposable {
     const folder = await mkdtemp(path.join(tmpdir(), 'tpf-'));
     const stateDir = options.stateDir ?? path.join(folder, 's');
     const args = options.args ?? [];
-    const bridge = await BridgeProcess.start({ program, stateDir, args });
+    const bridge = await BridgeProcess.start({ program, stateDir, args }).catch(async (error: unknown) => {
+      await rm(folder, { recursive: true, force: true });
+      throw error;
+    });
     const scene = new Scene(folder, stateDir, bridge, program, args);
     try {
       await scene.startKernel();
