@@ -253,7 +253,11 @@ export class KernelLife {
   #answered(header: MessageHeader, parent: MessageHeader | null, message: KernelMessage): void {
     if (header.msg_type === 'kernel_info_reply') {
       this.events.kernelInfo(message.parts[PART.content] ?? NO_PART);
-      this.#readiness.answered();
+      // At its start a kernel answers on control before it reads shell; a subshell that is asked for in that moment
+      // blocks ipykernel's control thread for ever (seen with 7.4.0). One that was taken over may be busy on shell.
+      if (message.channel === 'shell' || this.#takeover !== null) {
+        this.#readiness.answered();
+      }
     } else if (header.msg_type === 'interrupt_reply' && parent !== null) {
       this.#replies.get(parent.msg_id)?.();
     }
