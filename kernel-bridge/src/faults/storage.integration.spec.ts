@@ -65,6 +65,8 @@ describe(`a disk that is full${noDisk === null ? '' : ` (skipped: ${noDisk})`}`,
     await share(scene, pair, 0.9);
     await scene.keeperQuiet();
     disk.free();
+    // Writing is tried again twice a second; only then is there room for what follows.
+    await pair.ours.until(() => pair.ours.gaps.length > 0, 'to be told of the gap');
     await writeFile(gate, '');
     const rows = await judge(scene, pair, 'disk full for long', faultEnds(scene));
     for (const row of rows) {
@@ -96,6 +98,7 @@ describe(`a journal folder that becomes read-only${noDisk === null ? '' : ` (ski
       await share(scene, pair, 1_700 / 1_800);
       await scene.keeperQuiet();
       execFileSync('chattr', ['-i', scene.journalDir]);
+      await pair.ours.until(() => pair.ours.gaps.length > 0, 'to be told of the gap');
       await writeFile(gate, '');
       const rows = await judge(scene, pair, 'journal folder read-only', faultEnds(scene));
       for (const row of rows) {
