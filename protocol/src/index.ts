@@ -1,4 +1,5 @@
 export * from './channels.js';
+export * from './devices.js';
 export * from './events.js';
 export * from './journal.js';
 export * from './outputs.js';

@@ -1,0 +1,79 @@
+/** What the environment and the cloud's metadata server say of the accelerator. Neither has to be there. */
+import type { AcceleratorInfo } from '@tpulab/protocol';
+
+type Env = Readonly<Record<string, string | undefined>>;
+
+/** It is one hop away; where there is none, nobody should wait for it. */
+const METADATA_MS = 1_000;
+const MAX_BYTES = 64 * 1024;
+
+export interface MetadataOptions {
+  /** With a scheme, without a slash at the end. */
+  readonly url?: string;
+  readonly timeoutMs?: number;
+  readonly signal?: AbortSignal;
+}
+
+/** The user's own words win over the cloud's. The metadata server is asked only when a field is still open. */
+export async function acceleratorInfo(env: Env, options: MetadataOptions = {}): Promise<AcceleratorInfo> {
+  const said = {
+    type: env['TPU_ACCELERATOR_TYPE'] ?? null,
+    workerId: env['TPU_WORKER_ID'] ?? env['CLOUD_TPU_TASK_ID'] ?? null,
+    processBounds: env['TPU_PROCESS_BOUNDS'] ?? env['TPU_HOST_BOUNDS'] ?? null,
+    chipsPerProcessBounds: env['TPU_CHIPS_PER_PROCESS_BOUNDS'] ?? env['TPU_CHIPS_PER_HOST_BOUNDS'] ?? null
+  };
+  if (
+    /^(1|true)$/i.test(env['TPU_SKIP_MDS_QUERY'] ?? '') ||
+    Object.values(said).every(value => value !== null)
+  )
+    return said;
+  const told = await tpuEnv({ url: metadataUrl(env), ...options });
+  return {
+    type: said.type ?? told.get('ACCELERATOR_TYPE') ?? null,
+    workerId: said.workerId ?? told.get('WORKER_ID') ?? null,
+    processBounds: said.processBounds ?? told.get('TPU_PROCESS_BOUNDS') ?? told.get('HOST_BOUNDS') ?? null,
+    chipsPerProcessBounds:
+      said.chipsPerProcessBounds ??
+      told.get('TPU_CHIPS_PER_PROCESS_BOUNDS') ??
+      told.get('CHIPS_PER_HOST_BOUNDS') ??
+      null
+  };
+}
+
+function metadataUrl(env: Env): string {
+  return `http://${env['GCE_METADATA_IP'] ?? env['GCE_METADATA_HOST'] ?? 'metadata.google.internal'}`;
+}
+
+/** `tpu-env` is a list of `KEY: 'value'` lines. Whatever goes wrong, there is simply nothing told. */
+async function tpuEnv({
+  url = '',
+  timeoutMs = METADATA_MS,
+  signal
+}: MetadataOptions): Promise<Map<string, string>> {
+  const deadline = AbortSignal.timeout(timeoutMs);
+  try {
+    const response = await fetch(`${url}/computeMetadata/v1/instance/attributes/tpu-env`, {
+      headers: { 'Metadata-Flavor': 'Google' },
+      redirect: 'error',
+      signal: signal ? AbortSignal.any([signal, deadline]) : deadline
+    });
+    // A captive portal answers too, but not with this header.
+    if (!response.ok || response.headers.get('metadata-flavor') !== 'Google') {
+      await response.body?.cancel();
+      return new Map();
+    }
+    return keysOf(await response.text());
+  } catch {
+    return new Map();
+  }
+}
+
+function keysOf(text: string): Map<string, string> {
+  const keys = new Map<string, string>();
+  for (const line of text.slice(0, MAX_BYTES).split('\n')) {
+    const [, key, quoted, plain] = /^([A-Z][A-Z0-9_]*):\s*(?:['"](.*)['"]|(.*?))\s*$/.exec(line) ?? [];
+    const value = quoted ?? plain;
+    if (key !== undefined && value !== undefined && value !== '') keys.set(key, value);
+  }
+  return keys;
+}

@@ -1,0 +1,102 @@
+/** The table of chips: ours, with what a user's file says instead or in addition. */
+import { readFile } from 'node:fs/promises';
+import { type Static, Type } from '@sinclair/typebox';
+import { Value } from '@sinclair/typebox/value';
+import { ChipSpec } from '@tpulab/protocol';
+import { CHIPS } from './chip-data.js';
+import { DeviceError } from './device-error.js';
+
+/** A chip of ours needs only what differs; the whole is checked when both are put together. */
+const ChipFile = Type.Object(
+  {
+    chips: Type.Array(
+      Type.Intersect([
+        Type.Object({ name: ChipSpec.properties.name }),
+        Type.Record(Type.String(), Type.Unknown())
+      ])
+    )
+  },
+  { additionalProperties: false }
+);
+
+/** What an addition may leave out. */
+const UNSAID = {
+  deviceKinds: [],
+  pci: [],
+  hbmGiB: null,
+  usableGiBPerDevice: null,
+  hbmGBPerS: null,
+  iciGBPerS: null,
+  topology: null,
+  tflops: {},
+  chipsPerHost: [],
+  source: 'the file of this machine',
+  notes: null
+};
+
+export class ChipTable {
+  readonly #chips: ReadonlyMap<string, ChipSpec>;
+
+  constructor(chips: readonly ChipSpec[] = CHIPS) {
+    this.#chips = new Map(chips.map(chip => [chip.name, chip]));
+  }
+
+  /** @throws DeviceError `chip_table_unusable` */
+  static async read(file: string): Promise<ChipTable> {
+    let json: unknown;
+    try {
+      json = JSON.parse(await readFile(file, 'utf8'));
+    } catch (cause) {
+      const why = (cause as NodeJS.ErrnoException).code ?? 'it is not JSON';
+      throw new DeviceError('chip_table_unusable', `The chip table ${file} cannot be read (${why}).`, {
+        cause
+      });
+    }
+    if (!Value.Check(ChipFile, json)) throw unusable(file, 'it should be {"chips": [{"name": …}, …]}');
+    return new ChipTable(merged(json, file));
+  }
+
+  get(name: string): ChipSpec | null {
+    return this.#chips.get(name) ?? null;
+  }
+
+  list(): ChipSpec[] {
+    return [...this.#chips.values()];
+  }
+
+  /** By the ids of its PCI function, in the way sysfs writes them. */
+  byPci(device: string, subsystem: string | null): ChipSpec | null {
+    return (
+      this.list().find(({ pci }) =>
+        pci.some(id => id.device === device && (id.subsystem === null || id.subsystem === subsystem))
+      ) ?? null
+    );
+  }
+
+  byDeviceKind(kind: string): ChipSpec | null {
+    return this.list().find(({ deviceKinds }) => deviceKinds.includes(kind)) ?? null;
+  }
+}
+
+/** The user's chips come first, so that theirs is found where both fit. */
+function merged({ chips }: Static<typeof ChipFile>, file: string): ChipSpec[] {
+  const own = chips.map(given => {
+    const chip = { ...UNSAID, ...CHIPS.find(({ name }) => name === given.name), ...given };
+    if (Value.Check(ChipSpec, chip)) return chip;
+    const fault = Value.Errors(ChipSpec, chip).First();
+    throw unusable(
+      file,
+      `${given.name}${(fault?.path ?? '').replaceAll('/', '.')}: ${fault?.message ?? 'not valid'}`
+    );
+  });
+  const names = new Set(own.map(({ name }) => name));
+  if (names.size < own.length) throw unusable(file, 'two chips have one name');
+  return [...own, ...CHIPS.filter(({ name }) => !names.has(name))];
+}
+
+function unusable(file: string, why: string): DeviceError {
+  return new DeviceError(
+    'chip_table_unusable',
+    `The chip table ${file} cannot be used: ${why}; docs/devices.md describes it.`
+  );
+}

@@ -1,0 +1,157 @@
+/**
+ * The machine that the gateway runs on and its chips: `GET /bridge/v1/devices`, `…/devices/history`, and events of topic
+ * `devices` that have no kernel. What the runtime inside a kernel says of its devices is in `telemetry.ts`.
+ *
+ * Null is always "not known here"; a figure that cannot be read is never 0.
+ */
+import { type Static, Type } from '@sinclair/typebox';
+
+const orNull = <T extends ReturnType<typeof Type.Number>>(schema: T, description?: string) =>
+  Type.Union([schema, Type.Null()], description === undefined ? {} : { description });
+const Text = Type.Union([Type.String(), Type.Null()]);
+const Count = orNull(Type.Number({ minimum: 0 }));
+const Percent = orNull(Type.Number({ minimum: 0 }), 'percent, 100 is all');
+const UnixMs = Type.Number({ minimum: 0, description: 'Unix time in milliseconds' });
+
+/** One generation of chips, per chip. An unknown chip has no spec, and so no MFU. */
+export const ChipSpec = Type.Object(
+  {
+    name: Type.String({ minLength: 1, description: '`v2` to `7x`' }),
+    deviceKinds: Type.Array(Type.String(), { description: '`device_kind` in JAX' }),
+    pci: Type.Array(Type.Object({ device: Type.String(), subsystem: Text })),
+    tensorCores: Type.Integer({ minimum: 1 }),
+    devices: Type.Integer({ minimum: 1, description: 'devices that JAX lists for one chip' }),
+    hbmGiB: Count,
+    usableGiBPerDevice: Count,
+    hbmGBPerS: Count,
+    iciGBPerS: Count,
+    topology: Text,
+    tflops: Type.Record(Type.String(), Type.Number({ exclusiveMinimum: 0 }), {
+      description: 'peak TFLOP/s (TOP/s for integers) by type: bf16, int8, fp8'
+    }),
+    chipsPerHost: Type.Array(Type.Integer({ minimum: 1 })),
+    source: Type.String({ description: 'where the figures are from' }),
+    notes: Text
+  },
+  { additionalProperties: false }
+);
+export type ChipSpec = Static<typeof ChipSpec>;
+
+export const ChipOwner = Type.Object({
+  pid: Type.Integer({ minimum: 1 }),
+  command: Text,
+  kernelId: Type.Union([Type.String(), Type.Null()], { description: 'when it is a kernel of this gateway' })
+});
+export type ChipOwner = Static<typeof ChipOwner>;
+
+export const Chip = Type.Object({
+  index: Type.Integer({ minimum: 0 }),
+  pciAddress: Type.String(),
+  pciDevice: Type.String({ description: '`0x0063`' }),
+  name: Type.Union([Type.String(), Type.Null()], {
+    description: 'name of its spec; null for an unknown chip'
+  }),
+  node: Type.Union([Type.String(), Type.Null()], { description: 'device file' }),
+  owners: Type.Array(ChipOwner, { description: 'processes that have it open, as far as this user may see' })
+});
+export type Chip = Static<typeof Chip>;
+
+export const DeviceFigures = Type.Object({
+  ordinal: Type.Integer({ minimum: 0 }),
+  chip: Type.Union([Type.Integer({ minimum: 0 }), Type.Null()]),
+  hbmUsedBytes: Count,
+  hbmTotalBytes: Count,
+  dutyCyclePercent: Percent,
+  hbmBandwidthPercent: Percent,
+  idleS: Count,
+  hloQueueSize: Count
+});
+export type DeviceFigures = Static<typeof DeviceFigures>;
+
+export const HostFigures = Type.Object({
+  cpuPercent: orNull(Type.Number({ minimum: 0 }), 'of all cores together, 0 to 100'),
+  cores: Type.Integer({ minimum: 1 }),
+  load1: Count,
+  memoryUsedBytes: Count,
+  memoryTotalBytes: Count,
+  diskReadBytesPerS: Count,
+  diskWrittenBytesPerS: Count,
+  networkReceivedBytesPerS: Count,
+  networkSentBytesPerS: Count
+});
+export type HostFigures = Static<typeof HostFigures>;
+
+/** Why there are figures of devices, or none. */
+export const MetricsState = Type.Object({
+  state: Type.Union(
+    [Type.Literal('serving'), Type.Literal('idle'), Type.Literal('failing'), Type.Literal('no-chips')],
+    {
+      description:
+        'serving: a process that holds chips tells; idle: chips, but no such process; failing: one that does not answer as it should'
+    }
+  ),
+  detail: Text
+});
+export type MetricsState = Static<typeof MetricsState>;
+
+export const MachineSample = Type.Object({
+  time: UnixMs,
+  host: HostFigures,
+  devices: Type.Array(DeviceFigures),
+  metrics: MetricsState
+});
+export type MachineSample = Static<typeof MachineSample>;
+
+/** A sample on the events socket: the newest at subscription, then each as it is taken. */
+export const MachineEvent = Type.Object({
+  topic: Type.Literal('devices'),
+  gatewayId: Type.String(),
+  machineSeq: Type.Integer({ minimum: 1, description: 'counts the samples of this gateway process' }),
+  machine: MachineSample
+});
+export type MachineEvent = Static<typeof MachineEvent>;
+
+/** What the cloud's metadata and the environment say of the accelerator. */
+export const AcceleratorInfo = Type.Object({
+  type: Type.Union([Type.String(), Type.Null()], { description: '`v5litepod-8`' }),
+  workerId: Text,
+  processBounds: Text,
+  chipsPerProcessBounds: Text
+});
+export type AcceleratorInfo = Static<typeof AcceleratorInfo>;
+
+/** `GET /bridge/v1/devices` */
+export const DevicesPage = Type.Object({
+  accelerator: AcceleratorInfo,
+  chips: Type.Array(Chip),
+  specs: Type.Array(ChipSpec, { description: 'of the chips that are here' }),
+  sample: MachineSample,
+  sampleHz: Type.Number({ minimum: 0, description: 'samples a second while a page looks' })
+});
+export type DevicesPage = Static<typeof DevicesPage>;
+
+export const HistoryQuery = Type.Object({
+  tier: Type.Optional(
+    Type.Union([Type.Literal('1'), Type.Literal('10'), Type.Literal('60')], {
+      description: 'seconds a point'
+    })
+  ),
+  from: Type.Optional(
+    Type.Number({ minimum: 0, description: 'Unix milliseconds; points before are left out' })
+  )
+});
+export type HistoryQuery = Static<typeof HistoryQuery>;
+
+const Column = Type.Array(Type.Union([Type.Number(), Type.Null()]));
+
+/** `GET /bridge/v1/devices/history`: columns of equal length, oldest first. */
+export const DevicesHistory = Type.Object({
+  tierS: Type.Integer({ minimum: 1 }),
+  times: Type.Array(UnixMs, {
+    description: 'where each point begins; where nobody sampled there is no point'
+  }),
+  series: Type.Record(Type.String(), Type.Object({ min: Column, mean: Column, max: Column }), {
+    description: '`host.cpuPercent`, `device.0.hbmUsedBytes`, …'
+  })
+});
+export type DevicesHistory = Static<typeof DevicesHistory>;
