@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import queue
 import subprocess
@@ -27,8 +28,12 @@ class KernelProcess:
         arguments: tuple[str, ...] = LAUNCHER,
         env: dict[str, str] | None = None,
         cwd: Path | None = None,
+        resend_socket: Path | None = None,
     ) -> None:
         self.file, _ = write_connection_file(str(folder / "c.json"), transport="ipc", ip=str(folder / "z"))
+        if resend_socket is not None:
+            info = {**json.loads(Path(self.file).read_text()), "resend_socket": str(resend_socket)}
+            Path(self.file).write_text(json.dumps(info))
         self.log = folder / "kernel.log"
         base = {name: value for name, value in os.environ.items() if not name.startswith("TPULAB_")}
         with self.log.open("wb") as log:

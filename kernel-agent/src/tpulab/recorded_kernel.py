@@ -7,13 +7,16 @@ starts would inherit. Without it nothing is recorded, because nobody would ever 
 from __future__ import annotations
 
 import json
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
 import zmq
-from traitlets import Int
+from traitlets import Int, default
 
 from tpulab.lossless_iopub import LosslessKernelApp
+from tpulab.queue_alarm import ALARM_VARIABLE, DEFAULT_ALARM_BYTES, QueueAlarm
 from tpulab.recorded_socket import RecordedSocket, record
 from tpulab.resend_socket import ResendSocket
 from tpulab.send_ring import CHANNELS, DEFAULT_LIMIT_BYTES, SendRing
@@ -28,6 +31,19 @@ class RecordedKernelApp(LosslessKernelApp):
         help="Bytes of sent messages that are held for a keeper that takes over. The oldest go first.",
     ).tag(config=True)
 
+    iopub_alarm_bytes = Int(
+        min=0,
+        help="Bytes of output that wait for their keeper before this is said; 0: never.",
+    ).tag(config=True)
+
+    @default("iopub_alarm_bytes")  # type: ignore[untyped-decorator]
+    def _iopub_alarm_bytes_default(self) -> int:
+        given = os.environ.get(ALARM_VARIABLE) or ""
+        if given and not (given.isascii() and given.isdigit()):
+            self.log.warning("tpulab: %s is no number of bytes: %r", ALARM_VARIABLE, given)
+            given = ""
+        return int(given or DEFAULT_ALARM_BYTES)
+
     ring: SendRing | None = None
     resend_socket: ResendSocket | None = None
 
@@ -35,6 +51,8 @@ class RecordedKernelApp(LosslessKernelApp):
         path = self._resend_path()
         if path is not None:
             self.ring = SendRing(self.resend_bytes)
+            blocks = self.iopub_queue == "block"
+            self.ring.alarm = QueueAlarm(self.iopub_alarm_bytes, self._warn_user, blocks=blocks)
         super().init_sockets()
         if path is None or self.ring is None:
             return
@@ -62,6 +80,22 @@ class RecordedKernelApp(LosslessKernelApp):
         super().close()
         if self.resend_socket is not None:
             self.resend_socket.close()
+
+    def init_io(self) -> None:
+        super().init_io()
+        # Not looked up later: a cell may have put something else in its place.
+        self._stderr_of_cells = sys.stderr
+
+    def _warn_user(self, text: str) -> None:
+        """To the kernel's log and as text of the running cell. Called from any thread, the ring locked."""
+        # The iopub thread says it once it has sent what it is at: ring and wire have one order.
+        stream = getattr(self, "_stderr_of_cells", None)
+        self.iopub_thread.io_loop.add_callback(self._say, text, stream)
+
+    def _say(self, text: str, stream: Any) -> None:
+        self.log.warning("%s", text.rstrip())
+        if stream is not None:
+            stream.write(text)
 
     def _channel_socket(self, channel: str) -> Any:
         # ipykernel puts the socket of iopub away behind a thread

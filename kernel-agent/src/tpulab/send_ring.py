@@ -15,6 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from tpulab.queue_alarm import QueueAlarm
+
 DEFAULT_LIMIT_BYTES = 64 * 1024 * 1024
 CHANNELS = ("shell", "control", "stdin", "iopub")
 
@@ -66,6 +68,8 @@ class _Lane:
         self.sent_bytes = 0
         self.confirmed = 0
         self.confirmed_bytes = 0
+        #: What was sent before the present keeper came, and so does not wait for it.
+        self.earlier_bytes = 0
 
     def confirm(self, place: tuple[int, int]) -> int:
         """Lets go of all up to a place, and answers how many bytes that freed."""
@@ -99,6 +103,11 @@ class SendRing:
         self._lanes = {channel: _Lane() for channel in CHANNELS}
         self._stamp = 0
         self._bytes = 0
+        #: Null while no keeper reads: libzmq then holds nothing.
+        self._watched: QueueAlarm | None = None
+        self._waiting = 0
+        #: Told when much waits for a keeper that reads. The ring's bound does not bound libzmq's queue.
+        self.alarm: QueueAlarm | None = None
 
     @property
     def held_bytes(self) -> int:
@@ -107,6 +116,31 @@ class SendRing:
     def unconfirmed_bytes(self) -> int:
         """Bytes that were sent and not confirmed, whether the ring still has them or not."""
         return sum(lane.sent_bytes - lane.confirmed_bytes for lane in self._lanes.values())
+
+    def waiting_bytes(self) -> int:
+        """Bytes sent to the present keeper and not confirmed: what libzmq holds, or the keeper does."""
+        with self._lock:
+            return self._waiting if self._watched is not None else 0
+
+    def reader_came(self) -> None:
+        """A keeper reads from now on."""
+        with self._lock:
+            for lane in self._lanes.values():
+                lane.earlier_bytes = lane.sent_bytes
+            self._waiting = 0
+            self._watched = self.alarm
+            self._look()
+
+    def readers_gone(self) -> None:
+        """No keeper reads: libzmq has thrown away what waited for it."""
+        with self._lock:
+            self._waiting = 0
+            self._look()
+            self._watched = None
+
+    def _look(self) -> None:
+        if self._watched is not None:
+            self._watched.shrunk(self._waiting)
 
     def add(self, channel: str, frames: Frames) -> None:
         """Called with the frames of one message, before they are sent. They must not change afterwards."""
@@ -122,6 +156,9 @@ class SendRing:
             lane.places[msg_id] = (lane.sent, lane.sent_bytes)
             lane.entries.append(_Entry(lane.sent, self._stamp, size, msg_id, frames))
             self._bytes += size
+            self._waiting += size
+            if self._watched is not None and self._waiting >= self._watched.next_bytes:
+                self._watched.grown(self._waiting)
             while self._bytes > self._limit:
                 oldest = min((one for one in self._lanes.values() if one.entries), key=_oldest)
                 self._bytes -= oldest.drop()
@@ -134,6 +171,11 @@ class SendRing:
                 place = lane.places.get(msg_id.encode())
                 if place is not None and place[0] > lane.confirmed:
                     self._bytes -= lane.confirm(place)
+            self._waiting = sum(
+                lane.sent_bytes - max(lane.confirmed_bytes, lane.earlier_bytes)
+                for lane in self._lanes.values()
+            )
+            self._look()
 
     def unconfirmed(
         self, last: Mapping[str, str], routing_id: bytes, channels: Sequence[str] = CHANNELS
