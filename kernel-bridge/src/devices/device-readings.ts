@@ -1,0 +1,164 @@
+/** The figures of all devices at one moment, from the metric servers of this machine. */
+import type { DeviceFigures, MetricsState } from '@tpulab/protocol';
+import { type MetricAnswer, MetricClient } from './metric-client.js';
+import { DEVICE_METRICS, type DeviceField, type MetricName } from './metric-names.js';
+
+/** Figure of each ordinal. */
+type Column = ReadonlyMap<number, number>;
+type Columns = Partial<Record<DeviceField, Column>>;
+
+export interface Readings {
+  readonly devices: readonly DeviceFigures[];
+  readonly metrics: MetricsState;
+}
+
+/** How often what changes rarely is asked for, and a metric that the runtime did not know is tried again. */
+export const SLOW_MS = 5_000;
+export const UNKNOWN_MS = 60_000;
+
+export interface ReadingsOptions {
+  readonly ports: readonly number[];
+  readonly answerMs?: number;
+  readonly now?: () => number;
+}
+
+/** What is remembered of one metric of one server. */
+interface Remembered {
+  readonly column: Column | null;
+  readonly until: number;
+}
+
+export class DeviceReadings implements Disposable {
+  readonly #clients: readonly MetricClient[];
+  readonly #now: () => number;
+  readonly #remembered = new Map<string, Remembered>();
+
+  constructor({ ports, answerMs, now = () => performance.now() }: ReadingsOptions) {
+    // Several ports are several processes, and each answers for itself; one answers for its host.
+    const alone = ports.length > 1;
+    this.#clients = ports.map(
+      port => new MetricClient({ port, alone, ...(answerMs === undefined ? {} : { answerMs }) })
+    );
+    this.#now = now;
+  }
+
+  /** @param devicesPerChip null for an unknown chip, which is taken to have one */
+  async read(devicesPerChip: number | null): Promise<Readings> {
+    const servers = await Promise.all(this.#clients.map(client => this.#readOne(client)));
+    const serving = servers.filter(server => server.state === 'serving');
+    const failing = servers.find(server => server.state === 'failing');
+    const devices = merged(serving.map(({ columns }) => tableOf(columns, devicesPerChip ?? 1)));
+    if (serving.length > 0) {
+      const detail = failing ? `port ${failing.port}: ${failing.reason}` : null;
+      return { devices, metrics: { state: 'serving', detail } };
+    }
+    if (failing)
+      return { devices, metrics: { state: 'failing', detail: `port ${failing.port}: ${failing.reason}` } };
+    return { devices, metrics: { state: 'idle', detail: 'no process that uses the chips serves metrics' } };
+  }
+
+  async #readOne(client: MetricClient): Promise<ServerReading> {
+    const [first, ...others] = DEVICE_METRICS;
+    if (!first) return { state: 'idle' };
+    const columns: Columns = {};
+    // Where the first is not answered, asking for the others would only multiply the wait.
+    const probe = await this.#column(client, first);
+    if (probe.state === 'absent') {
+      this.#forget(client);
+      return { state: 'idle' };
+    }
+    if (probe.state === 'failed') return { state: 'failing', port: client.port, reason: probe.reason };
+    if (probe.column) columns[first.field] = probe.column;
+    const answers = await Promise.all(others.map(metric => this.#column(client, metric)));
+    for (const [index, answer] of answers.entries()) {
+      const field = others[index]?.field;
+      if (field && answer.state === 'ok' && answer.column) columns[field] = answer.column;
+    }
+    return { state: 'serving', columns };
+  }
+
+  async #column(client: MetricClient, { metric, pace }: MetricName): Promise<ColumnAnswer> {
+    const key = `${client.port} ${metric}`;
+    const held = this.#remembered.get(key);
+    if (held && held.until > this.#now()) return { state: 'ok', column: held.column };
+    const answer = await client.metric(metric);
+    if (answer.state === 'unknown') {
+      this.#remembered.set(key, { column: null, until: this.#now() + UNKNOWN_MS });
+      return { state: 'ok', column: null };
+    }
+    if (answer.state !== 'ok') return answer;
+    const column = columnOf(answer);
+    if (pace === 'slow') this.#remembered.set(key, { column, until: this.#now() + SLOW_MS });
+    return { state: 'ok', column };
+  }
+
+  /** The next process may be of another runtime. */
+  #forget({ port }: MetricClient): void {
+    for (const key of this.#remembered.keys()) if (key.startsWith(`${port} `)) this.#remembered.delete(key);
+  }
+
+  [Symbol.dispose](): void {
+    for (const client of this.#clients) client[Symbol.dispose]();
+  }
+}
+
+type ServerReading =
+  | { readonly state: 'serving'; readonly columns: Columns }
+  | { readonly state: 'idle' }
+  | { readonly state: 'failing'; readonly port: number; readonly reason: string };
+
+type ColumnAnswer =
+  | { readonly state: 'ok'; readonly column: Column | null }
+  | Exclude<MetricAnswer, { state: 'ok' | 'unknown' }>;
+
+/** Points without an ordinal are of the whole process, not of a device. */
+function columnOf({ points }: Extract<MetricAnswer, { state: 'ok' }>): Column {
+  const column = new Map<number, number>();
+  for (const { ordinal, value } of points) if (ordinal !== null && value !== null) column.set(ordinal, value);
+  return column;
+}
+
+/** A row for each device. Memory says which devices there are; it is always given for each. */
+function tableOf(columns: Columns, devicesPerChip: number): DeviceFigures[] {
+  const memory = columns.hbmUsedBytes ?? columns.hbmTotalBytes;
+  const known = memory && memory.size > 0 ? [memory] : Object.values(columns);
+  const ordinals = [...new Set(known.flatMap(column => [...column.keys()]))].sort((a, b) => a - b);
+  const figure = (field: DeviceField, ordinal: number): number | null => {
+    const column = columns[field];
+    if (!column) return null;
+    // v2 and v3 give one duty cycle for both devices of a chip. Half as many figures say so, whatever the generation.
+    const perChip = devicesPerChip > 1 && column.size * devicesPerChip === ordinals.length;
+    return column.get(perChip ? Math.floor(ordinal / devicesPerChip) : ordinal) ?? null;
+  };
+  return ordinals.map(ordinal => ({
+    ordinal,
+    chip: Math.floor(ordinal / devicesPerChip),
+    hbmUsedBytes: figure('hbmUsedBytes', ordinal),
+    hbmTotalBytes: figure('hbmTotalBytes', ordinal),
+    dutyCyclePercent: figure('dutyCyclePercent', ordinal),
+    hbmBandwidthPercent: figure('hbmBandwidthPercent', ordinal),
+    idleS: figure('idleS', ordinal),
+    hloQueueSize: figure('hloQueueSize', ordinal)
+  }));
+}
+
+/**
+ * Processes with a chip each may number their devices from 0, or as the host does. When two have the same number they count
+ * from 0, and follow each other in the order of the ports.
+ */
+function merged(tables: readonly DeviceFigures[][]): DeviceFigures[] {
+  const ordinals = tables.flatMap(table => table.map(({ ordinal }) => ordinal));
+  if (new Set(ordinals).size === ordinals.length) return tables.flat().sort((a, b) => a.ordinal - b.ordinal);
+  let devices = 0;
+  let chips = 0;
+  return tables.flatMap(table => {
+    const moved = table.map(row => ({
+      ...row,
+      ordinal: row.ordinal + devices,
+      chip: row.chip === null ? null : row.chip + chips
+    }));
+    devices += 1 + Math.max(-1, ...table.map(({ ordinal }) => ordinal));
+    chips += 1 + Math.max(-1, ...table.map(({ chip }) => chip ?? -1));
+    return moved;
+  });
+}
