@@ -68,7 +68,7 @@ class LosslessKernelApp(IPKernelApp):  # type: ignore[misc]
         config=True
     )
 
-    @default("iopub_queue")  # type: ignore[untyped-decorator]
+    @default("iopub_queue")
     def _iopub_queue_default(self) -> str:
         return os.environ.get(QUEUE_VARIABLE) or "unbounded"
 

@@ -36,7 +36,7 @@ class RecordedKernelApp(LosslessKernelApp):
         help="Bytes of output that wait for their keeper before this is said; 0: never.",
     ).tag(config=True)
 
-    @default("iopub_alarm_bytes")  # type: ignore[untyped-decorator]
+    @default("iopub_alarm_bytes")
     def _iopub_alarm_bytes_default(self) -> int:
         given = os.environ.get(ALARM_VARIABLE) or ""
         if given and not (given.isascii() and given.isdigit()):

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { gatewayOptions } from './gateway-settings.js';
 import { resolveSettings } from './resolve-settings.js';
 import type { SettingKey } from './settings.js';
@@ -7,6 +7,8 @@ function options(flags: Partial<Record<SettingKey, unknown>>) {
   const all = { stateDir: '/state', ...flags };
   return gatewayOptions(resolveSettings({ flags: all, env: {}, file: new Map() }).values);
 }
+
+afterEach(() => vi.unstubAllEnvs());
 
 describe('the options of a gateway', () => {
   it('have units of their own', () => {
@@ -47,6 +49,14 @@ describe('the options of a gateway', () => {
   it('tell kernels how to queue only when it is set', () => {
     expect(options({}).env).toBeUndefined();
     expect(options({ iopubQueue: 'block' }).env).toMatchObject({ TPULAB_IOPUB_QUEUE: 'block' });
+  });
+
+  it('tell kernels in plain bytes how much may wait before they say so', () => {
+    const variable = 'TPULAB_IOPUB_ALARM_BYTES';
+    expect(options({ iopubQueue: 'block' }).env).not.toHaveProperty(variable);
+    expect(options({ iopubAlarmBytes: 0 }).env).toMatchObject({ [variable]: '0' });
+    vi.stubEnv(variable, '256 MiB');
+    expect(options({}).env).toMatchObject({ [variable]: String(256 * 2 ** 20) });
   });
 
   it('refuse a token file that is not there', () => {

@@ -6,13 +6,26 @@ import type { GatewayOptions } from '../server/gateway.js';
 import { stateFolder } from '../server/state-folder.js';
 import { defaultSocketPath } from '../server/unix-listening.js';
 import { ConfigError } from './config-error.js';
-import type { Settings } from './settings.js';
+import { type Settings, SETTINGS } from './settings.js';
 
 /** Jupyter's ways to say "all addresses". */
 const ALL_ADDRESSES = new Set(['', '*']);
 
 export function stateDirOf({ stateDir }: Settings): string {
   return stateFolder(stateDir ?? undefined);
+}
+
+/** What the launcher reads in the kernel's environment, where a kernelspec may set another. Nothing is named that nobody has set. */
+function kernelVariables({ iopubQueue, iopubAlarmBytes }: Settings): Pick<GatewayOptions, 'env'> {
+  const { fallback, variable } = SETTINGS.iopubAlarmBytes;
+  const variables = {
+    ...(iopubQueue === null ? {} : { [SETTINGS.iopubQueue.variable]: iopubQueue }),
+    // The launcher takes a plain number, a variable of ours may say "1 GiB".
+    ...(iopubAlarmBytes === fallback && process.env[variable] === undefined
+      ? {}
+      : { [variable]: String(iopubAlarmBytes) })
+  };
+  return Object.keys(variables).length === 0 ? {} : { env: { ...process.env, ...variables } };
 }
 
 /** @throws ConfigError `config_invalid` when the token file cannot be used */
@@ -32,10 +45,7 @@ export function gatewayOptions(settings: Settings): Omit<GatewayOptions, 'log'> 
     allowedHosts: settings.allowedHosts,
     defaultKernel: settings.defaultKernel ?? undefined,
     clientEnvs: settings.clientEnvs,
-    // The launcher reads it in the kernel's environment, where a kernelspec may set another.
-    ...(settings.iopubQueue === null
-      ? {}
-      : { env: { ...process.env, TPULAB_IOPUB_QUEUE: settings.iopubQueue } }),
+    ...kernelVariables(settings),
     culling: {
       idleTimeoutS: settings.cullIdleTimeoutS,
       intervalS: settings.cullIntervalS,

@@ -30,6 +30,7 @@ export interface Settings {
   readonly defaultKernel: string | null;
   readonly clientEnvs: readonly string[];
   readonly iopubQueue: string | null;
+  readonly iopubAlarmBytes: number;
   readonly cullIdleTimeoutS: number;
   readonly cullIntervalS: number;
   readonly cullConnected: boolean;
@@ -223,6 +224,13 @@ export const SETTINGS: SettingTable = {
     fallback: null,
     fallbackWords: 'what the kernelspec says, else unbounded',
     help: 'what a kernel of our launcher does that prints faster than anybody reads: queue without bound, or wait'
+  },
+  iopubAlarmBytes: {
+    ...named(['Bridge'], 'iopub_alarm_bytes'),
+    variable: 'TPULAB_IOPUB_ALARM_BYTES',
+    kind: kinds.bytes(0),
+    fallback: 256 * MIB,
+    help: 'memory that waiting outputs of such a kernel may take before its user is told, and again at each doubling; 0: never'
   },
   cullIdleTimeoutS: {
     ...named(CULLERS, 'cull_idle_timeout'),
