@@ -1,0 +1,3 @@
+export { ChipTable } from './chip-table.js';
+export { DeviceError, type DeviceErrorCode } from './device-error.js';
+export { MachineSampler, MAX_SAMPLE_HZ, SAMPLE_HZ, type SamplerOptions } from './machine-sampler.js';

@@ -1,0 +1,215 @@
+/**
+ * Takes samples of the machine and its chips: often while somebody looks, seldom otherwise, so that a history is there when
+ * a page is opened again. One sample at a time; a slow one delays the next instead of overlapping it.
+ */
+import type { Chip, DevicesHistory, DevicesPage, MachineEvent, MachineSample } from '@tpulab/protocol';
+import type { Logger } from 'pino';
+import { acceleratorInfo, type MetadataOptions } from './accelerator-info.js';
+import { chipOwners } from './chip-owners.js';
+import type { ChipTable } from './chip-table.js';
+import { DeviceReadings, type Readings } from './device-readings.js';
+import { findChips, type FoundChip } from './find-chips.js';
+import { History } from './history.js';
+import { HostLoad } from './host-load.js';
+import { kernelOfProcess } from './kernel-of-process.js';
+import { metricPorts } from './metric-ports.js';
+
+export const SAMPLE_HZ = 2;
+/** The runtime averages its duty cycle over a period of its own; asking faster shows nothing new. */
+export const MAX_SAMPLE_HZ = 10;
+/** Between samples while nobody looks. */
+export const BACKGROUND_MS = 10_000;
+
+export interface SamplerOptions {
+  /** Where the history is kept. */
+  readonly folder: string;
+  readonly gatewayId: string;
+  readonly table: ChipTable;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** While somebody looks; 0: no samples but those that are asked for. */
+  readonly sampleHz?: number;
+  readonly backgroundMs?: number;
+  readonly isKernel?: (kernelId: string) => boolean;
+  readonly metadata?: MetadataOptions;
+  /** Stands for `/` in specs. */
+  readonly root?: string;
+  readonly log: Logger;
+}
+
+export class MachineSampler implements AsyncDisposable {
+  readonly sampleHz: number;
+  readonly #options: SamplerOptions;
+  readonly #history: History;
+  readonly #host: HostLoad;
+  readonly #stopping = new AbortController();
+  readonly #listeners = new Set<(event: MachineEvent) => void>();
+  readonly #ready: Promise<void>;
+  #chips: readonly FoundChip[] = [];
+  #readings: DeviceReadings | null = null;
+  #watchers = 0;
+  #timer: NodeJS.Timeout | null = null;
+  #sampling: Promise<MachineSample> | null = null;
+  #newest: MachineEvent | null = null;
+  #seq = 0;
+
+  constructor(options: SamplerOptions) {
+    const { sampleHz = SAMPLE_HZ, folder, log, root = '/' } = options;
+    this.#options = options;
+    this.sampleHz = Math.min(MAX_SAMPLE_HZ, Math.max(0, sampleHz));
+    this.#history = new History({ folder, log });
+    this.#host = new HostLoad({ root });
+    this.#ready = this.#start();
+    void this.#ready.then(() => this.#schedule());
+  }
+
+  get newest(): MachineEvent | null {
+    return this.#newest;
+  }
+
+  listen(listener: (event: MachineEvent) => void): Disposable {
+    this.#listeners.add(listener);
+    return { [Symbol.dispose]: () => void this.#listeners.delete(listener) };
+  }
+
+  /** Somebody looks until this is disposed. */
+  look(): Disposable {
+    let isOver = false;
+    this.#watchers++;
+    this.#schedule();
+    return {
+      [Symbol.dispose]: () => {
+        if (isOver) return;
+        isOver = true;
+        this.#watchers--;
+      }
+    };
+  }
+
+  async page(): Promise<DevicesPage> {
+    await this.#ready;
+    const { env, metadata = {}, table } = this.#options;
+    const hasTpu = this.#chips.length > 0 || saysTpu(env);
+    const [sample, chips, accelerator] = await Promise.all([
+      this.#fresh(),
+      this.#chipsWithOwners(),
+      // Elsewhere there is no metadata server, and asking for its name would only wake resolvers.
+      acceleratorInfo(hasTpu ? env : { ...env, TPU_SKIP_MDS_QUERY: '1' }, {
+        ...metadata,
+        signal: this.#stopping.signal
+      })
+    ]);
+    const names = new Set(chips.map(({ name }) => name));
+    return {
+      accelerator,
+      chips,
+      specs: table.list().filter(({ name }) => names.has(name)),
+      sample,
+      sampleHz: this.sampleHz
+    };
+  }
+
+  async history(tierS: number, fromMs = 0): Promise<DevicesHistory> {
+    await this.#ready;
+    return this.#history.read(tierS, fromMs);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#stopping.abort(new Error('the gateway is stopping'));
+    if (this.#timer) clearTimeout(this.#timer);
+    this.#listeners.clear();
+    await this.#ready;
+    await this.#sampling?.catch(() => undefined);
+    this.#readings?.[Symbol.dispose]();
+    this.#readings = null;
+    await this.#history[Symbol.asyncDispose]();
+  }
+
+  async #start(): Promise<void> {
+    const { table, root = '/', env, log } = this.#options;
+    const [chips] = await Promise.all([findChips(table, root), this.#history.load()]);
+    this.#chips = chips;
+    if (this.#stopping.signal.aborted) return;
+    // A port is dialled only where somebody may answer.
+    if (chips.length > 0 || saysTpu(env)) this.#readings = new DeviceReadings({ ports: metricPorts(env) });
+    if (chips.length > 0)
+      log.info(
+        { chips: chips.length, names: [...new Set(chips.map(({ name }) => name))] },
+        'TPU chips found'
+      );
+  }
+
+  #schedule(): void {
+    if (this.#stopping.signal.aborted || this.sampleHz === 0) return;
+    if (this.#timer) clearTimeout(this.#timer);
+    const { backgroundMs = BACKGROUND_MS } = this.#options;
+    const waitMs = this.#watchers > 0 ? 1000 / this.sampleHz : backgroundMs;
+    // One who has just come to look does not wait for the rest of the long pause, only for the short one.
+    this.#timer = setTimeout(() => void this.#tick(), waitMs);
+    this.#timer.unref();
+  }
+
+  async #tick(): Promise<void> {
+    try {
+      await this.#ready;
+      await this.#sample();
+    } catch (error) {
+      this.#options.log.error({ err: error }, 'a sample of the machine could not be taken');
+    }
+    this.#schedule();
+  }
+
+  /** Rates need some time between two readings, so a sample that is young enough is not taken again. */
+  async #fresh(): Promise<MachineSample> {
+    const newest = this.#newest?.machine;
+    const youngMs = this.sampleHz === 0 ? 500 : 1000 / this.sampleHz;
+    const ageMs = newest ? Date.now() - newest.time : Infinity;
+    return newest && ageMs >= 0 && ageMs < youngMs ? newest : this.#sample();
+  }
+
+  #sample(): Promise<MachineSample> {
+    return (this.#sampling ??= this.#take().finally(() => (this.#sampling = null)));
+  }
+
+  async #take(): Promise<MachineSample> {
+    const { table, gatewayId } = this.#options;
+    const first = this.#chips[0]?.name ?? null;
+    const spec = first === null ? null : table.get(first);
+    const none: Readings = { devices: [], metrics: { state: 'no-chips', detail: null } };
+    const [host, { devices, metrics }] = await Promise.all([
+      this.#host.read(),
+      this.#readings?.read(spec?.devices ?? null) ?? none
+    ]);
+    const machine: MachineSample = { time: Date.now(), host, devices: [...devices], metrics };
+    this.#newest = { topic: 'devices', gatewayId, machineSeq: ++this.#seq, machine };
+    this.#history.add(machine);
+    for (const listener of this.#listeners) listener(this.#newest);
+    return machine;
+  }
+
+  async #chipsWithOwners(): Promise<Chip[]> {
+    const { root = '/', isKernel = () => false } = this.#options;
+    const nodes = this.#chips.flatMap(({ node }) => node ?? []);
+    const owners = await chipOwners(nodes, root);
+    return Promise.all(
+      this.#chips.map(async chip => ({
+        ...chip,
+        owners: await Promise.all(
+          (owners.get(chip.node ?? '') ?? []).map(async owner => {
+            const kernelId = await kernelOfProcess(owner.pid, root);
+            return { ...owner, kernelId: kernelId !== null && isKernel(kernelId) ? kernelId : null };
+          })
+        )
+      }))
+    );
+  }
+}
+
+/** Some hosts show no PCI devices to a container; then the environment tells. */
+function saysTpu(env: SamplerOptions['env']): boolean {
+  return [
+    'TPU_RUNTIME_METRICS_PORTS',
+    'TPU_ACCELERATOR_TYPE',
+    'TPU_WORKER_ID',
+    'TPU_CHIPS_PER_PROCESS_BOUNDS'
+  ].some(name => (env[name] ?? '') !== '');
+}
