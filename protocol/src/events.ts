@@ -6,6 +6,7 @@
  * Telemetry is numbered per kernel by its keeper, so numbers survive a restart of the gateway.
  */
 import { type Static, Type } from '@sinclair/typebox';
+import { MachineEvent } from './devices.js';
 import { TelemetryMessage } from './telemetry.js';
 
 export const EventTopic = Type.Union([
@@ -71,6 +72,7 @@ export const ClientEvent = Type.Object({
 });
 export type ClientEvent = Static<typeof ClientEvent>;
 
+/** Events of kernels. Samples of the machine (`MachineEvent`) travel beside them and have no `kernelId`. */
 export const BridgeEvent = Type.Union([TelemetryEvent, KernelEvent, ClientEvent]);
 export type BridgeEvent = Static<typeof BridgeEvent>;
 
@@ -84,7 +86,7 @@ export const EventsFrame = Type.Union([
       description: 'kernel id to the oldest telemetry seq still held'
     })
   }),
-  Type.Object({ op: Type.Literal('events'), events: Type.Array(BridgeEvent) }),
+  Type.Object({ op: Type.Literal('events'), events: Type.Array(Type.Union([BridgeEvent, MachineEvent])) }),
   Type.Object({ op: Type.Literal('error'), code: Type.String(), message: Type.String() })
 ]);
 export type EventsFrame = Static<typeof EventsFrame>;

@@ -3,6 +3,7 @@
  * declares its own codes; a code that is missing here, or that no part has, does not compile.
  */
 import type { CommandErrorCode } from './command-errors.js';
+import type { DeviceErrorCode } from '../devices/index.js';
 import type { EnvironmentErrorCode } from '../environments/index.js';
 import type { JournalErrorCode } from '../journal/index.js';
 import type { KeeperErrorCode } from '../keeper/index.js';
@@ -20,6 +21,7 @@ type OtherCode = Exclude<
   | CommandErrorCode
   | ConfigErrorCode
   | TokenErrorCode
+  | DeviceErrorCode
   | EnvironmentErrorCode
   | KeeperErrorCode
   | JournalErrorCode
@@ -60,6 +62,7 @@ const OTHER_ERRORS: Readonly<Record<OtherCode, 'command' | 'log' | 'reply' | 'cl
   journal_in_use: 'command',
   journal_not_repaired: 'command',
   export_not_written: 'command',
+  chip_table_unusable: 'command',
   env_unknown: 'command',
   env_definition_invalid: 'command',
   env_definitions_missing: 'command',

@@ -7,6 +7,7 @@ import type { Logger } from 'pino';
 import { ChannelsHub, type ChannelsTuning } from '../channels/channels-hub.js';
 import { channelsRoute } from '../channels/channels-route.js';
 import { JOURNAL_LIMITS, type JournalLimits } from '../journal/index.js';
+import { ChipTable, MachineSampler } from '../devices/index.js';
 import { EnvironmentCatalog } from '../environments/index.js';
 import { JupyterKernelSpecs } from '../kernels/jupyter-kernelspecs.js';
 import { jupyterDataFolders } from '../kernels/jupyter-paths.js';
@@ -26,6 +27,7 @@ import { createApp } from './app.js';
 import { Authenticator } from './authentication.js';
 import { BaseUrl } from './base-url.js';
 import { addBridgeRoutes } from './bridge-routes.js';
+import { addDevicesRoutes } from './devices-routes.js';
 import type { RouteEntry } from './error-answers.js';
 import { DisposalStack } from './disposal-stack.js';
 import { EnvironmentSpecs } from './environment-specs.js';
@@ -79,6 +81,10 @@ export interface GatewayOptions extends ChannelsTuning {
   readonly culling?: Partial<CullingOptions>;
   /** How much is kept of what kernels said, and for how long. */
   readonly journal?: Partial<JournalLimits>;
+  /** Samples of the machine a second while a page looks; 0: only those that are asked for. */
+  readonly sampleHz?: number;
+  /** File that corrects or extends the table of chips (docs/devices.md). */
+  readonly chipTable?: string | undefined;
   readonly keepers?: KeeperAccess;
   readonly log: Logger;
 }
@@ -152,7 +158,18 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
     new ChannelsHub({ registry, log, confirmation, limits, leases, held, unsentLimitBytes })
   );
   undo.use(new KernelCulling(registry, { ...CULLING_DEFAULTS, ...options.culling }, log));
-  const events = undo.use(new EventSource(registry, hub, log));
+  const machine = undo.use(
+    new MachineSampler({
+      folder: path.join(stateDir, 'devices'),
+      gatewayId,
+      table: options.chipTable === undefined ? new ChipTable() : await ChipTable.read(options.chipTable),
+      env,
+      isKernel: id => registry.find(id) !== undefined,
+      log,
+      ...(options.sampleHz === undefined ? {} : { sampleHz: options.sampleHz })
+    })
+  );
+  const events = undo.use(new EventSource(registry, hub, log, machine));
   const outputs = undo.use(new OutputsOfKernels({ stateDir, registry, log }));
 
   const clientTokens = undo.use(new ClientTokens(stateDir, log));
@@ -175,6 +192,7 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
   addResolvePathRoutes(app, registry, rootDir);
   addSessionRoutes(app, sessions, base);
   addOutputsRoutes(app, outputs);
+  addDevicesRoutes(app, machine);
   addBridgeRoutes(app, {
     registry,
     gatewayId,

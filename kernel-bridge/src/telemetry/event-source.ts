@@ -1,5 +1,5 @@
 /** Everything that pages can hear about: telemetry of the kernels, their states, and their clients. */
-import type { BridgeEvent, ClientEvent, EventTopic } from '@tpulab/protocol';
+import type { ClientEvent, EventTopic, KernelEvent, MachineEvent } from '@tpulab/protocol';
 import type { Logger } from 'pino';
 import type { TelemetryRecord } from '../keeper/contract.js';
 import type { Kernel } from '../kernels/kernel.js';
@@ -15,10 +15,18 @@ export interface ClientSource {
   listen(listener: (change: ClientChange) => void): Disposable;
 }
 
+/** Who takes samples of the machine; more often while somebody looks. */
+export interface MachineSource {
+  readonly newest: MachineEvent | null;
+  listen(listener: (event: MachineEvent) => void): Disposable;
+  look(): Disposable;
+}
+
 /** An event with its JSON text; telemetry has a place in its kernel's history. */
 export interface SourcedEvent {
   readonly topic: EventTopic;
-  readonly kernelId: string;
+  /** null for events of the machine. */
+  readonly kernelId: string | null;
   /** null for events that have no history. */
   readonly seq: number | null;
   readonly json: string;
@@ -27,6 +35,7 @@ export interface SourcedEvent {
 export class EventSource implements Disposable {
   readonly #registry: KernelRegistry;
   readonly #clients: ClientSource;
+  readonly #machine: MachineSource | null;
   readonly #log: Logger;
   readonly #listeners = new Set<(event: SourcedEvent) => void>();
   readonly #histories = new Map<string, TelemetryHistory>();
@@ -34,19 +43,31 @@ export class EventSource implements Disposable {
   readonly #told = new Map<string, string>();
   readonly #listening: Disposable[];
 
-  constructor(registry: KernelRegistry, clients: ClientSource, log: Logger) {
+  constructor(
+    registry: KernelRegistry,
+    clients: ClientSource,
+    log: Logger,
+    machine: MachineSource | null = null
+  ) {
     this.#registry = registry;
     this.#clients = clients;
     this.#log = log;
+    this.#machine = machine;
     this.#listening = [
       registry.listen({ added: kernel => this.#follow(kernel), removed: kernel => this.#removed(kernel) }),
-      clients.listen(change => this.#emit(clientEvent(change)))
+      clients.listen(change => this.#emit(clientEvent(change))),
+      ...(machine ? [machine.listen(event => this.#emit(machineEvent(event)))] : [])
     ];
   }
 
   listen(listener: (event: SourcedEvent) => void): Disposable {
     this.#listeners.add(listener);
     return { [Symbol.dispose]: () => void this.#listeners.delete(listener) };
+  }
+
+  /** For as long as a page is subscribed to these topics: what costs something is only done for pages that look. */
+  watch(topics: ReadonlySet<EventTopic>): Disposable | null {
+    return topics.has('devices') ? (this.#machine?.look() ?? null) : null;
   }
 
   /** Kernel id to the oldest telemetry seq still held. */
@@ -61,6 +82,8 @@ export class EventSource implements Disposable {
         if (topics.has(event.topic)) yield { ...event, kernelId };
       }
     }
+    const sample = topics.has('devices') ? this.#machine?.newest : null;
+    if (sample) yield machineEvent(sample);
     if (topics.has('kernels')) for (const kernel of this.#registry.list()) yield kernelEvent(kernel, false);
     if (topics.has('clients')) for (const change of this.#clients.clients()) yield clientEvent(change);
   }
@@ -129,6 +152,10 @@ function clientEvent(change: ClientChange): SourcedEvent {
   return untracked({ topic: 'clients', ...change });
 }
 
-function untracked(event: Exclude<BridgeEvent, { seq: number }>): SourcedEvent {
+function machineEvent(event: MachineEvent): SourcedEvent {
+  return { topic: event.topic, kernelId: null, seq: null, json: JSON.stringify(event) };
+}
+
+function untracked(event: KernelEvent | ClientEvent): SourcedEvent {
   return { topic: event.topic, kernelId: event.kernelId, seq: null, json: JSON.stringify(event) };
 }

@@ -22,6 +22,7 @@ export class EventSubscriber {
   /** Bytes of live events that were added to `#waiting` since it was last empty. */
   #unreadBytes = 0;
   #scheduled: NodeJS.Immediate | null = null;
+  #watching: Disposable | null = null;
 
   constructor(socket: WebSocket, source: EventSource, gatewayId: string) {
     this.#socket = socket;
@@ -32,6 +33,7 @@ export class EventSubscriber {
     socket.on('error', () => socket.terminate());
     socket.on('close', () => {
       listening[Symbol.dispose]();
+      this.#watching?.[Symbol.dispose]();
       if (this.#scheduled) clearImmediate(this.#scheduled);
     });
   }
@@ -58,6 +60,9 @@ export class EventSubscriber {
   #subscribe({ topics, since = {} }: SubscribeRequest): void {
     this.#waiting = [];
     this.#topics = new Set(topics);
+    const before = this.#watching;
+    this.#watching = this.#source.watch(this.#topics);
+    before?.[Symbol.dispose]();
     const answer: EventsFrame = {
       op: 'subscribed',
       topics: [...this.#topics],

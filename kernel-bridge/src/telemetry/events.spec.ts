@@ -32,7 +32,9 @@ class Page implements Disposable {
   }
 
   get events(): BridgeEvent[] {
-    return this.frames.flatMap(frame => (frame.op === 'events' ? frame.events : []));
+    return this.frames
+      .flatMap(frame => (frame.op === 'events' ? frame.events : []))
+      .filter((event): event is BridgeEvent => 'kernelId' in event);
   }
 
   until(test: () => boolean): Promise<unknown> {
