@@ -165,6 +165,65 @@ describe('a journal writer', { timeout: 60_000 }, () => {
   });
 });
 
+describe('a journal that gathers', { timeout: 60_000 }, () => {
+  /** The steady clock and the timers stand still until they are moved; turns of the event loop go on. */
+  async function gathering(
+    use: (writer: JournalWriter, batches: () => number[][]) => Promise<void>
+  ): Promise<void> {
+    await inTemporaryFolder(async dir => {
+      const log = new WriterLog();
+      const writer = await JournalWriter.open(dir, log.options({ gatherMs: 4 }));
+      vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
+      try {
+        await use(writer, () => log.batches.map(({ firstSeq, lastSeq }) => [firstSeq, lastSeq]));
+      } finally {
+        vi.useRealTimers();
+      }
+      await writer.close();
+    });
+  }
+
+  it('writes output that comes alone at once, and what follows on its heels together', async () => {
+    await gathering(async (writer, batches) => {
+      writer.append(3, [bytes('alone')]);
+      await turn();
+      expect(batches()).toEqual([[1, 1]]);
+      for (const text of ['next', 'and next', 'and next']) {
+        writer.append(3, [bytes(text)]);
+        await turn();
+      }
+      expect(batches()).toEqual([[1, 1]]);
+      vi.advanceTimersByTime(4);
+      expect(batches()).toEqual([
+        [1, 1],
+        [2, 4]
+      ]);
+      vi.advanceTimersByTime(2);
+      writer.append(3, [bytes('alone again')]);
+      await turn();
+      expect(batches().at(-1)).toEqual([5, 5]);
+    });
+  });
+
+  it.each([
+    ['a reply or state', { essential: true }],
+    ['the end of an execution', { durable: true }],
+    ['a request of a client', { after: () => undefined }]
+  ])('lets %s wait for nothing, and takes along what was gathered', async (_, options) => {
+    await gathering(async (writer, batches) => {
+      writer.append(3, [bytes('alone')]);
+      await turn();
+      writer.append(3, [bytes('output')]);
+      writer.append(1, [bytes('urgent')], options);
+      await turn();
+      expect(batches()).toEqual([
+        [1, 1],
+        [2, 3]
+      ]);
+    });
+  });
+});
+
 describe('a journal whose clock is set', { timeout: 60_000 }, () => {
   it('keeps the order of its records, each with the time that the clock showed', async () => {
     await inTemporaryFolder(async dir => {

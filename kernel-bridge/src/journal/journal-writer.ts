@@ -1,9 +1,10 @@
 /**
  * Appends records and says when they are in the file.
  *
- * Group commit without a timer: what arrives in one turn of the event loop is written at its end in one call, so an
- * idle journal writes at once and a flood is written in batches. A batch is also written when it has 64 records or its
- * first record is 5 ms old. Writing is synchronous because nobody may be served before it; syncing is in the background.
+ * Group commit: what arrives in one turn of the event loop is written at its end in one call, so a message that comes
+ * alone is written at once. With `gatherMs`, output that follows on the heels of a write waits for more of it; a request, reply
+ * or state takes it along at once. A batch is also written when it has 64 records, its first record is 5 ms old, or much is in it.
+ * Writing is synchronous because nobody may be served before it; syncing is in the background.
  *
  * When a write fails, messages are held in bounded memory and tried again; what did not fit is counted and becomes a
  * `gap` record. Above the quota the oldest segments are removed when a new one begins.
@@ -22,6 +23,10 @@ import { asJournalError, HELD_BYTES, WriteFault } from './write-fault.js';
 
 const BATCH_RECORDS = 64;
 const BATCH_MS = 5;
+/** Output that comes so soon after a write is part of a flood. */
+const FLOOD_MS = 1;
+/** So much is worth a write of its own. */
+const GATHER_BYTES = 64 * 1024;
 const RETRY_MS = 500;
 
 export interface JournalWriterOptions {
@@ -43,6 +48,11 @@ export interface JournalWriterOptions {
   readonly handedOut?: number;
   readonly heldBytes?: number;
   readonly retryMs?: number;
+  /**
+   * How long output of a flood is gathered before it is written, 0 by default. A write for each message, and with it a system
+   * call in every process down to the client, is most of what a message costs.
+   */
+  readonly gatherMs?: number;
 }
 
 export interface AppendOptions {
@@ -68,6 +78,8 @@ export class JournalWriter implements AsyncDisposable {
   #retry: NodeJS.Timeout | null = null;
   #reopening: Promise<void> | null = null;
   #flushing: NodeJS.Immediate | null = null;
+  #gathering: NodeJS.Timeout | null = null;
+  #flushedAt = -Infinity;
   #closed: Promise<void> | null = null;
 
   #cuts: readonly JournalCut[] = [];
@@ -146,8 +158,17 @@ export class JournalWriter implements AsyncDisposable {
     }
     if (batch.count >= BATCH_RECORDS || (batch.count > 1 && performance.now() - batch.openedAt > BATCH_MS)) {
       this.#flush();
-    } else {
+    } else if (
+      essential === true ||
+      durable === true ||
+      after !== undefined ||
+      this.options.gatherMs === undefined ||
+      batch.end - batch.start > GATHER_BYTES ||
+      performance.now() - this.#flushedAt > FLOOD_MS
+    ) {
       this.#flushing ??= setImmediate(() => this.#flush());
+    } else if (this.#flushing === null) {
+      this.#gathering ??= setTimeout(() => this.#flush(), this.options.gatherMs);
     }
   }
 
@@ -242,10 +263,15 @@ export class JournalWriter implements AsyncDisposable {
       clearImmediate(this.#flushing);
       this.#flushing = null;
     }
+    if (this.#gathering !== null) {
+      clearTimeout(this.#gathering);
+      this.#gathering = null;
+    }
     const batch = this.#builder.close();
     if (batch === null) {
       return;
     }
+    this.#flushedAt = performance.now();
     if (this.#fault !== null) {
       this.#fault.hold(batch);
       return;

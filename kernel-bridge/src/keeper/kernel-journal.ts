@@ -15,11 +15,15 @@ export type KernelJournalOptions = Pick<
   'onWritten' | 'onFault' | 'onTrimmed' | 'maxBytes' | 'handedOut'
 >;
 
+/** Nobody sees so short a delay, and only output of a flood has it; what ends or begins something is written at once. */
+const GATHER_MS = 4;
+
 export class KernelJournal implements AsyncDisposable {
   private constructor(private readonly writer: JournalWriter) {}
 
   static async open(dir: string, options: KernelJournalOptions): Promise<KernelJournal> {
-    return new KernelJournal(await JournalWriter.open(dir, { ...options, headroom: FRAME_HEADER_BYTES }));
+    const writing = { headroom: FRAME_HEADER_BYTES, gatherMs: GATHER_MS };
+    return new KernelJournal(await JournalWriter.open(dir, { ...options, ...writing }));
   }
 
   get lastSeq(): number {
