@@ -2,6 +2,7 @@
 import { Command, CommanderError } from 'commander';
 import { envCommand } from '../environments/index.js';
 import { BRIDGE_VERSION } from '../server/jupyter-routes.js';
+import { devicesCommand } from './devices/devices-command.js';
 import { journalCommand } from './journal/journal-command.js';
 import { kernelsCommand } from './kernels/kernels-command.js';
 import { complain, type Streams } from './output.js';
@@ -24,6 +25,7 @@ export async function run(argv: readonly string[], streams: Streams): Promise<nu
     stopCommand(streams),
     kernelsCommand(streams),
     outputsCommand(streams),
+    devicesCommand(streams),
     journalCommand(streams),
     tokenCommand(streams),
     envCommand()

@@ -1,7 +1,7 @@
 /** A gateway that some process serves, found by the files in its state folder. */
 import { type Static, Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
-import type { Health } from '@tpulab/protocol';
+import { DevicesPage, type Health } from '@tpulab/protocol';
 import { type GatewayRecord, readGatewayRecord, readToken } from '../server/state-folder.js';
 import { CommandError } from './command-errors.js';
 import { requestGateway } from './gateway-request.js';
@@ -55,6 +55,13 @@ export class RunningGateway {
     const answer = await ask(this.record.url, this.token, 'GET', 'api/kernels', ANSWER_MS);
     if (!Value.Check(Kernels, answer))
       throw new CommandError('gateway_unresponsive', 'The list of kernels is garbled.');
+    return answer;
+  }
+
+  async devices(): Promise<DevicesPage> {
+    const answer = await ask(this.record.url, this.token, 'GET', 'bridge/v1/devices', ANSWER_MS);
+    if (!Value.Check(DevicesPage, answer))
+      throw new CommandError('gateway_unresponsive', 'What the gateway says of the devices is garbled.');
     return answer;
   }
 

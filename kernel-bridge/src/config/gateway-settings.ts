@@ -69,6 +69,8 @@ export function gatewayOptions(settings: Settings): Omit<GatewayOptions, 'log'> 
       heartbeatMs: Math.round(settings.pingIntervalS * 1000),
       silenceMs: Math.round(settings.pingTimeoutS * 1000)
     },
+    sampleHz: settings.sampleHz,
+    chipTable: settings.chipTable === null ? undefined : path.resolve(settings.chipTable),
     journal: {
       kernelBytes: settings.journalKernelBytes,
       totalBytes: settings.journalTotalBytes,

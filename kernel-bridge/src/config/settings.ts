@@ -6,6 +6,7 @@ import { CONFIRMATION_DEFAULTS } from '../channels/confirmations.js';
 import { LEASE_TIMES } from '../channels/client-leases.js';
 import { HELD_LIMITS } from '../channels/held-requests.js';
 import { UNSENT_LIMIT_BYTES } from '../channels/unsent-budget.js';
+import { MAX_SAMPLE_HZ, SAMPLE_HZ } from '../devices/index.js';
 import { JOURNAL_LIMITS, MIN_KERNEL_BYTES } from '../journal/journal-limits.js';
 import { CULLING_DEFAULTS } from '../kernels/kernel-culling.js';
 import { ATTEMPT_LIMITS } from '../server/failed-attempts.js';
@@ -50,6 +51,8 @@ export interface Settings {
   readonly journalKernelBytes: number;
   readonly journalTotalBytes: number;
   readonly journalRetentionDays: number;
+  readonly sampleHz: number;
+  readonly chipTable: string | null;
 }
 
 export type SettingKey = keyof Settings;
@@ -364,6 +367,22 @@ export const SETTINGS: SettingTable = {
     kind: kinds.number({ what: 'days', min: 0, max: 36_500, whole: false }),
     fallback: JOURNAL_LIMITS.retentionMs / 86_400_000,
     help: 'days for which a journal is kept after its kernel has ended'
+  },
+  sampleHz: {
+    ...named(['Bridge'], 'sample_hz'),
+    variable: 'TPULAB_SAMPLE_HZ',
+    kind: kinds.number({ what: 'samples a second', min: 0, max: MAX_SAMPLE_HZ, whole: false }),
+    fallback: SAMPLE_HZ,
+    help: 'samples of the machine and its chips a second while a page looks; 0 for none but those that are asked for'
+  },
+  chipTable: {
+    ...named(['Bridge'], 'chip_table'),
+    flag: '--chip-table <file>',
+    variable: 'TPULAB_CHIP_TABLE',
+    kind: kinds.text('the path of a file'),
+    fallback: null,
+    fallbackWords: 'none',
+    help: 'JSON file that corrects or extends what is known of chips (docs/devices.md)'
   }
 };
 
