@@ -120,12 +120,33 @@ export const AcceleratorInfo = Type.Object({
 });
 export type AcceleratorInfo = Static<typeof AcceleratorInfo>;
 
+/** What a runtime tells since its process began; all null or empty when none serves. */
+export const RuntimeDetails = Type.Object({
+  uptimeS: Count,
+  errors: orNull(Type.Number(), 'errors between hosts'),
+  distributions: Type.Array(
+    Type.Object({
+      metric: Type.String({ description: 'as libtpu names it' }),
+      unit: Type.String({ description: '`us`, `Mbit/s`' }),
+      ordinal: orNull(Type.Number({ minimum: 0 }), 'device, where the runtime says'),
+      labels: Type.Record(Type.String(), Type.String()),
+      count: Type.Number({ minimum: 0 }),
+      mean: Type.Number(),
+      p50: Count,
+      p90: Count,
+      p99: Count
+    })
+  )
+});
+export type RuntimeDetails = Static<typeof RuntimeDetails>;
+
 /** `GET /bridge/v1/devices` */
 export const DevicesPage = Type.Object({
   accelerator: AcceleratorInfo,
   chips: Type.Array(Chip),
   specs: Type.Array(ChipSpec, { description: 'of the chips that are here' }),
   sample: MachineSample,
+  runtime: RuntimeDetails,
   sampleHz: Type.Number({ minimum: 0, description: 'samples a second while a page looks' })
 });
 export type DevicesPage = Static<typeof DevicesPage>;

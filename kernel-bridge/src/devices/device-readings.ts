@@ -1,7 +1,8 @@
 /** The figures of all devices at one moment, from the metric servers of this machine. */
-import type { DeviceFigures, MetricsState } from '@tpulab/protocol';
+import type { DeviceFigures, MetricsState, RuntimeDetails } from '@tpulab/protocol';
 import { type MetricAnswer, MetricClient } from './metric-client.js';
 import { DEVICE_METRICS, type DeviceField, type MetricName } from './metric-names.js';
+import { runtimeDetails } from './runtime-details.js';
 
 /** Figure of each ordinal. */
 type Column = ReadonlyMap<number, number>;
@@ -55,6 +56,10 @@ export class DeviceReadings implements Disposable {
     if (failing)
       return { devices, metrics: { state: 'failing', detail: `port ${failing.port}: ${failing.reason}` } };
     return { devices, metrics: { state: 'idle', detail: 'no process that uses the chips serves metrics' } };
+  }
+
+  details(): Promise<RuntimeDetails> {
+    return runtimeDetails(this.#clients);
   }
 
   async #readOne(client: MetricClient): Promise<ServerReading> {

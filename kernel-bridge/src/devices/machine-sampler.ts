@@ -89,9 +89,10 @@ export class MachineSampler implements AsyncDisposable {
     await this.#ready;
     const { env, metadata = {}, table } = this.#options;
     const hasTpu = this.#chips.length > 0 || saysTpu(env);
-    const [sample, chips, accelerator] = await Promise.all([
+    const [sample, chips, runtime, accelerator] = await Promise.all([
       this.#fresh(),
       this.#chipsWithOwners(),
+      this.#readings?.details() ?? { uptimeS: null, errors: null, distributions: [] },
       // Elsewhere there is no metadata server, and asking for its name would only wake resolvers.
       acceleratorInfo(hasTpu ? env : { ...env, TPU_SKIP_MDS_QUERY: '1' }, {
         ...metadata,
@@ -104,6 +105,7 @@ export class MachineSampler implements AsyncDisposable {
       chips,
       specs: table.list().filter(({ name }) => names.has(name)),
       sample,
+      runtime,
       sampleHz: this.sampleHz
     };
   }

@@ -6,7 +6,6 @@ import {
   type ListResponse,
   metricService,
   type MetricRequest,
-  type MetricResponse
 } from './metric-service.js';
 
 export type MetricAnswer =
@@ -50,22 +49,24 @@ export class MetricClient implements Disposable {
 
   async metric(name: string): Promise<MetricAnswer> {
     const request: MetricRequest = { metric_name: name, skip_node_aggregation: this.#alone };
-    const answer = await this.#ask<MetricRequest, MetricResponse>('GetRuntimeMetric', request);
+    const answer = await this.#ask('GetRuntimeMetric', request);
     return answer.state === 'ok' ? { state: 'ok', points: pointsOf(answer.value) } : answer;
   }
 
   /** Names of the metrics that this runtime has; null when it does not say. */
   async supported(filter = ''): Promise<ReadonlySet<string> | null> {
-    const answer = await this.#ask<ListRequest, ListResponse>('ListSupportedMetrics', { filter });
+    const answer = await this.#ask('ListSupportedMetrics', { filter });
     if (answer.state !== 'ok') return null;
-    return new Set((answer.value.supported_metric ?? []).flatMap(({ metric_name }) => metric_name ?? []));
+    const { supported_metric } = answer.value as ListResponse;
+    return new Set((supported_metric ?? []).flatMap(({ metric_name }) => metric_name ?? []));
   }
 
-  #ask<Asked, Answered>(
+  /** What comes out of the decoder has the shape that our description gives it. */
+  #ask(
     method: string,
-    request: Asked
-  ): Promise<Exclude<MetricAnswer, { state: 'ok' }> | { state: 'ok'; value: Answered }> {
-    const definition = metricService()[method] as MethodDefinition<Asked, Answered>;
+    request: MetricRequest | ListRequest
+  ): Promise<Exclude<MetricAnswer, { state: 'ok' }> | { state: 'ok'; value: object }> {
+    const definition = metricService()[method] as MethodDefinition<object, object>;
     return new Promise(resolve => {
       this.#client.makeUnaryRequest(
         definition.path,

@@ -99,6 +99,7 @@ describe('the text of devices', () => {
       devices: [],
       metrics: { state: 'failing', detail: 'port 8431: stuck' }
     },
+    runtime: { uptimeS: null, errors: null, distributions: [] },
     sampleHz: 2
   };
 
