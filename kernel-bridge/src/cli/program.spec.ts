@@ -5,6 +5,7 @@ import { once } from 'node:events';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { isLingering } from '../keeper/index.js';
 import { ENTRY, GatewayProcess } from '../server/testing/gateway-process.js';
 import { TOKEN } from '../server/testing/temporary-gateway.js';
 
@@ -86,7 +87,8 @@ describe('tpulab serve', () => {
     await (await serve()).end('SIGKILL');
     const { ready } = await serve();
     const { stdout } = await tpulab('status', '--state-dir', stateDir, '--json');
-    expect(JSON.parse(stdout)).toMatchObject({ pid: ready.pid, status: 'ok', kernels: [] });
+    const lingering = await isLingering();
+    expect(JSON.parse(stdout)).toMatchObject({ pid: ready.pid, status: 'ok', lingering, kernels: [] });
   });
 
   it('says so when the port is taken', async () => {

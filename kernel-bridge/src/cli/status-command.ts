@@ -1,6 +1,8 @@
 /** `tpulab status`: whether a gateway runs, and its kernels. */
 import { Command } from 'commander';
+import { isLingering } from '../keeper/index.js';
 import { stateFolder } from '../server/state-folder.js';
+import { lingerAdvice } from './linger-advice.js';
 import { type OutputOptions, say, type Streams } from './output.js';
 import { RunningGateway } from './running-gateway.js';
 
@@ -23,6 +25,8 @@ export function statusCommand(streams: Streams): Command {
           `  ${id}  ${name}  ${execution_state}  ${connections} clients`
       );
       const head = `${url} (pid ${pid}, version ${version}, since ${startedAt}): ${status}, ${kernels.length} kernels`;
-      say(streams, options, { url, pid, status, version, startedAt, kernels }, [head, ...lines].join('\n'));
+      const lingering = await isLingering();
+      const text = [head, ...lines, ...lingerAdvice(lingering)].join('\n');
+      say(streams, options, { url, pid, status, version, startedAt, lingering, kernels }, text);
     });
 }

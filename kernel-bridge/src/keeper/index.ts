@@ -5,3 +5,4 @@ export type * from './contract.js';
 export { KeeperClient } from './keeper-client.js';
 export { type GoneKeeper, KeeperError, type KeeperErrorCode, KeeperGoneError } from './keeper-error.js';
 export { type KeeperDirs, startKeeper, type StartOptions } from './start.js';
+export { isLingering } from './user-scope.js';

@@ -1,5 +1,5 @@
 /**
- * The keeper process: `node main.js start|adopt KERNEL_DIR`, started by `launchKeeper` in a session of its own, with its
+ * The keeper process: `node main.js start|adopt KERNEL_DIR [SCOPE]`, started by `launchKeeper` in a session of its own, with its
  * output going to keeper.log. Builds the parts, answers on descriptor 3 once, and ends when the kernel has been shut down.
  */
 import { closeSync, writeSync } from 'node:fs';
@@ -32,7 +32,7 @@ process.on('uncaughtException', error => {
   process.exit(70);
 });
 
-const [task, kernelDir] = process.argv.slice(2);
+const [task, kernelDir, scope] = process.argv.slice(2);
 if ((task !== 'start' && task !== 'adopt') || kernelDir === undefined) {
   report({
     ready: false,
@@ -42,7 +42,7 @@ if ((task !== 'start' && task !== 'adopt') || kernelDir === undefined) {
   process.exit(64);
 }
 try {
-  log.info({ task }, 'the keeper starts');
+  log.info({ task, scope }, 'the keeper starts');
   const keeper = await runKeeper(kernelDir, task, log);
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     process.on(signal, () => {

@@ -1,0 +1,10 @@
+/** What `tpulab status` says about kernels after their user has logged out. */
+
+/** `lingering` is null where systemd does not run: there is nothing to advise then. */
+export function lingerAdvice(lingering: boolean | null): readonly string[] {
+  return lingering === false
+    ? [
+        'Kernels may end when you log out of this machine; "loginctl enable-linger" keeps those that you start after it.'
+      ]
+    : [];
+}

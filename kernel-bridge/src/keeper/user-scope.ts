@@ -1,0 +1,132 @@
+/**
+ * Where a keeper runs, for systemd: in a scope of its own below the user's manager, so that neither the end of a login
+ * session nor that of a service that the gateway runs in ends it.
+ *
+ * Only for users who linger. The manager of others ends with their last session and takes its scopes along, while a process
+ * of a session outlives that session wherever systemd was built or set to let it (`KillUserProcesses=no`).
+ */
+import { execFile } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { access } from 'node:fs/promises';
+import { userInfo } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+
+const run = promisify(execFile);
+
+/** A manager that is reachable answers in some hundredths of a second. */
+const PROBE_MS = 5_000;
+
+/** `sd_booted(3)`: this folder exists where systemd runs. */
+const SYSTEMD_FOLDER = '/run/systemd/system';
+/** One file for each user who lingers. */
+const LINGER_FOLDER = '/var/lib/systemd/linger';
+
+/** Beside what any program gets: how `systemd-run` finds the user's manager. */
+export const MANAGER_VARIABLES: readonly string[] = ['XDG_RUNTIME_DIR', 'DBUS_SESSION_BUS_ADDRESS'];
+
+export interface SystemdFolders {
+  readonly systemd?: string;
+  readonly linger?: string;
+}
+
+export interface ScopeOptions {
+  readonly env?: NodeJS.ProcessEnv;
+  readonly folders?: SystemdFolders;
+  readonly probeMs?: number;
+}
+
+interface NoScope {
+  readonly isThere: false;
+  readonly why: string;
+}
+export type ScopeChoice = { readonly isThere: true } | NoScope;
+
+/** Whether the processes of this user outlive the last session. Null: systemd does not run here, so nobody asks. */
+export async function isLingering(folders: SystemdFolders = {}): Promise<boolean | null> {
+  if (process.platform !== 'linux' || !(await exists(folders.systemd ?? SYSTEMD_FOLDER))) {
+    return null;
+  }
+  const name = userName();
+  return name !== null && (await exists(join(folders.linger ?? LINGER_FOLDER, name)));
+}
+
+/** Asked anew each time, because a user can linger from one moment to the next; the manager is asked once. */
+export async function findUserScope(options: ScopeOptions = {}): Promise<ScopeChoice> {
+  const { env = process.env, folders = {}, probeMs = PROBE_MS } = options;
+  const lingering = await isLingering(folders);
+  if (lingering !== true) {
+    return none(lingering === null ? 'systemd does not run here' : 'the user does not linger');
+  }
+  const manager = managerOf(env);
+  const known = managers.get(manager) ?? probe(env, probeMs);
+  managers.set(manager, known);
+  return known;
+}
+
+/** What was found was wrong: no more scopes of this manager. */
+export function giveUpScopes(env: NodeJS.ProcessEnv, why: string): NoScope {
+  const choice = none(why);
+  managers.set(managerOf(env), Promise.resolve(choice));
+  return choice;
+}
+
+/** So that a manager that hangs holds up one kernel, and not each of them. */
+const managers = new Map<string, Promise<ScopeChoice>>();
+
+function managerOf(env: NodeJS.ProcessEnv): string {
+  return ['PATH', ...MANAGER_VARIABLES].map(name => env[name]).join('\0');
+}
+
+async function probe(env: NodeJS.ProcessEnv, probeMs: number): Promise<ScopeChoice> {
+  const [program = '', ...args] = inScope(`tpulab-probe-${randomBytes(4).toString('hex')}`, ['true']);
+  try {
+    await run(program, args, { env, timeout: probeMs, killSignal: 'SIGKILL' });
+    return { isThere: true };
+  } catch (error) {
+    const { code, killed, message } = error as Error & { code?: unknown; killed?: boolean };
+    if (code === 'ENOENT') {
+      return none('there is no systemd-run');
+    }
+    return none(killed === true ? `systemd-run did not answer within ${probeMs} ms` : message.trim());
+  }
+}
+
+/** A command that runs another one as itself (same process, same descriptors) in a scope of this name. */
+export function inScope(unit: string, command: readonly string[]): readonly string[] {
+  return [
+    'systemd-run',
+    '--user',
+    '--scope',
+    '--quiet',
+    '--collect',
+    `--unit=${unit}.scope`,
+    '--',
+    ...command
+  ];
+}
+
+/** Another one each time: while a kernel lives on, so does the scope of the keeper that has started it. */
+export function unitOf(kernelId: string): string {
+  return `tpulab-kernel-${kernelId.replaceAll(/[^\w-]/g, '_')}-${randomBytes(4).toString('hex')}`;
+}
+
+/** Null where the user has a number only, as in some containers. */
+function userName(): string | null {
+  try {
+    return userInfo().username;
+  } catch {
+    return null;
+  }
+}
+
+function none(why: string): NoScope {
+  return { isThere: false, why };
+}
+
+function exists(file: string): Promise<boolean> {
+  return access(file).then(
+    () => true,
+    () => false
+  );
+}
