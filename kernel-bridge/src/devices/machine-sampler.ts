@@ -128,7 +128,8 @@ export class MachineSampler implements AsyncDisposable {
 
   async #start(): Promise<void> {
     const { table, root = '/', env, log } = this.#options;
-    const [chips] = await Promise.all([findChips(table, root), this.#history.load()]);
+    // The host is read once now, so that the first sample has rates since then.
+    const [chips] = await Promise.all([findChips(table, root), this.#history.load(), this.#host.read()]);
     this.#chips = chips;
     if (this.#stopping.signal.aborted) return;
     // A port is dialled only where somebody may answer.

@@ -1,12 +1,7 @@
 /** One metric server: a persistent connection to one port, and what it answers. */
 import { Client, credentials, type MethodDefinition, type ServiceError, status } from '@grpc/grpc-js';
 import { type MetricPoint, pointsOf } from './metric-points.js';
-import {
-  type ListRequest,
-  type ListResponse,
-  metricService,
-  type MetricRequest,
-} from './metric-service.js';
+import { type ListRequest, type ListResponse, metricService, type MetricRequest } from './metric-service.js';
 
 export type MetricAnswer =
   | { readonly state: 'ok'; readonly points: readonly MetricPoint[] }
