@@ -14,7 +14,7 @@ const TEST_TIMEOUT_MS = 60_000;
 const shared = {
   root,
   // The sources, so that a spec never tests what was built yesterday.
-  alias: { '@tpulab/protocol': `${root}protocol/src/index.ts` }
+  resolve: { alias: { '@tpulab/protocol': `${root}protocol/src/index.ts` } }
 };
 const timeouts = { testTimeout: TEST_TIMEOUT_MS, hookTimeout: TEST_TIMEOUT_MS };
 
