@@ -1,4 +1,4 @@
-/** What a kernel leaves behind, and what a login session does: neither may hold a keeper up. */
+/** What a kernel leaves behind, and what a login session does: a child costs a keeper the two seconds of `DRAIN_MS` at most, SIGHUP nothing. */
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
