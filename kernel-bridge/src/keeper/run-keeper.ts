@@ -263,6 +263,7 @@ async function orphanOf(kernelDir: string): Promise<Orphan | null> {
 /** `keeper.json`, written once gateways can connect and again for each process of the kernel. */
 class RecordFile {
   #listening = false;
+  #telling: Promise<void> = Promise.resolve();
   #writing: Promise<void> = Promise.resolve();
 
   constructor(
@@ -270,15 +271,23 @@ class RecordFile {
     private content: KeeperRecord
   ) {}
 
-  async setKernel(pid: number | null): Promise<void> {
-    const kernelProcessStart = pid === null ? null : await processStart(pid);
-    this.content = { ...this.content, kernelPid: pid, kernelProcessStart };
-    if (this.#listening) {
-      await this.#write();
-    }
+  /** In turn, because when a process began is looked up: the last one told is the one in the file. */
+  setKernel(pid: number | null): Promise<void> {
+    this.#telling = this.#telling
+      .catch(() => undefined)
+      .then(async () => {
+        const kernelProcessStart = pid === null ? null : await processStart(pid);
+        this.content = { ...this.content, kernelPid: pid, kernelProcessStart };
+        if (this.#listening) {
+          await this.#write();
+        }
+      });
+    return this.#telling;
   }
 
+  /** Names the kernel's process from the first: a keeper that is killed must not leave one that nobody knows. */
   async ready(): Promise<void> {
+    await this.#telling;
     this.#listening = true;
     await this.#write();
   }
