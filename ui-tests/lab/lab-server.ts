@@ -3,10 +3,10 @@ import { execFile, spawn, type ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { createWriteStream } from 'node:fs';
 import { cp, mkdir, mkdtemp, readFile, rm } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { freePort } from './free-port.js';
 import { type Breakage, prepareLabextensions } from './labextension.js';
 import { BRIDGE_ENTRY, CHECKOUT, ENV_DIR, LAB_ENV, NOTEBOOKS } from './paths.js';
 import { DEADLINE_MS, hasEnded, isAlive, waitUntil } from './processes.js';
@@ -161,18 +161,4 @@ export class LabServer {
       DEADLINE_MS
     );
   }
-}
-
-function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer();
-    server.on('error', reject);
-    server.listen(0, '127.0.0.1', () => {
-      const address = server.address();
-      server.close(() => {
-        if (address && typeof address === 'object') resolve(address.port);
-        else reject(new Error('The system gave no free port.'));
-      });
-    });
-  });
 }

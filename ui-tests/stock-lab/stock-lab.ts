@@ -3,10 +3,10 @@ import { execFile, spawn, type ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { createWriteStream } from 'node:fs';
 import { mkdir, mkdtemp, readFile, rm } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
+import { freePort } from '../lab/free-port.js';
 import { BRIDGE_ENTRY } from '../lab/paths.js';
 import { hasEnded, waitUntil } from '../lab/processes.js';
 import { BreakableProxy } from './breakable-proxy.js';
@@ -160,18 +160,4 @@ export class StockLab implements AsyncDisposable {
       return response?.ok ? response : null;
     });
   }
-}
-
-function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer();
-    server.on('error', reject);
-    server.listen(0, '127.0.0.1', () => {
-      const address = server.address();
-      server.close(() => {
-        if (address !== null && typeof address === 'object') resolve(address.port);
-        else reject(new Error('The system gave no free port.'));
-      });
-    });
-  });
 }
