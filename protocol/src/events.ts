@@ -7,6 +7,7 @@
  */
 import { type Static, Type } from '@sinclair/typebox';
 import { MachineEvent } from './devices.js';
+import { RemoteEvent } from './remotes.js';
 import { TelemetryMessage } from './telemetry.js';
 
 export const EventTopic = Type.Union([
@@ -15,7 +16,8 @@ export const EventTopic = Type.Union([
   Type.Literal('runs'),
   Type.Literal('compile'),
   Type.Literal('kernels'),
-  Type.Literal('clients')
+  Type.Literal('clients'),
+  Type.Literal('remotes')
 ]);
 export type EventTopic = Static<typeof EventTopic>;
 
@@ -72,7 +74,7 @@ export const ClientEvent = Type.Object({
 });
 export type ClientEvent = Static<typeof ClientEvent>;
 
-/** Events of kernels. Samples of the machine (`MachineEvent`) travel beside them and have no `kernelId`. */
+/** Events of kernels. Samples of the machine (`MachineEvent`) and states of remotes travel beside them and have no `kernelId`. */
 export const BridgeEvent = Type.Union([TelemetryEvent, KernelEvent, ClientEvent]);
 export type BridgeEvent = Static<typeof BridgeEvent>;
 
@@ -86,7 +88,10 @@ export const EventsFrame = Type.Union([
       description: 'kernel id to the oldest telemetry seq still held'
     })
   }),
-  Type.Object({ op: Type.Literal('events'), events: Type.Array(Type.Union([BridgeEvent, MachineEvent])) }),
+  Type.Object({
+    op: Type.Literal('events'),
+    events: Type.Array(Type.Union([BridgeEvent, MachineEvent, RemoteEvent]))
+  }),
   Type.Object({ op: Type.Literal('error'), code: Type.String(), message: Type.String() })
 ]);
 export type EventsFrame = Static<typeof EventsFrame>;

@@ -3,6 +3,7 @@ export * from './devices.js';
 export * from './events.js';
 export * from './journal.js';
 export * from './outputs.js';
+export * from './remotes.js';
 export * from './rest.js';
 export * from './telemetry.js';
 export * from './version.js';

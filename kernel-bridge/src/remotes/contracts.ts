@@ -1,0 +1,60 @@
+/** Where the parts of this folder meet: reaching a host (`ssh`), and preparing it (`setup`). Interfaces only. */
+import type { RemoteCheck, RemoteStage } from '@tpulab/protocol';
+
+export interface ShellResult {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export interface ShellOptions {
+  readonly signal: AbortSignal;
+  readonly timeoutMs: number;
+  /** Written to the program's standard input, which is then closed. */
+  readonly stdin?: string | Uint8Array;
+  /** Each line of standard output as it comes. */
+  readonly onLine?: (line: string) => void;
+}
+
+/** Runs programs on one host, over the connection that is already authenticated. */
+export interface RemoteShell {
+  /** For people. */
+  readonly host: string;
+  /**
+   * Runs a POSIX sh script with arguments (`$1`, …), which are quoted here. A code other than 0 is a result, not an error.
+   * Throws a typed error when the connection is lost, the time is over or the signal fires.
+   */
+  run(script: string, args: readonly string[], options: ShellOptions): Promise<ShellResult>;
+  /** Copies one file there, beside its place and renamed into it; resumes what a lost connection left. */
+  upload(
+    localPath: string,
+    remotePath: string,
+    options: { readonly signal: AbortSignal; readonly onProgress?: (bytes: number, total: number) => void }
+  ): Promise<void>;
+}
+
+export interface SetupOptions {
+  /** Name of the environment to have there: `jax`, `torch-xla`, `torch-tpu`. */
+  readonly environment: string;
+  readonly signal: AbortSignal;
+  readonly onStage: (stage: RemoteStage) => void;
+  readonly onCheck: (check: RemoteCheck) => void;
+  /** Free text for the remote's log. */
+  readonly onLog: (line: string) => void;
+}
+
+/** A host with a gateway that serves on a unix socket. */
+export interface PreparedHost {
+  readonly socketPath: string;
+  readonly token: string;
+  readonly gatewayId: string;
+  /** Of the bridge that runs there. */
+  readonly version: string;
+}
+
+/** Makes a host ready; what is there already is left as it is, so that calling it again is quick. */
+export interface HostSetup {
+  prepare(shell: RemoteShell, options: SetupOptions): Promise<PreparedHost>;
+  /** Stops what runs there and removes all that `prepare` made. */
+  clean(shell: RemoteShell, options: Omit<SetupOptions, 'environment'>): Promise<void>;
+}
