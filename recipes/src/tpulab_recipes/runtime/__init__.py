@@ -1,0 +1,1 @@
+"""The device seam: one way to say device, step, world and transfer, whatever framework and chip there are."""
