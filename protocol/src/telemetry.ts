@@ -6,6 +6,7 @@
  * Times are Unix milliseconds (fractions allowed), durations milliseconds, sizes bytes.
  */
 import { type Static, Type } from '@sinclair/typebox';
+import { ControlMessage, RunControl } from './control.js';
 
 const UnixMs = Type.Number({ minimum: 0, description: 'Unix time in milliseconds' });
 const Ms = Type.Number({ minimum: 0, description: 'duration in milliseconds' });
@@ -69,9 +70,37 @@ export const RunMessage = Type.Object({
   name: Type.String(),
   state: Type.Union([Type.Literal('running'), Type.Literal('finished'), Type.Literal('failed')]),
   totalSteps: Type.Union([Type.Integer({ minimum: 0 }), Type.Null()]),
-  location: Type.Union([CodeLocation, Type.Null()])
+  location: Type.Union([CodeLocation, Type.Null()]),
+  control: Type.Optional(RunControl)
 });
 export type RunMessage = Static<typeof RunMessage>;
+
+/**
+ * Work beside the steps that people want to see by name. It overlaps the five spans of a step when it happens inside one, and
+ * lies between two steps when a command asked for it.
+ */
+export const BandKind = Type.Union([
+  Type.Literal('checkpoint'),
+  Type.Literal('evaluate'),
+  Type.Literal('sample'),
+  Type.Literal('transfer'),
+  Type.Literal('pause')
+]);
+export type BandKind = Static<typeof BandKind>;
+
+/** One stretch of such work, told when it is over. */
+export const BandMessage = Type.Object({
+  type: Type.Literal('band'),
+  time: UnixMs,
+  run: Type.String(),
+  kind: BandKind,
+  startTime: UnixMs,
+  durationMs: Ms,
+  step: Type.Integer({ minimum: 0, description: 'index of the step that it is in, or that comes next' }),
+  inStep: Type.Boolean({ description: 'false: between two steps, so that no span contains it' }),
+  failed: Type.Boolean()
+});
+export type BandMessage = Static<typeof BandMessage>;
 
 /**
  * One step. The five spans are disjoint and add up to `wallMs` (within rounding); what cannot be
@@ -89,7 +118,12 @@ export const StepSample = Type.Object({
   deviceKnown: Type.Boolean({
     description: 'false when no output was watched, so that device time is part of host and gap'
   }),
-  metrics: Type.Optional(Type.Record(Type.String(), Type.Number()))
+  metrics: Type.Optional(Type.Record(Type.String(), Type.Number())),
+  bands: Type.Optional(
+    Type.Record(Type.String(), Ms, {
+      description: 'milliseconds of each `BandKind` inside the step; they overlap the spans'
+    })
+  )
 });
 export type StepSample = Static<typeof StepSample>;
 
@@ -105,6 +139,100 @@ export const StepsMessage = Type.Object({
 });
 export type StepsMessage = Static<typeof StepsMessage>;
 
+const Rate = Type.Union([Type.Number({ minimum: 0 }), Type.Null()]);
+
+/** How a run goes on: rates of the last steps, what the whole run made of its time. Once a second at most. */
+export const PaceMessage = Type.Object({
+  type: Type.Literal('pace'),
+  time: UnixMs,
+  run: Type.String(),
+  step: Type.Integer({ minimum: 0, description: 'steps done' }),
+  stepsPerSecond: Rate,
+  tokensPerSecond: Rate,
+  samplesPerSecond: Rate,
+  etaSeconds: Rate,
+  mfu: Type.Union([
+    Type.Object({
+      value: Type.Union([Type.Number({ minimum: 0 }), Type.Null()], {
+        description: 'share of the peak, 0 to 1; null where the peak of the chip is not known'
+      }),
+      flopsPerStep: Type.Number({ minimum: 0 }),
+      flopsPerSecond: Type.Number({ minimum: 0 }),
+      peakFlopsPerSecond: Rate,
+      peakType: Type.Union([Type.String(), Type.Null()], { description: 'for example `bf16`' }),
+      source: Type.Union([Type.Literal('given'), Type.Literal('counted'), Type.Literal('lower-bound')], {
+        description:
+          "given by the user; counted in the program with its loops; or XLA's cost analysis, which counts a loop's body once"
+      })
+    }),
+    Type.Null()
+  ]),
+  goodput: Type.Object(
+    {
+      productiveMs: Ms,
+      totalMs: Ms,
+      badputMs: Type.Record(Type.String(), Ms, {
+        description:
+          "by cause, in ml-goodput's words: TPU_INITIALIZATION, TRAINING_PREP, PROGRAM_STARTUP, DATA_LOADING_SYNC, UNPRODUCTIVE_CHECKPOINT_SAVE_TIME, CUSTOM_BADPUT_EVENTS, OTHER"
+      })
+    },
+    { description: 'productive and bad time add up to the total' }
+  )
+});
+export type PaceMessage = Static<typeof PaceMessage>;
+
+/** Something that costs time or will go wrong, said once, with its remedy. */
+export const AdviceMessage = Type.Object({
+  type: Type.Literal('advice'),
+  time: UnixMs,
+  id: Type.String({ description: 'stable within the process; the same advice comes once' }),
+  kind: Type.Union([
+    Type.Literal('cpu-backend'),
+    Type.Literal('spawn-in-cell'),
+    Type.Literal('sync-each-step'),
+    Type.Literal('constant-hyperparameter'),
+    Type.Literal('ragged-batch')
+  ]),
+  message: Type.String({ description: 'one sentence: what was seen' }),
+  remedy: Type.String({ description: 'one sentence: what to do' }),
+  location: Type.Union([CodeLocation, Type.Null()]),
+  run: Type.Union([Type.String(), Type.Null()])
+});
+export type AdviceMessage = Static<typeof AdviceMessage>;
+
+/** The device had no memory left. */
+export const MemoryErrorMessage = Type.Object({
+  type: Type.Literal('memory-error'),
+  time: UnixMs,
+  id: Type.String(),
+  what: Type.Union([Type.Literal('program'), Type.Literal('allocation'), Type.Literal('other')], {
+    description: 'a program needs more than there is, or an array found no room at run time'
+  }),
+  requestedBytes: Bytes,
+  freeBytes: Bytes,
+  limitBytes: Bytes,
+  text: Type.String({ description: "the runtime's own words, shortened" }),
+  arrays: Type.Array(
+    Type.Object({
+      bytes: Type.Integer({ minimum: 0, description: 'of all arrays of this entry together' }),
+      count: Type.Integer({ minimum: 1 }),
+      shape: Type.Array(Type.Integer({ minimum: 0 })),
+      dtype: Type.String(),
+      names: Type.Array(Type.String(), {
+        description: 'who holds it, for example `params`, `Out[7]`, `last traceback: train, x`'
+      })
+    }),
+    { description: 'the largest arrays that live, largest first' }
+  ),
+  heldBytes: Type.Object(
+    { traceback: Type.Integer({ minimum: 0 }), outputs: Type.Integer({ minimum: 0 }) },
+    { description: 'what the action `free` lets go of' }
+  ),
+  location: Type.Union([CodeLocation, Type.Null()]),
+  run: Type.Union([Type.String(), Type.Null()])
+});
+export type MemoryErrorMessage = Static<typeof MemoryErrorMessage>;
+
 export const CompileReason = Type.Object({
   verdict: Type.Union([
     Type.Literal('first'),
@@ -114,6 +242,7 @@ export const CompileReason = Type.Object({
     Type.Literal('static'),
     Type.Literal('redefined'),
     Type.Literal('sharding'),
+    Type.Literal('config'),
     Type.Literal('other')
   ]),
   argument: Type.Union([Type.String(), Type.Null()], {
@@ -145,7 +274,16 @@ export const CompileMessage = Type.Object({
   }),
   location: Type.Union([CodeLocation, Type.Null()]),
   run: Type.Union([Type.String(), Type.Null()]),
-  reason: CompileReason
+  reason: CompileReason,
+  cache: Type.Optional(
+    Type.Object(
+      {
+        result: Type.Union([Type.Literal('hit'), Type.Literal('miss'), Type.Literal('off')]),
+        reason: Type.Union([Type.String(), Type.Null()], { description: 'one sentence: why no hit' })
+      },
+      { description: 'what the persistent compilation cache did; absent until it is known' }
+    )
+  )
 });
 export type CompileMessage = Static<typeof CompileMessage>;
 
@@ -155,6 +293,11 @@ export const TelemetryMessage = Type.Union([
   DevicesMessage,
   RunMessage,
   StepsMessage,
-  CompileMessage
+  BandMessage,
+  PaceMessage,
+  CompileMessage,
+  ControlMessage,
+  AdviceMessage,
+  MemoryErrorMessage
 ]);
 export type TelemetryMessage = Static<typeof TelemetryMessage>;

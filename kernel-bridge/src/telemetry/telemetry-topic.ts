@@ -8,7 +8,12 @@ const TOPICS: Readonly<Record<TelemetryMessage['type'], TelemetryEvent['topic']>
   devices: 'devices',
   run: 'runs',
   steps: 'steps',
-  compile: 'compile'
+  band: 'steps',
+  pace: 'steps',
+  compile: 'compile',
+  control: 'runs',
+  advice: 'runs',
+  'memory-error': 'runs'
 };
 
 const checker = TypeCompiler.Compile(TelemetryMessage);

@@ -1,0 +1,155 @@
+/**
+ * Steering a run while its cell is busy: commands to the agent in a kernel, and what became of them.
+ *
+ * A page posts a command to `/bridge/v1/kernels/:id/control`. It goes by gateway and keeper to the agent, never over the
+ * shell channel. The agent answers at once whether it takes the command (`accepted` or `refused`), applies it at the next
+ * boundary between two steps, and reports every change as a `control` message (topic runs of the events socket).
+ */
+import { type Static, Type } from '@sinclair/typebox';
+
+const UnixMs = Type.Number({ minimum: 0, description: 'Unix time in milliseconds' });
+
+/**
+ * What can be asked of a run. `stop`: after the step that is going on. `free` is asked of the kernel, not of a run: it lets
+ * go of what the last traceback and `Out[]` hold, and of nothing else.
+ */
+export const ControlAction = Type.Union([
+  Type.Literal('pause'),
+  Type.Literal('resume'),
+  Type.Literal('stop'),
+  Type.Literal('set'),
+  Type.Literal('checkpoint'),
+  Type.Literal('evaluate'),
+  Type.Literal('sample'),
+  Type.Literal('free')
+]);
+export type ControlAction = Static<typeof ControlAction>;
+
+/** A value of a hyperparameter. */
+export const HyperValue = Type.Union([Type.Number(), Type.Boolean(), Type.String({ maxLength: 1_000 })]);
+export type HyperValue = Static<typeof HyperValue>;
+
+/**
+ * Body of `POST /bridge/v1/kernels/:id/control`. A command is applied once however often it is sent: repeat it with the same
+ * `id` when no answer came.
+ */
+export const ControlCommand = Type.Object(
+  {
+    id: Type.String({
+      minLength: 1,
+      maxLength: 64,
+      pattern: '^[A-Za-z0-9._-]+$',
+      description: 'made by who asks, unique (a UUID)'
+    }),
+    action: ControlAction,
+    run: Type.Optional(
+      Type.Union([Type.String({ maxLength: 64 }), Type.Null()], {
+        description: 'id of the run; null or absent: the newest run that can be steered'
+      })
+    ),
+    name: Type.Optional(Type.String({ maxLength: 200, description: 'of the hyperparameter (action set)' })),
+    value: Type.Optional(HyperValue)
+  },
+  { additionalProperties: false }
+);
+export type ControlCommand = Static<typeof ControlCommand>;
+
+/**
+ * `accepted`: will be applied at the next boundary. `applied`: is done. `refused`: will not be done, `reason` says why.
+ * `expired`: was accepted, but the run or the process ended first. `failed`: was tried, and raised; the run goes on.
+ */
+export const ControlPhase = Type.Union([
+  Type.Literal('accepted'),
+  Type.Literal('applied'),
+  Type.Literal('refused'),
+  Type.Literal('expired'),
+  Type.Literal('failed')
+]);
+export type ControlPhase = Static<typeof ControlPhase>;
+
+/** What became of a command, told at each change (at most two of one id: accepted, then one of the others). */
+export const ControlMessage = Type.Object({
+  type: Type.Literal('control'),
+  time: UnixMs,
+  id: Type.String(),
+  run: Type.Union([Type.String(), Type.Null()]),
+  action: ControlAction,
+  name: Type.Union([Type.String(), Type.Null()], { description: 'hyperparameter (action set)' }),
+  value: Type.Union([HyperValue, Type.Null()], { description: 'the value asked for' }),
+  before: Type.Union([HyperValue, Type.Null()], {
+    description: 'the value that was replaced, once it has been'
+  }),
+  origin: Type.Union([Type.Literal('page'), Type.Literal('code'), Type.Literal('replay')], {
+    description: 'who asked: a page, the code of the cell, or the log of an earlier run'
+  }),
+  phase: ControlPhase,
+  step: Type.Union([Type.Integer({ minimum: 0 }), Type.Null()], {
+    description: 'index of the first step for which it holds; null before it is applied'
+  }),
+  durationMs: Type.Union([Type.Number({ minimum: 0 }), Type.Null()], {
+    description: 'how long a checkpoint, an evaluation, a sample or a pause took'
+  }),
+  reason: Type.Union([Type.String(), Type.Null()], {
+    description: 'one sentence: why not, or what came of it'
+  })
+});
+export type ControlMessage = Static<typeof ControlMessage>;
+
+/**
+ * State of a run that can be steered. The transitions are `TRANSITIONS` in `kernel-agent/src/tpulab/control_state.py`:
+ * idle → starting → running ⇄ pausing → paused → running; from each of these stopping → stopped, or failed.
+ */
+export const ControlState = Type.Union([
+  Type.Literal('idle'),
+  Type.Literal('starting'),
+  Type.Literal('running'),
+  Type.Literal('pausing'),
+  Type.Literal('paused'),
+  Type.Literal('stopping'),
+  Type.Literal('stopped'),
+  Type.Literal('failed')
+]);
+export type ControlState = Static<typeof ControlState>;
+
+/** A hyperparameter that a page may change, and the input that suits it. */
+export const Hyperparameter = Type.Object({
+  name: Type.String(),
+  value: HyperValue,
+  initial: HyperValue,
+  kind: Type.Union([
+    Type.Literal('number'),
+    Type.Literal('integer'),
+    Type.Literal('boolean'),
+    Type.Literal('choice'),
+    Type.Literal('text')
+  ]),
+  min: Type.Union([Type.Number(), Type.Null()]),
+  max: Type.Union([Type.Number(), Type.Null()]),
+  scale: Type.Union([Type.Literal('linear'), Type.Literal('log')]),
+  choices: Type.Union([Type.Array(HyperValue), Type.Null()]),
+  description: Type.Union([Type.String(), Type.Null()]),
+  recompiles: Type.Boolean({
+    description: 'true for values that are no arrays (choice, text): a new one may compile the step again'
+  })
+});
+export type Hyperparameter = Static<typeof Hyperparameter>;
+
+/** What a run lets one steer; in each `run` message of a run made with `tpulab.run`. */
+export const RunControl = Type.Object({
+  state: ControlState,
+  actions: Type.Array(ControlAction, {
+    description: 'what it understands: checkpoint, evaluate and sample only with a function for them'
+  }),
+  hyperparameters: Type.Array(Hyperparameter),
+  config: Type.Record(Type.String(), Type.Union([HyperValue, Type.Null()]), {
+    description: 'what the run was started with, as far as it is numbers, booleans and text'
+  }),
+  log: Type.Union([Type.String(), Type.Null()], {
+    description: 'path of the log of the run (JSON lines), from the folder of the kernel'
+  })
+});
+export type RunControl = Static<typeof RunControl>;
+
+/** Answer of `POST /bridge/v1/kernels/:id/control`: the message of the agent, `accepted`, or what became of it already. */
+export const ControlAnswer = ControlMessage;
+export type ControlAnswer = ControlMessage;
