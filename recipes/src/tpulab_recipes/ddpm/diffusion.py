@@ -1,0 +1,105 @@
+"""The mathematics of a diffusion model: forward process, kinds of prediction, loss weights.
+
+Shapes: x, z, eps and v are Float[batch, height, width, channel], a log-SNR is Float[batch]. Sources: Ho et al. 2020
+(arXiv 2006.11239), Salimans & Ho 2022 (arXiv 2202.00512), Choi et al. 2022 (P2, arXiv 2204.00227).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from tpulab_recipes.ddpm.schedules import alpha_sigma
+
+Array = jax.Array
+#: (z, log-SNR) to what the network says.
+Denoiser = Callable[[Array, Array], Array]
+
+
+class Prediction(NamedTuple):
+    """The same prediction in two forms."""
+
+    x: Array
+    eps: Array
+
+
+def spread(values: Any, like: Array) -> Array:
+    """Float[batch] with axes of length one appended, to be multiplied with `like`."""
+    values = jnp.asarray(values)
+    return values.reshape(values.shape + (1,) * (like.ndim - values.ndim))
+
+
+def diffuse(x: Array, logsnr: Array, eps: Array) -> Array:
+    """z at this noise level: alpha x + sigma eps."""
+    alpha, sigma = alpha_sigma(spread(logsnr, x))
+    return alpha * x + sigma * eps
+
+
+def velocity(x: Array, eps: Array, logsnr: Array) -> Array:
+    """v = alpha eps - sigma x."""
+    alpha, sigma = alpha_sigma(spread(logsnr, x))
+    return alpha * eps - sigma * x
+
+
+def interpret(output: Array, z: Array, logsnr: Array, mean_type: str, clip: bool = False) -> Prediction:
+    """x and eps from a network's output of kind `mean_type`; `clip` keeps x within [-1, 1], and eps fitting to it."""
+    alpha, sigma = alpha_sigma(spread(logsnr, z))
+    if mean_type == "v":
+        x, eps = alpha * z - sigma * output, sigma * z + alpha * output
+    elif mean_type == "eps":
+        x, eps = (z - sigma * output) / alpha, output
+    elif mean_type == "x":
+        x, eps = output, (z - alpha * output) / sigma
+    else:
+        raise ValueError(f"unknown kind of prediction {mean_type!r}")
+    if clip:
+        x = jnp.clip(x, -1.0, 1.0)
+        eps = (z - alpha * x) / sigma
+    return Prediction(x, eps)
+
+
+def target(x: Array, eps: Array, logsnr: Array, mean_type: str) -> Array:
+    """What a network of this kind should say."""
+    return {"v": lambda: velocity(x, eps, logsnr), "eps": lambda: eps, "x": lambda: x}[mean_type]()
+
+
+def log_weight(logsnr: Array, kind: str) -> Array:
+    """Logarithm of the weight of the squared error *in x*. `snr` is the same as no weight on the error in eps,
+    `v_mse` as none on the error in v."""
+    log_sigma2 = jax.nn.log_sigmoid(-logsnr)
+    return {
+        "constant": lambda: jnp.zeros_like(logsnr),
+        "snr": lambda: logsnr,
+        "snr_trunc": lambda: jnp.maximum(logsnr, 0.0),
+        "v_mse": lambda: -log_sigma2,
+        "root_snr": lambda: 0.5 * logsnr,
+        "p2": lambda: logsnr + log_sigma2,
+        "p2_half": lambda: logsnr + 0.5 * log_sigma2,
+    }[kind]()
+
+
+def log_error_scale(logsnr: Array, mean_type: str) -> Array:
+    """Logarithm of (squared error in x) / (squared error in what the network says)."""
+    return {
+        "x": lambda: jnp.zeros_like(logsnr),
+        "eps": lambda: -logsnr,
+        "v": lambda: jax.nn.log_sigmoid(-logsnr),
+    }[mean_type]()
+
+
+def weighted_error(output: Array, wanted: Array, logsnr: Array, mean_type: str, weight: str) -> Array:
+    """Float[batch]: weight * mean squared error in x.
+
+    The error is taken in the network's own kind and scaled, which stays exact where x itself cannot be recovered
+    from eps (alpha near 0).
+    """
+    error = jnp.square(output.astype(jnp.float32) - wanted).mean(axis=tuple(range(1, wanted.ndim)))
+    return error * jnp.exp(log_weight(logsnr, weight) + log_error_scale(logsnr, mean_type))
+
+
+def guided(conditional: Array, unconditional: Array, scale: Any) -> Array:
+    """Classifier-free guidance (Ho & Salimans 2022, arXiv 2207.12598): u + scale (c - u)."""
+    return unconditional + spread(scale, conditional) * (conditional - unconditional)

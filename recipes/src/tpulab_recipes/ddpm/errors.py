@@ -1,0 +1,53 @@
+"""What can go wrong in this recipe, one class for each decision that a caller can take."""
+
+from __future__ import annotations
+
+
+class RecipeError(Exception):
+    """A failure with a stable `code` and a sentence that says what to do."""
+
+    code = "recipe"
+
+
+class ConfigError(RecipeError):
+    """The configuration cannot be used as it is. `path` names the key, for example `train.batch_size`."""
+
+    code = "config"
+
+    def __init__(self, path: str, message: str) -> None:
+        super().__init__(f"{path}: {message}" if path else message)
+        self.path = path
+
+
+class DataError(RecipeError):
+    """The data cannot be used: a missing column, an unreadable file, an empty shard."""
+
+    code = "data"
+
+
+class StorageError(RecipeError):
+    """A folder or bucket cannot be read or written (missing, no permission, no space)."""
+
+    code = "storage"
+
+
+class MissingPackage(RecipeError):
+    """An optional package is needed for what was asked."""
+
+    code = "missing_package"
+
+    def __init__(self, package: str, purpose: str) -> None:
+        super().__init__(f"{purpose} needs the package {package}; install it with `pip install {package}`.")
+        self.package = package
+
+
+class CheckpointError(RecipeError):
+    """No checkpoint to load, or one that does not fit the configuration."""
+
+    code = "checkpoint"
+
+
+class TrainingDiverged(RecipeError):
+    """The gradient was not finite for many steps in a row."""
+
+    code = "diverged"

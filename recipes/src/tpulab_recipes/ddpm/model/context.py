@@ -1,0 +1,125 @@
+"""What the network is told, as one sequence: a learned token, text states, an image embedding, scalars, a class.
+
+Dropped conditioning is all zeros (a class: the number of classes), which is also what guidance calls unconditional.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+from tpulab_recipes.ddpm.config import Conditioning
+from tpulab_recipes.ddpm.model.layers import sinusoids
+
+Array = jax.Array
+#: Heights and widths are divided by this, so that usual sizes lie in [0, 1].
+SIDE_SCALE = 1024.0
+
+
+def context_shapes(conditioning: Conditioning) -> dict[str, tuple[int, ...]]:
+    """The keys of a batch that tell the network something, with their shapes for one image."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    if conditioning.clip_width:
+        shapes["clip_emb"] = (conditioning.clip_length, conditioning.clip_width)
+    if conditioning.t5_width:
+        shapes["t5_emb"] = (conditioning.t5_length, conditioning.t5_width)
+    if conditioning.clip_image_width:
+        shapes["clip_image_emb"] = (conditioning.clip_image_width,)
+    shapes |= {name: () for name in conditioning.scalars}
+    if conditioning.num_classes:
+        shapes["class"] = ()
+    return shapes
+
+
+def unconditional(context: Mapping[str, Array], conditioning: Conditioning) -> dict[str, Array]:
+    """The same batch, told nothing. A mask and what it leaves stay: they are the task, not a wish."""
+    told = context_shapes(conditioning)
+    return {
+        name: value
+        if name not in told
+        else jnp.full_like(value, conditioning.num_classes)
+        if name == "class"
+        else jnp.zeros_like(value)
+        for name, value in context.items()
+    }
+
+
+def drop_conditioning(
+    context: Mapping[str, Array], conditioning: Conditioning, key: Array
+) -> dict[str, Array]:
+    """Leaves out each kind of conditioning for a share of the images, text states of both encoders together."""
+    nothing = unconditional(context, conditioning)
+    told = context_shapes(conditioning)
+    kept: dict[str, Array] = {}
+    for name, value in context.items():
+        if name not in told:
+            kept[name] = value
+            continue
+        kind, chance = _kind(name, conditioning)
+        keep = jax.random.bernoulli(jax.random.fold_in(key, kind), chance, value.shape[:1])
+        kept[name] = jnp.where(keep.reshape((-1,) + (1,) * (value.ndim - 1)), value, nothing[name])
+    return kept
+
+
+def _kind(name: str, conditioning: Conditioning) -> tuple[int, float]:
+    if name in ("clip_emb", "t5_emb"):
+        return 0, conditioning.keep_text
+    if name == "clip_image_emb":
+        return 1, conditioning.keep_image
+    if name == "class":
+        return 2, conditioning.keep_class
+    return 3 + conditioning.scalars.index(name), conditioning.keep_scalars
+
+
+class ContextSequence(nnx.Module):
+    """Float[batch, token, width] from the parts of the context; each part has its own linear map."""
+
+    def __init__(
+        self,
+        conditioning: Conditioning,
+        width: int,
+        t5_mult: float,
+        aesth_score_range: tuple[float, float],
+        *,
+        rngs: nnx.Rngs,
+    ) -> None:
+        parts = {
+            "clip_emb": conditioning.clip_width,
+            "t5_emb": conditioning.t5_width,
+            "clip_image_emb": conditioning.clip_image_width,
+        } | dict.fromkeys(conditioning.scalars, width)
+        self.null_token = nnx.Embed(1, width, rngs=rngs)
+        self.maps = nnx.data(
+            {name: nnx.Linear(inputs, width, rngs=rngs) for name, inputs in parts.items() if inputs}
+        )
+        classes = conditioning.num_classes
+        self.classes = nnx.Embed(classes + 1, width, rngs=rngs) if classes else None
+        self.t5_mult, self.aesth_score_range = t5_mult, aesth_score_range
+
+    def __call__(self, context: Mapping[str, Array], batch: int) -> Array:
+        pieces = [self.null_token(jnp.zeros((batch, 1), jnp.int32))]
+        for name, linear in self.maps.items():
+            value = context[name]
+            if name == "clip_emb":
+                pieces.append(linear(value))
+            elif name == "t5_emb":
+                pieces.append(linear(value * self.t5_mult))
+            elif name == "clip_image_emb":
+                pieces.append(linear(value)[:, None])
+            else:
+                told = (value != 0)[:, None, None]
+                waves = sinusoids(self.scaled(name, value), self.null_token.features)
+                pieces.append(jnp.where(told, linear(waves)[:, None], 0.0))
+        if self.classes is not None:
+            pieces.append(self.classes(context["class"].astype(jnp.int32))[:, None])
+        return jnp.concatenate(pieces, axis=1)
+
+    def scaled(self, name: str, value: Array) -> Array:
+        """The scalar in [0, 1]: scaled first, then clipped, so that scores above 1 remain different."""
+        if name == "aesth_score":
+            low, high = self.aesth_score_range
+            return jnp.clip((value - low) / (high - low), 0.0, 1.0)
+        return jnp.clip(value / SIDE_SCALE, 0.0, 1.0)

@@ -1,0 +1,128 @@
+"""Layers that the UNet is made of. Images are Float[batch, height, width, channel].
+
+Norms compute in fp32, everything else in the network's own type. Parameters keep the type that they come in: the
+training step hands in a bf16 copy of the fp32 masters.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+Array = jax.Array
+zeros_init = nnx.initializers.zeros_init()
+
+
+def quick_gelu(x: Array) -> Array:
+    """x sigmoid(1.702 x) (Hendrycks & Gimpel 2016, arXiv 1606.08415, section 2)."""
+    return x * jax.nn.sigmoid(1.702 * x)
+
+
+def dropout(x: Array, rate: float, key: Array | None) -> Array:
+    """Zeroes a share of the values, and scales the others up. No key: nothing happens."""
+    if key is None or rate == 0.0:
+        return x
+    kept = jax.random.bernoulli(key, 1.0 - rate, x.shape)
+    return jnp.where(kept, x / (1.0 - rate), jnp.zeros_like(x))
+
+
+class GroupNorm(nnx.GroupNorm):
+    """In fp32, returned in the type of the input."""
+
+    def __init__(self, channels: int, groups: int, *, rngs: nnx.Rngs) -> None:
+        super().__init__(channels, num_groups=groups, epsilon=1e-6, dtype=jnp.float32, rngs=rngs)
+
+    def __call__(self, x: Array, *, mask: Any = None) -> Array:
+        return super().__call__(x.astype(jnp.float32), mask=mask).astype(x.dtype)
+
+
+class LayerNorm(nnx.LayerNorm):
+    """In fp32, returned in the type of the input."""
+
+    def __init__(self, features: int, *, rngs: nnx.Rngs) -> None:
+        super().__init__(features, epsilon=1e-5, dtype=jnp.float32, rngs=rngs)
+
+    def __call__(self, x: Array, *, mask: Any = None) -> Array:
+        return super().__call__(x.astype(jnp.float32), mask=mask).astype(x.dtype)
+
+
+def conv(
+    inputs: int,
+    outputs: int,
+    *,
+    dtype: Any,
+    rngs: nnx.Rngs,
+    size: int = 3,
+    stride: int = 1,
+    zero: bool = False,
+) -> nnx.Conv:
+    """A convolution; `zero` starts it at zero, so that a fresh residual block changes nothing."""
+    init = {"kernel_init": zeros_init} if zero else {}
+    return nnx.Conv(inputs, outputs, (size, size), strides=(stride, stride), dtype=dtype, rngs=rngs, **init)
+
+
+def sinusoids(values: Array, width: int) -> Array:
+    """Float[batch, width]: sines then cosines of 1000 * values, with wavelengths up to 10,000 (values in [0, 1])."""
+    half = width // 2
+    rates = jnp.exp(jnp.arange(half, dtype=jnp.float32) * (-math.log(10_000) / (half - 1)))
+    angles = 1000.0 * values.astype(jnp.float32)[:, None] * rates
+    return jnp.concatenate([jnp.sin(angles), jnp.cos(angles)], axis=-1)
+
+
+def position_map(width: int, size: int) -> Array:
+    """Float[1, size, size, width]: sines of the column in the first half of the channels, of the row in the second."""
+    half = width // 2
+    rates = jnp.exp(jnp.arange(half, dtype=jnp.float32) * (-math.log(10_000) / (half - 1)))
+    waves = jnp.sin(jnp.arange(size, dtype=jnp.float32)[:, None] * rates * (64 / size))
+    columns = jnp.broadcast_to(waves[None, :, :], (size, size, half))
+    rows = jnp.broadcast_to(waves[:, None, :], (size, size, half))
+    return jnp.concatenate([columns, rows], axis=-1)[None]
+
+
+def upsample(x: Array) -> Array:
+    """Each pixel becomes 2 x 2."""
+    return jnp.repeat(jnp.repeat(x, 2, axis=1), 2, axis=2)
+
+
+def downsample(x: Array) -> Array:
+    """The mean of each 2 x 2."""
+    return nnx.avg_pool(x, (2, 2), (2, 2))
+
+
+class ResnetBlock(nnx.Module):
+    """norm, act, conv, norm * (1 + scale) + shift, act, dropout, conv, and a shortcut; it may resample in between."""
+
+    def __init__(
+        self,
+        inputs: int,
+        outputs: int,
+        emb: int,
+        *,
+        groups: int,
+        dropout: float,
+        dtype: Any,
+        rngs: nnx.Rngs,
+        resample: str | None = None,
+    ) -> None:
+        self.norm1 = GroupNorm(inputs, groups, rngs=rngs)
+        self.conv1 = conv(inputs, outputs, dtype=dtype, rngs=rngs)
+        self.temb_proj = nnx.Linear(emb, 2 * outputs, dtype=dtype, rngs=rngs)
+        self.norm2 = GroupNorm(outputs, groups, rngs=rngs)
+        self.conv2 = conv(outputs, outputs, dtype=dtype, rngs=rngs, zero=True)
+        self.shortcut = nnx.Linear(inputs, outputs, dtype=dtype, rngs=rngs) if inputs != outputs else None
+        self.rate, self.resample = dropout, resample
+
+    def __call__(self, x: Array, emb: Array, key: Array | None = None) -> Array:
+        h = quick_gelu(self.norm1(x))
+        if self.resample is not None:
+            resample = upsample if self.resample == "up" else downsample
+            h, x = resample(h), resample(x)
+        h = self.conv1(h)
+        scale, shift = jnp.split(self.temb_proj(quick_gelu(emb))[:, None, None, :], 2, axis=-1)
+        h = quick_gelu(self.norm2(h) * (1 + scale) + shift)
+        h = self.conv2(dropout(h, self.rate, key))
+        return (x if self.shortcut is None else self.shortcut(x)) + h

@@ -1,0 +1,168 @@
+"""The UNet: down, middle and up, with every level's outputs handed across (Nichol & Dhariwal 2021, arXiv 2102.09672)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+from tpulab_recipes.ddpm.config import Config
+from tpulab_recipes.ddpm.model.attention import TransformerBlock
+from tpulab_recipes.ddpm.model.context import ContextSequence
+from tpulab_recipes.ddpm.model.layers import (
+    GroupNorm,
+    ResnetBlock,
+    conv,
+    position_map,
+    quick_gelu,
+    sinusoids,
+    upsample,
+)
+
+Array = jax.Array
+
+
+class Stage(nnx.Module):
+    """A residual block, with attention after it where the resolution has some."""
+
+    def __init__(self, resnet: ResnetBlock, attention: TransformerBlock | None, remat: bool) -> None:
+        self.resnet, self.attention, self.remat = resnet, attention, remat
+
+    def __call__(self, x: Array, emb: Array, context: Array, key: Array | None) -> Array:
+        run = nnx.remat(_run_stage) if self.remat else _run_stage
+        return run(self, x, emb, context, key)
+
+
+def _run_stage(stage: Stage, x: Array, emb: Array, context: Array, key: Array | None) -> Array:
+    h = stage.resnet(x, emb, key)
+    return h if stage.attention is None else stage.attention(h, context)
+
+
+class UNet(nnx.Module):
+    """z, log-SNR and context to a prediction of the same shape as z, in fp32."""
+
+    def __init__(self, config: Config, *, rngs: nnx.Rngs) -> None:
+        args, conditioning = config.model.args, config.model.conditioning
+        size, _, channels = config.in_dimensions
+        dtype = jnp.bfloat16 if args.param_dtype == "bf16" else jnp.float32
+        self.dtype, self.args, self.out_ch = dtype, args, args.out_ch
+        self.inpainting = conditioning.inpainting
+        ch, emb = args.ch, args.emb_ch
+        inputs = 2 * channels + 1 if conditioning.inpainting else channels
+
+        def resnet(a: int, b: int, resample: str | None = None) -> ResnetBlock:
+            return ResnetBlock(
+                a,
+                b,
+                emb,
+                groups=args.norm_groups,
+                dropout=args.dropout,
+                dtype=dtype,
+                rngs=rngs,
+                resample=resample,
+            )
+
+        def transformer(width: int, level: int) -> TransformerBlock:
+            return TransformerBlock(
+                width,
+                args.seq_width,
+                args.head_dim,
+                groups=args.norm_groups,
+                cross_only=level == 0,
+                use_glu=args.use_glu,
+                dtype=dtype,
+                rngs=rngs,
+            )
+
+        def stage(a: int, b: int, level: int) -> Stage:
+            attends = size // 2**level in args.attn_resolutions
+            return Stage(resnet(a, b), transformer(b, level) if attends else None, level <= args.remat_levels)
+
+        self.context = ContextSequence(
+            conditioning, args.seq_width, args.t5_mult, args.aesth_score_range, rngs=rngs
+        )
+        self.time0 = nnx.Linear(emb, emb, rngs=rngs)
+        self.time1 = nnx.Linear(emb, emb, rngs=rngs)
+        self.conv_in = conv(inputs, ch, dtype=jnp.float32, rngs=rngs)
+        levels, widths = len(args.ch_mult), [ch * mult for mult in args.ch_mult]
+        handed, now = [ch], ch
+        downs: list[Any] = []
+        for level, width in enumerate(widths):
+            for _ in range(args.num_res_blocks):
+                downs.append(stage(now, width, level))
+                now = width
+                handed.append(now)
+            if level != levels - 1:
+                downs.append(
+                    resnet(now, now, "down")
+                    if args.resblock_resample
+                    else conv(now, now, stride=2, dtype=dtype, rngs=rngs)
+                )
+                handed.append(now)
+        self.downs = nnx.List(downs)
+        self.middle1 = resnet(now, now)
+        # Attention of the middle to itself, however few levels there are.
+        self.middle_attention = transformer(now, max(levels - 1, 1))
+        self.middle2 = resnet(now, now)
+        ups: list[Any] = []
+        for level in reversed(range(levels)):
+            for _ in range(args.num_res_blocks + 1):
+                ups.append(stage(now + handed.pop(), widths[level], level))
+                now = widths[level]
+            if level != 0:
+                ups.append(
+                    resnet(now, now, "up") if args.resblock_resample else conv(now, now, dtype=dtype, rngs=rngs)
+                )
+        self.ups = nnx.List(ups)
+        self.norm_out = GroupNorm(now, args.norm_groups, rngs=rngs)
+        # A multiple of 8 channels divides among the eight devices of a host; those beyond out_ch are dropped.
+        self.conv_out = conv(now, 8 * math.ceil(args.out_ch / 8), dtype=jnp.float32, rngs=rngs, zero=True)
+
+    def __call__(
+        self, z: Array, logsnr: Array, context: Mapping[str, Array], key: Array | None = None
+    ) -> Array:
+        """Float[batch, height, width, out_ch]. `key` switches dropout on."""
+        emb = self.embed_noise_level(logsnr).astype(self.dtype)
+        told = self.context(context, z.shape[0]).astype(self.dtype)
+        if self.inpainting:
+            mask = context["mask"]
+            z = jnp.concatenate([z, context["known"] * (1 - mask), mask], axis=-1)
+        h = self.conv_in(z)
+        if self.args.use_pos_enc:
+            h = h + position_map(self.args.ch, z.shape[1])
+        h = h.astype(self.dtype)
+        keys = iter(jax.random.split(key, len(self.downs) + len(self.ups) + 2)) if key is not None else None
+
+        def next_key() -> Array | None:
+            return None if keys is None else next(keys)
+
+        handed = [h]
+        for block in self.downs:
+            if isinstance(block, Stage):
+                h = block(h, emb, told, next_key())
+            else:
+                h = block(h, emb, next_key()) if isinstance(block, ResnetBlock) else block(h)
+            handed.append(h)
+        h = self.middle1(h, emb, next_key())
+        h = self.middle_attention(h, told)
+        h = self.middle2(h, emb, next_key())
+        for block in self.ups:
+            if isinstance(block, Stage):
+                h = block(jnp.concatenate([h, handed.pop()], axis=-1), emb, told, next_key())
+            else:
+                h = block(h, emb, next_key()) if isinstance(block, ResnetBlock) else block(upsample(h))
+        h = quick_gelu(self.norm_out(h.astype(jnp.float32)))
+        return self.conv_out(h)[..., : self.out_ch]
+
+    def embed_noise_level(self, logsnr: Array) -> Array:
+        """Float[batch, emb_ch]."""
+        if self.args.logsnr_input == "inv_cos":
+            level = jnp.arctan(jnp.exp(-0.5 * jnp.clip(logsnr, -20.0, 20.0))) / (0.5 * math.pi)
+        else:
+            low, high = self.args.logsnr_scale_range
+            level = (logsnr - low) / (high - low)
+        return self.time1(quick_gelu(self.time0(sinusoids(level, self.args.emb_ch))))

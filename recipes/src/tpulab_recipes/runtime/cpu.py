@@ -1,0 +1,81 @@
+"""Plain PyTorch on the processor: no compiler, no chip. What one compares with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tpulab_recipes.runtime.backend import Reduction, Step
+from tpulab_recipes.runtime.errors import DeviceRuntimeError
+from tpulab_recipes.runtime.figures import Compilations, DeviceInfo, DeviceMemory, Platform, World
+from tpulab_recipes.runtime.torch_base import TorchBackend, no_context
+
+
+class CpuBackend(TorchBackend):
+    name: ClassVar[str] = "cpu"
+
+    def __init__(self, platform: Platform | None = None) -> None:
+        if platform == "tpu":
+            raise DeviceRuntimeError(
+                "no_chip", 'The backend "cpu" has no chip; choose "torch_tpu", "torch_xla" or "jax" for a TPU.'
+            )
+        try:
+            import torch  # noqa: F401
+        except ImportError as error:
+            raise DeviceRuntimeError(
+                "framework_missing",
+                'The backend "cpu" is plain PyTorch, which is not installed in this environment; run with the kernel '
+                'of the environment "torch-xla", or use the backend "jax".',
+            ) from error
+        self.platform: Platform = "cpu"
+
+    def describe(self) -> str:
+        return f"PyTorch {self.torch.__version__} on the processor, without XLA"
+
+    def device(self) -> Any:
+        return self.torch.device("cpu")
+
+    def devices(self) -> Sequence[DeviceInfo]:
+        return [DeviceInfo(0, "cpu", "cpu", 0)]
+
+    def world(self) -> World:
+        return World(0, 1, 1, 1, one_program=True)
+
+    @contextmanager
+    def step(self) -> Iterator[None]:
+        yield
+
+    def sync(self, *values: Any) -> None:  # noqa: ARG002 - everything has been computed when it was asked for
+        return
+
+    def compile(self, step: Step, *, name: str | None = None) -> Step:  # noqa: ARG002
+        return step
+
+    def mesh(self, axes: Mapping[str, int] | None = None) -> Any:  # noqa: ARG002
+        raise DeviceRuntimeError("unsupported", "The plain processor is one device and has no mesh.")
+
+    def shard_batch(self, tree: Any, *, parts: int | None = None) -> Any:
+        self._parts(tree, parts)
+        return self.to_device(tree)
+
+    def replicate(self, tree: Any) -> Any:
+        return self.to_device(tree)
+
+    def memory(self) -> Sequence[DeviceMemory]:
+        return [DeviceMemory(0, None, None, None)]
+
+    def compilations(self) -> Compilations:
+        return Compilations(0, 0.0)
+
+    def _seed_device(self, seed: int) -> None:
+        return
+
+    def _exact_products(self) -> AbstractContextManager[None]:
+        return no_context()
+
+    def _reduce_over_processes(self, values: NDArray[np.float64], how: Reduction) -> NDArray[np.float64]:
+        raise AssertionError("the plain processor is one process")

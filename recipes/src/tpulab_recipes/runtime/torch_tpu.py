@@ -1,0 +1,162 @@
+"""TorchTPU: PyTorch's own device `tpu`, eager and compiled. Needs a chip; nothing here touches one before it is known.
+
+Initialising the device on a machine without a chip aborts the process, so the chips are counted first.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tpulab_recipes.runtime.backend import Reduction, Step
+from tpulab_recipes.runtime.chips import count_chips
+from tpulab_recipes.runtime.errors import DeviceRuntimeError
+from tpulab_recipes.runtime.figures import Compilations, DeviceInfo, DeviceMemory, Platform, World
+from tpulab_recipes.runtime.torch_base import TorchBackend
+
+#: What this backend calls and only a machine with a chip can show to work; docs/runtime.md lists them by name.
+NEEDS_A_CHIP = (
+    "device",
+    "devices",
+    "to_device",
+    "to_host",
+    "step",
+    "sync",
+    "compile",
+    "seed on the device",
+    "shard_batch",
+    "replicate",
+    "shards",
+    "mesh",
+    "prepare",
+    "optimizer_step",
+    "memory",
+    "compilations",
+    "precision",
+    "reduce_metrics over processes",
+)
+
+
+class TorchTpuBackend(TorchBackend):
+    name: ClassVar[str] = "torch_tpu"
+
+    def __init__(self, platform: Platform | None = None) -> None:
+        if platform == "cpu":
+            raise DeviceRuntimeError(
+                "unsupported", 'torch_tpu has no processor backend; choose the backend "torch_xla" or "cpu" for that.'
+            )
+        try:
+            import torch
+            import torch_tpu  # noqa: F401
+        except ImportError as error:
+            raise DeviceRuntimeError(
+                "framework_missing",
+                f"torch_tpu cannot be imported here ({error}); run with the kernel of the environment "
+                '"torch-tpu" (`tpulab env create torch-tpu` makes it).',
+            ) from error
+        if not hasattr(torch, "tpu"):
+            raise DeviceRuntimeError(
+                "framework_missing",
+                "torch_tpu is installed and PyTorch did not load it; unset TORCH_DEVICE_BACKEND_AUTOLOAD "
+                f"(it is {os.environ.get('TORCH_DEVICE_BACKEND_AUTOLOAD')!r}) and restart the kernel.",
+            )
+        if count_chips() == 0:
+            raise DeviceRuntimeError(
+                "no_chip",
+                "torch_tpu needs a TPU and this machine shows no chip; connect to a TPU VM, or use the environment "
+                '"torch-xla", which runs the same notebooks on the processor.',
+            )
+        self.platform: Platform = "tpu"
+
+    def describe(self) -> str:
+        from importlib.metadata import version
+
+        world = self.world()
+        return f"torch_tpu {version('torch_tpu')} on {self.devices()[0].kind}, {world.global_devices} devices"
+
+    def device(self) -> Any:
+        return self.torch.device("tpu", self.torch.tpu.current_device())
+
+    def devices(self) -> Sequence[DeviceInfo]:
+        tpu = self.torch.tpu
+        rank = self.world().process_index
+        return [DeviceInfo(n, tpu.get_device_name(n), "tpu", rank) for n in range(tpu.device_count())]
+
+    def world(self) -> World:
+        distributed = self.torch.distributed
+        local = self.torch.tpu.device_count()
+        if distributed.is_available() and distributed.is_initialized():
+            count = distributed.get_world_size()
+            return World(distributed.get_rank(), count, 1, count, one_program=count == 1)
+        return World(0, 1, local, local, one_program=True)
+
+    @contextmanager
+    def step(self) -> Iterator[None]:
+        # Eager operations are handed over one by one, fused ones at the latest when somebody waits.
+        yield
+
+    def sync(self, *values: Any) -> None:  # noqa: ARG002
+        self.torch.tpu.synchronize()
+
+    def compile(self, step: Step, *, name: str | None = None) -> Step:  # noqa: ARG002
+        compiled: Step = self.torch.compile(step, backend="tpu", dynamic=False)
+        return compiled
+
+    def mesh(self, axes: Mapping[str, int] | None = None) -> Any:
+        from torch.distributed.device_mesh import init_device_mesh
+
+        sizes = dict(axes) if axes is not None else {"data": self.world().global_devices}
+        return init_device_mesh("tpu", tuple(sizes.values()), mesh_dim_names=tuple(sizes))
+
+    def shard_batch(self, tree: Any, *, parts: int | None = None) -> Any:
+        if parts not in (None, 1) or self.torch.distributed.is_initialized():
+            # One process for each device: each reads its own rows (`DistributedSampler`).
+            self._parts(tree, parts)
+        return self.to_device(tree)
+
+    def replicate(self, tree: Any) -> Any:
+        return self.to_device(tree)
+
+    def optimizer_step(self, optimizer: Any) -> None:
+        world = self.world()
+        if not world.one_program:
+            for group in optimizer.param_groups:
+                for parameter in group["params"]:
+                    if parameter.grad is not None:
+                        self.torch.distributed.all_reduce(parameter.grad)
+                        parameter.grad /= world.process_count
+        optimizer.step()
+
+    def memory(self) -> Sequence[DeviceMemory]:
+        tpu = self.torch.tpu
+        found = []
+        for number in range(tpu.device_count()):
+            total = getattr(tpu.get_device_properties(number), "total_memory", None)
+            # torch_tpu 0.2.0 does not say how much is in use; the bridge's device panel does.
+            found.append(DeviceMemory(number, None, None, total))
+        return found
+
+    def compilations(self) -> Compilations:
+        # A private counter, and the only one that there is; it has no times.
+        misses = getattr(self.torch.tpu, "_get_cache_misses", None)
+        return Compilations(int(misses()) if misses is not None else 0, 0.0)
+
+    def _seed_device(self, seed: int) -> None:
+        self.torch.tpu.manual_seed_all(seed)
+
+    def _exact_products(self) -> AbstractContextManager[Any]:
+        context: AbstractContextManager[Any] = self.torch.tpu.precision(self.torch.tpu.Precision.HIGHEST)
+        return context
+
+    def _reduce_over_processes(self, values: NDArray[np.float64], how: Reduction) -> NDArray[np.float64]:
+        distributed = self.torch.distributed
+        parts: list[Any] = [None] * self.world().process_count
+        distributed.all_gather_object(parts, values)
+        reduce = {"mean": np.mean, "sum": np.sum, "max": np.max}[how]
+        reduced: NDArray[np.float64] = reduce(np.stack(parts), axis=0)
+        return reduced

@@ -1,0 +1,268 @@
+"""PyTorch/XLA 2.9: lazy tensors on older TPU VMs, and real XLA on the processor.
+
+Its modes: by default one device; `spmd=True`, one program over all devices of all processes; inside `launch`, one
+process for each device. The mode is chosen before the first tensor and stays.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tpulab_recipes.runtime.backend import Reduction, Step
+from tpulab_recipes.runtime.chips import count_chips
+from tpulab_recipes.runtime.errors import DeviceRuntimeError
+from tpulab_recipes.runtime.figures import Compilations, DeviceInfo, DeviceMemory, Platform, World
+from tpulab_recipes.runtime.torch_base import TorchBackend
+
+
+class TorchXlaBackend(TorchBackend):
+    name: ClassVar[str] = "torch_xla"
+
+    def __init__(self, platform: Platform | None = None, *, spmd: bool = False) -> None:
+        self.platform: Platform = _choose_platform(platform)
+        try:
+            import torch_xla
+            import torch_xla.runtime as xr
+        except ImportError as error:
+            raise DeviceRuntimeError(
+                "framework_missing",
+                f"torch_xla cannot be imported here ({error}); run with the kernel of the environment "
+                '"torch-xla" (`tpulab env create torch-xla` makes it), which has the torch that fits it.',
+            ) from error
+        self._torch_xla, self._xr = torch_xla, xr
+        self.spmd = spmd
+        if spmd:
+            self._start_spmd()
+        try:
+            self._device = torch_xla.device()
+        except RuntimeError as error:
+            raise DeviceRuntimeError(
+                "no_chip" if self.platform == "tpu" else "unsupported",
+                f"torch_xla could not start on PJRT_DEVICE={os.environ['PJRT_DEVICE']}: another process may hold the "
+                f"chips (`tpulab devices` shows who). It said: {str(error).splitlines()[0]}",
+            ) from error
+
+    def _start_spmd(self) -> None:
+        if self._torch_xla._XLAC._xla_runtime_is_initialized() and not self._xr.is_spmd():
+            raise DeviceRuntimeError(
+                "too_late",
+                "Tensors were made on the device before `spmd=True` was asked for; restart the kernel and call "
+                '`runtime.use("torch_xla", spmd=True)` first.',
+            )
+        self._xr.use_spmd()
+
+    def describe(self) -> str:
+        world = self.world()
+        where = "XLA:CPU" if self.platform == "cpu" else self.devices()[0].kind
+        if world.one_program and not self.spmd:
+            return f"torch_xla {self._torch_xla.__version__} on {where}, one of {len(self.devices())} devices"
+        how = "one program over" if self.spmd else "one process for each of"
+        return f"torch_xla {self._torch_xla.__version__} on {where}, {how} {world.global_devices} devices"
+
+    def device(self) -> Any:
+        return self._device
+
+    def devices(self) -> Sequence[DeviceInfo]:
+        kind = "cpu" if self.platform == "cpu" else f"TPU {self._chip_version()}"
+        return [
+            DeviceInfo(number, kind, self.platform, attributes.get("process_index", 0))
+            for number, attributes in enumerate(self._xr.global_runtime_device_attributes())
+        ]
+
+    def _chip_version(self) -> str:
+        from torch_xla._internal import tpu
+
+        return f"v{tpu.version()}"
+
+    def world(self) -> World:
+        xr = self._xr
+        if self.spmd:
+            return World(
+                xr.process_index(),
+                xr.process_count(),
+                xr.addressable_runtime_device_count(),
+                xr.global_runtime_device_count(),
+                one_program=True,
+            )
+        count = xr.world_size()
+        return World(xr.global_ordinal(), count, 1, count, one_program=count == 1)
+
+    @contextmanager
+    def step(self) -> Iterator[None]:
+        with self._torch_xla.step():
+            yield
+
+    def sync(self, *values: Any) -> None:  # noqa: ARG002 - all of the graph is handed over, whatever is asked for
+        import torch_xla.core.xla_model as xm
+
+        self._torch_xla.sync()
+        xm.wait_device_ops()
+
+    def compile(self, step: Step, *, name: str | None = None) -> Step:
+        compiled: Step = self._torch_xla.compile(step, name=name or getattr(step, "__name__", None))
+        return compiled
+
+    def mesh(self, axes: Mapping[str, int] | None = None) -> Any:
+        import torch_xla.distributed.spmd as xs
+
+        self._needs_spmd("A mesh")
+        count = self._xr.global_runtime_device_count()
+        sizes = dict(axes) if axes is not None else {"data": count}
+        if int(np.prod(list(sizes.values()))) != count:
+            raise ValueError(f"A mesh {sizes} has not the {count} devices that there are.")
+        return xs.Mesh(np.arange(count), tuple(sizes.values()), tuple(sizes))
+
+    def shard_batch(self, tree: Any, *, parts: int | None = None) -> Any:
+        import torch_xla.distributed.spmd as xs
+
+        chosen = self._parts(tree, parts)
+        placed = self.to_device(tree)
+        if not self.spmd:
+            return placed
+        mesh = self.mesh({"data": chosen, "copies": self._xr.global_runtime_device_count() // chosen})
+
+        def mark(leaf: Any) -> Any:
+            if isinstance(leaf, self.torch.Tensor):
+                first = ("data",) if leaf.dim() > 0 else ()
+                xs.mark_sharding(leaf, mesh, first + (None,) * (leaf.dim() - 1))
+            return leaf
+
+        return self._map(mark, placed)
+
+    def replicate(self, tree: Any) -> Any:
+        import torch_xla.distributed.spmd as xs
+
+        placed = self.to_device(tree)
+        if not self.spmd:
+            return placed
+        mesh = self.mesh()
+
+        def mark(leaf: Any) -> Any:
+            if isinstance(leaf, self.torch.Tensor):
+                xs.mark_sharding(leaf, mesh, (None,) * leaf.dim())
+            return leaf
+
+        return self._map(mark, placed)
+
+    def prepare(self, model: Any) -> Any:
+        placed = super().prepare(model)
+        if self.spmd:
+            self.replicate(dict(placed.named_parameters()))
+            self.replicate(dict(placed.named_buffers()))
+        elif not self.world().one_program:
+            import torch_xla.core.xla_model as xm
+
+            # Processes may have drawn their first weights apart (threads of one process on v2 and v3 do).
+            xm.broadcast_master_param(placed)
+        return placed
+
+    def optimizer_step(self, optimizer: Any) -> None:
+        import torch_xla.core.xla_model as xm
+
+        if not self.world().one_program:
+            xm.reduce_gradients(optimizer)
+        optimizer.step()
+
+    def shards(self, array: Any) -> list[NDArray[Any]]:
+        if not self.spmd:
+            return super().shards(array)
+        import torch_xla.distributed.spmd as xs
+
+        self._torch_xla.sync()
+        sharded = array if isinstance(array, xs.XLAShardedTensor) else xs.XLAShardedTensor(array)
+        return [shard.unpadded_data.cpu().numpy() for shard in sharded.local_shards]
+
+    def launch(self, work: Callable[..., Any], *args: Any) -> None:
+        """Runs `work(process_index, *args)` in one process for each device: the older way of PyTorch/XLA.
+
+        From a notebook only before anything has touched the device in this kernel, and never with `spmd=True`.
+        """
+        if self.spmd:
+            raise DeviceRuntimeError(
+                "unsupported", "One program over all devices runs here; `launch` needs a kernel that was not started so."
+            )
+        self._torch_xla.launch(work, args=args)
+
+    def memory(self) -> Sequence[DeviceMemory]:
+        import torch_xla.core.xla_model as xm
+
+        count = self.world().local_devices
+        found = []
+        for number in range(count):
+            try:
+                info = xm.get_memory_info(f"xla:{number}")
+            except RuntimeError:  # XLA:CPU does not say
+                info = {}
+            found.append(
+                DeviceMemory(number, info.get("bytes_used"), info.get("peak_bytes_used"), info.get("bytes_limit"))
+            )
+        return found
+
+    def compilations(self) -> Compilations:
+        from torch_xla.debug import metrics
+
+        count, nanoseconds, _ = metrics.metric_data("CompileTime") or (0, 0.0, ())
+        return Compilations(int(count), nanoseconds / 1e9)
+
+    def _seed_device(self, seed: int) -> None:
+        self._torch_xla.manual_seed(seed)
+
+    @contextmanager
+    def _exact_products_(self) -> Iterator[None]:
+        import torch_xla.backends as backends
+
+        before = backends.get_mat_mul_precision()
+        backends.set_mat_mul_precision("highest")
+        try:
+            yield
+        finally:
+            backends.set_mat_mul_precision(before)
+
+    def _exact_products(self) -> AbstractContextManager[None]:
+        return self._exact_products_()
+
+    def _reduce_over_processes(self, values: NDArray[np.float64], how: Reduction) -> NDArray[np.float64]:
+        import torch_xla.core.xla_model as xm
+
+        reduce = {"mean": np.mean, "sum": np.sum, "max": np.max}[how]
+        reduced: NDArray[np.float64] = xm.mesh_reduce(
+            "tpulab-metrics", values, lambda parts: reduce(np.stack(parts), axis=0)
+        )
+        return reduced
+
+    def _needs_spmd(self, what: str) -> None:
+        if not self.spmd:
+            raise DeviceRuntimeError(
+                "too_late",
+                f"{what} needs one program over all devices; restart the kernel and begin with "
+                '`runtime.use("torch_xla", spmd=True)`.',
+            )
+
+
+def _choose_platform(asked: Platform | None) -> Platform:
+    """Says PJRT_DEVICE before torch_xla is imported, so that it neither guesses nor falls back."""
+    chips, set_to = count_chips(), os.environ.get("PJRT_DEVICE", "")
+    if asked == "tpu" and chips == 0:
+        raise DeviceRuntimeError(
+            "no_chip",
+            "A TPU was asked for and this machine shows no chip (no /dev/accel*, no Google device behind /dev/vfio); "
+            'connect to a TPU VM, or ask for the platform "cpu".',
+        )
+    chosen = asked or ({"CPU": "cpu", "TPU": "tpu"}.get(set_to) if set_to else None) or ("tpu" if chips else "cpu")
+    if set_to and set_to != chosen.upper():
+        raise DeviceRuntimeError(
+            "wrong_platform",
+            f"PJRT_DEVICE={set_to} is set and {chosen} was asked for; unset PJRT_DEVICE, or ask for what it says.",
+        )
+    if chosen == "tpu" and chips == 0:
+        raise DeviceRuntimeError(
+            "no_chip", "PJRT_DEVICE=TPU is set and this machine shows no chip; unset it to run on the processor."
+        )
+    os.environ["PJRT_DEVICE"] = chosen.upper()
+    return "tpu" if chosen == "tpu" else "cpu"
