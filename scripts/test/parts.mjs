@@ -1,7 +1,10 @@
 // @ts-check
 /** The parts of `npm test`, quick ones first: which runner, on what, and where its report is. */
 import path from 'node:path';
+import { conformanceEnvironment } from '../conformance/environment.mjs';
+import { SUITES } from '../conformance/suites.mjs';
 import { checkout } from '../setup/checkout.mjs';
+import { setUp } from '../setup/set-up.mjs';
 import { testPythons } from '../setup/test-environments.mjs';
 import { requireChromium } from './chromium.mjs';
 import { countChecks, countJunit, countPlaywright, countVitest } from './counts.mjs';
@@ -118,6 +121,15 @@ export const PARTS = [
       vitest('integration', ['integration']),
       pytest('clients', testPythons.clients, [inRoot('tests/clients')])
     ]
+  },
+  {
+    name: 'conformance',
+    what: "other people's tests of a kernel server, the short form of `npm run conformance`",
+    limitMin: 15,
+    steps: async (signal, say) => {
+      await setUp({ stages: [conformanceEnvironment], signal });
+      return Promise.all(SUITES.filter(suite => suite.short).map(suite => suite.step(signal, say)));
+    }
   },
   {
     name: 'notebooks',
