@@ -34,7 +34,13 @@ export const StreamNote = Type.Union([
     { kind: Type.Literal('restart') },
     { description: 'what the client has is of another journal: what follows begins at the oldest record' }
   ),
-  Type.Object({ kind: Type.Literal('gap'), fromSeq: Seq, toSeq: Seq, code: Type.String(), reason: Type.String() }),
+  Type.Object({
+    kind: Type.Literal('gap'),
+    fromSeq: Seq,
+    toSeq: Seq,
+    code: Type.String(),
+    reason: Type.String()
+  }),
   Type.Object(
     { kind: Type.Literal('standing'), lastSeq: Seq, behindBytes: Type.Number({ minimum: 0 }) },
     { description: 'sent when the client has everything, and every few seconds' }

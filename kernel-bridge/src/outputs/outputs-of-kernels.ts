@@ -15,8 +15,9 @@ import { KernelOutputs } from './kernel-outputs.js';
 import { type OutputsRequest, withoutKernel } from './read-outputs.js';
 
 export interface OutputsOfKernelsOptions {
+  /** Holds the folder `kernels`. */
   readonly stateDir: string;
-  readonly registry: KernelRegistry;
+  readonly registry: Pick<KernelRegistry, 'find' | 'list' | 'listen'>;
   readonly log: Logger;
   /** An index is brought up to date when its kernel has said nothing for so long… */
   readonly quietMs?: number;

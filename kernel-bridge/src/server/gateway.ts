@@ -17,6 +17,7 @@ import { CULLING_DEFAULTS, type CullingOptions, KernelCulling } from '../kernels
 import { KernelRegistry } from '../kernels/kernel-registry.js';
 import { KernelSpecCatalog } from '../kernels/kernelspec-catalog.js';
 import { OutputsOfKernels } from '../outputs/index.js';
+import { Mirrors } from '../remotes/mirror/index.js';
 import { SessionFile } from '../sessions/session-file.js';
 import { SessionStore } from '../sessions/session-store.js';
 import { ClientTokens } from '../tokens/client-tokens.js';
@@ -40,6 +41,7 @@ import { HTTP_LIMITS, type HttpLimits } from './http-limits.js';
 import { listen } from './listening.js';
 import { listenOnSocket } from './unix-listening.js';
 import { OriginPolicy } from './origin-policy.js';
+import { addMirrorRoutes } from './mirror-routes.js';
 import { addOutputsRoutes } from './outputs-routes.js';
 import { ServeError } from './server-errors.js';
 import { addResolvePathRoutes } from './resolve-path-routes.js';
@@ -171,6 +173,7 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
   );
   const events = undo.use(new EventSource(registry, hub, log, machine));
   const outputs = undo.use(new OutputsOfKernels({ stateDir, registry, log }));
+  const mirrors = undo.use(new Mirrors({ stateDir, limits: journal, log }));
 
   const clientTokens = undo.use(new ClientTokens(stateDir, log));
   let isReady = false;
@@ -191,7 +194,8 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
   addKernelRoutes(app, registry, base);
   addResolvePathRoutes(app, registry, rootDir);
   addSessionRoutes(app, sessions, base);
-  addOutputsRoutes(app, outputs);
+  addOutputsRoutes(app, outputs, registry);
+  addMirrorRoutes(app, mirrors);
   addDevicesRoutes(app, machine);
   addBridgeRoutes(app, {
     registry,

@@ -3,16 +3,26 @@
  * for kernels that have ended, as long as their journal is kept. The answers are described in the protocol.
  */
 import { createHash } from 'node:crypto';
+import { Readable } from 'node:stream';
 import { Type } from '@sinclair/typebox';
-import { JournalPage, JournalQuery, OutputsPage, OutputsQuery } from '@tpulab/protocol';
+import {
+  JOURNAL_STREAM_TYPE,
+  JournalPage,
+  JournalQuery,
+  JournalStreamQuery,
+  OutputsPage,
+  OutputsQuery
+} from '@tpulab/protocol';
 import type { OutputsOfKernels, OutputsRequest } from '../outputs/index.js';
-import { failure } from './api-description.js';
+import type { KernelRegistry } from '../kernels/kernel-registry.js';
+import { failure, notJson } from './api-description.js';
 import type { App } from './app.js';
 import { readJournalPage } from './journal-page.js';
+import { journalStream } from './journal-stream.js';
 
 const NO_JOURNAL = failure('No such kernel runs, and no journal of one is kept.');
 
-export function addOutputsRoutes(app: App, outputs: OutputsOfKernels): void {
+export function addOutputsRoutes(app: App, outputs: OutputsOfKernels, registry: KernelRegistry): void {
   app.get(
     '/bridge/v1/kernels/:kernelId/outputs',
     {
@@ -38,7 +48,7 @@ export function addOutputsRoutes(app: App, outputs: OutputsOfKernels): void {
         gone.abort(new Error('the client has gone'));
       });
       try {
-        const page = await outputs.read(kernelId, requestOf(request.query), gone.signal);
+        const page = await outputs.read(kernelId, outputsRequestOf(request.query), gone.signal);
         return await reply.header('etag', etagOf(request.query, page)).send(page);
       } catch (error) {
         if (!gone.signal.aborted) throw error;
@@ -65,9 +75,36 @@ export function addOutputsRoutes(app: App, outputs: OutputsOfKernels): void {
       return outputs.withJournal(kernelId, dir => readJournalPage(dir, { from, limit, lastSeq: until }));
     }
   );
+
+  app.get(
+    '/bridge/v1/kernels/:kernelId/journal/stream',
+    {
+      schema: {
+        summary: "A kernel's journal as it grows, for a gateway that keeps a mirror of it",
+        params: Type.Object({ kernelId: Type.String() }),
+        querystring: JournalStreamQuery,
+        response: {
+          200: notJson('frames as `protocol/src/mirror.ts` describes them', JOURNAL_STREAM_TYPE),
+          404: NO_JOURNAL
+        }
+      }
+    },
+    async (request, reply) => {
+      const { kernelId } = request.params;
+      const { from = 1, checksum } = request.query;
+      const kernel = registry.find(kernelId) ?? null;
+      const journalDir = await outputs.withJournal(kernelId, dir => Promise.resolve(dir));
+      const gone = new AbortController();
+      reply.raw.once('close', () => gone.abort(new Error('the client has gone')));
+      const frames = journalStream({ journalDir, kernel, from, checksum, signal: gone.signal });
+      return reply
+        .header('content-type', JOURNAL_STREAM_TYPE)
+        .send(Readable.from(frames, { highWaterMark: 1 }));
+    }
+  );
 }
 
-function requestOf({ cell, ...rest }: OutputsQuery): OutputsRequest {
+export function outputsRequestOf({ cell, ...rest }: OutputsQuery): OutputsRequest {
   const cells = cell === undefined ? null : new Set(typeof cell === 'string' ? [cell] : cell);
   return { cells, ...rest };
 }

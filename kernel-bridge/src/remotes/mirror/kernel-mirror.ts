@@ -1,0 +1,114 @@
+/** Follows the journal of one kernel of a remote for as long as the remote can be reached and the kernel lives. */
+import { request } from 'node:http';
+import type { IncomingMessage } from 'node:http';
+import { once } from 'node:events';
+import { writePrivateFile } from '../../keeper/keeper-file.js';
+import path from 'node:path';
+import type { MirroredJournal } from './mirrored-journal.js';
+import { framesOf, StreamError } from './stream-frames.js';
+
+/** How to reach the gateway of a remote. */
+export interface ReachableGateway {
+  /** Unix socket on this machine. */
+  readonly socketPath: string;
+  readonly token: string;
+}
+
+/** `ended`: all of it is here. `unknown`: the remote has no such kernel and no journal of one. */
+export type FollowEnd = 'ended' | 'unknown' | 'disconnected';
+
+export interface FollowOptions {
+  readonly gateway: ReachableGateway;
+  readonly kernelId: string;
+  readonly journal: MirroredJournal;
+  readonly signal: AbortSignal;
+  readonly onProgress: (progress: { readonly behindBytes: number }) => void;
+  /** Without a byte for so long the connection counts as lost; the remote says its standing more often. */
+  readonly silenceMs?: number;
+}
+
+const SILENCE_MS = 35_000;
+
+/** Rejects with a `StreamError` when the remote sends what is not a journal, and with the system's error when our disk fails. */
+export async function followJournal(options: FollowOptions): Promise<FollowEnd> {
+  const { gateway, kernelId, journal, signal } = options;
+  let response: IncomingMessage;
+  try {
+    response = await ask(gateway, pathOf(kernelId, journal), signal, options.silenceMs ?? SILENCE_MS);
+  } catch {
+    return 'disconnected';
+  }
+  if (response.statusCode !== 200) {
+    response.resume();
+    return response.statusCode === 404 ? 'unknown' : 'disconnected';
+  }
+  let behindBytes = 0;
+  try {
+    for await (const frame of framesOf(guarded(response))) {
+      if (frame.kind === 'records') {
+        await journal.append(frame.bytes);
+        behindBytes = Math.max(behindBytes - frame.bytes.length, 0);
+      } else if (frame.note.kind === 'restart') {
+        await journal.restart();
+      } else if (frame.note.kind === 'standing') {
+        behindBytes = frame.note.behindBytes;
+      } else if (frame.note.kind === 'ended') {
+        const { endedAt, reason, specName } = frame.note;
+        await writePrivateFile(path.join(journal.kernelDir, 'ended.json'), {
+          kernelId,
+          specName,
+          endedAt,
+          reason
+        });
+        options.onProgress({ behindBytes: 0 });
+        return 'ended';
+      }
+      options.onProgress({ behindBytes });
+    }
+  } catch (error) {
+    if (error instanceof ConnectionLost) return 'disconnected';
+    throw error;
+  } finally {
+    response.destroy();
+  }
+  return 'disconnected';
+}
+
+function pathOf(kernelId: string, { nextSeq, checksum }: MirroredJournal): string {
+  const query = new URLSearchParams({ from: String(nextSeq) });
+  if (checksum !== undefined) query.set('checksum', String(checksum));
+  return `/bridge/v1/kernels/${encodeURIComponent(kernelId)}/journal/stream?${query}`;
+}
+
+async function ask(
+  { socketPath, token }: ReachableGateway,
+  target: string,
+  signal: AbortSignal,
+  silenceMs: number
+): Promise<IncomingMessage> {
+  const sent = request({
+    socketPath,
+    path: target,
+    headers: { authorization: `token ${token}`, host: 'localhost' },
+    signal,
+    timeout: silenceMs
+  });
+  sent.on('timeout', () => sent.destroy(new Error('the remote says nothing')));
+  sent.end();
+  const [response] = (await once(sent, 'response')) as [IncomingMessage];
+  // An error of the connection is an error of the response from here on.
+  sent.on('error', () => undefined);
+  return response;
+}
+
+class ConnectionLost extends Error {}
+
+/** Tells a lost connection apart from a failing disk of ours, which shows in the same loop. */
+async function* guarded(response: IncomingMessage): AsyncGenerator<Buffer, void, void> {
+  try {
+    yield* response as AsyncIterable<Buffer>;
+  } catch (cause) {
+    if (cause instanceof StreamError) throw cause;
+    throw new ConnectionLost('the connection was lost', { cause });
+  }
+}

@@ -1,0 +1,230 @@
+import { appendFileSync, mkdirSync, readdirSync, readFileSync, statSync, truncateSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { createServer, connect as connectTo, type Server, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import type { CellExecution } from '@tpulab/protocol';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { JOURNAL_LIMITS, JournalReader } from '../../journal/index.js';
+import { silent, TemporaryGateway, TOKEN } from '../../server/testing/temporary-gateway.js';
+import { Mirrors } from './mirrors.js';
+
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
+
+/** The tunnel: a unix socket of this machine that leads to the gateway of the remote, until it is cut. */
+class Tunnel implements AsyncDisposable {
+  readonly #open = new Set<Socket>();
+  private constructor(
+    readonly socketPath: string,
+    readonly server: Server
+  ) {}
+
+  static async to(url: string, socketPath: string): Promise<Tunnel> {
+    const { hostname, port } = new URL(url);
+    const tunnel = new Tunnel(
+      socketPath,
+      createServer(near => {
+        const far = connectTo(Number(port), hostname);
+        for (const [one, other] of [
+          [near, far],
+          [far, near]
+        ] as const) {
+          tunnel.#open.add(one);
+          one.on('error', () => undefined);
+          one.on('close', () => other.destroy());
+          one.pipe(other);
+        }
+      })
+    );
+    await new Promise<void>(resolve => tunnel.server.listen(socketPath, resolve));
+    return tunnel;
+  }
+
+  /** Cuts what is open; new connections are taken again at once. */
+  cut(): void {
+    for (const socket of this.#open) socket.destroy();
+    this.#open.clear();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const closed = new Promise(resolve => this.server.close(resolve));
+    this.cut();
+    await closed;
+  }
+}
+
+let folder: string;
+let remote: TemporaryGateway;
+let tunnel: Tunnel;
+let mirrors: Mirrors;
+let kernelId: string;
+
+beforeEach(async () => {
+  folder = await mkdtemp(path.join(tmpdir(), 'tpm-'));
+  remote = await TemporaryGateway.start();
+  await remote.gateway.ready;
+  tunnel = await Tunnel.to(remote.url, path.join(folder, 'tunnel.sock'));
+  mirrors = new Mirrors({ stateDir: folder, limits: JOURNAL_LIMITS, log: silent() });
+  kernelId = await remote.startKernel({ name: 'lossless' });
+});
+
+afterEach(async () => {
+  await mirrors[Symbol.asyncDispose]();
+  await tunnel[Symbol.asyncDispose]();
+  await remote[Symbol.asyncDispose]();
+  await rm(folder, { recursive: true, force: true });
+});
+
+const attach = (): Promise<void> => mirrors.attach('my-tpu', { socketPath: tunnel.socketPath, token: TOKEN });
+const here = (): string => path.join(folder, 'mirrors', 'my-tpu', 'kernels', kernelId, 'journal');
+const there = (): string => path.join(remote.folder, 'kernels', kernelId, 'journal');
+
+async function run(code: string, cellId = 'cell'): Promise<void> {
+  using client = await remote.connect(kernelId);
+  await client.done(client.execute(code, {}, { cellId }));
+}
+
+async function records(dir: string): Promise<string[]> {
+  const all: string[] = [];
+  for await (const { seq, timeNs, channel, payload } of new JournalReader(dir).read(1)) {
+    all.push(`${seq} ${timeNs} ${channel} ${payload.toString('base64')}`);
+  }
+  return all;
+}
+
+/** What was written before the call is here. */
+async function caughtUp(): Promise<void> {
+  const wanted = await new JournalReader(there()).lastSeq();
+  await vi.waitFor(
+    async () => expect(await new JournalReader(here()).lastSeq()).toBeGreaterThanOrEqual(wanted),
+    {
+      timeout: 60_000,
+      interval: 50
+    }
+  );
+}
+
+async function printed(): Promise<string> {
+  const page = await mirrors.outputs('my-tpu').read(kernelId, { cells: new Set(['cell']) });
+  return page.executions.map(textOf).join('');
+}
+
+function textOf({ outputs }: CellExecution): string {
+  return outputs.map(({ output }) => (output.output_type === 'stream' ? output.text : '')).join('');
+}
+
+describe('the mirror of a remote kernel', () => {
+  it('has the same records as the remote, while the kernel goes on printing', async () => {
+    await run("print('before')");
+    await attach();
+    await caughtUp();
+    await run('for i in range(2000): print(i, flush=True)', 'flood');
+    await caughtUp();
+    const copied = await records(here());
+    expect(copied).toEqual((await records(there())).slice(0, copied.length));
+    expect(await printed()).toBe('before\n');
+  });
+
+  it('goes on where it was when the connection comes back, and when it was begun in another process', async () => {
+    await attach();
+    await run("print('one')");
+    await caughtUp();
+    tunnel.cut();
+    await run("print('two')");
+    await caughtUp();
+    await mirrors[Symbol.asyncDispose]();
+    await run("print('three')", 'last');
+    mirrors = new Mirrors({ stateDir: folder, limits: JOURNAL_LIMITS, log: silent() });
+    await attach();
+    await caughtUp();
+    expect(await records(here())).toEqual(await records(there()));
+    expect(readdirSync(path.dirname(here()))).not.toContain('journal.other');
+  });
+
+  it('knows that the kernel has ended, also when that was while nobody was connected', async () => {
+    await attach();
+    await run("print('goodbye')");
+    await caughtUp();
+    await mirrors.detach('my-tpu');
+    await remote.gateway.registry.remove(kernelId);
+    await attach();
+    await vi.waitFor(
+      async () => {
+        expect(await mirrors.kernels('my-tpu')).toMatchObject([
+          { kernelId, state: 'ended', name: 'lossless' }
+        ]);
+      },
+      { timeout: 60_000, interval: 100 }
+    );
+    expect(await printed()).toBe('goodbye\n');
+    expect(await records(here())).toEqual(await records(there()));
+  });
+
+  it('can be read when the machine of the remote is gone', async () => {
+    await attach();
+    await run("print('kept')");
+    await caughtUp();
+    tunnel.cut();
+    await remote.gateway.registry.remove(kernelId);
+    await rm(path.join(remote.folder, 'kernels'), { recursive: true });
+    expect(await printed()).toBe('kept\n');
+    expect(await mirrors.kernels('my-tpu')).toMatchObject([{ kernelId, endedAt: null }]);
+  });
+
+  it('cuts a torn record at its end and has it sent again', async () => {
+    await attach();
+    await run("print('whole')");
+    await caughtUp();
+    await mirrors.detach('my-tpu');
+    const segment = path.join(
+      here(),
+      readdirSync(here()).find(name => name.endsWith('.seg'))!
+    );
+    truncateSync(segment, statSync(segment).size - 7);
+    await attach();
+    await caughtUp();
+    expect(await records(here())).toEqual(await records(there()));
+  });
+
+  it('puts its copy aside when the remote has another journal for the same kernel', async () => {
+    await attach();
+    await run("print('one')");
+    await caughtUp();
+    await mirrors.detach('my-tpu');
+    const [first] = readdirSync(here()).filter(name => name.endsWith('.seg'));
+    // Another copy of the same length: the time of the last record differs, and its checksum with it.
+    const story = readFileSync(path.join(there(), first!));
+    await rm(here(), { recursive: true });
+    mkdirSync(here(), { mode: 0o700 });
+    appendFileSync(path.join(here(), first!), story.subarray(0, 32));
+    const { MirroredJournal } = await import('./mirrored-journal.js');
+    {
+      await using other = await MirroredJournal.open(path.dirname(here()));
+      const { writeRecord, RECORD_OVERHEAD } = await import('../../journal/record-codec.js');
+      const record = Buffer.alloc(RECORD_OVERHEAD + 2);
+      writeRecord(record, 0, 1, 1n, 4, [Buffer.from('{}')]);
+      await other.append(record);
+    }
+    await attach();
+    await caughtUp();
+    expect(await records(here())).toEqual(await records(there()));
+    expect(readdirSync(path.dirname(here()))).toContain('journal.other');
+  });
+
+  it('is not disturbed by a remote that sends something else', async () => {
+    const { framesOf } = await import('./stream-frames.js');
+    const { MirroredJournal } = await import('./mirrored-journal.js');
+    const bytes = Buffer.from([255, 255, 255, 255, 1, 2, 3]);
+    await expect(framesOf(chunks(bytes)).next()).rejects.toThrow('impossible');
+    await expect(framesOf(chunks(Buffer.from([1, 0, 0, 0, 9, 0]))).next()).rejects.toThrow('type 9');
+    await using journal = await MirroredJournal.open(path.join(folder, 'odd'));
+    await expect(journal.append(Buffer.from('not a record at all, but long enough'))).rejects.toThrow(
+      'records'
+    );
+    expect(journal.nextSeq).toBe(1);
+  });
+});
+
+async function* chunks(...all: Buffer[]): AsyncGenerator<Buffer, void, void> {
+  for (const chunk of all) yield await Promise.resolve(chunk);
+}

@@ -1,0 +1,211 @@
+/**
+ * What this gateway keeps of the journals of its remotes: `<state>/mirrors/<remote>/kernels/<id>/journal`, the layout of a state
+ * folder, so that quota, retention, outputs and `tpulab journal` work on it as on the gateway's own.
+ */
+import { rm, stat } from 'node:fs/promises';
+import path from 'node:path';
+import type { MirroredKernel } from '@tpulab/protocol';
+import type { Logger } from 'pino';
+import { JournalReader } from '../../journal/index.js';
+import { type JournalFolder, bytesOf, findJournals } from '../../kernels/journal-folders.js';
+import { readEnded } from '../../kernels/ended-kernel.js';
+import { JournalSweeper } from '../../kernels/journal-sweeper.js';
+import type { RetentionLimits } from '../../kernels/journal-retention.js';
+import { OutputsOfKernels } from '../../outputs/index.js';
+import type { ReachableGateway } from './kernel-mirror.js';
+import { type KernelProgress, RemoteMirror } from './remote-mirror.js';
+
+export interface MirrorsOptions {
+  /** Of the gateway. */
+  readonly stateDir: string;
+  /** For each remote by itself. */
+  readonly limits: RetentionLimits;
+  readonly log: Logger;
+  /** Called when the totals of a remote may have changed. */
+  readonly onChange?: (remote: string) => void;
+  readonly silenceMs?: number;
+}
+
+export interface MirrorTotals {
+  readonly kernels: number;
+  readonly bytes: number;
+  readonly behindBytes: number;
+}
+
+interface Kept {
+  readonly directory: string;
+  readonly progress: Map<string, KernelProgress>;
+  readonly sweeper: JournalSweeper;
+  readonly outputs: OutputsOfKernels;
+  running: RemoteMirror | null;
+  totals: MirrorTotals;
+  measuring: NodeJS.Timeout | null;
+}
+
+const NO_KERNELS = {
+  list: () => [],
+  find: () => undefined,
+  listen: () => ({ [Symbol.dispose]: () => undefined })
+};
+const NOTHING: MirrorTotals = { kernels: 0, bytes: 0, behindBytes: 0 };
+/** How often the sizes are looked up while something comes. */
+const MEASURE_MS = 2000;
+
+export class Mirrors implements AsyncDisposable {
+  readonly #options: MirrorsOptions;
+  readonly #kept = new Map<string, Kept>();
+
+  constructor(options: MirrorsOptions) {
+    this.#options = options;
+  }
+
+  /** A remote can be reached, perhaps at another place than before. */
+  async attach(remote: string, gateway: ReachableGateway): Promise<void> {
+    await this.detach(remote);
+    const kept = this.#open(remote);
+    const { log, silenceMs } = this.#options;
+    const folders = await findJournals(kept.directory, isUnfinished);
+    const unfinished = folders.filter(({ endedAt }) => endedAt === null).map(({ kernelId }) => kernelId);
+    kept.running = new RemoteMirror({
+      gateway,
+      unfinished,
+      folderOf: kernelId => path.join(kept.directory, 'kernels', kernelId),
+      log: log.child({ remote }),
+      ...(silenceMs === undefined ? {} : { silenceMs }),
+      onProgress: (kernelId, progress) => {
+        kept.progress.set(kernelId, progress);
+        this.#measureSoon(remote, kept);
+      }
+    });
+  }
+
+  /** The remote cannot be reached any more, or is not wanted now. What is here stays. */
+  async detach(remote: string): Promise<void> {
+    const kept = this.#kept.get(remote);
+    const running = kept?.running;
+    if (!kept || !running) return;
+    kept.running = null;
+    await running[Symbol.asyncDispose]();
+    kept.progress.clear();
+  }
+
+  /** Whether anything of a remote of this name is, or is to be, here. */
+  async has(remote: string): Promise<boolean> {
+    if (this.#kept.has(remote)) return true;
+    return (await stat(this.#directoryOf(remote)).catch(() => null))?.isDirectory() === true;
+  }
+
+  totals(remote: string): MirrorTotals {
+    return this.#kept.get(remote)?.totals ?? NOTHING;
+  }
+
+  /** The kernels of a remote whose journal is here, as a whole or in part. */
+  async kernels(remote: string): Promise<MirroredKernel[]> {
+    const { directory, progress } = this.#open(remote);
+    const folders = await findJournals(directory, isUnfinished);
+    return Promise.all(folders.map(folder => describe(folder, progress.get(folder.kernelId))));
+  }
+
+  /** Reads as `OutputsOfKernels` of a gateway does; its kernels count as ended. */
+  outputs(remote: string): OutputsOfKernels {
+    return this.#open(remote).outputs;
+  }
+
+  /** Removes what is kept of a remote, or of one kernel of it. */
+  async remove(remote: string, kernelId?: string): Promise<void> {
+    await this.detach(remote);
+    const kept = this.#open(remote);
+    if (kernelId === undefined) {
+      this.#kept.delete(remote);
+      await close(kept);
+      await rm(kept.directory, { recursive: true, force: true });
+    } else {
+      await rm(path.join(kept.directory, 'kernels', kernelId), { recursive: true, force: true });
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const all = [...this.#kept.keys()];
+    await Promise.all(all.map(remote => this.detach(remote)));
+    await Promise.all([...this.#kept.values()].map(close));
+    this.#kept.clear();
+  }
+
+  #open(remote: string): Kept {
+    const known = this.#kept.get(remote);
+    if (known) return known;
+    const { limits, log } = this.#options;
+    const directory = this.#directoryOf(remote);
+    const kept: Kept = {
+      directory,
+      progress: new Map(),
+      sweeper: new JournalSweeper({
+        stateDir: directory,
+        limits,
+        isKept: kernelId => kept.progress.get(kernelId)?.state === 'following',
+        log
+      }),
+      outputs: new OutputsOfKernels({ stateDir: directory, registry: NO_KERNELS, log }),
+      running: null,
+      totals: NOTHING,
+      measuring: null
+    };
+    this.#kept.set(remote, kept);
+    void this.#measure(remote, kept);
+    return kept;
+  }
+
+  #directoryOf(remote: string): string {
+    return path.join(this.#options.stateDir, 'mirrors', remote);
+  }
+
+  #measureSoon(remote: string, kept: Kept): void {
+    kept.measuring ??= setTimeout(() => {
+      kept.measuring = null;
+      void this.#measure(remote, kept);
+    }, MEASURE_MS).unref();
+  }
+
+  async #measure(remote: string, kept: Kept): Promise<void> {
+    const found = await stat(kept.directory).catch(() => null);
+    const folders = found === null ? [] : await findJournals(kept.directory).catch(() => []);
+    let behindBytes = 0;
+    for (const progress of kept.progress.values()) behindBytes += progress.behindBytes;
+    const totals = {
+      kernels: folders.length,
+      bytes: folders.reduce((sum, folder) => sum + bytesOf(folder), 0),
+      behindBytes
+    };
+    const { kernels, bytes } = kept.totals;
+    const isSame =
+      totals.kernels === kernels && totals.bytes === bytes && behindBytes === kept.totals.behindBytes;
+    kept.totals = totals;
+    if (!isSame) this.#options.onChange?.(remote);
+  }
+}
+
+async function close(kept: Kept): Promise<void> {
+  if (kept.measuring !== null) clearTimeout(kept.measuring);
+  await kept.sweeper[Symbol.asyncDispose]();
+  await kept.outputs[Symbol.asyncDispose]();
+}
+
+/** Where no end has been noted there may be more at the remote, however long ago it was written to. */
+function isUnfinished(_: string, isEnded: boolean): boolean {
+  return !isEnded;
+}
+
+async function describe(
+  folder: JournalFolder,
+  progress: KernelProgress | undefined
+): Promise<MirroredKernel> {
+  const ended = await readEnded(folder.kernelDir).catch(() => null);
+  return {
+    kernelId: folder.kernelId,
+    name: folder.specName,
+    lastSeq: await new JournalReader(folder.journalDir).lastSeq(),
+    bytes: bytesOf(folder),
+    state: ended ? 'ended' : (progress?.state ?? 'behind'),
+    endedAt: ended?.endedAt ?? null
+  };
+}

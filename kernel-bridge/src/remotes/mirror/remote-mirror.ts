@@ -1,0 +1,155 @@
+/**
+ * Mirrors the kernels of one remote while it can be reached: those that its gateway lists, and those that are here in part from
+ * an earlier time. One stream for each kernel, taken up again where it was lost.
+ */
+import type { EventsFrame } from '@tpulab/protocol';
+import type { Logger } from 'pino';
+import { WebSocket } from 'ws';
+import { followJournal, type ReachableGateway } from './kernel-mirror.js';
+import { MirroredJournal } from './mirrored-journal.js';
+
+export interface RemoteMirrorOptions {
+  readonly gateway: ReachableGateway;
+  /** Kernels that are here in part. */
+  readonly unfinished: readonly string[];
+  readonly folderOf: (kernelId: string) => string;
+  readonly log: Logger;
+  readonly onProgress: (kernelId: string, progress: KernelProgress) => void;
+  readonly silenceMs?: number;
+}
+
+export interface KernelProgress {
+  readonly state: 'following' | 'behind' | 'ended';
+  readonly behindBytes: number;
+}
+
+const FIRST_RETRY_MS = 500;
+const LONGEST_RETRY_MS = 30_000;
+const KERNEL_ID = /^[0-9a-f-]{36}$/i;
+
+export class RemoteMirror implements AsyncDisposable {
+  readonly #options: RemoteMirrorOptions;
+  readonly #over = new AbortController();
+  readonly #following = new Map<string, Promise<void>>();
+  readonly #watching: Promise<void>;
+
+  constructor(options: RemoteMirrorOptions) {
+    this.#options = options;
+    for (const kernelId of options.unfinished) this.#follow(kernelId);
+    this.#watching = this.#watch();
+  }
+
+  /** Stops following; what has come is on disk. Joins what is under way. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#over.abort();
+    await Promise.all([this.#watching, ...this.#following.values()]);
+  }
+
+  /** The list of kernels, as it changes; asked for anew whenever the socket is lost. */
+  async #watch(): Promise<void> {
+    const { signal } = this.#over;
+    for (let attempt = 0; !signal.aborted; attempt++) {
+      const wasOpen = await this.#listen(signal);
+      if (wasOpen) attempt = 0;
+      await pause(retryMs(attempt), signal);
+    }
+  }
+
+  #listen(signal: AbortSignal): Promise<boolean> {
+    const { gateway } = this.#options;
+    return new Promise(resolve => {
+      const socket = new WebSocket(`ws+unix://${gateway.socketPath}:/bridge/v1/events`, {
+        headers: { authorization: `token ${gateway.token}`, host: 'localhost' },
+        perMessageDeflate: false,
+        handshakeTimeout: this.#options.silenceMs ?? LONGEST_RETRY_MS
+      });
+      let wasOpen = false;
+      const leave = (): void => socket.terminate();
+      signal.addEventListener('abort', leave, { once: true });
+      socket.on('open', () => {
+        wasOpen = true;
+        socket.send(JSON.stringify({ op: 'subscribe', topics: ['kernels'] }));
+      });
+      socket.on('message', data => this.#take(data));
+      socket.on('error', () => undefined);
+      socket.on('close', () => {
+        signal.removeEventListener('abort', leave);
+        resolve(wasOpen);
+      });
+    });
+  }
+
+  #take(data: unknown): void {
+    let frame: EventsFrame;
+    try {
+      frame = JSON.parse(String(data)) as EventsFrame;
+    } catch {
+      return; // a remote that speaks otherwise has no kernels for us
+    }
+    if (frame.op !== 'events') return;
+    for (const event of frame.events) {
+      if (event.topic === 'kernels' && !event.removed) this.#follow(event.kernelId);
+    }
+  }
+
+  #follow(kernelId: string): void {
+    // It becomes a folder's name.
+    if (!KERNEL_ID.test(kernelId) || this.#following.has(kernelId) || this.#over.signal.aborted) return;
+    const followed = this.#run(kernelId)
+      .catch((error: unknown) => {
+        this.#options.log.error(
+          { kernelId, err: error },
+          'the journal of a remote kernel cannot be mirrored'
+        );
+      })
+      .finally(() => this.#following.delete(kernelId));
+    this.#following.set(kernelId, followed);
+  }
+
+  async #run(kernelId: string): Promise<void> {
+    const { gateway, log, onProgress, silenceMs } = this.#options;
+    const { signal } = this.#over;
+    for (let attempt = 0; !signal.aborted; attempt++) {
+      const tell = (progress: KernelProgress): void => onProgress(kernelId, progress);
+      try {
+        await using journal = await MirroredJournal.open(this.#options.folderOf(kernelId));
+        const before = journal.nextSeq;
+        const end = await followJournal({
+          gateway,
+          kernelId,
+          journal,
+          signal,
+          ...(silenceMs === undefined ? {} : { silenceMs }),
+          onProgress: ({ behindBytes }) => tell({ state: 'following', behindBytes })
+        });
+        if (end !== 'disconnected') {
+          tell({ state: end === 'ended' ? 'ended' : 'behind', behindBytes: 0 });
+          return;
+        }
+        if (journal.nextSeq > before) attempt = 0;
+      } catch (error) {
+        // A full disk of ours, or a stream that is not one: later, and without harm to what people do meanwhile.
+        log.warn({ kernelId, err: error }, 'mirroring was interrupted');
+      }
+      tell({ state: 'behind', behindBytes: 0 });
+      await pause(retryMs(attempt), signal);
+    }
+  }
+}
+
+function retryMs(attempt: number): number {
+  return Math.min(FIRST_RETRY_MS * 2 ** Math.min(attempt, 10), LONGEST_RETRY_MS);
+}
+
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise(resolve => {
+    if (signal.aborted) return resolve();
+    const done = (): void => {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', done);
+      resolve();
+    };
+    const timer = setTimeout(done, ms);
+    signal.addEventListener('abort', done, { once: true });
+  });
+}

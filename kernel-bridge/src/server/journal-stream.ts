@@ -1,0 +1,184 @@
+/** A kernel's journal as a stream that goes on as the journal grows: what another gateway keeps as its mirror. */
+import { once } from 'node:events';
+import path from 'node:path';
+import { STREAM_FRAME, STREAM_FRAME_HEADER_BYTES, type StreamNote } from '@tpulab/protocol';
+import {
+  bytesOfBatch,
+  checksumOfRecord,
+  explainMissing,
+  JournalReader,
+  measureSegments
+} from '../journal/index.js';
+import { readEnded } from '../kernels/ended-kernel.js';
+import type { Kernel } from '../kernels/kernel.js';
+
+export interface JournalStreamOptions {
+  readonly journalDir: string;
+  /** Null for a kernel that has ended: the stream ends with its journal. */
+  readonly kernel: Kernel | null;
+  readonly from: number;
+  /** Of record `from` - 1 as the client has it. */
+  readonly checksum: number | undefined;
+  readonly signal: AbortSignal;
+  /** How long news are gathered, so that a flood is sent in large pieces. */
+  readonly gatherMs?: number;
+  /** After so long without news the standing is said again, so that both ends notice a lost connection. */
+  readonly standingMs?: number;
+}
+
+const GATHER_MS = 50;
+const STANDING_MS = 10_000;
+/** `ended.json` is written a moment after the kernel is said to be removed. */
+const ENDED_WAIT_MS = 100;
+const ENDED_TRIES = 20;
+
+/** Frames of `protocol/src/mirror.ts`. Ends when the kernel has ended, or the signal fires. */
+export async function* journalStream(options: JournalStreamOptions): AsyncGenerator<Buffer, void, void> {
+  const { journalDir, kernel, signal } = options;
+  const reader = new JournalReader(journalDir);
+  const news = new News(kernel, signal);
+  try {
+    let next = options.from;
+    if (!(await isSameJournal(reader, next, options.checksum))) {
+      yield note({ kind: 'restart' });
+      next = 1;
+    }
+    yield note({
+      kind: 'standing',
+      lastSeq: next - 1,
+      behindBytes: await bytesFrom(journalDir, next)
+    });
+    while (!signal.aborted) {
+      // Before the reading, so that what comes meanwhile is not taken for read.
+      news.seen();
+      const over = news.isOver;
+      const upTo = over ? Infinity : (kernel?.lastSeq ?? Infinity);
+      try {
+        for await (const batch of reader.readBatches(next, { to: upTo, signal })) {
+          yield frame(STREAM_FRAME.records, bytesOfBatch(batch));
+          next += batch.length;
+        }
+      } catch (error) {
+        if (signal.aborted) return;
+        const gap = await explainMissing(journalDir, error, next, kernel?.lastSeq ?? next);
+        if (gap === null) throw error;
+        const { fromSeq, toSeq, code, reason } = gap;
+        yield note({ kind: 'gap', fromSeq, toSeq, code, reason });
+        next = toSeq + 1;
+        continue;
+      }
+      if (over) {
+        yield note(await endOf(journalDir, next - 1));
+        return;
+      }
+      yield note({ kind: 'standing', lastSeq: next - 1, behindBytes: 0 });
+      await news.wait(options.standingMs ?? STANDING_MS, options.gatherMs ?? GATHER_MS);
+    }
+  } finally {
+    news[Symbol.dispose]();
+  }
+}
+
+/** How many bytes a client that has everything before `from` lacks; an estimate from the sizes of the files. */
+async function bytesFrom(journalDir: string, from: number): Promise<number> {
+  const segments = await measureSegments(journalDir);
+  const first = segments.findLastIndex(({ firstSeq }) => firstSeq <= from);
+  return segments.slice(Math.max(first, 0)).reduce((sum, { bytes }) => sum + bytes, 0);
+}
+
+/** A client may have what a machine lost with its power, or what a kernel of the same id said elsewhere. */
+async function isSameJournal(
+  reader: JournalReader,
+  from: number,
+  checksum: number | undefined
+): Promise<boolean> {
+  if (from <= 1) return true;
+  // What is no longer kept cannot be compared, and is not sent again either.
+  if (from <= (await reader.firstSeq())) return true;
+  if (checksum === undefined) return from <= (await reader.lastSeq()) + 1;
+  try {
+    for await (const record of reader.read(from - 1, { to: from - 1 })) {
+      return checksumOfRecord(record) === checksum;
+    }
+    return false;
+  } catch {
+    return true; // damaged here; the stream says so when it comes to it
+  }
+}
+
+async function endOf(journalDir: string, lastSeq: number): Promise<StreamNote> {
+  let ended = null;
+  for (let attempt = 0; ended === null && attempt < ENDED_TRIES; attempt++) {
+    if (attempt > 0) await new Promise(resolve => setTimeout(resolve, ENDED_WAIT_MS));
+    ended = await readEnded(path.dirname(journalDir)).catch(() => null);
+    const isKept = (await measureSegments(journalDir)).length > 0;
+    if (!isKept) break;
+  }
+  return {
+    kind: 'ended',
+    lastSeq,
+    endedAt: ended?.endedAt ?? new Date().toISOString(),
+    reason: ended?.reason ?? 'the kernel has ended',
+    specName: ended?.specName ?? null
+  };
+}
+
+function frame(type: number, body: Buffer): Buffer {
+  const header = Buffer.alloc(STREAM_FRAME_HEADER_BYTES);
+  header.writeUInt32LE(body.length);
+  header[4] = type;
+  return Buffer.concat([header, body]);
+}
+
+function note(value: StreamNote): Buffer {
+  return frame(STREAM_FRAME.note, Buffer.from(JSON.stringify(value)));
+}
+
+/** Whether the kernel has said something since the last look, and whether it is over. */
+class News implements Disposable {
+  readonly #signal: AbortSignal;
+  readonly #listening: Disposable | null;
+  readonly #happened = new EventTarget();
+  #isNew = false;
+  #isOver: boolean;
+
+  constructor(kernel: Kernel | null, signal: AbortSignal) {
+    this.#signal = signal;
+    this.#isOver = kernel === null || kernel.isRemoved;
+    const tell = (): void => {
+      this.#isNew = true;
+      this.#happened.dispatchEvent(new Event('news'));
+    };
+    this.#listening =
+      kernel?.listen({
+        record: tell,
+        removed: () => {
+          this.#isOver = true;
+          tell();
+        }
+      }) ?? null;
+  }
+
+  get isOver(): boolean {
+    return this.#isOver;
+  }
+
+  seen(): void {
+    this.#isNew = false;
+  }
+
+  /** Until there is something new, at most `longestMs`; then `gatherMs` for more of it. */
+  async wait(longestMs: number, gatherMs: number): Promise<void> {
+    if (!this.#isNew) {
+      const until = AbortSignal.any([this.#signal, AbortSignal.timeout(longestMs)]);
+      await once(this.#happened, 'news', { signal: until }).catch(() => undefined);
+    }
+    if (this.#isNew && !this.#isOver && !this.#signal.aborted) {
+      await new Promise(resolve => setTimeout(resolve, gatherMs));
+    }
+  }
+
+  [Symbol.dispose](): void {
+    this.#listening?.[Symbol.dispose]();
+  }
+}
