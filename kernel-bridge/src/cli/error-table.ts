@@ -70,6 +70,7 @@ const OTHER_ERRORS: Readonly<Record<OtherCode, 'command' | 'log' | 'reply' | 'cl
   env_in_use: 'command',
   env_uv_missing: 'command',
   env_agent_missing: 'command',
+  env_recipes_missing: 'command',
   env_python: 'command',
   env_network: 'command',
   env_disk_full: 'command',

@@ -16,6 +16,7 @@ interface Common {
 interface Create extends Common {
   readonly python?: string;
   readonly agent?: string;
+  readonly recipes?: string;
   readonly force?: true;
 }
 
@@ -38,13 +39,15 @@ export function envCommand(): Command {
     .argument('<name>', 'environment, as `tpulab env list` shows it')
     .option('--python <version|path>', 'Python to use, instead of the first fitting one')
     .option('--agent <path>', 'folder or wheel of the Python package `tpulab`')
+    .option('--recipes <path>', 'folder or wheel of the Python package `tpulab_recipes`')
     .option('--force', 'make it anew although it is up to date')
     .action((name: string, options: Create) =>
       run(options, async signal => {
         const progress = new ProgressLines(process.stderr);
         try {
-          const { python, agent, force = false } = options;
-          const done = await create(catalogOf(options), name, { python, agent, force, progress, signal });
+          const { python, agent, recipes, force = false } = options;
+          const chosen = { python, agent, recipes, force };
+          const done = await create(catalogOf(options), name, { ...chosen, progress, signal });
           const what = done.result === 'created' ? 'is ready' : 'is there and up to date';
           print(options, done, `The environment "${name}" ${what}: ${done.environment.path ?? ''}`);
         } finally {

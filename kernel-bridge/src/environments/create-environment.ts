@@ -21,7 +21,7 @@ import {
   sweepLeftovers
 } from './folders.js';
 import { writeKernelspec } from './kernelspec.js';
-import type { AgentSource } from './locations.js';
+import type { PackageSource } from './locations.js';
 import { runUv } from './uv.js';
 
 export interface Creation {
@@ -31,7 +31,9 @@ export interface Creation {
   /** Python to use: a version or the path of an interpreter; null for the description's range. */
   readonly python: string | null;
   /** Null only for a description that wants no agent. */
-  readonly agent: AgentSource | null;
+  readonly agent: PackageSource | null;
+  /** Null for a description that wants none, and where the bridge was installed without them. */
+  readonly recipes: PackageSource | null;
   /** Called under the lock: true when what is there is good and nothing is to be done. */
   readonly isThere: () => Promise<boolean>;
   readonly progress: CreationProgress;
@@ -94,20 +96,37 @@ async function build(built: string, creation: Creation): Promise<void> {
 
   if (definition.description.agent) {
     if (creation.agent === null) throw agentMissing();
-    progress.stage('installing the agent');
-    const source = creation.agent.editable ? ['--editable', creation.agent.path] : [creation.agent.path];
-    const constraints = await buildConstraints(definition);
-    await uv(creation, 'installing the agent', [
-      'pip',
-      'install',
-      ...target,
-      '--no-deps',
-      ...constraints,
-      ...source
-    ]);
-    progress.stageDone();
+    await installOwn(creation, target, 'the agent', creation.agent);
+  }
+  if (definition.description.recipes === true) {
+    if (creation.recipes !== null) await installOwn(creation, target, 'the recipes', creation.recipes);
+    // Kernels work without them; only the notebooks that use them do not.
+    else {
+      progress.stage('leaving out the recipes, which are not here (name them with --recipes)');
+      progress.stageDone();
+    }
   }
   await describe(built, creation);
+}
+
+/** Installs a package of ours; what it needs is in the lock file. */
+async function installOwn(
+  creation: Creation,
+  target: readonly string[],
+  what: string,
+  source: PackageSource
+): Promise<void> {
+  creation.progress.stage(`installing ${what}`);
+  await uv(creation, `installing ${what}`, [
+    'pip',
+    'install',
+    ...target,
+    '--no-deps',
+    ...(await buildConstraints(creation.definition)),
+    ...(source.editable ? ['--editable'] : []),
+    source.path
+  ]);
+  creation.progress.stageDone();
 }
 
 async function describe(built: string, { definition, environments, uv: uvPath }: Creation): Promise<void> {
@@ -150,7 +169,7 @@ function throwIfInterrupted({ signal, definition }: Creation): void {
   );
 }
 
-/** Pins what builds the agent, where the descriptions say it (`environments/build/requirements.lock`). */
+/** Pins what builds packages of ours, where the descriptions say it (`environments/build/requirements.lock`). */
 async function buildConstraints(definition: Definition): Promise<readonly string[]> {
   const file = path.join(path.dirname(definition.folder), 'build', 'requirements.lock');
   try {
@@ -171,5 +190,12 @@ export function agentMissing(): EnvironmentError {
   return new EnvironmentError(
     'env_agent_missing',
     'The sources of the agent (the Python package `tpulab`) were not found; name their folder or wheel with --agent.'
+  );
+}
+
+export function recipesMissing(asked: string): EnvironmentError {
+  return new EnvironmentError(
+    'env_recipes_missing',
+    `There are no recipes (the Python package \`tpulab_recipes\`) at ${asked}; name their folder or wheel with --recipes.`
   );
 }

@@ -16,6 +16,9 @@ export const Description = Type.Object(
     summary: Type.String({ description: 'one sentence: what is in it' }),
     python: Type.String({ minLength: 1, description: 'version range that uv understands' }),
     agent: Type.Boolean({ description: 'whether the package `tpulab` is installed into it' }),
+    recipes: Type.Optional(
+      Type.Boolean({ description: 'whether `tpulab_recipes`, which the notebooks use, is installed into it' })
+    ),
     kernelspec: Type.Object({
       argv: Type.Array(Type.String(), { minItems: 1, description: 'after the Python of the environment' }),
       env: Type.Record(Type.String(), Type.String()),

@@ -10,6 +10,7 @@ export const ENVIRONMENT_ERROR_CODES = [
   'env_in_use',
   'env_uv_missing',
   'env_agent_missing',
+  'env_recipes_missing',
   'env_python',
   'env_network',
   'env_disk_full',

@@ -21,7 +21,7 @@ afterEach(async () => {
 
 function make(
   name: string,
-  more: { force?: boolean; python?: string; agent?: string } = {}
+  more: { force?: boolean; python?: string; agent?: string; recipes?: string } = {}
 ): Promise<CreateResult> {
   return create(catalog, name, { force: false, progress: silentProgress, signal: never, ...more });
 }
@@ -203,6 +203,15 @@ describe('a creation that cannot succeed', () => {
     await describeTiny(folders.definitions, 'tiny', { agent: true });
     const error = await failure(make('tiny', { agent: path.join(folders.definitions, 'nowhere') }));
     expect(error.code).toBe('env_agent_missing');
+  });
+
+  it('says that the recipes are missing where they were named, and makes nothing', async () => {
+    await describeTiny(folders.definitions, 'tiny', { recipes: true });
+    const nowhere = path.join(folders.definitions, 'no-recipes');
+    const error = await failure(make('tiny', { recipes: nowhere }));
+    expect(error.code).toBe('env_recipes_missing');
+    expect(error.message).toContain(nowhere);
+    expect((await catalog.list())[0]?.state).toBe('available');
   });
 
   it('says that the folder of environments is not a folder', async () => {

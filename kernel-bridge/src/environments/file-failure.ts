@@ -9,7 +9,7 @@ export function explainFileFailure(error: unknown, folder: string): Error {
     case 'EDQUOT':
       return new EnvironmentError(
         'env_disk_full',
-        `The disk with ${folder} is full; free some space (an environment needs up to 2 GB) and try again.`,
+        `The disk with ${folder} is full; free some space (an environment with PyTorch needs 8 GB, others 2 GB) and try again.`,
         { cause: error }
       );
     case 'EACCES':

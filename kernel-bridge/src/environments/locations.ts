@@ -1,13 +1,13 @@
 /** Where descriptions are read, where environments are kept, and where the agent's sources are. */
-import { existsSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import { homedir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 type Env = Readonly<Record<string, string | undefined>>;
 
-/** `kernel-bridge/`, seen from `lib/environments/` and from `src/environments/` alike. */
-const PACKAGE_FOLDER = fileURLToPath(new URL('../../', import.meta.url));
+/** `kernel-bridge/`, seen from `lib/environments/` and from `src/environments/` alike; in a bundle (`lib/cli/`) the bundle. */
+export const PACKAGE_FOLDER = fileURLToPath(new URL('../../', import.meta.url));
 
 /** Folder of environments: what is asked for, else `$TPULAB_ENV_DIR`, else the XDG data folder. */
 export function environmentsFolder(asked: string | undefined, env: Env = process.env): string {
@@ -25,21 +25,45 @@ export function definitionsFolder(asked: string | undefined, env: Env = process.
   return existsSync(own) ? own : path.resolve(PACKAGE_FOLDER, '..', 'environments');
 }
 
-export interface AgentSource {
+/** A Python package of ours, as it is installed into an environment. */
+export interface PackageSource {
   readonly path: string;
-  /** A checkout's agent is installed so that a change in its sources takes effect at the next kernel start. */
+  /** A checkout's package is installed so that a change in its sources takes effect at the next kernel start. */
   readonly editable: boolean;
 }
 
 /** The agent's sources: what is asked for (a folder or a wheel), else a checkout's; null when there are none. */
-export function agentSource(asked: string | undefined): AgentSource | null {
+export function agentSource(asked: string | undefined): PackageSource | null {
+  return packageSource(asked, 'kernel-agent', 'tpulab');
+}
+
+/** The sources of `tpulab_recipes`, found in the same way. */
+export function recipesSource(asked: string | undefined): PackageSource | null {
+  return packageSource(asked, 'recipes', 'tpulab_recipes');
+}
+
+function packageSource(
+  asked: string | undefined,
+  folderOfCheckout: string,
+  packageName: string
+): PackageSource | null {
   if (asked !== undefined) {
     const resolved = path.resolve(asked);
     if (!existsSync(resolved)) return null;
     return { path: resolved, editable: existsSync(path.join(resolved, 'pyproject.toml')) };
   }
-  const folder = path.resolve(PACKAGE_FOLDER, '..', 'kernel-agent');
+  const wheel = packagedWheel(packageName);
+  if (wheel !== null) return { path: wheel, editable: false };
+  const folder = path.resolve(PACKAGE_FOLDER, '..', folderOfCheckout);
   return existsSync(path.join(folder, 'pyproject.toml')) ? { path: folder, editable: true } : null;
+}
+
+/** A bridge that was installed has the wheels of the other packages with it. */
+function packagedWheel(packageName: string): string | null {
+  const folder = path.join(PACKAGE_FOLDER, 'wheels');
+  const wheels = existsSync(folder) ? readdirSync(folder) : [];
+  const found = wheels.find(file => file.startsWith(`${packageName}-`) && file.endsWith('.whl'));
+  return found === undefined ? null : path.join(folder, found);
 }
 
 /** uv of a checkout's set-up, beside the one that TPULAB_UV names and those on PATH. */

@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import type { EnvironmentInfo } from '@tpulab/protocol';
 import type { EnvironmentCatalog } from './catalog.js';
-import { agentMissing, createEnvironment } from './create-environment.js';
+import { agentMissing, createEnvironment, recipesMissing } from './create-environment.js';
 import { lockEnvironment } from './creation-lock.js';
 import type { CreationProgress } from './creation-progress.js';
 import { readRecord } from './creation-record.js';
@@ -10,7 +10,7 @@ import { type Definition, definitionNamed, readDefinitions } from './definition.
 import { EnvironmentError } from './environment-error.js';
 import { explainFileFailure } from './file-failure.js';
 import { environmentFolder, removeEnvironment, sweepLeftovers } from './folders.js';
-import { agentSource } from './locations.js';
+import { agentSource, recipesSource } from './locations.js';
 import { nearestName } from '../text/nearest-name.js';
 import { type SmokeCheck, runSmokeTest } from './smoke-test.js';
 import { findUv } from './uv.js';
@@ -18,6 +18,7 @@ import { findUv } from './uv.js';
 export interface CreateOptions {
   readonly python?: string | undefined;
   readonly agent?: string | undefined;
+  readonly recipes?: string | undefined;
   /** Makes it anew although it is there and up to date. */
   readonly force: boolean;
   readonly progress: CreationProgress;
@@ -37,12 +38,17 @@ export async function create(
   const definition = definitionNamed(await readDefinitions(catalog.definitions), name);
   const agent = definition.description.agent ? agentSource(options.agent) : null;
   if (definition.description.agent && agent === null) throw agentMissing();
+  const recipes = definition.description.recipes === true ? recipesSource(options.recipes) : null;
+  if (options.recipes !== undefined && recipesSource(options.recipes) === null) {
+    throw recipesMissing(options.recipes);
+  }
   const result = await createEnvironment({
     environments: catalog.environments,
     definition,
     uv: findUv(),
     python: options.python ?? null,
     agent,
+    recipes,
     isThere: async () => !options.force && (await catalog.info(name, definition)).state === 'ready',
     progress: options.progress,
     signal: options.signal

@@ -11,6 +11,8 @@ export interface ProgramRun {
   /** Ended (with its children) when it takes longer. */
   readonly timeoutMs?: number;
   readonly onLine?: (line: string) => void;
+  /** Of each stream, from its end; enough to explain a failure unless the output itself is wanted. */
+  readonly keptLines?: number;
 }
 
 export interface ProgramResult {
@@ -39,7 +41,7 @@ export async function runProgram(run: ProgramRun): Promise<ProgramResult> {
   const stderr: string[] = [];
   const keep = (lines: string[], line: string) => {
     lines.push(line);
-    if (lines.length > KEPT_LINES) lines.shift();
+    if (lines.length > (run.keptLines ?? KEPT_LINES)) lines.shift();
     run.onLine?.(line);
   };
   createInterface({ input: child.stdout }).on('line', line => {

@@ -31,16 +31,32 @@ export interface UvRun {
   readonly args: readonly string[];
   readonly signal: AbortSignal;
   readonly onLine?: (line: string) => void;
+  readonly keptLines?: number;
+  /** Only where a Python is what is asked for. */
+  readonly mayDownloadPython?: true;
 }
 
-export async function runUv({ uv, args, signal, onLine }: UvRun): Promise<ProgramResult> {
+export async function runUv({
+  uv,
+  args,
+  signal,
+  onLine,
+  keptLines,
+  mayDownloadPython
+}: UvRun): Promise<ProgramResult> {
   return runProgram({
     command: uv,
     args,
     signal,
     // Only the interpreters that are there: a download would come from outside the package registry.
-    env: { ...pythonFreeEnv(process.env), UV_PYTHON_DOWNLOADS: 'never', UV_NO_PROGRESS: '1', NO_COLOR: '1' },
-    ...(onLine ? { onLine } : {})
+    env: {
+      ...pythonFreeEnv(process.env),
+      UV_PYTHON_DOWNLOADS: mayDownloadPython ? 'manual' : 'never',
+      UV_NO_PROGRESS: '1',
+      NO_COLOR: '1'
+    },
+    ...(onLine ? { onLine } : {}),
+    ...(keptLines === undefined ? {} : { keptLines })
   });
 }
 

@@ -30,6 +30,7 @@ export interface Tiny {
   readonly lock?: string;
   readonly smokeTest?: string;
   readonly agent?: boolean;
+  readonly recipes?: boolean;
 }
 
 /** Writes (or changes) the description of one environment. */
@@ -41,6 +42,7 @@ export async function describeTiny(definitions: string, name: string, tiny: Tiny
     summary: 'Python alone.',
     python: tiny.python ?? '>=3.9',
     agent: tiny.agent ?? false,
+    ...(tiny.recipes === undefined ? {} : { recipes: tiny.recipes }),
     kernelspec: {
       argv: ['-m', 'ipykernel_launcher', '-f', '{connection_file}'],
       env: { TINY: '1' },
