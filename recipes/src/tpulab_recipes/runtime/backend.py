@@ -30,6 +30,8 @@ class Backend(ABC):
     name: ClassVar[str]
     framework: ClassVar[Literal["torch", "jax"]]
     platform: Platform
+    #: Whether steps become compiled programs, for which a changing Python number is a new program.
+    compiles_steps: ClassVar[bool] = True
 
     @abstractmethod
     def describe(self) -> str:

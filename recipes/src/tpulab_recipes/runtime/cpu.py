@@ -17,6 +17,7 @@ from tpulab_recipes.runtime.torch_base import TorchBackend, no_context
 
 class CpuBackend(TorchBackend):
     name: ClassVar[str] = "cpu"
+    compiles_steps: ClassVar[bool] = False
 
     def __init__(self, platform: Platform | None = None) -> None:
         if platform == "tpu":

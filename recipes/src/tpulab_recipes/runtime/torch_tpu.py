@@ -77,7 +77,7 @@ class TorchTpuBackend(TorchBackend):
         from importlib.metadata import version
 
         world = self.world()
-        return f"torch_tpu {version('torch_tpu')} on {self.devices()[0].kind}, {world.global_devices} devices"
+        return f"torch_tpu {version('torch_tpu')} on {self.devices()[0].kind}, one process for each of {world.global_devices} devices"
 
     def device(self) -> Any:
         return self.torch.device("tpu", self.torch.tpu.current_device())
@@ -89,11 +89,11 @@ class TorchTpuBackend(TorchBackend):
 
     def world(self) -> World:
         distributed = self.torch.distributed
-        local = self.torch.tpu.device_count()
         if distributed.is_available() and distributed.is_initialized():
             count = distributed.get_world_size()
             return World(distributed.get_rank(), count, 1, count, one_program=count == 1)
-        return World(0, 1, local, local, one_program=True)
+        # Alone, a process computes on one device; the others wait for processes of their own.
+        return World(0, 1, 1, 1, one_program=True)
 
     @contextmanager
     def step(self) -> Iterator[None]:
@@ -114,9 +114,8 @@ class TorchTpuBackend(TorchBackend):
         return init_device_mesh("tpu", tuple(sizes.values()), mesh_dim_names=tuple(sizes))
 
     def shard_batch(self, tree: Any, *, parts: int | None = None) -> Any:
-        if parts not in (None, 1) or self.torch.distributed.is_initialized():
-            # One process for each device: each reads its own rows (`DistributedSampler`).
-            self._parts(tree, parts)
+        # One process for each device: each reads its own rows (`DistributedSampler`).
+        self._parts(tree, parts)
         return self.to_device(tree)
 
     def replicate(self, tree: Any) -> Any:

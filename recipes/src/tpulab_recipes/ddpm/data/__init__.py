@@ -1,0 +1,1 @@
+"""Images with captions: made, fetched, encoded, stored, and read in batches."""

@@ -1,0 +1,68 @@
+"""Where arrays lie: batches over all devices, fp32 state in slices over the devices of a host, bf16 copies everywhere.
+
+The mesh has two axes: `host` (one entry for each process) and `shard` (its devices). State is sliced along `shard`
+only, as in ZeRO stage 1 (Rajbhandari et al. 2019, arXiv 1910.02054), so that gathering it never leaves the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from tpulab_recipes.ddpm.errors import ConfigError
+
+BATCH_AXES = ("host", "shard")
+#: Leaves with fewer elements are kept whole: slicing them would cost more than it saves.
+MIN_SLICED_SIZE = 1024
+
+
+def make_mesh(devices: Sequence[Any] | None = None, hosts: int | None = None) -> Mesh:
+    """A mesh over `devices` (default: all of the slice), one row for each process."""
+    devices = list(jax.devices() if devices is None else devices)
+    hosts = hosts or len({device.process_index for device in devices})
+    devices.sort(key=lambda device: (device.process_index, device.id))
+    return Mesh(np.array(devices).reshape(hosts, -1), BATCH_AXES)
+
+
+def replicated(mesh: Mesh) -> NamedSharding:
+    return NamedSharding(mesh, PartitionSpec())
+
+
+def batch_sharding(mesh: Mesh) -> NamedSharding:
+    return NamedSharding(mesh, PartitionSpec(BATCH_AXES))
+
+
+def state_sharding(mesh: Mesh, shapes: Any) -> Any:
+    """For each leaf of a tree of shapes: sliced along its last axis that divides evenly, or kept whole."""
+    parts = mesh.shape["shard"]
+
+    def of(leaf: Any) -> NamedSharding:
+        if parts > 1 and np.prod(leaf.shape) >= MIN_SLICED_SIZE:
+            for axis in reversed(range(len(leaf.shape))):
+                if leaf.shape[axis] % parts == 0:
+                    spec = [None] * len(leaf.shape)
+                    return NamedSharding(mesh, PartitionSpec(*spec[:axis], "shard"))
+        return replicated(mesh)
+
+    return jax.tree.map(of, shapes)
+
+
+def check_batch(batch_size: int, mesh: Mesh) -> None:
+    """Each device gets as many images as the others."""
+    per_host = mesh.shape["shard"]
+    if batch_size % per_host:
+        raise ConfigError(
+            "train.batch_size", f"{batch_size} images do not divide among the {per_host} devices of a host."
+        )
+
+
+def put_batch(batch: Any, mesh: Mesh) -> Any:
+    """This host's part of a batch as part of the global one."""
+    sharding = batch_sharding(mesh)
+    if jax.process_count() == 1:
+        return jax.device_put(batch, sharding)
+    return jax.tree.map(lambda leaf: jax.make_array_from_process_local_data(sharding, leaf), batch)

@@ -1,0 +1,123 @@
+"""The compiled sampler: one program for every prompt, number of steps, guidance and mask."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tpulab_recipes.ddpm.diffusion import guided
+from tpulab_recipes.ddpm.model.context import context_shapes, unconditional
+from tpulab_recipes.ddpm.model.network import Network
+from tpulab_recipes.ddpm.sampling import Known, Levels, sample_loop, sampling_levels
+from tpulab_recipes.ddpm.schedules import schedule_from
+
+Array = jax.Array
+
+
+class Sampler:
+    """Makes images of a network. Batches of any size up to `batch` run in the same program."""
+
+    def __init__(self, network: Network, batch: int, sampler: str | None = None) -> None:
+        self.network, self.batch = network, batch
+        config = network.config
+        self.config = config
+        self.kind = sampler or config.sampler
+        self.schedule = schedule_from(config.model.eval_alpha_schedule)
+        self._run = jax.jit(self._sample)
+
+    def __call__(
+        self,
+        params: Any,
+        context: Mapping[str, Any],
+        *,
+        seed: int = 0,
+        steps: int | None = None,
+        guidance: float = 1.0,
+        known: np.ndarray | None = None,
+        mask: np.ndarray | None = None,
+        noise: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Float32[image, height, width, channel].
+
+        `context` as `context_for` makes it. `mask` is 1 where `known` is to be made anew. `noise` replaces what the
+        seed would draw.
+        """
+        count = len(next(iter(context.values()))) if context else self.batch
+        if not 1 <= count <= self.batch:
+            raise ValueError(f"this sampler makes 1 to {self.batch} images at a time, not {count}")
+        shape = self.config.in_dimensions
+        known = np.zeros((count, *shape), np.float32) if known is None else known
+        mask = np.ones((count, *shape[:2], 1), np.float32) if mask is None else mask
+        key = jax.random.key(seed)
+        if noise is None:
+            noise = np.asarray(jax.random.normal(jax.random.fold_in(key, 0), (self.batch, *shape)))[:count]
+        told = {name: self._filled(value) for name, value in context.items()}
+        levels = sampling_levels(self.schedule, steps or self.config.model.eval_sampling_num_steps)
+        result = self._run(
+            params,
+            self._filled(noise),
+            told,
+            self._filled(known),
+            self._filled(mask),
+            jnp.asarray(guidance, jnp.float32),
+            levels,
+            key,
+        )
+        return np.asarray(result)[:count]
+
+    def _filled(self, values: Any) -> np.ndarray:
+        values = np.asarray(values)
+        missing = self.batch - len(values)
+        return np.concatenate([values, np.zeros((missing, *values.shape[1:]), values.dtype)])
+
+    def _sample(
+        self,
+        params: Any,
+        noise: Array,
+        context: Mapping[str, Array],
+        known: Array,
+        mask: Array,
+        guidance: Array,
+        levels: Levels,
+        key: Array,
+    ) -> Array:
+        model, network = self.config.model, self.network
+        params = network.compute_copy(params)
+        conditioning = model.conditioning
+        context = dict(context)
+        if conditioning.inpainting:
+            context |= {"mask": mask, "known": known}
+        nothing = unconditional(context, conditioning)
+        both = {name: jnp.concatenate([context[name], nothing[name]]) for name in context}
+
+        def denoise(z: Array, logsnr: Array) -> Array:
+            if not context_shapes(conditioning):
+                return network.apply(params, z, logsnr, context)
+            output = network.apply(
+                params, jnp.concatenate([z, z]), jnp.concatenate([logsnr, logsnr]), both
+            )
+            told, untold = jnp.split(output, 2)
+            return guided(told, untold, guidance)
+
+        x = sample_loop(
+            denoise,
+            noise,
+            levels,
+            key,
+            mean_type=model.mean_type,
+            sampler=self.kind,
+            logvar_type=model.logvar_type,
+            logvar_coefficient=model.logvar_coeff,
+            clip=model.eval_clip_denoised,
+            # A network that was not taught to inpaint is led by putting the known part back at every step.
+            known=None if conditioning.inpainting else Known(known, mask),
+        )
+        return mask * x + (1 - mask) * known
+
+    def compilations(self) -> int:
+        """How many programs have been compiled for this sampler."""
+        return int(self._run._cache_size())

@@ -1,0 +1,167 @@
+"""One training step as a pure function, compiled once, with its state in place.
+
+The masters are fp32 and sliced over the devices of a host. The step makes a bf16 copy, gathers it, computes the loss of
+each device's images, and updates the slices. All randomness comes from the seed and the step's number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import Mesh
+
+from tpulab_recipes.ddpm.config import Config
+from tpulab_recipes.ddpm.diffusion import diffuse, target, weighted_error
+from tpulab_recipes.ddpm.masks import draw_masks
+from tpulab_recipes.ddpm.mesh import batch_sharding, replicated, state_sharding
+from tpulab_recipes.ddpm.model.context import drop_conditioning
+from tpulab_recipes.ddpm.model.network import Network
+from tpulab_recipes.ddpm.optimizer import (
+    choose,
+    clip_gradient,
+    learning_rate_factor,
+    make_optimizer,
+    moving_average,
+)
+from tpulab_recipes.ddpm.schedules import schedule_from
+
+Array = jax.Array
+
+
+class TrainState(NamedTuple):
+    """All that a checkpoint holds."""
+
+    step: Array  # Int[]
+    params: Any  # fp32 masters
+    ema: Any  # their moving average
+    opt_state: Any
+    skipped: Array  # Int[]: broken updates so far
+    skipped_in_a_row: Array  # Int[]
+
+
+#: A batch to the loss of one step: (compute-type parameters, batch, key) to Float[].
+LossFunction = Callable[[Any, Mapping[str, Array], Array], Array]
+#: (state, batch, hyperparameters) to the next state and the figures of the step.
+TrainStep = Callable[[TrainState, Any, Any], tuple[TrainState, dict[str, Array]]]
+
+
+def initial_state(network: Network, key: Array) -> TrainState:
+    """Fresh parameters; the average starts as a copy of them."""
+    params = network.init(key)
+    return state_of(network, params)
+
+
+def state_of(network: Network, params: Any) -> TrainState:
+    """The state that starts from these parameters."""
+    zero = jnp.zeros((), jnp.int32)
+    opt_state = make_optimizer(network.config.train).init(params)
+    return TrainState(zero, params, jax.tree.map(jnp.copy, params), opt_state, zero, jnp.zeros((), jnp.int32))
+
+
+def state_shapes(network: Network) -> TrainState:
+    """Shapes and types of the state; allocates nothing."""
+    shapes: TrainState = jax.eval_shape(lambda: initial_state(network, jax.random.key(0)))
+    return shapes
+
+
+def place_state(state: TrainState, mesh: Mesh) -> TrainState:
+    """The state, sliced over the mesh."""
+    placed: TrainState = jax.device_put(state, state_sharding(mesh, state))
+    return placed
+
+
+def make_initial_state(network: Network, mesh: Mesh, seed: int) -> TrainState:
+    """The initial state, made on the devices: no device ever holds all of it."""
+    shardings = state_sharding(mesh, state_shapes(network))
+    make = jax.jit(partial(initial_state, network), out_shardings=shardings)
+    state: TrainState = make(jax.random.key(seed))
+    return state
+
+
+def diffusion_loss(network: Network) -> LossFunction:
+    """The loss of a configuration: noise is added, the network says what it was, errors are weighted."""
+    config = network.config
+    model, conditioning = config.model, config.model.conditioning
+    schedule = schedule_from(model.train_alpha_schedule, model.train_num_steps, model.tmin)
+
+    def loss(params: Any, batch: Mapping[str, Array], key: Array) -> Array:
+        x = batch["image"].astype(jnp.float32)
+        keys = jax.random.split(key, 5)
+        logsnr = schedule.draw(keys[0], x.shape[0])
+        eps = jax.random.normal(keys[1], x.shape)
+        context = {name: value for name, value in batch.items() if name != "image"}
+        context = drop_conditioning(context, conditioning, keys[2])
+        if conditioning.inpainting:
+            context |= {"mask": draw_masks(keys[4], x.shape[0], x.shape[1]), "known": x}
+        dropout_key = keys[3] if model.args.dropout else None
+        output = network.apply(params, diffuse(x, logsnr, eps), logsnr, context, dropout_key)
+        wanted = target(x, eps, logsnr, model.mean_type)
+        return weighted_error(output, wanted, logsnr, model.mean_type, model.mean_loss_weight_type).mean()
+
+    return loss
+
+
+def step_function(network: Network, mesh: Mesh, loss: LossFunction | None = None) -> TrainStep:
+    """The step, not yet compiled. Its figures: loss, gradient norm, learning rate, broken updates."""
+    config = network.config
+    optimizer = make_optimizer(config.train)
+    loss = loss or diffusion_loss(network)
+    everywhere = replicated(mesh)
+    seed = config.seed
+
+    def step(
+        state: TrainState, batch: Mapping[str, Array], hyper: Mapping[str, Array]
+    ) -> tuple[TrainState, dict[str, Array]]:
+        key = jax.random.fold_in(jax.random.key(seed), state.step)
+
+        def loss_of(params: Any) -> Array:
+            # Cast while sliced and gather afterwards: half the bytes travel.
+            copy = network.compute_copy(params)
+            copy = jax.lax.with_sharding_constraint(copy, everywhere)
+            return loss(copy, batch, key)
+
+        value, gradient = jax.value_and_grad(loss_of)(state.params)
+        gradient, norm = clip_gradient(gradient, config.train.grad_clip)
+        updates, opt_state = optimizer.update(gradient, state.opt_state, state.params)
+        rate = hyper["learning_rate"] * learning_rate_factor(state.step, config.train)
+        params = jax.tree.map(lambda p, u: p - rate * u, state.params, updates)
+        ema = moving_average(state.ema, params, hyper["ema_decay"])
+        fine = jnp.isfinite(value) & jnp.isfinite(norm)
+        if config.train.enable_update_skip:
+            params = choose(fine, params, state.params)
+            ema = choose(fine, ema, state.ema)
+            opt_state = choose(fine, opt_state, state.opt_state)
+        broken = (~fine).astype(jnp.int32)
+        new = TrainState(
+            state.step + 1,
+            params,
+            ema,
+            opt_state,
+            state.skipped + broken,
+            (state.skipped_in_a_row + broken) * broken,
+        )
+        figures = {
+            "loss": value,
+            "gnorm": norm,
+            "learning_rate": rate,
+            "skipped": new.skipped,
+            "skipped_in_a_row": new.skipped_in_a_row,
+        }
+        return new, figures
+
+    return step
+
+
+def compile_step(network: Network, mesh: Mesh, loss: LossFunction | None = None) -> Any:
+    """The step as one program over the mesh; the old state is given up."""
+    shardings = state_sharding(mesh, state_shapes(network))
+    return jax.jit(
+        step_function(network, mesh, loss),
+        in_shardings=(shardings, batch_sharding(mesh), replicated(mesh)),
+        out_shardings=(shardings, replicated(mesh)),
+        donate_argnums=0,
+    )

@@ -1,0 +1,1 @@
+"""AlexNet on Fashion-MNIST: one image classifier, on one device or on all of them (notebooks 01 and 02)."""

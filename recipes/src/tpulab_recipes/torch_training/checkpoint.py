@@ -1,0 +1,68 @@
+"""Checkpoints in PyTorch: written whole or not at all, from the host, readable on any backend."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from tpulab_recipes.runtime import Backend
+
+_NAME = re.compile(r"^step-(\d{8})\.pt$")
+
+
+class CheckpointError(RuntimeError):
+    """A checkpoint that is not there, cannot be read or belongs to another model."""
+
+
+def save_checkpoint(
+    backend: Backend, folder: Path | str, step: int, state: dict[str, Any], *, keep: int = 3
+) -> Path:
+    """Writes `state` (nested dicts of tensors and plain values) as the checkpoint of `step`.
+
+    Keeps the newest `keep`. In several processes only the main one writes; all wait for the transfer.
+    """
+    import torch
+
+    on_host = backend.to_host(state)
+    place = Path(folder) / f"step-{step:08d}.pt"
+    if not backend.world().is_main:
+        return place
+    place.parent.mkdir(parents=True, exist_ok=True)
+    partial = place.with_suffix(f".writing-{os.getpid()}")
+    try:
+        torch.save(on_host, partial)
+        os.replace(partial, place)
+    finally:
+        partial.unlink(missing_ok=True)
+    for old in checkpoints(folder)[: -max(keep, 1)]:
+        old.unlink()
+    return place
+
+
+def checkpoints(folder: Path | str) -> list[Path]:
+    """The checkpoints of a folder, oldest step first."""
+    found = [file for file in Path(folder).glob("step-*.pt") if _NAME.match(file.name)]
+    return sorted(found, key=lambda file: file.name)
+
+
+def load_checkpoint(folder: Path | str) -> tuple[int, dict[str, Any]] | None:
+    """Step and state of the newest checkpoint, on the host; None when there is none.
+
+    Raises:
+        CheckpointError: the newest one cannot be read.
+    """
+    import torch
+
+    found = checkpoints(folder)
+    if not found:
+        return None
+    try:
+        # Tensors and plain values only: a checkpoint from elsewhere cannot run code.
+        state = torch.load(found[-1], map_location="cpu", weights_only=True)
+    except Exception as error:
+        raise CheckpointError(
+            f"The checkpoint {found[-1]} cannot be read ({type(error).__name__}); remove it to go on from the one before."
+        ) from error
+    return int(_NAME.match(found[-1].name)[1]), state  # type: ignore[index]

@@ -1,0 +1,37 @@
+"""A learning rate that may change at every step without a compilation.
+
+In a lazy graph a Python number is a constant of the program, so a new learning rate is a new program. As a tensor on the
+device it is an input.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tpulab_recipes.runtime import Backend
+
+
+def use_tensor_learning_rate(backend: Backend, optimizer: Any) -> None:
+    """Turns the learning rate of every group into a 0-d tensor, where the backend compiles."""
+    for group in optimizer.param_groups:
+        if "capturable" in group and backend.compiles_steps:
+            # The step counter of Adam then lives on the device too; otherwise it is a new constant at every step.
+            group["capturable"] = True
+        _set(backend, group, float(group["lr"]))
+
+
+def set_learning_rate(backend: Backend, optimizer: Any, value: Any) -> None:
+    """`value` for every group: a number, or a 0-d tensor that is already where it belongs."""
+    for group in optimizer.param_groups:
+        _set(backend, group, value)
+
+
+def _set(backend: Backend, group: dict[str, Any], value: Any) -> None:
+    if not backend.compiles_steps:
+        group["lr"] = float(value)
+    elif isinstance(value, int | float):
+        group["lr"] = backend.replicate(np.asarray(value, np.float32))
+    else:
+        group["lr"] = value

@@ -1,0 +1,36 @@
+"""Makes an optimizer's state before the first step.
+
+PyTorch makes it during that step. On a lazy device the first step is then another program than all later ones, and a
+large model is compiled twice.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def create_optimizer_state(optimizer: Any) -> None:
+    """Takes one step with zero gradients and a rate of zero, then sets the step counters back to zero.
+
+    No parameter changes. Call it once, before the first real step, with no gradients pending.
+    """
+    import torch
+
+    rates = [group["lr"] for group in optimizer.param_groups]
+    with torch.no_grad():
+        for group in optimizer.param_groups:
+            rate = group["lr"]
+            group["lr"] = torch.zeros_like(rate) if isinstance(rate, torch.Tensor) else 0.0
+            for parameter in group["params"]:
+                if parameter.requires_grad:
+                    parameter.grad = torch.zeros_like(parameter)
+        optimizer.step()
+        for state in optimizer.state.values():
+            counter = state.get("step")
+            if isinstance(counter, torch.Tensor):
+                counter.zero_()
+            elif counter is not None:
+                state["step"] = 0
+    for group, rate in zip(optimizer.param_groups, rates, strict=True):
+        group["lr"] = rate
+    optimizer.zero_grad(set_to_none=True)
