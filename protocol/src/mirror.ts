@@ -48,7 +48,7 @@ export const StreamNote = Type.Union([
   Type.Object({
     kind: Type.Literal('ended'),
     lastSeq: Seq,
-    endedAt: Type.String({ format: 'date-time' }),
+    endedAt: Type.String({ description: 'ISO 8601' }),
     reason: Type.String(),
     specName: Type.Union([Type.String(), Type.Null()])
   })
@@ -64,7 +64,7 @@ export const MirroredKernel = Type.Object({
   state: Type.Union([Type.Literal('following'), Type.Literal('behind'), Type.Literal('ended')], {
     description: 'behind: there may be more at the remote'
   }),
-  endedAt: Type.Union([Type.String({ format: 'date-time' }), Type.Null()])
+  endedAt: Type.Union([Type.String({ description: 'ISO 8601' }), Type.Null()])
 });
 export type MirroredKernel = Static<typeof MirroredKernel>;
 

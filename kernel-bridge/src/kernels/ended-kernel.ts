@@ -37,13 +37,19 @@ export async function leaveJournal(kernelDir: string, ended: EndedKernel): Promi
     await rm(kernelDir, { recursive: true, force: true });
     return;
   }
+  const note = (): Promise<void> => writePrivateFile(path.join(kernelDir, ENDED_FILE), ended);
   // First, so that a crash in between leaves a kernel that is known to have ended.
-  await writePrivateFile(path.join(kernelDir, ENDED_FILE), ended);
+  const isNoted = await note().then(
+    () => true,
+    () => false
+  );
   for (const name of await readdir(kernelDir)) {
     if (name !== ENDED_FILE && !KEPT.test(name)) {
       await rm(path.join(kernelDir, name), { recursive: true, force: true });
     }
   }
+  // On a full disk there may be room for it now.
+  if (!isNoted) await note();
 }
 
 /** A kernel with this id begins again, and its journal goes on. */

@@ -227,7 +227,15 @@ export class KernelRegistry {
     await keepers.endOrphan(kernel.directory);
     this.#kernels.delete(kernel.id);
     for (const listener of this.#listeners) listener.removed?.(kernel);
-    await this.#leave(kernel.directory, launch?.specName ?? null);
+    try {
+      await this.#leave(kernel.directory, launch?.specName ?? null);
+    } catch (error) {
+      // The kernel has ended, and that is what was asked for. Without the note its last record counts as its end.
+      log.warn(
+        { kernelId: kernel.id, err: error },
+        'the end of a kernel could not be noted; is the disk full?'
+      );
+    }
     if (launch) await rm(launch.runDir, { recursive: true, force: true });
     log.info({ kernelId: kernel.id }, 'kernel removed');
   }

@@ -59,7 +59,7 @@ export async function* journalStream(options: JournalStreamOptions): AsyncGenera
           next += batch.length;
         }
       } catch (error) {
-        if (signal.aborted) return;
+        if (isOver(signal)) return;
         const gap = await explainMissing(journalDir, error, next, kernel?.lastSeq ?? next);
         if (gap === null) throw error;
         const { fromSeq, toSeq, code, reason } = gap;
@@ -77,6 +77,10 @@ export async function* journalStream(options: JournalStreamOptions): AsyncGenera
   } finally {
     news[Symbol.dispose]();
   }
+}
+
+function isOver(signal: AbortSignal): boolean {
+  return signal.aborted;
 }
 
 /** How many bytes a client that has everything before `from` lacks; an estimate from the sizes of the files. */

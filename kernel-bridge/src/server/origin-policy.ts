@@ -47,7 +47,7 @@ export class OriginPolicy {
     return {
       'access-control-allow-origin': origin,
       ...(this.#trusts(origin) ? { 'access-control-allow-credentials': 'true' } : {}),
-      'access-control-expose-headers': 'Location, Retry-After, Allow',
+      'access-control-expose-headers': 'Location, Retry-After, Allow, ETag',
       vary: 'Origin'
     };
   }

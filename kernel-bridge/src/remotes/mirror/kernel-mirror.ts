@@ -77,7 +77,7 @@ export async function followJournal(options: FollowOptions): Promise<FollowEnd> 
 function pathOf(kernelId: string, { nextSeq, checksum }: MirroredJournal): string {
   const query = new URLSearchParams({ from: String(nextSeq) });
   if (checksum !== undefined) query.set('checksum', String(checksum));
-  return `/bridge/v1/kernels/${encodeURIComponent(kernelId)}/journal/stream?${query}`;
+  return `/bridge/v1/kernels/${encodeURIComponent(kernelId)}/journal/stream?${query.toString()}`;
 }
 
 async function ask(

@@ -143,7 +143,10 @@ function retryMs(attempt: number): number {
 
 function pause(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise(resolve => {
-    if (signal.aborted) return resolve();
+    if (signal.aborted) {
+      resolve();
+      return;
+    }
     const done = (): void => {
       clearTimeout(timer);
       signal.removeEventListener('abort', done);

@@ -1,0 +1,28 @@
+import { mkdirSync, readdirSync } from 'node:fs';
+import path from 'node:path';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { TemporaryGateway } from '../server/testing/temporary-gateway.js';
+
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
+
+let bridge: TemporaryGateway;
+beforeAll(async () => {
+  bridge = await TemporaryGateway.start();
+  await bridge.gateway.ready;
+});
+afterAll(async () => bridge[Symbol.asyncDispose]());
+
+describe('the end of a kernel that cannot be noted on disk', () => {
+  it('is its end all the same, and what describes its process is gone', async () => {
+    const id = await bridge.startKernel();
+    using client = await bridge.connect(id);
+    await client.run('1');
+    const folder = path.join(bridge.folder, 'kernels', id);
+    // No file can be put in the place of a folder, as none can be written on a full disk.
+    mkdirSync(path.join(folder, 'ended.json'));
+    expect((await bridge.rest('DELETE', `/api/kernels/${id}`)).status).toBe(204);
+    expect((await bridge.rest('GET', `/api/kernels/${id}`)).status).toBe(404);
+    expect(readdirSync(folder)).toContain('journal');
+    expect(readdirSync(folder)).not.toContain('launch.json');
+  });
+});
