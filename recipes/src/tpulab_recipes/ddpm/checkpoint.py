@@ -1,0 +1,150 @@
+"""Checkpoints of whole arrays, by orbax: what eight devices saved loads on one, or on sixteen.
+
+A checkpoint is there whole or not at all (orbax renames it into place), so a run that is killed while saving goes on
+from the one before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import orbax.checkpoint as ocp
+from jax.sharding import Mesh
+
+from tpulab_recipes.ddpm.config import Config, config_from, to_dict
+from tpulab_recipes.ddpm.errors import CheckpointError, MissingPackage, StorageError
+from tpulab_recipes.ddpm.mesh import state_sharding
+from tpulab_recipes.ddpm.model.network import Network
+from tpulab_recipes.ddpm.train_step import TrainState, state_shapes
+
+STATE, ABOUT = "state", "about"
+
+
+class CheckpointFolder:
+    """Checkpoints by step. `keep` is the number that is kept; infinity keeps all."""
+
+    def __init__(self, url: str, *, keep: float = math.inf, save_every: int = 1) -> None:
+        self.url, self.save_every = url, save_every
+        if "://" not in url:
+            url = os.path.abspath(url)
+        with _explained(self.url):
+            self._manager = ocp.CheckpointManager(
+                url,
+                item_names=(STATE, ABOUT),
+                options=ocp.CheckpointManagerOptions(
+                    max_to_keep=None if math.isinf(keep) else int(keep), create=True, cleanup_tmp_directories=True
+                ),
+            )
+
+    def save(self, state: TrainState, config: Config, more: dict[str, Any] | None = None) -> bool:
+        """Saves, and returns when it is on disk. False: this step is there already."""
+        step = int(state.step)
+        if step in self._manager.all_steps():
+            return False
+        about = {"format": 1, "config": to_dict(config), **(more or {})}
+        with _explained(self.url):
+            self._manager.save(
+                step,
+                args=ocp.args.Composite(
+                    **{STATE: ocp.args.StandardSave(state._asdict()), ABOUT: ocp.args.JsonSave(about)}
+                ),
+            )
+            self._manager.wait_until_finished()
+        return True
+
+    def latest(self) -> int | None:
+        step = self._manager.latest_step()
+        return None if step is None else int(step)
+
+    def steps(self) -> list[int]:
+        return sorted(int(step) for step in self._manager.all_steps())
+
+    def about(self, step: int | None = None) -> dict[str, Any]:
+        """What the checkpoint says of itself: `config`, and what was given to `save`."""
+        step = self._step(step)
+        with _explained(self.url):
+            restored = self._manager.restore(step, args=ocp.args.Composite(**{ABOUT: ocp.args.JsonRestore()}))
+        return dict(restored[ABOUT])
+
+    def config(self, step: int | None = None) -> Config:
+        """The configuration that the checkpoint was trained with."""
+        return config_from(self.about(step)["config"])
+
+    def load(self, network: Network, mesh: Mesh, step: int | None = None) -> TrainState:
+        """The state, placed on the mesh. Raises `CheckpointError` when its shapes are those of another network."""
+        step = self._step(step)
+        shapes = state_shapes(network)
+        shardings = state_sharding(mesh, shapes)
+        wanted = jax.tree.map(
+            lambda leaf, sharding: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding),
+            shapes,
+            shardings,
+        )
+        try:
+            with _explained(self.url):
+                restored = self._manager.restore(
+                    step, args=ocp.args.Composite(**{STATE: ocp.args.StandardRestore(wanted._asdict())})
+                )
+        except (ValueError, TypeError, KeyError) as error:
+            raise CheckpointError(
+                f"The checkpoint {self.url}/{step} does not fit the configuration: {str(error).splitlines()[0]}"
+            ) from error
+        return TrainState(**restored[STATE])
+
+    def close(self) -> None:
+        self._manager.close()
+
+    def __enter__(self) -> CheckpointFolder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _step(self, step: int | None) -> int:
+        steps = self.steps()
+        if step is None and steps:
+            return steps[-1]
+        if step is None or step not in steps:
+            there = ", ".join(map(str, steps)) or "none"
+            raise CheckpointError(f"{self.url} has no checkpoint{'' if step is None else f' {step}'}; there: {there}.")
+        return step
+
+
+def open_folders(config: Config, global_dir: str) -> list[CheckpointFolder]:
+    """The folders that the configuration names, `{}` being `global_dir`."""
+    train = config.train
+    return [
+        CheckpointFolder(place.format(global_dir.rstrip("/")), keep=keep, save_every=every)
+        for place, keep, every in zip(
+            train.checkpoint_dirs, train.num_checkpoints, train.save_freq, strict=True
+        )
+    ]
+
+
+def newest(folders: list[CheckpointFolder]) -> CheckpointFolder | None:
+    """The folder with the newest checkpoint; None when there is none at all."""
+    having = [folder for folder in folders if folder.latest() is not None]
+    return max(having, key=lambda folder: folder.latest() or 0) if having else None
+
+
+#: Called with a state that is worth keeping.
+Save = Callable[[TrainState], None]
+
+
+@contextlib.contextmanager
+def _explained(url: str) -> Iterator[None]:
+    try:
+        yield
+    except ImportError as error:
+        raise MissingPackage(error.name or "gcsfs", f"Checkpoints at {url}") from error
+    except (FileNotFoundError, PermissionError, NotADirectoryError) as error:
+        raise StorageError(f"{url} cannot be used for checkpoints: {error.strerror or error}.") from error
+    except OSError as error:
+        raise StorageError(
+            f"Saving or loading checkpoints at {url} failed: {error.strerror or error}. Is there space left?"
+        ) from error

@@ -1,0 +1,60 @@
+"""The evaluator that runs inside the training: samples of the averaged weights, how near they are to the data, and
+whether they follow their captions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tpulab_recipes.ddpm.config import Config
+from tpulab_recipes.ddpm.data.shapes import draw_shapes, recognise
+from tpulab_recipes.ddpm.frechet import frechet_distance, image_features
+from tpulab_recipes.ddpm.model.network import Network
+from tpulab_recipes.ddpm.prompts import context_for, decode_images
+from tpulab_recipes.ddpm.sampler import Sampler
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What was sampled and what was found."""
+
+    images: np.ndarray  # Float32[image, height, width, 3]
+    captions: list[str]
+    #: `frechet`, and for shapes `caption_accuracy`, the share of images that show what they were asked for.
+    figures: dict[str, float]
+
+
+class ShapesEvaluator:
+    """For captioned shapes: compares with drawings that training has not seen."""
+
+    def __init__(self, network: Network, *, count: int = 128, batch: int = 64, steps: int | None = None) -> None:
+        self.config: Config = network.config
+        self.sampler = Sampler(network, batch)
+        self.steps = steps
+        held_back = draw_shapes(count, seed=self.config.seed + 1_000_003)
+        self.captions, self.shapes, self.scores = held_back.captions, held_back.shapes, held_back.scores
+        # What the image encoder cannot express is not the network's fault: compare with decoded images.
+        from tpulab_recipes.ddpm.data.small_encoders import PatchPca
+
+        pca = PatchPca.shipped()
+        reference = draw_shapes(512, seed=self.config.seed + 2_000_003).images
+        self._reference = image_features(pca.decode(pca.encode(reference)))
+
+    def __call__(self, params: Any, *, guidance: float = 2.0, seed: int = 0) -> Evaluation:
+        pieces = []
+        for first in range(0, len(self.captions), self.sampler.batch):
+            captions = self.captions[first : first + self.sampler.batch]
+            context = context_for(captions, self.config)
+            if "aesth_score" in context:
+                context["aesth_score"] = self.scores[first : first + self.sampler.batch]
+            latents = self.sampler(params, context, seed=seed + first, guidance=guidance, steps=self.steps)
+            pieces.append(decode_images(latents, self.config))
+        images = np.concatenate(pieces)
+        right = [recognise(image) == shape for image, shape in zip(images, self.shapes, strict=True)]
+        figures = {
+            "frechet": frechet_distance(self._reference, image_features(images)),
+            "caption_accuracy": float(np.mean(right)),
+        }
+        return Evaluation(images, list(self.captions), figures)

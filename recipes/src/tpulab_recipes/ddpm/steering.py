@@ -1,0 +1,62 @@
+"""A training that can be watched and steered from the page where `tpulab` is installed, and a plain loop where not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Protocol
+
+import jax.numpy as jnp
+
+Hook = Callable[[], None]
+
+
+class Run(Protocol):
+    """What a training needs of a run."""
+
+    def steps(self, batches: Iterable[Any], total: int) -> Iterator[Any]: ...
+    def log(self, **values: Any) -> None: ...
+    def hyper(self) -> dict[str, Any]:
+        """Every hyperparameter as an array."""
+        ...
+
+    def on(self, *, checkpoint: Hook, evaluate: Hook, sample: Hook) -> None: ...
+
+
+class PlainRun:
+    """No page: fixed hyperparameters, nobody who asks for anything."""
+
+    def __init__(self, hyperparameters: Mapping[str, Any]) -> None:
+        self.values = dict(hyperparameters)
+
+    def steps(self, batches: Iterable[Any], total: int) -> Iterator[Any]:  # noqa: ARG002
+        return iter(batches)
+
+    def log(self, **values: Any) -> None:
+        return
+
+    def hyper(self) -> dict[str, Any]:
+        return {name: jnp.asarray(value, jnp.float32) for name, value in self.values.items()}
+
+    def on(self, *, checkpoint: Hook, evaluate: Hook, sample: Hook) -> None:
+        return
+
+
+class SteeredRun:
+    """A run of `tpulab`."""
+
+    def __init__(self, run: Any, names: Iterable[str]) -> None:
+        self.run, self._names = run, tuple(names)
+
+    def steps(self, batches: Iterable[Any], total: int) -> Iterator[Any]:
+        return iter(self.run.steps(batches, total=total))
+
+    def log(self, **values: Any) -> None:
+        self.run.log(**values)
+
+    def hyper(self) -> dict[str, Any]:
+        return {name: jnp.asarray(getattr(self.run.hyper, name), jnp.float32) for name in self._names}
+
+    def on(self, *, checkpoint: Hook, evaluate: Hook, sample: Hook) -> None:
+        self.run.on_checkpoint(checkpoint)
+        self.run.on_evaluate(evaluate)
+        self.run.on_sample(sample)

@@ -1,0 +1,183 @@
+"""The training loop: batches in, steps, figures out, checkpoints, and the evaluator in between.
+
+Interrupting it at any point loses at most what came after the last checkpoint; going on reads the same batches and
+draws the same noise as if nothing had happened.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+
+from tpulab_recipes.ddpm.checkpoint import CheckpointFolder, newest, open_folders
+from tpulab_recipes.ddpm.config import Config
+from tpulab_recipes.ddpm.data.pipeline import Prefetched, Source
+from tpulab_recipes.ddpm.errors import TrainingDiverged
+from tpulab_recipes.ddpm.evaluator import Evaluation
+from tpulab_recipes.ddpm.log_writers import LogWriter
+from tpulab_recipes.ddpm.mesh import check_batch, make_mesh, put_batch, replicated
+from tpulab_recipes.ddpm.model.network import Network
+from tpulab_recipes.ddpm.optimizer import MAX_SKIPPED, default_hyperparameters
+from tpulab_recipes.ddpm.pictures import grid
+from tpulab_recipes.ddpm.steering import PlainRun, Run
+from tpulab_recipes.ddpm.train_step import TrainState, compile_step, make_initial_state
+
+#: Parameters of the averaged weights to what was found.
+Evaluator = Callable[[Any], Evaluation]
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What the log holds for one interval."""
+
+    step: int
+    loss: float
+    gnorm: float
+    learning_rate: float
+    skipped: int
+    images_per_second: float
+
+    def as_dict(self) -> dict[str, float]:
+        return {
+            "loss": self.loss,
+            "gnorm": self.gnorm,
+            "learning_rate": self.learning_rate,
+            "skipped": self.skipped,
+            "images_per_second": self.images_per_second,
+        }
+
+
+class Trainer:
+    """One training. `state` is what it has come to; `train` goes on from there."""
+
+    def __init__(
+        self,
+        config: Config,
+        source: Source,
+        *,
+        mesh: Mesh | None = None,
+        global_dir: str | None = None,
+        writers: Sequence[LogWriter] = (),
+        evaluate: Evaluator | None = None,
+        on_log: Callable[[Figures], None] | None = None,
+        on_evaluation: Callable[[int, Evaluation], None] | None = None,
+    ) -> None:
+        self.config, self.source = config, source
+        self.mesh = mesh or make_mesh()
+        check_batch(config.train.batch_size, self.mesh)
+        self.network = Network(config)
+        self._step = compile_step(self.network, self.mesh)
+        self.folders: list[CheckpointFolder] = open_folders(config, global_dir) if global_dir else []
+        self.writers, self.evaluate = list(writers), evaluate
+        self._on_log, self._on_evaluation = on_log, on_evaluation
+        found = newest(self.folders)
+        self.resumed_at = found.latest() if found else None
+        self.state: TrainState = (
+            found.load(self.network, self.mesh)
+            if found
+            else make_initial_state(self.network, self.mesh, config.seed)
+        )
+        self.history: list[Figures] = []
+        self._is_main = jax.process_index() == 0
+
+    @property
+    def step(self) -> int:
+        return int(self.state.step)
+
+    def train(self, until: int | None = None, run: Run | None = None) -> TrainState:
+        """Trains up to the step `until` (the configuration's `iterations`)."""
+        train = self.config.train
+        until = train.iterations if until is None else until
+        first = self.step
+        if first >= until:
+            return self.state
+        run = run or PlainRun(default_hyperparameters(self.config))
+        run.on(checkpoint=self.save, evaluate=self.run_evaluation, sample=self.run_evaluation)
+        pending: list[dict[str, Any]] = []
+        since = time.perf_counter()
+        with Prefetched(self.source.batches(first), then=lambda batch: put_batch(batch, self.mesh)) as batches:
+            numbered = zip(range(first + 1, until + 1), batches, strict=False)
+            for number, batch in run.steps(numbered, total=until - first):
+                hyper = jax.device_put(run.hyper(), replicated(self.mesh))
+                self.state, figures = self._step(self.state, batch, hyper)
+                pending.append(figures)
+                run.log(loss=figures["loss"], gnorm=figures["gnorm"])
+                if number % train.log_loss_every_steps == 0 or number == until:
+                    since = self._log(number, pending, since)
+                    pending = []
+                self._keep(number, last=number == until)
+                if train.snapshot_freq and number % train.snapshot_freq == 0:
+                    self.run_evaluation()
+        return self.state
+
+    def save(self) -> None:
+        """A checkpoint, now, in the folder for recent ones."""
+        if self.folders:
+            self.folders[0].save(self.state, self.config)
+
+    def run_evaluation(self) -> None:
+        """Samples and figures of the averaged weights, now."""
+        if self.evaluate is None:
+            return
+        found = self.evaluate(self.state.ema)
+        step = self.step
+        if self._is_main:
+            for writer in self.writers:
+                writer.figures(step, found.figures)
+                writer.picture(step, "samples", grid(found.images[:32], 8, scale=2))
+        if self._on_evaluation:
+            self._on_evaluation(step, found)
+
+    def compilations(self) -> int:
+        """How many programs have been compiled for the training step."""
+        return int(self._step._cache_size())
+
+    def close(self) -> None:
+        for folder in self.folders:
+            folder.close()
+        for writer in self.writers:
+            writer.close()
+
+    def __enter__(self) -> Trainer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _keep(self, number: int, last: bool) -> None:
+        for place, folder in enumerate(self.folders):
+            if number % folder.save_every == 0 or (last and place == 0):
+                folder.save(self.state, self.config)
+
+    def _log(self, number: int, pending: list[dict[str, Any]], since: float) -> float:
+        values = {name: np.array([float(row[name]) for row in pending]) for name in pending[0]}
+        now = time.perf_counter()
+        images = len(pending) * self.config.train.batch_size * jax.process_count()
+        fine = np.isfinite(values["loss"]) & np.isfinite(values["gnorm"])
+        figures = Figures(
+            step=number,
+            loss=float(values["loss"][fine].mean()) if fine.any() else float("nan"),
+            gnorm=float(values["gnorm"][fine].mean()) if fine.any() else float("nan"),
+            learning_rate=float(values["learning_rate"][-1]),
+            skipped=int(values["skipped"][-1]),
+            images_per_second=images / (now - since),
+        )
+        self.history.append(figures)
+        if self._is_main:
+            for writer in self.writers:
+                writer.figures(number, figures.as_dict())
+        if self._on_log:
+            self._on_log(figures)
+        if values["skipped_in_a_row"].max() >= MAX_SKIPPED:
+            raise TrainingDiverged(
+                f"The gradient was not finite for {MAX_SKIPPED} steps in a row (step {number}); go on from an earlier "
+                "checkpoint with a smaller train.max_learning_rate or train.grad_clip."
+            )
+        # Evaluation and checkpoints are not part of the next interval's speed.
+        return time.perf_counter()
