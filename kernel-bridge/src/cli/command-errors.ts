@@ -6,6 +6,7 @@ export type CommandErrorCode =
   | 'kernel_unknown'
   | 'kernel_ambiguous'
   | 'cell_unknown'
+  | 'mirror_unknown'
   | 'notebook_unusable'
   | 'notebook_changed'
   | 'notebook_not_written'

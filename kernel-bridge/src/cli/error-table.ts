@@ -55,6 +55,7 @@ const OTHER_ERRORS: Readonly<Record<OtherCode, 'command' | 'log' | 'reply' | 'cl
   kernel_unknown: 'command',
   kernel_ambiguous: 'command',
   cell_unknown: 'command',
+  mirror_unknown: 'command',
   notebook_unusable: 'command',
   notebook_changed: 'command',
   notebook_not_written: 'command',

@@ -1,5 +1,6 @@
 /** `tpulab journal`: what kernels said, as it lies on the disk. All of it works with or without a gateway. */
 import { Command } from 'commander';
+import { withMirrorOption } from '../mirror-option.js';
 import type { Streams } from '../output.js';
 import { exportCommand } from './export-command.js';
 import { listCommand } from './list-command.js';
@@ -21,7 +22,7 @@ export function journalCommand(streams: Streams): Command {
     repairCommand(streams)
   ]) {
     journal.addCommand(
-      command
+      withMirrorOption(command)
         .option('--state-dir <folder>', 'state folder of the gateway (default: $XDG_STATE_HOME/tpulab)')
         .option('--json', 'print JSON')
     );

@@ -18,6 +18,7 @@ import {
   kernelFolder,
   kernelsInState
 } from '../kernels/kernels-in-state.js';
+import { withMirrorOption } from '../mirror-option.js';
 import { type OutputOptions, say, type Streams } from '../output.js';
 import { NotebookFile } from './notebook-file.js';
 import { outputsOf, type PlacedCell, placeOutputs } from './place-outputs.js';
@@ -37,7 +38,7 @@ interface OutputsOptions extends OutputOptions {
 export function outputsCommand(
   streams: Streams & { readonly stdout: { readonly isTTY?: boolean } }
 ): Command {
-  return new Command('outputs')
+  return withMirrorOption(new Command('outputs'))
     .description('show what a kernel has put out, by cell, or write it into a notebook file')
     .argument('<kernel>', 'id of the kernel, the beginning of its id, or the path of its notebook')
     .addOption(
