@@ -1,5 +1,5 @@
 // @ts-check
-/** `npm run lock`: makes environments/NAME/requirements.lock from requirements.in, for all systems at once. */
+/** `npm run lock`: makes the lock files of environments/NAME from requirements.in (and requirements-tpu.in), for all systems at once. */
 import { existsSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
@@ -18,21 +18,37 @@ What is locked already stays as it is where the requirements allow it.
   --upgrade   take the newest versions that the requirements allow
   --help      this text`;
 
+/** What is locked in a folder; the second one takes the versions of the first. */
+const LOCKS = ['requirements', 'requirements-tpu'];
+
 /** @param {string} name */
 async function lock(name, /** @type {boolean} */ upgrade) {
   const folder = path.join(checkout.definitions, name);
+  for (const one of LOCKS) {
+    const [source, target] = [path.join(folder, `${one}.in`), path.join(folder, `${one}.lock`)];
+    if (existsSync(source)) await compile(name, source, target, upgrade);
+  }
+}
+
+/**
+ * @param {string} name
+ * @param {string} source
+ * @param {string} target
+ * @param {boolean} upgrade
+ */
+async function compile(name, source, target, upgrade) {
   const args = [
     'pip',
     'compile',
-    shown(path.join(folder, 'requirements.in')),
-    ...['--output-file', shown(path.join(folder, 'requirements.lock'))],
+    shown(source),
+    ...['--output-file', shown(target)],
     ...['--universal', '--python-version', '3.11', '--generate-hashes', '--no-emit-index-url'],
     ...['--exclude-newer', EXCLUDE_NEWER, '--custom-compile-command', 'npm run lock'],
     '--quiet',
     ...(upgrade ? ['--upgrade'] : [])
   ];
   await runOrExplain(`locking ${name}`, checkout.uv, args, { cwd: checkout.root, timeoutMs: 600_000 });
-  process.stdout.write(`  ${shown(path.join(folder, 'requirements.lock'))}\n`);
+  process.stdout.write(`  ${shown(target)}\n`);
 }
 
 async function main() {

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import type { EnvironmentInfo } from '@tpulab/protocol';
 import { readRecord } from './creation-record.js';
-import { type Definition, kernelspecName, readDefinitions } from './definition.js';
+import { type Definition, kernelspecName, readDefinitions, variantOf } from './definition.js';
 import { environmentFolder, pythonOf } from './folders.js';
 import { type EnvironmentKernelspec, kernelspecOf } from './kernelspec.js';
 import { definitionsFolder, environmentsFolder } from './locations.js';
@@ -61,7 +61,7 @@ export class EnvironmentCatalog {
       return at('broken', 'The Python that it was made with is gone; make it anew.');
     }
     if (!definition) return at('outdated', 'It is no longer described; keep it or remove it.');
-    if (record.fingerprint !== definition.fingerprint) {
+    if (record.fingerprint !== variantOf(definition, record.accelerator ?? 'cpu').fingerprint) {
       return at('outdated', 'Its description or lock file has changed; make it anew.');
     }
     return at('ready', null);

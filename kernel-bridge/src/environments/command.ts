@@ -1,8 +1,9 @@
 /** `tpulab env list|create|check|remove` for commander. */
-import { Command } from 'commander';
+import { Command, Option } from 'commander';
 import type { EnvironmentInfo } from '@tpulab/protocol';
 import { EnvironmentCatalog } from './catalog.js';
-import { ProgressLines } from './creation-progress.js';
+import { EveryLine, ProgressLines } from './creation-progress.js';
+import type { Accelerator } from './definition.js';
 import { EnvironmentError } from './environment-error.js';
 import { sweepLeftovers } from './folders.js';
 import { type CheckResult, check, create, remove } from './operations.js';
@@ -17,6 +18,8 @@ interface Create extends Common {
   readonly python?: string;
   readonly agent?: string;
   readonly recipes?: string;
+  readonly accelerator?: 'auto' | Accelerator;
+  readonly progress?: 'auto' | 'lines';
   readonly force?: true;
 }
 
@@ -40,13 +43,28 @@ export function envCommand(): Command {
     .option('--python <version|path>', 'Python to use, instead of the first fitting one')
     .option('--agent <path>', 'folder or wheel of the Python package `tpulab`')
     .option('--recipes <path>', 'folder or wheel of the Python package `tpulab_recipes`')
+    .addOption(
+      new Option(
+        '--accelerator <kind>',
+        'what its kernels compute on; auto: TPU where this machine has chips'
+      )
+        .choices(['auto', 'cpu', 'tpu'])
+        .default('auto')
+    )
+    .addOption(
+      new Option('--progress <how>', 'lines: each step on a line of its own')
+        .choices(['auto', 'lines'])
+        .default('auto')
+    )
     .option('--force', 'make it anew although it is up to date')
     .action((name: string, options: Create) =>
       run(options, async signal => {
-        const progress = new ProgressLines(process.stderr);
+        const progress =
+          options.progress === 'lines' ? new EveryLine(process.stderr) : new ProgressLines(process.stderr);
         try {
           const { python, agent, recipes, force = false } = options;
-          const chosen = { python, agent, recipes, force };
+          const accelerator = options.accelerator === 'auto' ? undefined : options.accelerator;
+          const chosen = { python, agent, recipes, force, accelerator };
           const done = await create(catalogOf(options), name, { ...chosen, progress, signal });
           const what = done.result === 'created' ? 'is ready' : 'is there and up to date';
           print(options, done, `The environment "${name}" ${what}: ${done.environment.path ?? ''}`);

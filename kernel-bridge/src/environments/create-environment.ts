@@ -7,7 +7,7 @@ import { readFile } from 'node:fs/promises';
 import { lockEnvironment } from './creation-lock.js';
 import type { CreationProgress } from './creation-progress.js';
 import { type CreationRecord, writeRecord } from './creation-record.js';
-import type { Definition } from './definition.js';
+import type { Accelerator, Definition } from './definition.js';
 import { EnvironmentError } from './environment-error.js';
 import { explainFileFailure } from './file-failure.js';
 import { explainUvFailure } from './explain-uv.js';
@@ -26,7 +26,9 @@ import { runUv } from './uv.js';
 
 export interface Creation {
   readonly environments: string;
+  /** As it is for the accelerator. */
   readonly definition: Definition;
+  readonly accelerator: Accelerator;
   readonly uv: string;
   /** Python to use: a version or the path of an interpreter; null for the description's range. */
   readonly python: string | null;
@@ -129,7 +131,10 @@ async function installOwn(
   creation.progress.stageDone();
 }
 
-async function describe(built: string, { definition, environments, uv: uvPath }: Creation): Promise<void> {
+async function describe(
+  built: string,
+  { definition, accelerator, environments, uv: uvPath }: Creation
+): Promise<void> {
   const { displayName, kernelspec } = definition.description;
   const record: CreationRecord = {
     format: 1,
@@ -138,6 +143,7 @@ async function describe(built: string, { definition, environments, uv: uvPath }:
     fingerprint: definition.fingerprint,
     createdAt: new Date().toISOString(),
     uv: uvPath,
+    accelerator,
     kernelspec
   };
   const place = environmentFolder(environments, definition.name);

@@ -64,3 +64,28 @@ export class ProgressLines implements CreationProgress {
     return `${(elapsedMs / 1000).toFixed(1)} s`;
   }
 }
+
+/** All that is said, each on a line of its own: for a program that reads it. */
+export class EveryLine implements CreationProgress {
+  readonly #out: Out;
+
+  constructor(out: Out) {
+    this.#out = out;
+  }
+
+  stage(text: string): void {
+    this.#out.write(`${text}\n`);
+  }
+
+  detail(text: string): void {
+    if (text !== '') this.#out.write(`${text}\n`);
+  }
+
+  stageDone(): void {
+    // The next stage says enough.
+  }
+
+  abandon(): void {
+    // Nothing is left open.
+  }
+}

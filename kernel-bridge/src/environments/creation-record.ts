@@ -11,6 +11,9 @@ export const CreationRecord = Type.Object({
   fingerprint: Type.String({ description: 'of the description and the lock file' }),
   createdAt: Type.String(),
   uv: Type.String(),
+  accelerator: Type.Optional(
+    Type.Union([Type.Literal('cpu'), Type.Literal('tpu')], { description: 'absent: cpu' })
+  ),
   kernelspec: Type.Object({
     argv: Type.Array(Type.String()),
     env: Type.Record(Type.String(), Type.String()),

@@ -1,5 +1,6 @@
 /** An environment as `environments/<name>/` describes it: environment.json, the lock file, the smoke test. */
 import { createHash } from 'node:crypto';
+import { existsSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { type Static, Type } from '@sinclair/typebox';
@@ -18,6 +19,27 @@ export const Description = Type.Object(
     agent: Type.Boolean({ description: 'whether the package `tpulab` is installed into it' }),
     recipes: Type.Optional(
       Type.Boolean({ description: 'whether `tpulab_recipes`, which the notebooks use, is installed into it' })
+    ),
+    diskMiB: Type.Optional(
+      Type.Integer({ minimum: 1, description: 'what it takes with its downloads, roughly' })
+    ),
+    tpu: Type.Optional(
+      Type.Object(
+        {
+          displayName: Type.String({ minLength: 1 }),
+          diskMiB: Type.Optional(Type.Integer({ minimum: 1 })),
+          env: Type.Record(Type.String(), Type.String()),
+          envDefaults: Type.Record(Type.String(), Type.String()),
+          chips: Type.Array(Type.String(), {
+            description: 'generations that its libtpu drives, as in the table of chips'
+          })
+        },
+        {
+          additionalProperties: false,
+          description:
+            'what differs on a machine with TPU chips; with `requirements-tpu.lock`, where there is one'
+        }
+      )
     ),
     kernelspec: Type.Object({
       argv: Type.Array(Type.String(), { minItems: 1, description: 'after the Python of the environment' }),
@@ -38,9 +60,32 @@ export interface Definition {
   /** Over everything that a created environment depends on; another value means `outdated`. */
   readonly fingerprint: string;
   readonly smokeTest: string;
+  /** Where machines with TPU chips get other packages. */
+  readonly onTpu?: Pick<Definition, 'lockFile' | 'fingerprint'>;
 }
 
 const NAME = /^[a-z0-9][a-z0-9-]*$/;
+
+/** What kernels of an environment compute on. */
+export type Accelerator = 'cpu' | 'tpu';
+
+/** The definition as it is for one kind of machine. An environment without a description for TPUs is the same on all. */
+export function variantOf(definition: Definition, accelerator: Accelerator): Definition {
+  const { tpu } = definition.description;
+  if (accelerator === 'cpu' || tpu === undefined) return definition;
+  const { displayName, env, envDefaults, diskMiB } = tpu;
+  const { kernelspec } = definition.description;
+  return {
+    ...definition,
+    ...definition.onTpu,
+    description: {
+      ...definition.description,
+      displayName,
+      ...(diskMiB === undefined ? {} : { diskMiB }),
+      kernelspec: { ...kernelspec, env, envDefaults }
+    }
+  };
+}
 
 /** Name of an environment's kernelspec. Notebooks store it, so it never changes (docs/decisions/0004). */
 export function kernelspecName(environment: string): string {
@@ -89,15 +134,27 @@ async function readDefinition(parent: string, name: string): Promise<Definition 
     throw invalid(name, file, 'it cannot be read', error);
   }
   const description = parse(name, file, text);
-  const lockFile = path.join(folder, 'requirements.lock');
+  const smokeTest = path.join(folder, 'smoke_test.py');
+  const common = await locked(name, text, path.join(folder, 'requirements.lock'));
+  const tpuLock = path.join(folder, 'requirements-tpu.lock');
+  if (description.tpu === undefined || !existsSync(tpuLock))
+    return { name, folder, description, smokeTest, ...common };
+  return { name, folder, description, smokeTest, ...common, onTpu: await locked(name, text, tpuLock) };
+}
+
+async function locked(
+  name: string,
+  description: string,
+  lockFile: string
+): Promise<Pick<Definition, 'lockFile' | 'fingerprint'>> {
   let lock: Buffer;
   try {
     lock = await readFile(lockFile);
   } catch (error) {
     throw invalid(name, lockFile, 'it cannot be read (`npm run lock` makes it)', error);
   }
-  const fingerprint = createHash('sha256').update(text).update('\0').update(lock).digest('hex');
-  return { name, folder, description, lockFile, fingerprint, smokeTest: path.join(folder, 'smoke_test.py') };
+  const fingerprint = createHash('sha256').update(description).update('\0').update(lock).digest('hex');
+  return { lockFile, fingerprint };
 }
 
 function parse(name: string, file: string, text: string): Description {

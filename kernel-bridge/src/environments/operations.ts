@@ -6,7 +6,15 @@ import { agentMissing, createEnvironment, recipesMissing } from './create-enviro
 import { lockEnvironment } from './creation-lock.js';
 import type { CreationProgress } from './creation-progress.js';
 import { readRecord } from './creation-record.js';
-import { type Definition, definitionNamed, readDefinitions } from './definition.js';
+import { ChipTable } from '../devices/chip-table.js';
+import { findChips } from '../devices/find-chips.js';
+import {
+  type Accelerator,
+  type Definition,
+  definitionNamed,
+  readDefinitions,
+  variantOf
+} from './definition.js';
 import { EnvironmentError } from './environment-error.js';
 import { explainFileFailure } from './file-failure.js';
 import { environmentFolder, removeEnvironment, sweepLeftovers } from './folders.js';
@@ -19,6 +27,8 @@ export interface CreateOptions {
   readonly python?: string | undefined;
   readonly agent?: string | undefined;
   readonly recipes?: string | undefined;
+  /** Absent: TPU where this machine has chips and the environment is described for them. */
+  readonly accelerator?: Accelerator | undefined;
   /** Makes it anew although it is there and up to date. */
   readonly force: boolean;
   readonly progress: CreationProgress;
@@ -35,7 +45,9 @@ export async function create(
   name: string,
   options: CreateOptions
 ): Promise<CreateResult> {
-  const definition = definitionNamed(await readDefinitions(catalog.definitions), name);
+  const described = definitionNamed(await readDefinitions(catalog.definitions), name);
+  const accelerator = options.accelerator ?? (await acceleratorHere(described));
+  const definition = variantOf(described, accelerator);
   const agent = definition.description.agent ? agentSource(options.agent) : null;
   if (definition.description.agent && agent === null) throw agentMissing();
   const recipes = definition.description.recipes === true ? recipesSource(options.recipes) : null;
@@ -45,15 +57,32 @@ export async function create(
   const result = await createEnvironment({
     environments: catalog.environments,
     definition,
+    accelerator,
     uv: findUv(),
     python: options.python ?? null,
     agent,
     recipes,
-    isThere: async () => !options.force && (await catalog.info(name, definition)).state === 'ready',
+    isThere: async () => !options.force && (await isReady(catalog, described, accelerator)),
     progress: options.progress,
     signal: options.signal
   });
-  return { result, environment: await catalog.info(name, definition) };
+  return { result, environment: await catalog.info(name, described) };
+}
+
+async function acceleratorHere({ description }: Definition): Promise<Accelerator> {
+  if (description.tpu === undefined) return 'cpu';
+  return (await findChips(new ChipTable())).length > 0 ? 'tpu' : 'cpu';
+}
+
+/** An environment for the other kind of machine is to be made anew although it is whole. */
+async function isReady(
+  catalog: EnvironmentCatalog,
+  definition: Definition,
+  accelerator: Accelerator
+): Promise<boolean> {
+  if ((await catalog.info(definition.name, definition)).state !== 'ready') return false;
+  const record = await readRecord(environmentFolder(catalog.environments, definition.name));
+  return (record?.accelerator ?? 'cpu') === accelerator;
 }
 
 /** Longer than any import and first compilation takes on a slow machine. */
