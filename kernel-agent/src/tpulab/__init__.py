@@ -1,4 +1,4 @@
-"""What runs inside a TPULab kernel: a launcher, a step clock and a compile watch.
+"""What runs inside a TPULab kernel: a launcher, a step clock, a compile watch and the steering of runs.
 
 Names are resolved when they are first used. Importing the package must import nothing else: the launcher is
 started with the notebook's folder on `sys.path`, where any file may shadow a standard module.
@@ -6,20 +6,51 @@ started with the notebook's folder on `sys.path`, where any file may shadow a st
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from tpulab.adapters import into_optax
+    from tpulab.hyperparameters import Hyper, HyperparameterError, hyper
     from tpulab.loops import Step, Steps, metric, step, steps, watch
+    from tpulab.run_log import Replay, ReplayError, replay
     from tpulab.status import status
+    from tpulab.training_run import TrainingRun, run
 
 __version__ = "0.1.0"
-__all__ = ["Step", "Steps", "__version__", "metric", "status", "step", "steps", "watch"]
+__all__ = [
+    "Hyper",
+    "HyperparameterError",
+    "Replay",
+    "ReplayError",
+    "Step",
+    "Steps",
+    "TrainingRun",
+    "__version__",
+    "hyper",
+    "into_optax",
+    "metric",
+    "replay",
+    "run",
+    "status",
+    "step",
+    "steps",
+    "watch",
+]
 
 _HOMES = {
+    "Hyper": "tpulab.hyperparameters",
+    "HyperparameterError": "tpulab.hyperparameters",
+    "Replay": "tpulab.run_log",
+    "ReplayError": "tpulab.run_log",
     "Step": "tpulab.loops",
     "Steps": "tpulab.loops",
+    "TrainingRun": "tpulab.training_run",
+    "hyper": "tpulab.hyperparameters",
+    "into_optax": "tpulab.adapters",
     "metric": "tpulab.loops",
+    "replay": "tpulab.run_log",
+    "run": "tpulab.training_run",
+    "status": "tpulab.status",
     "step": "tpulab.loops",
     "steps": "tpulab.loops",
     "watch": "tpulab.loops",
-    "status": "tpulab.status",
 }
 
 

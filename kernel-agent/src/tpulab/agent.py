@@ -21,12 +21,14 @@ from tpulab import __version__
 from tpulab.cells import CellRegister
 from tpulab.clocks import now_ns, unix_now_ms
 from tpulab.compile_watch import CompileWatch
+from tpulab.control_desk import ControlDesk
+from tpulab.control_link import ControlLink
 from tpulab.device_clock import DeviceClock
 from tpulab.devices import DeviceReport
 from tpulab.import_hook import AfterImport
 from tpulab.jax_internals import loaded_jax
 from tpulab.keeper_socket import KeeperSocket
-from tpulab.messages import HelloMessage, Message, RunState
+from tpulab.messages import ControlMessage, HelloMessage, Message, RunState
 from tpulab.recorder import Recorder
 from tpulab.runs import Run
 from tpulab.text_report import TextReport
@@ -53,6 +55,8 @@ class Agent:
         #: runs that have not ended, by id; and the last ones that have, for `status`
         self.runs: dict[str, Run] = {}
         self.last_run: Run | None = None
+        self.desk = ControlDesk(self.free)
+        self._commands = ControlLink(socket_path, self.desk.receive) if socket_path else None
         self.text = TextReport(self) if self.keeper is None and not silent else None
         self._hook = AfterImport("jax", self._on_jax)
         self._work = threading.Lock()
@@ -89,6 +93,23 @@ class Agent:
         self.runs.pop(run.id, None)
         self.wake()
 
+    def listen_for_commands(self) -> None:
+        """There is something that can be steered. Idempotent."""
+        if self._commands is not None:
+            self._commands.start()
+
+    def tell_control(self, message: ControlMessage) -> None:
+        """What became of a command; at once, not with the next batch. Safe on any thread."""
+        self.desk.told(message)
+        if self._commands is not None:
+            self._commands.send(message)
+
+    def free(self) -> str:
+        """Lets go of what the last traceback and `Out[]` hold. Answers what was done, in words."""
+        from tpulab.memory_hold import free_held
+
+        return free_held()
+
     def settle(self, patience_s: float = 0.0) -> None:
         """Works out the steps that are complete, so that totals are current.
 
@@ -121,6 +142,8 @@ class Agent:
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
             thread.join(EXIT_TIMEOUT_S)
+        if self._commands is not None:
+            self._commands.close()
         self.device.stop(EXIT_TIMEOUT_S)
 
     def abandon(self) -> None:
@@ -133,6 +156,8 @@ class Agent:
         atexit.unregister(self.device.stop)
         if self.keeper is not None:
             self.keeper.close()
+        if self._commands is not None:
+            self._commands.abandon()
 
     def warn(self, text: str, *details: object) -> None:
         _log.warning("tpulab: " + text, *details)
@@ -153,6 +178,7 @@ class Agent:
             self.compiles.attach()
             # Runs before jax's own exit work, which takes the backend away under the watcher.
             atexit.register(self.device.stop)
+            self.listen_for_commands()
         except Exception as error:
             _log.warning("tpulab: compilations are not reported: %r", error)
         self.wake()
@@ -187,6 +213,7 @@ class Agent:
 
     def _round(self, *, force: bool = False) -> None:
         self.compiles.announce_long_traces()
+        self._end_orphans()
         if self.keeper is None:
             with self._collecting:
                 self.recorder.collect(force=force)
@@ -203,6 +230,12 @@ class Agent:
                 self._unsent += self.recorder.collect(force=force)
         if self._unsent and self.keeper.send(self._unsent):
             self._unsent = []
+
+    def _end_orphans(self) -> None:
+        if self.runs:
+            from tpulab.tracked_run import step_runs
+
+            step_runs.end_orphans()
 
     def _standing(self) -> list[Message]:
         standing: list[Message] = [self.devices.last] if self.devices.last is not None else []

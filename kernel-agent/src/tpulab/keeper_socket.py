@@ -1,4 +1,6 @@
-"""The unix socket to the keeper: newline-delimited JSON, one way.
+"""A connection to the keeper's unix socket: newline-delimited JSON.
+
+Telemetry goes one way on one of them; another carries commands (`control_link`).
 
 The keeper may go away and come back (it is restarted after a crash). Connecting is tried again with growing
 pauses; nothing here ever raises or waits longer than `SEND_TIMEOUT_S`.
@@ -13,7 +15,7 @@ import socket
 from collections.abc import Sequence
 
 from tpulab.clocks import now_ns
-from tpulab.messages import Message
+from tpulab.messages import ControlHello, Message
 
 SEND_TIMEOUT_S = 1.0
 FIRST_PAUSE_S = 0.1
@@ -21,7 +23,7 @@ LONGEST_PAUSE_S = 5.0
 
 
 class KeeperSocket:
-    """Connection to one socket path. Used by the agent's thread only."""
+    """Connection to one socket path. Used by one thread only."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -54,7 +56,7 @@ class KeeperSocket:
         """Seconds until the next try to connect is due."""
         return max(0.0, (self._next_try_ns - now_ns()) / 1e9)
 
-    def send(self, messages: Sequence[Message]) -> bool:
+    def send(self, messages: Sequence[Message | ControlHello]) -> bool:
         """Sends messages whole. False: the connection is gone; send them again on the next one.
 
         A message that was cut off ends with the connection, so the keeper never sees two halves as one line.
@@ -70,6 +72,22 @@ class KeeperSocket:
             self._drop()
             return False
         return True
+
+    def fileno(self) -> int | None:
+        return self._socket.fileno() if self._socket is not None else None
+
+    def receive(self) -> bytes | None:
+        """What has come. None: the connection is gone."""
+        if self._socket is None:
+            return None
+        try:
+            data = self._socket.recv(65536)
+        except OSError:
+            data = b""
+        if not data:
+            self._drop()
+            return None
+        return data
 
     def check(self) -> None:
         """Notices that the keeper has closed its side, so that an idle kernel comes back too."""

@@ -10,10 +10,7 @@ from __future__ import annotations
 import dis
 import sys
 from types import CodeType, FrameType
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from tpulab.tracked_run import TrackedRun
+from typing import Any, Protocol
 
 #: Instructions that drop a value on purpose (3.11 to 3.14; names as in `dis`).
 _DROPS = (
@@ -36,6 +33,15 @@ def left_by_exception(frame: FrameType | None, loop: CodeType | None) -> bool:
     return not dis.opname[loop.co_code[frame.f_lasti]].startswith(_DROPS)
 
 
+class Ends(Protocol):
+    """What is ended with a loop."""
+
+    @property
+    def run(self) -> Any: ...
+
+    def end(self, state: Any) -> None: ...
+
+
 class LoopGuard:
     """Ends a run when the loop's iterator, which alone holds this, is dropped.
 
@@ -45,15 +51,20 @@ class LoopGuard:
 
     __slots__ = ("_loop", "_tracked")
 
-    def __init__(self, tracked: TrackedRun, loop: CodeType) -> None:
-        self._tracked = tracked
+    def __init__(self, tracked: Ends, loop: CodeType) -> None:
+        self._tracked: Ends | None = tracked
         self._loop = loop
+
+    def disarm(self) -> None:
+        """The loop has come to its end in another way."""
+        self._tracked = None
 
     def __del__(self) -> None:
         # When the interpreter ends, modules may be gone before their objects.
-        if sys is None or sys.is_finalizing() or self._tracked.run.ended:
+        tracked = self._tracked
+        if sys is None or sys.is_finalizing() or tracked is None or tracked.run.ended:
             return
         try:
-            self._tracked.end("failed" if left_by_exception(sys._getframe(1), self._loop) else "finished")
+            tracked.end("failed" if left_by_exception(sys._getframe(1), self._loop) else "finished")
         except Exception:
             return

@@ -42,7 +42,7 @@ class Steps(Iterator[T], Generic[T]):
         return self
 
     def __len__(self) -> int:
-        length = _length(self._iterable)
+        length = length_of(self._iterable)
         if length is None:
             # A TypeError, which `list` and `tqdm` take for "not known".
             raise TypeError("the length of what tpulab.steps goes over is not known")
@@ -88,7 +88,7 @@ class Steps(Iterator[T], Generic[T]):
             self._tracked.end("finished")
 
     def _begin_run(self, frame: FrameType) -> TrackedRun:
-        total = self._total if self._total is not None else _length(self._iterable)
+        total = self._total if self._total is not None else length_of(self._iterable)
         tracked = TrackedRun(current_agent(), self._name, total, frame)
         self._guard = LoopGuard(tracked, frame.f_code)
         tracked.on_end = disarm(weakref.ref(self))
@@ -197,7 +197,7 @@ def disarm(steps: weakref.ref[Steps[Any]]) -> Callable[[], None]:
     return drop
 
 
-def _length(iterable: Any) -> int | None:
+def length_of(iterable: Any) -> int | None:
     try:
         length = len(iterable)
     except Exception:

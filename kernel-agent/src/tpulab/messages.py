@@ -7,7 +7,15 @@ from __future__ import annotations
 
 from typing import Literal, NotRequired, TypedDict
 
-Verdict = Literal["first", "shape", "dtype", "tree", "static", "redefined", "sharding", "other"]
+Verdict = Literal["first", "shape", "dtype", "tree", "static", "redefined", "sharding", "config", "other"]
+ControlAction = Literal["pause", "resume", "stop", "set", "checkpoint", "evaluate", "sample", "free"]
+ControlPhase = Literal["accepted", "applied", "refused", "expired", "failed"]
+ControlOrigin = Literal["page", "code", "replay"]
+BandKind = Literal["checkpoint", "evaluate", "sample", "transfer", "pause"]
+AdviceKind = Literal[
+    "cpu-backend", "spawn-in-cell", "sync-each-step", "constant-hyperparameter", "ragged-batch"
+]
+HyperValue = float | int | bool | str
 
 
 class CodeLocation(TypedDict):
@@ -50,6 +58,122 @@ class DevicesMessage(TypedDict):
 RunState = Literal["running", "finished", "failed"]
 
 
+class HyperparameterDescription(TypedDict):
+    name: str
+    value: HyperValue
+    initial: HyperValue
+    kind: str
+    min: float | None
+    max: float | None
+    scale: str
+    choices: list[HyperValue] | None
+    description: str | None
+    recompiles: bool
+
+
+class RunControl(TypedDict):
+    state: str
+    actions: list[ControlAction]
+    hyperparameters: list[HyperparameterDescription]
+    config: dict[str, HyperValue | None]
+    log: str | None
+
+
+class ControlMessage(TypedDict):
+    type: Literal["control"]
+    time: float
+    id: str
+    run: str | None
+    action: ControlAction
+    name: str | None
+    value: HyperValue | None
+    before: HyperValue | None
+    origin: ControlOrigin
+    phase: ControlPhase
+    step: int | None
+    durationMs: float | None
+    reason: str | None
+
+
+class BandMessage(TypedDict):
+    type: Literal["band"]
+    time: float
+    run: str
+    kind: BandKind
+    startTime: float
+    durationMs: float
+    step: int
+    inStep: bool
+    failed: bool
+
+
+class MfuFigures(TypedDict):
+    value: float | None
+    flopsPerStep: float
+    flopsPerSecond: float
+    peakFlopsPerSecond: float | None
+    peakType: str | None
+    source: Literal["given", "counted", "lower-bound"]
+
+
+class Goodput(TypedDict):
+    productiveMs: float
+    totalMs: float
+    badputMs: dict[str, float]
+
+
+class PaceMessage(TypedDict):
+    type: Literal["pace"]
+    time: float
+    run: str
+    step: int
+    stepsPerSecond: float | None
+    tokensPerSecond: float | None
+    samplesPerSecond: float | None
+    etaSeconds: float | None
+    mfu: MfuFigures | None
+    goodput: Goodput
+
+
+class AdviceMessage(TypedDict):
+    type: Literal["advice"]
+    time: float
+    id: str
+    kind: AdviceKind
+    message: str
+    remedy: str
+    location: CodeLocation | None
+    run: str | None
+
+
+class HeldArrays(TypedDict):
+    bytes: int
+    count: int
+    shape: list[int]
+    dtype: str
+    names: list[str]
+
+
+class HeldBytes(TypedDict):
+    traceback: int
+    outputs: int
+
+
+class MemoryErrorMessage(TypedDict):
+    type: Literal["memory-error"]
+    time: float
+    id: str
+    what: Literal["program", "allocation", "other"]
+    requestedBytes: int | None
+    freeBytes: int | None
+    limitBytes: int | None
+    text: str
+    arrays: list[HeldArrays]
+    heldBytes: HeldBytes
+    location: CodeLocation | None
+    run: str | None
+
+
 class RunMessage(TypedDict):
     type: Literal["run"]
     time: float
@@ -58,6 +182,7 @@ class RunMessage(TypedDict):
     state: RunState
     totalSteps: int | None
     location: CodeLocation | None
+    control: NotRequired[RunControl]
 
 
 class StepSample(TypedDict):
@@ -71,6 +196,7 @@ class StepSample(TypedDict):
     gapMs: float
     deviceKnown: bool
     metrics: NotRequired[dict[str, float]]
+    bands: NotRequired[dict[str, float]]
 
 
 class StepsMessage(TypedDict):
@@ -89,6 +215,11 @@ class CompileReason(TypedDict):
     advice: str | None
 
 
+class CacheOutcome(TypedDict):
+    result: Literal["hit", "miss", "off"]
+    reason: str | None
+
+
 class CompileMessage(TypedDict):
     type: Literal["compile"]
     time: float
@@ -104,7 +235,17 @@ class CompileMessage(TypedDict):
     location: CodeLocation | None
     run: str | None
     reason: CompileReason
+    cache: NotRequired[CacheOutcome]
 
 
-Event = RunMessage | CompileMessage | DevicesMessage
-Message = HelloMessage | Event | StepsMessage
+class ControlHello(TypedDict):
+    """First line of the connection that carries commands; for the keeper alone."""
+
+    type: Literal["control-hello"]
+    v: Literal[1]
+    pid: int
+
+
+Told = CompileMessage | BandMessage | AdviceMessage | MemoryErrorMessage | ControlMessage
+Event = RunMessage | DevicesMessage | Told
+Message = HelloMessage | Event | StepsMessage | PaceMessage

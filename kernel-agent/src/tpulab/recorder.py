@@ -13,7 +13,7 @@ from typing import Any
 
 from tpulab.clocks import now_ns, unix_ms, unix_now_ms
 from tpulab.device_clock import DeviceClock
-from tpulab.messages import CompileMessage, Message, RunMessage, StepSample, StepsMessage
+from tpulab.messages import Message, PaceMessage, RunMessage, StepSample, StepsMessage, Told
 from tpulab.runs import Run
 from tpulab.spans import split
 from tpulab.step_clock import ClosedStep
@@ -32,9 +32,10 @@ class Recorder:
     def __init__(self, device: DeviceClock) -> None:
         self._device = device
         self.closed: deque[ClosedStep] = deque(maxlen=KEPT_STEPS)
-        self.events: deque[CompileMessage | tuple[Run, RunMessage]] = deque(maxlen=KEPT_EVENTS)
+        self.events: deque[Told | tuple[Run, RunMessage]] = deque(maxlen=KEPT_EVENTS)
         self._waiting: deque[ClosedStep] = deque(maxlen=KEPT_STEPS)
         self._announced: set[str] = set()
+        self._moved: dict[str, Run] = {}
         self._endings: list[tuple[Run, RunMessage]] = []
 
     @property
@@ -57,8 +58,23 @@ class Recorder:
         while self.closed:
             self._waiting.append(self.closed.popleft())
         messages += self._steps(force)
+        messages += self._paces()
         messages += self._ended_runs()
         return messages
+
+    def _paces(self) -> list[PaceMessage]:
+        """How the runs of which steps were just recorded go on."""
+        found = []
+        for run in self._moved.values():
+            if run.on_progress is not None:
+                run.on_progress(run.recorded, run.metrics)
+            ends = any(ending[0] is run for ending in self._endings)
+            if run.pace is not None and run.pace.due(force=ends):
+                message = run.pace.message()
+                if message is not None:
+                    found.append(message)
+        self._moved.clear()
+        return found
 
     def _steps(self, force: bool) -> list[StepsMessage]:
         batches: dict[str, StepsMessage] = {}
@@ -80,6 +96,7 @@ class Recorder:
                 }
             batch["dropped"] += step.index - step.run.recorded
             step.run.recorded = step.index + 1
+            self._moved[step.run.id] = step.run
             batch["steps"].append(self._sample(step))
         return list(batches.values())
 
@@ -115,6 +132,8 @@ class Recorder:
         if metrics:
             sample["metrics"] = metrics
             step.run.metrics.update(metrics)
+        if step.bands:
+            sample["bands"] = {kind: _ms(lasted) for kind, lasted in step.bands.items()}
         return sample
 
     def _ended_runs(self) -> list[RunMessage]:

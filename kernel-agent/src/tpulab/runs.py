@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from tpulab.clocks import now_ns, unix_now_ms
-from tpulab.messages import CodeLocation, RunMessage, RunState
+from tpulab.messages import BandKind, CodeLocation, RunControl, RunMessage, RunState
 from tpulab.spans import StepSplit
+
+if TYPE_CHECKING:
+    from tpulab.pace import Pace
 
 _numbers = itertools.count(1)
 # Part of the id, so that runs of a restarted kernel (same kernel id, new process) are other runs.
@@ -28,6 +33,17 @@ class RunTotals:
     gap: int = 0
     #: steps whose device time is known
     known: int = 0
+    #: time of checkpoints, evaluations and the like, in steps or between them
+    checkpoint: int = 0
+    evaluate: int = 0
+    sample: int = 0
+    transfer: int = 0
+    pause: int = 0
+    #: the part of them that lies inside steps
+    in_steps: int = 0
+
+    def add_band(self, kind: BandKind, nanoseconds: int) -> None:
+        setattr(self, kind, getattr(self, kind) + nanoseconds)
 
     def add(self, split: StepSplit, wall: int, known: bool) -> None:
         self.steps += 1
@@ -58,6 +74,12 @@ class Run:
     metrics: dict[str, float] = field(default_factory=dict)
     compilations: int = 0
     compile_ms: float = 0.0
+    #: how it can be steered; None for a loop that is only measured
+    control: Callable[[], RunControl | None] | None = None
+    #: called by the agent's thread with the steps done and the newest metrics
+    on_progress: Callable[[int, dict[str, float]], None] | None = None
+    #: rates and goodput, of a run made with `tpulab.run`
+    pace: Pace | None = None
     #: steps handed to the recorder, which numbers them; those above `recorded` are still on their way
     closed: int = 0
     recorded: int = 0
@@ -73,7 +95,7 @@ class Run:
 
     def message(self, state: RunState | None = None) -> RunMessage:
         """The message about this run, in its own state or another."""
-        return {
+        message: RunMessage = {
             "type": "run",
             "time": unix_now_ms(),
             "run": self.id,
@@ -82,3 +104,7 @@ class Run:
             "totalSteps": self.total,
             "location": self.location,
         }
+        control = self.control() if self.control is not None else None
+        if control is not None:
+            message["control"] = control
+        return message

@@ -35,10 +35,17 @@ LONGEST_SKIP = 100
 class ClosedStep:
     """Raw moments of a finished step, on their way to the recorder."""
 
-    __slots__ = ("index", "metrics", "post", "run", "times", "watched")
+    __slots__ = ("bands", "index", "metrics", "post", "run", "times", "watched")
 
     def __init__(
-        self, run: Run, index: int, times: StepTimes, watched: bool, post: int, metrics: dict[str, Any] | None
+        self,
+        run: Run,
+        index: int,
+        times: StepTimes,
+        watched: bool,
+        post: int,
+        metrics: dict[str, Any] | None,
+        bands: dict[str, int] | None = None,
     ) -> None:
         self.run = run
         self.index = index
@@ -47,6 +54,8 @@ class ClosedStep:
         self.watched = watched
         self.post = post
         self.metrics = metrics
+        #: nanoseconds of checkpoints and the like inside the step
+        self.bands = bands
 
 
 class StepClock:
@@ -67,6 +76,7 @@ class StepClock:
         self._explicit = False
         self._watching = True
         self._metrics: dict[str, Any] | None = None
+        self._bands: dict[str, int] | None = None
         self._usual_ns = 0.0
         self._waits = device.waits
         self._skip = 0
@@ -88,6 +98,7 @@ class StepClock:
         self._programs = state.programs_compiled
         self._explicit = False
         self._metrics = None
+        self._bands = None
         self.is_open = True
         self._start = self._body = now_ns()
 
@@ -107,7 +118,9 @@ class StepClock:
         )
         times = StepTimes(self._start, self._body, end, state.compiles_since(self._start), started)
         self._closed.append(
-            ClosedStep(self.run, self.run.next_index(), times, watched, state.last_post, self._metrics)
+            ClosedStep(
+                self.run, self.run.next_index(), times, watched, state.last_post, self._metrics, self._bands
+            )
         )
         self._plan_watching(end - self._start)
         self._wake()
@@ -153,6 +166,11 @@ class StepClock:
     def metric(self, values: dict[str, Any]) -> None:
         if self.is_open:
             self._metrics = {**self._metrics, **values} if self._metrics else dict(values)
+
+    def add_band(self, kind: str, nanoseconds: int) -> None:
+        """Part of the open step was a checkpoint or the like."""
+        bands = self._bands = self._bands or {}
+        bands[kind] = bands.get(kind, 0) + nanoseconds
 
     def _enter(self, clocks: list[StepClock]) -> None:
         if self in clocks:

@@ -89,6 +89,11 @@ def describe(totals: RunTotals, run: Run) -> str:
     return " · ".join(words)
 
 
+def tell(line: str) -> None:
+    """One line of text, where people who run this look for it."""
+    _write(line)
+
+
 def _write(line: str) -> None:
     # A closed or broken stream must not end a training.
     with contextlib.suppress(Exception):

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from tpulab.clocks import now_ns, unix_ms, unix_now_ms
 from tpulab.locations import find_location
-from tpulab.messages import CodeLocation, RunState
+from tpulab.messages import BandKind, CodeLocation, RunControl, RunState
 from tpulab.runs import Run
 from tpulab.step_clock import StepClock
 from tpulab.thread_state import thread_state
@@ -21,10 +22,17 @@ if TYPE_CHECKING:
 class TrackedRun:
     """Ties a run to the agent. Used on the thread of the loop; `end` may come from a finalizer."""
 
-    def __init__(self, agent: Agent, name: str | None, total: int | None, frame: FrameType) -> None:
+    def __init__(
+        self,
+        agent: Agent,
+        name: str | None,
+        total: int | None,
+        frame: FrameType,
+        control: Callable[[], RunControl | None] | None = None,
+    ) -> None:
         location = find_location(agent.cells, frame)
         self.agent = agent
-        self.run = Run(name or _default_name(location, frame), total, location)
+        self.run = Run(name or _default_name(location, frame), total, location, control=control)
         self.clock = StepClock(self.run, agent.device, agent.recorder.closed, agent.wake)
         self.clock.owner = self
         self.on_end: Callable[[], None] | None = None
@@ -43,6 +51,32 @@ class TrackedRun:
 
     def metric(self, values: dict[str, Any]) -> None:
         self.clock.metric(values)
+
+    def band(self, kind: BandKind, began_ns: int, *, failed: bool = False) -> None:
+        """Tells of a checkpoint, an evaluation and the like that is just over."""
+        in_step = self.clock.is_open
+        lasted = now_ns() - began_ns
+        if in_step:
+            self.clock.add_band(kind, lasted)
+            self.run.totals.in_steps += lasted if kind != "transfer" else 0
+        self.agent.recorder.events.append(
+            {
+                "type": "band",
+                "time": unix_now_ms(),
+                "run": self.run.id,
+                "kind": kind,
+                "startTime": unix_ms(began_ns),
+                "durationMs": lasted / 1e6,
+                "step": self.run.closed,
+                "inStep": in_step,
+                "failed": failed,
+            }
+        )
+        self.run.totals.add_band(kind, lasted)
+        self.agent.wake()
+
+    def cell_ended(self) -> None:
+        """The cell that this run is in is over."""
 
     def end(self, state: RunState) -> None:
         """The loop is over; a step that is open does not count. Idempotent."""
@@ -72,6 +106,10 @@ class StepRuns:
             tracked = self._runs[key] = TrackedRun(agent, name, None, frame)
         return tracked
 
+    def keep(self, tracked: TrackedRun) -> None:
+        """A run whose loop is over but which may go on: it ends with the cell of this thread."""
+        self._runs[threading.get_ident(), tracked] = tracked
+
     def forget(self, tracked: TrackedRun) -> None:
         self._runs = {key: other for key, other in self._runs.items() if other is not tracked}
 
@@ -81,6 +119,15 @@ class StepRuns:
             if key[0] == thread or tracked.agent is agent:
                 del self._runs[key]
                 tracked.end(state)
+                tracked.cell_ended()
+
+    def end_orphans(self) -> None:
+        """Ends the runs of threads that have ended: no cell does."""
+        living = {thread.ident for thread in threading.enumerate()}
+        for key, tracked in list(self._runs.items()):
+            if key[0] not in living:
+                self._runs.pop(key, None)
+                tracked.end("finished")
 
 
 step_runs = StepRuns()

@@ -1,0 +1,76 @@
+"""The states of a run that can be steered, and the one table of transitions between them."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+ControlState = Literal["idle", "starting", "running", "pausing", "paused", "stopping", "stopped", "failed"]
+#: `start`: a loop asks for its first item; `begin`: it has it; `ask_…`: a command was taken; `pause`,
+#: `resume`: it was applied; `end`, `fail`: the run is over.
+ControlEvent = Literal["start", "begin", "ask_pause", "pause", "resume", "ask_stop", "end", "fail"]
+
+TRANSITIONS: dict[ControlState, dict[ControlEvent, ControlState]] = {
+    "idle": {
+        "start": "starting",
+        "ask_pause": "pausing",
+        "ask_stop": "stopping",
+        "end": "stopped",
+        "fail": "failed",
+    },
+    "starting": {
+        "start": "starting",
+        "begin": "running",
+        "ask_pause": "pausing",
+        "ask_stop": "stopping",
+        "end": "stopped",
+        "fail": "failed",
+    },
+    "running": {
+        "start": "running",
+        "begin": "running",
+        "ask_pause": "pausing",
+        "ask_stop": "stopping",
+        "end": "stopped",
+        "fail": "failed",
+    },
+    "pausing": {
+        "start": "pausing",
+        "begin": "pausing",
+        "pause": "paused",
+        "resume": "running",
+        "ask_stop": "stopping",
+        "end": "stopped",
+        "fail": "failed",
+    },
+    "paused": {"resume": "running", "ask_stop": "stopping", "end": "stopped", "fail": "failed"},
+    "stopping": {"start": "stopping", "begin": "stopping", "end": "stopped", "fail": "failed"},
+    # A run whose cell is run again goes on.
+    "stopped": {"start": "starting"},
+    "failed": {"start": "starting"},
+}
+
+#: No step follows, unless a loop is started again.
+ENDED: frozenset[ControlState] = frozenset({"stopped", "failed"})
+
+
+class ControlTransitionError(RuntimeError):
+    """Something happened to a run that cannot happen in its state."""
+
+    code = "CONTROL_TRANSITION"
+
+    def __init__(self, state: ControlState, event: ControlEvent) -> None:
+        super().__init__(f"A run that is {state} cannot {event.replace('_', ' for a ')}.")
+        self.state = state
+        self.event = event
+
+
+def after(state: ControlState, event: ControlEvent) -> ControlState:
+    """The state that follows. Raises `ControlTransitionError` where there is none."""
+    following = TRANSITIONS[state].get(event)
+    if following is None:
+        raise ControlTransitionError(state, event)
+    return following
+
+
+def may(state: ControlState, event: ControlEvent) -> bool:
+    return event in TRANSITIONS[state]

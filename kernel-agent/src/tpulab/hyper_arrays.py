@@ -1,0 +1,51 @@
+"""A hyperparameter as a zero-dimensional array, so that compiled steps take it as an argument.
+
+A Python number would be a constant of the program (torch_xla) or of weak type (jax): a new value or the first
+array beside it would compile the step again.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Literal
+
+from tpulab.messages import HyperValue
+
+Backend = Literal["jax", "torch", "torch_xla", "python"]
+_DTYPES = {"number": "float32", "integer": "int32", "boolean": "bool"}
+
+
+def loaded_backend() -> Backend:
+    """The framework that the user has imported. jax where both are, unless torch_xla is: that imports jax."""
+    if "torch_xla" in sys.modules:
+        return "torch_xla"
+    if "jax" in sys.modules:
+        return "jax"
+    return "torch" if "torch" in sys.modules else "python"
+
+
+def make_array(value: HyperValue, kind: str, dtype: str | None, backend: Backend | None) -> Any:
+    """Shape (). The value itself where it is no number, or where there is no framework."""
+    if kind not in _DTYPES:
+        return value
+    chosen = backend or loaded_backend()
+    name = dtype or _DTYPES[kind]
+    if chosen == "jax":
+        import jax.numpy as jnp
+        import numpy as np
+
+        # By way of numpy, so that nothing is compiled and the type is not a weak one.
+        if name == "bfloat16":
+            return jnp.asarray(np.asarray(value, jnp.bfloat16))
+        return jnp.asarray(np.asarray(value, name))
+    if chosen in ("torch", "torch_xla"):
+        import torch
+
+        made = torch.tensor(value, dtype=getattr(torch, name))
+        if chosen == "torch_xla":
+            import torch_xla
+
+            # A copy to the device is data of the graph; `torch.full(…, device='xla')` would be a constant.
+            return made.to(torch_xla.device())
+        return made
+    return value
