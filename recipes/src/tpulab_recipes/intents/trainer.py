@@ -1,0 +1,134 @@
+"""BERT with AdamW, warm-up and linear decay on a backend: one program for training, one for evaluation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from tpulab_recipes.intents.config import Config
+from tpulab_recipes.intents.data import Encoded, eval_batches
+from tpulab_recipes.intents.tokenizer import unreachable
+from tpulab_recipes.runtime import Backend
+from tpulab_recipes.torch_training import create_optimizer_state, set_learning_rate, use_tensor_learning_rate
+
+
+def make_model(config: Config, names: tuple[str, ...], vocabulary: int, length: int) -> Any:
+    """A sentence classifier of `transformers`: small and from random weights, or pretrained when a model is named."""
+    from transformers import AutoModelForSequenceClassification, BertConfig, BertForSequenceClassification
+
+    labels = {"id2label": dict(enumerate(names)), "label2id": {name: n for n, name in enumerate(names)}}
+    if config.model:
+        try:
+            return AutoModelForSequenceClassification.from_pretrained(config.model, num_labels=len(names), **labels)
+        except (OSError, ValueError) as error:
+            raise unreachable(config.model) from error
+    small = BertConfig(
+        vocab_size=vocabulary,
+        hidden_size=config.hidden,
+        num_hidden_layers=config.layers,
+        num_attention_heads=config.heads,
+        intermediate_size=4 * config.hidden,
+        max_position_embeddings=length,
+        num_labels=len(names),
+        **labels,
+    )
+    return BertForSequenceClassification(small)
+
+
+def rate_at(config: Config, step: int, total_steps: int) -> float:
+    """Share of the peak learning rate at a step (from 0): up to 1 over the warm-up, then linear down to 0 at the end."""
+    if step < config.warmup_steps:
+        return (step + 1) / config.warmup_steps
+    return max(0.0, (total_steps - step) / max(1, total_steps - config.warmup_steps))
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """`predicted`, `labels`: int [sentence]."""
+
+    predicted: NDArray[np.int64]
+    labels: NDArray[np.int32]
+
+    @property
+    def accuracy(self) -> float:
+        return float((self.predicted == self.labels).mean())
+
+    @property
+    def weighted_f1(self) -> float:
+        """F1 of each intent, weighted by how many sentences have it (scikit-learn's definition)."""
+        from sklearn.metrics import f1_score
+
+        return float(f1_score(self.labels, self.predicted, average="weighted", zero_division=0))
+
+
+class Trainer:
+    """Owns model and optimizer. `total_steps` fixes the schedule of the learning rate."""
+
+    def __init__(self, config: Config, model: Any, backend: Backend, total_steps: int) -> None:
+        self.config, self.backend, self.total_steps, self.steps_done = config, backend, total_steps, 0
+        self.peak: float = config.learning_rate
+        self.model: Any = backend.prepare(model)  # type: ignore[attr-defined]
+        decayed = [p for n, p in self.model.named_parameters() if p.dim() > 1]
+        others = [p for n, p in self.model.named_parameters() if p.dim() <= 1]
+        self.optimizer = torch.optim.AdamW(
+            [{"params": decayed, "weight_decay": config.weight_decay}, {"params": others, "weight_decay": 0.0}],
+            lr=config.learning_rate,
+        )
+        use_tensor_learning_rate(backend, self.optimizer)
+        create_optimizer_state(self.optimizer)
+        backend.sync()
+
+    @property
+    def learning_rate(self) -> float:
+        """Of the next step."""
+        return self.peak * rate_at(self.config, self.steps_done, self.total_steps)
+
+    def train_step(self, batch: Any) -> Any:
+        """One update with a batch on the device; answers its mean loss, still on the device."""
+        self.model.train()
+        set_learning_rate(self.backend, self.optimizer, self.learning_rate)
+        with self.backend.step():
+            with self.backend.precision(self.config.precision):
+                loss = self._logits_and_loss(batch)[1]
+            loss.backward()
+            self.backend.optimizer_step(self.optimizer)  # type: ignore[attr-defined]
+            self.optimizer.zero_grad(set_to_none=True)
+        self.steps_done += 1
+        return loss.detach()
+
+    def evaluate(self, data: Encoded, *, batch_size: int | None = None) -> Evaluation:
+        """Reads every sentence once; rows that only fill the last batch up are dropped."""
+        self.model.eval()
+        rows = []
+        for batch in self.backend.batches(eval_batches(data, batch_size or self.config.batch_size)):
+            with torch.no_grad(), self.backend.step():
+                with self.backend.precision(self.config.precision):
+                    logits = self._logits_and_loss(batch)[0]
+                rows.append(logits.argmax(dim=-1))
+        predicted = np.concatenate([np.asarray(part) for part in self.backend.to_host(rows)])
+        return Evaluation(predicted[: len(data)].astype(np.int64), data.labels)
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint holds."""
+        return {
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "steps_done": self.steps_done,
+            "peak": self.peak,
+        }
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Continues from a checkpoint's state (on the host)."""
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        use_tensor_learning_rate(self.backend, self.optimizer)
+        self.steps_done, self.peak = int(state["steps_done"]), float(state["peak"])
+        self.backend.sync()
+
+    def _logits_and_loss(self, batch: Any) -> tuple[Any, Any]:
+        logits = self.model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).logits
+        return logits, torch.nn.functional.cross_entropy(logits.float(), batch["labels"].long())
