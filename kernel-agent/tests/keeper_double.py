@@ -7,6 +7,7 @@ import json
 import socket
 import threading
 import time
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,8 @@ class KeeperDouble:
         self.problems: list[str] = []
         self.arrivals: list[float] = []
         self.connections = 0
+        #: connections that take commands, oldest first
+        self.control: list[socket.socket] = []
         self._open: list[socket.socket] = []
         self._threads: list[threading.Thread] = []
         self._listener: socket.socket | None = None
@@ -78,6 +81,7 @@ class KeeperDouble:
                 connection.shutdown(socket.SHUT_RDWR)
             connection.close()
         self._open.clear()
+        self.control.clear()
         self.path.unlink(missing_ok=True)
         for thread in self._threads:
             thread.join(10)
@@ -100,6 +104,30 @@ class KeeperDouble:
             for message in self.of_type("compile")
             if message["function"] == function and message["phase"] == phase
         ]
+
+    def command(self, action: str, **fields: Any) -> str:
+        """Sends a command as the keeper does and answers its id."""
+        self.wait(lambda: self.control, "the agent to listen for commands")
+        identity = str(fields.pop("id", uuid.uuid4()))
+        line = json.dumps({"id": identity, "action": action, **fields}) + "\n"
+        self.control[-1].sendall(line.encode())
+        return identity
+
+    def outcomes(self, identity: str) -> list[str]:
+        """What became of a command, in order."""
+        return [message["phase"] for message in self.of_type("control") if message["id"] == identity]
+
+    def outcome(self, identity: str, phase: str) -> Message:
+        """Waits until a command has come to `phase` and answers that message."""
+
+        def found() -> Message | None:
+            for message in self.of_type("control"):
+                if message["id"] == identity and message["phase"] == phase:
+                    return message
+            return None
+
+        message: Message = self.wait(found, f"command {identity} to be {phase}")
+        return message
 
     def ended_runs(self) -> list[Message]:
         return [message for message in self.of_type("run") if message["state"] != "running"]
@@ -132,6 +160,10 @@ class KeeperDouble:
                     return
                 try:
                     message = json.loads(line, parse_constant=refuse_constant)
+                    if first and message["type"] == "control-hello":
+                        first = False
+                        self.control.append(connection)
+                        continue
                     check_message(message)
                     if first and message["type"] != "hello":
                         raise ValueError("a connection begins with hello")

@@ -130,7 +130,7 @@ def _of_torch(
 
 
 def _put(group: Any, setting: str, values: Hyperparameters, name: str, share: float, lazy: bool) -> None:
-                'This run has no learning_rate; name it: run.apply_to(optimizer, lr="rate").'
+    """A tensor where a number would be a constant of a lazy graph, or where there is one already."""
     old = group[setting]
     torch = sys.modules.get("torch")
     is_tensor = torch is not None and isinstance(old, torch.Tensor)
