@@ -18,7 +18,7 @@ export type EndedKernel = Static<typeof EndedKernel>;
 const ENDED_FILE = 'ended.json';
 
 /** The rest describes a process that is gone, or, as the environment in launch.json, should not be kept. */
-const KEPT = /^(journal|kernel\.log(\.1)?|outputs\.index)$/;
+const KEPT = /^(journal|kernel\.log(\.1)?|outputs\.index|documents\.json)$/;
 
 /** Null for a kernel that was not ended through a gateway. */
 export async function readEnded(kernelDir: string): Promise<EndedKernel | null> {

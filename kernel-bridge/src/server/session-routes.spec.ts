@@ -1,5 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
+import { chooseKernel } from '../cli/kernels/choose-kernel.js';
+import { documentsInState, kernelsInState } from '../cli/kernels/kernels-in-state.js';
 import { TemporaryGateway } from './testing/temporary-gateway.js';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
@@ -170,5 +172,31 @@ describe('sessions', () => {
       body: { code: 'session_gone' }
     });
     expect((await bridge.rest('DELETE', target)).status).toBe(404);
+  });
+
+  it('a kernel that has ended is still found by the path of its notebook, the last one of several', async () => {
+    const choose = async (): Promise<string> =>
+      chooseKernel(
+        'lessons/ended.ipynb',
+        await kernelsInState(bridge.folder),
+        await documentsInState(bridge.folder),
+        '/'
+      );
+    const ran: string[] = [];
+    for (let round = 0; round < 2; round++) {
+      const made = await session({
+        path: 'lessons/draft.ipynb',
+        type: 'notebook',
+        kernel: { name: 'python3' }
+      });
+      await bridge.rest('PATCH', `/api/sessions/${made.id}`, { body: { path: 'lessons/ended.ipynb' } });
+      expect(await choose()).toBe(made.kernel.id);
+      using client = await bridge.connect(made.kernel.id);
+      await client.run('1');
+      await bridge.rest('DELETE', `/api/sessions/${made.id}`);
+      ran.push(made.kernel.id);
+      expect(await choose()).toBe(made.kernel.id);
+    }
+    expect(new Set(ran).size).toBe(2);
   });
 });

@@ -1,8 +1,9 @@
 /** sessions.json: which document belongs to which kernel, so that a new gateway knows it too. */
-import { open, readFile, rename, rm } from 'node:fs/promises';
+import { readFile, rename } from 'node:fs/promises';
 import { Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
 import type { Logger } from 'pino';
+import { writeAtomically } from '../processes/write-atomically.js';
 import { SessionRecord } from './session.js';
 
 const SessionsJson = Type.Object({ version: Type.Literal(1), sessions: Type.Array(SessionRecord) });
@@ -63,20 +64,4 @@ export class SessionFile {
   }
 }
 
-/** The file has either its old or its new content, whatever happens in between. */
-export async function writeAtomically(file: string, text: string): Promise<void> {
-  const temporary = `${file}.${process.pid}.tmp`;
-  try {
-    const handle = await open(temporary, 'w', 0o600);
-    try {
-      await handle.writeFile(text);
-      await handle.sync();
-    } finally {
-      await handle.close();
-    }
-    await rename(temporary, file);
-  } catch (error) {
-    await rm(temporary, { force: true });
-    throw error;
-  }
-}
+export { writeAtomically };

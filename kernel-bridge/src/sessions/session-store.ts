@@ -12,6 +12,7 @@ import {
 import type { Kernel } from '../kernels/kernel.js';
 import { isKernelId, type KernelRegistry } from '../kernels/kernel-registry.js';
 import { type SessionModel, sessionModel, type SessionRecord } from './session.js';
+import { noteDocument } from './kernel-documents.js';
 import type { SessionFile } from './session-file.js';
 
 export interface KernelChoice {
@@ -93,6 +94,7 @@ export class SessionStore implements AsyncDisposable {
     };
     this.#sessions.set(record.id, record);
     await this.#save();
+    await this.#note(kernel, record.path);
     return record;
   }
 
@@ -113,6 +115,8 @@ export class SessionStore implements AsyncDisposable {
     };
     this.#sessions.set(id, after);
     await this.#save();
+    const running = this.#registry.find(after.kernelId);
+    if (running) await this.#note(running, after.path);
     if (after.kernelId !== current.kernelId) await this.#release(current.kernelId);
     return this.#model(after);
   }
@@ -188,6 +192,13 @@ export class SessionStore implements AsyncDisposable {
 
   #model(record: SessionRecord): SessionModel {
     return sessionModel(record, this.#registry.get(record.kernelId));
+  }
+
+  /** Only helps to find the kernel's outputs later, so a full disk must not keep anybody from working. */
+  async #note(kernel: Kernel, documentPath: string): Promise<void> {
+    await noteDocument(kernel.directory, documentPath).catch((error: unknown) => {
+      this.#log.warn({ kernelId: kernel.id, err: error }, 'the document of a kernel could not be noted');
+    });
   }
 
   #save(): Promise<void> {

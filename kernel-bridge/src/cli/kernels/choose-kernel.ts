@@ -6,6 +6,8 @@ export interface DocumentOfKernel {
   /** As the client named it, relative to its own root. */
   readonly path: string;
   readonly kernelId: string;
+  /** Unix milliseconds; null while it has a session. */
+  readonly ranUntil: number | null;
 }
 
 export function chooseKernel(
@@ -17,9 +19,7 @@ export function chooseKernel(
   const wanted = asked.toLowerCase();
   if (ids.includes(wanted)) return wanted;
   const byPrefix = /^[0-9a-f-]{2,36}$/.test(wanted) ? ids.filter(id => id.startsWith(wanted)) : [];
-  const byDocument = documents
-    .filter(each => isPathOf(asked, each.path, cwd))
-    .map(({ kernelId }) => kernelId);
+  const byDocument = kernelsOfDocument(documents.filter(each => isPathOf(asked, each.path, cwd)));
   const found = [...new Set([...byPrefix, ...byDocument])].filter(id => ids.includes(id));
   const [only] = found;
   if (only !== undefined && found.length === 1) return only;
@@ -37,6 +37,13 @@ export function chooseKernel(
     'kernel_unknown',
     `There is no kernel "${asked}"; give an id, its beginning, or the path of a notebook (${known}).`
   );
+}
+
+/** Those that it runs on; else the one that it ran on last. */
+function kernelsOfDocument(documents: readonly DocumentOfKernel[]): string[] {
+  const now = documents.filter(({ ranUntil }) => ranUntil === null);
+  const last = [...documents].sort((a, b) => (a.ranUntil ?? 0) - (b.ranUntil ?? 0)).slice(-1);
+  return (now.length > 0 ? now : last).map(({ kernelId }) => kernelId);
 }
 
 /** The same path as the client's, or a file of which that is the end. */

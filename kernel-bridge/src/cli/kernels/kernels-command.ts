@@ -83,7 +83,7 @@ async function listed(gateway: RunningGateway): Promise<Listed[]> {
 async function choose(gateway: RunningGateway, asked: string): Promise<Listed> {
   const kernels = await listed(gateway);
   const documents = kernels.flatMap(({ id, documents: paths }) =>
-    paths.map(path => ({ path, kernelId: id }))
+    paths.map(path => ({ path, kernelId: id, ranUntil: null }))
   );
   const id = chooseKernel(
     asked,

@@ -6,6 +6,7 @@ import { Value } from '@sinclair/typebox/value';
 import { readKeeperRecord } from '../../keeper/keeper-file.js';
 import { isKernelId } from '../../kernels/kernel-registry.js';
 import { isSameProcess } from '../../processes/process-identity.js';
+import { documentsOfKernel } from '../../sessions/kernel-documents.js';
 import type { DocumentOfKernel } from './choose-kernel.js';
 
 const Sessions = Type.Object({
@@ -28,11 +29,21 @@ export async function kernelsInState(stateDir: string): Promise<string[]> {
   return found.flat();
 }
 
-/** Which documents ran on which kernels when the gateway last wrote it down. */
+/** Which documents run on which kernels as the gateway last wrote it down, and which ran on those that have ended. */
 export async function documentsInState(stateDir: string): Promise<DocumentOfKernel[]> {
+  const past = (await kernelsInState(stateDir)).map(async kernelId => {
+    const folder = kernelFolder(stateDir, kernelId);
+    const found = await stat(path.join(folder, 'journal')).catch(() => null);
+    const ranUntil = found?.mtimeMs ?? 0;
+    return (await documentsOfKernel(folder)).map(each => ({ path: each, kernelId, ranUntil }));
+  });
+  return [...(await sessionsInState(stateDir)), ...(await Promise.all(past)).flat()];
+}
+
+async function sessionsInState(stateDir: string): Promise<DocumentOfKernel[]> {
   try {
     const json: unknown = JSON.parse(await readFile(path.join(stateDir, 'sessions.json'), 'utf8'));
-    return Value.Check(Sessions, json) ? json.sessions : [];
+    return Value.Check(Sessions, json) ? json.sessions.map(each => ({ ...each, ranUntil: null })) : [];
   } catch {
     // Without it kernels are found by their ids.
     return [];
