@@ -6,6 +6,7 @@ import { eventsPlugin } from './events/plugin.js';
 import { kernelPlugins } from './kernels/plugin.js';
 import { launcherPlugin } from './launcher/plugin.js';
 import { panelPlugin } from './panel/plugin.js';
+import { reattachPlugin } from './reattach/plugin.js';
 import { statusPlugin } from './status/plugin.js';
 
 export * from './tokens.js';
@@ -18,5 +19,6 @@ export default [
   eventsPlugin,
   currentKernelPlugin,
   panelPlugin,
+  reattachPlugin,
   statusPlugin
 ];

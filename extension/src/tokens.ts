@@ -5,6 +5,8 @@ import type { ISignal } from '@lumino/signaling';
 import type { CurrentKernel } from './current/model.js';
 import type { StreamState } from './events/event-stream.js';
 import type { KernelTelemetry } from './events/kernel-telemetry.js';
+import type { MachineSource } from './machine/machine-source.js';
+import type { MachineTelemetry } from './machine/machine-telemetry.js';
 
 /**
  * What a backend is doing. `starting`: no answer yet. `ok`: it answered the last request.
@@ -20,7 +22,7 @@ export interface IBackendError {
 
 /** A kernel server whose kernels are in this page. */
 export interface IBackend {
-  /** `jupyter` for the server of the page, `bridge` for the bridge on this machine. */
+  /** `jupyter` for the server of the page, `bridge` for the bridge on this machine, `remote/NAME` for a remote. */
   readonly id: string;
   /** For people: `Jupyter server`, `TPULab bridge`. */
   readonly label: string;
@@ -47,8 +49,10 @@ export interface IBridgeBackends {
   readonly changed: ISignal<this, IBackend>;
   /** The backend on which a kernel lives; null when no list has shown this kernel. Kernel ids are those of the backend. */
   backendOf(kernelId: string): IBackend | null;
-  /** True for kernelspec names that start a kernel on the bridge (`tpulab-*` and `bridge/*`). */
+  /** True for kernelspec names that start a kernel on the bridge or on a remote (`tpulab-*`, `bridge/*`, `remote/*`). */
   isBridgeSpec(name: string): boolean;
+  /** The backend at which a kernelspec name starts a kernel; null for the name of a remote that is not known. */
+  backendOfSpec(name: string): IBackend | null;
 }
 
 export const IBridgeBackends = new Token<IBridgeBackends>(
@@ -64,6 +68,10 @@ export interface IBridgeEvents {
   readonly streamChanged: ISignal<this, string>;
   /** Everything known of a kernel; the same object for the same id, empty for a kernel that has sent nothing. */
   telemetryOf(kernelId: string): KernelTelemetry;
+  /** The machine behind a backend, sampled by its bridge; null for backends without events. */
+  machineOf(backendId: string): MachineTelemetry | null;
+  /** Chips, owners and history of that machine, on demand. */
+  machineSourceOf(backendId: string): MachineSource | null;
   /** Ends the waits of all streams, and of backends that are down. */
   reconnectNow(): void;
 }

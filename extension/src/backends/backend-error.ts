@@ -14,6 +14,8 @@ export type BackendErrorCode =
   | 'bridge.disabled'
   | 'jupyter.unreachable'
   | 'jupyter.timeout'
+  | 'remote.down'
+  | 'remote.unknown'
   | 'session.unknown';
 
 export class BackendError extends Error {

@@ -2,29 +2,63 @@
 import type { IDisposable } from '@lumino/disposable';
 import { type ISignal, Signal } from '@lumino/signaling';
 import { type Place, SessionRoutes } from '../kernels/session-routes.js';
-import { bridgeSpecName } from '../kernels/spec-names.js';
+import { remotePlace, splitSpecName } from '../kernels/spec-names.js';
+import { Remotes } from '../remotes/model.js';
 import type { IBackend, IBridgeBackends } from '../tokens.js';
 import type { BridgeBackend } from './bridge-backend.js';
+import type { GatewayBackend, IGatewayBackendOptions } from './gateway-backend.js';
 import type { JupyterBackend } from './jupyter-backend.js';
+import type { KernelSockets } from './numbered-socket.js';
+import { RemoteBackend } from './remote-backend.js';
+
+export interface IBackendsOptions {
+  readonly storage?: Pick<Storage, 'getItem' | 'setItem'> | null;
+  /** For the backends of remotes. */
+  readonly remote?: IGatewayBackendOptions;
+}
 
 export class Backends implements IBridgeBackends, IDisposable {
-  readonly backends: readonly [JupyterBackend, BridgeBackend];
   /** Shared by the kernel and the session manager. */
   readonly routes = new SessionRoutes();
+  readonly remotes: Remotes;
 
   constructor(
     readonly jupyter: JupyterBackend,
-    readonly bridge: BridgeBackend
+    readonly bridge: BridgeBackend,
+    private readonly options: IBackendsOptions = {}
   ) {
-    this.backends = [jupyter, bridge];
+    this.remotes = new Remotes(bridge, options.storage ?? null);
     jupyter.changed.connect(this.forward, this);
     bridge.changed.connect(this.forward, this);
+    bridge.changed.connect(this.lookAtRemotes, this);
+    this.remotes.changed.connect((_, name) => this.remoteChanged(name));
+    this.remotes.expected.forEach(name => this.addRemote(name));
+  }
+
+  get backends(): readonly IBackend[] {
+    return [this.jupyter, ...this.gateways];
+  }
+
+  /** The bridge on this machine, and the remotes behind it. */
+  get gateways(): readonly GatewayBackend[] {
+    return [this.bridge, ...this._remotes.values()];
+  }
+
+  get remoteBackends(): readonly RemoteBackend[] {
+    return [...this._remotes.values()];
   }
 
   get changed(): ISignal<this, IBackend> {
     return this._changed;
   }
-
+  /** A remote has become known; those that were from the start are in `gateways`. */
+  get gatewayAdded(): ISignal<this, GatewayBackend> {
+    return this._gatewayAdded;
+  }
+  /** Emitted while the backend still works; it is disposed afterwards. */
+  get gatewayRemoved(): ISignal<this, GatewayBackend> {
+    return this._gatewayRemoved;
+  }
   get isDisposed(): boolean {
     return this.bridge.isDisposed;
   }
@@ -37,36 +71,100 @@ export class Backends implements IBridgeBackends, IDisposable {
   disable(cause: unknown): void {
     this._usable = false;
     const reason = cause instanceof Error ? cause.message : String(cause);
-    this.bridge.disable(
-      `TPULab could not take its place in JupyterLab, so this page has no bridge kernels: ${reason}`
-    );
+    const message = `TPULab could not take its place in JupyterLab, so this page has no bridge kernels: ${reason}`;
+    this.gateways.forEach(gateway => gateway.disable(message));
+  }
+
+  gateway(place: Place): GatewayBackend | null {
+    return this.gateways.find(({ id }) => id === place) ?? null;
   }
 
   backendOf(kernelId: string): IBackend | null {
     const place = this.routes.kernelPlace(kernelId);
-    return place === null ? null : this[place];
+    return this.backends.find(({ id }) => id === place) ?? null;
+  }
+
+  backendOfSpec(name: string): IBackend | null {
+    const place = this.specPlace(name);
+    return this.backends.find(({ id }) => id === place) ?? null;
   }
 
   isBridgeSpec(name: string): boolean {
-    return this.specPlace(name) === 'bridge';
+    return this.specPlace(name) !== 'jupyter';
   }
 
   /** Where a kernelspec name starts a kernel. What the bridge lists is its own; a `tpulab-*` spec may also be installed by hand. */
   specPlace(name: string): Place {
-    if (bridgeSpecName(name) === null) {
-      return 'jupyter';
-    }
-    return this._specNames.jupyter.has(name) && !this._specNames.bridge.has(name) ? 'jupyter' : 'bridge';
+    const { place } = splitSpecName(name);
+    const isOwn = this._specNames.get('jupyter')?.has(name) === true;
+    return isOwn && this._specNames.get(place)?.has(name) !== true ? 'jupyter' : place;
   }
 
   specsListed(place: Place, names: Iterable<string>): void {
-    this._specNames[place] = new Set(names);
+    this._specNames.set(place, new Set(names));
+  }
+
+  /** The sockets of a kernel's connections; null for a kernel of the page's own server. */
+  socketsOf(kernelId: string, specName: string): KernelSockets | null {
+    return this.gateway(this.routes.kernelPlace(kernelId) ?? this.specPlace(specName))?.sockets ?? null;
   }
 
   dispose(): void {
     if (!this.isDisposed) {
+      this.remotes.dispose();
+      this._remotes.forEach(remote => remote.dispose());
       this.bridge.dispose();
       Signal.clearData(this);
+    }
+  }
+
+  private addRemote(name: string): void {
+    const backend = new RemoteBackend({
+      ...this.options.remote,
+      bridge: this.bridge,
+      name,
+      remote: () => this.remotes.get(name),
+      connect: () => void this.remotes.api.connect(name).catch(() => this.bridge.suspect())
+    });
+    this._remotes.set(name, backend);
+    backend.changed.connect(this.forward, this);
+    if (!this._usable) {
+      return;
+    }
+    backend.start();
+    this._gatewayAdded.emit(backend);
+    this._changed.emit(backend);
+  }
+
+  private removeRemote(name: string): void {
+    const backend = this._remotes.get(name);
+    if (backend) {
+      this._gatewayRemoved.emit(backend);
+      this._remotes.delete(name);
+      this.routes.forget(remotePlace(name));
+      this._changed.emit(backend);
+      backend.dispose();
+    }
+  }
+
+  /** With null: the hub has told all its remotes. */
+  private remoteChanged(name: string | null): void {
+    if (name === null) {
+      const known = new Set(this.remotes.all.map(remote => remote.name));
+      [...this._remotes.keys()].filter(each => !known.has(each)).forEach(each => this.removeRemote(each));
+    } else if (this.remotes.get(name) === null) {
+      this.removeRemote(name);
+    } else if (this._remotes.has(name)) {
+      this._remotes.get(name)?.remoteChanged();
+    } else {
+      this.addRemote(name);
+    }
+  }
+
+  /** What they are asked at depends on the hub's address and state. */
+  private lookAtRemotes(): void {
+    if (this.bridge.state === 'ok') {
+      this._remotes.forEach(remote => remote.suspect());
     }
   }
 
@@ -75,6 +173,9 @@ export class Backends implements IBridgeBackends, IDisposable {
   }
 
   private _usable = true;
-  private readonly _specNames: Record<Place, ReadonlySet<string>> = { jupyter: new Set(), bridge: new Set() };
+  private readonly _remotes = new Map<string, RemoteBackend>();
+  private readonly _specNames = new Map<Place, ReadonlySet<string>>();
   private readonly _changed = new Signal<this, IBackend>(this);
+  private readonly _gatewayAdded = new Signal<this, GatewayBackend>(this);
+  private readonly _gatewayRemoved = new Signal<this, GatewayBackend>(this);
 }

@@ -4,7 +4,7 @@
  */
 import { ServerConnection } from '@jupyterlab/services';
 import { BackendError } from './backend-error.js';
-import { withoutRepetitions } from './replay-socket.js';
+import { KernelSockets } from './numbered-socket.js';
 
 export interface IBridgeAddress {
   /** With a trailing slash. */
@@ -50,12 +50,16 @@ export function fixedBridgeSettings(
 }
 
 /** Settings whose `baseUrl`, `wsUrl` and `token` are the present ones, with a deadline on every request. */
-export function liveBridgeSettings(options: IBridgeSettingsOptions): ServerConnection.ISettings {
+export function liveBridgeSettings(options: IBridgeSettingsOptions): {
+  settings: ServerConnection.ISettings;
+  sockets: KernelSockets;
+} {
   const fixed = fixedBridgeSettings({ url: NO_URL, token: '' }, options.fetch);
-  return {
+  const sockets = new KernelSockets(fixed.WebSocket);
+  const settings = {
     ...fixed,
     fetch: watched(fixed.fetch, options),
-    WebSocket: withoutRepetitions(fixed.WebSocket),
+    WebSocket: sockets.WebSocket,
     get baseUrl(): string {
       return options.address()?.url ?? NO_URL;
     },
@@ -66,6 +70,7 @@ export function liveBridgeSettings(options: IBridgeSettingsOptions): ServerConne
       return options.address()?.token ?? '';
     }
   };
+  return { settings, sockets };
 }
 
 type Fetch = ServerConnection.ISettings['fetch'];

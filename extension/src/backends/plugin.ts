@@ -4,6 +4,7 @@ import { IBridgeBackends } from '../tokens.js';
 import { Backends } from './backends.js';
 import { BridgeBackend } from './bridge-backend.js';
 import { JupyterBackend } from './jupyter-backend.js';
+import { pageStorage } from './page-storage.js';
 
 const backendsPlugin: ServiceManagerPlugin<IBridgeBackends> = {
   id: '@tpulab/labextension:backends',
@@ -17,7 +18,7 @@ const backendsPlugin: ServiceManagerPlugin<IBridgeBackends> = {
     // The page lives as long as these listeners, so nothing removes them.
     window.addEventListener('online', () => bridge.reconnectNow());
     bridge.start();
-    return new Backends(new JupyterBackend(jupyter), bridge);
+    return new Backends(new JupyterBackend(jupyter), bridge, { storage: pageStorage() });
   }
 };
 

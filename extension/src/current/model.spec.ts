@@ -34,6 +34,7 @@ class Backends {
   readonly homes = new Map<string, IBackend>();
   backendOf = (id: string): IBackend | null => this.homes.get(id) ?? null;
   isBridgeSpec = (name: string): boolean => name.startsWith('tpulab-');
+  backendOfSpec = (name: string): IBackend | null => (this.isBridgeSpec(name) ? this.bridge : null);
 }
 
 describe('CurrentKernelModel', () => {

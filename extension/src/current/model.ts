@@ -142,9 +142,7 @@ export class CurrentKernelModel implements ICurrentKernel, IDisposable {
 
   /** A kernel that was started just now is in no list yet: then its name tells. */
   private _backendOf(kernel: Kernel.IKernelConnection): IBackend | null {
-    const { bridge } = this._backends;
-    const backend =
-      this._backends.backendOf(kernel.id) ?? (this._backends.isBridgeSpec(kernel.name) ? bridge : null);
+    const backend = this._backends.backendOf(kernel.id) ?? this._backends.backendOfSpec(kernel.name);
     return backend && backend.id !== 'jupyter' ? backend : null;
   }
 

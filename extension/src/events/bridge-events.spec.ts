@@ -29,6 +29,7 @@ class Backends implements IBridgeBackends {
   readonly changed = new Signal<this, IBackend>(this);
   backendOf = (): IBackend => this.bridge;
   isBridgeSpec = (): boolean => true;
+  backendOfSpec = (): null => null;
 }
 
 describe('BridgeEvents', () => {

@@ -1,22 +1,25 @@
 /**
- * Lab's kernel manager over both backends: one stock manager each, because a connection takes the URL of its socket
+ * Lab's kernel manager over all backends: one stock manager each, because a connection takes the URL of its socket
  * from the settings of the manager that made it. What Lab sees of readiness and of lost connections is the Jupyter
- * server's alone; the bridge's troubles are in its backend state.
+ * server's alone; the troubles of bridge and remotes are in their backend states. The kernels of one that is away stay listed.
  */
 import type { CommsOverSubshells } from '@jupyterlab/services';
 import { BaseManager, type Kernel, KernelManager, type ServerConnection } from '@jupyterlab/services';
 import type { Poll } from '@lumino/polling';
 import { type ISignal, Signal } from '@lumino/signaling';
+import { BackendError } from '../backends/backend-error.js';
 import type { Backends } from '../backends/backends.js';
+import type { GatewayBackend } from '../backends/gateway-backend.js';
 import { BridgeKernelClient } from './bridge-kernel-client.js';
 import type { Place } from './session-routes.js';
+import { remoteOfPlace } from './spec-names.js';
 
 export interface ICompositeKernelManagerOptions {
   backends: Backends;
   /** Specs as the page knows them, for `kernel.spec`. */
   specClient: KernelManager.IOptions['kernelSpecAPIClient'];
   standby?: Poll.Standby | (() => boolean | Poll.Standby);
-  /** When the polls of the bridge pause; the state of the Jupyter server says nothing about the bridge. */
+  /** When the polls of gateways pause; the state of the Jupyter server says nothing about them. */
   bridgeStandby?: Poll.Standby;
 }
 
@@ -30,39 +33,32 @@ export class CompositeKernelManager extends BaseManager implements Kernel.IManag
     super({ serverSettings: backends.jupyter.serverSettings });
     this.serverSettings = backends.jupyter.serverSettings;
     this._backends = backends;
-    const jupyter = new KernelManager({
+    this._options = options;
+    this._jupyter = new KernelManager({
       serverSettings: this.serverSettings,
       ...(specClient && { kernelSpecAPIClient: specClient }),
       ...(options.standby !== undefined && { standby: options.standby })
     });
-    const bridge = new KernelManager({
-      serverSettings: backends.bridge.liveSettings,
-      kernelAPIClient: new BridgeKernelClient(backends.bridge, backends.routes),
-      ...(specClient && { kernelSpecAPIClient: specClient }),
-      standby: options.bridgeStandby ?? 'when-hidden'
-    });
-    this._managers = { jupyter, bridge };
-    // The bridge's list may fail for long; its state says so, and Lab does not wait for it.
-    bridge.ready.catch(() => undefined);
-    jupyter.runningChanged.connect((_, models) => {
+    this._jupyter.runningChanged.connect((_, models) => {
       backends.routes.kernelsListed('jupyter', models);
       this.emitRunning();
     });
-    bridge.runningChanged.connect(() => this.emitRunning());
-    jupyter.connectionFailure.connect((_, error) => this._connectionFailure.emit(error));
-    jupyter.ready.then(
-      () => backends.routes.kernelsListed('jupyter', [...jupyter.running()]),
+    this._jupyter.connectionFailure.connect((_, error) => this._connectionFailure.emit(error));
+    this._jupyter.ready.then(
+      () => backends.routes.kernelsListed('jupyter', [...this._jupyter.running()]),
       () => undefined
     );
-    backends.bridge.recovered.connect(this.restoreBridge, this);
+    backends.gateways.forEach(gateway => this.addGateway(gateway));
+    backends.gatewayAdded.connect(this.onGatewayAdded, this);
+    backends.gatewayRemoved.connect(this.onGatewayRemoved, this);
     backends.jupyter.reconnectRequested.connect(() => this.reconnect('jupyter'), this);
   }
 
   get isReady(): boolean {
-    return this._managers.jupyter.isReady;
+    return this._jupyter.isReady;
   }
   get ready(): Promise<void> {
-    return this._managers.jupyter.ready;
+    return this._jupyter.ready;
   }
   get runningChanged(): ISignal<this, Kernel.IModel[]> {
     return this._runningChanged;
@@ -71,16 +67,16 @@ export class CompositeKernelManager extends BaseManager implements Kernel.IManag
     return this._connectionFailure;
   }
   get runningCount(): number {
-    return this._managers.jupyter.runningCount + this._managers.bridge.runningCount;
+    return this.all.reduce((count, manager) => count + manager.runningCount, 0);
   }
   get kernelInfoTimeout(): number {
-    return this._managers.jupyter.kernelInfoTimeout;
+    return this._jupyter.kernelInfoTimeout;
   }
   set kernelInfoTimeout(value: number) {
     this.all.forEach(manager => (manager.kernelInfoTimeout = value));
   }
   get commsOverSubshells(): CommsOverSubshells {
-    return this._managers.jupyter.commsOverSubshells;
+    return this._jupyter.commsOverSubshells;
   }
   set commsOverSubshells(value: CommsOverSubshells) {
     this.all.forEach(manager => (manager.commsOverSubshells = value));
@@ -95,11 +91,7 @@ export class CompositeKernelManager extends BaseManager implements Kernel.IManag
     const place = this._backends.routes.kernelPlace(id) ?? this._backends.specPlace(name);
     this._backends.routes.learnKernel(place, options.model);
     // The settings are those of the backend's manager, whatever a session passes on.
-    const connection = this._managers[place].connectTo(options);
-    const connections = this._connections[place];
-    connections.add(connection);
-    connection.disposed.connect(() => connections.delete(connection));
-    return connection;
+    return this.watched(place, this.manager(place).connectTo(options));
   }
 
   async startNew(
@@ -107,21 +99,20 @@ export class CompositeKernelManager extends BaseManager implements Kernel.IManag
     connectOptions: Omit<ConnectOptions, 'model'> = {}
   ): Promise<Kernel.IKernelConnection> {
     const place = createOptions.name === undefined ? 'jupyter' : this._backends.specPlace(createOptions.name);
-    const connection = await this._managers[place].startNew(createOptions, connectOptions);
+    const connection = await this.manager(place).startNew(createOptions, connectOptions);
     this._backends.routes.learnKernel(place, { id: connection.id });
-    this._connections[place].add(connection);
-    connection.disposed.connect(() => this._connections[place].delete(connection));
-    return connection;
+    return this.watched(place, connection);
   }
 
   async shutdown(id: string): Promise<void> {
-    await this._managers[this._backends.routes.kernelPlace(id) ?? 'jupyter'].shutdown(id);
+    await this.manager(this._backends.routes.kernelPlace(id) ?? 'jupyter').shutdown(id);
   }
 
   async shutdownAll(): Promise<void> {
-    // An absent bridge has nothing that could be shut down now, and must not keep the others alive.
-    const places: Place[] = this._backends.bridge.state === 'ok' ? ['jupyter', 'bridge'] : ['jupyter'];
-    const results = await Promise.allSettled(places.map(place => this._managers[place].shutdownAll()));
+    // An absent gateway has nothing that could be shut down now, and must not keep the others alive.
+    const present = this._backends.gateways.filter(({ state }) => state === 'ok');
+    const managers = [this._jupyter, ...present.map(({ id }) => this.manager(id))];
+    const results = await Promise.allSettled(managers.map(manager => manager.shutdownAll()));
     const failed = results.find(result => result.status === 'rejected');
     if (failed) {
       throw failed.reason;
@@ -129,7 +120,8 @@ export class CompositeKernelManager extends BaseManager implements Kernel.IManag
   }
 
   async refreshRunning(): Promise<void> {
-    await Promise.all([this._managers.jupyter.refreshRunning(), this.refreshBridge()]);
+    const gateways = this._backends.gateways.map(gateway => this.refreshGateway(gateway));
+    await Promise.all([this._jupyter.refreshRunning(), ...gateways]);
   }
 
   async findById(id: string): Promise<Kernel.IModel | undefined> {
@@ -144,25 +136,80 @@ export class CompositeKernelManager extends BaseManager implements Kernel.IManag
     if (this.isDisposed) {
       return;
     }
+    this._backends.gatewayAdded.disconnect(this.onGatewayAdded, this);
+    this._backends.gatewayRemoved.disconnect(this.onGatewayRemoved, this);
     this.all.forEach(manager => manager.dispose());
-    this._backends.bridge.recovered.disconnect(this.restoreBridge, this);
     super.dispose();
   }
 
-  /** Never rejects: what is wrong with the bridge is in its backend state. */
-  private async refreshBridge(): Promise<void> {
-    if (this._backends.bridge.state === 'ok') {
-      await this._managers.bridge.refreshRunning().catch(() => undefined);
+  private addGateway(gateway: GatewayBackend): void {
+    const { specClient, bridgeStandby } = this._options;
+    const manager = new KernelManager({
+      serverSettings: gateway.liveSettings,
+      kernelAPIClient: new BridgeKernelClient(gateway, this._backends.routes),
+      ...(specClient && { kernelSpecAPIClient: specClient }),
+      standby: bridgeStandby ?? 'when-hidden'
+    });
+    manager.kernelInfoTimeout = this._jupyter.kernelInfoTimeout;
+    manager.commsOverSubshells = this._jupyter.commsOverSubshells;
+    // Its list may fail for long; the state of the backend says so, and Lab does not wait for it.
+    manager.ready.catch(() => undefined);
+    manager.runningChanged.connect(() => this.emitRunning());
+    this._gateways.set(gateway.id, manager);
+    gateway.recovered.connect(this.restore, this);
+  }
+
+  private onGatewayAdded(_: unknown, gateway: GatewayBackend): void {
+    this.addGateway(gateway);
+  }
+
+  private onGatewayRemoved(_: unknown, gateway: GatewayBackend): void {
+    gateway.recovered.disconnect(this.restore, this);
+    this._gateways.get(gateway.id)?.dispose();
+    this._gateways.delete(gateway.id);
+    this.emitRunning();
+  }
+
+  /** The manager of a place; throws for a remote that was removed. */
+  private manager(place: Place): KernelManager {
+    const manager = place === 'jupyter' ? this._jupyter : this._gateways.get(place);
+    if (manager === undefined) {
+      const name = remoteOfPlace(place) ?? place;
+      throw new BackendError(
+        'remote.unknown',
+        `There is no remote "${name}"; add it, or choose another kernel.`
+      );
+    }
+    return manager;
+  }
+
+  private watched(place: Place, connection: Kernel.IKernelConnection): Kernel.IKernelConnection {
+    const connections = this._connections.get(place) ?? new Set();
+    this._connections.set(place, connections);
+    connections.add(connection);
+    connection.disposed.connect(() => connections.delete(connection));
+    return connection;
+  }
+
+  /** Never rejects: what is wrong with it is in its backend state. */
+  private async refreshGateway(gateway: GatewayBackend): Promise<void> {
+    if (gateway.state === 'ok') {
+      await this._gateways
+        .get(gateway.id)
+        ?.refreshRunning()
+        .catch(() => undefined);
     }
   }
 
-  private restoreBridge(): void {
-    void this.refreshBridge().finally(() => this.reconnect('bridge'));
+  private restore(gateway: GatewayBackend): void {
+    // Connections first: a list takes a round trip of its own.
+    this.reconnect(gateway.id);
+    void this.refreshGateway(gateway);
   }
 
   /** At once, instead of at the end of the pause (up to minutes) that a connection is in. */
   private reconnect(place: Place): void {
-    for (const connection of this._connections[place]) {
+    for (const connection of this._connections.get(place) ?? []) {
       if (
         !connection.isDisposed &&
         connection.connectionStatus !== 'connected' &&
@@ -185,15 +232,14 @@ export class CompositeKernelManager extends BaseManager implements Kernel.IManag
   }
 
   private get all(): readonly KernelManager[] {
-    return [this._managers.jupyter, this._managers.bridge];
+    return [this._jupyter, ...this._gateways.values()];
   }
 
   private readonly _backends: Backends;
-  private readonly _managers: Readonly<Record<Place, KernelManager>>;
-  private readonly _connections: Readonly<Record<Place, Set<Kernel.IKernelConnection>>> = {
-    jupyter: new Set(),
-    bridge: new Set()
-  };
+  private readonly _options: ICompositeKernelManagerOptions;
+  private readonly _jupyter: KernelManager;
+  private readonly _gateways = new Map<Place, KernelManager>();
+  private readonly _connections = new Map<Place, Set<Kernel.IKernelConnection>>();
   private readonly _runningChanged = new Signal<this, Kernel.IModel[]>(this);
   private readonly _connectionFailure = new Signal<this, Error>(this);
 }

@@ -34,7 +34,7 @@ export class CompositeSpecManager extends KernelSpecManager {
   constructor(options: SpecOptions) {
     super(options);
     options.kernelSpecAPIClient.connectionFailure.connect(this.fail, this);
-    options.kernelSpecAPIClient.bridgeSpecsChanged.connect(this.refresh, this);
+    options.kernelSpecAPIClient.gatewaySpecsChanged.connect(this.refresh, this);
   }
 
   /** The stock manager declares this signal and never emits it. */

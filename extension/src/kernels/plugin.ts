@@ -18,6 +18,7 @@ import {
   SessionManager
 } from '@jupyterlab/services';
 import { Backends } from '../backends/backends.js';
+import { pageStorage } from '../backends/page-storage.js';
 import { IBridgeBackends } from '../tokens.js';
 import { CompositeKernelManager } from './kernel-manager.js';
 import { LogoLoader } from './logos.js';
@@ -30,7 +31,7 @@ type Standby = () => boolean | 'when-hidden';
 
 const kernelManager: ServiceManagerPlugin<Kernel.IManager> = {
   id: '@tpulab/labextension:kernel-manager',
-  description: 'Kernels of the Jupyter server and of the TPULab bridge.',
+  description: 'Kernels of the Jupyter server, the TPULab bridge and its remotes.',
   autoStart: true,
   provides: IKernelManager,
   optional: [IBridgeBackends, IServerSettings, IConnectionStatus],
@@ -54,7 +55,7 @@ const kernelManager: ServiceManagerPlugin<Kernel.IManager> = {
 
 const kernelSpecManager: ServiceManagerPlugin<KernelSpec.IManager> = {
   id: '@tpulab/labextension:kernel-spec-manager',
-  description: 'Kernelspecs of the Jupyter server and of the TPULab bridge.',
+  description: 'Kernelspecs of the Jupyter server, the TPULab bridge and its remotes.',
   autoStart: true,
   provides: IKernelSpecManager,
   // The kernel manager comes first: when it has failed, the bridge's kernelspecs must not be offered.
@@ -73,7 +74,7 @@ const kernelSpecManager: ServiceManagerPlugin<KernelSpec.IManager> = {
         const client = specClient(known);
         const options = { serverSettings: client.serverSettings, kernelSpecAPIClient: client };
         const manager = new CompositeSpecManager({ ...options, standby: standby(status) });
-        known.bridge.recovered.connect(() => void manager.refreshSpecs().catch(() => undefined));
+        onRecovery(known, () => void manager.refreshSpecs().catch(() => undefined));
         return manager;
       },
       () => new KernelSpecManager({ ...(serverSettings && { serverSettings }), standby: standby(status) })
@@ -82,7 +83,7 @@ const kernelSpecManager: ServiceManagerPlugin<KernelSpec.IManager> = {
 
 const sessionManager: ServiceManagerPlugin<Session.IManager> = {
   id: '@tpulab/labextension:session-manager',
-  description: 'Sessions of the Jupyter server and of the TPULab bridge.',
+  description: 'Sessions of the Jupyter server, the TPULab bridge and its remotes.',
   autoStart: true,
   provides: ISessionManager,
   requires: [IKernelManager],
@@ -105,7 +106,8 @@ const sessionManager: ServiceManagerPlugin<Session.IManager> = {
           sessionAPIClient: client,
           standby: standby(status)
         });
-        known.bridge.recovered.connect(() => void manager.refreshRunning().catch(() => undefined));
+        onRecovery(known, () => void manager.refreshRunning().catch(() => undefined));
+        known.gatewayRemoved.connect(() => void manager.refreshRunning().catch(() => undefined));
         return manager;
       },
       () =>
@@ -131,24 +133,22 @@ function withBackends<T>(backends: IBridgeBackends | null, ours: (known: Backend
   return stock();
 }
 
+/** Calls `action` whenever a gateway serves again, those that become known later included. */
+function onRecovery(backends: Backends, action: () => void): void {
+  backends.gateways.forEach(gateway => gateway.recovered.connect(action));
+  backends.gatewayAdded.connect((_, gateway) => gateway.recovered.connect(action));
+}
+
 const specClients = new WeakMap<Backends, CompositeSpecClient>();
 
 /** One client for the spec manager and for `kernel.spec`, so that both know the same specs. */
 function specClient(backends: Backends): CompositeSpecClient {
   let client = specClients.get(backends);
   if (client === undefined) {
-    client = new CompositeSpecClient(backends, new SpecCache(storage()), new LogoLoader());
+    client = new CompositeSpecClient(backends, new SpecCache(pageStorage()), new LogoLoader());
     specClients.set(backends, client);
   }
   return client;
-}
-
-function storage(): Storage | null {
-  try {
-    return window.localStorage;
-  } catch {
-    return null; // forbidden by the browser's settings
-  }
 }
 
 /** As Lab's own managers: no polls while the page is hidden or Lab knows that its server is away. */

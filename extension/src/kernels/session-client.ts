@@ -1,20 +1,23 @@
 /**
- * One sessions API over both backends. Routes by kernelspec name and by what `SessionRoutes` knows, and moves a
+ * One sessions API over all backends. Routes by kernelspec name and by what `SessionRoutes` knows, and moves a
  * session to the other backend when Lab changes the kernel of a notebook to one that lives there.
  */
 import { type Kernel, ServerConnection, type Session, SessionAPI } from '@jupyterlab/services';
 import { type ISignal, Signal } from '@lumino/signaling';
 import type { Backends } from '../backends/backends.js';
 import { within } from './bounded-wait.js';
-import { asLabSees, START_WAIT_MS } from './bridge-kernel-client.js';
+import { firstAnswers } from './first-answers.js';
+import { BackendError } from '../backends/backend-error.js';
+import type { GatewayBackend } from '../backends/gateway-backend.js';
+import { asLabSees, readyToStart } from './bridge-kernel-client.js';
 import { asConnectionFailure } from './failure.js';
 import type { ISessionTarget, Place } from './session-routes.js';
-import { bridgeSpecName } from './spec-names.js';
+import { splitSpecName } from './spec-names.js';
 
 export interface ISessionWaits {
-  /** How long the first list waits for a bridge that has not answered yet. */
+  /** How long the first list waits for gateways that have not answered yet. */
   firstListMs: number;
-  /** How long a later list waits for the bridge's part before it uses the last one. */
+  /** How long a list waits for the part of a gateway before it uses the last one. */
   bridgeListMs: number;
   /** How long a list waits for the Jupyter server. */
   jupyterListMs: number;
@@ -43,14 +46,13 @@ export class CompositeSessionClient implements Session.ISessionAPIClient {
     private readonly waits: ISessionWaits = SESSION_WAITS
   ) {
     this.serverSettings = backends.jupyter.serverSettings;
-    this._clients = {
-      jupyter: new SessionAPI.SessionAPIClient({ serverSettings: this.serverSettings }),
-      bridge: new SessionAPI.SessionAPIClient({ serverSettings: backends.bridge.liveSettings })
-    };
-    backends.bridge.recovered.connect(() => this.removeLeftovers('bridge'));
+    this._jupyter = new SessionAPI.SessionAPIClient({ serverSettings: this.serverSettings });
+    backends.gateways.forEach(gateway => this.addGateway(gateway));
+    backends.gatewayAdded.connect((_, gateway) => this.addGateway(gateway));
+    backends.gatewayRemoved.connect((_, { id }) => this._gateways.delete(id));
   }
 
-  /** The Jupyter server cannot be reached. Failures of the bridge are never Lab's own: they are in its state. */
+  /** The Jupyter server cannot be reached. Failures of gateways are never Lab's own: they are in their states. */
   get connectionFailure(): ISignal<this, Error> {
     return this._connectionFailure;
   }
@@ -62,8 +64,8 @@ export class CompositeSessionClient implements Session.ISessionAPIClient {
 
   async listRunning(): Promise<Session.IModel[]> {
     const jupyter = this.listJupyter();
-    // Waits for both, so that a rejection of the one cannot go unhandled while the other is waited for.
-    const [own] = await Promise.allSettled([jupyter, this.listBridge()]);
+    // Waits for all, so that a rejection of the one cannot go unhandled while another is waited for.
+    const [own] = await Promise.allSettled([jupyter, this.listGateways()]);
     if (own.status === 'rejected') {
       throw own.reason;
     }
@@ -72,14 +74,14 @@ export class CompositeSessionClient implements Session.ISessionAPIClient {
 
   async getModel(id: string): Promise<Session.IModel> {
     const target = this.target(id);
-    return this.seen(target.place, await this._clients[target.place].getModel(target.id));
+    return this.seen(target.place, await this.client(target.place).getModel(target.id));
   }
 
   async startNew(options: Session.ISessionOptions): Promise<Session.IModel> {
     const place = this.placeFor(options.kernel ?? null) ?? 'jupyter';
     await this.ready(place);
     await this._removing.get(leftoverKey(place, options.path));
-    const model = this.seen(place, await this._clients[place].startNew(asBackendSees(place, options)));
+    const model = this.seen(place, await this.client(place).startNew(asBackendSees(place, options)));
     this.backends.routes.sessionKnown(place, model);
     return this.backends.routes.asLabSees(place, model);
   }
@@ -89,7 +91,7 @@ export class CompositeSessionClient implements Session.ISessionAPIClient {
     const { routes } = this.backends;
     routes.sessionRemoving(target.place, target.id);
     try {
-      await this._clients[target.place].shutdown(target.id);
+      await this.client(target.place).shutdown(target.id);
       routes.sessionRemoved(target.place, target.id, true);
       this._kernelsChanged.emit();
     } catch (error) {
@@ -104,7 +106,7 @@ export class CompositeSessionClient implements Session.ISessionAPIClient {
     if (wanted !== null && wanted !== target.place) {
       return this.move(change, target, wanted);
     }
-    const patched = await this._clients[target.place].update(
+    const patched = await this.client(target.place).update(
       asBackendSees(target.place, { ...change, id: target.id })
     );
     const model = this.seen(target.place, patched);
@@ -116,12 +118,12 @@ export class CompositeSessionClient implements Session.ISessionAPIClient {
   private async move(change: SessionUpdate, from: ISessionTarget, place: Place): Promise<Session.IModel> {
     const { routes } = this.backends;
     const old =
-      routes.sessionAt(from) ?? this.seen(from.place, await this._clients[from.place].getModel(from.id));
+      routes.sessionAt(from) ?? this.seen(from.place, await this.client(from.place).getModel(from.id));
     await this.ready(place);
     const path = change.path ?? old.path;
     await this._removing.get(leftoverKey(place, path));
     const kernel = asBackendSees(place, { kernel: change.kernel }).kernel;
-    const client = this._clients[place];
+    const client = this.client(place);
     let model = await client.startNew({
       path,
       type: change.type ?? old.type,
@@ -145,7 +147,7 @@ export class CompositeSessionClient implements Session.ISessionAPIClient {
     const { routes } = this.backends;
     const key = leftoverKey(old.place, path);
     routes.sessionRemoving(old.place, old.id);
-    const removing = this._clients[old.place]
+    const removing = this.client(old.place)
       .shutdown(old.id)
       .then(
         () => {
@@ -176,7 +178,7 @@ export class CompositeSessionClient implements Session.ISessionAPIClient {
     const { jupyter, routes } = this.backends;
     const ticket = routes.ticket();
     try {
-      const models = await within(this._clients.jupyter.listRunning(), this.waits.jupyterListMs);
+      const models = await within(this._jupyter.listRunning(), this.waits.jupyterListMs);
       if (models === null) {
         const seconds = this.waits.jupyterListMs / 1000;
         throw new ServerConnection.NetworkError(
@@ -199,26 +201,49 @@ export class CompositeSessionClient implements Session.ISessionAPIClient {
     }
   }
 
-  /** Never rejects: a bridge that does not answer keeps its last list. */
-  private async listBridge(): Promise<void> {
-    const { bridge, routes } = this.backends;
-    if (!this._waitedForBridge) {
-      await bridge.settled(this.waits.firstListMs);
-      this._waitedForBridge = true;
+  private async listGateways(): Promise<void> {
+    if (!this._waitedForGateways) {
+      await firstAnswers(this.backends, this.waits.firstListMs);
+      this._waitedForGateways = true;
     }
-    if (bridge.state !== 'ok') {
+    await Promise.all(this.backends.gateways.map(gateway => this.listGateway(gateway)));
+  }
+
+  /** Never rejects: a gateway that does not answer keeps its last list. */
+  private async listGateway(gateway: GatewayBackend): Promise<void> {
+    if (gateway.state !== 'ok') {
       return;
     }
+    const { routes } = this.backends;
     const ticket = routes.ticket();
-    const listed = this._clients.bridge.listRunning().then(models => {
-      routes.sessionsListed(
-        'bridge',
-        ticket,
-        models.map(model => this.seen('bridge', model))
-      );
-      return true;
-    });
-    await within(listed, this.waits.bridgeListMs).catch(() => bridge.suspect());
+    const listed = this.client(gateway.id)
+      .listRunning()
+      .then(models => {
+        if (this._gateways.has(gateway.id)) {
+          routes.sessionsListed(
+            gateway.id,
+            ticket,
+            models.map(model => this.seen(gateway.id, model))
+          );
+        }
+        return true;
+      });
+    await within(listed, this.waits.bridgeListMs).catch(() => gateway.suspect());
+  }
+
+  private addGateway(gateway: GatewayBackend): void {
+    const { id, liveSettings } = gateway;
+    this._gateways.set(id, new SessionAPI.SessionAPIClient({ serverSettings: liveSettings }));
+    gateway.recovered.connect(() => this.removeLeftovers(id));
+  }
+
+  /** Throws for a remote that was removed. */
+  private client(place: Place): Session.ISessionAPIClient {
+    const client = place === 'jupyter' ? this._jupyter : this._gateways.get(place);
+    if (client === undefined) {
+      throw new BackendError('remote.unknown', `"${place}" is not known; choose another kernel.`);
+    }
+    return client;
   }
 
   private target(labId: string): ISessionTarget {
@@ -237,23 +262,25 @@ export class CompositeSessionClient implements Session.ISessionAPIClient {
   }
 
   private async ready(place: Place): Promise<void> {
-    if (place === 'bridge') {
-      await this.backends.bridge.serving(START_WAIT_MS);
+    const gateway = this.backends.gateway(place);
+    if (gateway !== null) {
+      await readyToStart(gateway);
     }
   }
 
   /** A model from a backend, with the page's kernelspec names. */
   private seen(place: Place, model: Session.IModel): Session.IModel {
-    return place === 'bridge' && model.kernel ? { ...model, kernel: asLabSees(model.kernel) } : model;
+    return place !== 'jupyter' && model.kernel ? { ...model, kernel: asLabSees(place, model.kernel) } : model;
   }
 
-  private readonly _clients: Readonly<Record<Place, Session.ISessionAPIClient>>;
+  private readonly _jupyter: Session.ISessionAPIClient;
+  private readonly _gateways = new Map<Place, Session.ISessionAPIClient>();
   private readonly _connectionFailure = new Signal<this, Error>(this);
   private readonly _kernelsChanged = new Signal<this, void>(this);
   private readonly _removing = new Map<string, Promise<void>>();
   private readonly _leftovers = new Map<string, ISessionTarget & { path: string }>();
   private _jupyterListed = false;
-  private _waitedForBridge = false;
+  private _waitedForGateways = false;
 }
 
 function leftoverKey(place: Place, path: string): string {
@@ -269,8 +296,8 @@ function asBackendSees<T extends { kernel?: unknown }>(place: Place, request: T)
   if (kernel.id !== undefined) {
     return { ...request, kernel: { id: kernel.id } };
   }
-  if (place === 'bridge' && kernel.name !== undefined) {
-    return { ...request, kernel: { ...kernel, name: bridgeSpecName(kernel.name) ?? kernel.name } };
+  if (place !== 'jupyter' && kernel.name !== undefined) {
+    return { ...request, kernel: { ...kernel, name: splitSpecName(kernel.name).name } };
   }
   return request;
 }

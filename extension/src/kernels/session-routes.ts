@@ -10,8 +10,8 @@
  */
 import type { Kernel, Session } from '@jupyterlab/services';
 
-/** The page's own server, or the bridge on this machine. */
-export type Place = 'jupyter' | 'bridge';
+/** `jupyter`: the page's own server. `bridge`: the bridge on this machine. `remote/NAME`: a remote behind it. */
+export type Place = string;
 
 /** Order of events: what was asked for later has the larger number. */
 export type Ticket = number;
@@ -43,7 +43,7 @@ export class SessionRoutes {
 
   /** A list of a backend has arrived. `ticket` is from the moment when it was asked for. */
   sessionsListed(place: Place, ticket: Ticket, models: readonly Session.IModel[]): void {
-    const state = this._places[place];
+    const state = this.at(place);
     if (ticket < state.lastList) {
       return; // a list that was asked for later is already here
     }
@@ -72,7 +72,7 @@ export class SessionRoutes {
 
   /** A session was started or changed at a backend; `model.id` is the backend's. */
   sessionKnown(place: Place, model: Session.IModel): void {
-    const state = this._places[place];
+    const state = this.at(place);
     state.facts.set(model.id, { model, at: this.ticket(), pending: false });
     state.sessions.set(model.id, model);
     this.learnKernel(place, model.kernel);
@@ -80,14 +80,14 @@ export class SessionRoutes {
 
   /** A session is about to be shut down: it disappears now. `id` is the backend's. */
   sessionRemoving(place: Place, id: string): void {
-    const state = this._places[place];
+    const state = this.at(place);
     state.facts.set(id, { model: null, at: this.ticket(), pending: true });
     state.sessions.delete(id);
   }
 
   /** The shutdown has ended. If it failed for good (`gone` false), the session is shown again. */
   sessionRemoved(place: Place, id: string, gone: boolean): void {
-    const state = this._places[place];
+    const state = this.at(place);
     if (gone) {
       state.facts.set(id, { model: null, at: this.ticket(), pending: false });
     } else {
@@ -112,8 +112,8 @@ export class SessionRoutes {
     if (alias !== undefined) {
       return alias;
     }
-    for (const place of PLACES) {
-      if (this._places[place].sessions.has(labId)) {
+    for (const [place, { sessions }] of this._places) {
+      if (sessions.has(labId)) {
         return { place, id: labId };
       }
     }
@@ -122,13 +122,13 @@ export class SessionRoutes {
 
   /** The model at the backend; null when it is not known. */
   sessionAt(target: ISessionTarget): Session.IModel | null {
-    return this._places[target.place].sessions.get(target.id) ?? null;
+    return this.at(target.place).sessions.get(target.id) ?? null;
   }
 
   /** All sessions under Lab's ids, the page's own server first. */
   sessions(): Session.IModel[] {
-    return PLACES.flatMap(place =>
-      [...this._places[place].sessions.values()].map(model => this.asLabSees(place, model))
+    return [...this._places].flatMap(([place, { sessions }]) =>
+      [...sessions.values()].map(model => this.asLabSees(place, model))
     );
   }
 
@@ -161,19 +161,37 @@ export class SessionRoutes {
 
   private dropDeadAliases(): void {
     for (const [labId, target] of this._aliases) {
-      if (!this._places[target.place].sessions.has(target.id)) {
+      if (!this.at(target.place).sessions.has(target.id)) {
         this._aliases.delete(labId);
       }
     }
   }
 
+  /** A remote was removed: its sessions and kernels are no longer in this page. */
+  forget(place: Place): void {
+    this._places.delete(place);
+    for (const [id, where] of this._kernels) {
+      if (where === place) {
+        this._kernels.delete(id);
+      }
+    }
+    this.dropDeadAliases();
+  }
+
+  private at(place: Place): IPlaceState {
+    let state = this._places.get(place);
+    if (state === undefined) {
+      state = { lastList: 0, sessions: new Map(), facts: new Map() };
+      this._places.set(place, state);
+    }
+    return state;
+  }
+
   private _now: Ticket = 0;
-  private readonly _places: Readonly<Record<Place, IPlaceState>> = {
-    jupyter: { lastList: 0, sessions: new Map(), facts: new Map() },
-    bridge: { lastList: 0, sessions: new Map(), facts: new Map() }
-  };
+  private readonly _places = new Map<Place, IPlaceState>([
+    ['jupyter', { lastList: 0, sessions: new Map(), facts: new Map() }],
+    ['bridge', { lastList: 0, sessions: new Map(), facts: new Map() }]
+  ]);
   private readonly _aliases = new Map<string, ISessionTarget>();
   private readonly _kernels = new Map<string, Place>();
 }
-
-const PLACES: readonly Place[] = ['jupyter', 'bridge'];

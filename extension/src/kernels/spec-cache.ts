@@ -1,18 +1,22 @@
 /**
- * Remembers the bridge's kernelspecs between pages, so that a notebook opened while the bridge is still starting
+ * Remembers the kernelspecs of a gateway between pages, so that a notebook opened while it is still starting
  * keeps its kernel instead of being offered another one of the same language.
  */
 import type { KernelSpec } from '@jupyterlab/services';
+import type { Place } from './session-routes.js';
 
-const KEY = 'tpulab:bridge-kernelspecs';
+/** Where the kernelspecs of a place are kept. */
+function keyOf(place: Place): string {
+  return place === 'bridge' ? 'tpulab:bridge-kernelspecs' : `tpulab:kernelspecs:${place}`;
+}
 
 export class SpecCache {
   /** `storage` as `window.localStorage`; null where the browser forbids it. */
   constructor(private readonly storage: Pick<Storage, 'getItem' | 'setItem'> | null) {}
 
-  read(): Record<string, KernelSpec.ISpecModel> {
+  read(place: Place): Record<string, KernelSpec.ISpecModel> {
     try {
-      const value: unknown = JSON.parse(this.storage?.getItem(KEY) ?? '{}');
+      const value: unknown = JSON.parse(this.storage?.getItem(keyOf(place)) ?? '{}');
       if (typeof value !== 'object' || value === null) {
         return {};
       }
@@ -24,7 +28,7 @@ export class SpecCache {
     }
   }
 
-  write(specs: Readonly<Record<string, KernelSpec.ISpecModel>>): void {
+  write(place: Place, specs: Readonly<Record<string, KernelSpec.ISpecModel>>): void {
     try {
       const remembered = Object.fromEntries(
         // Only what choosing a kernel needs: argv and env are the bridge's business.
@@ -33,7 +37,7 @@ export class SpecCache {
           { name, language, display_name, argv: [], resources: {}, ...(metadata && { metadata }) }
         ])
       );
-      this.storage?.setItem(KEY, JSON.stringify(remembered));
+      this.storage?.setItem(keyOf(place), JSON.stringify(remembered));
     } catch {
       // Storage is full or forbidden: the next page waits for the bridge.
     }

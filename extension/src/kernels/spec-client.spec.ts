@@ -49,7 +49,7 @@ test('offers the bridge alone when the environment of JupyterLab has no kernelsp
 test('fetches logos with the token and hands them on as data URLs', async () => {
   const client = newClient();
   let changes = 0;
-  client.bridgeSpecsChanged.connect(() => changes++);
+  client.gatewaySpecsChanged.connect(() => changes++);
   await client.get();
   await until(() => changes === 1);
   const specs = await client.get();
@@ -96,7 +96,7 @@ test('remembers the specs for a page that opens while the bridge starts, and for
 
 test('ignores a memory that is not its own', () => {
   const cache = new SpecCache({ getItem: () => '{"x":{"name":1}}', setItem: () => undefined });
-  expect(cache.read()).toEqual({});
+  expect(cache.read('bridge')).toEqual({});
   const forbidden = new SpecCache({
     getItem: () => {
       throw new Error('denied');
@@ -105,8 +105,8 @@ test('ignores a memory that is not its own', () => {
       throw new Error('denied');
     }
   });
-  expect(forbidden.read()).toEqual({});
-  expect(() => forbidden.write({})).not.toThrow();
+  expect(forbidden.read('bridge')).toEqual({});
+  expect(() => forbidden.write('bridge', {})).not.toThrow();
 });
 
 test('a `tpulab-*` kernelspec that only the Jupyter server has is its own', async () => {

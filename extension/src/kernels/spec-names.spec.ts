@@ -1,13 +1,24 @@
-import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { bridgeSpecName, labSpecName } from './spec-names.js';
+import { labSpecName, remoteOfPlace, remotePlace, splitSpecName } from './spec-names.js';
 
-test('keeps names of our environments and prefixes all others', () => {
-  expect(labSpecName('tpulab-jax')).toBe('tpulab-jax');
-  expect(labSpecName('python3')).toBe('bridge/python3');
-  expect(bridgeSpecName('python3')).toBeNull();
+test.each([
+  ['jupyter', 'python3', 'python3'],
+  ['bridge', 'tpulab-jax', 'tpulab-jax'],
+  ['bridge', 'python3', 'bridge/python3'],
+  ['remote/my-tpu', 'tpulab-jax', 'remote/my-tpu/tpulab-jax'],
+  ['remote/v5.lab', 'python3', 'remote/v5.lab/python3']
+])('%s has %s, which the page calls %s', (place, name, labName) => {
+  expect(labSpecName(place, name)).toBe(labName);
+  expect(splitSpecName(labName)).toEqual({ place, name });
 });
 
-test('every name of the bridge comes back as it was', () => {
-  fc.assert(fc.property(fc.string(), name => bridgeSpecName(labSpecName(name)) === name));
+test('a name that only looks like that of a remote is the Jupyter server’s', () => {
+  expect(splitSpecName('remote')).toEqual({ place: 'jupyter', name: 'remote' });
+  expect(splitSpecName('remote/x')).toEqual({ place: 'jupyter', name: 'remote/x' });
+  expect(splitSpecName('remote//x')).toEqual({ place: 'jupyter', name: 'remote//x' });
+});
+
+test('places of remotes go both ways', () => {
+  expect(remoteOfPlace(remotePlace('my-tpu'))).toBe('my-tpu');
+  expect(remoteOfPlace('bridge')).toBeNull();
 });

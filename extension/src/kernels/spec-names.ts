@@ -1,16 +1,44 @@
-/** Names of the bridge's kernelspecs in this page (docs/decisions/0004): stable, because notebooks store them. */
-const OURS = 'tpulab-';
-const PREFIX = 'bridge/';
+/**
+ * Names of kernelspecs in this page (docs/decisions/0004): stable, because notebooks store them. Those of the bridge are
+ * `tpulab-…` or `bridge/…`, those of a remote `remote/NAME/…`, all others are the Jupyter server's.
+ */
+import type { Place } from './session-routes.js';
 
-/** The name that the page uses for the bridge's kernelspec `name`. */
-export function labSpecName(name: string): string {
-  return name.startsWith(OURS) ? name : PREFIX + name;
+const OURS = 'tpulab-';
+const BRIDGE = 'bridge/';
+const REMOTE = 'remote/';
+
+/** The place of a remote. */
+export function remotePlace(name: string): Place {
+  return `${REMOTE}${name}`;
 }
 
-/** The bridge's own name for a name of the page; null when it is a kernelspec of the Jupyter server. */
-export function bridgeSpecName(name: string): string | null {
-  if (name.startsWith(OURS)) {
+/** The remote of a place; null for the other places. */
+export function remoteOfPlace(place: Place): string | null {
+  return place.startsWith(REMOTE) ? place.slice(REMOTE.length) : null;
+}
+
+/** The name that the page uses for the kernelspec `name` of `place`. */
+export function labSpecName(place: Place, name: string): string {
+  if (place === 'jupyter') {
     return name;
   }
-  return name.startsWith(PREFIX) ? name.slice(PREFIX.length) : null;
+  if (place === 'bridge') {
+    return name.startsWith(OURS) ? name : BRIDGE + name;
+  }
+  return `${place}/${name}`;
+}
+
+/** Where a name of the page starts a kernel, and what the kernelspec is called there. */
+export function splitSpecName(name: string): { place: Place; name: string } {
+  if (name.startsWith(OURS)) {
+    return { place: 'bridge', name };
+  }
+  if (name.startsWith(BRIDGE)) {
+    return { place: 'bridge', name: name.slice(BRIDGE.length) };
+  }
+  const remote = /^(remote\/[^/]+)\/(.+)$/.exec(name);
+  return remote?.[1] !== undefined && remote[2] !== undefined
+    ? { place: remote[1], name: remote[2] }
+    : { place: 'jupyter', name };
 }

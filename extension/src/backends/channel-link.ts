@@ -1,0 +1,164 @@
+/**
+ * What a client of the page has of one kernel's messages, over all sockets that it opens one after another.
+ *
+ * The gateway numbers its messages (`protocol/src/channels.ts`). The link keeps the last number that was delivered, so that
+ * the next socket goes on there: nothing is missing and nothing comes twice, whatever ended the socket before it.
+ */
+
+/** A message of the gateway; `seq` is 0 for what it made itself and will not send again. */
+export interface INumberedFrame {
+  readonly seq: number;
+  /** A frame of `v1.kernel.websocket.jupyter.org`. */
+  readonly data: ArrayBuffer;
+}
+
+/** Where frames go: the handlers of the socket that is open. */
+export type Deliver = (data: ArrayBuffer) => void;
+
+/** Bytes of frames that wait while a hold lasts; above it the hold ends by itself and waits are over. */
+const MAX_HELD_BYTES = 64 * 1024 * 1024;
+
+/** A pause in what the kernel connection gets. Ends with `finish`, with the socket, or with too much waiting. */
+export class Hold {
+  readonly #end: (first: readonly ArrayBuffer[], drop: (seq: number, data: ArrayBuffer) => boolean) => void;
+  #isOver = false;
+
+  constructor(
+    end: (first: readonly ArrayBuffer[], drop: (seq: number, data: ArrayBuffer) => boolean) => void
+  ) {
+    this.#end = end;
+  }
+
+  /** True once frames pass again, also because the socket was lost; then nothing must be inserted. */
+  get isOver(): boolean {
+    return this.#isOver;
+  }
+
+  /** Delivers `first`, then what has waited except what `drop` says, then everything as it comes. */
+  finish(
+    first: readonly ArrayBuffer[] = [],
+    drop: (seq: number, data: ArrayBuffer) => boolean = () => false
+  ): void {
+    if (!this.#isOver) {
+      this.#isOver = true;
+      this.#end(first, drop);
+    }
+  }
+
+  /** The socket has gone: what waited is sent again to the next one. */
+  lost(): void {
+    this.#isOver = true;
+  }
+}
+
+export class ChannelLink {
+  /** Sessions whose replies and questions this client takes over; named when a socket is opened. */
+  readonly predecessors = new Set<string>();
+
+  #position: number | null = null;
+  #deliver: Deliver | null = null;
+  #hold: Hold | null = null;
+  #held: INumberedFrame[] = [];
+  #heldBytes = 0;
+  readonly #unsent = new Set<string>();
+
+  /** The newest record that was delivered; null before the gateway has said where this client is. */
+  get position(): number | null {
+    return this.#position;
+  }
+
+  /** Whether a socket is open that numbers its messages. */
+  get isNumbered(): boolean {
+    return this.#deliver !== null;
+  }
+
+  /** A socket is being opened; what an earlier one still brings is sent again to this one. */
+  opening(): void {
+    this.#deliver = null;
+    this.#dropHold();
+  }
+
+  /** A socket has been attached: messages after `position` follow on it. */
+  attached(position: number, deliver: Deliver): void {
+    this.#dropHold();
+    this.#position = position;
+    this.#deliver = deliver;
+  }
+
+  /** The socket whose `deliver` this was has ended. */
+  detached(deliver: Deliver): void {
+    if (this.#deliver === deliver) {
+      this.#deliver = null;
+      this.#dropHold();
+    }
+  }
+
+  received(frame: INumberedFrame, deliver: Deliver): void {
+    if (this.#deliver !== deliver) {
+      return; // of a socket that has been replaced
+    }
+    if (this.#hold === null) {
+      this.#pass(frame);
+      return;
+    }
+    this.#held.push(frame);
+    this.#heldBytes += frame.data.byteLength;
+    if (this.#heldBytes > MAX_HELD_BYTES) {
+      this.#hold.finish();
+    }
+  }
+
+  /** Holds back what comes from now on; null when no numbered socket is open or a hold lasts already. */
+  hold(): Hold | null {
+    if (this.#deliver === null || this.#hold !== null) {
+      return null;
+    }
+    this.#hold = new Hold((first, drop) => {
+      const held = this.#held;
+      this.#hold = null;
+      this.#held = [];
+      this.#heldBytes = 0;
+      first.forEach(data => this.#deliver?.(data));
+      for (const frame of held) {
+        if (drop(frame.seq, frame.data)) {
+          this.#position = Math.max(this.#position ?? 0, frame.seq);
+        } else {
+          this.#pass(frame);
+        }
+      }
+    });
+    return this.#hold;
+  }
+
+  /** Hands a frame to the kernel connection as if the gateway had sent it. False while no socket is open. */
+  insert(data: ArrayBuffer): boolean {
+    this.#deliver?.(data);
+    return this.#deliver !== null;
+  }
+
+  /** The next message with this id stays here: the kernel has it from an earlier page. */
+  keepBack(msgId: string): void {
+    this.#unsent.add(msgId);
+  }
+
+  /** Whether a message may be sent; asked once for each. */
+  maySend(msgIdOf: () => string | null): boolean {
+    if (this.#unsent.size === 0) {
+      return true;
+    }
+    const id = msgIdOf();
+    return id === null || !this.#unsent.delete(id);
+  }
+
+  #pass({ seq, data }: INumberedFrame): void {
+    this.#position = Math.max(this.#position ?? 0, seq);
+    this.#deliver?.(data);
+  }
+
+  #dropHold(): void {
+    this.#hold?.lost();
+    this.#hold = null;
+    this.#held = [];
+    this.#heldBytes = 0;
+  }
+}

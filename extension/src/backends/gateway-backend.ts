@@ -1,0 +1,332 @@
+/**
+ * A gateway as one backend, on this machine or behind it: finds its address, watches whether it serves, and retries with a
+ * countdown. While it serves nothing is polled here; a failing request of anybody (`suspect`) starts a probe.
+ */
+import type { ServerConnection } from '@jupyterlab/services';
+import { type ISignal, Signal } from '@lumino/signaling';
+import type { IDisposable } from '@lumino/disposable';
+import type { BackendState, IBackend, IBackendError } from '../tokens.js';
+import { BackendError } from './backend-error.js';
+import { fixedBridgeSettings, type IBridgeAddress, liveBridgeSettings } from './bridge-settings.js';
+import type { KernelSockets } from './numbered-socket.js';
+import { askHealth, type IProbeOptions } from './probe.js';
+import { retryDelayMs } from './retry-delay.js';
+
+export interface IGatewayBackendOptions {
+  readonly fetch?: typeof fetch;
+  readonly probeTimeoutMs?: number;
+  readonly readTimeoutMs?: number;
+  readonly writeTimeoutMs?: number;
+  /** Upper bound of the wait between attempts. */
+  readonly longestRetryMs?: number;
+}
+
+/** Why there is nothing to ask, as the hub tells it. */
+export interface IRefusal {
+  readonly error: BackendError;
+  readonly state: 'starting' | 'down';
+  /** Unix milliseconds of the attempt that somebody else makes; null when none is due. */
+  readonly retryAt: number | null;
+}
+
+/** Where a gateway may be found. */
+export interface IGatewayFinder {
+  /** Addresses to try, best first. Throws `BackendError` when none can be known. */
+  candidates(options: IProbeOptions): Promise<readonly IBridgeAddress[]>;
+  /** Not null: asking would be of no use now; the backend is told (`look`) when that has changed. */
+  refusal(): IRefusal | null;
+}
+
+/** While the bridge says that it is starting, ask again soon. */
+const STARTING_RETRY_MS = 1_000;
+
+export abstract class GatewayBackend implements IBackend, IDisposable {
+  /** For managers and connections: always the present address, every request with a deadline. */
+  readonly liveSettings: ServerConnection.ISettings;
+  /** The sockets of its kernels. */
+  readonly sockets: KernelSockets;
+
+  constructor(
+    readonly id: string,
+    readonly label: string,
+    private readonly finder: IGatewayFinder,
+    private readonly options: IGatewayBackendOptions
+  ) {
+    const settings = liveBridgeSettings({
+      address: () => this._address,
+      suspect: () => this.suspect(),
+      ...(options.fetch && { fetch: options.fetch }),
+      ...(options.readTimeoutMs !== undefined && { readTimeoutMs: options.readTimeoutMs }),
+      ...(options.writeTimeoutMs !== undefined && { writeTimeoutMs: options.writeTimeoutMs })
+    });
+    this.liveSettings = settings.settings;
+    this.sockets = settings.sockets;
+  }
+
+  get state(): BackendState {
+    return this._state;
+  }
+  get lastError(): IBackendError | null {
+    return this._lastError;
+  }
+  get nextRetryAt(): number | null {
+    return this._nextRetryAt;
+  }
+  /** Null also while the hub says that nothing can be reached there. */
+  get serverSettings(): ServerConnection.ISettings | null {
+    return this._isRefused ? null : this._settings;
+  }
+  get changed(): ISignal<this, void> {
+    return this._changed;
+  }
+  /** Emitted when the bridge serves again (or for the first time). */
+  get recovered(): ISignal<this, void> {
+    return this._recovered;
+  }
+  get isDisposed(): boolean {
+    return this._abort.signal.aborted;
+  }
+
+  /** Starts watching; returns at once. */
+  start(): void {
+    if (!this._started) {
+      this._started = true;
+      void this.watch();
+    }
+  }
+
+  /** For good: another part of the extension failed, so bridge kernels cannot be offered in this page. */
+  disable(message: string): void {
+    this._disabled = new BackendError('bridge.disabled', message);
+    this.update({ state: 'down', lastError: this._disabled, nextRetryAt: null });
+    this._wake?.();
+  }
+
+  suspect(): void {
+    if (this._state === 'ok') {
+      this._wake?.();
+    }
+  }
+
+  /** Something that people are shown has changed, though the state has not. */
+  protected said(): void {
+    if (!this.isDisposed) {
+      this._changed.emit();
+    }
+  }
+
+  /** What the finder refuses or offers may have changed. */
+  look(): void {
+    this._attempt = 0;
+    this._wake?.();
+  }
+
+  reconnectNow(): void {
+    if (this._state === 'ok') {
+      this._recovered.emit();
+    }
+    this._attempt = 0;
+    this._wake?.();
+  }
+
+  /** Resolves with true once it serves, with false when `timeoutMs` have passed or it has failed for now. */
+  async settled(timeoutMs: number): Promise<boolean> {
+    return this.until(() => this._state !== 'starting', timeoutMs).then(() => this._state === 'ok');
+  }
+
+  /** Resolves once the bridge serves; rejects with what is wrong when it does not within `timeoutMs`. */
+  async serving(timeoutMs: number): Promise<void> {
+    await this.until(() => this._state === 'ok' || this.isOver(), timeoutMs);
+    if (this._state !== 'ok') {
+      const why = this._lastError?.message ?? 'It has not answered yet.';
+      throw new BackendError('bridge.notReady', `${this.label} is not ready. ${why}`);
+    }
+  }
+
+  dispose(): void {
+    if (this.isDisposed) {
+      return;
+    }
+    this._abort.abort();
+    this._wake?.();
+    this._changed.emit();
+    Signal.clearData(this);
+  }
+
+  private async watch(): Promise<void> {
+    while (!this.isOver()) {
+      const refusal = this.finder.refusal();
+      if (refusal !== null) {
+        const { code, message } = refusal.error;
+        this._isRefused = true;
+        const { state, retryAt } = refusal;
+        this.update({ state, lastError: { code, message }, nextRetryAt: retryAt });
+        await this.wait(null);
+        continue;
+      }
+      const error = await this.probe();
+      if (this.isOver()) {
+        return;
+      }
+      if (this.finder.refusal() !== null) {
+        continue;
+      }
+      this._isRefused = false;
+      if (error === null) {
+        this._attempt = 0;
+        const wasServing = this._state === 'ok';
+        this.update({ state: 'ok', lastError: null, nextRetryAt: null });
+        if (!wasServing) {
+          this._recovered.emit();
+        }
+        await this.wait(null);
+        continue;
+      }
+      const starting = error.code === 'bridge.starting';
+      const delayMs = starting
+        ? Math.min(STARTING_RETRY_MS, this.longestRetryMs)
+        : retryDelayMs(this._attempt, this.longestRetryMs);
+      this._attempt = starting ? 0 : this._attempt + 1;
+      this.update({
+        state:
+          error.code === 'bridge.unauthorized' ? 'auth' : starting && !this._everServed ? 'starting' : 'down',
+        lastError: { code: error.code, message: error.message },
+        nextRetryAt: Date.now() + delayMs
+      });
+      await this.wait(delayMs);
+    }
+  }
+
+  /** One attempt; null means that the bridge serves. */
+  private async probe(): Promise<BackendError | null> {
+    const options: IProbeOptions = {
+      timeoutMs: this.options.probeTimeoutMs ?? 5_000,
+      signal: this._abort.signal,
+      ...(this.options.fetch && { fetch: this.options.fetch })
+    };
+    // A bridge that serves at the known address needs no question to the Jupyter server, which may be away itself.
+    const known = this._address;
+    const knownError = known === null ? null : await this.check([known], options);
+    if (known !== null && knownError === null) {
+      return null;
+    }
+    try {
+      return await this.check(await this.finder.candidates(options), options);
+    } catch (error) {
+      const failure = asBackendError(error);
+      // Without the Jupyter server, what the bridge itself answered says more.
+      return failure.code === 'bridge.addressUnreachable' && knownError !== null ? knownError : failure;
+    }
+  }
+
+  private async check(
+    candidates: readonly IBridgeAddress[],
+    options: IProbeOptions
+  ): Promise<BackendError | null> {
+    let worst: BackendError | null = null;
+    for (const candidate of candidates) {
+      try {
+        await askHealth(candidate, options);
+        this.adopt(candidate);
+        return null;
+      } catch (error) {
+        const failure = asBackendError(error);
+        if (failure.code === 'bridge.starting') {
+          this.adopt(candidate);
+          return failure;
+        }
+        // "Refused our token" under one name says more than "not reachable" under the other.
+        if (worst === null || worst.code === 'bridge.unreachable') {
+          worst = failure;
+        }
+      }
+    }
+    return worst;
+  }
+
+  private adopt(address: IBridgeAddress): void {
+    if (this._address?.url === address.url && this._address.token === address.token) {
+      return;
+    }
+    this._address = address;
+    this._settings = fixedBridgeSettings(address, this.options.fetch);
+  }
+
+  private update(next: {
+    state: BackendState;
+    lastError: IBackendError | null;
+    nextRetryAt: number | null;
+  }): void {
+    if (this.isDisposed) {
+      return;
+    }
+    this._state = next.state;
+    this._everServed ||= next.state === 'ok';
+    this._lastError = next.lastError;
+    this._nextRetryAt = next.nextRetryAt;
+    this._changed.emit();
+  }
+
+  /** Waits for a wake-up, at most `timeoutMs` (null: no limit). A wake-up that came before is not kept. */
+  private wait(timeoutMs: number | null): Promise<void> {
+    return new Promise(resolve => {
+      const timer = timeoutMs === null ? null : setTimeout(() => this._wake?.(), timeoutMs);
+      this._wake = () => {
+        if (timer !== null) {
+          clearTimeout(timer);
+        }
+        this._wake = null;
+        resolve();
+      };
+    });
+  }
+
+  private until(condition: () => boolean, timeoutMs: number): Promise<void> {
+    if (condition()) {
+      return Promise.resolve();
+    }
+    return new Promise(resolve => {
+      const finish = (): void => {
+        clearTimeout(timer);
+        this._changed.disconnect(check);
+        resolve();
+      };
+      const check = (): void => {
+        if (condition()) {
+          finish();
+        }
+      };
+      const timer = setTimeout(finish, timeoutMs);
+      this._changed.connect(check);
+    });
+  }
+
+  private isOver(): boolean {
+    return this.isDisposed || this._disabled !== null;
+  }
+
+  private get longestRetryMs(): number {
+    return this.options.longestRetryMs ?? 30_000;
+  }
+
+  private _isRefused = false;
+  private _state: BackendState = 'starting';
+  private _lastError: IBackendError | null = null;
+  private _nextRetryAt: number | null = null;
+  private _settings: ServerConnection.ISettings | null = null;
+  private _address: IBridgeAddress | null = null;
+  private _disabled: BackendError | null = null;
+  private _everServed = false;
+  private _started = false;
+  private _attempt = 0;
+  private _wake: (() => void) | null = null;
+  private readonly _abort = new AbortController();
+  private readonly _changed = new Signal<this, void>(this);
+  private readonly _recovered = new Signal<this, void>(this);
+}
+
+function asBackendError(error: unknown): BackendError {
+  return error instanceof BackendError
+    ? error
+    : new BackendError('bridge.unreachable', 'The TPULab bridge cannot be reached.', { cause: error });
+}

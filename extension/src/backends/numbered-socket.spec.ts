@@ -1,0 +1,221 @@
+// @vitest-environment jsdom
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { NUMBERED_SUBPROTOCOL } from '@tpulab/protocol';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { type WebSocket as ServerSocket, WebSocketServer } from 'ws';
+import { until } from '../testing/page.js';
+import { messageId } from './message-id.js';
+import { KernelSockets } from './numbered-socket.js';
+
+const V1 = 'v1.kernel.websocket.jupyter.org';
+
+let server: Server;
+let sockets: WebSocketServer;
+/** Query of each socket that was opened, and what its client said. */
+let queries: URLSearchParams[];
+let said: (string | null)[];
+let serve: (socket: ServerSocket, query: URLSearchParams) => void;
+let subprotocol: string;
+
+beforeEach(async () => {
+  queries = [];
+  said = [];
+  subprotocol = NUMBERED_SUBPROTOCOL;
+  server = createServer();
+  sockets = new WebSocketServer({
+    server,
+    handleProtocols: offered => (offered.has(subprotocol) ? subprotocol : false)
+  });
+  sockets.on('connection', (socket, request) => {
+    const query = new URL(request.url ?? '/', 'http://x').searchParams;
+    queries.push(query);
+    socket.on('message', (data, isBinary) =>
+      said.push(isBinary ? messageId(data) : (data as Buffer).toString('utf8'))
+    );
+    serve(socket, query);
+  });
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve));
+});
+afterEach(() => {
+  sockets.clients.forEach(client => client.terminate());
+  server.close();
+});
+
+/** A v1 frame with a header, a parent and empty other parts. */
+function frame(msgId: string, parent = 'p'): Buffer {
+  const parts = ['iopub', JSON.stringify({ msg_id: msgId }), JSON.stringify({ msg_id: parent }), '{}', '{}'];
+  const table = Buffer.alloc(8 * (parts.length + 2));
+  table.writeBigUInt64LE(BigInt(parts.length + 1), 0);
+  let offset = table.length;
+  ['', ...parts].forEach((part, index) => {
+    offset += part.length;
+    table.writeBigUInt64LE(BigInt(offset), 8 * (index + 1));
+  });
+  return Buffer.concat([table, ...parts.map(part => Buffer.from(part))]);
+}
+
+function numbered(seq: number, msgId = `m${seq}`): Buffer {
+  const head = Buffer.alloc(8);
+  head.writeBigUInt64LE(BigInt(seq));
+  return Buffer.concat([head, frame(msgId)]);
+}
+
+/** Serves the records 1 to `newest` after `resume`, as the gateway does. */
+function records(newest: () => number): typeof serve {
+  return (socket, query) => {
+    const position = Number(query.get('resume') ?? newest());
+    socket.send(JSON.stringify({ op: 'attached', position, newest: newest() }));
+    for (let seq = position + 1; seq <= newest(); seq += 1) {
+      socket.send(numbered(seq));
+    }
+    socket.send(JSON.stringify({ op: 'live', position: newest() }));
+  };
+}
+
+interface IOpened {
+  readonly socket: WebSocket;
+  readonly ids: (string | null)[];
+}
+
+function open(links: KernelSockets, sessionId = 'a', protocols: string[] = [V1]): IOpened {
+  const { port } = server.address() as AddressInfo;
+  const url = `ws://127.0.0.1:${port}/api/kernels/k/channels?session_id=${sessionId}`;
+  const socket = new links.WebSocket(url, protocols);
+  const ids: (string | null)[] = [];
+  socket.binaryType = 'arraybuffer';
+  socket.onmessage = event => ids.push(typeof event.data === 'string' ? event.data : messageId(event.data));
+  return { socket, ids };
+}
+
+async function closed(socket: WebSocket): Promise<void> {
+  socket.close();
+  await until(() => socket.readyState === socket.CLOSED);
+}
+
+test('speaks numbers with the gateway and v1 with the page, and says what it has', async () => {
+  let newest = 0;
+  serve = (socket, query) => {
+    records(() => newest)(socket, query);
+    newest = 2;
+    socket.send(numbered(1));
+    socket.send(numbered(2));
+  };
+  const { socket, ids } = open(new KernelSockets(WebSocket));
+  await until(() => ids.length === 2);
+  expect(ids).toEqual(['m1', 'm2']);
+  expect(socket.protocol).toBe(V1);
+  await until(() => said.length > 0);
+  expect(JSON.parse(said[0] ?? '')).toEqual({ op: 'ack', seq: 2 });
+});
+
+test('the next socket of the same client goes on where the last one ended', async () => {
+  const links = new KernelSockets(WebSocket);
+  let newest = 0;
+  serve = (socket, query) => {
+    records(() => newest)(socket, query);
+    newest += 1;
+    socket.send(numbered(newest));
+  };
+  const first = open(links);
+  await until(() => first.ids.length === 1);
+  await closed(first.socket);
+  newest = 5;
+  links.link('k', 'a').predecessors.add('earlier page');
+  const second = open(links);
+  await until(() => second.ids.at(-1) === 'm6');
+  expect(second.ids).toEqual(['m2', 'm3', 'm4', 'm5', 'm6']);
+  expect(queries[0]?.get('resume')).toBeNull();
+  expect(queries[1]?.get('resume')).toBe('1');
+  expect(queries[1]?.getAll('predecessor')).toEqual(['earlier page']);
+  const other = open(links, 'b');
+  await until(() => other.ids.length === 1);
+  expect(queries[2]?.get('resume')).toBeNull();
+});
+
+test('a hold lets nothing pass, then what is inserted, then what came meanwhile without what is dropped', async () => {
+  const links = new KernelSockets(WebSocket);
+  let gateway: ServerSocket | null = null;
+  serve = (socket, query) => {
+    records(() => 0)(socket, query);
+    gateway = socket;
+  };
+  const { ids } = open(links);
+  const link = links.link('k', 'a');
+  await until(() => link.isNumbered);
+  const hold = link.hold();
+  expect(hold).not.toBeNull();
+  expect(link.hold()).toBeNull();
+  for (let seq = 1; seq <= 4; seq += 1) {
+    (gateway as ServerSocket | null)?.send(numbered(seq));
+  }
+  // A pong comes after everything that was sent before its ping has arrived.
+  await new Promise(resolve => {
+    (gateway as ServerSocket | null)?.once('pong', resolve);
+    (gateway as ServerSocket | null)?.ping();
+  });
+  expect(ids).toEqual([]);
+  const inserted = frame('inserted');
+  hold?.finish([new Uint8Array(inserted).buffer], seq => seq <= 2);
+  expect(ids).toEqual(['inserted', 'm3', 'm4']);
+  expect(link.position).toBe(4);
+  expect(hold?.isOver).toBe(true);
+});
+
+test('a hold whose socket is lost is over, and what waited comes with the next socket', async () => {
+  const links = new KernelSockets(WebSocket);
+  let newest = 0;
+  serve = (socket, query) => {
+    records(() => newest)(socket, query);
+    if (newest === 0) {
+      newest = 1;
+      socket.send(numbered(1));
+    }
+  };
+  const first = open(links);
+  const link = links.link('k', 'a');
+  await until(() => link.isNumbered);
+  const hold = link.hold();
+  await closed(first.socket);
+  const second = open(links);
+  await until(() => link.isNumbered);
+  expect(hold?.isOver).toBe(true);
+  hold?.finish([new Uint8Array(frame('inserted')).buffer]);
+  await until(() => [...first.ids, ...second.ids].includes('m1'));
+  expect([...first.ids, ...second.ids]).toEqual(['m1']);
+});
+
+test('a message that is kept back is not sent, and only that one', async () => {
+  const links = new KernelSockets(WebSocket);
+  serve = records(() => 0);
+  const { socket } = open(links);
+  const link = links.link('k', 'a');
+  await until(() => link.isNumbered);
+  link.keepBack('request');
+  for (const id of ['before', 'request', 'request']) {
+    socket.send(new Uint8Array(frame(id)).buffer);
+  }
+  await until(() => said.filter(id => id === 'request').length === 1);
+  expect(said).toEqual(['before', 'request']);
+});
+
+test('a server that knows v1 only is spoken to in v1', async () => {
+  subprotocol = V1;
+  serve = socket => socket.send(frame('plain'));
+  const links = new KernelSockets(WebSocket);
+  const { socket, ids } = open(links);
+  await until(() => ids.length === 1);
+  expect(ids).toEqual(['plain']);
+  expect(socket.protocol).toBe(V1);
+  expect(links.link('k', 'a').hold()).toBeNull();
+});
+
+test('sockets that are not of kernels are left as they are', async () => {
+  serve = socket => socket.send('text');
+  const { port } = server.address() as AddressInfo;
+  const socket = new new KernelSockets(WebSocket).WebSocket(`ws://127.0.0.1:${port}/bridge/v1/events`);
+  const received: unknown[] = [];
+  socket.onmessage = event => received.push(event.data);
+  await until(() => received.length === 1);
+  expect(received).toEqual(['text']);
+});

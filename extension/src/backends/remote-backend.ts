@@ -1,0 +1,106 @@
+/** A remote as a backend: its own gateway, which the bridge on this machine passes on under `remotes/NAME/`. */
+import { URLExt } from '@jupyterlab/coreutils';
+import type { Remote } from '@tpulab/protocol';
+import { remotePlace } from '../kernels/spec-names.js';
+import { BackendError } from './backend-error.js';
+import type { BridgeBackend } from './bridge-backend.js';
+import { GatewayBackend, type IGatewayBackendOptions, type IRefusal } from './gateway-backend.js';
+import { acceleratorName } from '../remotes/names.js';
+
+export interface IRemoteBackendOptions extends IGatewayBackendOptions {
+  readonly bridge: BridgeBackend;
+  readonly name: string;
+  /** The remote as the hub last told it; null while it is unknown. */
+  remote(): Remote | null;
+  /** Asks the hub for an attempt now. Never throws. */
+  connect(): void;
+}
+
+export class RemoteBackend extends GatewayBackend {
+  readonly remoteName: string;
+
+  constructor(private readonly remoteOptions: IRemoteBackendOptions) {
+    const { bridge, name, remote } = remoteOptions;
+    super(
+      remotePlace(name),
+      name,
+      {
+        candidates: () => {
+          const hub = bridge.serverSettings;
+          if (hub === null) {
+            return Promise.reject(
+              new BackendError('bridge.notReady', 'The TPULab bridge has no address yet.')
+            );
+          }
+          return Promise.resolve([{ url: URLExt.join(hub.baseUrl, 'remotes', name, '/'), token: hub.token }]);
+        },
+        refusal: () => refusalOf(name, remote())
+      },
+      remoteOptions
+    );
+    this.remoteName = name;
+  }
+
+  get remote(): Remote | null {
+    return this.remoteOptions.remote();
+  }
+
+  /** `my-tpu (v5e-8)`. */
+  get displayName(): string {
+    const accelerator = this.remote === null ? null : acceleratorName(this.remote);
+    return accelerator === null ? this.remoteName : `${this.remoteName} (${accelerator})`;
+  }
+
+  /** The hub has told something of this remote. */
+  remoteChanged(): void {
+    const isUp = this.remote?.state === 'connected';
+    if (isUp !== (this.state === 'ok') || this.nextRetryAt !== (this.remote?.nextAttemptAt ?? null)) {
+      this.look();
+    } else {
+      this.said();
+    }
+  }
+
+  /** Also a remote that was never connected is tried: somebody has asked for its kernels. */
+  connect(): void {
+    this.remoteOptions.connect();
+  }
+
+  override reconnectNow(): void {
+    // A remote that somebody has disconnected stays so until they say otherwise.
+    if (this.remote?.state === 'reconnecting') {
+      this.remoteOptions.connect();
+    }
+    super.reconnectNow();
+  }
+}
+
+function refusalOf(name: string, remote: Remote | null): IRefusal | null {
+  if (remote?.state === 'connected') {
+    return null;
+  }
+  return {
+    error: new BackendError('remote.down', stateSentence(name, remote)),
+    // Until the hub has told, a list of kernels may wait for it.
+    state: remote === null ? 'starting' : 'down',
+    retryAt: remote?.nextAttemptAt ?? null
+  };
+}
+
+function stateSentence(name: string, remote: Remote | null): string {
+  switch (remote?.state) {
+    case 'connecting':
+    case 'setting-up':
+      return `${name} is being connected.`;
+    case 'waiting':
+      return `${name} waits for an answer of yours: open the remotes.`;
+    case 'reconnecting':
+      return `The connection to ${name} was lost; it is being tried again.`;
+    case 'preempted':
+      return `${name} has been taken back by the cloud.`;
+    case 'failed':
+      return remote.error?.message ?? `${name} cannot be connected; open the remotes to see why.`;
+    default:
+      return `${name} is not connected.`;
+  }
+}

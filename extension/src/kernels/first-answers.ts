@@ -1,0 +1,18 @@
+/**
+ * The wait of a page's first lists for the gateways behind it. Without it Lab would start a second kernel for a notebook whose
+ * kernel runs there; it ends after a fixed time, because a gateway that hangs must not delay Lab.
+ */
+import type { Backends } from '../backends/backends.js';
+
+/** Resolves when each gateway has been heard of, or after `timeoutMs`. Remotes count that the last page knew. */
+export async function firstAnswers(backends: Backends, timeoutMs: number): Promise<void> {
+  const end = Date.now() + timeoutMs;
+  const isUp = await backends.bridge.settled(timeoutMs);
+  if (!isUp || backends.remotes.expected.length === 0) {
+    return;
+  }
+  await backends.remotes.settled(Math.max(0, end - Date.now()));
+  // A remote is one more round trip away, often on another continent.
+  const left = Math.max(timeoutMs / 2, end - Date.now());
+  await Promise.all(backends.remoteBackends.map(remote => remote.settled(left)));
+}

@@ -1,0 +1,133 @@
+/** The kernelspecs of one gateway under the page's names: as remembered, as it told them, and with their logos. */
+import { type KernelSpec, KernelSpecAPI } from '@jupyterlab/services';
+import { type ISignal, Signal } from '@lumino/signaling';
+import type { GatewayBackend } from '../backends/gateway-backend.js';
+import { RemoteBackend } from '../backends/remote-backend.js';
+import { remoteKernelName } from '../remotes/names.js';
+import { within } from './bounded-wait.js';
+import type { LogoLoader } from './logos.js';
+import type { SpecCache } from './spec-cache.js';
+import { labSpecName } from './spec-names.js';
+
+export type Specs = Record<string, KernelSpec.ISpecModel>;
+
+/** As for sessions: long enough for a gateway that serves, too short to be noticed with one that hangs. */
+const WAIT_MS = 1_200;
+
+export class GatewaySpecs {
+  constructor(
+    readonly gateway: GatewayBackend,
+    private readonly cache: SpecCache,
+    private readonly logos: LogoLoader
+  ) {
+    this._client = new KernelSpecAPI.KernelSpecAPIClient({ serverSettings: gateway.liveSettings });
+    this._bare = cache.read(gateway.id);
+    gateway.changed.connect(this.onGateway, this);
+  }
+
+  /** A list that was late has arrived, or what is shown of it is different. */
+  get changed(): ISignal<this, void> {
+    return this._changed;
+  }
+
+  /** The gateway's own choice; null until it has told. */
+  get preferred(): string | null {
+    return this._preferred;
+  }
+
+  get isKnown(): boolean {
+    return this._preferred !== null;
+  }
+
+  specs(): Specs {
+    return Object.fromEntries(
+      Object.entries(this._bare).map(([name, spec]) => [
+        name,
+        { ...spec, display_name: this.displayName(spec), resources: this.logos.known(spec.resources) }
+      ])
+    );
+  }
+
+  /** Never rejects: what is wrong with the gateway is in its state. */
+  async refresh(): Promise<void> {
+    if (this.gateway.state !== 'ok') {
+      return;
+    }
+    const arrival = this.fetch();
+    try {
+      if ((await within(arrival, WAIT_MS)) === null) {
+        void arrival.then(
+          () => this._changed.emit(),
+          () => this.gateway.suspect()
+        );
+      }
+    } catch {
+      this.gateway.suspect();
+    }
+  }
+
+  dispose(): void {
+    this.gateway.changed.disconnect(this.onGateway, this);
+    Signal.clearData(this);
+  }
+
+  private async fetch(): Promise<true> {
+    const { id, liveSettings } = this.gateway;
+    const models = await this._client.get();
+    const specs: Specs = {};
+    for (const [name, spec] of Object.entries(models.kernelspecs)) {
+      if (spec) {
+        const labName = labSpecName(id, name);
+        specs[labName] = { ...spec, name: labName };
+      }
+    }
+    this._preferred = labSpecName(id, models.default);
+    this._bare = specs;
+    // Without the logos: remembered ones would outlive a change of the image.
+    this.cache.write(id, specs);
+    void this.logos
+      .load(
+        Object.values(specs).map(spec => spec.resources),
+        liveSettings
+      )
+      .then(loaded => {
+        if (loaded) {
+          this._changed.emit();
+        }
+      });
+    return true;
+  }
+
+  /** Two entries called "Python 3 (ipykernel)" could not be told apart in the kernel dialog. */
+  private displayName({ name, display_name: own }: KernelSpec.ISpecModel): string {
+    const { gateway } = this;
+    if (gateway instanceof RemoteBackend) {
+      return remoteKernelName(own, gateway.displayName);
+    }
+    return name.startsWith('tpulab-') ? own : `${own} (TPULab bridge)`;
+  }
+
+  private onGateway(): void {
+    const { gateway } = this;
+    if (gateway instanceof RemoteBackend) {
+      // What is known of a remote stays while it is away; its accelerator becomes known when it is connected.
+      if (gateway.displayName !== this._shownAs) {
+        this._shownAs = gateway.displayName;
+        this._changed.emit();
+      }
+    } else if (!this.isKnown && (gateway.state === 'down' || gateway.state === 'auth')) {
+      // Specs of an earlier page are shown only until the bridge has been heard of in this one.
+      const shown = Object.keys(this._bare).length > 0;
+      this._bare = {};
+      if (shown) {
+        this._changed.emit();
+      }
+    }
+  }
+
+  private readonly _client: KernelSpecAPI.KernelSpecAPIClient;
+  private readonly _changed = new Signal<this, void>(this);
+  private _bare: Specs;
+  private _preferred: string | null = null;
+  private _shownAs = '';
+}

@@ -1,0 +1,111 @@
+import type { IOutput } from '@jupyterlab/nbformat';
+import type { CellExecution } from '@tpulab/protocol';
+import { describe, expect, it } from 'vitest';
+import { sha256Hex } from '../text/sha256.js';
+import { decide } from './decide.js';
+import type { ICodeCell, IShownCell } from './notebook.js';
+
+const SAVED = Date.parse('2026-01-01T12:00:00Z');
+const BEFORE = '2026-01-01T11:00:00Z';
+const AFTER = '2026-01-01T13:00:00Z';
+const CODE = 'print("ä")';
+
+function execution(given: Partial<CellExecution> = {}, outputs: object[] = [stream('x\n')]): CellExecution {
+  return {
+    msgId: 'm',
+    cellId: 'c',
+    codeHash: sha256Hex(CODE),
+    state: 'ok',
+    executionCount: 3,
+    requestedAt: BEFORE,
+    startedAt: BEFORE,
+    finishedAt: BEFORE,
+    requestSeq: 1,
+    changedSeq: 5,
+    outputs: outputs.map(output => ({
+      output: output as never,
+      firstSeq: 2,
+      lastSeq: 2,
+      displayId: null,
+      cursor: null,
+      cutBytes: 0,
+      buffers: 0
+    })),
+    clearPending: false,
+    cutBytes: 0,
+    gaps: [],
+    ...given
+  };
+}
+
+function stream(text: string | string[]): object {
+  return { output_type: 'stream', name: 'stdout', text };
+}
+
+function cell(given: Partial<IShownCell> = {}, isRunHere = false): ICodeCell {
+  const shown: IShownCell = { id: 'c', source: CODE, outputs: [], executionCount: null, ...given };
+  const nothing = (): void => undefined;
+  return { read: () => shown, isRunHere, begin: nothing, attach: nothing, end: nothing };
+}
+
+const same = { outputs: [stream(['x', '\n']) as IOutput], executionCount: 3 };
+
+describe('an execution that has not finished', () => {
+  it.each(['queued', 'running'] as const)('is attached when it is %s', state => {
+    expect(decide(execution({ state, finishedAt: null }), cell(same), SAVED)).toBe('attach');
+  });
+
+  it('is left alone when the cell was run in this page', () => {
+    expect(decide(execution({ state: 'running', finishedAt: null }), cell({}, true), SAVED)).toBe('leave');
+  });
+
+  it('is told of when the code of its cell is another, or the cell has gone', () => {
+    const running = execution({ state: 'running', finishedAt: null });
+    expect(decide(running, cell({ source: 'other' }), SAVED)).toBe('changed');
+    expect(decide(running, undefined, SAVED)).toBe('gone');
+    expect(decide({ ...running, outputs: [] }, cell({ source: 'other' }), SAVED)).toBe('leave');
+  });
+});
+
+describe('an execution that has finished', () => {
+  it('fills a cell when that was after the file was saved', () => {
+    expect(decide(execution({ finishedAt: AFTER }), cell(), SAVED)).toBe('fill');
+    expect(decide(execution({ finishedAt: BEFORE }), cell(), null)).toBe('fill');
+  });
+
+  it('does not bring back what somebody has cleared and saved', () => {
+    expect(decide(execution(), cell(), SAVED)).toBe('leave');
+  });
+
+  it('fills a cell that was saved in the middle of it', () => {
+    expect(decide(execution(), cell({ outputs: [stream('half') as IOutput] }), SAVED)).toBe('fill');
+  });
+
+  it('fills a cell that has this count and other outputs: they changed after its end', () => {
+    expect(decide(execution(), cell({ executionCount: 3 }), SAVED)).toBe('fill');
+    expect(decide(execution(), cell({ executionCount: 2, outputs: same.outputs }), SAVED)).toBe('leave');
+  });
+
+  it('is left alone when the file has it, however the file writes a text', () => {
+    expect(decide(execution({ finishedAt: AFTER }), cell(same), SAVED)).toBe('leave');
+  });
+
+  it('is followed when the file has it and one of its displays may change', () => {
+    const display = { output_type: 'display_data', data: { 'text/plain': 'a' }, metadata: {} };
+    const shown = execution({ finishedAt: AFTER }, [display]);
+    const entry = shown.outputs[0];
+    const withId = { ...shown, outputs: entry ? [{ ...entry, displayId: 'd' }] : [] };
+    const inFile = cell({
+      outputs: [{ ...display, transient: {} } as unknown as IOutput],
+      executionCount: 3
+    });
+    expect(decide(withId, inFile, SAVED)).toBe('follow');
+  });
+
+  it('is told of once, while the file is older than it', () => {
+    expect(decide(execution({ finishedAt: AFTER }), undefined, SAVED)).toBe('gone');
+    expect(decide(execution({ finishedAt: BEFORE }), undefined, SAVED)).toBe('leave');
+    expect(decide(execution({ finishedAt: AFTER }), cell({ source: 'other' }), SAVED)).toBe('changed');
+    expect(decide(execution({ finishedAt: BEFORE }), cell({ source: 'other' }), SAVED)).toBe('leave');
+  });
+});

@@ -1,0 +1,80 @@
+/**
+ * What becomes of an execution that the bridge remembers, in a notebook that was loaded from its file.
+ *
+ * The file may be older than the execution (the page was away), as old (saved afterwards), or say something else on
+ * purpose: outputs that somebody has cleared and saved must not come back. What is not sure to be missing is left alone.
+ */
+import type { IOutput } from '@jupyterlab/nbformat';
+import type { CellExecution } from '@tpulab/protocol';
+import { JSONExt, type ReadonlyPartialJSONValue } from '@lumino/coreutils';
+import { sha256Hex } from '../text/sha256.js';
+import type { ICodeCell, IShownCell } from './notebook.js';
+
+/**
+ * `attach`: runs or waits; its outputs go on coming. `fill`: has finished, and the file lacks it. `follow`: has finished and is
+ * shown, but a display in it may still be updated. `leave`: nothing to do. `changed`: the cell's code is not what was run.
+ * `gone`: the cell is not in the notebook.
+ */
+export type Decision = 'attach' | 'fill' | 'follow' | 'leave' | 'changed' | 'gone';
+
+export function decide(
+  execution: CellExecution,
+  cell: ICodeCell | undefined,
+  savedAt: number | null
+): Decision {
+  const isOver = isFinished(execution);
+  const isNews = !isOver || isLaterThan(execution.finishedAt, savedAt);
+  if (cell === undefined) {
+    return execution.cellId !== null && isNews && execution.outputs.length > 0 ? 'gone' : 'leave';
+  }
+  if (cell.isRunHere || execution.codeHash === null) {
+    return 'leave';
+  }
+  const shown = cell.read();
+  if (sha256Hex(shown.source) !== execution.codeHash) {
+    return isNews && execution.outputs.length > 0 ? 'changed' : 'leave';
+  }
+  if (!isOver) {
+    return 'attach';
+  }
+  const hasSameCount = shown.executionCount === execution.executionCount;
+  if (hasSameCount && showsSame(shown, execution)) {
+    return execution.outputs.some(({ displayId }) => displayId !== null) ? 'follow' : 'leave';
+  }
+  // A file that was saved in the middle of a run has outputs and no count.
+  const isHalf = shown.executionCount === null && shown.outputs.length > 0;
+  return isNews || isHalf || (hasSameCount && execution.executionCount !== null) ? 'fill' : 'leave';
+}
+
+export function isFinished({ state }: Pick<CellExecution, 'state'>): boolean {
+  return state !== 'queued' && state !== 'running';
+}
+
+function isLaterThan(finishedAt: string | null, savedAt: number | null): boolean {
+  return savedAt === null || (finishedAt !== null && Date.parse(finishedAt) > savedAt);
+}
+
+function showsSame(shown: IShownCell, execution: CellExecution): boolean {
+  return (
+    shown.outputs.length === execution.outputs.length &&
+    execution.outputs.every(({ output }, index) => {
+      const other = shown.outputs[index];
+      return other !== undefined && JSONExt.deepEqual(plain(output), plain(other));
+    })
+  );
+}
+
+/** Without the two ways in which a file may write a text, and without what no file has. */
+function plain(output: IOutput | CellExecution['outputs'][number]['output']): ReadonlyPartialJSONValue {
+  const { transient: _, ...rest } = output as Record<string, unknown>;
+  return joined(rest) as ReadonlyPartialJSONValue;
+}
+
+function joined(value: unknown): unknown {
+  if (Array.isArray(value)) {
+    return value.length > 0 && value.every(item => typeof item === 'string') ? value.join('') : value;
+  }
+  return typeof value === 'object' && value !== null
+    ? Object.fromEntries(Object.entries(value).map(([key, item]) => [key, joined(item)]))
+    : value;
+}

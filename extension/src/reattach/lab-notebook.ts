@@ -1,0 +1,78 @@
+/** An open notebook of Lab's as `INotebook`. */
+import type { CodeCell, ICodeCellModel } from '@jupyterlab/cells';
+import type { NotebookPanel } from '@jupyterlab/notebook';
+import type { ExecuteFuture, ICodeCell, INotebook, IShownCell } from './notebook.js';
+
+export class LabNotebook implements INotebook {
+  constructor(private readonly panel: NotebookPanel) {}
+
+  get savedAt(): number | null {
+    const text = this.panel.context.contentsModel?.last_modified;
+    const time = text === undefined ? NaN : Date.parse(text);
+    return Number.isNaN(time) ? null : time;
+  }
+
+  get isDisposed(): boolean {
+    return this.panel.isDisposed;
+  }
+
+  get isDirty(): boolean {
+    return this.panel.context.model.dirty;
+  }
+  set isDirty(value: boolean) {
+    this.panel.context.model.dirty = value;
+  }
+
+  content(): string {
+    return this.panel.context.model.toString();
+  }
+
+  codeCells(): ReadonlyMap<string, ICodeCell> {
+    const cells = this.panel.content.widgets.filter(widget => widget.model.type === 'code');
+    return new Map(cells.map(widget => [widget.model.id, new LabCell(widget as CodeCell)]));
+  }
+}
+
+class LabCell implements ICodeCell {
+  constructor(private readonly widget: CodeCell) {}
+
+  get isRunHere(): boolean {
+    // A cell that was never run in this page has no future, whatever the type says.
+    return (this.widget.outputArea.future as unknown) != null;
+  }
+
+  read(): IShownCell {
+    const { id, outputs, executionCount, sharedModel } = this.model;
+    return { id, source: sharedModel.getSource(), outputs: outputs.toJSON(), executionCount };
+  }
+
+  begin(): void {
+    const { model, widget } = this;
+    // Not an edit that could be undone; the same as at the start of a run.
+    model.sharedModel.transact(
+      () => {
+        model.clearExecution();
+        widget.outputHidden = false;
+      },
+      false,
+      'silent-change'
+    );
+    model.executionState = 'running';
+    model.trusted = true;
+  }
+
+  attach(future: ExecuteFuture): void {
+    this.widget.outputArea.reattachFuture(future);
+  }
+
+  end(executionCount: number | null): void {
+    if (!this.widget.isDisposed) {
+      this.model.executionCount = executionCount;
+      this.model.executionState = 'idle';
+    }
+  }
+
+  private get model(): ICodeCellModel {
+    return this.widget.model;
+  }
+}

@@ -1,0 +1,38 @@
+/** What reattaching needs of an open notebook. The plugin gives it Lab's own; specs give it a small one. */
+import type { IOutput } from '@jupyterlab/nbformat';
+import type { Kernel, KernelMessage } from '@jupyterlab/services';
+
+export type ExecuteFuture = Kernel.IShellFuture<
+  KernelMessage.IExecuteRequestMsg,
+  KernelMessage.IExecuteReplyMsg
+>;
+
+/** What a cell shows, as the file would have it. */
+export interface IShownCell {
+  readonly id: string;
+  readonly source: string;
+  readonly outputs: readonly IOutput[];
+  readonly executionCount: number | null;
+}
+
+export interface ICodeCell {
+  read(): IShownCell;
+  /** Whether it has been run in this page: then its outputs are what they should be. */
+  readonly isRunHere: boolean;
+  /** As at the start of a run: no outputs, `[*]`, trusted. */
+  begin(): void;
+  /** Outputs of this future are the cell's from now on. */
+  attach(future: ExecuteFuture): void;
+  /** As at the end of a run. */
+  end(executionCount: number | null): void;
+}
+
+export interface INotebook {
+  /** Of the file as it was loaded, Unix milliseconds; null when it is not known. */
+  readonly savedAt: number | null;
+  readonly isDisposed: boolean;
+  isDirty: boolean;
+  /** Everything that would be written to the file, to see whether anything has changed. */
+  content(): string;
+  codeCells(): ReadonlyMap<string, ICodeCell>;
+}

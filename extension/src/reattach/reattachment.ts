@@ -1,0 +1,291 @@
+/**
+ * Brings the cells of a notebook that was loaded from its file to where its kernel is: outputs made meanwhile are placed, and
+ * cells that still run go on as if the page had never been away. No DOM, no Lab application: `INotebook` stands for both.
+ *
+ * The kernel connection is held back for the time of one short question, so that what the bridge remembers (up to a record)
+ * and what the socket brings (after it) meet without a hole and without anything twice.
+ */
+import type { Kernel, KernelMessage } from '@jupyterlab/services';
+import type { CellExecution, JournalEntry } from '@tpulab/protocol';
+import type { ChannelLink } from '../backends/channel-link.js';
+import { parentMessageId } from '../backends/message-id.js';
+import { adopt } from './adopt.js';
+import { type Decision, decide, isFinished } from './decide.js';
+import { attached, handled, KernelSession, whenever } from './kernel-waits.js';
+import { frameOf, outputMessages, replyMessage } from './messages.js';
+import type { ExecuteFuture, ICodeCell, INotebook } from './notebook.js';
+import { type IOutputs, merged, type OutputsApi } from './outputs-api.js';
+
+export interface IReattachmentOptions {
+  readonly kernel: Kernel.IKernelConnection;
+  readonly link: ChannelLink;
+  readonly api: OutputsApi;
+  readonly notebook: INotebook;
+  /** Whether another page that is attached now has this session: then its questions are that page's. */
+  isAttachedElsewhere(session: string): boolean;
+  readonly signal: AbortSignal;
+}
+
+/** An execution whose outputs have no place, and why. */
+export interface IUnplaced {
+  readonly execution: CellExecution;
+  readonly why: 'changed' | 'gone';
+}
+
+export interface IReattached {
+  /** Ids of the cells that go on, and of those that were filled. */
+  readonly running: readonly string[];
+  readonly filled: readonly string[];
+  readonly unplaced: readonly IUnplaced[];
+}
+
+/** How long to wait for the reply that belongs to an idle, before the bridge is asked how the cell ended. */
+const REPLY_GRACE_MS = 1_000;
+
+interface IPlan {
+  readonly execution: CellExecution;
+  readonly cell: ICodeCell;
+  readonly decision: Extract<Decision, 'attach' | 'fill' | 'follow'>;
+}
+
+const NOTHING: IReattached = { running: [], filled: [], unplaced: [] };
+
+/** Rejects when the bridge cannot say, or when `signal` ends it; the notebook is then as it was. */
+export async function reattach(options: IReattachmentOptions): Promise<IReattached> {
+  const session = new KernelSession(options.kernel);
+  try {
+    return await new Reattachment(options, session).run();
+  } finally {
+    session.dispose();
+  }
+}
+
+class Reattachment {
+  constructor(
+    private readonly options: IReattachmentOptions,
+    private readonly session: KernelSession
+  ) {}
+
+  async run(): Promise<IReattached> {
+    const { api, kernel, link, notebook, signal } = this.options;
+    const first = await api.read(null, signal);
+    if (first.executions.length === 0 || notebook.isDisposed) {
+      return NOTHING;
+    }
+    if (this.plans(first.executions).length === 0) {
+      return { ...NOTHING, unplaced: this.unplaced(first.executions) };
+    }
+    await this.takeOver(first.executions);
+    const kernelSession = await attached(kernel, link, this.session, signal);
+    const outputs = await this.complete(first);
+    const hold = link.hold();
+    if (hold === null) {
+      throw new Error('The connection to the kernel was lost while its outputs were read.');
+    }
+    try {
+      const latest = merged(outputs, await api.read(outputs.until, signal));
+      if (hold.isOver) {
+        throw new Error('The connection to the kernel was lost while its outputs were read.');
+      }
+      return await this.place(latest, kernelSession, (frames, drop) => hold.finish(frames, drop));
+    } finally {
+      hold.finish();
+    }
+  }
+
+  /** Which cells are touched. */
+  private plans(executions: readonly CellExecution[]): IPlan[] {
+    const { notebook } = this.options;
+    const cells = notebook.codeCells();
+    return executions.flatMap(execution => {
+      const cell = execution.cellId === null ? undefined : cells.get(execution.cellId);
+      const decision = decide(execution, cell, notebook.savedAt);
+      return cell && (decision === 'attach' || decision === 'fill' || decision === 'follow')
+        ? [{ execution, cell, decision }]
+        : [];
+    });
+  }
+
+  private unplaced(executions: readonly CellExecution[]): IUnplaced[] {
+    const { notebook } = this.options;
+    const cells = notebook.codeCells();
+    return executions.flatMap(execution => {
+      const cell = execution.cellId === null ? undefined : cells.get(execution.cellId);
+      const why = decide(execution, cell, notebook.savedAt);
+      return why === 'changed' || why === 'gone' ? [{ execution, why }] : [];
+    });
+  }
+
+  /** Replies and questions for cells that run were meant for an earlier page: this one gets them from now on. */
+  private async takeOver(executions: readonly CellExecution[]): Promise<void> {
+    const { api, kernel, link, signal } = this.options;
+    let isNew = false;
+    for (const { execution, decision } of this.plans(executions)) {
+      if (decision !== 'attach') {
+        continue;
+      }
+      const session = sessionOf(await api.record(execution.requestSeq, signal));
+      if (session !== '') {
+        this._sessions.set(execution.msgId, session);
+      }
+      if (session !== '' && session !== kernel.clientId && !link.predecessors.has(session)) {
+        link.predecessors.add(session);
+        isNew = true;
+      }
+    }
+    if (isNew && kernel.connectionStatus === 'connected') {
+      await kernel.reconnect();
+    }
+  }
+
+  /** What was cut short for the first answer is fetched whole: a file must not be given less than it has. */
+  private async complete(outputs: IOutputs): Promise<IOutputs> {
+    const wanted = new Set(this.plans(outputs.executions).map(({ execution }) => execution));
+    const executions = await Promise.all(
+      outputs.executions.map(execution =>
+        execution.cutBytes > 0 && wanted.has(execution)
+          ? this.options.api.whole(execution, this.options.signal)
+          : execution
+      )
+    );
+    return { ...outputs, executions };
+  }
+
+  private async place(
+    outputs: IOutputs,
+    kernelSession: string,
+    pass: (frames: ArrayBuffer[], drop: (seq: number, data: ArrayBuffer) => boolean) => void
+  ): Promise<IReattached> {
+    const { kernel, link, notebook, signal } = this.options;
+    const plans = this.plans(outputs.executions);
+    const before = notebook.content();
+    const wasDirty = notebook.isDirty;
+    const speaker = (execution: CellExecution): { kernelSession: string; clientSession: string } => ({
+      kernelSession,
+      clientSession: this._sessions.get(execution.msgId) ?? ''
+    });
+    const messages: KernelMessage.IIOPubMessage[] = [];
+    for (const { execution, cell, decision } of plans) {
+      const request = { code: cell.read().source, clientSession: kernel.clientId };
+      const future = adopt(kernel, link, execution, request);
+      cell.begin();
+      cell.attach(future);
+      messages.push(...outputMessages(execution, speaker(execution)));
+      if (decision === 'attach') {
+        this.follow(future, execution, cell, kernelSession);
+      }
+    }
+    const placed = new Set(plans.map(({ execution }) => execution.msgId));
+    const last = messages.at(-1);
+    const shown = last === undefined ? null : handled(kernel, last.header.msg_id, signal);
+    pass(
+      messages.map(message => frameOf(kernel, message)),
+      (seq, data) => seq > 0 && seq <= outputs.until && placed.has(parentMessageId(data) ?? '')
+    );
+    try {
+      await shown;
+    } finally {
+      for (const { execution, cell, decision } of plans) {
+        if (decision !== 'attach' && !notebook.isDisposed) {
+          cell.end(execution.executionCount);
+        }
+      }
+    }
+    if (!wasDirty && notebook.content() === before) {
+      notebook.isDirty = false;
+    }
+    await this.ask(plans, kernelSession);
+    const ids = (wanted: Decision): string[] =>
+      plans.flatMap(({ decision, execution }) => (decision === wanted ? (execution.cellId ?? []) : []));
+    return {
+      running: ids('attach'),
+      filled: ids('fill'),
+      unplaced: this.unplaced(outputs.executions)
+    };
+  }
+
+  /** Shows a question that the kernel has asked before this page was there. */
+  private async ask(plans: readonly IPlan[], kernelSession: string): Promise<void> {
+    const { api, kernel, link, signal } = this.options;
+    for (const { execution, decision } of plans) {
+      const owner = this._sessions.get(execution.msgId) ?? '';
+      if (decision !== 'attach' || this.options.isAttachedElsewhere(owner)) {
+        continue;
+      }
+      const entry = await api.question(execution, signal);
+      if (entry !== null && entry.header?.['session'] === kernelSession) {
+        link.insert(frameOf(kernel, messageOf(entry)));
+      }
+    }
+  }
+
+  /** Ends the cell with its execution, however this page hears of that. */
+  private follow(future: ExecuteFuture, execution: CellExecution, cell: ICodeCell, session: string): void {
+    const { notebook } = this.options;
+    future.done.then(
+      reply => {
+        if (!notebook.isDisposed) {
+          const count = reply.content.execution_count;
+          cell.end(typeof count === 'number' && count > 0 ? count : null);
+        }
+      },
+      // The kernel was restarted, or the cell was run again.
+      () => undefined
+    );
+    void this.replyAfterIdle(future, execution, session).catch(() => undefined);
+  }
+
+  /** The reply may have gone to the page that asked; the bridge knows how the cell has ended. */
+  private async replyAfterIdle(
+    future: ExecuteFuture,
+    execution: CellExecution,
+    session: string
+  ): Promise<void> {
+    const { api, kernel, link, signal } = this.options;
+    let isIdle = false;
+    const look = (_: unknown, message: KernelMessage.IIOPubMessage): void => {
+      const isOfOurs = 'msg_id' in message.parent_header && message.parent_header.msg_id === execution.msgId;
+      if (isOfOurs && message.header.msg_type === 'status') {
+        isIdle = (message as KernelMessage.IStatusMsg).content.execution_state === 'idle';
+      }
+    };
+    kernel.iopubMessage.connect(look);
+    try {
+      await whenever([kernel.iopubMessage, kernel.disposed], () => isIdle || kernel.isDisposed, signal);
+    } finally {
+      kernel.iopubMessage.disconnect(look);
+    }
+    const isDone = await Promise.race([
+      future.done.then(() => true),
+      new Promise<false>(resolve => setTimeout(() => resolve(false), REPLY_GRACE_MS))
+    ]);
+    if (isDone) {
+      return;
+    }
+    const { executions } = await api.read(execution.requestSeq - 1, signal);
+    const ended = executions.find(({ msgId }) => msgId === execution.msgId);
+    if (ended && isFinished(ended)) {
+      const clientSession = this._sessions.get(execution.msgId) ?? '';
+      link.insert(frameOf(kernel, replyMessage(ended, { kernelSession: session, clientSession })));
+    }
+  }
+
+  private readonly _sessions = new Map<string, string>();
+}
+
+function sessionOf(entry: JournalEntry | null): string {
+  const session = entry?.header?.['session'];
+  return typeof session === 'string' ? session : '';
+}
+
+/** A message of the journal as it was on the wire; questions have no buffers. */
+function messageOf(entry: JournalEntry): KernelMessage.IMessage {
+  return {
+    channel: entry.channel,
+    header: entry.header,
+    parent_header: entry.parent_header ?? {},
+    metadata: entry.metadata ?? {},
+    content: entry.content ?? {},
+    buffers: []
+  } as unknown as KernelMessage.IMessage;
+}

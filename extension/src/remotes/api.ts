@@ -1,0 +1,170 @@
+/** The hub's routes for remotes, typed. Answers are checked where the page would fall over something else. */
+import { URLExt } from '@jupyterlab/coreutils';
+import { ServerConnection } from '@jupyterlab/services';
+import type {
+  AddRemote,
+  AnswerPrompt,
+  EnvironmentInfo,
+  Remote,
+  RemoteCandidates,
+  RemoteList
+} from '@tpulab/protocol';
+
+/** The hub refused, or could not be asked. `code` is the hub's, or `remotes.unreachable`. */
+export class RemotesError extends Error {
+  constructor(
+    readonly code: string,
+    message: string,
+    options?: ErrorOptions
+  ) {
+    super(message, options);
+    this.name = 'RemotesError';
+  }
+}
+
+/** gcloud answers within half a minute where it answers at all. */
+const CANDIDATES_TIMEOUT_MS = 60_000;
+const TIMEOUT_MS = 15_000;
+
+export class RemotesApi {
+  /** `settings` of the hub; null while its address is not known. */
+  constructor(private readonly settings: () => ServerConnection.ISettings | null) {}
+
+  /** Null from a hub that knows no remotes. */
+  async list(): Promise<Remote[] | null> {
+    const { remotes } = await this.ask<Partial<RemoteList>>('GET', 'bridge/v1/remotes').catch(
+      (error: unknown): Partial<RemoteList> => {
+        if (error instanceof RemotesError && error.code === 'remotes.unknownRoute') {
+          return {};
+        }
+        throw error;
+      }
+    );
+    return Array.isArray(remotes) ? remotes : null;
+  }
+
+  candidates(): Promise<RemoteCandidates> {
+    return this.ask('GET', 'bridge/v1/remotes/candidates', undefined, CANDIDATES_TIMEOUT_MS);
+  }
+
+  async environments(): Promise<readonly EnvironmentInfo[]> {
+    const body = await this.ask<unknown>('GET', 'bridge/v1/environments');
+    const list = Array.isArray(body) ? body : (body as { environments?: unknown }).environments;
+    return Array.isArray(list) ? (list as EnvironmentInfo[]) : [];
+  }
+
+  add(request: AddRemote): Promise<Remote> {
+    return this.ask('POST', 'bridge/v1/remotes', request);
+  }
+
+  connect(name: string): Promise<unknown> {
+    return this.ask('POST', path(name, 'connect'));
+  }
+
+  disconnect(name: string): Promise<unknown> {
+    return this.ask('POST', path(name, 'disconnect'));
+  }
+
+  answer(name: string, answer: AnswerPrompt): Promise<unknown> {
+    return this.ask('POST', path(name, 'answer'), answer);
+  }
+
+  remove(name: string): Promise<unknown> {
+    return this.ask('DELETE', path(name));
+  }
+
+  /** What was done for this remote, newest last. */
+  async log(name: string): Promise<string> {
+    const body = await this.ask<unknown>('GET', path(name, 'log'));
+    if (typeof body === 'string') {
+      return body;
+    }
+    const lines = (body as { lines?: unknown }).lines ?? (body as { entries?: unknown }).entries;
+    return Array.isArray(lines) ? lines.map(lineOf).join('\n') : JSON.stringify(body, null, 1);
+  }
+
+  /** A route of ours at the hub. Throws `RemotesError`. */
+  async ask<T>(
+    method: string,
+    route: string,
+    body?: unknown,
+    timeoutMs = TIMEOUT_MS,
+    signal?: AbortSignal
+  ): Promise<T> {
+    const response = await this.request(method, route, body, timeoutMs, signal);
+    const text = await response.text();
+    const answer = asJson(text);
+    if (!response.ok) {
+      throw errorOf(response.status, answer);
+    }
+    return (answer ?? text) as T;
+  }
+
+  private async request(
+    method: string,
+    route: string,
+    body: unknown,
+    timeoutMs: number,
+    signal?: AbortSignal
+  ): Promise<Response> {
+    const settings = this.settings();
+    if (settings === null) {
+      throw new RemotesError('remotes.unreachable', 'The TPULab bridge on this machine is not ready yet.');
+    }
+    const timeout = AbortSignal.timeout(timeoutMs);
+    const init: RequestInit = {
+      method,
+      signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
+      ...(body !== undefined && {
+        body: JSON.stringify(body),
+        headers: { 'Content-Type': 'application/json' }
+      })
+    };
+    try {
+      return await ServerConnection.makeRequest(URLExt.join(settings.baseUrl, route), init, settings);
+    } catch (cause) {
+      throw new RemotesError(
+        'remotes.unreachable',
+        timeout.aborted
+          ? `The TPULab bridge on this machine did not answer within ${timeoutMs / 1000} s.`
+          : 'The TPULab bridge on this machine cannot be reached.',
+        { cause }
+      );
+    }
+  }
+}
+
+function path(name: string, action?: string): string {
+  const base = `bridge/v1/remotes/${encodeURIComponent(name)}`;
+  return action === undefined ? base : `${base}/${action}`;
+}
+
+function asJson(text: string): unknown {
+  try {
+    return text === '' ? null : (JSON.parse(text) as unknown);
+  } catch {
+    return null;
+  }
+}
+
+function errorOf(status: number, answer: unknown): RemotesError {
+  const { code, message } = (answer ?? {}) as { code?: unknown; message?: unknown };
+  if (status === 404 && (typeof code !== 'string' || code === 'not_found')) {
+    return new RemotesError(
+      'remotes.unknownRoute',
+      'This TPULab bridge knows no remotes; install a newer one.'
+    );
+  }
+  return new RemotesError(
+    typeof code === 'string' ? code : `http.${status}`,
+    typeof message === 'string' && message !== '' ? message : `The TPULab bridge answered ${status}.`
+  );
+}
+
+function lineOf(line: unknown): string {
+  if (typeof line === 'string') {
+    return line;
+  }
+  const { time, at, message, text, line: inner } = line as Record<string, unknown>;
+  return [time ?? at, message ?? text ?? inner].filter(part => part !== undefined).join('  ');
+}

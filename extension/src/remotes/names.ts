@@ -1,0 +1,30 @@
+/** How remotes and their kernels are called in front of people. */
+import type { Remote, RemoteSource } from '@tpulab/protocol';
+
+/** `v5e-8`; null while it is unknown or there is none. */
+export function acceleratorName({ accelerator }: Pick<Remote, 'accelerator'>): string | null {
+  if (accelerator === null) {
+    return null;
+  }
+  const { type, chip, chips } = accelerator;
+  if (chip !== null) {
+    return chips > 0 ? `${chip}-${chips}` : chip;
+  }
+  return type;
+}
+
+/** `JAX (XLA) on this machine` of the remote's own gateway, as the page calls it: `JAX · my-tpu (v5e-8)`. */
+export function remoteKernelName(displayName: string, remoteDisplayName: string): string {
+  const bare = displayName
+    .replace(/ on this machine$/, '')
+    .replace(/ \(XLA\)/, '')
+    .trim();
+  return `${bare} · ${remoteDisplayName}`;
+}
+
+/** Where a remote is, in one line. */
+export function sourceName(source: RemoteSource): string {
+  return source.kind === 'ssh'
+    ? source.destination
+    : [source.name, source.zone, source.project].filter(part => part !== undefined).join(', ');
+}
