@@ -2,6 +2,7 @@
  * What the gateway may rely on from a keeper. `KeeperClient` (client.ts) implements `KeeperHandle` over the
  * keeper's unix socket; the frames are in frames.ts and docs/architecture.md, "Keeper socket".
  */
+import type { ControlCommand, ControlMessage } from '@tpulab/protocol';
 import type { JournalRecord } from '../journal/record.js';
 
 export type ExecutionState = 'starting' | 'idle' | 'busy' | 'restarting' | 'dead';
@@ -60,6 +61,8 @@ export interface TelemetryRecord {
 export interface KeeperEvents {
   /** A journal record, pushed after it was written; in order, none left out from `liveFrom` on. */
   record(record: JournalRecord): void;
+  /** Whether the payload of a large record of this channel is worth reading now; without this, it always is. Otherwise it comes abridged. */
+  wantsPayload?(channel: number): boolean;
   state(snapshot: KernelSnapshot): void;
   telemetry(record: TelemetryRecord): void;
   /** The journal cannot be written (the kernel goes on), or can be again (null). A `gap` record tells what is missing. */
@@ -88,6 +91,11 @@ export interface KeeperHandle extends AsyncDisposable {
   send(frame: Buffer): boolean;
   /** Rejects with `keeper_disconnected` once the socket is gone. */
   drain(): Promise<void>;
+  /**
+   * Passes a command for a run on to the agent. Resolves with its answer (accepted, or refused with a reason); rejects with
+   * `control_unavailable` or `control_unanswered`.
+   */
+  control(command: ControlCommand): Promise<ControlMessage>;
   interrupt(): Promise<void>;
   /** Same kernel id, new process. Resolves when the new process has answered kernel_info; rejects with KeeperError. */
   restart(): Promise<KernelSnapshot>;

@@ -16,7 +16,7 @@ const FAREWELL_MS = 1_000;
 export interface GatewayRequests {
   hello(): KeeperEvent;
   /** Answers everything but `subscribe` and `telemetry`, which belong to a link. */
-  command(op: Exclude<Command['op'], 'subscribe' | 'telemetry'>): Promise<object>;
+  command(command: Exclude<Command, { op: 'subscribe' | 'telemetry' }>): Promise<object>;
   subscribe(): CommandReplies['subscribe'];
   telemetryRange(): CommandReplies['telemetry'];
   message(frame: Buffer): void;
@@ -86,7 +86,7 @@ export class GatewayServer implements AsyncDisposable {
         link.reply({ id: command.id, ok: true, value: this.requests.telemetryRange() });
         link.startTelemetry(command.since);
       } else {
-        link.reply({ id: command.id, ok: true, value: await this.requests.command(command.op) });
+        link.reply({ id: command.id, ok: true, value: await this.requests.command(command) });
       }
     } catch (error) {
       const { code, message } =

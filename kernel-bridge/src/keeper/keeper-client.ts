@@ -2,9 +2,10 @@
 import type { Socket } from 'node:net';
 import { join } from 'node:path';
 import { JournalReader } from '../journal/journal-reader.js';
+import type { ControlCommand, ControlMessage } from '@tpulab/protocol';
 import type { JournalRecord } from '../journal/record.js';
 import type { KeeperEvents, KeeperHandle, KernelSnapshot } from './contract.js';
-import { encodeFrame, encodeJsonFrame, FrameDecoder, FrameType } from './frames.js';
+import { encodeJsonFrame, FrameDecoder, FrameType, frameHeader } from './frames.js';
 import { KeeperError } from './keeper-error.js';
 import {
   type CommandReplies,
@@ -100,6 +101,17 @@ export class KeeperClient implements KeeperHandle {
       return Promise.resolve();
     }
     return new Promise((resolve, reject) => this.#drains.add({ resolve, reject }));
+  }
+
+  async control(command: ControlCommand): Promise<ControlMessage> {
+    if (this.hello.features?.includes('control') !== true) {
+      throw new KeeperError(
+        'control_unavailable',
+        'This kernel was started by an older version of the bridge; restart it to steer its runs.'
+      );
+    }
+    const { message } = await this.#ask('control', ANSWER_MS, { command });
+    return message;
   }
 
   async interrupt(): Promise<void> {

@@ -12,6 +12,10 @@ export type KeeperErrorCode =
   /** The two ends do not speak the same protocol. */
   | 'keeper_protocol'
   | 'keeper_stopping'
+  /** Nothing in the kernel takes commands for runs. */
+  | 'control_unavailable'
+  /** The command was passed on; whether it will be applied is not known. */
+  | 'control_unanswered'
   | 'launch_invalid'
   | 'socket_path_too_long'
   | 'kernel_start_failed'

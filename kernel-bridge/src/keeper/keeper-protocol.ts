@@ -1,16 +1,20 @@
 /** JSON bodies of commands, replies and events between gateway and keeper. */
 import { type Static, Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
+import { ControlCommand, type ControlMessage } from '@tpulab/protocol';
 import type { KernelSnapshot } from './contract.js';
 import { KeeperError } from './keeper-error.js';
 
 /** Raised by a breaking change. The gateway refuses a keeper of another version rather than misread it. */
 export const KEEPER_PROTOCOL_VERSION = 1;
+/** Told at the first word, because a kernel may be kept by an older keeper than its gateway. */
+export const KEEPER_FEATURES: readonly string[] = ['control'];
 
 export const Command = Type.Union([
   Type.Object({ id: Type.Integer(), op: Type.Literal('status') }),
   Type.Object({ id: Type.Integer(), op: Type.Literal('subscribe') }),
   Type.Object({ id: Type.Integer(), op: Type.Literal('telemetry'), since: Type.Integer({ minimum: 0 }) }),
+  Type.Object({ id: Type.Integer(), op: Type.Literal('control'), command: ControlCommand }),
   Type.Object({ id: Type.Integer(), op: Type.Literal('interrupt') }),
   Type.Object({ id: Type.Integer(), op: Type.Literal('restart') }),
   Type.Object({ id: Type.Integer(), op: Type.Literal('shutdown') })
@@ -27,6 +31,7 @@ export interface CommandReplies {
   readonly status: StatusReply;
   readonly subscribe: { readonly liveFrom: number };
   readonly telemetry: { readonly historyFrom: number; readonly lastSeq: number };
+  readonly control: { readonly message: ControlMessage };
   readonly interrupt: object;
   readonly restart: { readonly snapshot: KernelSnapshot };
   readonly shutdown: object;
@@ -42,6 +47,8 @@ export type KeeperEvent =
       readonly event: 'hello';
       readonly version: number;
       readonly shutdownWaitMs: number;
+      /** What this keeper understands beyond the first keepers of its version. */
+      readonly features?: readonly string[];
       readonly snapshot: KernelSnapshot;
     }
   | { readonly event: 'state'; readonly snapshot: KernelSnapshot }

@@ -5,8 +5,10 @@ import type { WrittenBatch } from '../journal/record-batch.js';
 import { WireError } from '../wire/wire-error.js';
 import type { KernelSnapshot } from './contract.js';
 import { checkpointFile } from './checkpoint.js';
+import { ControlLine, isControlMessage } from './control-line.js';
 import { readConnectionFile, runPaths, writeConnectionFile } from './connection-file.js';
 import { prepareBatch } from './gateway-link.js';
+import { storedNote } from './stored-record.js';
 import { GatewayServer } from './gateway-server.js';
 import { KeeperError } from './keeper-error.js';
 import {
@@ -16,7 +18,7 @@ import {
   readLaunch,
   writeKeeperRecord
 } from './keeper-file.js';
-import { KEEPER_PROTOCOL_VERSION } from './keeper-protocol.js';
+import { KEEPER_FEATURES, KEEPER_PROTOCOL_VERSION } from './keeper-protocol.js';
 import { LogBound } from './log-bound.js';
 import { type KeeperListener, KernelKeeper, type Orphan } from './kernel-keeper.js';
 import { isSameProcess, processStart } from '../processes/process-identity.js';
@@ -78,15 +80,18 @@ async function keep(
 
   let gateways: GatewayServer | null = null;
   let stateDue: NodeJS.Immediate | null = null;
-  const agent = await TelemetrySocket.listen(
-    sockets.agentSocket,
-    (json, message) => {
-      const added = telemetry.add(json, message);
-      for (const link of gateways?.links ?? []) {
-        link.telemetryAdded(added);
-      }
-    },
-    log
+  const hear = (json: string, message: Readonly<Record<string, unknown>>): void => {
+    const added = telemetry.add(json, message);
+    for (const link of gateways?.links ?? []) {
+      link.telemetryAdded(added);
+    }
+    if (isControlMessage(message)) {
+      control.heard(message);
+    }
+  };
+  const control = new ControlLine(message => hear(JSON.stringify(message), message), log);
+  const agent = await TelemetrySocket.listen(sockets.agentSocket, hear, log, connection =>
+    control.use(connection)
   );
   const takeDueState = (): KernelSnapshot | null => {
     if (stateDue === null) {
@@ -123,6 +128,9 @@ async function keep(
       }
     },
     processChanged: pid => {
+      if (pid === null) {
+        control.processEnded();
+      }
       void record
         .setKernel(pid)
         .catch((error: unknown) => log.error({ err: error }, 'keeper.json cannot be written'));
@@ -160,6 +168,7 @@ async function keep(
     finish = resolve;
   });
   const end = (): void => {
+    control[Symbol.dispose]();
     void keeper
       .shutdown()
       .catch((error: unknown) => log.error({ err: error }, 'the shutdown was not clean'))
@@ -187,10 +196,13 @@ async function keep(
         event: 'hello',
         version: KEEPER_PROTOCOL_VERSION,
         shutdownWaitMs: launch.shutdownWaitMs,
+        features: KEEPER_FEATURES,
         snapshot: keeper.snapshot
       }),
-      command: async op => {
-        switch (op) {
+      command: async command => {
+        switch (command.op) {
+          case 'control':
+            return { message: await control.send(command.command) };
           case 'status':
             return { snapshot: keeper.snapshot, kernelInfo: keeper.kernelInfo };
           case 'interrupt':

@@ -101,6 +101,13 @@ function subjectOf(message: Readonly<Record<string, unknown>>): string | null {
       return message['type'];
     case 'run':
       return `run ${String(message['run'])}`;
+    case 'control':
+      return `control ${String(message['id'])}`;
+    case 'pace':
+      return `pace ${String(message['run'])}`;
+    case 'advice':
+    case 'memory-error':
+      return `${message['type']} ${String(message['id'])}`;
     case 'compile':
       return `compile ${String(message['id'])}`;
     default:

@@ -1,4 +1,7 @@
-/** The unix socket to which the agent in the kernel writes telemetry: one JSON object a line, nothing is answered. */
+/**
+ * The unix socket of the agent in the kernel: one JSON object a line. What an agent writes is telemetry, and nothing is answered;
+ * a connection that begins with `control-hello` takes commands as well (control-line.ts).
+ */
 import { chmod, rm } from 'node:fs/promises';
 import { createServer, type Server, type Socket } from 'node:net';
 import type { Logger } from 'pino';
@@ -12,6 +15,8 @@ const MAX_CONNECTIONS = 16;
 const NEWLINE = 0x0a;
 
 export type OnTelemetry = (json: string, message: Readonly<Record<string, unknown>>) => void;
+/** The agent takes commands on this connection. */
+export type OnControl = (connection: Socket) => void;
 
 export class TelemetrySocket implements AsyncDisposable {
   readonly #connections = new Set<Socket>();
@@ -21,14 +26,20 @@ export class TelemetrySocket implements AsyncDisposable {
   private constructor(
     private readonly path: string,
     private readonly onMessage: OnTelemetry,
-    private readonly log: Logger
+    private readonly log: Logger,
+    private readonly onControl: OnControl
   ) {
     this.#server = createServer(connection => this.#accept(connection));
     this.#server.maxConnections = MAX_CONNECTIONS;
   }
 
-  static async listen(path: string, onMessage: OnTelemetry, log: Logger): Promise<TelemetrySocket> {
-    const socket = new TelemetrySocket(path, onMessage, log);
+  static async listen(
+    path: string,
+    onMessage: OnTelemetry,
+    log: Logger,
+    onControl: OnControl = () => undefined
+  ): Promise<TelemetrySocket> {
+    const socket = new TelemetrySocket(path, onMessage, log, onControl);
     await listenPrivately(socket.#server, path, log);
     return socket;
   }
@@ -46,7 +57,7 @@ export class TelemetrySocket implements AsyncDisposable {
     this.#connections.add(connection);
     const lines = new LineSplitter(
       MAX_LINE_BYTES,
-      line => this.#line(line),
+      line => this.#line(line, connection),
       () => this.#drop('a line is too long')
     );
     connection.on('data', chunk => lines.push(chunk));
@@ -54,7 +65,7 @@ export class TelemetrySocket implements AsyncDisposable {
     connection.on('close', () => this.#connections.delete(connection));
   }
 
-  #line(line: Buffer): void {
+  #line(line: Buffer, connection: Socket): void {
     const json = line.toString('utf8');
     let message: unknown;
     try {
@@ -65,6 +76,10 @@ export class TelemetrySocket implements AsyncDisposable {
     }
     if (!isMessage(message)) {
       this.#drop('a line is not an object with a type');
+      return;
+    }
+    if (message['type'] === 'control-hello') {
+      this.onControl(connection);
       return;
     }
     this.onMessage(json, message);

@@ -21,6 +21,8 @@ export const BRIDGE_ERRORS = {
   resource_not_found: 404,
   kernel_start_failed: 500,
   kernel_action_failed: 500,
+  control_unavailable: 409,
+  control_unanswered: 504,
   journal_unreadable: 500,
   session_not_found: 404,
   session_gone: 410,
@@ -220,6 +222,16 @@ export class KernelStartError extends BridgeError {
 
 export class KernelActionError extends BridgeError {
   readonly code = 'kernel_action_failed';
+}
+
+/** Nothing in the kernel takes commands for runs: it has no run, no agent, or is starting. */
+export class ControlUnavailableError extends BridgeError {
+  readonly code = 'control_unavailable';
+}
+
+/** A command was passed on and not answered. Sending it again with the same id is safe. */
+export class ControlUnansweredError extends BridgeError {
+  readonly code = 'control_unanswered';
 }
 
 /** The journal of a kernel cannot be read, as a whole or by this version. The kernel itself may be well. */

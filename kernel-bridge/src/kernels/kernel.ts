@@ -1,9 +1,11 @@
 /** One kernel as the gateway sees it: the connection to its keeper, its last known state, and who listens. */
 import path from 'node:path';
+import type { ControlCommand, ControlMessage } from '@tpulab/protocol';
 import type { Logger } from 'pino';
 import { JournalReader } from '../journal/journal-reader.js';
 import type { JournalRecord } from '../journal/record.js';
 import type { KeeperEvents, KeeperHandle, KernelSnapshot, TelemetryRecord } from '../keeper/contract.js';
+import { controlError } from './control-error.js';
 import { KernelActionError } from './errors.js';
 import { UnjournaledRequests } from './unjournaled-requests.js';
 
@@ -152,6 +154,16 @@ export class Kernel {
 
   drain(): Promise<void> {
     return this.#recovery ?? this.#live().drain();
+  }
+
+  /** Passes a command for a run on to the agent. Resolves with its answer; rejects with `Control…Error`. */
+  async control(command: ControlCommand): Promise<ControlMessage> {
+    await this.#recovery;
+    try {
+      return await this.#live().control(command);
+    } catch (error) {
+      throw controlError(this.id, error);
+    }
   }
 
   async interrupt(): Promise<void> {

@@ -5,6 +5,7 @@ import { UpgradeRequiredError } from '../kernels/errors.js';
 import type { KernelRegistry } from '../kernels/kernel-registry.js';
 import { failure } from './api-description.js';
 import type { App } from './app.js';
+import { addControlRoutes } from './control-routes.js';
 import { BRIDGE_VERSION } from './jupyter-routes.js';
 
 export interface BridgeRoutesOptions {
@@ -37,6 +38,8 @@ export function addBridgeRoutes(app: App, options: BridgeRoutesOptions): void {
     { schema: { summary: 'Kernel environments', response: { 200: Type.Array(EnvironmentInfo) } } },
     async () => options.environments()
   );
+
+  addControlRoutes(app, registry);
 
   app.get(
     '/bridge/v1/events',

@@ -1,0 +1,160 @@
+/**
+ * Commands to the agent in the kernel, over the connection that the agent opened for them: one JSON object a line. The agent
+ * answers each at once with a `control` message of the same id, and tells later what became of it.
+ */
+import type { Socket } from 'node:net';
+import { Value } from '@sinclair/typebox/value';
+import { type ControlCommand, ControlMessage } from '@tpulab/protocol';
+import type { Logger } from 'pino';
+import { KeeperError } from './keeper-error.js';
+
+/** An agent answers within milliseconds, unless the kernel's process is stopped or code in it never lets the interpreter go. */
+const ANSWER_MS = 8_000;
+/** Commands that wait for an answer. More come only from something that repeats itself. */
+const MAX_UNANSWERED = 256;
+/** Commands that were accepted and of which nothing more is known yet; the oldest are forgotten first. */
+const MAX_OPEN = 4_096;
+
+type Phase = ControlMessage['phase'];
+
+interface Waiting {
+  readonly resolve: (message: ControlMessage) => void;
+  readonly reject: (error: Error) => void;
+  readonly timer: NodeJS.Timeout;
+}
+
+export class ControlLine implements Disposable {
+  #socket: Socket | null = null;
+  readonly #waiting = new Map<string, Waiting[]>();
+  /** Accepted, by id: what is told when the process ends before more is known. */
+  readonly #open = new Map<string, ControlMessage>();
+
+  /** `expired` passes on, as if the agent had said it, that a command will never be applied. */
+  constructor(
+    private readonly expired: (message: ControlMessage) => void,
+    private readonly log: Logger,
+    private readonly answerMs = ANSWER_MS
+  ) {}
+
+  /** The agent listens for commands on this connection; a newer one takes the place of an older one. */
+  use(socket: Socket): void {
+    this.#socket = socket;
+    socket.once('close', () => {
+      if (this.#socket === socket) {
+        this.#socket = null;
+        this.#rejectAll(
+          new KeeperError(
+            'control_unavailable',
+            'The kernel has ended its connection for commands; try again.'
+          )
+        );
+      }
+    });
+  }
+
+  /** Resolves with the agent's first word on it. Rejects with `control_unavailable` or `control_unanswered`. */
+  send(command: ControlCommand): Promise<ControlMessage> {
+    const socket = this.#socket;
+    if (socket === null) {
+      return Promise.reject(
+        new KeeperError(
+          'control_unavailable',
+          'Nothing in this kernel listens for commands yet: it needs tpulab.run(…), or jax, in a kernel of TPULab.'
+        )
+      );
+    }
+    if (this.#waiting.size >= MAX_UNANSWERED) {
+      return Promise.reject(
+        new KeeperError(
+          'control_unanswered',
+          `${MAX_UNANSWERED} commands wait for an answer already; the kernel may be stopped.`
+        )
+      );
+    }
+    return new Promise((resolve, reject) => {
+      const waiting: Waiting = {
+        resolve,
+        reject,
+        timer: setTimeout(() => {
+          this.#forget(command.id, waiting);
+          reject(
+            new KeeperError(
+              'control_unanswered',
+              `The kernel did not answer within ${this.answerMs} ms. The command may still be applied; send it again with the same id to learn more.`
+            )
+          );
+        }, this.answerMs)
+      };
+      this.#waiting.set(command.id, [...(this.#waiting.get(command.id) ?? []), waiting]);
+      socket.write(JSON.stringify(command) + '\n');
+    });
+  }
+
+  /** The agent has said something about a command. */
+  heard(message: ControlMessage): void {
+    if (isFinal(message.phase)) {
+      this.#open.delete(message.id);
+    } else {
+      this.#open.set(message.id, message);
+      const [oldest] = this.#open.keys();
+      if (this.#open.size > MAX_OPEN && oldest !== undefined) {
+        this.#open.delete(oldest);
+      }
+    }
+    const waiting = this.#waiting.get(message.id) ?? [];
+    this.#waiting.delete(message.id);
+    for (const { resolve, timer } of waiting) {
+      clearTimeout(timer);
+      resolve(message);
+    }
+  }
+
+  /** The kernel's process is gone: nothing that it accepted will be applied any more. */
+  processEnded(): void {
+    const open = [...this.#open.values()];
+    this.#open.clear();
+    for (const message of open) {
+      this.expired({
+        ...message,
+        time: Date.now(),
+        phase: 'expired',
+        reason: 'The process of the kernel ended before it was applied.'
+      });
+    }
+    if (open.length > 0) {
+      this.log.info({ commands: open.length }, 'commands have expired with the kernel process');
+    }
+  }
+
+  [Symbol.dispose](): void {
+    this.#socket = null;
+    this.#rejectAll(new KeeperError('keeper_stopping', 'The kernel is being shut down.'));
+  }
+
+  #forget(id: string, waiting: Waiting): void {
+    const left = (this.#waiting.get(id) ?? []).filter(other => other !== waiting);
+    if (left.length === 0) {
+      this.#waiting.delete(id);
+    } else {
+      this.#waiting.set(id, left);
+    }
+  }
+
+  #rejectAll(error: KeeperError): void {
+    const all = [...this.#waiting.values()].flat();
+    this.#waiting.clear();
+    for (const { reject, timer } of all) {
+      clearTimeout(timer);
+      reject(error);
+    }
+  }
+}
+
+/** Whether a message of an agent tells what became of a command. */
+export function isControlMessage(value: Readonly<Record<string, unknown>>): value is ControlMessage {
+  return value['type'] === 'control' && Value.Check(ControlMessage, value);
+}
+
+function isFinal(phase: Phase): boolean {
+  return phase !== 'accepted';
+}
