@@ -1,0 +1,197 @@
+/**
+ * Fetches files for a host that cannot reach a package index: on this machine, by its pip settings, for the host's platform. Only what a
+ * lock file pins with a hash is fetched; what is here already is not fetched again.
+ */
+import { existsSync } from 'node:fs';
+import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { createHash } from 'node:crypto';
+import path from 'node:path';
+import { pythonFreeEnv, runUv } from '../../environments/uv.js';
+import { runProgram, type ProgramResult } from '../../environments/run-program.js';
+import { SetupError } from './setup-error.js';
+import { pipPlatforms, type Platform, type ToolWheel, uvPlatform } from './tool-locks.js';
+
+export interface FetchContext {
+  readonly cache: string;
+  /** Folder of environment descriptions, with the lock file of pip. */
+  readonly definitions: string;
+  readonly uv: string;
+  readonly platform: Platform;
+  readonly signal: AbortSignal;
+  readonly onLine: (line: string) => void;
+}
+
+/** `3.12`: the Python of our own that a host gets, when its own does not fit. */
+export const OWN_PYTHON = '3.12';
+
+/** The wheel of a tool; the path of the file here. @throws SetupError */
+export async function fetchTool(tool: ToolWheel, context: FetchContext): Promise<string> {
+  const hashes = [...tool.hashes].map(hash => ` --hash=sha256:${hash}`).join('');
+  const [file] = await fetchLocked(
+    `${tool.name}==${tool.version}${hashes}\n`,
+    tool.name,
+    OWN_PYTHON,
+    context
+  );
+  if (file !== undefined) return file;
+  throw new SetupError('setup_download_failed', `${tool.name} ${tool.version} could not be fetched.`);
+}
+
+/** All wheels of an environment. @param python `3.12`, as the host will use it @throws SetupError */
+export async function fetchEnvironment(
+  lockFile: string,
+  name: string,
+  python: string,
+  context: FetchContext
+): Promise<readonly string[]> {
+  const args = [
+    ...[
+      'pip',
+      'compile',
+      lockFile,
+      '--quiet',
+      '--no-deps',
+      '--generate-hashes',
+      '--no-header',
+      '--no-annotate'
+    ],
+    ...[
+      '--only-binary',
+      ':all:',
+      '--python-version',
+      python,
+      '--python-platform',
+      uvPlatform(context.platform)
+    ]
+  ];
+  // The lock file is for all systems at once; pip would judge its conditions by this machine, not by the host.
+  const { exitCode, stdout, stderr } = await runUv({
+    uv: context.uv,
+    args,
+    signal: context.signal,
+    keptLines: 100_000
+  });
+  context.signal.throwIfAborted();
+  if (exitCode !== 0) throw downloadFailed(name, stderr);
+  return fetchLocked(`${stdout.join('\n')}\n`, name, python, context);
+}
+
+/** A Python for the host's platform, as a folder that can be moved. @throws SetupError */
+export async function fetchPython({ cache, uv, platform, signal, onLine }: FetchContext): Promise<string> {
+  const request = `cpython-${OWN_PYTHON}-linux-${platform.machine}-gnu`;
+  const folder = path.join(cache, `python-${request}`);
+  if (existsSync(folder)) return folder;
+  await mkdir(cache, { recursive: true, mode: 0o700 });
+  const building = await mkdtemp(path.join(cache, '.building-'));
+  try {
+    const { exitCode, stderr } = await runUv({
+      uv,
+      args: ['python', 'install', '--no-bin', '--install-dir', building, request],
+      signal,
+      onLine,
+      mayDownloadPython: true
+    });
+    signal.throwIfAborted();
+    if (exitCode !== 0) {
+      throw new SetupError(
+        'setup_python_failed',
+        `Python ${OWN_PYTHON} for ${platform.machine} could not be fetched (${stderr.at(-1)?.trim() ?? 'uv failed'}); check the network, or install Python 3.11 or newer on the host.`
+      );
+    }
+    await rename(building, folder);
+    return folder;
+  } finally {
+    await rm(building, { recursive: true, force: true });
+  }
+}
+
+async function fetchLocked(
+  requirements: string,
+  name: string,
+  python: string,
+  context: FetchContext
+): Promise<readonly string[]> {
+  const { cache, platform, signal, onLine } = context;
+  const key = createHash('sha256')
+    .update(JSON.stringify([requirements, python, platform]))
+    .digest('hex')
+    .slice(0, 16);
+  const folder = path.join(cache, 'wheels', `${name}-${key}`);
+  if (!existsSync(folder)) {
+    await mkdir(path.dirname(folder), { recursive: true, mode: 0o700 });
+    const building = `${folder}.partial`;
+    await mkdir(building, { recursive: true });
+    const file = `${folder}.txt`;
+    await writeFile(file, requirements);
+    const short = python.replace('.', '');
+    const result = await pip(
+      [
+        ...[
+          'download',
+          '--quiet',
+          '--no-deps',
+          '--require-hashes',
+          '--only-binary',
+          ':all:',
+          '--dest',
+          building
+        ],
+        ...['--python-version', python, '--implementation', 'cp'],
+        ...[`cp${short}`, 'abi3', 'none'].flatMap(abi => ['--abi', abi]),
+        ...pipPlatforms(platform).flatMap(tag => ['--platform', tag]),
+        ...['-r', file]
+      ],
+      context
+    );
+    signal.throwIfAborted();
+    if (result.exitCode !== 0) throw downloadFailed(name, result.stderr);
+    await rename(building, folder);
+    await rm(file, { force: true });
+    onLine(`fetched the files of ${name}`);
+  }
+  return (await readdir(folder))
+    .filter(entry => entry.endsWith('.whl'))
+    .map(entry => path.join(folder, entry));
+}
+
+/** pip in an environment of its own: it alone can fetch wheels for another platform and keep them as files. */
+async function pip(args: readonly string[], context: FetchContext): Promise<ProgramResult> {
+  const { cache, definitions, uv, signal, onLine } = context;
+  const lock = path.join(definitions, 'fetch', 'requirements.lock');
+  const key = createHash('sha256')
+    .update(await readFile(lock))
+    .digest('hex')
+    .slice(0, 12);
+  const venv = path.join(cache, `pip-${key}`);
+  if (!existsSync(path.join(venv, 'ready'))) {
+    const steps = [
+      ['venv', '--clear', '--no-project', '--no-config', venv],
+      ['pip', 'install', '--python', path.join(venv, 'bin', 'python'), '--require-hashes', '-r', lock]
+    ];
+    for (const step of steps) {
+      const { exitCode, stderr } = await runUv({ uv, args: step, signal, onLine });
+      signal.throwIfAborted();
+      if (exitCode !== 0) throw downloadFailed('pip', stderr);
+    }
+    await writeFile(path.join(venv, 'ready'), '');
+  }
+  return runProgram({
+    command: path.join(venv, 'bin', 'python'),
+    args: ['-m', 'pip', '--disable-pip-version-check', '--no-input', ...args],
+    env: pythonFreeEnv(process.env),
+    signal,
+    onLine
+  });
+}
+
+function downloadFailed(what: string, stderr: readonly string[]): SetupError {
+  const reason =
+    stderr
+      .filter(line => line.trim() !== '')
+      .at(-1)
+      ?.trim() ?? 'no reason was given';
+  return new SetupError(
+    'setup_download_failed',
+    `The files of ${what} could not be fetched on this machine (${reason}); check its network and the settings of its package index.`
+  );
+}

@@ -1,0 +1,188 @@
+/** Whether a host can be used, and what to do where it cannot: judged from its facts, before anything is changed there. */
+import type { RemoteCheck } from '@tpulab/protocol';
+import type { ChipTable } from '../../devices/index.js';
+import { chipNames } from './host-chips.js';
+import type { HostFacts } from './host-facts.js';
+
+export interface CheckContext {
+  readonly facts: HostFacts;
+  readonly chips: ChipTable;
+  /** Unix seconds here, when the host answered. */
+  readonly now: number;
+  /** Space that is still to be filled there; 0 when all is installed. */
+  readonly neededBytes: number;
+  readonly environment: {
+    readonly name: string;
+    /** Generations of chips that its libtpu drives; null when it is for CPUs only. */
+    readonly chips: readonly string[] | null;
+  };
+}
+
+type Judge = (context: CheckContext) => RemoteCheck | null;
+
+const GIB = 2 ** 30;
+/** Node's builds for Linux need it. */
+const MIN_GLIBC: readonly [number, number] = [2, 28];
+/** Below, the import of the frameworks alone is killed. */
+const MIN_MEMORY_BYTES = 2 * GIB;
+/** Above, times that are shown side by side mislead; far above, TLS certificates count as not yet valid. */
+const CLOCK_WARNING_S = 5;
+const CLOCK_LIMIT_S = 24 * 3600;
+const NEEDED_PROGRAMS = ['flock', 'tar', 'gzip', 'sha256sum', 'setsid'];
+
+/** Every check, in the order in which people read them. */
+export function checkHost(context: CheckContext): RemoteCheck[] {
+  return JUDGES.flatMap(judge => judge(context) ?? []);
+}
+
+const architecture: Judge = ({ facts: { system, machine } }) => {
+  if (system === 'Linux' && (machine === 'x86_64' || machine === 'aarch64'))
+    return ok('architecture', `Linux ${machine}`);
+  return failed(
+    'architecture',
+    `${system || 'unknown system'} ${machine}`,
+    'The kernel bridge runs on Linux with x86_64 or aarch64; choose another machine.'
+  );
+};
+
+const libc: Judge = ({ facts: { glibc } }) => {
+  if (glibc !== null && (glibc[0] > MIN_GLIBC[0] || (glibc[0] === MIN_GLIBC[0] && glibc[1] >= MIN_GLIBC[1])))
+    return ok('glibc', glibc.join('.'));
+  return failed(
+    'glibc',
+    glibc === null ? 'the C library is not glibc' : `glibc ${glibc.join('.')} is too old`,
+    `Node needs glibc ${MIN_GLIBC.join('.')} or newer; take an image of Ubuntu 20.04 or newer (TPU images have 22.04).`
+  );
+};
+
+const programs: Judge = ({ facts }) => {
+  const missing = NEEDED_PROGRAMS.filter(name => !facts.programs.has(name));
+  if (!facts.programs.has('python3') && !facts.programs.has('unzip')) missing.push('unzip');
+  if (missing.length === 0) return ok('programs', 'all that is needed is there');
+  return failed(
+    'programs',
+    `${missing.join(', ')} not found`,
+    'Install what is missing: "sudo apt-get install util-linux tar gzip coreutils unzip".'
+  );
+};
+
+const disk: Judge = ({ facts: { diskFreeBytes, base, isWritable }, neededBytes }) => {
+  if (!isWritable)
+    return failed(
+      'disk',
+      `${base} cannot be written`,
+      'See whom the folder belongs to, and whether the disk is mounted read-only.'
+    );
+  if (diskFreeBytes === null) return warning('disk', 'the free space could not be read', null);
+  const free = `${gib(diskFreeBytes)} free for ${base}`;
+  if (diskFreeBytes >= neededBytes) return ok('disk', free);
+  return failed(
+    'disk',
+    `${free}, ${gib(neededBytes)} needed`,
+    'Make room there, or give the VM a larger boot disk (Compute Engine images come with 10 GB).'
+  );
+};
+
+const memory: Judge = ({ facts: { memoryBytes, memoryAvailableBytes } }) => {
+  if (memoryBytes === null) return warning('memory', 'the memory could not be read', null);
+  const text = `${gib(memoryBytes)}${memoryAvailableBytes === null ? '' : `, ${gib(memoryAvailableBytes)} available`}`;
+  return memoryBytes >= MIN_MEMORY_BYTES
+    ? ok('memory', text)
+    : warning(
+        'memory',
+        text,
+        `JAX and PyTorch want ${gib(MIN_MEMORY_BYTES)} at least; choose a larger machine.`
+      );
+};
+
+const clock: Judge = ({ facts: { time }, now }) => {
+  const ahead = time - now;
+  if (!Number.isFinite(ahead)) return warning('clock', 'the clock could not be read', null);
+  if (Math.abs(ahead) <= CLOCK_WARNING_S) return ok('clock', 'as here');
+  const text = `${Math.abs(ahead).toFixed(0)} s ${ahead > 0 ? 'ahead of' : 'behind'} this machine's`;
+  const remedy =
+    'Correct whichever is wrong: "sudo timedatectl set-ntp true" on the machine whose clock is off.';
+  return Math.abs(ahead) > CLOCK_LIMIT_S ? failed('clock', text, remedy) : warning('clock', text, remedy);
+};
+
+const chipsPresent: Judge = ({ facts, chips }) => {
+  const names = chipNames(facts, chips);
+  if (names.length > 0) return ok('chips', `${names.length} × ${[...new Set(names)].join(', ')}`);
+  if (facts.nodes.length > 0)
+    return warning(
+      'chips',
+      `${facts.nodes.join(', ')}, but no chip is known by its PCI numbers`,
+      'See that this VM is a TPU VM; a new generation of chips can be added to the table (docs/devices.md).'
+    );
+  return warning('chips', 'no TPU chips; kernels run on the CPU', 'Choose a TPU VM if you want chips.');
+};
+
+const holders: Judge = ({ facts }) => {
+  if (facts.nodes.length === 0) return null;
+  if (facts.holders.length === 0) return ok('chips in use', 'nobody that you may see holds the chips');
+  const text = facts.holders
+    .map(({ pid, user, command }) => `${command || 'process'} ${pid} of ${user || 'unknown'}`)
+    .join(', ');
+  return warning(
+    'chips in use',
+    `held by ${text}`,
+    'One process at a time has the chips. "tpulab holders" there says which kernel it is and can end one of ours.'
+  );
+};
+
+const fit: Judge = ({ facts, chips, environment }) => {
+  const names = [...new Set(chipNames(facts, chips))];
+  if (names.length === 0) return ok('environment', `${environment.name}, on the CPU`);
+  if (environment.chips === null)
+    return warning(
+      'environment',
+      `${environment.name} is for CPUs, and there are chips`,
+      'Choose an environment for TPUs: "tpulab connect NAME --environment jax".'
+    );
+  const unfit = names.filter(name => !environment.chips?.includes(name));
+  if (unfit.length === 0) return ok('environment', `${environment.name} drives ${names.join(', ')}`);
+  return warning(
+    'environment',
+    `nobody has tried the libtpu of ${environment.name} with ${unfit.join(', ')}`,
+    `It is known to drive ${environment.chips.join(', ')}. If JAX finds no TPU, choose another environment.`
+  );
+};
+
+const lingering: Judge = ({ facts: { lingers, user } }) => {
+  if (lingers === null) return null;
+  if (lingers) return ok('log-out', 'programs go on when you log out');
+  return warning(
+    'log-out',
+    'the system may end your programs when you log out',
+    `Run "sudo loginctl enable-linger ${user}" there once.`
+  );
+};
+
+const JUDGES: readonly Judge[] = [
+  architecture,
+  libc,
+  programs,
+  disk,
+  memory,
+  clock,
+  chipsPresent,
+  holders,
+  fit,
+  lingering
+];
+
+function ok(name: string, message: string): RemoteCheck {
+  return { name, state: 'ok', message, remedy: null };
+}
+
+function warning(name: string, message: string, remedy: string | null): RemoteCheck {
+  return { name, state: 'warning', message, remedy };
+}
+
+function failed(name: string, message: string, remedy: string): RemoteCheck {
+  return { name, state: 'failed', message, remedy };
+}
+
+function gib(bytes: number): string {
+  return `${(bytes / GIB).toFixed(1)} GiB`;
+}

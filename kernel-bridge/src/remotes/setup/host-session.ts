@@ -1,0 +1,97 @@
+/** Runs our scripts on one host and says in typed errors why one ended. */
+import type { RemoteShell } from '../contracts.js';
+import { EXIT } from './host-scripts.js';
+import { SetupError } from './setup-error.js';
+
+export interface ScriptEnd {
+  readonly code: number;
+  /** Value of the last line `KEY<tab>VALUE` of each key. */
+  readonly said: ReadonlyMap<string, string>;
+  /** Its other lines, the last ones. */
+  readonly lines: readonly string[];
+}
+
+export interface ScriptOptions {
+  readonly timeoutMs: number;
+  /** Lines without a key. */
+  readonly onText?: (text: string) => void;
+  readonly onSaid?: (key: string, value: string) => void;
+}
+
+export const QUICK_MS = 60_000;
+const KEPT_LINES = 40;
+
+export class HostSession {
+  readonly signal: AbortSignal;
+  readonly #shell: RemoteShell;
+  readonly #log: (line: string) => void;
+
+  /** @param base our folder there, absolute */
+  constructor(
+    shell: RemoteShell,
+    readonly base: string,
+    options: { readonly signal: AbortSignal; readonly onLog: (line: string) => void }
+  ) {
+    this.#shell = shell;
+    this.signal = options.signal;
+    this.#log = options.onLog;
+  }
+
+  get host(): string {
+    return this.#shell.host;
+  }
+
+  async run(script: string, args: readonly string[], options: ScriptOptions): Promise<ScriptEnd> {
+    const said = new Map<string, string>();
+    const lines: string[] = [];
+    const { code, stderr } = await this.#shell.run(script, [this.base, ...args], {
+      signal: this.signal,
+      timeoutMs: options.timeoutMs,
+      onLine: line => {
+        const tab = line.indexOf('\t');
+        if (tab > 0 && /^[a-z_]+$/.test(line.slice(0, tab))) {
+          const [key, value] = [line.slice(0, tab), line.slice(tab + 1)];
+          said.set(key, value);
+          options.onSaid?.(key, value);
+          return;
+        }
+        keep(lines, line);
+        // Results are one line of JSON; people read the others.
+        if (!line.startsWith('{')) this.#log(line);
+        options.onText?.(line);
+      }
+    });
+    for (const line of stderr.split('\n').filter(text => text.trim() !== '')) {
+      keep(lines, line);
+      this.#log(line);
+    }
+    this.signal.throwIfAborted();
+    if (code === EXIT.busy) {
+      throw new SetupError(
+        'setup_busy',
+        `Another set-up has been at work on ${this.host} for an hour; end it there, or wait and connect again.`
+      );
+    }
+    if (code !== 0 && lines.some(line => /no space left on device|disk quota exceeded/i.test(line))) {
+      throw new SetupError(
+        'setup_disk_full',
+        `The disk of ${this.host} is full; make room below ${this.base} or in the home folder, or give the VM a larger disk.`,
+        { command: `ssh ${this.host} df -h` }
+      );
+    }
+    return { code, said, lines };
+  }
+
+  upload(localPath: string, name: string, onProgress: (bytes: number, total: number) => void): Promise<void> {
+    return this.#shell.upload(localPath, `${this.base}/${name}`, { signal: this.signal, onProgress });
+  }
+
+  log(line: string): void {
+    this.#log(line);
+  }
+}
+
+function keep(lines: string[], line: string): void {
+  lines.push(line);
+  if (lines.length > KEPT_LINES) lines.shift();
+}

@@ -1,0 +1,146 @@
+/** Installs what a host lacks, one stage after the other. What is there is left as it is. */
+import { hasChips } from './host-chips.js';
+import type { ChipTable } from '../../devices/index.js';
+import { findUv } from '../../environments/uv.js';
+import type { FetchContext } from './fetch-here.js';
+import type { HostFacts } from './host-facts.js';
+import { EXIT, UNPACK_ARCHIVE_SCRIPT } from './host-scripts.js';
+import { type HostSession, QUICK_MS } from './host-session.js';
+import { installEnvironment, type EnvironmentInstallation, installPython } from './install-environment.js';
+import { checksumWrong, installTool } from './install-tool.js';
+import { archiveOf } from './payload.js';
+import { sendFile } from './send-file.js';
+import { environmentPart, type SetupContext } from './setup-context.js';
+import { SetupError } from './setup-error.js';
+import type { RunningStage, StageReporter } from './stage-reporter.js';
+import type { Platform } from './tool-locks.js';
+
+export interface Installation {
+  readonly session: HostSession;
+  readonly facts: HostFacts;
+  readonly context: SetupContext;
+  readonly stages: StageReporter;
+  readonly chips: ChipTable;
+  /** Here, for what is fetched and made for hosts. */
+  readonly cache: string;
+  /** uv of this machine; null: looked for when it is needed. */
+  readonly uv: string | null;
+}
+
+export async function installAll(installation: Installation): Promise<void> {
+  await tool(installation, 'node');
+  await bridge(installation);
+  await tool(installation, 'uv');
+  await environment(installation);
+}
+
+async function tool(installation: Installation, name: 'node' | 'uv'): Promise<void> {
+  const { session, facts, context, stages } = installation;
+  const { tools, layout } = context;
+  const { version } = tools[name];
+  if (facts.have.has(layout[name])) {
+    stages.skip(name, `${version}, already there`);
+    return;
+  }
+  await stages.run(name, async stage => {
+    const how = await installTool({
+      session,
+      stage,
+      platform: platformOf(facts),
+      uv: localUv(installation),
+      tool: tools[name],
+      incoming: layout.incoming,
+      place: layout[name],
+      fetching: () => fetching(installation)
+    });
+    return { value: undefined, detail: `${version}, ${how}` };
+  });
+}
+
+async function bridge({ session, facts, context, stages, cache }: Installation): Promise<void> {
+  const { layout, payload } = context;
+  if (facts.have.has(layout.bridge)) {
+    stages.skip('bridge', `${payload.version}, already there`);
+    return;
+  }
+  const send = async (stage: RunningStage): Promise<void> => {
+    stage.at('packing');
+    const { file, sha256 } = await archiveOf(payload, cache, session.signal);
+    const name = `${layout.incoming}/bridge.tar.gz`;
+    await sendFile(session, file, name, stage);
+    const args = [name, sha256, layout.bridge];
+    const { code, lines } = await session.run(UNPACK_ARCHIVE_SCRIPT, args, { timeoutMs: 5 * QUICK_MS });
+    if (code === EXIT.checksum) throw checksumWrong(session, 'The bridge');
+    if (code === 0) return;
+    const reason = lines.at(-1) ?? `code ${code}`;
+    throw new SetupError(
+      'setup_unpack_failed',
+      `The bridge could not be unpacked on ${session.host}: ${reason}.`
+    );
+  };
+  await stages.run('bridge', async stage => {
+    await send(stage);
+    return { value: undefined, detail: payload.version };
+  });
+}
+
+async function environment(installation: Installation): Promise<void> {
+  const { session, facts, context, stages, chips } = installation;
+  const { layout, tools, definition } = context;
+  const title = `Environment ${definition.name}`;
+  if (facts.have.has(environmentPart(context))) {
+    stages.skip('python', 'already there');
+    stages.skip('environment', 'already there', title);
+    return;
+  }
+  const isForTpu = hasChips(facts, chips) && definition.description.tpu !== undefined;
+  const wanted: EnvironmentInstallation = {
+    session,
+    layout,
+    tools,
+    definition,
+    accelerator: isForTpu ? 'tpu' : 'cpu',
+    fetching: () => fetching(installation)
+  };
+  const python = await stages.run('python', async stage => {
+    const found = await installPython(wanted, stage);
+    return { value: found.python, detail: found.isOurs ? 'our own' : found.python };
+  });
+  await stages.run(
+    'environment',
+    async stage => {
+      await installEnvironment(wanted, python, stage);
+      return { value: undefined, detail: isForTpu ? 'for TPU' : 'for the CPU' };
+    },
+    title
+  );
+}
+
+function fetching(installation: Installation): FetchContext {
+  const { session, facts, context, cache } = installation;
+  return {
+    cache,
+    definitions: context.definitions,
+    uv: localUv(installation),
+    platform: platformOf(facts),
+    signal: session.signal,
+    onLine: line => session.log(line)
+  };
+}
+
+function localUv({ uv }: Installation): string {
+  if (uv !== null) return uv;
+  try {
+    return findUv();
+  } catch (cause) {
+    throw new SetupError(
+      'setup_uv_missing',
+      'uv, which finds the files for the host, was not found on this machine; install it ("pip install uv") or name it with TPULAB_UV.',
+      { cause, command: 'pip install uv' }
+    );
+  }
+}
+
+function platformOf({ machine, glibc }: HostFacts): Platform {
+  return { machine: machine === 'aarch64' ? 'aarch64' : 'x86_64', glibc: glibc ?? [2, 28] };
+}

@@ -1,0 +1,155 @@
+/** Makes the kernel environment on a host, with a Python of our own where the host's does not fit. */
+import path from 'node:path';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { type Definition, variantOf } from '../../environments/definition.js';
+import { fetchEnvironment, fetchPython, type FetchContext, OWN_PYTHON } from './fetch-here.js';
+import type { HostLayout, HostTools } from './host-layout.js';
+import {
+  ENVIRONMENT_SCRIPT,
+  EXIT,
+  PYTHON_SCRIPT,
+  REMOVE_SCRIPT,
+  UNPACK_ARCHIVE_SCRIPT
+} from './host-scripts.js';
+import { type HostSession, QUICK_MS, type ScriptEnd } from './host-session.js';
+import { sha256Of, tar } from './payload.js';
+import { sendFile, sendFiles } from './send-file.js';
+import { SetupError } from './setup-error.js';
+import type { RunningStage } from './stage-reporter.js';
+
+export interface EnvironmentInstallation {
+  readonly session: HostSession;
+  readonly layout: HostLayout;
+  readonly tools: HostTools;
+  readonly definition: Definition;
+  readonly accelerator: 'tpu' | 'cpu';
+  readonly fetching: () => FetchContext;
+}
+
+const PYTHON_MS = 15 * 60_000;
+const ENVIRONMENT_MS = 3 * 3600_000;
+/** What `tpulab env create` says when it is the network that fails. */
+const NETWORK = 'env_network';
+
+export async function installPython(
+  installation: EnvironmentInstallation,
+  stage: RunningStage
+): Promise<{ readonly python: string; readonly isOurs: boolean }> {
+  const { session, definition } = installation;
+  const range = definition.description.python;
+  const find = (install: string): Promise<ScriptEnd> =>
+    session.run(PYTHON_SCRIPT, [uvOf(installation), range, install], {
+      timeoutMs: PYTHON_MS,
+      onText: text => stage.at(text.trim())
+    });
+  const found = (await find('')).said.get('python');
+  if (found !== undefined) return { python: found, isOurs: found.startsWith(`${session.base}/python/`) };
+  stage.at(`no Python ${range} there; getting one`);
+  const installed = await find(OWN_PYTHON);
+  if (installed.code !== 0 && installed.code !== EXIT.download) throw noPython(session, range, installed);
+  if (installed.code === EXIT.download) await sendPython(installation, stage);
+  const ours = installed.said.get('python') ?? (await find('')).said.get('python');
+  if (ours === undefined) throw noPython(session, range, installed);
+  return { python: ours, isOurs: true };
+}
+
+export async function installEnvironment(
+  installation: EnvironmentInstallation,
+  python: string,
+  stage: RunningStage
+): Promise<void> {
+  const { session, definition, layout, tools } = installation;
+  const create = (wheels: string): Promise<ScriptEnd> =>
+    session.run(
+      ENVIRONMENT_SCRIPT,
+      [
+        ...[`${layout.node}/${tools.node.program}`, layout.bridge, uvOf(installation), layout.environments],
+        ...[definition.name, python, installation.accelerator, wheels]
+      ],
+      {
+        timeoutMs: ENVIRONMENT_MS,
+        onText: text => {
+          if (!text.startsWith('{')) stage.at(text.trim());
+        },
+        onSaid: (key, value) => {
+          if (key === 'waiting') stage.at(value);
+        }
+      }
+    );
+  let end = await create('');
+  if (end.code !== 0 && failureOf(end).code === NETWORK) {
+    const wheels = `${layout.incoming}/wheels-${definition.name}`;
+    await sendWheels(installation, python, wheels, stage);
+    end = await create(wheels);
+    if (end.code === 0) await session.run(REMOVE_SCRIPT, [wheels], { timeoutMs: QUICK_MS });
+  }
+  if (end.code === 0) return;
+  const { code, message } = failureOf(end);
+  if (code === 'env_disk_full') throw new SetupError('setup_disk_full', `${session.host}: ${message}`);
+  throw new SetupError(
+    'setup_environment_failed',
+    `The environment "${definition.name}" could not be made on ${session.host}: ${message}`
+  );
+}
+
+async function sendWheels(
+  { session, definition, accelerator, fetching }: EnvironmentInstallation,
+  python: string,
+  folder: string,
+  stage: RunningStage
+): Promise<void> {
+  stage.at('the host does not reach the package index; fetching the packages here');
+  const version = await versionOf(session, python);
+  const { lockFile, name } = variantOf(definition, accelerator);
+  const files = await fetchEnvironment(lockFile, `${name}-${accelerator}`, version, fetching());
+  await sendFiles(session, files, folder, stage);
+}
+
+async function sendPython(
+  { session, layout, fetching }: EnvironmentInstallation,
+  stage: RunningStage
+): Promise<void> {
+  stage.at('the host does not reach the place of Python builds; fetching it here');
+  const context = fetching();
+  const folder = await fetchPython(context);
+  const staging = await mkdtemp(path.join(context.cache, '.sending-'));
+  try {
+    const archive = path.join(staging, 'python.tar.gz');
+    await tar(folder, archive, session.signal);
+    const name = `${layout.incoming}/python.tar.gz`;
+    await sendFile(session, archive, name, stage);
+    const end = await session.run(UNPACK_ARCHIVE_SCRIPT, [name, await sha256Of(archive), 'python'], {
+      timeoutMs: PYTHON_MS
+    });
+    if (end.code !== 0) throw noPython(session, OWN_PYTHON, end);
+  } finally {
+    await rm(staging, { recursive: true, force: true });
+  }
+}
+
+async function versionOf(session: HostSession, python: string): Promise<string> {
+  const script = `"$2" -c 'import sys; print("version\\t%d.%d" % sys.version_info[:2])'`;
+  const { said } = await session.run(script, [python], { timeoutMs: QUICK_MS });
+  return said.get('version') ?? OWN_PYTHON;
+}
+
+/** The command prints its failure as one line of JSON. */
+function failureOf({ code, lines }: ScriptEnd): { readonly code: string; readonly message: string } {
+  for (const line of [...lines].reverse()) {
+    if (!line.startsWith('{"error"')) continue;
+    const { error } = JSON.parse(line) as { error: { code?: string; message?: string } };
+    return { code: error.code ?? 'unknown', message: error.message ?? line };
+  }
+  return { code: 'unknown', message: lines.at(-1) ?? `it ended with code ${code}` };
+}
+
+function noPython(session: HostSession, range: string, end: ScriptEnd): SetupError {
+  return new SetupError(
+    'setup_python_failed',
+    `There is no Python ${range} on ${session.host} and none could be put there (${end.lines.at(-1) ?? `code ${end.code}`}); install one there, or let the host or this machine reach the internet.`
+  );
+}
+
+function uvOf({ layout, tools }: EnvironmentInstallation): string {
+  return `${layout.uv}/${tools.uv.program}`;
+}

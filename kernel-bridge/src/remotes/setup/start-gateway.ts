@@ -1,0 +1,50 @@
+/** Starts the gateway on a host, detached from the connection; one that runs already from the same bridge is left alone. */
+import type { PreparedHost } from '../contracts.js';
+import type { HostFacts } from './host-facts.js';
+import { START_SCRIPT } from './host-scripts.js';
+import type { HostSession } from './host-session.js';
+import type { SetupContext } from './setup-context.js';
+import { SetupError } from './setup-error.js';
+import type { StageReporter } from './stage-reporter.js';
+
+const START_MS = 5 * 60_000;
+
+export async function startHostGateway(
+  session: HostSession,
+  facts: HostFacts,
+  { layout, tools, payload: { version } }: SetupContext,
+  stages: StageReporter
+): Promise<PreparedHost> {
+  const running = facts.gateway;
+  if (running !== null && running.bridge === layout.bridge) {
+    stages.skip('gateway', 'already running');
+    const { socketPath, token, gatewayId } = running;
+    return { socketPath, token, gatewayId, version };
+  }
+  return stages.run('gateway', async stage => {
+    const { code, said, lines } = await session.run(
+      START_SCRIPT,
+      [
+        `${layout.node}/${tools.node.program}`,
+        layout.bridge,
+        `${layout.uv}/${tools.uv.program}`,
+        layout.environments
+      ],
+      {
+        timeoutMs: START_MS,
+        onSaid: key => {
+          if (key === 'replacing') stage.at('ending the gateway of another version; its kernels go on');
+        }
+      }
+    );
+    const gatewayId = /"gatewayId":"([^"]+)"/.exec(said.get('gateway') ?? '')?.[1];
+    const [socketPath, token] = [said.get('socket'), said.get('token')];
+    if (code === 0 && gatewayId && socketPath && token)
+      return { value: { socketPath, token, gatewayId, version }, detail: null };
+    throw new SetupError(
+      'setup_gateway_failed',
+      `The gateway did not start on ${session.host}: ${lines.at(-1) ?? `code ${code}`}. ${session.base}/state/gateway.log there may say more.`,
+      { command: `ssh ${session.host} tail ${session.base}/state/gateway.log` }
+    );
+  });
+}

@@ -1,0 +1,230 @@
+/** For specs: a "host" that is this machine with a home folder and a PATH of its own, reached without ssh. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import {
+  copyFile,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  rename,
+  rm,
+  symlink,
+  writeFile
+} from 'node:fs/promises';
+import { homedir, tmpdir } from 'node:os';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import type { RemoteShell, ShellOptions, ShellResult } from '../../contracts.js';
+
+/** What a plain Linux has and our scripts may use; no Node, and no Python but an old one. */
+const PROGRAMS = [
+  ...[
+    'sh',
+    'bash',
+    'env',
+    'id',
+    'uname',
+    'getconf',
+    'date',
+    'stat',
+    'df',
+    'du',
+    'dirname',
+    'basename',
+    'readlink',
+    'ls',
+    'cat',
+    'cp'
+  ],
+  ...[
+    'mkdir',
+    'mv',
+    'rm',
+    'rmdir',
+    'chmod',
+    'ln',
+    'wc',
+    'cut',
+    'tr',
+    'sed',
+    'grep',
+    'head',
+    'tail',
+    'sleep',
+    'kill',
+    'sha256sum',
+    'touch'
+  ],
+  ...[
+    'flock',
+    'setsid',
+    'nohup',
+    'tar',
+    'gzip',
+    'curl',
+    'wget',
+    'unzip',
+    'tee',
+    'sort',
+    'uname',
+    'ldd',
+    'true',
+    'false'
+  ]
+];
+
+/** The connection is gone; what runs there goes on or not, as the case may be. */
+export class CutError extends Error {
+  override readonly name = 'CutError';
+  readonly code = 'cut';
+}
+
+export interface LocalHostOptions {
+  /** More variables that programs there see. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** Left out of PATH. */
+  readonly without?: readonly string[];
+  /** What `python3` is there; null: none. */
+  readonly python?: string | null;
+}
+
+export class LocalHost implements AsyncDisposable {
+  readonly host = 'local-host';
+  /** Called before each script and upload; may throw, or end the connection later. */
+  onCall: (what: { readonly kind: 'run' | 'upload'; readonly text: string }) => void = () => undefined;
+  readonly #children = new Set<ChildProcess>();
+  #cut: ((error: Error) => void)[] = [];
+
+  private constructor(
+    readonly home: string,
+    readonly env: Readonly<Record<string, string>>
+  ) {}
+
+  static async make({ env = {}, without = [], python = null }: LocalHostOptions = {}): Promise<LocalHost> {
+    const folder = await mkdtemp(path.join(tmpdir(), 'tpl-host-'));
+    const [home, bin] = [path.join(folder, 'home'), path.join(folder, 'bin')];
+    await mkdir(home);
+    await mkdir(bin);
+    for (const name of PROGRAMS) {
+      const real = ['/usr/bin', '/bin'].map(place => path.join(place, name)).find(file => existsSync(file));
+      if (real !== undefined && !without.includes(name))
+        await symlink(real, path.join(bin, name)).catch(() => undefined);
+    }
+    if (python !== null) await symlink(python, path.join(bin, 'python3'));
+    return new LocalHost(home, { HOME: home, PATH: bin, LANG: 'C.UTF-8', USER: 'somebody', ...env });
+  }
+
+  get shell(): RemoteShell {
+    return {
+      host: this.host,
+      run: (script, args, options) => this.#run(script, args, options),
+      upload: (local, remote, options) => this.#upload(local, remote, options)
+    };
+  }
+
+  /** As when the network goes: nobody hears of what runs there any more. */
+  cut(): void {
+    const cuts = this.#cut;
+    this.#cut = [];
+    for (const reject of cuts) reject(new CutError('the connection is gone'));
+  }
+
+  async read(file: string): Promise<string> {
+    return readFile(path.join(this.home, file), 'utf8');
+  }
+
+  /** The parts of a folder there, sorted; empty when it is not there. */
+  async list(folder: string): Promise<string[]> {
+    return (await readdir(path.join(this.home, folder)).catch((): string[] => [])).sort();
+  }
+
+  async write(file: string, text: string): Promise<void> {
+    const at = path.join(this.home, file);
+    await mkdir(path.dirname(at), { recursive: true });
+    await writeFile(at, text);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const child of this.#children) if (child.pid !== undefined) endGroup(child.pid);
+    await rm(path.dirname(this.home), { recursive: true, force: true, maxRetries: 5 });
+  }
+
+  async #run(script: string, args: readonly string[], options: ShellOptions): Promise<ShellResult> {
+    this.onCall({ kind: 'run', text: script });
+    options.signal.throwIfAborted();
+    const child = spawn('/bin/sh', ['-c', script, 'sh', ...args], {
+      cwd: this.home,
+      env: this.env,
+      stdio: ['pipe', 'pipe', 'pipe'],
+      detached: true
+    });
+    this.#children.add(child);
+    child.stdin.on('error', () => undefined).end(options.stdin ?? '');
+    let stdout = '';
+    let stderr = '';
+    createInterface({ input: child.stdout }).on('line', line => {
+      stdout += `${line}\n`;
+      options.onLine?.(line);
+    });
+    child.stderr.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
+    const ended = new Promise<number>((resolve, reject) => {
+      child.once('error', reject);
+      child.once('close', code => resolve(code ?? 255));
+    });
+    try {
+      const code = await Promise.race([ended, this.#broken(options)]);
+      return { code, stdout, stderr };
+    } catch (error) {
+      ended.catch(() => undefined);
+      if (child.pid !== undefined) endGroup(child.pid);
+      throw error;
+    } finally {
+      this.#children.delete(child);
+    }
+  }
+
+  async #upload(
+    local: string,
+    remote: string,
+    { signal, onProgress }: Parameters<RemoteShell['upload']>[2]
+  ): Promise<void> {
+    this.onCall({ kind: 'upload', text: remote });
+    signal.throwIfAborted();
+    await mkdir(path.dirname(remote), { recursive: true });
+    await copyFile(local, `${remote}.partial`);
+    await rename(`${remote}.partial`, remote);
+    onProgress?.(1, 1);
+  }
+
+  #broken({ signal, timeoutMs }: ShellOptions): Promise<never> {
+    return new Promise((_, reject) => {
+      this.#cut.push(reject);
+      signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
+      setTimeout(() => reject(new CutError('the script took too long')), timeoutMs).unref();
+    });
+  }
+}
+
+function endGroup(pid: number): void {
+  try {
+    process.kill(-pid, 'SIGKILL');
+  } catch {
+    // It has ended by itself.
+  }
+}
+
+/** A Python of this machine that is older than what our environments take, and runs. */
+export function oldPython(): string | null {
+  const candidates = ['/usr/bin/python3.10', '/usr/bin/python3.9', ...pyenv('3.10'), ...pyenv('3.9')];
+  return candidates.find(file => existsSync(file)) ?? null;
+}
+
+function pyenv(version: string): string[] {
+  const found = `${homedir()}/.pyenv/versions`;
+  return existsSync(found)
+    ? ['0', '1', '2', '3', '13', '14', '15', '16', '17', '18'].map(
+        patch => `${found}/${version}.${patch}/bin/python3`
+      )
+    : [];
+}
