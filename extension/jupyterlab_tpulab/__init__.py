@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from .app import TPULab
-
 __version__ = "0.1.0"
 
 
@@ -12,4 +10,7 @@ def _jupyter_labextension_paths() -> list[dict[str, str]]:
 
 
 def _jupyter_server_extension_points() -> list[dict[str, object]]:
+    # Here, not above: the command `tpulab` is in this package too and need not wait for jupyter_server.
+    from .app import TPULab
+
     return [{"module": "jupyterlab_tpulab", "app": TPULab}]

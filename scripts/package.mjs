@@ -1,0 +1,86 @@
+// @ts-check
+/** `npm run package`: makes what people install into `dist/`. */
+import { createHash } from 'node:crypto';
+import { cp, mkdir, readdir, readFile, rm, stat } from 'node:fs/promises';
+import path from 'node:path';
+import { parseArgs } from 'node:util';
+import { makeBridgeBundle } from './package/bridge-bundle.mjs';
+import { makeLabWheel } from './package/lab-wheel.mjs';
+import { build } from './setup/build.mjs';
+import { checkout, shown } from './setup/checkout.mjs';
+import { main } from './setup/main.mjs';
+import { npmPackages } from './setup/npm-packages.mjs';
+import { runOrExplain } from './setup/run-command.mjs';
+import { setUp } from './setup/set-up.mjs';
+import { StagePrinter } from './setup/stage-printer.mjs';
+import { uvTool } from './setup/tools.mjs';
+
+const HELP = `npm run package [-- --out FOLDER]
+
+Makes the packages that people install:
+  jupyterlab_tpulab-*.whl          JupyterLab's extension, the kernel bridge, the command tpulab; Node comes as a dependency
+  tpulab-*.whl, tpulab_recipes-*.whl   what runs inside kernels
+  tpulab-kernel-bridge-*.tgz       the bridge alone, for npm: npx tpulab serve
+  bridge/                          the same as a folder
+
+The same sources give the same files. SOURCE_DATE_EPOCH sets the time that is written into the wheels.
+
+  --out FOLDER   where to (default: dist)
+  --help         this text`;
+
+await main(async signal => {
+  const { values } = parseArgs({ options: { out: { type: 'string' }, help: { type: 'boolean' } } });
+  if (values.help) {
+    process.stdout.write(`${HELP}\n`);
+    return 0;
+  }
+  const out = path.resolve(values.out ?? path.join(checkout.root, 'dist'));
+  const printer = new StagePrinter();
+  await setUp({ stages: [npmPackages, uvTool, build], signal, printer });
+  await mkdir(out, { recursive: true });
+  for (const old of await readdir(out)) {
+    if (/^(tpulab|jupyterlab_tpulab).*\.(whl|tgz)$/.test(old)) await rm(path.join(out, old));
+  }
+  const bridge = path.join(out, 'bridge');
+  await step(printer, 'bridge', () =>
+    makeBridgeBundle(bridge, { signal, detail: text => printer.detail(text) })
+  );
+  await step(printer, 'wheels', async () => {
+    for (const wheel of await readdir(path.join(bridge, 'wheels')))
+      await cp(path.join(bridge, 'wheels', wheel), path.join(out, wheel));
+    await makeLabWheel(bridge, out, signal);
+  });
+  await step(printer, 'npm package', () =>
+    runOrExplain('packing the bridge', 'npm', ['pack', '--silent', '--pack-destination', out, bridge], {
+      cwd: out,
+      signal,
+      timeoutMs: 120_000
+    })
+  );
+  for (const file of (await readdir(out)).filter(name => /\.(whl|tgz)$/.test(name)).sort()) {
+    const at = path.join(out, file);
+    const digest = createHash('sha256')
+      .update(await readFile(at))
+      .digest('hex');
+    printer.line(
+      `${shown(at)}  ${((await stat(at)).size / 2 ** 20).toFixed(1)} MiB  sha256 ${digest.slice(0, 16)}…`
+    );
+  }
+  return 0;
+});
+
+/**
+ * @param {StagePrinter} printer
+ * @param {string} title
+ * @param {() => Promise<unknown>} work
+ */
+async function step(printer, title, work) {
+  printer.begin(title);
+  try {
+    await work();
+    printer.done();
+  } catch (error) {
+    printer.failed();
+    throw error;
+  }
+}

@@ -1,0 +1,132 @@
+// @ts-check
+/**
+ * The bridge as one folder that needs nothing but Node: its programs in one file each, and its data. This folder is what
+ * npm packs, what lies in the wheel of the extension, and what is copied to a TPU VM.
+ */
+import { existsSync } from 'node:fs';
+import { cp, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { build } from 'esbuild';
+import { checkout } from '../setup/checkout.mjs';
+import { SetupProblem } from '../setup/setup-problem.mjs';
+import { licenceTexts } from './licences.mjs';
+import { writePayloadRecord } from './payload-record.mjs';
+import { ownWheels } from './wheels.mjs';
+
+const SOURCES = path.join(checkout.root, 'kernel-bridge');
+/** Locks of tools that the bridge itself fetches, beside the descriptions of kernel environments. */
+const TOOL_LOCKS = ['host', 'fetch'];
+
+/**
+ * Makes the folder beside its place and renames it into it.
+ *
+ * @param {string} place
+ * @param {{ signal?: AbortSignal, detail?: (text: string) => void }} [options]
+ */
+export async function makeBridgeBundle(place, { signal, detail = () => undefined } = {}) {
+  const building = `${place}.building-${process.pid}`;
+  const replaced = `${place}.replaced-${process.pid}`;
+  try {
+    await rm(building, { recursive: true, force: true });
+    await mkdir(building, { recursive: true });
+    detail('bundling the bridge');
+    await bundlePrograms(building);
+    await copyData(building);
+    detail('making the wheels of the Python packages');
+    await ownWheels(path.join(building, 'wheels'), signal);
+    await requireReferencedFiles(building);
+    await writePayloadRecord(building);
+    if (existsSync(place)) await rename(place, replaced);
+    await mkdir(path.dirname(place), { recursive: true });
+    await rename(building, place);
+  } finally {
+    for (const leftover of [building, replaced]) await rm(leftover, { recursive: true, force: true });
+  }
+}
+
+/** @param {string} folder */
+async function bundlePrograms(folder) {
+  const entries = ['cli/main', ...(await referencedFiles()).flatMap(programOf)];
+  const { metafile } = await build({
+    absWorkingDir: checkout.root,
+    entryPoints: Object.fromEntries(
+      [...new Set(entries)].map(name => [`lib/${name}`, `kernel-bridge/src/${name}.ts`])
+    ),
+    outdir: folder,
+    bundle: true,
+    platform: 'node',
+    format: 'esm',
+    target: 'node20.19',
+    alias: { '@tpulab/protocol': path.join(checkout.root, 'protocol', 'src', 'index.ts') },
+    // Packages in CommonJS ask for Node's own modules by `require`, which an ES module does not have.
+    banner: {
+      js: "import { createRequire as tpulabRequire } from 'node:module';\nconst require = tpulabRequire(import.meta.url);"
+    },
+    legalComments: 'none',
+    metafile: true,
+    logLevel: 'silent'
+  });
+  await writeFile(
+    path.join(folder, 'THIRD-PARTY-LICENCES.txt'),
+    await licenceTexts(Object.keys(metafile.inputs), checkout.root)
+  );
+}
+
+/** @param {string} folder */
+async function copyData(folder) {
+  const { name, version, description, license, engines, bin } = JSON.parse(
+    await readFile(path.join(SOURCES, 'package.json'), 'utf8')
+  );
+  // Without dependencies: all of them are in the bundle.
+  const manifest = { name, version, description, license, type: 'module', engines, bin };
+  await writeFile(path.join(folder, 'package.json'), `${JSON.stringify(manifest, null, 2)}\n`);
+  for (const part of ['bin', 'proto'])
+    await cp(path.join(SOURCES, part), path.join(folder, part), { recursive: true });
+  await cp(path.join(checkout.root, 'LICENSE'), path.join(folder, 'LICENSE'));
+  for (const environment of await readdir(checkout.definitions)) {
+    const from = path.join(checkout.definitions, environment);
+    const isKernel = existsSync(path.join(from, 'environment.json'));
+    if (!isKernel && !TOOL_LOCKS.includes(environment)) continue;
+    await cp(from, path.join(folder, 'environments', environment), {
+      recursive: true,
+      filter: file => !/(__pycache__|\.pyc|requirements.*\.in)$/.test(file)
+    });
+  }
+}
+
+/**
+ * Files of its own package that the bridge looks for at run time, as it writes them: `new URL('../../…', import.meta.url)`.
+ * They lie the same way up from `src/x/`, from `lib/x/` and from the bundle's `lib/x/`.
+ */
+async function referencedFiles() {
+  const files = await readdir(path.join(SOURCES, 'src'), { recursive: true });
+  /** @type {Set<string>} */
+  const found = new Set();
+  for (const file of files) {
+    if (!file.endsWith('.ts') || file.endsWith('.spec.ts') || file.includes(`testing${path.sep}`)) continue;
+    const text = await readFile(path.join(SOURCES, 'src', file), 'utf8');
+    for (const [, target = ''] of text.matchAll(
+      /new URL\(\s*'((?:\.\.\/)+[^']+)',\s*import\.meta\.url\s*\)/g
+    )) {
+      const relative = path.relative(SOURCES, path.resolve(SOURCES, 'src', path.dirname(file), target));
+      if (!relative.startsWith('..')) found.add(relative);
+    }
+  }
+  return [...found].sort();
+}
+
+/** @param {string} file @returns {string[]} the program's source, when the file is a compiled program */
+function programOf(file) {
+  const name = /^lib\/(.+)\.js$/.exec(file)?.[1];
+  return name === undefined ? [] : [name];
+}
+
+/** @param {string} folder */
+async function requireReferencedFiles(folder) {
+  const missing = (await referencedFiles()).filter(file => !existsSync(path.join(folder, file)));
+  if (missing.length === 0) return;
+  throw new SetupProblem(
+    'failed',
+    `The bundle lacks files that the bridge looks for: ${missing.join(', ')}; add them to scripts/package/bridge-bundle.mjs.`
+  );
+}

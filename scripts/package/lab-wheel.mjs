@@ -1,0 +1,40 @@
+// @ts-check
+/** The wheel `jupyterlab_tpulab`: the built labextension, the server extension, and the bridge with its data. */
+import { existsSync } from 'node:fs';
+import { cp, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { checkout } from '../setup/checkout.mjs';
+import { SetupProblem } from '../setup/setup-problem.mjs';
+import { makeWheel } from './wheels.mjs';
+
+/**
+ * Made from a copy outside the checkout: there the bridge may lie inside the package, where a checkout has none, and no
+ * .gitignore hides what was built.
+ *
+ * @param {string} bridge the bundle of the bridge
+ * @param {string} folder where the wheel goes
+ * @param {AbortSignal} [signal]
+ */
+export async function makeLabWheel(bridge, folder, signal) {
+  if (!existsSync(path.join(checkout.labextension, 'package.json'))) {
+    throw new SetupProblem('failed', 'The labextension is not built; run `npm run build` first.');
+  }
+  const stage = await mkdtemp(path.join(tmpdir(), 'tpulab-wheel-'));
+  try {
+    const extension = path.join(stage, 'extension');
+    for (const part of ['pyproject.toml', 'install.json', 'jupyterlab_tpulab']) {
+      await cp(path.join(checkout.extension, part), path.join(extension, part), {
+        recursive: true,
+        filter: file => !/__pycache__|\.pyc$/.test(file)
+      });
+    }
+    await cp(path.join(checkout.root, 'jupyter-config'), path.join(stage, 'jupyter-config'), {
+      recursive: true
+    });
+    await cp(bridge, path.join(extension, 'jupyterlab_tpulab', 'bridge'), { recursive: true });
+    await makeWheel(extension, folder, signal);
+  } finally {
+    await rm(stage, { recursive: true, force: true });
+  }
+}
