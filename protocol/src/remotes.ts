@@ -1,8 +1,8 @@
 /**
  * Remotes: machines that this gateway reaches over ssh, whose own gateways it passes on under `/remotes/NAME/…`.
  *
- * `GET`, `POST /bridge/v1/remotes`, `GET`, `DELETE /bridge/v1/remotes/NAME`, `POST …/NAME/{connect,disconnect,answer}`,
- * `GET …/NAME/log`, and events of topic `remotes`. A remote is a list of OpenSSH hosts with a name; the first one runs the gateway.
+ * `GET`, `POST /bridge/v1/remotes`, `GET`, `DELETE /bridge/v1/remotes/NAME`, `POST …/NAME/{connect,disconnect,answer,clean}`,
+ * `GET …/NAME/log`, `GET …/candidates`, and events of topic `remotes`. A remote is a list of OpenSSH hosts with a name; the first one runs the gateway.
  */
 import { type Static, Type } from '@sinclair/typebox';
 
@@ -123,6 +123,7 @@ export const Remote = Type.Object({
   source: RemoteSource,
   hosts: Type.Array(Type.String(), { description: 'as ssh knows them; empty until they were asked for' }),
   environment: Type.String({ description: 'the environment that is set up there: `jax`' }),
+  install: Type.Boolean({ description: 'false: nothing is put there, what is installed is used' }),
   state: RemoteState,
   stages: Type.Array(RemoteStage, { description: 'of the present or the last attempt' }),
   checks: Type.Array(RemoteCheck),
@@ -161,6 +162,11 @@ export const AddRemote = Type.Object(
     name: Type.Optional(RemoteName),
     source: RemoteSource,
     environment: Type.Optional(Type.String()),
+    install: Type.Optional(
+      Type.Boolean({
+        description: 'false: use the `tpulab` that is on its PATH and put nothing there; else true'
+      })
+    ),
     connect: Type.Optional(Type.Boolean({ description: 'at once; the default' }))
   },
   { additionalProperties: false }
@@ -173,6 +179,16 @@ export const AnswerPrompt = Type.Object(
   { additionalProperties: false }
 );
 export type AnswerPrompt = Static<typeof AnswerPrompt>;
+
+export const RemoteLogLine = Type.Object({
+  at: Type.Number({ minimum: 0, description: 'Unix time in milliseconds' }),
+  text: Type.String()
+});
+export type RemoteLogLine = Static<typeof RemoteLogLine>;
+
+/** `GET /bridge/v1/remotes/NAME/log`: the last lines, oldest first. */
+export const RemoteLogPage = Type.Object({ lines: Type.Array(RemoteLogLine) });
+export type RemoteLogPage = Static<typeof RemoteLogPage>;
 
 /** `GET /bridge/v1/remotes/candidates`: what a person may want to connect to. */
 export const RemoteCandidates = Type.Object({

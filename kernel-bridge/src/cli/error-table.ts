@@ -9,6 +9,7 @@ import type { JournalErrorCode } from '../journal/index.js';
 import type { KeeperErrorCode } from '../keeper/index.js';
 import { BRIDGE_ERRORS, type BridgeErrorCode } from '../kernels/errors.js';
 import type { RefusalCode } from '../channels/refusal.js';
+import type { RemoteErrorCode } from '../remotes/index.js';
 import type { WireErrorCode } from '../wire/index.js';
 import type { ZmtpErrorCode } from '../zmtp/index.js';
 import type { ConfigErrorCode } from '../config/config-error.js';
@@ -26,12 +27,13 @@ type OtherCode = Exclude<
   | KeeperErrorCode
   | JournalErrorCode
   | RefusalCode
+  | RemoteErrorCode
   | WireErrorCode
   | ZmtpErrorCode,
   BridgeErrorCode
 >;
 
-const OTHER_ERRORS: Readonly<Record<OtherCode, 'command' | 'log' | 'reply' | 'close 1007'>> = {
+const OTHER_ERRORS: Readonly<Record<OtherCode, 'command' | 'log' | 'reply' | 'close 1007' | 'remote'>> = {
   state_dir_in_use: 'command',
   state_dir_unusable: 'command',
   token_unusable: 'command',
@@ -80,6 +82,33 @@ const OTHER_ERRORS: Readonly<Record<OtherCode, 'command' | 'log' | 'reply' | 'cl
   env_build_failed: 'command',
   env_check_failed: 'command',
   env_interrupted: 'command',
+  remote_ssh_missing: 'remote',
+  remote_destination_invalid: 'remote',
+  remote_name_unknown: 'remote',
+  remote_unreachable: 'remote',
+  remote_auth_refused: 'remote',
+  remote_host_key_unknown: 'remote',
+  remote_host_key_changed: 'remote',
+  remote_question_unanswered: 'remote',
+  remote_ssh_failed: 'remote',
+  remote_lost: 'remote',
+  remote_timeout: 'remote',
+  remote_interrupted: 'remote',
+  remote_forward_failed: 'remote',
+  remote_upload_failed: 'remote',
+  remote_bridge_missing: 'remote',
+  remote_bridge_failed: 'remote',
+  remote_disk_full: 'remote',
+  remote_machine_stopped: 'remote',
+  remote_preempted: 'remote',
+  gcloud_missing: 'remote',
+  gcloud_login: 'remote',
+  gcloud_project: 'remote',
+  gcloud_not_found: 'remote',
+  gcloud_api_disabled: 'remote',
+  gcloud_permission: 'remote',
+  gcloud_failed: 'remote',
+  gcloud_unreadable: 'remote',
   keeper_gone: 'log',
   keeper_disconnected: 'log',
   keeper_start_failed: 'log',

@@ -26,6 +26,11 @@ export const BRIDGE_ERRORS = {
   journal_unreadable: 500,
   session_not_found: 404,
   session_gone: 410,
+  remote_not_found: 404,
+  remote_exists: 409,
+  remote_prompt_gone: 409,
+  remote_unavailable: 503,
+  remote_action_failed: 500,
   internal: 500
 } as const;
 
@@ -257,6 +262,45 @@ export class SessionGoneError extends BridgeError {
       reason: 'Gone'
     });
   }
+}
+
+export class RemoteNotFoundError extends BridgeError {
+  readonly code = 'remote_not_found';
+  constructor(name: string) {
+    super(`There is no remote named "${name}"; add it with "tpulab connect", or see "tpulab remotes list".`, {
+      reason: 'Not Found'
+    });
+  }
+}
+
+export class RemoteExistsError extends BridgeError {
+  readonly code = 'remote_exists';
+  constructor(name: string) {
+    super(`There is a remote named "${name}" already; remove it first, or choose another name.`, {
+      reason: 'Conflict'
+    });
+  }
+}
+
+export class RemotePromptGoneError extends BridgeError {
+  readonly code = 'remote_prompt_gone';
+  constructor(name: string) {
+    super(`The remote "${name}" does not wait for this answer; look again at what it asks, if anything.`, {
+      reason: 'Conflict'
+    });
+  }
+}
+
+/** The machine cannot be reached at the moment. 503, so that clients keep what they know of its kernels and come back. */
+export class RemoteUnavailableError extends BridgeError {
+  readonly code = 'remote_unavailable';
+  constructor(name: string, why: string) {
+    super(`The remote "${name}" cannot be reached now: ${why}`, { reason: 'Service Unavailable' });
+  }
+}
+
+export class RemoteActionError extends BridgeError {
+  readonly code = 'remote_action_failed';
 }
 
 export class InternalError extends BridgeError {

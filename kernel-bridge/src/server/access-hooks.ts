@@ -25,12 +25,14 @@ export interface AccessRules {
 }
 
 const HEALTH = '/bridge/v1/health';
+/** A file of a kernelspec, here or on a remote. */
+const LOGO = /^(\/remotes\/[^/]+)?\/kernelspecs\//;
 
 /** Images of kernelspecs are loaded by `<img>`, which can send no header; `/?token=` is the URL that people paste. */
 function queryTokenAllowed(request: IncomingMessage, rules: AccessRules, upgrade: boolean): boolean {
   if (upgrade || rules.origins.trustsQueryTokens(request.headers)) return true;
   const path = pathOf(request.url ?? '');
-  return request.method === 'GET' && (path === '/' || path.startsWith('/kernelspecs/'));
+  return request.method === 'GET' && (path === '/' || LOGO.test(path));
 }
 
 /**

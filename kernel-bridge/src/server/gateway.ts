@@ -17,6 +17,7 @@ import { CULLING_DEFAULTS, type CullingOptions, KernelCulling } from '../kernels
 import { KernelRegistry } from '../kernels/kernel-registry.js';
 import { KernelSpecCatalog } from '../kernels/kernelspec-catalog.js';
 import { OutputsOfKernels } from '../outputs/index.js';
+import { Forwarder, Remotes, type RemotesOptions } from '../remotes/index.js';
 import { Mirrors } from '../remotes/mirror/index.js';
 import { SessionFile } from '../sessions/session-file.js';
 import { SessionStore } from '../sessions/session-store.js';
@@ -44,6 +45,8 @@ import { OriginPolicy } from './origin-policy.js';
 import { addMirrorRoutes } from './mirror-routes.js';
 import { addOutputsRoutes } from './outputs-routes.js';
 import { ServeError } from './server-errors.js';
+import { addForwardingRoutes, forwardedSockets } from './forwarding-routes.js';
+import { addRemotesRoutes } from './remotes-routes.js';
 import { addResolvePathRoutes } from './resolve-path-routes.js';
 import { addSessionRoutes } from './session-routes.js';
 import { chooseToken, prepareStateFolder, removeGatewayRecord, writeGatewayRecord } from './state-folder.js';
@@ -88,6 +91,8 @@ export interface GatewayOptions extends ChannelsTuning {
   /** File that corrects or extends the table of chips (docs/devices.md). */
   readonly chipTable?: string | undefined;
   readonly keepers?: KeeperAccess;
+  /** How remotes are reached and prepared. */
+  readonly remotes?: Pick<RemotesOptions, 'setup' | 'sshProgram' | 'gcloud' | 'network' | 'home'>;
   readonly log: Logger;
 }
 
@@ -98,6 +103,7 @@ export interface Gateway extends AsyncDisposable {
   readonly routes: readonly RouteEntry[];
   readonly upgrades: Upgrades;
   readonly registry: KernelRegistry;
+  readonly remotes: Remotes;
   /** Resolves when the kernels of an earlier gateway have been found; until then most answers are 503. */
   readonly ready: Promise<void>;
 }
@@ -171,9 +177,21 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
       ...(options.sampleHz === undefined ? {} : { sampleHz: options.sampleHz })
     })
   );
-  const events = undo.use(new EventSource(registry, hub, log, machine));
   const outputs = undo.use(new OutputsOfKernels({ stateDir, registry, log }));
-  const mirrors = undo.use(new Mirrors({ stateDir, limits: journal, log }));
+  const mirrors = undo.use(
+    new Mirrors({ stateDir, limits: journal, log, onChange: name => remotes.refresh(name) })
+  );
+  const remotes: Remotes = undo.use(
+    await Remotes.open({ ...options.remotes, stateDir, log, mirror: name => mirrors.totals(name) })
+  );
+  undo.use(
+    remotes.onReachable((name, found) => {
+      const done = found ? mirrors.attach(name, found) : mirrors.detach(name);
+      done.catch((error: unknown) => log.error({ remote: name, err: error }, 'journals cannot be mirrored'));
+    })
+  );
+  const forwarder = undo.use(new Forwarder(remotes));
+  const events = undo.use(new EventSource(registry, hub, log, machine, remotes));
 
   const clientTokens = undo.use(new ClientTokens(stateDir, log));
   let isReady = false;
@@ -196,6 +214,8 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
   addSessionRoutes(app, sessions, base);
   addOutputsRoutes(app, outputs, registry);
   addMirrorRoutes(app, mirrors);
+  addRemotesRoutes(app, remotes);
+  await addForwardingRoutes(app, forwarder, base);
   addDevicesRoutes(app, machine);
   addBridgeRoutes(app, {
     registry,
@@ -209,6 +229,7 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
   undo.use(clientTokens.onChange(() => upgrades.closeUnauthorized(CLOSE_GRACE_MS)));
   upgrades.add(channelsRoute(registry, hub));
   upgrades.add(eventsRoute(events, gatewayId));
+  upgrades.addPipe(forwardedSockets(forwarder));
   upgrades.listen(app.server);
   undo.defer(async () => {
     // Sockets first: an HTTP server is closed when its last connection is.
@@ -234,6 +255,7 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
     await registry.adopt();
     await sessions.restore();
     isReady = true;
+    remotes.start();
     void sweeper.sweep();
     log.info({ url, gatewayId, kernels: registry.list().length }, 'gateway ready');
   })();
@@ -244,6 +266,7 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
     routes,
     upgrades,
     registry,
+    remotes,
     ready,
     [Symbol.asyncDispose]: async () => {
       // Adoption reaches into parts that are taken down below.

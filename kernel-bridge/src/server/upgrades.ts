@@ -8,7 +8,13 @@ import type { Duplex } from 'node:stream';
 import type { Logger } from 'pino';
 import { WebSocketServer, type WebSocket } from 'ws';
 import { TellingWebSocket } from './telling-websocket.js';
-import { InvalidRequestError, RouteNotFoundError, TooManySocketsError } from '../kernels/errors.js';
+import { CLOSE } from '../channels/close-codes.js';
+import {
+  type BridgeError,
+  InvalidRequestError,
+  RouteNotFoundError,
+  TooManySocketsError
+} from '../kernels/errors.js';
 import { type AccessRules, admit } from './access-hooks.js';
 import { type Identity, pathOf, queryOf } from './authentication.js';
 import type { BaseUrl } from './base-url.js';
@@ -30,6 +36,26 @@ export interface UpgradeRoute {
   prepare(request: UpgradeRequest): (socket: WebSocket, stream: Duplex) => void;
 }
 
+/** A connection that is passed on as it is, handshake and all. */
+export interface PipedConnection {
+  readonly closed: Promise<void>;
+  close(code: number, reason: string): void;
+  terminate(): void;
+}
+
+export interface PipeRoute {
+  /** For descriptions; `matches` decides. */
+  readonly path: string;
+  matches(path: string): boolean;
+  /** Throws a `BridgeError` to refuse. `fail` refuses later, while nothing has been answered yet. */
+  open(upgrade: {
+    readonly request: IncomingMessage;
+    readonly client: Duplex;
+    readonly head: Buffer;
+    readonly fail: (error: BridgeError) => void;
+  }): PipedConnection;
+}
+
 export interface UpgradesOptions {
   readonly rules: AccessRules;
   readonly log: Logger;
@@ -44,10 +70,12 @@ const CLOSE_TOKEN_GONE = { code: 1008, reason: 'the token of this client is no l
 
 export class Upgrades {
   readonly routes: UpgradeRoute[] = [];
+  readonly pipes: PipeRoute[] = [];
   readonly #options: UpgradesOptions;
   readonly #sockets: WebSocketServer;
   /** With which token each open socket came. */
   readonly #identities = new WeakMap<WebSocket, Identity>();
+  readonly #piped = new Map<PipedConnection, Identity>();
 
   constructor(options: UpgradesOptions) {
     this.#options = options;
@@ -67,6 +95,10 @@ export class Upgrades {
     this.routes.push(route);
   }
 
+  addPipe(route: PipeRoute): void {
+    this.pipes.push(route);
+  }
+
   listen(server: Server): void {
     server.on('upgrade', (request, stream, head) => this.#upgrade(request, stream, head));
   }
@@ -84,14 +116,24 @@ export class Upgrades {
       const timer = setTimeout(() => socket.terminate(), graceMs);
       socket.once('close', () => clearTimeout(timer));
     }
+    for (const [piped, identity] of this.#piped) {
+      if (!this.#options.rules.authenticator.stillValid(identity)) {
+        piped.close(CLOSE_TOKEN_GONE.code, CLOSE_TOKEN_GONE.reason);
+      }
+    }
   }
 
   /** Gives sockets that are being closed a moment, then ends them. */
   async close(graceMs: number): Promise<void> {
+    const piped = [...this.#piped.keys()];
+    for (const one of piped) one.close(CLOSE.gatewayStopping.code, CLOSE.gatewayStopping.reason);
     const open = [...this.#sockets.clients];
     const closed = open.map(socket => new Promise<void>(resolve => socket.once('close', () => resolve())));
-    const timer = setTimeout(() => open.forEach(socket => socket.terminate()), graceMs);
-    await Promise.all(closed.filter((_, index) => open[index]?.readyState !== 3));
+    const timer = setTimeout(() => [...open, ...piped].forEach(socket => socket.terminate()), graceMs);
+    await Promise.all([
+      ...closed.filter((_, index) => open[index]?.readyState !== 3),
+      ...piped.map(one => one.closed)
+    ]);
     clearTimeout(timer);
     this.#sockets.close();
   }
@@ -110,8 +152,15 @@ export class Upgrades {
         throw new InvalidRequestError('Only upgrades to WebSocket are served here.');
       }
       const found = this.#find(path);
-      if (!found) throw new RouteNotFoundError('WebSocket', pathOf(target));
-      if (this.#sockets.clients.size >= maxSockets) throw new TooManySocketsError(maxSockets);
+      const pipe = this.pipes.find(route => route.matches(path));
+      if (!found && !pipe) throw new RouteNotFoundError('WebSocket', pathOf(target));
+      if (this.#sockets.clients.size + this.#piped.size >= maxSockets) {
+        throw new TooManySocketsError(maxSockets);
+      }
+      if (!found) {
+        this.#pipe(pipe!, { request, client: stream, head, identity });
+        return;
+      }
       const open = found.route.prepare({ params: found.params, query: queryOf(request.url) });
       this.#sockets.handleUpgrade(request, stream, head, socket => {
         stream.off('error', ignore);
@@ -125,6 +174,26 @@ export class Upgrades {
       else log.debug({ path, code: error.code }, 'upgrade refused');
       answerRaw(stream, error, rules.origins.corsHeaders(request.headers));
     }
+  }
+
+  #pipe(
+    route: PipeRoute,
+    {
+      identity,
+      ...upgrade
+    }: {
+      readonly request: IncomingMessage;
+      readonly client: Duplex;
+      readonly head: Buffer;
+      readonly identity: Identity;
+    }
+  ): void {
+    const { request, client } = upgrade;
+    const fail = (error: BridgeError): void =>
+      answerRaw(client, error, this.#options.rules.origins.corsHeaders(request.headers));
+    const piped = route.open({ ...upgrade, fail });
+    this.#piped.set(piped, identity);
+    void piped.closed.then(() => this.#piped.delete(piped));
   }
 
   #find(path: string): { route: UpgradeRoute; params: Record<string, string> } | null {

@@ -1,5 +1,5 @@
 /** Everything that pages can hear about: telemetry of the kernels, their states, and their clients. */
-import type { ClientEvent, EventTopic, KernelEvent, MachineEvent } from '@tpulab/protocol';
+import type { ClientEvent, EventTopic, KernelEvent, MachineEvent, RemoteEvent } from '@tpulab/protocol';
 import type { Logger } from 'pino';
 import type { TelemetryRecord } from '../keeper/contract.js';
 import type { Kernel } from '../kernels/kernel.js';
@@ -22,6 +22,13 @@ export interface MachineSource {
   look(): Disposable;
 }
 
+/** Who knows the remotes. */
+export interface RemoteEventSource {
+  /** One for each remote, as it is now. */
+  events(): RemoteEvent[];
+  listen(listener: (event: RemoteEvent) => void): Disposable;
+}
+
 /** An event with its JSON text; telemetry has a place in its kernel's history. */
 export interface SourcedEvent {
   readonly topic: EventTopic;
@@ -36,6 +43,7 @@ export class EventSource implements Disposable {
   readonly #registry: KernelRegistry;
   readonly #clients: ClientSource;
   readonly #machine: MachineSource | null;
+  readonly #remotes: RemoteEventSource | null;
   readonly #log: Logger;
   readonly #listeners = new Set<(event: SourcedEvent) => void>();
   readonly #histories = new Map<string, TelemetryHistory>();
@@ -47,16 +55,19 @@ export class EventSource implements Disposable {
     registry: KernelRegistry,
     clients: ClientSource,
     log: Logger,
-    machine: MachineSource | null = null
+    machine: MachineSource | null = null,
+    remotes: RemoteEventSource | null = null
   ) {
     this.#registry = registry;
     this.#clients = clients;
     this.#log = log;
     this.#machine = machine;
+    this.#remotes = remotes;
     this.#listening = [
       registry.listen({ added: kernel => this.#follow(kernel), removed: kernel => this.#removed(kernel) }),
       clients.listen(change => this.#emit(clientEvent(change))),
-      ...(machine ? [machine.listen(event => this.#emit(machineEvent(event)))] : [])
+      ...(machine ? [machine.listen(event => this.#emit(unnumbered(event)))] : []),
+      ...(remotes ? [remotes.listen(event => this.#emit(unnumbered(event)))] : [])
     ];
   }
 
@@ -83,7 +94,8 @@ export class EventSource implements Disposable {
       }
     }
     const sample = topics.has('devices') ? this.#machine?.newest : null;
-    if (sample) yield machineEvent(sample);
+    if (sample) yield unnumbered(sample);
+    if (topics.has('remotes')) for (const event of this.#remotes?.events() ?? []) yield unnumbered(event);
     if (topics.has('kernels')) for (const kernel of this.#registry.list()) yield kernelEvent(kernel, false);
     if (topics.has('clients')) for (const change of this.#clients.clients()) yield clientEvent(change);
   }
@@ -152,7 +164,8 @@ function clientEvent(change: ClientChange): SourcedEvent {
   return untracked({ topic: 'clients', ...change });
 }
 
-function machineEvent(event: MachineEvent): SourcedEvent {
+/** Of the machine and of remotes: no kernel has said them. */
+function unnumbered(event: MachineEvent | RemoteEvent): SourcedEvent {
   return { topic: event.topic, kernelId: null, seq: null, json: JSON.stringify(event) };
 }
 

@@ -1,0 +1,86 @@
+/** Which headers pass between a client and the gateway of a remote. Names, order and case of the others stay as they are. */
+
+/** They speak of one connection (RFC 9110, 7.6.1), and there are two. */
+const HOP_BY_HOP = new Set([
+  'connection',
+  'keep-alive',
+  'proxy-authenticate',
+  'proxy-authorization',
+  'proxy-connection',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+  'expect'
+]);
+
+/** What is between the client and this gateway, and no business of the remote: our token above all. */
+const OURS = new Set(['host', 'authorization', 'origin', 'cookie', 'referer', 'x-xsrftoken']);
+
+type RawHeaders = readonly string[];
+
+/** For the remote: its own token in the place of ours. */
+export function headersForRemote(raw: RawHeaders, token: string): string[] {
+  const kept = filtered(raw, name => !OURS.has(name));
+  return ['Host', 'localhost', 'Authorization', `token ${token}`, ...kept];
+}
+
+/** For the client: who may read an answer is said by this gateway alone, and a path begins with the remote's prefix. */
+export function headersForClient(
+  raw: RawHeaders,
+  ours: Readonly<Record<string, string>>,
+  prefix: string
+): string[] {
+  const kept = filtered(
+    raw,
+    (name, value) =>
+      !name.startsWith('access-control-') &&
+      name !== 'set-cookie' &&
+      !(name === 'vary' && value.toLowerCase() === 'origin')
+  );
+  for (let index = 0; index < kept.length; index += 2) {
+    if (kept[index]!.toLowerCase() === 'location' && /^\/(?!\/)/.test(kept[index + 1]!)) {
+      kept[index + 1] = prefix + kept[index + 1]!;
+    }
+  }
+  return [...kept, ...Object.entries(ours).flat()];
+}
+
+function filtered(raw: RawHeaders, keeps: (name: string, value: string) => boolean): string[] {
+  const named = new Set(HOP_BY_HOP);
+  eachHeader(raw, (name, value) => {
+    if (name.toLowerCase() === 'connection') {
+      for (const one of value.split(',')) named.add(one.trim().toLowerCase());
+    }
+  });
+  const kept: string[] = [];
+  eachHeader(raw, (name, value) => {
+    const lower = name.toLowerCase();
+    if (!named.has(lower) && keeps(lower, value)) kept.push(name, value);
+  });
+  return kept;
+}
+
+function eachHeader(raw: RawHeaders, take: (name: string, value: string) => void): void {
+  for (let index = 0; index + 1 < raw.length; index += 2) take(raw[index]!, raw[index + 1]!);
+}
+
+/** The target without our token. All else of it stays as it was written. */
+export function withoutToken(target: string): string {
+  const mark = target.indexOf('?');
+  if (mark < 0) return target;
+  const kept = target
+    .slice(mark + 1)
+    .split('&')
+    .filter(pair => keyOf(pair) !== 'token');
+  return kept.length === 0 ? target.slice(0, mark) : `${target.slice(0, mark)}?${kept.join('&')}`;
+}
+
+function keyOf(pair: string): string {
+  const key = pair.split('=', 1)[0]!.replaceAll('+', ' ');
+  try {
+    return decodeURIComponent(key);
+  } catch {
+    return key;
+  }
+}

@@ -1,0 +1,104 @@
+/** Asks the gateway of a remote how it is: measures the round trip, and notices when it has gone although ssh stands. */
+import { Agent } from 'node:http';
+import type { RemoteNotice } from '@tpulab/protocol';
+import { askGateway } from './forward/ask-gateway.js';
+import { RemoteProblem } from './remote-error.js';
+
+const EVERY_MS = 5_000;
+/** ssh itself notices a dead connection earlier; this is for a gateway that hangs. */
+const SILENCE_MS = 30_000;
+/** After a change of the network: whoever still is there answers sooner. */
+const PROBE_MS = 4_000;
+
+export interface HeartbeatOptions {
+  readonly socketPath: string;
+  readonly token: string;
+  readonly gatewayId: string;
+  readonly host: string;
+  readonly onBeat: (beat: Beat) => void;
+  readonly everyMs?: number;
+}
+
+export interface Beat {
+  readonly roundTripMs: number;
+  readonly notice: RemoteNotice | null;
+}
+
+export class Heartbeat implements Disposable {
+  /** Resolves with the reason when the gateway does not answer as it should. */
+  readonly failed: Promise<{ readonly problem: RemoteProblem; readonly isSilent: boolean }>;
+  readonly #options: HeartbeatOptions;
+  readonly #agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  readonly #over = new AbortController();
+  #fail!: (failure: { problem: RemoteProblem; isSilent: boolean }) => void;
+  #timer: NodeJS.Timeout | null = null;
+
+  constructor(options: HeartbeatOptions) {
+    this.#options = options;
+    this.failed = new Promise(resolve => (this.#fail = resolve));
+    void this.#beat(SILENCE_MS);
+  }
+
+  /** Asks at once, and gives up soon. */
+  probe(): void {
+    if (!this.#over.signal.aborted) void this.#ask(PROBE_MS);
+  }
+
+  [Symbol.dispose](): void {
+    this.#over.abort();
+    if (this.#timer) clearTimeout(this.#timer);
+    this.#agent.destroy();
+  }
+
+  async #beat(timeoutMs: number): Promise<void> {
+    await this.#ask(timeoutMs);
+    if (this.#over.signal.aborted) return;
+    this.#timer = setTimeout(() => void this.#beat(timeoutMs), this.#options.everyMs ?? EVERY_MS);
+    this.#timer.unref();
+  }
+
+  async #ask(timeoutMs: number): Promise<void> {
+    const { socketPath, token, gatewayId, host, onBeat } = this.#options;
+    const { signal } = this.#over;
+    const started = performance.now();
+    try {
+      // A connection of its own for a probe: the one that is kept may be the one that hangs.
+      const agent = timeoutMs === PROBE_MS ? undefined : this.#agent;
+      const { status, body } = await askGateway({
+        socketPath,
+        token,
+        path: '/bridge/v1/health',
+        signal,
+        timeoutMs,
+        ...(agent ? { agent } : {})
+      });
+      const health = body as { gatewayId?: unknown; notice?: unknown } | null;
+      if (signal.aborted) return;
+      if (status !== 200 || health?.gatewayId !== gatewayId) {
+        const problem = new RemoteProblem(
+          'remote_lost',
+          `Another gateway answers on ${host} than before; it was restarted.`
+        );
+        this.#fail({ problem, isSilent: false });
+        return;
+      }
+      onBeat({ roundTripMs: performance.now() - started, notice: noticeOf(health.notice) });
+    } catch (cause) {
+      if (signal.aborted) return;
+      const { name, message } = cause as Error;
+      const problem = new RemoteProblem(
+        'remote_lost',
+        `The gateway on ${host} does not answer (${message}).`,
+        { cause }
+      );
+      this.#fail({ problem, isSilent: name === 'TimeoutError' || name === 'AbortError' });
+    }
+  }
+}
+
+function noticeOf(value: unknown): RemoteNotice | null {
+  const notice = value as Partial<RemoteNotice> | null | undefined;
+  if (notice?.kind !== 'preemption' && notice?.kind !== 'maintenance') return null;
+  const { kind, since = null, deadline = null, message = '' } = notice;
+  return { kind, since, deadline, message };
+}

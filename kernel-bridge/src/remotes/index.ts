@@ -1,0 +1,5 @@
+export { RemoteProblem, type RemoteErrorCode } from './remote-error.js';
+export type { ReachableRemote, Remote } from './remote.js';
+export { type ReachableListener, Remotes, type RemotesOptions } from './remotes.js';
+export { Forwarder } from './forward/forwarder.js';
+export type { PipedSocket } from './forward/forward-upgrade.js';

@@ -1,0 +1,115 @@
+/**
+ * The setup of a host on which nothing is to be installed: the `tpulab` that is on its PATH is used. Starts its gateway on a
+ * unix socket when none runs, detached, so that it goes on after the connection has ended.
+ */
+import type { RemoteStage } from '@tpulab/protocol';
+import type { HostSetup, PreparedHost, RemoteShell, SetupOptions } from './contracts.js';
+import { RemoteProblem } from './remote-error.js';
+
+const STEP_MS = 30_000;
+const START_MS = 90_000;
+
+/** A login shell's PATH, without its prompts and greetings; tools of a user are often only there. */
+const USER_PATH = `PATH="$PATH:$HOME/.local/bin:$HOME/bin"
+export PATH`;
+
+/** Prints the version of the bridge, or fails with 3. */
+const FIND = `${USER_PATH}
+command -v tpulab > /dev/null || exit 3
+tpulab --version`;
+
+/**
+ * Prints `url TAB token` of the gateway that serves the state folder, after it was started where none did. Exit 4: it does
+ * not start; the end of its output follows.
+ */
+const SERVE = `${USER_PATH}
+state="\${TPULAB_STATE_DIR:-\${XDG_STATE_HOME:-$HOME/.local/state}/tpulab}"
+umask 077
+mkdir -p "$state/run" || { echo "the state folder $state cannot be made" >&2; exit 4; }
+ready() { tpulab status --state-dir "$state" --json > "$state/run/status.json" 2> /dev/null; }
+if ! ready; then
+  out="$state/run/serve.out"
+  if command -v setsid > /dev/null; then
+    setsid tpulab serve --unix-socket --state-dir "$state" > "$out" 2>&1 < /dev/null &
+  else
+    nohup tpulab serve --unix-socket --state-dir "$state" > "$out" 2>&1 < /dev/null &
+  fi
+  pid=$!
+  tries=0
+  until ready; do
+    # One that ends at once may have met another that has just been started; then that one is soon ready.
+    kill -0 "$pid" 2> /dev/null || tries=$((tries + 10))
+    tries=$((tries + 1))
+    if [ "$tries" -gt 300 ]; then tail -n 20 "$out" >&2; exit 4; fi
+    sleep 0.2
+  done
+fi
+cat "$state/gateway.json"
+cat "$state/token"`;
+
+export class InstalledSetup implements HostSetup {
+  async prepare(shell: RemoteShell, options: SetupOptions): Promise<PreparedHost> {
+    const { signal } = options;
+    const stage = stages(options.onStage);
+    stage('bridge', 'Kernel bridge', 'running', null);
+    const found = await shell.run(FIND, [], { signal, timeoutMs: STEP_MS });
+    if (found.code !== 0) {
+      stage('bridge', 'Kernel bridge', 'failed', null);
+      throw new RemoteProblem(
+        'remote_bridge_missing',
+        `There is no program "tpulab" on ${shell.host}; install it there, or connect without --no-install.`
+      );
+    }
+    const version = found.stdout.trim().split('\n').at(-1) ?? '';
+    stage('bridge', 'Kernel bridge', 'done', version);
+    stage('gateway', 'Gateway', 'running', null);
+    const served = await shell.run(SERVE, [], { signal, timeoutMs: START_MS });
+    if (served.code !== 0) {
+      stage('gateway', 'Gateway', 'failed', null);
+      throw notStarted(shell.host, served.stderr);
+    }
+    const prepared = parse(served.stdout, version);
+    if (!prepared) {
+      throw new RemoteProblem(
+        'remote_bridge_failed',
+        `The gateway on ${shell.host} does not listen on a unix socket; stop it there with "tpulab stop" (its kernels go on), then connect again.`
+      );
+    }
+    stage('gateway', 'Gateway', 'done', null);
+    return prepared;
+  }
+
+  /** Nothing was put there, so the gateway is all there is to end; its kernels are ended too. */
+  async clean(shell: RemoteShell, { signal }: Omit<SetupOptions, 'environment'>): Promise<void> {
+    await shell.run(`${USER_PATH}\ntpulab stop --kernels`, [], { signal, timeoutMs: START_MS });
+  }
+}
+
+function stages(onStage: (stage: RemoteStage) => void) {
+  return (name: string, title: string, state: RemoteStage['state'], detail: string | null): void =>
+    onStage({ name, title, state, detail, fraction: null });
+}
+
+function notStarted(host: string, words: string): RemoteProblem {
+  const why = words.trim().split('\n').slice(-3).join(' ');
+  if (/No space left|ENOSPC|Disk quota/i.test(words)) {
+    return new RemoteProblem(
+      'remote_disk_full',
+      `The disk of ${host} is full (${why}); free some space there, then connect again.`
+    );
+  }
+  return new RemoteProblem('remote_bridge_failed', `The gateway on ${host} does not start: ${why}`);
+}
+
+/** `gateway.json`, then the token. */
+function parse(stdout: string, version: string): PreparedHost | null {
+  const [record = '', token = ''] = stdout.trim().split('\n').slice(-2);
+  try {
+    const { url, gatewayId } = JSON.parse(record) as { url?: string; gatewayId?: string };
+    const socket = /^http\+unix:\/\/([^/]+)\//.exec(url ?? '')?.[1];
+    if (socket === undefined || gatewayId === undefined || token === '') return null;
+    return { socketPath: decodeURIComponent(socket), token, gatewayId, version };
+  } catch {
+    return null;
+  }
+}

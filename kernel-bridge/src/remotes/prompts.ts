@@ -1,0 +1,108 @@
+/** Questions of ssh about one remote, and the answers of a person. Answers stay in memory, while the remote is wanted. */
+import { randomUUID } from 'node:crypto';
+import type { RemotePrompt } from '@tpulab/protocol';
+import type { Answerer, Question } from './ssh/askpass.js';
+
+interface Open {
+  readonly prompt: RemotePrompt;
+  readonly question: Question;
+  readonly answered: Promise<string | null>;
+  readonly settle: (value: string | null) => void;
+}
+
+export interface PromptsOptions {
+  readonly host: string;
+  readonly onOpen: (prompt: RemotePrompt) => void;
+  readonly onAnswered: () => void;
+  /** Called with each secret, so that it can be kept out of logs. */
+  readonly hide: (secret: string) => void;
+}
+
+export class Prompts {
+  readonly #options: PromptsOptions;
+  readonly #held = new Map<string, string>();
+  /** Questions that this attempt has asked: one that comes twice was answered wrongly. */
+  readonly #asked = new Set<string>();
+  #open: Open | null = null;
+  #wasRefused = false;
+
+  constructor(options: PromptsOptions) {
+    this.#options = options;
+  }
+
+  get current(): RemotePrompt | null {
+    return this.#open?.prompt ?? null;
+  }
+
+  /** Whether a person has declined to answer in this attempt. */
+  get wasRefused(): boolean {
+    return this.#wasRefused;
+  }
+
+  beginAttempt(): void {
+    this.#asked.clear();
+    this.#wasRefused = false;
+  }
+
+  readonly ask: Answerer = async (question, signal) => {
+    const held = this.#asked.has(question.text) ? undefined : this.#held.get(question.text);
+    this.#asked.add(question.text);
+    if (held !== undefined) return held;
+    this.#held.delete(question.text);
+    const { answered } = this.#opened(question);
+    const gone = new Promise<null>(resolve => {
+      signal.addEventListener('abort', () => resolve(null), { once: true });
+    });
+    return Promise.race([answered, gone]);
+  };
+
+  /** False: there is no such question, or no longer. */
+  answer(id: string, value: string | boolean): boolean {
+    const open = this.#open;
+    if (open?.prompt.id !== id) return false;
+    const text = textOf(value, open.question.kind);
+    this.#open = null;
+    if (text === null) this.#wasRefused = true;
+    else if (open.question.kind === 'secret') {
+      this.#options.hide(text);
+      this.#held.set(open.question.text, text);
+    } else if (text !== 'no') this.#held.set(open.question.text, text);
+    open.settle(text);
+    this.#options.onAnswered();
+    return true;
+  }
+
+  /** Resolves when the open question has an answer, which the next attempt will give; at once when none is open. */
+  async settled(): Promise<void> {
+    await this.#open?.answered;
+  }
+
+  /** Withdraws what is open and forgets what was answered. */
+  forget(): void {
+    this.#held.clear();
+    this.#open?.settle(null);
+    this.#open = null;
+  }
+
+  #opened(question: Question): Open {
+    if (this.#open?.question.text === question.text) return this.#open;
+    this.#open?.settle(null);
+    let settle: (value: string | null) => void = () => undefined;
+    const answered = new Promise<string | null>(resolve => (settle = resolve));
+    const prompt: RemotePrompt = {
+      id: randomUUID(),
+      kind: question.kind,
+      text: question.text,
+      host: this.#options.host
+    };
+    this.#open = { prompt, question, answered, settle };
+    this.#options.onOpen(prompt);
+    return this.#open;
+  }
+}
+
+/** null: no answer. A fingerprint is an answer to a question about a host key, too. */
+function textOf(value: string | boolean, kind: Question['kind']): string | null {
+  if (kind === 'confirm') return value === true ? 'yes' : value === false ? 'no' : value;
+  return typeof value === 'string' && !/[\r\n]/.test(value) ? value : null;
+}

@@ -1,0 +1,190 @@
+/** Keeps one remote connected from the moment when a person wants it until nobody does, or nothing but a person can help. */
+import { setTimeout as wait } from 'node:timers/promises';
+import { waitBefore } from './backoff.js';
+import type { PreparedHost, RemoteShell } from './contracts.js';
+import { acceleratorOf } from './accelerator.js';
+import { Heartbeat } from './heartbeat.js';
+import type { Remote } from './remote.js';
+import { outlookOf, RemoteProblem, told } from './remote-error.js';
+import { openLink } from './open-link.js';
+import type { RemoteLink } from './remote-link.js';
+import type { SshTarget } from './ssh/target.js';
+
+/** A stage that takes longer than this is something being installed, and not merely looked at. */
+const SETTING_UP_MS = 1_500;
+
+export class RemoteRun {
+  readonly #remote: Remote;
+  readonly #stopped = new AbortController();
+  readonly #ended: Promise<void>;
+  #targets: readonly [SshTarget, ...SshTarget[]] | null = null;
+  #link: RemoteLink | null = null;
+  #heartbeat: Heartbeat | null = null;
+  #waking = new AbortController();
+  #renewing: ((problem: RemoteProblem) => void) | null = null;
+  #isOver = false;
+
+  constructor(remote: Remote) {
+    this.#remote = remote;
+    const watching = remote.context.network.listen(change => {
+      remote.log.add(change === 'clock' ? 'this computer was asleep' : 'the network has changed');
+      this.wake();
+    });
+    this.#ended = this.#loop().finally(async () => {
+      this.#isOver = true;
+      watching[Symbol.dispose]();
+      await this.#dropLink();
+    });
+  }
+
+  get isOver(): boolean {
+    return this.#isOver;
+  }
+
+  /** Whatever is waited for is tried at once; a connection that stands is put to the test. */
+  wake(): void {
+    this.#waking.abort();
+    this.#heartbeat?.probe();
+  }
+
+  renew(): void {
+    this.#renewing?.(
+      new RemoteProblem('remote_lost', 'The gateway there does not know us any more; it is asked anew.')
+    );
+  }
+
+  withShell<T>(use: (shell: RemoteShell) => Promise<T>): Promise<T> | null {
+    return this.#link && !this.#link.isOver ? use(this.#link.shell) : null;
+  }
+
+  async end(): Promise<void> {
+    this.#stopped.abort();
+    await this.#ended;
+  }
+
+  async #loop(): Promise<void> {
+    const { signal } = this.#stopped;
+    for (let failures = 0; !signal.aborted;) {
+      try {
+        const prepared = await this.#attempt(signal);
+        failures = 0;
+        throw await this.#whileConnected(prepared, signal);
+      } catch (error) {
+        if (signal.aborted) return;
+        if (this.#link?.isOver === true) await this.#dropLink();
+        if (this.#remote.prompts.current) {
+          // ssh has given up waiting; the person has not, and the answer is for the next attempt.
+          await Promise.race([this.#remote.prompts.settled(), aborted(signal)]);
+          if (!this.#remote.prompts.wasRefused) continue;
+        }
+        failures++;
+        if (!(await this.#failed(error, failures, signal))) return;
+      }
+    }
+  }
+
+  /** Resolves when the gateway of the remote serves. */
+  async #attempt(signal: AbortSignal): Promise<PreparedHost> {
+    const remote = this.#remote;
+    const { setup, installed } = remote.context;
+    if (remote.phase.kind !== 'connecting') remote.move({ kind: 'connecting' });
+    remote.beginAttempt();
+    this.#waking = new AbortController();
+    if (!this.#link) {
+      const targets = this.#targets;
+      // The machine may have another address by the next attempt, unless this one succeeds.
+      this.#targets = null;
+      const opened = await openLink(remote, targets, signal);
+      this.#link = opened.link;
+      this.#targets = opened.targets;
+    }
+    const slow = setTimeout(() => {
+      if (remote.phase.kind === 'connecting') remote.move({ kind: 'setting-up' });
+    }, SETTING_UP_MS);
+    try {
+      return await this.#link.prepare(remote.record.install ? setup : installed, {
+        environment: remote.record.environment,
+        signal,
+        onStage: stage => remote.stage(stage),
+        onCheck: check => remote.check(check),
+        onLog: line => remote.log.add(line)
+      });
+    } catch (error) {
+      // A connection that broke is the reason of whatever failed on it.
+      throw this.#link.isOver && !signal.aborted ? await this.#link.lost : error;
+    } finally {
+      clearTimeout(slow);
+    }
+  }
+
+  /** Resolves with the reason why it is over. */
+  async #whileConnected(prepared: PreparedHost, signal: AbortSignal): Promise<RemoteProblem> {
+    const remote = this.#remote;
+    const link = this.#link!;
+    const { gatewayId, token } = prepared;
+    const { socketPath } = link;
+    remote.log.hide(token);
+    remote.move({ kind: 'connected', since: Date.now(), gatewayId });
+    remote.change({ lastConnectedAt: Date.now() });
+    const renewed = new Promise<RemoteProblem>(resolve => (this.#renewing = resolve));
+    const heartbeat = new Heartbeat({
+      socketPath,
+      token,
+      gatewayId,
+      host: link.shell.host,
+      onBeat: ({ roundTripMs, notice }) => remote.beat(roundTripMs, notice)
+    });
+    this.#heartbeat = heartbeat;
+    remote.reach({ name: remote.name, socketPath, token, gatewayId });
+    void acceleratorOf(socketPath, token, signal).then(
+      found => remote.accelerator(found),
+      () => undefined
+    );
+    try {
+      const silent = heartbeat.failed.then(async ({ problem, isSilent }) => {
+        // The connection may be dead without knowing it. One on which an error came back is not.
+        if (isSilent) await this.#dropLink();
+        return problem;
+      });
+      const stopped = aborted(signal).then(() => new RemoteProblem('remote_interrupted', 'Not wanted now.'));
+      return await Promise.race([link.lost, silent, renewed, stopped]);
+    } finally {
+      this.#renewing = null;
+      this.#heartbeat = null;
+      heartbeat[Symbol.dispose]();
+      remote.reach(null);
+    }
+  }
+
+  /** True: to be tried again, now. */
+  async #failed(error: unknown, failures: number, signal: AbortSignal): Promise<boolean> {
+    const remote = this.#remote;
+    const known = told(error);
+    if (known.code === 'internal')
+      remote.context.log.error({ remote: remote.name, err: error }, 'remote failed');
+    // A person who connects for the first time waits for an answer and not for a better time.
+    const isFirst = remote.record.lastConnectedAt === null;
+    if (outlookOf(error) === 'person' || isFirst) {
+      await this.#dropLink();
+      remote.move({ kind: known.code === 'remote_preempted' ? 'preempted' : 'failed', error: known });
+      return false;
+    }
+    const ms = waitBefore(failures);
+    remote.move({ kind: 'reconnecting', error: known, nextAttemptAt: Date.now() + ms });
+    await wait(ms, undefined, { signal: AbortSignal.any([signal, this.#waking.signal]) }).catch(
+      () => undefined
+    );
+    return !signal.aborted;
+  }
+
+  async #dropLink(): Promise<void> {
+    const link = this.#link;
+    this.#link = null;
+    await link?.[Symbol.asyncDispose]();
+  }
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return Promise.resolve();
+  return new Promise(resolve => signal.addEventListener('abort', () => resolve(), { once: true }));
+}

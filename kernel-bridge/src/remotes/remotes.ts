@@ -1,0 +1,229 @@
+/** All remotes of a gateway: adds and removes them, connects those that are wanted, and tells of their changes. */
+import { chmod, mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { homedir, tmpdir } from 'node:os';
+import path from 'node:path';
+import type { AddRemote, Remote as RemoteView, RemoteCandidates, RemoteEvent } from '@tpulab/protocol';
+import type { Logger } from 'pino';
+import { InvalidRequestError, RemoteExistsError, RemoteNotFoundError } from '../kernels/errors.js';
+import { cleanRemote } from './clean-remote.js';
+import type { HostSetup } from './contracts.js';
+import { type Gcloud, gcloudOnPath } from './gcloud/gcloud.js';
+import { projectMachines } from './gcloud/project-machines.js';
+import { InstalledSetup } from './installed-setup.js';
+import { NetworkWatch } from './network-watch.js';
+import { type ReachableRemote, Remote, type RemoteContext } from './remote.js';
+import { told } from './remote-error.js';
+import { isRemoteName, nameFor } from './remote-name.js';
+import { RemoteStore } from './remote-store.js';
+import { Askpass } from './ssh/askpass.js';
+import { sshHosts } from './ssh/ssh-config.js';
+import { checkDestination } from './ssh/target.js';
+
+export interface RemotesOptions {
+  readonly stateDir: string;
+  readonly log: Logger;
+  /** Makes a host ready; absent: nothing is ever installed. */
+  readonly setup?: HostSetup;
+  readonly sshProgram?: string;
+  readonly gcloud?: Gcloud;
+  readonly network?: NetworkWatch;
+  readonly home?: string;
+  readonly mirror?: (name: string) => RemoteView['mirror'];
+}
+
+/** Hears when the gateway of a remote can be reached, and when it cannot any more (null). */
+export type ReachableListener = (name: string, found: ReachableRemote | null) => void;
+
+const DEFAULT_ENVIRONMENT = 'jax';
+const NO_MIRROR = { kernels: 0, bytes: 0, behindBytes: 0 };
+const CANDIDATES_MS = 60_000;
+/** Longest path of a control socket, with what ssh adds to it, that every system takes. */
+const RUN_DIR_BYTES = 60;
+
+export class Remotes implements AsyncDisposable {
+  readonly #options: RemotesOptions;
+  readonly #store: RemoteStore;
+  readonly #remotes = new Map<string, Remote>();
+  readonly #context: RemoteContext;
+  #place: Promise<Place> | null = null;
+  readonly #changeListeners = new Set<(event: RemoteEvent) => void>();
+  readonly #reachableListeners = new Set<ReachableListener>();
+
+  private constructor(options: RemotesOptions, store: RemoteStore) {
+    this.#options = options;
+    this.#store = store;
+    const installed = new InstalledSetup();
+    this.#context = {
+      sshProgram: options.sshProgram ?? 'ssh',
+      place: () => (this.#place ??= makePlace(options.stateDir)),
+      logDir: path.join(options.stateDir, 'remotes'),
+      gcloud: options.gcloud ?? gcloudOnPath(),
+      setup: options.setup ?? installed,
+      installed,
+      network: options.network ?? new NetworkWatch(),
+      log: options.log,
+      mirror: options.mirror ?? (() => NO_MIRROR),
+      changed: remote => this.#tell(remote, false),
+      reachable: (remote, found) => {
+        for (const listener of [...this.#reachableListeners]) listener(remote.name, found);
+      },
+      save: () => this.#save()
+    };
+  }
+
+  /** Those that were wanted when the last gateway ended are connected by `start`. */
+  static async open(options: RemotesOptions): Promise<Remotes> {
+    const store = new RemoteStore(options.stateDir, options.log);
+    const records = await store.load();
+    const remotes = new Remotes(options, store);
+    for (const record of records) remotes.#remotes.set(record.name, new Remote(record, remotes.#context));
+    return remotes;
+  }
+
+  start(): void {
+    for (const remote of this.#remotes.values()) if (remote.record.wanted) remote.connect();
+  }
+
+  list(): Remote[] {
+    return [...this.#remotes.values()];
+  }
+
+  find(name: string): Remote | undefined {
+    return this.#remotes.get(name);
+  }
+
+  /** @throws RemoteNotFoundError */
+  get(name: string): Remote {
+    const remote = this.#remotes.get(name);
+    if (!remote) throw new RemoteNotFoundError(name);
+    return remote;
+  }
+
+  /** @throws RemoteExistsError, InvalidRequestError */
+  add({ name, source, environment, install, connect }: AddRemote): Remote {
+    if (source.kind === 'ssh') {
+      try {
+        checkDestination(source.destination);
+      } catch (error) {
+        throw new InvalidRequestError(told(error).message, error);
+      }
+    } else if (
+      [source.name, source.zone, source.project ?? ''].some(
+        word => !/^[\w.:-]*$/.test(word) || word.startsWith('-')
+      )
+    ) {
+      throw new InvalidRequestError(
+        'Names, zones and projects of Google Cloud have letters, digits and . : - _ only.'
+      );
+    }
+    const taken = (one: string): boolean => this.#remotes.has(one);
+    if (name !== undefined && !isRemoteName(name)) {
+      throw new InvalidRequestError(
+        `"${name}" is not a name for a remote; take small letters, digits, dots and hyphens.`
+      );
+    }
+    if (name !== undefined && taken(name)) throw new RemoteExistsError(name);
+    const record = {
+      name: name ?? nameFor(source, taken),
+      source,
+      environment: environment ?? DEFAULT_ENVIRONMENT,
+      install: install ?? true,
+      wanted: connect ?? true,
+      hosts: [],
+      lastConnectedAt: null
+    };
+    const remote = new Remote(record, this.#context);
+    this.#remotes.set(remote.name, remote);
+    this.#save();
+    if (record.wanted) remote.connect();
+    else remote.tell();
+    return remote;
+  }
+
+  /** What was installed there stays, and so do its kernels; `clean` is for that. */
+  async remove(name: string): Promise<void> {
+    const remote = this.get(name);
+    await remote.disconnect();
+    this.#remotes.delete(name);
+    this.#save();
+    this.#tell(remote, true);
+  }
+
+  /** Ends what runs there and removes everything that was installed. */
+  async clean(name: string, signal: AbortSignal): Promise<void> {
+    await cleanRemote(this.get(name), signal);
+  }
+
+  async candidates(signal: AbortSignal): Promise<RemoteCandidates> {
+    const limit = AbortSignal.any([signal, AbortSignal.timeout(CANDIDATES_MS)]);
+    const [hosts, gcloud] = await Promise.all([
+      sshHosts(this.#options.home ?? homedir()),
+      projectMachines(this.#context.gcloud, limit)
+    ]);
+    return { sshHosts: hosts, gcloud };
+  }
+
+  /** As if each had just changed. */
+  events(): RemoteEvent[] {
+    return this.list().map(remote => ({ topic: 'remotes', remote: remote.view(), removed: false }));
+  }
+
+  listen(listener: (event: RemoteEvent) => void): Disposable {
+    this.#changeListeners.add(listener);
+    return { [Symbol.dispose]: () => void this.#changeListeners.delete(listener) };
+  }
+
+  /** Told of those that are reachable already, too. */
+  onReachable(listener: ReachableListener): Disposable {
+    this.#reachableListeners.add(listener);
+    for (const { name, reachable } of this.#remotes.values()) if (reachable) listener(name, reachable);
+    return { [Symbol.dispose]: () => void this.#reachableListeners.delete(listener) };
+  }
+
+  /** Something that is shown with a remote but known elsewhere has changed. */
+  refresh(name: string): void {
+    this.find(name)?.tell();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all(this.list().map(remote => remote.close()));
+    this.#context.network[Symbol.dispose]();
+    await this.#store.settled();
+    const place = await this.#place?.catch(() => null);
+    await place?.[Symbol.asyncDispose]();
+    this.#changeListeners.clear();
+    this.#reachableListeners.clear();
+  }
+
+  #save(): void {
+    this.#store.save(this.list().map(({ record }) => record)).catch((error: unknown) => {
+      this.#options.log.error({ err: error }, 'remotes could not be written down');
+    });
+  }
+
+  #tell(remote: Remote, removed: boolean): void {
+    const event: RemoteEvent = { topic: 'remotes', remote: remote.view(), removed };
+    for (const listener of [...this.#changeListeners]) listener(event);
+  }
+}
+
+/** What ssh needs on this machine, made when the first remote is connected. */
+type Place = { readonly runDir: string; readonly askpass: Askpass } & AsyncDisposable;
+
+/** Below the state folder where its path is short enough, so that the next gateway finds what this one left. */
+async function makePlace(stateDir: string): Promise<Place> {
+  const near = path.join(stateDir, 'run', 'ssh');
+  const isNear = Buffer.byteLength(near) <= RUN_DIR_BYTES;
+  const runDir = isNear ? near : await mkdtemp(path.join(tmpdir(), 'tpulab-'));
+  await mkdir(runDir, { recursive: true, mode: 0o700 });
+  await chmod(runDir, 0o700);
+  const askpass = await Askpass.open(runDir);
+  return {
+    runDir,
+    askpass,
+    [Symbol.asyncDispose]: async () => {
+      await askpass[Symbol.asyncDispose]();
+      if (!isNear) await rm(runDir, { recursive: true, force: true });
+    }
+  };
+}

@@ -1,0 +1,130 @@
+/** Takes the questions of ssh (a passphrase, a password, an unknown host key) to whoever can answer them. */
+import { randomBytes } from 'node:crypto';
+import { chmod, rm, writeFile } from 'node:fs/promises';
+import { createServer, type Server, type Socket } from 'node:net';
+import path from 'node:path';
+import { ASKPASS_SCRIPT, askpassStarter } from './askpass-program.js';
+
+export interface Question {
+  readonly kind: 'secret' | 'confirm';
+  readonly text: string;
+}
+
+/** Resolves with the answer; null: there will be none. */
+export type Answerer = (question: Question, signal: AbortSignal) => Promise<string | null>;
+
+const QUESTION_CHARACTERS = 16 * 1024;
+
+export class Askpass implements AsyncDisposable {
+  readonly #answerers = new Map<string, Answerer>();
+  readonly #server: Server;
+  readonly #sockets = new Set<Socket>();
+  readonly #folder: string;
+
+  private constructor(server: Server, folder: string) {
+    this.#server = server;
+    this.#folder = folder;
+    server.on('connection', socket => this.#serve(socket));
+  }
+
+  /** @param folder for this user alone, with a short path */
+  static async open(folder: string): Promise<Askpass> {
+    const server = createServer();
+    const askpass = new Askpass(server, folder);
+    await writeFile(askpass.#script, ASKPASS_SCRIPT, { mode: 0o600 });
+    await writeFile(askpass.#program, askpassStarter(process.execPath, askpass.#script), { mode: 0o700 });
+    // The mode above is only that of a new file.
+    await chmod(askpass.#program, 0o700);
+    await rm(askpass.#socketPath, { force: true });
+    await new Promise<void>((resolve, reject) => {
+      server.once('error', reject);
+      server.listen(askpass.#socketPath, resolve);
+    });
+    await chmod(askpass.#socketPath, 0o600);
+    server.unref();
+    return askpass;
+  }
+
+  /** The variables with which an ssh asks this answerer, until it is disposed of. */
+  register(answerer: Answerer): { readonly env: Readonly<Record<string, string>> } & Disposable {
+    const key = randomBytes(16).toString('hex');
+    this.#answerers.set(key, answerer);
+    return {
+      env: {
+        SSH_ASKPASS: this.#program,
+        SSH_ASKPASS_REQUIRE: 'force',
+        // OpenSSH before 8.4 knows no "force": it asks so when it has a display and no terminal.
+        DISPLAY: process.env['DISPLAY'] || ':0',
+        TPULAB_ASKPASS_SOCKET: this.#socketPath,
+        TPULAB_ASKPASS_KEY: key
+      },
+      [Symbol.dispose]: () => void this.#answerers.delete(key)
+    };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#answerers.clear();
+    for (const socket of this.#sockets) socket.destroy();
+    await new Promise(resolve => this.#server.close(resolve));
+    for (const file of [this.#script, this.#program, this.#socketPath]) await rm(file, { force: true });
+  }
+
+  get #script(): string {
+    return path.join(this.#folder, 'askpass.cjs');
+  }
+
+  get #program(): string {
+    return path.join(this.#folder, 'askpass');
+  }
+
+  get #socketPath(): string {
+    return path.join(this.#folder, 'ask.sock');
+  }
+
+  #serve(socket: Socket): void {
+    this.#sockets.add(socket);
+    const gone = new AbortController();
+    socket.on('error', () => socket.destroy());
+    socket.on('close', () => {
+      this.#sockets.delete(socket);
+      gone.abort();
+    });
+    let text = '';
+    let isAsked = false;
+    socket.setEncoding('utf8');
+    socket.on('data', (piece: string) => {
+      text += piece;
+      if (text.length > QUESTION_CHARACTERS) socket.destroy();
+      else if (!isAsked && text.includes('\n')) {
+        isAsked = true;
+        void this.#answer(socket, text, gone.signal);
+      }
+    });
+  }
+
+  async #answer(socket: Socket, text: string, signal: AbortSignal): Promise<void> {
+    const asked = parse(text);
+    const answerer = asked && this.#answerers.get(asked.key);
+    if (!asked || !answerer) {
+      socket.destroy();
+      return;
+    }
+    // ssh only tells something ("touch your security key") and ends this program by itself.
+    if (asked.hint === 'none') return;
+    const value = await answerer(asked.question, signal).catch(() => null);
+    if (!socket.destroyed) socket.end(JSON.stringify({ value }));
+  }
+}
+
+function parse(text: string): { key: string; hint: string; question: Question } | null {
+  let json: { key?: unknown; text?: unknown; hint?: unknown };
+  try {
+    json = JSON.parse(text) as typeof json;
+  } catch {
+    return null;
+  }
+  const { key, text: words, hint } = json;
+  if (typeof key !== 'string' || typeof words !== 'string' || typeof hint !== 'string') return null;
+  const isConfirm = hint === 'confirm' || /\(yes\/no/.test(words);
+  return { key, hint, question: { kind: isConfirm ? 'confirm' : 'secret', text: words.trim() } };
+}

@@ -1,0 +1,142 @@
+/** One authenticated ssh connection to a host. Programs and forwardings go through it without asking anything again. */
+import { existsSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { setTimeout as wait } from 'node:timers/promises';
+import { RemoteProblem } from '../remote-error.js';
+import { masterArguments, socketForward, viaMaster } from './arguments.js';
+import { explainSsh } from './explain.js';
+import { SshProcess } from './ssh-process.js';
+import { type SshTarget } from './target.js';
+
+const LOOK_MS = 25;
+/** For what needs no answer of a person: the control socket of our own process, and one round trip. */
+const REQUEST_MS = 20_000;
+
+export interface MasterOptions {
+  /** `ssh`, or the path of another OpenSSH. */
+  readonly program: string;
+  readonly target: SshTarget;
+  /** Short: ssh adds 17 bytes while it makes the socket. */
+  readonly controlPath: string;
+  /** Variables with which ssh asks through us; null: it asks nothing and fails. */
+  readonly askpass: Readonly<Record<string, string>> | null;
+  readonly log: (line: string) => void;
+  readonly signal: AbortSignal;
+}
+
+export class SshMaster implements AsyncDisposable {
+  /** Resolves with the reason when the connection has ended. */
+  readonly lost: Promise<RemoteProblem>;
+  readonly #process: SshProcess;
+  readonly #options: MasterOptions;
+
+  private constructor(process: SshProcess, options: MasterOptions) {
+    this.#process = process;
+    this.#options = options;
+    this.lost = process.ended.then(({ code }) => lostProblem(options.target, process.errors, code));
+  }
+
+  /** Resolves when the host has let us in. */
+  static async open(options: MasterOptions): Promise<SshMaster> {
+    const { program, target, controlPath, askpass, log, signal } = options;
+    signal.throwIfAborted();
+    await endStale(program, controlPath);
+    const ssh = await SshProcess.start({
+      program,
+      args: masterArguments(target, controlPath, askpass !== null),
+      env: { ...process.env, ...askpass },
+      onErrorLine: line => log(`ssh: ${line}`)
+    });
+    ssh.child.stdin?.end();
+    ssh.child.stdout?.resume();
+    try {
+      // The socket appears when the host has let us in, and not before.
+      while (!existsSync(controlPath)) {
+        signal.throwIfAborted();
+        if (ssh.isOver) throw explainSsh(target, ssh.errors, (await ssh.ended).code);
+        await wait(LOOK_MS);
+      }
+      return new SshMaster(ssh, options);
+    } catch (error) {
+      await ssh.end();
+      throw error;
+    }
+  }
+
+  get controlPath(): string {
+    return this.#options.controlPath;
+  }
+
+  get isOver(): boolean {
+    return this.#process.isOver;
+  }
+
+  /** Forwards connections to a unix socket here to one on the host. */
+  async forward(localPath: string, remotePath: string, signal: AbortSignal): Promise<void> {
+    await rm(localPath, { force: true });
+    await this.#request(
+      ['-O', 'forward', ...socketForward(localPath, remotePath)],
+      signal,
+      `The socket ${remotePath} cannot be forwarded`
+    );
+  }
+
+  async cancelForward(localPath: string, remotePath: string, signal: AbortSignal): Promise<void> {
+    if (!this.isOver) {
+      await this.#request(
+        ['-O', 'cancel', ...socketForward(localPath, remotePath)],
+        signal,
+        'A forwarding cannot be ended'
+      ).catch(() => undefined);
+    }
+    await rm(localPath, { force: true });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#process.end();
+    await rm(this.controlPath, { force: true });
+  }
+
+  async #request(args: readonly string[], signal: AbortSignal, what: string): Promise<void> {
+    const { program, controlPath, log } = this.#options;
+    const ssh = await SshProcess.start({
+      program,
+      args: viaMaster(controlPath, args),
+      onErrorLine: line => log(`ssh: ${line}`)
+    });
+    ssh.child.stdin?.end();
+    ssh.child.stdout?.resume();
+    const limit = AbortSignal.any([signal, AbortSignal.timeout(REQUEST_MS)]);
+    const end = (): void => void ssh.end();
+    limit.addEventListener('abort', end, { once: true });
+    if (limit.aborted) end();
+    const { code } = await ssh.ended;
+    limit.removeEventListener('abort', end);
+    signal.throwIfAborted();
+    if (code !== 0) {
+      const words = ssh.errors.at(-1) ?? (limit.aborted ? 'no answer' : `exit code ${code}`);
+      throw new RemoteProblem('remote_forward_failed', `${what} (${words}); its sshd may not allow it.`);
+    }
+  }
+}
+
+/** A gateway that was killed has left its connection behind, with the socket under the name that is now ours. */
+async function endStale(program: string, controlPath: string): Promise<void> {
+  if (!existsSync(controlPath)) return;
+  const ssh = await SshProcess.start({ program, args: viaMaster(controlPath, ['-O', 'exit']) });
+  ssh.child.stdin?.end();
+  ssh.child.stdout?.resume();
+  const timer = setTimeout(() => void ssh.end(), REQUEST_MS);
+  await ssh.ended;
+  clearTimeout(timer);
+  await rm(controlPath, { force: true });
+}
+
+/** A connection that stood says little when it ends: it was ended there, or it fell silent. */
+function lostProblem(target: SshTarget, errors: readonly string[], code: number | null): RemoteProblem {
+  const words = errors.findLast(line => /timeout|closed|reset|broken|disconnect/i.test(line))?.trim();
+  return new RemoteProblem(
+    'remote_lost',
+    `The connection to ${target.destination} has ended (${words ?? `ssh ended with ${code ?? 'a signal'}`}).`
+  );
+}

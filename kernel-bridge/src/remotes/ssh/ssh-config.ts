@@ -1,0 +1,91 @@
+/** The hosts that the user's ssh configuration names, for people to choose from. ssh itself reads what it says of them. */
+import { readdir, readFile } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import path from 'node:path';
+
+/** As ssh itself. */
+const DEEPEST_INCLUDE = 16;
+const MOST_FILES = 256;
+
+/** Aliases without patterns, in the order of the files, each once. */
+export async function sshHosts(home = homedir()): Promise<string[]> {
+  const found = new Set<string>();
+  const seen = { files: 0 };
+  await readHosts(path.join(home, '.ssh', 'config'), home, 0, seen, found);
+  return [...found];
+}
+
+async function readHosts(
+  file: string,
+  home: string,
+  depth: number,
+  seen: { files: number },
+  found: Set<string>
+): Promise<void> {
+  if (depth > DEEPEST_INCLUDE || ++seen.files > MOST_FILES) return;
+  const text = await readFile(file, 'utf8').catch(() => '');
+  for (const line of text.split(/\r?\n/)) {
+    const { keyword, words } = parseLine(line);
+    if (keyword === 'host') {
+      for (const word of words) if (!/[*?!]/.test(word) && !word.startsWith('-')) found.add(word);
+    } else if (keyword === 'include') {
+      for (const word of words) {
+        for (const included of await expand(word, home)) {
+          await readHosts(included, home, depth + 1, seen, found);
+        }
+      }
+    }
+  }
+}
+
+/** `Keyword words`, `Keyword=words`, words perhaps in quotes. */
+function parseLine(line: string): { keyword: string; words: string[] } {
+  const match = /^\s*([A-Za-z]+)(?:\s*=\s*|\s+)(.*)$/.exec(line);
+  if (!match) return { keyword: '', words: [] };
+  const words: string[] = [];
+  for (const [, quoted, plain] of (match[2] ?? '').matchAll(/"([^"]*)"|(\S+)/g)) {
+    if (plain?.startsWith('#')) break;
+    words.push(quoted ?? plain ?? '');
+  }
+  return { keyword: match[1]!.toLowerCase(), words };
+}
+
+/** The files that an `Include` names; patterns are looked for in each part of the path. */
+async function expand(pattern: string, home: string): Promise<string[]> {
+  const full = pattern.startsWith('~/')
+    ? path.join(home, pattern.slice(2))
+    : path.resolve(path.join(home, '.ssh'), pattern);
+  let paths = [path.parse(full).root];
+  for (const part of full.slice(1).split(path.sep).filter(Boolean)) {
+    if (!/[*?[]/.test(part)) {
+      paths = paths.map(folder => path.join(folder, part));
+      continue;
+    }
+    const matches = matcher(part);
+    const next: string[] = [];
+    for (const folder of paths) {
+      const entries = await readdir(folder).catch(() => []);
+      next.push(
+        ...entries
+          .filter(name => matches.test(name) && (part.startsWith('.') || !name.startsWith('.')))
+          .sort()
+          .map(name => path.join(folder, name))
+      );
+    }
+    paths = next;
+  }
+  return paths;
+}
+
+function matcher(pattern: string): RegExp {
+  const source = pattern
+    .replace(/[.+^${}()|\\]/g, '\\$&')
+    .replaceAll('*', '.*')
+    .replaceAll('?', '.')
+    .replaceAll('[!', '[^');
+  try {
+    return new RegExp(`^${source}$`);
+  } catch {
+    return /^(?!)/;
+  }
+}
