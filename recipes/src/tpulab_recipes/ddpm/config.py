@@ -64,7 +64,7 @@ class UNetArgs:
     emb_ch: int = 384
     ch_mult: tuple[int, ...] = (1, 2, 3, 3)
     num_res_blocks: int = 3
-    attn_resolutions: tuple[int, ...] = (16, 8, 4)
+    attn_resolutions: tuple[int, ...] = (32, 16, 8)
     head_dim: int = 128
     dropout: float = 0.0
     logsnr_scale_range: tuple[float, float] = (-7.0, 7.0)

@@ -64,7 +64,7 @@ def state_of(network: Network, params: Any) -> TrainState:
 
 def state_shapes(network: Network) -> TrainState:
     """Shapes and types of the state; allocates nothing."""
-    shapes: TrainState = jax.eval_shape(lambda: initial_state(network, jax.random.key(0)))
+    shapes: TrainState = jax.eval_shape(lambda params: state_of(network, params), network.shapes)
     return shapes
 
 

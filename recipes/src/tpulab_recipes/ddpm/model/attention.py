@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from tpulab_recipes.ddpm.model.layers import GroupNorm, LayerNorm, conv, quick_gelu
+from tpulab_recipes.ddpm.model.layers import GroupNorm, LayerNorm, conv, linear, quick_gelu
 
 Array = jax.Array
 QUERY_CHUNK = 1024
@@ -79,9 +79,9 @@ class Attention(nnx.Module):
     """Several heads, over the sequence itself or over a context."""
 
     def __init__(self, channels: int, context: int, head_dim: int, *, dtype: Any, rngs: nnx.Rngs) -> None:
-        self.to_q = nnx.Linear(channels, channels, use_bias=False, dtype=dtype, rngs=rngs)
-        self.to_kv = nnx.Linear(context, 2 * channels, use_bias=False, dtype=dtype, rngs=rngs)
-        self.to_out = nnx.Linear(channels, channels, dtype=dtype, rngs=rngs)
+        self.to_q = linear(channels, channels, use_bias=False, dtype=dtype, rngs=rngs)
+        self.to_kv = linear(context, 2 * channels, use_bias=False, dtype=dtype, rngs=rngs)
+        self.to_out = linear(channels, channels, dtype=dtype, rngs=rngs)
         self.head_dim = head_dim
 
     def __call__(self, x: Array, context: Array) -> Array:
@@ -97,15 +97,15 @@ class FeedForward(nnx.Module):
     """Four times as wide inside; with `use_glu` half of it gates the other (Shazeer 2020, arXiv 2002.05202)."""
 
     def __init__(self, channels: int, *, use_glu: bool, dtype: Any, rngs: nnx.Rngs) -> None:
-        self.inner = nnx.Linear(channels, (8 if use_glu else 4) * channels, dtype=dtype, rngs=rngs)
-        self.outer = nnx.Linear(4 * channels, channels, dtype=dtype, rngs=rngs)
+        self.inner = linear(channels, (8 if use_glu else 4) * channels, dtype=dtype, rngs=rngs)
+        self.outer = linear(4 * channels, channels, dtype=dtype, rngs=rngs)
         self.use_glu = use_glu
 
     def __call__(self, x: Array) -> Array:
         h = self.inner(x)
         if self.use_glu:
-            linear, gate = jnp.split(h, 2, axis=-1)
-            return self.outer(linear * quick_gelu(gate))
+            values, gate = jnp.split(h, 2, axis=-1)
+            return self.outer(values * quick_gelu(gate))
         return self.outer(quick_gelu(h))
 
 

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from flax import nnx
 
 from tpulab_recipes.ddpm.config import Conditioning
-from tpulab_recipes.ddpm.model.layers import sinusoids
+from tpulab_recipes.ddpm.model.layers import embedding, linear, sinusoids
 
 Array = jax.Array
 #: Heights and widths are divided by this, so that usual sizes lie in [0, 1].
@@ -91,28 +91,28 @@ class ContextSequence(nnx.Module):
             "t5_emb": conditioning.t5_width,
             "clip_image_emb": conditioning.clip_image_width,
         } | dict.fromkeys(conditioning.scalars, width)
-        self.null_token = nnx.Embed(1, width, rngs=rngs)
+        self.null_token = embedding(1, width, rngs=rngs)
         self.maps = nnx.data(
-            {name: nnx.Linear(inputs, width, rngs=rngs) for name, inputs in parts.items() if inputs}
+            {name: linear(inputs, width, rngs=rngs) for name, inputs in parts.items() if inputs}
         )
         classes = conditioning.num_classes
-        self.classes = nnx.Embed(classes + 1, width, rngs=rngs) if classes else None
+        self.classes = embedding(classes + 1, width, rngs=rngs) if classes else None
         self.t5_mult, self.aesth_score_range = t5_mult, aesth_score_range
 
     def __call__(self, context: Mapping[str, Array], batch: int) -> Array:
         pieces = [self.null_token(jnp.zeros((batch, 1), jnp.int32))]
-        for name, linear in self.maps.items():
+        for name, into in self.maps.items():
             value = context[name]
             if name == "clip_emb":
-                pieces.append(linear(value))
+                pieces.append(into(value))
             elif name == "t5_emb":
-                pieces.append(linear(value * self.t5_mult))
+                pieces.append(into(value * self.t5_mult))
             elif name == "clip_image_emb":
-                pieces.append(linear(value)[:, None])
+                pieces.append(into(value)[:, None])
             else:
                 told = (value != 0)[:, None, None]
                 waves = sinusoids(self.scaled(name, value), self.null_token.features)
-                pieces.append(jnp.where(told, linear(waves)[:, None], 0.0))
+                pieces.append(jnp.where(told, into(waves)[:, None], 0.0))
         if self.classes is not None:
             pieces.append(self.classes(context["class"].astype(jnp.int32))[:, None])
         return jnp.concatenate(pieces, axis=1)

@@ -6,7 +6,10 @@ training step hands in a bf16 copy of the fp32 masters.
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -14,7 +17,19 @@ import jax.numpy as jnp
 from flax import nnx
 
 Array = jax.Array
-zeros_init = nnx.initializers.zeros_init()
+_shapes_only: contextvars.ContextVar[bool] = contextvars.ContextVar("shapes_only", default=False)
+_zeros = nnx.initializers.zeros_init()
+
+
+@contextlib.contextmanager
+def shapes_only() -> Iterator[None]:
+    """Layers made here start at zero. Tracing random initializers of hundreds of layers takes half a minute, which is
+    wasted where only shapes are asked for."""
+    token = _shapes_only.set(True)
+    try:
+        yield
+    finally:
+        _shapes_only.reset(token)
 
 
 def quick_gelu(x: Array) -> Array:
@@ -61,8 +76,30 @@ def conv(
     zero: bool = False,
 ) -> nnx.Conv:
     """A convolution; `zero` starts it at zero, so that a fresh residual block changes nothing."""
-    init = {"kernel_init": zeros_init} if zero else {}
-    return nnx.Conv(inputs, outputs, (size, size), strides=(stride, stride), dtype=dtype, rngs=rngs, **init)
+    init = _zeros if zero or _shapes_only.get() else nnx.initializers.lecun_normal()
+    return nnx.Conv(
+        inputs,
+        outputs,
+        (size, size),
+        strides=(stride, stride),
+        dtype=dtype,
+        kernel_init=init,
+        rngs=rngs,
+    )
+
+
+def linear(
+    inputs: int, outputs: int, *, rngs: nnx.Rngs, dtype: Any = jnp.float32, use_bias: bool = True
+) -> nnx.Linear:
+    """A matrix and a bias."""
+    init = _zeros if _shapes_only.get() else nnx.initializers.lecun_normal()
+    return nnx.Linear(inputs, outputs, use_bias=use_bias, dtype=dtype, kernel_init=init, rngs=rngs)
+
+
+def embedding(count: int, width: int, *, rngs: nnx.Rngs) -> nnx.Embed:
+    """A table of learned vectors."""
+    init = _zeros if _shapes_only.get() else nnx.initializers.normal(width**-0.5)
+    return nnx.Embed(count, width, embedding_init=init, rngs=rngs)
 
 
 def sinusoids(values: Array, width: int) -> Array:
@@ -110,10 +147,10 @@ class ResnetBlock(nnx.Module):
     ) -> None:
         self.norm1 = GroupNorm(inputs, groups, rngs=rngs)
         self.conv1 = conv(inputs, outputs, dtype=dtype, rngs=rngs)
-        self.temb_proj = nnx.Linear(emb, 2 * outputs, dtype=dtype, rngs=rngs)
+        self.temb_proj = linear(emb, 2 * outputs, dtype=dtype, rngs=rngs)
         self.norm2 = GroupNorm(outputs, groups, rngs=rngs)
         self.conv2 = conv(outputs, outputs, dtype=dtype, rngs=rngs, zero=True)
-        self.shortcut = nnx.Linear(inputs, outputs, dtype=dtype, rngs=rngs) if inputs != outputs else None
+        self.shortcut = linear(inputs, outputs, dtype=dtype, rngs=rngs) if inputs != outputs else None
         self.rate, self.resample = dropout, resample
 
     def __call__(self, x: Array, emb: Array, key: Array | None = None) -> Array:

@@ -11,6 +11,7 @@ import numpy as np
 from flax import nnx
 
 from tpulab_recipes.ddpm.config import Config
+from tpulab_recipes.ddpm.model.layers import shapes_only
 from tpulab_recipes.ddpm.model.unet import UNet
 
 Array = jax.Array
@@ -25,7 +26,8 @@ class Network:
 
     def __init__(self, config: Config) -> None:
         self.config = config
-        abstract = nnx.eval_shape(lambda: UNet(config, rngs=nnx.Rngs(params=0)))
+        with shapes_only():
+            abstract = nnx.eval_shape(lambda: UNet(config, rngs=nnx.Rngs(params=0)))
         self._graph, state = nnx.split(abstract)
         self.shapes: Params = nnx.to_pure_dict(state)
         self._state = state

@@ -17,6 +17,7 @@ from tpulab_recipes.ddpm.model.layers import (
     GroupNorm,
     ResnetBlock,
     conv,
+    linear,
     position_map,
     quick_gelu,
     sinusoids,
@@ -85,8 +86,8 @@ class UNet(nnx.Module):
         self.context = ContextSequence(
             conditioning, args.seq_width, args.t5_mult, args.aesth_score_range, rngs=rngs
         )
-        self.time0 = nnx.Linear(emb, emb, rngs=rngs)
-        self.time1 = nnx.Linear(emb, emb, rngs=rngs)
+        self.time0 = linear(emb, emb, rngs=rngs)
+        self.time1 = linear(emb, emb, rngs=rngs)
         self.conv_in = conv(inputs, ch, dtype=jnp.float32, rngs=rngs)
         levels, widths = len(args.ch_mult), [ch * mult for mult in args.ch_mult]
         handed, now = [ch], ch
