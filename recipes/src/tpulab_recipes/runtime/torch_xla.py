@@ -18,7 +18,7 @@ from tpulab_recipes.runtime.backend import Reduction, Step
 from tpulab_recipes.runtime.chips import count_chips
 from tpulab_recipes.runtime.errors import DeviceRuntimeError
 from tpulab_recipes.runtime.figures import Compilations, DeviceInfo, DeviceMemory, Platform, World
-from tpulab_recipes.runtime.torch_base import TorchBackend
+from tpulab_recipes.runtime.torch_base import TorchBackend, no_context
 
 
 class TorchXlaBackend(TorchBackend):
@@ -213,19 +213,13 @@ class TorchXlaBackend(TorchBackend):
     def _seed_device(self, seed: int) -> None:
         self._torch_xla.manual_seed(seed)
 
-    @contextmanager
-    def _exact_products_(self) -> Iterator[None]:
+    def _exact_products(self) -> AbstractContextManager[None]:
         import torch_xla.backends as backends
 
-        before = backends.get_mat_mul_precision()
-        backends.set_mat_mul_precision("highest")
-        try:
-            yield
-        finally:
-            backends.set_mat_mul_precision(before)
-
-    def _exact_products(self) -> AbstractContextManager[None]:
-        return self._exact_products_()
+        # For the process: torch_xla warns of changing it back and forth, and programs keep what they were traced with.
+        if self.platform == "tpu" and backends.get_mat_mul_precision() != "highest":
+            backends.set_mat_mul_precision("highest")
+        return no_context()
 
     def _reduce_over_processes(self, values: NDArray[np.float64], how: Reduction) -> NDArray[np.float64]:
         import torch_xla.core.xla_model as xm

@@ -10,17 +10,18 @@ from typing import Any
 
 
 def create_optimizer_state(optimizer: Any) -> None:
-    """Takes one step with zero gradients and a rate of zero, then sets the step counters back to zero.
+    """Takes one step with zero gradients and no weight decay, then sets the step counters back to zero.
 
     No parameter changes. Call it once, before the first real step, with no gradients pending.
     """
     import torch
 
-    rates = [group["lr"] for group in optimizer.param_groups]
+    # The rate stays: Adam on a compiled device divides by it.
+    decays = [group.get("weight_decay") for group in optimizer.param_groups]
     with torch.no_grad():
         for group in optimizer.param_groups:
-            rate = group["lr"]
-            group["lr"] = torch.zeros_like(rate) if isinstance(rate, torch.Tensor) else 0.0
+            if "weight_decay" in group:
+                group["weight_decay"] = 0.0
             for parameter in group["params"]:
                 if parameter.requires_grad:
                     parameter.grad = torch.zeros_like(parameter)
@@ -31,6 +32,7 @@ def create_optimizer_state(optimizer: Any) -> None:
                 counter.zero_()
             elif counter is not None:
                 state["step"] = 0
-    for group, rate in zip(optimizer.param_groups, rates, strict=True):
-        group["lr"] = rate
+    for group, decay in zip(optimizer.param_groups, decays, strict=True):
+        if decay is not None:
+            group["weight_decay"] = decay
     optimizer.zero_grad(set_to_none=True)

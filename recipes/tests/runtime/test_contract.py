@@ -1,0 +1,227 @@
+"""What every backend promises. The same tests run on each backend that the environment has."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tpulab_recipes.discipline import TooManyCompilations, compile_budget
+from tpulab_recipes.runtime import Backend, Compilations, DeviceRuntimeError
+
+
+def rows(count: int, width: int = 3) -> np.ndarray:
+    return np.arange(count * width, dtype=np.float32).reshape(count, width)
+
+
+def uniform(backend: Backend, key: Any) -> np.ndarray:
+    """Eight numbers drawn on the device."""
+    if backend.framework == "jax":
+        import jax
+
+        return np.asarray(jax.random.uniform(key, (8,)))
+    import torch
+
+    return torch.rand(8, device=backend.device()).cpu().numpy()
+
+
+def test_it_says_in_words_what_it_runs_on(backend: Backend) -> None:
+    text = backend.describe()
+    assert "\n" not in text
+    assert {"jax": "JAX", "torch": "orch"}[backend.framework] in text
+    assert backend.platform == "cpu"
+
+
+def test_devices_and_world_agree(backend: Backend) -> None:
+    world, devices = backend.world(), backend.devices()
+    assert (world.process_index, world.process_count, world.is_main) == (0, 1, True)
+    assert 1 <= world.local_devices == world.global_devices <= len(devices)
+    assert [device.id for device in devices] == list(range(len(devices)))
+    assert {device.platform for device in devices} == {"cpu"}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32", "bool", "uint8"])
+def test_what_goes_to_the_device_comes_back_bit_for_bit(backend: Backend, dtype: str) -> None:
+    values = np.random.default_rng(0).integers(0, 2 if dtype == "bool" else 200, (4, 5)).astype(dtype)
+    tree = {"a": values, "b": [values[:1], (values.T.copy(), 7, "text", None)]}
+    back = backend.to_host(backend.to_device(tree))
+    assert list(back) == ["a", "b"]
+    assert isinstance(back["b"][1], tuple)
+    assert back["b"][1][2:] == ("text", None)
+    for got, sent in ((back["a"], values), (back["b"][0], values[:1]), (back["b"][1][0], values.T)):
+        assert np.asarray(got).dtype == sent.dtype
+        assert np.array_equal(np.asarray(got), sent)
+
+
+def test_doubles_become_single_precision(backend: Backend) -> None:
+    assert np.asarray(backend.to_host(backend.to_device(np.ones(3)))).dtype == np.float32
+
+
+def test_what_came_back_does_not_change_with_the_original(backend: Backend) -> None:
+    tensor = backend.to_device(rows(4))
+    copy = backend.to_host(tensor)
+    if backend.framework == "torch":
+        with backend.step():
+            tensor.add_(1)
+        backend.sync()
+    else:
+        assert np.asarray(copy).flags.owndata
+    assert np.array_equal(np.asarray(copy), rows(4))
+
+
+def test_a_step_computes_what_was_asked_for(backend: Backend) -> None:
+    x = backend.to_device(rows(4))
+    with backend.step():
+        y = x @ x.T
+    backend.sync(y)
+    assert np.allclose(np.asarray(backend.to_host(y)), rows(4) @ rows(4).T)
+
+
+def test_an_error_in_a_step_is_the_users_own(backend: Backend) -> None:
+    with pytest.raises(ZeroDivisionError), backend.step():
+        _ = 1 / 0
+    test_a_step_computes_what_was_asked_for(backend)
+
+
+def test_a_compiled_step_equals_the_plain_one_and_compiles_once_for_each_shape(backend: Backend) -> None:
+    step = backend.compile(lambda a, b: (a @ b).sum() + a.mean(), name="product")
+
+    def run(count: int) -> float:
+        a, b = backend.to_device(rows(count)), backend.to_device(rows(count).T.copy())
+        return float(np.asarray(backend.to_host(step(a, b))))
+
+    expected = lambda count: float((rows(count) @ rows(count).T).sum() + rows(count).mean())  # noqa: E731
+    assert run(4) == pytest.approx(expected(4), rel=1e-5)
+    run(4)
+    with compile_budget(0, backend):
+        for _ in range(3):
+            assert run(4) == pytest.approx(expected(4), rel=1e-5)
+    before = backend.compilations()
+    assert run(6) == pytest.approx(expected(6), rel=1e-5)
+    made = backend.compilations() - before
+    assert (made.count > 0) == backend.compiles_steps
+    assert (made.seconds > 0) == backend.compiles_steps
+
+
+def test_a_budget_that_is_exceeded_says_so(backend: Backend) -> None:
+    if not backend.compiles_steps:
+        assert backend.compilations() == Compilations(0, 0.0)
+        return
+    with pytest.raises(TooManyCompilations, match="where 0 were planned"), compile_budget(0, backend):
+        x = backend.to_device(rows(3, width=11))
+        with backend.step():
+            y = x @ x.T - 3
+        backend.sync(y)
+
+
+def test_equal_seeds_draw_equal_numbers_everywhere(backend: Backend) -> None:
+    def draw(seed: int) -> list[np.ndarray]:
+        key = backend.seed(seed)
+        return [uniform(backend, key), np.random.random(4), np.array([random.random()])]  # noqa: NPY002
+
+    first, again, other = draw(3), draw(3), draw(4)
+    for one, same, different in zip(first, again, other, strict=True):
+        assert np.array_equal(one, same)
+        assert not np.array_equal(one, different)
+
+
+def test_a_batch_is_divided_by_rows_and_is_still_whole(backend: Backend) -> None:
+    count = backend.world().global_devices
+    batch = backend.shard_batch({"x": rows(2 * count), "y": np.arange(2 * count, dtype=np.int32)})
+    assert np.array_equal(np.asarray(backend.to_host(batch["x"])), rows(2 * count))
+    pieces = backend.shards(batch["x"])
+    assert [piece.shape for piece in pieces] == [(2, 3)] * count
+    assert np.array_equal(np.concatenate(pieces), rows(2 * count))
+
+
+def test_devices_that_share_a_part_hold_the_same_rows(backend: Backend) -> None:
+    count = backend.world().global_devices
+    pieces = backend.shards(backend.shard_batch(rows(2 * count), parts=1))
+    assert len(pieces) == count
+    assert all(np.array_equal(piece, rows(2 * count)) for piece in pieces)
+
+
+def test_computing_with_a_divided_batch_gives_the_whole_result(backend: Backend) -> None:
+    count = backend.world().global_devices
+    x, w = backend.shard_batch(rows(4 * count)), backend.replicate(rows(3))
+    with backend.step():
+        total = (x @ w).sum()
+    assert float(np.asarray(backend.to_host(total))) == pytest.approx(float((rows(4 * count) @ rows(3)).sum()), rel=1e-5)
+
+
+def test_replicas_are_equal(backend: Backend) -> None:
+    pieces = backend.shards(backend.replicate(rows(5)))
+    assert len(pieces) == backend.world().local_devices
+    assert all(np.array_equal(piece, rows(5)) for piece in pieces)
+
+
+def test_a_batch_that_cannot_be_divided_is_refused_with_a_remedy(backend: Backend) -> None:
+    count = backend.world().global_devices
+    with pytest.raises(DeviceRuntimeError, match="cannot share") as refused:
+        backend.shard_batch(rows(count), parts=count + 1)
+    assert refused.value.code == "bad_batch"
+    if count > 1:
+        with pytest.raises(DeviceRuntimeError, match="drop the last ragged batch, or pad"):
+            backend.shard_batch(rows(count + 1))
+
+
+def test_batches_arrive_in_order_and_the_thread_ends_with_the_loop(backend: Backend) -> None:
+    import threading
+
+    count = backend.world().global_devices
+    source = [rows(count) + number for number in range(5)]
+    arrived = [np.asarray(backend.to_host(batch)) for batch in backend.batches(source)]
+    assert all(np.array_equal(got, sent) for got, sent in zip(arrived, source, strict=True))
+
+    left = backend.batches(iter(source))
+    next(left)
+    left.close()
+    assert not [thread for thread in threading.enumerate() if thread.name == "tpulab-prefetch"]
+
+
+def test_a_loader_that_fails_fails_in_the_loop_after_its_batches(backend: Backend) -> None:
+    count = backend.world().global_devices
+
+    def loader() -> Any:
+        yield rows(count)
+        raise OSError("the disk is gone")
+
+    seen = []
+    with pytest.raises(OSError, match="the disk is gone"):
+        for batch in backend.batches(loader()):
+            seen.append(batch)
+    assert len(seen) == 1
+
+
+def test_metrics_are_read_as_numbers(backend: Backend) -> None:
+    loss = backend.to_device(np.float32(1.5)) if backend.framework == "torch" else backend.to_device(np.array(1.5))
+    assert backend.reduce_metrics({"loss": loss, "epoch": 2}) == {"epoch": 2.0, "loss": 1.5}
+    with pytest.raises(ValueError, match="mean"):
+        backend.reduce_metrics({"loss": loss}, how="median")  # type: ignore[arg-type]
+
+
+def test_memory_is_a_number_or_unknown_for_each_device(backend: Backend) -> None:
+    memory = backend.memory()
+    assert len(memory) == backend.world().local_devices
+    for each in memory:
+        assert each.used_bytes is None or each.used_bytes >= 0
+
+
+@pytest.mark.parametrize(("name", "tolerance"), [("float32", 1e-5), ("bfloat16", 3e-2)])
+def test_a_precision_is_what_it_says(backend: Backend, name: Any, tolerance: float) -> None:
+    draw = np.random.default_rng(1).standard_normal((32, 32)).astype(np.float32)
+    with backend.precision(name) as precision:
+        x = precision.cast(backend.to_device({"x": draw}))["x"]
+        product = x @ x
+    assert str(product.dtype).removeprefix("torch.") == name
+    single = product.float() if backend.framework == "torch" else product.astype(np.float32)
+    error = np.abs(np.asarray(backend.to_host(single)) - draw @ draw).max() / np.abs(draw @ draw).max()
+    assert error < tolerance
+    assert (error > 1e-4) == (name == "bfloat16")
+
+
+def test_an_unknown_precision_is_refused(backend: Backend) -> None:
+    with pytest.raises(ValueError, match="float32 or bfloat16"), backend.precision("float8"):  # type: ignore[arg-type]
+        pass
