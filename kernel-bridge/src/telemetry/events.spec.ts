@@ -1,8 +1,6 @@
-import { once } from 'node:events';
-import type { BridgeEvent, EventsFrame } from '@tpulab/protocol';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { WebSocket } from 'ws';
-import { TemporaryGateway, TOKEN } from '../server/testing/temporary-gateway.js';
+import { TemporaryGateway } from '../server/testing/temporary-gateway.js';
+import { EventsPage } from './testing/events-page.js';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
@@ -14,37 +12,6 @@ beforeAll(async () => {
 });
 
 afterAll(async () => bridge[Symbol.asyncDispose]());
-
-class Page implements Disposable {
-  readonly frames: EventsFrame[] = [];
-  readonly socket: WebSocket;
-
-  constructor(from: TemporaryGateway) {
-    this.socket = new WebSocket(`${from.url.replace('http', 'ws')}bridge/v1/events?token=${TOKEN}`);
-    this.socket.on('message', data =>
-      this.frames.push(JSON.parse((data as Buffer).toString()) as EventsFrame)
-    );
-  }
-
-  async subscribe(request: unknown): Promise<void> {
-    if (this.socket.readyState === WebSocket.CONNECTING) await once(this.socket, 'open');
-    this.socket.send(typeof request === 'string' ? request : JSON.stringify(request));
-  }
-
-  get events(): BridgeEvent[] {
-    return this.frames
-      .flatMap(frame => (frame.op === 'events' ? frame.events : []))
-      .filter((event): event is BridgeEvent => 'kernelId' in event);
-  }
-
-  until(test: () => boolean): Promise<unknown> {
-    return vi.waitUntil(test, { timeout: 60_000, interval: 10 });
-  }
-
-  [Symbol.dispose](): void {
-    this.socket.terminate();
-  }
-}
 
 /** Code that reports to the keeper as an agent does. */
 const REPORT = `
@@ -59,7 +26,7 @@ with socket.socket(socket.AF_UNIX) as s:
 describe('/bridge/v1/events', () => {
   it('tells of every kernel at subscription, and of each change until it is removed', async () => {
     const id = await bridge.startKernel();
-    using page = new Page(bridge);
+    using page = new EventsPage(bridge);
     await page.subscribe({ op: 'subscribe', topics: ['kernels'] });
     const states = () =>
       page.events.flatMap(event => (event.topic === 'kernels' && event.kernelId === id ? [event] : []));
@@ -85,12 +52,12 @@ describe('/bridge/v1/events', () => {
 
   it('tells which clients are attached, and when they go', async () => {
     const id = await bridge.startKernel();
-    using page = new Page(bridge);
+    using page = new EventsPage(bridge);
     await page.subscribe({ op: 'subscribe', topics: ['clients'] });
     const client = await bridge.connect(id, { sessionId: 'me' });
     const states = () => page.events.flatMap(event => (event.topic === 'clients' ? [event.state] : []));
     await page.until(() => states().at(-1) === 'live');
-    using late = new Page(bridge);
+    using late = new EventsPage(bridge);
     await late.subscribe({ op: 'subscribe', topics: ['clients'] });
     await late.until(() => late.events.length > 0);
     expect(late.events).toMatchObject([{ kernelId: id, sessionId: 'me', state: 'live', pending: 0 }]);
@@ -101,20 +68,20 @@ describe('/bridge/v1/events', () => {
 
   it('passes telemetry on in order, to a page that comes late too, and again only what it has not seen', async () => {
     const id = await bridge.startKernel();
-    using page = new Page(bridge);
+    using page = new EventsPage(bridge);
     await page.subscribe({ op: 'subscribe', topics: ['runs'] });
     using client = await bridge.connect(id);
     await client.run(REPORT.replace('COUNT', '450'));
-    const seqs = (of: Page) =>
+    const seqs = (of: EventsPage) =>
       of.events.flatMap(event => ('seq' in event && event.kernelId === id ? [event.seq] : []));
     await page.until(() => seqs(page).length >= 450);
     expect(seqs(page)).toEqual(Array.from({ length: 450 }, (_, n) => n + 1));
     expect(page.events[0]).toMatchObject({ topic: 'runs', kernelId: id, data: { type: 'run', run: '0' } });
-    using late = new Page(bridge);
+    using late = new EventsPage(bridge);
     await late.subscribe({ op: 'subscribe', topics: ['runs', 'steps'] });
     await late.until(() => seqs(late).length >= 450);
     expect(seqs(late)).toEqual(seqs(page));
-    using again = new Page(bridge);
+    using again = new EventsPage(bridge);
     await again.subscribe({ op: 'subscribe', topics: ['runs'], since: { [id]: 440 } });
     await again.until(() => seqs(again).length >= 10);
     expect(seqs(again)).toEqual([441, 442, 443, 444, 445, 446, 447, 448, 449, 450]);
@@ -130,7 +97,7 @@ describe('/bridge/v1/events', () => {
     await first.gateway[Symbol.asyncDispose]();
     await using second = await TemporaryGateway.start({ stateDir: first.folder });
     await second.gateway.ready;
-    using page = new Page(second);
+    using page = new EventsPage(second);
     await page.subscribe({ op: 'subscribe', topics: ['runs'] });
     await page.until(() => page.events.length >= 3);
     expect(page.events).toMatchObject([{ seq: 1 }, { seq: 2 }, { seq: 3 }]);
@@ -139,7 +106,7 @@ describe('/bridge/v1/events', () => {
   it.each(['{', '[]', '{"op":"subscribe"}', '{"op":"subscribe","topics":["all"]}', '{"op":"x","topics":[]}'])(
     'answers %s with an error, and goes on',
     async request => {
-      using page = new Page(bridge);
+      using page = new EventsPage(bridge);
       await page.subscribe(request);
       await page.until(() => page.frames.length > 0);
       expect(page.frames[0]).toMatchObject({ op: 'error', code: 'invalid_request' });
