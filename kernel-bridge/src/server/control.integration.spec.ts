@@ -9,7 +9,9 @@ import { type Answer, TemporaryGateway } from './testing/temporary-gateway.js';
 const ENVIRONMENTS = fileURLToPath(new URL('../../../.tpulab/envs', import.meta.url));
 const isInstalled = existsSync(`${ENVIRONMENTS}/jax/bin/python`);
 if (!isInstalled) {
-  process.stderr.write(`Specs of control are skipped: ${ENVIRONMENTS}/jax does not exist; "npm start" makes it.\n`);
+  process.stderr.write(
+    `Specs of control are skipped: ${ENVIRONMENTS}/jax does not exist; "npm start" makes it.\n`
+  );
 }
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 

@@ -1,6 +1,12 @@
 /** For specs: a page on the events socket. */
 import { once } from 'node:events';
-import type { BridgeEvent, ControlMessage, EventsFrame, RunMessage, TelemetryMessage } from '@tpulab/protocol';
+import type {
+  BridgeEvent,
+  ControlMessage,
+  EventsFrame,
+  RunMessage,
+  TelemetryMessage
+} from '@tpulab/protocol';
 import { vi } from 'vitest';
 import { WebSocket } from 'ws';
 import { type TemporaryGateway, TOKEN } from '../../server/testing/temporary-gateway.js';
