@@ -7,6 +7,7 @@ import type { CurrentKernel } from '../../extension/src/current/model.js';
 import type { StreamState } from '../../extension/src/events/event-stream.js';
 import { KernelTelemetry } from '../../extension/src/events/kernel-telemetry.js';
 import { parseFrame } from '../../extension/src/events/parse-frame.js';
+import type { PanelActions } from '../../extension/src/panel/actions.js';
 import { PanelState } from '../../extension/src/panel/state.js';
 import { PanelView } from '../../extension/src/panel/view.js';
 import { DrawLoop } from '../../extension/src/steps/draw-loop.js';
@@ -17,6 +18,16 @@ const PANELS = 8;
 const FRAMES_PER_SECOND = 10;
 /** Steps of 10 ms: a hundred a second and panel. */
 const STEPS_PER_FRAME = 10;
+
+const actions: PanelActions = {
+  controlOf: () => null,
+  keptRuns: () => null,
+  documentOf: () => null,
+  showDocument: () => undefined,
+  release: () => undefined,
+  exportSteps: () => undefined,
+  canInsert: () => false
+};
 
 const trans = nullTranslator.load('jupyterlab_tpulab');
 const loop = new DrawLoop(window);
@@ -42,7 +53,13 @@ function stateOf(kernel: KernelTelemetry): PanelState {
   };
   const followed = { current: current as unknown as CurrentKernel, kernel: null, changed: new Signal({}) };
   const live: StreamState = { kind: 'live', gatewayId: 'g' };
-  const events = { streamOf: () => live, streamChanged: new Signal({}), telemetryOf: () => kernel };
+  const events = {
+    streamOf: () => live,
+    streamChanged: new Signal({}),
+    telemetryOf: () => kernel,
+    machineOf: () => null,
+    machineSourceOf: () => null
+  };
   return new PanelState(followed as unknown as ICurrentKernel, events as unknown as IBridgeEvents);
 }
 
@@ -128,7 +145,14 @@ window.bench = {
       host.className = 'jp-TPULabPanel host';
       state.paused = false;
       createRoot(host).render(
-        <PanelView state={state} loop={loop} onRemedy={() => undefined} onGoTo={() => null} trans={trans} />
+        <PanelView
+          state={state}
+          loop={loop}
+          onRemedy={() => undefined}
+          onGoTo={() => null}
+          actions={actions}
+          trans={trans}
+        />
       );
     });
   },

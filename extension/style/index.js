@@ -1,6 +1,9 @@
+import 'uplot/dist/uPlot.min.css';
 import './base.css';
 import './panel.css';
+import './charts.css';
 import './devices.css';
+import './runs.css';
 import './steps.css';
 import './compilations.css';
 import './status.css';

@@ -7,5 +7,6 @@ export * from './mirror.js';
 export * from './outputs.js';
 export * from './remotes.js';
 export * from './rest.js';
+export * from './runs.js';
 export * from './telemetry.js';
 export * from './version.js';

@@ -39,7 +39,7 @@ const APPLICATION_PARTS =
   /^@jupyterlab\/(application|console|launcher|mainmenu|notebook|settingregistry|statusbar)(\/|$)/;
 const VIEW_PARTS = /^(react|react-dom|uplot|@lumino\/(widgets|messaging|virtualdom|dragdrop|commands))(\/|$)/;
 const VIEW_KITS = /^@jupyterlab\/(ui-components|apputils)(\/|$)/;
-const VIEW_FILE = /(\.tsx|\/(plugin|icons?|use-[a-z-]+)\.ts)$/;
+const VIEW_FILE = /(\.tsx|\/charts\/[a-z-]+\.ts|\/(plugin|icons?|use-[a-z-]+)\.ts)$/;
 const SPEC_FILE = /\.spec(-[a-z]+)?\.tsx?$|\/testing\//;
 
 /** @type {Rule[]} */

@@ -73,7 +73,7 @@ test('shows the training loop in Steps', async ({ page }) => {
   await expect(steps).toContainText(`step ${total} of ${total}`);
   await expect(steps.getByRole('img', { name: /^Where the time went: .*, device [1-9]\d* %/ })).toBeVisible();
   await expect(
-    steps.getByRole('img', { name: /^Times of the last \d+ steps: .* 0 of them compiled$/ })
+    steps.getByRole('slider', { name: /^Times of the last \d+ steps: .* 0 of them compiled$/ })
   ).toBeVisible();
   await steps.getByRole('button', { name: 'Show as a table' }).click();
   await expect(steps.getByRole('rowheader').first()).toHaveText(String(total - 1));

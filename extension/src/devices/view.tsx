@@ -1,96 +1,205 @@
-/** The devices of a kernel: what they are, and a chip for each. */
-import { type JSX, memo } from 'react';
+/** The devices section: the machine from outside, the kernel's devices from inside, who holds the chips, and what went before. */
 import type { TranslationBundle } from '@jupyterlab/translation';
-import type { DevicesMessage, RuntimeDevice } from '@tpulab/protocol';
-import { isSimulated, kindText, memoryOf, summaryText, totalMemory } from './model.js';
+import type { DevicesMessage } from '@tpulab/protocol';
+import type { JSX } from 'react';
+import type { RangeName } from '../machine/history-window.js';
+import type { MachineSource } from '../machine/machine-source.js';
+import type { MachineTelemetry } from '../machine/machine-telemetry.js';
+import type { DrawLoop } from '../steps/draw-loop.js';
+import { fromBackticks } from '../text/marked.js';
+import { Marked } from '../text/marked-view.js';
+import { HeatView } from './heat-view.js';
+import { HistoryView } from './history-view.js';
+import { HostView } from './host-view.js';
+import { isSimulated, summaryText } from './model.js';
+import { noTelemetry } from './no-telemetry.js';
+import { holdersOf, rangesText } from './owners.js';
+import { OwnersView } from './owners-view.js';
+import { linkText } from './tile-text.js';
+import {
+  type Density,
+  densityFor,
+  type DevicesSummary,
+  type DeviceTile,
+  summaryOf,
+  tilesOf
+} from './tiles.js';
+import { TilesView } from './tiles-view.js';
+import { TopologyView } from './topology-view.js';
 
 export interface DevicesViewProps {
-  readonly devices: DevicesMessage;
+  /** What the kernel's runtime says; null for none, or a runtime that was not used. */
+  readonly devices: DevicesMessage | null;
+  /** Null where the bridge has no sampler. */
+  readonly machine: MachineTelemetry | null;
+  readonly source: MachineSource | null;
+  readonly density: Density | 'auto';
+  readonly range: RangeName;
+  readonly showHistory: boolean;
+  readonly loop: DrawLoop;
+  readonly paused: boolean;
+  readonly documentOf: (kernelId: string) => string | null;
+  readonly onShow: (document: string) => void;
+  readonly onRelease: (kernelId: string) => void;
   readonly trans: TranslationBundle;
 }
 
-/** Drawn anew for a new message only: the steps beside it change far more often. */
-export const DevicesView = memo(function DevicesView({
-  devices: message,
-  trans
-}: DevicesViewProps): JSX.Element {
-  const memory = totalMemory(message.devices);
-  const full = message.devices.filter(device => memoryOf(device)?.nearlyFull).map(device => device.id);
-  const processes = new Set(message.devices.map(device => device.processIndex)).size;
+export function DevicesView(props: DevicesViewProps): JSX.Element {
+  const { devices, machine, source, loop, trans } = props;
+  const sample = machine?.sample ?? null;
+  const page = machine?.page ?? null;
+  const tiles = tilesOf(sample, devices, page);
+  const summary = summaryOf(tiles);
+  const density = densityFor(tiles.length, props.density);
+  const why = noTelemetry({ sample, page, runtime: devices }, trans);
   return (
     <div className="jp-TPULabDevices">
-      <div className="jp-TPULab-row">
-        <strong>{summaryText(message, trans)}</strong>
-        <span className="jp-TPULab-number jp-TPULab-quiet">
-          {memory ? memory.text : `${message.runtime} ${message.runtimeVersion}`}
-        </span>
-      </div>
-      <ul
-        className={`jp-TPULabDevices-chips${memory || processes > 1 ? '' : ' jp-mod-bare'}`}
-        aria-label={trans.__('Devices by number')}
-      >
-        {message.devices.map(device => (
-          <Chip key={device.id} device={device} ofSeveral={processes > 1} trans={trans} />
-        ))}
-      </ul>
+      {tiles.length > 0 ? (
+        <>
+          <div className="jp-TPULab-row">
+            <strong>{headText(summary, tiles, devices, trans)}</strong>
+            <span className="jp-TPULab-number jp-TPULab-quiet">
+              {summary.memory
+                ? trans.__('HBM %1', summary.memory.text)
+                : devices
+                  ? `${devices.runtime} ${devices.runtimeVersion}`
+                  : ''}
+            </span>
+          </div>
+          {density === 'grid' ? (
+            <HeatView tiles={tiles} loop={loop} trans={trans} />
+          ) : (
+            <TilesView tiles={tiles} density={density} trans={trans} />
+          )}
+          <Remarks summary={summary} devices={devices} trans={trans} />
+        </>
+      ) : null}
+      {why ? (
+        <p className={`jp-TPULabSay${why.act ? ' jp-mod-act' : ''}`}>
+          <Marked pieces={fromBackticks(why.text)} />
+        </p>
+      ) : null}
+      {page && page.chips.length > 0 ? (
+        <>
+          <ChipsLine chips={page.chips} accelerator={page.accelerator.type} trans={trans} />
+          <OwnersView
+            holders={holdersOf(page, props.documentOf)}
+            onShow={props.onShow}
+            onRelease={props.onRelease}
+            trans={trans}
+          />
+          <TopologyView accelerator={page.accelerator} tiles={tiles} trans={trans} />
+        </>
+      ) : null}
+      {sample ? <HostView host={sample.host} trans={trans} /> : null}
+      {machine && sample && props.showHistory ? (
+        <HistoryView
+          machine={machine}
+          source={source}
+          first={props.range}
+          loop={loop}
+          paused={props.paused}
+          trans={trans}
+        />
+      ) : null}
+    </div>
+  );
+}
+
+/** `8 chips busy 87 %`, or what the runtime has where nobody knows how busy it is. */
+function headText(
+  summary: DevicesSummary,
+  tiles: readonly DeviceTile[],
+  devices: DevicesMessage | null,
+  trans: TranslationBundle
+): string {
+  if (summary.dutyPercent !== null) {
+    return trans._n(
+      '%1 device busy %2 %',
+      '%1 devices busy %2 %',
+      summary.count,
+      Math.round(summary.dutyPercent)
+    );
+  }
+  return devices && devices.devices.length === tiles.length
+    ? summaryText(devices, trans)
+    : trans._n('%1 device', '%1 devices', summary.count);
+}
+
+function Remarks({
+  summary,
+  devices,
+  trans
+}: {
+  readonly summary: DevicesSummary;
+  readonly devices: DevicesMessage | null;
+  readonly trans: TranslationBundle;
+}): JSX.Element {
+  const { full, throttled, link } = summary;
+  return (
+    <>
       {full.length > 0 ? (
         <p className="jp-TPULabSay jp-mod-act">
           {trans._n(
             'Memory of device %2 is nearly full. A smaller batch makes room.',
             'Memory of devices %2 is nearly full. A smaller batch makes room.',
             full.length,
-            full.join(', ')
+            rangesText(full)
           )}
         </p>
-      ) : memory ? (
-        <p className="jp-TPULabDevices-note">{trans.__('Bars show memory in use.')}</p>
       ) : null}
-      {isSimulated(message) ? (
+      {throttled.length > 0 ? (
+        <p className="jp-TPULabSay jp-mod-act">
+          {trans._n(
+            'Device %2 is slowed down to stay within its limits of heat or power.',
+            'Devices %2 are slowed down to stay within their limits of heat or power.',
+            throttled.length,
+            rangesText(throttled)
+          )}
+        </p>
+      ) : null}
+      {link !== null && link !== 'healthy' ? (
+        <p className="jp-TPULabSay jp-mod-act">
+          {trans.__('Between chips, %1; collectives may be slow or fail.', linkText(link, trans))}
+        </p>
+      ) : null}
+      {devices && isSimulated(devices) ? (
         <p className="jp-TPULabDevices-note">
           {trans.__(
             'These devices share the processor of this machine: good for trying out programs for several chips.'
           )}
         </p>
       ) : null}
-    </div>
+    </>
   );
-});
-
-interface ChipProps {
-  readonly device: RuntimeDevice;
-  /** The devices belong to several processes. */
-  readonly ofSeveral: boolean;
-  readonly trans: TranslationBundle;
 }
 
-function Chip({ device, ofSeveral, trans }: ChipProps): JSX.Element {
-  const memory = memoryOf(device);
-  const percent = memory ? Math.round(memory.fraction * 100) : 0;
-  const name = trans.__('device %1, %2', device.id, kindText(device));
+/** A chip that is in no table is called by its PCI id: what is known of it is shown, and nothing is made up. */
+function ChipsLine({
+  chips,
+  accelerator,
+  trans
+}: {
+  readonly chips: readonly { readonly name: string | null; readonly pciDevice: string }[];
+  readonly accelerator: string | null;
+  readonly trans: TranslationBundle;
+}): JSX.Element {
+  const unknown = [...new Set(chips.filter(({ name }) => name === null).map(({ pciDevice }) => pciDevice))];
+  const names = [...new Set(chips.map(({ name }) => name ?? trans.__('unknown')))].join(', ');
   return (
-    <li
-      className={`jp-TPULabChip${memory?.nearlyFull ? ' jp-mod-full' : ''}`}
-      title={memory ? `${name}: ${memory.text}` : name}
-    >
-      <span className="jp-TPULab-row">
-        <span className="jp-TPULab-number">{device.id}</span>
-        <span className="jp-TPULab-number jp-TPULab-quiet">
-          {memory ? `${percent}%` : ofSeveral ? trans.__('host %1', device.processIndex) : ''}
-        </span>
-      </span>
-      {memory ? (
-        <span
-          className="jp-TPULabChip-bar"
-          role="meter"
-          aria-label={trans.__('Memory of device %1', device.id)}
-          aria-valuemin={0}
-          aria-valuemax={100}
-          aria-valuenow={percent}
-          aria-valuetext={memory.nearlyFull ? trans.__('%1, nearly full', memory.text) : memory.text}
-        >
-          <span className="jp-TPULabChip-used" style={{ width: `${percent}%` }} />
-        </span>
+    <>
+      <p className="jp-TPULab-row jp-TPULab-quiet">
+        <span>{trans._n('%1 chip: %2', '%1 chips: %2', chips.length, names)}</span>
+        <span className="jp-TPULab-number">{accelerator ?? ''}</span>
+      </p>
+      {unknown.length > 0 ? (
+        <p className="jp-TPULab-quiet">
+          {trans.__(
+            'PCI device %1 is in no table of chips, so its peak rate, and with it the MFU, is not known. A chip table (--chip-table) can name it.',
+            unknown.join(', ')
+          )}
+        </p>
       ) : null}
-    </li>
+    </>
   );
 }

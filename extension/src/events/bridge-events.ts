@@ -4,6 +4,8 @@ import { type ISignal, Signal } from '@lumino/signaling';
 import type { BridgeEvent } from '@tpulab/protocol';
 import type { IBackend, IBridgeBackends, IBridgeEvents } from '../tokens.js';
 import { EventStream, type StreamSocket, type StreamState } from './event-stream.js';
+import { MachineSource } from '../machine/machine-source.js';
+import { MachineTelemetry } from '../machine/machine-telemetry.js';
 import { KernelTelemetry } from './kernel-telemetry.js';
 import type { ParsedFrame } from './parse-frame.js';
 
@@ -16,6 +18,8 @@ const JUPYTER_BACKEND = 'jupyter';
 interface Link {
   readonly backend: IBackend;
   readonly kernels: Set<string>;
+  readonly machine: MachineTelemetry;
+  readonly machineSource: MachineSource;
   stream: EventStream | null;
   /** The address to which `stream` goes. */
   address: string;
@@ -53,6 +57,14 @@ export class BridgeEvents implements IBridgeEvents, IDisposable {
     return telemetry;
   }
 
+  machineOf(backendId: string): MachineTelemetry | null {
+    return this._links.get(backendId)?.machine ?? null;
+  }
+
+  machineSourceOf(backendId: string): MachineSource | null {
+    return this._links.get(backendId)?.machineSource ?? null;
+  }
+
   reconnectNow(): void {
     for (const { backend, stream } of this._links.values()) {
       stream?.reconnectNow();
@@ -68,8 +80,10 @@ export class BridgeEvents implements IBridgeEvents, IDisposable {
     }
     this._isDisposed = true;
     this._backends.changed.disconnect(this._onBackend, this);
-    for (const { stream } of this._links.values()) {
+    for (const { stream, machine, machineSource } of this._links.values()) {
       stream?.dispose();
+      machineSource.dispose();
+      machine.dispose();
     }
     this._links.clear();
     for (const telemetry of this._kernels.values()) {
@@ -89,7 +103,17 @@ export class BridgeEvents implements IBridgeEvents, IDisposable {
     }
     let link = this._links.get(backend.id);
     if (!link) {
-      link = { backend, kernels: new Set(), stream: null, address: '', wasCut: false };
+      const machine = new MachineTelemetry(backend.id);
+      const machineSource = new MachineSource({ machine, settings: () => backend.serverSettings });
+      link = {
+        backend,
+        kernels: new Set(),
+        machine,
+        machineSource,
+        stream: null,
+        address: '',
+        wasCut: false
+      };
       this._links.set(backend.id, link);
     }
     const address = addressOf(backend);
@@ -116,6 +140,9 @@ export class BridgeEvents implements IBridgeEvents, IDisposable {
   }
 
   private _onStream(link: Link, state: StreamState): void {
+    if (state.kind === 'live') {
+      link.machineSource.refresh();
+    }
     if (state.kind === 'live' && (link.wasCut || link.backend.state === 'down')) {
       // The stream is the first to know that the bridge is back: the kernels need not wait for timers of their own.
       link.wasCut = false;
@@ -136,6 +163,10 @@ export class BridgeEvents implements IBridgeEvents, IDisposable {
     }
     const now = Date.now();
     for (const event of frame.events) {
+      if ('machine' in event) {
+        link.machine.applySample(event);
+        continue;
+      }
       link.kernels.add(event.kernelId);
       this._apply(event, now);
     }

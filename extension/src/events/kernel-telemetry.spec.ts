@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { CHANGED_INTERVAL_MS, KernelTelemetry } from './kernel-telemetry.js';
-import { RUNS_KEPT, STEPS_KEPT } from './run-history.js';
+import { RUNS_KEPT } from './run-history.js';
+import { STEPS_KEPT } from './run.js';
 import { compile, devices, hello, kernelState, run, steps, T0, telemetry } from './samples.spec-data.js';
 
 describe('KernelTelemetry', () => {

@@ -2,10 +2,12 @@
 import type { IDisposable } from '@lumino/disposable';
 import type { ISignal } from '@lumino/signaling';
 import type {
+  AdviceMessage,
   ClientEvent,
   DevicesMessage,
   HelloMessage,
   KernelEvent,
+  MemoryErrorMessage,
   TelemetryEvent,
   TelemetryMessage
 } from '@tpulab/protocol';
@@ -15,6 +17,8 @@ import { ThrottledSignal } from './throttled-signal.js';
 
 /** `changed` is emitted at most every so many milliseconds: the rate at which the agent sends. */
 export const CHANGED_INTERVAL_MS = 100;
+/** Pieces of advice, and memory errors, that are held. */
+const NOTES_KEPT = 20;
 
 export class KernelTelemetry implements IDisposable {
   constructor(readonly kernelId: string) {
@@ -39,6 +43,16 @@ export class KernelTelemetry implements IDisposable {
 
   get devices(): DevicesMessage | null {
     return this._devices;
+  }
+
+  /** What the agent saw that costs time or will go wrong; oldest first. */
+  get advice(): readonly AdviceMessage[] {
+    return [...this._advice.values()];
+  }
+
+  /** When the device had no memory left; oldest first. */
+  get memoryErrors(): readonly MemoryErrorMessage[] {
+    return [...this._memoryErrors.values()];
   }
 
   /** The kernel as the gateway last told it; null before that. */
@@ -120,6 +134,8 @@ export class KernelTelemetry implements IDisposable {
   clearHistory(): void {
     this.runs.clear();
     this.compilations.clear();
+    this._advice.clear();
+    this._memoryErrors.clear();
     this._missed = 0;
     this._changed.fire();
   }
@@ -148,8 +164,23 @@ export class KernelTelemetry implements IDisposable {
       case 'steps':
         this.runs.applySteps(message, this._process);
         return;
+      case 'band':
+        this.runs.applyBand(message, this._process);
+        return;
+      case 'pace':
+        this.runs.applyPace(message, this._process);
+        return;
+      case 'control':
+        this.runs.applyCommand(message, this._process);
+        return;
       case 'compile':
         this.compilations.apply(message, this._process);
+        return;
+      case 'advice':
+        keepNewest(this._advice, message);
+        return;
+      case 'memory-error':
+        keepNewest(this._memoryErrors, message);
         return;
     }
   }
@@ -157,11 +188,14 @@ export class KernelTelemetry implements IDisposable {
   private _endProcess(): void {
     this.runs.interrupt();
     this.compilations.interrupt();
+    this._advice.clear();
     this._devices = null;
     this._agent = null;
   }
 
   private readonly _changed: ThrottledSignal<this>;
+  private readonly _advice = new Map<string, AdviceMessage>();
+  private readonly _memoryErrors = new Map<string, MemoryErrorMessage>();
   private readonly _clients = new Map<string, ClientEvent>();
   private _agent: HelloMessage | null = null;
   private _devices: DevicesMessage | null = null;
@@ -172,4 +206,14 @@ export class KernelTelemetry implements IDisposable {
   /** Counts kernel processes, so that ids of an earlier one are not taken for those of the next. */
   private _process = 0;
   private _lastHelloAt = 0;
+}
+
+/** By id, the newest `NOTES_KEPT`: what is said again takes the place of what was said before. */
+function keepNewest<T extends { readonly id: string }>(notes: Map<string, T>, note: T): void {
+  notes.delete(note.id);
+  notes.set(note.id, note);
+  const oldest = notes.keys().next();
+  if (notes.size > NOTES_KEPT && !oldest.done) {
+    notes.delete(oldest.value);
+  }
 }

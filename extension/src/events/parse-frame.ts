@@ -2,16 +2,25 @@
 import type { TSchema } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
 import {
+  AdviceMessage,
+  BandMessage,
   type BridgeEvent,
   ClientEvent,
   CompileMessage,
+  ControlMessage,
   DevicesMessage,
   HelloMessage,
   KernelEvent,
+  MachineEvent,
+  MemoryErrorMessage,
+  PaceMessage,
   RunMessage,
   StepsMessage,
   type TelemetryMessage
 } from '@tpulab/protocol';
+
+/** What this page does something with. */
+export type PageEvent = BridgeEvent | MachineEvent;
 
 export type ParsedFrame =
   | {
@@ -21,7 +30,7 @@ export type ParsedFrame =
     }
   | {
       readonly op: 'events';
-      readonly events: readonly BridgeEvent[];
+      readonly events: readonly PageEvent[];
       /** Events that this page does not understand (a newer bridge, or damage); the others are still of use. */
       readonly skipped: number;
     }
@@ -45,7 +54,12 @@ const TELEMETRY: Readonly<Record<TelemetryMessage['type'], { readonly static: Te
   devices: DevicesMessage,
   run: RunMessage,
   steps: StepsMessage,
-  compile: CompileMessage
+  band: BandMessage,
+  pace: PaceMessage,
+  compile: CompileMessage,
+  control: ControlMessage,
+  advice: AdviceMessage,
+  'memory-error': MemoryErrorMessage
 };
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -95,7 +109,7 @@ function parseEvents(value: unknown): ParsedFrame {
   if (!Array.isArray(value)) {
     throw new FrameError('events is not a list');
   }
-  const events: BridgeEvent[] = [];
+  const events: PageEvent[] = [];
   for (const item of value as unknown[]) {
     const event = parseEvent(item);
     if (event) {
@@ -106,7 +120,7 @@ function parseEvents(value: unknown): ParsedFrame {
 }
 
 /** Null for an event of an unknown or damaged kind. Looks at one schema only, because steps may come in hundreds. */
-function parseEvent(value: unknown): BridgeEvent | null {
+function parseEvent(value: unknown): PageEvent | null {
   if (!isFields(value)) {
     return null;
   }
@@ -119,6 +133,9 @@ function parseEvent(value: unknown): BridgeEvent | null {
     case 'steps':
     case 'runs':
     case 'compile': {
+      if ('machine' in value) {
+        return fits(MachineEvent, value) ? value : null;
+      }
       const { kernelId, seq, topic, data } = value;
       if (
         typeof kernelId !== 'string' ||

@@ -1,33 +1,10 @@
-/** The training runs of a kernel with their newest steps. */
-import type { CodeLocation, RunMessage, StepsMessage } from '@tpulab/protocol';
+/** The training runs of a kernel, the newest with their steps and metrics. */
+import type { BandMessage, ControlMessage, PaceMessage, RunMessage, StepsMessage } from '@tpulab/protocol';
+import { Run, STEPS_KEPT } from './run.js';
 import { StepRing } from './step-ring.js';
 
-/** `interrupted`: the kernel ended before the run said that it had. */
-export type RunState = 'running' | 'finished' | 'failed' | 'interrupted';
-
-/** Steps held for a run: more than any setting can show. */
-export const STEPS_KEPT = 512;
 /** Runs held for a kernel, the newest. */
 export const RUNS_KEPT = 8;
-
-export class Run {
-  constructor(
-    readonly key: string,
-    public name: string
-  ) {}
-
-  state: RunState = 'running';
-  totalSteps: number | null = null;
-  location: CodeLocation | null = null;
-  /** Replaced, not emptied, when the history is cleared. */
-  steps = new StepRing(STEPS_KEPT);
-  /** Steps that the agent left out because its ring was full. */
-  dropped = 0;
-  /** Metrics of the newest step that had some. */
-  metrics: Readonly<Record<string, number>> = {};
-  /** Unix milliseconds, kernel's clock, of the newest message about this run. */
-  lastMessageAt = 0;
-}
 
 export class RunHistory {
   /** The run that sent something last; null before the first. */
@@ -41,26 +18,26 @@ export class RunHistory {
   }
 
   applyRun(message: RunMessage, process: number): void {
-    const run = this._runOf(message.run, process);
-    run.name = message.name;
-    run.state = message.state;
-    run.totalSteps = message.totalSteps;
-    run.location = message.location ?? run.location;
-    run.lastMessageAt = message.time;
-    this._current = run;
+    this._of(message.run, process).applyRun(message);
   }
 
   applySteps(message: StepsMessage, process: number): void {
-    const run = this._runOf(message.run, process);
-    for (const step of message.steps) {
-      run.steps.push(step);
-      if (step.metrics) {
-        run.metrics = step.metrics;
-      }
+    this._of(message.run, process).applySteps(message);
+  }
+
+  applyBand(message: BandMessage, process: number): void {
+    this._of(message.run, process).applyBand(message);
+  }
+
+  applyPace(message: PaceMessage, process: number): void {
+    this._of(message.run, process).applyPace(message);
+  }
+
+  /** A word on a run that is not held any more, or on none, is of no use here. */
+  applyCommand(message: ControlMessage, process: number): void {
+    if (message.run !== null) {
+      this._runs.get(`${process}:${message.run}`)?.applyCommand(message);
     }
-    run.dropped += message.dropped;
-    run.lastMessageAt = message.time;
-    this._current = run;
   }
 
   interrupt(): void {
@@ -84,7 +61,8 @@ export class RunHistory {
     this._current = this._current && this._runs.has(this._current.key) ? this._current : null;
   }
 
-  private _runOf(id: string, process: number): Run {
+  /** The run of a message; what sends is what people want to see. */
+  private _of(id: string, process: number): Run {
     const key = `${process}:${id}`;
     let run = this._runs.get(key);
     if (!run) {
@@ -95,6 +73,7 @@ export class RunHistory {
         this._runs.delete(oldest.value);
       }
     }
+    this._current = run;
     return run;
   }
 

@@ -1,9 +1,12 @@
 /** Telemetry as an agent sends it, for specs. Spans that are not given are those of a quick ordinary step. */
 import type {
   CompileMessage,
+  DeviceFigures,
   DevicesMessage,
   HelloMessage,
   KernelEvent,
+  MachineEvent,
+  MachineSample,
   RunMessage,
   StepSample,
   StepsMessage,
@@ -113,12 +116,54 @@ export function kernelState(
   };
 }
 
+/** A sample of a machine; without `devices` one that has no chips. */
+export function machineSample(machineSeq: number, fields: Partial<MachineSample> = {}): MachineEvent {
+  const machine: MachineSample = {
+    time: T0 + machineSeq * 500,
+    host: {
+      cpuPercent: 22,
+      cores: 8,
+      load1: 1,
+      memoryUsedBytes: 4 * 1_024 ** 3,
+      memoryTotalBytes: 16 * 1_024 ** 3,
+      diskReadBytesPerS: null,
+      diskWrittenBytesPerS: null,
+      networkReceivedBytesPerS: null,
+      networkSentBytesPerS: null
+    },
+    devices: [],
+    metrics: { state: (fields.devices?.length ?? 0) > 0 ? 'serving' : 'no-chips', detail: null },
+    ...fields
+  };
+  return { topic: 'devices', gatewayId: 'g', machineSeq, machine };
+}
+
+/** Figures of one device, as a v5e in use tells them. */
+export function deviceFigures(ordinal: number, fields: Partial<DeviceFigures> = {}): DeviceFigures {
+  return {
+    ordinal,
+    chip: ordinal,
+    hbmUsedBytes: 11 * 1_024 ** 3,
+    hbmTotalBytes: 16 * 1_024 ** 3,
+    dutyCyclePercent: 87,
+    hbmBandwidthPercent: 41,
+    idleS: 0,
+    hloQueueSize: 1,
+    ...fields
+  };
+}
+
 const TOPIC_OF = {
   hello: 'devices',
   devices: 'devices',
   run: 'runs',
   steps: 'steps',
-  compile: 'compile'
+  band: 'steps',
+  pace: 'steps',
+  control: 'runs',
+  compile: 'compile',
+  advice: 'runs',
+  'memory-error': 'runs'
 } as const;
 
 export function telemetry(kernelId: string, seq: number, data: TelemetryMessage): TelemetryEvent {

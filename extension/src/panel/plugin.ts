@@ -1,28 +1,32 @@
 /** Puts the panel into the right side area, with its commands and settings. */
 import { ILayoutRestorer, type JupyterFrontEnd, type JupyterFrontEndPlugin } from '@jupyterlab/application';
-import { ICommandPalette } from '@jupyterlab/apputils';
+import { Dialog, ICommandPalette, MainAreaWidget, showDialog, WidgetTracker } from '@jupyterlab/apputils';
 import { INotebookTracker } from '@jupyterlab/notebook';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator, nullTranslator, type TranslationBundle } from '@jupyterlab/translation';
 import type { CodeLocation } from '@tpulab/protocol';
 import { DrawLoop } from '../steps/draw-loop.js';
 import { IBridgeEvents, ICurrentKernel } from '../tokens.js';
+import { PageActions } from './actions.js';
 import { FirstUse, type Memory } from './first-use.js';
 import { findCell, goToCell } from './go-to-cell.js';
 import { chipIcon } from './icon.js';
 import type { Remedy } from './situation.js';
-import { DEFAULT_SETTINGS, PanelState } from './state.js';
+import { settingsFrom } from './settings.js';
+import { DEFAULT_SETTINGS, type PanelSettings, PanelState } from './state.js';
 import { PanelWidget } from './widget.js';
 
 const PLUGIN_ID = '@tpulab/labextension:panel';
 const PANEL_ID = 'tpulab-panel';
+const DASHBOARD_ID = 'tpulab-dashboard';
 
 /** Ids of our commands, for menus, shortcuts and other features. */
 export const CommandIDs = {
   showPanel: 'tpulab:show-panel',
   reconnect: 'tpulab:reconnect',
   clearHistory: 'tpulab:clear-history',
-  goToCell: 'tpulab:go-to-cell'
+  goToCell: 'tpulab:go-to-cell',
+  openDashboard: 'tpulab:open-dashboard'
 } as const;
 
 const NO_ARGUMENTS = { args: { type: 'object', properties: {}, additionalProperties: false } } as const;
@@ -44,19 +48,31 @@ export const panelPlugin: JupyterFrontEndPlugin<void> = {
     translator: ITranslator | null
   ): void => {
     const trans = (translator ?? nullTranslator).load('jupyterlab_tpulab');
-    const state = new PanelState(currentKernel, events);
     const loop = new DrawLoop(window);
-    const panel = new PanelWidget({
-      state,
-      loop,
-      trans,
-      onRemedy: remedy => applyRemedy(app, remedy),
-      onGoTo: location => goToAction(app, notebooks, location)
-    });
+    const shown = new ShownSettings();
+    const actions = new PageActions({ app, currentKernel, events, notebooks, confirm, trans });
+    const create = (): { panel: PanelWidget; state: PanelState } => {
+      const state = new PanelState(currentKernel, events);
+      shown.add(state);
+      const panel = new PanelWidget({
+        state,
+        loop,
+        actions,
+        trans,
+        onRemedy: remedy => applyRemedy(app, remedy),
+        onGoTo: location => goToAction(app, notebooks, location)
+      });
+      panel.title.icon = chipIcon;
+      panel.node.setAttribute('role', 'region');
+      panel.disposed.connect(() => {
+        shown.remove(state);
+        state.dispose();
+      });
+      return { panel, state };
+    };
+    const { panel, state } = create();
     panel.id = PANEL_ID;
-    panel.title.icon = chipIcon;
-    panel.title.caption = trans.__('TPULab: devices and steps');
-    panel.node.setAttribute('role', 'region');
+    panel.title.caption = trans.__('TPULab: devices, steps and runs');
     panel.node.setAttribute('aria-label', trans.__('TPULab'));
     const firstUse = new FirstUse({
       currentKernel,
@@ -65,14 +81,15 @@ export const panelPlugin: JupyterFrontEndPlugin<void> = {
     });
     panel.disposed.connect(() => {
       firstUse.dispose();
-      state.dispose();
+      actions.dispose();
       loop.dispose();
     });
     app.shell.add(panel, 'right', { rank: 300, type: 'TPULab' });
     restorer?.add(panel, PANEL_ID);
+    addDashboard(app, { create: () => create().panel, palette, restorer, trans });
     addCommands(app, { state, events, notebooks, palette, trans });
     if (settings) {
-      void followSettings(settings, state, loop);
+      void followSettings(settings, shown, loop);
     }
   }
 };
@@ -183,15 +200,85 @@ function goToAction(
   return () => void app.commands.execute(CommandIDs.goToCell, line === null ? { cellId } : { cellId, line });
 }
 
+/** The settings of all panels of the page, those that are opened later too. */
+class ShownSettings {
+  add(state: PanelState): void {
+    this._states.add(state);
+    state.settings = this._settings;
+  }
+
+  remove(state: PanelState): void {
+    this._states.delete(state);
+  }
+
+  set(settings: PanelSettings): void {
+    this._settings = settings;
+    for (const state of this._states) {
+      state.settings = settings;
+    }
+  }
+
+  private readonly _states = new Set<PanelState>();
+  private _settings = DEFAULT_SETTINGS;
+}
+
+interface DashboardParts {
+  readonly create: () => PanelWidget;
+  readonly palette: ICommandPalette | null;
+  readonly restorer: ILayoutRestorer | null;
+  readonly trans: TranslationBundle;
+}
+
+/** The same panel in the main area, where its sections stand beside each other. */
+function addDashboard(app: JupyterFrontEnd, { create, palette, restorer, trans }: DashboardParts): void {
+  const tracker = new WidgetTracker<MainAreaWidget<PanelWidget>>({ namespace: 'tpulab-dashboard' });
+  app.commands.addCommand(CommandIDs.openDashboard, {
+    label: trans.__('Open the Dashboard'),
+    caption: trans.__('Devices, steps and runs beside each other, in the main area'),
+    icon: chipIcon,
+    describedBy: NO_ARGUMENTS,
+    execute: () => {
+      const [open] = tracker.filter(widget => !widget.isDisposed);
+      if (open) {
+        app.shell.activateById(open.id);
+        return;
+      }
+      const content = create();
+      content.node.setAttribute('aria-label', trans.__('TPULab dashboard'));
+      const widget = new MainAreaWidget({ content });
+      widget.id = DASHBOARD_ID;
+      widget.title.label = trans.__('TPULab');
+      widget.title.icon = chipIcon;
+      widget.title.closable = true;
+      void tracker.add(widget);
+      app.shell.add(widget, 'main', { mode: 'split-right' });
+    }
+  });
+  palette?.addItem({ command: CommandIDs.openDashboard, category: trans.__('TPULab') });
+  if (restorer) {
+    void restorer.restore(tracker, { command: CommandIDs.openDashboard, name: () => DASHBOARD_ID });
+  }
+}
+
+async function confirm(title: string, body: string, action: string): Promise<boolean> {
+  const { button } = await showDialog({
+    title,
+    body,
+    buttons: [Dialog.cancelButton(), Dialog.warnButton({ label: action })]
+  });
+  return button.accept;
+}
+
 /** Without settings, or with broken ones, the defaults hold. */
-async function followSettings(registry: ISettingRegistry, state: PanelState, loop: DrawLoop): Promise<void> {
-  const apply = (settings: ISettingRegistry.ISettings): void => {
-    const { stepsShown, drawsPerSecond } = settings.composite;
-    state.settings = {
-      stepsShown: typeof stepsShown === 'number' ? stepsShown : DEFAULT_SETTINGS.stepsShown,
-      drawsPerSecond: typeof drawsPerSecond === 'number' ? drawsPerSecond : DEFAULT_SETTINGS.drawsPerSecond
-    };
-    loop.drawsPerSecond = state.settings.drawsPerSecond;
+async function followSettings(
+  registry: ISettingRegistry,
+  shown: ShownSettings,
+  loop: DrawLoop
+): Promise<void> {
+  const apply = ({ composite }: ISettingRegistry.ISettings): void => {
+    const settings = settingsFrom(composite);
+    shown.set(settings);
+    loop.drawsPerSecond = settings.drawsPerSecond;
   };
   try {
     const settings = await registry.load(PLUGIN_ID);

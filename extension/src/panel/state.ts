@@ -4,17 +4,38 @@ import { type ISignal, Signal } from '@lumino/signaling';
 import type { CurrentKernel } from '../current/model.js';
 import type { StreamState } from '../events/event-stream.js';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
+import type { Density } from '../devices/tiles.js';
+import type { Run } from '../events/run.js';
+import type { RangeName } from '../machine/history-window.js';
+import type { MachineSource } from '../machine/machine-source.js';
+import type { MachineTelemetry } from '../machine/machine-telemetry.js';
 import type { IBridgeEvents, ICurrentKernel } from '../tokens.js';
 
-export type SectionId = 'devices' | 'steps' | 'compilations';
+export const SECTIONS = ['devices', 'steps', 'compilations', 'run'] as const;
+export type SectionId = (typeof SECTIONS)[number];
 
 export interface PanelSettings {
   /** Newest steps in the chart and in the figures. */
   readonly stepsShown: number;
   readonly drawsPerSecond: number;
+  /** How densely devices are drawn. */
+  readonly density: Density | 'auto';
+  /** How far back the charts of the machine go at first. */
+  readonly history: RangeName | 'off';
+  /** Parts that are shown. */
+  readonly sections: readonly SectionId[];
 }
 
-export const DEFAULT_SETTINGS: PanelSettings = { stepsShown: 48, drawsPerSecond: 10 };
+export const DEFAULT_SETTINGS: PanelSettings = {
+  stepsShown: 48,
+  drawsPerSecond: 10,
+  density: 'auto',
+  history: 'minutes',
+  sections: SECTIONS
+};
+
+/** The bridge on this machine: its machine is shown while the current kernel is on none. */
+const LOCAL_BRIDGE = 'bridge';
 
 export class PanelState implements IDisposable {
   constructor(
@@ -46,6 +67,27 @@ export class PanelState implements IDisposable {
   /** Null when the current kernel is not on a bridge, or the address of the bridge is not known. */
   get stream(): StreamState | null {
     return this.current.kind === 'bridge' ? this._events.streamOf(this.current.backend.id) : null;
+  }
+
+  /** The machine of the current kernel, or that of the local bridge; null where nobody samples. */
+  get machine(): MachineTelemetry | null {
+    return this._events.machineOf(this._backendId());
+  }
+
+  get machineSource(): MachineSource | null {
+    return this._events.machineSourceOf(this._backendId());
+  }
+
+  /** The run that is looked at: the chosen one, else the one that sent something last. */
+  get run(): Run | null {
+    const runs = this.telemetry?.runs ?? null;
+    return runs?.runs.find(({ key }) => key === this._chosenRun) ?? runs?.current ?? null;
+  }
+
+  /** Stays with this run; the newest one is followed again when it is chosen. */
+  chooseRun(run: Run): void {
+    this._chosenRun = run === this.telemetry?.runs.current ? null : run.key;
+    this._emit();
   }
 
   get settings(): PanelSettings {
@@ -90,6 +132,10 @@ export class PanelState implements IDisposable {
     Signal.clearData(this);
   }
 
+  private _backendId(): string {
+    return this.current.kind === 'bridge' ? this.current.backend.id : LOCAL_BRIDGE;
+  }
+
   private _emit(): void {
     this._changed.emit();
   }
@@ -97,6 +143,7 @@ export class PanelState implements IDisposable {
   private readonly _changed = new Signal<this, void>(this);
   private readonly _folded = new Set<SectionId>();
   private _settings = DEFAULT_SETTINGS;
+  private _chosenRun: string | null = null;
   private _paused = true;
   private _isDisposed = false;
 }

@@ -13,13 +13,16 @@ import {
   devices,
   hello,
   kernelState,
+  machineSample,
   run,
   steps,
   T0,
   telemetry
 } from '../events/samples.spec-data.js';
+import { MachineTelemetry } from '../machine/machine-telemetry.js';
 import { DrawLoop } from '../steps/draw-loop.js';
 import type { IBackend, IBridgeEvents, ICurrentKernel } from '../tokens.js';
+import type { PanelActions } from './actions.js';
 import { ANNOUNCE_INTERVAL_MS } from './announcer.js';
 import type { Remedy } from './situation.js';
 import { PanelState } from './state.js';
@@ -39,6 +42,7 @@ class Observer {
 
 class Surroundings {
   readonly kernel = new KernelTelemetry('k');
+  readonly machine = new MachineTelemetry('bridge');
   readonly remedies: Remedy[] = [];
   readonly visited: string[] = [];
   readonly current = {
@@ -51,12 +55,24 @@ class Surroundings {
     streamOf: (): StreamState | null => this.events.stream,
     streamChanged: new Signal<object, string>({}),
     telemetryOf: (): KernelTelemetry => this.kernel,
+    machineOf: (): MachineTelemetry => this.machine,
+    machineSourceOf: () => null,
     reconnectNow: (): void => undefined
   };
   readonly state = new PanelState(
     this.current as unknown as ICurrentKernel,
     this.events as unknown as IBridgeEvents
   );
+  readonly exported: string[] = [];
+  readonly actions: PanelActions = {
+    controlOf: () => null,
+    keptRuns: () => null,
+    documentOf: () => null,
+    showDocument: () => undefined,
+    release: () => undefined,
+    exportSteps: what => this.exported.push(what),
+    canInsert: () => true
+  };
   private _seq = 0;
 
   follow(current: CurrentKernel): void {
@@ -120,6 +136,7 @@ describe('PanelView', () => {
     });
     scene = new Surroundings();
     scene.state.paused = false;
+    scene.machine.applySample(machineSample(1));
     host = document.body.appendChild(document.createElement('div'));
     root = createRoot(host);
     loop = new DrawLoop(window);
@@ -129,6 +146,7 @@ describe('PanelView', () => {
           state={scene.state}
           loop={loop}
           onRemedy={remedy => scene.remedies.push(remedy)}
+          actions={scene.actions}
           onGoTo={({ cellId }) => (cellId === 'cell-7' ? () => scene.visited.push(cellId) : null)}
           trans={trans}
         />
@@ -142,6 +160,7 @@ describe('PanelView', () => {
     loop.dispose();
     scene.state.dispose();
     scene.kernel.dispose();
+    scene.machine.dispose();
     // Signals tidy up in the next frames; after them nothing of ours may be left.
     vi.advanceTimersByTime(100);
     expect(vi.getTimerCount()).toBe(0);
@@ -161,7 +180,7 @@ describe('PanelView', () => {
 
   it('takes a kernel that has not used JAX for an ordinary state and shows how to begin', () => {
     change(() => scene.onBridge());
-    expect(text()).toContain('No device yet');
+    expect(text()).toContain('This machine has no TPU');
     expect(text()).toContain('jax.devices()');
     expect(text()).toContain('for x in tpulab.steps(data):');
     expect(text()).toContain('Nothing compiled yet');
@@ -180,7 +199,7 @@ describe('PanelView', () => {
     expect(text()).toContain('step 20 of 100');
     expect(text()).toContain('train · live');
     expect(text()).toContain('loss 0.5000');
-    const image = host.querySelector('canvas[role=img]');
+    const image = host.querySelector('canvas[role=slider]');
     expect(image?.getAttribute('aria-label')).toBe(
       'Times of the last 20 steps: typically 50.0 ms, 0 of them compiled'
     );
@@ -262,8 +281,8 @@ describe('PanelView', () => {
     const unwatched = { inputMs: 2, hostMs: 48, deviceMs: 0, gapMs: 0, deviceKnown: false };
     const compiled = { ...unwatched, compileMs: 950 };
     change(() => scene.receive(hello(), run(), steps(0, 1, compiled), steps(1, 3), steps(4, 2, unwatched)));
-    expect(text()).toContain('last 6 steps not watched▲ compiled');
-    expect(host.querySelector('canvas[role=img]')?.getAttribute('aria-label')).toBe(
+    expect(text()).toContain(' not watched▲ compiled');
+    expect(host.querySelector('canvas[role=slider]')?.getAttribute('aria-label')).toBe(
       'Times of the last 6 steps: typically 50.0 ms, 2 of them not watched and estimated, 1 of them compiled'
     );
     click('Show as a table');
@@ -285,7 +304,7 @@ describe('PanelView', () => {
     change(() =>
       scene.receive(hello(), run(), compile(1, { variant: 2, reason }), steps(0, 5), steps(5, 2, again))
     );
-    for (const where of ['.jp-TPULabCard', '.jp-TPULabSay']) {
+    for (const where of ['.jp-TPULabCard', '.jp-TPULabSteps .jp-TPULabSay']) {
       const shown = host.querySelector(where);
       expect(shown?.textContent).toContain('Give images one shape.');
       expect([...(shown?.querySelectorAll('code') ?? [])].map(code => code.textContent)).toEqual(['images']);

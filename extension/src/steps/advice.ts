@@ -15,6 +15,9 @@ export const HOST_LIMIT = 0.25;
 export const COMPILE_LIMIT = 0.1;
 /** From this share on the device is called the limit. */
 export const DEVICE_LIMIT = 0.7;
+/** Use of the peak below which the XLA profiler calls a device badly used, and from which it calls it well used. */
+export const USE_LOW = 0.5;
+export const USE_HIGH = 0.7;
 /** Fewer steps without compiling say nothing yet. */
 export const STEPS_NEEDED = 3;
 
@@ -28,8 +31,16 @@ export interface Advice {
   readonly text: string;
 }
 
-/** @param lastReason advice of the newest recompilation, as the agent gave it */
-export function adviceFor(summary: StepSummary, trans: TranslationBundle, lastReason: string | null): Advice {
+/**
+ * @param lastReason advice of the newest recompilation, as the agent gave it
+ * @param mfu share of the device's peak, 0 to 1; null where it is not known
+ */
+export function adviceFor(
+  summary: StepSummary,
+  trans: TranslationBundle,
+  lastReason: string | null,
+  mfu: number | null = null
+): Advice {
   const compileShare = shareOf(summary, 'compile');
   if (compileShare > COMPILE_LIMIT && summary.compiledSteps > 1) {
     return compiling(summary, compileShare, trans, lastReason);
@@ -45,10 +56,29 @@ export function adviceFor(summary: StepSummary, trans: TranslationBundle, lastRe
     device: shareOf(summary, 'device') / steady,
     deviceKnown: summary.deviceKnown
   });
-  const advice = sentence(limit.limit, Math.round(limit.share * 100), trans);
+  const found = sentence(limit.limit, Math.round(limit.share * 100), trans);
+  const advice = found.limit === 'device' ? withUse(found, mfu, trans) : found;
   return compileShare > COMPILE_LIMIT
     ? { ...advice, text: `${onceText(summary, trans)} ${advice.text}` }
     : advice;
+}
+
+/** A device that is the limit may still use little of itself: then its own work is what to look at. */
+function withUse(advice: Advice, mfu: number | null, trans: TranslationBundle): Advice {
+  if (mfu === null || (mfu >= USE_LOW && mfu < USE_HIGH)) {
+    return advice;
+  }
+  const percent = Math.round(mfu * 100);
+  return mfu >= USE_HIGH
+    ? { ...advice, text: trans.__('The device is the limit, and works at %1 % of its peak.', percent) }
+    : {
+        limit: 'device',
+        act: true,
+        text: trans.__(
+          'The device is the limit, but uses %1 % of its peak. Larger batches, bfloat16, or fewer small operations use more of it.',
+          percent
+        )
+      };
 }
 
 /** The split shows the one compilation too, so the sentence must not pass over it. */

@@ -35,12 +35,13 @@ export interface ClippedBar {
 }
 
 /**
- * The window ends with the newest step. Bars keep their place for a window that is not full yet, so the chart
+ * The window ends with the newest step, or `behind` steps before it. Bars keep their place for a window that is not full yet, so the chart
  * grows from the left and then moves on.
  */
-export function scaleOf(steps: StepRing, window: number, area: ChartArea): ChartScale {
-  const count = Math.min(steps.length, window, Math.max(1, Math.floor(area.width)));
-  const first = steps.length - count;
+export function scaleOf(steps: StepRing, window: number, area: ChartArea, behind = 0): ChartScale {
+  const available = Math.max(0, steps.length - behind);
+  const count = Math.min(available, window, Math.max(1, Math.floor(area.width)));
+  const first = available - count;
   const slots = Math.min(window, Math.max(1, Math.floor(area.width)));
   const pitch = Math.min(area.width / slots, WIDEST_BAR / (1 - GAP_SHARE));
   const walls = new Float64Array(count);

@@ -15,8 +15,8 @@ import type { WatchedShares } from './shown-split.js';
 
 /** Room for the values of clipped bars. */
 const LABEL_HEIGHT = 14;
-/** Room for the marks of compilations. */
-const MARK_HEIGHT = 9;
+/** Room for the marks of compilations, and below for those of commands and work beside the steps. */
+const MARK_HEIGHT = 18;
 /** Room for the scale. */
 const SCALE_WIDTH = 46;
 const CUT_BELOW_TOP = 9;
@@ -34,6 +34,12 @@ export function areaOf(width: number, height: number): ChartArea {
   };
 }
 
+export interface PlacedMark {
+  readonly position: number;
+  /** A command is a diamond, work beside the steps a square. */
+  readonly isCommand: boolean;
+}
+
 export interface PaintOptions {
   readonly context: CanvasRenderingContext2D;
   readonly steps: StepRing;
@@ -42,6 +48,8 @@ export interface PaintOptions {
   readonly shares: WatchedShares | null;
   readonly area: ChartArea;
   readonly colors: ChartColors;
+  /** Positions of what happened besides computing. */
+  readonly marks?: readonly PlacedMark[];
   /** The step under the pointer. */
   readonly highlighted: number | null;
 }
@@ -61,6 +69,7 @@ export function paintSteps(options: PaintOptions): void {
   context.globalAlpha = 1;
   paintClipped(options);
   paintCompiled(options);
+  paintMarks(options);
   paintHighlight(options);
 }
 
@@ -117,6 +126,28 @@ function paintCompiled({ context, steps, scale, area, colors }: PaintOptions): v
     context.lineTo(middle + 3.5, top + 6);
     context.lineTo(middle - 3.5, top + 6);
     context.closePath();
+  }
+  context.fill();
+}
+
+function paintMarks({ context, scale, area, colors, marks = [] }: PaintOptions): void {
+  context.fillStyle = colors.text;
+  context.beginPath();
+  for (const { position, isCommand } of marks) {
+    if (position < scale.first || position >= scale.first + scale.count) {
+      continue;
+    }
+    const x = xOf(scale, area, position) + scale.barWidth / 2;
+    const y = area.top + area.height + 13;
+    if (isCommand) {
+      context.moveTo(x, y - 4);
+      context.lineTo(x + 4, y);
+      context.lineTo(x, y + 4);
+      context.lineTo(x - 4, y);
+      context.closePath();
+    } else {
+      context.rect(x - 3, y - 3, 6, 6);
+    }
   }
   context.fill();
 }

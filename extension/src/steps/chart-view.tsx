@@ -1,14 +1,16 @@
-/** The step chart in React, with a line that says what is under the pointer. */
+/** The timeline of a run's steps in React: it zooms and moves by wheel, drag, buttons and keys, and says what is under the cursor. */
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { type JSX, useEffect, useRef, useState } from 'react';
+import { type JSX, type KeyboardEvent, useEffect, useMemo, useRef, useState } from 'react';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
-import type { Run } from '../events/run-history.js';
+import type { Run } from '../events/run.js';
 import { SPANS } from '../events/step-ring.js';
 import { countText, durationText } from '../text/duration.js';
 import type { DrawLoop } from './draw-loop.js';
 import { isEstimated, shownSpanMs, watchedShares } from './shown-split.js';
 import { spanName } from './span-names.js';
 import { StepChart } from './step-chart.js';
+import { marksOf, positionOf, type StepMark } from './step-marks.js';
+import { behind, moved, type StepWindow, zoomed } from './step-window.js';
 import type { StepSummary } from './summary.js';
 
 export interface ChartViewProps {
@@ -21,55 +23,187 @@ export interface ChartViewProps {
   readonly trans: TranslationBundle;
 }
 
-export function ChartView({
-  kernel,
-  run,
-  summary,
-  window,
-  loop,
-  paused,
-  trans
-}: ChartViewProps): JSX.Element {
+export function ChartView(props: ChartViewProps): JSX.Element {
+  const { kernel, run, summary, loop, paused, trans } = props;
   const canvas = useRef<HTMLCanvasElement>(null);
+  const chart = useRef<StepChart | null>(null);
   const [hovered, setHovered] = useState<number | null>(null);
+  const [view, setView] = useState<StepWindow>({ count: props.window, end: null });
+  const latest = useRef(view);
+  latest.current = view;
+  useEffect(() => setView(before => ({ ...before, count: props.window })), [props.window]);
+  const marks = useMemo(() => marksOf(run, trans), [run, run.version, trans]);
+  const placed = useRef<{ position: number; isCommand: boolean }[]>([]);
+  placed.current = marks.flatMap(({ index, kind }) => {
+    const position = positionOf(run.steps, index);
+    return position === null ? [] : [{ position, isCommand: kind === 'command' }];
+  });
   useEffect(() => {
-    if (!canvas.current || paused) {
+    const element = canvas.current;
+    if (!element || paused) {
       return;
     }
-    const chart = new StepChart({ canvas: canvas.current, loop, onHover: setHovered });
-    const onChange = (): void => chart.show(run.steps, window);
+    const made = new StepChart({ canvas: element, loop, onHover: setHovered });
+    chart.current = made;
+    const onChange = (): void => {
+      const { steps } = run;
+      made.show(
+        steps,
+        latest.current.count,
+        behind(latest.current, steps.added, steps.length),
+        placed.current
+      );
+    };
+    const onWheel = (event: WheelEvent): void => {
+      // A wheel alone scrolls the panel, as everywhere.
+      if (event.ctrlKey || event.metaKey) {
+        event.preventDefault();
+        setView(before => zoomed(before, event.deltaY > 0 ? 1.25 : 0.8, run.steps.length));
+      }
+    };
+    element.addEventListener('wheel', onWheel, { passive: false });
     onChange();
     // Straight from the model, because the chart moves more often than React draws.
     kernel.changed.connect(onChange);
     return () => {
       kernel.changed.disconnect(onChange);
-      chart.dispose();
+      element.removeEventListener('wheel', onWheel);
+      chart.current = null;
+      made.dispose();
     };
-  }, [kernel, run, run.steps, window, loop, paused]);
+  }, [kernel, run, run.steps, loop, paused]);
+  useEffect(() => {
+    const { steps } = run;
+    chart.current?.show(steps, view.count, behind(view, steps.added, steps.length), placed.current);
+  });
+  const { length: held, added } = run.steps;
+  const zoom = (factor: number): void => setView(before => zoomed(before, factor, held));
+  const onKey = (event: KeyboardEvent): void => {
+    const [first, end] = chart.current?.shown ?? [0, 0];
+    const point = (at: number): void => {
+      if (at < first || at >= end) {
+        setView(before => moved(before, at < first ? at - first : at - end + 1, added, held));
+      }
+      const to = Math.min(held - 1, Math.max(0, at));
+      setHovered(to);
+      chart.current?.point(to);
+    };
+    const page = Math.max(1, Math.round((end - first) / 2));
+    const actions: Record<string, () => void> = {
+      ArrowLeft: () => point((hovered ?? end) - 1),
+      ArrowRight: () => point((hovered ?? end - 2) + 1),
+      PageUp: () => point((hovered ?? end) - page),
+      PageDown: () => point((hovered ?? end) + page),
+      Home: () => point(0),
+      End: () => point(held - 1),
+      '+': () => zoom(0.5),
+      '-': () => zoom(2),
+      Escape: () => {
+        setHovered(null);
+        chart.current?.point(null);
+      }
+    };
+    const action = actions[event.key];
+    if (action) {
+      event.preventDefault();
+      action();
+    }
+  };
+  const label = chartLabel(summary, trans);
+  const readout =
+    hovered !== null && hovered < held ? stepText(run, hovered, view.count, marks, trans) : null;
   return (
     <div className="jp-TPULabChart">
+      <div className="jp-TPULab-row">
+        <span className="jp-TPULab-quiet">
+          {view.end === null
+            ? trans._n('last step', 'last %1 steps', Math.min(view.count, held))
+            : trans.__('%1 earlier steps', Math.min(view.count, held))}
+        </span>
+        <span className="jp-TPULab-choice" role="group" aria-label={trans.__('Part of the timeline')}>
+          <Tool
+            text="◂"
+            title={trans.__('Earlier steps')}
+            onClick={() => setView(v => moved(v, -step(v), added, held))}
+          />
+          <Tool
+            text="▸"
+            title={trans.__('Later steps')}
+            onClick={() => setView(v => moved(v, step(v), added, held))}
+          />
+          <Tool text="−" title={trans.__('Show more steps')} onClick={() => zoom(2)} />
+          <Tool text="+" title={trans.__('Show fewer steps')} onClick={() => zoom(0.5)} />
+          {view.end === null ? null : (
+            <Tool
+              text={trans.__('newest')}
+              title={trans.__('Follow the newest step')}
+              onClick={() => setView(v => ({ ...v, end: null }))}
+            />
+          )}
+        </span>
+      </div>
       <canvas
         ref={canvas}
         className="jp-TPULabChart-canvas"
-        role="img"
-        aria-label={chartLabel(summary, trans)}
+        role="slider"
+        tabIndex={0}
+        aria-label={label}
+        aria-valuemin={0}
+        aria-valuemax={Math.max(0, held - 1)}
+        aria-valuenow={Math.min(hovered ?? held - 1, Math.max(0, held - 1))}
+        aria-valuetext={readout ?? label}
+        onKeyDown={onKey}
       />
       <div className="jp-TPULabChart-readout" aria-hidden="true">
-        {hovered !== null && hovered < run.steps.length ? (
-          stepText(run, hovered, window, trans)
-        ) : (
-          <>
-            <span>{trans._n('last step', 'last %1 steps', summary.count)}</span>
-            {summary.estimatedSteps > 0 ? (
-              <span>
-                <span className="jp-TPULabChart-pale" /> {trans.__('not watched')}
-              </span>
-            ) : null}
-            {summary.compiledSteps > 0 ? <span>{trans.__('▲ compiled')}</span> : null}
-          </>
-        )}
+        {readout ?? <Legend summary={summary} marks={marks} trans={trans} />}
       </div>
     </div>
+  );
+}
+
+/** Half a screen. */
+function step({ count }: StepWindow): number {
+  return Math.max(1, Math.round(count / 2));
+}
+
+function Tool({
+  text,
+  title,
+  onClick
+}: {
+  readonly text: string;
+  readonly title: string;
+  readonly onClick: () => void;
+}): JSX.Element {
+  return (
+    <button type="button" className="jp-TPULab-option" title={title} aria-label={title} onClick={onClick}>
+      {text}
+    </button>
+  );
+}
+
+function Legend({
+  summary,
+  marks,
+  trans
+}: {
+  readonly summary: StepSummary;
+  readonly marks: readonly StepMark[];
+  readonly trans: TranslationBundle;
+}): JSX.Element {
+  return (
+    <>
+      {summary.estimatedSteps > 0 ? (
+        <span>
+          <span className="jp-TPULabChart-pale" /> {trans.__('not watched')}
+        </span>
+      ) : null}
+      {summary.compiledSteps > 0 ? <span>{trans.__('▲ compiled')}</span> : null}
+      {marks.some(({ kind }) => kind !== 'command') ? (
+        <span>{trans.__('■ checkpoint, evaluation')}</span>
+      ) : null}
+      {marks.some(({ kind }) => kind === 'command') ? <span>{trans.__('◆ changed by hand')}</span> : null}
+    </>
   );
 }
 
@@ -92,17 +226,21 @@ function chartLabel(summary: StepSummary, trans: TranslationBundle): string {
       );
 }
 
-function stepText(run: Run, position: number, window: number, trans: TranslationBundle): string {
+function stepText(
+  run: Run,
+  position: number,
+  window: number,
+  marks: readonly StepMark[],
+  trans: TranslationBundle
+): string {
   const { steps } = run;
   const shares = watchedShares(steps, window);
   const estimated = isEstimated(steps, position, shares);
   const parts = SPANS.map((span, at) => ({ span, ms: shownSpanMs(steps, position, at, shares) }))
     .filter(({ ms }) => ms > 0)
     .map(({ span, ms }) => `${spanName(span, trans)} ${estimated ? '≈ ' : ''}${durationText(ms)}`);
-  const head = trans.__(
-    'step %1: %2',
-    countText(steps.index(position)),
-    durationText(steps.wallMs(position))
-  );
-  return [head, ...(estimated ? [trans.__('not watched')] : []), ...parts].join(' · ');
+  const index = steps.index(position);
+  const head = trans.__('step %1: %2', countText(index), durationText(steps.wallMs(position)));
+  const here = marks.filter(mark => mark.index === index).map(({ text }) => text);
+  return [head, ...(estimated ? [trans.__('not watched')] : []), ...parts, ...here].join(' · ');
 }

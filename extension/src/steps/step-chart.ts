@@ -3,7 +3,7 @@ import type { IDisposable } from '@lumino/disposable';
 import type { StepRing } from '../events/step-ring.js';
 import { type ChartColors, readColors } from './chart-colors.js';
 import { type ChartScale, positionAt, scaleOf } from './chart-geometry.js';
-import { areaOf, paintSteps } from './chart-paint.js';
+import { areaOf, paintSteps, type PlacedMark } from './chart-paint.js';
 import type { Drawing, DrawLoop } from './draw-loop.js';
 import { watchedShares } from './shown-split.js';
 
@@ -44,11 +44,25 @@ export class StepChart implements Drawing, IDisposable {
     return this._isDisposed;
   }
 
-  /** Shows these steps; call it again when there are more. */
-  show(steps: StepRing, window: number): void {
+  /** Shows these steps; call it again when there are more. @param behind newest steps that are left out */
+  show(steps: StepRing, window: number, behind = 0, marks: readonly PlacedMark[] = []): void {
     this._steps = steps;
     this._window = window;
+    this._behind = behind;
+    this._marks = marks;
     this._loop.request(this);
+  }
+
+  /** Puts the cursor on a step, as the pointer would; null takes it away. */
+  point(position: number | null): void {
+    this._pointed = position;
+    this._pointerX = null;
+    this._loop.request(this);
+  }
+
+  /** Positions in view, the first and the one after the last. */
+  get shown(): readonly [number, number] {
+    return this._scale ? [this._scale.first, this._scale.first + this._scale.count] : [0, 0];
   }
 
   draw(): void {
@@ -58,7 +72,7 @@ export class StepChart implements Drawing, IDisposable {
     }
     this._colors ??= readColors(this._canvas);
     const area = areaOf(this._width, this._height);
-    this._scale = scaleOf(this._steps, this._window, area);
+    this._scale = scaleOf(this._steps, this._window, area, this._behind);
     const ratio = window.devicePixelRatio || 1;
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.clearRect(0, 0, this._width, this._height);
@@ -69,6 +83,7 @@ export class StepChart implements Drawing, IDisposable {
       shares: watchedShares(this._steps, this._window),
       area,
       colors: this._colors,
+      marks: this._marks,
       highlighted: this._highlighted()
     });
   }
@@ -89,6 +104,7 @@ export class StepChart implements Drawing, IDisposable {
   private readonly _onPointer = (event: PointerEvent): void => {
     const area = areaOf(this._width, this._height);
     this._pointerX = event.type === 'pointermove' ? event.offsetX : null;
+    this._pointed = null;
     this._onHover(
       this._scale && this._pointerX !== null ? positionAt(this._scale, area, this._pointerX) : null
     );
@@ -96,6 +112,9 @@ export class StepChart implements Drawing, IDisposable {
   };
 
   private _highlighted(): number | null {
+    if (this._pointed !== null) {
+      return this._pointed;
+    }
     const area = areaOf(this._width, this._height);
     return this._scale && this._pointerX !== null ? positionAt(this._scale, area, this._pointerX) : null;
   }
@@ -128,6 +147,9 @@ export class StepChart implements Drawing, IDisposable {
   private _steps: StepRing | null = null;
   private _scale: ChartScale | null = null;
   private _window = 0;
+  private _behind = 0;
+  private _marks: readonly PlacedMark[] = [];
+  private _pointed: number | null = null;
   private _width = 0;
   private _height = 0;
   private _pointerX: number | null = null;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { Run } from '../events/run-history.js';
+import { Run } from '../events/run.js';
 import { step, T0 } from '../events/samples.spec-data.js';
 import { StepRing } from '../events/step-ring.js';
 import { progressOf, shareOf, summarize } from './summary.js';

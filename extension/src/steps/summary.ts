@@ -1,5 +1,5 @@
 /** What the newest steps of a run say together: typical time, where it went, rate, what is left. */
-import type { Run } from '../events/run-history.js';
+import type { Run } from '../events/run.js';
 import { type Span, SPANS, type StepRing } from '../events/step-ring.js';
 import { wholePercents } from '../text/percent.js';
 import { isEstimated, shownSpanMs, watchedShares } from './shown-split.js';
@@ -119,3 +119,6 @@ function median(values: number[]): number {
   const upper = values[middle] ?? 0;
   return values.length % 2 === 1 ? upper : (upper + (values[middle - 1] ?? upper)) / 2;
 }
+
+/** How the steps of a run can be taken along. */
+export type ExportKind = 'csv' | 'json' | 'picture';

@@ -1,7 +1,7 @@
 /** The newest steps as a table: the chart's twin for keyboard and screen reader, and for exact figures. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { type JSX, useState } from 'react';
-import type { Run } from '../events/run-history.js';
+import type { Run } from '../events/run.js';
 import { SPANS, type StepRing } from '../events/step-ring.js';
 import { countText, threeFigures } from '../text/duration.js';
 import { isEstimated, shownSpanMs, type WatchedShares, watchedShares } from './shown-split.js';

@@ -1,16 +1,21 @@
 /** The steps of the current run: how long, where the time goes, what to do about it. */
 import type { JSX } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
+import type { CodeLocation } from '@tpulab/protocol';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
-import type { Run } from '../events/run-history.js';
+import type { Run } from '../events/run.js';
+import { stateText } from '../runs/run-state.js';
 import { countText, durationText, secondsText, threeFigures } from '../text/duration.js';
 import { fromBackticks } from '../text/marked.js';
 import { Marked } from '../text/marked-view.js';
+import { metricText } from '../text/value.js';
 import { adviceFor } from './advice.js';
 import { ChartView } from './chart-view.js';
 import type { DrawLoop } from './draw-loop.js';
+import { NotesView } from './notes-view.js';
+import { PaceView } from './pace-view.js';
 import { SplitBar } from './split-bar.js';
-import { type Progress, progressOf, type StepSummary, summarize } from './summary.js';
+import { type ExportKind, type Progress, progressOf, type StepSummary, summarize } from './summary.js';
 import { TableView } from './table-view.js';
 
 /** The mean is told apart from the typical step when it is this much longer. */
@@ -22,23 +27,38 @@ const STEPS_EXAMPLE = 'import tpulab\nfor x in tpulab.steps(data):\n    …';
 
 export interface StepsViewProps {
   readonly kernel: KernelTelemetry;
+  /** The run that is looked at; null when there is none. */
+  readonly run: Run | null;
   /** Steps to look at. */
   readonly window: number;
   readonly loop: DrawLoop;
   readonly paused: boolean;
+  readonly onGoTo: (location: CodeLocation) => (() => void) | null;
+  /** Lets go of memory that the last traceback and outputs hold; null where the kernel cannot be asked. */
+  readonly onFree: (() => void) | null;
+  readonly onExport: (what: ExportKind, run: Run, summary: StepSummary, say: string) => void;
+  /** False where there is no notebook for a picture. */
+  readonly canInsert: boolean;
   readonly trans: TranslationBundle;
 }
 
-export function StepsView({ kernel, window, loop, paused, trans }: StepsViewProps): JSX.Element {
-  const run = kernel.runs.current;
+export function StepsView(props: StepsViewProps): JSX.Element {
+  const { kernel, run, window, loop, paused, trans } = props;
   const summary = run ? summarize(run.steps, window) : null;
   if (!run || !summary) {
-    return <NoSteps run={run} trans={trans} />;
+    return (
+      <>
+        <Compiling kernel={kernel} trans={trans} />
+        <NoSteps run={run} trans={trans} />
+        <Notes {...props} />
+      </>
+    );
   }
-  const advice = adviceFor(summary, trans, recompileAdvice(kernel));
+  const advice = adviceFor(summary, trans, recompileAdvice(kernel), run.pace?.mfu?.value ?? null);
   const progress = progressOf(run, summary);
   return (
     <div className="jp-TPULabSteps">
+      <Compiling kernel={kernel} trans={trans} />
       <Headline summary={summary} run={run} trans={trans} />
       <SplitBar summary={summary} trans={trans} />
       <p className={`jp-TPULabSay${advice.act ? ' jp-mod-act' : ''}`}>
@@ -53,7 +73,14 @@ export function StepsView({ kernel, window, loop, paused, trans }: StepsViewProp
         paused={paused}
         trans={trans}
       />
-      {progress ? <ProgressLine progress={progress} trans={trans} /> : null}
+      {progress ? <ProgressLine progress={progress} run={run} trans={trans} /> : null}
+      {run.pace ? <PaceView pace={run.pace} trans={trans} /> : null}
+      <Notes {...props} />
+      <Exports
+        canInsert={props.canInsert}
+        onExport={what => props.onExport(what, run, summary, advice.text)}
+        trans={trans}
+      />
       <TableView run={run} window={window} trans={trans} />
       {run.dropped > 0 ? (
         <p className="jp-TPULab-quiet">
@@ -68,21 +95,70 @@ export function StepsView({ kernel, window, loop, paused, trans }: StepsViewProp
   );
 }
 
+/** A compilation that goes on now, as it would otherwise look as if nothing happened. */
+function Compiling({
+  kernel,
+  trans
+}: {
+  readonly kernel: KernelTelemetry;
+  readonly trans: TranslationBundle;
+}): JSX.Element | null {
+  const [running] = kernel.compilations.running;
+  return running ? (
+    <p className="jp-TPULabSay jp-mod-compile">
+      {trans.__(
+        'Compiling %1, %2',
+        running.function,
+        secondsText(Date.now() + kernel.clockAheadMs - running.startedAt)
+      )}
+    </p>
+  ) : null;
+}
+
+function Notes({ kernel, onGoTo, onFree, trans }: StepsViewProps): JSX.Element {
+  return (
+    <NotesView
+      advice={kernel.advice}
+      memoryErrors={kernel.memoryErrors}
+      onGoTo={onGoTo}
+      onFree={onFree}
+      trans={trans}
+    />
+  );
+}
+
+function Exports({
+  canInsert,
+  onExport,
+  trans
+}: {
+  readonly canInsert: boolean;
+  readonly onExport: (what: ExportKind) => void;
+  readonly trans: TranslationBundle;
+}): JSX.Element {
+  return (
+    <div className="jp-TPULab-buttons" role="group" aria-label={trans.__('Take the steps along')}>
+      <button type="button" className="jp-TPULab-option" onClick={() => onExport('csv')}>
+        {trans.__('CSV')}
+      </button>
+      <button type="button" className="jp-TPULab-option" onClick={() => onExport('json')}>
+        {trans.__('JSON')}
+      </button>
+      {canInsert ? (
+        <button type="button" className="jp-TPULab-option" onClick={() => onExport('picture')}>
+          {trans.__('Picture into the notebook')}
+        </button>
+      ) : null}
+    </div>
+  );
+}
+
 /** For the heading of the section: `train · live`. */
 export function runText(run: Run | null, trans: TranslationBundle): string {
   if (!run) {
     return '';
   }
-  switch (run.state) {
-    case 'running':
-      return trans.__('%1 · live', run.name);
-    case 'finished':
-      return trans.__('%1 · finished', run.name);
-    case 'failed':
-      return trans.__('%1 · failed', run.name);
-    case 'interrupted':
-      return trans.__('%1 · kernel ended', run.name);
-  }
+  return `${run.name} · ${stateText(run, trans)}`;
 }
 
 /** What the agent advised at the newest recompilation. */
@@ -133,8 +209,19 @@ function Headline({
   );
 }
 
-function ProgressLine({ progress, trans }: { progress: Progress; trans: TranslationBundle }): JSX.Element {
-  const { done, total, remainingMs } = progress;
+function ProgressLine({
+  progress,
+  run,
+  trans
+}: {
+  progress: Progress;
+  run: Run;
+  trans: TranslationBundle;
+}): JSX.Element {
+  const { done, total } = progress;
+  // The agent has seen all steps of the run, the page only those of its window.
+  const eta = run.state === 'running' ? (run.pace?.etaSeconds ?? null) : null;
+  const remainingMs = eta === null ? progress.remainingMs : eta * 1_000;
   return (
     <div className="jp-TPULabProgress">
       <progress
@@ -166,10 +253,4 @@ function NoSteps({ run, trans }: { run: Run | null; trans: TranslationBundle }):
       {run?.state === 'running' ? null : <pre className="jp-TPULabEmpty-code">{STEPS_EXAMPLE}</pre>}
     </div>
   );
-}
-
-function metricText(value: number): string {
-  return Math.abs(value) >= 1e5 || (value !== 0 && Math.abs(value) < 1e-3)
-    ? value.toExponential(2)
-    : value.toPrecision(4);
 }

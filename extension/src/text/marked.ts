@@ -42,3 +42,8 @@ export function fromBackticks(text: string): TextPiece[] {
 export function plain(pieces: readonly TextPiece[]): string {
   return pieces.map(piece => piece.text).join('');
 }
+
+/** For a value that a translated sentence takes as code (`fromBackticks`). */
+export function withBackticks(code: string): string {
+  return `\`${code}\``;
+}

@@ -1,0 +1,148 @@
+/** A line chart in React: heading, chart, and a line that says what is under the pointer or the keyboard's cursor. */
+import { type JSX, type KeyboardEvent, useCallback, useEffect, useRef, useState } from 'react';
+import type { DrawLoop } from '../steps/draw-loop.js';
+import { LineChart, type LineData, type LineSeries } from './line-chart.js';
+
+export interface LineViewSeries extends LineSeries {
+  readonly name: string;
+}
+
+export interface LineViewProps {
+  readonly title: string;
+  /** At the right of the heading: the newest figure. */
+  readonly meta: string;
+  readonly series: readonly LineViewSeries[];
+  readonly data: LineData;
+  /** Changes when `data` has; then the chart is drawn again. */
+  readonly version: number | string;
+  readonly loop: DrawLoop;
+  readonly xText: (value: number) => string;
+  readonly yText: (value: number) => string;
+  readonly yRange?: (min: number | null, max: number | null) => [number, number];
+  readonly logarithmic?: boolean;
+  readonly onRange?: (range: readonly [number, number] | null) => void;
+}
+
+export function LineView(props: LineViewProps): JSX.Element {
+  const { title, meta, series, data, version, loop, xText, yText } = props;
+  const host = useRef<HTMLDivElement>(null);
+  const chart = useRef<LineChart | null>(null);
+  const latest = useRef(props);
+  latest.current = props;
+  const [cursor, setCursor] = useState<number | null>(null);
+  // Another set of lines is another chart; new figures are not.
+  const shape = `${series.map(one => `${one.name} ${one.colour} ${one.fill ?? ''}`).join('|')} ${props.logarithmic ?? ''}`;
+  useEffect(() => {
+    if (!host.current) {
+      return;
+    }
+    const { series: lines, yRange, logarithmic, onRange } = latest.current;
+    const made = new LineChart({
+      host: host.current,
+      loop,
+      series: lines,
+      xText: value => latest.current.xText(value),
+      yText: value => latest.current.yText(value),
+      onCursor: setCursor,
+      ...(yRange ? { yRange } : {}),
+      ...(logarithmic === undefined ? {} : { logarithmic }),
+      ...(onRange ? { onRange: range => latest.current.onRange?.(range) } : {})
+    });
+    chart.current = made;
+    made.show(latest.current.data);
+    return () => {
+      chart.current = null;
+      made.dispose();
+    };
+  }, [loop, shape]);
+  useEffect(() => chart.current?.show(latest.current.data), [version]);
+  const rows = data[0]?.length ?? 0;
+  const onKey = useCallback((event: KeyboardEvent): void => {
+    const count = latest.current.data[0]?.length ?? 0;
+    setCursor(at => {
+      const next = movedCursor(event.key, at, count);
+      if (next === undefined) {
+        return at;
+      }
+      event.preventDefault();
+      chart.current?.setCursor(next);
+      return next;
+    });
+  }, []);
+  const readout = cursor === null || cursor >= rows ? '' : readoutText(cursor, series, data, xText, yText);
+  return (
+    <figure className="jp-TPULabLine">
+      <figcaption className="jp-TPULab-row">
+        <span className="jp-TPULab-quiet">{title}</span>
+        <span className="jp-TPULab-number">{meta}</span>
+      </figcaption>
+      <div
+        ref={host}
+        className="jp-TPULabLine-chart"
+        role="slider"
+        tabIndex={0}
+        aria-label={title}
+        aria-valuemin={0}
+        aria-valuemax={Math.max(0, rows - 1)}
+        aria-valuenow={cursor ?? Math.max(0, rows - 1)}
+        aria-valuetext={readout || meta}
+        onKeyDown={onKey}
+      />
+      <div className="jp-TPULabLine-readout" aria-hidden="true">
+        {readout ? <span>{readout}</span> : series.length > 1 ? <Names series={series} /> : null}
+      </div>
+    </figure>
+  );
+}
+
+function Names({ series }: { readonly series: readonly LineViewSeries[] }): JSX.Element {
+  return (
+    <>
+      {series.map(({ name, colour, dash }) => (
+        <span key={name} className="jp-TPULabLine-name">
+          <svg viewBox="0 0 16 4" className="jp-TPULabLine-key">
+            <line x1="0" y1="2" x2="16" y2="2" stroke={`var(${colour})`} strokeDasharray={dash?.join(' ')} />
+          </svg>
+          {name}
+        </span>
+      ))}
+    </>
+  );
+}
+
+/** `undefined` for a key that moves nothing. */
+export function movedCursor(key: string, at: number | null, count: number): number | null | undefined {
+  const last = count - 1;
+  switch (key) {
+    case 'ArrowLeft':
+      return at === null ? last : Math.max(0, at - 1);
+    case 'ArrowRight':
+      return at === null ? last : Math.min(last, at + 1);
+    case 'PageUp':
+      return Math.max(0, (at ?? last) - Math.max(1, Math.round(count / 10)));
+    case 'PageDown':
+      return Math.min(last, (at ?? last) + Math.max(1, Math.round(count / 10)));
+    case 'Home':
+      return 0;
+    case 'End':
+      return last;
+    case 'Escape':
+      return null;
+    default:
+      return undefined;
+  }
+}
+
+function readoutText(
+  row: number,
+  series: readonly LineViewSeries[],
+  data: LineData,
+  xText: (value: number) => string,
+  yText: (value: number) => string
+): string {
+  const parts = series.flatMap(({ name }, at) => {
+    const value = data[at + 1]?.[row];
+    return value === null || value === undefined || Number.isNaN(value) ? [] : [`${name} ${yText(value)}`];
+  });
+  return [xText(data[0]?.[row] ?? 0), ...parts].join(' · ');
+}

@@ -1,0 +1,169 @@
+/** Hundreds of devices on one canvas: a cell each, as dark as its figure is high. */
+import type { IDisposable } from '@lumino/disposable';
+import type { Drawing, DrawLoop } from '../steps/draw-loop.js';
+import type { DeviceTile } from './tiles.js';
+
+export type HeatFigure = 'duty' | 'memory' | 'bandwidth';
+
+/** 0 to 1; null where it is not known. */
+export function heatOf(tile: DeviceTile, figure: HeatFigure): number | null {
+  switch (figure) {
+    case 'duty':
+      return tile.dutyPercent === null ? null : tile.dutyPercent / 100;
+    case 'memory':
+      return tile.memory?.fraction ?? null;
+    case 'bandwidth':
+      return tile.bandwidthPercent === null ? null : tile.bandwidthPercent / 100;
+  }
+}
+
+export interface GridShape {
+  readonly columns: number;
+  readonly rows: number;
+  /** Distance from one cell to the next. */
+  readonly pitch: number;
+}
+
+const LARGEST_CELL = 22;
+const SMALLEST_CELL = 7;
+
+/** As many columns as fit, in eights where that is possible, because hosts and slices come in eights. */
+export function gridShape(count: number, width: number): GridShape {
+  const most = Math.max(1, Math.floor(width / SMALLEST_CELL));
+  const wanted = Math.max(8, Math.ceil(Math.sqrt(count) / 8) * 8);
+  const columns = Math.min(most, wanted, Math.max(1, count));
+  const pitch = Math.min(LARGEST_CELL, Math.max(SMALLEST_CELL, Math.floor(width / columns)));
+  return { columns, rows: Math.ceil(count / columns), pitch };
+}
+
+export interface HeatGridOptions {
+  readonly canvas: HTMLCanvasElement;
+  readonly loop: DrawLoop;
+  readonly onHover: (at: number | null) => void;
+}
+
+export class HeatGrid implements Drawing, IDisposable {
+  constructor(private readonly _options: HeatGridOptions) {
+    const { canvas } = _options;
+    canvas.addEventListener('pointermove', this._onPointer);
+    canvas.addEventListener('pointerleave', this._onPointer);
+    this._sizes = new ResizeObserver(entries => {
+      this._width = Math.floor(entries.at(-1)?.contentRect.width ?? 0);
+      _options.loop.request(this);
+    });
+    this._sizes.observe(canvas.parentElement ?? canvas);
+    this._views = new IntersectionObserver(entries => {
+      this._inView = entries.at(-1)?.isIntersecting ?? false;
+      _options.loop.wake();
+    });
+    this._views.observe(canvas);
+  }
+
+  get isVisible(): boolean {
+    return this._inView && this._width > 0 && !document.hidden;
+  }
+
+  get isDisposed(): boolean {
+    return this._isDisposed;
+  }
+
+  get shape(): GridShape {
+    return gridShape(this._tiles.length, this._width);
+  }
+
+  show(tiles: readonly DeviceTile[], figure: HeatFigure, marked: number | null): void {
+    this._tiles = tiles;
+    this._figure = figure;
+    this._marked = marked;
+    this._options.loop.request(this);
+  }
+
+  draw(): void {
+    const { canvas } = this._options;
+    const { columns, rows, pitch } = this.shape;
+    const ratio = window.devicePixelRatio || 1;
+    const [width, height] = [columns * pitch, rows * pitch];
+    if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
+      canvas.width = Math.round(width * ratio);
+      canvas.height = Math.round(height * ratio);
+      canvas.style.width = `${width}px`;
+      canvas.style.height = `${height}px`;
+    }
+    const context = canvas.getContext('2d');
+    if (!context) {
+      return;
+    }
+    const style = getComputedStyle(canvas);
+    const colour = (name: string, otherwise: string): string =>
+      style.getPropertyValue(name).trim() || otherwise;
+    const [ground, hot, warn, text] = [
+      colour('--jp-tpulab-gap', 'silver'),
+      colour(this._figure === 'memory' ? '--jp-brand-color1' : '--jp-tpulab-device', 'green'),
+      colour('--jp-warn-color0', 'orange'),
+      colour('--jp-ui-font-color1', 'black')
+    ];
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    context.clearRect(0, 0, width, height);
+    const cell = Math.max(pitch - (pitch > 10 ? 2 : 1), 1);
+    this._tiles.forEach((tile, at) => {
+      const [x, y] = [(at % columns) * pitch, Math.floor(at / columns) * pitch];
+      const heat = heatOf(tile, this._figure);
+      context.globalAlpha = 1;
+      context.fillStyle = ground;
+      if (heat === null) {
+        // A hollow cell: not known is not nothing.
+        context.strokeStyle = ground;
+        context.lineWidth = 1;
+        context.strokeRect(x + 0.5, y + 0.5, cell - 1, cell - 1);
+      } else {
+        context.fillRect(x, y, cell, cell);
+        context.globalAlpha = heat;
+        context.fillStyle = tile.memory?.nearlyFull && this._figure === 'memory' ? warn : hot;
+        context.fillRect(x, y, cell, cell);
+      }
+      context.globalAlpha = 1;
+      if (tile.link === 'unusable' || tile.link === 'minor' || (tile.throttlePercent ?? 0) > 0) {
+        context.strokeStyle = warn;
+        context.lineWidth = 2;
+        context.strokeRect(x + 1, y + 1, cell - 2, cell - 2);
+      }
+      if (at === this._marked) {
+        context.strokeStyle = text;
+        context.lineWidth = 2;
+        context.strokeRect(x, y, cell, cell);
+      }
+    });
+  }
+
+  dispose(): void {
+    if (this._isDisposed) {
+      return;
+    }
+    this._isDisposed = true;
+    this._options.loop.forget(this);
+    this._sizes.disconnect();
+    this._views.disconnect();
+    this._options.canvas.removeEventListener('pointermove', this._onPointer);
+    this._options.canvas.removeEventListener('pointerleave', this._onPointer);
+  }
+
+  private readonly _onPointer = (event: PointerEvent): void => {
+    if (event.type === 'pointerleave') {
+      this._options.onHover(null);
+      return;
+    }
+    const { columns, pitch } = this.shape;
+    const [column, row] = [Math.floor(event.offsetX / pitch), Math.floor(event.offsetY / pitch)];
+    const at = row * columns + column;
+    this._options.onHover(column < columns && at >= 0 && at < this._tiles.length ? at : null);
+  };
+
+  private readonly _sizes: ResizeObserver;
+  private readonly _views: IntersectionObserver;
+  private _tiles: readonly DeviceTile[] = [];
+  private _figure: HeatFigure = 'duty';
+  private _marked: number | null = null;
+  private _width = 0;
+  private _inView = false;
+  private _isDisposed = false;
+}

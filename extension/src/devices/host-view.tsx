@@ -1,0 +1,61 @@
+/** The host of the chips: processor, memory, disk and network. */
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { HostFigures } from '@tpulab/protocol';
+import { type JSX, memo } from 'react';
+import { sizeText, usageText } from '../text/size.js';
+
+export interface HostViewProps {
+  readonly host: HostFigures;
+  readonly trans: TranslationBundle;
+}
+
+/** A list of names and figures; what this system does not tell is left out. */
+export const HostView = memo(function HostView({ host, trans }: HostViewProps): JSX.Element {
+  const { cpuPercent, cores, memoryUsedBytes, memoryTotalBytes } = host;
+  const rate = (bytes: number | null): string => (bytes === null ? '–' : `${sizeText(bytes)}/s`);
+  const memoryPercent =
+    memoryUsedBytes === null || !memoryTotalBytes ? null : (memoryUsedBytes / memoryTotalBytes) * 100;
+  return (
+    <dl className="jp-TPULabHost" aria-label={trans.__('The host')}>
+      <div>
+        <dt>{trans._n('CPU, %1 core', 'CPU, %1 cores', cores)}</dt>
+        <dd>{cpuPercent === null ? '–' : `${Math.round(cpuPercent)} %`}</dd>
+        <Bar percent={cpuPercent} />
+      </div>
+      <div>
+        <dt>{trans.__('memory')}</dt>
+        <dd>
+          {memoryUsedBytes === null || memoryTotalBytes === null
+            ? '–'
+            : usageText(memoryUsedBytes, memoryTotalBytes)}
+        </dd>
+        <Bar percent={memoryPercent} />
+      </div>
+      {host.diskReadBytesPerS === null && host.diskWrittenBytesPerS === null ? null : (
+        <div>
+          <dt>{trans.__('disk')}</dt>
+          <dd title={trans.__('read and written')}>
+            {trans.__('%1 in, %2 out', rate(host.diskReadBytesPerS), rate(host.diskWrittenBytesPerS))}
+          </dd>
+        </div>
+      )}
+      {host.networkReceivedBytesPerS === null && host.networkSentBytesPerS === null ? null : (
+        <div>
+          <dt>{trans.__('network')}</dt>
+          <dd title={trans.__('received and sent')}>
+            {trans.__('%1 in, %2 out', rate(host.networkReceivedBytesPerS), rate(host.networkSentBytesPerS))}
+          </dd>
+        </div>
+      )}
+    </dl>
+  );
+});
+
+/** The figure beside it says the same in words. */
+function Bar({ percent }: { readonly percent: number | null }): JSX.Element | null {
+  return percent === null ? null : (
+    <dd className="jp-TPULabHost-bar" aria-hidden="true">
+      <span style={{ width: `${Math.min(100, Math.round(percent))}%` }} />
+    </dd>
+  );
+}

@@ -1,0 +1,79 @@
+/** Why there are no figures of chips, in a sentence that says what to do. */
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { DevicesMessage, DevicesPage, MachineSample } from '@tpulab/protocol';
+import { withBackticks } from '../text/marked.js';
+
+export interface NoTelemetry {
+  readonly text: string;
+  /** There is something to do. */
+  readonly act: boolean;
+}
+
+export interface KnownOfMachine {
+  readonly sample: MachineSample | null;
+  readonly page: DevicesPage | null;
+  readonly runtime: DevicesMessage | null;
+}
+
+/** Null when chips tell their figures, or when there is nothing to wait for (a machine without chips whose runtime is known). */
+export function noTelemetry(known: KnownOfMachine, trans: TranslationBundle): NoTelemetry | null {
+  const { sample, page, runtime } = known;
+  if (!sample) {
+    return { text: trans.__('Waiting for the first sample of the machine.'), act: false };
+  }
+  const chips = page?.chips.length ?? 0;
+  switch (sample.metrics.state) {
+    case 'serving':
+      return sample.metrics.detail === null
+        ? null
+        : { text: trans.__('Some chips do not tell their figures: %1.', sample.metrics.detail), act: true };
+    case 'failing':
+      return {
+        text: trans.__(
+          'The process that holds the chips does not tell their figures: %1. Another container or an older libtpu may own the port; restart that process to free it.',
+          sample.metrics.detail ?? trans.__('it does not answer')
+        ),
+        act: true
+      };
+    case 'idle':
+      return idleText(known, chips, trans);
+    case 'no-chips':
+      return runtime
+        ? null
+        : {
+            text: trans.__(
+              'This machine has no TPU. The devices of XLA appear when a cell uses them: %1',
+              withBackticks('jax.devices()')
+            ),
+            act: false
+          };
+  }
+}
+
+function idleText({ page, runtime }: KnownOfMachine, chips: number, trans: TranslationBundle): NoTelemetry {
+  const owners = page?.chips.flatMap(chip => chip.owners) ?? [];
+  if (runtime && runtime.platform === 'cpu' && chips > 0) {
+    return {
+      text: trans.__(
+        'This machine has chips, but the kernel computes on the CPU. Restart the kernel, and check that its environment has libtpu.'
+      ),
+      act: true
+    };
+  }
+  if (owners.length > 0) {
+    return {
+      text: trans.__(
+        'A process holds the chips but serves no metrics; an older libtpu, or one told to use another port (%1).',
+        withBackticks('TPU_RUNTIME_METRICS_PORTS')
+      ),
+      act: true
+    };
+  }
+  return {
+    text: trans.__(
+      'The chips are free. Their figures appear when a cell uses them: %1',
+      withBackticks('jax.devices()')
+    ),
+    act: false
+  };
+}

@@ -1,0 +1,147 @@
+/** A tile for each device: number, duty cycle, memory, and what is wrong with it. */
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { type JSX, memo } from 'react';
+import type { Density, DeviceTile } from './tiles.js';
+import { tileText } from './tile-text.js';
+
+export interface TilesViewProps {
+  readonly tiles: readonly DeviceTile[];
+  readonly density: Exclude<Density, 'grid'>;
+  readonly trans: TranslationBundle;
+}
+
+export function TilesView({ tiles, density, trans }: TilesViewProps): JSX.Element {
+  const isBare = tiles.every(({ memory, dutyPercent }) => memory === null && dutyPercent === null);
+  const ofSeveral = new Set(tiles.map(({ processIndex }) => processIndex)).size > 1;
+  const shape = isBare && !ofSeveral ? 'jp-mod-bare' : `jp-mod-${density}`;
+  return (
+    <>
+      <ul className={`jp-TPULabDevices-chips ${shape}`} aria-label={trans.__('Devices by number')}>
+        {tiles.map(tile => (
+          <Tile
+            key={`${tile.processIndex ?? ''} ${tile.id}`}
+            {...tile}
+            density={density}
+            ofSeveral={ofSeveral}
+            trans={trans}
+          />
+        ))}
+      </ul>
+      {isBare ? null : <Legend tiles={tiles} trans={trans} />}
+    </>
+  );
+}
+
+type TileProps = DeviceTile & {
+  readonly density: Exclude<Density, 'grid'>;
+  readonly ofSeveral: boolean;
+  readonly trans: TranslationBundle;
+};
+
+/** Drawn anew for another figure only. */
+const Tile = memo(
+  function Tile({ density, ofSeveral, trans, ...tile }: TileProps): JSX.Element {
+    const { id, memory, dutyPercent, bandwidthPercent, throttlePercent, link, processIndex } = tile;
+    const text = tileText(tile, trans);
+    const head = dutyPercent ?? (memory ? memory.fraction * 100 : null);
+    const isBad = link === 'unusable' || link === 'minor' || memory?.nearlyFull === true;
+    return (
+      <li className={`jp-TPULabChip${isBad ? ' jp-mod-full' : ''}`} title={text}>
+        <span className="jp-TPULab-row">
+          <span className="jp-TPULab-number jp-TPULabChip-id">{id}</span>
+          {density === 'tiles' ? (
+            <span className="jp-TPULab-number jp-TPULab-quiet">
+              {head === null
+                ? ofSeveral
+                  ? trans.__('host %1', processIndex ?? 0)
+                  : ''
+                : `${Math.round(head)}%`}
+            </span>
+          ) : null}
+        </span>
+        {dutyPercent === null ? null : (
+          <Bar kind="duty" percent={dutyPercent} name={trans.__('Duty cycle of device %1', id)} />
+        )}
+        {memory ? (
+          <Bar
+            kind={memory.nearlyFull ? 'full' : 'memory'}
+            percent={memory.fraction * 100}
+            name={trans.__('Memory of device %1', id)}
+            text={memory.nearlyFull ? trans.__('%1, nearly full', memory.text) : memory.text}
+          />
+        ) : null}
+        {bandwidthPercent === null || density === 'compact' ? null : (
+          <Bar kind="bandwidth" percent={bandwidthPercent} name={trans.__('Bandwidth of device %1', id)} />
+        )}
+        {(throttlePercent ?? 0) > 0 || (link !== null && link !== 'healthy') ? (
+          <span className="jp-TPULabChip-marks" aria-hidden="true">
+            {(throttlePercent ?? 0) > 0 ? '▼' : ''}
+            {link !== null && link !== 'healthy' ? '✕' : ''}
+          </span>
+        ) : null}
+      </li>
+    );
+  },
+  (a, b) => (Object.keys(a) as (keyof TileProps)[]).every(name => sameField(a[name], b[name]))
+);
+
+/** Memory is made anew with each sample; its text says what can be seen of it. */
+function sameField(a: TileProps[keyof TileProps], b: TileProps[keyof TileProps]): boolean {
+  if (typeof a === 'number' && typeof b === 'number') {
+    return Math.round(a) === Math.round(b);
+  }
+  const text = (of: TileProps[keyof TileProps]): unknown =>
+    typeof of === 'object' && of !== null && 'usedBytes' in of ? of.text : of;
+  return text(a) === text(b);
+}
+
+interface BarProps {
+  readonly kind: 'duty' | 'memory' | 'full' | 'bandwidth';
+  readonly percent: number;
+  readonly name: string;
+  readonly text?: string;
+}
+
+function Bar({ kind, percent, name, text }: BarProps): JSX.Element {
+  const whole = Math.round(percent);
+  return (
+    <span
+      className="jp-TPULabChip-bar"
+      role="meter"
+      aria-label={name}
+      aria-valuemin={0}
+      aria-valuemax={100}
+      aria-valuenow={whole}
+      aria-valuetext={text ?? `${whole} %`}
+    >
+      <span className={`jp-TPULabChip-used jp-mod-${kind}`} style={{ width: `${whole}%` }} />
+    </span>
+  );
+}
+
+function Legend({ tiles, trans }: Pick<TilesViewProps, 'tiles' | 'trans'>): JSX.Element {
+  const some = (test: (tile: DeviceTile) => boolean): boolean => tiles.some(test);
+  return (
+    <p className="jp-TPULabDevices-legend" aria-hidden="true">
+      {some(({ dutyPercent }) => dutyPercent !== null) ? (
+        <Key kind="duty" name={trans.__('duty cycle')} />
+      ) : null}
+      {some(({ memory }) => memory !== null) ? <Key kind="memory" name={trans.__('HBM')} /> : null}
+      {some(({ bandwidthPercent }) => bandwidthPercent !== null) ? (
+        <Key kind="bandwidth" name={trans.__('HBM bandwidth')} />
+      ) : null}
+      {some(({ throttlePercent }) => (throttlePercent ?? 0) > 0) ? (
+        <span>{trans.__('▼ throttled')}</span>
+      ) : null}
+      {some(({ link }) => link !== null && link !== 'healthy') ? <span>{trans.__('✕ link')}</span> : null}
+    </p>
+  );
+}
+
+function Key({ kind, name }: { readonly kind: BarProps['kind']; readonly name: string }): JSX.Element {
+  return (
+    <span>
+      <span className={`jp-TPULabDevices-key jp-mod-${kind}`} /> {name}
+    </span>
+  );
+}

@@ -1,0 +1,182 @@
+/**
+ * One tile for each device: what the machine's sampler reads from outside and what the kernel's runtime says from inside.
+ *
+ * The sampler knows duty cycle and bandwidth, and goes on without a kernel; the runtime knows the kind of the device and its peak
+ * of memory, and on some machines is the only one to know memory at all. Null is always "not known".
+ */
+import type { DevicesMessage, DevicesPage, MachineSample, RuntimeDevice } from '@tpulab/protocol';
+import { type DeviceMemory, kindText, memoryOf, NEARLY_FULL } from './model.js';
+import { usageText } from '../text/size.js';
+
+/** Health of a chip's links to its neighbours, worst of them: libtpu's 0, 1-5, 6-9 and 10. */
+export type LinkState = 'healthy' | 'transient' | 'minor' | 'unusable';
+
+export interface DeviceTile {
+  /** As people number it: the device of the machine, or the runtime's id. */
+  readonly id: number;
+  /** Position of its chip among those of this machine. */
+  readonly chip: number | null;
+  /** `TPU v5 lite`, `v5e`, `CPU`. */
+  readonly kind: string;
+  /** Host of a slice, where the devices are of several. */
+  readonly processIndex: number | null;
+  readonly memory: DeviceMemory | null;
+  readonly peakBytes: number | null;
+  readonly dutyPercent: number | null;
+  readonly bandwidthPercent: number | null;
+  /** How much the chip is slowed down, percent. */
+  readonly throttlePercent: number | null;
+  readonly link: LinkState | null;
+  readonly queued: number | null;
+  readonly idleS: number | null;
+}
+
+/** Fields that bridges with libtpu's own SDK add to a device. */
+interface SdkFigures {
+  readonly throttlePercent?: number | null;
+  readonly throttleScore?: number | null;
+  readonly iciLinkHealth?: number | null;
+}
+
+export function tilesOf(
+  sample: MachineSample | null,
+  runtime: DevicesMessage | null,
+  page: DevicesPage | null
+): DeviceTile[] {
+  const inside = runtime?.devices ?? [];
+  const outside = sample?.devices ?? [];
+  if (outside.length === 0) {
+    return inside.map(fromRuntime);
+  }
+  const local = localDevices(inside, outside.length);
+  const seen = new Set(local);
+  const tiles = outside.map((device, at): DeviceTile => {
+    const same = local[at] ?? null;
+    const told = same ? fromRuntime(same) : null;
+    const chip = page?.chips.find(({ index }) => index === device.chip);
+    const sdk = device as SdkFigures;
+    return {
+      id: same?.id ?? device.ordinal,
+      chip: device.chip,
+      kind: told?.kind ?? chip?.name ?? '',
+      processIndex: told?.processIndex ?? null,
+      memory: memoryFromFigures(device.hbmUsedBytes, device.hbmTotalBytes) ?? told?.memory ?? null,
+      peakBytes: told?.peakBytes ?? null,
+      dutyPercent: bounded(device.dutyCyclePercent),
+      bandwidthPercent: bounded(device.hbmBandwidthPercent),
+      throttlePercent: bounded(sdk.throttlePercent ?? scaled(sdk.throttleScore)),
+      link: linkOf(sdk.iciLinkHealth),
+      queued: device.hloQueueSize,
+      idleS: device.idleS
+    };
+  });
+  // Devices of the slice's other hosts: the runtime lists them, this machine's sampler does not.
+  return [...tiles, ...inside.filter(device => !seen.has(device)).map(fromRuntime)].sort(
+    (a, b) => (a.processIndex ?? 0) - (b.processIndex ?? 0) || a.id - b.id
+  );
+}
+
+/** Those of the runtime's devices that are in this machine, in order; empty where that cannot be told. */
+function localDevices(devices: readonly RuntimeDevice[], count: number): readonly RuntimeDevice[] {
+  const accelerators = devices.filter(({ platform }) => platform !== 'cpu');
+  if (accelerators.length === count) {
+    return accelerators;
+  }
+  // A runtime of several processes knows memory of its own devices only.
+  const own = accelerators.filter(({ memoryTotalBytes }) => memoryTotalBytes !== null);
+  return own.length === count ? own : [];
+}
+
+function fromRuntime(device: RuntimeDevice): DeviceTile {
+  return {
+    id: device.id,
+    chip: null,
+    kind: kindText(device),
+    processIndex: device.processIndex,
+    memory: memoryOf(device),
+    peakBytes: device.memoryPeakBytes,
+    dutyPercent: null,
+    bandwidthPercent: null,
+    throttlePercent: null,
+    link: null,
+    queued: null,
+    idleS: null
+  };
+}
+
+function memoryFromFigures(usedBytes: number | null, totalBytes: number | null): DeviceMemory | null {
+  if (usedBytes === null || totalBytes === null || totalBytes <= 0) {
+    return null;
+  }
+  const fraction = Math.min(1, usedBytes / totalBytes);
+  return {
+    usedBytes,
+    totalBytes,
+    fraction,
+    nearlyFull: fraction >= NEARLY_FULL,
+    text: usageText(usedBytes, totalBytes)
+  };
+}
+
+export function linkOf(health: number | null | undefined): LinkState | null {
+  if (health === null || health === undefined) {
+    return null;
+  }
+  if (health <= 0) {
+    return 'healthy';
+  }
+  return health < 6 ? 'transient' : health < 10 ? 'minor' : 'unusable';
+}
+
+function bounded(percent: number | null | undefined): number | null {
+  return percent === null || percent === undefined ? null : Math.min(100, Math.max(0, percent));
+}
+
+/** libtpu's score counts in tenths. */
+function scaled(score: number | null | undefined): number | null {
+  return score === null || score === undefined ? null : score * 10;
+}
+
+export interface DevicesSummary {
+  readonly count: number;
+  /** Mean of the devices that tell. */
+  readonly dutyPercent: number | null;
+  /** Of all devices together; null when one of them does not tell. */
+  readonly memory: DeviceMemory | null;
+  readonly full: readonly number[];
+  readonly throttled: readonly number[];
+  /** Worst link of all; null when none is known. */
+  readonly link: LinkState | null;
+}
+
+const LINK_ORDER: readonly LinkState[] = ['healthy', 'transient', 'minor', 'unusable'];
+
+export function summaryOf(tiles: readonly DeviceTile[]): DevicesSummary {
+  const duties = tiles.flatMap(({ dutyPercent }) => dutyPercent ?? []);
+  const memories = tiles.flatMap(({ memory }) => memory ?? []);
+  const usedBytes = memories.reduce((sum, memory) => sum + memory.usedBytes, 0);
+  const totalBytes = memories.reduce((sum, memory) => sum + memory.totalBytes, 0);
+  const links = tiles.flatMap(({ link }) => link ?? []);
+  return {
+    count: tiles.length,
+    dutyPercent: duties.length > 0 ? duties.reduce((sum, duty) => sum + duty, 0) / duties.length : null,
+    memory:
+      memories.length === tiles.length && tiles.length > 0 ? memoryFromFigures(usedBytes, totalBytes) : null,
+    full: tiles.filter(({ memory }) => memory?.nearlyFull).map(({ id }) => id),
+    throttled: tiles.filter(({ throttlePercent }) => (throttlePercent ?? 0) > 0).map(({ id }) => id),
+    link: LINK_ORDER[Math.max(-1, ...links.map(link => LINK_ORDER.indexOf(link)))] ?? null
+  };
+}
+
+/** How densely devices are drawn. */
+export type Density = 'tiles' | 'compact' | 'grid';
+
+export const TILES_UP_TO = 16;
+export const COMPACT_UP_TO = 64;
+
+export function densityFor(count: number, wanted: Density | 'auto'): Density {
+  if (wanted !== 'auto') {
+    return wanted;
+  }
+  return count <= TILES_UP_TO ? 'tiles' : count <= COMPACT_UP_TO ? 'compact' : 'grid';
+}

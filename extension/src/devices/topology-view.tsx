@@ -1,0 +1,150 @@
+/** The slice as it lies: chips where they are, hosts around them, links between; this machine's chips filled by their load. */
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { AcceleratorInfo } from '@tpulab/protocol';
+import { type JSX, memo } from 'react';
+import { placedChips, sliceShape } from './slice-shape.js';
+import type { DeviceTile } from './tiles.js';
+
+export interface TopologyViewProps {
+  readonly accelerator: AcceleratorInfo;
+  readonly tiles: readonly DeviceTile[];
+  readonly trans: TranslationBundle;
+}
+
+const CELL = 18;
+const CHIP = 10;
+/** Larger slices are told in words: their cells would be dust. */
+const MOST_CHIPS = 512;
+
+/** Nothing where the arrangement is not known, or is a single chip. */
+export const TopologyView = memo(function TopologyView({
+  accelerator,
+  tiles,
+  trans
+}: TopologyViewProps): JSX.Element | null {
+  const shape = sliceShape(accelerator);
+  if (!shape) {
+    return null;
+  }
+  const [width, height, depth] = shape.chips;
+  const count = width * height * depth;
+  const hosts = count / (shape.host[0] * shape.host[1] * shape.host[2]);
+  const size = shape.chips.filter((n, at) => at < 2 || n > 1).join(' × ');
+  const label = trans.__('%1: %2 chips on %3 hosts', size, count, hosts);
+  if (count === 1) {
+    return null;
+  }
+  if (count > MOST_CHIPS) {
+    return <p className="jp-TPULab-quiet">{label}</p>;
+  }
+  const worker = Number(accelerator.workerId ?? '0');
+  const planeWidth = width * CELL + 8;
+  const total = depth * planeWidth - 8;
+  const loads = loadByChip(tiles);
+  return (
+    <figure className="jp-TPULabTopology">
+      <svg
+        viewBox={`-2 -2 ${total + 4} ${height * CELL + 4}`}
+        width={Math.min(total + 4, 300)}
+        role="img"
+        aria-label={label}
+      >
+        {placedChips(shape).map(({ x, y, z, host, local }) => {
+          const left = z * planeWidth + x * CELL + (CELL - CHIP) / 2;
+          const top = y * CELL + (CELL - CHIP) / 2;
+          const middle = [left + CHIP / 2, top + CHIP / 2] as const;
+          const isHere = host === worker;
+          const load = isHere ? (loads.get(local) ?? 0) : 0;
+          const bad = isHere && tiles.some(tile => tile.chip === local && isBadLink(tile));
+          return (
+            <g key={`${x} ${y} ${z}`} className={isHere ? 'jp-mod-here' : ''}>
+              {x + 1 < width ? (
+                <line
+                  x1={middle[0] + CHIP / 2}
+                  y1={middle[1]}
+                  x2={middle[0] + CELL - CHIP / 2}
+                  y2={middle[1]}
+                />
+              ) : null}
+              {y + 1 < height ? (
+                <line
+                  x1={middle[0]}
+                  y1={middle[1] + CHIP / 2}
+                  x2={middle[0]}
+                  y2={middle[1] + CELL - CHIP / 2}
+                />
+              ) : null}
+              <rect
+                x={left}
+                y={top}
+                width={CHIP}
+                height={CHIP}
+                rx={2}
+                className={bad ? 'jp-TPULabTopology-bad' : 'jp-TPULabTopology-chip'}
+              />
+              {load > 0 ? (
+                <rect
+                  x={left}
+                  y={top + CHIP * (1 - load)}
+                  width={CHIP}
+                  height={CHIP * load}
+                  rx={1}
+                  className="jp-TPULabTopology-load"
+                />
+              ) : null}
+            </g>
+          );
+        })}
+        {hostOutlines(shape, planeWidth).map((box, at) => (
+          <rect key={at} {...box} rx={4} className="jp-TPULabTopology-host" />
+        ))}
+      </svg>
+      <figcaption className="jp-TPULab-quiet">
+        {hosts > 1 ? trans.__('%1; this is host %2', label, worker) : label}
+      </figcaption>
+    </figure>
+  );
+});
+
+function isBadLink({ link }: DeviceTile): boolean {
+  return link === 'minor' || link === 'unusable';
+}
+
+/** Mean duty of the devices of each chip, 0 to 1. */
+function loadByChip(tiles: readonly DeviceTile[]): Map<number, number> {
+  const loads = new Map<number, number[]>();
+  for (const { chip, dutyPercent } of tiles) {
+    if (chip !== null && dutyPercent !== null) {
+      loads.set(chip, [...(loads.get(chip) ?? []), dutyPercent / 100]);
+    }
+  }
+  return new Map(
+    [...loads].map(([chip, all]) => [chip, all.reduce((sum, one) => sum + one, 0) / all.length])
+  );
+}
+
+interface Box {
+  readonly x: number;
+  readonly y: number;
+  readonly width: number;
+  readonly height: number;
+}
+
+function hostOutlines(shape: NonNullable<ReturnType<typeof sliceShape>>, planeWidth: number): Box[] {
+  const [width, height, depth] = shape.chips;
+  const [hx, hy] = shape.host;
+  const boxes: Box[] = [];
+  for (let z = 0; z < depth; z += 1) {
+    for (let y = 0; y < height; y += hy) {
+      for (let x = 0; x < width; x += hx) {
+        boxes.push({
+          x: z * planeWidth + x * CELL + 1,
+          y: y * CELL + 1,
+          width: hx * CELL - 2,
+          height: hy * CELL - 2
+        });
+      }
+    }
+  }
+  return boxes;
+}

@@ -1,0 +1,66 @@
+/** React: the history of a machine for a range, asked for again now and then while somebody looks. */
+import type { DevicesHistory } from '@tpulab/protocol';
+import { useEffect, useState } from 'react';
+import type { Range } from '../machine/history-window.js';
+import type { MachineSource } from '../machine/machine-source.js';
+
+export interface HistoryState {
+  readonly history: DevicesHistory | null;
+  /** What went wrong with the last request; null when it came. */
+  readonly failure: string | null;
+}
+
+/** After a failure. */
+const RETRY_MS = 10_000;
+
+export function useHistory(source: MachineSource | null, range: Range, paused: boolean): HistoryState {
+  const [state, setState] = useState<HistoryState & { readonly range: Range | null }>({
+    history: null,
+    failure: null,
+    range: null
+  });
+  useEffect(() => {
+    if (!source || paused) {
+      return;
+    }
+    const stopping = new AbortController();
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const setStateUnlessOver: typeof setState = next => {
+      if (!stopping.signal.aborted) {
+        setState(next);
+      }
+    };
+    const ask = (): void => {
+      source
+        .history(range.tierS, Date.now() - range.lengthMs, stopping.signal)
+        .then(
+          history => {
+            setStateUnlessOver({ history, failure: null, range });
+            return range.refreshMs;
+          },
+          (error: unknown) => {
+            setStateUnlessOver(before => ({
+              ...before,
+              failure: error instanceof Error ? error.message : String(error)
+            }));
+            return RETRY_MS;
+          }
+        )
+        .then(
+          waitMs => {
+            if (!stopping.signal.aborted) {
+              timer = setTimeout(ask, waitMs);
+            }
+          },
+          () => undefined
+        );
+    };
+    ask();
+    return () => {
+      stopping.abort();
+      clearTimeout(timer);
+    };
+  }, [source, range, paused]);
+  // What was asked for another range is not of this one.
+  return state.range === range ? state : { history: null, failure: state.failure };
+}

@@ -1,0 +1,123 @@
+/** One training run as the page knows it: its steps, metrics, controls, what was asked of it and what came of that. */
+import type {
+  BandMessage,
+  CodeLocation,
+  ControlMessage,
+  PaceMessage,
+  RunControl,
+  RunMessage,
+  StepsMessage
+} from '@tpulab/protocol';
+import { MetricSeries } from './metric-series.js';
+import { StepRing } from './step-ring.js';
+
+/** `interrupted`: the kernel ended before the run said that it had. */
+export type RunState = 'running' | 'finished' | 'failed' | 'interrupted';
+
+/** Steps held for a run: as far back as the timeline can be widened. */
+export const STEPS_KEPT = 2_048;
+/** Metrics of a run that are followed; a loop that makes up names must not fill the page. */
+export const METRICS_KEPT = 32;
+const BANDS_KEPT = 256;
+const COMMANDS_KEPT = 256;
+
+export class Run {
+  constructor(
+    readonly key: string,
+    /** As the agent names it; unique within its kernel. */
+    readonly id: string
+  ) {
+    this.name = id;
+  }
+
+  name: string;
+  state: RunState = 'running';
+  totalSteps: number | null = null;
+  location: CodeLocation | null = null;
+  /** Null for a loop that cannot be steered. */
+  control: RunControl | null = null;
+  pace: PaceMessage | null = null;
+  /** Replaced, not emptied, when the history is cleared. */
+  steps = new StepRing(STEPS_KEPT);
+  /** Steps that the agent left out because its ring was full. */
+  dropped = 0;
+  /** By name, in the order in which they first came. */
+  readonly series = new Map<string, MetricSeries>();
+  /** Checkpoints, evaluations and other work beside the steps; oldest first. */
+  readonly bands: BandMessage[] = [];
+  /** What was asked, each with its newest word; oldest first. */
+  readonly commands: ControlMessage[] = [];
+  /** Unix milliseconds, kernel's clock. */
+  firstMessageAt = 0;
+  lastMessageAt = 0;
+  /** Grows with each change of metrics, bands or commands. */
+  version = 0;
+
+  /** Newest value of each metric. */
+  get metrics(): Readonly<Record<string, number>> {
+    return Object.fromEntries([...this.series].map(([name, { last }]) => [name, last]));
+  }
+
+  applyRun(message: RunMessage): void {
+    this.name = message.name;
+    this.state = message.state;
+    this.totalSteps = message.totalSteps;
+    this.location = message.location ?? this.location;
+    this.control = message.control ?? this.control;
+    this._note(message.time);
+  }
+
+  applySteps(message: StepsMessage): void {
+    for (const step of message.steps) {
+      this.steps.push(step);
+      if (step.metrics) {
+        for (const [name, value] of Object.entries(step.metrics)) {
+          this._seriesOf(name)?.push(step.index, value);
+        }
+      }
+    }
+    this.dropped += message.dropped;
+    this._note(message.time);
+  }
+
+  applyBand(message: BandMessage): void {
+    this.bands.push(message);
+    if (this.bands.length > BANDS_KEPT) {
+      this.bands.shift();
+    }
+    this._note(message.time);
+  }
+
+  applyPace(message: PaceMessage): void {
+    this.pace = message;
+    this._note(message.time);
+  }
+
+  applyCommand(message: ControlMessage): void {
+    const at = this.commands.findIndex(({ id }) => id === message.id);
+    if (at >= 0) {
+      this.commands[at] = message;
+    } else {
+      this.commands.push(message);
+      if (this.commands.length > COMMANDS_KEPT) {
+        this.commands.shift();
+      }
+    }
+    this._note(message.time);
+  }
+
+  private _seriesOf(name: string): MetricSeries | undefined {
+    let series = this.series.get(name);
+    if (!series && this.series.size < METRICS_KEPT) {
+      series = new MetricSeries();
+      this.series.set(name, series);
+    }
+    return series;
+  }
+
+  private _note(time: number): void {
+    this.firstMessageAt ||= time;
+    this.lastMessageAt = time;
+    this.version += 1;
+  }
+}

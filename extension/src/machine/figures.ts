@@ -1,0 +1,82 @@
+/** The few figures of a machine that charts show: those of the host, and those of all devices taken together. */
+import type { DevicesHistory, MachineSample } from '@tpulab/protocol';
+
+export const FIGURES = [
+  'hbm.max',
+  'hbm.mean',
+  'duty.mean',
+  'duty.min',
+  'bandwidth.mean',
+  'host.cpuPercent',
+  'host.memoryUsedBytes',
+  'host.diskReadBytesPerS',
+  'host.diskWrittenBytesPerS',
+  'host.networkReceivedBytesPerS',
+  'host.networkSentBytesPerS'
+] as const;
+export type Figure = (typeof FIGURES)[number];
+
+/** What is not known is left out. */
+export function figuresOf({ host, devices }: MachineSample): [Figure, number][] {
+  const known = (field: keyof MachineSample['devices'][number]): number[] =>
+    devices.flatMap(device => device[field] ?? []);
+  const [memory, duty, bandwidth] = [
+    known('hbmUsedBytes'),
+    known('dutyCyclePercent'),
+    known('hbmBandwidthPercent')
+  ];
+  const all: [Figure, number | null][] = [
+    ['hbm.max', largest(memory)],
+    ['hbm.mean', mean(memory)],
+    ['duty.mean', mean(duty)],
+    ['duty.min', smallest(duty)],
+    ['bandwidth.mean', mean(bandwidth)],
+    ['host.cpuPercent', host.cpuPercent],
+    ['host.memoryUsedBytes', host.memoryUsedBytes],
+    ['host.diskReadBytesPerS', host.diskReadBytesPerS],
+    ['host.diskWrittenBytesPerS', host.diskWrittenBytesPerS],
+    ['host.networkReceivedBytesPerS', host.networkReceivedBytesPerS],
+    ['host.networkSentBytesPerS', host.networkSentBytesPerS]
+  ];
+  return all.filter((entry): entry is [Figure, number] => entry[1] !== null);
+}
+
+/** The same figures of a history of the bridge: a column for each, NaN where it is not known. */
+export function historyFigures({ times, series }: DevicesHistory): ReadonlyMap<Figure, Float64Array> {
+  const devices = (field: string, column: 'min' | 'mean' | 'max'): (number | null)[][] =>
+    Object.entries(series)
+      .filter(([name]) => name.startsWith('device.') && name.endsWith(`.${field}`))
+      .map(([, columns]) => columns[column]);
+  const over = (columns: readonly (number | null)[][], take: (values: number[]) => number | null) =>
+    Float64Array.from(times, (_, row) => take(columns.flatMap(column => column[row] ?? [])) ?? Number.NaN);
+  const figures = new Map<Figure, Float64Array>([
+    ['hbm.max', over(devices('hbmUsedBytes', 'max'), largest)],
+    ['hbm.mean', over(devices('hbmUsedBytes', 'mean'), mean)],
+    ['duty.mean', over(devices('dutyCyclePercent', 'mean'), mean)],
+    ['duty.min', over(devices('dutyCyclePercent', 'mean'), smallest)],
+    ['bandwidth.mean', over(devices('hbmBandwidthPercent', 'mean'), mean)]
+  ]);
+  for (const figure of FIGURES) {
+    const column = series[figure]?.mean;
+    if (column) {
+      figures.set(
+        figure,
+        Float64Array.from(column, value => value ?? Number.NaN)
+      );
+    }
+  }
+  return figures;
+}
+
+function mean(values: readonly number[]): number | null {
+  return values.length === 0 ? null : values.reduce((sum, value) => sum + value, 0) / values.length;
+}
+
+/** Not `Math.max(...)`: there may be more devices than a call has room for arguments. */
+function largest(values: readonly number[]): number | null {
+  return values.reduce<number | null>((best, value) => (best === null || value > best ? value : best), null);
+}
+
+function smallest(values: readonly number[]): number | null {
+  return values.reduce<number | null>((best, value) => (best === null || value < best ? value : best), null);
+}

@@ -1,0 +1,75 @@
+/** What the page knows of the machine of one bridge: its newest sample, the last minutes, its chips and who holds them. */
+import type { IDisposable } from '@lumino/disposable';
+import type { ISignal } from '@lumino/signaling';
+import type { DevicesPage, MachineEvent, MachineSample } from '@tpulab/protocol';
+import { ThrottledSignal } from '../events/throttled-signal.js';
+import { figuresOf } from './figures.js';
+import { SeriesRing } from './series-ring.js';
+
+/** Samples held: ten minutes at two a second. */
+export const SAMPLES_KEPT = 1_200;
+const CHANGED_INTERVAL_MS = 100;
+
+export class MachineTelemetry implements IDisposable {
+  constructor(readonly backendId: string) {
+    this._changed = new ThrottledSignal<this>(this, CHANGED_INTERVAL_MS);
+  }
+
+  /** Samples since this page looks; older ones are the bridge's history. */
+  readonly ring = new SeriesRing(SAMPLES_KEPT);
+
+  get changed(): ISignal<this, void> {
+    return this._changed.signal;
+  }
+
+  get isDisposed(): boolean {
+    return this._changed.isDisposed;
+  }
+
+  /** Null until the bridge has sent one. */
+  get sample(): MachineSample | null {
+    return this._sample;
+  }
+
+  /** Chips, owners and what is known of their generation; null until it was asked for. */
+  get page(): DevicesPage | null {
+    return this._page;
+  }
+
+  /** Changes with the page only: what is drawn of chips and owners need not be drawn for each sample. */
+  get pageVersion(): number {
+    return this._pageVersion;
+  }
+
+  applySample(event: MachineEvent): void {
+    const isAnotherGateway = event.gatewayId !== this._gatewayId;
+    if (!isAnotherGateway && event.machineSeq <= this._seq) {
+      return;
+    }
+    this._gatewayId = event.gatewayId;
+    this._seq = event.machineSeq;
+    this._sample = event.machine;
+    if (event.machine.time > this.ring.lastTime) {
+      this.ring.push(event.machine.time, figuresOf(event.machine));
+    }
+    this._changed.fire();
+  }
+
+  setPage(page: DevicesPage): void {
+    this._page = page;
+    this._pageVersion += 1;
+    this._sample ??= page.sample;
+    this._changed.fire();
+  }
+
+  dispose(): void {
+    this._changed.dispose();
+  }
+
+  private readonly _changed: ThrottledSignal<this>;
+  private _sample: MachineSample | null = null;
+  private _page: DevicesPage | null = null;
+  private _pageVersion = 0;
+  private _gatewayId = '';
+  private _seq = 0;
+}

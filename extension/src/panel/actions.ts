@@ -1,0 +1,146 @@
+/** What the panel asks of the rest of the page: requests to runs, documents of kernels, files and pictures. */
+import type { JupyterFrontEnd } from '@jupyterlab/application';
+import type { INotebookTracker } from '@jupyterlab/notebook';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { IDisposable } from '@lumino/disposable';
+import type { KernelTelemetry } from '../events/kernel-telemetry.js';
+import type { Run } from '../events/run.js';
+import { sendCommand } from '../runs/control-client.js';
+import { KeptRunList } from '../runs/kept-runs.js';
+import { ControlModel } from '../runs/model.js';
+import { fileName, toCsv, toJson } from '../steps/export.js';
+import { stepsPicture } from '../steps/picture.js';
+import type { ExportKind, StepSummary } from '../steps/summary.js';
+import type { IBridgeEvents, ICurrentKernel } from '../tokens.js';
+import { insertPicture } from './insert-picture.js';
+import { download } from './download.js';
+
+export interface PanelActions {
+  /** Requests to the runs of a kernel; null where they cannot be sent. The same object for the same kernel. */
+  controlOf(kernel: KernelTelemetry): ControlModel | null;
+  /** Runs that the bridge of the current kernel has kept; null where it cannot be asked. */
+  keptRuns(): KeptRunList | null;
+  /** Path of the document that a kernel belongs to; null where that is not known. */
+  documentOf(kernelId: string): string | null;
+  showDocument(path: string): void;
+  /** Asks whether to shut a kernel down that holds chips, and does so. */
+  release(kernelId: string): void;
+  exportSteps(what: ExportKind, run: Run, summary: StepSummary, say: string): void;
+  /** There is a notebook that a picture can go into. */
+  canInsert(): boolean;
+}
+
+export interface PageActionsOptions {
+  readonly app: JupyterFrontEnd;
+  readonly currentKernel: ICurrentKernel;
+  readonly events: IBridgeEvents;
+  readonly notebooks: INotebookTracker | null;
+  /** Asks with a title, a text and the name of the action. */
+  readonly confirm: (title: string, body: string, action: string) => Promise<boolean>;
+  readonly trans: TranslationBundle;
+}
+
+export class PageActions implements PanelActions, IDisposable {
+  constructor(private readonly _options: PageActionsOptions) {}
+
+  get isDisposed(): boolean {
+    return this._isDisposed;
+  }
+
+  controlOf(kernel: KernelTelemetry): ControlModel | null {
+    const { current } = this._options.currentKernel;
+    if (current.kind !== 'bridge' || current.kernelId !== kernel.kernelId || this._isDisposed) {
+      return null;
+    }
+    if (this._control?.kernel !== kernel) {
+      this._control?.model.dispose();
+      const { backend } = current;
+      const model = new ControlModel(kernel, command =>
+        sendCommand({ kernelId: kernel.kernelId, settings: backend.serverSettings }, command)
+      );
+      this._control = { kernel, model };
+    }
+    return this._control.model;
+  }
+
+  keptRuns(): KeptRunList | null {
+    const { current } = this._options.currentKernel;
+    if (current.kind !== 'bridge' || this._isDisposed) {
+      return null;
+    }
+    const { backend } = current;
+    let list = this._kept.get(backend.id);
+    if (!list) {
+      list = new KeptRunList(() => backend.serverSettings);
+      this._kept.set(backend.id, list);
+    }
+    return list;
+  }
+
+  documentOf(kernelId: string): string | null {
+    for (const session of this._options.app.serviceManager.sessions.running()) {
+      if (session.kernel?.id === kernelId) {
+        return session.path;
+      }
+    }
+    return null;
+  }
+
+  showDocument(path: string): void {
+    void this._options.app.commands.execute('docmanager:open', { path });
+  }
+
+  release(kernelId: string): void {
+    const { app, confirm, trans } = this._options;
+    const document = this.documentOf(kernelId);
+    const body = trans.__(
+      'Its kernel is shut down: what it computes is lost, what it printed stays. The chips are free a moment later.'
+    );
+    const title =
+      document === null ? trans.__('Release the chips?') : trans.__('Release the chips from %1?', document);
+    void confirm(title, body, trans.__('Shut down the kernel')).then(async agreed => {
+      if (agreed) {
+        await app.serviceManager.kernels.shutdown(kernelId);
+      }
+    });
+  }
+
+  exportSteps(what: ExportKind, run: Run, summary: StepSummary, say: string): void {
+    const { notebooks, trans } = this._options;
+    switch (what) {
+      case 'csv':
+        download(fileName(run, 'csv'), 'text/csv', toCsv(run));
+        return;
+      case 'json':
+        download(fileName(run, 'json'), 'application/json', toJson(run));
+        return;
+      case 'picture':
+        if (notebooks) {
+          const svg = stepsPicture({ run, summary, window: summary.count, say, trans });
+          insertPicture(notebooks, { svg, title: trans.__('Steps of %1', run.name), say });
+        }
+        return;
+    }
+  }
+
+  canInsert(): boolean {
+    return this._options.notebooks?.currentWidget?.content.model != null;
+  }
+
+  dispose(): void {
+    if (this._isDisposed) {
+      return;
+    }
+    this._isDisposed = true;
+    this._control?.model.dispose();
+    this._control = null;
+    for (const list of this._kept.values()) {
+      list.dispose();
+    }
+    this._kept.clear();
+  }
+
+  private readonly _kept = new Map<string, KeptRunList>();
+  private _control: { readonly kernel: KernelTelemetry; readonly model: ControlModel } | null = null;
+  private _isDisposed = false;
+}

@@ -1,0 +1,24 @@
+/** The settings of the panel, from what the setting registry has: whatever is missing or broken is as by default. */
+import { DEFAULT_SETTINGS, type PanelSettings, SECTIONS } from './state.js';
+
+const DENSITIES = ['auto', 'tiles', 'compact', 'grid'] as const;
+const HISTORIES = ['minutes', 'hours', 'days', 'off'] as const;
+
+export function settingsFrom(composite: Readonly<Record<string, unknown>>): PanelSettings {
+  const number = (name: 'stepsShown' | 'drawsPerSecond'): number => {
+    const value = composite[name];
+    return typeof value === 'number' ? value : DEFAULT_SETTINGS[name];
+  };
+  const sections = composite['sections'];
+  const isShown = (section: string): boolean =>
+    typeof sections !== 'object' ||
+    sections === null ||
+    (sections as Readonly<Record<string, unknown>>)[section] !== false;
+  return {
+    stepsShown: number('stepsShown'),
+    drawsPerSecond: number('drawsPerSecond'),
+    density: DENSITIES.find(one => one === composite['density']) ?? DEFAULT_SETTINGS.density,
+    history: HISTORIES.find(one => one === composite['history']) ?? DEFAULT_SETTINGS.history,
+    sections: SECTIONS.filter(isShown)
+  };
+}

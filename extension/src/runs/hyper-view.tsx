@@ -1,0 +1,244 @@
+/** The input that suits a hyperparameter: slider and number, switch, choice or text; with what is asked and what holds. */
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { Hyperparameter, HyperValue } from '@tpulab/protocol';
+import { type JSX, useEffect, useId, useState } from 'react';
+import { valueText } from '../text/value.js';
+import { parseNumber, PLACES, placeOf, sliderBounds, valueAt } from './hyper-scale.js';
+
+export interface HyperViewProps {
+  readonly parameter: Hyperparameter;
+  /** Asked for and not applied yet; null when what is shown holds. */
+  readonly pending: HyperValue | null;
+  /** Why the last request came to nothing. */
+  readonly failure: string | null;
+  readonly disabled: boolean;
+  readonly onSet: (value: HyperValue) => void;
+  readonly trans: TranslationBundle;
+}
+
+export function HyperView(props: HyperViewProps): JSX.Element {
+  const { parameter, pending, failure, onSet, disabled, trans } = props;
+  const id = useId();
+  const { name, value, initial, description, recompiles } = parameter;
+  const isChanged = value !== initial;
+  return (
+    <div className="jp-TPULabHyper">
+      <div className="jp-TPULab-row">
+        <label htmlFor={id} title={description ?? undefined}>
+          {name}
+        </label>
+        <span className="jp-TPULab-number">
+          {pending === null ? valueText(value) : `${valueText(value)} → ${valueText(pending)}`}
+        </span>
+      </div>
+      <Input {...props} id={id} />
+      <div className="jp-TPULab-row jp-TPULabHyper-notes">
+        <span
+          className={failure === null ? 'jp-TPULab-quiet' : 'jp-TPULab-failure'}
+          role={failure === null ? undefined : 'alert'}
+        >
+          {failure ??
+            (pending !== null
+              ? trans.__('applied at the next step')
+              : recompiles
+                ? trans.__('a new value may compile the step again')
+                : '')}
+        </span>
+        {isChanged && !disabled ? (
+          <button
+            type="button"
+            className="jp-TPULab-link"
+            title={trans.__('Back to %1', valueText(initial))}
+            aria-label={trans.__('%1 back to %2', name, valueText(initial))}
+            onClick={() => onSet(initial)}
+          >
+            {trans.__('reset')}
+          </button>
+        ) : null}
+      </div>
+    </div>
+  );
+}
+
+type InputProps = HyperViewProps & { readonly id: string };
+
+function Input(props: InputProps): JSX.Element {
+  const { parameter, pending, disabled, onSet, id } = props;
+  const shown = pending ?? parameter.value;
+  switch (parameter.kind) {
+    case 'boolean':
+      return (
+        <input
+          id={id}
+          type="checkbox"
+          role="switch"
+          checked={shown === true}
+          disabled={disabled}
+          onChange={event => onSet(event.currentTarget.checked)}
+        />
+      );
+    case 'choice': {
+      const choices = parameter.choices ?? [parameter.value];
+      return (
+        <select
+          id={id}
+          className="jp-TPULab-input"
+          value={choices.indexOf(shown)}
+          disabled={disabled}
+          onChange={event => {
+            const chosen = choices[Number(event.currentTarget.value)];
+            if (chosen !== undefined) {
+              onSet(chosen);
+            }
+          }}
+        >
+          {choices.map((choice, at) => (
+            <option key={valueText(choice)} value={at}>
+              {valueText(choice)}
+            </option>
+          ))}
+        </select>
+      );
+    }
+    case 'number':
+    case 'integer':
+      return <NumberInput {...props} />;
+    case 'text':
+      return <TextInput {...props} />;
+  }
+}
+
+/** A slider sends when it is let go, not while it moves: each value is a command that the run's log keeps. */
+function NumberInput({ parameter, pending, disabled, onSet, id, trans }: InputProps): JSX.Element {
+  const value = Number(pending ?? parameter.value);
+  const bounds = sliderBounds(parameter);
+  const [place, setPlace] = useState<number | null>(null);
+  useEffect(() => setPlace(null), [value]);
+  const send = (): void => {
+    if (place !== null && bounds) {
+      const wanted = valueAt(place, bounds, parameter);
+      if (wanted !== value) {
+        onSet(wanted);
+      } else {
+        setPlace(null);
+      }
+    }
+  };
+  const shown = place === null || !bounds ? value : valueAt(place, bounds, parameter);
+  return (
+    <div className="jp-TPULabHyper-number">
+      {bounds ? (
+        <input
+          id={id}
+          type="range"
+          min={0}
+          max={PLACES}
+          step={1}
+          value={place ?? placeOf(value, bounds, parameter.scale)}
+          disabled={disabled}
+          aria-valuetext={valueText(shown)}
+          onChange={event => setPlace(Number(event.currentTarget.value))}
+          onPointerUp={send}
+          onKeyUp={send}
+          onBlur={send}
+        />
+      ) : null}
+      <NumberField
+        id={bounds ? undefined : id}
+        label={parameter.name}
+        parameter={parameter}
+        value={shown}
+        disabled={disabled}
+        onSet={onSet}
+        trans={trans}
+      />
+    </div>
+  );
+}
+
+interface NumberFieldProps {
+  readonly id: string | undefined;
+  readonly label: string;
+  readonly parameter: Hyperparameter;
+  readonly value: number;
+  readonly disabled: boolean;
+  readonly onSet: (value: number) => void;
+  readonly trans: TranslationBundle;
+}
+
+/** Sends at Enter or when it is left; what is no value of this parameter is marked and not sent. */
+function NumberField(props: NumberFieldProps): JSX.Element {
+  const { id, label, parameter, value, disabled, onSet, trans } = props;
+  const [text, setText] = useState<string | null>(null);
+  useEffect(() => setText(null), [value]);
+  const typed = text === null ? value : parseNumber(text, parameter);
+  const send = (): void => {
+    if (text !== null && typed !== null && typed !== value) {
+      onSet(typed);
+    } else if (typed !== null) {
+      setText(null);
+    }
+  };
+  return (
+    <input
+      id={id}
+      className="jp-TPULab-input jp-TPULab-number"
+      type="text"
+      inputMode="decimal"
+      value={text ?? valueText(value)}
+      disabled={disabled}
+      aria-label={id === undefined ? trans.__('%1, exactly', label) : undefined}
+      aria-invalid={typed === null}
+      title={typed === null ? boundsText(parameter, trans) : undefined}
+      onChange={event => setText(event.currentTarget.value)}
+      onKeyDown={event => {
+        if (event.key === 'Enter') {
+          send();
+        } else if (event.key === 'Escape') {
+          setText(null);
+        }
+      }}
+      onBlur={send}
+    />
+  );
+}
+
+function boundsText({ kind, min, max }: Hyperparameter, trans: TranslationBundle): string {
+  const what = kind === 'integer' ? trans.__('a whole number') : trans.__('a number');
+  if (min !== null && max !== null) {
+    return trans.__('%1 from %2 to %3', what, valueText(min), valueText(max));
+  }
+  return min === null && max === null
+    ? what
+    : min === null
+      ? trans.__('%1 up to %2', what, valueText(max ?? 0))
+      : trans.__('%1 from %2', what, valueText(min));
+}
+
+function TextInput({ parameter, pending, disabled, onSet, id }: InputProps): JSX.Element {
+  const value = String(pending ?? parameter.value);
+  const [text, setText] = useState<string | null>(null);
+  useEffect(() => setText(null), [value]);
+  const send = (): void => {
+    if (text !== null && text !== value) {
+      onSet(text);
+    }
+  };
+  return (
+    <input
+      id={id}
+      className="jp-TPULab-input"
+      type="text"
+      maxLength={1_000}
+      value={text ?? value}
+      disabled={disabled}
+      onChange={event => setText(event.currentTarget.value)}
+      onKeyDown={event => {
+        if (event.key === 'Enter') {
+          send();
+        }
+      }}
+      onBlur={send}
+    />
+  );
+}

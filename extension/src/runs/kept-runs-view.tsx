@@ -1,0 +1,178 @@
+/** Other runs, of this kernel and of kernels that ended: to open again, and to lay beside the one that is looked at. */
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { KeptRunSummary } from '@tpulab/protocol';
+import { type JSX, useState } from 'react';
+import type { KernelTelemetry } from '../events/kernel-telemetry.js';
+import type { Run } from '../events/run.js';
+import type { DrawLoop } from '../steps/draw-loop.js';
+import { countText, durationText } from '../text/duration.js';
+import { metricText, valueText } from '../text/value.js';
+import { type KeptRun, keptSource } from './kept-runs.js';
+import { metricNames } from './metric-data.js';
+import { MetricsView } from './metrics-view.js';
+
+export interface KeptRunsViewProps {
+  readonly kernel: KernelTelemetry;
+  readonly run: Run | null;
+  readonly kept: readonly KeptRun[];
+  readonly onOpenKept: (run: KeptRun) => void;
+  /** Keys of the runs that are laid beside the current one. */
+  readonly compared: readonly string[];
+  readonly onCompare: (keys: readonly string[]) => void;
+  readonly loop: DrawLoop;
+  readonly trans: TranslationBundle;
+}
+
+const SHOWN = 5;
+
+interface Entry {
+  readonly key: string;
+  readonly name: string;
+  readonly detail: string;
+  readonly kept: KeptRun | null;
+}
+
+export function KeptRunsView(props: KeptRunsViewProps): JSX.Element | null {
+  const { run, kept, compared, onCompare, onOpenKept, trans } = props;
+  const [all, setAll] = useState(false);
+  const [opened, setOpened] = useState<string | null>(null);
+  const entries = entriesOf(props);
+  if (entries.length === 0) {
+    return null;
+  }
+  const shown = all ? entries : entries.slice(0, SHOWN);
+  const isCompared = (key: string): boolean => compared.includes(key);
+  const open = (entry: Entry): void => {
+    if (entry.kept && !entry.kept.body) {
+      onOpenKept(entry.kept);
+    }
+  };
+  const current = kept.find(({ key }) => key === opened);
+  return (
+    <div className="jp-TPULabKept">
+      <h3 className="jp-TPULab-subheading">{trans.__('Other runs')}</h3>
+      <ul aria-label={trans.__('Other runs, newest first')}>
+        {shown.map(entry => (
+          <li key={entry.key} className="jp-TPULab-row">
+            <span>
+              {run ? (
+                <input
+                  type="checkbox"
+                  checked={isCompared(entry.key)}
+                  aria-label={trans.__('Compare with %1', entry.name)}
+                  onChange={() => {
+                    open(entry);
+                    onCompare(
+                      isCompared(entry.key)
+                        ? compared.filter(key => key !== entry.key)
+                        : [...compared, entry.key]
+                    );
+                  }}
+                />
+              ) : null}{' '}
+              {entry.kept ? (
+                <button
+                  type="button"
+                  className="jp-TPULab-link"
+                  aria-expanded={opened === entry.key}
+                  title={trans.__('Open this run')}
+                  onClick={() => {
+                    open(entry);
+                    setOpened(opened === entry.key ? null : entry.key);
+                  }}
+                >
+                  {entry.name}
+                </button>
+              ) : (
+                entry.name
+              )}
+            </span>
+            <span className="jp-TPULab-number jp-TPULab-quiet">{entry.detail}</span>
+          </li>
+        ))}
+      </ul>
+      {entries.length > SHOWN ? (
+        <button type="button" className="jp-TPULab-link" aria-expanded={all} onClick={() => setAll(!all)}>
+          {all
+            ? trans.__('Show fewer')
+            : trans._n('Show %1 earlier one', 'Show %1 earlier ones', entries.length - SHOWN)}
+        </button>
+      ) : null}
+      {current ? <Opened {...props} one={current} /> : null}
+    </div>
+  );
+}
+
+function Opened({ one, loop, trans }: KeptRunsViewProps & { readonly one: KeptRun }): JSX.Element {
+  const { summary, body } = one;
+  const source = keptSource(one);
+  if (!body || !source) {
+    return <p className="jp-TPULab-quiet">{trans.__('Loading the run…')}</p>;
+  }
+  const { totals, commands } = body;
+  return (
+    <div className="jp-TPULabKept-open" role="group" aria-label={trans.__('Run %1', summary.name)}>
+      <p className="jp-TPULab-quiet">
+        {trans.__(
+          '%1 steps in %2, %3 a step; %4 commands',
+          countText(summary.steps),
+          durationText(totals.wallMs),
+          durationText(summary.steps > 0 ? totals.wallMs / summary.steps : 0),
+          commands.length
+        )}
+      </p>
+      <MetricsView
+        sources={[source]}
+        names={metricNames(Object.keys(body.series))}
+        version={`${summary.key} ${summary.lastAt}`}
+        loop={loop}
+        trans={trans}
+      />
+      <dl className="jp-TPULabConfig">
+        {Object.entries(summary.config).map(([name, value]) => (
+          <div key={name} className="jp-TPULab-row">
+            <dt>{name}</dt>
+            <dd className="jp-TPULab-number">{value === null ? '–' : valueText(value)}</dd>
+          </div>
+        ))}
+      </dl>
+    </div>
+  );
+}
+
+/** Runs of this kernel that the page holds, then those that the bridge has kept of it and of others. */
+function entriesOf({ kernel, run, kept, trans }: KeptRunsViewProps): Entry[] {
+  const held = kernel.runs.runs;
+  const heldIds = new Set(held.map(({ id }) => id));
+  const own = [...held]
+    .reverse()
+    .filter(other => other !== run)
+    .map((other): Entry => {
+      const [name, value] = Object.entries(other.metrics)[0] ?? [];
+      return {
+        key: other.key,
+        name: other.name,
+        detail: name === undefined || value === undefined ? '' : `${name} ${metricText(value)}`,
+        kept: null
+      };
+    });
+  const others = kept
+    .filter(({ summary }) => summary.kernelId !== kernel.kernelId || !heldIds.has(summary.run))
+    .map((one): Entry => ({
+      key: one.key,
+      name: one.summary.name,
+      detail: keptDetail(one.summary, trans),
+      kept: one
+    }));
+  return [...own, ...others];
+}
+
+function keptDetail(summary: KeptRunSummary, trans: TranslationBundle): string {
+  const when = new Date(summary.startedAt).toLocaleString(undefined, {
+    month: 'short',
+    day: 'numeric',
+    hour: '2-digit',
+    minute: '2-digit'
+  });
+  return trans.__('%1 steps · %2', countText(summary.steps), when);
+}

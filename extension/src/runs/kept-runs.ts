@@ -1,0 +1,127 @@
+/** The runs that a bridge has kept: a list that is asked for while somebody looks, and one run whole when it is opened. */
+import { URLExt } from '@jupyterlab/coreutils';
+import { ServerConnection } from '@jupyterlab/services';
+import type { IDisposable } from '@lumino/disposable';
+import { type ISignal, Signal } from '@lumino/signaling';
+import type { TSchema } from '@sinclair/typebox';
+import { Value } from '@sinclair/typebox/value';
+import { KeptRun as KeptRunBody, KeptRuns, type KeptRunSummary } from '@tpulab/protocol';
+import type { MetricSource } from './metric-data.js';
+
+export const LIST_INTERVAL_MS = 30_000;
+const ANSWER_MS = 10_000;
+
+/** A run as it is listed, and whole once it was opened. */
+export interface KeptRun {
+  readonly key: string;
+  readonly summary: KeptRunSummary;
+  readonly body: KeptRunBody | null;
+}
+
+/** Null until it was opened. */
+export function keptSource({ key, summary, body }: KeptRun): MetricSource | null {
+  return body && { key, label: summary.name, series: name => body.series[name] ?? null };
+}
+
+export class KeptRunList implements IDisposable {
+  /** @param _settings how the bridge is reached now; null while that is not known */
+  constructor(private readonly _settings: () => ServerConnection.ISettings | null) {}
+
+  get changed(): ISignal<this, void> {
+    return this._changed;
+  }
+
+  /** Newest first. */
+  get runs(): readonly KeptRun[] {
+    return this._runs;
+  }
+
+  get isDisposed(): boolean {
+    return this._stopped.signal.aborted;
+  }
+
+  /** Keeps the list fresh until disposed. */
+  look(): IDisposable {
+    let isOver = false;
+    this._lookers += 1;
+    void this.refresh();
+    this._timer ??= setInterval(() => void this.refresh(), LIST_INTERVAL_MS);
+    const stop = (): void => {
+      this._lookers -= 1;
+      if (this._lookers === 0) {
+        clearInterval(this._timer);
+        this._timer = undefined;
+      }
+    };
+    return {
+      get isDisposed() {
+        return isOver;
+      },
+      dispose: () => {
+        if (!isOver) {
+          isOver = true;
+          stop();
+        }
+      }
+    };
+  }
+
+  /** Never throws: a bridge that is away leaves the list as it was. */
+  async refresh(): Promise<void> {
+    const listed = await this._get('bridge/v1/runs', KeptRuns);
+    if (!listed || this.isDisposed) {
+      return;
+    }
+    const before = new Map(this._runs.map(run => [run.key, run]));
+    this._runs = listed.runs.map(summary => {
+      const known = before.get(summary.key);
+      // A run that has gone on since it was opened is out of date.
+      const body = known?.body?.lastAt === summary.lastAt ? known.body : null;
+      return { key: summary.key, summary, body };
+    });
+    this._changed.emit();
+  }
+
+  /** Loads the points of a run. Never throws; false when the bridge does not have it any more. */
+  async open(key: string): Promise<boolean> {
+    const body = await this._get(`bridge/v1/runs/${encodeURIComponent(key)}`, KeptRunBody);
+    if (!body || this.isDisposed) {
+      return false;
+    }
+    this._runs = this._runs.map(run => (run.key === key ? { ...run, body } : run));
+    this._changed.emit();
+    return true;
+  }
+
+  dispose(): void {
+    clearInterval(this._timer);
+    this._stopped.abort();
+    Signal.clearData(this);
+  }
+
+  private async _get<T>(path: string, schema: { readonly static: T }): Promise<T | null> {
+    const settings = this._settings();
+    if (!settings) {
+      return null;
+    }
+    try {
+      const signal = AbortSignal.any([this._stopped.signal, AbortSignal.timeout(ANSWER_MS)]);
+      const response = await ServerConnection.makeRequest(
+        URLExt.join(settings.baseUrl, path),
+        { signal },
+        settings
+      );
+      const body: unknown = response.ok ? await response.json() : null;
+      // TypeBox's types are seen twice, as in `events/parse-frame.ts`.
+      return Value.Check(schema as unknown as TSchema, body) ? (body as T) : null;
+    } catch {
+      return null;
+    }
+  }
+
+  private readonly _changed = new Signal<this, void>(this);
+  private readonly _stopped = new AbortController();
+  private _runs: readonly KeptRun[] = [];
+  private _lookers = 0;
+  private _timer: ReturnType<typeof setInterval> | undefined;
+}

@@ -1,0 +1,98 @@
+/** What was asked of a run and what came of it, newest first. */
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { ControlMessage } from '@tpulab/protocol';
+import { type JSX, useState } from 'react';
+import type { Run } from '../events/run.js';
+import { bandName, commandText } from '../steps/step-marks.js';
+import { countText, durationText } from '../text/duration.js';
+
+export interface LogViewProps {
+  readonly run: Run;
+  readonly trans: TranslationBundle;
+}
+
+const LINES_SHOWN = 6;
+
+interface Line {
+  readonly key: string;
+  readonly time: number;
+  readonly step: number | null;
+  readonly text: string;
+  readonly failed: boolean;
+}
+
+export function LogView({ run, trans }: LogViewProps): JSX.Element | null {
+  const [all, setAll] = useState(false);
+  const lines = linesOf(run, trans);
+  if (lines.length === 0) {
+    return null;
+  }
+  const shown = all ? lines : lines.slice(0, LINES_SHOWN);
+  return (
+    <div className="jp-TPULabLog">
+      <div className="jp-TPULab-row">
+        <h3 className="jp-TPULab-subheading">{trans.__('Log')}</h3>
+        {run.control?.log ? (
+          <code
+            className="jp-TPULab-quiet"
+            title={trans.__('The log of the run, on the machine of the kernel')}
+          >
+            {run.control.log}
+          </code>
+        ) : null}
+      </div>
+      <ol className="jp-TPULabLog-lines" aria-label={trans.__('What was asked of the run, newest first')}>
+        {shown.map(({ key, step, text, failed }) => (
+          <li key={key} className={failed ? 'jp-TPULab-failure' : undefined}>
+            <span className="jp-TPULabLog-step">{step === null ? '–' : countText(step)}</span> {text}
+          </li>
+        ))}
+      </ol>
+      {lines.length > LINES_SHOWN ? (
+        <button type="button" className="jp-TPULab-link" aria-expanded={all} onClick={() => setAll(!all)}>
+          {all
+            ? trans.__('Show fewer')
+            : trans._n('Show %1 earlier one', 'Show %1 earlier ones', lines.length - shown.length)}
+        </button>
+      ) : null}
+    </div>
+  );
+}
+
+/** Work that nobody asked for by hand is in the log too: it took time from the steps. */
+function linesOf(run: Run, trans: TranslationBundle): Line[] {
+  const commands = run.commands.map((command): Line => ({
+    key: command.id,
+    time: command.time,
+    step: command.step,
+    text: `${commandText(command, trans)} · ${phaseText(command, trans)}`,
+    failed: command.phase === 'failed' || command.phase === 'refused' || command.phase === 'expired'
+  }));
+  const asked = new Set(run.commands.map(({ action, step }) => `${action} ${step ?? ''}`));
+  const bands = run.bands
+    .filter(({ kind, step }) => kind !== 'transfer' && kind !== 'pause' && !asked.has(`${kind} ${step}`))
+    .map(({ kind, step, startTime, durationMs, failed }): Line => ({
+      key: `${kind} ${startTime}`,
+      time: startTime,
+      step,
+      text: `${bandName(kind, trans)} · ${failed ? trans.__('failed') : durationText(durationMs)}`,
+      failed
+    }));
+  return [...commands, ...bands].sort((a, b) => b.time - a.time);
+}
+
+function phaseText({ phase, reason, durationMs }: ControlMessage, trans: TranslationBundle): string {
+  const why = reason === null ? '' : `: ${reason}`;
+  switch (phase) {
+    case 'accepted':
+      return trans.__('waiting for the next step');
+    case 'applied':
+      return durationMs === null ? trans.__('applied') : durationText(durationMs);
+    case 'refused':
+      return `${trans.__('refused')}${why}`;
+    case 'expired':
+      return `${trans.__('came too late')}${why}`;
+    case 'failed':
+      return `${trans.__('failed')}${why}`;
+  }
+}

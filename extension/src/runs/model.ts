@@ -1,0 +1,153 @@
+/** What people have asked of the runs of one kernel, and how far each request has come. */
+import type { IDisposable } from '@lumino/disposable';
+import { type ISignal, Signal } from '@lumino/signaling';
+import type { ControlAction, ControlCommand, ControlMessage, HyperValue } from '@tpulab/protocol';
+import type { KernelTelemetry } from '../events/kernel-telemetry.js';
+
+/** A request that has no final word yet. */
+export interface PendingCommand {
+  readonly id: string;
+  readonly action: ControlAction;
+  readonly run: string | null;
+  /** Hyperparameter, for `set`. */
+  readonly name: string | null;
+  readonly value: HyperValue | null;
+  /** `sent`: no answer yet. `accepted`: applied at the next step. */
+  readonly phase: 'sent' | 'accepted';
+}
+
+/** Why a request came to nothing, for the person who made it; gone with the next request of its kind. */
+export interface FailedCommand {
+  readonly action: ControlAction;
+  readonly name: string | null;
+  readonly text: string;
+}
+
+export interface ControlRequest {
+  readonly action: ControlAction;
+  readonly run: string | null;
+  readonly name?: string;
+  readonly value?: HyperValue;
+}
+
+export type Send = (command: ControlCommand) => Promise<ControlMessage>;
+
+export class ControlModel implements IDisposable {
+  /** @param newId unique names of commands */
+  constructor(
+    private readonly _kernel: KernelTelemetry,
+    private readonly _send: Send,
+    private readonly _newId: () => string = () => crypto.randomUUID()
+  ) {
+    _kernel.changed.connect(this._settle, this);
+  }
+
+  get changed(): ISignal<this, void> {
+    return this._changed;
+  }
+
+  get pending(): readonly PendingCommand[] {
+    return [...this._pending.values()];
+  }
+
+  get failed(): readonly FailedCommand[] {
+    return this._failed;
+  }
+
+  get isDisposed(): boolean {
+    return this._isDisposed;
+  }
+
+  /** The request of this kind that is under way; null when none is. */
+  pendingOf(action: ControlAction, name: string | null = null): PendingCommand | null {
+    return this.pending.find(one => one.action === action && one.name === name) ?? null;
+  }
+
+  /** Sends a request. Never throws: what goes wrong is in `failed`. A newer value of a hyperparameter takes the place of an older one. */
+  async request({ action, run, name, value }: ControlRequest): Promise<void> {
+    const id = this._newId();
+    const command: ControlCommand = {
+      id,
+      action,
+      run,
+      ...(name === undefined ? {} : { name }),
+      ...(value === undefined ? {} : { value })
+    };
+    const entry = { id, action, run, name: name ?? null, value: value ?? null };
+    this._failed = this._failed.filter(one => one.action !== action || one.name !== entry.name);
+    this._pending.set(id, { ...entry, phase: 'sent' });
+    this._emit();
+    try {
+      const answer = await this._send(command);
+      this._hear(answer);
+    } catch (error) {
+      this._pending.delete(id);
+      this._fail({
+        action,
+        name: entry.name,
+        text: error instanceof Error ? error.message : String(error)
+      });
+    }
+    this._emit();
+  }
+
+  dispose(): void {
+    if (this._isDisposed) {
+      return;
+    }
+    this._isDisposed = true;
+    this._kernel.changed.disconnect(this._settle, this);
+    Signal.clearData(this);
+  }
+
+  /** The stream may be ahead of the answer, or bring the last word long after it. */
+  private _settle(): void {
+    if (this._pending.size === 0) {
+      return;
+    }
+    for (const run of this._kernel.runs.runs) {
+      for (const message of run.commands) {
+        if (this._pending.has(message.id)) {
+          this._hear(message);
+        }
+      }
+    }
+    if (this._kernel.isDead) {
+      this._pending.clear();
+    }
+    this._emit();
+  }
+
+  private _hear(message: ControlMessage): void {
+    const entry = this._pending.get(message.id);
+    if (!entry) {
+      return;
+    }
+    if (message.phase === 'accepted') {
+      this._pending.set(message.id, { ...entry, phase: 'accepted' });
+      return;
+    }
+    this._pending.delete(message.id);
+    if (message.phase !== 'applied') {
+      this._fail({ action: entry.action, name: entry.name, text: message.reason ?? message.phase });
+    }
+  }
+
+  private _fail(failed: FailedCommand): void {
+    this._failed = [
+      ...this._failed.filter(one => one.action !== failed.action || one.name !== failed.name),
+      failed
+    ];
+  }
+
+  private _emit(): void {
+    if (!this._isDisposed) {
+      this._changed.emit();
+    }
+  }
+
+  private readonly _changed = new Signal<this, void>(this);
+  private readonly _pending = new Map<string, PendingCommand>();
+  private _failed: readonly FailedCommand[] = [];
+  private _isDisposed = false;
+}

@@ -1,0 +1,80 @@
+/** What a run is doing, and which buttons make sense now. */
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { ControlAction } from '@tpulab/protocol';
+import type { Run } from '../events/run.js';
+
+/** One word for the run: of the controller where there is one. */
+export function stateText(run: Run, trans: TranslationBundle): string {
+  if (run.state === 'interrupted') {
+    return trans.__('kernel ended');
+  }
+  if (run.state === 'failed') {
+    return trans.__('failed');
+  }
+  if (run.state === 'finished') {
+    return run.control?.state === 'stopped' ? trans.__('stopped') : trans.__('finished');
+  }
+  switch (run.control?.state ?? 'running') {
+    case 'idle':
+    case 'starting':
+      return trans.__('starting');
+    case 'running':
+      return trans.__('live');
+    case 'pausing':
+      return trans.__('pausing…');
+    case 'paused':
+      return trans.__('paused');
+    case 'stopping':
+      return trans.__('stopping…');
+    case 'stopped':
+      return trans.__('stopped');
+    case 'failed':
+      return trans.__('failed');
+  }
+}
+
+export interface ControlButton {
+  readonly action: ControlAction;
+  readonly enabled: boolean;
+  /** The one that people most likely want. */
+  readonly primary: boolean;
+}
+
+/** In the order in which they are shown; none for a run that cannot be steered. */
+export function buttonsOf(run: Run): ControlButton[] {
+  const { control } = run;
+  if (!control) {
+    return [];
+  }
+  const goesOn = run.state === 'running' && control.state !== 'stopping' && control.state !== 'stopped';
+  const isPaused = control.state === 'paused' || control.state === 'pausing';
+  const understood = (action: ControlAction): boolean => control.actions.includes(action);
+  const first: ControlAction = isPaused ? 'resume' : 'pause';
+  return [
+    ...(understood(first) ? [{ action: first, enabled: goesOn, primary: true }] : []),
+    ...(['stop', 'checkpoint', 'evaluate', 'sample'] as const)
+      .filter(understood)
+      .map(action => ({ action, enabled: goesOn, primary: false }))
+  ];
+}
+
+export function actionText(action: ControlAction, trans: TranslationBundle): string {
+  switch (action) {
+    case 'pause':
+      return trans.__('Pause');
+    case 'resume':
+      return trans.__('Resume');
+    case 'stop':
+      return trans.__('Stop after this step');
+    case 'checkpoint':
+      return trans.__('Checkpoint');
+    case 'evaluate':
+      return trans.__('Evaluate');
+    case 'sample':
+      return trans.__('Sample now');
+    case 'set':
+      return trans.__('Set');
+    case 'free':
+      return trans.__('Free memory');
+  }
+}

@@ -1,0 +1,98 @@
+/** The steps of a run as files: a table for spreadsheets, and everything as JSON. */
+import type { Run } from '../events/run.js';
+import { SPANS } from '../events/step-ring.js';
+
+/** Version of the JSON; grows when a field changes its meaning. */
+const FORMAT = 1;
+
+/** One line for each step held, oldest first: number, start, the five spans in milliseconds, metrics where they are known. */
+export function toCsv(run: Run): string {
+  const { steps } = run;
+  const names = [...run.series.keys()];
+  const byStep = metricsByStep(run);
+  const head = [
+    'step',
+    'start_unix_ms',
+    'wall_ms',
+    ...SPANS.map(span => `${span}_ms`),
+    'device_known',
+    ...names
+  ];
+  const lines = [head.map(cell).join(',')];
+  for (let at = 0; at < steps.length; at += 1) {
+    const metrics = byStep.get(steps.index(at));
+    lines.push(
+      [
+        steps.index(at),
+        steps.startTime(at),
+        rounded(steps.wallMs(at)),
+        ...SPANS.map((_, span) => rounded(steps.spanMs(at, span))),
+        steps.deviceKnown(at) ? 1 : 0,
+        ...names.map(name => metrics?.get(name) ?? '')
+      ].join(',')
+    );
+  }
+  return `${lines.join('\r\n')}\r\n`;
+}
+
+/** Run, steps, metrics, work beside the steps and commands, as the page has them. */
+export function toJson(run: Run): string {
+  const { steps } = run;
+  return `${JSON.stringify(
+    {
+      format: FORMAT,
+      run: run.id,
+      name: run.name,
+      state: run.state,
+      totalSteps: run.totalSteps,
+      config: run.control?.config ?? null,
+      hyperparameters: run.control?.hyperparameters ?? [],
+      steps: Array.from({ length: steps.length }, (_, at) => ({
+        index: steps.index(at),
+        startTime: steps.startTime(at),
+        wallMs: rounded(steps.wallMs(at)),
+        ...Object.fromEntries(SPANS.map((span, n) => [`${span}Ms`, rounded(steps.spanMs(at, n))])),
+        deviceKnown: steps.deviceKnown(at)
+      })),
+      metrics: Object.fromEntries(
+        [...run.series].map(([name, series]) => [
+          name,
+          { steps: [...series.steps], values: [...series.values] }
+        ])
+      ),
+      bands: run.bands,
+      commands: run.commands
+    },
+    null,
+    2
+  )}\n`;
+}
+
+/** Safe in every file system: `train-loop.csv`. */
+export function fileName(run: Run, ending: string): string {
+  const base = run.name.replace(/[^A-Za-z0-9._-]+/g, '-').replace(/^[-.]+|[-.]+$/g, '') || 'steps';
+  return `${base.slice(0, 80)}.${ending}`;
+}
+
+function metricsByStep(run: Run): Map<number, Map<string, number>> {
+  const all = new Map<number, Map<string, number>>();
+  for (const [name, { steps, values }] of run.series) {
+    steps.forEach((index, at) => {
+      const row = all.get(index) ?? new Map<string, number>();
+      row.set(name, values[at] ?? Number.NaN);
+      all.set(index, row);
+    });
+  }
+  return all;
+}
+
+/** Microseconds are finer than the clock. */
+function rounded(ms: number): number {
+  return Math.round(ms * 1_000) / 1_000;
+}
+
+/** A name of the user's: quoted, and never a formula of a spreadsheet. */
+function cell(text: string): string {
+  const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
+  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+}

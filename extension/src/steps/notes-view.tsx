@@ -1,0 +1,129 @@
+/** What the agent noticed: advice with its remedy, and where memory went when there was none left. */
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { AdviceMessage, CodeLocation, MemoryErrorMessage } from '@tpulab/protocol';
+import { type JSX, memo } from 'react';
+import { locationText } from '../compilations/reason.js';
+import { fromBackticks } from '../text/marked.js';
+import { Marked } from '../text/marked-view.js';
+import { sizeText } from '../text/size.js';
+
+export interface NotesViewProps {
+  readonly advice: readonly AdviceMessage[];
+  readonly memoryErrors: readonly MemoryErrorMessage[];
+  readonly onGoTo: (location: CodeLocation) => (() => void) | null;
+  /** Lets go of what the last traceback and `Out[]` hold; null where the kernel cannot be asked. */
+  readonly onFree: (() => void) | null;
+  readonly trans: TranslationBundle;
+}
+
+const ARRAYS_SHOWN = 5;
+
+export const NotesView = memo(
+  function NotesView({ advice, memoryErrors, onGoTo, onFree, trans }: NotesViewProps): JSX.Element | null {
+    const newest = memoryErrors.at(-1);
+    if (advice.length === 0 && !newest) {
+      return null;
+    }
+    return (
+      <ul className="jp-TPULabNotes" aria-label={trans.__('What was noticed')}>
+        {newest ? (
+          <li className="jp-TPULabCard jp-mod-failed">
+            <MemoryError error={newest} onGoTo={onGoTo} onFree={onFree} trans={trans} />
+          </li>
+        ) : null}
+        {advice.map(({ id, message, remedy, location }) => (
+          <li key={id} className="jp-TPULabCard jp-mod-advice">
+            <p>
+              <Marked pieces={fromBackticks(message)} />{' '}
+              <Place location={location} onGoTo={onGoTo} trans={trans} />
+            </p>
+            <p className="jp-TPULab-quiet">
+              <Marked pieces={fromBackticks(remedy)} />
+            </p>
+          </li>
+        ))}
+      </ul>
+    );
+  },
+  // The lists are made anew each time; what is in them never changes.
+  (a, b) =>
+    a.advice.length === b.advice.length &&
+    a.advice.at(-1) === b.advice.at(-1) &&
+    a.memoryErrors.at(-1) === b.memoryErrors.at(-1) &&
+    (a.onFree === null) === (b.onFree === null)
+);
+
+function MemoryError({
+  error,
+  onGoTo,
+  onFree,
+  trans
+}: { readonly error: MemoryErrorMessage } & Pick<
+  NotesViewProps,
+  'onGoTo' | 'onFree' | 'trans'
+>): JSX.Element {
+  const { requestedBytes, freeBytes, limitBytes, arrays, heldBytes, location, text } = error;
+  const held = heldBytes.traceback + heldBytes.outputs;
+  return (
+    <>
+      <p>
+        <strong>{trans.__('The device ran out of memory.')}</strong>{' '}
+        <Place location={location} onGoTo={onGoTo} trans={trans} />
+      </p>
+      <p title={text}>
+        {requestedBytes === null
+          ? text
+          : freeBytes === null
+            ? trans.__('%1 was asked for.', sizeText(requestedBytes))
+            : limitBytes === null
+              ? trans.__('%1 was asked for, %2 was free.', sizeText(requestedBytes), sizeText(freeBytes))
+              : trans.__(
+                  '%1 was asked for, %2 of %3 was free.',
+                  sizeText(requestedBytes),
+                  sizeText(freeBytes),
+                  sizeText(limitBytes)
+                )}
+      </p>
+      {arrays.length > 0 ? (
+        <ul className="jp-TPULabNotes-arrays" aria-label={trans.__('The largest arrays that live')}>
+          {arrays.slice(0, ARRAYS_SHOWN).map(({ bytes, count, shape, dtype, names }, at) => (
+            <li key={at} className="jp-TPULab-row">
+              <span>
+                <code>{`${dtype}[${shape.join(',')}]`}</code> {count > 1 ? `× ${count} ` : ''}
+                <span className="jp-TPULab-quiet">{names.join(', ')}</span>
+              </span>
+              <span className="jp-TPULab-number">{sizeText(bytes)}</span>
+            </li>
+          ))}
+        </ul>
+      ) : null}
+      {held > 0 && onFree ? (
+        <button type="button" className="jp-TPULab-button" onClick={onFree}>
+          {trans.__('Free the %1 that the last traceback and Out[] hold', sizeText(held))}
+        </button>
+      ) : null}
+    </>
+  );
+}
+
+function Place({
+  location,
+  onGoTo,
+  trans
+}: { readonly location: CodeLocation | null } & Pick<
+  NotesViewProps,
+  'onGoTo' | 'trans'
+>): JSX.Element | null {
+  const place = locationText(location, trans);
+  const goTo = location ? onGoTo(location) : null;
+  if (place === '') {
+    return null;
+  }
+  return goTo ? (
+    <button type="button" className="jp-TPULab-link" title={trans.__('Go to this line')} onClick={goTo}>
+      {place}
+    </button>
+  ) : (
+    <span className="jp-TPULab-quiet">{place}</span>
+  );
+}

@@ -1,0 +1,73 @@
+/** Rates and MFU of a run in words. */
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { PaceMessage } from '@tpulab/protocol';
+import { countText, threeFigures } from '../text/duration.js';
+
+export interface PaceFigure {
+  readonly text: string;
+  /** Where the figure is from. */
+  readonly title: string;
+}
+
+/** MFU first; what is not known is left out. A chip of unknown peak has a rate and no MFU. */
+export function paceFigures(
+  { mfu, tokensPerSecond, samplesPerSecond }: PaceMessage,
+  trans: TranslationBundle
+): PaceFigure[] {
+  const figures: PaceFigure[] = [];
+  if (mfu) {
+    const title = sourceText(mfu.source, trans);
+    if (mfu.value !== null) {
+      const percent = threeFigures(mfu.value * 100);
+      figures.push({
+        text:
+          mfu.source === 'lower-bound'
+            ? trans.__('MFU at least %1 %', percent)
+            : trans.__('MFU %1 %', percent),
+        title: mfu.peakType === null ? title : trans.__('%1, of the peak in %2', title, mfu.peakType)
+      });
+    } else {
+      figures.push({ text: trans.__('%1 TFLOP/s', threeFigures(mfu.flopsPerSecond / 1e12)), title });
+    }
+  }
+  if (tokensPerSecond !== null) {
+    figures.push({ text: trans.__('%1 tokens/s', rate(tokensPerSecond)), title: '' });
+  }
+  if (samplesPerSecond !== null) {
+    figures.push({ text: trans.__('%1 samples/s', rate(samplesPerSecond)), title: '' });
+  }
+  return figures;
+}
+
+function rate(value: number): string {
+  return value >= 1_000 ? countText(value) : threeFigures(value);
+}
+
+function sourceText(source: NonNullable<PaceMessage['mfu']>['source'], trans: TranslationBundle): string {
+  switch (source) {
+    case 'given':
+      return trans.__('with the operations of a step as the run gives them');
+    case 'counted':
+      return trans.__('with the operations counted in the program, loops included');
+    case 'lower-bound':
+      return trans.__("with XLA's own analysis, which counts the body of a loop once");
+  }
+}
+
+/** ml-goodput's causes in words; one that is not known here as it is. */
+export function badputName(cause: string, trans: TranslationBundle): string {
+  const names: Readonly<Record<string, string>> = {
+    TPU_INITIALIZATION: trans.__('starting the device'),
+    TRAINING_PREP: trans.__('preparing the training'),
+    PROGRAM_STARTUP: trans.__('compiling and starting programs'),
+    DATA_LOADING_SYNC: trans.__('waiting for data'),
+    DATA_LOADING_ASYNC: trans.__('loading data beside the steps'),
+    UNPRODUCTIVE_CHECKPOINT_SAVE_TIME: trans.__('saving checkpoints'),
+    UNPRODUCTIVE_CHECKPOINT_RESTORE_TIME: trans.__('restoring checkpoints'),
+    WASTED_PROGRESS_FROM_DISRUPTION: trans.__('steps done again after a disruption'),
+    INFRASTRUCTURE_RECOVERY_FROM_DISRUPTION: trans.__('recovering from a disruption'),
+    CUSTOM_BADPUT_EVENTS: trans.__('evaluation, samples and pauses'),
+    OTHER: trans.__('other')
+  };
+  return Object.hasOwn(names, cause) ? (names[cause] ?? cause) : cause;
+}

@@ -1,0 +1,91 @@
+/** What happened at which step besides computing: checkpoints and other work, and commands that were applied. */
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { BandKind, ControlMessage } from '@tpulab/protocol';
+import type { Run } from '../events/run.js';
+import type { StepRing } from '../events/step-ring.js';
+import { durationText } from '../text/duration.js';
+import { valueText } from '../text/value.js';
+
+export interface StepMark {
+  /** Number of the step in its run. */
+  readonly index: number;
+  readonly kind: BandKind | 'command';
+  readonly text: string;
+}
+
+/** Commands that leave a band are marked by that. */
+const LEAVE_BANDS: readonly ControlMessage['action'][] = ['checkpoint', 'evaluate', 'sample', 'resume'];
+
+/** By step, the oldest first. */
+export function marksOf(run: Run, trans: TranslationBundle): StepMark[] {
+  const bands = run.bands.map(({ step, kind, durationMs, failed }): StepMark => {
+    const name = bandName(kind, trans);
+    const text = failed ? trans.__('%1 failed', name) : `${name} ${durationText(durationMs)}`;
+    return { index: step, kind, text };
+  });
+  const commands = run.commands.flatMap((command): StepMark[] =>
+    command.phase === 'applied' && command.step !== null && !LEAVE_BANDS.includes(command.action)
+      ? [{ index: command.step, kind: 'command', text: commandText(command, trans) }]
+      : []
+  );
+  return [...bands, ...commands].sort((a, b) => a.index - b.index);
+}
+
+export function bandName(kind: BandKind, trans: TranslationBundle): string {
+  switch (kind) {
+    case 'checkpoint':
+      return trans.__('checkpoint');
+    case 'evaluate':
+      return trans.__('evaluation');
+    case 'sample':
+      return trans.__('sample');
+    case 'transfer':
+      return trans.__('transfer');
+    case 'pause':
+      return trans.__('pause');
+  }
+}
+
+/** `learning_rate 2.0e-4 → 1.0e-4`, `stop`, …: what was asked, without what came of it. */
+export function commandText(
+  { action, name, value, before }: ControlMessage,
+  trans: TranslationBundle
+): string {
+  switch (action) {
+    case 'set': {
+      const now = value === null ? '' : valueText(value);
+      return before === null
+        ? trans.__('%1 set to %2', name ?? '', now)
+        : trans.__('%1 %2 → %3', name ?? '', valueText(before), now);
+    }
+    case 'pause':
+      return trans.__('pause');
+    case 'resume':
+      return trans.__('resume');
+    case 'stop':
+      return trans.__('stop');
+    case 'checkpoint':
+      return trans.__('checkpoint');
+    case 'evaluate':
+      return trans.__('evaluation');
+    case 'sample':
+      return trans.__('sample');
+    case 'free':
+      return trans.__('free memory');
+  }
+}
+
+/** Where a step is in the ring: the first one of this number or a later one; null when that is not held. */
+export function positionOf(steps: StepRing, index: number): number | null {
+  let [low, high] = [0, steps.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (steps.index(middle) < index) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  const isHeld = low < steps.length && (low > 0 || steps.index(0) <= index);
+  return isHeld ? low : null;
+}
