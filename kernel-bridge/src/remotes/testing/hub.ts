@@ -1,0 +1,78 @@
+/** For specs: a gateway in this process whose ssh and gcloud are those of a stand-in's laptop. */
+import type { Remote, RemoteState } from '@tpulab/protocol';
+import path from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { GatewayOptions } from '../../server/gateway.js';
+import { type Answer, type RestOptions, TemporaryGateway } from '../../server/testing/temporary-gateway.js';
+import type { Laptop, StandInVm } from '../../../../tests/stand-in-vm/index.js';
+import { gcloudOnPath } from '../gcloud/gcloud.js';
+
+const DEADLINE_MS = 90_000;
+const POLL_MS = 25;
+
+export class Hub implements AsyncDisposable {
+  private constructor(readonly bridge: TemporaryGateway) {}
+
+  static async start(laptop: Laptop, options: Partial<GatewayOptions> = {}): Promise<Hub> {
+    const bridge = await TemporaryGateway.start({
+      ...options,
+      remotes: {
+        sshProgram: path.join(laptop.bin, 'ssh'),
+        gcloud: gcloudOnPath(path.join(laptop.bin, 'gcloud')),
+        home: laptop.home,
+        ...options.remotes
+      }
+    });
+    await bridge.gateway.ready;
+    return new Hub(bridge);
+  }
+
+  /** A remote named `vm`, connected unless it is told not to. */
+  async add(vm: StandInVm, body: object = {}): Promise<Remote> {
+    const source = { kind: 'ssh', destination: 'vm' };
+    const answer = await this.rest('POST', '/bridge/v1/remotes', {
+      body: { name: 'vm', source, install: false, ...body }
+    });
+    if (answer.status !== 201) throw new Error(JSON.stringify(answer.body));
+    return answer.body as Remote;
+  }
+
+  rest(method: string, target: string, options?: RestOptions): Promise<Answer> {
+    return this.bridge.rest(method, target, options);
+  }
+
+  async remote(name = 'vm'): Promise<Remote> {
+    return (await this.rest('GET', `/bridge/v1/remotes/${name}`)).body as Remote;
+  }
+
+  async post(action: string, body?: object, name = 'vm'): Promise<Answer> {
+    return this.rest('POST', `/bridge/v1/remotes/${name}/${action}`, body ? { body } : {});
+  }
+
+  /** Resolves with the remote when it is in one of these states, and rejects when it has failed instead. */
+  async until(states: RemoteState | readonly RemoteState[], name = 'vm'): Promise<Remote> {
+    const wanted = [states].flat();
+    const deadline = performance.now() + DEADLINE_MS;
+    for (;;) {
+      const remote = await this.remote(name);
+      if (wanted.includes(remote.state)) return remote;
+      if (performance.now() > deadline || remote.state === 'failed') {
+        throw new Error(
+          `Not ${wanted.join(' or ')}: ${JSON.stringify(remote, null, 1)}\n${await this.log(name)}`
+        );
+      }
+      await delay(POLL_MS);
+    }
+  }
+
+  async log(name = 'vm'): Promise<string> {
+    const { lines } = (await this.rest('GET', `/bridge/v1/remotes/${name}/log`)).body as {
+      lines: { text: string }[];
+    };
+    return lines.map(({ text }) => text).join('\n');
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.bridge[Symbol.asyncDispose]();
+  }
+}

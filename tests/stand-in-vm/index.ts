@@ -1,0 +1,6 @@
+export { PASSWORD, USER } from './accounts.js';
+export { whyNoStandIn } from './availability.js';
+export * from './gcloud.js';
+export { Laptop } from './laptop.js';
+export type { Metadata } from './metadata.js';
+export { StandInVm, type StandInVmOptions } from './stand-in-vm.js';

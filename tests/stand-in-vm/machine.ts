@@ -1,0 +1,167 @@
+/**
+ * A machine of namespaces: processes, mounts and a host name of its own, on this machine's files with some of them replaced.
+ * What it knows is under its folder; what its processes hold in memory is gone when it is switched off.
+ */
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { mkdir, rm, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { findProgram } from './availability.js';
+
+const DEADLINE_MS = 60_000;
+
+export interface MachineOptions {
+  /** Holds `home`, `etc`, `opt`, and what else is put there. */
+  readonly folder: string;
+  /** Folder that is its `/home`. */
+  readonly homes: string;
+  readonly networkNamespace: string;
+  readonly hostName: string;
+  /** Folders that everybody there can read, even below a home of this machine's root. */
+  readonly visible: readonly string[];
+  /** Programs that are not there: `node`. */
+  readonly hidden: readonly string[];
+  /** Path on the machine to what is mounted there. */
+  readonly mounts: Readonly<Record<string, string>>;
+  /** Command lines that run as long as the machine does. */
+  readonly services: readonly string[];
+}
+
+export class Machine implements AsyncDisposable {
+  readonly #options: MachineOptions;
+  #child: ChildProcess | null = null;
+  #initPid = 0;
+
+  constructor(options: MachineOptions) {
+    this.#options = options;
+  }
+
+  /** Resolves when its services have been started. */
+  async boot(): Promise<void> {
+    const { folder, networkNamespace } = this.#options;
+    const started = path.join(folder, 'started');
+    await rm(started, { force: true });
+    const script = path.join(folder, 'init.sh');
+    await writeFile(script, this.#init(started));
+    const namespaces = ['--mount', '--pid', '--fork', '--uts', '--ipc', '--kill-child', '--mount-proc'];
+    const child = spawn(
+      'nsenter',
+      [
+        `--net=/var/run/netns/${networkNamespace}`,
+        'unshare',
+        ...namespaces,
+        '--propagation',
+        'private',
+        'sh',
+        script
+      ],
+      { stdio: ['ignore', 'ignore', 'pipe'], env: { PATH: process.env['PATH'] } }
+    );
+    this.#child = child;
+    let words = '';
+    child.stderr.on('data', (text: Buffer) => (words = (words + text.toString()).slice(-4000)));
+    const deadline = performance.now() + DEADLINE_MS;
+    while (!isWritten(started)) {
+      if (child.exitCode !== null || performance.now() > deadline) {
+        throw new Error(`The stand-in machine does not start: ${words}`);
+      }
+      await delay(10);
+    }
+    this.#initPid = Number(
+      readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, 'utf8').trim().split(' ')[0]
+    );
+  }
+
+  get isOn(): boolean {
+    return this.#child !== null;
+  }
+
+  /** A path of the machine as this process can open it. */
+  at(file: string): string {
+    return path.join(`/proc/${this.#initPid}/root`, file);
+  }
+
+  /** All its processes are killed at once. What was in its memory is gone, and nobody is told. */
+  async powerOff(): Promise<void> {
+    const child = this.#child;
+    this.#child = null;
+    if (!child) return;
+    const ended = once(child, 'exit');
+    process.kill(this.#initPid, 'SIGKILL');
+    child.kill('SIGKILL');
+    await ended;
+  }
+
+  /** Runs a shell script there; rejects when it fails. */
+  async run(script: string, user = 'root'): Promise<string> {
+    const as = user === 'root' ? [] : ['setpriv', '--reuid', user, '--regid', user, '--init-groups'];
+    const env = { PATH: '/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin', HOME: `/home/${user}` };
+    const args = ['-t', String(this.#initPid), '-m', '-p', '-n', '-u', '-i', ...as, 'sh', '-c', script];
+    return new Promise((resolve, reject) => {
+      execFile('nsenter', args, { env, maxBuffer: 64 * 1024 * 1024 }, (error, stdout, stderr) => {
+        if (error) reject(new Error(`${script}: ${stderr || error.message}`));
+        else resolve(stdout);
+      });
+    });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.powerOff();
+  }
+
+  /** What its first process does. Mounts are its own and go with it. */
+  #init(started: string): string {
+    const { folder, homes, hostName, visible, hidden, mounts, services } = this.#options;
+    const lines = ['set -e', `hostname ${hostName}`, `mkdir -p ${folder}/kept`];
+    const bind = (from: string, to: string): void => void lines.push(`mount --bind '${from}' '${to}'`);
+    // What lies below a home that others cannot enter is put aside, and back into an empty one.
+    const shut = visible.filter(at => at.startsWith('/root/'));
+    shut.forEach((at, index) => {
+      lines.push(`mkdir -p ${folder}/kept/${index}`);
+      bind(at, `${folder}/kept/${index}`);
+    });
+    lines.push('mount -t tmpfs -o mode=755 root /root');
+    shut.forEach((at, index) => {
+      lines.push(`mkdir -p '${at}'`);
+      bind(`${folder}/kept/${index}`, at);
+    });
+    bind(`${folder}/opt`, '/opt');
+    lines.push('touch /opt/node');
+    // For what is installed there by hand; nobody finds it on a PATH.
+    bind(process.execPath, '/opt/node');
+    for (const name of hidden) {
+      const found = findProgram(name);
+      if (found === null) continue;
+      bind(`${folder}/nothing`, found);
+    }
+    for (const file of ['passwd', 'shadow', 'group', 'hosts', 'hostname']) {
+      bind(`${folder}/etc/${file}`, `/etc/${file}`);
+    }
+    for (const [to, from] of Object.entries(mounts)) bind(from, to);
+    bind(homes, '/home');
+    lines.push('mount -t tmpfs -o mode=755 run /run', 'mkdir -m 755 /run/sshd');
+    // Opened before its place is hidden by the machine's own /tmp.
+    lines.push(`exec 3> '${started}'`, 'mount -t tmpfs -o mode=1777 tmp /tmp');
+    lines.push('ip addr add 169.254.169.254/32 dev lo 2> /dev/null || true');
+    for (const service of services) lines.push(`${service} &`);
+    lines.push('echo on >&3', 'set +e', 'while :; do wait; sleep 1000 & wait $!; done');
+    return `${lines.join('\n')}\n`;
+  }
+
+  static async layOut(folder: string): Promise<void> {
+    for (const name of ['home', 'etc', 'opt', 'kept']) {
+      await mkdir(path.join(folder, name), { recursive: true, mode: 0o755 });
+    }
+    await writeFile(path.join(folder, 'nothing'), '', { mode: 0o644 });
+  }
+}
+
+function isWritten(file: string): boolean {
+  try {
+    return readFileSync(file, 'utf8') !== '';
+  } catch {
+    return false;
+  }
+}

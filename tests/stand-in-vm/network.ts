@@ -1,0 +1,129 @@
+/**
+ * The way from this machine to a stand-in VM: a namespace for the VM and one for a router between, which can lose everything
+ * without telling anybody, as a network does that is away. Addresses are from 198.18.0.0/15, which is for such use (RFC 2544).
+ */
+import { execFile, execFileSync } from 'node:child_process';
+import { promisify } from 'node:util';
+
+const run = promisify(execFile);
+const MOST = 250;
+
+export class StandInNetwork implements AsyncDisposable {
+  readonly vmNamespace: string;
+  readonly routerNamespace: string;
+  /** Of this machine, as the VM sees it. */
+  readonly hostAddress: string;
+  readonly vmAddress: string;
+  readonly #link: string;
+
+  private constructor(number: number) {
+    this.vmNamespace = `tplvm${number}`;
+    this.routerNamespace = `tplrt${number}`;
+    this.#link = `tplh${number}`;
+    this.hostAddress = `198.18.${number}.1`;
+    this.vmAddress = `198.18.${number}.6`;
+  }
+
+  static async make(): Promise<StandInNetwork> {
+    const network = new StandInNetwork(await takeNumber());
+    try {
+      await network.#build();
+      return network;
+    } catch (error) {
+      await network[Symbol.asyncDispose]();
+      throw error;
+    }
+  }
+
+  /** Packets are dropped in both directions; nobody is told. */
+  async cut(): Promise<void> {
+    await this.#forwarding(0);
+  }
+
+  async restore(): Promise<void> {
+    await this.#forwarding(1);
+  }
+
+  /** Another address on this machine, as when it changes to another network. Connections do not notice. */
+  async changeAddresses(): Promise<void> {
+    const address = `${this.hostAddress.replace(/\.1$/, '.129')}/32`;
+    await run('ip', ['addr', 'add', address, 'dev', this.#link]).catch(() =>
+      run('ip', ['addr', 'del', address, 'dev', this.#link])
+    );
+  }
+
+  /** Delays every packet, in each direction by half of it. False where the kernel has no netem. */
+  async delay(roundTripMs: number): Promise<boolean> {
+    try {
+      for (const device of ['near', 'far']) {
+        await run('ip', [
+          'netns',
+          'exec',
+          this.routerNamespace,
+          'tc',
+          'qdisc',
+          'replace',
+          'dev',
+          device,
+          'root',
+          'netem',
+          'delay',
+          `${roundTripMs / 2}ms`
+        ]);
+      }
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await run('ip', ['link', 'del', this.#link]).catch(() => undefined);
+    for (const name of [this.vmNamespace, this.routerNamespace]) {
+      await run('ip', ['netns', 'del', name]).catch(() => undefined);
+    }
+  }
+
+  async #build(): Promise<void> {
+    const { hostAddress, vmAddress, vmNamespace, routerNamespace } = this;
+    const [upAddress, downAddress] = [2, 5].map(last => hostAddress.replace(/\.1$/, `.${last}`));
+    const commands = [
+      `link add name ${this.#link} type veth peer name near netns ${routerNamespace}`,
+      `addr add ${hostAddress}/30 dev ${this.#link}`,
+      `link set dev ${this.#link} up`,
+      `-n ${routerNamespace} link add name far type veth peer name eth0 netns ${vmNamespace}`,
+      `-n ${routerNamespace} addr add ${upAddress}/30 dev near`,
+      `-n ${routerNamespace} addr add ${downAddress}/30 dev far`,
+      `-n ${routerNamespace} link set dev near up`,
+      `-n ${routerNamespace} link set dev far up`,
+      `-n ${vmNamespace} addr add ${vmAddress}/30 dev eth0`,
+      `-n ${vmNamespace} link set dev lo up`,
+      `-n ${vmNamespace} link set dev eth0 up`,
+      `-n ${vmNamespace} route add default via ${downAddress}`,
+      `route add ${hostAddress.replace(/\.1$/, '.4')}/30 via ${upAddress}`
+    ];
+    for (const command of commands) await run('ip', command.split(' '));
+    await this.restore();
+  }
+
+  async #forwarding(value: 0 | 1): Promise<void> {
+    const command = `echo ${value} > /proc/sys/net/ipv4/ip_forward`;
+    await run('ip', ['netns', 'exec', this.routerNamespace, 'sh', '-c', command]);
+  }
+}
+
+/** A number that nobody else has: making a namespace of its name is possible once. */
+async function takeNumber(): Promise<number> {
+  const first = process.pid % MOST;
+  for (let tries = 0; tries < MOST; tries++) {
+    const number = (first + tries) % MOST;
+    try {
+      await run('ip', ['netns', 'add', `tplvm${number}`]);
+    } catch {
+      continue;
+    }
+    execFileSync('ip', ['netns', 'add', `tplrt${number}`]);
+    return number;
+  }
+  throw new Error('No number for a network is free; remove old ones with "ip netns del".');
+}

@@ -1,0 +1,198 @@
+/**
+ * A stand-in for a TPU VM that is reached over a network: a real sshd with its own host key, users and keys, in namespaces of
+ * its own. Nothing that runs on either side knows that it is not what it seems to be.
+ */
+import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import {
+  authorize,
+  hashPassword,
+  newHostKey,
+  PASSWORD,
+  publicHostKey,
+  USER,
+  USER_ID,
+  writeAccounts,
+  writeSshd
+} from './accounts.js';
+import { requireProgram } from './availability.js';
+import { Laptop } from './laptop.js';
+import { Machine } from './machine.js';
+import { StandInNetwork } from './network.js';
+import { OutboundProxy } from './outbound-proxy.js';
+import { SmallDisk } from '../../kernel-bridge/src/faults/testing/small-disk.js';
+import { installBridge } from './installed-bridge.js';
+import { METADATA_PROGRAM, type Metadata } from './metadata.js';
+
+export interface StandInVmOptions {
+  readonly hostName?: string;
+  /** It has the bridge on the PATH of its user already, with kernels that start quickly. */
+  readonly bridge?: boolean;
+  /** Its homes are on a disk of this size, which can be filled. */
+  readonly homeDiskMiB?: number;
+  /** Logging in with a password is possible. */
+  readonly password?: boolean;
+  /** It can reach other machines, as through a NAT, by a proxy that its environment names. */
+  readonly internet?: boolean;
+  /** Further programs that are not there, beside `node`. */
+  readonly hidden?: readonly string[];
+  /** Paths there to what is mounted on them: stand-ins for `/sys/bus/pci/devices`, `/dev/vfio`. */
+  readonly mounts?: Readonly<Record<string, string>>;
+  /** Command lines that run there as root from the boot on: a metric server. */
+  readonly services?: readonly string[];
+}
+
+const DEADLINE_MS = 60_000;
+
+export class StandInVm implements AsyncDisposable {
+  readonly #proxy: OutboundProxy | null;
+  readonly #disk: SmallDisk | null;
+
+  private constructor(
+    readonly folder: string,
+    readonly network: StandInNetwork,
+    readonly machine: Machine,
+    readonly laptop: Laptop,
+    parts: { readonly proxy: OutboundProxy | null; readonly disk: SmallDisk | null }
+  ) {
+    this.#proxy = parts.proxy;
+    this.#disk = parts.disk;
+  }
+
+  /** Resolves when it can be logged in to, by the laptop's key; its host key is known there as `vm` and by address. */
+  static async start(options: StandInVmOptions = {}): Promise<StandInVm> {
+    const folder = await mkdtemp(path.join(tmpdir(), 'tpv-'));
+    await chmod(folder, 0o755);
+    const network = await StandInNetwork.make();
+    const { homeDiskMiB, hostName = 'stand-in-tpu', bridge = true, internet = false } = options;
+    const disk = homeDiskMiB === undefined ? null : SmallDisk.make(homeDiskMiB);
+    const proxy = internet ? await OutboundProxy.listen(network.hostAddress) : null;
+    await Machine.layOut(folder);
+    await writeAccounts(folder, hostName, await hashPassword(PASSWORD));
+    await newHostKey(folder);
+    const env = proxy ? proxyVariables(proxy.url) : {};
+    const sshd = await writeSshd(folder, { password: options.password ?? false, env });
+    await writeFile(path.join(folder, 'opt', 'metadata.cjs'), METADATA_PROGRAM);
+    const home = disk?.folder ?? path.join(folder, 'home');
+    await chmod(home, 0o755);
+    const machine = new Machine({
+      folder,
+      homes: home,
+      networkNamespace: network.vmNamespace,
+      hostName,
+      visible: bridge ? await installBridge(home, USER, USER_ID) : [],
+      hidden: ['node', 'npm', 'npx', ...(options.hidden ?? [])],
+      mounts: options.mounts ?? {},
+      services: [sshd, '/opt/node /opt/metadata.cjs /opt/metadata.json', ...(options.services ?? [])]
+    });
+    const laptop = await Laptop.make(path.join(folder, 'laptop'));
+    const vm = new StandInVm(folder, network, machine, laptop, { proxy, disk });
+    try {
+      await vm.setMetadata({});
+      await vm.authorize(await laptop.publicKey());
+      await laptop.configure(['Host vm', `  HostName ${network.vmAddress}`, `  User ${USER}`]);
+      await vm.knowHostKey();
+      await vm.boot();
+      return vm;
+    } catch (error) {
+      await vm[Symbol.asyncDispose]();
+      throw error;
+    }
+  }
+
+  get destination(): string {
+    return `${USER}@${this.network.vmAddress}`;
+  }
+
+  /** Of its user. */
+  get home(): string {
+    return path.join(this.#disk?.folder ?? path.join(this.folder, 'home'), USER);
+  }
+
+  async boot(): Promise<void> {
+    await this.machine.boot();
+    const deadline = performance.now() + DEADLINE_MS;
+    while (!(await answers(this.network.vmAddress))) {
+      if (performance.now() > deadline) throw new Error(`Its sshd does not answer: ${await this.sshdLog()}`);
+      await delay(50);
+    }
+  }
+
+  /** All its processes are killed; what is on its disk stays. */
+  async reboot(): Promise<void> {
+    await this.machine.powerOff();
+    await this.boot();
+  }
+
+  /** As its user. */
+  run(script: string): Promise<string> {
+    return this.machine.run(script, USER);
+  }
+
+  async authorize(...publicKeys: string[]): Promise<void> {
+    await authorize(path.dirname(this.home), publicKeys);
+  }
+
+  /** As when it is made anew under the same name; takes effect for new connections. */
+  async changeHostKey(): Promise<void> {
+    await newHostKey(this.folder);
+    await this.machine.run(`pkill -x -o sshd || true; ${requireProgram('sshd')} -f /opt/sshd_config`);
+  }
+
+  async knowHostKey(): Promise<void> {
+    await this.laptop.know(['vm', this.network.vmAddress], await publicHostKey(this.folder));
+  }
+
+  /** Takes what is left of the disk of its homes. */
+  fillDisk(): void {
+    this.#disk!.fill();
+  }
+
+  freeDisk(): void {
+    this.#disk!.free();
+  }
+
+  /** What its metadata server says from now on; whoever waits for a change is told. */
+  async setMetadata(metadata: Metadata): Promise<void> {
+    await writeFile(path.join(this.folder, 'opt', 'metadata.json'), JSON.stringify(metadata));
+  }
+
+  sshdLog(): Promise<string> {
+    return readFile(path.join(this.folder, 'opt', 'sshd.log'), 'utf8').catch(() => '');
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.machine.powerOff();
+    await this.network[Symbol.asyncDispose]();
+    await this.#proxy?.[Symbol.asyncDispose]();
+    this.#disk?.[Symbol.dispose]();
+    await rm(this.folder, { recursive: true, force: true });
+  }
+}
+
+/** The variables that programs look at, and those that say where this machine's package index is. */
+function proxyVariables(url: string): Record<string, string> {
+  const own = Object.entries(process.env).filter(([name]) =>
+    /^(PIP|UV)_(INDEX|EXTRA|FIND|DEFAULT)/.test(name)
+  );
+  return {
+    HTTPS_PROXY: url,
+    HTTP_PROXY: url,
+    https_proxy: url,
+    http_proxy: url,
+    NO_PROXY: 'localhost,127.0.0.1,169.254.169.254,metadata.google.internal',
+    ...Object.fromEntries(own.map(([name, value]) => [name, value ?? '']))
+  };
+}
+
+async function answers(address: string): Promise<boolean> {
+  return new Promise(resolve => {
+    const socket = connect({ host: address, port: 22, timeout: 1000 });
+    socket.once('data', () => resolve(true));
+    for (const event of ['error', 'timeout', 'end']) socket.once(event, () => resolve(false));
+    socket.once('data', () => socket.destroy()).once('timeout', () => socket.destroy());
+  });
+}
