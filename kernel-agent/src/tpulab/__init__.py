@@ -8,6 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tpulab.adapters import into_optax
     from tpulab.hyperparameters import Hyper, HyperparameterError, hyper
+    from tpulab.live_widget import live
     from tpulab.loops import Step, Steps, metric, step, steps, watch
     from tpulab.run_log import Replay, ReplayError, replay
     from tpulab.status import status
@@ -25,6 +26,7 @@ __all__ = [
     "__version__",
     "hyper",
     "into_optax",
+    "live",
     "metric",
     "replay",
     "run",
@@ -44,6 +46,7 @@ _HOMES = {
     "TrainingRun": "tpulab.training_run",
     "hyper": "tpulab.hyperparameters",
     "into_optax": "tpulab.adapters",
+    "live": "tpulab.live_widget",
     "metric": "tpulab.loops",
     "replay": "tpulab.run_log",
     "run": "tpulab.training_run",

@@ -16,6 +16,7 @@ import platform
 import sys
 import threading
 import time
+from collections.abc import Callable
 
 from tpulab import __version__
 from tpulab.cells import CellRegister
@@ -55,6 +56,8 @@ class Agent:
         #: runs that have not ended, by id; and the last ones that have, for `status`
         self.runs: dict[str, Run] = {}
         self.last_run: Run | None = None
+        #: called before each step: values of live widgets are handed over
+        self.between_steps: Callable[[], None] | None = None
         self.desk = ControlDesk(self.free)
         self._commands = ControlLink(socket_path, self.desk.receive) if socket_path else None
         self.text = TextReport(self) if self.keeper is None and not silent else None

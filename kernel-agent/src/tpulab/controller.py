@@ -43,6 +43,9 @@ class ControlListener:
     def band(self, kind: Any, began_ns: int, step: int, failed: bool) -> None:
         """A pause or a handler is over."""
 
+    def waits(self) -> None:
+        """The run is paused: called every now and then on the thread of the loop."""
+
 
 class Controller:
     """Of one run. `submit` may be called on any thread, everything else on that of the loop."""
@@ -166,6 +169,7 @@ class Controller:
                 while self.state == "paused":
                     self._news.wait(PAUSE_TURN_S)
                     self._news.clear()
+                    self._listener.waits()
                     self._drain(step)
             finally:
                 self._listener.band("pause", began, step, self.state == "paused")

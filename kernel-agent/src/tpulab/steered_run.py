@@ -77,6 +77,10 @@ class RunListener(ControlListener):
         if self.tracked is not None:
             self.tracked.band(kind, began_ns, failed=failed)
 
+    def waits(self) -> None:
+        if self.tracked is not None and self.tracked.agent.between_steps is not None:
+            self.tracked.agent.between_steps()
+
 
 def in_words(message: ControlMessage) -> str:
     """One line about what became of a command."""

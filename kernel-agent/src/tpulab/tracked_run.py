@@ -47,6 +47,8 @@ class TrackedRun:
         text = self.agent.text
         if text is not None:
             text.on_step(self)
+        if self.agent.between_steps is not None:
+            self.agent.between_steps()
         self.clock.begin()
 
     def metric(self, values: dict[str, Any]) -> None:

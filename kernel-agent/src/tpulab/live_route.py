@@ -1,0 +1,134 @@
+"""Lets messages to chosen comms through while a cell is busy.
+
+ipykernel reads the shell socket on a thread of its own and queues a message of a comm for the main thread,
+which is busy with the cell. A route set here looks at each message on that thread: those to a live comm are
+taken while a cell runs, and everything else goes its way untouched. Messages of the bridge and of other
+clients, signatures and order included, stay as they are.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+INSTALL_TIMEOUT_S = 10.0
+#: A slider that is dragged sends some tens a second. The oldest go first; the newest value is what counts.
+KEPT_MESSAGES = 1024
+
+Deliver = Callable[[Any, dict[str, Any]], None]
+
+
+class LiveRouteError(RuntimeError):
+    """This ipykernel takes its messages in another way than the route knows."""
+
+    code = "LIVE_ROUTE"
+
+
+class LiveRoute:
+    """One per kernel. `pump` delivers what was taken; on the main thread only."""
+
+    def __init__(self, kernel: Any) -> None:
+        self._kernel = kernel
+        self._waiting: deque[tuple[Any, dict[str, Any]]] = deque(maxlen=KEPT_MESSAGES)
+        self._immediate: deque[tuple[Any, dict[str, Any]]] = deque(maxlen=KEPT_MESSAGES)
+        self._news = threading.Semaphore(0)
+        self._thread: threading.Thread | None = None
+        #: comm id to whether its callbacks run at once, on a thread of their own
+        self.comms: dict[str, bool] = {}
+
+    @classmethod
+    def install(cls, kernel: Any) -> LiveRoute:
+        """Puts a route into a running kernel. Raises `LiveRouteError`."""
+        thread = getattr(kernel, "shell_channel_thread", None)
+        stream = getattr(kernel, "shell_stream", None)
+        original = getattr(kernel, "shell_channel_thread_main", None)
+        lock = getattr(kernel, "_main_asyncio_lock", None)
+        if thread is None or stream is None or not callable(original) or not hasattr(lock, "locked"):
+            raise LiveRouteError("this kernel reads its messages on the thread that runs the cells")
+        route = cls(kernel)
+
+        async def receive(message: Any) -> None:
+            if not route._take(message):
+                await original(message)
+
+        done = threading.Event()
+
+        def put() -> None:
+            stream.on_recv(receive, copy=False)
+            done.set()
+
+        thread.io_loop.add_callback(put)
+        if not done.wait(INSTALL_TIMEOUT_S):
+            raise LiveRouteError(f"the kernel's message thread did not answer within {INSTALL_TIMEOUT_S:g} s")
+        return route
+
+    def pump(self) -> None:
+        """Delivers the messages that were taken, in order. Does nothing on another thread than the main one."""
+        if not self._waiting or threading.current_thread() is not threading.main_thread():
+            return
+        while self._waiting:
+            comm, message = self._waiting.popleft()
+            deliver(comm, message)
+
+    def _take(self, frames: Any) -> bool:
+        """On the message thread: whether the message was taken. Anything odd goes its usual way."""
+        if not self.comms:
+            return False
+        try:
+            kernel = self._kernel
+            if not kernel._main_asyncio_lock.locked():
+                return False
+            session = kernel.session
+            _, parts = session.feed_identities(frames, copy=False)
+            header = session.unpack(parts[1].bytes)
+            if header.get("msg_type") != "comm_msg":
+                return False
+            comm_id = session.unpack(parts[4].bytes).get("comm_id")
+            immediate = self.comms.get(comm_id)
+            comm = kernel.comm_manager.get_comm(comm_id) if immediate is not None else None
+            if comm is None:
+                return False
+            # In full, and the signature with it: the same message is never looked at twice.
+            message = session.deserialize(parts, content=True, copy=False)
+            kernel._publish_status("busy", "shell", parent=message)
+            try:
+                self._accept(comm, message, immediate=bool(immediate))
+            finally:
+                kernel._publish_status("idle", "shell", parent=message)
+        except Exception as error:
+            self._kernel.log.warning("tpulab: a message to a live widget goes its usual way: %r", error)
+            return False
+        return True
+
+    def _accept(self, comm: Any, message: dict[str, Any], *, immediate: bool) -> None:
+        if immediate:
+            self._immediate.append((comm, message))
+            self._ensure_thread()
+            self._news.release()
+            return
+        self._waiting.append((comm, message))
+        # For a cell that awaits, and for one that ends before its next step.
+        self._kernel.io_loop.add_callback(self.pump)
+
+    def _ensure_thread(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._deliver_at_once, name="tpulab-live", daemon=True)
+            self._thread.start()
+
+    def _deliver_at_once(self) -> None:
+        while True:
+            self._news.acquire()
+            if self._immediate:
+                comm, message = self._immediate.popleft()
+                deliver(comm, message)
+
+
+def deliver(comm: Any, message: dict[str, Any]) -> None:
+    """Hands a message to its comm. A callback that raises is told on stderr, as in an idle kernel."""
+    try:
+        comm.handle_msg(message)
+    except Exception as error:
+        sys.stderr.write(f"[tpulab] a callback of a live widget failed: {error!r}\n")
