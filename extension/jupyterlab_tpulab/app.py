@@ -12,7 +12,7 @@ from traitlets import Bool, List, Unicode
 
 from .command import find_bridge_command
 from .handler import BridgeAddressHandler
-from .node_command import with_uv
+from .node_command import with_tools
 from .origins import page_origins
 from .state import find_state_dir
 from .supervisor import BridgeStatus, BridgeSupervisor, SupervisorSettings
@@ -77,7 +77,7 @@ class TPULab(ExtensionApp):
                     serverapp.custom_display_url,
                     self.allow_origins,
                 ),
-                environ=with_uv(os.environ),
+                environ=with_tools(os.environ),
                 extra_arguments=self.bridge_arguments,
             ),
             self.log,

@@ -16,6 +16,8 @@ PACKAGE = Path(__file__).resolve().parent
 IN_WHEEL = PACKAGE / "bridge" / "bin" / "tpulab.js"
 IN_CHECKOUT = PACKAGE.parents[1] / "kernel-bridge" / "bin" / "tpulab.js"
 UV_VARIABLE = "TPULAB_UV"
+# A Python that environments may be made with, when none on PATH fits.
+PYTHON_VARIABLE = "TPULAB_BASE_PYTHON"
 
 
 def find_node(environ: Mapping[str, str]) -> str:
@@ -35,13 +37,16 @@ def find_node(environ: Mapping[str, str]) -> str:
     return on_path
 
 
-def with_uv(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment with TPULAB_UV naming the uv beside this package, unless it is set."""
+def with_tools(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment, with uv and the Python of this installation named in it, unless they are already."""
     result = dict(environ)
     # Beside the interpreter, not where it really lies: in a virtual environment that is a link to elsewhere.
     beside = Path(sys.executable).parent / "uv"
     if not result.get(UV_VARIABLE) and os.access(beside, os.X_OK):
         result[UV_VARIABLE] = str(beside)
+    base = getattr(sys, "_base_executable", sys.executable)
+    if base:
+        result.setdefault(PYTHON_VARIABLE, str(base))
     return result
 
 
@@ -59,7 +64,7 @@ def main() -> int:
         sys.stderr.write(f"{error.message}\n")
         return 1
     sys.stdout.flush()
-    os.execve(node, [node, str(script), *sys.argv[1:]], with_uv(os.environ))
+    os.execve(node, [node, str(script), *sys.argv[1:]], with_tools(os.environ))
     return 1
 
 

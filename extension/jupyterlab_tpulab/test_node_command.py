@@ -36,14 +36,17 @@ def test_without_any_node_it_is_said_what_to_install(tmp_path: Path) -> None:
     assert raised.value.code == "bridge.noNode"
 
 
-def test_uv_beside_the_interpreter_is_named_unless_the_user_has(
+def test_uv_and_the_python_of_the_installation_are_named_unless_the_user_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    assert node_command.with_uv({"A": "1"}) == {"A": "1"}
+    monkeypatch.setattr(sys, "_base_executable", "/base/python3")
+    base = {"A": "1", "TPULAB_BASE_PYTHON": "/base/python3"}
+    assert node_command.with_tools({"A": "1"}) == base
     uv = program(tmp_path / "uv")
-    assert node_command.with_uv({"A": "1"}) == {"A": "1", "TPULAB_UV": str(uv)}
-    assert node_command.with_uv({"TPULAB_UV": "mine"}) == {"TPULAB_UV": "mine"}
+    assert node_command.with_tools({"A": "1"}) == {**base, "TPULAB_UV": str(uv)}
+    own = {"TPULAB_UV": "mine", "TPULAB_BASE_PYTHON": "other"}
+    assert node_command.with_tools(own) == own
 
 
 def test_the_command_becomes_the_bridge(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

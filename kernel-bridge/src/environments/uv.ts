@@ -51,6 +51,7 @@ export async function runUv({
     // Only the interpreters that are there: a download would come from outside the package registry.
     env: {
       ...pythonFreeEnv(process.env),
+      PATH: pathWithBasePython(process.env),
       UV_PYTHON_DOWNLOADS: mayDownloadPython ? 'manual' : 'never',
       UV_NO_PROGRESS: '1',
       NO_COLOR: '1'
@@ -58,6 +59,16 @@ export async function runUv({
     ...(onLine ? { onLine } : {}),
     ...(keptLines === undefined ? {} : { keptLines })
   });
+}
+
+/**
+ * The wheel of the extension names the Python that it was installed with: uv passes over virtual environments on PATH, and theirs may be
+ * the only Python there.
+ */
+function pathWithBasePython(env: Env): string {
+  const base = env['TPULAB_BASE_PYTHON'];
+  const folders = [env['PATH'], base === undefined || base === '' ? undefined : path.dirname(base)];
+  return folders.flatMap(folder => folder || []).join(path.delimiter);
 }
 
 /** The environment without what would make a Python look outside its own folder. */
