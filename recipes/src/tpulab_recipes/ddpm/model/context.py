@@ -101,8 +101,9 @@ class ContextSequence(nnx.Module):
 
     def __call__(self, context: Mapping[str, Array], batch: int) -> Array:
         pieces = [self.null_token(jnp.zeros((batch, 1), jnp.int32))]
-        for name, into in self.maps.items():
-            value = context[name]
+        # Sorted, as trees of arrays are: the order must not depend on how the module was made.
+        for name in sorted(self.maps):
+            into, value = self.maps[name], context[name]
             if name == "clip_emb":
                 pieces.append(into(value))
             elif name == "t5_emb":

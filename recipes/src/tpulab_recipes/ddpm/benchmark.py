@@ -1,0 +1,196 @@
+"""The recipe's benchmark table: training speed on the device that is there, or, without one, what the TPU compiler says.
+
+Rows that were compiled ahead of time are marked so: memory and operations of a step are the compiler's figures, and
+nothing has run.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+
+from tpulab_recipes.ddpm.config import Config
+from tpulab_recipes.ddpm.errors import ConfigError, RecipeError
+from tpulab_recipes.ddpm.mesh import BATCH_AXES, batch_sharding, make_mesh, put_batch, replicated, state_sharding
+from tpulab_recipes.ddpm.model.context import context_shapes
+from tpulab_recipes.ddpm.model.network import Network, count_parameters
+from tpulab_recipes.ddpm.optimizer import default_hyperparameters
+from tpulab_recipes.ddpm.progress import Progress
+from tpulab_recipes.ddpm.train_step import compile_step, make_initial_state, state_shapes
+
+#: Topologies with eight devices, or the four of the smallest slice.
+TOPOLOGIES = {"v4": "v4:2x2x1", "v5e": "v5e:2x4", "v5p": "v5p:2x2x2", "v6e": "v6e:2x4"}
+Pair = tuple[str, Config, int | None]
+
+
+class CompilerMissing(RecipeError):
+    """No TPU compiler here."""
+
+    code = "compiler_missing"
+
+
+def batch_shapes(config: Config, batch: int) -> dict[str, jax.ShapeDtypeStruct]:
+    """A batch as training sees it, without data."""
+    shapes: dict[str, Any] = {"image": jax.ShapeDtypeStruct((batch, *config.in_dimensions), jnp.float32)}
+    for name, shape in context_shapes(config.model.conditioning).items():
+        kind = jnp.int32 if name == "class" else jnp.float32 if not shape else jnp.bfloat16
+        shapes[name] = jax.ShapeDtypeStruct((batch, *shape), kind)
+    return shapes
+
+
+def measured_rows(pairs: Iterable[Pair], steps: int, progress: Progress) -> Iterator[Mapping[str, Any]]:
+    """Runs each configuration for some steps on random data."""
+    for name, config, batch in pairs:
+        mesh = make_mesh()
+        batch = batch or config.train.batch_size
+        config = replace(config, train=replace(config.train, batch_size=batch))
+        network = Network(config)
+        step = compile_step(network, mesh)
+        state = make_initial_state(network, mesh, 0)
+        rng = np.random.default_rng(0)
+        data = put_batch(
+            {
+                key: rng.standard_normal(shape.shape).astype(shape.dtype)
+                for key, shape in batch_shapes(config, batch).items()
+            },
+            mesh,
+        )
+        hyper = jax.device_put(default_hyperparameters(config), replicated(mesh))
+        progress.start(name, steps + 1, "compiling")
+        started = time.perf_counter()
+        state, figures = step(state, data, hyper)
+        jax.block_until_ready(figures)
+        compile_s = time.perf_counter() - started
+        progress.advance(1, "running")
+        times = []
+        for _ in range(steps):
+            started = time.perf_counter()
+            state, figures = step(state, data, hyper)
+            jax.block_until_ready(figures)
+            times.append(time.perf_counter() - started)
+            progress.advance(1)
+        progress.finish()
+        device = jax.devices()[0]
+        yield _row(name, config, network, batch) | {
+            "device": f"{len(mesh.devices.flat)} x {device.device_kind}",
+            "kind": "measured",
+            "iterations_per_s": 1 / float(np.median(times)),
+            "images_per_s": batch / float(np.median(times)),
+            "first_step_s": compile_s,
+        }
+
+
+def compiled_rows(
+    pairs: Iterable[Pair], chips: Sequence[str] | None, progress: Progress
+) -> Iterator[Mapping[str, Any]]:
+    """Compiles each configuration's training step for each chip. Runs nothing."""
+    chips = list(chips or TOPOLOGIES)
+    for chip in chips:
+        if chip not in TOPOLOGIES:
+            raise ConfigError("--compile_for", f"{chip!r} is none of {', '.join(TOPOLOGIES)}.")
+    pairs = list(pairs)
+    progress.start("compile", len(pairs) * len(chips))
+    for name, config, batch in pairs:
+        for chip in chips:
+            devices = tpu_devices(chip)
+            size = batch or config.train.batch_size
+            size -= size % len(devices)
+            sized = replace(config, train=replace(config.train, batch_size=size))
+            network = Network(sized)
+            started = time.perf_counter()
+            row = _row(name, sized, network, size) | {"device": f"{len(devices)} x {chip}", "kind": "compiled, not run"}
+            try:
+                compiled = compile_ahead(network, devices)
+            except jax.errors.JaxRuntimeError as error:
+                if "RESOURCE_EXHAUSTED" not in str(error):
+                    raise
+                row["note"] = "does not fit: " + str(error).splitlines()[0].split("RESOURCE_EXHAUSTED: ")[-1]
+            else:
+                memory, cost = compiled.memory_analysis(), compiled.cost_analysis() or {}
+                row["memory_gib_per_device"] = memory.peak_memory_in_bytes / 2**30
+                row["tflop_per_step_and_device"] = cost.get("flops", 0.0) / 1e12
+            row["compile_s"] = time.perf_counter() - started
+            progress.advance(1, f"{name} on {chip}")
+            yield row
+    progress.finish()
+
+
+def tpu_devices(chip: str) -> list[Any]:
+    """Devices of a chip that is not there, from the TPU compiler. Raises `CompilerMissing` without libtpu."""
+    # Otherwise libtpu asks the metadata server of a cloud that this machine is not in.
+    os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")
+    from jax.experimental import topologies
+
+    try:
+        return list(topologies.get_topology_desc(platform="tpu", topology_name=TOPOLOGIES[chip]).devices)
+    except Exception as error:
+        raise CompilerMissing(
+            'The TPU compiler is missing here; install it with `pip install "jax[tpu]"` of the same version as jax '
+            f"({jax.__version__}). ({str(error).splitlines()[0]})"
+        ) from error
+
+
+def compile_ahead(network: Network, devices: Sequence[Any]) -> Any:
+    """The training step for devices that need not be there."""
+    mesh = Mesh(np.array(devices).reshape(1, -1), BATCH_AXES)
+    shapes = state_shapes(network)
+    placed = jax.tree.map(_placed, shapes, state_sharding(mesh, shapes))
+    batch = {
+        name: _placed(shape, batch_sharding(mesh))
+        for name, shape in batch_shapes(network.config, network.config.train.batch_size).items()
+    }
+    hyper = {
+        name: jax.ShapeDtypeStruct((), jnp.float32, sharding=replicated(mesh))
+        for name in default_hyperparameters(network.config)
+    }
+    return compile_step(network, mesh).trace(placed, batch, hyper).lower(lowering_platforms=("tpu",)).compile()
+
+
+def _placed(shape: Any, sharding: Any) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(shape.shape, shape.dtype, sharding=sharding)
+
+
+def _row(name: str, config: Config, network: Network, batch: int) -> dict[str, Any]:
+    return {
+        "model": name,
+        "parameters_m": count_parameters(network.shapes) / 1e6,
+        "resolution": config.dataset.args.image_size,
+        "batch_size": batch,
+    }
+
+
+COLUMNS = (
+    ("model", "Model"),
+    ("parameters_m", "Parameters (M)"),
+    ("resolution", "Resolution"),
+    ("device", "Device"),
+    ("batch_size", "Batch size"),
+    ("iterations_per_s", "Iterations/s"),
+    ("images_per_s", "Images/s"),
+    ("memory_gib_per_device", "Memory per device (GiB)"),
+    ("tflop_per_step_and_device", "TFLOP per step and device"),
+    ("kind", "How"),
+    ("note", "Note"),
+)
+
+
+def format_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The rows as a Markdown table; columns that no row fills are left out."""
+    columns = [(key, title) for key, title in COLUMNS if any(key in row for row in rows)]
+
+    def text(value: Any) -> str:
+        if isinstance(value, float):
+            return f"{value:.1f}" if value >= 100 else f"{value:.3g}"
+        return "" if value is None else str(value)
+
+    lines = ["| " + " | ".join(title for _, title in columns) + " |", "| " + " | ".join(["---"] * len(columns)) + " |"]
+    lines += ["| " + " | ".join(text(row.get(key)) for key, _ in columns) + " |" for row in rows]
+    return "\n".join(lines)

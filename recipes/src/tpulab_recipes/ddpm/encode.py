@@ -1,0 +1,141 @@
+"""`encode`: from shards of images to shards of latents and text states, all in bfloat16.
+
+Each shard of images becomes shards of encodings of its own, which appear when they are whole; an interrupted run goes
+on with the shards that have none.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from tpulab_recipes.ddpm.config import Config
+from tpulab_recipes.ddpm.data.encodings import SUFFIX, encode_record
+from tpulab_recipes.ddpm.data.image_shards import CaptionedImage, read_images
+from tpulab_recipes.ddpm.data.images import fit_image
+from tpulab_recipes.ddpm.data.small_encoders import PatchPca, encode_text
+from tpulab_recipes.ddpm.data.storage import Folder
+from tpulab_recipes.ddpm.data.tfrecord import record_places, write_record
+from tpulab_recipes.ddpm.errors import ConfigError, DataError
+from tpulab_recipes.ddpm.progress import Progress
+
+
+class Encoders(Protocol):
+    """Turns images in [-1, 1] and captions into what is stored, without rows of padding."""
+
+    def __call__(self, images: np.ndarray, captions: Sequence[str]) -> list[dict[str, np.ndarray]]: ...
+
+
+class SmallEncoders:
+    """The fixed encoders of this repository."""
+
+    def __init__(self, config: Config) -> None:
+        self._length = config.model.conditioning.clip_length
+        self._text = bool(config.model.conditioning.clip_width)
+
+    def __call__(self, images: np.ndarray, captions: Sequence[str]) -> list[dict[str, np.ndarray]]:
+        latents = PatchPca.shipped().encode(images)
+        rows: list[dict[str, np.ndarray]] = [{"image": latent} for latent in latents]
+        if self._text:
+            for row, states in zip(rows, encode_text(captions, self._length), strict=True):
+                row["clip_emb"] = states[: int(np.any(states != 0, axis=1).sum())]
+        return rows
+
+
+def encoders_for(config: Config, token: str | None = None) -> Encoders:
+    """The encoders that the configuration names."""
+    names = {config.model.vae_id, config.model.clip_model_id, config.model.t5_model_id}
+    if names == {"small"}:
+        return SmallEncoders(config)
+    if "small" in names:
+        raise ConfigError("model.vae_id", "encoders are all `small`, or none of them is.")
+    from tpulab_recipes.ddpm.data.pretrained import PretrainedEncoders
+
+    return PretrainedEncoders(config, token)
+
+
+def encode(
+    config: Config,
+    data_dir: str,
+    write_dir: str,
+    progress: Progress,
+    *,
+    batch_size: int = 64,
+    encoders: Encoders | None = None,
+    process: int = 0,
+    processes: int = 1,
+) -> dict[str, int]:
+    """Encodes this host's share of the shards. Returns the numbers of shards and images."""
+    source, out = Folder(data_dir), Folder(write_dir).make()
+    shards = source.names(".tfrecord")
+    if not shards:
+        raise DataError(f"{data_dir} holds no .tfrecord files; run `download` into it first.")
+    mine = shards[process::processes]
+    there = set(out.names())
+    missing = [name for name in mine if f"{_stem(name)}.json" not in there]
+    counts = {}
+    for name in missing:
+        with source.read(name) as file:
+            counts[name] = len(record_places(file, name))
+    progress.start("encode", sum(counts.values()), f"{len(mine) - len(missing)} of {len(mine)} shards are there")
+    if missing:
+        encoders = encoders or encoders_for(config)
+    for name in missing:
+        assert encoders is not None
+        done = _encode_shard(config, source, out, name, encoders, batch_size, progress)
+        with out.write(f"{_stem(name)}.json") as file:
+            file.write(json.dumps({"from": name, "images": done}).encode())
+    progress.finish()
+    return {"shards": len(mine), "encoded": len(missing), "images": sum(counts.values())}
+
+
+def _encode_shard(
+    config: Config, source: Folder, out: Folder, name: str, encoders: Encoders, size: int, progress: Progress
+) -> int:
+    args = config.dataset.args
+    images = read_images(source, name, args.image_format)
+    records = _records(config, images, encoders, size, zlib.crc32(name.encode()), progress)
+    done = 0
+    for part in itertools.count():
+        piece = list(itertools.islice(records, args.number_encodings_per_shard))
+        if not piece:
+            break
+        with out.write(f"{_stem(name)}-{part:03d}{SUFFIX}") as file:
+            for record in piece:
+                write_record(file, record)
+        done += len(piece)
+    return done
+
+
+def _records(
+    config: Config,
+    images: Iterator[CaptionedImage],
+    encoders: Encoders,
+    size: int,
+    seed: int,
+    progress: Progress,
+) -> Iterator[bytes]:
+    args = config.dataset.args
+    rng = np.random.default_rng([config.seed, seed])
+    cropping = rng if args.resize_method == "random_crop" else None
+    while batch := list(itertools.islice(images, size)):
+        pixels = np.stack([fit_image(image.pixels, args.image_size, cropping) for image in batch])
+        scaled = pixels.astype(np.float32) / 127.5 - 1
+        for image, row in zip(batch, encoders(scaled, [image.caption for image in batch]), strict=True):
+            scalars: dict[str, Any] = {
+                "aesth_score": image.aesth_score,
+                "height": float(image.height),
+                "width": float(image.width),
+            }
+            stored = {key: value for key, value in (row | scalars).items() if key not in args.remove_keys}
+            yield encode_record(stored, image.caption)
+        progress.advance(len(batch))
+
+
+def _stem(name: str) -> str:
+    return "encodings-" + name.removesuffix(".tfrecord")

@@ -1,0 +1,129 @@
+"""Export to diffusers: a folder that `DiffusionPipeline.from_pretrained` loads, with the network in torch.
+
+The folder holds the weights as safetensors, the network and the pipeline as two short Python files (`torch_unet.py` and
+`torch_pipeline.py` of this package, which import nothing of ours), and diffusers' own DDIM scheduler. The published
+network is not a configuration of diffusers' UNet2DConditionModel (its gates, its noise-level input and its position map
+differ), hence a file of its own. Writing needs numpy alone.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import struct
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from tpulab_recipes.ddpm.config import Config, to_dict
+from tpulab_recipes.ddpm.data.small_encoders import PatchPca
+from tpulab_recipes.ddpm.errors import ConfigError
+
+UNET_MODULE, PIPELINE_MODULE = "torch_unet", "torch_pipeline"
+
+
+def torch_weights(params: Any) -> dict[str, np.ndarray]:
+    """Float32 arrays by torch's names and in torch's layout, from the parameters of a network."""
+    weights: dict[str, np.ndarray] = {}
+    for path, leaf in jax.tree_util.tree_flatten_with_path(params)[0]:
+        *owners, kind = [str(getattr(part, "key", getattr(part, "idx", part))) for part in path]
+        array = np.asarray(leaf, np.float32)
+        if kind == "kernel":
+            # Convolutions: [height, width, in, out] to [out, in, height, width]; matrices: [in, out] to [out, in].
+            array = array.transpose(3, 2, 0, 1) if array.ndim == 4 else array.T
+        name = {"kernel": "weight", "scale": "weight", "embedding": "weight"}.get(kind, kind)
+        weights[".".join([*owners, name])] = np.ascontiguousarray(array)
+    return weights
+
+
+def unet_config(config: Config) -> dict[str, Any]:
+    """What `torch_unet.UNet` is made from."""
+    args, conditioning = config.model.args, config.model.conditioning
+    return {
+        "_class_name": "UNet",
+        "sample_size": config.in_dimensions[0],
+        "in_channels": config.in_dimensions[2],
+        **to_dict(args),
+        "conditioning": to_dict(conditioning),
+    }
+
+
+def scheduler_config(config: Config) -> dict[str, Any]:
+    """Diffusers' DDIM scheduler with our noise levels. A cosine schedule becomes a table of betas of 1,000 steps."""
+    schedule = config.model.eval_alpha_schedule
+    kind = {"v": "v_prediction", "eps": "epsilon", "x": "sample"}[config.model.mean_type]
+    common: dict[str, Any] = {
+        "_class_name": "DDIMScheduler",
+        "clip_sample": config.model.eval_clip_denoised,
+        "prediction_type": kind,
+        "set_alpha_to_one": True,
+        "steps_offset": 0,
+        "timestep_spacing": "trailing",
+    }
+    if schedule.name == "linear":
+        return common | {
+            "beta_schedule": "linear",
+            "beta_start": schedule.beta_start,
+            "beta_end": schedule.beta_end,
+            "num_train_timesteps": schedule.steps,
+        }
+    from tpulab_recipes.ddpm.schedules import CosineSchedule
+
+    # Timestep i of n is the time (i + 1) / n, so that trailing timesteps are the times our sampler visits.
+    count = 1024
+    logsnr = CosineSchedule(schedule.logsnr_min, schedule.logsnr_max).logsnr(np.arange(1, count + 1) / count, np)
+    alphas = 1 / (1 + np.exp(-logsnr))
+    betas = 1 - alphas / np.concatenate([[1.0], alphas[:-1]])
+    return common | {"trained_betas": betas.tolist(), "num_train_timesteps": count}
+
+
+def export_to_diffusers(params: Any, config: Config, folder: str | Path) -> Path:
+    """Writes the folder and returns its path. Load it with
+    `DiffusionPipeline.from_pretrained(folder, custom_pipeline=f"{folder}/torch_pipeline.py", trust_remote_code=True)`."""
+    folder = Path(folder)
+    if config.model.conditioning.num_classes and config.model.conditioning.clip_width:
+        raise ConfigError("model.conditioning", "an export knows either classes or text.")
+    unet, scheduler = folder / "unet", folder / "scheduler"
+    for place in (unet, scheduler):
+        place.mkdir(parents=True, exist_ok=True)
+    here = Path(__file__).parent
+    shutil.copyfile(here / f"{UNET_MODULE}.py", unet / f"{UNET_MODULE}.py")
+    shutil.copyfile(here / f"{PIPELINE_MODULE}.py", folder / f"{PIPELINE_MODULE}.py")
+    _write_json(unet / "config.json", unet_config(config))
+    write_safetensors(unet / "diffusion_pytorch_model.safetensors", torch_weights(params))
+    _write_json(scheduler / "scheduler_config.json", scheduler_config(config))
+    about: dict[str, Any] = {
+        "_class_name": [PIPELINE_MODULE, "TpulabPipeline"],
+        "unet": [UNET_MODULE, "UNet"],
+        "scheduler": ["diffusers", "DDIMScheduler"],
+    }
+    if config.model.vae_id == "small" and config.in_dimensions[2] != 3:
+        pca = PatchPca.shipped()
+        about["patch_pca"] = {
+            "mean": pca.mean.tolist(),
+            "basis": pca.basis.tolist(),
+            "scale": pca.scale,
+        }
+    _write_json(folder / "model_index.json", about)
+    return folder
+
+
+def write_safetensors(path: Path, arrays: dict[str, np.ndarray]) -> None:
+    """The safetensors format: length of the header, header in JSON, then the bytes of all arrays."""
+    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    place = 0
+    for name, array in arrays.items():
+        header[name] = {"dtype": "F32", "shape": list(array.shape), "data_offsets": [place, place + array.nbytes]}
+        place += array.nbytes
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with path.open("wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        for array in arrays.values():
+            file.write(array.astype("<f4").tobytes())
+
+
+def _write_json(path: Path, value: Any) -> None:
+    path.write_text(json.dumps(value, indent=2) + "\n")
