@@ -1,13 +1,25 @@
-import { appendFileSync, mkdirSync, readdirSync, readFileSync, statSync, truncateSync } from 'node:fs';
+import {
+  appendFileSync,
+  copyFileSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  truncateSync
+} from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { createServer, connect as connectTo, type Server, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import type { CellExecution } from '@tpulab/protocol';
+import type { CellExecution, OutputsPage } from '@tpulab/protocol';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { JOURNAL_LIMITS, JournalReader } from '../../journal/index.js';
+import { RECORD_OVERHEAD, writeRecord } from '../../journal/record-codec.js';
+import { segmentFileName } from '../../journal/segment-file.js';
 import { silent, TemporaryGateway, TOKEN } from '../../server/testing/temporary-gateway.js';
+import { MirroredJournal } from './mirrored-journal.js';
 import { Mirrors } from './mirrors.js';
+import { framesOf } from './stream-frames.js';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
@@ -197,10 +209,8 @@ describe('the mirror of a remote kernel', () => {
     await rm(here(), { recursive: true });
     mkdirSync(here(), { mode: 0o700 });
     appendFileSync(path.join(here(), first!), story.subarray(0, 32));
-    const { MirroredJournal } = await import('./mirrored-journal.js');
     {
       await using other = await MirroredJournal.open(path.dirname(here()));
-      const { writeRecord, RECORD_OVERHEAD } = await import('../../journal/record-codec.js');
       const record = Buffer.alloc(RECORD_OVERHEAD + 2);
       writeRecord(record, 0, 1, 1n, 4, [Buffer.from('{}')]);
       await other.append(record);
@@ -211,9 +221,67 @@ describe('the mirror of a remote kernel', () => {
     expect(readdirSync(path.dirname(here()))).toContain('journal.other');
   });
 
+  it('has a hole that readers are told of where the remote no longer has the records', async () => {
+    await attach();
+    await run("print('kept here')");
+    await caughtUp();
+    await mirrors.detach('my-tpu');
+    // What a quota does: the segment goes, and the kernel goes on in another.
+    await run("print('x' * 3_000_000)", 'large');
+    const [first] = readdirSync(there()).filter(name => name.endsWith('.seg'));
+    await remote.gateway.registry.remove(kernelId);
+    const lastSeq = await new JournalReader(there()).lastSeq();
+    await rm(path.join(there(), first!));
+    {
+      await using later = await MirroredJournal.open(path.join(folder, 'later'));
+      const record = Buffer.alloc(RECORD_OVERHEAD + 2);
+      writeRecord(record, 0, lastSeq + 1, 1n, 4, [Buffer.from('{}')]);
+      await later.append(record);
+      copyFileSync(
+        path.join(
+          later.journalDir,
+          readdirSync(later.journalDir).find(name => name.endsWith('.seg'))!
+        ),
+        path.join(there(), segmentFileName(lastSeq + 1))
+      );
+    }
+    await attach();
+    await vi.waitFor(async () => expect(await new JournalReader(here()).lastSeq()).toBeGreaterThan(lastSeq), {
+      timeout: 60_000,
+      interval: 50
+    });
+    const gaps: string[] = [];
+    for await (const batch of new JournalReader(here()).readAcross(1, { newest: () => lastSeq + 1 })) {
+      for (const { payload } of batch) if (payload.includes('"gap"')) gaps.push(payload.toString());
+    }
+    expect(gaps).toHaveLength(1);
+    expect(JSON.parse(gaps[0]!)).toMatchObject({ type: 'gap', toSeq: lastSeq });
+    expect(await printed()).toBe('kept here\n');
+  });
+
+  it('is served by the gateway that keeps it, and only for remotes that it knows', async () => {
+    await run("print('served')");
+    await attach();
+    await caughtUp();
+    await mirrors[Symbol.asyncDispose]();
+    await using laptop = await TemporaryGateway.start({ stateDir: folder });
+    await laptop.gateway.ready;
+    const at = '/bridge/v1/remotes/my-tpu/mirror';
+    expect((await laptop.rest('GET', at)).body).toMatchObject({ kernels: [{ kernelId, state: 'behind' }] });
+    const { body } = await laptop.rest('GET', `${at}/${kernelId}/outputs`);
+    expect((body as OutputsPage).executions.map(textOf)).toContain('served\n');
+    expect((await laptop.rest('GET', `${at}/${kernelId}/journal?limit=2`)).body).toMatchObject({
+      entries: [{ seq: 1 }, { seq: 2 }]
+    });
+    expect((await laptop.rest('GET', `/bridge/v1/remotes/other/mirror/${kernelId}/outputs`)).status).toBe(
+      404
+    );
+    expect((await laptop.rest('DELETE', at)).status).toBe(204);
+    expect((await laptop.rest('GET', at)).body).toEqual({ kernels: [] });
+    expect(readdirSync(path.join(folder, 'mirrors'))).toEqual([]);
+  });
+
   it('is not disturbed by a remote that sends something else', async () => {
-    const { framesOf } = await import('./stream-frames.js');
-    const { MirroredJournal } = await import('./mirrored-journal.js');
     const bytes = Buffer.from([255, 255, 255, 255, 1, 2, 3]);
     await expect(framesOf(chunks(bytes)).next()).rejects.toThrow('impossible');
     await expect(framesOf(chunks(Buffer.from([1, 0, 0, 0, 9, 0]))).next()).rejects.toThrow('type 9');

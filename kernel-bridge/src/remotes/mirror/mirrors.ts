@@ -38,6 +38,7 @@ interface Kept {
   readonly sweeper: JournalSweeper;
   readonly outputs: OutputsOfKernels;
   running: RemoteMirror | null;
+  turn: Promise<void>;
   totals: MirrorTotals;
   measuring: NodeJS.Timeout | null;
 }
@@ -60,33 +61,18 @@ export class Mirrors implements AsyncDisposable {
   }
 
   /** A remote can be reached, perhaps at another place than before. */
-  async attach(remote: string, gateway: ReachableGateway): Promise<void> {
-    await this.detach(remote);
+  attach(remote: string, gateway: ReachableGateway): Promise<void> {
     const kept = this.#open(remote);
-    const { log, silenceMs } = this.#options;
-    const folders = await findJournals(kept.directory, isUnfinished);
-    const unfinished = folders.filter(({ endedAt }) => endedAt === null).map(({ kernelId }) => kernelId);
-    kept.running = new RemoteMirror({
-      gateway,
-      unfinished,
-      folderOf: kernelId => path.join(kept.directory, 'kernels', kernelId),
-      log: log.child({ remote }),
-      ...(silenceMs === undefined ? {} : { silenceMs }),
-      onProgress: (kernelId, progress) => {
-        kept.progress.set(kernelId, progress);
-        this.#measureSoon(remote, kept);
-      }
+    return this.#inTurn(kept, async () => {
+      await this.#stop(kept);
+      await this.#start(remote, kept, gateway);
     });
   }
 
   /** The remote cannot be reached any more, or is not wanted now. What is here stays. */
   async detach(remote: string): Promise<void> {
     const kept = this.#kept.get(remote);
-    const running = kept?.running;
-    if (!kept || !running) return;
-    kept.running = null;
-    await running[Symbol.asyncDispose]();
-    kept.progress.clear();
+    if (kept) await this.#inTurn(kept, () => this.#stop(kept));
   }
 
   /** Whether anything of a remote of this name is, or is to be, here. */
@@ -147,12 +133,44 @@ export class Mirrors implements AsyncDisposable {
       }),
       outputs: new OutputsOfKernels({ stateDir: directory, registry: NO_KERNELS, log }),
       running: null,
+      turn: Promise.resolve(),
       totals: NOTHING,
       measuring: null
     };
     this.#kept.set(remote, kept);
     void this.#measure(remote, kept);
     return kept;
+  }
+
+  /** A tunnel may be lost while it is still being taken up: one after the other. */
+  #inTurn(kept: Kept, work: () => Promise<void>): Promise<void> {
+    const done = kept.turn.then(work);
+    kept.turn = done.catch(() => undefined);
+    return done;
+  }
+
+  async #start(remote: string, kept: Kept, gateway: ReachableGateway): Promise<void> {
+    const { log, silenceMs } = this.#options;
+    const folders = await findJournals(kept.directory, isUnfinished);
+    const unfinished = folders.filter(({ endedAt }) => endedAt === null).map(({ kernelId }) => kernelId);
+    kept.running = new RemoteMirror({
+      gateway,
+      unfinished,
+      folderOf: kernelId => path.join(kept.directory, 'kernels', kernelId),
+      log: log.child({ remote }),
+      ...(silenceMs === undefined ? {} : { silenceMs }),
+      onProgress: (kernelId, progress) => {
+        kept.progress.set(kernelId, progress);
+        this.#measureSoon(remote, kept);
+      }
+    });
+  }
+
+  async #stop(kept: Kept): Promise<void> {
+    const running = kept.running;
+    kept.running = null;
+    await running?.[Symbol.asyncDispose]();
+    kept.progress.clear();
   }
 
   #directoryOf(remote: string): string {
