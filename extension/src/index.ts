@@ -8,6 +8,7 @@ import { launcherPlugin } from './launcher/plugin.js';
 import { panelPlugin } from './panel/plugin.js';
 import { reattachPlugin } from './reattach/plugin.js';
 import { statusPlugin } from './status/plugin.js';
+import { widgetsPlugin } from './widgets/plugin.js';
 
 export * from './tokens.js';
 
@@ -20,5 +21,6 @@ export default [
   currentKernelPlugin,
   panelPlugin,
   reattachPlugin,
-  statusPlugin
+  statusPlugin,
+  widgetsPlugin
 ];

@@ -1,7 +1,7 @@
 /** The side panel as a reader finds it: by role and name. */
 import { expect, type Locator, type Page } from '@playwright/test';
 
-export const SECTIONS = ['Devices', 'Steps', 'Compilations'] as const;
+export const SECTIONS = ['Devices', 'Steps', 'Compilations', 'Run'] as const;
 
 export class TPULabPanel {
   readonly #page: Page;

@@ -72,12 +72,17 @@ export class Run {
       this.steps.push(step);
       if (step.metrics) {
         for (const [name, value] of Object.entries(step.metrics)) {
-          this._seriesOf(name)?.push(step.index, value);
+          this.addMetric(name, step.index, value);
         }
       }
     }
     this.dropped += message.dropped;
     this._note(message.time);
+  }
+
+  /** Points of a metric come in the order of their steps. */
+  addMetric(name: string, step: number, value: number): void {
+    this._seriesOf(name)?.push(step, value);
   }
 
   applyBand(message: BandMessage): void {

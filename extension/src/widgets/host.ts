@@ -1,0 +1,59 @@
+/** Runs the widget modules as ordinary Jupyter widgets: in JupyterLab, and wherever `@jupyter-widgets/base` is. */
+import { DOMWidgetModel, DOMWidgetView } from '@jupyter-widgets/base';
+import deviceMonitor from './afm/device-monitor.js';
+import stepTimeline from './afm/step-timeline.js';
+import trainingControls from './afm/training-controls.js';
+import type { AnyModel, WidgetModule } from './afm.js';
+
+export const MODULE_NAME = '@tpulab/widgets';
+/** Of the traits that Python and the views share; grows when they change. */
+export const MODULE_VERSION = '1.0.0';
+
+function modelClass(name: string): typeof DOMWidgetModel {
+  return class extends DOMWidgetModel {
+    override defaults() {
+      return {
+        ...super.defaults(),
+        _model_module: MODULE_NAME,
+        _model_module_version: MODULE_VERSION,
+        _model_name: `${name}Model`,
+        _view_module: MODULE_NAME,
+        _view_module_version: MODULE_VERSION,
+        _view_name: `${name}View`,
+        _snapshot: null,
+        kernel_id: '',
+        run_id: ''
+      };
+    }
+  };
+}
+
+function viewClass(module: WidgetModule): typeof DOMWidgetView {
+  return class extends DOMWidgetView {
+    override render(): void {
+      super.render();
+      // The host's element has classes and styles of its own, so the module gets one inside.
+      const el = document.createElement('div');
+      this.el.replaceChildren(el);
+      this._end = module.render({ model: this.model as unknown as AnyModel, el });
+    }
+
+    override remove(): void {
+      this._end?.();
+      this._end = undefined;
+      super.remove();
+    }
+
+    private _end: (() => void) | undefined;
+  };
+}
+
+/** What a widget manager loads for our module, by the names that Python gives. */
+export const widgetExports = {
+  DeviceMonitorModel: modelClass('DeviceMonitor'),
+  DeviceMonitorView: viewClass(deviceMonitor),
+  StepTimelineModel: modelClass('StepTimeline'),
+  StepTimelineView: viewClass(stepTimeline),
+  TrainingControlsModel: modelClass('TrainingControls'),
+  TrainingControlsView: viewClass(trainingControls)
+};

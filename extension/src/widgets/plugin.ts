@@ -1,0 +1,49 @@
+/** Makes our widgets known to JupyterLab, and gives them the bridge's live figures. */
+import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { sendCommand } from '../runs/control-client.js';
+import { IBridgeBackends, IBridgeEvents } from '../tokens.js';
+import { HOST_KEY, type WidgetHost } from './feed.js';
+
+const MODULE_NAME = '@tpulab/widgets';
+const MODULE_VERSION = '1.0.0';
+const JUPYTER_BACKEND = 'jupyter';
+
+export const widgetsPlugin: JupyterFrontEndPlugin<void> = {
+  id: '@tpulab/labextension:widgets',
+  description: 'Shows the widgets of the Python package tpulab.',
+  autoStart: true,
+  requires: [IBridgeBackends, IBridgeEvents],
+  activate: (app: JupyterFrontEnd, backends: IBridgeBackends, events: IBridgeEvents): void => {
+    const backendOf = (kernelId: string) => {
+      const backend = backends.backendOf(kernelId);
+      return backend && backend.id !== JUPYTER_BACKEND ? backend : null;
+    };
+    const host: WidgetHost = {
+      telemetryOf: kernelId => (backendOf(kernelId) ? events.telemetryOf(kernelId) : null),
+      machineOf: kernelId => events.machineOf(backendOf(kernelId)?.id ?? ''),
+      send: (kernelId, command) =>
+        sendCommand({ kernelId, settings: backendOf(kernelId)?.serverSettings ?? null }, command)
+    };
+    (globalThis as { [HOST_KEY]?: WidgetHost })[HOST_KEY] = host;
+    void register(app);
+  }
+};
+
+/**
+ * Asked for by name and not by a token at the top of this file: in a JupyterLab without a widget manager there is no module of
+ * that name, and importing it there would take the whole extension away.
+ */
+async function register(app: JupyterFrontEnd): Promise<void> {
+  try {
+    const { IJupyterWidgetRegistry } = await import('@jupyter-widgets/base');
+    const registry = await app.resolveOptionalService(IJupyterWidgetRegistry);
+    registry?.registerWidget({
+      name: MODULE_NAME,
+      version: MODULE_VERSION,
+      // Loaded with the first widget of ours.
+      exports: async () => (await import('./host.js')).widgetExports
+    });
+  } catch {
+    // No widget manager, so no widgets: an ordinary state.
+  }
+}

@@ -1,0 +1,122 @@
+/** What a widget's kernel says over its comm, twice a second, where no bridge tells more: the newest state, whole. */
+import type {
+  ControlMessage,
+  DevicesMessage,
+  PaceMessage,
+  RunMessage,
+  StepSample,
+  TelemetryMessage
+} from '@tpulab/protocol';
+import { KernelTelemetry } from '../events/kernel-telemetry.js';
+
+/** As `kernel-agent/src/tpulab/widgets/snapshot.py` makes it. */
+export interface Snapshot {
+  readonly v: 1;
+  readonly time: number;
+  /** At the bridge; null for a kernel that is not on one. */
+  readonly kernelId: string | null;
+  readonly devices: DevicesMessage | null;
+  readonly run: RunMessage | null;
+  readonly pace: PaceMessage | null;
+  /** Rows of the newest steps: index, start, wall, input, host, compile, device, gap, known (0 or 1). */
+  readonly steps: readonly (readonly number[])[];
+  /** By name: steps and values, thinned. */
+  readonly metrics: Readonly<Record<string, readonly [readonly number[], readonly number[]]>>;
+  readonly commands: readonly ControlMessage[];
+}
+
+/** Null for what is no snapshot: a widget that was just made, or one of another version. */
+export function asSnapshot(value: unknown): Snapshot | null {
+  if (typeof value !== 'object' || value === null) {
+    return null;
+  }
+  const { v, steps, metrics, commands } = value as Partial<Snapshot>;
+  const isFine = v === 1 && Array.isArray(steps) && typeof metrics === 'object' && Array.isArray(commands);
+  return isFine ? (value as Snapshot) : null;
+}
+
+/** Brings snapshots into the same model that the bridge's telemetry fills. What it has already is not added again. */
+export class SnapshotReader {
+  constructor(readonly kernel: KernelTelemetry) {}
+
+  read(snapshot: Snapshot): void {
+    const { devices, run, pace, commands } = snapshot;
+    const told: TelemetryMessage[] = [];
+    if (devices) {
+      told.push(devices);
+    }
+    if (run) {
+      told.push(run);
+      const steps = this._newSteps(snapshot, run.run);
+      if (steps.length > 0) {
+        told.push({ type: 'steps', time: snapshot.time, run: run.run, steps, dropped: 0 });
+      }
+    }
+    if (pace) {
+      told.push(pace);
+    }
+    told.push(...commands);
+    this._apply(told, snapshot.time);
+    this._readMetrics(snapshot);
+  }
+
+  private _apply(told: readonly TelemetryMessage[], time: number): void {
+    for (const data of told) {
+      this._seq += 1;
+      this.kernel.applyTelemetry(
+        { topic: 'runs', kernelId: this.kernel.kernelId, seq: this._seq, data },
+        time
+      );
+    }
+  }
+
+  private _newSteps({ steps }: Snapshot, run: string): StepSample[] {
+    if (run !== this._run) {
+      this._run = run;
+      this._lastIndex = -1;
+      this._metrics.clear();
+    }
+    return steps.flatMap(([index = -1, ...rest]) => {
+      if (index <= this._lastIndex) {
+        return [];
+      }
+      this._lastIndex = index;
+      const [
+        startTime = 0,
+        wallMs = 0,
+        inputMs = 0,
+        hostMs = 0,
+        compileMs = 0,
+        deviceMs = 0,
+        gapMs = 0,
+        known
+      ] = rest;
+      return [
+        {
+          ...{ index, startTime, wallMs, inputMs, hostMs, compileMs, deviceMs, gapMs },
+          deviceKnown: known === 1
+        }
+      ];
+    });
+  }
+
+  /** Apart from the steps: of a long run there are more points than the rows that travel. */
+  private _readMetrics({ metrics, run }: Snapshot): void {
+    const model = this.kernel.runs.runs.find(({ id }) => id === run?.run);
+    for (const [name, [indices, values]] of Object.entries(metrics)) {
+      const last = this._metrics.get(name) ?? -1;
+      indices.forEach((index, at) => {
+        const value = values[at];
+        if (index > last && value !== undefined) {
+          model?.addMetric(name, index, value);
+        }
+      });
+      this._metrics.set(name, Math.max(last, indices.at(-1) ?? -1));
+    }
+  }
+
+  private readonly _metrics = new Map<string, number>();
+  private _seq = 0;
+  private _run = '';
+  private _lastIndex = -1;
+}
