@@ -19,7 +19,7 @@ class Config:
     vocabulary: int = 600
     """Most entries of the tokenizer that is trained on the small data."""
     batch_size: int = 16
-    epochs: int = 10
+    epochs: int = 5
     learning_rate: float = 3e-3
     """Peak rate: reached after the warm-up, then linear down to zero."""
     warmup_steps: int = 30

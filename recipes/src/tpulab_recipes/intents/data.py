@@ -38,13 +38,15 @@ def load_utterances(source: str = "") -> Utterances:
     Raises:
         DataError: neither such a folder nor such a data set can be reached.
     """
-    from datasets import load_dataset
+    from datasets import disable_progress_bars, load_dataset
 
     folder = Path(source) if source else SMALL_DATA
     if folder.is_dir():
         missing = [name for name in ("train.csv", "test.csv") if not (folder / name).is_file()]
         if missing:
             raise DataError(f"{folder} has no {' and no '.join(missing)}; banking77's two CSV files are expected there.")
+        # Reading two small files needs no progress bars; a download below keeps them.
+        disable_progress_bars()
         files = {part: str(folder / f"{part}.csv") for part in ("train", "test")}
         loaded = load_dataset("csv", data_files=files)
     else:

@@ -11,10 +11,15 @@ from tpulab_recipes.intents.data import DataError
 def train_tokenizer(texts: Iterable[str], vocabulary: int) -> Any:
     """A lower-casing WordPiece tokenizer like BERT's, with at most `vocabulary` entries."""
     from tokenizers import BertWordPieceTokenizer
+    from tokenizers.processors import TemplateProcessing
     from transformers import PreTrainedTokenizerFast
 
     trained = BertWordPieceTokenizer(lowercase=True)
     trained.train_from_iterator(texts, vocab_size=vocabulary, min_frequency=2, show_progress=False)
+    ends = [(token, trained.token_to_id(token)) for token in ("[CLS]", "[SEP]")]
+    trained._tokenizer.post_processor = TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=ends
+    )
     return PreTrainedTokenizerFast(
         tokenizer_object=trained._tokenizer,
         model_input_names=["input_ids", "attention_mask"],

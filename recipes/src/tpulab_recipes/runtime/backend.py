@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
@@ -109,6 +109,19 @@ class Backend(ABC):
     @abstractmethod
     def precision(self, name: PrecisionName) -> AbstractContextManager[Precision]:
         """Within the block matrix products are made in this precision."""
+
+    @contextmanager
+    def trace_step(self, name: str, number: int) -> Iterator[None]:  # noqa: ARG002
+        """Marks the block as a step in a profile that is being captured."""
+        yield
+
+    def start_trace(self, folder: str) -> None:  # noqa: ARG002
+        """Begins a profile, which `stop_trace` writes below `folder` as `plugins/profile/…/*.xplane.pb`."""
+        raise DeviceRuntimeError("unsupported", f'The backend "{self.name}" has no profiler that writes such traces.')
+
+    def stop_trace(self) -> None:
+        """Ends and writes the profile that runs."""
+        raise DeviceRuntimeError("unsupported", "No profile is being captured.")
 
     @abstractmethod
     def _reduce_over_processes(self, values: NDArray[np.float64], how: Reduction) -> NDArray[np.float64]: ...

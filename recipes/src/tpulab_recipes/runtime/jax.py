@@ -194,6 +194,17 @@ class JaxBackend(Backend):
         with jax.default_matmul_precision("highest" if name == "float32" else "bfloat16"):
             yield Precision(name, dtype, cast)
 
+    @contextmanager
+    def trace_step(self, name: str, number: int) -> Iterator[None]:
+        with self._jax.profiler.StepTraceAnnotation(name, step_num=number):
+            yield
+
+    def start_trace(self, folder: str) -> None:
+        self._jax.profiler.start_trace(folder)
+
+    def stop_trace(self) -> None:
+        self._jax.profiler.stop_trace()
+
     def _reduce_over_processes(self, values: NDArray[np.float64], how: Reduction) -> NDArray[np.float64]:
         raise AssertionError("JAX runs one program over all processes, so its metrics are global already")
 

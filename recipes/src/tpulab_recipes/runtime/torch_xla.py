@@ -197,7 +197,7 @@ class TorchXlaBackend(TorchBackend):
         for number in range(count):
             try:
                 info = xm.get_memory_info(f"xla:{number}")
-            except RuntimeError:  # XLA:CPU does not say
+            except (RuntimeError, IndexError):  # XLA:CPU does not say; one program knows its first device only
                 info = {}
             found.append(
                 DeviceMemory(number, info.get("bytes_used"), info.get("peak_bytes_used"), info.get("bytes_limit"))
@@ -209,6 +209,23 @@ class TorchXlaBackend(TorchBackend):
 
         count, nanoseconds, _ = metrics.metric_data("CompileTime") or (0, 0.0, ())
         return Compilations(int(count), nanoseconds / 1e9)
+
+    @contextmanager
+    def trace_step(self, name: str, number: int) -> Iterator[None]:
+        # Not `StepTrace`: it also names the operations of the graph, which the step boundary inside then refuses.
+        # `_r` marks an event as the root of a step for the profilers' own pages.
+        with self._torch_xla._XLAC.profiler.TraceMe(name, step_num=number, _r=1):
+            yield
+
+    def start_trace(self, folder: str) -> None:
+        import torch_xla.debug.profiler as xp
+
+        xp.start_trace(folder)
+
+    def stop_trace(self) -> None:
+        import torch_xla.debug.profiler as xp
+
+        xp.stop_trace()
 
     def _seed_device(self, seed: int) -> None:
         self._torch_xla.manual_seed(seed)
@@ -259,4 +276,6 @@ def _choose_platform(asked: Platform | None) -> Platform:
             "no_chip", "PJRT_DEVICE=TPU is set and this machine shows no chip; unset it to run on the processor."
         )
     os.environ["PJRT_DEVICE"] = chosen.upper()
+    # Errors only: the compiler of this release prints a warning about its own future for every sharded program.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     return "tpu" if chosen == "tpu" else "cpu"
