@@ -86,6 +86,7 @@ export class Laptop {
   /** What the stand-in for gcloud says from now on. Without an answer it says that it does not know the command. */
   async answerGcloud(answers: readonly GcloudAnswer[]): Promise<void> {
     const program = path.join(this.bin, 'gcloud');
+    await rm(path.join(this.folder, 'gcloud.log'), { force: true });
     await writeFile(path.join(this.folder, 'gcloud.json'), JSON.stringify(answers));
     await writeFile(
       path.join(this.folder, 'gcloud.cjs'),

@@ -13,7 +13,8 @@ export type CommandErrorCode =
   | 'journal_faulty'
   | 'journal_in_use'
   | 'journal_not_repaired'
-  | 'export_not_written';
+  | 'export_not_written'
+  | 'remote_target_invalid';
 
 export class CommandError extends Error {
   override readonly name = 'CommandError';

@@ -65,6 +65,7 @@ const OTHER_ERRORS: Readonly<Record<OtherCode, 'command' | 'log' | 'reply' | 'cl
   journal_in_use: 'command',
   journal_not_repaired: 'command',
   export_not_written: 'command',
+  remote_target_invalid: 'command',
   chip_table_unusable: 'command',
   env_unknown: 'command',
   env_definition_invalid: 'command',

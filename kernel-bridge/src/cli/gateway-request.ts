@@ -18,6 +18,8 @@ export interface GatewayRequest {
   /** Relative to the URL, without a slash before it. */
   readonly path: string;
   readonly timeoutMs: number;
+  /** Sent as JSON. */
+  readonly json?: unknown;
 }
 
 export async function requestGateway({
@@ -25,13 +27,23 @@ export async function requestGateway({
   token,
   method,
   path,
-  timeoutMs
+  timeoutMs,
+  json
 }: GatewayRequest): Promise<GatewayAnswer> {
   const onSocket = socketPathOf(url);
-  const headers = { authorization: `token ${token}` };
+  const body = json === undefined ? undefined : JSON.stringify(json);
+  const headers = {
+    authorization: `token ${token}`,
+    ...(body === undefined ? {} : { 'content-type': 'application/json' })
+  };
   const signal = AbortSignal.timeout(timeoutMs);
   if (!onSocket) {
-    const response = await fetch(new URL(path, url), { method, headers, signal });
+    const response = await fetch(new URL(path, url), {
+      method,
+      headers,
+      signal,
+      ...(body === undefined ? {} : { body })
+    });
     return { status: response.status, body: await response.text() };
   }
   return new Promise((resolve, reject) => {
@@ -56,6 +68,6 @@ export async function requestGateway({
       response.on('error', reject);
     });
     sent.on('error', reject);
-    sent.end();
+    sent.end(body);
   });
 }

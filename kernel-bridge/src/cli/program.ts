@@ -7,6 +7,8 @@ import { journalCommand } from './journal/journal-command.js';
 import { kernelsCommand } from './kernels/kernels-command.js';
 import { complain, type Streams } from './output.js';
 import { outputsCommand } from './outputs/outputs-command.js';
+import { connectCommand } from './remotes/connect-command.js';
+import { remotesCommand } from './remotes/remotes-command.js';
 import { serveCommand } from './serve-command.js';
 import { statusCommand } from './status-command.js';
 import { stopCommand } from './stop-command.js';
@@ -27,6 +29,8 @@ export async function run(argv: readonly string[], streams: Streams): Promise<nu
     outputsCommand(streams),
     devicesCommand(streams),
     journalCommand(streams),
+    connectCommand(streams),
+    remotesCommand(streams),
     tokenCommand(streams),
     envCommand()
   ]) {

@@ -45,6 +45,8 @@ export class Prompts {
   }
 
   readonly ask: Answerer = async (question, signal) => {
+    // ssh asks some questions three times; declined once, they are declined.
+    if (this.#wasRefused) return null;
     const held = this.#asked.has(question.text) ? undefined : this.#held.get(question.text);
     this.#asked.add(question.text);
     if (held !== undefined) return held;

@@ -51,11 +51,17 @@ export class RemoteProblem extends Error {
   }
 }
 
-/** Errors of the setup have codes of their own, and say in `outlook` whether to try again. */
+/** Of the errors of the setup, those that can pass by themselves: another laptop is at it, or a network is away. */
+const PASSING = new Set([
+  'setup_busy',
+  'setup_download_failed',
+  'setup_gateway_failed',
+  'setup_host_garbled'
+]);
+
 export function outlookOf(error: unknown): Outlook {
   if (error instanceof RemoteProblem) return OUTLOOKS[error.code];
-  const told = (error as { outlook?: unknown } | null)?.outlook;
-  return told === 'again' ? 'again' : 'person';
+  return PASSING.has(String((error as { code?: unknown } | null)?.code)) ? 'again' : 'person';
 }
 
 /** As people and programs see it. */

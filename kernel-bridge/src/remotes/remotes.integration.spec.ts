@@ -1,8 +1,20 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+/** A remote through a stand-in VM: what goes through, and what is left when something in between fails. */
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { WebSocket } from 'ws';
 import { StandInVm, whyNoStandIn } from '../../../tests/stand-in-vm/index.js';
+import { NumberedClient } from '../faults/testing/numbered-client.js';
+import { marksOf, numberedCell } from '../faults/testing/numbered-output.js';
+import { TOKEN } from '../server/testing/temporary-gateway.js';
 import { Hub } from './testing/hub.js';
 
+vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });
+
 const why = whyNoStandIn();
+const COUNT = 400;
+/** Nothing lost, nothing twice, nothing out of order. */
+const WHOLE = { lost: 0, doubled: 0, reordered: 0 };
 
 describe.skipIf(why !== null)(`a remote over ssh${why === null ? '' : ` (skipped: ${why})`}`, () => {
   let vm: StandInVm;
@@ -11,17 +23,139 @@ describe.skipIf(why !== null)(`a remote over ssh${why === null ? '' : ` (skipped
   beforeAll(async () => {
     vm = await StandInVm.start();
     hub = await Hub.start(vm.laptop);
+    await hub.add();
+    await hub.until('connected');
   });
   afterAll(async () => {
     await hub?.[Symbol.asyncDispose]();
     await vm?.[Symbol.asyncDispose]();
   });
 
-  it('is connected, and its gateway is served under its name', async () => {
-    await hub.add(vm);
-    const remote = await hub.until('connected');
-    expect(remote).toMatchObject({ hosts: ['vm'], error: null });
+  async function startKernel(name = 'lossless'): Promise<string> {
+    const { status, body } = await hub.rest('POST', '/remotes/vm/api/kernels', { body: { name } });
+    if (status !== 201) throw new Error(JSON.stringify(body));
+    return (body as { id: string }).id;
+  }
+
+  async function clientOf(kernelId: string): Promise<NumberedClient> {
+    const url = (): string => `${hub.bridge.url}remotes/vm/`;
+    return new NumberedClient({ kind: 'ours', kernelId, url }).connect();
+  }
+
+  /** A cell that prints numbers slowly enough for a fault to fall into it. */
+  async function printing(perSecond = 20): Promise<NumberedClient> {
+    const client = await clientOf(await startKernel());
+    client.execute(numberedCell({ count: COUNT, perSecond, witness: '/home/ana/witness' }));
+    await client.until(() => client.greatest >= 5, 'for the first numbers');
+    return client;
+  }
+
+  async function allOf(client: NumberedClient): Promise<object> {
+    await client.until(() => client.isAnswered && client.greatest === COUNT - 1, 'for the last number');
+    return marksOf(COUNT, client.shown);
+  }
+
+  it('serves the gateway of the machine under its name, with the token of this one', async () => {
+    const remote = await hub.remote();
     const health = await hub.rest('GET', '/remotes/vm/bridge/v1/health');
     expect(health).toMatchObject({ status: 200, body: { gatewayId: remote.gatewayId } });
+    expect(remote).toMatchObject({ hosts: ['vm'], error: null, accelerator: { chips: 0 } });
+    expect(remote.stages.map(({ name, state }) => [name, state])).toEqual([
+      ['ssh', 'done'],
+      ['bridge', 'done'],
+      ['gateway', 'done']
+    ]);
+    expect((await hub.rest('GET', '/remotes/vm/api/kernels', { token: null })).status).toBe(403);
+    expect((await hub.rest('GET', '/remotes/vm/api/kernels', { token: 'another' })).status).toBe(403);
+    expect((await hub.rest('GET', '/remotes/nobody/api/kernels')).status).toBe(404);
+  });
+
+  it('tells pages of it by events', async () => {
+    const socket = new WebSocket(`${hub.bridge.url.replace('http', 'ws')}bridge/v1/events?token=${TOKEN}`);
+    const seen: string[] = [];
+    socket.on('open', () => socket.send('{"op":"subscribe","topics":["remotes"]}'));
+    socket.on('message', data => {
+      const frame = JSON.parse((data as Buffer).toString()) as { events?: { remote: { state: string } }[] };
+      for (const { remote } of frame.events ?? []) seen.push(remote.state);
+    });
+    await vi.waitFor(() => expect(seen).toContain('connected'), { timeout: 30_000 });
+    await hub.post('disconnect');
+    await vi.waitFor(() => expect(seen).toContain('disconnected'), { timeout: 30_000 });
+    await hub.post('connect');
+    await hub.until('connected');
+    await vi.waitFor(() => expect(seen.at(-1)).toBe('connected'), { timeout: 30_000 });
+    expect(seen).toContain('connecting');
+    socket.terminate();
+  });
+
+  it('a cell goes on while the network is away, and all it printed is there once and in order', async () => {
+    using client = await printing();
+    await vm.network.cut();
+    // Nobody is told; ssh notices by itself after three questions without an answer.
+    await hub.until('reconnecting');
+    const before = client.greatest;
+    const answer = await hub.rest('GET', '/remotes/vm/api/kernels');
+    expect(answer).toMatchObject({ status: 503, body: { code: 'remote_unavailable' } });
+    await vm.network.restore();
+    await hub.post('connect');
+    await hub.until('connected');
+    expect(await allOf(client)).toMatchObject(WHOLE);
+    expect(before).toBeLessThan(COUNT - 1);
+    expect(client.connections).toBeGreaterThan(1);
+  });
+
+  it('the gateway on the machine is killed in mid-cell: another one takes over, and nothing is lost', async () => {
+    using client = await printing(50);
+    const { gatewayId } = await hub.remote();
+    await vm.run('kill -9 $(sed -n \'s/.*"pid":\\([0-9]*\\).*/\\1/p\' ~/.local/state/tpulab/gateway.json)');
+    await vi.waitFor(async () => expect((await hub.until('connected')).gatewayId).not.toBe(gatewayId), {
+      timeout: 90_000,
+      interval: 100
+    });
+    expect(await allOf(client)).toMatchObject(WHOLE);
+    // ssh was not asked to log in again: its connection had not failed.
+    expect(await hub.log()).toMatch(/does not answer|another gateway|was restarted/i);
+  });
+
+  it('addresses of this computer change: the connection is put to the test, and stays when it stands', async () => {
+    const { connectedAt } = await hub.remote();
+    await vm.network.changeAddresses();
+    await vi.waitFor(async () => expect(await hub.log()).toContain('the network has changed'), {
+      timeout: 30_000
+    });
+    expect((await hub.until('connected')).connectedAt).toBe(connectedAt);
+  });
+
+  it('the machine is rebooted: it is found again, and what its kernel printed is on this side', async () => {
+    using client = await printing(20);
+    await client.until(() => client.greatest > 20, 'for some numbers');
+    const { kernelId } = client as unknown as { kernelId?: string };
+    void kernelId;
+    await vm.reboot();
+    await hub.until('reconnecting').catch(() => undefined);
+    await hub.post('connect');
+    await vi.waitFor(async () => expect((await hub.remote()).state).toBe('connected'), {
+      timeout: 120_000,
+      interval: 100
+    });
+    const kernels = await hub.rest('GET', '/remotes/vm/api/kernels');
+    expect(kernels.status).toBe(200);
+    const mirror = await hub.rest('GET', '/bridge/v1/remotes/vm/mirror');
+    expect((mirror.body as { kernels: unknown[] }).kernels.length).toBeGreaterThan(0);
+  });
+
+  it('keeps what it knows for this user alone, and no token in its log', async () => {
+    const { stateDir } = { stateDir: hub.bridge.folder };
+    const log = await readFile(path.join(stateDir, 'remotes', 'vm.log'), 'utf8');
+    const token = (await vm.run('cat ~/.local/state/tpulab/token')).trim();
+    expect(log).toContain('connected');
+    expect(log).not.toContain(token);
+    expect(await readFile(path.join(stateDir, 'remotes.json'), 'utf8')).not.toContain(token);
+  });
+
+  it('is forgotten when it is removed, and its gateway there goes on', async () => {
+    expect((await hub.rest('DELETE', '/bridge/v1/remotes/vm')).status).toBe(204);
+    expect((await hub.rest('GET', '/remotes/vm/api')).status).toBe(404);
+    expect(await vm.run('~/.local/bin/tpulab status --json')).toContain('"status":"ok"');
   });
 });

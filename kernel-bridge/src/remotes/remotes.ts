@@ -15,6 +15,7 @@ import { type ReachableRemote, Remote, type RemoteContext } from './remote.js';
 import { told } from './remote-error.js';
 import { isRemoteName, nameFor } from './remote-name.js';
 import { RemoteStore } from './remote-store.js';
+import { createHostSetup } from './setup/index.js';
 import { Askpass } from './ssh/askpass.js';
 import { sshHosts } from './ssh/ssh-config.js';
 import { checkDestination } from './ssh/target.js';
@@ -22,7 +23,7 @@ import { checkDestination } from './ssh/target.js';
 export interface RemotesOptions {
   readonly stateDir: string;
   readonly log: Logger;
-  /** Makes a host ready; absent: nothing is ever installed. */
+  /** Makes a host ready; absent: the one that installs what is missing. */
   readonly setup?: HostSetup;
   readonly sshProgram?: string;
   readonly gcloud?: Gcloud;
@@ -58,7 +59,7 @@ export class Remotes implements AsyncDisposable {
       place: () => (this.#place ??= makePlace(options.stateDir)),
       logDir: path.join(options.stateDir, 'remotes'),
       gcloud: options.gcloud ?? gcloudOnPath(),
-      setup: options.setup ?? installed,
+      setup: options.setup ?? createHostSetup(),
       installed,
       network: options.network ?? new NetworkWatch(),
       log: options.log,

@@ -37,6 +37,7 @@ export class PipedSocket {
   readonly #far: Socket;
   readonly #boundary = new FrameBoundary();
   #state: 'handshake' | 'open' | 'over' = 'handshake';
+  #isWebSocket = false;
   #timer: NodeJS.Timeout;
 
   constructor(forward: ForwardUpgrade) {
@@ -49,6 +50,7 @@ export class PipedSocket {
     client.on('error', () => client.destroy());
     client.once('close', () => this.#end());
     this.#far.once('error', error => this.#unanswered(`its gateway did not answer (${error.message})`));
+    this.#far.once('end', () => this.#farClosed());
     this.#far.once('close', () => this.#farClosed());
     this.#far.write(this.#handshake(), 'latin1');
     if (forward.head.length > 0) this.#far.write(forward.head);
@@ -64,11 +66,12 @@ export class PipedSocket {
       return;
     }
     this.#far.unpipe(client);
-    if (this.#boundary.isBetweenFrames && !client.destroyed) {
-      client.end(closeFrame(code, reason));
-      this.#limit();
-    } else client.destroy();
+    if (client.destroyed || client.writableEnded) return void this.#far.destroy();
+    if (!this.#isWebSocket || this.#boundary.hasClosed) client.end();
+    else if (this.#boundary.isBetweenFrames) client.end(closeFrame(code, reason));
+    else client.destroy();
     this.#far.destroy();
+    this.#limit();
   }
 
   terminate(): void {
@@ -114,13 +117,14 @@ export class PipedSocket {
     }
     this.#state = 'open';
     client.write(read);
-    if (status === 101) {
+    this.#isWebSocket = status === 101;
+    if (this.#isWebSocket) {
       this.#boundary.take(read.subarray(headEnd));
       this.#far.on('data', (chunk: Buffer) => this.#boundary.take(chunk));
     }
-    this.#far.once('end', () => this.#limit());
     client.once('end', () => this.#limit());
-    this.#far.pipe(client);
+    // How the client is told of the end is decided there.
+    this.#far.pipe(client, { end: false });
     client.pipe(this.#far);
   }
 
@@ -135,11 +139,7 @@ export class PipedSocket {
   /** In the middle of a conversation: ssh has ended, or the gateway there. */
   #farClosed(): void {
     if (this.#state === 'handshake') this.#unanswered('its gateway closed the connection');
-    else if (this.#state === 'open') {
-      const { client } = this.#forward;
-      if (client.writableEnded) this.#limit();
-      else this.close();
-    }
+    else this.close();
   }
 
   #limit(): void {

@@ -1,8 +1,16 @@
+const CLOSE_OPCODE = 0x8;
+
 /** Follows the frames of one direction of a WebSocket (RFC 6455, 5.2), to know when another frame may be put between two. */
 export class FrameBoundary {
   /** Header bytes of the frame that has begun. */
   #header: number[] = [];
   #payloadLeft = 0;
+  #hasClosed = false;
+
+  /** Whether a close frame has begun: after it there is nothing more to say. */
+  get hasClosed(): boolean {
+    return this.#hasClosed;
+  }
 
   /** Whether all bytes so far are whole frames. */
   get isBetweenFrames(): boolean {
@@ -21,6 +29,7 @@ export class FrameBoundary {
       const length = headerLength(this.#header);
       if (length === null || this.#header.length < length) continue;
       this.#payloadLeft = payloadLength(this.#header);
+      this.#hasClosed ||= (this.#header[0]! & 0x0f) === CLOSE_OPCODE;
       this.#header = [];
     }
   }

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { GatewayOptions } from '../../server/gateway.js';
 import { type Answer, type RestOptions, TemporaryGateway } from '../../server/testing/temporary-gateway.js';
-import type { Laptop, StandInVm } from '../../../../tests/stand-in-vm/index.js';
+import type { Laptop } from '../../../../tests/stand-in-vm/index.js';
 import { gcloudOnPath } from '../gcloud/gcloud.js';
 
 const DEADLINE_MS = 90_000;
@@ -28,7 +28,7 @@ export class Hub implements AsyncDisposable {
   }
 
   /** A remote named `vm`, connected unless it is told not to. */
-  async add(vm: StandInVm, body: object = {}): Promise<Remote> {
+  async add(body: object = {}): Promise<Remote> {
     const source = { kind: 'ssh', destination: 'vm' };
     const answer = await this.rest('POST', '/bridge/v1/remotes', {
       body: { name: 'vm', source, install: false, ...body }

@@ -1,0 +1,83 @@
+/** `tpulab connect`: adds a remote where there is none yet, connects it, and shows how that goes. */
+import { Command } from 'commander';
+import type { Remote } from '@tpulab/protocol';
+import { interruptible } from '../journal/interruptible.js';
+import { type OutputOptions, say, type Streams } from '../output.js';
+import { askOnTerminal, type AskPerson } from './ask-person.js';
+import { sourceOf, type TargetOptions } from './connect-target.js';
+import { followRemote } from './follow-remote.js';
+import { RemoteCalls } from './remote-calls.js';
+
+interface ConnectOptions extends OutputOptions, TargetOptions {
+  readonly name?: string;
+  readonly environment?: string;
+  /** commander's form of `--no-install`. */
+  readonly install: boolean;
+  readonly stateDir?: string;
+}
+
+export function addTargetOptions(command: Command): Command {
+  return command
+    .option('--name <name>', 'name of the remote (default: from the host)')
+    .option('--environment <name>', 'environment to have there: jax, torch-xla, torch-tpu (default: jax)')
+    .option('--no-install', 'put nothing there; use the tpulab that is on its PATH')
+    .option('--zone <zone>', 'Google Cloud: zone')
+    .option('--project <project>', "Google Cloud: project (default: gcloud's own)")
+    .option('--internal-ip', 'Google Cloud: connect to the internal address')
+    .option('--iap', 'Google Cloud: tunnel through Identity-Aware Proxy')
+    .option('--state-dir <folder>', 'state folder of the gateway (default: $XDG_STATE_HOME/tpulab)');
+}
+
+export function connectCommand(streams: Streams, ask: AskPerson = askOnTerminal): Command {
+  const command = new Command('connect')
+    .description('connect to a TPU VM: a known remote, HOST, USER@HOST, or gcloud:[PRODUCT/]NAME')
+    .argument(
+      '<target>',
+      'remote, ssh host, or gcloud:[tpu-vm|queued-resource|instance|instance-group/]NAME'
+    );
+  return addTargetOptions(command)
+    .option('--json', 'print each change as a line of JSON')
+    .action((target: string, options: ConnectOptions) =>
+      interruptible(async signal => {
+        const calls = await RemoteCalls.find(options.stateDir);
+        const { name } = await begin(calls, target, options);
+        const remote = await followRemote({ ...options, calls, name, streams, ask, signal });
+        say(streams, options, remote, connectedText(remote));
+      })
+    );
+}
+
+/** A remote of this name, or with this source, is taken up again rather than added twice. */
+async function begin(calls: RemoteCalls, target: string, options: ConnectOptions): Promise<Remote> {
+  const known = await calls.list();
+  const source = sourceOf(target, options);
+  const found =
+    known.find(({ name }) => name === target) ??
+    known.find(remote => options.name === undefined && isSame(remote.source, source));
+  if (found) return calls.act(found.name, 'connect');
+  return calls.add(addition(source, options));
+}
+
+export function addition(
+  source: ReturnType<typeof sourceOf>,
+  { name, environment, install }: Pick<ConnectOptions, 'name' | 'environment' | 'install'>
+) {
+  return {
+    source,
+    ...(name === undefined ? {} : { name }),
+    ...(environment === undefined ? {} : { environment }),
+    ...(install ? {} : { install: false })
+  };
+}
+
+function isSame(a: object, b: object): boolean {
+  const text = (value: object): string => JSON.stringify(Object.entries(value).sort());
+  return text(a) === text(b);
+}
+
+function connectedText({ name, roundTripMs, accelerator }: Remote): string {
+  const chips =
+    accelerator && accelerator.chips > 0 ? `, ${accelerator.type ?? accelerator.chip ?? 'TPU'}` : '';
+  const trip = roundTripMs === null ? '' : ` (${roundTripMs} ms)`;
+  return `${name} is connected${trip}${chips}. Its kernels are in JupyterLab's launcher; "tpulab remotes status ${name}" says more.`;
+}

@@ -1,0 +1,105 @@
+/** Follows a remote until it is connected or has failed: shows each stage as it comes, and asks the person what ssh asks. */
+import { setTimeout as wait } from 'node:timers/promises';
+import type { Remote, RemoteStage } from '@tpulab/protocol';
+import type { OutputOptions, Streams } from '../output.js';
+import type { AskPerson } from './ask-person.js';
+import { GatewayRefusal, type RemoteCalls } from './remote-calls.js';
+import { stageText } from './remotes-text.js';
+
+const LOOK_MS = 200;
+const CONTROL = '\r\u001b[K';
+
+export interface FollowOptions extends OutputOptions {
+  readonly calls: RemoteCalls;
+  readonly name: string;
+  readonly streams: Streams;
+  readonly ask: AskPerson;
+  readonly signal: AbortSignal;
+}
+
+/** Throws the error of a remote that has failed, and `remote_question_unanswered` where nobody can be asked. */
+export async function followRemote(options: FollowOptions): Promise<Remote> {
+  const { calls, name, ask, signal } = options;
+  const show = new Progress(options);
+  const asked = new Set<string>();
+  try {
+    for (;;) {
+      signal.throwIfAborted();
+      const remote = await calls.get(name);
+      show.take(remote);
+      const { state, prompt, error } = remote;
+      if (state === 'connected') return remote;
+      if (state === 'failed' || state === 'preempted' || state === 'disconnected') {
+        throw new GatewayRefusal(error?.code ?? 'remote_interrupted', words(remote));
+      }
+      if (prompt && !asked.has(prompt.id)) {
+        asked.add(prompt.id);
+        show.pause();
+        const value = await ask(prompt, signal);
+        if (value === null) {
+          throw new GatewayRefusal(
+            'remote_question_unanswered',
+            `ssh asks "${prompt.text}", and this is no terminal to ask on. Run "tpulab connect ${name}" in one, or answer in JupyterLab.`
+          );
+        }
+        await calls.answer(name, { id: prompt.id, value });
+      }
+      await wait(LOOK_MS, undefined, { signal }).catch(() => undefined);
+    }
+  } finally {
+    show.pause();
+  }
+}
+
+function words({ name, error }: Remote): string {
+  if (!error) return `${name} was disconnected meanwhile.`;
+  return error.command === null ? error.message : `${error.message}\n  $ ${error.command}`;
+}
+
+/** On a terminal the running stage is one line that changes; elsewhere, and as JSON, each change is a line. */
+class Progress {
+  readonly #options: FollowOptions;
+  readonly #isLive: boolean;
+  readonly #told = new Map<string, string>();
+  #state = '';
+  #hasLine = false;
+
+  constructor(options: FollowOptions) {
+    this.#options = options;
+    this.#isLive = options.json !== true && process.stderr.isTTY;
+  }
+
+  take({ name, state, stages, nextAttemptAt, error }: Remote): void {
+    const { streams, json } = this.#options;
+    for (const stage of stages) this.#stage(stage);
+    if (state === this.#state) return;
+    this.#state = state;
+    if (json === true) {
+      streams.stdout.write(`${JSON.stringify({ name, state, nextAttemptAt, error })}\n`);
+    } else if (state === 'reconnecting') {
+      this.pause();
+      streams.stderr.write(`${error?.message ?? ''} It is tried again.\n`);
+    }
+  }
+
+  pause(): void {
+    if (this.#hasLine) this.#options.streams.stderr.write(CONTROL);
+    this.#hasLine = false;
+  }
+
+  #stage(stage: RemoteStage): void {
+    const { streams, json } = this.#options;
+    const text = json === true ? JSON.stringify({ stage }) : stageText(stage);
+    const isLine = json === true || stage.state !== 'running';
+    const before = this.#told.get(stage.name);
+    if (before === text) return;
+    // Not each percent where every line stays.
+    if (!this.#isLive && json !== true && stage.state === 'running' && before !== undefined) return;
+    this.#told.set(stage.name, text);
+    if (json === true) streams.stdout.write(`${text}\n`);
+    else if (this.#isLive) {
+      streams.stderr.write(`${CONTROL}${text}${isLine ? '\n' : ''}`);
+      this.#hasLine = !isLine;
+    } else streams.stderr.write(`${text}\n`);
+  }
+}

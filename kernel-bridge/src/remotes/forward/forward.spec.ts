@@ -1,0 +1,352 @@
+/** Requests and sockets through the forwarder to servers that are not ours, which write down what they are sent. */
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import {
+  Agent,
+  createServer,
+  type IncomingMessage,
+  request,
+  type Server,
+  type ServerResponse
+} from 'node:http';
+import { type AddressInfo, connect, createServer as createNetServer, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { WebSocket, WebSocketServer } from 'ws';
+import { forwardRequest } from './forward-request.js';
+import { PipedSocket } from './forward-upgrade.js';
+
+const OURS = { 'access-control-allow-origin': 'http://page', vary: 'Origin' };
+const FAR_TOKEN = 'token-of-the-far-side';
+const MIB = 1024 * 1024;
+
+let folder: string;
+let far: Server;
+let near: Server;
+let pipes: PipedSocket[];
+let refused: number;
+let answer: (request: IncomingMessage, response: ServerResponse) => void;
+const agent = new Agent({ keepAlive: true });
+
+beforeEach(async () => {
+  folder = await mkdtemp(path.join(tmpdir(), 'tpl-'));
+  pipes = [];
+  refused = 0;
+  answer = (_request, response) => response.end('hello');
+  far = createServer((asked, response) => answer(asked, response));
+  const socketPath = path.join(folder, 'far.sock');
+  far.listen(socketPath);
+  const remote = { name: 'vm', socketPath, token: FAR_TOKEN, gatewayId: 'x' };
+  const fixed = { remote, refused: () => void refused++ };
+  near = createServer((asked, response) => {
+    forwardRequest({
+      ...fixed,
+      request: asked,
+      response,
+      agent,
+      target: asked.url!,
+      prefix: '/remotes/vm',
+      headers: OURS,
+      fail: error => response.writeHead(error.status, { connection: 'close' }).end(error.code)
+    });
+  });
+  near.on('upgrade', (asked: IncomingMessage, client: Socket, head: Buffer) => {
+    const fail = (error: { status: number }): void => void client.end(`HTTP/1.1 ${error.status} no\r\n\r\n`);
+    pipes.push(new PipedSocket({ ...fixed, request: asked, client, head, target: asked.url!, fail }));
+  });
+  near.listen(0, '127.0.0.1');
+  await Promise.all([once(far, 'listening'), once(near, 'listening')]);
+});
+
+afterEach(async () => {
+  for (const pipe of pipes) pipe.terminate();
+  agent.destroy();
+  for (const server of [far, near]) {
+    server.closeAllConnections();
+    server.close();
+  }
+  await rm(folder, { recursive: true, force: true });
+});
+
+const port = (): number => (near.address() as AddressInfo).port;
+const url = (target: string): string => `http://127.0.0.1:${port()}${target}`;
+
+/** Bytes to the near side; resolves with all that came back. */
+async function raw(text: string): Promise<string> {
+  const socket = connect(port(), '127.0.0.1');
+  socket.write(text, 'latin1');
+  let all = '';
+  for await (const chunk of socket.setEncoding('latin1')) all += String(chunk);
+  return all;
+}
+
+describe('a request', () => {
+  it('arrives with the token of the far side, and without ours or anything of the page', async () => {
+    let seen: IncomingMessage | null = null;
+    answer = (asked, response) => {
+      seen = asked;
+      response.end();
+    };
+    await raw(
+      [
+        'GET /a%2Fb/../c?x=1&token=OURS&%74oken=OURS&y=%20 HTTP/1.1',
+        'Host: 127.0.0.1:1',
+        'Authorization: token OURS',
+        'Origin: http://page',
+        'Cookie: a=b',
+        'X-XSRFToken: z',
+        'X-Weird_Name: caf\u00e9  and  spaces',
+        'X-Twice: 1',
+        'x-twice: 2',
+        'X-Secret-Hop: gone',
+        'Connection: close, X-Secret-Hop',
+        '',
+        ''
+      ].join('\r\n')
+    );
+    expect(seen!.url).toBe('/a%2Fb/../c?x=1&y=%20');
+    expect(seen!.headers).toMatchObject({ host: 'localhost', authorization: `token ${FAR_TOKEN}` });
+    const names = seen!.rawHeaders.filter((_, index) => index % 2 === 0);
+    expect(names).toEqual(['Host', 'Authorization', 'X-Weird_Name', 'X-Twice', 'x-twice', 'Connection']);
+    expect(seen!.rawHeaders).toContain('caf\u00e9  and  spaces');
+    expect(JSON.stringify(seen!.rawHeaders) + seen!.url!).not.toContain('OURS');
+  });
+
+  it('gets the answer as it is, with our word on who may read it, and paths with the prefix', async () => {
+    answer = (_asked, response) => {
+      response.writeHead(201, 'Made it', [
+        ...['Location', '/api/kernels/1', 'X-Odd', 'a', 'x-odd', 'b', 'Set-Cookie', 'no=1'],
+        ...['Access-Control-Allow-Origin', '*', 'Vary', 'Origin', 'Content-Type', 'application/json']
+      ]);
+      response.end('{"a": 1}');
+    };
+    const text = await raw('POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 0\r\n\r\n');
+    expect(text).toMatch(
+      /^HTTP\/1\.1 201 Made it\r\nLocation: \/remotes\/vm\/api\/kernels\/1\r\nX-Odd: a\r\nx-odd: b\r\n/
+    );
+    expect(text).toContain('access-control-allow-origin: http://page');
+    expect(text).not.toMatch(/Allow-Origin: \*|set-cookie/i);
+    expect(text).toContain('{"a": 1}');
+  });
+
+  it('streams its body while it is made, in both directions, and is never held as a whole', async () => {
+    answer = (asked, response) => void asked.pipe(response);
+    const sent = request(url('/echo'), { method: 'POST' });
+    const answered = once(sent, 'response') as Promise<[IncomingMessage]>;
+    sent.write('first');
+    const [response] = await answered;
+    response.setEncoding('utf8');
+    const [chunk] = (await once(response, 'data')) as [string];
+    expect(chunk).toBe('first');
+    sent.end('second');
+    let rest = '';
+    for await (const piece of response) rest += String(piece);
+    expect(rest).toBe('second');
+  });
+
+  it('is not read faster than the far side takes it', async () => {
+    const arrived = new Promise<() => void>(resolve => {
+      answer = (asked, response) => {
+        asked.pause();
+        resolve(() => asked.resume().on('end', () => response.end('done')));
+      };
+    });
+    const sent = request(url('/slow'), { method: 'PUT' });
+    const answered = once(sent, 'response') as Promise<[IncomingMessage]>;
+    const block = Buffer.alloc(MIB);
+    for (let count = 0; count < 64; count++) sent.write(block);
+    const proceed = await arrived;
+    await vi.waitFor(() => expect(sent.writableNeedDrain).toBe(true));
+    // Much of it is still on the sender's side: nobody in between has taken it all.
+    expect(sent.writableLength).toBeGreaterThan(16 * MIB);
+    proceed();
+    sent.end();
+    const [response] = await answered;
+    expect(response.statusCode).toBe(200);
+    response.resume();
+    await once(response, 'end');
+  });
+
+  it('a client that leaves ends it on the far side too', async () => {
+    const left = new Promise<void>(resolve => {
+      answer = (_asked, response) => {
+        response.write('a beginning');
+        response.once('close', () => resolve());
+      };
+    });
+    const sent = request(url('/')).end();
+    sent.on('error', () => undefined);
+    const [response] = (await once(sent, 'response')) as [IncomingMessage];
+    response.on('error', () => undefined);
+    response.destroy();
+    await left;
+  });
+
+  it('an answer that breaks off is broken off for the client, and not a shorter answer', async () => {
+    answer = (_asked, response) => {
+      response.writeHead(200, { 'content-length': 100 });
+      response.write('only this', () => response.socket!.destroy());
+    };
+    await expect(fetch(url('/')).then(found => found.text())).rejects.toThrow();
+  });
+
+  it('is 503 at once when nobody listens on the far side', async () => {
+    far.close();
+    far.closeAllConnections();
+    await rm(path.join(folder, 'far.sock'), { force: true });
+    const found = await fetch(url('/api/kernels'));
+    expect([found.status, await found.text()]).toEqual([503, 'remote_unavailable']);
+  });
+
+  it('is 503, and never 403, when the far side does not take its own token', async () => {
+    answer = (_asked, response) => response.writeHead(403).end('who are you?');
+    const found = await fetch(url('/'));
+    expect([found.status, await found.text(), refused]).toEqual([503, 'remote_unavailable', 1]);
+  });
+
+  it('goes through on another connection when the one that was kept has been closed meanwhile', async () => {
+    const sockets: Socket[] = [];
+    far.on('connection', (socket: Socket) => sockets.push(socket));
+    for (let round = 0; round < 5; round++) {
+      const found = await fetch(url('/'));
+      expect(await found.text()).toBe('hello');
+      for (const socket of sockets) socket.destroy();
+    }
+  });
+
+  it.each([
+    ['garbage', 'nonsense\r\n\r\n'],
+    ['two lengths', 'POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab'],
+    [
+      'a length and chunks',
+      'POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n'
+    ]
+  ])('%s never reaches the far side as a second request', async (_what, text) => {
+    const seen: string[] = [];
+    answer = (asked, response) => {
+      seen.push(asked.url!);
+      response.end();
+    };
+    expect(await raw(text)).toMatch(/^HTTP\/1\.1 400/);
+    expect(seen).toEqual([]);
+  });
+});
+
+describe('a WebSocket', () => {
+  function farSockets(): { next: Promise<[WebSocket, IncomingMessage]> } {
+    const server = new WebSocketServer({
+      noServer: true,
+      handleProtocols: protocols => [...protocols].at(-1)!
+    });
+    const next = new Promise<[WebSocket, IncomingMessage]>(resolve =>
+      far.on('upgrade', (asked: IncomingMessage, socket: Socket, head: Buffer) =>
+        server.handleUpgrade(asked, socket, head, opened => resolve([opened, asked]))
+      )
+    );
+    return { next };
+  }
+
+  it('is passed on with its subprotocols, messages of any size and its close code', async () => {
+    const { next } = farSockets();
+    const client = new WebSocket(url('/ws?token=OURS&a=1').replace('http', 'ws'), ['one', 'two']);
+    const [[server, asked]] = await Promise.all([next, once(client, 'open')]);
+    expect(client.protocol).toBe('two');
+    expect([asked.url, asked.headers.authorization]).toEqual(['/ws?a=1', `token ${FAR_TOKEN}`]);
+    server.on('message', (data, isBinary) => server.send(data, { binary: isBinary }));
+    for (const message of [Buffer.alloc(0), Buffer.alloc(3 * MIB, 9)]) {
+      const echo = once(client, 'message');
+      client.send(message);
+      expect(((await echo) as [Buffer])[0].equals(message)).toBe(true);
+    }
+    const closed = once(client, 'close');
+    server.close(4321, 'because');
+    const [code, reason] = (await closed) as [number, Buffer];
+    expect([code, reason.toString()]).toEqual([4321, 'because']);
+  });
+
+  it('is closed with a code after which clients come back when the far side has gone', async () => {
+    const { next } = farSockets();
+    const client = new WebSocket(url('/ws').replace('http', 'ws'));
+    const [[server]] = await Promise.all([next, once(client, 'open')]);
+    const closed = once(client, 'close');
+    server.terminate();
+    expect(((await closed) as [number])[0]).toBe(1012);
+  });
+
+  it('in the middle of a frame it is cut off instead, as no frame can be put there', async () => {
+    const { next } = farSockets();
+    const client = new WebSocket(url('/ws').replace('http', 'ws'));
+    const [[server]] = await Promise.all([next, once(client, 'open')]);
+    const socket = (server as unknown as { _socket: Socket })._socket;
+    const closed = once(client, 'close');
+    socket.write(Buffer.from([0x82, 100, 1, 2, 3]), () => socket.destroy());
+    expect(((await closed) as [number])[0]).toBe(1006);
+  });
+
+  it('a slow client holds up the far side, and nothing is lost', async () => {
+    const { next } = farSockets();
+    const client = new WebSocket(url('/ws').replace('http', 'ws'));
+    const [[server]] = await Promise.all([next, once(client, 'open')]);
+    client.pause();
+    const block = Buffer.alloc(MIB, 5);
+    for (let count = 0; count < 48; count++) server.send(block);
+    await vi.waitFor(() => expect(server.bufferedAmount).toBeGreaterThan(16 * MIB));
+    let bytes = 0;
+    const all = new Promise<void>(resolve =>
+      client.on('message', (data: Buffer) => {
+        bytes += data.length;
+        if (bytes === 48 * MIB) resolve();
+      })
+    );
+    client.resume();
+    await all;
+    client.terminate();
+  });
+
+  it('a refusal of the far side is the answer, but for one of our token', async () => {
+    const statuses: (number | undefined)[] = [];
+    for (const status of [404, 503, 403]) {
+      far.removeAllListeners('upgrade');
+      far.on('upgrade', (_asked: IncomingMessage, socket: Socket) =>
+        socket.end(`HTTP/1.1 ${status} no\r\nContent-Length: 0\r\nConnection: close\r\n\r\n`)
+      );
+      const client = new WebSocket(url('/ws').replace('http', 'ws'));
+      client.on('error', () => undefined);
+      const [, response] = (await once(client, 'unexpected-response')) as [unknown, IncomingMessage];
+      statuses.push(response.statusCode);
+      response.resume();
+      client.terminate();
+    }
+    expect([statuses, refused]).toEqual([[404, 503, 503], 1]);
+  });
+
+  it('a far side that answers with something else is 503', async () => {
+    far.close();
+    far.closeAllConnections();
+    const socketPath = path.join(folder, 'far.sock');
+    await rm(socketPath, { force: true });
+    const odd = createNetServer(socket => socket.end('220 mail.example ESMTP\r\n')).listen(socketPath);
+    await once(odd, 'listening');
+    const client = new WebSocket(url('/ws').replace('http', 'ws'));
+    client.on('error', () => undefined);
+    const [, response] = (await once(client, 'unexpected-response')) as [unknown, IncomingMessage];
+    expect(response.statusCode).toBe(503);
+    client.terminate();
+    odd.close();
+  });
+
+  it('of which one half is closed goes on in the other direction', async () => {
+    far.on('upgrade', (_asked: IncomingMessage, socket: Socket) => {
+      socket.write('HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n');
+      socket.on('end', () => socket.end(Buffer.from([0x81, 2, 0x68, 0x69]))).resume();
+    });
+    const socket = connect({ port: port(), host: '127.0.0.1', allowHalfOpen: true });
+    socket.write('GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n');
+    await once(socket, 'data');
+    socket.end();
+    const received: Buffer[] = [];
+    for await (const chunk of socket) received.push(chunk as Buffer);
+    expect(Buffer.concat(received).subarray(0, 4)).toEqual(Buffer.from([0x81, 2, 0x68, 0x69]));
+  });
+});

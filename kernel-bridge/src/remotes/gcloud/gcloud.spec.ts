@@ -1,0 +1,121 @@
+import { describe, expect, it } from 'vitest';
+import { computeDryRun, GCLOUD_FAILURES, tpuDryRun } from '../../../../tests/stand-in-vm/gcloud.js';
+import { parseDryRun } from './dry-run.js';
+import { explainGcloud } from './gcloud-problem.js';
+import type { Gcloud } from './gcloud.js';
+import { projectMachines } from './project-machines.js';
+import { RemoteProblem } from '../remote-error.js';
+
+const PROXY =
+  "'/usr/bin/python3' '-S' '/usr/lib/google-cloud-sdk/lib/gcloud.py' compute start-iap-tunnel 't1v-n-0' '%p' --listen-on-stdin --project=p --zone=us-east5-b --verbosity=warning";
+const REACHED = {
+  user: 'ana',
+  address: '192.0.2.7',
+  key: '/home/ana/.ssh/google_compute_engine',
+  knownHosts: '/home/ana/.ssh/google_compute_known_hosts',
+  hostKeyAlias: 'tpu.42-0'
+};
+
+describe('the dry run of gcloud', () => {
+  it.each([
+    ['of a TPU VM', tpuDryRun(REACHED), false],
+    ['of a TPU VM through IAP', tpuDryRun({ ...REACHED, proxyCommand: PROXY }), true],
+    ['of an instance', computeDryRun(REACHED), false],
+    ['of an instance through IAP', computeDryRun({ ...REACHED, proxyCommand: PROXY }), true]
+  ])('%s says where the host is and how its key is known', (_what, line, proxied) => {
+    const [target, ...others] = parseDryRun(`Using ssh batch size of 1.\n${line}`);
+    expect(others).toEqual([]);
+    expect(target!.destination).toBe('ana@192.0.2.7');
+    expect(target!.options).toContain('HostKeyAlias=tpu.42-0');
+    expect(target!.options.slice(0, 2)).toEqual(['-i', REACHED.key]);
+    expect(target!.options.filter(option => option.startsWith('ProxyCommand'))).toEqual(
+      proxied ? [`ProxyCommand=${PROXY}`] : []
+    );
+    // Whether to trust a key is said by the user's own configuration.
+    expect(target!.options.join(' ')).not.toContain('StrictHostKeyChecking');
+  });
+
+  it('has a line for each worker', () => {
+    const lines = [0, 1].map(worker => tpuDryRun({ ...REACHED, address: `192.0.2.${worker}` }));
+    expect(parseDryRun(lines.join('')).map(({ destination }) => destination)).toEqual([
+      'ana@192.0.2.0',
+      'ana@192.0.2.1'
+    ]);
+  });
+
+  it('that names no host, or one that is an option, is refused', () => {
+    expect(() => parseDryRun('/usr/bin/ssh -t -i key\n')).toThrow(RemoteProblem);
+    expect(parseDryRun('nothing of the kind\n')).toEqual([]);
+  });
+});
+
+describe('what gcloud says when it fails', () => {
+  it.each(Object.entries(GCLOUD_FAILURES))('%s', (code, stderr) => {
+    const problem = explainGcloud(stderr, { project: 'p', zone: 'z' });
+    expect(problem.code).toBe(code);
+    expect(problem.message).toContain('gcloud says: ERROR:');
+  });
+
+  it('names the API that is to be enabled', () => {
+    const problem = explainGcloud(GCLOUD_FAILURES['gcloud_api_disabled']!, { project: 'p', zone: 'z' });
+    expect(problem.command).toBe('gcloud services enable tpu.googleapis.com --project=p');
+  });
+});
+
+describe('the machines of a project', () => {
+  const answering = (answers: Record<string, string | RemoteProblem>): Gcloud => ({
+    ask: async args => {
+      const found = Object.entries(answers).find(([words]) => args.join(' ').includes(words))?.[1];
+      if (found === undefined) throw new RemoteProblem('gcloud_failed', 'gcloud says: no.');
+      if (typeof found === 'string') return found;
+      throw found;
+    }
+  });
+  const { signal } = new AbortController();
+
+  it('are those of both generations of the API, with type and state', async () => {
+    const found = await projectMachines(
+      answering({
+        'config get-value': 'p\n',
+        'tpu-vm list':
+          '[{"name": "projects/p/locations/us-east5-b/nodes/one", "acceleratorType": "v5litepod-8", "state": "READY"}]',
+        'instances list':
+          '[{"name": "two", "zone": "https://x/zones/us-east5-a", "machineType": "https://x/ct6e-standard-4t", "status": "TERMINATED", "selfLink": "https://x/projects/p/zones/z/instances/two"}]'
+      }),
+      signal
+    );
+    expect(found).toMatchObject({ state: 'ok', project: 'p' });
+    expect(
+      found.machines.map(({ source, acceleratorType, state }) => [
+        source.name,
+        source.product,
+        acceleratorType,
+        state
+      ])
+    ).toEqual([
+      ['one', 'tpu-vm', 'v5litepod-8', 'READY'],
+      ['two', 'instance', 'ct6e-standard-4t', 'TERMINATED']
+    ]);
+  });
+
+  it('are those of one of them where the other is not enabled', async () => {
+    const found = await projectMachines(
+      answering({ 'config get-value': 'p\n', 'tpu-vm list': '[]' }),
+      signal
+    );
+    expect(found).toMatchObject({ state: 'failed', message: expect.stringContaining('gcloud says') });
+    const half = answering({
+      'config get-value': 'p\n',
+      'tpu-vm list': '[{"name": "projects/p/locations/z/nodes/one", "state": "READY"}]'
+    });
+    expect(await projectMachines(half, signal)).toMatchObject({
+      state: 'ok',
+      machines: [{ state: 'READY' }]
+    });
+  });
+
+  it('are unknown without gcloud', async () => {
+    const missing = answering({ config: new RemoteProblem('gcloud_missing', 'There is no gcloud.') });
+    expect(await projectMachines(missing, signal)).toMatchObject({ state: 'missing', machines: [] });
+  });
+});

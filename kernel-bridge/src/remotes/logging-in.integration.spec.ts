@@ -1,0 +1,291 @@
+/** Logging in to a stand-in VM: keys, passphrases, passwords, host keys, and Google Cloud's way to a host. */
+import { readFile, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import {
+  computeDryRun,
+  GCLOUD_FAILURES,
+  PASSWORD,
+  StandInVm,
+  tpuDryRun,
+  USER,
+  whyNoStandIn
+} from '../../../tests/stand-in-vm/index.js';
+import { Hub } from './testing/hub.js';
+
+vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });
+
+const why = whyNoStandIn();
+
+describe.skipIf(why !== null)(`logging in${why === null ? '' : ` (skipped: ${why})`}`, () => {
+  let vm: StandInVm;
+  let hub: Hub;
+
+  beforeAll(async () => {
+    vm = await StandInVm.start({ password: true });
+  });
+  afterAll(async () => vm?.[Symbol.asyncDispose]());
+
+  const HOST = (): string[] => ['Host vm', `  HostName ${vm.network.vmAddress}`, `  User ${USER}`];
+
+  beforeEach(async () => {
+    await vm.laptop.configure(HOST());
+    await vm.authorize(await vm.laptop.publicKey());
+    await vm.knowHostKey();
+    hub = await Hub.start(vm.laptop);
+  });
+  afterEach(async () => hub?.[Symbol.asyncDispose]());
+
+  describe('host keys', () => {
+    it('an unknown one is asked about with its fingerprint; yes is remembered by ssh', async () => {
+      await vm.laptop.know([], '');
+      await hub.add();
+      const { prompt } = await hub.until('waiting');
+      expect(prompt).toMatchObject({ kind: 'confirm', host: 'vm' });
+      expect(prompt!.text).toMatch(/ED25519 key fingerprint is SHA256:[\w+/]+/);
+      expect((await hub.post('answer', { id: 'another', value: true })).status).toBe(409);
+      expect((await hub.post('answer', { id: prompt!.id, value: true })).status).toBe(200);
+      await hub.until('connected');
+      await hub.post('disconnect');
+      await hub.post('connect');
+      await hub.until('connected');
+    });
+
+    it('an unknown one that is not accepted ends the attempt, with what to run', async () => {
+      await vm.laptop.know([], '');
+      await hub.add();
+      const { prompt } = await hub.until('waiting');
+      await hub.post('answer', { id: prompt!.id, value: false });
+      const { error } = await failed();
+      expect(error).toMatchObject({ code: 'remote_host_key_unknown' });
+      expect(error!.command).toBe('ssh -o StrictHostKeyChecking=ask vm');
+    });
+
+    it('one that has changed is refused before anything is sent, and the way out is said', async () => {
+      await vm.changeHostKey();
+      await hub.add();
+      const { error, prompt } = await failed();
+      expect(error).toMatchObject({ code: 'remote_host_key_changed' });
+      expect(error!.message).toMatch(/SHA256:/);
+      expect(error!.command).toMatch(/^ssh-keygen -f .+known_hosts.* -R /);
+      expect(prompt).toBeNull();
+      await vm.knowHostKey();
+      await hub.post('connect');
+      await hub.until('connected');
+    });
+
+    it('a strict configuration of the user stays strict', async () => {
+      await vm.laptop.know([], '');
+      await vm.laptop.configure([...HOST(), '  StrictHostKeyChecking yes']);
+      await hub.add();
+      const { error } = await failed();
+      expect(error).toMatchObject({ code: 'remote_host_key_unknown' });
+    });
+  });
+
+  describe('keys and passwords', () => {
+    it('a passphrase is asked for, again when it was wrong, and not again for the next connection', async () => {
+      await vm.authorize(await vm.laptop.makeKey('locked', 'open sesame'));
+      await vm.laptop.configure(HOST(), 'locked');
+      await hub.add();
+      const first = (await hub.until('waiting')).prompt!;
+      expect(first).toMatchObject({ kind: 'secret' });
+      expect(first.text).toMatch(/passphrase for key .*locked/);
+      await hub.post('answer', { id: first.id, value: 'wrong words' });
+      await vi.waitFor(async () => expect((await hub.until('waiting')).prompt!.id).not.toBe(first.id), {
+        timeout: 60_000
+      });
+      const second = (await hub.remote()).prompt!;
+      await hub.post('answer', { id: second.id, value: 'open sesame' });
+      await hub.until('connected');
+      await vm.machine.run('pkill -f "sshd: [a]na" || true');
+      await hub.until('reconnecting');
+      await hub.until('connected');
+      expect(await hub.log()).not.toMatch(/open sesame|wrong words/);
+    });
+
+    it('a password is asked for where the machine takes one', async () => {
+      await vm.authorize();
+      await hub.add();
+      const { prompt } = await hub.until('waiting');
+      expect(prompt).toMatchObject({ kind: 'secret' });
+      expect(prompt!.text).toMatch(/password:/);
+      await hub.post('answer', { id: prompt!.id, value: PASSWORD });
+      await hub.until('connected');
+    });
+
+    it('no answer is a failure that says what to run', async () => {
+      await vm.authorize();
+      await hub.add();
+      const { prompt } = await hub.until('waiting');
+      await hub.post('answer', { id: prompt!.id, value: false });
+      expect((await failed()).error).toMatchObject({
+        code: 'remote_question_unanswered',
+        command: 'ssh vm'
+      });
+    });
+
+    it('a question that ssh has given up waiting for can still be answered', async () => {
+      await vm.authorize();
+      await hub.add();
+      const { prompt } = await hub.until('waiting');
+      await vm.machine.run('pkill -f "sshd: [a]na" || true');
+      await hub.post('answer', { id: prompt!.id, value: PASSWORD });
+      await hub.until('connected');
+    });
+
+    it('a key that the machine does not know is refused, with the command that shows why', async () => {
+      await vm.authorize(await vm.laptop.makeKey('another', ''));
+      await vm.laptop.configure([...HOST(), '  PasswordAuthentication no']);
+      await hub.add();
+      expect((await failed()).error).toMatchObject({ code: 'remote_auth_refused', command: 'ssh vm' });
+    });
+
+    it('a machine that is not there is said to be unreachable', async () => {
+      await vm.laptop.configure(['Host vm', `  HostName ${vm.network.vmAddress}`, '  Port 9']);
+      await hub.add();
+      expect((await failed()).error).toMatchObject({ code: 'remote_unreachable' });
+    });
+  });
+
+  describe('what can be connected to', () => {
+    it('aliases of the configuration of ssh, and a host by itself', async () => {
+      await vm.laptop.configure([...HOST(), 'Host other another', 'Host *.example !not', 'Match all']);
+      const { body } = await hub.rest('GET', '/bridge/v1/remotes/candidates');
+      expect(body).toMatchObject({ sshHosts: ['vm', 'other', 'another'] });
+      await hub.add({ source: { kind: 'ssh', destination: vm.destination } });
+      expect(await hub.until('connected')).toMatchObject({ hosts: [vm.destination] });
+    });
+
+    it.each(['-oProxyCommand=touch /tmp/x', 'a b', '', 'host;id'])(
+      '%j is no destination',
+      async destination => {
+        const body = { source: { kind: 'ssh', destination } };
+        const answer = await hub.rest('POST', '/bridge/v1/remotes', { body });
+        expect(answer).toMatchObject({ status: 400, body: { code: 'invalid_request' } });
+      }
+    );
+  });
+
+  describe('Google Cloud', () => {
+    const reached = (alias = 'tpu.1234-0') => ({
+      user: USER,
+      address: vm.network.vmAddress,
+      key: path.join(vm.laptop.ssh, 'id_ed25519'),
+      knownHosts: path.join(vm.laptop.ssh, 'google_compute_known_hosts'),
+      hostKeyAlias: alias
+    });
+    const zone = 'us-east5-b';
+
+    async function knowAs(alias: string): Promise<void> {
+      const known = (await readFile(vm.laptop.knownHosts, 'utf8')).split('\n')[0]!.replace(/^\S+/, alias);
+      await writeFile(reached().knownHosts, `${known}\n`);
+    }
+
+    it('a TPU VM is reached as gcloud says, by our ssh, with all its hosts', async () => {
+      await knowAs('tpu.1234-0');
+      await vm.laptop.answerGcloud([
+        { words: ['tpu-vm', 'describe', 'my-tpu'], stdout: '{"state": "READY"}' },
+        {
+          words: ['tpu-vm', 'ssh', 'my-tpu', '--dry-run'],
+          stdout: tpuDryRun(reached()) + tpuDryRun(reached('tpu.1234-1'))
+        }
+      ]);
+      await hub.add({ source: { kind: 'gcloud', product: 'tpu-vm', name: 'my-tpu', zone, project: 'p' } });
+      const remote = await hub.until('connected');
+      expect(remote.hosts).toEqual([vm.destination, vm.destination]);
+      expect((await vm.laptop.gcloudCalls()).every(call => call.includes(`--zone=${zone} --project=p`))).toBe(
+        true
+      );
+    });
+
+    it('through IAP, whose proxy command has spaces', async () => {
+      await knowAs('tpu.1234-0');
+      const proxy = path.join(vm.laptop.folder, 'proxy.cjs');
+      await writeFile(
+        proxy,
+        `const socket = require('node:net').connect(process.argv[3], process.argv[2]); process.stdin.pipe(socket).pipe(process.stdout);`
+      );
+      const proxyCommand = `'${process.execPath}' '${proxy}' '${vm.network.vmAddress}' '%p' --listen-on-stdin`;
+      await vm.laptop.answerGcloud([
+        { words: ['queued-resources', 'describe'], stdout: '{"state": {"state": "ACTIVE"}}' },
+        {
+          words: ['queued-resources', 'ssh', '--dry-run'],
+          stdout: tpuDryRun({ ...reached(), address: 'tpu.1234-0', proxyCommand })
+        }
+      ]);
+      await hub.add({
+        source: { kind: 'gcloud', product: 'queued-resource', name: 'queue', zone, tunnelThroughIap: true }
+      });
+      await hub.until('connected');
+    });
+
+    it('an instance, and the instances of a group', async () => {
+      await knowAs('compute.99');
+      const instances = ['slice-1', 'slice-0'].map(name => ({
+        instance: `zones/z/instances/${name}`,
+        instanceStatus: 'RUNNING'
+      }));
+      await vm.laptop.answerGcloud([
+        { words: ['instances', 'describe'], stdout: '{"status": "RUNNING"}' },
+        { words: ['managed', 'list-instances'], stdout: JSON.stringify(instances) },
+        { words: ['compute', 'ssh', '--dry-run'], stdout: computeDryRun(reached('compute.99')) }
+      ]);
+      for (const product of ['instance', 'instance-group']) {
+        await hub.add({ name: product, source: { kind: 'gcloud', product, name: 'slice', zone } });
+        await hub.until('connected', product);
+      }
+      const calls = (await vm.laptop.gcloudCalls())
+        .filter(call => call.includes('compute ssh'))
+        .map(call => call.split(' ')[2]);
+      expect(calls).toEqual(['slice', 'slice-0', 'slice-1']);
+    });
+
+    it.each(Object.entries(GCLOUD_FAILURES))(
+      '%s is told in its own words, with what to do',
+      async (code, stderr) => {
+        await vm.laptop.answerGcloud([{ words: ['describe'], stderr, code: 1 }]);
+        await hub.add({ source: { kind: 'gcloud', product: 'tpu-vm', name: 'my-tpu', zone } });
+        const { error } = await failed();
+        expect(error).toMatchObject({ code });
+        expect(error!.message).toContain(stderr.split('\n')[0]!.slice(0, 60));
+        if (code !== 'gcloud_failed' && code !== 'gcloud_permission')
+          expect(error!.command).toMatch(/^gcloud /);
+      }
+    );
+
+    it.each([
+      ['PREEMPTED', 'preempted', 'remote_preempted'],
+      ['STOPPED', 'failed', 'remote_machine_stopped'],
+      ['CREATING', 'failed', 'remote_unreachable']
+    ] as const)('a machine that is %s', async (state, ends, code) => {
+      await vm.laptop.answerGcloud([{ words: ['describe'], stdout: JSON.stringify({ state }) }]);
+      await hub.add({ source: { kind: 'gcloud', product: 'tpu-vm', name: 'my-tpu', zone } });
+      const remote = ends === 'failed' ? await failed() : await hub.until(ends);
+      expect(remote).toMatchObject({ state: ends, error: { code } });
+    });
+
+    it('a key that the machine does not know yet is made known by one command', async () => {
+      await knowAs('compute.99');
+      await vm.authorize(await vm.laptop.makeKey('another', ''));
+      await vm.laptop.configure([...HOST(), 'Host *', '  PasswordAuthentication no']);
+      await vm.laptop.answerGcloud([
+        { words: ['instances', 'describe'], stdout: '{"status": "RUNNING"}' },
+        { words: ['compute', 'ssh', '--dry-run'], stdout: computeDryRun(reached('compute.99')) }
+      ]);
+      await hub.add({ source: { kind: 'gcloud', product: 'instance', name: 'vm1', zone } });
+      expect((await failed()).error).toMatchObject({
+        code: 'remote_auth_refused',
+        command: `gcloud compute ssh vm1 --zone=${zone} --command=true`
+      });
+    });
+  });
+
+  async function failed() {
+    await vi.waitFor(async () => expect((await hub.remote()).state).toBe('failed'), {
+      timeout: 60_000,
+      interval: 50
+    });
+    return hub.remote();
+  }
+});

@@ -1,0 +1,51 @@
+import { describe, expect, it } from 'vitest';
+import { type NetworkChange, NetworkWatch } from './network-watch.js';
+
+function watched() {
+  const world = { now: 1_000_000, addresses: 'wlan0 10.0.0.2/24' };
+  const watch = new NetworkWatch({ now: () => world.now, addresses: () => world.addresses, pollMs: 2000 });
+  const heard: NetworkChange[] = [];
+  const listening = watch.listen(change => heard.push(change));
+  /** A look after this many milliseconds. */
+  const look = (ms = 2000): void => {
+    world.now += ms;
+    watch.look();
+  };
+  return { world, watch, heard, listening, look };
+}
+
+describe('the network of this computer', () => {
+  it('that stays as it is says nothing, on a busy machine neither', () => {
+    using scene = { ...watched(), [Symbol.dispose]: () => undefined };
+    for (const ms of [2000, 2000, 9000]) scene.look(ms);
+    expect(scene.heard).toEqual([]);
+    scene.watch[Symbol.dispose]();
+  });
+
+  it('is said to have changed once for each other set of addresses', () => {
+    const { world, heard, look, watch } = watched();
+    world.addresses = '';
+    look();
+    look();
+    world.addresses = 'eth0 10.0.0.9/24';
+    look();
+    expect(heard).toEqual(['addresses', 'addresses']);
+    watch[Symbol.dispose]();
+  });
+
+  it('is not what it was when the computer has slept, whatever the addresses', () => {
+    const { heard, look, watch } = watched();
+    look(3_600_000);
+    look();
+    expect(heard).toEqual(['clock']);
+    watch[Symbol.dispose]();
+  });
+
+  it('is not looked at when nobody listens any more', () => {
+    const { world, heard, listening, watch } = watched();
+    listening[Symbol.dispose]();
+    world.addresses = 'other';
+    watch.look();
+    expect(heard).toEqual([]);
+  });
+});

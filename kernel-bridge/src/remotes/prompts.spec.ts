@@ -1,0 +1,86 @@
+import { describe, expect, it } from 'vitest';
+import { Prompts } from './prompts.js';
+
+function scene() {
+  const opened: string[] = [];
+  const hidden: string[] = [];
+  const prompts = new Prompts({
+    host: 'vm',
+    onOpen: ({ text }) => opened.push(text),
+    onAnswered: () => undefined,
+    hide: secret => hidden.push(secret)
+  });
+  prompts.beginAttempt();
+  const ask = (text: string, signal = new AbortController().signal, kind: 'secret' | 'confirm' = 'secret') =>
+    prompts.ask({ kind, text }, signal);
+  const answer = (value: string | boolean) => prompts.answer(prompts.current!.id, value);
+  return { prompts, opened, hidden, ask, answer };
+}
+
+describe('questions of ssh', () => {
+  it('are put to a person, and the answer is kept for the next connection', async () => {
+    const { prompts, opened, hidden, ask, answer } = scene();
+    const first = ask('Passphrase:');
+    answer('sesame');
+    expect(await first).toBe('sesame');
+    prompts.beginAttempt();
+    expect(await ask('Passphrase:')).toBe('sesame');
+    expect([opened, hidden]).toEqual([['Passphrase:'], ['sesame']]);
+  });
+
+  it('that come twice in one attempt were answered wrongly, so the kept answer is forgotten', async () => {
+    const { prompts, opened, ask, answer } = scene();
+    const first = ask('Passphrase:');
+    answer('wrong');
+    await first;
+    prompts.beginAttempt();
+    expect(await ask('Passphrase:')).toBe('wrong');
+    const second = ask('Passphrase:');
+    answer('right');
+    expect(await second).toBe('right');
+    expect(opened).toHaveLength(2);
+  });
+
+  it('stay open when ssh has given up, and the answer is for the next attempt', async () => {
+    const { prompts, ask, answer } = scene();
+    const gone = new AbortController();
+    const first = ask('Password:', gone.signal);
+    gone.abort();
+    expect(await first).toBeNull();
+    expect(prompts.current).not.toBeNull();
+    const settled = prompts.settled();
+    answer('late');
+    await settled;
+    prompts.beginAttempt();
+    expect(await ask('Password:')).toBe('late');
+  });
+
+  it.each([
+    [true, 'yes'],
+    [false, 'no'],
+    ['SHA256:abc', 'SHA256:abc']
+  ])('about a host key take %j', async (value, given) => {
+    const { ask, answer } = scene();
+    const question = ask('Continue (yes/no/[fingerprint])?', undefined, 'confirm');
+    answer(value);
+    expect(await question).toBe(given);
+  });
+
+  it('can be declined; an answer that is none is a refusal too', async () => {
+    for (const value of [false, 'two\nlines']) {
+      const { prompts, ask, answer } = scene();
+      const question = ask('Password:');
+      answer(value);
+      expect(await question).toBeNull();
+      expect(prompts.wasRefused).toBe(true);
+    }
+  });
+
+  it('are forgotten with the remote', async () => {
+    const { prompts, ask } = scene();
+    const question = ask('Password:');
+    prompts.forget();
+    expect(await question).toBeNull();
+    expect([prompts.current, prompts.answer('x', 'y')]).toEqual([null, false]);
+  });
+});

@@ -1,0 +1,138 @@
+import { execFile, execFileSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { mkdir, mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { masterArguments, viaMaster } from './arguments.js';
+import { Askpass } from './askpass.js';
+import { explainSsh } from './explain.js';
+import { shellCommand } from './quoting.js';
+import { sshHosts } from './ssh-config.js';
+import { checkDestination, commandFor } from './target.js';
+
+const run = promisify(execFile);
+let folder: string;
+beforeEach(async () => (folder = await mkdtemp(path.join(tmpdir(), 'tpl-'))));
+afterEach(async () => rm(folder, { recursive: true, force: true }));
+
+describe('the arguments of ssh', () => {
+  const target = { destination: 'ana@host', options: ['-p', '2222'] };
+
+  it('are understood by the ssh of this machine, and keep what the user has set', () => {
+    const args = masterArguments(target, path.join(folder, 'c'), true);
+    const told = execFileSync('ssh', ['-G', ...args], { encoding: 'utf8' });
+    for (const line of ['user ana', 'hostname host', 'port 2222', 'serveraliveinterval 5', 'batchmode no']) {
+      expect(told).toContain(line);
+    }
+    expect(args.join(' ')).not.toMatch(/StrictHostKeyChecking|UserKnownHostsFile|IdentityFile/);
+  });
+
+  it('to a connection that has gone reach no other machine', async () => {
+    const started = run('ssh', viaMaster(path.join(folder, 'gone'), ['-T'], 'true'));
+    await expect(started).rejects.toMatchObject({ code: 255 });
+  });
+
+  it.each(['-oProxyCommand=x', '', 'a b', "a'b", 'a$(id)', 'a\nb'])('%j is no destination', destination => {
+    expect(() => checkDestination(destination)).toThrow(/not a destination/);
+  });
+
+  it('are shown as a person would type them', () => {
+    const options = ['-o', "ProxyCommand=sh -c 'x y'"];
+    expect(commandFor({ destination: 'h', options })).toBe(`ssh -o 'ProxyCommand=sh -c '\\''x y'\\''' h`);
+  });
+});
+
+describe('a script for the other side', () => {
+  const SHELLS = ['/bin/sh', '/bin/bash', '/bin/dash', '/usr/bin/zsh', '/usr/bin/fish', '/bin/csh'].filter(
+    existsSync
+  );
+  const HARD = ["it's", '$(id) `id` "x" \\ !', 'two\nlines', '', '-n', 'ü☃', '*'];
+
+  it.each(SHELLS)('is understood by %s, with any arguments', async shell => {
+    const script = `for one in "$@"; do printf '%s\\0' "$one"; done`;
+    const { stdout } = await run(shell, ['-c', shellCommand(script, HARD)]);
+    expect(stdout.split('\0').slice(0, -1)).toEqual(HARD);
+  });
+
+  it('ends with its own code, and reads what is sent to it', async () => {
+    const command = shellCommand('cat; exit 7', []);
+    const child = run('/bin/sh', ['-c', command]);
+    child.child.stdin?.end('hello');
+    await expect(child).rejects.toMatchObject({ code: 7, stdout: 'hello' });
+  });
+});
+
+describe('what ssh says when it fails', () => {
+  const target = { destination: 'vm', options: [] };
+  it.each([
+    ['ssh: connect to host 192.0.2.1 port 22: Connection timed out', 'remote_unreachable'],
+    ['ssh: connect to host 192.0.2.1 port 22: Connection refused', 'remote_unreachable'],
+    ['kex_exchange_identification: Connection closed by remote host', 'remote_unreachable'],
+    ['ssh: Could not resolve hostname nowhere: Name or service not known', 'remote_name_unknown'],
+    ['ana@vm: Permission denied (publickey).', 'remote_auth_refused'],
+    ['Host key verification failed.', 'remote_host_key_unknown'],
+    ['/home/ana/.ssh/config: line 3: Bad configuration option: foo', 'remote_ssh_failed']
+  ])('%s', (line, code) => {
+    const problem = explainSsh(target, [line], 255);
+    expect(problem.code).toBe(code);
+    expect(problem.message).toContain('vm');
+  });
+
+  it('without a word is said with its exit code', () => {
+    expect(explainSsh(target, [], 12).message).toContain('exit code 12');
+  });
+});
+
+describe('hosts of the configuration of ssh', () => {
+  it('are its aliases, through includes with patterns, without patterns of hosts', async () => {
+    await mkdir(path.join(folder, '.ssh', 'conf.d'), { recursive: true });
+    const files = {
+      config:
+        'Include conf.d/*.conf\nHost one "two" # three\nHost=four *.five !six\nhost ~nothing?\nMatch host x\n',
+      'conf.d/a.conf': 'HOST from-a\nInclude ../config\n',
+      'conf.d/b.conf': '  Host   from-b\n    HostName 192.0.2.1\n',
+      'conf.d/ignored.txt': 'Host ignored\n'
+    };
+    for (const [name, text] of Object.entries(files)) await writeFile(path.join(folder, '.ssh', name), text);
+    expect(await sshHosts(folder)).toEqual(['from-a', 'from-b', 'one', 'two', 'four']);
+  });
+
+  it('are none where there is no configuration', async () => {
+    expect(await sshHosts(folder)).toEqual([]);
+  });
+});
+
+describe('the program that ssh asks with', () => {
+  it('passes the question on and gives the answer, which nobody else can have', async () => {
+    await using askpass = await Askpass.open(folder);
+    const asked: unknown[] = [];
+    using registered = askpass.register(async question => {
+      asked.push(question);
+      return 'an answer';
+    });
+    const env = { ...process.env, ...registered.env };
+    const { stdout } = await run(registered.env['SSH_ASKPASS']!, ["Enter it's:"], { env });
+    expect([stdout, asked]).toEqual(['an answer\n', [{ kind: 'secret', text: "Enter it's:" }]]);
+    const other = run(registered.env['SSH_ASKPASS']!, ['x'], {
+      env: { ...env, TPULAB_ASKPASS_KEY: 'guessed' }
+    });
+    await expect(other).rejects.toMatchObject({ code: 1, stdout: '' });
+    expect((await stat(registered.env['TPULAB_ASKPASS_SOCKET']!)).mode & 0o777).toBe(0o600);
+  });
+
+  it('tells a question about a host key from one for a secret', async () => {
+    await using askpass = await Askpass.open(folder);
+    const kinds: string[] = [];
+    using registered = askpass.register(async ({ kind }) => {
+      kinds.push(kind);
+      return null;
+    });
+    const env = { ...process.env, ...registered.env };
+    for (const text of ['Continue connecting (yes/no/[fingerprint])? ', 'Password: ']) {
+      await expect(run(registered.env['SSH_ASKPASS']!, [text], { env })).rejects.toMatchObject({ code: 1 });
+    }
+    expect(kinds).toEqual(['confirm', 'secret']);
+  });
+});
