@@ -190,7 +190,7 @@ def test_a_changed_setting_of_jax_is_told_by_its_name(watched: Watched) -> None:
             setting(x(4, 4))
 
     verdict, argument, before, after = reason(watched.one(precisely))
-    assert verdict == "other"
+    assert verdict == "config"
     assert argument is not None
     assert "matmul_precision" in argument
     assert before != after

@@ -74,7 +74,7 @@ def into_optax(state: S, hyper: Hyperparameters, **names: str) -> S:
         for argument, old in values.items():
             name = names.get(argument, argument)
             if name in hyper:
-                new = getattr(hyper, name)
+                new = getattr(hyper, str(name))
                 # Of the same type and strength, so that the step is not compiled again.
                 values[argument] = new if _alike(new, old) else jnp.asarray(new, getattr(old, "dtype", None))
         # Schedules inside a chain are states of their own.

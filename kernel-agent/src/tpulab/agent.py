@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import importlib.metadata
+import itertools
 import logging
 import os
 import platform
@@ -19,6 +20,9 @@ import time
 from collections.abc import Callable
 
 from tpulab import __version__
+from tpulab.adviser import Adviser
+from tpulab.auto_steps import AutoSteps
+from tpulab.backend_advice import advise_on_backend
 from tpulab.cells import CellRegister
 from tpulab.clocks import now_ns, unix_now_ms
 from tpulab.compile_watch import CompileWatch
@@ -29,10 +33,16 @@ from tpulab.devices import DeviceReport
 from tpulab.import_hook import AfterImport
 from tpulab.jax_internals import loaded_jax
 from tpulab.keeper_socket import KeeperSocket
-from tpulab.messages import ControlMessage, HelloMessage, Message, RunState
+from tpulab.lazy_watch import LazyWatch
+from tpulab.locations import locate_error
+from tpulab.memory_error import in_words, memory_error
+from tpulab.messages import ControlMessage, DevicesMessage, HelloMessage, Message, RunState
 from tpulab.recorder import Recorder
 from tpulab.runs import Run
-from tpulab.text_report import TextReport
+from tpulab.spawn_advice import warn_of_spawn
+from tpulab.sync_watch import SyncWatch
+from tpulab.text_report import TextReport, tell
+from tpulab.torch_xla_runtime import TorchXlaRuntime
 
 BATCH_PERIOD_S = 0.1
 #: How often an idle agent looks at the runtime's memory (with jax) or at its connection (without).
@@ -61,7 +71,18 @@ class Agent:
         self.desk = ControlDesk(self.free)
         self._commands = ControlLink(socket_path, self.desk.receive) if socket_path else None
         self.text = TextReport(self) if self.keeper is None and not silent else None
-        self._hook = AfterImport("jax", self._on_jax)
+        self.adviser = Adviser(self.recorder.events, self.wake, tell if self.text is not None else None)
+        self.syncs = SyncWatch(self.adviser, self.cells)
+        self.compiles.adviser = self.adviser
+        self.cells.on_error = self._on_cell_error
+        self.cells.on_begin = self._on_cell
+        self._errors = itertools.count(1)
+        self.auto = AutoSteps(self)
+        self.lazy: LazyWatch | None = None
+        self._hooks = [
+            AfterImport("jax", self._on_jax),
+            AfterImport("torch_xla", self._on_torch_xla),
+        ]
         self._work = threading.Lock()
         self._work.acquire()
         self._collecting = threading.Lock()
@@ -70,7 +91,8 @@ class Agent:
         self._unsent: list[Message] = []
 
     def start(self) -> None:
-        self._hook.install()
+        for hook in self._hooks:
+            hook.install()
         atexit.register(self.close)
         if self.keeper is not None:
             self._ensure_thread()
@@ -124,6 +146,8 @@ class Agent:
         # Not acquired: the agent's thread is at it, or this is a finalizer that interrupted this very thread.
         while self._collecting.acquire(timeout=0.05):
             try:
+                if self.lazy is not None:
+                    self.lazy.poll()
                 self.recorder.collect()
             finally:
                 self._collecting.release()
@@ -137,9 +161,13 @@ class Agent:
         from tpulab.tracked_run import step_runs
 
         step_runs.end_all("finished", agent=self)
-        self._hook.remove()
+        for hook in self._hooks:
+            hook.remove()
         self.cells.detach()
         self.compiles.detach()
+        self.syncs.detach()
+        if self.lazy is not None:
+            self.lazy.detach()
         self._stopping.set()
         self.wake()
         thread = self._thread
@@ -152,7 +180,8 @@ class Agent:
     def abandon(self) -> None:
         """In a forked child: lets go of what belongs to the parent, without touching its connection."""
         atexit.unregister(self.close)
-        self._hook.remove()
+        for hook in self._hooks:
+            hook.remove()
         self.cells.detach()
         self.compiles.detach()
         self.device.abandon()
@@ -179,11 +208,54 @@ class Agent:
     def _on_jax(self) -> None:
         try:
             self.compiles.attach()
+            self.syncs.attach()
+            if self.cells.running() is not None:
+                self.auto.follow_jax()
             # Runs before jax's own exit work, which takes the backend away under the watcher.
             atexit.register(self.device.stop)
             self.listen_for_commands()
         except Exception as error:
             _log.warning("tpulab: compilations are not reported: %r", error)
+        self.wake()
+
+    def _on_cell(self) -> None:
+        self.auto.cell_begins()
+        if loaded_jax() is not None:
+            self.auto.follow_jax()
+
+    def _on_cell_error(self, error: BaseException) -> None:
+        """A cell has failed: if for want of memory, who holds it is told."""
+        location = locate_error(self.cells, error)
+        run = next((run.id for run in reversed(list(self.runs.values()))), None)
+        message = memory_error(error, next(self._errors), location, run)
+        if message is not None:
+            self.recorder.events.append(message)
+            self.wake()
+            if self.text is not None:
+                tell(in_words(message))
+
+    def _look_at_devices(self, message: DevicesMessage) -> None:
+        kind = message["devices"][0]["kind"] if message["devices"] else None
+        for run in list(self.runs.values()):
+            if run.pace is not None:
+                run.pace.device_kind, run.pace.device_count = kind, len(message["devices"])
+        advise_on_backend(message, self.adviser)
+
+    def _on_torch_xla(self) -> None:
+        try:
+            runtime = TorchXlaRuntime()
+            watch = LazyWatch(runtime, self, self.auto)
+            if watch.attach():
+                self.lazy = watch
+                self.devices.runtimes.append(runtime)
+                warn_of_spawn(self.adviser, self.cells)
+            else:
+                _log.warning(
+                    "tpulab: torch_xla has no step marker that is known here; its steps are not seen"
+                )
+            self.listen_for_commands()
+        except Exception as error:
+            _log.warning("tpulab: torch_xla is not measured: %r", error)
         self.wake()
 
     def _ensure_thread(self) -> None:
@@ -212,10 +284,12 @@ class Agent:
             return BATCH_PERIOD_S
         if self.keeper is None:
             return -1
-        return IDLE_PERIOD_S if loaded_jax() is not None else BARE_PERIOD_S
+        return IDLE_PERIOD_S if loaded_jax() is not None or self.lazy is not None else BARE_PERIOD_S
 
     def _round(self, *, force: bool = False) -> None:
         self.compiles.announce_long_traces()
+        if self.lazy is not None:
+            self.lazy.poll()
         self._end_orphans()
         if self.keeper is None:
             with self._collecting:
@@ -229,6 +303,8 @@ class Agent:
             changed = self.devices.poll()
             if changed is not None:
                 self._unsent.append(changed)
+            if self.devices.last is not None:
+                self._look_at_devices(self.devices.last)
             with self._collecting:
                 self._unsent += self.recorder.collect(force=force)
         if self._unsent and self.keeper.send(self._unsent):

@@ -30,8 +30,12 @@ class CellRegister:
     def __init__(self) -> None:
         self._by_file: OrderedDict[str, Cell] = OrderedDict()
         self._running: dict[int, Cell] = {}
+        #: called before a cell runs, on its thread
+        self.on_begin: Callable[[], None] | None = None
         self._shell: Any = None
         self._after: Callable[[bool], None] | None = None
+        #: called with the exception that ended a cell, on the thread that ran it
+        self.on_error: Callable[[BaseException], None] | None = None
         # IPython 9 has counted a cell by the time it announces it, earlier ones had not; each result tells.
         self._ahead = 1
         self._noted = 0
@@ -77,12 +81,18 @@ class CellRegister:
             while len(self._by_file) > KEPT_CELLS:
                 self._by_file.popitem(last=False)
             self._running[threading.get_ident()] = cell
+            if self.on_begin is not None:
+                self.on_begin()
 
     def _after_cell(self, result: Any) -> None:
-        self._running.pop(threading.get_ident(), None)
         count = getattr(result, "execution_count", None)
         if isinstance(count, int) and self._noted - count in (0, 1):
             self._ahead = self._noted - count
+        error = getattr(result, "error_in_exec", None)
+        if self.on_error is not None and isinstance(error, BaseException):
+            with contextlib.suppress(Exception):
+                self.on_error(error)
         if self._after is not None:
             with contextlib.suppress(Exception):
                 self._after(bool(getattr(result, "success", True)))
+        self._running.pop(threading.get_ident(), None)

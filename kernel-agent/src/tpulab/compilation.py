@@ -10,6 +10,7 @@ from typing import Any
 
 from tpulab.cells import CellRegister
 from tpulab.clocks import now_ns, unix_now_ms
+from tpulab.compile_cache import HIT_EVENT, outcome
 from tpulab.compile_reason import FIRST, ReasonFinder, reference_to
 from tpulab.jax_internals import (
     COMPILE_EVENT,
@@ -22,6 +23,7 @@ from tpulab.jax_internals import (
 )
 from tpulab.locations import find_location, is_user_frame
 from tpulab.messages import CodeLocation, CompileMessage, CompileReason
+from tpulab.pace import Program
 from tpulab.runs import Run
 from tpulab.signatures import Signature, signature_of
 
@@ -42,7 +44,10 @@ class Compilation:
     reason: CompileReason = field(default_factory=lambda: FIRST)
     variant: int = 1
     run: Run | None = None
-    cache_hit: bool = False
+    #: names of the events of the persistent cache that came while it compiled
+    cache_events: set[str] = field(default_factory=set)
+    #: what the program computes, once it has been lowered
+    program: Program | None = None
     started_ns: int = field(default_factory=now_ns)
     phase_ns: dict[str, int] = field(
         default_factory=lambda: dict.fromkeys((TRACE_EVENT, LOWER_EVENT, COMPILE_EVENT), 0)
@@ -62,7 +67,7 @@ class Compilation:
             return False
 
     def message(self, phase: Any) -> CompileMessage:
-        return {
+        message: CompileMessage = {
             "type": "compile",
             "time": unix_now_ms(),
             "id": self.id,
@@ -72,12 +77,15 @@ class Compilation:
             "traceMs": self.phase_ns[TRACE_EVENT] / 1e6,
             "lowerMs": self.phase_ns[LOWER_EVENT] / 1e6,
             "compileMs": self.phase_ns[COMPILE_EVENT] / 1e6,
-            "cacheHit": self.cache_hit,
+            "cacheHit": HIT_EVENT in self.cache_events,
             "eager": self.eager,
             "location": self.location,
             "run": self.run.id if self.run is not None else None,
             "reason": self.reason,
         }
+        if phase == "finished":
+            message["cache"] = outcome(self.cache_events, message["compileMs"])
+        return message
 
 
 def describe(

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tpulab.messages import CompileReason, Verdict
+from tpulab.shape_buckets import bucket_advice
 from tpulab.signatures import Leaf, Signature
 
 KEPT_FUNCTIONS = 1024
@@ -64,9 +65,9 @@ class ReasonFinder:
     ) -> CompileReason:
         same = [earlier for seen, earlier in history.seen if _is_same(seen, function)]
         if function is not None and not same:
-            return _reason(Difference("redefined", None, None, None), name)
+            return reason_of(Difference("redefined", None, None, None), name)
         if signature is None or signature.transformed:
-            return _reason(Difference("other", None, None, None), name, transformed=True)
+            return reason_of(Difference("other", None, None, None), name, transformed=True)
         candidates = [
             find_differences(earlier, signature)
             for earlier in reversed(same)
@@ -74,8 +75,17 @@ class ReasonFinder:
         ]
         closest = min(candidates, key=_distance, default=[])
         if not closest:
-            return _reason(Difference("other", None, None, None), name)
-        return _reason(min(closest, key=lambda found: _ORDER[found.verdict]), name)
+            return reason_of(Difference("other", None, None, None), name)
+        found = min(closest, key=lambda found: _ORDER[found.verdict])
+        reason = reason_of(found, name)
+        if found.verdict == "shape" and found.argument is not None:
+            shapes = [
+                leaf.shape
+                for one in [*same, signature]
+                if one is not None and (leaf := one.leaves.get(found.argument)) is not None
+            ]
+            reason["advice"] = bucket_advice(found.argument, name, shapes) or reason["advice"]
+        return reason
 
     def remember(self, key: str, function: Callable[[], Any], signature: Signature | None) -> int:
         """Counts a compilation of what `function` refers to. Answers how many there have been."""
@@ -94,10 +104,16 @@ _ORDER: dict[Verdict, int] = {
     "shape": 2,
     "dtype": 3,
     "sharding": 4,
-    "other": 5,
-    "redefined": 6,
-    "first": 7,
+    "config": 5,
+    "other": 6,
+    "redefined": 7,
+    "first": 8,
 }
+
+
+def weight_of(verdict: Verdict) -> int:
+    """Which of several differences is told: the lowest."""
+    return _ORDER[verdict]
 
 
 def _distance(found: list[Difference]) -> tuple[int, int]:
@@ -122,7 +138,7 @@ def find_differences(before: Signature, after: Signature) -> list[Difference]:
         if old is not None and old != new:
             found.append(_leaf_difference(path, old, new))
     found += [
-        Difference("other", name, before.context.get(name), after.context.get(name))
+        Difference("config", name, before.context.get(name), after.context.get(name))
         for name in {**before.context, **after.context}
         if before.context.get(name) != after.context.get(name)
     ]
@@ -142,7 +158,8 @@ def _short_tree(text: str | None) -> str | None:
     return text if text is None or len(text) <= 160 else text[:159] + "…"
 
 
-def _reason(found: Difference, name: str, *, transformed: bool = False) -> CompileReason:
+def reason_of(found: Difference, name: str, *, transformed: bool = False) -> CompileReason:
+    """A difference with its advice, for the function `name`."""
     return {
         "verdict": found.verdict,
         "argument": found.argument,
@@ -177,7 +194,7 @@ def _advice(found: Difference, name: str, transformed: bool) -> str:
             return (
                 f"`{name}` is called by `grad` or `vmap` outside jit: jit the transformed function instead."
             )
-        case _ if found.argument is not None:
+        case "config":
             return f"The jax setting {what} changed: set it once, before the first call."
         case _:
             return f"`{name}` was jitted again with other options: jit it once and keep the result."

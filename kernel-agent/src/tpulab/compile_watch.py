@@ -16,17 +16,22 @@ from collections.abc import Callable
 from typing import Any
 
 from tpulab import jax_internals
+from tpulab.adviser import Adviser
+from tpulab.batch_advice import advise_on_batch
 from tpulab.cells import CellRegister
 from tpulab.clocks import now_ns
 from tpulab.compilation import Compilation, describe
 from tpulab.compile_reason import ReasonFinder
-from tpulab.jax_internals import CACHE_HIT_EVENT, COMPILE_EVENT, LOWER_EVENT, TRACE_EVENT
+from tpulab.flop_count import count_flops
+from tpulab.jax_internals import COMPILE_EVENT, LOWER_EVENT, TRACE_EVENT
 from tpulab.messages import CompileMessage
+from tpulab.pace import Program
 from tpulab.step_clock import innermost_clock
 from tpulab.thread_state import thread_state
 
 #: Tracing that takes longer than this is told while it goes on.
 LONG_TRACE_NS = 300_000_000
+KEPT_PROGRAMS = 1024
 _PHASES = (TRACE_EVENT, LOWER_EVENT, COMPILE_EVENT)
 
 
@@ -52,7 +57,13 @@ class CompileWatch:
         self._tracing: dict[int, Compilation] = {}
         #: finished compilations: number, milliseconds, by function name (for `status`)
         self.finished: dict[str, tuple[int, float]] = {}
+        #: what the newest program of a function computes
+        self.programs: dict[str, Program] = {}
+        self.adviser: Adviser | None = None
         self._monitoring: Any = None
+
+    def next_id(self) -> int:
+        return next(self._ids)
 
     @property
     def active(self) -> bool:
@@ -107,8 +118,8 @@ class CompileWatch:
                 self._state.running.clear()
 
     def _on_event(self, event: str, **kwargs: str | int) -> None:  # noqa: ARG002
-        if event == CACHE_HIT_EVENT and self._state.running:
-            self._state.running[-1][2].cache_hit = True
+        if event.startswith("/jax/compilation_cache/") and self._state.running:
+            self._state.running[-1][2].cache_events.add(event)
 
     def _start_phase(self, event: str, raw_name: str) -> None:
         state = self._state
@@ -127,6 +138,8 @@ class CompileWatch:
             self._wake()
         else:
             self._announce(compilation)
+        if event == LOWER_EVENT and not compilation.eager:
+            compilation.program = _program_of(jax_internals.find_lowered(sys._getframe(2)))
 
     def _end_phase(self, event: str, failed: bool) -> None:
         state = self._state
@@ -153,6 +166,10 @@ class CompileWatch:
         )
         if not compilation.eager:
             thread_state().programs_compiled += 1
+        if compilation.program is not None:
+            self.programs[compilation.name] = compilation.program
+            while len(self.programs) > KEPT_PROGRAMS:
+                del self.programs[next(iter(self.programs))]
         total_ms = sum(compilation.phase_ns.values()) / 1e6
         number, earlier_ms = self.finished.get(compilation.name, (0, 0.0))
         self.finished[compilation.name] = (number + 1, earlier_ms + total_ms)
@@ -161,6 +178,8 @@ class CompileWatch:
             compilation.run.compile_ms += total_ms
         self._announce(compilation)
         self._send(compilation.message("finished"))
+        if self.adviser is not None and compilation.run is not None:
+            advise_on_batch(compilation, self.adviser)
 
     def _announce(self, compilation: Compilation) -> None:
         if compilation.claim():
@@ -169,6 +188,17 @@ class CompileWatch:
     def _send(self, message: CompileMessage) -> None:
         self._events.append(message)
         self._wake()
+
+
+def _program_of(lowered: tuple[Any, int] | None) -> Program | None:
+    if lowered is None:
+        return None
+    jaxpr, devices = lowered
+    try:
+        counted = count_flops(jaxpr)
+    except Exception:  # a primitive of another jax; the program is then simply not known
+        return None
+    return Program(counted.flops, counted.exact, devices)
 
 
 def plain_name(name: str) -> str:

@@ -18,6 +18,7 @@ import sys
 import threading
 import time
 from collections import deque
+from collections.abc import Iterable
 from typing import Any
 
 from tpulab.clocks import now_ns
@@ -37,6 +38,7 @@ class DeviceClock:
         self._posts: deque[tuple[int, int]] = deque(maxlen=4096)
         #: the newest post; its output lies in a box that the watcher empties
         self._slot: tuple[int, list[Any]] = (0, [])
+        self._external: deque[tuple[int, int]] = deque(maxlen=4096)
         self._intervals: deque[Span] = deque(maxlen=KEPT_INTERVALS)
         self._work = threading.Lock()
         self._work.acquire()
@@ -63,8 +65,26 @@ class DeviceClock:
         self._wake()
         return number
 
+    def post_external(self, moment: int) -> int:
+        """Notes a launch at `moment` whose end a runtime tells (`add_external`). Answers its number."""
+        number = next(self._numbers)
+        self._external.append((number, moment))
+        return number
+
+    def add_external(self, spans: Iterable[Span], settled_until: int) -> None:
+        """Busy intervals that a runtime told, oldest first; launches before `settled_until` are over."""
+        last = self._intervals[-1][1] if self._intervals else 0
+        for begin, end in spans:
+            if end > max(begin, last):
+                self._intervals.append((max(begin, last), end))
+                last = end
+        while self._external and self._external[0][1] < settled_until:
+            self._external.popleft()
+
     def is_settled(self, number: int) -> bool:
         """Whether it is known until when the device ran for the posts up to `number`."""
+        if self._external and self._external[0][0] <= number:
+            return False
         return self._settled >= number or self._slot[0] <= self._settled
 
     def busy(self, low: int, high: int) -> list[Span]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from tpulab.clocks import now_ns, unix_now_ms
 from tpulab.jax_internals import backends_ready, loaded_jax
+from tpulab.lazy_runtime import LazyRuntime
 from tpulab.messages import DevicesMessage, RuntimeDevice
 
 #: Memory figures are read at most once a second.
@@ -18,19 +19,29 @@ class DeviceReport:
 
     def __init__(self) -> None:
         self._next_ns = 0
+        #: lazy runtimes that the user has imported; they come before jax, which torch_xla imports too
+        self.runtimes: list[LazyRuntime] = []
         self.last: DevicesMessage | None = None
 
     def poll(self) -> DevicesMessage | None:
         """The devices if they, or a figure of them, changed since the last call; else None."""
-        if now_ns() < self._next_ns or not backends_ready():
+        if now_ns() < self._next_ns or not (self.runtimes or backends_ready()):
             return None
         self._next_ns = now_ns() + PERIOD_NS
         with contextlib.suppress(Exception):
-            message = read_devices()
+            message = self.read()
             if message is not None and (self.last is None or message["devices"] != self.last["devices"]):
                 self.last = message
                 return message
         return None
+
+    def read(self) -> DevicesMessage | None:
+        """The devices of the runtime in use, as of now."""
+        for runtime in self.runtimes:
+            message = runtime.devices()
+            if message is not None:
+                return message
+        return read_devices()
 
 
 def read_devices() -> DevicesMessage | None:

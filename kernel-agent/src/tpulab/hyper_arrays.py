@@ -6,6 +6,7 @@ array beside it would compile the step again.
 
 from __future__ import annotations
 
+import importlib
 import sys
 from typing import Any, Literal
 
@@ -39,12 +40,10 @@ def make_array(value: HyperValue, kind: str, dtype: str | None, backend: Backend
             return jnp.asarray(np.asarray(value, jnp.bfloat16))
         return jnp.asarray(np.asarray(value, name))
     if chosen in ("torch", "torch_xla"):
-        import torch
-
+        torch: Any = importlib.import_module("torch")
         made = torch.tensor(value, dtype=getattr(torch, name))
         if chosen == "torch_xla":
-            import torch_xla
-
+            torch_xla: Any = importlib.import_module("torch_xla")
             # A copy to the device is data of the graph; `torch.full(…, device='xla')` would be a constant.
             return made.to(torch_xla.device())
         return made

@@ -16,7 +16,6 @@ from typing import Any
 TRACE_EVENT = "/jax/core/compile/jaxpr_trace_duration"
 LOWER_EVENT = "/jax/core/compile/jaxpr_to_mlir_module_duration"
 COMPILE_EVENT = "/jax/core/compile/backend_compile_duration"
-CACHE_HIT_EVENT = "/jax/compilation_cache/cache_hits"
 
 DispatchHook = Callable[[Any, Any, Any, Any], object]
 
@@ -139,6 +138,19 @@ def under_transformation(
             return True
         frame = frame.f_back
     return False
+
+
+def find_lowered(frame: FrameType | None) -> tuple[Any, int] | None:
+    """The traced program that is being lowered and the number of devices it is for, from jax's own frame."""
+    for _ in range(8):
+        if frame is None:
+            return None
+        jaxpr = frame.f_locals.get("closed_jaxpr")
+        if jaxpr is not None and hasattr(jaxpr, "jaxpr"):
+            devices = frame.f_locals.get("num_devices")
+            return jaxpr, devices if isinstance(devices, int) and devices > 0 else 1
+        frame = frame.f_back
+    return None
 
 
 def phase_error(frame: FrameType | None) -> type[BaseException] | None:

@@ -66,7 +66,7 @@ class LiveRoute:
         return route
 
     def pump(self) -> None:
-        """Delivers the messages that were taken, in order. Does nothing on another thread than the main one."""
+        """Delivers what was taken, in order. Does nothing on another thread than the main one."""
         if not self._waiting or threading.current_thread() is not threading.main_thread():
             return
         while self._waiting:

@@ -63,9 +63,9 @@ def live(widget: Any, *, immediate: bool = False) -> LiveWidget:
 
     Args:
         widget: of ipywidgets: a slider, a button, a text, or a box of such.
-        immediate: callbacks run at once, on a thread `tpulab-live`, in the middle of whatever the cell does. They
-            must then touch nothing that the cell uses at the same time. Otherwise they run on the main thread,
-            between two steps of a measured loop, or when `.value` or `.poll()` is asked for.
+        immediate: callbacks run at once, on a thread `tpulab-live`, in the middle of whatever the cell does.
+            They must then touch nothing that the cell uses at the same time. Otherwise they run on the main
+            thread, between two steps of a measured loop, or when `.value` or `.poll()` is asked for.
 
     Raises:
         LiveWidgetError: it is no widget, or it has been closed.

@@ -53,6 +53,17 @@ def find_location(cells: CellRegister, frame: FrameType | None = None) -> CodeLo
     return _describe(user, None, None, in_cell=False) if user is not None else None
 
 
+def locate_error(cells: CellRegister, error: BaseException) -> CodeLocation | None:
+    """The innermost line of the user's code in a traceback."""
+    trace = error.__traceback__
+    found: FrameType | None = None
+    while trace is not None:
+        if is_user_frame(trace.tb_frame):
+            found = trace.tb_frame
+        trace = trace.tb_next
+    return find_location(cells, found) if found is not None else None
+
+
 def _describe(frame: FrameType, cell_id: str | None, count: int | None, *, in_cell: bool) -> CodeLocation:
     name = frame.f_code.co_name
     return {

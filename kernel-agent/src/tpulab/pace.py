@@ -7,6 +7,7 @@ lost time are those of ml-goodput-measurement 0.2.3 (`BadputType`); its services
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -46,14 +47,16 @@ class Program:
 class Pace:
     """Of one run. `steps_recorded` and `message` are called by the agent's thread."""
 
-    def __init__(self, run: Run, effort: Effort) -> None:
+    def __init__(self, run: Run, effort: Effort, programs: Mapping[str, Program]) -> None:
         self._run = run
         self._effort = effort
         self._made_ns = now_ns()
         self._window: deque[tuple[int, int]] = deque()
         self._next_ns = 0
-        #: programs that a step of this run calls, by the name of the function
-        self.programs: dict[str, Program] = {}
+        #: calls of jitted functions in the steps that were watched, by name, and the number of these steps
+        self.calls: dict[str, int] = {}
+        self.watched_steps = 0
+        self._programs = programs
         self.device_kind: str | None = None
         self.device_count = 0
         #: when the run was made, which is before its first step
@@ -114,12 +117,21 @@ class Pace:
         }
 
     def _flops(self) -> tuple[float, Source, int]:
-        programs = list(self.programs.values())
-        devices = max((program.devices for program in programs), default=self.device_count)
+        called = [
+            (program, calls / max(self.watched_steps, 1))
+            for name, calls in list(self.calls.items())
+            if (program := self._programs.get(name)) is not None
+        ]
+        devices = max((program.devices for program, _ in called), default=self.device_count)
         if self._effort.flops is not None:
             return self._effort.flops, "given", devices
-        exact = all(program.exact for program in programs)
-        return sum(program.flops for program in programs), "counted" if exact else "lower-bound", devices
+        # A function whose program is not known was compiled before anybody looked.
+        exact = all(program.exact for program, _ in called) and len(called) == len(self.calls)
+        return (
+            sum(program.flops * calls for program, calls in called),
+            ("counted" if exact else "lower-bound"),
+            devices,
+        )
 
 
 def goodput(totals: RunTotals, total_ns: int, preparing_ns: int, init_ns: int = 0) -> Goodput:

@@ -32,6 +32,10 @@ class StepTimes(NamedTuple):
     compiles: Sequence[Span] = ()
     #: when the last dispatch of the step returned; None when the step started no program that was seen
     last_dispatch: int | None = None
+    #: further waits for input, inside the body (a loader that is iterated without `tpulab.steps`)
+    waits: Sequence[Span] = ()
+    #: parts of the waits that are none: a loader of torch_xla launches the traced graph before it waits
+    launches: Sequence[Span] = ()
 
 
 class StepSplit(NamedTuple):
@@ -77,12 +81,14 @@ def split(times: StepTimes, busy: Sequence[Span] | None) -> StepSplit:
         times: moments of the step.
         busy: when the device ran watched programs, from any step, in disjoint spans; None when unknown.
     """
-    start, body, end, compiles, dispatch = times
+    start, body, end, compiles, dispatch, waits, launches = times
     running = busy if busy is not None else ()
     compiling = union(compiles, start, end) if compiles else []
     taken = union([*compiling, *running], start, end) if compiling else running
     # Before `turn` idle time of the body is host, from there on it is gap.
     turn = end if busy is None or dispatch is None else min(max(dispatch, body), end)
+    if waits or launches:
+        return _split_with_waits(times, taken, turn, compiling)
     in_wait, in_host = overlap(taken, start, body), overlap(taken, body, turn)
     in_gap = overlap(taken, turn, end)
     compile_ns = length(compiling)
@@ -93,3 +99,33 @@ def split(times: StepTimes, busy: Sequence[Span] | None) -> StepSplit:
         device=in_wait + in_host + in_gap - compile_ns,
         gap=end - turn - in_gap,
     )
+
+
+def _split_with_waits(times: StepTimes, taken: Sequence[Span], turn: int, compiling: list[Span]) -> StepSplit:
+    """As `split`, where the waits for input are not one stretch at the beginning."""
+    start, end = times.start, times.end
+    waiting = minus(union([(start, times.body), *times.waits], start, end), union(times.launches, start, end))
+    covered = union([*taken, *waiting], start, end)
+    taken_ns, compile_ns = length(union(taken, start, end)), length(compiling)
+    return StepSplit(
+        input=length(covered) - taken_ns,
+        host=turn - start - overlap(covered, start, turn),
+        compile=compile_ns,
+        device=taken_ns - compile_ns,
+        gap=end - turn - overlap(covered, turn, end),
+    )
+
+
+def minus(spans: Sequence[Span], holes: Sequence[Span]) -> list[Span]:
+    """What is left of disjoint sorted spans without disjoint sorted holes."""
+    left: list[Span] = []
+    for begin, end in spans:
+        for low, high in holes:
+            if high <= begin or low >= end:
+                continue
+            if low > begin:
+                left.append((begin, low))
+            begin = max(begin, high)
+        if begin < end:
+            left.append((begin, end))
+    return left

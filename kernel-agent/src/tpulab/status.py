@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tpulab.agent import Agent
-from tpulab.devices import read_devices
 from tpulab.messages import DevicesMessage
 from tpulab.process_agent import current_agent
 from tpulab.text_report import summary
@@ -13,7 +12,7 @@ def status() -> str:
     """Connection, devices, runs and compilations of this process. Initialises nothing."""
     agent = current_agent()
     agent.settle()
-    lines = [_connection(agent), _devices(read_devices())]
+    lines = [_connection(agent), _devices(agent.devices.read())]
     runs = list(agent.runs.values())
     if agent.last_run is not None and agent.last_run not in runs:
         runs.append(agent.last_run)

@@ -6,6 +6,7 @@ clock knows until when the device ran.
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tpulab.clocks import now_ns
 from tpulab.device_clock import all_ready
 from tpulab.jax_internals import DispatchHookSlot, loaded_jax
+from tpulab.lazy_metrics import LazyMetric, taken
 from tpulab.spans import StepTimes
 from tpulab.thread_state import ThreadState, thread_state
 
@@ -86,6 +88,8 @@ class StepClock:
     def begin(self) -> None:
         """A step begins: the loop asks for its next item."""
         state = self._state = thread_state()
+        if state.lazy_metrics:
+            state.lazy_metrics.read_settled(self._device.is_settled)
         clocks = state.clocks
         if not clocks or clocks[-1] is not self:
             self._enter(clocks)
@@ -116,7 +120,20 @@ class StepClock:
             self._explicit
             or (state.dispatches != self._dispatches and state.programs_compiled == self._programs)
         )
-        times = StepTimes(self._start, self._body, end, state.compiles_since(self._start), started)
+        if watched and self.run.pace is not None:
+            self.run.pace.watched_steps += 1
+        times = StepTimes(
+            self._start,
+            self._body,
+            end,
+            state.compiles_since(self._start),
+            started,
+            state.waits_since(self._start),
+            state.launches_since(self._start),
+        )
+        for value in self._metrics.values() if self._metrics else ():
+            if isinstance(value, LazyMetric):
+                state.lazy_metrics.add(value, state.last_post)
         self._closed.append(
             ClosedStep(
                 self.run, self.run.next_index(), times, watched, state.last_post, self._metrics, self._bands
@@ -134,6 +151,8 @@ class StepClock:
         """The loop is over on this thread."""
         # In a finalizer this may be another thread than the loop's; there is then nothing to take back here.
         state = thread_state()
+        if state.lazy_metrics:
+            state.lazy_metrics.read_settled(self._device.is_settled, all_of_them=True)
         if self in state.clocks:
             del state.clocks[state.clocks.index(self) :]
         if not state.clocks and state.hook is not None:
@@ -165,6 +184,8 @@ class StepClock:
 
     def metric(self, values: dict[str, Any]) -> None:
         if self.is_open:
+            if "torch" in sys.modules:
+                values = {name: taken(value) for name, value in values.items()}
             self._metrics = {**self._metrics, **values} if self._metrics else dict(values)
 
     def add_band(self, kind: str, nanoseconds: int) -> None:
@@ -196,6 +217,10 @@ class StepClock:
         else:
             return
         state.dispatches += 1
+        pace = clock.run.pace
+        if pace is not None:
+            name = getattr(_function, "__name__", "")
+            pace.calls[name] = pace.calls.get(name, 0) + 1
         state.last_post = self._device.post(output)
         state.last_dispatch = now_ns()
 

@@ -6,6 +6,7 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING
 
+from tpulab.lazy_metrics import LazyMetrics
 from tpulab.spans import Span
 
 if TYPE_CHECKING:
@@ -23,7 +24,10 @@ class ThreadState:
         "hook",
         "last_dispatch",
         "last_post",
+        "launches",
+        "lazy_metrics",
         "programs_compiled",
+        "waits",
     )
 
     def __init__(self) -> None:
@@ -39,11 +43,21 @@ class ThreadState:
         #: dispatches seen by the hook since the thread began
         self.dispatches = 0
         self.hook: DispatchHookSlot | None = None
+        #: waits for a loader, and launches of a traced graph, of a lazy runtime (`lazy_watch`)
+        self.waits: deque[Span] = deque(maxlen=512)
+        self.launches: deque[Span] = deque(maxlen=512)
+        self.lazy_metrics = LazyMetrics()
 
     def compiles_since(self, moment: int) -> tuple[Span, ...]:
         if not self.compiles or self.compiles[-1][1] <= moment:
             return ()
         return tuple(span for span in self.compiles if span[1] > moment)
+
+    def waits_since(self, moment: int) -> tuple[Span, ...]:
+        return tuple(span for span in self.waits if span[1] > moment) if self.waits else ()
+
+    def launches_since(self, moment: int) -> tuple[Span, ...]:
+        return tuple(span for span in self.launches if span[1] > moment) if self.launches else ()
 
 
 class _Local(threading.local):

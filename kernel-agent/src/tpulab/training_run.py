@@ -56,6 +56,7 @@ class TrainingRun:
         #: values as arrays (`run.hyper.name`) and as they are (`run.hyper["name"]`)
         self.hyper = Hyperparameters(hyperparameters or {}, backend)
         self._effort = effort
+        self._made_ns = now_ns()
         self._log_given = log
         self._log: RunLog | None = None
         self._tracked: SteeredRun | None = None
@@ -244,7 +245,8 @@ class TrainingRun:
             if given is not None or agent.keeper is not None:
                 self._log.start()
         run.on_progress = tracked.progressed
-        run.pace = Pace(run, self._effort)
+        run.pace = Pace(run, self._effort, agent.compiles.programs)
+        run.pace.prepared_ns = self._made_ns
         agent.desk.add(run.id, self.controller)
         agent.listen_for_commands()
         tracked.changed()

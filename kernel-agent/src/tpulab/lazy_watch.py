@@ -1,0 +1,133 @@
+"""Measures the steps of a lazy runtime by its own figures: launches, compilations, device time.
+
+Cost of a launch: two looks at a counter. The intervals of the device are read by the agent's thread.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from tpulab.auto_steps import AutoSteps
+from tpulab.clocks import now_ns
+from tpulab.lazy_compilation import LazyCompilation, LazyReasons
+from tpulab.lazy_runtime import Launch, LazyRuntime
+from tpulab.step_clock import innermost_clock
+from tpulab.thread_state import thread_state
+
+if TYPE_CHECKING:
+    from tpulab.agent import Agent
+    from tpulab.runs import Run
+
+#: A launch that takes longer than this, and compiles, is told while it goes on.
+LONG_LAUNCH_NS = 300_000_000
+
+
+class LazyWatch:
+    """Of one runtime and one agent."""
+
+    def __init__(self, runtime: LazyRuntime, agent: Agent, auto: AutoSteps) -> None:
+        self._runtime = runtime
+        self._agent = agent
+        self._auto = auto
+        self._reasons = LazyReasons(agent.cells)
+        self._compiled = 0
+        self._compile_ns = 0
+        self._last_end_ns = 0
+        self._launching: dict[int, tuple[int, Any]] = {}
+        self._announced: dict[int, LazyCompilation] = {}
+
+    def attach(self) -> bool:
+        self._compiled, self._compile_ns = self._runtime.compilations(), self._runtime.compile_ns()
+        return self._runtime.attach(self._around_launch, self._around_wait)
+
+    def detach(self) -> None:
+        self._runtime.detach()
+
+    def poll(self) -> None:
+        """Called by the agent's thread: reads when the device ran, and tells compilations that take long."""
+        self._announce_long()
+        asked = now_ns()
+        launched = self._runtime.launched()
+        count, executions = self._runtime.executions()
+        if not executions:
+            return
+        ahead = time.time_ns() - now_ns()
+        spans = [(end - lasted - ahead, end - ahead) for end, lasted in executions if end > self._last_end_ns]
+        self._last_end_ns = executions[-1].end_unix_ns
+        # Programs run in order: what was launched before the newest one was queued is over; all is, when as
+        # many have run as were queued before the look.
+        newest = executions[-1].end_unix_ns - executions[-1].duration_ns - ahead
+        self._agent.device.add_external(spans, asked if count >= launched else newest)
+
+    def _around_wait(self, wait: Launch) -> Any:
+        state = thread_state()
+        began = now_ns()
+        try:
+            return wait()
+        finally:
+            if state.clocks:
+                state.waits.append((began, now_ns()))
+
+    def _around_launch(self, launch: Launch) -> Any:
+        state = thread_state()
+        thread = threading.get_ident()
+        began = now_ns()
+        self._launching[thread] = (began, sys._getframe(2))
+        try:
+            return launch()
+        finally:
+            self._launching.pop(thread, None)
+            ended = now_ns()
+            try:
+                self._launched(state, began, ended, sys._getframe(2))
+            except Exception as error:
+                self._agent.warn("a step of %s was not measured: %r", self._runtime.name, error)
+
+    def _launched(self, state: Any, began: int, ended: int, frame: Any) -> None:
+        compiled = self._runtime.compilations()
+        if compiled != self._compiled:
+            self._on_compiled(state, began, ended, frame, compiled)
+        else:
+            self._reasons.look(frame)
+        if state.clocks:
+            state.launches.append((began, ended))
+            state.dispatches += 1
+            state.last_dispatch = ended
+            state.last_post = self._agent.device.post_external(ended)
+        self._auto.tick(frame)
+
+    def _on_compiled(self, state: Any, began: int, ended: int, frame: Any, compiled: int) -> None:
+        total = self._runtime.compile_ns()
+        lasted, number = max(total - self._compile_ns, 0), compiled - self._compiled
+        self._compiled, self._compile_ns = compiled, total
+        # Compiling is the last thing before the program is queued; what `.item()` compiled came before.
+        state.compiles.append((max(began, ended - lasted), ended))
+        compilation = self._announced.pop(threading.get_ident(), None) or self._start(frame)
+        compilation.finish(lasted, number)
+        clock = innermost_clock()
+        if clock is not None:
+            clock.run.compilations += number
+            clock.run.compile_ms += lasted / 1e6
+        self._send(compilation.message("finished"))
+        compilation.advise(self._agent.adviser)
+
+    def _start(self, frame: Any) -> LazyCompilation:
+        clock = innermost_clock()
+        run: Run | None = clock.run if clock is not None else None
+        compilation = self._reasons.explain(frame, self._agent.compiles.next_id(), run)
+        self._send(compilation.message("started"))
+        return compilation
+
+    def _announce_long(self) -> None:
+        moment = now_ns()
+        for thread, (began, frame) in list(self._launching.items()):
+            compiles = self._runtime.compilations() != self._compiled
+            if compiles and moment - began > LONG_LAUNCH_NS and thread not in self._announced:
+                self._announced[thread] = self._start(frame)
+
+    def _send(self, message: Any) -> None:
+        self._agent.recorder.events.append(message)
+        self._agent.wake()

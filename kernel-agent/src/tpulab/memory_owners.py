@@ -1,0 +1,100 @@
+"""Which names of a notebook hold its arrays: variables, `Out[]`, and the last traceback's."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tpulab.memory_hold import notebook_shell, traceback_frames
+from tpulab.messages import HeldArrays, HeldBytes
+
+SHOWN = 12
+NAMES_SHOWN = 4
+#: Values looked at altogether, so that a notebook full of small things costs no time.
+MOST_VALUES = 50_000
+_DEPTH = 6
+
+Kind = str
+
+
+def held_arrays() -> tuple[list[HeldArrays], HeldBytes]:
+    """The largest live arrays with their owners; and what only a traceback or `Out[]` holds."""
+    jax: Any = sys.modules.get("jax")
+    held: HeldBytes = {"traceback": 0, "outputs": 0}
+    if jax is None:
+        return [], held
+    live = [array for array in jax.live_arrays() if not array.is_deleted()]
+    wanted = {id(array) for array in live}
+    owners: dict[int, dict[Kind, list[str]]] = {}
+    for kind, name, value in _roots():
+        for path, array in _arrays_in(value, wanted):
+            owners.setdefault(id(array), {}).setdefault(kind, []).append(name + path)
+    groups: dict[tuple[tuple[int, ...], str, tuple[str, ...]], HeldArrays] = {}
+    for array in live:
+        found = owners.get(id(array), {})
+        names = [name for kind in ("name", "outputs", "traceback") for name in found.get(kind, ())]
+        if "name" not in found:
+            for kind in ("traceback", "outputs"):
+                held[kind] += int(array.nbytes) if kind in found else 0  # type: ignore[literal-required]
+        shape, dtype = tuple(int(size) for size in array.shape), str(array.dtype)
+        # One line for a thousand equal arrays of one list.
+        key = (shape, dtype, tuple(name.split("[")[0].split(".")[0] for name in names[:1]))
+        entry = groups.setdefault(
+            key, {"bytes": 0, "count": 0, "shape": list(shape), "dtype": dtype, "names": []}
+        )
+        entry["bytes"] += int(array.nbytes)
+        entry["count"] += 1
+        entry["names"] = list(dict.fromkeys([*entry["names"], *names]))[:NAMES_SHOWN]
+    largest = sorted(groups.values(), key=lambda entry: -entry["bytes"])[:SHOWN]
+    return largest, held
+
+
+def _roots() -> Iterator[tuple[Kind, str, Any]]:
+    shell = notebook_shell()
+    space: Mapping[str, Any] = shell.user_ns if shell is not None else vars(sys.modules["__main__"])
+    outputs = space.get("_oh") if shell is not None else None
+    for name, value in list(space.items()):
+        if not name.startswith("_"):
+            yield "name", name, value
+    if isinstance(outputs, dict):
+        for number, value in list(outputs.items()):
+            yield "outputs", f"Out[{number}]", value
+    for frame in traceback_frames():
+        if frame.f_globals is space and frame.f_locals is space:
+            continue
+        function = frame.f_code.co_name
+        if function == "<module>":
+            continue
+        for name, value in list(frame.f_locals.items()):
+            yield "traceback", f"last traceback: {function}, {name}", value
+
+
+def _arrays_in(root: Any, wanted: set[int]) -> Iterator[tuple[str, Any]]:
+    """Arrays inside containers and objects, with their paths. Bounded in depth and number."""
+    stack: list[tuple[str, Any, int]] = [("", root, 0)]
+    seen: set[int] = set()
+    looked = 0
+    while stack and looked < MOST_VALUES:
+        path, value, depth = stack.pop()
+        looked += 1
+        if id(value) in wanted:
+            yield path, value
+            continue
+        if depth >= _DEPTH or id(value) in seen or isinstance(value, (str, bytes, int, float, type)):
+            continue
+        seen.add(id(value))
+        if isinstance(value, Mapping):
+            inner = [(f"{path}[{key!r}]", item) for key, item in list(value.items())]
+        elif isinstance(value, (list, tuple, set)):
+            fields = getattr(value, "_fields", None)
+            names = fields if fields is not None else None
+            inner = [
+                (f"{path}.{names[index]}" if names is not None else f"{path}[{index}]", item)
+                for index, item in enumerate(value)
+            ]
+        elif type(value).__module__.split(".")[0] in ("builtins", "types", "functools", "jax", "jaxlib"):
+            continue
+        else:
+            inner = [(f"{path}.{name}", item) for name, item in getattr(value, "__dict__", {}).items()]
+        stack.extend((name, item, depth + 1) for name, item in inner)
