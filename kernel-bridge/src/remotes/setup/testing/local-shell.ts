@@ -228,3 +228,14 @@ function pyenv(version: string): string[] {
       )
     : [];
 }
+
+/** How this machine reaches a package index: proxies, certificates, uv's settings. */
+export function networkVariables(): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(process.env).flatMap(([name, value]) =>
+      value !== undefined && /^(\w+_proxy|SSL_CERT_(FILE|DIR)|UV_(?!CACHE)\w+)$/i.test(name)
+        ? [[name, value]]
+        : []
+    )
+  );
+}

@@ -1,0 +1,149 @@
+/**
+ * A host from nothing to a kernel: an empty home folder, no Node, no Python that fits. Node, uv and the environment are the real ones;
+ * only the build of Python is made of one of this machine, because the place of the real builds is no package index.
+ */
+import { existsSync } from 'node:fs';
+import { mkdir, mkdtemp, readFile, rm, symlink } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { isAlive } from '../../cli/running-gateway.js';
+import { makeBundle, otherVersion, UV } from './testing/bundles.js';
+import { ask } from './testing/gateway-on-socket.js';
+import { CutError, LocalHost, networkVariables, oldPython } from './testing/local-shell.js';
+import { pythonBuild } from './testing/python-build.js';
+import { uvCache, WatchedSetup } from './testing/watched-setup.js';
+
+vi.setConfig({ testTimeout: 280_000, hookTimeout: 120_000 });
+
+const SET_UP = existsSync(UV);
+const DONE = ['check', 'node', 'bridge', 'uv', 'python', 'environment', 'gateway'];
+
+let folder: string;
+let payload: string;
+let cache: string;
+let python: Readonly<Record<string, string>> | null;
+
+beforeAll(async () => {
+  if (!SET_UP) return;
+  folder = await mkdtemp(path.join(tmpdir(), 'tpl-setup-'));
+  cache = path.join(folder, 'cache');
+  payload = await makeBundle(path.join(folder, 'bundle'));
+  python = await pythonBuild(path.join(folder, 'python'));
+});
+afterAll(async () => {
+  if (SET_UP) await rm(folder, { recursive: true, force: true, maxRetries: 5 });
+});
+
+/** A host whose uv shares the store of downloads with this machine, so that little is downloaded again. */
+async function newHost(env: Readonly<Record<string, string>> = {}): Promise<LocalHost> {
+  const host = await LocalHost.make({ python: oldPython(), env: { ...networkVariables(), ...env } });
+  await mkdir(path.join(host.home, '.tpulab', 'cache'), { recursive: true });
+  await symlink(await uvCache(), path.join(host.home, '.tpulab', 'cache', 'uv'));
+  return host;
+}
+
+describe.runIf(SET_UP)('a host from nothing', () => {
+  it('gets all that a kernel needs, keeps its kernels when another version comes, and can be cleaned', async () => {
+    if (python === null) throw new Error('this machine has no Python 3.12 of which a build could be made');
+    await using host = await newHost(python);
+    const first = new WatchedSetup(host, { payload, cache });
+    const prepared = await first.prepare('jax');
+    expect(first.ends).toEqual(DONE.map(name => `${name} done`));
+    expect(first.detailOf('node')).toContain('downloaded there');
+    expect(first.detailOf('python')).toBe('our own');
+    expect(first.checks.filter(({ state }) => state === 'failed')).toEqual([]);
+    const health = await ask(prepared, 'GET', '/bridge/v1/health');
+    expect(health.body).toMatchObject({ gatewayId: prepared.gatewayId, version: prepared.version });
+    expect(first.log.join('\n')).not.toContain(prepared.token);
+
+    const second = new WatchedSetup(host, { payload, cache });
+    let scripts = 0;
+    host.onCall = () => void scripts++;
+    expect(await second.prepare('jax')).toEqual(prepared);
+    expect(scripts).toBe(1);
+    expect(second.ends).toEqual(['check done', ...DONE.slice(1).map(name => `${name} skipped`)]);
+
+    const started = await ask(prepared, 'POST', '/api/kernels', { name: 'tpulab-jax' });
+    expect(started.status).toBe(201);
+    const { id } = started.body as { id: string };
+    const record = path.join('.tpulab', 'state', 'kernels', id, 'keeper.json');
+    const keeper = JSON.parse(await host.read(record)) as { pid: number; kernelPid: number };
+
+    const newer = new WatchedSetup(host, {
+      payload: await otherVersion(payload, path.join(folder, 'newer')),
+      cache
+    });
+    const replaced = await newer.prepare('jax');
+    expect(newer.ends).toContain('bridge done');
+    expect(newer.ends).toContain('environment skipped');
+    expect(newer.ends).toContain('gateway done');
+    expect(replaced.gatewayId).not.toBe(prepared.gatewayId);
+    expect(await host.list('.tpulab/versions')).toHaveLength(2);
+    await vi.waitFor(
+      async () => {
+        const { body } = await ask(replaced, 'GET', `/api/kernels/${id}`);
+        expect(body).toMatchObject({ id, execution_state: 'idle' });
+      },
+      { timeout: 60_000 }
+    );
+    expect(isAlive(keeper.kernelPid)).toBe(true);
+
+    await newer.clean();
+    expect(await host.list('.')).not.toContain('.tpulab');
+    await vi.waitFor(() => {
+      expect([keeper.pid, keeper.kernelPid].filter(isAlive)).toEqual([]);
+    });
+    await expect(ask(replaced, 'GET', '/bridge/v1/health')).rejects.toThrow();
+  });
+
+  it('goes on wherever the connection broke', async () => {
+    await using host = await newHost(python ?? {});
+    for (const [at, name] of DONE.entries()) {
+      if (name === 'check') continue;
+      const broken = new WatchedSetup(host, { payload, cache });
+      let isDue = false;
+      broken.onStage = stage => (isDue = stage.name === name && stage.state === 'running');
+      host.onCall = () => {
+        // In the middle of whatever the stage does there; what runs is ended as sshd ends it.
+        if (isDue) setTimeout(() => host.cut(), 30);
+      };
+      await expect(broken.prepare('tiny'), name).rejects.toThrow(CutError);
+      expect(broken.ends.at(-1)).toBe(`${name} failed`);
+      for (const before of DONE.slice(1, at)) expect(broken.ends).not.toContain(`${before} failed`);
+    }
+    host.onCall = () => undefined;
+    const last = new WatchedSetup(host, { payload, cache });
+    const prepared = await last.prepare('tiny');
+    expect((await ask(prepared, 'GET', '/bridge/v1/health')).status).toBe(200);
+    await last.clean();
+  });
+
+  it('is made ready once for two who come at the same time', async () => {
+    await using host = await newHost(python ?? {});
+    const both = [1, 2].map(() => new WatchedSetup(host, { payload, cache }));
+    const [one, other] = await Promise.all(both.map(each => each.prepare('tiny')));
+    expect(one).toEqual(other);
+    await both[0]?.clean();
+  });
+
+  it('gets its files from here when it reaches no package index', async () => {
+    const closed = 'http://127.0.0.1:9';
+    await using host = await newHost({
+      HTTPS_PROXY: closed,
+      HTTP_PROXY: closed,
+      UV_HTTP_RETRIES: '0',
+      ...python
+    });
+    // Not even what is in uv's store.
+    await rm(path.join(host.home, '.tpulab', 'cache', 'uv'));
+    const setup = new WatchedSetup(host, { payload, cache });
+    const prepared = await setup.prepare('tiny');
+    expect(setup.detailOf('node')).toContain('sent from here');
+    expect(setup.detailOf('uv')).toContain('sent from here');
+    const { body } = await ask(prepared, 'GET', '/bridge/v1/environments');
+    expect(body).toContainEqual(expect.objectContaining({ name: 'tiny', state: 'ready' }));
+    expect(await readFile(path.join(host.home, '.tpulab/state/gateway.err'), 'utf8')).toBe('');
+    await setup.clean();
+  });
+});

@@ -1,0 +1,61 @@
+/** For specs: a set-up with everything that it said. */
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import type { RemoteCheck, RemoteStage } from '@tpulab/protocol';
+import type { PreparedHost } from '../../contracts.js';
+import { createHostSetup, type HostSetupOptions } from '../index.js';
+import { UV } from './bundles.js';
+import type { LocalHost } from './local-shell.js';
+
+export class WatchedSetup {
+  readonly stages: RemoteStage[] = [];
+  readonly checks: RemoteCheck[] = [];
+  readonly log: string[] = [];
+  readonly abort = new AbortController();
+  onStage: (stage: RemoteStage) => void = () => undefined;
+  readonly #options: HostSetupOptions;
+
+  constructor(
+    readonly host: LocalHost,
+    options: HostSetupOptions
+  ) {
+    this.#options = { uv: UV, ...options };
+  }
+
+  prepare(environment: string): Promise<PreparedHost> {
+    return createHostSetup(this.#options).prepare(this.host.shell, { environment, ...this.#listeners() });
+  }
+
+  clean(): Promise<void> {
+    return createHostSetup(this.#options).clean(this.host.shell, this.#listeners());
+  }
+
+  /** `node done`, `bridge skipped`, …: how each stage ended. */
+  get ends(): string[] {
+    return this.stages
+      .filter(({ state }) => state !== 'running')
+      .map(({ name, state }) => `${name} ${state}`);
+  }
+
+  detailOf(name: string): string | null {
+    return this.stages.filter(stage => stage.name === name).at(-1)?.detail ?? null;
+  }
+
+  #listeners() {
+    return {
+      signal: this.abort.signal,
+      onStage: (stage: RemoteStage) => {
+        this.stages.push(stage);
+        this.onStage(stage);
+      },
+      onCheck: (check: RemoteCheck) => void this.checks.push(check),
+      onLog: (line: string) => void this.log.push(line)
+    };
+  }
+}
+
+/** Where uv keeps downloads on this machine. */
+export async function uvCache(): Promise<string> {
+  const { stdout } = await promisify(execFile)(UV, ['cache', 'dir']);
+  return stdout.trim();
+}
