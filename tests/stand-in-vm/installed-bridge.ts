@@ -1,6 +1,6 @@
 /** The bridge as somebody has installed it on a VM by hand: `tpulab` on the user's PATH, with a kernel that starts quickly. */
 import { execFile } from 'node:child_process';
-import { chmod, writeFile } from 'node:fs/promises';
+import { chmod, readdir, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -10,16 +10,25 @@ import { writeKernelSpecs } from '../../kernel-bridge/src/server/testing/kernels
 const run = promisify(execFile);
 const CHECKOUT = fileURLToPath(new URL('../../', import.meta.url)).replace(/\/$/, '');
 
-/** The result is what everybody on the machine must be able to read. */
-export async function installBridge(homes: string, user: string, userId: number): Promise<string[]> {
+/** Where the environment of the kernels is seen there; its own folder is for its maker alone. */
+const ENVIRONMENT = '/opt/environment';
+
+export interface InstalledBridge {
+  /** What everybody on the machine must be able to read. */
+  readonly visible: readonly string[];
+  readonly mounts: Readonly<Record<string, string>>;
+}
+
+export async function installBridge(homes: string, user: string, userId: number): Promise<InstalledBridge> {
   const program = await bridgeBuild();
   // It was made for its maker alone.
   await chmod(path.resolve(path.dirname(program), '..', '..'), 0o755);
   const home = path.join(homes, user);
   const bin = path.join(home, '.local', 'bin');
   await run('mkdir', ['-p', bin]);
-  writeKernelSpecs(home);
-  const python = path.join(CHECKOUT, '.tpulab', 'envs', 'jax', 'bin', 'python');
+  const environment = path.join(CHECKOUT, '.tpulab', 'envs', 'jax');
+  const python = path.join(environment, 'bin', 'python');
+  await useEnvironment(writeKernelSpecs(home), python);
   const { stdout } = await run(python, ['-c', 'import sys; print(sys.base_prefix)']);
   const starter = [
     '#!/bin/sh',
@@ -29,5 +38,14 @@ export async function installBridge(homes: string, user: string, userId: number)
   ];
   await writeFile(path.join(bin, 'tpulab'), `${starter.join('\n')}\n`, { mode: 0o755 });
   await run('chown', ['-R', `${userId}:${userId}`, home]);
-  return [stdout.trim(), CHECKOUT];
+  return { visible: [stdout.trim(), CHECKOUT], mounts: { [ENVIRONMENT]: environment } };
+}
+
+async function useEnvironment(dataFolder: string, python: string): Promise<void> {
+  const kernels = path.join(dataFolder, 'kernels');
+  for (const name of await readdir(kernels)) {
+    const file = path.join(kernels, name, 'kernel.json');
+    const text = await readFile(file, 'utf8');
+    await writeFile(file, text.replaceAll(python, `${ENVIRONMENT}/bin/python`));
+  }
 }

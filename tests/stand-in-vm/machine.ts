@@ -139,7 +139,10 @@ export class Machine implements AsyncDisposable {
     for (const file of ['passwd', 'shadow', 'group', 'hosts', 'hostname']) {
       bind(`${folder}/etc/${file}`, `/etc/${file}`);
     }
-    for (const [to, from] of Object.entries(mounts)) bind(from, to);
+    for (const [to, from] of Object.entries(mounts)) {
+      if (to.startsWith('/opt/')) lines.push(`mkdir -p '${to}'`);
+      bind(from, to);
+    }
     bind(homes, '/home');
     lines.push('mount -t tmpfs -o mode=755 run /run', 'mkdir -m 755 /run/sshd');
     // Opened before its place is hidden by the machine's own /tmp.

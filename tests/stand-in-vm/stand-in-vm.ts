@@ -78,14 +78,15 @@ export class StandInVm implements AsyncDisposable {
     await writeFile(path.join(folder, 'opt', 'metadata.cjs'), METADATA_PROGRAM);
     const home = disk?.folder ?? path.join(folder, 'home');
     await chmod(home, 0o755);
+    const installed = bridge ? await installBridge(home, USER, USER_ID) : { visible: [], mounts: {} };
     const machine = new Machine({
       folder,
       homes: home,
       networkNamespace: network.vmNamespace,
       hostName,
-      visible: bridge ? await installBridge(home, USER, USER_ID) : [],
+      visible: installed.visible,
       hidden: ['node', 'npm', 'npx', ...(options.hidden ?? [])],
-      mounts: options.mounts ?? {},
+      mounts: { ...installed.mounts, ...options.mounts },
       services: [sshd, '/opt/node /opt/metadata.cjs /opt/metadata.json', ...(options.services ?? [])]
     });
     const laptop = await Laptop.make(path.join(folder, 'laptop'));
