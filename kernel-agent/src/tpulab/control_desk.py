@@ -41,6 +41,11 @@ class ControlDesk:
             while len(self._known) > KEPT_IDS:
                 self._known.popitem(last=False)
 
+    def recent(self, count: int) -> list[ControlMessage]:
+        """The newest commands, each with what became of it last; oldest first."""
+        with self._lock:
+            return list(self._known.values())[-count:]
+
     def receive(self, body: dict[str, Any]) -> tuple[ControlMessage, bool]:
         """Decides about a command. Answers what is to be told, and whether it has been told already."""
         try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 from tpulab.clocks import now_ns, unix_ms, unix_now_ms
@@ -37,6 +38,8 @@ class Recorder:
         self._announced: set[str] = set()
         self._moved: dict[str, Run] = {}
         self._endings: list[tuple[Run, RunMessage]] = []
+        #: also told of what was collected, on the thread that collects; must be quick and never raise
+        self.taps: list[Callable[[list[Message]], None]] = []
 
     @property
     def pending(self) -> bool:
@@ -60,6 +63,8 @@ class Recorder:
         messages += self._steps(force)
         messages += self._paces()
         messages += self._ended_runs()
+        for tap in self.taps:
+            tap(messages)
         return messages
 
     def _paces(self) -> list[PaceMessage]:
