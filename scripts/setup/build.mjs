@@ -3,6 +3,7 @@
 import { existsSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import path from 'node:path';
+import { buildWidgets, WIDGET_FILES, WIDGETS } from './build-widgets.mjs';
 import { checkout } from './checkout.mjs';
 import { fingerprint } from './fingerprint.mjs';
 import { runOrExplain } from './run-command.mjs';
@@ -27,12 +28,16 @@ export const build = {
       ]
     }),
   isThere: async () =>
-    PACKAGES.every(name => existsSync(inRoot(`${name}/lib/index.js`))) && (await hasRemoteEntry()),
+    PACKAGES.every(name => existsSync(inRoot(`${name}/lib/index.js`))) &&
+    WIDGETS.every(name => existsSync(path.join(WIDGET_FILES, `${name}.js`))) &&
+    (await hasRemoteEntry()),
   async make({ signal, detail }) {
     detail('compiling TypeScript');
     await compile(signal);
     detail('bundling the labextension');
     await bundle(signal);
+    detail('bundling the widgets');
+    await buildWidgets();
   }
 };
 

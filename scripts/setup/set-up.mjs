@@ -1,6 +1,7 @@
 // @ts-check
 /** The set-up of `npm start` and `npm test`: its stages in order, each left out while it is up to date. */
 import { build } from './build.mjs';
+import { bridgeBundle } from './bridge-bundle.mjs';
 import { explainError } from './explain-failure.mjs';
 import { findPython } from './find-python.mjs';
 import { jaxEnvironment } from './kernel-environment.mjs';
@@ -18,6 +19,7 @@ export const START_STAGES = Object.freeze([
   uvTool,
   labEnvironment,
   build,
+  bridgeBundle,
   jaxEnvironment,
   linkedExtension
 ]);

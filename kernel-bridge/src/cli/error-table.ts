@@ -10,6 +10,7 @@ import type { KeeperErrorCode } from '../keeper/index.js';
 import { BRIDGE_ERRORS, type BridgeErrorCode } from '../kernels/errors.js';
 import type { RefusalCode } from '../channels/refusal.js';
 import type { RemoteErrorCode } from '../remotes/index.js';
+import type { SetupErrorCode } from '../remotes/setup/index.js';
 import type { WireErrorCode } from '../wire/index.js';
 import type { ZmtpErrorCode } from '../zmtp/index.js';
 import type { ConfigErrorCode } from '../config/config-error.js';
@@ -28,6 +29,7 @@ type OtherCode = Exclude<
   | JournalErrorCode
   | RefusalCode
   | RemoteErrorCode
+  | SetupErrorCode
   | WireErrorCode
   | ZmtpErrorCode,
   BridgeErrorCode
@@ -110,6 +112,19 @@ const OTHER_ERRORS: Readonly<Record<OtherCode, 'command' | 'log' | 'reply' | 'cl
   gcloud_permission: 'remote',
   gcloud_failed: 'remote',
   gcloud_unreadable: 'remote',
+  setup_payload_missing: 'remote',
+  setup_host_unfit: 'remote',
+  setup_host_garbled: 'remote',
+  setup_uv_missing: 'remote',
+  setup_download_failed: 'remote',
+  setup_checksum_wrong: 'remote',
+  setup_disk_full: 'remote',
+  setup_unpack_failed: 'remote',
+  setup_python_failed: 'remote',
+  setup_environment_failed: 'remote',
+  setup_gateway_failed: 'remote',
+  setup_busy: 'remote',
+  setup_clean_failed: 'remote',
   keeper_gone: 'log',
   keeper_disconnected: 'log',
   keeper_start_failed: 'log',
