@@ -4,11 +4,10 @@
  * The file may be older than the execution (the page was away), as old (saved afterwards), or say something else on
  * purpose: outputs that somebody has cleared and saved must not come back. What is not sure to be missing is left alone.
  */
-import type { IOutput } from '@jupyterlab/nbformat';
 import type { CellExecution } from '@tpulab/protocol';
-import { JSONExt, type ReadonlyPartialJSONValue } from '@lumino/coreutils';
 import { sha256Hex } from '../text/sha256.js';
 import type { ICodeCell, IShownCell } from './notebook.js';
+import { saysTheSame } from './same-content.js';
 
 /**
  * `attach`: runs or waits; its outputs go on coming. `fill`: has finished, and the file lacks it. `follow`: has finished and is
@@ -59,22 +58,7 @@ function showsSame(shown: IShownCell, execution: CellExecution): boolean {
     shown.outputs.length === execution.outputs.length &&
     execution.outputs.every(({ output }, index) => {
       const other = shown.outputs[index];
-      return other !== undefined && JSONExt.deepEqual(plain(output), plain(other));
+      return other !== undefined && saysTheSame(output, other);
     })
   );
-}
-
-/** Without the two ways in which a file may write a text, and without what no file has. */
-function plain(output: IOutput | CellExecution['outputs'][number]['output']): ReadonlyPartialJSONValue {
-  const { transient: _, ...rest } = output as Record<string, unknown>;
-  return joined(rest) as ReadonlyPartialJSONValue;
-}
-
-function joined(value: unknown): unknown {
-  if (Array.isArray(value)) {
-    return value.length > 0 && value.every(item => typeof item === 'string') ? value.join('') : value;
-  }
-  return typeof value === 'object' && value !== null
-    ? Object.fromEntries(Object.entries(value).map(([key, item]) => [key, joined(item)]))
-    : value;
 }

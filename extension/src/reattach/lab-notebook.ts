@@ -23,8 +23,8 @@ export class LabNotebook implements INotebook {
     this.panel.context.model.dirty = value;
   }
 
-  content(): string {
-    return this.panel.context.model.toString();
+  content(): unknown {
+    return this.panel.context.model.toJSON();
   }
 
   codeCells(): ReadonlyMap<string, ICodeCell> {

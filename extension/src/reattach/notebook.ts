@@ -33,6 +33,6 @@ export interface INotebook {
   readonly isDisposed: boolean;
   isDirty: boolean;
   /** Everything that would be written to the file, to see whether anything has changed. */
-  content(): string;
+  content(): unknown;
   codeCells(): ReadonlyMap<string, ICodeCell>;
 }

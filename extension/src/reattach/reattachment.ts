@@ -14,6 +14,7 @@ import { type Decision, decide, isFinished } from './decide.js';
 import { attached, handled, KernelSession, whenever } from './kernel-waits.js';
 import { frameOf, outputMessages, replyMessage } from './messages.js';
 import type { ExecuteFuture, ICodeCell, INotebook } from './notebook.js';
+import { saysTheSame } from './same-content.js';
 import { type IOutputs, merged, type OutputsApi } from './outputs-api.js';
 
 export interface IReattachmentOptions {
@@ -191,7 +192,7 @@ class Reattachment {
         }
       }
     }
-    if (!wasDirty && notebook.content() === before) {
+    if (!wasDirty && saysTheSame(notebook.content(), before)) {
       notebook.isDirty = false;
     }
     await this.ask(plans, kernelSession);

@@ -1,0 +1,20 @@
+/** Whether two pieces of a notebook say the same, however a file or a message writes it. */
+import { JSONExt, type ReadonlyPartialJSONValue } from '@lumino/coreutils';
+
+/** Texts may be lists of lines, keys may come in another order, and `transient` is in no file. */
+export function saysTheSame(a: unknown, b: unknown): boolean {
+  return JSONExt.deepEqual(plain(a) as ReadonlyPartialJSONValue, plain(b) as ReadonlyPartialJSONValue);
+}
+
+function plain(value: unknown): unknown {
+  if (Array.isArray(value)) {
+    return value.length > 0 && value.every(item => typeof item === 'string')
+      ? value.join('')
+      : value.map(plain);
+  }
+  return typeof value === 'object' && value !== null
+    ? Object.fromEntries(
+        Object.entries(value).flatMap(([key, item]) => (key === 'transient' ? [] : [[key, plain(item)]]))
+      )
+    : value;
+}

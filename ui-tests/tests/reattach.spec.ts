@@ -1,0 +1,243 @@
+/** A notebook that is opened again finds its cells where the kernel is, whatever they were doing meanwhile. */
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { NotebookPanel } from '@jupyterlab/notebook';
+import type { IJupyterLabPageFixture } from '@jupyterlab/galata';
+import type { Page } from '@playwright/test';
+import type { LabServer } from '../lab/lab-server.js';
+import { expect, test } from './fixtures.js';
+import { type CellOutputs, openNotebook, readCells } from './lab-page.js';
+
+/** Cells wait at gates, so that a test decides how far they are, however fast the machine is. */
+const GATE = `import pathlib, time
+def gate(name):
+    while not pathlib.Path("ROOT", name).exists():
+        time.sleep(0.02)
+`;
+
+class Story {
+  constructor(
+    readonly lab: LabServer,
+    readonly page: IJupyterLabPageFixture,
+    readonly name: string
+  ) {}
+
+  get path(): string {
+    return `${this.name}.ipynb`;
+  }
+
+  /** Writes the notebook (the first cell is the gates'), opens it and runs its cells without waiting for them. */
+  async begin(sources: readonly string[]): Promise<void> {
+    const cells = [GATE.replace('ROOT', this.lab.rootDir), ...sources].map((source, index) => ({
+      cell_type: 'code',
+      id: `cell-${index}`,
+      metadata: {},
+      source: source.replaceAll('GATE', `${this.name}-`),
+      outputs: [],
+      execution_count: null
+    }));
+    const kernelspec = { name: 'tpulab-jax', display_name: 'JAX (XLA) on this machine', language: 'python' };
+    const notebook = { cells, metadata: { kernelspec }, nbformat: 4, nbformat_minor: 5 };
+    await writeFile(join(this.lab.rootDir, this.path), JSON.stringify(notebook));
+    await openNotebook(this.page, this.path);
+    await this.page.evaluate(() => void window.jupyterapp.commands.execute('notebook:run-all-cells'));
+  }
+
+  open(gate: string): Promise<void> {
+    return writeFile(join(this.lab.rootDir, `${this.name}-${gate}`), '');
+  }
+
+  async cell(index: number, page: Page = this.page): Promise<CellOutputs> {
+    const cell = (await readCells(page))[index];
+    if (cell === undefined) throw new Error(`The notebook has no cell ${index}.`);
+    return cell;
+  }
+
+  async expectText(index: number, text: string, page: Page = this.page): Promise<void> {
+    await expect.poll(async () => (await this.cell(index, page)).text).toBe(text);
+  }
+
+  async save(): Promise<void> {
+    await this.page.evaluate(() =>
+      window.jupyterapp.commands.execute('docmanager:save').then(() => undefined)
+    );
+    await expect.poll(() => isDirty(this.page)).toBe(false);
+  }
+
+  async reload(): Promise<void> {
+    await openNotebook(this.page, this.path);
+  }
+}
+
+function prompts(page: Page): Promise<string[]> {
+  return page.locator('.jp-Notebook .jp-CodeCell .jp-InputPrompt').allInnerTexts();
+}
+
+function isDirty(page: Page): Promise<boolean> {
+  return page.evaluate(() => (window.jupyterapp.shell.currentWidget as NotebookPanel).context.model.dirty);
+}
+
+/** Asks the bridge itself, because no page is there. */
+async function kernelsAreIdle(lab: LabServer): Promise<boolean> {
+  const { url } = await lab.gateway();
+  const token = (await readFile(join(lab.stateDir, 'token'), 'utf8')).trim();
+  const response = await fetch(new URL('api/kernels', url), { headers: { Authorization: `token ${token}` } });
+  const kernels = (await response.json()) as { execution_state: string }[];
+  return kernels.every(kernel => kernel.execution_state === 'idle');
+}
+
+const COUNT = `for n in range(40):
+    print("line", n, flush=True)
+    if n == 19:
+        gate("GATEhalf")
+print("done")`;
+const lines = (end: number): string => Array.from({ length: end }, (_, n) => `line ${n}\n`).join('');
+
+test('a cell that runs while the page is loaded again goes on, with no text missing or doubled', async ({
+  lab,
+  page
+}) => {
+  const story = new Story(lab, page, 'running');
+  await story.begin([COUNT, 'print("after")']);
+  await story.expectText(1, lines(20));
+  await story.save();
+  await story.reload();
+  await story.expectText(1, lines(20));
+  await expect.poll(() => prompts(page)).toEqual(['[1]:', '[*]:', '[*]:']);
+  // What the file has is what is shown: nothing to save.
+  expect(await isDirty(page)).toBe(false);
+
+  await story.open('half');
+  await story.expectText(1, `${lines(40)}done\n`);
+  await story.expectText(2, 'after\n');
+  await expect.poll(() => prompts(page)).toEqual(['[1]:', '[2]:', '[3]:']);
+  expect(await isDirty(page)).toBe(true);
+});
+
+test('cells that finished while nobody watched are filled: results, tracebacks, displays, what was cleared', async ({
+  lab,
+  page
+}) => {
+  const story = new Story(lab, page, 'away');
+  await story.begin([
+    'gate("GATEgo")\nprint("made while away")\n6 * 7',
+    `from IPython.display import HTML, clear_output, display
+handle = display(HTML("<b>first</b>"), display_id=True)
+handle.update(HTML("<b>second</b>"))
+print("gone"); clear_output(wait=True); print("kept")`,
+    `import matplotlib_is_not_here`
+  ]);
+  await expect.poll(() => prompts(page)).toEqual(['[1]:', '[*]:', '[*]:', '[*]:']);
+  await story.save();
+  await page.goto('?reset');
+  await story.open('go');
+  await expect.poll(() => kernelsAreIdle(lab)).toBe(true);
+
+  await story.reload();
+  await story.expectText(1, 'made while away\n');
+  expect((await story.cell(1)).mimeTypes).toContain('text/plain');
+  await story.expectText(2, 'kept\n');
+  await expect.poll(async () => (await story.cell(3)).errors).toEqual(['ModuleNotFoundError']);
+  await expect.poll(() => prompts(page)).toEqual(['[1]:', '[2]:', '[3]:', '[4]:']);
+  await story.save();
+
+  // All of it is in the file now, so a further load changes nothing.
+  await story.reload();
+  await expect(page.locator('#jp-main-statusbar')).toContainText('live');
+  await story.expectText(1, 'made while away\n');
+  expect(await isDirty(page)).toBe(false);
+});
+
+test('a question of the kernel is asked again, and the answer reaches it', async ({ lab, page }) => {
+  const story = new Story(lab, page, 'question');
+  await story.begin([
+    'name = input("Your name? ")\nprint("Hello", name)\nagain = input("Sure? ")\nprint(again)'
+  ]);
+  await expect(page.locator('.jp-Stdin-input')).toBeVisible();
+  await story.save();
+  await story.reload();
+  await expect(page.locator('.jp-Stdin-prompt')).toHaveText('Your name? ');
+  await page.locator('.jp-Stdin-input').fill('Ada');
+  await page.keyboard.press('Enter');
+  await expect.poll(async () => (await story.cell(1)).text).toContain('Hello Ada\n');
+  // The next question comes as it is asked.
+  await expect(page.locator('.jp-Stdin-prompt')).toHaveText('Sure? ');
+  await page.locator('.jp-Stdin-input').fill('yes');
+  await page.keyboard.press('Enter');
+  await expect.poll(async () => (await story.cell(1)).text).toMatch(/Sure\? +yes\nyes\n$/);
+  await expect.poll(() => prompts(page)).toEqual(['[1]:', '[2]:']);
+});
+
+test('a widget is live again after a reload, also while its cell runs', async ({ lab, page }) => {
+  const story = new Story(lab, page, 'widget');
+  await story.begin([
+    `import ipywidgets
+slider = ipywidgets.IntSlider(value=3, max=10)
+display(slider)`,
+    `gate("GATEgo")
+print("value", slider.value)`
+  ]);
+  await expect(page.getByRole('slider')).toHaveAttribute('aria-valuetext', '3');
+  await story.save();
+  await story.reload();
+  await expect(page.getByRole('slider')).toHaveAttribute('aria-valuetext', '3');
+  await story.open('go');
+  await story.expectText(2, 'value 3\n');
+  await page.getByRole('slider').focus();
+  await page.keyboard.press('ArrowRight');
+  await page.notebook.setCell(2, 'code', 'print("now", slider.value)');
+  await page.notebook.runCell(2, true);
+  await story.expectText(2, 'now 4\n');
+});
+
+test('two pages show the same running cell', async ({ lab, page, context }) => {
+  const story = new Story(lab, page, 'two');
+  await story.begin([COUNT]);
+  await story.expectText(1, lines(20));
+  await story.save();
+  const other = await context.newPage();
+  await other.goto(`${lab.url}/lab/workspaces/other/tree/${story.path}?reset`);
+  await expect(other.locator('.jp-Notebook .jp-CodeCell')).toHaveCount(2);
+  await story.expectText(1, lines(20), other);
+  await story.open('half');
+  for (const each of [page, other]) {
+    await story.expectText(1, `${lines(40)}done\n`, each);
+    await expect.poll(() => prompts(each)).toEqual(['[1]:', '[2]:']);
+  }
+  await other.close();
+});
+
+test('a display is updated by a cell that is run after the reload', async ({ lab, page }) => {
+  const story = new Story(lab, page, 'display');
+  await story.begin([
+    'from IPython.display import HTML, display\nhandle = display(HTML("<i>old</i>"), display_id="shown")',
+    'pass'
+  ]);
+  await expect.poll(() => prompts(page)).toEqual(['[1]:', '[2]:', '[3]:']);
+  await story.save();
+  await story.reload();
+  await expect(page.locator('.jp-OutputArea-output i')).toHaveText('old');
+  await expect(page.locator('#jp-main-statusbar')).toContainText('live');
+  expect(await isDirty(page)).toBe(false);
+  await page.notebook.setCell(2, 'code', 'handle.update(HTML("<i>new</i>"))');
+  await page.notebook.runCell(2, true);
+  await expect(page.locator('.jp-OutputArea-output i')).toHaveText('new');
+});
+
+test('a cell that was edited since keeps what it shows, and the output can be looked at', async ({
+  lab,
+  page
+}) => {
+  const story = new Story(lab, page, 'edited');
+  await story.begin([COUNT]);
+  await story.expectText(1, lines(20));
+  await page.notebook.setCell(1, 'code', 'print("something else")');
+  await story.save();
+  await story.open('half');
+  await story.reload();
+  await expect(page.getByText('put out something that has no place')).toBeVisible();
+  expect(await isDirty(page)).toBe(false);
+  await page.getByRole('button', { name: 'Show the output' }).click();
+  await expect(page.locator('.jp-TPULabUnplaced')).toContainText('The code of the cell was changed since');
+  await expect(page.locator('.jp-TPULabUnplaced .jp-OutputArea')).toContainText('line 19');
+});
