@@ -7,6 +7,7 @@ import { checkout } from '../setup/checkout.mjs';
 import { setUp } from '../setup/set-up.mjs';
 import { testPythons } from '../setup/test-environments.mjs';
 import { requireChromium } from './chromium.mjs';
+import { offerSshd } from './openssh.mjs';
 import { countChecks, countJunit, countPlaywright, countVitest } from './counts.mjs';
 
 /**
@@ -117,10 +118,13 @@ export const PARTS = [
     name: 'integration',
     what: 'real keepers, kernels and clients',
     limitMin: 20,
-    steps: async () => [
-      vitest('integration', ['integration']),
-      pytest('clients', testPythons.clients, [inRoot('tests/clients')])
-    ]
+    steps: async (signal, say) => {
+      await offerSshd(signal, say);
+      return [
+        vitest('integration', ['integration']),
+        pytest('clients', testPythons.clients, [inRoot('tests/clients')])
+      ];
+    }
   },
   {
     name: 'conformance',
