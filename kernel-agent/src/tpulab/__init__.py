@@ -13,15 +13,19 @@ if TYPE_CHECKING:
     from tpulab.run_log import Replay, ReplayError, replay
     from tpulab.status import status
     from tpulab.training_run import TrainingRun, run
+    from tpulab.widgets import DeviceMonitor, StepTimeline, TrainingControls
 
 __version__ = "0.1.0"
 __all__ = [
+    "DeviceMonitor",
     "Hyper",
     "HyperparameterError",
     "Replay",
     "ReplayError",
     "Step",
+    "StepTimeline",
     "Steps",
+    "TrainingControls",
     "TrainingRun",
     "__version__",
     "hyper",
@@ -37,12 +41,15 @@ __all__ = [
 ]
 
 _HOMES = {
+    "DeviceMonitor": "tpulab.widgets",
     "Hyper": "tpulab.hyperparameters",
     "HyperparameterError": "tpulab.hyperparameters",
     "Replay": "tpulab.run_log",
     "ReplayError": "tpulab.run_log",
     "Step": "tpulab.loops",
+    "StepTimeline": "tpulab.widgets",
     "Steps": "tpulab.loops",
+    "TrainingControls": "tpulab.widgets",
     "TrainingRun": "tpulab.training_run",
     "hyper": "tpulab.hyperparameters",
     "into_optax": "tpulab.adapters",

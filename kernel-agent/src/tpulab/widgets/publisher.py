@@ -1,0 +1,85 @@
+"""Gives the widgets that are open a new snapshot twice a second, when there is something new."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import weakref
+from typing import Any, Protocol
+
+from tpulab.process_agent import current_agent
+from tpulab.widgets.snapshot import SnapshotStore
+
+PERIOD_S = 0.5
+
+
+class Shown(Protocol):
+    """A widget that takes snapshots."""
+
+    def take(self, snapshot: dict[str, Any]) -> None: ...
+
+    def keep_picture(self) -> None: ...
+
+
+class Publisher:
+    """One thread for all widgets of the process; it ends when none is left, and begins again with the next."""
+
+    def __init__(self) -> None:
+        self.store = SnapshotStore(current_agent())
+        self._shown: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._stopping = threading.Event()
+        self._version = -1
+        self._devices: object = None
+        self._commands: object = None
+        self._ended = self.store.ended
+
+    def add(self, widget: Shown) -> None:
+        with self._lock:
+            self._shown.add(widget)
+            if self._thread is None:
+                self._stopping.clear()
+                self._thread = threading.Thread(target=self._publish, name="tpulab-widgets", daemon=True)
+                self._thread.start()
+
+    def remove(self, widget: Shown) -> None:
+        self._shown.discard(widget)
+
+    def _publish(self) -> None:
+        while not self._stopping.wait(PERIOD_S):
+            with self._lock:
+                widgets = list(self._shown)
+                if not widgets:
+                    self._thread = None
+                    return
+            # A front end that is gone, or a kernel that ends, must not end the others' figures.
+            with contextlib.suppress(Exception):
+                self._round(widgets)
+            del widgets
+
+    def _round(self, widgets: list[Shown]) -> None:
+        snapshot = self.store.take()
+        version, ended = self.store.version, self.store.ended
+        state = (version, snapshot["devices"], snapshot["commands"])
+        if state == (self._version, self._devices, self._commands):
+            return
+        self._version, self._devices, self._commands = state
+        for widget in widgets:
+            with contextlib.suppress(Exception):
+                widget.take(snapshot)
+        if ended != self._ended:
+            self._ended = ended
+            for widget in widgets:
+                with contextlib.suppress(Exception):
+                    widget.keep_picture()
+
+
+_publisher: Publisher | None = None
+
+
+def publisher() -> Publisher:
+    global _publisher
+    if _publisher is None:
+        _publisher = Publisher()
+    return _publisher

@@ -1,0 +1,114 @@
+"""The widgets of the package, with a real agent; their front ends are tested in browsers (ui-tests)."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from typing import Any
+
+import pytest
+
+pytest.importorskip("ipywidgets")
+
+import tpulab
+from tpulab.process_agent import current_agent
+from tpulab.widgets import DeviceMonitor, StepTimeline, TrainingControls, WidgetFilesError
+from tpulab.widgets.hosts import VARIABLE, chosen_host, module_source
+from tpulab.widgets.publisher import publisher
+from tpulab.widgets.snapshot import POINTS, MetricPoints
+
+
+@pytest.fixture
+def trained() -> Any:
+    publisher()
+    run = tpulab.run("seen", {"batch": 8}, hyperparameters={"rate": tpulab.hyper(0.5, min=0.0, max=1.0)})
+    for turn in run.steps(range(20)):
+        run.log(loss=1.0 / (turn + 1))
+    current_agent().settle(5.0)
+    return run
+
+
+@pytest.mark.usefixtures("trained")
+def test_a_snapshot_has_the_newest_run_with_its_steps_metrics_and_hyperparameters() -> None:
+    snapshot = publisher().store.take()
+    assert snapshot["run"]["name"] == "seen"
+    assert [row[0] for row in snapshot["steps"]] == list(range(20))
+    for _, _, wall, *spans, _known in snapshot["steps"]:
+        assert sum(spans) == pytest.approx(wall, abs=0.01)
+    steps, values = snapshot["metrics"]["loss"]
+    assert steps == list(range(20))
+    assert values[3] == 0.25
+    assert [hyper["name"] for hyper in snapshot["run"]["control"]["hyperparameters"]] == ["rate"]
+
+
+def test_a_metric_of_a_long_run_is_thinned_and_keeps_its_beginning_and_its_order() -> None:
+    points = MetricPoints()
+    for step in range(10_000):
+        points.add(step, float(step))
+    assert len(points.steps) <= POINTS
+    assert points.steps[0] == 0
+    assert points.steps == sorted(points.steps)
+    assert points.steps[-1] > 9_000
+    assert points.values == [float(step) for step in points.steps]
+
+
+@pytest.mark.usefixtures("trained")
+@pytest.mark.parametrize(("widget", "words"), [(StepTimeline, "per step"), (TrainingControls, "rate = 0.5")])
+def test_what_is_displayed_has_a_picture_for_readers_without_widgets(widget: Any, words: str) -> None:
+    shown = widget()
+    bundle = shown._repr_mimebundle_()
+    assert "application/vnd.jupyter.widget-view+json" in bundle
+    assert bundle["text/html"].startswith("<svg")
+    assert words in bundle["text/html"]
+    shown.close()
+
+
+def test_a_monitor_without_devices_says_so() -> None:
+    shown = DeviceMonitor()
+    assert "<svg" in shown._repr_mimebundle_()["text/html"]
+    shown.close()
+
+
+def test_names_in_a_picture_cannot_break_out_of_it() -> None:
+    run = tpulab.run("<script>alert(1)</script>")
+    for _ in run.steps(range(3)):
+        pass
+    current_agent().settle(5.0)
+    shown = StepTimeline()
+    assert "<script>" not in shown._repr_mimebundle_()["text/html"]
+    shown.close()
+
+
+@pytest.mark.usefixtures("trained")
+def test_a_command_over_the_comm_is_decided_and_answered() -> None:
+    shown = TrainingControls()
+    sent: list[dict[str, Any]] = []
+    shown.send = lambda content, **_: sent.append(content)
+    command = {"id": "c-1", "action": "pause", "run": "no-such-run"}
+    shown._handle_custom_msg({"type": "command", "command": command}, [])
+    assert sent[0]["type"] == "answer"
+    assert sent[0]["answer"]["id"] == "c-1"
+    assert sent[0]["answer"]["phase"] == "refused"
+    shown._handle_custom_msg({"type": "something else"}, [])
+    assert len(sent) == 1
+    shown.close()
+
+
+def test_the_front_end_is_chosen_by_where_the_notebook_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.delenv("VSCODE_PID", raising=False)
+    assert chosen_host() == "tpulab"
+    assert chosen_host({"__vsc_ipynb_file__": "a.ipynb"}) == "anywidget"
+    monkeypatch.setenv(VARIABLE, "tpulab")
+    assert chosen_host({"__vsc_ipynb_file__": "a.ipynb"}) == "tpulab"
+
+
+def test_a_front_end_that_was_not_built_is_named_with_what_to_do() -> None:
+    with pytest.raises(WidgetFilesError, match="npm run build"):
+        module_source("no-such-widget")
+
+
+def test_importing_the_package_imports_no_ipywidgets() -> None:
+    code = "import sys, tpulab; tpulab.steps; assert 'ipywidgets' not in sys.modules"
+    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True, timeout=60)
