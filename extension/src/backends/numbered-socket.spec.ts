@@ -135,10 +135,15 @@ test('the next socket of the same client goes on where the last one ended', asyn
 
 test('a hold lets nothing pass, then what is inserted, then what came meanwhile without what is dropped', async () => {
   const links = new KernelSockets(WebSocket);
-  let gateway: ServerSocket | null = null;
+  const gateways: ServerSocket[] = [];
   serve = (socket, query) => {
     records(() => 0)(socket, query);
-    gateway = socket;
+    gateways.push(socket);
+  };
+  const connected = (): ServerSocket => {
+    const [socket] = gateways;
+    if (!socket) throw new Error('No socket was opened.');
+    return socket;
   };
   const { ids } = open(links);
   const link = links.link('k', 'a');
@@ -147,12 +152,12 @@ test('a hold lets nothing pass, then what is inserted, then what came meanwhile 
   expect(hold).not.toBeNull();
   expect(link.hold()).toBeNull();
   for (let seq = 1; seq <= 4; seq += 1) {
-    (gateway as ServerSocket | null)?.send(numbered(seq));
+    connected().send(numbered(seq));
   }
   // A pong comes after everything that was sent before its ping has arrived.
   await new Promise(resolve => {
-    (gateway as ServerSocket | null)?.once('pong', resolve);
-    (gateway as ServerSocket | null)?.ping();
+    connected().once('pong', resolve);
+    connected().ping();
   });
   expect(ids).toEqual([]);
   const inserted = frame('inserted');

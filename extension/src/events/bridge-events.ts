@@ -1,7 +1,7 @@
 /** The event streams of all bridges behind this page, sorted by kernel. */
 import type { IDisposable } from '@lumino/disposable';
 import { type ISignal, Signal } from '@lumino/signaling';
-import type { BridgeEvent } from '@tpulab/protocol';
+import type { BridgeEvent, RemoteEvent } from '@tpulab/protocol';
 import type { IBackend, IBridgeBackends, IBridgeEvents } from '../tokens.js';
 import { EventStream, type StreamSocket, type StreamState } from './event-stream.js';
 import { MachineSource } from '../machine/machine-source.js';
@@ -28,7 +28,11 @@ interface Link {
 }
 
 export class BridgeEvents implements IBridgeEvents, IDisposable {
-  constructor(private readonly _backends: IBridgeBackends) {
+  /** @param _onRemote called with what the bridge tells of its remotes */
+  constructor(
+    private readonly _backends: IBridgeBackends,
+    private readonly _onRemote: (event: RemoteEvent) => void = () => undefined
+  ) {
     _backends.changed.connect(this._onBackend, this);
     for (const backend of _backends.backends) {
       this._follow(backend);
@@ -102,6 +106,12 @@ export class BridgeEvents implements IBridgeEvents, IDisposable {
       return;
     }
     let link = this._links.get(backend.id);
+    if (!this._backends.backends.includes(backend)) {
+      // A remote that was removed.
+      link?.stream?.dispose();
+      this._links.delete(backend.id);
+      return;
+    }
     if (!link) {
       const machine = new MachineTelemetry(backend.id);
       const machineSource = new MachineSource({ machine, settings: () => backend.serverSettings });
@@ -163,6 +173,13 @@ export class BridgeEvents implements IBridgeEvents, IDisposable {
     }
     const now = Date.now();
     for (const event of frame.events) {
+      if (event.topic === 'remotes') {
+        // What a remote tells of remotes of its own is no concern of this page.
+        if (link.backend.id === 'bridge') {
+          this._onRemote(event);
+        }
+        continue;
+      }
       if ('machine' in event) {
         link.machine.applySample(event);
         continue;

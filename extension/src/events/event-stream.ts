@@ -5,7 +5,7 @@ import type { EventTopic, SubscribeRequest } from '@tpulab/protocol';
 import { backoffMs } from './backoff.js';
 import { FrameError, type ParsedFrame, parseFrame } from './parse-frame.js';
 
-const TOPICS: EventTopic[] = ['devices', 'steps', 'runs', 'compile', 'kernels', 'clients'];
+const TOPICS: EventTopic[] = ['devices', 'steps', 'runs', 'compile', 'kernels', 'clients', 'remotes'];
 
 /** From opening the socket to the gateway's `subscribed`. */
 export const CONNECT_TIMEOUT_MS = 10_000;

@@ -14,13 +14,14 @@ import {
   MachineEvent,
   MemoryErrorMessage,
   PaceMessage,
+  RemoteEvent,
   RunMessage,
   StepsMessage,
   type TelemetryMessage
 } from '@tpulab/protocol';
 
 /** What this page does something with. */
-export type PageEvent = BridgeEvent | MachineEvent;
+export type PageEvent = BridgeEvent | MachineEvent | RemoteEvent;
 
 export type ParsedFrame =
   | {
@@ -129,6 +130,8 @@ function parseEvent(value: unknown): PageEvent | null {
       return fits(KernelEvent, value) ? value : null;
     case 'clients':
       return fits(ClientEvent, value) ? value : null;
+    case 'remotes':
+      return fits(RemoteEvent, value) ? value : null;
     case 'devices':
     case 'steps':
     case 'runs':

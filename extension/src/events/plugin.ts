@@ -1,5 +1,6 @@
 /** Provides the event streams of the bridges. */
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { Backends } from '../backends/backends.js';
 import { IBridgeBackends, IBridgeEvents } from '../tokens.js';
 import { BridgeEvents } from './bridge-events.js';
 
@@ -10,7 +11,11 @@ export const eventsPlugin: JupyterFrontEndPlugin<IBridgeEvents> = {
   requires: [IBridgeBackends],
   provides: IBridgeEvents,
   activate: (_: JupyterFrontEnd, backends: IBridgeBackends): IBridgeEvents => {
-    const events = new BridgeEvents(backends);
+    const events = new BridgeEvents(backends, event => {
+      if (backends instanceof Backends) {
+        backends.remotes.apply(event);
+      }
+    });
     // A page that was offline knows of the network's return before any timer ends. The page owns the streams.
     window.addEventListener('online', () => events.reconnectNow());
     window.addEventListener('pagehide', event => {

@@ -2,7 +2,7 @@
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { MainAreaWidget, Notification } from '@jupyterlab/apputils';
 import { INotebookTracker, type NotebookPanel } from '@jupyterlab/notebook';
-import type { Kernel, Session } from '@jupyterlab/services';
+import type { Kernel } from '@jupyterlab/services';
 import { ITranslator, nullTranslator, type TranslationBundle } from '@jupyterlab/translation';
 import type { IChangedArgs } from '@jupyterlab/coreutils';
 import { Backends } from '../backends/backends.js';
@@ -66,7 +66,7 @@ function follow(panel: NotebookPanel, parts: IParts): void {
     }
   };
   sessionContext.kernelChanged.connect(onKernel);
-  const kernel = (sessionContext.session as Session.ISessionConnection | null)?.kernel;
+  const kernel = sessionContext.session?.kernel;
   if (kernel) {
     void attach(panel, kernel, parts, abort.signal);
   }

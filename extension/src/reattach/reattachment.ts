@@ -143,7 +143,7 @@ class Reattachment {
   private async complete(outputs: IOutputs): Promise<IOutputs> {
     const wanted = new Set(this.plans(outputs.executions).map(({ execution }) => execution));
     const executions = await Promise.all(
-      outputs.executions.map(execution =>
+      outputs.executions.map(async execution =>
         execution.cutBytes > 0 && wanted.has(execution)
           ? this.options.api.whole(execution, this.options.signal)
           : execution

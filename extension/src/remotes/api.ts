@@ -7,7 +7,8 @@ import type {
   EnvironmentInfo,
   Remote,
   RemoteCandidates,
-  RemoteList
+  RemoteList,
+  RemoteLogPage
 } from '@tpulab/protocol';
 
 /** The hub refused, or could not be asked. `code` is the hub's, or `remotes.unreachable`. */
@@ -73,14 +74,9 @@ export class RemotesApi {
     return this.ask('DELETE', path(name));
   }
 
-  /** What was done for this remote, newest last. */
-  async log(name: string): Promise<string> {
-    const body = await this.ask<unknown>('GET', path(name, 'log'));
-    if (typeof body === 'string') {
-      return body;
-    }
-    const lines = (body as { lines?: unknown }).lines ?? (body as { entries?: unknown }).entries;
-    return Array.isArray(lines) ? lines.map(lineOf).join('\n') : JSON.stringify(body, null, 1);
+  /** What happened to this remote, oldest first. */
+  async log(name: string): Promise<RemoteLogPage['lines']> {
+    return (await this.ask<RemoteLogPage>('GET', path(name, 'log'))).lines;
   }
 
   /** A route of ours at the hub. Throws `RemotesError`. */
@@ -159,12 +155,4 @@ function errorOf(status: number, answer: unknown): RemotesError {
     typeof code === 'string' ? code : `http.${status}`,
     typeof message === 'string' && message !== '' ? message : `The TPULab bridge answered ${status}.`
   );
-}
-
-function lineOf(line: unknown): string {
-  if (typeof line === 'string') {
-    return line;
-  }
-  const { time, at, message, text, line: inner } = line as Record<string, unknown>;
-  return [time ?? at, message ?? text ?? inner].filter(part => part !== undefined).join('  ');
 }

@@ -19,7 +19,7 @@ export class Remotes implements IDisposable {
   ) {
     this.api = new RemotesApi(() => bridge.serverSettings);
     this._remembered = this.readNames();
-    bridge.recovered.connect(this.refresh, this);
+    bridge.recovered.connect(this.onRecovered, this);
   }
 
   /** In the order in which they were added. */
@@ -103,9 +103,13 @@ export class Remotes implements IDisposable {
   dispose(): void {
     if (!this._isDisposed) {
       this._isDisposed = true;
-      this.bridge.recovered.disconnect(this.refresh, this);
+      this.bridge.recovered.disconnect(this.onRecovered, this);
       Signal.clearData(this);
     }
+  }
+
+  private onRecovered(): void {
+    void this.refresh();
   }
 
   private remember(): void {
