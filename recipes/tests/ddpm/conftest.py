@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ.setdefault("JAX_NUM_CPU_DEVICES", "8")
+# Compiling takes nearly all of the time here, and several tests compile the same programs.
+os.environ.setdefault(
+    "JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[3] / ".tpulab" / "caches" / "jax-recipes")
+)
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "1")
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import jax
 import pytest
 
 from tpulab_recipes.ddpm.config import Config
-from tpulab_recipes.ddpm.presets import SMALL
+from ddpm.tiny import tiny_config
 
 
 @pytest.fixture
@@ -26,15 +31,4 @@ def double_precision() -> Iterator[None]:
 
 @pytest.fixture
 def tiny() -> Config:
-    """The smallest network that has every part: four channels of groups, attention, inpainting, text, a score."""
-    model = SMALL.model
-    return replace(
-        SMALL,
-        model=replace(
-            model,
-            args=replace(
-                model.args, ch=8, emb_ch=16, seq_width=16, head_dim=8, norm_groups=4, attn_resolutions=(4,)
-            ),
-        ),
-        train=replace(SMALL.train, batch_size=8, learning_rate_warmup_steps=1, log_loss_every_steps=2),
-    )
+    return tiny_config()

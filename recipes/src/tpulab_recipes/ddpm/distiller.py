@@ -68,7 +68,8 @@ class Distiller:
         self._optimizer = make_optimizer(replace(config.train, weight_decay=0.0))
         shardings = state_sharding(self.mesh, self.network.shapes)
         everywhere = replicated(self.mesh)
-        moments = state_sharding(self.mesh, jax.eval_shape(self._optimizer.init, self.network.shapes))
+        self._moments = jax.eval_shape(self._optimizer.init, self.network.shapes)
+        moments = state_sharding(self.mesh, self._moments)
         self._run = jax.jit(
             self._step,
             in_shardings=(
@@ -90,8 +91,10 @@ class Distiller:
         distill = self.config.distill
         updates = updates or distill.steps_per_halving
         teacher = jax.device_put(self.params, self._place[0])
-        student = jax.tree.map(jnp.copy, teacher)
-        moments = jax.device_put(self._optimizer.init(student), self._place[1])
+        student = jax.device_put(jax.tree.map(np.array, teacher), self._place[0])
+        moments = jax.device_put(
+            jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), self._moments), self._place[1]
+        )
         levels = sampling_levels(self.schedule, self.steps)
         # The teacher of the first round is guided; from then on guidance is in the weights.
         scale = jnp.asarray(self.guidance if not self.rounds else 1.0, jnp.float32)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 Array = jax.Array
 
 
-def draw_masks(key: Array, batch: int, size: int, whole: float = 0.5) -> Array:
+def draw_masks(key: Array, batch: int, size: int, whole: float = 0.75) -> Array:
     """Float[batch, size, size, 1]: for a share `whole` of the images everything, else a rectangle."""
     keys = jax.random.split(key, 3)
     corners = jax.random.uniform(keys[0], (2, batch, 2))

@@ -88,7 +88,7 @@ SMALL = Config(
             emb_ch=96,
             ch_mult=(1, 2),
             num_res_blocks=1,
-            attn_resolutions=(8, 4),
+            attn_resolutions=(4,),
             head_dim=32,
             logsnr_scale_range=(-10.0, 10.0),
             out_ch=8,
@@ -119,7 +119,7 @@ SMALL = Config(
         vae_id="small",
     ),
     train=Train(
-        batch_size=64,
+        batch_size=32,
         max_learning_rate=2e-3,
         min_learning_rate=2e-4,
         learning_rate_warmup_steps=30,
@@ -130,7 +130,7 @@ SMALL = Config(
         checkpoint_dirs=("{}/checkpoints_recent",),
         num_checkpoints=(3,),
         save_freq=(200,),
-        iterations=500,
+        iterations=600,
     ),
     distill=Distill(steps_per_halving=60, learning_rate=1e-3),
 )

@@ -7,11 +7,11 @@ each device's images, and updates the slices. All randomness comes from the seed
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.sharding import Mesh
 
 from tpulab_recipes.ddpm.config import Config
@@ -49,37 +49,41 @@ LossFunction = Callable[[Any, Mapping[str, Array], Array], Array]
 TrainStep = Callable[[TrainState, Any, Any], tuple[TrainState, dict[str, Array]]]
 
 
-def initial_state(network: Network, key: Array) -> TrainState:
-    """Fresh parameters; the average starts as a copy of them."""
-    params = network.init(key)
-    return state_of(network, params)
-
-
 def state_of(network: Network, params: Any) -> TrainState:
-    """The state that starts from these parameters."""
-    zero = jnp.zeros((), jnp.int32)
-    opt_state = make_optimizer(network.config.train).init(params)
-    return TrainState(zero, params, jax.tree.map(jnp.copy, params), opt_state, zero, jnp.zeros((), jnp.int32))
+    """The state that starts from these parameters; the average starts as a copy of them."""
+    zero = np.zeros((), np.int32)
+    moments = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), opt_shapes(network))
+    return TrainState(zero, params, jax.tree.map(np.array, params), moments, zero.copy(), zero.copy())
+
+
+def opt_shapes(network: Network) -> Any:
+    """Shapes and types of the optimizer's state."""
+    return jax.eval_shape(make_optimizer(network.config.train).init, network.shapes)
 
 
 def state_shapes(network: Network) -> TrainState:
     """Shapes and types of the state; allocates nothing."""
-    shapes: TrainState = jax.eval_shape(lambda params: state_of(network, params), network.shapes)
-    return shapes
+    count = jax.ShapeDtypeStruct((), jnp.int32)
+    return TrainState(count, network.shapes, network.shapes, opt_shapes(network), count, count)
 
 
 def place_state(state: TrainState, mesh: Mesh) -> TrainState:
     """The state, sliced over the mesh."""
-    placed: TrainState = jax.device_put(state, state_sharding(mesh, state))
-    return placed
+    shardings = state_sharding(mesh, state)
+    if jax.process_count() == 1:
+        placed: TrainState = jax.device_put(state, shardings)
+        return placed
+
+    def put(leaf: Any, sharding: Any) -> Any:
+        return jax.make_array_from_callback(leaf.shape, sharding, lambda index: leaf[index])
+
+    whole: TrainState = jax.tree.map(put, state, shardings)
+    return whole
 
 
 def make_initial_state(network: Network, mesh: Mesh, seed: int) -> TrainState:
-    """The initial state, made on the devices: no device ever holds all of it."""
-    shardings = state_sharding(mesh, state_shapes(network))
-    make = jax.jit(partial(initial_state, network), out_shardings=shardings)
-    state: TrainState = make(jax.random.key(seed))
-    return state
+    """The initial state on the mesh. Each device gets its slices alone, and no program is compiled for it."""
+    return place_state(state_of(network, network.init(seed)), mesh)
 
 
 def diffusion_loss(network: Network) -> LossFunction:

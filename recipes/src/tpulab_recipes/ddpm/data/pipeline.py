@@ -75,6 +75,12 @@ class _Window:
     count: int
 
 
+def _windows(shard: str, records: int) -> list[_Window]:
+    """Pieces of nearly equal length: a short last one would count against every host."""
+    edges = np.linspace(0, records, -(-records // WINDOW) + 1).round().astype(int)
+    return [_Window(shard, int(a), int(b - a)) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+
+
 class EncodingSource:
     """Shards that `encode` wrote. Windows of records are dealt out to the hosts; each reads its own in pieces."""
 
@@ -91,9 +97,7 @@ class EncodingSource:
             if not self._places[name]:
                 raise DataError(f"{folder}/{name} is empty; delete it, or encode it again.")
         self._windows = [
-            _Window(name, first, min(WINDOW, len(places) - first))
-            for name, places in self._places.items()
-            for first in range(0, len(places), WINDOW)
+            window for name, places in self._places.items() for window in _windows(name, len(places))
         ]
         self.records = sum(len(places) for places in self._places.values())
         self._batches_per_epoch()

@@ -6,10 +6,7 @@ training step hands in a bf16 copy of the fp32 masters.
 
 from __future__ import annotations
 
-import contextlib
-import contextvars
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -17,19 +14,8 @@ import jax.numpy as jnp
 from flax import nnx
 
 Array = jax.Array
-_shapes_only: contextvars.ContextVar[bool] = contextvars.ContextVar("shapes_only", default=False)
+#: `Network.init` makes the real values. Tracing random initializers of hundreds of layers takes half a minute.
 _zeros = nnx.initializers.zeros_init()
-
-
-@contextlib.contextmanager
-def shapes_only() -> Iterator[None]:
-    """Layers made here start at zero. Tracing random initializers of hundreds of layers takes half a minute, which is
-    wasted where only shapes are asked for."""
-    token = _shapes_only.set(True)
-    try:
-        yield
-    finally:
-        _shapes_only.reset(token)
 
 
 def quick_gelu(x: Array) -> Array:
@@ -73,17 +59,15 @@ def conv(
     rngs: nnx.Rngs,
     size: int = 3,
     stride: int = 1,
-    zero: bool = False,
 ) -> nnx.Conv:
-    """A convolution; `zero` starts it at zero, so that a fresh residual block changes nothing."""
-    init = _zeros if zero or _shapes_only.get() else nnx.initializers.lecun_normal()
+    """A convolution with XLA's padding SAME."""
     return nnx.Conv(
         inputs,
         outputs,
         (size, size),
         strides=(stride, stride),
         dtype=dtype,
-        kernel_init=init,
+        kernel_init=_zeros,
         rngs=rngs,
     )
 
@@ -92,14 +76,12 @@ def linear(
     inputs: int, outputs: int, *, rngs: nnx.Rngs, dtype: Any = jnp.float32, use_bias: bool = True
 ) -> nnx.Linear:
     """A matrix and a bias."""
-    init = _zeros if _shapes_only.get() else nnx.initializers.lecun_normal()
-    return nnx.Linear(inputs, outputs, use_bias=use_bias, dtype=dtype, kernel_init=init, rngs=rngs)
+    return nnx.Linear(inputs, outputs, use_bias=use_bias, dtype=dtype, kernel_init=_zeros, rngs=rngs)
 
 
 def embedding(count: int, width: int, *, rngs: nnx.Rngs) -> nnx.Embed:
     """A table of learned vectors."""
-    init = _zeros if _shapes_only.get() else nnx.initializers.normal(width**-0.5)
-    return nnx.Embed(count, width, embedding_init=init, rngs=rngs)
+    return nnx.Embed(count, width, embedding_init=_zeros, rngs=rngs)
 
 
 def sinusoids(values: Array, width: int) -> Array:
@@ -149,7 +131,7 @@ class ResnetBlock(nnx.Module):
         self.conv1 = conv(inputs, outputs, dtype=dtype, rngs=rngs)
         self.temb_proj = linear(emb, 2 * outputs, dtype=dtype, rngs=rngs)
         self.norm2 = GroupNorm(outputs, groups, rngs=rngs)
-        self.conv2 = conv(outputs, outputs, dtype=dtype, rngs=rngs, zero=True)
+        self.conv2 = conv(outputs, outputs, dtype=dtype, rngs=rngs)
         self.shortcut = linear(inputs, outputs, dtype=dtype, rngs=rngs) if inputs != outputs else None
         self.rate, self.resample = dropout, resample
 

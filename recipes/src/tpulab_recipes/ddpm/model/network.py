@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,31 +12,37 @@ import numpy as np
 from flax import nnx
 
 from tpulab_recipes.ddpm.config import Config
-from tpulab_recipes.ddpm.model.layers import shapes_only
 from tpulab_recipes.ddpm.model.unet import UNet
 
 Array = jax.Array
 Params = Any
 
+#: Convolutions that start at zero, so that a fresh residual block (and the network as a whole) changes nothing.
+_ZERO_KERNELS = ("conv2", "conv_out")
 #: Parameters that compute in fp32 whatever the rest does.
 _FP32_PARTS = ("context", "time0", "time1", "conv_in", "norm_out", "conv_out")
 
 
 class Network:
-    """`apply(params, z, logsnr, context)` and `init(key)`. Making one allocates nothing."""
+    """`apply(params, z, logsnr, context)` and `init(seed)`. Making one allocates nothing."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
-        with shapes_only():
-            abstract = nnx.eval_shape(lambda: UNet(config, rngs=nnx.Rngs(params=0)))
+        abstract = nnx.eval_shape(lambda: UNet(config, rngs=nnx.Rngs(params=0)))
         self._graph, state = nnx.split(abstract)
         self.shapes: Params = nnx.to_pure_dict(state)
         self._state = state
         self._compute_dtype = jnp.bfloat16 if config.model.args.param_dtype == "bf16" else jnp.float32
 
-    def init(self, key: Array) -> Params:
-        """Fresh parameters in fp32."""
-        return nnx.to_pure_dict(nnx.state(UNet(self.config, rngs=nnx.Rngs(params=key))))
+    def init(self, seed: int) -> Params:
+        """Fresh parameters in fp32, made by the host: the same whatever the devices, and nothing is compiled."""
+
+        def make(path: tuple[Any, ...], leaf: Any) -> np.ndarray:
+            names = [str(getattr(part, "key", part)) for part in path]
+            rng = np.random.default_rng([seed, zlib.crc32("/".join(names).encode())])
+            return _initial(names, leaf.shape, rng)
+
+        return jax.tree_util.tree_map_with_path(make, self.shapes)
 
     def apply(
         self, params: Params, z: Array, logsnr: Array, context: Mapping[str, Array], key: Array | None = None
@@ -56,6 +63,17 @@ class Network:
             return leaf.astype(self._compute_dtype)
 
         return jax.tree_util.tree_map_with_path(cast, params)
+
+
+def _initial(names: list[str], shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+    kind, owner = names[-1], names[-2]
+    if kind == "scale":
+        return np.ones(shape, np.float32)
+    if kind == "bias" or owner in _ZERO_KERNELS:
+        return np.zeros(shape, np.float32)
+    # LeCun et al. 1998: variance 1 / inputs. Embeddings count as having as many inputs as they are wide.
+    inputs = shape[-1] if kind == "embedding" else int(np.prod(shape[:-1]))
+    return rng.standard_normal(shape, np.float32) * np.float32(inputs**-0.5)
 
 
 def count_parameters(params: Params) -> int:

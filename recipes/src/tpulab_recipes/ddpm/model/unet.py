@@ -121,7 +121,7 @@ class UNet(nnx.Module):
         self.ups = nnx.List(ups)
         self.norm_out = GroupNorm(now, args.norm_groups, rngs=rngs)
         # A multiple of 8 channels divides among the eight devices of a host; those beyond out_ch are dropped.
-        self.conv_out = conv(now, 8 * math.ceil(args.out_ch / 8), dtype=jnp.float32, rngs=rngs, zero=True)
+        self.conv_out = conv(now, 8 * math.ceil(args.out_ch / 8), dtype=jnp.float32, rngs=rngs)
 
     def __call__(
         self, z: Array, logsnr: Array, context: Mapping[str, Array], key: Array | None = None

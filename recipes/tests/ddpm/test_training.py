@@ -1,0 +1,235 @@
+"""Training: one program, the same on one device and on eight, going on as if nothing had happened, and its mishaps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ddpm.tiny import tiny_config
+from tpulab_recipes.ddpm.checkpoint import CheckpointFolder
+from tpulab_recipes.ddpm.config import Config
+from tpulab_recipes.ddpm.data.pipeline import Batch, ShapesSource
+from tpulab_recipes.ddpm.errors import CheckpointError, ConfigError, TrainingDiverged
+from tpulab_recipes.ddpm.log_writers import JsonLines, read_json_lines
+from tpulab_recipes.ddpm.mesh import make_mesh, put_batch
+from tpulab_recipes.ddpm.model import Network
+from tpulab_recipes.ddpm.optimizer import clip_gradient, default_hyperparameters, learning_rate_factor
+from tpulab_recipes.ddpm.presets import LAION256, SMALL
+from tpulab_recipes.ddpm.sampler import Sampler
+from tpulab_recipes.ddpm.steering import PlainRun
+from tpulab_recipes.ddpm.train_step import TrainState, compile_step, make_initial_state
+from tpulab_recipes.ddpm.trainer import Trainer
+
+
+def _trainer(config: Config, devices: int = 8, **more: Any) -> Trainer:
+    return Trainer(config, ShapesSource(config, count=256), mesh=make_mesh(jax.devices()[:devices]), **more)
+
+
+def _equal(first: Any, second: Any, atol: float = 0.0) -> None:
+    for a, b in zip(jax.tree.leaves(first), jax.tree.leaves(second), strict=True):
+        np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=0, atol=atol)
+
+
+def test_a_step_on_eight_devices_equals_a_step_on_one(tiny: Config) -> None:
+    """With the same update: no warm-up, and Adam's division magnifies rounding only where gradients vanish."""
+    network = Network(tiny)
+    batch = next(ShapesSource(tiny, count=64).batches(0))
+    found = []
+    for devices in (1, 8):
+        mesh = make_mesh(jax.devices()[:devices])
+        step = compile_step(network, mesh)
+        state = make_initial_state(network, mesh, 0)
+        hyper = default_hyperparameters(tiny) | {"learning_rate": jnp.asarray(1e-3)}
+        for _ in range(3):
+            state, figures = step(state, put_batch(batch, mesh), hyper)
+        found.append((state, figures))
+    (one, figures_one), (eight, figures_eight) = found
+    assert float(figures_one["loss"]) == pytest.approx(float(figures_eight["loss"]), abs=1e-6)
+    assert float(figures_one["gnorm"]) == pytest.approx(float(figures_eight["gnorm"]), abs=1e-6)
+    # The first moments are linear in the gradients: no division by nearly nothing.
+    _equal(one.opt_state[0].mu, eight.opt_state[0].mu, atol=1e-6)
+    _equal(one.ema, eight.ema, atol=2e-5)
+    # Sliced, as promised: no device holds a whole large matrix.
+    leaf = eight.params["middle1"]["conv1"]["kernel"]
+    assert leaf.addressable_shards[0].data.size * 8 == leaf.size
+    moment = eight.opt_state[0].nu["middle1"]["conv1"]["kernel"]
+    assert moment.addressable_shards[0].data.size * 8 == moment.size
+
+
+def test_mixed_captions_and_changed_settings_take_one_compilation_each(tiny: Config) -> None:
+    """Fifty steps with a learning rate and an average that change all the time, and sampling in between."""
+
+    class Restless(PlainRun):
+        calls = 0
+
+        def hyper(self) -> dict[str, Any]:
+            self.calls += 1
+            return {"learning_rate": jnp.asarray(1e-3 / self.calls), "ema_decay": jnp.asarray(0.5)}
+
+    with _trainer(tiny) as trainer:
+        trainer.train(50, Restless({}))
+        assert trainer.compilations() == 1
+        sampler = Sampler(trainer.network, 4)
+        for number, steps in enumerate((1, 3, 2)):
+            prompts = ["a large blue cross", "nothing at all", ""][: number + 1]
+            from tpulab_recipes.ddpm.prompts import context_for
+
+            images = sampler(
+                trainer.state.ema, context_for(prompts, tiny), guidance=1.0 + number, steps=steps, seed=number
+            )
+            assert images.shape == (number + 1, 8, 8, 8)
+            assert np.isfinite(images).all()
+        assert sampler.compilations() == 1
+
+
+@pytest.fixture(scope="module")
+def straight(tmp_path_factory: pytest.TempPathFactory) -> tuple[Config, TrainState, Path]:
+    """Eight steps without a break, with checkpoints at 4 and 8."""
+    config = tiny_config()
+    config = replace(config, train=replace(config.train, save_freq=(4,), num_checkpoints=(math.inf,)))
+    folder = tmp_path_factory.mktemp("straight")
+    with _trainer(config, global_dir=str(folder)) as trainer:
+        state = trainer.train(8)
+    return config, state, folder
+
+
+def test_going_on_gives_bit_for_bit_what_an_unbroken_run_gives(
+    straight: tuple[Config, TrainState, Path], tmp_path: Path
+) -> None:
+    """Data, noise and dropped conditioning included: the origin drew the same noise again after each restart."""
+    config, expected, _ = straight
+    with _trainer(config, global_dir=str(tmp_path)) as first:
+        first.train(4)
+    with _trainer(config, global_dir=str(tmp_path)) as second:
+        assert second.resumed_at == 4
+        state = second.train(8)
+    _equal(state, expected)
+
+
+def test_a_checkpoint_of_eight_devices_loads_on_one_and_on_two(straight: tuple[Config, TrainState, Path]) -> None:
+    config, expected, folder = straight
+    network = Network(config)
+    with CheckpointFolder(str(folder / "checkpoints_recent")) as checkpoints:
+        assert checkpoints.steps() == [4, 8]
+        assert checkpoints.config() == config
+        for devices in (1, 2):
+            state = checkpoints.load(network, make_mesh(jax.devices()[:devices]))
+            _equal(state, expected)
+            assert len(state.params["conv_in"]["kernel"].devices()) == devices
+
+
+def test_a_checkpoint_of_another_network_is_refused_and_a_missing_one_named(
+    straight: tuple[Config, TrainState, Path], tiny: Config
+) -> None:
+    _, _, folder = straight
+    other = replace(tiny, model=replace(tiny.model, args=replace(tiny.model.args, ch=16)))
+    with CheckpointFolder(str(folder / "checkpoints_recent")) as checkpoints:
+        with pytest.raises(CheckpointError, match="does not fit"):
+            checkpoints.load(Network(other), make_mesh(jax.devices()[:1]))
+        with pytest.raises(CheckpointError, match="no checkpoint 5; there: 4, 8"):
+            checkpoints.load(Network(tiny), make_mesh(), 5)
+
+
+def test_a_save_that_was_cut_off_is_not_taken_for_a_checkpoint(
+    straight: tuple[Config, TrainState, Path], tmp_path: Path
+) -> None:
+    import shutil
+
+    config, _, folder = straight
+    place = tmp_path / "checkpoints_recent"
+    shutil.copytree(folder / "checkpoints_recent", place)
+    # What orbax leaves behind when it is killed: a folder that has not got its name yet.
+    (place / "8").rename(place / "8.orbax-checkpoint-tmp-1")
+    with CheckpointFolder(str(place)) as checkpoints:
+        assert checkpoints.latest() == 4
+
+
+class _Broken(ShapesSource):
+    """Some batches are not numbers."""
+
+    def __init__(self, config: Config, broken: set[int]) -> None:
+        super().__init__(config, count=256)
+        self.broken = broken
+
+    def batches(self, start: int) -> Iterator[Batch]:
+        for number, batch in enumerate(super().batches(start), start):
+            yield batch | ({"image": np.full_like(batch["image"], np.nan)} if number in self.broken else {})
+
+
+def test_a_broken_batch_changes_nothing_but_the_counters(tiny: Config) -> None:
+    mesh = make_mesh()
+    with Trainer(tiny, _Broken(tiny, {1}), mesh=mesh) as trainer:
+        before = jax.tree.map(np.asarray, trainer.train(1))
+        after = trainer.train(2)
+        assert (int(after.skipped), int(after.skipped_in_a_row), int(after.step)) == (1, 1, 2)
+        _equal(after.params, before.params)
+        _equal(after.ema, before.ema)
+        _equal(after.opt_state, before.opt_state)
+        later = trainer.train(3)
+        assert (int(later.skipped), int(later.skipped_in_a_row)) == (1, 0)
+        assert all(np.isfinite(np.asarray(leaf)).all() for leaf in jax.tree.leaves(later))
+        assert trainer.compilations() == 1
+
+
+def test_a_hundred_broken_batches_in_a_row_end_the_training(tiny: Config, tmp_path: Path) -> None:
+    from tpulab_recipes.ddpm.data.storage import Folder
+
+    config = replace(tiny, train=replace(tiny.train, log_loss_every_steps=10))
+    trainer = Trainer(
+        config, _Broken(config, set(range(200))), mesh=make_mesh(), writers=[JsonLines(Folder(tmp_path))]
+    )
+    with trainer, pytest.raises(TrainingDiverged, match="100 steps in a row"):
+        trainer.train(200)
+    rows = read_json_lines(str(tmp_path))
+    assert rows[-1]["step"] == 100
+    assert rows[-1]["loss"] is None
+
+
+def test_the_gradient_is_clipped_after_averaging() -> None:
+    """Two devices with gradients of 10 and -10: their mean is nothing, and stays nothing."""
+    gradient, norm = clip_gradient({"w": jnp.array([3.0, 4.0])}, 1.0)
+    np.testing.assert_allclose(gradient["w"], [0.6, 0.8], atol=1e-6)
+    assert float(norm) == pytest.approx(5)
+    small, _ = clip_gradient({"w": jnp.array([0.3, 0.4])}, 1.0)
+    np.testing.assert_allclose(small["w"], [0.3, 0.4], atol=1e-6)
+
+
+def test_the_learning_rate_warms_up_and_falls_to_its_floor() -> None:
+    train = LAION256.train
+    share = [float(learning_rate_factor(jnp.asarray(step), train)) for step in (0, 2499, 5000, train.iterations)]
+    assert share == pytest.approx([1 / 5000, 0.5, 1.0, 0.5], abs=1e-3)
+
+
+def test_a_batch_that_does_not_divide_among_the_devices_is_refused(tiny: Config) -> None:
+    config = replace(tiny, train=replace(tiny.train, batch_size=9))
+    with pytest.raises(ConfigError, match="do not divide among the 8 devices"):
+        _trainer(config)
+
+
+def test_a_network_learns_one_batch_by_heart() -> None:
+    """The loss of one image and one noise level cannot be matched by saying nothing."""
+    config = tiny_config()
+    config = replace(config, train=replace(config.train, max_learning_rate=5e-3, learning_rate_warmup_steps=1))
+
+    class One(ShapesSource):
+        def batches(self, start: int) -> Iterator[Batch]:
+            batch = next(super().batches(0))
+            while True:
+                yield batch
+
+    with Trainer(config, One(config, count=256), mesh=make_mesh()) as trainer:
+        trainer.train(60)
+        assert trainer.history[-1].loss < 0.75 * trainer.history[0].loss
+
+
+def test_the_small_preset_is_what_the_others_are_but_for_its_size() -> None:
+    assert SMALL.model.name == LAION256.model.name
+    assert SMALL.model.mean_type == LAION256.model.mean_type == "v"

@@ -1,0 +1,23 @@
+"""The smallest configuration that has every part, for tests."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tpulab_recipes.ddpm.config import Config
+from tpulab_recipes.ddpm.presets import SMALL
+
+
+def tiny_config() -> Config:
+    """The smallest network that has every part: attention, inpainting, text, a score."""
+    model = SMALL.model
+    return replace(
+        SMALL,
+        model=replace(
+            model,
+            args=replace(
+                model.args, ch=8, emb_ch=16, seq_width=16, head_dim=8, norm_groups=4, attn_resolutions=(4,)
+            ),
+        ),
+        train=replace(SMALL.train, batch_size=8, learning_rate_warmup_steps=1, log_loss_every_steps=2),
+    )
