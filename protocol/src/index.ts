@@ -2,6 +2,7 @@ export * from './channels.js';
 export * from './control.js';
 export * from './devices.js';
 export * from './events.js';
+export * from './holders.js';
 export * from './journal.js';
 export * from './mirror.js';
 export * from './outputs.js';

@@ -3,6 +3,7 @@ import { Command, CommanderError } from 'commander';
 import { envCommand } from '../environments/index.js';
 import { BRIDGE_VERSION } from '../server/jupyter-routes.js';
 import { devicesCommand } from './devices/devices-command.js';
+import { holdersCommand } from './devices/holders-command.js';
 import { journalCommand } from './journal/journal-command.js';
 import { kernelsCommand } from './kernels/kernels-command.js';
 import { complain, type Streams } from './output.js';
@@ -28,6 +29,7 @@ export async function run(argv: readonly string[], streams: Streams): Promise<nu
     kernelsCommand(streams),
     outputsCommand(streams),
     devicesCommand(streams),
+    holdersCommand(streams),
     journalCommand(streams),
     connectCommand(streams),
     remotesCommand(streams),

@@ -1,7 +1,7 @@
 /** A gateway that some process serves, found by the files in its state folder. */
 import { type Static, Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
-import { DevicesPage, type Health } from '@tpulab/protocol';
+import { DevicesPage, type Health, HoldersPage } from '@tpulab/protocol';
 import { type GatewayRecord, readGatewayRecord, readToken } from '../server/state-folder.js';
 import { CommandError } from './command-errors.js';
 import { requestGateway } from './gateway-request.js';
@@ -63,6 +63,22 @@ export class RunningGateway {
     if (!Value.Check(DevicesPage, answer))
       throw new CommandError('gateway_unresponsive', 'What the gateway says of the devices is garbled.');
     return answer;
+  }
+
+  async holders(): Promise<HoldersPage> {
+    const answer = await ask(this.record.url, this.token, 'GET', 'bridge/v1/devices/holders', ANSWER_MS);
+    if (!Value.Check(HoldersPage, answer))
+      throw new CommandError('gateway_unresponsive', 'What the gateway says of the holders is garbled.');
+    return answer;
+  }
+
+  /** Shuts down the kernel that the process belongs to. */
+  async endHolder(pid: number): Promise<void> {
+    await ask(this.record.url, this.token, 'POST', `bridge/v1/devices/holders/${pid}/end`, SHUTDOWN_MS);
+  }
+
+  async removeLock(): Promise<void> {
+    await ask(this.record.url, this.token, 'DELETE', 'bridge/v1/devices/lock', ANSWER_MS);
   }
 
   async removeKernel(id: string): Promise<void> {

@@ -1,3 +1,4 @@
+export { ChipHolders, type ChipHoldersOptions, type FoundHolder } from './chip-holders.js';
 export { ChipTable } from './chip-table.js';
 export { DeviceError, type DeviceErrorCode } from './device-error.js';
 export { MachineSampler, MAX_SAMPLE_HZ, SAMPLE_HZ, type SamplerOptions } from './machine-sampler.js';

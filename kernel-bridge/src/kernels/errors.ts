@@ -26,6 +26,10 @@ export const BRIDGE_ERRORS = {
   journal_unreadable: 500,
   session_not_found: 404,
   session_gone: 410,
+  run_not_found: 404,
+  holder_not_found: 404,
+  holder_not_ours: 409,
+  lock_not_removable: 409,
   remote_not_found: 404,
   remote_exists: 409,
   remote_prompt_gone: 409,
@@ -248,6 +252,15 @@ export class JournalUnreadableError extends BridgeError {
   }
 }
 
+export class RunNotFoundError extends BridgeError {
+  readonly code = 'run_not_found';
+  constructor(key: string) {
+    super(`No run is kept as ${JSON.stringify(key)}; GET /bridge/v1/runs lists those that are.`, {
+      reason: 'Not Found'
+    });
+  }
+}
+
 export class SessionNotFoundError extends BridgeError {
   readonly code = 'session_not_found';
   constructor(id: string) {
@@ -262,6 +275,23 @@ export class SessionGoneError extends BridgeError {
       reason: 'Gone'
     });
   }
+}
+
+export class HolderNotFoundError extends BridgeError {
+  readonly code = 'holder_not_found';
+  constructor(pid: number) {
+    super(`Process ${pid} holds no chip now; look again at who does.`, { reason: 'Not Found' });
+  }
+}
+
+/** The gateway ends its own kernels only. */
+export class HolderNotOursError extends BridgeError {
+  readonly code = 'holder_not_ours';
+}
+
+/** The lock file of libtpu stays: somebody has it, or may have it, or it is another user's. */
+export class LockNotRemovableError extends BridgeError {
+  readonly code = 'lock_not_removable';
 }
 
 export class RemoteNotFoundError extends BridgeError {

@@ -7,7 +7,7 @@ import type { Logger } from 'pino';
 import { ChannelsHub, type ChannelsTuning } from '../channels/channels-hub.js';
 import { channelsRoute } from '../channels/channels-route.js';
 import { JOURNAL_LIMITS, type JournalLimits } from '../journal/index.js';
-import { ChipTable, MachineSampler } from '../devices/index.js';
+import { ChipHolders, ChipTable, MachineSampler } from '../devices/index.js';
 import { EnvironmentCatalog } from '../environments/index.js';
 import { JupyterKernelSpecs } from '../kernels/jupyter-kernelspecs.js';
 import { jupyterDataFolders } from '../kernels/jupyter-paths.js';
@@ -23,6 +23,7 @@ import { SessionFile } from '../sessions/session-file.js';
 import { SessionStore } from '../sessions/session-store.js';
 import { ClientTokens } from '../tokens/client-tokens.js';
 import { EventSource } from '../telemetry/event-source.js';
+import { RunArchive } from '../telemetry/run-archive.js';
 import { eventsRoute } from '../telemetry/events-route.js';
 import type { AccessRules } from './access-hooks.js';
 import { createApp } from './app.js';
@@ -30,6 +31,8 @@ import { Authenticator } from './authentication.js';
 import { BaseUrl } from './base-url.js';
 import { addBridgeRoutes } from './bridge-routes.js';
 import { addDevicesRoutes } from './devices-routes.js';
+import { addRunsRoutes } from './runs-routes.js';
+import { addHoldersRoutes } from './holders-routes.js';
 import type { RouteEntry } from './error-answers.js';
 import { DisposalStack } from './disposal-stack.js';
 import { EnvironmentSpecs } from './environment-specs.js';
@@ -90,6 +93,8 @@ export interface GatewayOptions extends ChannelsTuning {
   readonly sampleHz?: number;
   /** File that corrects or extends the table of chips (docs/devices.md). */
   readonly chipTable?: string | undefined;
+  /** What stands for `/` where devices, sysfs and proc are looked at; specs have another. */
+  readonly machineRoot?: string | undefined;
   readonly keepers?: KeeperAccess;
   /** How remotes are reached and prepared. */
   readonly remotes?: Pick<RemotesOptions, 'setup' | 'sshProgram' | 'gcloud' | 'network' | 'home'>;
@@ -166,14 +171,16 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
     new ChannelsHub({ registry, log, confirmation, limits, leases, held, unsentLimitBytes })
   );
   undo.use(new KernelCulling(registry, { ...CULLING_DEFAULTS, ...options.culling }, log));
+  const table = options.chipTable === undefined ? new ChipTable() : await ChipTable.read(options.chipTable);
   const machine = undo.use(
     new MachineSampler({
       folder: path.join(stateDir, 'devices'),
       gatewayId,
-      table: options.chipTable === undefined ? new ChipTable() : await ChipTable.read(options.chipTable),
+      table,
       env,
       isKernel: id => registry.find(id) !== undefined,
       log,
+      ...(options.machineRoot === undefined ? {} : { root: options.machineRoot }),
       ...(options.sampleHz === undefined ? {} : { sampleHz: options.sampleHz })
     })
   );
@@ -217,6 +224,12 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
   addRemotesRoutes(app, remotes);
   await addForwardingRoutes(app, forwarder, base);
   addDevicesRoutes(app, machine);
+  addRunsRoutes(app, runs);
+  addHoldersRoutes(app, {
+    holders: new ChipHolders({ table, root: options.machineRoot }),
+    registry,
+    sessions
+  });
   addBridgeRoutes(app, {
     registry,
     gatewayId,

@@ -1,0 +1,33 @@
+/** `tpulab holders`: who holds the chips of the machine, and getting them back. */
+import { Command, InvalidArgumentError } from 'commander';
+import { stateFolder } from '../../server/state-folder.js';
+import { type OutputOptions, say, type Streams } from '../output.js';
+import { RunningGateway } from '../running-gateway.js';
+import { holdersText } from './holders-text.js';
+
+interface HoldersOptions extends OutputOptions {
+  readonly stateDir?: string;
+  readonly end?: number;
+  readonly removeLock?: true;
+}
+
+export function holdersCommand(streams: Streams): Command {
+  return new Command('holders')
+    .description('show who holds the chips of this machine: process, user, kernel, notebook, how long idle')
+    .option('--end <pid>', 'shut down the kernel of this gateway that the process belongs to', processId)
+    .option('--remove-lock', "remove libtpu's lock file, if its owner is gone")
+    .option('--state-dir <folder>', 'state folder of the gateway (default: $XDG_STATE_HOME/tpulab)')
+    .option('--json', 'print JSON')
+    .action(async (options: HoldersOptions) => {
+      const gateway = await RunningGateway.find(stateFolder(options.stateDir));
+      if (options.end !== undefined) await gateway.endHolder(options.end);
+      if (options.removeLock === true) await gateway.removeLock();
+      const page = await gateway.holders();
+      say(streams, options, page, holdersText(page));
+    });
+}
+
+function processId(text: string): number {
+  if (!/^[1-9]\d{0,9}$/.test(text)) throw new InvalidArgumentError('Expected the number of a process.');
+  return Number(text);
+}
