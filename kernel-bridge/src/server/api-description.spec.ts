@@ -86,6 +86,8 @@ describe('openapi.json', () => {
     ['GET', '/bridge/v1/events'],
     ['GET', '/bridge/v1/devices'],
     ['GET', '/bridge/v1/devices/history'],
+    ['GET', '/bridge/v1/runs'],
+    ['GET', '/bridge/v1/runs/x'],
     ['GET', '/bridge/v1/kernels/x/journal'],
     ['GET', '/bridge/v1/kernels/x/outputs']
   ])('%s %s answers with a status that is described', async (method, target) => {

@@ -199,6 +199,7 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
   );
   const forwarder = undo.use(new Forwarder(remotes));
   const events = undo.use(new EventSource(registry, hub, log, machine, remotes));
+  const runs = undo.use(new RunArchive({ folder: path.join(stateDir, 'runs'), events, log }));
 
   const clientTokens = undo.use(new ClientTokens(stateDir, log));
   let isReady = false;

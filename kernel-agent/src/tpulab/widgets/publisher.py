@@ -22,7 +22,7 @@ class Shown(Protocol):
 
 
 class Publisher:
-    """One thread for all widgets of the process; it ends when none is left, and begins again with the next."""
+    """One thread for all widgets of the process; it ends when none is left, and begins with the next."""
 
     def __init__(self) -> None:
         self.store = SnapshotStore(current_agent())

@@ -1,0 +1,111 @@
+/** One run as it is kept: what its telemetry says, summed up and thinned so that it stays small however long the run is. */
+import type {
+  BandMessage,
+  ControlMessage,
+  KeptRun,
+  KeptRunSummary,
+  RunMessage,
+  StepsMessage
+} from '@tpulab/protocol';
+
+/** Points of a metric; beyond twice as many, every second one is let go. */
+export const POINTS_KEPT = 1_000;
+const METRICS_KEPT = 32;
+const NOTES_KEPT = 256;
+
+export function keptKey(kernelId: string, run: string): string {
+  const safe = (text: string): string => text.replace(/[^A-Za-z0-9_-]/g, '_').slice(0, 90);
+  return `${safe(kernelId)}.${safe(run)}`;
+}
+
+export function newKeptRun(kernelId: string, run: string, time: number): KeptRun {
+  return {
+    v: 1,
+    key: keptKey(kernelId, run),
+    kernelId,
+    run,
+    name: run,
+    state: 'running',
+    startedAt: time,
+    lastAt: time,
+    steps: 0,
+    totalSteps: null,
+    config: {},
+    metrics: {},
+    hyperparameters: [],
+    series: {},
+    totals: { wallMs: 0, inputMs: 0, hostMs: 0, compileMs: 0, deviceMs: 0, gapMs: 0 },
+    bands: [],
+    commands: []
+  };
+}
+
+/** @returns whether the run has come to its end by this */
+export function addToRun(
+  kept: KeptRun,
+  message: RunMessage | StepsMessage | BandMessage | ControlMessage
+): boolean {
+  kept.lastAt = Math.max(kept.lastAt, message.time);
+  switch (message.type) {
+    case 'run':
+      kept.name = message.name;
+      kept.totalSteps = message.totalSteps;
+      if (message.control) {
+        kept.config = message.control.config;
+        kept.hyperparameters = message.control.hyperparameters;
+      }
+      kept.state = message.state;
+      return message.state !== 'running';
+    case 'steps':
+      addSteps(kept, message);
+      return false;
+    case 'band':
+      if (!kept.bands.some(({ startTime, kind }) => startTime === message.startTime && kind === message.kind))
+        kept.bands = [...kept.bands, message].slice(-NOTES_KEPT);
+      return false;
+    case 'control':
+      kept.commands = [...kept.commands.filter(({ id }) => id !== message.id), message].slice(-NOTES_KEPT);
+      return false;
+  }
+}
+
+/** A history that is replayed after a restart of the gateway says again what is known already: that is left out by its number. */
+function addSteps(kept: KeptRun, { steps }: StepsMessage): void {
+  for (const step of steps) {
+    if (step.index < kept.steps) continue;
+    kept.steps = step.index + 1;
+    for (const name of Object.keys(kept.totals) as (keyof KeptRun['totals'])[])
+      kept.totals[name] += step[name];
+    for (const [name, value] of Object.entries(step.metrics ?? {})) addPoint(kept, name, step.index, value);
+  }
+}
+
+function addPoint(kept: KeptRun, name: string, index: number, value: number): void {
+  const known = Object.hasOwn(kept.series, name);
+  if (!known && Object.keys(kept.series).length >= METRICS_KEPT) return;
+  const points = known ? kept.series[name] : undefined;
+  const { steps, values } = points ?? { steps: [], values: [] };
+  kept.metrics[name] = value;
+  // The distance of the first two points says how thin the series is by now.
+  const stride = thinning(kept, steps);
+  const last = steps.at(-1);
+  if (last === undefined || index - last >= stride) {
+    steps.push(index);
+    values.push(value);
+  }
+  const isFull = steps.length > 2 * POINTS_KEPT;
+  kept.series[name] = isFull
+    ? { steps: steps.filter((_, at) => at % 2 === 0), values: values.filter((_, at) => at % 2 === 0) }
+    : { steps, values };
+}
+
+/** Steps between two points, once so many have come that they had to be thinned. */
+function thinning({ steps }: KeptRun, points: readonly number[]): number {
+  const [first = 0, second = first + 1] = points;
+  return points.length >= POINTS_KEPT && steps > 2 * POINTS_KEPT ? Math.max(1, second - first) : 1;
+}
+
+export function summaryOf(kept: KeptRun): KeptRunSummary {
+  const { key, kernelId, run, name, state, startedAt, lastAt, steps, totalSteps, config, metrics } = kept;
+  return { key, kernelId, run, name, state, startedAt, lastAt, steps, totalSteps, config, metrics };
+}

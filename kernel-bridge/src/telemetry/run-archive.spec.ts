@@ -1,0 +1,158 @@
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import type { RunMessage, StepsMessage } from '@tpulab/protocol';
+import { pino } from 'pino';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { SourcedEvent } from './event-source.js';
+import { POINTS_KEPT } from './kept-run.js';
+import { RunArchive } from './run-archive.js';
+
+const log = pino({ level: 'silent' });
+const T0 = 1_790_000_000_000;
+
+/** Events as the gateway's own source tells them. */
+class Told {
+  readonly #listeners = new Set<(event: SourcedEvent) => void>();
+
+  listen(listener: (event: SourcedEvent) => void): Disposable {
+    this.#listeners.add(listener);
+    return { [Symbol.dispose]: () => void this.#listeners.delete(listener) };
+  }
+
+  tell(topic: SourcedEvent['topic'], kernelId: string, told: object): void {
+    const json = JSON.stringify(topic === 'kernels' ? told : { topic, kernelId, seq: 1, data: told });
+    for (const listener of this.#listeners) listener({ topic, kernelId, seq: 1, json });
+  }
+}
+
+function run(state: RunMessage['state'], id = 'r1', time = T0): RunMessage {
+  return { type: 'run', time, run: id, name: 'train', state, totalSteps: 100, location: null };
+}
+
+function steps(first: number, count: number, id = 'r1'): StepsMessage {
+  const list = Array.from({ length: count }, (_, at) => ({
+    index: first + at,
+    startTime: T0 + first + at,
+    ...{ wallMs: 10, inputMs: 1, hostMs: 2, compileMs: 0, deviceMs: 6, gapMs: 1, deviceKnown: true },
+    metrics: { loss: 1 / (first + at + 1) }
+  }));
+  return { type: 'steps', time: T0 + first + count, run: id, steps: list, dropped: 0 };
+}
+
+let folder: string;
+let told: Told;
+const archiveOf = (options: { runsKept?: number } = {}): RunArchive =>
+  new RunArchive({ folder: path.join(folder, 'runs'), events: told, log, ...options });
+
+beforeEach(async () => {
+  folder = await mkdtemp(path.join(tmpdir(), 'tpulab-runs-'));
+  told = new Told();
+});
+
+afterEach(() => rm(folder, { recursive: true, force: true }));
+
+describe('the archive of runs', () => {
+  it('has a finished run after its gateway has gone, with metrics, totals and what was asked of it', async () => {
+    {
+      await using first = archiveOf();
+      await first.list();
+      told.tell('runs', 'k', run('running'));
+      told.tell('steps', 'k', steps(0, 50));
+      told.tell('runs', 'k', {
+        ...{
+          type: 'control',
+          time: T0 + 60,
+          id: 'c',
+          run: 'r1',
+          action: 'checkpoint',
+          name: null,
+          value: null
+        },
+        ...{ before: null, origin: 'page', phase: 'applied', step: 20, durationMs: 5, reason: null }
+      });
+      told.tell('runs', 'k', run('finished', 'r1', T0 + 100));
+    }
+    await using second = archiveOf();
+    const [summary] = await second.list();
+    expect(summary).toMatchObject({ kernelId: 'k', name: 'train', state: 'finished', steps: 50 });
+    const kept = await second.read(summary?.key ?? '');
+    expect(kept?.series['loss']?.steps).toEqual(Array.from({ length: 50 }, (_, at) => at));
+    expect(kept?.totals).toMatchObject({ wallMs: 500, deviceMs: 300 });
+    expect(kept?.commands).toMatchObject([{ id: 'c', phase: 'applied', step: 20 }]);
+  });
+
+  it('counts nothing twice when the telemetry of a living kernel is replayed to the next gateway', async () => {
+    {
+      await using first = archiveOf();
+      await first.list();
+      told.tell('runs', 'k', run('running'));
+      told.tell('steps', 'k', steps(0, 30));
+    }
+    await using second = archiveOf();
+    // Before its files have been read, as a gateway that starts is told.
+    told.tell('runs', 'k', run('running'));
+    told.tell('steps', 'k', steps(0, 30));
+    told.tell('steps', 'k', steps(30, 10));
+    const [summary] = await second.list();
+    const kept = await second.read(summary?.key ?? '');
+    expect(kept).toMatchObject({ state: 'running', steps: 40, totals: { wallMs: 400 } });
+    expect(kept?.series['loss']?.steps).toHaveLength(40);
+  });
+
+  it.each([{ removed: true }, { executionState: 'dead' }, { executionState: 'restarting' }])(
+    'calls a run interrupted whose kernel has ended: %j',
+    async state => {
+      await using archive = archiveOf();
+      await archive.list();
+      told.tell('runs', 'k', run('running'));
+      told.tell('steps', 'other', steps(0, 1, 'r2'));
+      told.tell('kernels', 'k', state);
+      expect((await archive.list()).map(one => [one.kernelId, one.state]).sort()).toEqual([
+        ['k', 'interrupted'],
+        ['other', 'running']
+      ]);
+    }
+  );
+
+  it('thins the metrics of a long run and keeps their first and their newest', async () => {
+    await using archive = archiveOf();
+    await archive.list();
+    told.tell('runs', 'k', run('running'));
+    for (let first = 0; first < 20_000; first += 200) told.tell('steps', 'k', steps(first, 200));
+    const [summary] = await archive.list();
+    const points = (await archive.read(summary?.key ?? ''))?.series['loss'];
+    expect(points?.steps.length).toBeLessThanOrEqual(2 * POINTS_KEPT);
+    expect(points?.steps.length).toBeGreaterThan(POINTS_KEPT / 2);
+    expect(points?.steps[0]).toBe(0);
+    expect(points?.steps.at(-1)).toBeGreaterThan(19_900);
+    expect(summary?.metrics['loss']).toBeCloseTo(1 / 20_000);
+  });
+
+  it('lets the oldest runs go, and never one that goes on', async () => {
+    await using archive = archiveOf({ runsKept: 3 });
+    await archive.list();
+    told.tell('runs', 'k', run('running', 'long', T0 - 1_000));
+    for (let n = 0; n < 5; n += 1) {
+      told.tell('runs', 'k', run('running', `r${n}`, T0 + n));
+      told.tell('runs', 'k', run('finished', `r${n}`, T0 + n));
+      await archive.write();
+    }
+    expect((await archive.list()).map(one => one.run)).toEqual(['r4', 'r3', 'long']);
+    expect(await readdir(path.join(folder, 'runs'))).toHaveLength(3);
+  });
+
+  it('goes on without a file that is damaged', async () => {
+    {
+      await using first = archiveOf();
+      await first.list();
+      told.tell('runs', 'k', run('running'));
+      told.tell('runs', 'k', run('finished'));
+    }
+    await writeFile(path.join(folder, 'runs', 'broken.json'), '{"v":1,');
+    await using second = archiveOf();
+    expect(await second.list()).toHaveLength(1);
+    expect(await second.read('broken')).toBeNull();
+    expect(await second.read('../../etc/passwd')).toBeNull();
+  });
+});

@@ -1,0 +1,194 @@
+/**
+ * Keeps the runs of all kernels in files, so that a finished run can be opened again when its kernel is long gone. A file for each
+ * run, written when it ends and every half minute while it goes on; the oldest give way.
+ */
+import { mkdir, readdir, readFile, rm } from 'node:fs/promises';
+import path from 'node:path';
+import { TypeCompiler } from '@sinclair/typebox/compiler';
+import { KeptRun, type KeptRunSummary } from '@tpulab/protocol';
+import type { Logger } from 'pino';
+import { writeAtomically } from '../processes/write-atomically.js';
+import type { SourcedEvent } from './event-source.js';
+import { addToRun, keptKey, newKeptRun, summaryOf } from './kept-run.js';
+
+export const RUNS_KEPT = 200;
+const WRITE_MS = 30_000;
+/** Events that may come before the files have been read; there are more only in a flood, which the steps' own numbers survive. */
+const EARLY_EVENTS = 20_000;
+
+const schema = TypeCompiler.Compile(KeptRun);
+
+export interface RunEvents {
+  listen(listener: (event: SourcedEvent) => void): Disposable;
+}
+
+export interface RunArchiveOptions {
+  readonly folder: string;
+  readonly events: RunEvents;
+  readonly log: Logger;
+  readonly runsKept?: number;
+  readonly writeMs?: number;
+}
+
+export class RunArchive implements AsyncDisposable {
+  readonly #options: RunArchiveOptions;
+  readonly #summaries = new Map<string, KeptRunSummary>();
+  /** Runs that go on, and those that ended and are not written yet. */
+  readonly #open = new Map<string, KeptRun>();
+  readonly #dirty = new Set<string>();
+  readonly #listening: Disposable;
+  readonly #ready: Promise<void>;
+  readonly #timer: NodeJS.Timeout;
+  #early: SourcedEvent[] | null = [];
+  #writing: Promise<void> = Promise.resolve();
+  #isRefused = false;
+
+  constructor(options: RunArchiveOptions) {
+    this.#options = options;
+    this.#listening = options.events.listen(event => this.#hear(event));
+    this.#ready = this.#load();
+    this.#timer = setInterval(() => void this.write(), options.writeMs ?? WRITE_MS);
+    this.#timer.unref();
+  }
+
+  /** Newest first. */
+  async list(): Promise<KeptRunSummary[]> {
+    await this.#ready;
+    for (const kept of this.#open.values()) this.#summaries.set(kept.key, summaryOf(kept));
+    return [...this.#summaries.values()].sort((a, b) => b.startedAt - a.startedAt);
+  }
+
+  /** Null for a run that is not kept, or whose file cannot be read. */
+  async read(key: string): Promise<KeptRun | null> {
+    await this.#ready;
+    return this.#open.get(key) ?? (this.#summaries.has(key) ? await this.#readFile(key) : null);
+  }
+
+  /** Resolves when what has changed is on the disk, or could not be written. */
+  write(): Promise<void> {
+    return (this.#writing = this.#writing.then(() => this.#write()));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    clearInterval(this.#timer);
+    this.#listening[Symbol.dispose]();
+    await this.#ready;
+    await this.write();
+  }
+
+  #hear(event: SourcedEvent): void {
+    if (event.topic !== 'runs' && event.topic !== 'steps' && event.topic !== 'kernels') return;
+    if (this.#early) {
+      if (this.#early.length < EARLY_EVENTS) this.#early.push(event);
+      return;
+    }
+    this.#apply(event);
+  }
+
+  #apply(event: SourcedEvent): void {
+    // It has been checked against the protocol before it was told.
+    const told = JSON.parse(event.json) as {
+      data?: { type: string; run?: string | null };
+      removed?: boolean;
+      executionState?: string;
+    };
+    if (event.topic === 'kernels') {
+      if (told.removed === true || told.executionState === 'dead' || told.executionState === 'restarting')
+        this.#interrupt(event.kernelId);
+      return;
+    }
+    const { data } = told;
+    const isOfRun = data && ['run', 'steps', 'band', 'control'].includes(data.type);
+    if (!isOfRun || typeof data.run !== 'string' || event.kernelId === null) return;
+    const message = data as Parameters<typeof addToRun>[1];
+    const kept = this.#keptRun(event.kernelId, data.run, message.time);
+    if (!kept) return;
+    const hasEnded = addToRun(kept, message);
+    this.#dirty.add(kept.key);
+    if (hasEnded) void this.write();
+  }
+
+  /** Null for a run that ended and was written: what a replay says of it is known. */
+  #keptRun(kernelId: string, run: string, time: number): KeptRun | null {
+    const key = keptKey(kernelId, run);
+    let kept = this.#open.get(key);
+    if (kept) return kept;
+    const known = this.#summaries.get(key);
+    if (known && known.lastAt >= time) return null;
+    kept = newKeptRun(kernelId, run, time);
+    this.#open.set(key, kept);
+    return kept;
+  }
+
+  #interrupt(kernelId: string | null): void {
+    for (const kept of this.#open.values()) {
+      if (kept.kernelId === kernelId && kept.state === 'running') {
+        kept.state = 'interrupted';
+        this.#dirty.add(kept.key);
+      }
+    }
+    if (this.#dirty.size > 0) void this.write();
+  }
+
+  async #load(): Promise<void> {
+    const { folder, log } = this.#options;
+    const names = (await readdir(folder).catch((): string[] => [])).filter(name => name.endsWith('.json'));
+    for (const name of names) {
+      const kept = await this.#readFile(name.slice(0, -'.json'.length));
+      if (!kept) {
+        log.warn({ file: name }, 'a kept run cannot be read and is left out');
+        continue;
+      }
+      this.#summaries.set(kept.key, summaryOf(kept));
+      // Its kernel may go on, and with it the run.
+      if (kept.state === 'running') this.#open.set(kept.key, kept);
+    }
+    const early = this.#early ?? [];
+    this.#early = null;
+    for (const event of early) this.#apply(event);
+  }
+
+  async #readFile(key: string): Promise<KeptRun | null> {
+    const text = await readFile(path.join(this.#options.folder, `${key}.json`), 'utf8').catch(() => null);
+    if (text === null) return null;
+    try {
+      const value: unknown = JSON.parse(text);
+      return schema.Check(value) ? value : null;
+    } catch {
+      return null;
+    }
+  }
+
+  async #write(): Promise<void> {
+    const { folder, log } = this.#options;
+    for (const key of [...this.#dirty]) {
+      const kept = this.#open.get(key);
+      this.#dirty.delete(key);
+      if (!kept) continue;
+      this.#summaries.set(key, summaryOf(kept));
+      try {
+        await mkdir(folder, { recursive: true, mode: 0o700 });
+        await writeAtomically(path.join(folder, `${key}.json`), JSON.stringify(kept));
+        this.#isRefused = false;
+        if (kept.state !== 'running' && !this.#dirty.has(key)) this.#open.delete(key);
+      } catch (error) {
+        this.#dirty.add(key);
+        if (!this.#isRefused) log.warn({ err: error }, 'runs cannot be kept');
+        this.#isRefused = true;
+        return;
+      }
+    }
+    await this.#trim();
+  }
+
+  async #trim(): Promise<void> {
+    const { folder, runsKept = RUNS_KEPT } = this.#options;
+    const ended = [...this.#summaries.values()].filter(({ key }) => !this.#open.has(key));
+    const surplus = this.#summaries.size - runsKept;
+    if (surplus <= 0) return;
+    for (const { key } of ended.sort((a, b) => a.lastAt - b.lastAt).slice(0, surplus)) {
+      this.#summaries.delete(key);
+      await rm(path.join(folder, `${key}.json`), { force: true });
+    }
+  }
+}
