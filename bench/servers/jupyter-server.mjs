@@ -54,7 +54,7 @@ export const VARIANTS = {
  * @param {Variant} variant
  * @param {string} python of the environment with the peers
  * @param {import('./server.mjs').Place} place
- * @returns {Promise<import('./server.mjs').Server>}
+ * @returns {Promise<import('./server.mjs').Server & { where: { url: string, token: string } }>}
  */
 export async function openJupyterServer(variant, python, { folder, jupyterPath }) {
   const config = join(folder, 'config');
@@ -97,6 +97,7 @@ export async function openJupyterServer(variant, python, { folder, jupyterPath }
   );
   return {
     name: variant.name,
+    where: { url, token },
     pid: child.pid ?? null,
     async startKernel(spec = 'bench') {
       const body = JSON.stringify({ name: spec });

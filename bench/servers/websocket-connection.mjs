@@ -2,6 +2,7 @@
 /** A client of a Jupyter kernel server over the v1 WebSocket subprotocol: the same for all servers. */
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
+import { connect } from 'node:net';
 import { WebSocket } from 'ws';
 import { decodeFrame, encodeFrame, header, jsonParts } from './messages.mjs';
 
@@ -10,14 +11,15 @@ const CLOSE_DEADLINE_MS = 5_000;
 const SUBPROTOCOL = 'v1.kernel.websocket.jupyter.org';
 
 /**
- * @param {{ url: string, token: string, kernelId: string, query?: string }} where
+ * @param {{ url: string, token: string, kernelId: string, query?: string, socketPath?: string }} where `socketPath`: the server's unix socket
  * @returns {Promise<import('./server.mjs').Connection>}
  */
-export async function openWebSocket({ url, token, kernelId, query = '' }) {
+export async function openWebSocket({ url, token, kernelId, query = '', socketPath }) {
   const session = randomUUID();
   const address = `${url.replace(/^http/, 'ws')}/api/kernels/${kernelId}/channels?session_id=${session}${query}`;
   const socket = new WebSocket(address, SUBPROTOCOL, {
     headers: { Authorization: `token ${token}` },
+    ...(socketPath === undefined ? {} : { createConnection: () => connect(socketPath) }),
     perMessageDeflate: false,
     skipUTF8Validation: true
   });

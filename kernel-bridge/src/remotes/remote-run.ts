@@ -157,8 +157,9 @@ export class RemoteRun {
   }
 
   /** True: to be tried again, now. */
-  async #failed(error: unknown, failures: number, signal: AbortSignal): Promise<boolean> {
+  async #failed(reason: unknown, failures: number, signal: AbortSignal): Promise<boolean> {
     const remote = this.#remote;
+    const error = remote.isBeingTaken ? takenBack(remote.name, reason) : reason;
     const known = told(error);
     if (known.code === 'internal')
       remote.context.log.error({ remote: remote.name, err: error }, 'remote failed');
@@ -182,6 +183,17 @@ export class RemoteRun {
     this.#link = null;
     await link?.[Symbol.asyncDispose]();
   }
+}
+
+/** A machine that was to be taken back and does not answer any more has been. */
+function takenBack(name: string, reason: unknown): unknown {
+  const isAway = reason instanceof RemoteProblem && /^remote_(unreachable|name_unknown)$/.test(reason.code);
+  if (!isAway) return reason;
+  return new RemoteProblem(
+    'remote_preempted',
+    `${name} was preempted: that had been announced, and it does not answer any more. Create another machine, then connect again. What its kernels printed is still here.`,
+    { cause: reason }
+  );
 }
 
 function aborted(signal: AbortSignal): Promise<void> {

@@ -218,6 +218,11 @@ export class Remote {
     this.context.changed(this);
   }
 
+  /** Whether the cloud had said, when it was last heard of, that the machine is being taken back. */
+  get isBeingTaken(): boolean {
+    return this.#notice?.kind === 'preemption';
+  }
+
   /** Why it is not reachable now, for whoever asked for something of it. */
   whyAway(): string {
     const phase = this.#phase;

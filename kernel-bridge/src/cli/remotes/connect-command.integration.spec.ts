@@ -1,0 +1,132 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import type { RemotePrompt } from '@tpulab/protocol';
+import { StandInVm, whyNoStandIn } from '../../../../tests/stand-in-vm/index.js';
+import { Hub } from '../../remotes/testing/hub.js';
+import { type Ran, runCommand } from '../testing/command-line.js';
+import { connectCommand } from './connect-command.js';
+import { sourceOf } from './connect-target.js';
+import { remotesCommand } from './remotes-command.js';
+
+vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });
+
+const why = whyNoStandIn();
+
+describe('a target', () => {
+  it.each([
+    ['me@host', { kind: 'ssh', destination: 'me@host' }],
+    ['gcloud:my-tpu', { kind: 'gcloud', product: 'tpu-vm', name: 'my-tpu', zone: 'us-east5-b' }],
+    ['gcloud:instance/eu/x', { kind: 'gcloud', product: 'instance', name: 'x', zone: 'eu' }],
+    [
+      'gcloud:queued-resource/q',
+      { kind: 'gcloud', product: 'queued-resource', name: 'q', zone: 'us-east5-b' }
+    ]
+  ])('%s', (target, source) => {
+    expect(sourceOf(target, { zone: 'us-east5-b' })).toEqual(source);
+  });
+
+  it.each(['gcloud:', 'gcloud:a/b/c/d', 'gcloud:my-tpu'])('%s is none without more', target => {
+    expect(() => sourceOf(target, {})).toThrow(expect.objectContaining({ code: 'remote_target_invalid' }));
+  });
+});
+
+describe('without a gateway', () => {
+  it('the commands say how to start one', async () => {
+    const folder = await mkdtemp(path.join(tmpdir(), 'tpl-'));
+    for (const [make, args] of [
+      [connectCommand, ['vm']],
+      [remotesCommand, ['list']]
+    ] as const) {
+      const { error } = await runCommand(make, ...args, '--state-dir', folder);
+      expect(error).toMatchObject({ code: 'no_gateway' });
+      expect(error!.message).toContain('tpulab serve');
+    }
+    await rm(folder, { recursive: true });
+  });
+});
+
+describe.skipIf(why !== null)(`tpulab connect${why === null ? '' : ` (skipped: ${why})`}`, () => {
+  let vm: StandInVm;
+  let hub: Hub;
+  let asked: RemotePrompt[];
+
+  beforeAll(async () => {
+    vm = await StandInVm.start();
+    hub = await Hub.start(vm.laptop);
+  });
+  beforeEach(() => (asked = []));
+  afterAll(async () => {
+    await hub?.[Symbol.asyncDispose]();
+    await vm?.[Symbol.asyncDispose]();
+  });
+
+  const connect = (answer: string | boolean | null, ...args: string[]): Promise<Ran> =>
+    runCommand(
+      streams =>
+        connectCommand(streams, async prompt => {
+          asked.push(prompt);
+          return answer;
+        }),
+      ...args,
+      '--state-dir',
+      hub.bridge.folder
+    );
+  const remotes = (...args: string[]): Promise<Ran> =>
+    runCommand(remotesCommand, ...args, '--state-dir', hub.bridge.folder);
+
+  it('asks what ssh asks, shows each stage, and ends when the remote is connected', async () => {
+    await vm.laptop.know([], '');
+    const { stdout, error } = await connect(true, 'vm', '--no-install', '--json');
+    expect(error).toBeNull();
+    expect(asked).toMatchObject([{ kind: 'confirm', host: 'vm' }]);
+    const lines = stdout
+      .trim()
+      .split('\n')
+      .map(line => JSON.parse(line) as Record<string, unknown>);
+    expect(lines).toContainEqual({ stage: expect.objectContaining({ name: 'ssh', state: 'done' }) });
+    expect(lines.at(-1)).toMatchObject({ name: 'vm', state: 'connected' });
+  });
+
+  it('takes up a remote that is known, by its name or by its source', async () => {
+    for (const target of ['vm', 'vm']) expect((await connect(null, target)).error).toBeNull();
+    const { stdout } = await remotes('list', '--json');
+    expect((JSON.parse(stdout) as { remotes: unknown[] }).remotes).toHaveLength(1);
+  });
+
+  it('where nobody can be asked, it says what ssh asks and where to answer', async () => {
+    await remotes('disconnect', 'vm');
+    await vm.laptop.know([], '');
+    const { error } = await connect(null, 'vm');
+    expect(error).toMatchObject({ code: 'remote_question_unanswered' });
+    expect(error!.message).toContain('tpulab connect vm');
+    const { stdout } = await remotes('status', 'vm');
+    expect(stdout).toMatch(/vm: waiting[\s\S]*asks: [\s\S]*SHA256:/);
+  });
+
+  it('fails with the reason of the remote, and the command that settles it', async () => {
+    await remotes('disconnect', 'vm');
+    const { error } = await connect(false, 'vm');
+    expect(error).toMatchObject({ code: 'remote_host_key_unknown' });
+    expect(error!.message).toContain('$ ssh -o StrictHostKeyChecking=ask vm');
+  });
+
+  it('the other commands show, end and forget a remote', async () => {
+    await vm.knowHostKey();
+    expect((await connect(null, 'vm')).error).toBeNull();
+    expect((await remotes('list')).stdout).toMatch(/NAME +STATE +TPU +SOURCE\nvm +connected/);
+    expect((await remotes('log', 'vm')).stdout).toContain('connected');
+    expect((await remotes('candidates')).stdout).toMatch(/Hosts of your ssh configuration:\n {2}vm/);
+    expect((await remotes('add', 'gcloud:x', '--zone', 'z', '--name', 'other')).stdout).toContain(
+      'other added'
+    );
+    expect((await remotes('add', 'gcloud:x', '--zone', 'z', '--name', 'other')).error).toMatchObject({
+      code: 'remote_exists'
+    });
+    expect((await remotes('disconnect', 'vm')).stdout).toContain('vm is disconnected');
+    for (const name of ['vm', 'other']) expect((await remotes('remove', name)).error).toBeNull();
+    expect((await remotes('status', 'vm')).error).toMatchObject({ code: 'remote_not_found' });
+    expect((await remotes('list')).stdout).toContain('No remotes');
+  });
+});

@@ -1,0 +1,112 @@
+/** Faults at either end of a remote, with the gateway of the laptop as a process of its own. */
+import { execFileSync } from 'node:child_process';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import type { Remote } from '@tpulab/protocol';
+import { StandInVm, type StandInVmOptions, whyNoStandIn } from '../../../tests/stand-in-vm/index.js';
+import { bridgeBuild } from '../faults/testing/bridge-build.js';
+import { BridgeProcess } from '../faults/testing/bridge-process.js';
+import { NumberedClient } from '../faults/testing/numbered-client.js';
+import { marksOf, numberedCell } from '../faults/testing/numbered-output.js';
+import { whyNoSmallDisk } from '../faults/testing/small-disk.js';
+
+vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });
+
+const why = whyNoStandIn();
+const COUNT = 300;
+
+describe.skipIf(why !== null)(`faults of a remote${why === null ? '' : ` (skipped: ${why})`}`, () => {
+  let vm: StandInVm;
+  let stateDir: string;
+  let bridge: BridgeProcess;
+  const path_ = process.env['PATH'];
+
+  async function scene(options: StandInVmOptions = {}): Promise<void> {
+    vm = await StandInVm.start(options);
+    // The gateway finds the ssh of the laptop as it would find any other: by its PATH.
+    process.env['PATH'] = vm.laptop.path;
+    stateDir = await mkdtemp(path.join(tmpdir(), 'tpl-'));
+    bridge = await BridgeProcess.start({ program: await bridgeBuild(), stateDir });
+  }
+
+  afterEach(async () => {
+    process.env['PATH'] = path_;
+    await bridge?.end('SIGTERM');
+    await vm?.[Symbol.asyncDispose]();
+    await rm(stateDir, { recursive: true, force: true });
+  });
+
+  async function add(): Promise<void> {
+    const source = { kind: 'ssh', destination: 'vm' };
+    const { status } = await bridge.rest('POST', 'bridge/v1/remotes', { name: 'vm', source, install: false });
+    expect(status).toBe(201);
+  }
+
+  async function remote(): Promise<Remote> {
+    return (await bridge.rest('GET', 'bridge/v1/remotes/vm')).body as Remote;
+  }
+
+  async function until(state: Remote['state']): Promise<Remote> {
+    await vi.waitFor(async () => expect(await remote()).toMatchObject({ state }), {
+      timeout: 90_000,
+      interval: 50
+    });
+    return remote();
+  }
+
+  async function printing(perSecond: number): Promise<NumberedClient> {
+    const { status, body } = await bridge.rest('POST', 'remotes/vm/api/kernels', { name: 'lossless' });
+    expect([status, body]).toMatchObject([201, {}]);
+    const url = (): string => `${bridge.url}remotes/vm/`;
+    const { id: kernelId } = body as { id: string };
+    const client = await new NumberedClient({ kind: 'ours', kernelId, url }).connect();
+    client.execute(numberedCell({ count: COUNT, perSecond, witness: '/tmp/witness' }));
+    await client.until(() => client.greatest >= 5, 'for the first numbers');
+    return client;
+  }
+
+  function masters(): number {
+    const all = execFileSync('ps', ['-eo', 'args'], { encoding: 'utf8' });
+    return all.split('\n').filter(line => line.includes(`ControlPath=${stateDir}`)).length;
+  }
+
+  it('the gateway of the laptop is killed: the next one connects by itself, and nothing is lost', async () => {
+    await scene();
+    await add();
+    await until('connected');
+    expect(masters()).toBe(1);
+    using client = await printing(40);
+    const { port } = bridge;
+    await bridge.end('SIGKILL');
+    bridge = await BridgeProcess.start({ program: await bridgeBuild(), stateDir, port });
+    await until('connected');
+    await client.until(() => client.isAnswered && client.greatest === COUNT - 1, 'for the last number');
+    expect(marksOf(COUNT, client.shown)).toMatchObject({ lost: 0, doubled: 0, reordered: 0 });
+    // The connection that the killed gateway has left behind was ended.
+    expect(masters()).toBe(1);
+    await bridge.end('SIGTERM');
+    expect(masters()).toBe(0);
+  });
+
+  it.skipIf(whyNoSmallDisk() !== null)(
+    'the disk of the machine is full: that is said, and once there is space it goes on',
+    async () => {
+      await scene({ homeDiskMiB: 24 });
+      vm.fillDisk();
+      await add();
+      const { error } = await until('failed');
+      expect(error).toMatchObject({ code: 'remote_disk_full' });
+      vm.freeDisk();
+      await bridge.rest('POST', 'bridge/v1/remotes/vm/connect');
+      await until('connected');
+      using client = await printing(40);
+      vm.fillDisk();
+      // What is printed now cannot be written there any more; whoever listens still hears it.
+      await client.until(() => client.isAnswered && client.greatest === COUNT - 1, 'for the last number');
+      expect(marksOf(COUNT, client.shown)).toMatchObject({ lost: 0, doubled: 0, reordered: 0 });
+      vm.freeDisk();
+    }
+  );
+});
