@@ -228,8 +228,3 @@ def test_a_network_learns_one_batch_by_heart() -> None:
     with Trainer(config, One(config, count=256), mesh=make_mesh()) as trainer:
         trainer.train(60)
         assert trainer.history[-1].loss < 0.75 * trainer.history[0].loss
-
-
-def test_the_small_preset_is_what_the_others_are_but_for_its_size() -> None:
-    assert SMALL.model.name == LAION256.model.name
-    assert SMALL.model.mean_type == LAION256.model.mean_type == "v"

@@ -28,8 +28,8 @@ from tpulab_recipes.ddpm.pictures import grid
 from tpulab_recipes.ddpm.steering import PlainRun, Run
 from tpulab_recipes.ddpm.train_step import TrainState, compile_step, make_initial_state
 
-#: Parameters of the averaged weights to what was found.
-Evaluator = Callable[[Any], Evaluation]
+#: The averaged weights, and `guidance=`, to what was found.
+Evaluator = Callable[..., Evaluation]
 
 
 @dataclass(frozen=True)
@@ -84,6 +84,8 @@ class Trainer:
             else make_initial_state(self.network, self.mesh, config.seed)
         )
         self.history: list[Figures] = []
+        #: Guidance scale of the evaluator's samples.
+        self.guidance = 2.0
         self._is_main = jax.process_index() == 0
 
     @property
@@ -104,7 +106,9 @@ class Trainer:
         with Prefetched(self.source.batches(first), then=lambda batch: put_batch(batch, self.mesh)) as batches:
             numbered = zip(range(first + 1, until + 1), batches, strict=False)
             for number, batch in run.steps(numbered, total=until - first):
-                hyper = jax.device_put(run.hyper(), replicated(self.mesh))
+                knobs = run.hyper()
+                self.guidance = float(knobs.pop("guidance", self.guidance))
+                hyper = jax.device_put(knobs, replicated(self.mesh))
                 self.state, figures = self._step(self.state, batch, hyper)
                 pending.append(figures)
                 run.log(loss=figures["loss"], gnorm=figures["gnorm"])
@@ -114,6 +118,10 @@ class Trainer:
                 self._keep(number, last=number == until)
                 if train.snapshot_freq and number % train.snapshot_freq == 0:
                     self.run_evaluation()
+        if pending:
+            # Stopped from the page: what has been learned is kept.
+            self._log(self.step, pending, since)
+            self.save()
         return self.state
 
     def save(self) -> None:
@@ -125,7 +133,7 @@ class Trainer:
         """Samples and figures of the averaged weights, now."""
         if self.evaluate is None:
             return
-        found = self.evaluate(self.state.ema)
+        found = self.evaluate(self.state.ema, guidance=self.guidance)
         step = self.step
         if self._is_main:
             for writer in self.writers:

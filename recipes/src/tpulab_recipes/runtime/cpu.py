@@ -19,7 +19,10 @@ class CpuBackend(TorchBackend):
     name: ClassVar[str] = "cpu"
     compiles_steps: ClassVar[bool] = False
 
-    def __init__(self, platform: Platform | None = None) -> None:
+    #: One device: one program or not is the same.
+    spmd = True
+
+    def __init__(self, platform: Platform | None = None, *, spmd: bool = True) -> None:  # noqa: ARG002
         if platform == "tpu":
             raise DeviceRuntimeError(
                 "no_chip", 'The backend "cpu" has no chip; choose "torch_tpu", "torch_xla" or "jax" for a TPU.'

@@ -26,7 +26,12 @@ class JaxBackend(Backend):
     name: ClassVar[str] = "jax"
     framework: ClassVar[Literal["torch", "jax"]] = "jax"
 
-    def __init__(self, platform: Platform | None = None) -> None:
+    #: JAX always runs one program over all devices.
+    spmd = True
+
+    def __init__(self, platform: Platform | None = None, *, spmd: bool = True) -> None:
+        if not spmd:
+            raise DeviceRuntimeError("unsupported", "JAX runs one program over all devices; leave `spmd` out.")
         try:
             import jax
         except ImportError as error:

@@ -37,7 +37,7 @@ def use(name: str | None = None, *, platform: str | None = None, **options: Any)
         name: `torch_tpu`, `torch_xla`, `jax` or `cpu`. Default: what TPULAB_BACKEND names, else the first of these
             that is installed.
         platform: `tpu` or `cpu`, to insist. Default: the chip where there is one, else the processor.
-        options: `spmd=True` for `torch_xla`: one program over all devices.
+        options: `spmd=True`: one program over all devices, which `torch_xla` must know before the first tensor.
 
     Returns:
         the backend; `describe()` says in words what was chosen. Asking again for the same returns the same.

@@ -45,7 +45,15 @@ NEEDS_A_CHIP = (
 class TorchTpuBackend(TorchBackend):
     name: ClassVar[str] = "torch_tpu"
 
-    def __init__(self, platform: Platform | None = None) -> None:
+    spmd = False
+
+    def __init__(self, platform: Platform | None = None, *, spmd: bool = False) -> None:
+        if spmd:
+            raise DeviceRuntimeError(
+                "unsupported",
+                "torch_tpu uses one process for each device (`python -m torch.distributed.run`), so there is no "
+                "`spmd=True`; run this notebook without it on one device, or with the environment \"torch-xla\".",
+            )
         if platform == "cpu":
             raise DeviceRuntimeError(
                 "unsupported", 'torch_tpu has no processor backend; choose the backend "torch_xla" or "cpu" for that.'

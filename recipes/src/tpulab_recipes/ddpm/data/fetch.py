@@ -112,6 +112,9 @@ class Fetcher:
                 if time.monotonic() > deadline:
                     raise TimeoutError
                 pieces.append(piece)
+            promised = answer.headers.get("Content-Length")
+            if promised is not None and promised.isdigit() and size < int(promised):
+                raise ConnectionError("the answer was cut off")
             return b"".join(pieces)
 
 

@@ -1,0 +1,207 @@
+"""What notebook 05 shows: pictures of the data and of the forward process, a live view of the training, a panel of
+sliders to sample with, and a mask that is painted by clicking."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tpulab_recipes.ddpm.config import Config
+from tpulab_recipes.ddpm.diffusion import diffuse
+from tpulab_recipes.ddpm.evaluator import Evaluation
+from tpulab_recipes.ddpm.pictures import grid, png
+from tpulab_recipes.ddpm.prompts import context_for, decode_images
+from tpulab_recipes.ddpm.sampler import Sampler
+from tpulab_recipes.ddpm.schedules import alpha_sigma, schedule_from
+from tpulab_recipes.ddpm.trainer import Figures
+
+
+def show_images(images: np.ndarray, titles: Sequence[str], columns: int = 8, size: float = 1.15) -> Any:
+    """A matplotlib figure of images with a word under each."""
+    import matplotlib.pyplot as plt
+
+    rows = -(-len(images) // columns)
+    figure, axes = plt.subplots(rows, columns, figsize=(columns * size, rows * (size + 0.3)), squeeze=False)
+    for axis in axes.flat:
+        axis.axis("off")
+    for axis, image, title in zip(axes.flat, images, titles, strict=False):
+        axis.imshow((np.clip(image, -1, 1) + 1) / 2)
+        axis.set_title(title, fontsize=7)
+    figure.tight_layout(pad=0.3)
+    return figure
+
+
+def forward_process(latents: np.ndarray, config: Config, steps: int = 8) -> tuple[np.ndarray, list[str]]:
+    """The same images with more and more noise, decoded, and the share of signal of each."""
+    schedule = schedule_from(config.model.train_alpha_schedule)
+    logsnrs = [float("inf"), *reversed(schedule.levels(steps - 1)[:-1])]
+    eps = jax.random.normal(jax.random.key(0), latents.shape)
+    images, titles = [], []
+    for latent, noise in zip(latents, eps, strict=True):
+        for logsnr in logsnrs:
+            z = diffuse(jnp.asarray(latent)[None], jnp.asarray([logsnr]), noise[None])
+            images.append(decode_images(np.asarray(z), config)[0])
+            titles.append(f"α {float(alpha_sigma(logsnr)[0]):.2f}")
+    return np.stack(images), titles
+
+
+class LiveTraining:
+    """A widget with the loss, the norm of the gradient, and the newest samples; give its methods to the trainer."""
+
+    def __init__(self) -> None:
+        import ipywidgets as widgets
+
+        self.words = widgets.Label("Compiling the training step; this takes longest.")
+        self.curves = widgets.Image(format="png", layout=widgets.Layout(width="420px", height="240px"))
+        self.samples = widgets.Image(format="png", layout=widgets.Layout(width="320px", object_fit="contain"))
+        self.widget = widgets.VBox([self.words, widgets.HBox([self.curves, self.samples])])
+        self.rows: list[Figures] = []
+        self.found: list[tuple[int, dict[str, float]]] = []
+
+    def on_log(self, figures: Figures) -> None:
+        """For `Trainer(on_log=…)`."""
+        self.rows.append(figures)
+        self.words.value = (
+            f"step {figures.step}: loss {figures.loss:.3f}, gradient {figures.gnorm:.2f}, "
+            f"{figures.images_per_second:.0f} images/s"
+        )
+        self.curves.value = self._draw()
+
+    def on_evaluation(self, step: int, found: Evaluation) -> None:
+        """For `Trainer(on_evaluation=…)`."""
+        self.found.append((step, found.figures))
+        self.samples.value = png(grid(found.images[:32], 8, scale=3))
+
+    def _draw(self) -> bytes:
+        import io
+
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(5.2, 3), dpi=80, layout="constrained")
+        FigureCanvasAgg(figure)
+        loss = figure.subplots()
+        steps = [row.step for row in self.rows]
+        loss.plot(steps, [row.loss for row in self.rows], color="C0")
+        loss.set(xlabel="step", ylabel="loss")
+        norm = loss.twinx()
+        norm.plot(steps, [row.gnorm for row in self.rows], color="C1", linewidth=1)
+        norm.set_ylabel("gradient norm")
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format="png")
+        return buffer.getvalue()
+
+
+class SamplePanel:
+    """Sliders for steps, guidance, score and seed, a line for the prompt, and the picture that they make."""
+
+    def __init__(self, sampler: Sampler, params: Any, prompt: str = "a large red circle") -> None:
+        import ipywidgets as widgets
+
+        self._sampler, self._params, self._config = sampler, params, sampler.config
+        self.prompt = widgets.Text(prompt, description="prompt", continuous_update=False)
+        self.steps = widgets.IntSlider(16, 1, 64, description="steps", continuous_update=False)
+        self.guidance = widgets.FloatSlider(2.0, min=0, max=6, step=0.5, description="guidance", continuous_update=False)
+        self.score = widgets.FloatSlider(9.0, min=2, max=9, step=0.5, description="score", continuous_update=False)
+        self.seed = widgets.IntSlider(0, 0, 99, description="seed", continuous_update=False)
+        self.image = widgets.Image(format="png", layout=widgets.Layout(width="400px"))
+        knobs = [self.prompt, self.steps, self.guidance, self.score, self.seed]
+        self.widget = widgets.HBox([widgets.VBox(knobs), self.image])
+        for knob in knobs:
+            knob.observe(self._changed, names="value")
+        self.images = self.draw()
+
+    def draw(self) -> np.ndarray:
+        """Makes the picture anew."""
+        prompts = [self.prompt.value] * self._sampler.batch
+        context = context_for(prompts, self._config, aesth_score=self.score.value)
+        latents = self._sampler(
+            self._params,
+            context,
+            steps=self.steps.value,
+            guidance=self.guidance.value,
+            seed=self.seed.value,
+        )
+        self.images = decode_images(latents, self._config)
+        self.image.value = png(grid(self.images, 8, scale=3))
+        return self.images
+
+    def _changed(self, _: Any) -> None:
+        self.draw()
+
+
+class MaskPainter:
+    """A grid of squares over an image. Click to choose what is to be made anew, then press the button."""
+
+    def __init__(
+        self, sampler: Sampler, params: Any, latent: np.ndarray, prompt: str, on_made: Callable[[], None] | None = None
+    ) -> None:
+        import ipywidgets as widgets
+
+        self._sampler, self._params, self._config = sampler, params, sampler.config
+        self._latent, self._on_made = latent, on_made
+        size = self._config.in_dimensions[0]
+        side = widgets.Layout(width="22px", height="22px", margin="0", padding="0")
+        self.squares = [
+            widgets.ToggleButton(description="", tooltip=f"row {i // size + 1}, column {i % size + 1}", layout=side)
+            for i in range(size * size)
+        ]
+        board = widgets.GridBox(
+            self.squares, layout=widgets.Layout(grid_template_columns=f"repeat({size}, 22px)", grid_gap="1px")
+        )
+        self.prompt = widgets.Text(prompt, description="prompt")
+        self.button = widgets.Button(description="Paint", button_style="primary")
+        self.before = widgets.Image(format="png", layout=widgets.Layout(width="184px"))
+        self.after = widgets.Image(format="png", layout=widgets.Layout(width="370px"))
+        self.before.value = png(grid(decode_images(latent[None], self._config), 1, scale=6))
+        self.button.on_click(lambda _: self.paint())
+        self.widget = widgets.VBox(
+            [self.prompt, widgets.HBox([self.before, board, self.after]), self.button]
+        )
+        self.images: np.ndarray | None = None
+
+    @property
+    def mask(self) -> np.ndarray:
+        """Float32[height, width, 1], 1 where a square is chosen."""
+        size = self._config.in_dimensions[0]
+        return np.array([square.value for square in self.squares], np.float32).reshape(size, size, 1)
+
+    def choose(self, rows: slice, columns: slice) -> None:
+        """Chooses a rectangle of squares, as clicking them would."""
+        size = self._config.in_dimensions[0]
+        wanted = np.zeros((size, size), bool)
+        wanted[rows, columns] = True
+        for square, value in zip(self.squares, wanted.ravel(), strict=True):
+            square.value = bool(value)
+
+    def paint(self) -> np.ndarray:
+        """Makes the chosen squares anew, in as many ways as the sampler makes images."""
+        count = self._sampler.batch
+        latents = self._sampler(
+            self._params,
+            context_for([self.prompt.value] * count, self._config, aesth_score=9.0),
+            guidance=2.0,
+            known=np.repeat(self._latent[None], count, axis=0),
+            mask=np.repeat(self.mask[None], count, axis=0),
+        )
+        self.images = decode_images(latents, self._config)
+        self.after.value = png(grid(self.images, 8, scale=3))
+        if self._on_made:
+            self._on_made()
+        return self.images
+
+
+def side_by_side(rows: Sequence[tuple[str, np.ndarray]]) -> Any:
+    """A figure with one labelled strip of images for each row."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(len(rows), 1, figsize=(8, 1.2 * len(rows)), squeeze=False, layout="constrained")
+    for axis, (title, images) in zip(axes[:, 0], rows, strict=True):
+        axis.imshow((grid(images, len(images), scale=3) + 1) / 2)
+        axis.set_title(title, fontsize=9, loc="left")
+        axis.axis("off")
+    return figure

@@ -1,0 +1,32 @@
+"""The widgets of a run in a notebook; words in their place where the kernel or its installation has none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def show_controls(run: Any) -> Any:
+    """Buttons and sliders of a run made by `tpulab.run`, to be the last expression of a cell."""
+    return _widget("TrainingControls", run) or _note("The buttons and sliders of this run are in the *Runs* panel.")
+
+
+def show_steps(run: Any) -> Any:
+    """The split of the run's steps, drawn while it goes on."""
+    return _widget("StepTimeline", run) or _note("The split of each step is drawn in the *Steps* panel.")
+
+
+def _widget(name: str, run: Any) -> Any | None:
+    try:
+        from tpulab import widgets
+    except ImportError:
+        return None
+    try:
+        return getattr(widgets, name)(run)
+    except widgets.WidgetFilesError:
+        return None
+
+
+def _note(text: str) -> Any:
+    from IPython.display import Markdown
+
+    return Markdown(text)

@@ -1,0 +1,116 @@
+"""The commands one after the other, as people type them, in processes of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tpulab_recipes.ddpm.cli import main
+from tpulab_recipes.ddpm.log_writers import read_json_lines
+
+#: The network of `tiny.tiny_config`.
+TINY = [
+    "model.args.ch=8",
+    "model.args.emb_ch=16",
+    "model.args.seq_width=16",
+    "model.args.head_dim=8",
+    "model.args.norm_groups=4",
+    "train.batch_size=8",
+    "train.log_loss_every_steps=2",
+    "train.save_freq=[4]",
+    "dataset.args.image_format=png",
+]
+
+
+def run(*arguments: str | Path) -> dict[str, object]:
+    """Runs a command in a process of its own and returns the JSON that it ends with."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tpulab_recipes.ddpm", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def test_from_shapes_to_pictures_with_a_kill_in_between(tmp_path: Path) -> None:
+    images, data, out = tmp_path / "images", tmp_path / "data", tmp_path / "run"
+    assert main(["shapes", "--write_dir", str(images), "--count", "64"]) == 0
+    encode = ["encode", "--config", "small", "--set", *TINY, "--data_dir", str(images), "--write_dir", str(data)]
+    assert main([*encode, "--quiet"]) == 0
+    train = ["train", "--config", "small", "--set", *TINY, "--global_dir", str(out), str(data)]
+
+    # Killed without warning as soon as there is a checkpoint: the same command goes on.
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tpulab_recipes.ddpm", *train, "--steps", "100000"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + 240
+    while not (out / "checkpoints_recent" / "4").exists():
+        assert process.poll() is None, "the training ended by itself"
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    saved = max(int(name) for name in os.listdir(out / "checkpoints_recent") if name.isdigit())
+    done = run(*train, "--steps", str(saved + 4), "--tensorboard")
+    assert done["step"] == saved + 4
+    rows = read_json_lines(str(out / "logs"))
+    assert [row["step"] for row in rows] == list(range(2, saved + 5, 2))
+    assert set(rows[0]) == {"step", "time", "loss", "gnorm", "learning_rate", "skipped", "images_per_second"}
+    assert list((out / "logs").glob("events.out.tfevents*"))
+    assert json.loads((out / "config.json").read_text())["train"]["batch_size"] == 8
+
+    pictures = tmp_path / "pictures"
+    checkpoints = str(out / "checkpoints_recent")
+    prompt = "a large red circle; a small blue cross;"
+    options = ["--prompt", prompt, "--num_steps", "2", "--npz", "--guidance_scale", "2", "--quiet"]
+    assert main(["evaluate", "--checkpoint_dir", checkpoints, "--save_dir", str(pictures), *options]) == 0
+    assert json.loads((pictures / "prompts.json").read_text()) == ["a large red circle", "a small blue cross"]
+    assert (pictures / "grid.png").read_bytes().startswith(b"\x89PNG")
+    assert np.load(pictures / "images.npz")["images"].shape == (2, 16, 16, 3)
+
+    exported = tmp_path / "exported"
+    assert main(["export", "--checkpoint_dir", checkpoints, "--write_dir", str(exported)]) == 0
+    assert json.loads((exported / "model_index.json").read_text())["unet"] == ["torch_unet", "UNet"]
+    assert (exported / "unet" / "diffusion_pytorch_model.safetensors").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["train", "--config", "smal", "--global_dir", "X"], "no preset of that name"),
+        (["train", "--config", "small", "--set", "train.bath_size=3", "--global_dir", "X"], "'batch_size'"),
+        (["train", "--config", "small", "--global_dir", "X", "X/none"], "X/none does not exist"),
+        (["encode", "--config", "small", "--data_dir", "X/none", "--write_dir", "X"], "does not exist"),
+        (["download", "--data_dir", "X/none", "--write_dir", "X/out", "--downloader", "own"], "does not exist"),
+        (["evaluate", "--checkpoint_dir", "X/none", "--save_dir", "X"], "has no checkpoint"),
+        (["benchmark", "--configs", "small", "--compile_for", "v99"], "none of v4, v5e, v5p, v6e"),
+        (["train", "--config", "small", "--coordinator", "x:1", "--global_dir", "X"], "--num_processes"),
+    ],
+)
+def test_mistakes_are_answered_with_one_sentence(
+    arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "X").mkdir()
+    assert main([*arguments, "--quiet"]) == 1
+    error = capsys.readouterr().err
+    assert said in error
+    assert len(error.strip().splitlines()) == 1
+
+
+def test_a_bucket_that_cannot_be_reached_says_what_is_needed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["encode", "--config", "small", "--data_dir", "gs://b/x", "--write_dir", "gs://b/y", "--quiet"]) == 1
+    assert "gcsfs" in capsys.readouterr().err

@@ -1,0 +1,125 @@
+"""Downloading from tables of addresses, against a server on this machine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ddpm.picture_server import PictureServer, serving
+from tpulab_recipes.ddpm.data.fetch import FetchLimits
+from tpulab_recipes.ddpm.data.image_shards import read_images
+from tpulab_recipes.ddpm.data.storage import Folder
+from tpulab_recipes.ddpm.download import DownloadOptions, download, fetch_shard, plan
+from tpulab_recipes.ddpm.errors import DataError, StorageError
+from tpulab_recipes.ddpm.progress import Silent
+
+
+@pytest.fixture
+def server() -> Iterator[PictureServer]:
+    with serving() as server:
+        yield server
+
+
+def _table(folder: Path, name: str, urls: list[str]) -> None:
+    folder.mkdir(exist_ok=True)
+    columns = {
+        "URL": urls,
+        "TEXT": [f"caption {i}" for i in range(len(urls))],
+        "score": np.linspace(3, 8, len(urls)),
+    }
+    pq.write_table(pa.table(columns), folder / name)
+
+
+def _options(folder: Path) -> DownloadOptions:
+    return DownloadOptions(
+        str(folder / "tables"),
+        str(folder / "images"),
+        image_size=32,
+        processes_count=1,
+        thread_count=8,
+        url_col="URL",
+        caption_col="TEXT",
+        score_col="score",
+        samples_per_shard=8,
+        image_format="png",
+        limits=FetchLimits(timeout_s=5, max_bytes=200_000, retries=1, per_host=3),
+    )
+
+
+def test_images_are_fetched_resized_and_kept_in_the_order_of_the_table(server: PictureServer, tmp_path: Path) -> None:
+    kinds = ["ok-1", "missing-1", "flaky-2", "text-1", "huge-1", "private-1", "short-1", "ok-2", "ok-3", "ok-4"]
+    urls = [f"{server.url}/{kind}" for kind in kinds] + ["ftp://example.invalid/x", "nonsense"]
+    _table(tmp_path / "tables", "a.parquet", urls)
+    done = download(_options(tmp_path), Silent())
+    assert done["shards"] == 2
+    assert done["images"] == 5
+    assert done["problems"] == {
+        "not_http": 2,
+        "http_404": 1,
+        "not_an_image": 1,
+        "too_large": 1,
+        "disallowed": 1,
+        "ConnectionError": 1,
+    }
+    images = list(read_images(Folder(tmp_path / "images"), "images-00000-00000.tfrecord", "png"))
+    assert [image.caption for image in images] == ["caption 0", "caption 2", "caption 7"]
+    assert images[0].pixels.shape == (32, 43, 3)
+    assert (images[0].height, images[0].width) == (96, 128)
+    assert images[1].aesth_score == pytest.approx(3 + 5 * 2 / 11)
+    assert server.most_at_once <= 3
+    assert server.requests["/missing-1"] == 1
+    assert server.requests["/flaky-2"] == 2
+    assert all("tpulab" in agent for agent in server.agents)
+
+
+def test_an_interrupted_download_goes_on_with_what_is_missing(server: PictureServer, tmp_path: Path) -> None:
+    _table(tmp_path / "tables", "a.parquet", [f"{server.url}/ok-{i}" for i in range(20)])
+    options = _options(tmp_path)
+    Folder(options.write_dir).make()
+    first, *_ = plan(options)
+    fetch_shard(options, first)
+    asked = sum(server.requests.values())
+    assert asked == 8
+    assert download(options, Silent())["images"] == 20
+    assert sum(server.requests.values()) == 20
+    assert download(options, Silent())["images"] == 20
+    assert sum(server.requests.values()) == 20
+
+
+def test_small_images_are_left_out(server: PictureServer, tmp_path: Path) -> None:
+    _table(tmp_path / "tables", "a.parquet", [f"{server.url}/ok-1"])
+    with pytest.raises(DataError, match="too_small"):
+        download(replace(_options(tmp_path), min_image_size=97), Silent())
+
+
+def test_tables_that_cannot_be_used_are_named(tmp_path: Path) -> None:
+    options = _options(tmp_path)
+    with pytest.raises(StorageError, match="does not exist"):
+        plan(options)
+    (tmp_path / "tables").mkdir()
+    with pytest.raises(DataError, match="no .parquet"):
+        plan(options)
+    _table(tmp_path / "tables", "a.parquet", ["http://127.0.0.1/x"])
+    with pytest.raises(DataError, match="has no column 'caption'; it has URL, TEXT, score"):
+        plan(replace(options, caption_col="caption"))
+    _table(tmp_path / "tables", "a.parquet", [])
+    with pytest.raises(DataError, match="has no rows"):
+        plan(options)
+    (tmp_path / "tables" / "a.parquet").write_bytes(b"not parquet")
+    with pytest.raises(DataError, match="cannot be read as parquet"):
+        plan(options)
+
+
+def test_the_report_of_a_shard_says_what_could_not_be_had(server: PictureServer, tmp_path: Path) -> None:
+    _table(tmp_path / "tables", "a.parquet", [f"{server.url}/missing-{i}" for i in range(3)])
+    with pytest.raises(DataError, match="None of the images"):
+        download(_options(tmp_path), Silent())
+    report = json.loads((tmp_path / "images" / "images-00000-00000.json").read_text())
+    assert report == {"table": "a.parquet", "rows": 3, "images": 0, "problems": {"http_404": 3}}

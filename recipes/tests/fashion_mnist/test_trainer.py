@@ -1,0 +1,160 @@
+"""Training on real XLA: what it computes, how often it compiles, what a checkpoint keeps. One compilation serves many tests."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+os.environ.setdefault("PJRT_DEVICE", "CPU")
+
+from tpulab_recipes.fashion_mnist.config import Config  # noqa: E402
+from tpulab_recipes.fashion_mnist.data import Images, train_batches  # noqa: E402
+from tpulab_recipes.fashion_mnist.synthetic import draw_dataset  # noqa: E402
+from tpulab_recipes.fashion_mnist.trainer import Trainer  # noqa: E402
+from tpulab_recipes.runtime import Backend, installed_backends  # noqa: E402
+from tpulab_recipes.runtime.selection import make  # noqa: E402
+
+TINY = Config(width=0.125, batch_size=8, dropout=0.0)
+TRAIN, TEST = Images(*draw_dataset(40, seed=0)), Images(*draw_dataset(21, seed=1))
+
+
+@pytest.fixture(scope="module", params=[name for name in ("torch_xla", "cpu") if name in installed_backends()])
+def backend(request: pytest.FixtureRequest) -> Backend:
+    return make(request.param, "cpu")
+
+
+def losses(trainer: Trainer, steps: int, skip: int = 0) -> list[float]:
+    batches = list(train_batches(TRAIN, TINY.batch_size, seed=0, epoch=0))
+    found = []
+    for number in range(skip, skip + steps):
+        batch = trainer.backend.shard_batch(batches[number % len(batches)])
+        found.append(trainer.train_step(batch))
+    return [float(loss) for loss in found]
+
+
+def test_it_learns_one_batch_compiles_each_program_once_and_a_new_rate_compiles_nothing(backend: Backend) -> None:
+    trainer = Trainer(TINY, backend)
+    batch = backend.shard_batch(next(train_batches(TRAIN, TINY.batch_size, 0, 0)))
+    first = float(trainer.train_step(batch))
+    float(trainer.train_step(batch))
+    before = backend.compilations().count
+    for step in range(10):
+        trainer.set_learning_rate(1e-3 * (1 - step / 20))
+        last = trainer.train_step(batch)
+    assert float(last) < first / 2
+    assert backend.compilations().count == before
+
+
+def test_accuracy_with_a_ragged_last_batch_is_a_plain_count(backend: Backend) -> None:
+    trainer = Trainer(TINY, backend)
+    found = trainer.evaluate(TEST)
+    one_by_one = np.concatenate([trainer.evaluate(Images(TEST.pixels[i : i + 7], TEST.labels[i : i + 7])).predicted for i in (0, 7, 14)])
+    assert found.predicted.tolist() == one_by_one.tolist()
+    assert found.accuracy == sum(a == b for a, b in zip(found.predicted, TEST.labels, strict=True)) / 21
+    assert found.confusion.sum() == 21
+    assert np.trace(found.confusion) == round(found.accuracy * 21)
+    assert found.confusion.sum(axis=1).tolist() == np.bincount(TEST.labels, minlength=10).tolist()
+
+
+def test_training_goes_on_from_a_checkpoint_bit_for_bit(backend: Backend) -> None:
+    whole = Trainer(TINY, backend)
+    expected = losses(whole, 6)
+    half = Trainer(TINY, backend)
+    losses(half, 3)
+    state = backend.to_host(half.state())
+    other = Trainer(TINY.but(seed=9), backend)
+    other.load_state(state)
+    assert losses(other, 3, skip=3) == expected[3:]
+
+
+def test_xla_computes_what_plain_pytorch_does() -> None:
+    if "torch_xla" not in installed_backends():
+        pytest.skip("torch_xla is not installed here")
+    plain, xla = Trainer(TINY, make("cpu", None)), Trainer(TINY, make("torch_xla", "cpu"))
+    assert losses(xla, 4) == pytest.approx(losses(plain, 4), rel=2e-3)
+
+
+PARTS = """
+import json
+from tpulab_recipes import runtime
+backend = runtime.use("torch_xla", **{"spmd": SPMD} if SPMD else {})
+import numpy as np
+from tpulab_recipes.fashion_mnist.config import Config
+from tpulab_recipes.fashion_mnist.data import Images, train_batches
+from tpulab_recipes.fashion_mnist.scaling import measure_scaling, replicas_are_equal
+from tpulab_recipes.fashion_mnist.synthetic import draw_dataset
+from tpulab_recipes.fashion_mnist.trainer import Trainer
+config = Config(width=0.125, batch_size=8, dropout=0.0)
+images = Images(*draw_dataset(40, seed=0))
+trainer = Trainer(config, backend)
+losses = [float(trainer.train_step(batch)) for batch in backend.batches(train_batches(images, 8, 0, 0))]
+out = {"losses": losses, "accuracy": trainer.evaluate(Images(*draw_dataset(21, seed=1))).accuracy}
+if SPMD:
+    out["equal"] = replicas_are_equal(trainer)
+    out["devices"] = backend.world().global_devices
+    out["shards"] = len(backend.shards(next(trainer.model.parameters())))
+    out["parts"] = [each.parts for each in measure_scaling(trainer, images, [1, 2], steps=1)]
+print(json.dumps(out))
+"""
+
+
+@pytest.mark.skipif("torch_xla" not in installed_backends(), reason="torch_xla is not installed here")
+def test_two_devices_train_as_one_does_and_their_replicas_are_equal() -> None:
+    def run(spmd: bool) -> dict:
+        done = subprocess.run(
+            [sys.executable, "-c", f"SPMD = {spmd}\n{PARTS}"],
+            env={**os.environ, "CPU_NUM_DEVICES": "2"},
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr[-2000:]
+        return json.loads(done.stdout.splitlines()[-1])
+
+    one, two = run(False), run(True)
+    assert two["losses"] == pytest.approx(one["losses"], rel=1e-4)
+    assert (two["equal"], two["devices"], two["shards"], two["parts"]) == (True, 2, 2, [1, 2])
+
+
+@pytest.mark.skipif("torch_xla" not in installed_backends(), reason="torch_xla is not installed here")
+def test_the_older_way_of_one_process_for_each_device_trains_and_counts_every_image(tmp_path: Path) -> None:
+    # With two or more devices on two cores, torch_xla 2.9's processes time out in their rendezvous; one is what can be run.
+    program = f"""
+import os
+os.environ["CPU_NUM_DEVICES"] = "1"
+os.environ["XDG_CACHE_HOME"] = {str(tmp_path)!r}
+os.environ["PJRT_DEVICE"] = "CPU"
+import torch_xla
+from tpulab_recipes.fashion_mnist.config import Config
+from tpulab_recipes.fashion_mnist.data import synthetic_folder
+from tpulab_recipes.fashion_mnist.processes import train_in_process
+if __name__ == "__main__":
+    folder = synthetic_folder(train=40, test=21)
+    torch_xla.launch(train_in_process, args=(folder, {str(tmp_path / "report.json")!r}, Config(width=0.125, batch_size=8, epochs=1)))
+"""
+    (tmp_path / "launch.py").write_text(program)
+    done = subprocess.run([sys.executable, str(tmp_path / "launch.py")], capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert (report["processes"], report["read"]) == (1, 21)
+    assert report["accuracy"] * 21 == pytest.approx(round(report["accuracy"] * 21))
+    assert np.isfinite(report["loss"])
+
+
+def test_shares_of_processes_cover_every_row_and_differ_between_epochs() -> None:
+    from tpulab_recipes.fashion_mnist.processes import rows_of_process
+    from tpulab_recipes.runtime import World
+
+    worlds = [World(index, 3, 1, 3, one_program=False) for index in range(3)]
+    rows = [rows_of_process(TRAIN, world, seed=0, epoch=0) for world in worlds]
+    assert {len(share) for share in rows} == {14}
+    assert set(np.concatenate(rows).tolist()) == set(range(40))
+    assert not np.array_equal(rows[0], rows_of_process(TRAIN, worlds[0], seed=0, epoch=1))

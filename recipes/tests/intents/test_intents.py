@@ -1,0 +1,202 @@
+"""The intents recipe: its data, its length, its score, and training on real XLA."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+os.environ.setdefault("PJRT_DEVICE", "CPU")
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+from tpulab_recipes.discipline import forbid_operators  # noqa: E402
+from tpulab_recipes.intents.config import FULL_SIZE, Config  # noqa: E402
+from tpulab_recipes.intents.data import (  # noqa: E402
+    SMALL_DATA,
+    DataError,
+    Encoded,
+    choose_length,
+    encode,
+    eval_batches,
+    load_utterances,
+    train_batches,
+)
+from tpulab_recipes.intents.make_utterances import TEMPLATES, make_rows, write  # noqa: E402
+from tpulab_recipes.intents.tokenizer import load_tokenizer, train_tokenizer  # noqa: E402
+from tpulab_recipes.intents.trainer import Evaluation, Trainer, make_model, rate_at  # noqa: E402
+from tpulab_recipes.runtime import Backend, installed_backends  # noqa: E402
+from tpulab_recipes.runtime.selection import make  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def utterances():
+    return load_utterances()
+
+
+@pytest.fixture(scope="module")
+def tokenizer(utterances):
+    return train_tokenizer(utterances.train["text"], 600)
+
+
+@pytest.fixture(scope="module", params=[name for name in ("torch_xla", "cpu") if name in installed_backends()])
+def backend(request: pytest.FixtureRequest) -> Backend:
+    return make(request.param, "cpu")
+
+
+class TestData:
+    def test_the_files_are_what_the_script_makes(self, tmp_path: Path) -> None:
+        write(tmp_path)
+        for name in ("train.csv", "test.csv"):
+            assert (tmp_path / name).read_bytes() == (SMALL_DATA / name).read_bytes()
+
+    def test_about_500_sentences_in_8_intents_none_of_them_twice(self) -> None:
+        train, test = make_rows()
+        assert (len(train), len(test)) == (416, 96)
+        assert len({text for text, _ in train + test}) == 512
+        assert set(Counter(intent for _, intent in test).values()) == {12}
+        assert {intent for _, intent in train} == set(TEMPLATES)
+
+    def test_labels_are_numbers_of_sorted_names(self, utterances) -> None:
+        assert utterances.names == tuple(sorted(TEMPLATES))
+        with (SMALL_DATA / "test.csv").open() as file:
+            rows = list(csv.DictReader(file))
+        assert [utterances.names[label] for label in utterances.test["label"]] == [row["category"] for row in rows]
+
+    def test_a_folder_without_the_files_says_what_is_missing(self, tmp_path: Path) -> None:
+        (tmp_path / "train.csv").write_text("text,category\nhello,greeting\n")
+        with pytest.raises(DataError, match=r"no test\.csv"):
+            load_utterances(str(tmp_path))
+
+    def test_other_columns_are_refused(self, tmp_path: Path) -> None:
+        for name in ("train", "test"):
+            (tmp_path / f"{name}.csv").write_text("question,answer\na,b\n")
+        with pytest.raises(DataError, match="text and category"):
+            load_utterances(str(tmp_path))
+
+    def test_an_intent_that_was_never_trained_is_refused(self, tmp_path: Path) -> None:
+        (tmp_path / "train.csv").write_text("text,category\na,x\n")
+        (tmp_path / "test.csv").write_text("text,category\nb,y\n")
+        with pytest.raises(DataError, match="'y'"):
+            load_utterances(str(tmp_path))
+
+    def test_a_hub_that_cannot_be_reached_says_what_to_do(self) -> None:
+        with pytest.raises(DataError, match="Without a network put banking77"):
+            load_utterances("mteb/banking77")
+        with pytest.raises(DataError, match="hf download"):
+            load_tokenizer("bert-base-uncased")
+        with pytest.raises(DataError, match="hf download"):
+            make_model(FULL_SIZE, ("a", "b"), 100, 24)
+
+
+class TestTokens:
+    def test_sentences_begin_and_end_as_bert_expects(self, tokenizer) -> None:
+        ids = tokenizer("I lost my card")["input_ids"]
+        assert tokenizer.convert_ids_to_tokens(ids) == ["[CLS]", "i", "lost", "my", "card", "[SEP]"]
+        assert len(tokenizer) <= 600
+
+    def test_an_unknown_word_is_broken_up_not_lost(self, tokenizer) -> None:
+        assert len(tokenizer.tokenize("unstoppable")) > 1
+
+    @pytest.mark.parametrize(
+        ("counts", "length"), [([3, 4, 5], 8), ([8], 8), ([9], 16), ([5] * 99 + [400], 8), ([600] * 3, 512)]
+    )
+    def test_the_length_comes_from_the_data(self, counts: list[int], length: int) -> None:
+        assert choose_length(counts) == length
+
+    def test_encoding_pads_and_cuts_to_the_length(self, utterances, tokenizer) -> None:
+        data = encode(utterances.test, tokenizer, 8)
+        assert data.ids.shape == data.mask.shape == (96, 8)
+        assert (data.ids[data.mask == 0] == tokenizer.pad_token_id).all()
+        assert set(data.ids[:, 0].tolist()) == {tokenizer.cls_token_id}
+
+
+def test_evaluation_reads_every_row_once_and_whoever_reads_it_can_drop_the_filling() -> None:
+    data = Encoded(np.arange(10)[:, None], np.ones((10, 1)), np.arange(10, dtype=np.int32))
+    batches = list(eval_batches(data, 4))
+    assert {batch["input_ids"].shape for batch in batches} == {(4, 1)}
+    assert np.concatenate([batch["labels"] for batch in batches])[:10].tolist() == list(range(10))
+
+
+def test_weighted_f1_is_the_hand_count() -> None:
+    labels = np.array([0, 0, 0, 1, 1, 2], np.int32)
+    predicted = np.array([0, 0, 1, 1, 2, 2])
+    # Class 0: precision 2/2, recall 2/3. Class 1: 1/2, 1/2. Class 2: 1/2, 1/1.
+    f1 = [2 * 1 * (2 / 3) / (1 + 2 / 3), 0.5, 2 * 0.5 * 1 / 1.5]
+    assert Evaluation(predicted, labels).weighted_f1 == pytest.approx((3 * f1[0] + 2 * f1[1] + 1 * f1[2]) / 6)
+
+
+def test_the_rate_warms_up_and_then_falls_to_zero_as_transformers_has_it() -> None:
+    config, total = Config(warmup_steps=10), 50
+    ours = [rate_at(config, step, total) for step in range(total)]
+    assert ours[9] == 1.0
+    assert max(ours) == 1.0
+    assert rate_at(config, total, total) == 0.0
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
+    theirs = transformers.get_linear_schedule_with_warmup(optimizer, 10, total)
+    after_warm_up = []
+    for _ in range(total):
+        after_warm_up.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        theirs.step()
+    assert ours[10:] == pytest.approx(after_warm_up[10:])
+
+
+def small(backend: Backend, utterances, tokenizer, total: int = 12) -> tuple[Trainer, Encoded]:
+    backend.seed(0)
+    config = Config(warmup_steps=2, batch_size=16)
+    model = make_model(config, utterances.names, len(tokenizer), 24)
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+    return Trainer(config, model, backend, total), encode(utterances.train, tokenizer, 24)
+
+
+def run(trainer: Trainer, data: Encoded, steps: int, skip: int = 0) -> list[float]:
+    batches = list(train_batches(data, 16, seed=0, epoch=0))[skip : skip + steps]
+    return [float(loss) for loss in [trainer.train_step(trainer.backend.shard_batch(batch)) for batch in batches]]
+
+
+def test_loss_falls_and_steps_after_the_second_compile_nothing(backend: Backend, utterances, tokenizer) -> None:
+    trainer, data = small(backend, utterances, tokenizer, total=26)
+    first = run(trainer, data, 2)
+    before = backend.compilations().count
+    last = run(trainer, data, 22, skip=2)
+    assert np.mean(last[-4:]) < np.mean(first)
+    assert backend.compilations().count == before
+
+
+def test_it_goes_on_from_a_checkpoint_bit_for_bit(backend: Backend, utterances, tokenizer) -> None:
+    whole, data = small(backend, utterances, tokenizer)
+    expected = run(whole, data, 6)
+    half, _ = small(backend, utterances, tokenizer)
+    run(half, data, 3)
+    state = backend.to_host(half.state())
+    other, _ = small(backend, utterances, tokenizer)
+    other.load_state(state)
+    assert run(other, data, 3, skip=3) == expected[3:]
+    assert other.learning_rate == whole.learning_rate
+
+
+def test_the_outputs_are_those_of_transformers_on_the_processor(backend: Backend, utterances, tokenizer) -> None:
+    trainer, data = small(backend, utterances, tokenizer)
+    host = make_model(trainer.config, utterances.names, len(tokenizer), 24).eval()
+    host.load_state_dict(backend.to_host(trainer.model.state_dict()))
+    with torch.no_grad():
+        logits = host(torch.from_numpy(data.ids[:30]).long(), torch.from_numpy(data.mask[:30])).logits
+    found = trainer.evaluate(Encoded(data.ids[:30], data.mask[:30], data.labels[:30]), batch_size=16)
+    assert found.predicted.tolist() == logits.argmax(-1).tolist()
+    assert found.accuracy == sum(a == b for a, b in zip(found.predicted, data.labels[:30], strict=True)) / 30
+
+
+def test_the_step_has_no_data_dependent_operator(utterances, tokenizer) -> None:
+    trainer, data = small(make("cpu", None), utterances, tokenizer)
+    batch = trainer.backend.shard_batch(next(train_batches(data, 16, 0, 0)))
+    trainer.model.train()
+    with forbid_operators():
+        trainer._logits_and_loss(batch)[1].backward()

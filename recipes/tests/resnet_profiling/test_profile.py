@@ -1,0 +1,123 @@
+"""Profiles: captured by the real profiler while steps run, read by us and by JAX's own reader."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+os.environ.setdefault("PJRT_DEVICE", "CPU")
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+from tpulab_recipes.resnet_profiling.capture import STEP_NAME, Capture
+from tpulab_recipes.resnet_profiling.summary import summarize
+from tpulab_recipes.resnet_profiling.xplane import Event, Line, Plane, TraceError, newest_trace, read_trace
+from tpulab_recipes.runtime import Backend, installed_backends
+from tpulab_recipes.runtime.selection import make
+
+
+@pytest.fixture(scope="module", params=[name for name in ("torch_xla", "jax") if name in installed_backends()])
+def captured(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Backend, Path]:
+    """A capture of four of nine steps, asked for after the second."""
+    import numpy as np
+
+    backend = make(request.param, "cpu")
+    folder = tmp_path_factory.mktemp("trace")
+    x = backend.to_device(np.random.default_rng(0).standard_normal((128, 128)).astype(np.float32))
+    product = (lambda a: (a @ a) * 0.01) if backend.framework == "torch" else backend.compile(lambda a: (a @ a) * 0.01)
+    capture = Capture(backend, folder, steps=4)
+    for number in range(9):
+        if number == 2:
+            capture.request()
+        with capture.step(), backend.step():
+            x = product(x)
+    assert not capture.running
+    assert len(capture.done) == 1
+    return backend, capture.done[0]
+
+
+def test_the_trace_has_the_steps_that_were_asked_for(captured: tuple[Backend, Path]) -> None:
+    summary = summarize(read_trace(captured[1]))
+    assert len(summary.step_ms) == 4
+    assert len(summary.between_ms) == 3
+    assert 0 < summary.execute_ms <= summary.window_ms
+    assert summary.compile_ms == 0
+    assert summary.execute_ms + summary.gap_ms == pytest.approx(summary.window_ms)
+    assert sum(operation.share for operation in summary.operations) == pytest.approx(1)
+    assert any("dot" in operation.name or "fusion" in operation.name for operation in summary.operations)
+    assert summary.as_text().startswith("4 steps of")
+    assert summary.as_csv().splitlines()[0] == "operation,count,total_ms,share"
+
+
+def test_jax_reads_the_same_events_from_the_file(captured: tuple[Backend, Path]) -> None:
+    profiler = pytest.importorskip("jax.profiler")
+    theirs = Counter(
+        (plane.name, event.name, round(event.duration_ns))
+        for plane in profiler.ProfileData.from_file(str(captured[1])).planes
+        for line in plane.lines
+        for event in line.events
+    )
+    ours = Counter(
+        (plane.name, event.name, round(event.duration_ns))
+        for plane in read_trace(captured[1])
+        for line in plane.lines
+        for event in line.events
+    )
+    assert ours == theirs
+    assert ours[next(key for key in ours if key[1] == STEP_NAME)] >= 1
+
+
+def test_a_capture_that_the_loop_leaves_is_written_when_it_is_closed(tmp_path: Path) -> None:
+    backend = make([name for name in ("torch_xla", "jax") if name in installed_backends()][0], "cpu")
+    capture = Capture(backend, tmp_path, steps=5)
+    capture.request()
+    with capture.step():
+        pass
+    assert capture.running
+    capture.close()
+    capture.close()
+    assert len(summarize(read_trace(newest_trace(tmp_path))).step_ms) == 1
+
+
+def test_no_trace_and_a_damaged_one_are_told_apart(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="There is no trace below"):
+        newest_trace(tmp_path)
+    with pytest.raises(TraceError, match="There is no trace"):
+        read_trace(tmp_path / "x.xplane.pb")
+    (tmp_path / "x.xplane.pb").write_bytes(b"\x0a\xff\xff\xff")
+    with pytest.raises(TraceError, match="damaged"):
+        read_trace(tmp_path / "x.xplane.pb")
+
+
+def test_every_cut_of_a_trace_is_read_or_refused_never_anything_else(captured: tuple[Backend, Path], tmp_path: Path) -> None:
+    content = captured[1].read_bytes()
+    for cut in range(0, len(content), max(1, len(content) // 60)):
+        (tmp_path / "cut.xplane.pb").write_bytes(content[:cut])
+        try:
+            read_trace(tmp_path / "cut.xplane.pb")
+        except TraceError:
+            continue
+
+
+def test_sums_of_a_made_up_device_trace() -> None:
+    ms = 1e6
+    host = Plane("/host:CPU", [Line("python", [Event(STEP_NAME, n * 10 * ms, 6 * ms) for n in range(3)])])
+    device = Plane(
+        "/device:TPU:0",
+        [
+            Line("XLA Modules", [Event("jit_step", 0, 30 * ms)]),
+            Line("XLA Ops", [Event(f"fusion.{n}", (1 + 10 * n) * ms, 3 * ms) for n in range(3)] + [Event("copy.1", 2 * ms, 1 * ms)]),
+        ],
+    )
+    summary = summarize([host, device])
+    assert summary.step_ms == (6.0, 6.0, 6.0)
+    assert summary.between_ms == (4.0, 4.0)
+    assert (summary.window_ms, summary.execute_ms, summary.gap_ms) == (26.0, 9.0, 17.0)
+    assert [(o.name, o.count, o.total_ms) for o in summary.operations] == [("fusion", 3, 9.0), ("copy", 1, 1.0)]
+
+
+def test_a_trace_without_steps_says_so() -> None:
+    with pytest.raises(TraceError, match="no step in this trace"):
+        summarize([Plane("/host:CPU", [Line("python", [Event("something", 0, 1)])])])

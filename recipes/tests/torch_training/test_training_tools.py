@@ -1,0 +1,93 @@
+"""Optimizer state made early changes nothing; checkpoints are whole or not there."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from tpulab_recipes.runtime.selection import make  # noqa: E402
+from tpulab_recipes.torch_training import (  # noqa: E402
+    CheckpointError,
+    create_optimizer_state,
+    load_checkpoint,
+    save_checkpoint,
+    set_learning_rate,
+)
+from tpulab_recipes.torch_training.checkpoint import checkpoints  # noqa: E402
+
+CPU = make("cpu", None)
+OPTIMIZERS = {
+    "adam": lambda p: torch.optim.Adam(p, lr=0.01),
+    "adamw": lambda p: torch.optim.AdamW(p, lr=0.01, weight_decay=0.1),
+    "sgd": lambda p: torch.optim.SGD(p, lr=0.01, momentum=0.9, weight_decay=0.1),
+}
+
+
+def train(model, optimizer, steps: int = 5) -> list[torch.Tensor]:
+    torch.manual_seed(1)
+    for _ in range(steps):
+        model(torch.randn(8, 3)).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return [parameter.detach().clone() for parameter in model.parameters()]
+
+
+@pytest.mark.parametrize("name", sorted(OPTIMIZERS))
+def test_state_made_before_the_first_step_changes_no_parameter_of_any_step(name: str) -> None:
+    first = torch.nn.Linear(3, 2)
+    second = copy.deepcopy(first)
+    plain, early = OPTIMIZERS[name](first.parameters()), OPTIMIZERS[name](second.parameters())
+    create_optimizer_state(early)
+    assert all(torch.equal(a, b) for a, b in zip(first.parameters(), second.parameters(), strict=True))
+    for a, b in zip(train(first, plain), train(second, early), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_a_learning_rate_is_a_number_where_nothing_compiles() -> None:
+    optimizer = OPTIMIZERS["adam"](torch.nn.Linear(3, 2).parameters())
+    set_learning_rate(CPU, optimizer, 0.5)
+    assert optimizer.param_groups[0]["lr"] == 0.5
+
+
+def test_a_checkpoint_comes_back_as_it_was(tmp_path: Path) -> None:
+    state = {"model": {"w": torch.arange(6.0).reshape(2, 3)}, "steps_done": 7, "rate": 0.1}
+    save_checkpoint(CPU, tmp_path, 7, state)
+    step, back = load_checkpoint(tmp_path)
+    assert (step, back["steps_done"], back["rate"]) == (7, 7, 0.1)
+    assert torch.equal(back["model"]["w"], state["model"]["w"])
+
+
+def test_no_checkpoint_is_none_and_the_newest_wins(tmp_path: Path) -> None:
+    assert load_checkpoint(tmp_path) is None
+    for step in (2, 100, 30, 4):
+        save_checkpoint(CPU, tmp_path, step, {"s": step})
+    assert load_checkpoint(tmp_path)[0] == 100
+    assert [file.name for file in checkpoints(tmp_path)] == [f"step-{n:08d}.pt" for n in (4, 30, 100)]
+
+
+def test_a_damaged_checkpoint_is_named_and_code_in_it_does_not_run(tmp_path: Path) -> None:
+    (tmp_path / "step-00000009.pt").write_bytes(b"not a checkpoint")
+    with pytest.raises(CheckpointError, match="step-00000009.pt cannot be read"):
+        load_checkpoint(tmp_path)
+    torch.save({"x": Path}, tmp_path / "step-00000010.pt")
+    with pytest.raises(CheckpointError):
+        load_checkpoint(tmp_path)
+
+
+def test_a_write_that_fails_leaves_the_older_checkpoint_and_nothing_else(tmp_path: Path, monkeypatch) -> None:
+    save_checkpoint(CPU, tmp_path, 1, {"s": 1})
+
+    def full(*_: object) -> None:
+        Path(_[1]).write_bytes(b"half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(torch, "save", full)
+    with pytest.raises(OSError, match="No space"):
+        save_checkpoint(CPU, tmp_path, 2, {"s": 2})
+    assert [file.name for file in tmp_path.iterdir()] == ["step-00000001.pt"]
+    assert np.array_equal(load_checkpoint(tmp_path)[1]["s"], 1)

@@ -1,0 +1,203 @@
+"""Notebooks 00 to 04 in PyTorch on XLA:CPU, through the bridge, with what they must have found."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import pytest
+
+from .conftest import Execute, Executed
+
+
+def binomial_band(n: int, p: float = 0.1, deviations: float = 5.0) -> tuple[float, float]:
+    """Shares that guessing gives all but surely."""
+    spread = deviations * math.sqrt(p * (1 - p) / n)
+    return max(0.0, p - spread), p + spread
+
+
+class TestGettingStarted:
+    @pytest.fixture(scope="class")
+    def lesson(self, execute: Execute) -> Executed:
+        ask = {"compiled": "compiled", "tensors": "tensors", "convolved": "convolved[7, 5, 10].item()"}
+        return execute("00-getting-started-pytorch.ipynb", ask)
+
+    def test_it_says_what_it_runs_on_and_shows_eight_devices(self, lesson: Executed) -> None:
+        first, *rest = lesson.text("devices").splitlines()
+        assert re.match(r"torch_xla 2\.9\.0 on XLA:CPU", first)
+        assert rest == [f"  device {number}: cpu" for number in range(8)]
+
+    def test_arithmetic_is_that_of_paper(self, lesson: Executed) -> None:
+        assert lesson.text("arithmetic").splitlines() == [
+            "a + b = [[11.0, 22.0], [33.0, 44.0]]",
+            "a * b = [[10.0, 40.0], [90.0, 160.0]]",
+            "a @ b = [[70.0, 100.0], [150.0, 220.0]]",
+        ]
+
+    def test_the_convolution_equals_the_one_by_hand(self, lesson: Executed) -> None:
+        shape, by_xla, by_hand = lesson.text("conv").splitlines()
+        assert shape == "shape (20, 33, 48)"
+        assert float(by_xla.split()[-1]) == pytest.approx(float(by_hand.split()[-1]), abs=2e-4)
+
+    def test_gradients_can_be_checked_in_the_head(self, lesson: Executed) -> None:
+        assert "[[15.0, 18.0, 21.0, 24.0, 27.0], [15.0, 18.0, 21.0, 24.0, 27.0]]" in lesson.text("linear")
+        assert "[3.0, 3.0]" in lesson.text("linear")
+
+    def test_what_compiles_when_is_what_the_text_says(self, lesson: Executed) -> None:
+        compiled = lesson.values["compiled"]
+        assert compiled["first"] >= 1
+        assert compiled["shape"] >= 1
+        assert compiled["item"] >= 2
+        assert (compiled["again"], compiled["both"], compiled["item again"]) == (0, 0, 0)
+        assert lesson.values["tensors"] == 0
+
+
+class TestSingleCore:
+    @pytest.fixture(scope="class")
+    def lesson(self, execute: Execute, tmp_path_factory: pytest.TempPathFactory) -> Executed:
+        ask = {
+            "before": "before.accuracy",
+            "after": "after.accuracy",
+            "counted": "int((after.predicted == test.labels).sum()) / len(test)",
+            "confusion": "after.confusion.sum(axis=1).tolist()",
+            "losses": "losses",
+            "compiled_since": "compiled_since",
+        }
+        return execute("01-single-core.ipynb", ask, checkpoints=str(tmp_path_factory.mktemp("checkpoints")))
+
+    def test_before_training_it_guesses(self, lesson: Executed) -> None:
+        low, high = binomial_band(500)
+        assert low <= lesson.values["before"] <= high
+
+    def test_after_training_it_reads_well_and_the_accuracy_is_a_plain_count(self, lesson: Executed) -> None:
+        assert lesson.values["after"] > 0.6
+        assert lesson.values["after"] == lesson.values["counted"]
+        assert lesson.values["confusion"] == [50] * 10
+
+    def test_loss_falls_and_nothing_is_compiled_after_step_two(self, lesson: Executed) -> None:
+        losses = lesson.values["losses"]
+        assert len(losses) == 62
+        assert sum(losses[-5:]) < 0.6 * sum(losses[:5])
+        assert lesson.values["compiled_since"] == 0
+
+    def test_pictures_and_controls_are_shown(self, lesson: Executed) -> None:
+        for cell in ("data", "after", "predictions", "confusion"):
+            assert "image/png" in lesson.mime_types(cell)
+        assert lesson.mime_types("run") & {"application/vnd.jupyter.widget-view+json", "text/markdown"}
+
+
+class TestMultiCore:
+    @pytest.fixture(scope="class")
+    def lesson(self, execute: Execute) -> Executed:
+        ask = {
+            "before": "before.accuracy",
+            "after": "after.accuracy",
+            "counted": "int((after.predicted == test.labels).sum()) / len(test)",
+            "losses": "losses",
+            "compiled_since": "compiled_since",
+            "equal": "equal",
+            "devices": "world.global_devices",
+            "pieces": "[list(piece.shape) for piece in backend.shards(batch['pixels'])]",
+            "parts": "[each.parts for each in scaling]",
+        }
+        return execute("02-multi-core.ipynb", ask, scaling_parts=[1, 8], scaling_steps=1)
+
+    def test_one_program_spans_eight_devices_and_divides_the_batch(self, lesson: Executed) -> None:
+        assert lesson.values["devices"] == 8
+        assert lesson.values["pieces"] == [[8, 28, 28]] * 8
+        assert "63 rows cannot be divided among 8 parts" in lesson.text("shards")
+
+    def test_it_learns_and_the_accuracy_is_exact_with_a_ragged_last_batch(self, lesson: Executed) -> None:
+        low, high = binomial_band(500)
+        assert low <= lesson.values["before"] <= high
+        assert lesson.values["after"] > 0.6
+        assert lesson.values["after"] == lesson.values["counted"]
+        assert lesson.values["losses"][-1] < lesson.values["losses"][0]
+        assert lesson.values["compiled_since"] == 0
+
+    def test_replicas_are_equal_after_training(self, lesson: Executed) -> None:
+        assert lesson.values["equal"] is True
+
+    def test_scaling_is_measured_for_each_number_of_parts(self, lesson: Executed) -> None:
+        assert lesson.values["parts"] == [1, 8]
+        assert "left out: older_way is False" in lesson.text("older")
+
+
+class TestProfiling:
+    @pytest.fixture(scope="class")
+    def lesson(self, execute: Execute, tmp_path_factory: pytest.TempPathFactory) -> Executed:
+        ask = {
+            "steps": "len(profile.step_ms)",
+            "operations": "[operation.name for operation in profile.operations[:10]]",
+            "found": "found",
+            "losses": "losses",
+            "compiled_since": "compiled_since",
+        }
+        folder = str(tmp_path_factory.mktemp("traces"))
+        return execute("03-profiling.ipynb", ask, trace_folder=folder, mistake_steps=6)
+
+    def test_the_capture_has_the_steps_that_were_asked_for(self, lesson: Executed) -> None:
+        assert lesson.values["steps"] == 5
+        assert lesson.text("summary").startswith("5 steps of")
+        assert any("conv" in name for name in lesson.values["operations"])
+        assert "xplane.pb" in lesson.text("files")
+
+    def test_loss_falls_and_nothing_is_compiled_after_step_two(self, lesson: Executed) -> None:
+        assert lesson.values["losses"][-1] < lesson.values["losses"][0]
+        assert lesson.values["compiled_since"] == 0
+
+    def test_each_mistake_shows_what_it_is(self, lesson: Executed) -> None:
+        found = lesson.values["found"]
+        assert found["slow-input"]["step_ms"] >= 300
+        assert {name: figures["compiled"] for name, figures in found.items()} == {
+            "none": 0,
+            "slow-input": 0,
+            "sync-each-step": 0,
+            "changing-shapes": 2,
+        }
+
+
+class TestFineTune:
+    @pytest.fixture(scope="class")
+    def lesson(self, execute: Execute, tmp_path_factory: pytest.TempPathFactory) -> Executed:
+        ask = {
+            "before": "before.weighted_f1",
+            "after": "after.weighted_f1",
+            "accuracy": "after.accuracy",
+            "predicted": "after.predicted.tolist()",
+            "labels": "after.labels.tolist()",
+            "losses": "losses",
+            "compiled_since": "compiled_since",
+            "same": "same",
+            "length": "length",
+            "accelerated": "[accelerated.losses[0], accelerated.losses[-1], accelerated.device_kind]",
+        }
+        return execute("04-bert-fine-tune.ipynb", ask, checkpoints=str(tmp_path_factory.mktemp("checkpoints")))
+
+    def test_it_learns_what_customers_want(self, lesson: Executed) -> None:
+        assert lesson.values["before"] < 0.4
+        assert lesson.values["after"] > 0.8
+        losses = lesson.values["losses"]
+        assert sum(losses[-5:]) < 0.5 * sum(losses[:5])
+        assert lesson.values["compiled_since"] <= 1  # the evaluation, at the end of the first epoch, is another program
+
+    def test_the_score_is_the_hand_count(self, lesson: Executed) -> None:
+        predicted, labels = lesson.values["predicted"], lesson.values["labels"]
+        total = 0.0
+        for intent in set(labels):
+            hits = sum(a == b == intent for a, b in zip(predicted, labels, strict=True))
+            found, there = predicted.count(intent), labels.count(intent)
+            total += there * (2 * hits / (found + there) if found + there else 0.0)
+        assert lesson.values["after"] == pytest.approx(total / len(labels))
+        assert lesson.values["accuracy"] == sum(a == b for a, b in zip(predicted, labels, strict=True)) / len(labels)
+
+    def test_the_length_comes_from_the_data(self, lesson: Executed) -> None:
+        assert lesson.values["length"] == 24
+
+    def test_a_checkpoint_reads_the_test_the_same_way(self, lesson: Executed) -> None:
+        assert lesson.values["same"] is True
+
+    def test_accelerate_trains_on_the_same_device(self, lesson: Executed) -> None:
+        first, last, kind = lesson.values["accelerated"]
+        assert last < first
+        assert kind == "XLA"
