@@ -5,6 +5,7 @@
  * Null is always "not known here"; a figure that cannot be read is never 0.
  */
 import { type Static, Type } from '@sinclair/typebox';
+import { RemoteNotice } from './remotes.js';
 
 const orNull = <T extends ReturnType<typeof Type.Number>>(schema: T, description?: string) =>
   Type.Union([schema, Type.Null()], description === undefined ? {} : { description });
@@ -110,6 +111,14 @@ export const MachineEvent = Type.Object({
   machine: MachineSample
 });
 export type MachineEvent = Static<typeof MachineEvent>;
+
+/** Preemption or maintenance of this machine, announced by the cloud; null: none any more. At subscription, if there is one. */
+export const NoticeEvent = Type.Object({
+  topic: Type.Literal('devices'),
+  gatewayId: Type.String(),
+  notice: Type.Union([RemoteNotice, Type.Null()])
+});
+export type NoticeEvent = Static<typeof NoticeEvent>;
 
 /** What the cloud's metadata and the environment say of the accelerator. */
 export const AcceleratorInfo = Type.Object({

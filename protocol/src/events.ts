@@ -6,7 +6,7 @@
  * Telemetry is numbered per kernel by its keeper, so numbers survive a restart of the gateway.
  */
 import { type Static, Type } from '@sinclair/typebox';
-import { MachineEvent } from './devices.js';
+import { MachineEvent, NoticeEvent } from './devices.js';
 import { RemoteEvent } from './remotes.js';
 import { TelemetryMessage } from './telemetry.js';
 
@@ -90,7 +90,7 @@ export const EventsFrame = Type.Union([
   }),
   Type.Object({
     op: Type.Literal('events'),
-    events: Type.Array(Type.Union([BridgeEvent, MachineEvent, RemoteEvent]))
+    events: Type.Array(Type.Union([BridgeEvent, MachineEvent, NoticeEvent, RemoteEvent]))
   }),
   Type.Object({ op: Type.Literal('error'), code: Type.String(), message: Type.String() })
 ]);

@@ -1,5 +1,6 @@
 /** Bodies of our own REST API under `/bridge/v1`. Jupyter's own routes are described in Jupyter's `api.yaml`. */
 import { type Static, Type } from '@sinclair/typebox';
+import { RemoteNotice } from './remotes.js';
 
 /** `GET /bridge/v1/health` */
 export const Health = Type.Object({
@@ -9,7 +10,12 @@ export const Health = Type.Object({
   gatewayId: Type.String({ description: 'changes when the gateway process changes' }),
   pid: Type.Integer(),
   startedAt: Type.String({ format: 'date-time' }),
-  kernels: Type.Integer({ minimum: 0 })
+  kernels: Type.Integer({ minimum: 0 }),
+  notice: Type.Optional(
+    Type.Union([RemoteNotice, Type.Null()], {
+      description: 'preemption or maintenance that the cloud has announced for this machine'
+    })
+  )
 });
 export type Health = Static<typeof Health>;
 

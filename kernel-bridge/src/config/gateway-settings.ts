@@ -70,6 +70,7 @@ export function gatewayOptions(settings: Settings): Omit<GatewayOptions, 'log'> 
       silenceMs: Math.round(settings.pingTimeoutS * 1000)
     },
     sampleHz: settings.sampleHz,
+    checkpointOnNotice: settings.checkpointOnNotice,
     chipTable: settings.chipTable === null ? undefined : path.resolve(settings.chipTable),
     journal: {
       kernelBytes: settings.journalKernelBytes,

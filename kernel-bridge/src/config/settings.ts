@@ -52,6 +52,7 @@ export interface Settings {
   readonly journalTotalBytes: number;
   readonly journalRetentionDays: number;
   readonly sampleHz: number;
+  readonly checkpointOnNotice: boolean;
   readonly chipTable: string | null;
 }
 
@@ -367,6 +368,13 @@ export const SETTINGS: SettingTable = {
     kind: kinds.number({ what: 'days', min: 0, max: 36_500, whole: false }),
     fallback: JOURNAL_LIMITS.retentionMs / 86_400_000,
     help: 'days for which a journal is kept after its kernel has ended'
+  },
+  checkpointOnNotice: {
+    ...named(['Bridge'], 'checkpoint_on_notice'),
+    variable: 'TPULAB_CHECKPOINT_ON_NOTICE',
+    kind: kinds.truth,
+    fallback: true,
+    help: 'ask runs for a checkpoint when the cloud announces that it takes this machine back or stops it'
   },
   sampleHz: {
     ...named(['Bridge'], 'sample_hz'),

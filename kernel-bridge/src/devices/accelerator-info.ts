@@ -40,7 +40,8 @@ export async function acceleratorInfo(env: Env, options: MetadataOptions = {}): 
   };
 }
 
-function metadataUrl(env: Env): string {
+/** With a scheme, without a slash at the end. Variables as Google's own libraries read them. */
+export function metadataUrl(env: Env): string {
   return `http://${env['GCE_METADATA_IP'] ?? env['GCE_METADATA_HOST'] ?? 'metadata.google.internal'}`;
 }
 

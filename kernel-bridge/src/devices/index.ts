@@ -2,3 +2,4 @@ export { ChipHolders, type ChipHoldersOptions, type FoundHolder } from './chip-h
 export { ChipTable } from './chip-table.js';
 export { DeviceError, type DeviceErrorCode } from './device-error.js';
 export { MachineSampler, MAX_SAMPLE_HZ, SAMPLE_HZ, type SamplerOptions } from './machine-sampler.js';
+export { CloudNotices, type CloudNoticesOptions } from './cloud-notices.js';

@@ -1,6 +1,6 @@
 /** Our own API, `/bridge/v1`. */
 import { Type } from '@sinclair/typebox';
-import { EnvironmentInfo, Health, PROTOCOL_VERSION } from '@tpulab/protocol';
+import { EnvironmentInfo, Health, PROTOCOL_VERSION, type RemoteNotice } from '@tpulab/protocol';
 import { UpgradeRequiredError } from '../kernels/errors.js';
 import type { KernelRegistry } from '../kernels/kernel-registry.js';
 import { failure } from './api-description.js';
@@ -14,6 +14,7 @@ export interface BridgeRoutesOptions {
   readonly startedAt: Date;
   readonly ready: () => boolean;
   readonly environments: () => Promise<EnvironmentInfo[]>;
+  readonly notice: () => RemoteNotice | null;
 }
 
 export function addBridgeRoutes(app: App, options: BridgeRoutesOptions): void {
@@ -29,7 +30,8 @@ export function addBridgeRoutes(app: App, options: BridgeRoutesOptions): void {
       gatewayId,
       pid: process.pid,
       startedAt: startedAt.toISOString(),
-      kernels: registry.list().length
+      kernels: registry.list().length,
+      notice: options.notice()
     })
   );
 

@@ -7,7 +7,7 @@ import type { Logger } from 'pino';
 import { ChannelsHub, type ChannelsTuning } from '../channels/channels-hub.js';
 import { channelsRoute } from '../channels/channels-route.js';
 import { JOURNAL_LIMITS, type JournalLimits } from '../journal/index.js';
-import { ChipHolders, ChipTable, MachineSampler } from '../devices/index.js';
+import { ChipHolders, ChipTable, CloudNotices, MachineSampler } from '../devices/index.js';
 import { EnvironmentCatalog } from '../environments/index.js';
 import { JupyterKernelSpecs } from '../kernels/jupyter-kernelspecs.js';
 import { jupyterDataFolders } from '../kernels/jupyter-paths.js';
@@ -33,6 +33,7 @@ import { addBridgeRoutes } from './bridge-routes.js';
 import { addDevicesRoutes } from './devices-routes.js';
 import { addRunsRoutes } from './runs-routes.js';
 import { addHoldersRoutes } from './holders-routes.js';
+import { checkpointOnNotice } from './notice-checkpoint.js';
 import type { RouteEntry } from './error-answers.js';
 import { DisposalStack } from './disposal-stack.js';
 import { EnvironmentSpecs } from './environment-specs.js';
@@ -93,6 +94,8 @@ export interface GatewayOptions extends ChannelsTuning {
   readonly sampleHz?: number;
   /** File that corrects or extends the table of chips (docs/devices.md). */
   readonly chipTable?: string | undefined;
+  /** Runs are asked for a checkpoint when the cloud announces the end of the machine; the default. */
+  readonly checkpointOnNotice?: boolean;
   /** What stands for `/` where devices, sysfs and proc are looked at; specs have another. */
   readonly machineRoot?: string | undefined;
   readonly keepers?: KeeperAccess;
@@ -198,7 +201,12 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
     })
   );
   const forwarder = undo.use(new Forwarder(remotes));
-  const events = undo.use(new EventSource(registry, hub, log, machine, remotes));
+  const notices = undo.use(new CloudNotices({ env, root: options.machineRoot, log }));
+  if (options.checkpointOnNotice !== false)
+    undo.use(checkpointOnNotice({ notices, kernels: () => registry.list(), log }));
+  const events = undo.use(
+    new EventSource(registry, hub, log, machine, remotes, { gatewayId, source: notices })
+  );
   const runs = undo.use(new RunArchive({ folder: path.join(stateDir, 'runs'), events, log }));
 
   const clientTokens = undo.use(new ClientTokens(stateDir, log));
@@ -236,7 +244,8 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
     gatewayId,
     startedAt,
     ready: rules.ready,
-    environments: () => environments.list()
+    environments: () => environments.list(),
+    notice: () => notices.notice
   });
   const { maxPayloadBytes = 256 * MIB, maxSockets = MAX_SOCKETS } = options;
   const upgrades = new Upgrades({ rules, log, base, maxPayloadBytes, maxSockets });

@@ -1,5 +1,13 @@
 /** Everything that pages can hear about: telemetry of the kernels, their states, and their clients. */
-import type { ClientEvent, EventTopic, KernelEvent, MachineEvent, RemoteEvent } from '@tpulab/protocol';
+import type {
+  ClientEvent,
+  EventTopic,
+  KernelEvent,
+  MachineEvent,
+  NoticeEvent,
+  RemoteEvent,
+  RemoteNotice
+} from '@tpulab/protocol';
 import type { Logger } from 'pino';
 import type { TelemetryRecord } from '../keeper/contract.js';
 import type { Kernel } from '../kernels/kernel.js';
@@ -29,6 +37,12 @@ export interface RemoteEventSource {
   listen(listener: (event: RemoteEvent) => void): Disposable;
 }
 
+/** Who knows what the cloud has announced for this machine. */
+export interface NoticeSource {
+  readonly notice: RemoteNotice | null;
+  listen(listener: (notice: RemoteNotice | null) => void): Disposable;
+}
+
 /** An event with its JSON text; telemetry has a place in its kernel's history. */
 export interface SourcedEvent {
   readonly topic: EventTopic;
@@ -44,6 +58,7 @@ export class EventSource implements Disposable {
   readonly #clients: ClientSource;
   readonly #machine: MachineSource | null;
   readonly #remotes: RemoteEventSource | null;
+  readonly #notices: { readonly gatewayId: string; readonly source: NoticeSource } | null;
   readonly #log: Logger;
   readonly #listeners = new Set<(event: SourcedEvent) => void>();
   readonly #histories = new Map<string, TelemetryHistory>();
@@ -56,18 +71,27 @@ export class EventSource implements Disposable {
     clients: ClientSource,
     log: Logger,
     machine: MachineSource | null = null,
-    remotes: RemoteEventSource | null = null
+    remotes: RemoteEventSource | null = null,
+    notices: { readonly gatewayId: string; readonly source: NoticeSource } | null = null
   ) {
     this.#registry = registry;
     this.#clients = clients;
     this.#log = log;
     this.#machine = machine;
     this.#remotes = remotes;
+    this.#notices = notices;
     this.#listening = [
       registry.listen({ added: kernel => this.#follow(kernel), removed: kernel => this.#removed(kernel) }),
       clients.listen(change => this.#emit(clientEvent(change))),
       ...(machine ? [machine.listen(event => this.#emit(unnumbered(event)))] : []),
-      ...(remotes ? [remotes.listen(event => this.#emit(unnumbered(event)))] : [])
+      ...(remotes ? [remotes.listen(event => this.#emit(unnumbered(event)))] : []),
+      ...(notices
+        ? [
+            notices.source.listen(notice =>
+              this.#emit(unnumbered({ topic: 'devices', gatewayId: notices.gatewayId, notice }))
+            )
+          ]
+        : [])
     ];
   }
 
@@ -95,6 +119,9 @@ export class EventSource implements Disposable {
     }
     const sample = topics.has('devices') ? this.#machine?.newest : null;
     if (sample) yield unnumbered(sample);
+    const notice = this.#notices?.source.notice;
+    if (topics.has('devices') && notice)
+      yield unnumbered({ topic: 'devices', gatewayId: this.#notices?.gatewayId ?? '', notice });
     if (topics.has('remotes')) for (const event of this.#remotes?.events() ?? []) yield unnumbered(event);
     if (topics.has('kernels')) for (const kernel of this.#registry.list()) yield kernelEvent(kernel, false);
     if (topics.has('clients')) for (const change of this.#clients.clients()) yield clientEvent(change);
@@ -165,7 +192,7 @@ function clientEvent(change: ClientChange): SourcedEvent {
 }
 
 /** Of the machine and of remotes: no kernel has said them. */
-function unnumbered(event: MachineEvent | RemoteEvent): SourcedEvent {
+function unnumbered(event: MachineEvent | NoticeEvent | RemoteEvent): SourcedEvent {
   return { topic: event.topic, kernelId: null, seq: null, json: JSON.stringify(event) };
 }
 

@@ -172,14 +172,16 @@ export class LocalHost implements AsyncDisposable {
       child.once('error', reject);
       child.once('close', code => resolve(code ?? 255));
     });
+    const settled = new AbortController();
     try {
-      const code = await Promise.race([ended, this.#broken(options)]);
+      const code = await Promise.race([ended, this.#broken(options, settled.signal)]);
       return { code, stdout, stderr };
     } catch (error) {
       ended.catch(() => undefined);
       if (child.pid !== undefined) endGroup(child.pid);
       throw error;
     } finally {
+      settled.abort();
       this.#children.delete(child);
     }
   }
@@ -197,11 +199,18 @@ export class LocalHost implements AsyncDisposable {
     onProgress?.(1, 1);
   }
 
-  #broken({ signal, timeoutMs }: ShellOptions): Promise<never> {
+  /** Rejects when the connection is gone; `settled` ends the watch. */
+  #broken({ signal, timeoutMs }: ShellOptions, settled: AbortSignal): Promise<never> {
     return new Promise((_, reject) => {
       this.#cut.push(reject);
-      signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
-      setTimeout(() => reject(new CutError('the script took too long')), timeoutMs).unref();
+      const abort = (): void => reject(signal.reason as Error);
+      signal.addEventListener('abort', abort, { once: true });
+      const timer = setTimeout(() => reject(new CutError('the script took too long')), timeoutMs);
+      settled.addEventListener('abort', () => {
+        signal.removeEventListener('abort', abort);
+        clearTimeout(timer);
+        this.#cut = this.#cut.filter(each => each !== reject);
+      });
     });
   }
 }

@@ -1,0 +1,69 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { RemoteNotice } from '@tpulab/protocol';
+import { pino } from 'pino';
+import { describe, expect, it, vi } from 'vitest';
+import { CloudNotices, PREEMPTION_MS } from './cloud-notices.js';
+import { FakeMachine } from './testing/fake-machine.js';
+import { MetadataServer } from './testing/metadata-server.js';
+
+const log = pino({ level: 'silent' });
+const QUIET = { preempted: 'FALSE', 'maintenance-event': 'NONE' };
+const WAIT = { timeout: 20_000 };
+
+describe('notices of the cloud', () => {
+  it('say at once that a spot machine is taken back, with the deadline, and only once', async () => {
+    await using server = await MetadataServer.start(QUIET);
+    await using notices = new CloudNotices({ env: { GCE_METADATA_HOST: server.host }, log, now: () => 1000 });
+    const told: (RemoteNotice | null)[] = [];
+    notices.listen(notice => told.push(notice));
+    await vi.waitFor(
+      () => expect(server.requests.filter(each => each.includes('wait_for'))).toHaveLength(2),
+      WAIT
+    );
+    expect(notices.notice).toBeNull();
+    server.set('preempted', 'TRUE');
+    await vi.waitFor(() => expect(told).toHaveLength(1), WAIT);
+    expect(told[0]).toMatchObject({ kind: 'preemption', since: 1000, deadline: 1000 + PREEMPTION_MS });
+    server.set('preempted', 'TRUE');
+    server.set('maintenance-event', 'TERMINATE_ON_HOST_MAINTENANCE');
+    await vi.waitFor(() => expect(server.requests.some(each => each.includes('upcoming'))).toBe(true), WAIT);
+    expect(notices.notice).toMatchObject({ kind: 'preemption' });
+    expect(told).toHaveLength(1);
+  });
+
+  it('say when maintenance begins, and that it is over', async () => {
+    await using server = await MetadataServer.start({
+      ...QUIET,
+      'maintenance-event': 'TERMINATE_ON_HOST_MAINTENANCE',
+      'upcoming-maintenance': '{"window_start_time": "2026-12-01T10:00:00Z", "can_reschedule": "FALSE"}'
+    });
+    await using notices = new CloudNotices({ env: {}, url: server.url, log });
+    await vi.waitFor(() => expect(notices.notice?.kind).toBe('maintenance'), WAIT);
+    expect(notices.notice?.deadline).toBe(Date.parse('2026-12-01T10:00:00Z'));
+    server.set('maintenance-event', 'NONE');
+    await vi.waitFor(() => expect(notices.notice).toBeNull(), WAIT);
+  });
+
+  it('are not asked for outside the cloud', async () => {
+    await using machine = await FakeMachine.make();
+    await machine.write('sys/class/dmi/id/product_name', 'Standard PC\n');
+    const asked = vi.spyOn(globalThis, 'fetch');
+    const notices = new CloudNotices({ env: {}, root: machine.root, log });
+    await notices[Symbol.asyncDispose]();
+    expect(asked).not.toHaveBeenCalled();
+    asked.mockRestore();
+  });
+
+  it('do not take another server for the metadata server, and end when the gateway ends', async () => {
+    const portal = createServer((_, response) => response.writeHead(200, { etag: '1' }).end('TRUE'));
+    await new Promise<void>(resolve => portal.listen(0, '127.0.0.1', resolve));
+    const { port } = portal.address() as AddressInfo;
+    const notices = new CloudNotices({ env: { GCE_METADATA_HOST: `127.0.0.1:${port}` }, log });
+    await new Promise<void>(resolve => portal.once('request', () => resolve()));
+    await notices[Symbol.asyncDispose]();
+    expect(notices.notice).toBeNull();
+    portal.closeAllConnections();
+    await new Promise(resolve => portal.close(resolve));
+  });
+});

@@ -1,0 +1,190 @@
+/**
+ * What the cloud announces for this machine: that it takes it back (spot), or that its host is maintained. Compute Engine tells on its
+ * metadata server, which answers a waiting request at the moment when a value changes. Elsewhere nothing is asked and nothing runs.
+ *
+ * https://cloud.google.com/compute/docs/metadata/getting-live-migration-notice, …/instances/spot ("detecting preemption").
+ */
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { RemoteNotice } from '@tpulab/protocol';
+import type { Logger } from 'pino';
+import { metadataUrl } from './accelerator-info.js';
+
+export interface CloudNoticesOptions {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** Stands for `/` in specs. */
+  readonly root?: string | undefined;
+  readonly log: Logger;
+  /** Base of the metadata server; default that of `env`, else Google's. */
+  readonly url?: string | undefined;
+  readonly now?: () => number;
+}
+
+/** The server ends a waiting request after this; it is then made again. */
+const WAIT_S = 300;
+const ANSWER_SLACK_MS = 30_000;
+const RETRY_MS = { first: 1_000, longest: 60_000 };
+/** Compute Engine gives a spot machine this long between the notice and the end. */
+export const PREEMPTION_MS = 30_000;
+const MAX_BYTES = 64 * 1024;
+
+interface Value {
+  readonly text: string;
+  readonly etag: string;
+}
+
+export class CloudNotices implements AsyncDisposable {
+  readonly #options: CloudNoticesOptions;
+  readonly #now: () => number;
+  readonly #stopping = new AbortController();
+  readonly #listeners = new Set<(notice: RemoteNotice | null) => void>();
+  readonly #watching: Promise<void>;
+  #preemption: RemoteNotice | null = null;
+  #maintenance: RemoteNotice | null = null;
+
+  constructor(options: CloudNoticesOptions) {
+    this.#options = options;
+    this.#now = options.now ?? Date.now;
+    this.#watching = this.#start();
+  }
+
+  /** The gravest that holds now. */
+  get notice(): RemoteNotice | null {
+    return this.#preemption ?? this.#maintenance;
+  }
+
+  listen(listener: (notice: RemoteNotice | null) => void): Disposable {
+    this.#listeners.add(listener);
+    return { [Symbol.dispose]: () => void this.#listeners.delete(listener) };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#stopping.abort(new Error('the gateway is stopping'));
+    this.#listeners.clear();
+    await this.#watching;
+  }
+
+  async #start(): Promise<void> {
+    if (!(await this.#isInCloud())) return;
+    await Promise.all([
+      this.#watch('preempted', text => {
+        this.#preemption = text === 'TRUE' ? (this.#preemption ?? this.#taken()) : null;
+      }),
+      this.#watch('maintenance-event', async text => {
+        this.#maintenance = text === 'NONE' || text === '' ? null : await this.#maintained(text);
+      })
+    ]);
+  }
+
+  /** A name that only resolves in the cloud is not asked for elsewhere. */
+  async #isInCloud(): Promise<boolean> {
+    const { env, root = '/', url } = this.#options;
+    if (url !== undefined || env['GCE_METADATA_HOST'] || env['GCE_METADATA_IP']) return true;
+    const file = path.join(root, 'sys/class/dmi/id/product_name');
+    return /google/i.test(await readFile(file, 'utf8').catch(() => ''));
+  }
+
+  async #watch(name: string, changed: (text: string) => void | Promise<void>): Promise<void> {
+    const { signal } = this.#stopping;
+    let last: Value | null = null;
+    let retryMs = RETRY_MS.first;
+    while (!signal.aborted) {
+      try {
+        const value: Value = await this.#ask(name, last);
+        retryMs = RETRY_MS.first;
+        if (value.text === last?.text) {
+          last = value;
+          continue;
+        }
+        last = value;
+        const before = JSON.stringify(this.notice);
+        await changed(value.text);
+        if (JSON.stringify(this.notice) !== before) this.#tell();
+      } catch (error) {
+        if (signal.aborted) return;
+        this.#options.log.debug({ err: error, name }, 'the metadata server does not answer');
+        await pause(retryMs, undefined, { signal, ref: false }).catch(() => undefined);
+        retryMs = Math.min(RETRY_MS.longest, retryMs * 2);
+      }
+    }
+  }
+
+  /** The first time the value as it is; then waits for another one. */
+  async #ask(name: string, last: Value | null): Promise<Value> {
+    const query =
+      last === null
+        ? ''
+        : `?wait_for_change=true&timeout_sec=${WAIT_S}&last_etag=${encodeURIComponent(last.etag)}`;
+    const response = await this.#get(`${name}${query}`);
+    if (!response.ok) {
+      await response.body?.cancel();
+      throw new Error(`${name}: ${response.status}`);
+    }
+    const text = (await response.text()).slice(0, MAX_BYTES).trim();
+    const etag = response.headers.get('etag');
+    // Without an etag the server would answer at once for ever.
+    if (etag === null) throw new Error(`${name}: no etag`);
+    return { text, etag };
+  }
+
+  async #get(target: string): Promise<Response> {
+    const { url = metadataUrl(this.#options.env) } = this.#options;
+    const response = await fetch(`${url}/computeMetadata/v1/instance/${target}`, {
+      headers: { 'Metadata-Flavor': 'Google' },
+      redirect: 'error',
+      signal: AbortSignal.any([this.#stopping.signal, AbortSignal.timeout(WAIT_S * 1000 + ANSWER_SLACK_MS)])
+    });
+    if (response.headers.get('metadata-flavor') === 'Google') return response;
+    await response.body?.cancel();
+    throw new Error('what answers is not the metadata server');
+  }
+
+  #taken(): RemoteNotice {
+    const since = this.#now();
+    return {
+      kind: 'preemption',
+      since,
+      deadline: since + PREEMPTION_MS,
+      message:
+        'The cloud takes this machine back. Save what is only on its disk; what kernels print is kept on your computer.'
+    };
+  }
+
+  async #maintained(event: string): Promise<RemoteNotice> {
+    const migrates = event.startsWith('MIGRATE');
+    return {
+      kind: 'maintenance',
+      since: this.#now(),
+      deadline: await this.#windowStart(),
+      message: migrates
+        ? 'The host of this machine is maintained; the machine moves to another one and goes on.'
+        : 'The host of this machine is maintained and the machine will be stopped. Take a checkpoint.'
+    };
+  }
+
+  /** When the announced window begins; null where nothing is announced. */
+  async #windowStart(): Promise<number | null> {
+    try {
+      const response = await this.#get('upcoming-maintenance?alt=json');
+      if (!response.ok) {
+        await response.body?.cancel();
+        return null;
+      }
+      const said = (await response.json()) as { window_start_time?: unknown; windowStartTime?: unknown };
+      const time = Date.parse(String(said.window_start_time ?? said.windowStartTime));
+      return Number.isNaN(time) ? null : time;
+    } catch {
+      return null;
+    }
+  }
+
+  #tell(): void {
+    const { notice } = this;
+    this.#options.log.warn(
+      { notice },
+      notice === null ? 'the cloud has taken its notice back' : 'the cloud has given notice'
+    );
+    for (const listener of this.#listeners) listener(notice);
+  }
+}

@@ -1,0 +1,32 @@
+/** When the cloud announces the end of this machine, every run that can is asked for a checkpoint: once for each notice. */
+import { randomUUID } from 'node:crypto';
+import type { ControlCommand, ControlMessage, RemoteNotice } from '@tpulab/protocol';
+import type { Logger } from 'pino';
+
+interface Steerable {
+  readonly id: string;
+  control(command: ControlCommand): Promise<ControlMessage>;
+}
+
+export interface NoticeCheckpointOptions {
+  readonly notices: { listen(listener: (notice: RemoteNotice | null) => void): Disposable };
+  readonly kernels: () => readonly Steerable[];
+  readonly log: Logger;
+}
+
+export function checkpointOnNotice({ notices, kernels, log }: NoticeCheckpointOptions): Disposable {
+  const asked = new Set<string>();
+  return notices.listen(notice => {
+    if (notice === null) return;
+    const key = `${notice.kind}/${notice.since ?? 0}`;
+    if (asked.has(key)) return;
+    asked.add(key);
+    for (const kernel of kernels()) {
+      kernel.control({ id: randomUUID(), action: 'checkpoint' }).then(
+        ({ phase, reason }) => log.info({ kernelId: kernel.id, phase, reason }, 'a checkpoint was asked for'),
+        // Most kernels have no run; that is no fault.
+        (error: unknown) => log.debug({ kernelId: kernel.id, err: error }, 'no checkpoint could be asked for')
+      );
+    }
+  });
+}
