@@ -1,4 +1,5 @@
-"""Tries this environment out; prints one JSON line for each thing tried. `tpulab env check torch-tpu` runs it."""
+"""Tries this environment out; prints one JSON line for each thing tried. `tpulab env check torch-tpu` runs
+it."""
 
 from __future__ import annotations
 
@@ -42,10 +43,15 @@ def packages() -> str:
 
 
 def device_of_pytorch() -> str:
-    """Loading the package registers the device `tpu` with PyTorch; initialising it needs a chip and is not tried."""
+    """Loading the package registers the device `tpu` with PyTorch; initialising it needs a chip and is not
+    tried."""
     import torch
 
-    present = [name for name in ("is_available", "device_count", "manual_seed", "synchronize") if hasattr(torch.tpu, name)]
+    present = [
+        name
+        for name in ("is_available", "device_count", "manual_seed", "synchronize")
+        if hasattr(torch.tpu, name)
+    ]
     if len(present) != 4:
         raise AssertionError(f"torch.tpu has only {present}")
     return "torch.tpu is registered"
@@ -83,7 +89,8 @@ def own_packages() -> str:
     for name in ("tpulab.launcher", "tpulab_recipes.runtime"):
         if importlib.util.find_spec(name) is None:
             raise ModuleNotFoundError(name)
-    return f"tpulab {importlib.metadata.version('tpulab')}, recipes {importlib.metadata.version('tpulab-recipes')}"
+    versions = (f"{name} {importlib.metadata.version(name)}" for name in ("tpulab", "tpulab-recipes"))
+    return ", ".join(versions)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""Tries this environment out; prints one JSON line for each thing tried. `tpulab env check torch-xla` runs it."""
+"""Tries this environment out; prints one JSON line for each thing tried. `tpulab env check torch-xla` runs
+it."""
 
 from __future__ import annotations
 
@@ -17,7 +18,11 @@ def main() -> int:
     checks: list[tuple[str, Callable[[], str], str | None]] = [
         ("the packages import", packages, None),
         ("torch and torch_xla fit each other", versions, None),
-        ("a matmul compiled by XLA equals NumPy's", matmul, "Unset PJRT_DEVICE and XLA_FLAGS, or correct them."),
+        (
+            "a matmul compiled by XLA equals NumPy's",
+            matmul,
+            "Unset PJRT_DEVICE and XLA_FLAGS, or correct them.",
+        ),
         ("a second step compiles nothing", compilations, None),
         ("a kernel can start here", kernel, None),
         ("widgets work", widgets, None),
@@ -48,7 +53,9 @@ def packages() -> str:
 def versions() -> str:
     found = {name: importlib.metadata.version(name).split("+")[0] for name in ("torch", "torch_xla")}
     if found["torch"] != found["torch_xla"]:
-        raise AssertionError(f"torch_xla {found['torch_xla']} needs torch {found['torch_xla']}, not {found['torch']}")
+        raise AssertionError(
+            f"torch_xla {found['torch_xla']} needs torch {found['torch_xla']}, not {found['torch']}"
+        )
     return f"both are {found['torch']}"
 
 
@@ -104,7 +111,8 @@ def own_packages() -> str:
     for name in ("tpulab.launcher", "tpulab_recipes.runtime"):
         if importlib.util.find_spec(name) is None:
             raise ModuleNotFoundError(name)
-    return f"tpulab {importlib.metadata.version('tpulab')}, recipes {importlib.metadata.version('tpulab-recipes')}"
+    versions = (f"{name} {importlib.metadata.version(name)}" for name in ("tpulab", "tpulab-recipes"))
+    return ", ".join(versions)
 
 
 if __name__ == "__main__":

@@ -49,12 +49,16 @@ def execute(tmp_path_factory: pytest.TempPathFactory) -> Execute:
     """`execute(file, ask, **parameters)`: `ask` maps names to expressions that JSON can hold."""
     envs = Path(os.environ.get("TPULAB_ENV_DIR") or CHECKOUT / ".tpulab" / "envs")
     if not (envs / "torch-xla" / "bin" / "python").exists():
-        pytest.fail('The environment "torch-xla" is missing; run `npx tpulab env create torch-xla`.', pytrace=False)
+        pytest.fail(
+            'The environment "torch-xla" is missing; run `npx tpulab env create torch-xla`.', pytrace=False
+        )
 
     def run(file: str, ask: dict[str, str], **parameters: object) -> Executed:
         folder = tmp_path_factory.mktemp(Path(file).stem)
         notebook: Any = nbformat.read(NOTEBOOKS / file, as_version=4)
-        (place,) = [n for n, cell in enumerate(notebook.cells) if "parameters" in cell.metadata.get("tags", [])]
+        (place,) = [
+            n for n, cell in enumerate(notebook.cells) if "parameters" in cell.metadata.get("tags", [])
+        ]
         settings = "\n".join(f"{name} = {value!r}" for name, value in parameters.items())
         notebook.cells.insert(place + 1, new_code_cell(settings or "pass", id="injected-parameters"))
         expressions = ", ".join(f"{name!r}: {expression}" for name, expression in ask.items())

@@ -172,14 +172,18 @@ class TestFineTune:
             "length": "length",
             "accelerated": "[accelerated.losses[0], accelerated.losses[-1], accelerated.device_kind]",
         }
-        return execute("04-bert-fine-tune.ipynb", ask, checkpoints=str(tmp_path_factory.mktemp("checkpoints")))
+        return execute(
+            "04-bert-fine-tune.ipynb", ask, checkpoints=str(tmp_path_factory.mktemp("checkpoints"))
+        )
 
     def test_it_learns_what_customers_want(self, lesson: Executed) -> None:
         assert lesson.values["before"] < 0.4
         assert lesson.values["after"] > 0.8
         losses = lesson.values["losses"]
         assert sum(losses[-5:]) < 0.5 * sum(losses[:5])
-        assert lesson.values["compiled_since"] <= 1  # the evaluation, at the end of the first epoch, is another program
+        assert (
+            lesson.values["compiled_since"] <= 1
+        )  # the evaluation, at the end of the first epoch, is another program
 
     def test_the_score_is_the_hand_count(self, lesson: Executed) -> None:
         predicted, labels = lesson.values["predicted"], lesson.values["labels"]
@@ -189,7 +193,9 @@ class TestFineTune:
             found, there = predicted.count(intent), labels.count(intent)
             total += there * (2 * hits / (found + there) if found + there else 0.0)
         assert lesson.values["after"] == pytest.approx(total / len(labels))
-        assert lesson.values["accuracy"] == sum(a == b for a, b in zip(predicted, labels, strict=True)) / len(labels)
+        assert lesson.values["accuracy"] == sum(a == b for a, b in zip(predicted, labels, strict=True)) / len(
+            labels
+        )
 
     def test_the_length_comes_from_the_data(self, lesson: Executed) -> None:
         assert lesson.values["length"] == 24

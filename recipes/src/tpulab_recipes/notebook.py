@@ -7,7 +7,9 @@ from typing import Any
 
 def show_controls(run: Any) -> Any:
     """Buttons and sliders of a run made by `tpulab.run`, to be the last expression of a cell."""
-    return _widget("TrainingControls", run) or _note("The buttons and sliders of this run are in the *Runs* panel.")
+    return _widget("TrainingControls", run) or _note(
+        "The buttons and sliders of this run are in the *Runs* panel."
+    )
 
 
 def show_steps(run: Any) -> Any:

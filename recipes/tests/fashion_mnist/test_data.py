@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from tpulab_recipes.fashion_mnist.data import Images, eval_batches, load, synthetic_folder, train_batches
 from tpulab_recipes.fashion_mnist.idx import IdxError, read_idx, write_idx
 from tpulab_recipes.fashion_mnist.synthetic import draw_dataset
@@ -53,7 +52,10 @@ def test_a_folder_without_the_files_says_which_files_are_expected(tmp_path: Path
 def test_reads_through_addresses_that_fsspec_knows(tmp_path: Path) -> None:
     fsspec = pytest.importorskip("fsspec")
     memory = fsspec.filesystem("memory")
-    for name, array in (("images-idx3", np.zeros((3, 28, 28), np.uint8)), ("labels-idx1", np.arange(3, dtype=np.uint8))):
+    for name, array in (
+        ("images-idx3", np.zeros((3, 28, 28), np.uint8)),
+        ("labels-idx1", np.arange(3, dtype=np.uint8)),
+    ):
         write_idx(tmp_path / "x.gz", array)
         memory.pipe(f"/bucket/t10k-{name}-ubyte.gz", (tmp_path / "x.gz").read_bytes())
     assert load("memory://bucket", "test").labels.tolist() == [0, 1, 2]
@@ -77,7 +79,9 @@ def test_drawn_classes_look_different_and_images_of_one_class_do_not_repeat() ->
     assert len({image.tobytes() for image in pixels}) == 200
 
 
-def test_the_cache_is_made_once_and_read_as_the_real_one_would_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_is_made_once_and_read_as_the_real_one_would_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     folder = synthetic_folder(train=30, test=10)
     before = {file.name: file.stat().st_mtime_ns for file in Path(folder).iterdir()}
@@ -87,7 +91,10 @@ def test_the_cache_is_made_once_and_read_as_the_real_one_would_be(tmp_path: Path
 
 
 def images(count: int) -> Images:
-    return Images(np.arange(count, dtype=np.uint8)[:, None, None].repeat(28, 1).repeat(28, 2), np.arange(count, dtype=np.uint8) % 10)
+    return Images(
+        np.arange(count, dtype=np.uint8)[:, None, None].repeat(28, 1).repeat(28, 2),
+        np.arange(count, dtype=np.uint8) % 10,
+    )
 
 
 def test_training_batches_are_whole_and_no_image_comes_twice_in_an_epoch() -> None:

@@ -52,12 +52,19 @@ def test_images_are_prepared_as_torchvision_s_transforms_do() -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (2, 28, 28)).astype(np.uint8)
     channels = lambda values: torch.tensor(values).reshape(3, 1, 1)  # noqa: E731
     ours = prepare_images(
-        torch.from_numpy(pixels), torch.from_numpy(enlarging_matrix(64)), channels(IMAGENET_MEAN), channels(IMAGENET_DEVIATION)
+        torch.from_numpy(pixels),
+        torch.from_numpy(enlarging_matrix(64)),
+        channels(IMAGENET_MEAN),
+        channels(IMAGENET_DEVIATION),
     )
     from torchvision.transforms import v2
 
     transform = v2.Compose(
-        [v2.Resize((64, 64), antialias=False), v2.Lambda(lambda x: x.expand(-1, 3, -1, -1)), v2.Normalize(IMAGENET_MEAN, IMAGENET_DEVIATION)]
+        [
+            v2.Resize((64, 64), antialias=False),
+            v2.Lambda(lambda x: x.expand(-1, 3, -1, -1)),
+            v2.Normalize(IMAGENET_MEAN, IMAGENET_DEVIATION),
+        ]
     )
     theirs = transform(torch.from_numpy(pixels)[:, None].float() / 255)
     assert torch.allclose(ours, theirs, atol=1e-5)
@@ -73,6 +80,13 @@ def test_the_step_is_one_graph_without_data_dependent_operators() -> None:
 
 def test_settings_that_make_no_sense_are_refused() -> None:
     assert (FULL_SIZE.image_size, FULL_SIZE.width) == (224, 1.0)
-    for wrong in ({"image_size": 32}, {"width": 0.0}, {"width": 1.5}, {"batch_size": 0}, {"dropout": 1.0}, {"precision": "int4"}):
+    for wrong in (
+        {"image_size": 32},
+        {"width": 0.0},
+        {"width": 1.5},
+        {"batch_size": 0},
+        {"dropout": 1.0},
+        {"precision": "int4"},
+    ):
         with pytest.raises(ValueError, match=r"."):
             Config(**wrong)

@@ -1,4 +1,5 @@
-"""Training on real XLA: what it computes, how often it compiles, what a checkpoint keeps. One compilation serves many tests."""
+"""Training on real XLA: what it computes, how often it compiles, what a checkpoint keeps. One compilation
+serves many tests."""
 
 from __future__ import annotations
 
@@ -25,7 +26,9 @@ TINY = Config(width=0.125, batch_size=8, dropout=0.0)
 TRAIN, TEST = Images(*draw_dataset(40, seed=0)), Images(*draw_dataset(21, seed=1))
 
 
-@pytest.fixture(scope="module", params=[name for name in ("torch_xla", "cpu") if name in installed_backends()])
+@pytest.fixture(
+    scope="module", params=[name for name in ("torch_xla", "cpu") if name in installed_backends()]
+)
 def backend(request: pytest.FixtureRequest) -> Backend:
     return make(request.param, "cpu")
 
@@ -39,7 +42,9 @@ def losses(trainer: Trainer, steps: int, skip: int = 0) -> list[float]:
     return [float(loss) for loss in found]
 
 
-def test_it_learns_one_batch_compiles_each_program_once_and_a_new_rate_compiles_nothing(backend: Backend) -> None:
+def test_it_learns_one_batch_compiles_each_program_once_and_a_new_rate_compiles_nothing(
+    backend: Backend,
+) -> None:
     trainer = Trainer(TINY, backend)
     batch = backend.shard_batch(next(train_batches(TRAIN, TINY.batch_size, 0, 0)))
     first = float(trainer.train_step(batch))
@@ -55,7 +60,12 @@ def test_it_learns_one_batch_compiles_each_program_once_and_a_new_rate_compiles_
 def test_accuracy_with_a_ragged_last_batch_is_a_plain_count(backend: Backend) -> None:
     trainer = Trainer(TINY, backend)
     found = trainer.evaluate(TEST)
-    one_by_one = np.concatenate([trainer.evaluate(Images(TEST.pixels[i : i + 7], TEST.labels[i : i + 7])).predicted for i in (0, 7, 14)])
+    one_by_one = np.concatenate(
+        [
+            trainer.evaluate(Images(TEST.pixels[i : i + 7], TEST.labels[i : i + 7])).predicted
+            for i in (0, 7, 14)
+        ]
+    )
     assert found.predicted.tolist() == one_by_one.tolist()
     assert found.accuracy == sum(a == b for a, b in zip(found.predicted, TEST.labels, strict=True)) / 21
     assert found.confusion.sum() == 21
@@ -126,7 +136,8 @@ def test_two_devices_train_as_one_does_and_their_replicas_are_equal() -> None:
 
 @pytest.mark.skipif("torch_xla" not in installed_backends(), reason="torch_xla is not installed here")
 def test_the_older_way_of_one_process_for_each_device_trains_and_counts_every_image(tmp_path: Path) -> None:
-    # With two or more devices on two cores, torch_xla 2.9's processes time out in their rendezvous; one is what can be run.
+    # With two or more devices on two cores, torch_xla 2.9's processes time out in their rendezvous; one is
+    # what can be run.
     program = f"""
 import os
 os.environ["CPU_NUM_DEVICES"] = "1"
@@ -138,10 +149,17 @@ from tpulab_recipes.fashion_mnist.data import synthetic_folder
 from tpulab_recipes.fashion_mnist.processes import train_in_process
 if __name__ == "__main__":
     folder = synthetic_folder(train=40, test=21)
-    torch_xla.launch(train_in_process, args=(folder, {str(tmp_path / "report.json")!r}, Config(width=0.125, batch_size=8, epochs=1)))
+    config = Config(width=0.125, batch_size=8, epochs=1)
+    torch_xla.launch(train_in_process, args=(folder, {str(tmp_path / "report.json")!r}, config))
 """
     (tmp_path / "launch.py").write_text(program)
-    done = subprocess.run([sys.executable, str(tmp_path / "launch.py")], capture_output=True, text=True, timeout=600, check=False)
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "launch.py")],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     report = json.loads((tmp_path / "report.json").read_text())
     assert (report["processes"], report["read"]) == (1, 21)

@@ -44,7 +44,9 @@ def tokenizer(utterances):
     return train_tokenizer(utterances.train["text"], 600)
 
 
-@pytest.fixture(scope="module", params=[name for name in ("torch_xla", "cpu") if name in installed_backends()])
+@pytest.fixture(
+    scope="module", params=[name for name in ("torch_xla", "cpu") if name in installed_backends()]
+)
 def backend(request: pytest.FixtureRequest) -> Backend:
     return make(request.param, "cpu")
 
@@ -66,7 +68,9 @@ class TestData:
         assert utterances.names == tuple(sorted(TEMPLATES))
         with (SMALL_DATA / "test.csv").open() as file:
             rows = list(csv.DictReader(file))
-        assert [utterances.names[label] for label in utterances.test["label"]] == [row["category"] for row in rows]
+        assert [utterances.names[label] for label in utterances.test["label"]] == [
+            row["category"] for row in rows
+        ]
 
     def test_a_folder_without_the_files_says_what_is_missing(self, tmp_path: Path) -> None:
         (tmp_path / "train.csv").write_text("text,category\nhello,greeting\n")
@@ -159,10 +163,14 @@ def small(backend: Backend, utterances, tokenizer, total: int = 12) -> tuple[Tra
 
 def run(trainer: Trainer, data: Encoded, steps: int, skip: int = 0) -> list[float]:
     batches = list(train_batches(data, 16, seed=0, epoch=0))[skip : skip + steps]
-    return [float(loss) for loss in [trainer.train_step(trainer.backend.shard_batch(batch)) for batch in batches]]
+    return [
+        float(loss) for loss in [trainer.train_step(trainer.backend.shard_batch(batch)) for batch in batches]
+    ]
 
 
-def test_loss_falls_and_steps_after_the_second_compile_nothing(backend: Backend, utterances, tokenizer) -> None:
+def test_loss_falls_and_steps_after_the_second_compile_nothing(
+    backend: Backend, utterances, tokenizer
+) -> None:
     trainer, data = small(backend, utterances, tokenizer, total=26)
     first = run(trainer, data, 2)
     before = backend.compilations().count
@@ -183,7 +191,9 @@ def test_it_goes_on_from_a_checkpoint_bit_for_bit(backend: Backend, utterances, 
     assert other.learning_rate == whole.learning_rate
 
 
-def test_the_outputs_are_those_of_transformers_on_the_processor(backend: Backend, utterances, tokenizer) -> None:
+def test_the_outputs_are_those_of_transformers_on_the_processor(
+    backend: Backend, utterances, tokenizer
+) -> None:
     trainer, data = small(backend, utterances, tokenizer)
     host = make_model(trainer.config, utterances.names, len(tokenizer), 24).eval()
     host.load_state_dict(backend.to_host(trainer.model.state_dict()))

@@ -18,15 +18,23 @@ from tpulab_recipes.runtime import Backend, installed_backends
 from tpulab_recipes.runtime.selection import make
 
 
-@pytest.fixture(scope="module", params=[name for name in ("torch_xla", "jax") if name in installed_backends()])
-def captured(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Backend, Path]:
+@pytest.fixture(
+    scope="module", params=[name for name in ("torch_xla", "jax") if name in installed_backends()]
+)
+def captured(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Backend, Path]:
     """A capture of four of nine steps, asked for after the second."""
     import numpy as np
 
     backend = make(request.param, "cpu")
     folder = tmp_path_factory.mktemp("trace")
     x = backend.to_device(np.random.default_rng(0).standard_normal((128, 128)).astype(np.float32))
-    product = (lambda a: (a @ a) * 0.01) if backend.framework == "torch" else backend.compile(lambda a: (a @ a) * 0.01)
+    product = (
+        (lambda a: (a @ a) * 0.01)
+        if backend.framework == "torch"
+        else backend.compile(lambda a: (a @ a) * 0.01)
+    )
     capture = Capture(backend, folder, steps=4)
     for number in range(9):
         if number == 2:
@@ -70,7 +78,7 @@ def test_jax_reads_the_same_events_from_the_file(captured: tuple[Backend, Path])
 
 
 def test_a_capture_that_the_loop_leaves_is_written_when_it_is_closed(tmp_path: Path) -> None:
-    backend = make([name for name in ("torch_xla", "jax") if name in installed_backends()][0], "cpu")
+    backend = make(next(name for name in ("torch_xla", "jax") if name in installed_backends()), "cpu")
     capture = Capture(backend, tmp_path, steps=5)
     capture.request()
     with capture.step():
@@ -91,7 +99,9 @@ def test_no_trace_and_a_damaged_one_are_told_apart(tmp_path: Path) -> None:
         read_trace(tmp_path / "x.xplane.pb")
 
 
-def test_every_cut_of_a_trace_is_read_or_refused_never_anything_else(captured: tuple[Backend, Path], tmp_path: Path) -> None:
+def test_every_cut_of_a_trace_is_read_or_refused_never_anything_else(
+    captured: tuple[Backend, Path], tmp_path: Path
+) -> None:
     content = captured[1].read_bytes()
     for cut in range(0, len(content), max(1, len(content) // 60)):
         (tmp_path / "cut.xplane.pb").write_bytes(content[:cut])
@@ -108,14 +118,21 @@ def test_sums_of_a_made_up_device_trace() -> None:
         "/device:TPU:0",
         [
             Line("XLA Modules", [Event("jit_step", 0, 30 * ms)]),
-            Line("XLA Ops", [Event(f"fusion.{n}", (1 + 10 * n) * ms, 3 * ms) for n in range(3)] + [Event("copy.1", 2 * ms, 1 * ms)]),
+            Line(
+                "XLA Ops",
+                [Event(f"fusion.{n}", (1 + 10 * n) * ms, 3 * ms) for n in range(3)]
+                + [Event("copy.1", 2 * ms, 1 * ms)],
+            ),
         ],
     )
     summary = summarize([host, device])
     assert summary.step_ms == (6.0, 6.0, 6.0)
     assert summary.between_ms == (4.0, 4.0)
     assert (summary.window_ms, summary.execute_ms, summary.gap_ms) == (26.0, 9.0, 17.0)
-    assert [(o.name, o.count, o.total_ms) for o in summary.operations] == [("fusion", 3, 9.0), ("copy", 1, 1.0)]
+    assert [(o.name, o.count, o.total_ms) for o in summary.operations] == [
+        ("fusion", 3, 9.0),
+        ("copy", 1, 1.0),
+    ]
 
 
 def test_a_trace_without_steps_says_so() -> None:

@@ -1,5 +1,5 @@
-"""Every backend that this environment has. `TPULAB_TEST_SPMD=1` runs torch_xla as one program over several devices:
-the mode is chosen once in a process, so it needs a run of its own.
+"""Every backend that this environment has. `TPULAB_TEST_SPMD=1` runs torch_xla as one program over several
+devices: the mode is chosen once in a process, so it needs a run of its own.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("PJRT_DEVICE", "CPU")
 
 import pytest
-
 from tpulab_recipes.runtime import Backend, installed_backends
 from tpulab_recipes.runtime.selection import make
 

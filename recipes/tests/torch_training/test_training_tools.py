@@ -72,7 +72,7 @@ def test_no_checkpoint_is_none_and_the_newest_wins(tmp_path: Path) -> None:
 
 def test_a_damaged_checkpoint_is_named_and_code_in_it_does_not_run(tmp_path: Path) -> None:
     (tmp_path / "step-00000009.pt").write_bytes(b"not a checkpoint")
-    with pytest.raises(CheckpointError, match="step-00000009.pt cannot be read"):
+    with pytest.raises(CheckpointError, match=r"step-00000009\.pt cannot be read"):
         load_checkpoint(tmp_path)
     torch.save({"x": Path}, tmp_path / "step-00000010.pt")
     with pytest.raises(CheckpointError):

@@ -1,6 +1,7 @@
 """Tools that prove a training step fits XLA: few shapes, one graph, no operator that waits for the device.
 
-They work on any machine and need neither torch_xla nor a TPU; `compile_budget` counts real compilations where there are some.
+They work on any machine and need neither torch_xla nor a TPU; `compile_budget` counts real compilations where
+there are some.
 """
 
 from tpulab_recipes.discipline.compile_budget import TooManyCompilations, compile_budget

@@ -22,6 +22,7 @@ def compile_budget(at_most: int, backend: runtime.Backend | None = None) -> Iter
     made = measured.compilations() - before
     if made.count > at_most:
         raise TooManyCompilations(
-            f"{made.count} programs were compiled ({made.seconds:.1f} s) where {at_most} were planned; look for shapes, "
+            f"{made.count} programs were compiled ({made.seconds:.1f} s) where {at_most} were planned; look "
+            f"for shapes, "
             "dtypes or Python numbers that change from step to step."
         )

@@ -9,10 +9,12 @@ from typing import Any
 #: Each stops the lazy graph, or cannot be in a compiled one.
 DYNAMIC_OPERATORS: dict[str, str] = {
     "aten::nonzero": "its result has as many rows as there are hits; use torch.where(condition, a, b)",
-    "aten::masked_select": "its result has as many rows as there are hits; multiply by the mask, or torch.where",
+    "aten::masked_select": "its result has as many rows as there are hits; multiply by the mask, or "
+    "torch.where",
     "aten::index.Tensor(bool)": "a boolean index has as many rows as there are hits; multiply by the mask",
     "aten::_local_scalar_dense": "it waits for the device (.item(), float(), `if tensor`); keep it a tensor",
-    "aten::repeat_interleave.Tensor": "its length depends on data; give output_size, or index with a fixed table",
+    "aten::repeat_interleave.Tensor": "its length depends on data; give output_size, or index with a fixed "
+    "table",
     "aten::_unique2": "its length depends on data; use a fixed table of values",
     "aten::_weight_norm_interface": "it has no XLA lowering; use torch.nn.utils.parametrizations.weight_norm",
 }
@@ -38,7 +40,11 @@ def forbid_operators(forbidden: Iterable[str] | None = None) -> Iterator[None]:
 
     class Refuse(TorchDispatchMode):  # type: ignore[misc,unused-ignore]
         def __torch_dispatch__(
-            self, function: Any, types: Any, args: Any = (), kwargs: Any = None  # noqa: ARG002
+            self,
+            function: Any,
+            types: Any,
+            args: Any = (),
+            kwargs: Any = None,
         ) -> Any:
             operator = _name_of(function, args)
             for name in (operator, operator.split(".")[0]):

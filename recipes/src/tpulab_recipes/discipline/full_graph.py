@@ -7,7 +7,8 @@ from typing import Any
 
 
 def trace_full_graph(function: Callable[..., Any], *args: Any) -> Any:
-    """Calls `function(*args)` through `torch.compile(fullgraph=True)` without generating code; answers its result.
+    """Calls `function(*args)` through `torch.compile(fullgraph=True)` without generating code; answers its
+    result.
 
     Raises what torch raises where the graph would break: `.item()`, `if tensor`, boolean indexing.
     """

@@ -21,7 +21,8 @@ class ShapeLedger:
     """`step = ledger.watch(step)`, then train; `ledger.signatures` counts the calls of each set of shapes.
 
     Args:
-        at_most: how many sets of shapes (buckets) are planned; one more raises at once, naming both. None: only count.
+        at_most: how many sets of shapes (buckets) are planned; one more raises at once, naming both. None:
+            only count.
     """
 
     def __init__(self, at_most: int | None = None) -> None:
@@ -43,7 +44,8 @@ class ShapeLedger:
         if new and self.at_most is not None and len(self.signatures) > self.at_most:
             known = "; ".join(_text(one) for one in list(self.signatures)[: self.at_most])
             raise TooManyShapes(
-                f"A step planned for {self.at_most} set(s) of shapes was called with another: {_text(signature)}. "
+                f"A step planned for {self.at_most} set(s) of shapes was called with another: "
+                f"{_text(signature)}. "
                 f"So far: {known}. Pad or drop what does not fit."
             )
 
@@ -52,7 +54,11 @@ def _describe(leaf: Any) -> str:
     if hasattr(leaf, "shape") and hasattr(leaf, "dtype"):
         return f"{str(leaf.dtype).removeprefix('torch.')}{list(leaf.shape)}"
     # A Python number or flag is a constant of the program: another value is another program.
-    return f"{type(leaf).__name__} {leaf!r}" if isinstance(leaf, bool | int | float | str) else type(leaf).__name__
+    return (
+        f"{type(leaf).__name__} {leaf!r}"
+        if isinstance(leaf, bool | int | float | str)
+        else type(leaf).__name__
+    )
 
 
 def _text(signature: Signature) -> str:

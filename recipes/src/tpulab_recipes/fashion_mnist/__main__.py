@@ -18,12 +18,18 @@ def parse(argv: list[str]) -> argparse.Namespace:
         prog="python -m tpulab_recipes.fashion_mnist",
         description="Trains AlexNet on Fashion-MNIST, on whatever device there is.",
     )
-    parser.add_argument("--backend", help="torch_tpu, torch_xla or cpu (default: what this environment is for)")
+    parser.add_argument(
+        "--backend", help="torch_tpu, torch_xla or cpu (default: what this environment is for)"
+    )
     parser.add_argument("--platform", choices=("cpu", "tpu"), help="insist on the processor or on a chip")
     parser.add_argument("--spmd", action="store_true", help="torch_xla: one program over all devices")
-    parser.add_argument("--data", default="", help="folder or gs:// address with the idx files (default: drawn images)")
+    parser.add_argument(
+        "--data", default="", help="folder or gs:// address with the idx files (default: drawn images)"
+    )
     parser.add_argument("--full-size", action="store_true", help="224 pixels and all channels, as published")
-    parser.add_argument("--checkpoints", help="folder to write a checkpoint to after each epoch, and to go on from")
+    parser.add_argument(
+        "--checkpoints", help="folder to write a checkpoint to after each epoch, and to go on from"
+    )
     for each in fields(Config):
         kind = {"int": int, "float": float}.get(str(each.type), str)
         parser.add_argument(f"--{each.name.replace('_', '-')}", type=kind, help=f"default {each.default}")
@@ -33,9 +39,13 @@ def parse(argv: list[str]) -> argparse.Namespace:
 def main(argv: list[str]) -> int:
     options = parse(argv)
     given = {each.name: getattr(options, each.name) for each in fields(Config)}
-    config = (FULL_SIZE if options.full_size else Config()).but(**{k: v for k, v in given.items() if v is not None})
+    config = (FULL_SIZE if options.full_size else Config()).but(
+        **{k: v for k, v in given.items() if v is not None}
+    )
     try:
-        backend = runtime.use(options.backend, platform=options.platform, **({"spmd": True} if options.spmd else {}))
+        backend = runtime.use(
+            options.backend, platform=options.platform, **({"spmd": True} if options.spmd else {})
+        )
         folder = options.data or synthetic_folder()
         train, test = load(folder, "train"), load(folder, "test")
     except (runtime.DeviceRuntimeError, IdxError) as error:
@@ -59,7 +69,10 @@ def main(argv: list[str]) -> int:
         step_ms = 1e3 * (time.perf_counter() - began) / max(1, len(losses))
         accuracy = trainer.evaluate(test).accuracy
         loss = backend.reduce_metrics({"loss": losses[-1]})["loss"]
-        print(f"epoch {epoch + 1}: loss {loss:.3f}, accuracy {accuracy:.1%}, {step_ms:.0f} ms a step", flush=True)
+        print(
+            f"epoch {epoch + 1}: loss {loss:.3f}, accuracy {accuracy:.1%}, {step_ms:.0f} ms a step",
+            flush=True,
+        )
         if options.checkpoints:
             save_checkpoint(backend, options.checkpoints, epoch + 1, trainer.state())
     return 0

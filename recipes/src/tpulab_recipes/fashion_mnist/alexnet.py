@@ -1,8 +1,9 @@
 """AlexNet: five convolutions, three linear layers.
 
-Krizhevsky, "One weird trick for parallelizing convolutional neural networks" (2014), the one-column form that torchvision
-has; parameter names are torchvision's, so its weights load as they are. The pooling to 6 x 6 before the classifier is
-written without `AdaptiveAvgPool2d`, which XLA runs only where the sizes divide and otherwise hands back to the host.
+Krizhevsky, "One weird trick for parallelizing convolutional neural networks" (2014), the one-column form that
+torchvision has; parameter names are torchvision's, so its weights load as they are. The pooling to 6 x 6
+before the classifier is written without `AdaptiveAvgPool2d`, which XLA runs only where the sizes divide and
+otherwise hands back to the host.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ _POOLED = 6
 
 
 def _scaled(number: int, width: float) -> int:
-    return max(8, int(round(number * width / 8)) * 8)
+    return max(8, round(number * width / 8) * 8)
 
 
 class FixedAveragePool(nn.Module):
-    """Averages to 6 x 6: [n, c, 1, 1] is repeated, [n, c, 6k, 6k] is averaged over k x k. Other sizes are refused."""
+    """Averages to 6 x 6: [n, c, 1, 1] is repeated, [n, c, 6k, 6k] is averaged over k x k. Other sizes are
+    refused."""
 
     def forward(self, x: Any) -> Any:
         height, width = x.shape[-2:]
@@ -32,7 +34,9 @@ class FixedAveragePool(nn.Module):
             return x.expand(-1, -1, _POOLED, _POOLED)
         if height == width and height % _POOLED == 0:
             return nn.functional.avg_pool2d(x, height // _POOLED)
-        raise ValueError(f"Features of {height} x {width} do not divide into 6 x 6; choose an image_size of 64 or 224.")
+        raise ValueError(
+            f"Features of {height} x {width} do not divide into 6 x 6; choose an image_size of 64 or 224."
+        )
 
 
 class AlexNet(nn.Module):

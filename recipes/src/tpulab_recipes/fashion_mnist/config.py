@@ -1,4 +1,5 @@
-"""Settings of the recipe. The defaults are the small lesson; `FULL_SIZE` is what the original notebooks trained."""
+"""Settings of the recipe. The defaults are the small lesson; `FULL_SIZE` is what the original notebooks
+trained."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ class Config:
     """Everything that a training depends on, the data aside."""
 
     image_size: int = 64
-    """Side in pixels to which the 28 x 28 images are enlarged; AlexNet needs at least 63 and was made for 224."""
+    """Side in pixels to which the 28 x 28 images are enlarged; AlexNet needs at least 63 and was made for
+    224."""
     width: float = 0.25
     """Share of AlexNet's channels; 1.0 is the published network with 57 million parameters."""
     dropout: float = 0.5
@@ -40,9 +42,13 @@ class Config:
 
     def __post_init__(self) -> None:
         if self.image_size < 63:
-            raise ValueError(f"AlexNet needs images of at least 63 pixels, and image_size is {self.image_size}.")
+            raise ValueError(
+                f"AlexNet needs images of at least 63 pixels, and image_size is {self.image_size}."
+            )
         if not 0 < self.width <= 1:
-            raise ValueError(f"width is a share of the published channels (above 0, at most 1), not {self.width}.")
+            raise ValueError(
+                f"width is a share of the published channels (above 0, at most 1), not {self.width}."
+            )
         if self.batch_size < 1 or self.epochs < 0:
             raise ValueError("batch_size must be at least 1 and epochs at least 0.")
         if not 0 <= self.dropout < 1:

@@ -26,7 +26,9 @@ class Images:
 
     def __post_init__(self) -> None:
         if self.pixels.ndim != 3 or self.labels.shape != self.pixels.shape[:1]:
-            raise IdxError(f"Images {self.pixels.shape} and labels {self.labels.shape} do not belong together.")
+            raise IdxError(
+                f"Images {self.pixels.shape} and labels {self.labels.shape} do not belong together."
+            )
         if len(self.labels) and int(self.labels.max()) > 9:
             raise IdxError(f"A label is {int(self.labels.max())}; Fashion-MNIST has the classes 0 to 9.")
 
@@ -59,13 +61,15 @@ def _read_either(stem: str) -> NDArray[np.uint8]:
         return read_idx(stem)
     except IdxError as error:
         raise IdxError(
-            f"{error} Fashion-MNIST is four files (train- and t10k-, images-idx3-ubyte and labels-idx1-ubyte, with .gz "
+            f"{error} Fashion-MNIST is four files (train- and t10k-, images-idx3-ubyte and "
+            f"labels-idx1-ubyte, with .gz "
             "or without); put them there, or leave the folder empty for the images that this recipe draws."
         ) from error
 
 
 def synthetic_folder(train: int = 2000, test: int = 500, seed: int = 0) -> str:
-    """A folder with drawn garments in the format of Fashion-MNIST; made at the first call, then kept in the cache."""
+    """A folder with drawn garments in the format of Fashion-MNIST; made at the first call, then kept in the
+    cache."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tpulab"
     folder = cache / f"drawn-fashion-1-{train}-{test}-{seed}"
     if not (folder / "done").exists():
@@ -87,7 +91,8 @@ def train_batches(images: Images, batch_size: int, seed: int, epoch: int) -> Ite
 
 
 def eval_batches(images: Images, batch_size: int) -> Iterator[Batch]:
-    """Every image once, in order; the last batch is filled up, and `counts` is 0 for the rows that do not count.
+    """Every image once, in order; the last batch is filled up, and `counts` is 0 for the rows that do not
+    count.
 
     So a ragged end changes neither the shape nor the accuracy.
     """

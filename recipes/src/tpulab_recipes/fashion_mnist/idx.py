@@ -1,7 +1,7 @@
 """The idx file format, in which MNIST and its relatives are published, read from a folder or a bucket.
 
-Format: two zero bytes, a byte for the element type, a byte for the number of axes, each axis as a big-endian u32, then
-the elements. Files may be compressed with gzip.
+Format: two zero bytes, a byte for the element type, a byte for the number of axes, each axis as a big-endian
+u32, then the elements. Files may be compressed with gzip.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ class IdxError(ValueError):
 
 
 def read_idx(place: str) -> NDArray[np.uint8]:
-    """The array of bytes in `place`: a path, or an address that fsspec understands (`gs://bucket/file.gz`)."""
+    """The array of bytes in `place`: a path, or an address that fsspec understands
+    (`gs://bucket/file.gz`)."""
     data = _read_bytes(place)
     if data[:2] == b"\x1f\x8b":
         try:
@@ -32,7 +33,10 @@ def read_idx(place: str) -> NDArray[np.uint8]:
     if len(data) < 4 or data[:2] != b"\0\0":
         raise IdxError(f"{place} is not an idx file: it does not begin with two zero bytes.")
     if data[2] != _UNSIGNED_BYTE:
-        raise IdxError(f"{place} holds elements of type {data[2]:#04x}; only bytes ({_UNSIGNED_BYTE:#04x}) are images or labels.")
+        raise IdxError(
+            f"{place} holds elements of type {data[2]:#04x}; only bytes ({_UNSIGNED_BYTE:#04x}) are images "
+            f"or labels."
+        )
     axes = data[3]
     start = 4 + 4 * axes
     if len(data) < start:
@@ -44,7 +48,8 @@ def read_idx(place: str) -> NDArray[np.uint8]:
 
 
 def write_idx(place: Path, array: NDArray[np.uint8]) -> None:
-    """Writes bytes as an idx file, compressed when the name ends with `.gz`. Equal arrays give equal files."""
+    """Writes bytes as an idx file, compressed when the name ends with `.gz`. Equal arrays give equal
+    files."""
     header = struct.pack(f">BBBB{array.ndim}I", 0, 0, _UNSIGNED_BYTE, array.ndim, *array.shape)
     data = header + np.ascontiguousarray(array, np.uint8).tobytes()
     place.write_bytes(gzip.compress(data, mtime=0) if place.suffix == ".gz" else data)

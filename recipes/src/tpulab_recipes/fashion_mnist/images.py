@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-#: Mean and deviation of ImageNet's channels (red, green, blue), with which torchvision's networks were trained.
+#: Mean and deviation of ImageNet's channels (red, green, blue), with which torchvision's networks were
+#: trained.
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_DEVIATION = (0.229, 0.224, 0.225)
 

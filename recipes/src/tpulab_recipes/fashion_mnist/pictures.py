@@ -33,7 +33,9 @@ def show_predictions(images: Images, evaluation: Evaluation, count: int = 16) ->
     wrong = evaluation.predicted != images.labels
     chosen = np.argsort(~wrong, kind="stable")[:count]
     columns = 8
-    figure, axes = plt.subplots(-(-count // columns), columns, figsize=(11, 1.8 * -(-count // columns)), layout="constrained")
+    figure, axes = plt.subplots(
+        -(-count // columns), columns, figsize=(11, 1.8 * -(-count // columns)), layout="constrained"
+    )
     for axis in np.ravel(axes):
         axis.axis("off")
     for axis, index in zip(np.ravel(axes), chosen, strict=False):
@@ -45,7 +47,8 @@ def show_predictions(images: Images, evaluation: Evaluation, count: int = 16) ->
 
 
 def show_confusion(confusion: NDArray[np.int64], names: tuple[str, ...] = CLASS_NAMES) -> Any:
-    """The confusion matrix: a row for what an image is, a column for what it was read as. Answers the figure."""
+    """The confusion matrix: a row for what an image is, a column for what it was read as. Answers the
+    figure."""
     import matplotlib.pyplot as plt
 
     size = 0.45 * len(names) + 1.8

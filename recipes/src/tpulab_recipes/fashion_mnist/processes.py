@@ -1,7 +1,8 @@
-"""The older way to use many cores with PyTorch/XLA: one process for each device, gradients averaged between them.
+"""The older way to use many cores with PyTorch/XLA: one process for each device, gradients averaged between
+them.
 
-One program over all devices (notebook 02) is simpler and is what a notebook should use; this is here for code that still
-works so. Each process reads its own rows, as a `DistributedSampler` says.
+One program over all devices (notebook 02) is simpler and is what a notebook should use; this is here for code
+that still works so. Each process reads its own rows, as a `DistributedSampler` says.
 """
 
 from __future__ import annotations
@@ -20,11 +21,16 @@ from tpulab_recipes.runtime import World
 
 
 def rows_of_process(images: Images, world: World, seed: int, epoch: int) -> np.ndarray:
-    """Numbers of the rows that this process trains on: all processes together see each once (some twice, to fill up)."""
+    """Numbers of the rows that this process trains on: all processes together see each once (some twice, to
+    fill up)."""
     from torch.utils.data import DistributedSampler
 
     sampler = DistributedSampler(
-        range(len(images)), num_replicas=world.process_count, rank=world.process_index, shuffle=True, seed=seed
+        range(len(images)),
+        num_replicas=world.process_count,
+        rank=world.process_index,
+        shuffle=True,
+        seed=seed,
     )
     sampler.set_epoch(epoch)
     return np.fromiter(sampler, np.int64)
@@ -39,7 +45,8 @@ def batches_of_process(images: Images, config: Config, world: World, epoch: int)
 
 
 def correct_of_process(trainer: Trainer, images: Images, world: World) -> tuple[int, int]:
-    """How many images of this process's share it reads correctly, and how many it read. The shares do not overlap."""
+    """How many images of this process's share it reads correctly, and how many it read. The shares do not
+    overlap."""
     mine = slice(world.process_index, None, world.process_count)
     share = Images(images.pixels[mine], images.labels[mine])
     found = trainer.evaluate(share)
@@ -47,7 +54,8 @@ def correct_of_process(trainer: Trainer, images: Images, world: World) -> tuple[
 
 
 def train_in_process(index: int, folder: str, report: str, config: Config) -> None:
-    """What each process does: train, evaluate its share, and let the main one write the figures of all to `report`."""
+    """What each process does: train, evaluate its share, and let the main one write the figures of all to
+    `report`."""
     backend = runtime.use("torch_xla")
     world = backend.world()
     trainer, train = Trainer(config, backend), load(folder, "train")

@@ -73,7 +73,8 @@ class Trainer:
         set_learning_rate(self.backend, self.optimizer, value)
 
     def train_step(self, batch: Any) -> Any:
-        """One update with a batch on the device (`pixels`, `labels`); answers its mean loss, still on the device."""
+        """One update with a batch on the device (`pixels`, `labels`); answers its mean loss, still on the
+        device."""
         self.model.train()
         with self.backend.step():
             loss = self._loss(batch["pixels"], batch["labels"]).mean()
@@ -118,7 +119,9 @@ class Trainer:
         self.model.eval()
         with torch.no_grad(), self.backend.step():
             with self.backend.precision(self.config.precision):
-                logits = self.model(prepare_images(batch["pixels"], self._enlarge, self._mean, self._deviation))
+                logits = self.model(
+                    prepare_images(batch["pixels"], self._enlarge, self._mean, self._deviation)
+                )
             losses = torch.nn.functional.cross_entropy(
                 logits.float(), batch["labels"].long(), reduction="none"
             )
@@ -127,7 +130,8 @@ class Trainer:
 
 
 def epochs_of_batches(config: Config, images: Images, batches_of: Any) -> Iterator[Batch]:
-    """Batches of all epochs, one after the other; `batches_of(images, batch_size, seed, epoch)` makes each epoch's."""
+    """Batches of all epochs, one after the other; `batches_of(images, batch_size, seed, epoch)` makes each
+    epoch's."""
     parts: Iterable[Iterable[Batch]] = (
         batches_of(images, config.batch_size, config.seed, epoch) for epoch in range(config.epochs)
     )

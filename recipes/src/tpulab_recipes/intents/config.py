@@ -41,5 +41,10 @@ class Config:
 
 
 FULL_SIZE = Config(
-    model="bert-base-uncased", batch_size=128, epochs=3, learning_rate=3e-4, warmup_steps=100, precision="bfloat16"
+    model="bert-base-uncased",
+    batch_size=128,
+    epochs=3,
+    learning_rate=3e-4,
+    warmup_steps=100,
+    precision="bfloat16",
 )

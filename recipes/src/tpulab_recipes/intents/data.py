@@ -1,4 +1,5 @@
-"""Utterances and their intents with Hugging Face's `datasets`, and batches of token ids in one fixed shape."""
+"""Utterances and their intents with Hugging Face's `datasets`, and batches of token ids in one fixed
+shape."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ class DataError(ValueError):
 
 @dataclass(frozen=True)
 class Utterances:
-    """`train` and `test` are `datasets.Dataset` with the columns text and label; `names` says what a label means."""
+    """`train` and `test` are `datasets.Dataset` with the columns text and label; `names` says what a label
+    means."""
 
     train: Any
     test: Any
@@ -31,9 +33,9 @@ def load_utterances(source: str = "") -> Utterances:
     """Sentences with intents.
 
     Args:
-        source: empty for the small set that comes with the recipe; a folder with `train.csv` and `test.csv` (columns
-            text and category, as banking77 is published); or the name of a data set on the Hugging Face hub, such as
-            `mteb/banking77` (columns text and label).
+        source: empty for the small set that comes with the recipe; a folder with `train.csv` and `test.csv`
+            (columns text and category, as banking77 is published); or the name of a data set on the Hugging
+            Face hub, such as `mteb/banking77` (columns text and label).
 
     Raises:
         DataError: neither such a folder nor such a data set can be reached.
@@ -44,7 +46,9 @@ def load_utterances(source: str = "") -> Utterances:
     if folder.is_dir():
         missing = [name for name in ("train.csv", "test.csv") if not (folder / name).is_file()]
         if missing:
-            raise DataError(f"{folder} has no {' and no '.join(missing)}; banking77's two CSV files are expected there.")
+            raise DataError(
+                f"{folder} has no {' and no '.join(missing)}; banking77's two CSV files are expected there."
+            )
         # Reading two small files needs no progress bars; a download below keeps them.
         disable_progress_bars()
         files = {part: str(folder / f"{part}.csv") for part in ("train", "test")}
@@ -55,7 +59,8 @@ def load_utterances(source: str = "") -> Utterances:
         except Exception as error:
             raise DataError(
                 f'"{source}" is no folder here, and the hub did not give a data set of that name '
-                f"({type(error).__name__}). Without a network put banking77's train.csv and test.csv into a folder and "
+                f"({type(error).__name__}). Without a network put banking77's train.csv and test.csv into a "
+                f"folder and "
                 "name it; leave the setting empty for the small set that comes with the lesson."
             ) from error
     return _with_labels(loaded, source or str(folder))
@@ -65,24 +70,32 @@ def _with_labels(loaded: Any, source: str) -> Utterances:
     columns = set(loaded["train"].column_names)
     name_column = next((name for name in ("category", "label_text") if name in columns), None)
     if "text" not in columns or (name_column is None and "label" not in columns):
-        raise DataError(f"{source} has the columns {sorted(columns)}; text and category (or label) are needed.")
+        raise DataError(
+            f"{source} has the columns {sorted(columns)}; text and category (or label) are needed."
+        )
     if name_column is not None:
         names = tuple(sorted(set(loaded["train"][name_column])))
         unknown = set(loaded["test"][name_column]) - set(names)
         if unknown:
-            raise DataError(f"The test of {source} has intents that the training has not: {sorted(unknown)[:3]}.")
+            raise DataError(
+                f"The test of {source} has intents that the training has not: {sorted(unknown)[:3]}."
+            )
         number = {name: index for index, name in enumerate(names)}
         loaded = loaded.map(lambda row: {"label": number[row[name_column]]}, load_from_cache_file=False)
     else:
         feature = loaded["train"].features["label"]
-        names = tuple(getattr(feature, "names", None) or (str(n) for n in sorted(set(loaded["train"]["label"]))))
+        names = tuple(
+            getattr(feature, "names", None) or (str(n) for n in sorted(set(loaded["train"]["label"])))
+        )
     return Utterances(loaded["train"], loaded["test"], names)
 
 
 def choose_length(token_counts: list[int], *, share: float = 0.99, multiple: int = 8, most: int = 512) -> int:
-    """To how many tokens sentences are padded or cut: so that `share` of them fit whole, rounded up to `multiple`.
+    """To how many tokens sentences are padded or cut: so that `share` of them fit whole, rounded up to
+    `multiple`.
 
-    A fixed length makes one program. Padding every sentence to BERT's 512 would make it dozens of times slower.
+    A fixed length makes one program. Padding every sentence to BERT's 512 would make it dozens of times
+    slower.
     """
     if not token_counts:
         raise DataError("There are no sentences to choose a length from.")
@@ -117,11 +130,20 @@ def train_batches(data: Encoded, batch_size: int, seed: int, epoch: int) -> Iter
     order = np.random.default_rng((seed, epoch)).permutation(len(data))
     for start in range(0, len(data) - batch_size + 1, batch_size):
         chosen = order[start : start + batch_size]
-        yield {"input_ids": data.ids[chosen], "attention_mask": data.mask[chosen], "labels": data.labels[chosen]}
+        yield {
+            "input_ids": data.ids[chosen],
+            "attention_mask": data.mask[chosen],
+            "labels": data.labels[chosen],
+        }
 
 
 def eval_batches(data: Encoded, batch_size: int) -> Iterator[Batch]:
-    """Every sentence once, in order; the last batch repeats its last row, and whoever reads it drops those rows."""
+    """Every sentence once, in order; the last batch repeats its last row, and whoever reads it drops those
+    rows."""
     for start in range(0, len(data), batch_size):
         chosen = np.minimum(np.arange(start, start + batch_size), len(data) - 1)
-        yield {"input_ids": data.ids[chosen], "attention_mask": data.mask[chosen], "labels": data.labels[chosen]}
+        yield {
+            "input_ids": data.ids[chosen],
+            "attention_mask": data.mask[chosen],
+            "labels": data.labels[chosen],
+        }

@@ -1,4 +1,5 @@
-"""Makes the small data set: sentences to a bank in eight intents, from templates and a seed. `python -m …make_utterances`
+"""Makes the small data set: sentences to a bank in eight intents, from templates and a seed. `python -m
+…make_utterances`
 
 The files have the format of banking77: `train.csv` and `test.csv` with the columns `text` and `category`.
 """
@@ -86,8 +87,13 @@ def make_rows(seed: int = 77) -> tuple[list[tuple[str, str]], list[tuple[str, st
     test: list[tuple[str, str]] = []
     for intent, templates in TEMPLATES.items():
         # Each template gives as many sentences as the others, however many words fit into it.
-        parts = [shuffle.sample(_sentences(template), min(EACH, len(_sentences(template)))) for template in templates]
-        mixed = list(dict.fromkeys(text for row in itertools.zip_longest(*parts) for text in row if text))[:EACH]
+        parts = [
+            shuffle.sample(_sentences(template), min(EACH, len(_sentences(template))))
+            for template in templates
+        ]
+        mixed = list(dict.fromkeys(text for row in itertools.zip_longest(*parts) for text in row if text))[
+            :EACH
+        ]
         shuffle.shuffle(mixed)
         test += [(text, intent) for text in mixed[: EACH // 5]]
         train += [(text, intent) for text in mixed[EACH // 5 :]]

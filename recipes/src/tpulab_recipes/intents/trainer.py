@@ -17,13 +17,16 @@ from tpulab_recipes.torch_training import create_optimizer_state, set_learning_r
 
 
 def make_model(config: Config, names: tuple[str, ...], vocabulary: int, length: int) -> Any:
-    """A sentence classifier of `transformers`: small and from random weights, or pretrained when a model is named."""
+    """A sentence classifier of `transformers`: small and from random weights, or pretrained when a model is
+    named."""
     from transformers import AutoModelForSequenceClassification, BertConfig, BertForSequenceClassification
 
     labels = {"id2label": dict(enumerate(names)), "label2id": {name: n for n, name in enumerate(names)}}
     if config.model:
         try:
-            return AutoModelForSequenceClassification.from_pretrained(config.model, num_labels=len(names), **labels)
+            return AutoModelForSequenceClassification.from_pretrained(
+                config.model, num_labels=len(names), **labels
+            )
         except (OSError, ValueError) as error:
             raise unreachable(config.model) from error
     small = BertConfig(
@@ -40,7 +43,8 @@ def make_model(config: Config, names: tuple[str, ...], vocabulary: int, length: 
 
 
 def rate_at(config: Config, step: int, total_steps: int) -> float:
-    """Share of the peak learning rate at a step (from 0): up to 1 over the warm-up, then linear down to 0 at the end."""
+    """Share of the peak learning rate at a step (from 0): up to 1 over the warm-up, then linear down to 0 at
+    the end."""
     if step < config.warmup_steps:
         return (step + 1) / config.warmup_steps
     return max(0.0, (total_steps - step) / max(1, total_steps - config.warmup_steps))
@@ -75,7 +79,10 @@ class Trainer:
         decayed = [p for n, p in self.model.named_parameters() if p.dim() > 1]
         others = [p for n, p in self.model.named_parameters() if p.dim() <= 1]
         self.optimizer = torch.optim.AdamW(
-            [{"params": decayed, "weight_decay": config.weight_decay}, {"params": others, "weight_decay": 0.0}],
+            [
+                {"params": decayed, "weight_decay": config.weight_decay},
+                {"params": others, "weight_decay": 0.0},
+            ],
             lr=config.learning_rate,
         )
         use_tensor_learning_rate(backend, self.optimizer)

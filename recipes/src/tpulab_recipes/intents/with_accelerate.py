@@ -31,7 +31,9 @@ def train_with_accelerate(config: Config, utterances: Utterances, tokenizer: Any
     set_seed(config.seed)
     train, test = encode(utterances.train, tokenizer, length), encode(utterances.test, tokenizer, length)
     model = make_model(config, utterances.names, len(tokenizer), length)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=config.learning_rate / 3, weight_decay=config.weight_decay)
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=config.learning_rate / 3, weight_decay=config.weight_decay
+    )
     model, optimizer, train_loader, test_loader = accelerator.prepare(
         model, optimizer, _loader(train, config, shuffle=True), _loader(test, config, shuffle=False)
     )
@@ -57,7 +59,11 @@ def train_with_accelerate(config: Config, utterances: Utterances, tokenizer: Any
 
 
 def _loader(data: Encoded, config: Config, *, shuffle: bool) -> Any:
-    tensors = (torch.from_numpy(data.ids).long(), torch.from_numpy(data.mask).long(), torch.from_numpy(data.labels).long())
+    tensors = (
+        torch.from_numpy(data.ids).long(),
+        torch.from_numpy(data.mask).long(),
+        torch.from_numpy(data.labels).long(),
+    )
     dataset = torch.utils.data.TensorDataset(*tensors)
     # A ragged last batch is another shape: dropped in training. In the test it is compiled once more.
     return torch.utils.data.DataLoader(dataset, config.batch_size, shuffle=shuffle, drop_last=shuffle)

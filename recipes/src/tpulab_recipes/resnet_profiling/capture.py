@@ -17,8 +17,8 @@ STEP_NAME = "train_step"
 class Capture:
     """`with capture.step():` around each step; `capture.request()` from anywhere, a button for example.
 
-    The next `steps` whole steps are then written below `folder` (a path; several captures lie side by side). Only one
-    capture can run in a process.
+    The next `steps` whole steps are then written below `folder` (a path; several captures lie side by side).
+    Only one capture can run in a process.
     """
 
     def __init__(self, backend: Backend, folder: Path | str, *, steps: int = 5) -> None:

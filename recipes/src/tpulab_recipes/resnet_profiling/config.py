@@ -1,4 +1,5 @@
-"""Settings of the recipe. The defaults are the small lesson; `FULL_SIZE` has the original notebook's flags."""
+"""Settings of the recipe. The defaults are the small lesson; `FULL_SIZE` has the original notebook's
+flags."""
 
 from __future__ import annotations
 
@@ -25,7 +26,9 @@ class Config:
 
     def __post_init__(self) -> None:
         if not 0 < self.width <= 1:
-            raise ValueError(f"width is a share of the published channels (above 0, at most 1), not {self.width}.")
+            raise ValueError(
+                f"width is a share of the published channels (above 0, at most 1), not {self.width}."
+            )
         if self.batch_size < 1 or self.log_every < 1:
             raise ValueError("batch_size and log_every must be at least 1.")
 

@@ -1,7 +1,7 @@
 """ResNet18 for images of 32 x 32 pixels.
 
-He et al., "Deep Residual Learning for Image Recognition" (2015): blocks 2-2-2-2. For small images the first convolution is
-3 x 3 without stride and there is no pooling after it. Parameter names are torchvision's.
+He et al., "Deep Residual Learning for Image Recognition" (2015): blocks 2-2-2-2. For small images the first
+convolution is 3 x 3 without stride and there is no pooling after it. Parameter names are torchvision's.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ class Block(nn.Module):
         self.downsample = (
             None
             if stride == 1 and inputs == outputs
-            else nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride=stride, bias=False), nn.BatchNorm2d(outputs))
+            else nn.Sequential(
+                nn.Conv2d(inputs, outputs, 1, stride=stride, bias=False), nn.BatchNorm2d(outputs)
+            )
         )
 
     def forward(self, x: Any) -> Any:

@@ -8,12 +8,15 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 
 from tpulab_recipes.resnet_profiling.capture import STEP_NAME
 from tpulab_recipes.resnet_profiling.xplane import Event, Plane, TraceError
 
 #: Events that wrap or wait for others, or mark the end of one; they are no operations of the program.
-_NOT_OPERATIONS = re.compile(r"^(end: |Thunk|Threadpool|Pjrt|PjRt|\$|Wait for|H2D|D2H|[A-Z]\w*::)|\(wait|^call(\.\d+)?$")
+_NOT_OPERATIONS = re.compile(
+    r"^(end: |Thunk|Threadpool|Pjrt|PjRt|\$|Wait for|H2D|D2H|[A-Z]\w*::)|\(wait|^call(\.\d+)?$"
+)
 _NUMBER = re.compile(r"[.\d]+(\.clone)?$|\.clone$")
 
 
@@ -29,8 +32,8 @@ class Operation:
 
 @dataclass(frozen=True)
 class ProfileSummary:
-    """`step_ms`: what each step took on the host's clock, in order. `between_ms`: the time from the end of each step to
-    the start of the next, in which the loop waited for its input or did something else."""
+    """`step_ms`: what each step took on the host's clock, in order. `between_ms`: the time from the end of
+    each step to the start of the next, in which the loop waited for its input or did something else."""
 
     step_ms: tuple[float, ...]
     between_ms: tuple[float, ...]
@@ -70,7 +73,10 @@ class ProfileSummary:
                 )
             ),
             f"  {'operation':<44}{'count':>7}{'ms':>10}{'share':>8}",
-            *(f"  {o.name[:43]:<44}{o.count:>7}{o.total_ms:>10.1f}{o.share:>8.1%}" for o in self.operations[:top]),
+            *(
+                f"  {o.name[:43]:<44}{o.count:>7}{o.total_ms:>10.1f}{o.share:>8.1%}"
+                for o in self.operations[:top]
+            ),
         ]
         return "\n".join(lines).replace("(between", "between ")
 
@@ -78,25 +84,34 @@ class ProfileSummary:
 def summarize(planes: Iterable[Plane]) -> ProfileSummary:
     """Reads the planes of one host.
 
-    On a TPU the operations are on the device's plane; on the processor they are on the threads of XLA's own pools.
+    On a TPU the operations are on the device's plane; on the processor they are on the threads of XLA's own
+    pools.
 
     Raises:
         TraceError: no step is in the trace.
     """
     planes = list(planes)
-    host = [event for plane in planes if plane.name.startswith("/host") for line in plane.lines for event in line.events]
+    host = [
+        event
+        for plane in planes
+        if plane.name.startswith("/host")
+        for line in plane.lines
+        for event in line.events
+    ]
     steps = sorted((event for event in host if event.name == STEP_NAME), key=lambda event: event.start_ns)
     if not steps:
         raise TraceError(f'There is no step in this trace: no event is named "{STEP_NAME}".')
     begin, end = steps[0].start_ns, max(event.end_ns for event in steps)
     operations = [event for event in _operations(planes) if event.start_ns >= begin]
-    compiles = [event for event in host if re.search(r"XlaCompile|::Compile$|backend_compile|PjRt.*Compile", event.name)]
+    compiles = [
+        event
+        for event in host
+        if re.search(r"XlaCompile|::Compile$|backend_compile|PjRt.*Compile", event.name)
+    ]
     window = max([end, *(event.end_ns for event in operations)]) - begin
     return ProfileSummary(
         step_ms=tuple(event.duration_ns / 1e6 for event in steps),
-        between_ms=tuple(
-            max(0.0, after.start_ns - before.end_ns) / 1e6 for before, after in zip(steps, steps[1:], strict=False)
-        ),
+        between_ms=tuple(max(0.0, after.start_ns - before.end_ns) / 1e6 for before, after in pairwise(steps)),
         compile_ms=_covered_ns(compiles) / 1e6,
         execute_ms=_covered_ns(operations) / 1e6,
         window_ms=window / 1e6,
@@ -109,9 +124,14 @@ def _operations(planes: list[Plane]) -> list[Event]:
     if devices:
         lines = [line for plane in devices for line in plane.lines if line.name == "XLA Ops"]
     else:
-        lines = [line for plane in planes for line in plane.lines if re.match(r"tf_XLA(Eigen|PjRt)", line.name)]
+        lines = [
+            line for plane in planes for line in plane.lines if re.match(r"tf_XLA(Eigen|PjRt)", line.name)
+        ]
     return [
-        event for line in lines for event in line.events if event.duration_ns > 0 and not _NOT_OPERATIONS.search(event.name)
+        event
+        for line in lines
+        for event in line.events
+        if event.duration_ns > 0 and not _NOT_OPERATIONS.search(event.name)
     ]
 
 

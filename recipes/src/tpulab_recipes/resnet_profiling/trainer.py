@@ -41,7 +41,8 @@ class Trainer:
         set_learning_rate(self.backend, self.optimizer, value)
 
     def train_step(self, batch: Any) -> Any:
-        """One update with a batch on the device (`images`, `labels`); answers its mean loss, still on the device."""
+        """One update with a batch on the device (`images`, `labels`); answers its mean loss, still on the
+        device."""
         with self.backend.step():
             loss = torch.nn.functional.nll_loss(self.model(batch["images"]), batch["labels"].long())
             loss.backward()
@@ -51,7 +52,8 @@ class Trainer:
 
 
 def made_up_batches(config: Config, steps: int) -> Iterator[Batch]:
-    """`steps` batches of zeros with label 0: reading data costs nothing, so all that is seen is the program."""
+    """`steps` batches of zeros with label 0: reading data costs nothing, so all that is seen is the
+    program."""
     images = np.zeros((config.batch_size, 3, 32, 32), np.float32)
     labels = np.zeros(config.batch_size, np.int32)
     for _ in range(steps):
@@ -68,8 +70,9 @@ def batches_with_mistake(
 ) -> Iterator[Batch]:
     """The same batches, spoiled on purpose.
 
-    `slow-input` takes `input_s` seconds for each batch; `changing-shapes` makes every third batch one row smaller than
-    the one of that kind before. `sync-each-step` is a mistake of the loop, not of the batches (`loss.item()`).
+    `slow-input` takes `input_s` seconds for each batch; `changing-shapes` makes every third batch one row
+    smaller than the one of that kind before. `sync-each-step` is a mistake of the loop, not of the batches
+    (`loss.item()`).
     """
     for number, batch in enumerate(made_up_batches(config, steps)):
         if mistake == "slow-input":
@@ -77,6 +80,8 @@ def batches_with_mistake(
         if mistake == "changing-shapes" and number % 3 == 2:
             rows = config.batch_size - 1 - number // 3
             if rows < 1:
-                raise ValueError(f"{steps} steps make more shapes than a batch of {config.batch_size} rows has.")
+                raise ValueError(
+                    f"{steps} steps make more shapes than a batch of {config.batch_size} rows has."
+                )
             batch = {name: array[:rows] for name, array in batch.items()}
         yield batch

@@ -1,7 +1,8 @@
-"""Reads an `.xplane.pb` file, in which XLA's profilers write what they saw. Needs no TensorFlow and no protobuf package.
+"""Reads an `.xplane.pb` file, in which XLA's profilers write what they saw. Needs no TensorFlow and no
+protobuf package.
 
-The message types are XSpace, XPlane, XLine, XEvent of the OpenXLA project (tsl/profiler/protobuf/xplane.proto); only the
-fields that a summary needs are read, by their numbers there.
+The message types are XSpace, XPlane, XLine, XEvent of the OpenXLA project
+(tsl/profiler/protobuf/xplane.proto); only the fields that a summary needs are read, by their numbers there.
 """
 
 from __future__ import annotations
@@ -46,10 +47,13 @@ class Plane:
 
 
 def newest_trace(folder: Path | str) -> Path:
-    """The newest `.xplane.pb` below `folder`, where profilers lay them as `plugins/profile/<time>/<host>.xplane.pb`."""
+    """The newest `.xplane.pb` below `folder`, where profilers lay them as
+    `plugins/profile/<time>/<host>.xplane.pb`."""
     found = sorted(Path(folder).rglob("*.xplane.pb"), key=lambda file: file.stat().st_mtime)
     if not found:
-        raise TraceError(f"There is no trace below {folder}; capture one while steps run, for long enough to see some.")
+        raise TraceError(
+            f"There is no trace below {folder}; capture one while steps run, for long enough to see some."
+        )
     return found[-1]
 
 
@@ -104,7 +108,8 @@ def _line(message: bytes, names: dict[int, str]) -> Line:
 
 
 def _fields(message: bytes) -> Iterator[Field]:
-    """Field numbers and values of a protobuf message: numbers for varints and fixed sizes, bytes for what has a length."""
+    """Field numbers and values of a protobuf message: numbers for varints and fixed sizes, bytes for what has
+    a length."""
     at, end = 0, len(message)
     while at < end:
         key, at = _varint(message, at)

@@ -23,8 +23,8 @@ Reduction = Literal["mean", "sum", "max"]
 class Backend(ABC):
     """One framework on one kind of device. Made once a process, by `runtime.use`.
 
-    A *tree* is an array or nested dicts, lists and tuples of arrays. Host arrays are NumPy's or, in PyTorch, tensors
-    on the processor.
+    A *tree* is an array or nested dicts, lists and tuples of arrays. Host arrays are NumPy's or, in PyTorch,
+    tensors on the processor.
     """
 
     name: ClassVar[str]
@@ -51,11 +51,13 @@ class Backend(ABC):
 
     @abstractmethod
     def step(self) -> AbstractContextManager[None]:
-        """A step boundary: what the block asked for is handed to the device when it ends. Does not wait for it."""
+        """A step boundary: what the block asked for is handed to the device when it ends. Does not wait for
+        it."""
 
     @abstractmethod
     def sync(self, *values: Any) -> None:
-        """Waits until all that was asked for (and `values`) has been computed. For clocks and for the end of a run."""
+        """Waits until all that was asked for (and `values`) has been computed. For clocks and for the end of
+        a run."""
 
     @abstractmethod
     def compile(self, step: Step, *, name: str | None = None) -> Step:
@@ -79,8 +81,8 @@ class Backend(ABC):
 
         Args:
             tree: arrays whose first axis counts rows; scalars are copied to every device.
-            parts: in how many parts (a divisor of the number of devices); devices that share a part compute the
-                same. Default: one part each.
+            parts: in how many parts (a divisor of the number of devices); devices that share a part compute
+                the same. Default: one part each.
 
         Raises:
             DeviceRuntimeError: `bad_batch` when the rows cannot be divided evenly.
@@ -96,7 +98,8 @@ class Backend(ABC):
 
     @abstractmethod
     def mesh(self, axes: Mapping[str, int] | None = None) -> Any:
-        """The framework's own mesh over all devices; default one axis `data`. The sizes multiply to the device count."""
+        """The framework's own mesh over all devices; default one axis `data`. The sizes multiply to the
+        device count."""
 
     @abstractmethod
     def memory(self) -> Sequence[DeviceMemory]:
@@ -104,7 +107,8 @@ class Backend(ABC):
 
     @abstractmethod
     def compilations(self) -> Compilations:
-        """How often the compiler ran in this process, and for how long. Always zero where nothing compiles."""
+        """How often the compiler ran in this process, and for how long. Always zero where nothing
+        compiles."""
 
     @abstractmethod
     def precision(self, name: PrecisionName) -> AbstractContextManager[Precision]:
@@ -117,7 +121,9 @@ class Backend(ABC):
 
     def start_trace(self, folder: str) -> None:  # noqa: ARG002
         """Begins a profile, which `stop_trace` writes below `folder` as `plugins/profile/…/*.xplane.pb`."""
-        raise DeviceRuntimeError("unsupported", f'The backend "{self.name}" has no profiler that writes such traces.')
+        raise DeviceRuntimeError(
+            "unsupported", f'The backend "{self.name}" has no profiler that writes such traces.'
+        )
 
     def stop_trace(self) -> None:
         """Ends and writes the profile that runs."""
@@ -127,7 +133,8 @@ class Backend(ABC):
     def _reduce_over_processes(self, values: NDArray[np.float64], how: Reduction) -> NDArray[np.float64]: ...
 
     def reduce_metrics(self, metrics: Mapping[str, Any], how: Reduction = "mean") -> dict[str, float]:
-        """Figures that are the same in every process: read from the device, and reduced where processes have their own."""
+        """Figures that are the same in every process: read from the device, and reduced where processes have
+        their own."""
         if how not in ("mean", "sum", "max"):
             raise ValueError(f'Metrics are reduced by "mean", "sum" or "max", not {how!r}.')
         names = sorted(metrics)
@@ -138,9 +145,7 @@ class Backend(ABC):
             values = self._reduce_over_processes(values, how)
         return dict(zip(names, (float(value) for value in values), strict=True))
 
-    def batches(
-        self, loader: Iterable[Any], *, parts: int | None = None, ahead: int = 2
-    ) -> Iterator[Any]:
+    def batches(self, loader: Iterable[Any], *, parts: int | None = None, ahead: int = 2) -> Iterator[Any]:
         """The batches of `loader` on the devices, rows divided; a thread prepares `ahead` of them meanwhile.
 
         Leaving the loop early ends the thread.
@@ -163,7 +168,8 @@ class Backend(ABC):
             if shape and shape[0] % chosen != 0:
                 raise DeviceRuntimeError(
                     "bad_batch",
-                    f"A batch of {shape[0]} rows cannot be divided among {chosen} parts; drop the last ragged batch, "
+                    f"A batch of {shape[0]} rows cannot be divided among {chosen} parts; drop the last "
+                    f"ragged batch, "
                     f"or pad it to a multiple of {chosen} and mask the rows that were added.",
                 )
         return chosen

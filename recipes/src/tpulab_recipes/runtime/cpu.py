@@ -25,14 +25,16 @@ class CpuBackend(TorchBackend):
     def __init__(self, platform: Platform | None = None, *, spmd: bool = True) -> None:  # noqa: ARG002
         if platform == "tpu":
             raise DeviceRuntimeError(
-                "no_chip", 'The backend "cpu" has no chip; choose "torch_tpu", "torch_xla" or "jax" for a TPU.'
+                "no_chip",
+                'The backend "cpu" has no chip; choose "torch_tpu", "torch_xla" or "jax" for a TPU.',
             )
         try:
             import torch  # noqa: F401
         except ImportError as error:
             raise DeviceRuntimeError(
                 "framework_missing",
-                'The backend "cpu" is plain PyTorch, which is not installed in this environment; run with the kernel '
+                'The backend "cpu" is plain PyTorch, which is not installed in this environment; run with '
+                "the kernel "
                 'of the environment "torch-xla", or use the backend "jax".',
             ) from error
         self.platform: Platform = "cpu"
@@ -75,11 +77,15 @@ class CpuBackend(TorchBackend):
     def compilations(self) -> Compilations:
         return Compilations(0, 0.0)
 
-    def _seed_device(self, seed: int) -> None:
+    def _seed_device(self, seed: int) -> None:  # noqa: ARG002 - PyTorch's own generator is the only one
         return
 
     def _exact_products(self) -> AbstractContextManager[None]:
         return no_context()
 
-    def _reduce_over_processes(self, values: NDArray[np.float64], how: Reduction) -> NDArray[np.float64]:
+    def _reduce_over_processes(
+        self,
+        values: NDArray[np.float64],  # noqa: ARG002 - never called
+        how: Reduction,  # noqa: ARG002
+    ) -> NDArray[np.float64]:
         raise AssertionError("the plain processor is one process")

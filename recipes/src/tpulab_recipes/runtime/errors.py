@@ -5,17 +5,23 @@ from __future__ import annotations
 from typing import Literal
 
 RuntimeErrorCode = Literal[
-    "unknown_backend", "framework_missing", "no_chip", "wrong_platform", "too_late", "bad_batch", "unsupported"
+    "unknown_backend",
+    "framework_missing",
+    "no_chip",
+    "wrong_platform",
+    "too_late",
+    "bad_batch",
+    "unsupported",
 ]
 
 
 class DeviceRuntimeError(RuntimeError):
     """A backend, a chip or a placement that cannot be had. The message says what to do about it.
 
-    Codes: `unknown_backend` (no such name), `framework_missing` (its package is not installed here), `no_chip` (a TPU
-    was asked for and there is none), `wrong_platform` (chips are there and the framework runs on the processor),
-    `too_late` (something that must be chosen before the first tensor), `bad_batch` (its rows cannot be divided among
-    the devices), `unsupported` (this backend has no such thing).
+    Codes: `unknown_backend` (no such name), `framework_missing` (its package is not installed here),
+    `no_chip` (a TPU was asked for and there is none), `wrong_platform` (chips are there and the framework
+    runs on the processor), `too_late` (something that must be chosen before the first tensor), `bad_batch`
+    (its rows cannot be divided among the devices), `unsupported` (this backend has no such thing).
     """
 
     def __init__(self, code: RuntimeErrorCode, message: str) -> None:

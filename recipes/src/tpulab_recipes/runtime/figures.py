@@ -29,8 +29,8 @@ class World:
     local_devices: int
     global_devices: int
     one_program: bool
-    """True: every process runs one program over all devices (SPMD) and sees global arrays. False: a process has its
-    own arrays, and gradients must be averaged by hand (`optimizer_step` does)."""
+    """True: every process runs one program over all devices (SPMD) and sees global arrays. False: a process
+    has its own arrays, and gradients must be averaged by hand (`optimizer_step` does)."""
 
     @property
     def is_main(self) -> bool:

@@ -31,13 +31,16 @@ class JaxBackend(Backend):
 
     def __init__(self, platform: Platform | None = None, *, spmd: bool = True) -> None:
         if not spmd:
-            raise DeviceRuntimeError("unsupported", "JAX runs one program over all devices; leave `spmd` out.")
+            raise DeviceRuntimeError(
+                "unsupported", "JAX runs one program over all devices; leave `spmd` out."
+            )
         try:
             import jax
         except ImportError as error:
             raise DeviceRuntimeError(
                 "framework_missing",
-                'JAX is not installed in this environment; run the notebook with the kernel of the environment "jax" '
+                "JAX is not installed in this environment; run the notebook with the kernel of the "
+                'environment "jax" '
                 "(`tpulab env create jax` makes it).",
             ) from error
         self._jax = jax
@@ -50,8 +53,10 @@ class JaxBackend(Backend):
         if platform is None and not asked and self.platform == "cpu" and count_chips() > 0:
             raise DeviceRuntimeError(
                 "wrong_platform",
-                f"This machine has {count_chips()} TPU chips and JAX runs on the processor: another process may hold "
-                'them, or libtpu is missing here. Set JAX_PLATFORMS=tpu to see JAX\'s own error, or ask for "cpu".',
+                f"This machine has {count_chips()} TPU chips and JAX runs on the processor: another process "
+                f"may hold "
+                "them, or libtpu is missing here. Set JAX_PLATFORMS=tpu to see JAX's own error, or ask for "
+                '"cpu".',
             )
 
     def _start(self, platform: Platform | None) -> str:
@@ -59,8 +64,11 @@ class JaxBackend(Backend):
             return str(self._jax.default_backend())
         except RuntimeError as error:
             raise DeviceRuntimeError(
-                "no_chip" if platform == "tpu" or "tpu" in os.environ.get("JAX_PLATFORMS", "") else "unsupported",
-                f"JAX found no device of the platform that was asked for (JAX_PLATFORMS={os.environ.get('JAX_PLATFORMS')!r}); "
+                "no_chip"
+                if platform == "tpu" or "tpu" in os.environ.get("JAX_PLATFORMS", "")
+                else "unsupported",
+                f"JAX found no device of the platform that was asked for "
+                f"(JAX_PLATFORMS={os.environ.get('JAX_PLATFORMS')!r}); "
                 "unset JAX_PLATFORMS for whatever there is, or run on a machine with a TPU.",
             ) from error
 
@@ -68,18 +76,22 @@ class JaxBackend(Backend):
         if platform == "tpu":
             return DeviceRuntimeError(
                 "no_chip",
-                f"A TPU was asked for and JAX has only the platform {found!r} ({count_chips()} chips are visible "
+                f"A TPU was asked for and JAX has only the platform {found!r} ({count_chips()} chips are "
+                f"visible "
                 'here); connect to a TPU VM, or ask for the platform "cpu".',
             )
         return DeviceRuntimeError(
             "too_late",
-            f"The processor was asked for and JAX has started on {found!r}; set JAX_PLATFORMS=cpu and restart the kernel.",
+            f"The processor was asked for and JAX has started on {found!r}; set JAX_PLATFORMS=cpu and "
+            f"restart the kernel.",
         )
 
     def describe(self) -> str:
         jax, world = self._jax, self.world()
         where = jax.devices()[0].device_kind if self.platform == "tpu" else "XLA:CPU"
-        return f"JAX {jax.__version__} on {where}, {_count(world.global_devices, 'device')}{_processes(world)}"
+        return (
+            f"JAX {jax.__version__} on {where}, {_count(world.global_devices, 'device')}{_processes(world)}"
+        )
 
     def device(self) -> Any:
         return self._jax.local_devices()[0]
@@ -93,19 +105,25 @@ class JaxBackend(Backend):
     def world(self) -> World:
         jax = self._jax
         return World(
-            jax.process_index(), jax.process_count(), jax.local_device_count(), jax.device_count(), one_program=True
+            jax.process_index(),
+            jax.process_count(),
+            jax.local_device_count(),
+            jax.device_count(),
+            one_program=True,
         )
 
     @contextmanager
     def step(self) -> Iterator[None]:
-        # JAX hands over each program when it is called: there is nothing to be handed over at the end of a step.
+        # JAX hands over each program when it is called: there is nothing to be handed over at the end of a
+        # step.
         yield
 
     def sync(self, *values: Any) -> None:
         self._jax.block_until_ready(values)
         self._jax.effects_barrier()
         for device in self._jax.local_devices():
-            # A device runs its programs in order, so the last one asked for here is ready after all before it.
+            # A device runs its programs in order, so the last one asked for here is ready after all before
+            # it.
             self._jax.device_put(np.zeros((), np.float32), device).block_until_ready()
 
     def compile(self, step: Step, *, name: str | None = None) -> Step:
@@ -121,7 +139,7 @@ class JaxBackend(Backend):
 
     def seed(self, seed: int) -> Any:
         random.seed(seed)
-        np.random.seed(seed % 2**32)  # noqa: NPY002 - other people's code draws from the global generator
+        np.random.seed(seed % 2**32)
         return self._jax.random.key(seed)
 
     def to_device(self, tree: Any) -> Any:
@@ -178,7 +196,10 @@ class JaxBackend(Backend):
             stats = device.memory_stats() or {}
             found.append(
                 DeviceMemory(
-                    device.id, stats.get("bytes_in_use"), stats.get("peak_bytes_in_use"), stats.get("bytes_limit")
+                    device.id,
+                    stats.get("bytes_in_use"),
+                    stats.get("peak_bytes_in_use"),
+                    stats.get("bytes_limit"),
                 )
             )
         return found
@@ -193,7 +214,10 @@ class JaxBackend(Backend):
 
         def cast(tree: Any) -> Any:
             return jax.tree.map(
-                lambda leaf: leaf.astype(dtype) if jax.numpy.issubdtype(leaf.dtype, jax.numpy.floating) else leaf, tree
+                lambda leaf: (
+                    leaf.astype(dtype) if jax.numpy.issubdtype(leaf.dtype, jax.numpy.floating) else leaf
+                ),
+                tree,
             )
 
         with jax.default_matmul_precision("highest" if name == "float32" else "bfloat16"):
@@ -210,7 +234,11 @@ class JaxBackend(Backend):
     def stop_trace(self) -> None:
         self._jax.profiler.stop_trace()
 
-    def _reduce_over_processes(self, values: NDArray[np.float64], how: Reduction) -> NDArray[np.float64]:
+    def _reduce_over_processes(
+        self,
+        values: NDArray[np.float64],  # noqa: ARG002 - never called
+        how: Reduction,  # noqa: ARG002
+    ) -> NDArray[np.float64]:
         raise AssertionError("JAX runs one program over all processes, so its metrics are global already")
 
 
@@ -244,12 +272,14 @@ class _CompileCounter:
 
 
 def _is_array(leaf: Any) -> bool:
-    return hasattr(leaf, "shape") and hasattr(leaf, "dtype") or isinstance(leaf, bool | int | float)
+    return (hasattr(leaf, "shape") and hasattr(leaf, "dtype")) or isinstance(leaf, bool | int | float)
 
 
 def _narrow(leaf: Any) -> NDArray[Any]:
     array = np.asarray(leaf)
-    narrower: Callable[[Any], Any] = {"float64": np.float32, "int64": np.int32}.get(array.dtype.name, lambda value: value)
+    narrower: Callable[[Any], Any] = {"float64": np.float32, "int64": np.int32}.get(
+        array.dtype.name, lambda value: value
+    )
     return array.astype(narrower) if isinstance(narrower, type) else array
 
 

@@ -21,7 +21,8 @@ class Precision:
     compute_dtype: Any
     """The framework's dtype for activations."""
     cast: Callable[[Any], Any]
-    """A tree with its floating arrays in `compute_dtype`; for models that are not cast by the framework itself."""
+    """A tree with its floating arrays in `compute_dtype`; for models that are not cast by the framework
+    itself."""
 
 
 def check_precision(name: str) -> PrecisionName:

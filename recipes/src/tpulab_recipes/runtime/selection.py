@@ -26,7 +26,8 @@ _current: Backend | None = None
 
 
 def installed_backends() -> list[str]:
-    """Names of the backends whose framework is installed here; whether a chip is there is another question."""
+    """Names of the backends whose framework is installed here; whether a chip is there is another
+    question."""
     return [name for name, (module, _) in _BACKENDS.items() if importlib.util.find_spec(module) is not None]
 
 
@@ -34,17 +35,18 @@ def use(name: str | None = None, *, platform: str | None = None, **options: Any)
     """Chooses the backend for this process and starts it.
 
     Args:
-        name: `torch_tpu`, `torch_xla`, `jax` or `cpu`. Default: what TPULAB_BACKEND names, else the first of these
-            that is installed.
+        name: `torch_tpu`, `torch_xla`, `jax` or `cpu`. Default: what TPULAB_BACKEND names, else the first of
+            these that is installed.
         platform: `tpu` or `cpu`, to insist. Default: the chip where there is one, else the processor.
-        options: `spmd=True`: one program over all devices, which `torch_xla` must know before the first tensor.
+        options: `spmd=True`: one program over all devices, which `torch_xla` must know before the first
+            tensor.
 
     Returns:
         the backend; `describe()` says in words what was chosen. Asking again for the same returns the same.
 
     Raises:
-        DeviceRuntimeError: there is no such backend, its framework or its chip is missing, or another one runs in this
-            process already. Never falls back to the processor where a chip was asked for.
+        DeviceRuntimeError: there is no such backend, its framework or its chip is missing, or another one
+            runs in this process already. Never falls back to the processor where a chip was asked for.
     """
     global _current
     chosen = name or os.environ.get(VARIABLE) or _first_installed()
@@ -79,7 +81,8 @@ def _first_installed() -> str:
         return found[0]
     raise DeviceRuntimeError(
         "framework_missing",
-        "Neither PyTorch nor JAX is installed in this environment; run with the kernel of one of TPULab's environments "
+        "Neither PyTorch nor JAX is installed in this environment; run with the kernel of one of TPULab's "
+        "environments "
         "(`tpulab env list` shows them).",
     )
 
@@ -91,6 +94,7 @@ def _check_same(running: Backend, name: str, platform: str | None, options: dict
         changed = ", ".join(f"{key}={wanted[key]!r}" for key in wanted if wanted[key] != is_now[key])
         raise DeviceRuntimeError(
             "too_late",
-            f"This process already runs on {running.describe()}, and {changed} was asked for; restart the kernel and "
+            f"This process already runs on {running.describe()}, and {changed} was asked for; restart the "
+            f"kernel and "
             "choose it before the first tensor is made.",
         )

@@ -33,7 +33,7 @@ class TorchBackend(Backend):
 
     def seed(self, seed: int) -> Any:
         random.seed(seed)
-        np.random.seed(seed % 2**32)  # noqa: NPY002 - other people's code draws from the global generator
+        np.random.seed(seed % 2**32)
         self.torch.manual_seed(seed)
         self._seed_device(seed)
 
@@ -56,7 +56,8 @@ class TorchBackend(Backend):
         return leaf.to(device)
 
     def prepare(self, model: Any) -> Any:
-        """The module on the devices, the same in each; parameters keep their identity for the optimizer made after."""
+        """The module on the devices, the same in each; parameters keep their identity for the optimizer made
+        after."""
         return model.to(self.device())
 
     def optimizer_step(self, optimizer: Any) -> None:
@@ -83,7 +84,8 @@ class TorchBackend(Backend):
 
 
 def _own_copy(tensor: Any) -> Any:
-    """On the processor, with memory of its own: a step may go on changing the original while a checkpoint is written."""
+    """On the processor, with memory of its own: a step may go on changing the original while a checkpoint is
+    written."""
     detached = tensor.detach()
     return detached.clone() if detached.device.type == "cpu" else detached.cpu()
 

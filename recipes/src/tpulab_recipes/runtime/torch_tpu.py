@@ -1,4 +1,5 @@
-"""TorchTPU: PyTorch's own device `tpu`, eager and compiled. Needs a chip; nothing here touches one before it is known.
+"""TorchTPU: PyTorch's own device `tpu`, eager and compiled. Needs a chip; nothing here touches one before it
+is known.
 
 Initialising the device on a machine without a chip aborts the process, so the chips are counted first.
 """
@@ -19,7 +20,8 @@ from tpulab_recipes.runtime.errors import DeviceRuntimeError
 from tpulab_recipes.runtime.figures import Compilations, DeviceInfo, DeviceMemory, Platform, World
 from tpulab_recipes.runtime.torch_base import TorchBackend
 
-#: What this backend calls and only a machine with a chip can show to work; docs/runtime.md lists them by name.
+#: What this backend calls and only a machine with a chip can show to work; docs/runtime.md lists them by
+#: name.
 NEEDS_A_CHIP = (
     "device",
     "devices",
@@ -51,12 +53,15 @@ class TorchTpuBackend(TorchBackend):
         if spmd:
             raise DeviceRuntimeError(
                 "unsupported",
-                "torch_tpu uses one process for each device (`python -m torch.distributed.run`), so there is no "
-                "`spmd=True`; run this notebook without it on one device, or with the environment \"torch-xla\".",
+                "torch_tpu uses one process for each device (`python -m torch.distributed.run`), so there is "
+                "no "
+                "`spmd=True`; run this notebook without it on one device, or with the environment "
+                '"torch-xla".',
             )
         if platform == "cpu":
             raise DeviceRuntimeError(
-                "unsupported", 'torch_tpu has no processor backend; choose the backend "torch_xla" or "cpu" for that.'
+                "unsupported",
+                'torch_tpu has no processor backend; choose the backend "torch_xla" or "cpu" for that.',
             )
         try:
             import torch
@@ -76,7 +81,8 @@ class TorchTpuBackend(TorchBackend):
         if count_chips() == 0:
             raise DeviceRuntimeError(
                 "no_chip",
-                "torch_tpu needs a TPU and this machine shows no chip; connect to a TPU VM, or use the environment "
+                "torch_tpu needs a TPU and this machine shows no chip; connect to a TPU VM, or use the "
+                "environment "
                 '"torch-xla", which runs the same notebooks on the processor.',
             )
         self.platform: Platform = "tpu"
@@ -85,7 +91,8 @@ class TorchTpuBackend(TorchBackend):
         from importlib.metadata import version
 
         world = self.world()
-        return f"torch_tpu {version('torch_tpu')} on {self.devices()[0].kind}, one process for each of {world.global_devices} devices"
+        chip, count = self.devices()[0].kind, world.global_devices
+        return f"torch_tpu {version('torch_tpu')} on {chip}, one process for each of {count} devices"
 
     def device(self) -> Any:
         return self.torch.device("tpu", self.torch.tpu.current_device())

@@ -1,7 +1,7 @@
 """PyTorch/XLA 2.9: lazy tensors on older TPU VMs, and real XLA on the processor.
 
-Its modes: by default one device; `spmd=True`, one program over all devices of all processes; inside `launch`, one
-process for each device. The mode is chosen before the first tensor and stays.
+Its modes: by default one device; `spmd=True`, one program over all devices of all processes; inside `launch`,
+one process for each device. The mode is chosen before the first tensor and stays.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ class TorchXlaBackend(TorchBackend):
         except RuntimeError as error:
             raise DeviceRuntimeError(
                 "no_chip" if self.platform == "tpu" else "unsupported",
-                f"torch_xla could not start on PJRT_DEVICE={os.environ['PJRT_DEVICE']}: another process may hold the "
+                f"torch_xla could not start on PJRT_DEVICE={os.environ['PJRT_DEVICE']}: another process may "
+                f"hold the "
                 f"chips (`tpulab devices` shows who). It said: {str(error).splitlines()[0]}",
             ) from error
 
@@ -52,7 +53,8 @@ class TorchXlaBackend(TorchBackend):
         if self._torch_xla._XLAC._xla_runtime_is_initialized() and not self._xr.is_spmd():
             raise DeviceRuntimeError(
                 "too_late",
-                "Tensors were made on the device before `spmd=True` was asked for; restart the kernel and call "
+                "Tensors were made on the device before `spmd=True` was asked for; restart the kernel and "
+                "call "
                 '`runtime.use("torch_xla", spmd=True)` first.',
             )
         self._xr.use_spmd()
@@ -181,11 +183,13 @@ class TorchXlaBackend(TorchBackend):
     def launch(self, work: Callable[..., Any], *args: Any) -> None:
         """Runs `work(process_index, *args)` in one process for each device: the older way of PyTorch/XLA.
 
-        From a notebook only before anything has touched the device in this kernel, and never with `spmd=True`.
+        From a notebook only before anything has touched the device in this kernel, and never with
+        `spmd=True`.
         """
         if self.spmd:
             raise DeviceRuntimeError(
-                "unsupported", "One program over all devices runs here; `launch` needs a kernel that was not started so."
+                "unsupported",
+                "One program over all devices runs here; `launch` needs a kernel that was not started so.",
             )
         self._torch_xla.launch(work, args=args)
 
@@ -197,10 +201,15 @@ class TorchXlaBackend(TorchBackend):
         for number in range(count):
             try:
                 info = xm.get_memory_info(f"xla:{number}")
-            except (RuntimeError, IndexError):  # XLA:CPU does not say; one program knows its first device only
+            except (
+                RuntimeError,
+                IndexError,
+            ):  # XLA:CPU does not say; one program knows its first device only
                 info = {}
             found.append(
-                DeviceMemory(number, info.get("bytes_used"), info.get("peak_bytes_used"), info.get("bytes_limit"))
+                DeviceMemory(
+                    number, info.get("bytes_used"), info.get("peak_bytes_used"), info.get("bytes_limit")
+                )
             )
         return found
 
@@ -212,8 +221,8 @@ class TorchXlaBackend(TorchBackend):
 
     @contextmanager
     def trace_step(self, name: str, number: int) -> Iterator[None]:
-        # Not `StepTrace`: it also names the operations of the graph, which the step boundary inside then refuses.
-        # `_r` marks an event as the root of a step for the profilers' own pages.
+        # Not `StepTrace`: it also names the operations of the graph, which the step boundary inside then
+        # refuses. `_r` marks an event as the root of a step for the profilers' own pages.
         with self._torch_xla._XLAC.profiler.TraceMe(name, step_num=number, _r=1):
             yield
 
@@ -233,7 +242,8 @@ class TorchXlaBackend(TorchBackend):
     def _exact_products(self) -> AbstractContextManager[None]:
         import torch_xla.backends as backends
 
-        # For the process: torch_xla warns of changing it back and forth, and programs keep what they were traced with.
+        # For the process: torch_xla warns of changing it back and forth, and programs keep what they were
+        # traced with.
         if self.platform == "tpu" and backends.get_mat_mul_precision() != "highest":
             backends.set_mat_mul_precision("highest")
         return no_context()
@@ -262,20 +272,26 @@ def _choose_platform(asked: Platform | None) -> Platform:
     if asked == "tpu" and chips == 0:
         raise DeviceRuntimeError(
             "no_chip",
-            "A TPU was asked for and this machine shows no chip (no /dev/accel*, no Google device behind /dev/vfio); "
+            "A TPU was asked for and this machine shows no chip (no /dev/accel*, no Google device behind "
+            "/dev/vfio); "
             'connect to a TPU VM, or ask for the platform "cpu".',
         )
-    chosen = asked or ({"CPU": "cpu", "TPU": "tpu"}.get(set_to) if set_to else None) or ("tpu" if chips else "cpu")
+    chosen = (
+        asked or ({"CPU": "cpu", "TPU": "tpu"}.get(set_to) if set_to else None) or ("tpu" if chips else "cpu")
+    )
     if set_to and set_to != chosen.upper():
         raise DeviceRuntimeError(
             "wrong_platform",
-            f"PJRT_DEVICE={set_to} is set and {chosen} was asked for; unset PJRT_DEVICE, or ask for what it says.",
+            f"PJRT_DEVICE={set_to} is set and {chosen} was asked for; unset PJRT_DEVICE, or ask for what it "
+            f"says.",
         )
     if chosen == "tpu" and chips == 0:
         raise DeviceRuntimeError(
-            "no_chip", "PJRT_DEVICE=TPU is set and this machine shows no chip; unset it to run on the processor."
+            "no_chip",
+            "PJRT_DEVICE=TPU is set and this machine shows no chip; unset it to run on the processor.",
         )
     os.environ["PJRT_DEVICE"] = chosen.upper()
-    # Errors only: the compiler of this release prints a warning about its own future for every sharded program.
+    # Errors only: the compiler of this release prints a warning about its own future for every sharded
+    # program.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     return "tpu" if chosen == "tpu" else "cpu"

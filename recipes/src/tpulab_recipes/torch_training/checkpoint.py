@@ -63,6 +63,7 @@ def load_checkpoint(folder: Path | str) -> tuple[int, dict[str, Any]] | None:
         state = torch.load(found[-1], map_location="cpu", weights_only=True)
     except Exception as error:
         raise CheckpointError(
-            f"The checkpoint {found[-1]} cannot be read ({type(error).__name__}); remove it to go on from the one before."
+            f"The checkpoint {found[-1]} cannot be read ({type(error).__name__}); remove it to go on from "
+            f"the one before."
         ) from error
     return int(_NAME.match(found[-1].name)[1]), state  # type: ignore[index]

@@ -1,7 +1,7 @@
 """A learning rate that may change at every step without a compilation.
 
-In a lazy graph a Python number is a constant of the program, so a new learning rate is a new program. As a tensor on the
-device it is an input.
+In a lazy graph a Python number is a constant of the program, so a new learning rate is a new program. As a
+tensor on the device it is an input.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ def use_tensor_learning_rate(backend: Backend, optimizer: Any) -> None:
     """Turns the learning rate of every group into a 0-d tensor, where the backend compiles."""
     for group in optimizer.param_groups:
         if "capturable" in group and backend.compiles_steps:
-            # The step counter of Adam then lives on the device too; otherwise it is a new constant at every step.
+            # The step counter of Adam then lives on the device too; otherwise it is a new constant at every
+            # step.
             group["capturable"] = True
         _set(backend, group, float(group["lr"]))
 

@@ -1,7 +1,7 @@
 """Makes an optimizer's state before the first step.
 
-PyTorch makes it during that step. On a lazy device the first step is then another program than all later ones, and a
-large model is compiled twice.
+PyTorch makes it during that step. On a lazy device the first step is then another program than all later
+ones, and a large model is compiled twice.
 """
 
 from __future__ import annotations
