@@ -71,6 +71,14 @@ export class SshProcess {
 
   async end(): Promise<void> {
     if (this.isOver) return;
+    const { child } = this;
+    // The connection that it used has been handed its pipes, and holds them for as long as the program on the host runs.
+    const letGo = (): void => {
+      child.stdout?.destroy();
+      child.stderr?.destroy();
+    };
+    if (child.exitCode !== null || child.signalCode !== null) letGo();
+    else child.once('exit', letGo);
     this.#signal('SIGTERM');
     const timer = setTimeout(() => this.#signal('SIGKILL'), END_WAIT_MS);
     await this.ended;
