@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from tpulab_recipes.runtime import installed_backends
 from tpulab_recipes.runtime.chips import count_chips
 
@@ -16,25 +17,17 @@ needs_torch_xla = pytest.mark.skipif("torch_xla" not in INSTALLED, reason="torch
 
 
 def choose(call: str, **env: str) -> tuple[int, str]:
-    """Exit code and last line of a process that calls `use` and prints what it got, or the error's code and
-    text."""
+    """Exit code and last line of a process that calls `use` and prints what it got, or the error's code and text."""
     program = (
         "from tpulab_recipes import runtime\n"
         f"try:\n    {call}\n    print(runtime.current().describe())\n"
-        "except runtime.DeviceRuntimeError as error:\n    print(error.code + ': ' + str(error)); raise "
-        "SystemExit(3)\n"
+        "except runtime.DeviceRuntimeError as error:\n    print(error.code + ': ' + str(error)); raise SystemExit(3)\n"
     )
     clean = {
         k: v for k, v in os.environ.items() if k not in ("PJRT_DEVICE", "TPULAB_BACKEND", "JAX_PLATFORMS")
     }
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env={**clean, **env},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    command, environment = [sys.executable, "-c", program], {**clean, **env}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
     lines = done.stdout.strip().splitlines() or [done.stderr[-500:]]
     return done.returncode, lines[-1]
 
@@ -95,8 +88,7 @@ def test_a_framework_that_is_not_installed_is_named_with_its_environment() -> No
 
 def test_importing_the_seam_imports_no_framework() -> None:
     program = (
-        "import sys, tpulab_recipes.runtime
-"
+        "import sys, tpulab_recipes.runtime; "
         "print([m for m in ('torch', 'jax', 'torch_xla') if m in sys.modules])"
     )
     done = subprocess.run(

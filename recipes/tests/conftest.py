@@ -1,0 +1,23 @@
+"""What all tests of the recipes share: XLA is started before anything else uses PyTorch.
+
+Autograd makes a queue for each device that it knows at the first backward pass of the process; a device that
+appears later has none, and its first backward pass fails with an internal assertion.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+
+import pytest
+
+os.environ.setdefault("PJRT_DEVICE", "CPU")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _xla_before_autograd() -> None:
+    one_program = os.environ.get("TPULAB_TEST_SPMD") == "1"
+    if importlib.util.find_spec("torch_xla") is not None and not one_program:
+        from tpulab_recipes.runtime.selection import make
+
+        make("torch_xla", "cpu")
