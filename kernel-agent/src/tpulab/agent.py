@@ -318,7 +318,9 @@ class Agent:
 
     def _standing(self) -> list[Message]:
         standing: list[Message] = [self.devices.last] if self.devices.last is not None else []
-        return standing + [run.message() for run in list(self.runs.values())]
+        # A run that is still to be announced is in what is sent next, with its states in order.
+        known = [run for run in list(self.runs.values()) if self.recorder.has_announced(run)]
+        return standing + [run.message() for run in known]
 
 
 def _ipykernel_version() -> str | None:

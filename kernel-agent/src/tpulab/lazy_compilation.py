@@ -115,6 +115,17 @@ class LazyReasons:
             }
         place.before = now
 
+    def unexplained(self, frame: FrameType, number: int, run: Run | None) -> LazyCompilation:
+        """A compilation that goes on, on another thread. Looks at no value."""
+        user = _user_frame(frame)
+        place = self._places.get((user.f_code, user.f_lineno)) if user is not None else None
+        compiled = place.compiled if place is not None else 0
+        reason = FIRST if compiled == 0 else reason_of(Difference("other", None, None, None), "graph")
+        location = find_location(self._cells, frame)
+        return LazyCompilation(
+            number, _function_name(user), location, run, {**reason, "advice": None}, compiled + 1
+        )
+
     def explain(self, frame: FrameType, number: int, run: Run | None) -> LazyCompilation:
         """The reason of a compilation that the launch at `frame` causes."""
         user = _user_frame(frame)
@@ -126,8 +137,7 @@ class LazyReasons:
         self._places.move_to_end(key)
         while len(self._places) > KEPT_PLACES:
             self._places.popitem(last=False)
-        name = user.f_code.co_name
-        function = "graph" if name.startswith("<") else name
+        function = _function_name(user)
         now = signature_of_frame(user)
         reason = FIRST if place.compiled == 0 else self._compare(place, now, function)
         place.compiled += 1
@@ -188,6 +198,10 @@ def _parts(path: str, value: Any, depth: int) -> Iterator[tuple[str, Any]]:
             yield from _parts(f"{path}[{index}]", item, depth + 1)
     else:
         yield path, value
+
+
+def _function_name(user: FrameType | None) -> str:
+    return "graph" if user is None or user.f_code.co_name.startswith("<") else user.f_code.co_name
 
 
 def _user_frame(frame: FrameType | None) -> FrameType | None:

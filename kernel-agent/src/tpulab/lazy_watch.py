@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from tpulab.auto_steps import AutoSteps
 from tpulab.clocks import now_ns
-from tpulab.lazy_compilation import LazyCompilation, LazyReasons
+from tpulab.lazy_compilation import LazyReasons
 from tpulab.lazy_runtime import Launch, LazyRuntime
 from tpulab.step_clock import innermost_clock
 from tpulab.thread_state import thread_state
 
 if TYPE_CHECKING:
     from tpulab.agent import Agent
-    from tpulab.runs import Run
 
 #: A launch that takes longer than this, and compiles, is told while it goes on.
 LONG_LAUNCH_NS = 300_000_000
@@ -37,7 +36,8 @@ class LazyWatch:
         self._compile_ns = 0
         self._last_end_ns = 0
         self._launching: dict[int, tuple[int, Any]] = {}
-        self._announced: dict[int, LazyCompilation] = {}
+        #: by thread: the id of the compilation that has been told as started
+        self._announced: dict[int, int] = {}
 
     def attach(self) -> bool:
         self._compiled, self._compile_ns = self._runtime.compilations(), self._runtime.compile_ns()
@@ -105,28 +105,29 @@ class LazyWatch:
         self._compiled, self._compile_ns = compiled, total
         # Compiling is the last thing before the program is queued; what `.item()` compiled came before.
         state.compiles.append((max(began, ended - lasted), ended))
-        compilation = self._announced.pop(threading.get_ident(), None) or self._start(frame)
-        compilation.finish(lasted, number)
         clock = innermost_clock()
-        if clock is not None:
-            clock.run.compilations += number
-            clock.run.compile_ms += lasted / 1e6
+        run = clock.run if clock is not None else None
+        announced = self._announced.pop(threading.get_ident(), None)
+        identity = announced if announced is not None else self._agent.compiles.next_id()
+        compilation = self._reasons.explain(frame, identity, run)
+        if announced is None:
+            self._send(compilation.message("started"))
+        compilation.finish(lasted, number)
+        if run is not None:
+            run.compilations += number
+            run.compile_ms += lasted / 1e6
         self._send(compilation.message("finished"))
         compilation.advise(self._agent.adviser)
-
-    def _start(self, frame: Any) -> LazyCompilation:
-        clock = innermost_clock()
-        run: Run | None = clock.run if clock is not None else None
-        compilation = self._reasons.explain(frame, self._agent.compiles.next_id(), run)
-        self._send(compilation.message("started"))
-        return compilation
 
     def _announce_long(self) -> None:
         moment = now_ns()
         for thread, (began, frame) in list(self._launching.items()):
             compiles = self._runtime.compilations() != self._compiled
             if compiles and moment - began > LONG_LAUNCH_NS and thread not in self._announced:
-                self._announced[thread] = self._start(frame)
+                identity = self._announced[thread] = self._agent.compiles.next_id()
+                run = next(iter(reversed(list(self._agent.runs.values()))), None)
+                # Why is found out by the thread that traces: tensors must not be looked at meanwhile.
+                self._send(self._reasons.unexplained(frame, identity, run).message("started"))
 
     def _send(self, message: Any) -> None:
         self._agent.recorder.events.append(message)

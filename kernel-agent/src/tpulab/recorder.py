@@ -67,6 +67,9 @@ class Recorder:
             tap(messages)
         return messages
 
+    def has_announced(self, run: Run) -> bool:
+        return run.id in self._announced
+
     def _paces(self) -> list[PaceMessage]:
         """How the runs of which steps were just recorded go on."""
         found = []

@@ -162,12 +162,17 @@ class TrainingRun:
         return follow(self, target, names)
 
     def set(self, name: str, value: HyperValue) -> None:
-        """Changes a hyperparameter now, on the thread of the loop. Told and logged like a page's command.
+        """Changes a hyperparameter: after the step that is open, or now when none is. Told and logged.
 
         Raises:
             HyperparameterError: there is none of this name, or the value does not fit it.
         """
-        self.controller.set_now(name, value, self.step_index)
+        self.hyper.check(name, value)
+        tracked = self._tracked
+        if tracked is not None and tracked.clock.is_open:
+            self.controller.submit(Command("set", name, value))
+        else:
+            self.controller.set_now(name, value, self.step_index)
 
     def pause(self) -> None:
         """Asks for a pause after this step, as a page would."""

@@ -1,0 +1,149 @@
+"""`tpulab.hf.Callback`: a run of Hugging Face's Trainer that a page can watch and steer.
+
+    from tpulab.hf import Callback
+    trainer = Trainer(..., callbacks=[Callback(log=training_args.output_dir)])
+
+A step is an optimizer step. Pause, stop, checkpoint, evaluate and the learning rate act between two of them,
+through the Trainer's own control. transformers is imported with this module, not with `tpulab`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from transformers import TrainerCallback
+
+from tpulab.hyperparameters import Hyper, hyper
+from tpulab.messages import HyperValue
+from tpulab.run_steps import RunBlock
+from tpulab.training_run import TrainingRun, run
+
+if TYPE_CHECKING:
+    _Base = object
+else:
+    _Base = TrainerCallback
+
+
+class Callback(_Base):
+    """Pass one to `Trainer(callbacks=[…])`.
+
+    Args:
+        name: of the run. Default: the name of the model's class.
+        hyperparameters: what may be changed besides `learning_rate`, which is always there; `on_change` is told.
+        log: as in `tpulab.run`. Default: the Trainer's `output_dir`, beside its checkpoints.
+        learning_rate: its bounds, by `tpulab.hyper`. The schedule goes on, scaled by what was set.
+
+    A change of the learning rate scales the schedule's: its base rates are multiplied.
+    """
+
+    def __init__(
+        self,
+        name: str | None = None,
+        *,
+        hyperparameters: Mapping[str, Hyper | HyperValue] | None = None,
+        log: str | os.PathLike[str] | bool | None = None,
+        learning_rate: Hyper | None = None,
+    ) -> None:
+        self._name = name
+        self._given = dict(hyperparameters or {})
+        self._log = log
+        self._learning_rate = learning_rate
+        self._block: RunBlock | None = None
+        self._wants: set[str] = set()
+        #: the run, from the beginning of the training on
+        self.run: TrainingRun | None = None
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
+        """Makes the run."""
+        rate = self._learning_rate or hyper(float(args.learning_rate), min=0.0)
+        model = kwargs.get("model")
+        made = self.run = run(
+            self._name or type(model).__name__,
+            args.to_sanitized_dict() if hasattr(args, "to_sanitized_dict") else None,
+            hyperparameters={"learning_rate": rate, **self._given},
+            total=int(state.max_steps) or None,
+            log=args.output_dir if self._log is None else self._log,
+            backend="python",
+        )
+        made.on_checkpoint(lambda: self._want("save"))
+        made.on_evaluate(lambda: self._want("evaluate"))
+        optimizer, scheduler = kwargs.get("optimizer"), kwargs.get("lr_scheduler")
+        initial = float(rate.value)
+        bases = [float(base) for base in getattr(scheduler, "base_lrs", [])]
+        groups = [float(group["lr"]) for group in getattr(optimizer, "param_groups", [])]
+
+        def follow(values: Mapping[str, Any]) -> None:
+            share = float(values["learning_rate"]) / initial if initial else 1.0
+            if bases:
+                fresh = [rate * share for rate in _schedule(scheduler, bases)]
+                scheduler.base_lrs = [base * share for base in bases]
+            else:
+                fresh = [group * share for group in groups]
+            for group, value in zip(getattr(optimizer, "param_groups", []), fresh, strict=False):
+                _set_rate(group, value)
+
+        made.controller.apply_to(_after_the_first(follow))
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> Any:  # noqa: ARG002
+        """Commands are applied here, before the step; a pause holds the Trainer here."""
+        if self.run is not None and self._block is None:
+            self._block = self.run.step()
+            self._block.__enter__()
+            self._pass_on(control)
+        return control
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> Any:  # noqa: ARG002
+        """The step is over."""
+        block, self._block = self._block, None
+        if block is not None:
+            block.__exit__(None, None, None)
+        self._pass_on(control)
+        return control
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:  # noqa: ARG002
+        """Figures of the Trainer: loss, learning rate, those of an evaluation."""
+        if self.run is not None and isinstance(logs, Mapping):
+            self.run.log(**{name: value for name, value in logs.items() if isinstance(value, (int, float))})
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
+        """Ends the run. A training that raises ends it with its cell, as failed."""
+        if self.run is not None:
+            self.run.finish()
+
+    def _want(self, what: str) -> str:
+        self._wants.add(what)
+        return "The Trainer does it after this step."
+
+    def _pass_on(self, control: Any) -> None:
+        wants, self._wants = self._wants, set()
+        if "save" in wants:
+            control.should_save = True
+        if "evaluate" in wants:
+            control.should_evaluate = True
+        if self.run is not None and self.run.stopped:
+            control.should_training_stop = True
+
+
+def _after_the_first(apply: Any) -> Any:
+    """The rates at the start are the Trainer's own: nothing is set before something was changed."""
+    calls = iter((lambda _: None,))
+    return lambda values: next(calls, apply)(values)
+
+
+def _schedule(scheduler: Any, bases: list[float]) -> list[float]:
+    """The rates that the schedule has reached, for its first base rates."""
+    reached = [float(rate) for rate in scheduler.get_last_lr()]
+    present = [float(base) for base in scheduler.base_lrs]
+    return [
+        rate / now * base if now else base for rate, now, base in zip(reached, present, bases, strict=False)
+    ]
+
+
+def _set_rate(group: Any, value: float) -> None:
+    fill = getattr(group["lr"], "fill_", None)
+    if callable(fill):
+        fill(value)
+    else:
+        group["lr"] = value
