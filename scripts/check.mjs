@@ -51,6 +51,12 @@ const tool = (/** @type {string} */ name) => path.join(path.dirname(checkout.uv)
 const SERVER_TESTS = path.join(checkout.testEnvs, 'server');
 const PYTHON = [
   { folder: 'kernel-agent/src', environment: path.join(checkout.envs, 'jax'), leaveOut: [] },
+  // Arrays of a framework are not typed closely enough for the recipe of diffusion, which is nothing but arrays.
+  {
+    folder: 'recipes/src',
+    environment: path.join(checkout.envs, 'jax'),
+    leaveOut: ['--exclude=/tpulab_recipes/ddpm/']
+  },
   existsSync(SERVER_TESTS)
     ? { folder: 'extension/jupyterlab_tpulab', environment: SERVER_TESTS, leaveOut: [] }
     : {
@@ -127,7 +133,7 @@ async function pythonTypes() {
         '--strict',
         '--no-error-summary',
         `--python-executable=${path.join(environment, 'bin', 'python')}`,
-        `--cache-dir=${path.join(caches, 'mypy', path.basename(environment))}`,
+        `--cache-dir=${path.join(caches, 'mypy', folder.replaceAll('/', '-'))}`,
         '--config-file=mypy.ini',
         ...leaveOut,
         folder

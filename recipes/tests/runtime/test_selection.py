@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from tpulab_recipes.runtime import installed_backends
 from tpulab_recipes.runtime.chips import count_chips
 
@@ -17,11 +16,12 @@ needs_torch_xla = pytest.mark.skipif("torch_xla" not in INSTALLED, reason="torch
 
 
 def choose(call: str, **env: str) -> tuple[int, str]:
-    """Exit code and last line of a process that calls `use` and prints what it got, or the error's code and text."""
+    """Exit code and last line of a process that prints what `use` chose, or the error's code and text."""
     program = (
         "from tpulab_recipes import runtime\n"
         f"try:\n    {call}\n    print(runtime.current().describe())\n"
-        "except runtime.DeviceRuntimeError as error:\n    print(error.code + ': ' + str(error)); raise SystemExit(3)\n"
+        "except runtime.DeviceRuntimeError as error:\n"
+        "    print(error.code + ': ' + str(error)); raise SystemExit(3)\n"
     )
     clean = {
         k: v for k, v in os.environ.items() if k not in ("PJRT_DEVICE", "TPULAB_BACKEND", "JAX_PLATFORMS")

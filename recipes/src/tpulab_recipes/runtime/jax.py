@@ -127,14 +127,11 @@ class JaxBackend(Backend):
             self._jax.device_put(np.zeros((), np.float32), device).block_until_ready()
 
     def compile(self, step: Step, *, name: str | None = None) -> Step:
-        if name is not None:
-            named = step
+        def named(*args: Any, **kwargs: Any) -> Any:
+            return step(*args, **kwargs)
 
-            def step(*args: Any, **kwargs: Any) -> Any:  # type: ignore[no-redef]
-                return named(*args, **kwargs)
-
-            step.__name__ = step.__qualname__ = name
-        compiled: Step = self._jax.jit(step)
+        named.__name__ = named.__qualname__ = name or str(getattr(step, "__name__", "step"))
+        compiled: Step = self._jax.jit(named)
         return compiled
 
     def seed(self, seed: int) -> Any:

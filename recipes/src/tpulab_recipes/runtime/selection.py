@@ -6,7 +6,7 @@ import difflib
 import importlib
 import importlib.util
 import os
-from typing import Any, cast
+from typing import Any
 
 from tpulab_recipes.runtime.backend import Backend
 from tpulab_recipes.runtime.errors import DeviceRuntimeError
@@ -31,7 +31,7 @@ def installed_backends() -> list[str]:
     return [name for name, (module, _) in _BACKENDS.items() if importlib.util.find_spec(module) is not None]
 
 
-def use(name: str | None = None, *, platform: str | None = None, **options: Any) -> Backend:
+def use(name: str | None = None, *, platform: Platform | None = None, **options: Any) -> Backend:
     """Chooses the backend for this process and starts it.
 
     Args:
@@ -60,7 +60,7 @@ def use(name: str | None = None, *, platform: str | None = None, **options: Any)
     if _current is not None:
         _check_same(_current, chosen, platform, options)
         return _current
-    _current = make(chosen, cast("Platform | None", platform), **options)
+    _current = make(chosen, platform, **options)
     return _current
 
 

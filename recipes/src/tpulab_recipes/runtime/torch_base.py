@@ -75,9 +75,12 @@ class TorchBackend(Backend):
                 yield Precision(name, torch.float32, lambda tree: tree)
             return
 
+        def halved(leaf: Any) -> Any:
+            floating = isinstance(leaf, torch.Tensor) and leaf.is_floating_point()
+            return leaf.to(torch.bfloat16) if floating else leaf
+
         def cast(tree: Any) -> Any:
-            floating = lambda leaf: isinstance(leaf, torch.Tensor) and leaf.is_floating_point()  # noqa: E731
-            return self._map(lambda leaf: leaf.to(torch.bfloat16) if floating(leaf) else leaf, tree)
+            return self._map(halved, tree)
 
         with torch.autocast(torch.device(self.device()).type, dtype=torch.bfloat16):
             yield Precision(name, torch.bfloat16, cast)

@@ -171,6 +171,6 @@ class TorchTpuBackend(TorchBackend):
         distributed = self.torch.distributed
         parts: list[Any] = [None] * self.world().process_count
         distributed.all_gather_object(parts, values)
-        reduce = {"mean": np.mean, "sum": np.sum, "max": np.max}[how]
+        reduce: Any = {"mean": np.mean, "sum": np.sum, "max": np.max}[how]
         reduced: NDArray[np.float64] = reduce(np.stack(parts), axis=0)
         return reduced

@@ -251,7 +251,7 @@ class TorchXlaBackend(TorchBackend):
     def _reduce_over_processes(self, values: NDArray[np.float64], how: Reduction) -> NDArray[np.float64]:
         import torch_xla.core.xla_model as xm
 
-        reduce = {"mean": np.mean, "sum": np.sum, "max": np.max}[how]
+        reduce: Any = {"mean": np.mean, "sum": np.sum, "max": np.max}[how]
         reduced: NDArray[np.float64] = xm.mesh_reduce(
             "tpulab-metrics", values, lambda parts: reduce(np.stack(parts), axis=0)
         )
