@@ -4,6 +4,7 @@ import { envCommand } from '../environments/index.js';
 import { BRIDGE_VERSION } from '../server/jupyter-routes.js';
 import { devicesCommand } from './devices/devices-command.js';
 import { holdersCommand } from './devices/holders-command.js';
+import { doctorCommand } from './doctor/doctor-command.js';
 import { journalCommand } from './journal/journal-command.js';
 import { kernelsCommand } from './kernels/kernels-command.js';
 import { complain, type Streams } from './output.js';
@@ -30,6 +31,7 @@ export async function run(argv: readonly string[], streams: Streams): Promise<nu
     outputsCommand(streams),
     devicesCommand(streams),
     holdersCommand(streams),
+    doctorCommand(streams),
     journalCommand(streams),
     connectCommand(streams),
     remotesCommand(streams),

@@ -1,0 +1,75 @@
+/** `tpulab doctor`: what is wrong on this computer, and on a TPU VM when one is named, with what to do. */
+import { Command } from 'commander';
+import type { RemoteCheck } from '@tpulab/protocol';
+import { stateFolder } from '../../server/state-folder.js';
+import { type OutputOptions, say, type Streams } from '../output.js';
+import type { TargetOptions } from '../remotes/connect-target.js';
+import { doctorText } from './doctor-text.js';
+import { checkHere } from './local-checks.js';
+import { checkThere } from './remote-checks.js';
+
+interface DoctorOptions extends OutputOptions, TargetOptions {
+  readonly stateDir?: string;
+  readonly envDir?: string;
+  readonly environment?: string;
+  readonly ssh: string;
+}
+
+/** What was found in one place. */
+export interface Findings {
+  readonly place: string;
+  readonly checks: readonly RemoteCheck[];
+}
+
+export function doctorCommand(streams: Streams): Command {
+  return new Command('doctor')
+    .description('look for what is wrong on this computer, and on a TPU VM, and say what to do')
+    .argument('[target]', 'a remote, or what `tpulab connect` takes: HOST, USER@HOST, gcloud:NAME')
+    .option('--zone <zone>', 'of a machine of Google Cloud')
+    .option('--project <project>', "of a machine of Google Cloud, else gcloud's own")
+    .option('--internal-ip', 'reach it by its internal address')
+    .option('--iap', 'reach it through the Identity-Aware Proxy')
+    .option('--environment <name>', 'environment that the machine is to have (default: jax)')
+    .option('--state-dir <folder>', 'state folder of the gateway (default: $XDG_STATE_HOME/tpulab)')
+    .option('--env-dir <folder>', 'folder of environments (default: the XDG data folder)')
+    .option('--ssh <program>', 'OpenSSH to use', 'ssh')
+    .option('--json', 'print JSON')
+    .action(async (target: string | undefined, options: DoctorOptions) => {
+      const interrupted = new AbortController();
+      const interrupt = (): void => interrupted.abort(new Error('interrupted'));
+      process.once('SIGINT', interrupt);
+      try {
+        const findings = await examine(target, options, interrupted.signal);
+        say(streams, options, { findings }, doctorText(findings));
+        if (findings.some(({ checks }) => checks.some(({ state }) => state === 'failed')))
+          process.exitCode = 1;
+      } finally {
+        process.off('SIGINT', interrupt);
+      }
+    });
+}
+
+async function examine(
+  target: string | undefined,
+  options: DoctorOptions,
+  signal: AbortSignal
+): Promise<readonly Findings[]> {
+  const stateDir = stateFolder(options.stateDir);
+  const here = checkHere({ stateDir, envDir: options.envDir, env: process.env, signal });
+  const there =
+    target === undefined
+      ? null
+      : checkThere({
+          ...options,
+          target,
+          stateDir,
+          environment: options.environment,
+          sshProgram: options.ssh,
+          signal
+        });
+  const [local, remote] = await Promise.all([here, there]);
+  return [
+    { place: 'this computer', checks: local },
+    ...(target === undefined || remote === null ? [] : [{ place: target, checks: remote }])
+  ];
+}
