@@ -13,7 +13,10 @@ const jupyterRecommended = /** @type {import('eslint').Linter.Config[]} */ (
   /** @type {unknown} */ (jupyter.configs.recommended)
 );
 
-const typescript = ['{protocol,kernel-bridge,extension,ui-tests}/**/*.{ts,tsx}', 'vitest.config.mts'];
+const typescript = [
+  '{protocol,kernel-bridge,extension,ui-tests,tests/stand-in-vm}/**/*.{ts,tsx}',
+  'vitest.config.mts'
+];
 
 export default defineConfig(
   {
@@ -71,7 +74,13 @@ export default defineConfig(
     rules: reactHooks.configs.recommended.rules
   },
   {
-    files: ['**/*.spec.{ts,tsx}', '**/*.spec-*.ts', '**/testing/**/*.ts', 'ui-tests/**/*.ts'],
+    files: [
+      '**/*.spec.{ts,tsx}',
+      '**/*.spec-*.ts',
+      '**/testing/**/*.ts',
+      'ui-tests/**/*.ts',
+      'tests/stand-in-vm/**/*.ts'
+    ],
     rules: {
       // A test that fails on the assertion itself says enough.
       '@typescript-eslint/no-non-null-assertion': 'off',

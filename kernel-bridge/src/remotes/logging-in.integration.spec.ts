@@ -24,7 +24,7 @@ describe.skipIf(why !== null)(`logging in${why === null ? '' : ` (skipped: ${why
   beforeAll(async () => {
     vm = await StandInVm.start({ password: true });
   });
-  afterAll(async () => vm?.[Symbol.asyncDispose]());
+  afterAll(async () => vm[Symbol.asyncDispose]());
 
   const HOST = (): string[] => ['Host vm', `  HostName ${vm.network.vmAddress}`, `  User ${USER}`];
 
@@ -34,7 +34,7 @@ describe.skipIf(why !== null)(`logging in${why === null ? '' : ` (skipped: ${why
     await vm.knowHostKey();
     hub = await Hub.start(vm.laptop);
   });
-  afterEach(async () => hub?.[Symbol.asyncDispose]());
+  afterEach(async () => hub[Symbol.asyncDispose]());
 
   describe('host keys', () => {
     it('an unknown one is asked about with its fingerprint; yes is remembered by ssh', async () => {

@@ -33,8 +33,8 @@ describe.skipIf(why !== null)(`faults of a remote${why === null ? '' : ` (skippe
 
   afterEach(async () => {
     process.env['PATH'] = path_;
-    await bridge?.end('SIGTERM');
-    await vm?.[Symbol.asyncDispose]();
+    await bridge.end('SIGTERM');
+    await vm[Symbol.asyncDispose]();
     await rm(stateDir, { recursive: true, force: true });
   });
 

@@ -55,7 +55,6 @@ export class RemoteLog {
 
 /** What a machine far away sends must not steer the terminal in which the log is read. */
 function withoutControls(text: string): string {
-  // eslint-disable-next-line no-control-regex -- these are the characters that are to go
   return text.replace(/\x1b\[[0-9;?]*[ -/]*[@-~]/g, '').replace(/[\x00-\x08\x0b-\x1f\x7f]/g, '');
 }
 

@@ -62,15 +62,19 @@ export class RemoteRun {
     await this.#ended;
   }
 
+  get #isStopped(): boolean {
+    return this.#stopped.signal.aborted;
+  }
+
   async #loop(): Promise<void> {
     const { signal } = this.#stopped;
-    for (let failures = 0; !signal.aborted;) {
+    for (let failures = 0; !this.#isStopped;) {
       try {
-        const prepared = await this.#attempt(signal);
+        const { link, prepared } = await this.#attempt(signal);
         failures = 0;
-        throw await this.#whileConnected(prepared, signal);
+        throw await this.#whileConnected(link, prepared, signal);
       } catch (error) {
-        if (signal.aborted) return;
+        if (this.#isStopped) return;
         if (this.#link?.isOver === true) await this.#dropLink();
         if (this.#remote.prompts.current) {
           // ssh has given up waiting; the person has not, and the answer is for the next attempt.
@@ -84,43 +88,50 @@ export class RemoteRun {
   }
 
   /** Resolves when the gateway of the remote serves. */
-  async #attempt(signal: AbortSignal): Promise<PreparedHost> {
+  async #attempt(signal: AbortSignal): Promise<{ link: RemoteLink; prepared: PreparedHost }> {
     const remote = this.#remote;
     const { setup, installed } = remote.context;
     if (remote.phase.kind !== 'connecting') remote.move({ kind: 'connecting' });
     remote.beginAttempt();
     this.#waking = new AbortController();
-    if (!this.#link) {
-      const targets = this.#targets;
-      // The machine may have another address by the next attempt, unless this one succeeds.
-      this.#targets = null;
-      const opened = await openLink(remote, targets, signal);
-      this.#link = opened.link;
-      this.#targets = opened.targets;
-    }
+    const link = this.#link ?? (await this.#open(signal));
     const slow = setTimeout(() => {
       if (remote.phase.kind === 'connecting') remote.move({ kind: 'setting-up' });
     }, SETTING_UP_MS);
     try {
-      return await this.#link.prepare(remote.record.install ? setup : installed, {
+      const prepared = await link.prepare(remote.record.install ? setup : installed, {
         environment: remote.record.environment,
         signal,
         onStage: stage => remote.stage(stage),
         onCheck: check => remote.check(check),
         onLog: line => remote.log.add(line)
       });
+      return { link, prepared };
     } catch (error) {
       // A connection that broke is the reason of whatever failed on it.
-      throw this.#link.isOver && !signal.aborted ? await this.#link.lost : error;
+      throw link.isOver && !this.#isStopped ? await link.lost : error;
     } finally {
       clearTimeout(slow);
     }
   }
 
+  async #open(signal: AbortSignal): Promise<RemoteLink> {
+    const known = this.#targets;
+    // The machine may have another address by the next attempt, unless this one succeeds.
+    this.#targets = null;
+    const { link, targets } = await openLink(this.#remote, known, signal);
+    this.#link = link;
+    this.#targets = targets;
+    return link;
+  }
+
   /** Resolves with the reason why it is over. */
-  async #whileConnected(prepared: PreparedHost, signal: AbortSignal): Promise<RemoteProblem> {
+  async #whileConnected(
+    link: RemoteLink,
+    prepared: PreparedHost,
+    signal: AbortSignal
+  ): Promise<RemoteProblem> {
     const remote = this.#remote;
-    const link = this.#link!;
     const { gatewayId, token } = prepared;
     const { socketPath } = link;
     remote.log.hide(token);

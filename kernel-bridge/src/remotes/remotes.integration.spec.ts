@@ -27,8 +27,8 @@ describe.skipIf(why !== null)(`a remote over ssh${why === null ? '' : ` (skipped
     await hub.until('connected');
   });
   afterAll(async () => {
-    await hub?.[Symbol.asyncDispose]();
-    await vm?.[Symbol.asyncDispose]();
+    await hub[Symbol.asyncDispose]();
+    await vm[Symbol.asyncDispose]();
   });
 
   async function startKernel(name = 'lossless'): Promise<string> {
@@ -129,8 +129,6 @@ describe.skipIf(why !== null)(`a remote over ssh${why === null ? '' : ` (skipped
   it('the machine is rebooted: it is found again, and what its kernel printed is on this side', async () => {
     using client = await printing(20);
     await client.until(() => client.greatest > 20, 'for some numbers');
-    const { kernelId } = client as unknown as { kernelId?: string };
-    void kernelId;
     await vm.reboot();
     await hub.until('reconnecting').catch(() => undefined);
     await hub.post('connect');
@@ -145,7 +143,7 @@ describe.skipIf(why !== null)(`a remote over ssh${why === null ? '' : ` (skipped
   });
 
   it('keeps what it knows for this user alone, and no token in its log', async () => {
-    const { stateDir } = { stateDir: hub.bridge.folder };
+    const stateDir = hub.bridge.folder;
     const log = await readFile(path.join(stateDir, 'remotes', 'vm.log'), 'utf8');
     const token = (await vm.run('cat ~/.local/state/tpulab/token')).trim();
     expect(log).toContain('connected');

@@ -8,7 +8,7 @@ import type { Duplex } from 'node:stream';
 import { RemoteUnavailableError } from '../../kernels/errors.js';
 import type { ReachableRemote } from '../remote.js';
 import { closeFrame, FrameBoundary } from './frame-boundary.js';
-import { headersForRemote, withoutToken } from './headers.js';
+import { eachHeader, headersForRemote, withoutToken } from './headers.js';
 
 /** As clients come back after it (docs/conformance.md); after 1000 and 1001 JupyterLab does not. */
 const AWAY = { code: 1012, reason: 'the remote machine cannot be reached now' };
@@ -83,9 +83,7 @@ export class PipedSocket {
     const { request, remote, target } = this.#forward;
     const headers = headersForRemote(request.rawHeaders, remote.token);
     const lines = [`${request.method ?? 'GET'} ${withoutToken(target)} HTTP/1.1`];
-    for (let index = 0; index < headers.length; index += 2) {
-      lines.push(`${headers[index]!}: ${headers[index + 1]!}`);
-    }
+    eachHeader(headers, (name, value) => lines.push(`${name}: ${value}`));
     return [...lines, 'Connection: Upgrade', 'Upgrade: websocket', '', ''].join('\r\n');
   }
 
@@ -129,7 +127,10 @@ export class PipedSocket {
   }
 
   #unanswered(why: string): void {
-    if (this.#state !== 'handshake') return void this.#farClosed();
+    if (this.#state !== 'handshake') {
+      this.#farClosed();
+      return;
+    }
     this.#state = 'over';
     clearTimeout(this.#timer);
     this.#far.destroy();

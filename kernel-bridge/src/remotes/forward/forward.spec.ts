@@ -38,7 +38,12 @@ beforeEach(async () => {
   const socketPath = path.join(folder, 'far.sock');
   far.listen(socketPath);
   const remote = { name: 'vm', socketPath, token: FAR_TOKEN, gatewayId: 'x' };
-  const fixed = { remote, refused: () => void refused++ };
+  const fixed = {
+    remote,
+    refused: () => {
+      refused++;
+    }
+  };
   near = createServer((asked, response) => {
     forwardRequest({
       ...fixed,

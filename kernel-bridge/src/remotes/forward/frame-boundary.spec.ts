@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { Duplex } from 'node:stream';
+import type { Duplex } from 'node:stream';
 import { describe, expect, it } from 'vitest';
 import { Receiver, Sender } from 'ws';
 import { closeFrame, FrameBoundary } from './frame-boundary.js';

@@ -25,11 +25,11 @@ export class FrameBoundary {
         at += taken;
         continue;
       }
-      this.#header.push(chunk[at++]!);
+      this.#header.push(chunk[at++] ?? 0);
       const length = headerLength(this.#header);
       if (length === null || this.#header.length < length) continue;
       this.#payloadLeft = payloadLength(this.#header);
-      this.#hasClosed ||= (this.#header[0]! & 0x0f) === CLOSE_OPCODE;
+      this.#hasClosed ||= ((this.#header[0] ?? 0) & 0x0f) === CLOSE_OPCODE;
       this.#header = [];
     }
   }
@@ -44,7 +44,7 @@ function headerLength(header: readonly number[]): number | null {
 }
 
 function payloadLength(header: readonly number[]): number {
-  const short = header[1]! & 0x7f;
+  const short = (header[1] ?? 0) & 0x7f;
   const bytes = short === 126 ? 2 : short === 127 ? 8 : 0;
   if (bytes === 0) return short;
   return header.slice(2, 2 + bytes).reduce((length, byte) => length * 256 + byte, 0);

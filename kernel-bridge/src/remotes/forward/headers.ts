@@ -31,6 +31,7 @@ export function headersForClient(
   ours: Readonly<Record<string, string>>,
   prefix: string
 ): string[] {
+  const headers: string[] = [];
   const kept = filtered(
     raw,
     (name, value) =>
@@ -38,12 +39,11 @@ export function headersForClient(
       name !== 'set-cookie' &&
       !(name === 'vary' && value.toLowerCase() === 'origin')
   );
-  for (let index = 0; index < kept.length; index += 2) {
-    if (kept[index]!.toLowerCase() === 'location' && /^\/(?!\/)/.test(kept[index + 1]!)) {
-      kept[index + 1] = prefix + kept[index + 1]!;
-    }
-  }
-  return [...kept, ...Object.entries(ours).flat()];
+  eachHeader(kept, (name, value) => {
+    const isOwnPath = name.toLowerCase() === 'location' && /^\/(?!\/)/.test(value);
+    headers.push(name, isOwnPath ? prefix + value : value);
+  });
+  return [...headers, ...Object.entries(ours).flat()];
 }
 
 function filtered(raw: RawHeaders, keeps: (name: string, value: string) => boolean): string[] {
@@ -61,8 +61,9 @@ function filtered(raw: RawHeaders, keeps: (name: string, value: string) => boole
   return kept;
 }
 
-function eachHeader(raw: RawHeaders, take: (name: string, value: string) => void): void {
-  for (let index = 0; index + 1 < raw.length; index += 2) take(raw[index]!, raw[index + 1]!);
+/** Names and values alternate. */
+export function eachHeader(raw: RawHeaders, take: (name: string, value: string) => void): void {
+  for (let index = 0; index < raw.length; index += 2) take(raw[index] ?? '', raw[index + 1] ?? '');
 }
 
 /** The target without our token. All else of it stays as it was written. */
@@ -77,7 +78,7 @@ export function withoutToken(target: string): string {
 }
 
 function keyOf(pair: string): string {
-  const key = pair.split('=', 1)[0]!.replaceAll('+', ' ');
+  const key = (pair.split('=', 1)[0] ?? '').replaceAll('+', ' ');
   try {
     return decodeURIComponent(key);
   } catch {

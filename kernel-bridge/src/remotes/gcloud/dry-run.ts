@@ -36,11 +36,11 @@ function parseLine(line: string): SshTarget {
   const options: string[] = [];
   let destination: string | null = null;
   for (let index = 0; index < words.length; index++) {
-    const word = words[index]!;
+    const word = words[index] ?? '';
     if (word === '--') break;
     if (word === '-o' || word.startsWith('-o ')) {
       const given = word === '-o' ? (words[++index] ?? '') : word.slice(3);
-      if (TAKEN.has(given.split(/[= ]/)[0]!.toLowerCase())) options.push('-o', given);
+      if (TAKEN.has((given.split(/[= ]/)[0] ?? '').toLowerCase())) options.push('-o', given);
     } else if (word === '-i' || word === '-p') {
       options.push(word, words[++index] ?? '');
     } else if (!word.startsWith('-')) {
@@ -62,8 +62,9 @@ function splitLine(line: string): string[] {
   while (rest !== '') {
     // Unquoted, the command of a proxy ends where the next option begins, or before the host, the last word.
     const proxy = /^(ProxyCommand=.*?)(?=\s-o\s|\s\S+$)\s*/i.exec(rest);
-    const match = proxy ?? /^"([^"]*)"\s*/.exec(rest) ?? /^(\S+)\s*/.exec(rest)!;
-    words.push(match[1]!);
+    const match = proxy ?? /^"([^"]*)"\s*/.exec(rest) ?? /^(\S+)\s*/.exec(rest);
+    if (match?.[1] === undefined) break;
+    words.push(match[1]);
     rest = rest.slice(match[0].length);
   }
   return words;

@@ -47,8 +47,8 @@ export class SshMaster implements AsyncDisposable {
       env: { ...process.env, ...askpass },
       onErrorLine: line => log(`ssh: ${line}`)
     });
-    ssh.child.stdin?.end();
-    ssh.child.stdout?.resume();
+    ssh.child.stdin.end();
+    ssh.child.stdout.resume();
     try {
       // The socket appears when the host has let us in, and not before.
       while (!existsSync(controlPath)) {
@@ -104,8 +104,8 @@ export class SshMaster implements AsyncDisposable {
       args: viaMaster(controlPath, args),
       onErrorLine: line => log(`ssh: ${line}`)
     });
-    ssh.child.stdin?.end();
-    ssh.child.stdout?.resume();
+    ssh.child.stdin.end();
+    ssh.child.stdout.resume();
     const limit = AbortSignal.any([signal, AbortSignal.timeout(REQUEST_MS)]);
     const end = (): void => void ssh.end();
     limit.addEventListener('abort', end, { once: true });
@@ -124,8 +124,8 @@ export class SshMaster implements AsyncDisposable {
 async function endStale(program: string, controlPath: string): Promise<void> {
   if (!existsSync(controlPath)) return;
   const ssh = await SshProcess.start({ program, args: viaMaster(controlPath, ['-O', 'exit']) });
-  ssh.child.stdin?.end();
-  ssh.child.stdout?.resume();
+  ssh.child.stdin.end();
+  ssh.child.stdout.resume();
   const timer = setTimeout(() => void ssh.end(), REQUEST_MS);
   await ssh.ended;
   clearTimeout(timer);

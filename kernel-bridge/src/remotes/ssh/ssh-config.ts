@@ -47,7 +47,7 @@ function parseLine(line: string): { keyword: string; words: string[] } {
     if (plain?.startsWith('#')) break;
     words.push(quoted ?? plain ?? '');
   }
-  return { keyword: match[1]!.toLowerCase(), words };
+  return { keyword: (match[1] ?? '').toLowerCase(), words };
 }
 
 /** The files that an `Include` names; patterns are looked for in each part of the path. */

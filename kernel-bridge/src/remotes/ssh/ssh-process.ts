@@ -1,5 +1,5 @@
 /** Runs ssh, and ends it when it is no longer wanted. */
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { RemoteProblem } from '../remote-error.js';
 
@@ -16,14 +16,14 @@ export interface SshProcessOptions {
 
 export class SshProcess {
   readonly errors: string[] = [];
-  readonly child: ChildProcess;
+  readonly child: ChildProcessWithoutNullStreams;
   /** Resolves when it has ended and all it wrote has been read. */
   readonly ended: Promise<{ readonly code: number | null }>;
   #isOver = false;
 
-  private constructor(child: ChildProcess, options: SshProcessOptions) {
+  private constructor(child: ChildProcessWithoutNullStreams, options: SshProcessOptions) {
     this.child = child;
-    const stderr = createInterface({ input: child.stderr! });
+    const stderr = createInterface({ input: child.stderr });
     stderr.on('line', line => {
       this.errors.push(line);
       if (this.errors.length > KEPT_LINES) this.errors.shift();
@@ -45,13 +45,12 @@ export class SshProcess {
   static async start(options: SshProcessOptions): Promise<SshProcess> {
     // A session of its own: Ctrl+C in the gateway's terminal ends it through us, and it finds no terminal to ask on.
     const child = spawn(options.program, options.args, {
-      stdio: ['pipe', 'pipe', 'pipe'],
       detached: true,
       env: options.env
     });
     // A pipe that breaks is told by the end of the program.
-    child.stdin?.on('error', () => undefined);
-    child.stdout?.on('error', () => undefined);
+    child.stdin.on('error', () => undefined);
+    child.stdout.on('error', () => undefined);
     const started = new SshProcess(child, options);
     await new Promise<void>((resolve, reject) => {
       child.once('spawn', resolve);
@@ -74,8 +73,8 @@ export class SshProcess {
     const { child } = this;
     // The connection that it used has been handed its pipes, and holds them for as long as the program on the host runs.
     const letGo = (): void => {
-      child.stdout?.destroy();
-      child.stderr?.destroy();
+      child.stdout.destroy();
+      child.stderr.destroy();
     };
     if (child.exitCode !== null || child.signalCode !== null) letGo();
     else child.once('exit', letGo);

@@ -25,8 +25,8 @@ describe.skipIf(why !== null)(`a shell over ssh${why === null ? '' : ` (skipped:
     await open();
   });
   afterAll(async () => {
-    await master?.[Symbol.asyncDispose]();
-    await vm?.[Symbol.asyncDispose]();
+    await master[Symbol.asyncDispose]();
+    await vm[Symbol.asyncDispose]();
   });
 
   async function open(): Promise<void> {

@@ -33,9 +33,14 @@ export class SshShell implements RemoteShell {
     this.host = options.host;
   }
 
+  /** For programs that bring their own ssh: the connection that stands. */
+  get transport(): { readonly program: string; readonly controlPath: string } {
+    return this.#options;
+  }
+
   async run(script: string, args: readonly string[], options: ShellOptions): Promise<ShellResult> {
     const { ssh, finish } = await this.#start(script, args, options.signal, options.timeoutMs);
-    ssh.child.stdin?.end(options.stdin ?? '');
+    ssh.child.stdin.end(options.stdin ?? '');
     return finish(options.onLine);
   }
 
@@ -90,7 +95,7 @@ export class SshShell implements RemoteShell {
         timer = setTimeout(() => stalled.abort(), STALLED_MS);
         onProgress?.(sent, size);
       });
-      await pipeline(source, ssh.child.stdin!, { signal: limit }).catch(() => undefined);
+      await pipeline(source, ssh.child.stdin, { signal: limit }).catch(() => undefined);
       const { code, stderr } = await result;
       if (code !== 0) throw this.#notUploaded(part, stderr);
     } finally {
@@ -116,7 +121,7 @@ export class SshShell implements RemoteShell {
     signal.addEventListener('abort', abort, { once: true });
     if (signal.aborted) abort();
     const finish = async (onLine?: (line: string) => void): Promise<ShellResult> => {
-      const stdout = await collect(ssh.child.stdout!, onLine);
+      const stdout = await collect(ssh.child.stdout, onLine);
       const { code } = await ssh.ended;
       const stderr = ssh.errors.join('\n');
       if (timer) clearTimeout(timer);

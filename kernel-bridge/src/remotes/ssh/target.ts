@@ -10,7 +10,6 @@ export interface SshTarget {
 
 /** Refuses what ssh would take for an option, or what no host name has. */
 export function checkDestination(destination: string): string {
-  // eslint-disable-next-line no-control-regex -- these are the characters that are refused
   if (destination === '' || destination.startsWith('-') || /[\s\x00-\x1f\x7f'"`$;|&<>\\]/.test(destination)) {
     throw new RemoteProblem(
       'remote_destination_invalid',
