@@ -1,0 +1,130 @@
+"""Our networks and samplers against diffusers: run by the Python of the environment `torch-xla`, which has no JAX.
+
+The JAX half runs in a process of its own, with `TPULAB_JAX_PYTHON` or the environment that the agent's tests have.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="the environment torch-xla has torch and diffusers")
+diffusers = pytest.importorskip("diffusers", reason="the environment torch-xla has torch and diffusers")
+
+CHECKOUT = Path(__file__).parents[3]
+GUIDANCE, STEPS = 2.5, 16
+BETAS = {"beta_schedule": "linear", "beta_start": 0.00085, "beta_end": 0.012, "num_train_timesteps": 1000}
+KINDS = {"v": "v_prediction", "eps": "epsilon", "x": "sample"}
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    python = os.environ.get("TPULAB_JAX_PYTHON") or CHECKOUT / ".tpulab" / "test" / "agent" / "bin" / "python"
+    if not Path(python).exists():
+        pytest.fail(f"{python} is missing: `npm test -- agent` makes it, or set TPULAB_JAX_PYTHON.", pytrace=False)
+    folder = tmp_path_factory.mktemp("reference")
+    script = Path(__file__).with_name("jax_reference.py")
+    path = {"PYTHONPATH": str(CHECKOUT / "recipes" / "src")}
+    done = subprocess.run(
+        [python, script, folder], env=os.environ | path, capture_output=True, text=True, timeout=280, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def _arrays(file: Path) -> dict[str, np.ndarray]:
+    with np.load(file) as archive:
+        return dict(archive)
+
+
+def _first(images: np.ndarray) -> Any:
+    """Channels first, as torch has them."""
+    return torch.from_numpy(np.ascontiguousarray(np.moveaxis(images, -1, 1)))
+
+
+def _context(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+    found = {name.removeprefix("context_"): value for name, value in arrays.items() if name.startswith("context_")}
+    return {
+        name: _first(value) if name in ("mask", "known") else torch.from_numpy(value) for name, value in found.items()
+    }
+
+
+def _pipeline(folder: Path) -> Any:
+    return diffusers.DiffusionPipeline.from_pretrained(
+        str(folder), custom_pipeline=str(folder / "torch_pipeline.py"), trust_remote_code=True
+    )
+
+
+@pytest.mark.parametrize("name", ["text", "classes"])
+def test_an_exported_network_says_in_torch_what_it_says_in_jax(reference: Path, name: str) -> None:
+    arrays = _arrays(reference / name / "reference.npz")
+    pipeline = _pipeline(reference / name)
+    with torch.no_grad():
+        said = pipeline.unet(_first(arrays["z"]), torch.from_numpy(arrays["logsnr"]), _context(arrays))
+    np.testing.assert_allclose(said.movedim(1, -1).numpy(), arrays["said"], atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["text", "classes"])
+def test_an_exported_pipeline_samples_the_same_images(reference: Path, name: str) -> None:
+    arrays = _arrays(reference / name / "reference.npz")
+    pipeline = _pipeline(reference / name)
+    pipeline.set_progress_bar_config(disable=True)
+    told = {key: value for key, value in _context(arrays).items() if key not in ("mask", "known")}
+    made = pipeline(
+        context=told,
+        latents=_first(arrays["z"]),
+        guidance_scale=GUIDANCE,
+        num_inference_steps=STEPS,
+        output_type="latent",
+    )["images"]
+    made = made.movedim(1, -1).numpy()
+    scale = np.abs(arrays["made"]).max()
+    np.testing.assert_allclose(made, arrays["made"], atol=2e-3 * scale)
+
+
+def test_prompts_and_decoded_images_work_without_jax(reference: Path) -> None:
+    pipeline = _pipeline(reference / "text")
+    pipeline.set_progress_bar_config(disable=True)
+    arrays = _arrays(reference / "text" / "reference.npz")
+    told = pipeline.tell(["a large red circle", "a small blue cross", ""], 6.5)
+    np.testing.assert_array_equal(told["clip_emb"].numpy(), arrays["context_clip_emb"])
+    images = pipeline(prompt=["a large red circle"], num_inference_steps=2)["images"]
+    assert images.shape == (1, 16, 16, 3)
+
+
+def test_the_schedule_is_the_one_of_diffusers(reference: Path) -> None:
+    scheduler = diffusers.DDIMScheduler(**BETAS)
+    ours = _arrays(reference / "steps.npz")["alphas"]
+    np.testing.assert_allclose(scheduler.alphas_cumprod.numpy(), ours, rtol=2e-5)
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_a_ddim_step_is_the_one_of_diffusers(reference: Path, kind: str) -> None:
+    arrays = _arrays(reference / "steps.npz")
+    scheduler = diffusers.DDIMScheduler(**BETAS, prediction_type=KINDS[kind], clip_sample=False, set_alpha_to_one=True)
+    scheduler.set_timesteps(5)  # strides of 200
+    scheduler.alphas_cumprod = torch.from_numpy(arrays["alphas"])
+    step = scheduler.step(torch.from_numpy(arrays["said"]), 599, torch.from_numpy(arrays["z"]))
+    np.testing.assert_allclose(step.pred_original_sample.numpy(), arrays[f"x_{kind}"], atol=1e-6)
+    np.testing.assert_allclose(step.prev_sample.numpy(), arrays[f"ddim_{kind}"], atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+@pytest.mark.parametrize("size", ["small", "large"])
+def test_an_ancestral_step_is_the_one_of_diffusers(reference: Path, kind: str, size: str, monkeypatch: Any) -> None:
+    arrays = _arrays(reference / "steps.npz")
+    scheduler = diffusers.DDPMScheduler(
+        **BETAS, prediction_type=KINDS[kind], clip_sample=False, variance_type=f"fixed_{size}"
+    )
+    scheduler.set_timesteps(5)
+    scheduler.alphas_cumprod = torch.from_numpy(arrays["alphas"])
+    from diffusers.schedulers import scheduling_ddpm
+
+    monkeypatch.setattr(scheduling_ddpm, "randn_tensor", lambda *_, **__: torch.from_numpy(arrays["noise"]))
+    step = scheduler.step(torch.from_numpy(arrays["said"]), 599, torch.from_numpy(arrays["z"]))
+    np.testing.assert_allclose(step.prev_sample.numpy(), arrays[f"ancestral_{size}_{kind}"], atol=1e-6)
