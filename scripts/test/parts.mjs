@@ -1,11 +1,14 @@
 // @ts-check
 /** The parts of `npm test`, quick ones first: which runner, on what, and where its report is. */
+import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { conformanceEnvironment } from '../conformance/environment.mjs';
 import { SUITES } from '../conformance/suites.mjs';
 import { checkout } from '../setup/checkout.mjs';
 import { setUp } from '../setup/set-up.mjs';
+import { setUp } from '../setup/set-up.mjs';
 import { testPythons } from '../setup/test-environments.mjs';
+import { TORCH_XLA_STAGES, torchPythons } from '../setup/torch-tests.mjs';
 import { requireChromium } from './chromium.mjs';
 import { offerSshd } from './openssh.mjs';
 import { countChecks, countJunit, countPlaywright, countVitest } from './counts.mjs';
@@ -23,6 +26,7 @@ import { countChecks, countJunit, countPlaywright, countVitest } from './counts.
  * @property {string} name
  * @property {string} what
  * @property {number} limitMin ended when it takes longer
+ * @property {() => string | null} [leftOut] why it does not run unless it is named; null when it does
  * @property {(signal: AbortSignal, say: (text: string) => void) => Promise<readonly Step[]>} steps
  */
 
@@ -55,13 +59,15 @@ function vitest(name, projects) {
  * @param {string} name of the report
  * @param {string} python
  * @param {readonly string[]} args
+ * @param {Readonly<Record<string, string>>} [env]
  * @returns {Step}
  */
-function pytest(name, python, args) {
+function pytest(name, python, args, env) {
   const report = reportFile(`${name}.junit.xml`);
   return {
     command: python,
     args: ['-m', 'pytest', '-q', '-p', 'no:cacheprovider', '--color=no', `--junitxml=${report}`, ...args],
+    ...(env ? { env } : {}),
     report,
     count: countJunit
   };
@@ -115,6 +121,18 @@ export const PARTS = [
     ]
   },
   {
+    name: 'recipes',
+    what: 'the recipes in JAX, on eight XLA:CPU devices',
+    limitMin: 20,
+    steps: async () => [
+      pytest('recipes', testPythons.agent, [
+        '-c',
+        inRoot('recipes/pyproject.toml'),
+        inRoot('recipes/tests/ddpm')
+      ])
+    ]
+  },
+  {
     name: 'integration',
     what: 'real keepers, kernels and clients',
     limitMin: 20,
@@ -163,6 +181,50 @@ export const PARTS = [
           report,
           count: countPlaywright
         }
+      ];
+    }
+  },
+  {
+    name: 'torch',
+    what: 'PyTorch on XLA: the seam, the recipes and notebooks 00 to 04 (makes an environment of 8 GB)',
+    limitMin: 45,
+    leftOut: () =>
+      process.env['TPULAB_SKIP_TORCH'] === '1' ? 'TPULAB_SKIP_TORCH=1; `npm test -- torch` runs it' : null,
+    steps: async signal => {
+      await setUp({ stages: TORCH_XLA_STAGES, signal });
+      const recipes = ['-c', inRoot('recipes/pyproject.toml')];
+      const folders = [
+        'runtime',
+        'discipline',
+        'torch_training',
+        'fashion_mnist',
+        'resnet_profiling',
+        'intents',
+        'ddpm_diffusers'
+      ];
+      const ofAgent = inRoot('kernel-agent/tests/torch_xla');
+      return [
+        pytest('torch-recipes', torchPythons.torchXla, [
+          ...recipes,
+          ...folders.map(folder => inRoot(`recipes/tests/${folder}`))
+        ]),
+        // One program over several devices is chosen once in a process: a run of its own.
+        pytest(
+          'torch-spmd',
+          torchPythons.torchXla,
+          [...recipes, inRoot('recipes/tests/runtime/test_contract.py')],
+          { TPULAB_TEST_SPMD: '1', CPU_NUM_DEVICES: '4' }
+        ),
+        ...(existsSync(ofAgent)
+          ? [
+              pytest('torch-agent', torchPythons.torchXla, [
+                '-c',
+                inRoot('kernel-agent/pyproject.toml'),
+                ofAgent
+              ])
+            ]
+          : []),
+        pytest('torch-notebooks', testPythons.clients, [inRoot('tests/torch_notebooks')])
       ];
     }
   }
