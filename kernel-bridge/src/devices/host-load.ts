@@ -1,5 +1,5 @@
 /** CPU, memory, disk and network of this machine. Linux tells all by /proc; elsewhere Node tells CPU and memory. */
-import { readFile } from 'node:fs/promises';
+import { readFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import type { HostFigures } from '@tpulab/protocol';
@@ -45,12 +45,10 @@ export class HostLoad {
 
   /** Rates are of the time since the last reading, and null at the first one. */
   async read(): Promise<HostFigures> {
-    const [stat, disks, networks, memory] = await Promise.all([
-      this.#proc('stat'),
-      this.#proc('diskstats'),
-      this.#proc('net/dev'),
-      this.#proc('meminfo')
-    ]);
+    const stat = this.#proc('stat');
+    const disks = this.#proc('diskstats');
+    const networks = this.#proc('net/dev');
+    const memory = this.#proc('meminfo');
     const current: Counters = {
       atMs: this.#now(),
       ...(stat === null ? cpuOfNode() : cpuOf(stat)),
@@ -83,9 +81,14 @@ export class HostLoad {
     };
   }
 
-  async #proc(name: string): Promise<string | null> {
+  /** Not by promises: the kernel answers from memory in microseconds, and the detour by threads costs a tenth of a percent of a core. */
+  #proc(name: string): string | null {
     if (!this.#isLinux) return null;
-    return readFile(path.join(this.#root, 'proc', name), 'utf8').catch(() => null);
+    try {
+      return readFileSync(path.join(this.#root, 'proc', name), 'utf8');
+    } catch {
+      return null;
+    }
   }
 }
 

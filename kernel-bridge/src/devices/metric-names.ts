@@ -27,7 +27,8 @@ export const DEVICE_METRICS: readonly MetricName[] = [
   // Since v4; older chips answer that they do not know it.
   { metric: 'tpu.runtime.hbm.utilization.percent', field: 'hbmBandwidthPercent', pace: 'each' },
   { metric: 'tpu.runtime.tensorcore.idle_duration.seconds', field: 'idleS', pace: 'slow' },
-  { metric: 'hlo.queue.size.gauge', field: 'hloQueueSize', pace: 'each' }
+  // Programs come and go faster than any pace shows; now and then says whether there is a queue at all.
+  { metric: 'hlo.queue.size.gauge', field: 'hloQueueSize', pace: 'slow' }
 ];
 
 /** One figure for the process that serves the metrics. Served only with `ENABLE_RUNTIME_UPTIME_TELEMETRY=1`, which jax sets. */

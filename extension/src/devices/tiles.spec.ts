@@ -1,0 +1,206 @@
+import { nullTranslator } from '@jupyterlab/translation';
+import type { DevicesPage } from '@tpulab/protocol';
+import { describe, expect, it } from 'vitest';
+import { deviceFigures, devices, machineSample } from '../events/samples.spec-data.js';
+import { gridShape } from './heat-grid.js';
+import { noTelemetry } from './no-telemetry.js';
+import { holdersOf, rangesText } from './owners.js';
+import { placedChips, sliceShape } from './slice-shape.js';
+import { tileText } from './tile-text.js';
+import { densityFor, linkOf, summaryOf, tilesOf } from './tiles.js';
+
+const trans = nullTranslator.load('jupyterlab_tpulab');
+const GIB = 1_024 ** 3;
+
+function tpus(count: number, hosts = 1) {
+  return devices(0, {
+    platform: 'tpu',
+    devices: Array.from({ length: count }, (_, id) => ({
+      ...{ id, platform: 'tpu', kind: 'TPU v5 lite', processIndex: Math.floor((id * hosts) / count) },
+      memoryUsedBytes: id < count / hosts ? 5 * GIB : null,
+      memoryTotalBytes: id < count / hosts ? 16 * GIB : null,
+      memoryPeakBytes: id < count / hosts ? 6 * GIB : null
+    }))
+  });
+}
+
+function sampleOf(count: number) {
+  const figures = Array.from({ length: count }, (_, ordinal) => deviceFigures(ordinal));
+  return machineSample(1, { devices: figures }).machine;
+}
+
+const page = (chips: DevicesPage['chips'], fields: Partial<DevicesPage> = {}): DevicesPage => ({
+  accelerator: { type: 'v5litepod-8', workerId: '0', processBounds: null, chipsPerProcessBounds: null },
+  ...{ chips, specs: [], sample: sampleOf(0), runtime: { uptimeS: null, errors: null, distributions: [] } },
+  sampleHz: 2,
+  ...fields
+});
+const chip = (index: number, owners: DevicesPage['chips'][number]['owners'] = []) => ({
+  ...{ index, pciAddress: `0000:0${index}`, pciDevice: '0x0063', name: 'v5e', node: `/dev/vfio/${index}` },
+  owners
+});
+
+describe('tiles of devices', () => {
+  it('come from the sampler alone when no kernel has used the chips', () => {
+    const tiles = tilesOf(sampleOf(4), null, page([0, 1, 2, 3].map(n => chip(n))));
+    expect(tiles.map(({ id }) => id)).toEqual([0, 1, 2, 3]);
+    expect(tiles[0]).toMatchObject({ kind: 'v5e', dutyPercent: 87, memory: { text: '11.0 / 16.0 GiB' } });
+  });
+
+  it('join what is seen from outside with what the runtime says from inside', () => {
+    const [first] = tilesOf(sampleOf(4), tpus(4), null);
+    expect(first).toMatchObject({ kind: 'TPU v5 lite', dutyPercent: 87, peakBytes: 6 * GIB });
+    // The sampler is the newer of the two.
+    expect(first?.memory?.usedBytes).toBe(11 * GIB);
+  });
+
+  it('come from the runtime alone where nobody samples', () => {
+    const tiles = tilesOf(null, tpus(2), null);
+    expect(tiles[0]).toMatchObject({ dutyPercent: null, memory: { usedBytes: 5 * GIB } });
+  });
+
+  it('of a slice are those of this machine with figures, and those of the other hosts without', () => {
+    const tiles = tilesOf(sampleOf(4), tpus(16, 4), null);
+    expect(tiles).toHaveLength(16);
+    expect(tiles.filter(({ dutyPercent }) => dutyPercent !== null).map(({ id }) => id)).toEqual([0, 1, 2, 3]);
+    expect(new Set(tiles.map(({ processIndex }) => processIndex)).size).toBe(4);
+  });
+
+  it('say what is known of a device in one line, and nothing that is not', () => {
+    const [tile] = tilesOf(sampleOf(1), null, null);
+    expect(tile && tileText(tile, trans)).toBe(
+      'device 0, chip 0: busy 87 % · memory 11.0 / 16.0 GiB · bandwidth 41 % · 1 programs queued'
+    );
+    const [bare] = tilesOf(null, devices(1), null);
+    expect(bare && tileText(bare, trans)).toBe('device 0, CPU, host 0');
+  });
+
+  it('are summed up, with a total only when each of them has one', () => {
+    expect(summaryOf(tilesOf(sampleOf(4), null, null))).toMatchObject({
+      dutyPercent: 87,
+      memory: { text: '44.0 / 64.0 GiB' },
+      full: []
+    });
+    expect(summaryOf(tilesOf(sampleOf(4), tpus(16, 4), null)).memory).toBeNull();
+    const full = machineSample(1, { devices: [deviceFigures(3, { hbmUsedBytes: 15.5 * GIB })] });
+    expect(summaryOf(tilesOf(full.machine, null, null)).full).toEqual([3]);
+  });
+
+  it('are drawn more densely the more there are, unless one wants it otherwise', () => {
+    expect([1, 16, 17, 64, 65, 256].map(count => densityFor(count, 'auto'))).toEqual([
+      'tiles',
+      'tiles',
+      'compact',
+      'compact',
+      'grid',
+      'grid'
+    ]);
+    expect(densityFor(256, 'tiles')).toBe('tiles');
+  });
+
+  it.each([
+    [null, null],
+    [0, 'healthy'],
+    [3, 'transient'],
+    [6, 'minor'],
+    [10, 'unusable']
+  ])('read a link health of %s as %s', (health, state) => {
+    expect(linkOf(health)).toBe(state);
+  });
+});
+
+describe('a grid of cells', () => {
+  it('holds 256 devices in the narrow panel without scrolling sideways', () => {
+    const { columns, rows, pitch } = gridShape(256, 270);
+    expect(columns * rows).toBeGreaterThanOrEqual(256);
+    expect(columns * pitch).toBeLessThanOrEqual(270);
+    expect(rows * pitch).toBeLessThanOrEqual(300);
+  });
+
+  it.each([
+    [1, 270],
+    [65, 50],
+    [100, 1]
+  ])('has a cell for each of %d devices in %d pixels', (count, width) => {
+    const { columns, rows } = gridShape(count, width);
+    expect(columns).toBeGreaterThanOrEqual(1);
+    expect(columns * rows).toBeGreaterThanOrEqual(count);
+  });
+});
+
+describe('the shape of a slice', () => {
+  it('follows from the bounds of processes and of chips', () => {
+    const shape = sliceShape({
+      type: 'v4-32',
+      workerId: '1',
+      processBounds: '1,1,4',
+      chipsPerProcessBounds: '2,2,1'
+    });
+    expect(shape?.chips).toEqual([2, 2, 4]);
+    const chips = shape ? placedChips(shape) : [];
+    expect(chips).toHaveLength(16);
+    expect(chips.filter(({ host }) => host === 1).map(({ x, y, z }) => [x, y, z])).toEqual([
+      [0, 0, 1],
+      [1, 0, 1],
+      [0, 1, 1],
+      [1, 1, 1]
+    ]);
+    expect(chips.filter(({ host }) => host === 1).map(({ local }) => local)).toEqual([0, 1, 2, 3]);
+  });
+
+  it.each([null, '', 'a,b', '0,1,1', '2,2,2,2', '1e9,1,1', '-2,2,1'])('is not made up from %j', bounds => {
+    expect(
+      sliceShape({ type: null, workerId: null, processBounds: bounds, chipsPerProcessBounds: '1,1,1' })
+    ).toBeNull();
+  });
+});
+
+describe('who holds the chips', () => {
+  it('is a process with its kernel, notebook and chips', () => {
+    const owner = { pid: 41, command: 'python', kernelId: 'k' };
+    const other = { pid: 7, command: 'train', kernelId: null };
+    const holders = holdersOf(page([chip(0, [owner]), chip(1, [owner]), chip(2, [other])]), id =>
+      id === 'k' ? 'a.ipynb' : null
+    );
+    expect(holders).toEqual([
+      { pid: 41, command: 'python', kernelId: 'k', document: 'a.ipynb', chips: [0, 1] },
+      { pid: 7, command: 'train', kernelId: null, document: null, chips: [2] }
+    ]);
+  });
+
+  it.each([
+    [[], ''],
+    [[3], '3'],
+    [[0, 1, 2, 3], '0–3'],
+    [[5, 0, 2, 1], '0–2, 5']
+  ])('has numbers %j written as %j', (numbers, text) => {
+    expect(rangesText(numbers)).toBe(text);
+  });
+});
+
+describe('a machine without figures of chips', () => {
+  const state = (name: 'idle' | 'failing' | 'no-chips' | 'serving', detail: string | null = null) =>
+    machineSample(1, { metrics: { state: name, detail } }).machine;
+  const why = (
+    ...[sample, chips, runtime]: [
+      ReturnType<typeof state>,
+      DevicesPage | null,
+      ReturnType<typeof tpus> | null
+    ]
+  ) => noTelemetry({ sample, page: chips, runtime }, trans);
+
+  it('says which of the causes it is', () => {
+    const held = page([chip(0, [{ pid: 1, command: 'x', kernelId: null }])]);
+    expect(why(state('no-chips'), null, null)?.text).toContain('has no TPU');
+    expect(why(state('idle'), page([chip(0)]), null)?.text).toContain('The chips are free');
+    expect(why(state('idle'), held, null)).toMatchObject({ act: true });
+    expect(why(state('idle'), held, null)?.text).toContain('serves no metrics');
+    expect(why(state('idle'), page([chip(0)]), devices(8))?.text).toContain('computes on the CPU');
+    expect(why(state('failing', 'port 8431: refused'), null, null)?.text).toContain('port 8431: refused');
+  });
+
+  it('says nothing where there is nothing to say', () => {
+    expect(why(state('serving'), null, null)).toBeNull();
+    expect(why(state('no-chips'), null, devices(8))).toBeNull();
+  });
+});

@@ -1,0 +1,203 @@
+import { nullTranslator } from '@jupyterlab/translation';
+import type { ControlCommand, ControlMessage, Hyperparameter, RunControl } from '@tpulab/protocol';
+import { describe, expect, it } from 'vitest';
+import { KernelTelemetry } from '../events/kernel-telemetry.js';
+import { MetricSeries } from '../events/metric-series.js';
+import { hello, run, steps, T0, telemetry } from '../events/samples.spec-data.js';
+import { parseNumber, PLACES, placeOf, sliderBounds, valueAt } from './hyper-scale.js';
+import { metricColumns, metricNames } from './metric-data.js';
+import { ControlModel } from './model.js';
+import { buttonsOf, stateText } from './run-state.js';
+
+const trans = nullTranslator.load('jupyterlab_tpulab');
+
+const CONTROL: RunControl = {
+  state: 'running',
+  actions: ['pause', 'resume', 'stop', 'set', 'checkpoint'],
+  hyperparameters: [],
+  config: {},
+  log: null
+};
+const RATE: Hyperparameter = {
+  ...{ name: 'rate', value: 1e-3, initial: 1e-3, kind: 'number', min: 1e-6, max: 1e-1 },
+  ...{ scale: 'log', choices: null, description: null, recompiles: false }
+};
+
+function message(
+  id: string,
+  phase: ControlMessage['phase'],
+  fields: Partial<ControlMessage> = {}
+): ControlMessage {
+  return {
+    ...{ type: 'control', time: T0, id, run: 'r1', action: 'pause', name: null, value: null, before: null },
+    ...{ origin: 'page', phase, step: phase === 'applied' ? 7 : null, durationMs: null, reason: null },
+    ...fields
+  };
+}
+
+class Scene {
+  readonly kernel = new KernelTelemetry('k');
+  readonly sent: ControlCommand[] = [];
+  answer: (command: ControlCommand) => Promise<ControlMessage> = async ({ id }) => message(id, 'accepted');
+  readonly control = new ControlModel(
+    this.kernel,
+    command => {
+      this.sent.push(command);
+      return this.answer(command);
+    },
+    () => `c${this.sent.length}`
+  );
+  private _seq = 0;
+
+  constructor(control: RunControl | undefined = CONTROL) {
+    this.receive(hello(), run(control ? { control } : {}), steps(0, 5));
+  }
+
+  receive(...messages: Parameters<typeof telemetry>[2][]): void {
+    for (const data of messages) {
+      this._seq += 1;
+      this.kernel.applyTelemetry(telemetry('k', this._seq, data), T0);
+    }
+  }
+
+  get run() {
+    const { current } = this.kernel.runs;
+    if (!current) {
+      throw new Error('no run');
+    }
+    return current;
+  }
+}
+
+describe('a request to a run', () => {
+  it('is under way until the agent has applied it', async () => {
+    const scene = new Scene();
+    const asked = scene.control.request({ action: 'pause', run: 'r1' });
+    expect(scene.control.pendingOf('pause')?.phase).toBe('sent');
+    await asked;
+    expect(scene.control.pendingOf('pause')?.phase).toBe('accepted');
+    scene.receive(message('c0', 'applied'));
+    await new Promise(resolve => setTimeout(resolve, 150));
+    expect(scene.control.pendingOf('pause')).toBeNull();
+    expect(scene.control.failed).toEqual([]);
+    expect(scene.run.commands).toMatchObject([{ id: 'c0', phase: 'applied', step: 7 }]);
+    scene.control.dispose();
+  });
+
+  it.each(['refused', 'expired', 'failed'] as const)('that is %s says why', async phase => {
+    const scene = new Scene();
+    scene.answer = async ({ id }) => message(id, phase, { reason: 'the run is over' });
+    await scene.control.request({ action: 'checkpoint', run: 'r1' });
+    expect(scene.control.pending).toEqual([]);
+    expect(scene.control.failed).toMatchObject([{ action: 'checkpoint', text: 'the run is over' }]);
+    scene.answer = async ({ id }) => message(id, 'accepted');
+    await scene.control.request({ action: 'checkpoint', run: 'r1' });
+    expect(scene.control.failed).toEqual([]);
+    scene.control.dispose();
+  });
+
+  it('that does not arrive is told, and nothing stays under way', async () => {
+    const scene = new Scene();
+    scene.answer = () => Promise.reject(new Error('The kernel did not answer.'));
+    await scene.control.request({ action: 'set', run: 'r1', name: 'rate', value: 0.1 });
+    expect(scene.sent).toEqual([{ id: 'c0', action: 'set', run: 'r1', name: 'rate', value: 0.1 }]);
+    expect(scene.control.failed).toMatchObject([{ name: 'rate', text: 'The kernel did not answer.' }]);
+    expect(scene.control.pending).toEqual([]);
+    scene.control.dispose();
+  });
+});
+
+describe('the buttons of a run', () => {
+  it('are those that it understands, and pause or resume by what it does', () => {
+    const names = (control: RunControl) => buttonsOf(new Scene(control).run).map(({ action }) => action);
+    expect(names(CONTROL)).toEqual(['pause', 'stop', 'checkpoint']);
+    expect(names({ ...CONTROL, state: 'paused' })).toEqual(['resume', 'stop', 'checkpoint']);
+    expect(names({ ...CONTROL, actions: ['stop'] })).toEqual(['stop']);
+  });
+
+  it('do nothing for a run that has ended or is stopping', () => {
+    const scene = new Scene({ ...CONTROL, state: 'stopping' });
+    expect(buttonsOf(scene.run).every(({ enabled }) => !enabled)).toBe(true);
+    expect(stateText(scene.run, trans)).toBe('stopping…');
+    scene.receive(run({ state: 'finished', control: { ...CONTROL, state: 'stopped' } }));
+    expect(buttonsOf(scene.run).every(({ enabled }) => !enabled)).toBe(true);
+    expect(stateText(scene.run, trans)).toBe('stopped');
+  });
+
+  it('are none for a loop that cannot be steered', () => {
+    const kernel = new KernelTelemetry('k');
+    kernel.applyTelemetry(telemetry('k', 1, run()), T0);
+    expect(kernel.runs.current && buttonsOf(kernel.runs.current)).toEqual([]);
+  });
+});
+
+describe('the slider of a hyperparameter', () => {
+  const bounds = { min: 1e-6, max: 1e-1 };
+
+  it('goes over the decades evenly, and its ends are exact', () => {
+    expect(placeOf(1e-6, bounds, 'log')).toBe(0);
+    expect(placeOf(1e-1, bounds, 'log')).toBe(PLACES);
+    expect(placeOf(1e-3, bounds, 'log')).toBe(600);
+    expect(valueAt(0, bounds, RATE)).toBe(1e-6);
+    expect(valueAt(PLACES, bounds, RATE)).toBe(1e-1);
+    expect(valueAt(600, bounds, RATE)).toBeCloseTo(1e-3);
+  });
+
+  it.each([0, 1, 17, 500, 999, 1_000])('is at place %d again for the value that it gave', place => {
+    expect(Math.abs(placeOf(valueAt(place, bounds, RATE), bounds, 'log') - place)).toBeLessThanOrEqual(1);
+  });
+
+  it('gives whole numbers for an integer', () => {
+    const layers: Hyperparameter = { ...RATE, kind: 'integer', min: 1, max: 12, scale: 'linear' };
+    expect(valueAt(500, { min: 1, max: 12 }, layers) % 1).toBe(0);
+  });
+
+  it.each([[{ min: null }], [{ min: 0 }], [{ min: 2, max: 1 }], [{ kind: 'text' as const }]])(
+    'is not there for %j',
+    fields => {
+      expect(sliderBounds({ ...RATE, ...fields })).toBeNull();
+    }
+  );
+
+  it.each([
+    ['0.01', 0.01],
+    ['1e-4', 1e-4],
+    ['', null],
+    ['abc', null],
+    ['5', null],
+    ['Infinity', null]
+  ])('takes the typed text %j as %s', (text, value) => {
+    expect(parseNumber(text, RATE)).toBe(value);
+  });
+});
+
+describe('metrics', () => {
+  it('of several runs are laid on one axis of steps', () => {
+    const source = (key: string, at: number[], values: number[]) => ({
+      key,
+      label: key,
+      series: (name: string) => (name === 'loss' ? { steps: at, values } : null)
+    });
+    expect(metricColumns([source('a', [0, 2], [1, 3]), source('b', [1, 2], [5, 6])], 'loss')).toEqual([
+      [0, 1, 2],
+      [1, null, 3],
+      [null, 5, 6]
+    ]);
+    expect(metricNames(['accuracy', 'val_loss', 'loss'])).toEqual(['loss', 'val_loss', 'accuracy']);
+  });
+
+  it('of a long run keep their first point, their order and a bound', () => {
+    const series = new MetricSeries(128);
+    for (let step = 0; step < 10_000; step += 1) {
+      series.push(step, step * 2);
+    }
+    expect(series.length).toBeLessThanOrEqual(128);
+    expect(series.length).toBeGreaterThan(32);
+    expect(series.steps[0]).toBe(0);
+    expect([...series.steps]).toEqual([...series.steps].sort((a, b) => a - b));
+    expect([...series.values]).toEqual([...series.steps].map(step => step * 2));
+    expect(series.last).toBe(19_998);
+    const gaps = new Set([...series.steps.slice(1)].map((step, at) => step - (series.steps[at] ?? 0)));
+    expect(gaps.size).toBe(1);
+  });
+});

@@ -1,0 +1,178 @@
+import { nullTranslator } from '@jupyterlab/translation';
+import { describe, expect, it } from 'vitest';
+import { Run } from '../events/run.js';
+import { run as runMessage, step, steps, T0 } from '../events/samples.spec-data.js';
+import { StepRing } from '../events/step-ring.js';
+import { scaleOf } from './chart-geometry.js';
+import { fileName, toCsv, toJson } from './export.js';
+import { badputName, paceFigures } from './pace.js';
+import { stepsPicture } from './picture.js';
+import { marksOf, positionOf } from './step-marks.js';
+import { behind, FEWEST, moved, zoomed } from './step-window.js';
+import { summarize } from './summary.js';
+
+const trans = nullTranslator.load('jupyterlab_tpulab');
+
+function runOf(count: number, name = 'train'): Run {
+  const made = new Run('0:r1', 'r1');
+  made.applyRun(runMessage({ name }));
+  made.applySteps(steps(0, count, { metrics: { loss: 0.5 } }));
+  return made;
+}
+
+describe('the window of the timeline', () => {
+  const live = { count: 48, end: null };
+
+  it('follows the newest step until it is moved, and again when it is back', () => {
+    expect(behind(live, 500, 500)).toBe(0);
+    const earlier = moved(live, -100, 500, 500);
+    expect(behind(earlier, 500, 500)).toBe(100);
+    // It stays where it is while steps come.
+    expect(behind(earlier, 600, 600)).toBe(200);
+    expect(moved(earlier, 1_000, 600, 600).end).toBeNull();
+  });
+
+  it('never shows fewer steps than can be seen, nor more than are held, nor any that are gone', () => {
+    expect(zoomed(live, 0.001, 500).count).toBe(FEWEST);
+    expect(zoomed(live, 1_000, 500).count).toBe(500);
+    const oldest = moved(live, -10_000, 5_000, 2_048);
+    const { first, count } = scaleOf(ringOf(2_048), 48, AREA, behind(oldest, 5_000, 2_048));
+    expect(first).toBe(0);
+    expect(count).toBe(48);
+  });
+
+  const AREA = { left: 0, top: 0, width: 300, height: 100 };
+  const ringOf = (count: number): StepRing => {
+    const ring = new StepRing(2_048);
+    for (let at = 0; at < count; at += 1) {
+      ring.push(step(at));
+    }
+    return ring;
+  };
+});
+
+describe('marks of the timeline', () => {
+  it('are work beside the steps and commands that were applied, each once', () => {
+    const run = runOf(30);
+    const band = { type: 'band', time: T0, run: 'r1', startTime: T0, inStep: false, failed: false } as const;
+    run.applyBand({ ...band, kind: 'checkpoint', durationMs: 1_900, step: 10 });
+    const command = {
+      ...{ type: 'control', time: T0, run: 'r1', name: null, value: null, before: null, origin: 'page' },
+      ...{ durationMs: null, reason: null }
+    } as const;
+    run.applyCommand({ ...command, id: 'a', action: 'checkpoint', phase: 'applied', step: 10 });
+    run.applyCommand({ ...command, id: 'b', action: 'stop', phase: 'accepted', step: null });
+    run.applyCommand({
+      ...command,
+      ...{ id: 'c', action: 'set', name: 'rate', value: 1e-4, before: 2e-4, phase: 'applied', step: 20 }
+    });
+    expect(marksOf(run, trans)).toEqual([
+      { index: 10, kind: 'checkpoint', text: 'checkpoint 1.90 s' },
+      { index: 20, kind: 'command', text: 'rate 2.00e-4 → 1.00e-4' }
+    ]);
+  });
+
+  it('are placed by the number of their step, also where steps were dropped', () => {
+    const ring = new StepRing(4);
+    [3, 4, 9, 10, 11].forEach(index => ring.push(step(index)));
+    expect([3, 4, 7, 11, 12].map(index => positionOf(ring, index))).toEqual([null, 0, 1, 3, null]);
+  });
+});
+
+describe('what is taken along', () => {
+  it('is a table with a line for each step, whose spans add up', () => {
+    const [head = '', ...lines] = toCsv(runOf(3)).trimEnd().split('\r\n');
+    expect(head).toBe(
+      'step,start_unix_ms,wall_ms,input_ms,host_ms,compile_ms,device_ms,gap_ms,device_known,loss'
+    );
+    expect(lines).toHaveLength(3);
+    for (const line of lines) {
+      const [, , wall, ...rest] = line.split(',').map(Number);
+      expect(rest.slice(0, 5).reduce((sum, ms) => sum + ms, 0)).toBeCloseTo(wall ?? 0);
+      expect(rest.at(-1)).toBe(0.5);
+    }
+  });
+
+  it('cannot make a spreadsheet compute, whatever a metric is called', () => {
+    const run = runOf(1);
+    run.addMetric('=HYPERLINK("x")', 0, 1);
+    expect(toCsv(run).split('\r\n')[0]).toContain(`"'=HYPERLINK(""x"")"`);
+  });
+
+  it('is JSON that says the same', () => {
+    const json = JSON.parse(toJson(runOf(5))) as { steps: { index: number }[]; metrics: object };
+    expect(json.steps.map(({ index }) => index)).toEqual([0, 1, 2, 3, 4]);
+    expect(json.metrics).toEqual({ loss: { steps: [0, 1, 2, 3, 4], values: [0.5, 0.5, 0.5, 0.5, 0.5] } });
+  });
+
+  it.each([
+    ['train loop', 'train-loop.csv'],
+    ['../../etc/passwd', 'etc-passwd.csv'],
+    ['…', 'steps.csv']
+  ])('of the run %j goes into %j', (name, file) => {
+    expect(fileName(runOf(1, name), 'csv')).toBe(file);
+  });
+
+  it('is a picture that stands alone, and in which a name is only text', () => {
+    const run = runOf(48, '<script>alert(1)</script>');
+    const summary = summarize(run.steps, 48);
+    if (!summary) {
+      throw new Error('no steps');
+    }
+    const svg = stepsPicture({ run, summary, window: 48, say: 'The device is the limit.', trans });
+    const parsed = new DOMParserOf(svg);
+    expect(parsed.tags).not.toContain('script');
+    expect(svg).toContain('&lt;script&gt;');
+    expect(svg).toContain('50.0 ms per step');
+    expect(svg).not.toMatch(/var\(--/);
+    // A bar of each of the four spans that the steps have, for each step.
+    expect(parsed.tags.filter(tag => tag === 'rect').length).toBeGreaterThanOrEqual(48 * 4);
+  });
+});
+
+/** Enough of a parser to see which elements there are. */
+class DOMParserOf {
+  readonly tags: string[];
+
+  constructor(svg: string) {
+    this.tags = [...svg.matchAll(/<([a-z]+)[\s>]/g)].map(([, tag = '']) => tag);
+  }
+}
+
+describe('the pace of a run', () => {
+  const pace = {
+    ...{ type: 'pace', time: T0, run: 'r1', step: 10, stepsPerSecond: 20, tokensPerSecond: 12_345 },
+    ...{ samplesPerSecond: null, etaSeconds: 60 },
+    goodput: { productiveMs: 80, totalMs: 100, badputMs: { DATA_LOADING_SYNC: 20 } }
+  } as const;
+  const mfu = { flopsPerStep: 1e12, flopsPerSecond: 2e13, peakFlopsPerSecond: 1.97e14, peakType: 'bf16' };
+  const texts = (given: Parameters<typeof paceFigures>[0]) =>
+    paceFigures(given, trans).map(({ text }) => text);
+
+  it('has an MFU with its source, or says that it is a lower bound', () => {
+    expect(texts({ ...pace, mfu: { ...mfu, value: 0.41, source: 'counted' } })).toEqual([
+      'MFU 41.0 %',
+      '12,345 tokens/s'
+    ]);
+    expect(texts({ ...pace, mfu: { ...mfu, value: 0.41, source: 'lower-bound' } })[0]).toBe(
+      'MFU at least 41.0 %'
+    );
+  });
+
+  it('has a rate and no MFU on a chip whose peak is not known', () => {
+    const unknown = {
+      ...mfu,
+      value: null,
+      peakFlopsPerSecond: null,
+      peakType: null,
+      source: 'given'
+    } as const;
+    expect(texts({ ...pace, mfu: unknown })[0]).toBe('20.0 TFLOP/s');
+    expect(texts({ ...pace, mfu: null })).toEqual(['12,345 tokens/s']);
+  });
+
+  it("has ml-goodput's causes in words, and one that is not known as it is", () => {
+    expect(badputName('DATA_LOADING_SYNC', trans)).toBe('waiting for data');
+    expect(badputName('constructor', trans)).toBe('constructor');
+  });
+});

@@ -1,0 +1,27 @@
+"""Trains a little without a bridge, makes the three widgets, and prints what a saved notebook has of them as JSON."""
+
+import json
+
+import ipywidgets.embed
+import jax
+import jax.numpy as jnp
+
+import tpulab
+from tpulab.process_agent import current_agent
+from tpulab.widgets.publisher import publisher
+
+
+@jax.jit
+def train_step(w, rate):
+    return w - rate * w, jnp.mean(w**2)
+
+
+publisher()
+run = tpulab.run("saved", hyperparameters={"rate": tpulab.hyper(1e-2, min=1e-6, max=1e-1, scale="log")}, log=False)
+w = jnp.ones(64)
+for _ in run.steps(range(40)):
+    w, loss = train_step(w, run.hyper.rate)
+    run.log(loss=loss)
+current_agent().settle(5.0)
+shown = [tpulab.DeviceMonitor(), tpulab.StepTimeline(), tpulab.TrainingControls()]
+print("SAVED " + json.dumps(ipywidgets.embed.embed_data(views=shown)))

@@ -1,0 +1,77 @@
+/** A page without JupyterLab that shows saved widgets: by html-manager with our module, or by anywidget's own host. */
+import type { DOMWidgetView, WidgetModel } from '@jupyter-widgets/base';
+import * as base from '@jupyter-widgets/base';
+import { HTMLManager } from '@jupyter-widgets/html-manager/lib/htmlmanager';
+import anywidgetSource from 'anywidget?raw';
+import { widgetExports } from '../../extension/src/widgets/host.js';
+
+/** What `ipywidgets.embed.embed_data` gives. */
+interface Saved {
+  readonly manager_state: Parameters<HTMLManager['set_state']>[0];
+  readonly view_specs: readonly { readonly model_id: string }[];
+}
+
+interface Shown {
+  /** As a kernel does when it sends a newer state. */
+  update(index: number, state: Record<string, unknown>): void;
+  state(index: number): unknown;
+  /** What the page has sent to the kernel. */
+  readonly sent: unknown[];
+  answer(index: number, content: object): void;
+}
+
+declare global {
+  interface Window {
+    showWidgets(saved: Saved): Promise<Shown>;
+    shown: Shown;
+  }
+}
+
+/** anywidget ships an AMD module; its only dependency is the base package that this page has. */
+function anywidgetHost(): Record<string, unknown> {
+  let made: Record<string, unknown> = {};
+  const define = (_: string[], factory: (given: typeof base) => Record<string, unknown>): void => {
+    made = factory(base);
+  };
+  // eslint-disable-next-line @typescript-eslint/no-implied-eval -- the host is run as it is published
+  new Function('define', anywidgetSource)(define);
+  return made;
+}
+
+async function load(module: string): Promise<unknown> {
+  switch (module) {
+    case '@tpulab/widgets':
+      return widgetExports;
+    case 'anywidget':
+      return anywidgetHost();
+    default:
+      throw new Error(`No module ${module} in this page.`);
+  }
+}
+
+window.showWidgets = async saved => {
+  const manager = new HTMLManager({ loader: load });
+  await manager.set_state(saved.manager_state);
+  const sent: unknown[] = [];
+  const models: WidgetModel[] = [];
+  for (const { model_id } of saved.view_specs) {
+    const model = await manager.get_model(model_id);
+    model.send = (content: unknown) => void sent.push(content);
+    const view = (await manager.create_view(model)) as DOMWidgetView;
+    const place = document.querySelector('main')?.appendChild(document.createElement('section'));
+    if (place) await manager.display_view(view, place);
+    models.push(model);
+  }
+  const modelAt = (index: number): WidgetModel => {
+    const model = models[index];
+    if (!model) throw new Error(`No widget ${index}.`);
+    return model;
+  };
+  window.shown = {
+    sent,
+    update: (index, state) => modelAt(index).set(state),
+    state: index => modelAt(index).get('_snapshot') as unknown,
+    answer: (index, content) => modelAt(index).trigger('msg:custom', content, [])
+  };
+  return window.shown;
+};
