@@ -6,7 +6,6 @@ import { conformanceEnvironment } from '../conformance/environment.mjs';
 import { SUITES } from '../conformance/suites.mjs';
 import { checkout } from '../setup/checkout.mjs';
 import { setUp } from '../setup/set-up.mjs';
-import { setUp } from '../setup/set-up.mjs';
 import { testPythons } from '../setup/test-environments.mjs';
 import { TORCH_XLA_STAGES, torchPythons } from '../setup/torch-tests.mjs';
 import { requireChromium } from './chromium.mjs';

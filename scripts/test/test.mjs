@@ -42,7 +42,9 @@ export async function test(signal, argv) {
       `There is no part named ${unknown.join(', ')}; \`npm test -- --list\` names them.`
     );
   }
-  const chosen = PARTS.filter(part => positionals.length === 0 || positionals.includes(part.name));
+  const chosen = PARTS.filter(part =>
+    positionals.length === 0 ? !part.leftOut?.() : positionals.includes(part.name)
+  );
   await setUp({ stages: TEST_STAGES, signal });
 
   const results = [];
@@ -54,6 +56,10 @@ export async function test(signal, argv) {
       `── ${part.name}: ${passed} passed, ${failed} failed, ${skipped} skipped, ${formatSeconds(result.ms)}`
     );
     results.push(result);
+  }
+  for (const part of positionals.length === 0 ? PARTS : []) {
+    const why = part.leftOut?.();
+    if (why) say(`\n── ${part.name} was left out: ${why}`);
   }
   return sumUp(results, say);
 }

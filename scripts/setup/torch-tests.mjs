@@ -1,0 +1,56 @@
+// @ts-check
+/**
+ * Stages of the tests in PyTorch. Their Python is small: pytest and JAX, and a path file through which it sees the
+ * packages of the kernel environment, of which there is therefore only one copy.
+ */
+import { existsSync } from 'node:fs';
+import { readdir, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { checkout } from './checkout.mjs';
+import { fingerprint } from './fingerprint.mjs';
+import { torchTpuEnvironment, torchXlaEnvironment } from './kernel-environment.mjs';
+import { lockOf, makePythonEnvironment, pythonIn } from './python-environment.mjs';
+
+export const torchPythons = Object.freeze({
+  torchXla: pythonIn(path.join(checkout.testEnvs, 'torch')),
+  torchTpu: pythonIn(path.join(checkout.testEnvs, 'torch-tpu'))
+});
+
+/**
+ * @param {string} name of the test environment
+ * @param {string} seen the kernel environment whose packages it sees
+ * @returns {import('./stage.mjs').Stage}
+ */
+function testsIn(name, seen) {
+  const place = path.join(checkout.testEnvs, name);
+  return {
+    id: `test-${name}`,
+    title: `Python for tests in ${seen}`,
+    fingerprint: () => fingerprint({ files: [lockOf('test-torch')], texts: [checkout.root, seen] }),
+    isThere: async () => existsSync(pythonIn(place)),
+    make: context =>
+      makePythonEnvironment(
+        {
+          name: 'test-torch',
+          place,
+          async finish(building) {
+            const packages = await sitePackages(path.join(checkout.envs, seen));
+            const own = path.join(await sitePackages(building), `${seen}.pth`);
+            // Not the path alone: `addsitedir` also reads the path files there, which lead to the agent and the recipes.
+            await writeFile(own, `import site; site.addsitedir(${JSON.stringify(packages)})\n`);
+          }
+        },
+        context
+      )
+  };
+}
+
+/** @param {string} environment */
+async function sitePackages(environment) {
+  const libraries = path.join(environment, 'lib');
+  const version = (await readdir(libraries)).find(entry => entry.startsWith('python3'));
+  return path.join(libraries, version ?? 'python3', 'site-packages');
+}
+
+export const TORCH_XLA_STAGES = Object.freeze([torchXlaEnvironment, testsIn('torch', 'torch-xla')]);
+export const TORCH_TPU_STAGES = Object.freeze([torchTpuEnvironment, testsIn('torch-tpu', 'torch-tpu')]);
