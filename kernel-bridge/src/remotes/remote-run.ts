@@ -74,7 +74,7 @@ export class RemoteRun {
         failures = 0;
         throw await this.#whileConnected(link, prepared, signal);
       } catch (error) {
-        if (this.#isStopped) return;
+        if (signal.aborted) return;
         if (this.#link?.isOver === true) await this.#dropLink();
         if (this.#remote.prompts.current) {
           // ssh has given up waiting; the person has not, and the answer is for the next attempt.

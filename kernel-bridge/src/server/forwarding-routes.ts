@@ -4,7 +4,7 @@
  */
 import { Type } from '@sinclair/typebox';
 import type { FastifyReply } from 'fastify';
-import { BridgeError } from '../kernels/errors.js';
+import type { BridgeError } from '../kernels/errors.js';
 import type { Forwarder, PipedSocket } from '../remotes/index.js';
 import type { App } from './app.js';
 import type { BaseUrl } from './base-url.js';

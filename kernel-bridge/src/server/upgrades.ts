@@ -153,12 +153,11 @@ export class Upgrades {
       }
       const found = this.#find(path);
       const pipe = this.pipes.find(route => route.matches(path));
-      if (!found && !pipe) throw new RouteNotFoundError('WebSocket', pathOf(target));
-      if (this.#sockets.clients.size + this.#piped.size >= maxSockets) {
-        throw new TooManySocketsError(maxSockets);
-      }
+      const isFull = this.#sockets.clients.size + this.#piped.size >= maxSockets;
+      if (isFull && (found ?? pipe)) throw new TooManySocketsError(maxSockets);
       if (!found) {
-        this.#pipe(pipe!, { request, client: stream, head, identity });
+        if (!pipe) throw new RouteNotFoundError('WebSocket', pathOf(target));
+        this.#pipe(pipe, { request, client: stream, head, identity });
         return;
       }
       const open = found.route.prepare({ params: found.params, query: queryOf(request.url) });

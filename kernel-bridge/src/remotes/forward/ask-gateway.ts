@@ -33,7 +33,7 @@ export function askGateway(question: GatewayQuestion): Promise<{ status: number;
         try {
           resolve({ status: response.statusCode ?? 0, body: text === '' ? null : JSON.parse(text) });
         } catch (error) {
-          reject(error);
+          reject(error instanceof Error ? error : new Error(String(error)));
         }
       });
     });

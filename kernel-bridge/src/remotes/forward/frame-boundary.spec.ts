@@ -1,8 +1,14 @@
 import fc from 'fast-check';
 import type { Duplex } from 'node:stream';
 import { describe, expect, it } from 'vitest';
-import { Receiver, Sender } from 'ws';
+import * as library from 'ws';
 import { closeFrame, FrameBoundary } from './frame-boundary.js';
+
+/** Not in the library's types. */
+const { Receiver, Sender } = library as unknown as {
+  readonly Receiver: new (options: { isServer: boolean }) => Duplex;
+  readonly Sender: { frame(data: Buffer, options: object): Buffer[] };
+};
 
 /** Frames as the `ws` library writes them, which we did not write. */
 async function frames(sizes: readonly number[], mask: boolean): Promise<Buffer[]> {
@@ -14,7 +20,7 @@ async function frames(sizes: readonly number[], mask: boolean): Promise<Buffer[]
       opcode: 2,
       mask,
       readOnly: true
-    }) as Buffer[];
+    });
     written.push(Buffer.concat(parts));
   }
   return written;
@@ -51,7 +57,7 @@ describe('between two frames', () => {
 
 describe('our goodbye', () => {
   it('is a close frame to the library that clients use', async () => {
-    const receiver = new Receiver({ isServer: false }) as unknown as Duplex;
+    const receiver = new Receiver({ isServer: false });
     const concluded = new Promise(resolve =>
       receiver.once('conclude', (code: number, reason: Buffer) => resolve([code, reason.toString()]))
     );
