@@ -1,7 +1,8 @@
-"""Measures the training steps of one recipe; prints a JSON line. Run by `main.mjs` in the environment `torch-xla`.
+"""Measures the training steps of one recipe; prints a JSON line. Run by `main.mjs` in the environment
+`torch-xla`.
 
-Groups of steps in turn, in one process: torch_xla with `tpulab.run`, torch_xla without it, and plain PyTorch on the
-processor. Each group waits for the device at its end, so that all of its work is in its time.
+Groups of steps in turn, in one process: torch_xla with `tpulab.run`, torch_xla without it, and plain PyTorch
+on the processor. Each group waits for the device at its end, so that all of its work is in its time.
 """
 
 from __future__ import annotations
@@ -102,8 +103,9 @@ def main() -> None:
     options = parser.parse_args()
     os.environ["TPULAB_AGENT_SOCKET"] = keeper()
 
-    import tpulab
     from tpulab_recipes.runtime.selection import make
+
+    import tpulab
 
     # XLA first: autograd knows only the devices that are there at its first backward pass.
     xla, plain = make("torch_xla", "cpu"), make("cpu", "cpu")
