@@ -17,9 +17,8 @@ from collections.abc import Iterator
 
 import jax
 import pytest
-
-from tpulab_recipes.ddpm.config import Config
 from ddpm.tiny import tiny_config
+from tpulab_recipes.ddpm.config import Config
 
 
 @pytest.fixture

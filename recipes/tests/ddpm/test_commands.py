@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from tpulab_recipes.ddpm.cli import main
 from tpulab_recipes.ddpm.log_writers import read_json_lines
 
@@ -46,7 +45,17 @@ def run(*arguments: str | Path) -> dict[str, object]:
 def test_from_shapes_to_pictures_with_a_kill_in_between(tmp_path: Path) -> None:
     images, data, out = tmp_path / "images", tmp_path / "data", tmp_path / "run"
     assert main(["shapes", "--write_dir", str(images), "--count", "64"]) == 0
-    encode = ["encode", "--config", "small", "--set", *TINY, "--data_dir", str(images), "--write_dir", str(data)]
+    encode = [
+        "encode",
+        "--config",
+        "small",
+        "--set",
+        *TINY,
+        "--data_dir",
+        str(images),
+        "--write_dir",
+        str(data),
+    ]
     assert main([*encode, "--quiet"]) == 0
     train = ["train", "--config", "small", "--set", *TINY, "--global_dir", str(out), str(data)]
 
@@ -94,14 +103,21 @@ def test_from_shapes_to_pictures_with_a_kill_in_between(tmp_path: Path) -> None:
         (["train", "--config", "small", "--set", "train.bath_size=3", "--global_dir", "X"], "'batch_size'"),
         (["train", "--config", "small", "--global_dir", "X", "X/none"], "X/none does not exist"),
         (["encode", "--config", "small", "--data_dir", "X/none", "--write_dir", "X"], "does not exist"),
-        (["download", "--data_dir", "X/none", "--write_dir", "X/out", "--downloader", "own"], "does not exist"),
+        (
+            ["download", "--data_dir", "X/none", "--write_dir", "X/out", "--downloader", "own"],
+            "does not exist",
+        ),
         (["evaluate", "--checkpoint_dir", "X/none", "--save_dir", "X"], "has no checkpoint"),
         (["benchmark", "--configs", "small", "--compile_for", "v99"], "none of v4, v5e, v5p, v6e"),
         (["train", "--config", "small", "--coordinator", "x:1", "--global_dir", "X"], "--num_processes"),
     ],
 )
 def test_mistakes_are_answered_with_one_sentence(
-    arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    arguments: list[str],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "X").mkdir()
@@ -112,5 +128,8 @@ def test_mistakes_are_answered_with_one_sentence(
 
 
 def test_a_bucket_that_cannot_be_reached_says_what_is_needed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["encode", "--config", "small", "--data_dir", "gs://b/x", "--write_dir", "gs://b/y", "--quiet"]) == 1
+    assert (
+        main(["encode", "--config", "small", "--data_dir", "gs://b/x", "--write_dir", "gs://b/y", "--quiet"])
+        == 1
+    )
     assert "gcsfs" in capsys.readouterr().err

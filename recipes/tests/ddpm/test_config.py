@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-
 from tpulab_recipes.ddpm.config import Config, config_from, load_config, to_dict, with_settings
 from tpulab_recipes.ddpm.errors import ConfigError
 from tpulab_recipes.ddpm.model import Network, count_parameters
@@ -37,7 +36,9 @@ def test_a_preset_survives_being_written_and_read(name: str, tmp_path: Path) -> 
         ({"distill": {"end_num_steps": 5}}, "distill.end_num_steps", "halved"),
     ],
 )
-def test_what_does_not_fit_is_refused_with_its_place(values: dict[str, object], where: str, what: str) -> None:
+def test_what_does_not_fit_is_refused_with_its_place(
+    values: dict[str, object], where: str, what: str
+) -> None:
     with pytest.raises(ConfigError) as caught:
         config_from(values)
     assert caught.value.path == where

@@ -11,7 +11,6 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
-
 from tpulab_recipes.ddpm.config import Config, with_settings
 from tpulab_recipes.ddpm.data.image_shards import read_images, write_shape_images
 from tpulab_recipes.ddpm.data.pipeline import EncodingSource, Prefetched, ShapesSource
@@ -98,8 +97,17 @@ def test_records_survive_and_damage_is_found_wherever_it_is() -> None:
 def test_examples_and_tensors_survive() -> None:
     example = {"text": "häuser", "bytes": b"\x00\xff", "number": 3, "numbers": [1.5, 2.5]}
     found = decode_example(encode_example(example))
-    assert found == {"text": ["häuser".encode()], "bytes": [b"\x00\xff"], "number": [3], "numbers": [1.5, 2.5]}
-    for array in (np.float32(3.5), np.arange(6, dtype=np.int64).reshape(2, 3), np.ones(4, ml_dtypes.bfloat16)):
+    assert found == {
+        "text": ["häuser".encode()],
+        "bytes": [b"\x00\xff"],
+        "number": [3],
+        "numbers": [1.5, 2.5],
+    }
+    for array in (
+        np.float32(3.5),
+        np.arange(6, dtype=np.int64).reshape(2, 3),
+        np.ones(4, ml_dtypes.bfloat16),
+    ):
         back = decode_tensor(encode_tensor(np.asarray(array)))
         np.testing.assert_array_equal(back, array)
         assert back.dtype == np.asarray(array).dtype
@@ -112,7 +120,9 @@ def encoded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """600 shapes, as images in two shards, and encoded."""
     folder = tmp_path_factory.mktemp("encoded")
     write_shape_images(Folder(folder / "images"), 600, per_shard=320)
-    config = with_settings(SMALL, ["dataset.args.image_format=png", "dataset.args.number_encodings_per_shard=300"])
+    config = with_settings(
+        SMALL, ["dataset.args.image_format=png", "dataset.args.number_encodings_per_shard=300"]
+    )
     done = encode(config, str(folder / "images"), str(folder / "data"), Silent())
     assert done == {"shards": 2, "encoded": 2, "images": 600}
     return folder
@@ -139,7 +149,9 @@ def test_encoded_shapes_are_the_shapes_to_the_precision_of_bf16(encoded: Path) -
 
 
 def test_encoding_again_does_only_what_is_missing(encoded: Path) -> None:
-    config = with_settings(SMALL, ["dataset.args.image_format=png", "dataset.args.number_encodings_per_shard=300"])
+    config = with_settings(
+        SMALL, ["dataset.args.image_format=png", "dataset.args.number_encodings_per_shard=300"]
+    )
     data = encoded / "data"
     before = {file.name: file.read_bytes() for file in data.iterdir()}
     (data / "encodings-shapes-00001.json").unlink()
@@ -187,7 +199,7 @@ def test_hosts_share_the_images_without_overlap(encoded: Path) -> None:
 def test_what_cannot_be_read_is_named(encoded: Path, tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="does not exist"):
         EncodingSource(str(tmp_path / "nowhere"), _config(8))
-    with pytest.raises(DataError, match="holds no .tfrecord"):
+    with pytest.raises(DataError, match=r"holds no \.tfrecord"):
         EncodingSource(str(tmp_path), _config(8))
     (tmp_path / "a.tfrecord").write_bytes(b"")
     with pytest.raises(DataError, match="is empty"):

@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-
 from tpulab_recipes.ddpm.config import LOSS_WEIGHTS, AlphaSchedule
 from tpulab_recipes.ddpm.diffusion import (
     diffuse,
@@ -20,12 +19,13 @@ from tpulab_recipes.ddpm.diffusion import (
 from tpulab_recipes.ddpm.optimizer import moving_average
 from tpulab_recipes.ddpm.schedules import CosineSchedule, alpha_sigma, linear_alphas_bar, schedule_from
 
+pytestmark = pytest.mark.usefixtures("double_precision")
 LINEAR = AlphaSchedule()
 LOGSNR = np.linspace(-9.0, 9.0, 7)
 
 
 @pytest.fixture
-def cases(double_precision: None) -> dict[str, jax.Array]:
+def cases() -> dict[str, jax.Array]:
     keys = jax.random.split(jax.random.key(0), 2)
     x, eps = (jax.random.normal(key, (len(LOGSNR), 4, 4, 3), jnp.float64) for key in keys)
     logsnr = jnp.asarray(LOGSNR)
@@ -48,20 +48,25 @@ def test_a_clipped_prediction_stays_consistent_with_z(cases: dict[str, jax.Array
 
 
 @pytest.mark.parametrize("weight", LOSS_WEIGHTS)
-def test_the_loss_is_the_same_whichever_kind_the_network_says(cases: dict[str, jax.Array], weight: str) -> None:
+def test_the_loss_is_the_same_whichever_kind_the_network_says(
+    cases: dict[str, jax.Array], weight: str
+) -> None:
     wrong_x, wrong_eps = cases["x"] + 0.1, None
     alpha, sigma = alpha_sigma(cases["logsnr"][:, None, None, None])
     wrong_eps = (cases["z"] - alpha * wrong_x) / sigma
     snr = np.exp(LOGSNR)
-    expected = 0.01 * {
-        "constant": np.ones_like(snr),
-        "snr": snr,
-        "snr_trunc": np.maximum(snr, 1),
-        "v_mse": snr + 1,
-        "root_snr": np.sqrt(snr),
-        "p2": snr / (1 + snr),
-        "p2_half": snr / np.sqrt(1 + snr),
-    }[weight]
+    expected = (
+        0.01
+        * {
+            "constant": np.ones_like(snr),
+            "snr": snr,
+            "snr_trunc": np.maximum(snr, 1),
+            "v_mse": snr + 1,
+            "root_snr": np.sqrt(snr),
+            "p2": snr / (1 + snr),
+            "p2_half": snr / np.sqrt(1 + snr),
+        }[weight]
+    )
     for kind in ("x", "eps", "v"):
         said = target(wrong_x, wrong_eps, cases["logsnr"], kind)
         wanted = target(cases["x"], cases["eps"], cases["logsnr"], kind)
@@ -100,7 +105,7 @@ def test_the_linear_schedule_ends_where_published() -> None:
     np.testing.assert_allclose(alphas, by_hand, rtol=1e-12)
 
 
-def test_the_cosine_schedule_meets_both_ends_and_is_a_cosine(double_precision: None) -> None:
+def test_the_cosine_schedule_meets_both_ends_and_is_a_cosine() -> None:
     schedule = CosineSchedule(-20.0, 20.0)
     assert float(schedule.logsnr(0.0)) == pytest.approx(20, abs=1e-6)
     assert float(schedule.logsnr(1.0)) == pytest.approx(-20, abs=1e-6)
@@ -136,7 +141,7 @@ def test_guidance_at_scale_one_is_the_conditional_prediction_and_at_zero_the_oth
     np.testing.assert_allclose(guided(told, untold, 3.0), untold + 3 * (told - untold), atol=1e-6)
 
 
-def test_the_moving_average_has_its_closed_form(double_precision: None) -> None:
+def test_the_moving_average_has_its_closed_form() -> None:
     values = np.random.default_rng(0).normal(size=40)
     average, decay = jnp.asarray(values[0]), jnp.asarray(0.9)
     for value in values[1:]:

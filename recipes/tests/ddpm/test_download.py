@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-
 from ddpm.picture_server import PictureServer, serving
 from tpulab_recipes.ddpm.data.fetch import FetchLimits
 from tpulab_recipes.ddpm.data.image_shards import read_images
@@ -53,8 +52,21 @@ def _options(folder: Path) -> DownloadOptions:
     )
 
 
-def test_images_are_fetched_resized_and_kept_in_the_order_of_the_table(server: PictureServer, tmp_path: Path) -> None:
-    kinds = ["ok-1", "missing-1", "flaky-2", "text-1", "huge-1", "private-1", "short-1", "ok-2", "ok-3", "ok-4"]
+def test_images_are_fetched_resized_and_kept_in_the_order_of_the_table(
+    server: PictureServer, tmp_path: Path
+) -> None:
+    kinds = [
+        "ok-1",
+        "missing-1",
+        "flaky-2",
+        "text-1",
+        "huge-1",
+        "private-1",
+        "short-1",
+        "ok-2",
+        "ok-3",
+        "ok-4",
+    ]
     urls = [f"{server.url}/{kind}" for kind in kinds] + ["ftp://example.invalid/x", "nonsense"]
     _table(tmp_path / "tables", "a.parquet", urls)
     done = download(_options(tmp_path), Silent())
@@ -104,7 +116,7 @@ def test_tables_that_cannot_be_used_are_named(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="does not exist"):
         plan(options)
     (tmp_path / "tables").mkdir()
-    with pytest.raises(DataError, match="no .parquet"):
+    with pytest.raises(DataError, match=r"no \.parquet"):
         plan(options)
     _table(tmp_path / "tables", "a.parquet", ["http://127.0.0.1/x"])
     with pytest.raises(DataError, match="has no column 'caption'; it has URL, TEXT, score"):

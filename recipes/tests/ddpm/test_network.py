@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import nnx
-
 from tpulab_recipes.ddpm.config import Conditioning, Config
 from tpulab_recipes.ddpm.masks import draw_masks
 from tpulab_recipes.ddpm.model import Network

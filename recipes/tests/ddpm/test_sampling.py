@@ -1,14 +1,15 @@
-"""Samplers against analytic models: a point, and a Gaussian, whose best prediction is known in closed form."""
+"""Samplers against analytic models: a point, and a Gaussian, whose best prediction is known in closed
+form."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-
 from tpulab_recipes.ddpm.diffusion import diffuse, interpret, spread
 from tpulab_recipes.ddpm.distillation import distillation_target
 from tpulab_recipes.ddpm.sampling import (
@@ -23,6 +24,7 @@ from tpulab_recipes.ddpm.sampling import (
 )
 from tpulab_recipes.ddpm.schedules import CosineSchedule, alpha_sigma
 
+pytestmark = pytest.mark.usefixtures("double_precision")
 MEAN, DEVIATION = 0.3, 0.5
 SCHEDULE = CosineSchedule(-14.0, 14.0)
 Denoise = Callable[[jax.Array, jax.Array], jax.Array]
@@ -56,7 +58,7 @@ def sample(denoise: Denoise, z: jax.Array, steps: int, sampler: str = "ddim", **
 
 
 @pytest.fixture
-def noise(double_precision: None) -> jax.Array:
+def noise() -> jax.Array:
     return jax.random.normal(jax.random.key(3), (16, 1, 1, 1), jnp.float64)
 
 
@@ -69,7 +71,7 @@ def test_ddim_is_exact_for_a_point_in_any_number_of_steps(noise: jax.Array, step
 def test_ddim_on_a_gaussian_is_the_product_of_its_linear_maps(noise: jax.Array, steps: int) -> None:
     visited = SCHEDULE.levels(steps)
     gain, offset = 1.0, 0.0
-    for here, there in zip(visited[:-1], visited[1:], strict=True):
+    for here, there in itertools.pairwise(visited):
         a_t, s_t = (float(part) for part in alpha_sigma(here))
         a_s, s_s = (float(part) for part in alpha_sigma(there))
         variance = a_t**2 * DEVIATION**2 + s_t**2
@@ -90,14 +92,14 @@ def test_ddim_approaches_the_exact_flow_as_steps_are_added(noise: jax.Array) -> 
 
 
 @pytest.mark.parametrize("kind", ["fixed_small", "fixed_medium", "fixed_large"])
-def test_ancestral_sampling_draws_the_gaussian_again(double_precision: None, kind: str) -> None:
+def test_ancestral_sampling_draws_the_gaussian_again(kind: str) -> None:
     noise = jax.random.normal(jax.random.key(5), (20_000, 1, 1, 1), jnp.float64)
     drawn = sample(gaussian, noise, 400, "ancestral", logvar_type=kind, logvar_coefficient=0.5)
     assert drawn.mean() == pytest.approx(MEAN, abs=0.02)
     assert drawn.std() == pytest.approx(DEVIATION, rel=0.04)
 
 
-def test_the_posterior_is_that_of_two_gaussian_steps(double_precision: None) -> None:
+def test_the_posterior_is_that_of_two_gaussian_steps() -> None:
     t, s = -1.0, 1.5
     a_t, s_t = (float(part) for part in alpha_sigma(t))
     a_s, s_s = (float(part) for part in alpha_sigma(s))
@@ -143,9 +145,11 @@ def test_a_student_with_half_the_steps_lands_where_its_teacher_does(noise: jax.A
     for steps in (64, 8, 2):
         fine = SCHEDULE.levels(steps)
         coarse = fine[::2]
-        middle = {float(start): float(between) for start, between in zip(coarse[:-1], fine[1::2], strict=True)}
+        middle = {
+            float(start): float(between) for start, between in zip(coarse[:-1], fine[1::2], strict=True)
+        }
         z = noise
-        for start, end in zip(coarse[:-1], coarse[1:], strict=True):
+        for start, end in itertools.pairwise(coarse):
             here = [jnp.full(16, level) for level in (start, middle[float(start)], end)]
             x = distillation_target(gaussian, z, *here, "x")
             z = ddim_step(z, interpret(x, z, here[0], "x"), here[2])
@@ -153,7 +157,8 @@ def test_a_student_with_half_the_steps_lands_where_its_teacher_does(noise: jax.A
 
 
 def test_a_student_fitted_to_the_targets_samples_like_its_teacher(noise: jax.Array) -> None:
-    """Distillation as it is done: a model with parameters is fitted to targets, halving from 16 steps to 1."""
+    """Distillation as it is done: a model with parameters is fitted to targets, halving from 16 steps to
+    1."""
     teacher: Denoise = gaussian
     steps = 16
     drawn = jax.random.normal(jax.random.key(9), (64, 1, 1, 1), jnp.float64)

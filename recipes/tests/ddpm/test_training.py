@@ -1,4 +1,5 @@
-"""Training: one program, the same on one device and on eight, going on as if nothing had happened, and its mishaps."""
+"""Training: one program, the same on one device and on eight, going on as if nothing had happened, and its
+mishaps."""
 
 from __future__ import annotations
 
@@ -12,7 +13,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-
 from ddpm.tiny import tiny_config
 from tpulab_recipes.ddpm.checkpoint import CheckpointFolder
 from tpulab_recipes.ddpm.config import Config
@@ -22,7 +22,7 @@ from tpulab_recipes.ddpm.log_writers import JsonLines, read_json_lines
 from tpulab_recipes.ddpm.mesh import make_mesh, put_batch
 from tpulab_recipes.ddpm.model import Network
 from tpulab_recipes.ddpm.optimizer import clip_gradient, default_hyperparameters, learning_rate_factor
-from tpulab_recipes.ddpm.presets import LAION256, SMALL
+from tpulab_recipes.ddpm.presets import LAION256
 from tpulab_recipes.ddpm.sampler import Sampler
 from tpulab_recipes.ddpm.steering import PlainRun
 from tpulab_recipes.ddpm.train_step import TrainState, compile_step, make_initial_state
@@ -39,7 +39,8 @@ def _equal(first: Any, second: Any, atol: float = 0.0) -> None:
 
 
 def test_a_step_on_eight_devices_equals_a_step_on_one(tiny: Config) -> None:
-    """With the same update: no warm-up, and Adam's division magnifies rounding only where gradients vanish."""
+    """With the same update: no warm-up, and Adam's division magnifies rounding only where gradients
+    vanish."""
     network = Network(tiny)
     batch = next(ShapesSource(tiny, count=64).batches(0))
     found = []
@@ -104,7 +105,8 @@ def straight(tmp_path_factory: pytest.TempPathFactory) -> tuple[Config, TrainSta
 def test_going_on_gives_bit_for_bit_what_an_unbroken_run_gives(
     straight: tuple[Config, TrainState, Path], tmp_path: Path
 ) -> None:
-    """Data, noise and dropped conditioning included: the origin drew the same noise again after each restart."""
+    """Data, noise and dropped conditioning included: the origin drew the same noise again after each
+    restart."""
     config, expected, _ = straight
     with _trainer(config, global_dir=str(tmp_path)) as first:
         first.train(4)
@@ -114,7 +116,9 @@ def test_going_on_gives_bit_for_bit_what_an_unbroken_run_gives(
     _equal(state, expected)
 
 
-def test_a_checkpoint_of_eight_devices_loads_on_one_and_on_two(straight: tuple[Config, TrainState, Path]) -> None:
+def test_a_checkpoint_of_eight_devices_loads_on_one_and_on_two(
+    straight: tuple[Config, TrainState, Path],
+) -> None:
     config, expected, folder = straight
     network = Network(config)
     with CheckpointFolder(str(folder / "checkpoints_recent")) as checkpoints:
@@ -143,7 +147,7 @@ def test_a_save_that_was_cut_off_is_not_taken_for_a_checkpoint(
 ) -> None:
     import shutil
 
-    config, _, folder = straight
+    _, _, folder = straight
     place = tmp_path / "checkpoints_recent"
     shutil.copytree(folder / "checkpoints_recent", place)
     # What orbax leaves behind when it is killed: a folder that has not got its name yet.
@@ -204,7 +208,9 @@ def test_the_gradient_is_clipped_after_averaging() -> None:
 
 def test_the_learning_rate_warms_up_and_falls_to_its_floor() -> None:
     train = LAION256.train
-    share = [float(learning_rate_factor(jnp.asarray(step), train)) for step in (0, 2499, 5000, train.iterations)]
+    share = [
+        float(learning_rate_factor(jnp.asarray(step), train)) for step in (0, 2499, 5000, train.iterations)
+    ]
     assert share == pytest.approx([1 / 5000, 0.5, 1.0, 0.5], abs=1e-3)
 
 
@@ -217,11 +223,13 @@ def test_a_batch_that_does_not_divide_among_the_devices_is_refused(tiny: Config)
 def test_a_network_learns_one_batch_by_heart() -> None:
     """The loss of one image and one noise level cannot be matched by saying nothing."""
     config = tiny_config()
-    config = replace(config, train=replace(config.train, max_learning_rate=5e-3, learning_rate_warmup_steps=1))
+    config = replace(
+        config, train=replace(config.train, max_learning_rate=5e-3, learning_rate_warmup_steps=1)
+    )
 
     class One(ShapesSource):
         def batches(self, start: int) -> Iterator[Batch]:
-            batch = next(super().batches(0))
+            batch = next(super().batches(start * 0))
             while True:
                 yield batch
 

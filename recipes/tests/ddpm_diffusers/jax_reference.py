@@ -1,7 +1,8 @@
-"""Run by a Python with JAX: writes exported networks, and what they say, for torch and diffusers to be compared with.
+"""Run by a Python with JAX: writes exported networks, and what they say, for torch and diffusers to be
+compared with.
 
-`python jax_reference.py FOLDER`. Each network is a folder of its own with `reference.npz` in it; `steps.npz` has single
-steps of our samplers.
+`python jax_reference.py FOLDER`. Each network is a folder of its own with `reference.npz` in it; `steps.npz`
+has single steps of our samplers.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ os.environ["JAX_PLATFORMS"] = "cpu"
 import jax
 import jax.numpy as jnp
 import numpy as np
-
 from tpulab_recipes.ddpm.config import AlphaSchedule, Conditioning, Config
 from tpulab_recipes.ddpm.diffusion import interpret
 from tpulab_recipes.ddpm.exporter import export_to_diffusers
@@ -32,12 +32,18 @@ STEPS, GUIDANCE = 16, 2.5
 
 
 def networks() -> dict[str, Config]:
-    """Between them they have every part: both resampling ways, both noise-level inputs, gates, classes, the map."""
+    """Between them they have every part: both resampling ways, both noise-level inputs, gates, classes, the
+    map."""
     model = SMALL.model
     args = replace(model.args, ch=16, emb_ch=24, seq_width=24, head_dim=8, norm_groups=4)
     text = replace(SMALL, model=replace(model, args=args))
     other = replace(
-        args, resblock_resample=True, logsnr_input="inv_cos", use_glu=False, attn_resolutions=(8, 4), use_pos_enc=False
+        args,
+        resblock_resample=True,
+        logsnr_input="inv_cos",
+        use_glu=False,
+        attn_resolutions=(8, 4),
+        use_pos_enc=False,
     )
     classes = replace(
         SMALL,

@@ -1,6 +1,8 @@
-"""Our networks and samplers against diffusers: run by the Python of the environment `torch-xla`, which has no JAX.
+"""Our networks and samplers against diffusers: run by the Python of the environment `torch-xla`, which has
+no JAX.
 
-The JAX half runs in a process of its own, with `TPULAB_JAX_PYTHON` or the environment that the agent's tests have.
+The JAX half runs in a process of its own, with `TPULAB_JAX_PYTHON` or the environment that the agent's tests
+have.
 """
 
 from __future__ import annotations
@@ -26,12 +28,19 @@ KINDS = {"v": "v_prediction", "eps": "epsilon", "x": "sample"}
 def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
     python = os.environ.get("TPULAB_JAX_PYTHON") or CHECKOUT / ".tpulab" / "test" / "agent" / "bin" / "python"
     if not Path(python).exists():
-        pytest.fail(f"{python} is missing: `npm test -- agent` makes it, or set TPULAB_JAX_PYTHON.", pytrace=False)
+        pytest.fail(
+            f"{python} is missing: `npm test -- agent` makes it, or set TPULAB_JAX_PYTHON.", pytrace=False
+        )
     folder = tmp_path_factory.mktemp("reference")
     script = Path(__file__).with_name("jax_reference.py")
     path = {"PYTHONPATH": str(CHECKOUT / "recipes" / "src")}
     done = subprocess.run(
-        [python, script, folder], env=os.environ | path, capture_output=True, text=True, timeout=280, check=False
+        [python, script, folder],
+        env=os.environ | path,
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return folder
@@ -48,9 +57,12 @@ def _first(images: np.ndarray) -> Any:
 
 
 def _context(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
-    found = {name.removeprefix("context_"): value for name, value in arrays.items() if name.startswith("context_")}
+    found = {
+        name.removeprefix("context_"): value for name, value in arrays.items() if name.startswith("context_")
+    }
     return {
-        name: _first(value) if name in ("mask", "known") else torch.from_numpy(value) for name, value in found.items()
+        name: _first(value) if name in ("mask", "known") else torch.from_numpy(value)
+        for name, value in found.items()
     }
 
 
@@ -106,7 +118,9 @@ def test_the_schedule_is_the_one_of_diffusers(reference: Path) -> None:
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_a_ddim_step_is_the_one_of_diffusers(reference: Path, kind: str) -> None:
     arrays = _arrays(reference / "steps.npz")
-    scheduler = diffusers.DDIMScheduler(**BETAS, prediction_type=KINDS[kind], clip_sample=False, set_alpha_to_one=True)
+    scheduler = diffusers.DDIMScheduler(
+        **BETAS, prediction_type=KINDS[kind], clip_sample=False, set_alpha_to_one=True
+    )
     scheduler.set_timesteps(5)  # strides of 200
     scheduler.alphas_cumprod = torch.from_numpy(arrays["alphas"])
     step = scheduler.step(torch.from_numpy(arrays["said"]), 599, torch.from_numpy(arrays["z"]))
@@ -116,7 +130,9 @@ def test_a_ddim_step_is_the_one_of_diffusers(reference: Path, kind: str) -> None
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
 @pytest.mark.parametrize("size", ["small", "large"])
-def test_an_ancestral_step_is_the_one_of_diffusers(reference: Path, kind: str, size: str, monkeypatch: Any) -> None:
+def test_an_ancestral_step_is_the_one_of_diffusers(
+    reference: Path, kind: str, size: str, monkeypatch: Any
+) -> None:
     arrays = _arrays(reference / "steps.npz")
     scheduler = diffusers.DDPMScheduler(
         **BETAS, prediction_type=KINDS[kind], clip_sample=False, variance_type=f"fixed_{size}"

@@ -1,7 +1,8 @@
-"""The recipe's benchmark table: training speed on the device that is there, or, without one, what the TPU compiler says.
+"""The recipe's benchmark table: training speed on the device that is there, or, without one, what the TPU
+compiler says.
 
-Rows that were compiled ahead of time are marked so: memory and operations of a step are the compiler's figures, and
-nothing has run.
+Rows that were compiled ahead of time are marked so: memory and operations of a step are the compiler's
+figures, and nothing has run.
 """
 
 from __future__ import annotations
@@ -19,7 +20,14 @@ from jax.sharding import Mesh
 
 from tpulab_recipes.ddpm.config import Config
 from tpulab_recipes.ddpm.errors import ConfigError, RecipeError
-from tpulab_recipes.ddpm.mesh import BATCH_AXES, batch_sharding, make_mesh, put_batch, replicated, state_sharding
+from tpulab_recipes.ddpm.mesh import (
+    BATCH_AXES,
+    batch_sharding,
+    make_mesh,
+    put_batch,
+    replicated,
+    state_sharding,
+)
 from tpulab_recipes.ddpm.model.context import context_shapes
 from tpulab_recipes.ddpm.model.network import Network, count_parameters
 from tpulab_recipes.ddpm.optimizer import default_hyperparameters
@@ -106,7 +114,10 @@ def compiled_rows(
             sized = replace(config, train=replace(config.train, batch_size=size))
             network = Network(sized)
             started = time.perf_counter()
-            row = _row(name, sized, network, size) | {"device": f"{len(devices)} x {chip}", "kind": "compiled, not run"}
+            row = _row(name, sized, network, size) | {
+                "device": f"{len(devices)} x {chip}",
+                "kind": "compiled, not run",
+            }
             try:
                 compiled = compile_ahead(network, devices)
             except jax.errors.JaxRuntimeError as error:
@@ -151,7 +162,9 @@ def compile_ahead(network: Network, devices: Sequence[Any]) -> Any:
         name: jax.ShapeDtypeStruct((), jnp.float32, sharding=replicated(mesh))
         for name in default_hyperparameters(network.config)
     }
-    return compile_step(network, mesh).trace(placed, batch, hyper).lower(lowering_platforms=("tpu",)).compile()
+    return (
+        compile_step(network, mesh).trace(placed, batch, hyper).lower(lowering_platforms=("tpu",)).compile()
+    )
 
 
 def _placed(shape: Any, sharding: Any) -> jax.ShapeDtypeStruct:
@@ -191,6 +204,9 @@ def format_table(rows: Sequence[Mapping[str, Any]]) -> str:
             return f"{value:.1f}" if value >= 100 else f"{value:.3g}"
         return "" if value is None else str(value)
 
-    lines = ["| " + " | ".join(title for _, title in columns) + " |", "| " + " | ".join(["---"] * len(columns)) + " |"]
+    lines = [
+        "| " + " | ".join(title for _, title in columns) + " |",
+        "| " + " | ".join(["---"] * len(columns)) + " |",
+    ]
     lines += ["| " + " | ".join(text(row.get(key)) for key, _ in columns) + " |" for row in rows]
     return "\n".join(lines)

@@ -1,7 +1,7 @@
 """Checkpoints of whole arrays, by orbax: what eight devices saved loads on one, or on sixteen.
 
-A checkpoint is there whole or not at all (orbax renames it into place), so a run that is killed while saving goes on
-from the one before.
+A checkpoint is there whole or not at all (orbax renames it into place), so a run that is killed while saving
+goes on from the one before.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ class CheckpointFolder:
                 url,
                 item_names=(STATE, ABOUT),
                 options=ocp.CheckpointManagerOptions(
-                    max_to_keep=None if math.isinf(keep) else int(keep), create=True, cleanup_tmp_directories=True
+                    max_to_keep=None if math.isinf(keep) else int(keep),
+                    create=True,
+                    cleanup_tmp_directories=True,
                 ),
             )
 
@@ -76,7 +78,8 @@ class CheckpointFolder:
         return config_from(self.about(step)["config"])
 
     def load(self, network: Network, mesh: Mesh, step: int | None = None) -> TrainState:
-        """The state, placed on the mesh. Raises `CheckpointError` when its shapes are those of another network."""
+        """The state, placed on the mesh. Raises `CheckpointError` when its shapes are those of another
+        network."""
         step = self._step(step)
         shapes = state_shapes(network)
         shardings = state_sharding(mesh, shapes)
@@ -111,7 +114,9 @@ class CheckpointFolder:
             return steps[-1]
         if step is None or step not in steps:
             there = ", ".join(map(str, steps)) or "none"
-            raise CheckpointError(f"{self.url} has no checkpoint{'' if step is None else f' {step}'}; there: {there}.")
+            raise CheckpointError(
+                f"{self.url} has no checkpoint{'' if step is None else f' {step}'}; there: {there}."
+            )
         return step
 
 

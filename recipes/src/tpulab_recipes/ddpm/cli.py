@@ -9,7 +9,9 @@ from collections.abc import Sequence
 
 from tpulab_recipes.ddpm.errors import RecipeError
 
-CONFIG_HELP = "a preset (small, laion256, laion512_large, cifar10, imagenet256), or a .py, .toml or .json file"
+CONFIG_HELP = (
+    "a preset (small, laion256, laion512_large, cifar10, imagenet256), or a .py, .toml or .json file"
+)
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -20,17 +22,25 @@ def make_parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
-    download = commands.add_parser("download", help="fetch images that parquet tables name, into TFRecord shards")
+    download = commands.add_parser(
+        "download", help="fetch images that parquet tables name, into TFRecord shards"
+    )
     download.add_argument("--data_dir", required=True, help="folder of .parquet tables")
     download.add_argument("--write_dir", required=True, help="folder for the shards of images")
-    download.add_argument("--image_size", type=int, default=256, help="smaller side after resizing (default 256)")
+    download.add_argument(
+        "--image_size", type=int, default=256, help="smaller side after resizing (default 256)"
+    )
     download.add_argument("--min_image_size", type=int, default=64, help="skip smaller images (default 64)")
     download.add_argument("--processes_count", type=int, default=16, help="processes (default 16)")
-    download.add_argument("--thread_count", type=int, default=256, help="requests at a time, in all (default 256)")
+    download.add_argument(
+        "--thread_count", type=int, default=256, help="requests at a time, in all (default 256)"
+    )
     download.add_argument("--caption_col", default="caption", help="column of the captions (default caption)")
     download.add_argument("--url_col", default="url", help="column of the addresses (default url)")
     download.add_argument("--score_col", help="column of the aesthetic scores, if there is one")
-    download.add_argument("--samples_per_shard", type=int, default=10_000, help="images of a shard (default 10000)")
+    download.add_argument(
+        "--samples_per_shard", type=int, default=10_000, help="images of a shard (default 10000)"
+    )
     download.add_argument(
         "--downloader",
         choices=("auto", "img2dataset", "own"),
@@ -38,7 +48,9 @@ def make_parser() -> argparse.ArgumentParser:
         help="auto takes img2dataset where it is installed (default)",
     )
 
-    shapes = commands.add_parser("shapes", help="write shards of captioned shapes, to try the pipeline without a network")
+    shapes = commands.add_parser(
+        "shapes", help="write shards of captioned shapes, to try the pipeline without a network"
+    )
     shapes.add_argument("--write_dir", required=True, help="folder for the shards of images")
     shapes.add_argument("--count", type=int, default=2048, help="images (default 2048)")
 
@@ -90,8 +102,12 @@ def make_parser() -> argparse.ArgumentParser:
     distill.add_argument("--checkpoint_dir", required=True, help="folder of the teacher's checkpoints")
     distill.add_argument("--checkpoint", type=int, help="step of the checkpoint (default: the newest)")
     distill.add_argument("--write_dir", required=True, help="folder for the students")
-    distill.add_argument("--data_dir", help="folder with the encodings (not needed for the data set `shapes`)")
-    distill.add_argument("--guidance_scale", type=float, default=1.0, help="scale to distil into the student (default 1)")
+    distill.add_argument(
+        "--data_dir", help="folder with the encodings (not needed for the data set `shapes`)"
+    )
+    distill.add_argument(
+        "--guidance_scale", type=float, default=1.0, help="scale to distil into the student (default 1)"
+    )
 
     export = commands.add_parser("export", help="write a folder that diffusers loads")
     _config_flags(export, required=False)
@@ -101,7 +117,9 @@ def make_parser() -> argparse.ArgumentParser:
 
     benchmark = commands.add_parser("benchmark", help="training speed on this device, as a table")
     benchmark.add_argument("--configs", nargs="+", default=["small", "laion256"], help=CONFIG_HELP)
-    benchmark.add_argument("--batch_size", type=int, nargs="+", help="images on this host (one for all, or one for each)")
+    benchmark.add_argument(
+        "--batch_size", type=int, nargs="+", help="images on this host (one for all, or one for each)"
+    )
     benchmark.add_argument("--steps", type=int, default=10, help="steps to measure (default 10)")
     benchmark.add_argument(
         "--compile_for",

@@ -95,7 +95,9 @@ def run_train(options: argparse.Namespace) -> None:
     config = with_settings(load_config(options.config), options.settings)
     global_dir, *more = options.global_dir
     if len(more) > 1 or (more and options.data_dir):
-        raise ConfigError("--global_dir", "takes one folder, and after it at most the folder with the encodings.")
+        raise ConfigError(
+            "--global_dir", "takes one folder, and after it at most the folder with the encodings."
+        )
     data_dir = more[0] if more else options.data_dir
     process, processes = _join_slice(options)
     source = open_source(config, data_dir, process=process, processes=processes)
@@ -114,7 +116,8 @@ def run_train(options: argparse.Namespace) -> None:
     def told(figures: Figures) -> None:
         progress.advance(
             figures.step - told.step,  # type: ignore[attr-defined]
-            f"loss {figures.loss:.4f}, gradient {figures.gnorm:.3f}, {figures.images_per_second:.0f} images/s",
+            f"loss {figures.loss:.4f}, gradient {figures.gnorm:.3f}, "
+            f"{figures.images_per_second:.0f} images/s",
         )
         told.step = figures.step  # type: ignore[attr-defined]
 
@@ -125,7 +128,11 @@ def run_train(options: argparse.Namespace) -> None:
         config, source, global_dir=global_dir, writers=writers, evaluate=evaluator, on_log=told
     ) as trainer:
         told.step = trainer.step  # type: ignore[attr-defined]
-        where = f"going on at step {trainer.resumed_at}" if trainer.resumed_at is not None else "from the beginning"
+        where = (
+            f"going on at step {trainer.resumed_at}"
+            if trainer.resumed_at is not None
+            else "from the beginning"
+        )
         progress.start("train", max(0, until - trainer.step), f"{where}; the first step compiles")
         trainer.train(until)
         progress.finish()
@@ -192,7 +199,9 @@ def run_evaluate(options: argparse.Namespace) -> None:
             with out.write(f"image_{index:04d}.png") as file:
                 file.write(png(image))
         with out.write("grid.png") as file:
-            file.write(png(grid(images, columns=min(8, max(options.num_images, 1)) if options.num_images > 1 else 8)))
+            file.write(
+                png(grid(images, columns=min(8, max(options.num_images, 1)) if options.num_images > 1 else 8))
+            )
         with out.write("prompts.json") as file:
             file.write(json.dumps(prompts, indent=2).encode())
         if options.npz:
@@ -211,7 +220,9 @@ def _prompts(options: argparse.Namespace, config: Config) -> tuple[list[str], li
         return [f"class {one}" for one in classes], classes
     prompts = [one.strip() for one in (options.prompt or "").split(";") if one.strip()]
     if not prompts and config.model.conditioning.clip_width + config.model.conditioning.t5_width:
-        raise ConfigError("--prompt", 'is needed, for example --prompt "a small red circle; a large blue cross".')
+        raise ConfigError(
+            "--prompt", 'is needed, for example --prompt "a small red circle; a large blue cross".'
+        )
     return [prompt for prompt in prompts or [""] for _ in range(options.num_images)], None
 
 
@@ -276,7 +287,9 @@ def run_distill(options: argparse.Namespace) -> None:
                 out.save(state, config, {"sampling_steps": found.steps, "loss": found.loss})
                 progress.advance(0, f"{found.steps} steps, loss {found.loss:.4f}")
             progress.finish()
-            _say(json.dumps({"sampling_steps": distiller.steps, "halvings": done, "folder": options.write_dir}))
+            _say(
+                json.dumps({"sampling_steps": distiller.steps, "halvings": done, "folder": options.write_dir})
+            )
 
 
 def _network(config: Config) -> Any:

@@ -1,7 +1,7 @@
 """The configuration file: its keys, their types and defaults, and how it is read.
 
-The keys are those of the recipe's origin (jax-ddpm, MIT); the few that are ours are marked. A key that does not exist
-is refused with the nearest one that does.
+The keys are those of the recipe's origin (jax-ddpm, MIT); the few that are ours are marked. A key that does
+not exist is refused with the nearest one that does.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ class UNetArgs:
     head_dim: int = 128
     dropout: float = 0.0
     logsnr_scale_range: tuple[float, float] = (-7.0, 7.0)
-    #: How the log-SNR enters: `scaled` to [0, 1] by the range above, or `inv_cos` (the cosine schedule's time). Ours.
+    #: How the log-SNR enters: `scaled` to [0, 1] by the range above, or `inv_cos` (the cosine schedule's
+    #: time). Ours.
     logsnr_input: str = "scaled"
     resblock_resample: bool = False
     out_ch: int = 4
@@ -185,7 +186,8 @@ def config_from(values: Mapping[str, Any], base: Config | None = None) -> Config
 
 
 def load_config(source: str | Path) -> Config:
-    """Reads a preset's name, or a `.py` file with `get_config()`, `.toml` or `.json`. A key `preset` names the base."""
+    """Reads a preset's name, or a `.py` file with `get_config()`, `.toml` or `.json`. A key `preset` names
+    the base."""
     from tpulab_recipes.ddpm.presets import PRESETS
 
     if str(source) in PRESETS:
@@ -249,10 +251,14 @@ def check_config(config: Config) -> None:
     if min(config.in_dimensions) < 1 or height != width:
         raise ConfigError("in_dimensions", f"must be square and positive, not {config.in_dimensions}.")
     if channels != args.out_ch:
-        raise ConfigError("model.args.out_ch", f"is {args.out_ch}, but in_dimensions has {channels} channels.")
+        raise ConfigError(
+            "model.args.out_ch", f"is {args.out_ch}, but in_dimensions has {channels} channels."
+        )
     shrink = 2 ** (len(args.ch_mult) - 1)
     if height % shrink:
-        raise ConfigError("in_dimensions", f"{height} cannot be halved {len(args.ch_mult) - 1} times (ch_mult).")
+        raise ConfigError(
+            "in_dimensions", f"{height} cannot be halved {len(args.ch_mult) - 1} times (ch_mult)."
+        )
     for mult in args.ch_mult:
         if args.ch * mult % args.norm_groups:
             raise ConfigError(
@@ -263,7 +269,9 @@ def check_config(config: Config) -> None:
         if size not in sizes:
             raise ConfigError("model.args.attn_resolutions", f"{size} is none of the resolutions {sizes}.")
         if args.ch * args.ch_mult[sizes.index(size)] % args.head_dim:
-            raise ConfigError("model.args.head_dim", f"{args.head_dim} does not divide the channels at {size}.")
+            raise ConfigError(
+                "model.args.head_dim", f"{args.head_dim} does not divide the channels at {size}."
+            )
     if args.ch * args.ch_mult[-1] % args.head_dim:
         raise ConfigError("model.args.head_dim", f"{args.head_dim} does not divide the innermost channels.")
     image_size = config.dataset.args.image_size

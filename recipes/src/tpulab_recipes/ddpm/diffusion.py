@@ -1,7 +1,7 @@
 """The mathematics of a diffusion model: forward process, kinds of prediction, loss weights.
 
-Shapes: x, z, eps and v are Float[batch, height, width, channel], a log-SNR is Float[batch]. Sources: Ho et al. 2020
-(arXiv 2006.11239), Salimans & Ho 2022 (arXiv 2202.00512), Choi et al. 2022 (P2, arXiv 2204.00227).
+Shapes: x, z, eps and v are Float[batch, height, width, channel], a log-SNR is Float[batch]. Sources: Ho et
+al. 2020 (arXiv 2006.11239), Salimans & Ho 2022 (arXiv 2202.00512), Choi et al. 2022 (P2, arXiv 2204.00227).
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ def velocity(x: Array, eps: Array, logsnr: Array) -> Array:
 
 
 def interpret(output: Array, z: Array, logsnr: Array, mean_type: str, clip: bool = False) -> Prediction:
-    """x and eps from a network's output of kind `mean_type`; `clip` keeps x within [-1, 1], and eps fitting to it."""
+    """x and eps from a network's output of kind `mean_type`; `clip` keeps x within [-1, 1], and eps fitting
+    to it."""
     alpha, sigma = alpha_sigma(spread(logsnr, z))
     if mean_type == "v":
         x, eps = alpha * z - sigma * output, sigma * z + alpha * output
@@ -67,8 +68,8 @@ def target(x: Array, eps: Array, logsnr: Array, mean_type: str) -> Array:
 
 
 def log_weight(logsnr: Array, kind: str) -> Array:
-    """Logarithm of the weight of the squared error *in x*. `snr` is the same as no weight on the error in eps,
-    `v_mse` as none on the error in v."""
+    """Logarithm of the weight of the squared error *in x*. `snr` is the same as no weight on the error in
+    eps, `v_mse` as none on the error in v."""
     log_sigma2 = jax.nn.log_sigmoid(-logsnr)
     return {
         "constant": lambda: jnp.zeros_like(logsnr),
@@ -93,8 +94,8 @@ def log_error_scale(logsnr: Array, mean_type: str) -> Array:
 def weighted_error(output: Array, wanted: Array, logsnr: Array, mean_type: str, weight: str) -> Array:
     """Float[batch]: weight * mean squared error in x.
 
-    The error is taken in the network's own kind and scaled, which stays exact where x itself cannot be recovered
-    from eps (alpha near 0).
+    The error is taken in the network's own kind and scaled, which stays exact where x itself cannot be
+    recovered from eps (alpha near 0).
     """
     error = jnp.square(output.astype(jnp.float32) - wanted).mean(axis=tuple(range(1, wanted.ndim)))
     return error * jnp.exp(log_weight(logsnr, weight) + log_error_scale(logsnr, mean_type))

@@ -20,8 +20,8 @@ Array = jax.Array
 def distillation_target(
     teacher: Denoiser, z: Array, start: Array, middle: Array, end: Array, mean_type: str, clip: bool = False
 ) -> Array:
-    """x for a student that goes from `start` to `end` at once; the log-SNRs rise. Where `end` is infinite it is the
-    teacher's own last x."""
+    """x for a student that goes from `start` to `end` at once; the log-SNRs rise. Where `end` is infinite it
+    is the teacher's own last x."""
     first = interpret(teacher(z, start), z, start, mean_type, clip)
     z_middle = ddim_step(z, first, middle)
     second = interpret(teacher(z_middle, middle), z_middle, middle, mean_type, clip)

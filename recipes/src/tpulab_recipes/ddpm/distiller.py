@@ -1,8 +1,9 @@
 """Progressive distillation: a student that needs half of its teacher's steps, and again, from 64 down to 4.
 
-Each round starts from the teacher's weights and follows Salimans & Ho 2022 (arXiv 2202.00512): x as the target, weights
-of at least one, a learning rate that falls to zero, no dropout, no averaging. Prompts are kept: the student is
-distilled with guidance already in it when `guidance` is not 1 (Meng et al. 2022, arXiv 2210.03142, for one fixed scale).
+Each round starts from the teacher's weights and follows Salimans & Ho 2022 (arXiv 2202.00512): x as the
+target, weights of at least one, a learning rate that falls to zero, no dropout, no averaging. Prompts are
+kept: the student is distilled with guidance already in it when `guidance` is not 1 (Meng et al. 2022, arXiv
+2210.03142, for one fixed scale).
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ OnStep = Callable[[int, int, Array], None]
 
 
 class Distiller:
-    """Distils round by round. `params` is the newest student, `steps` what it needs; one program serves all rounds."""
+    """Distils round by round. `params` is the newest student, `steps` what it needs; one program serves all
+    rounds."""
 
     def __init__(
         self,
@@ -154,9 +156,12 @@ class Distiller:
         )
 
         def loss_of(params: Any) -> Array:
-            compute = jax.lax.with_sharding_constraint(self.network.compute_copy(params), replicated(self.mesh))
+            compute = jax.lax.with_sharding_constraint(
+                self.network.compute_copy(params), replicated(self.mesh)
+            )
             said = interpret(self.network.apply(compute, z, start, context), z, start, model.mean_type)
-            # The teacher's x, seen through the network's own kind, keeps the error finite at every noise level.
+            # The teacher's x, seen through the network's own kind, keeps the error finite at every noise
+            # level.
             error = weighted_error(said.x, goal, start, "x", self.config.distill.mean_loss_weight_type)
             return error.mean()
 

@@ -1,7 +1,7 @@
 """`download`: from parquet tables of addresses and captions to TFRecord shards of resized images.
 
-Shard N of a table is written whole when all its images have been tried, so an interrupted download goes on with the
-shards that are missing. Beside each shard lies a report of what could not be had, and why.
+Shard N of a table is written whole when all its images have been tried, so an interrupted download goes on
+with the shards that are missing. Beside each shard lies a report of what could not be had, and why.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import io
 import json
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing import get_context
 from typing import Any
 
@@ -36,7 +36,7 @@ class DownloadOptions:
     score_col: str | None = None
     samples_per_shard: int = 10_000
     image_format: str = "jpg"
-    limits: FetchLimits = FetchLimits()
+    limits: FetchLimits = field(default_factory=FetchLimits)
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,9 @@ def download(options: DownloadOptions, progress: Progress) -> dict[str, Any]:
     there = set(out.names())
     missing = [task for task in tasks if f"{task.name}.json" not in there]
     images = sum(task.rows for task in missing)
-    progress.start("download", images, f"{len(tasks) - len(missing)} of {len(tasks)} shards are there already")
+    progress.start(
+        "download", images, f"{len(tasks) - len(missing)} of {len(tasks)} shards are there already"
+    )
     workers = min(options.processes_count, len(missing))
     if workers <= 1:
         for task in missing:
@@ -63,7 +65,9 @@ def download(options: DownloadOptions, progress: Progress) -> dict[str, Any]:
     else:
         # Spawned: a forked child of a process with threads may hang.
         with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-            for task, _ in zip(missing, pool.map(fetch_shard, [options] * len(missing), missing), strict=True):
+            for task, _ in zip(
+                missing, pool.map(fetch_shard, [options] * len(missing), missing), strict=True
+            ):
                 progress.advance(task.rows)
     progress.finish()
     reports = [json.loads(_read(out, f"{task.name}.json")) for task in tasks]
@@ -73,7 +77,9 @@ def download(options: DownloadOptions, progress: Progress) -> dict[str, Any]:
         for name, count in report["problems"].items():
             problems[name] = problems.get(name, 0) + count
     if totals["images"] == 0:
-        raise DataError(f"None of the images could be had ({problems}); are the addresses reachable from here?")
+        raise DataError(
+            f"None of the images could be had ({problems}); are the addresses reachable from here?"
+        )
     return totals | {"problems": problems}
 
 
@@ -126,7 +132,12 @@ def fetch_shard(options: DownloadOptions, task: ShardTask) -> None:
         with out.write(f"{task.name}.tfrecord") as file:
             for index in sorted(kept):
                 write_record(file, kept[index])
-    report = {"table": task.table, "rows": task.rows, "images": len(kept), "problems": count_problems(problems)}
+    report = {
+        "table": task.table,
+        "rows": task.rows,
+        "images": len(kept),
+        "problems": count_problems(problems),
+    }
     with out.write(f"{task.name}.json") as file:
         file.write(json.dumps(report).encode())
 

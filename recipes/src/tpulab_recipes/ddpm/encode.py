@@ -1,7 +1,7 @@
 """`encode`: from shards of images to shards of latents and text states, all in bfloat16.
 
-Each shard of images becomes shards of encodings of its own, which appear when they are whole; an interrupted run goes
-on with the shards that have none.
+Each shard of images becomes shards of encodings of its own, which appear when they are whole; an interrupted
+run goes on with the shards that have none.
 """
 
 from __future__ import annotations
@@ -82,7 +82,9 @@ def encode(
     for name in missing:
         with source.read(name) as file:
             counts[name] = len(record_places(file, name))
-    progress.start("encode", sum(counts.values()), f"{len(mine) - len(missing)} of {len(mine)} shards are there")
+    progress.start(
+        "encode", sum(counts.values()), f"{len(mine) - len(missing)} of {len(mine)} shards are there"
+    )
     if missing:
         encoders = encoders or encoders_for(config)
     for name in missing:

@@ -1,5 +1,5 @@
-"""The evaluator that runs inside the training: samples of the averaged weights, how near they are to the data, and
-whether they follow their captions."""
+"""The evaluator that runs inside the training: samples of the averaged weights, how near they are to the
+data, and whether they follow their captions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ class Evaluation:
 class ShapesEvaluator:
     """For captioned shapes: compares with drawings that training has not seen."""
 
-    def __init__(self, network: Network, *, count: int = 128, batch: int = 64, steps: int | None = None) -> None:
+    def __init__(
+        self, network: Network, *, count: int = 128, batch: int = 64, steps: int | None = None
+    ) -> None:
         self.config: Config = network.config
         self.sampler = Sampler(network, batch)
         self.steps = steps

@@ -1,9 +1,9 @@
 """Export to diffusers: a folder that `DiffusionPipeline.from_pretrained` loads, with the network in torch.
 
-The folder holds the weights as safetensors, the network and the pipeline as two short Python files (`torch_unet.py` and
-`torch_pipeline.py` of this package, which import nothing of ours), and diffusers' own DDIM scheduler. The published
-network is not a configuration of diffusers' UNet2DConditionModel (its gates, its noise-level input and its position map
-differ), hence a file of its own. Writing needs numpy alone.
+The folder holds the weights as safetensors, the network and the pipeline as two short Python files
+(`torch_unet.py` and `torch_pipeline.py` of this package, which import nothing of ours), and diffusers' own
+DDIM scheduler. The published network is not a configuration of diffusers' UNet2DConditionModel (its gates,
+its noise-level input and its position map differ), hence a file of its own. Writing needs numpy alone.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ def torch_weights(params: Any) -> dict[str, np.ndarray]:
         *owners, kind = [str(getattr(part, "key", getattr(part, "idx", part))) for part in path]
         array = np.asarray(leaf, np.float32)
         if kind == "kernel":
-            # Convolutions: [height, width, in, out] to [out, in, height, width]; matrices: [in, out] to [out, in].
+            # Convolutions: [height, width, in, out] to [out, in, height, width]; matrices: [in, out] to
+            # [out, in].
             array = array.transpose(3, 2, 0, 1) if array.ndim == 4 else array.T
         name = {"kernel": "weight", "scale": "weight", "embedding": "weight"}.get(kind, kind)
         weights[".".join([*owners, name])] = np.ascontiguousarray(array)
@@ -51,7 +52,8 @@ def unet_config(config: Config) -> dict[str, Any]:
 
 
 def scheduler_config(config: Config) -> dict[str, Any]:
-    """Diffusers' DDIM scheduler with our noise levels. A cosine schedule becomes a table of betas of 1,000 steps."""
+    """Diffusers' DDIM scheduler with our noise levels. A cosine schedule becomes a table of betas of 1,000
+    steps."""
     schedule = config.model.eval_alpha_schedule
     kind = {"v": "v_prediction", "eps": "epsilon", "x": "sample"}[config.model.mean_type]
     common: dict[str, Any] = {
@@ -73,7 +75,9 @@ def scheduler_config(config: Config) -> dict[str, Any]:
 
     # Timestep i of n is the time (i + 1) / n, so that trailing timesteps are the times our sampler visits.
     count = 1024
-    logsnr = CosineSchedule(schedule.logsnr_min, schedule.logsnr_max).logsnr(np.arange(1, count + 1) / count, np)
+    logsnr = CosineSchedule(schedule.logsnr_min, schedule.logsnr_max).logsnr(
+        np.arange(1, count + 1) / count, np
+    )
     alphas = 1 / (1 + np.exp(-logsnr))
     betas = 1 - alphas / np.concatenate([[1.0], alphas[:-1]])
     return common | {"trained_betas": betas.tolist(), "num_train_timesteps": count}
@@ -81,7 +85,8 @@ def scheduler_config(config: Config) -> dict[str, Any]:
 
 def export_to_diffusers(params: Any, config: Config, folder: str | Path) -> Path:
     """Writes the folder and returns its path. Load it with
-    `DiffusionPipeline.from_pretrained(folder, custom_pipeline=f"{folder}/torch_pipeline.py", trust_remote_code=True)`."""
+    `DiffusionPipeline.from_pretrained(folder, custom_pipeline=f"{folder}/torch_pipeline.py",
+    trust_remote_code=True)`."""
     folder = Path(folder)
     if config.model.conditioning.num_classes and config.model.conditioning.clip_width:
         raise ConfigError("model.conditioning", "an export knows either classes or text.")
@@ -115,7 +120,11 @@ def write_safetensors(path: Path, arrays: dict[str, np.ndarray]) -> None:
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     place = 0
     for name, array in arrays.items():
-        header[name] = {"dtype": "F32", "shape": list(array.shape), "data_offsets": [place, place + array.nbytes]}
+        header[name] = {
+            "dtype": "F32",
+            "shape": list(array.shape),
+            "data_offsets": [place, place + array.nbytes],
+        }
         place += array.nbytes
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)

@@ -1,7 +1,9 @@
-"""How far apart two sets of images are: the Frechet distance of fixed features (Heusel et al. 2017, arXiv 1706.08500).
+"""How far apart two sets of images are: the Frechet distance of fixed features (Heusel et al. 2017, arXiv
+1706.08500).
 
-The features are those of a small convolutional network with fixed random weights, which need no download. The figure
-says whether one set of samples is nearer to the data than another; it is not comparable with published FIDs.
+The features are those of a small convolutional network with fixed random weights, which need no download.
+The figure says whether one set of samples is nearer to the data than another; it is not comparable with
+published FIDs.
 """
 
 from __future__ import annotations

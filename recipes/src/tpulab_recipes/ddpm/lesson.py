@@ -1,5 +1,5 @@
-"""What notebook 05 shows: pictures of the data and of the forward process, a live view of the training, a panel of
-sliders to sample with, and a mask that is painted by clicking."""
+"""What notebook 05 shows: pictures of the data and of the forward process, a live view of the training, a
+panel of sliders to sample with, and a mask that is painted by clicking."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ def forward_process(latents: np.ndarray, config: Config, steps: int = 8) -> tupl
 
 
 class LiveTraining:
-    """A widget with the loss, the norm of the gradient, and the newest samples; give its methods to the trainer."""
+    """A widget with the loss, the norm of the gradient, and the newest samples; give its methods to the
+    trainer."""
 
     def __init__(self) -> None:
         import ipywidgets as widgets
@@ -105,8 +106,12 @@ class SamplePanel:
         self._sampler, self._params, self._config = sampler, params, sampler.config
         self.prompt = widgets.Text(prompt, description="prompt", continuous_update=False)
         self.steps = widgets.IntSlider(16, 1, 64, description="steps", continuous_update=False)
-        self.guidance = widgets.FloatSlider(2.0, min=0, max=6, step=0.5, description="guidance", continuous_update=False)
-        self.score = widgets.FloatSlider(9.0, min=2, max=9, step=0.5, description="score", continuous_update=False)
+        self.guidance = widgets.FloatSlider(
+            2.0, min=0, max=6, step=0.5, description="guidance", continuous_update=False
+        )
+        self.score = widgets.FloatSlider(
+            9.0, min=2, max=9, step=0.5, description="score", continuous_update=False
+        )
         self.seed = widgets.IntSlider(0, 0, 99, description="seed", continuous_update=False)
         self.image = widgets.Image(format="png", layout=widgets.Layout(width="400px"))
         knobs = [self.prompt, self.steps, self.guidance, self.score, self.seed]
@@ -138,7 +143,12 @@ class MaskPainter:
     """A grid of squares over an image. Click to choose what is to be made anew, then press the button."""
 
     def __init__(
-        self, sampler: Sampler, params: Any, latent: np.ndarray, prompt: str, on_made: Callable[[], None] | None = None
+        self,
+        sampler: Sampler,
+        params: Any,
+        latent: np.ndarray,
+        prompt: str,
+        on_made: Callable[[], None] | None = None,
     ) -> None:
         import ipywidgets as widgets
 
@@ -147,7 +157,9 @@ class MaskPainter:
         size = self._config.in_dimensions[0]
         side = widgets.Layout(width="22px", height="22px", margin="0", padding="0")
         self.squares = [
-            widgets.ToggleButton(description="", tooltip=f"row {i // size + 1}, column {i % size + 1}", layout=side)
+            widgets.ToggleButton(
+                description="", tooltip=f"row {i // size + 1}, column {i % size + 1}", layout=side
+            )
             for i in range(size * size)
         ]
         board = widgets.GridBox(
@@ -159,9 +171,7 @@ class MaskPainter:
         self.after = widgets.Image(format="png", layout=widgets.Layout(width="370px"))
         self.before.value = png(grid(decode_images(latent[None], self._config), 1, scale=6))
         self.button.on_click(lambda _: self.paint())
-        self.widget = widgets.VBox(
-            [self.prompt, widgets.HBox([self.before, board, self.after]), self.button]
-        )
+        self.widget = widgets.VBox([self.prompt, widgets.HBox([self.before, board, self.after]), self.button])
         self.images: np.ndarray | None = None
 
     @property
@@ -199,7 +209,9 @@ def side_by_side(rows: Sequence[tuple[str, np.ndarray]]) -> Any:
     """A figure with one labelled strip of images for each row."""
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(len(rows), 1, figsize=(8, 1.2 * len(rows)), squeeze=False, layout="constrained")
+    figure, axes = plt.subplots(
+        len(rows), 1, figsize=(8, 1.2 * len(rows)), squeeze=False, layout="constrained"
+    )
     for axis, (title, images) in zip(axes[:, 0], rows, strict=True):
         axis.imshow((grid(images, len(images), scale=3) + 1) / 2)
         axis.set_title(title, fontsize=9, loc="left")

@@ -1,4 +1,5 @@
-"""The figures of a training: as JSON lines always, in TensorBoard and Weights & Biases where asked, with equal keys."""
+"""The figures of a training: as JSON lines always, in TensorBoard and Weights & Biases where asked, with
+equal keys."""
 
 from __future__ import annotations
 
@@ -91,7 +92,8 @@ class WeightsAndBiases:
 
 
 def read_json_lines(folder: str) -> list[dict[str, Any]]:
-    """What `JsonLines` has written, in order of steps. Where a run was resumed, what it did again counts last."""
+    """What `JsonLines` has written, in order of steps. Where a run was resumed, what it did again counts
+    last."""
     with Folder(folder).read("metrics.jsonl") as file:
         rows = [json.loads(line) for line in file.read().decode().splitlines() if line]
     newest = {(row["step"], "frechet" in row): row for row in rows}

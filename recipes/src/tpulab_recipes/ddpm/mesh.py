@@ -1,7 +1,9 @@
-"""Where arrays lie: batches over all devices, fp32 state in slices over the devices of a host, bf16 copies everywhere.
+"""Where arrays lie: batches over all devices, fp32 state in slices over the devices of a host, bf16 copies
+everywhere.
 
-The mesh has two axes: `host` (one entry for each process) and `shard` (its devices). State is sliced along `shard`
-only, as in ZeRO stage 1 (Rajbhandari et al. 2019, arXiv 1910.02054), so that gathering it never leaves the host.
+The mesh has two axes: `host` (one entry for each process) and `shard` (its devices). State is sliced along
+`shard` only, as in ZeRO stage 1 (Rajbhandari et al. 2019, arXiv 1910.02054), so that gathering it never
+leaves the host.
 """
 
 from __future__ import annotations

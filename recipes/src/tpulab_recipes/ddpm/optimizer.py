@@ -1,7 +1,8 @@
-"""Adam with decoupled weight decay, its learning rate, clipping, the moving average, and skipping of broken updates.
+"""Adam with decoupled weight decay, its learning rate, clipping, the moving average, and skipping of broken
+updates.
 
-The gradient is averaged over all devices first and clipped afterwards, so that the update does not depend on how many
-devices share the batch. (The origin clipped on each device, before averaging.)
+The gradient is averaged over all devices first and clipped afterwards, so that the update does not depend on
+how many devices share the batch. (The origin clipped on each device, before averaging.)
 """
 
 from __future__ import annotations

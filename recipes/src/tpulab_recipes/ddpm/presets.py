@@ -17,12 +17,13 @@ from tpulab_recipes.ddpm.config import (
     UNetArgs,
 )
 
-#: Text to image at 256 pixels: 136.9 M parameters. The origin states 64 x 64 latents for it, twice what its VAE
-#: makes of 256 pixels.
+#: Text to image at 256 pixels: 136.9 M parameters. The origin states 64 x 64 latents for it, twice what its
+#: VAE makes of 256 pixels.
 LAION256 = Config()
 
-#: Text to image at 512 pixels: 952.7 M parameters, with attention at the three outer levels and in the middle. The origin
-#: also lists attention at 8 x 8, which makes 1,114.3 M of it (add 8 to `attn_resolutions`).
+#: Text to image at 512 pixels: 952.7 M parameters, with attention at the three outer levels and in the
+#: middle. The origin also lists attention at 8 x 8, which makes 1,114.3 M of it (add 8 to
+#: `attn_resolutions`).
 LAION512_LARGE = Config(
     dataset=Dataset(args=DatasetArgs(image_size=512)),
     in_dimensions=(64, 64, 4),
@@ -132,7 +133,7 @@ SMALL = Config(
         checkpoint_dirs=("{}/checkpoints_recent",),
         num_checkpoints=(3,),
         save_freq=(200,),
-        iterations=600,
+        iterations=450,
     ),
     distill=Distill(steps_per_halving=60, learning_rate=1e-3),
 )

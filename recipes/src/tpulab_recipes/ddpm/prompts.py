@@ -25,8 +25,8 @@ def context_for(
     classes: Sequence[int] | None = None,
     token: str | None = None,
 ) -> dict[str, np.ndarray]:
-    """One row for each prompt. `side` is the height and width that the network is told; `classes` for networks that
-    know classes; `token` opens encoders that need an account."""
+    """One row for each prompt. `side` is the height and width that the network is told; `classes` for
+    networks that know classes; `token` opens encoders that need an account."""
     conditioning, count = config.model.conditioning, len(prompts)
     shapes = context_shapes(conditioning)
     context: dict[str, np.ndarray] = {}

@@ -43,8 +43,8 @@ class Sampler:
     ) -> np.ndarray:
         """Float32[image, height, width, channel].
 
-        `context` as `context_for` makes it. `mask` is 1 where `known` is to be made anew. `noise` replaces what the
-        seed would draw.
+        `context` as `context_for` makes it. `mask` is 1 where `known` is to be made anew. `noise` replaces
+        what the seed would draw.
         """
         count = len(next(iter(context.values()))) if context else self.batch
         if not 1 <= count <= self.batch:
@@ -97,9 +97,7 @@ class Sampler:
         def denoise(z: Array, logsnr: Array) -> Array:
             if not context_shapes(conditioning):
                 return network.apply(params, z, logsnr, context)
-            output = network.apply(
-                params, jnp.concatenate([z, z]), jnp.concatenate([logsnr, logsnr]), both
-            )
+            output = network.apply(params, jnp.concatenate([z, z]), jnp.concatenate([logsnr, logsnr]), both)
             told, untold = jnp.split(output, 2)
             return guided(told, untold, guidance)
 

@@ -1,7 +1,8 @@
-"""From noise to images: DDIM and ancestral steps, and one loop for both that compiles once for every number of steps.
+"""From noise to images: DDIM and ancestral steps, and one loop for both that compiles once for every number
+of steps.
 
-Sources: DDIM, Song et al. 2020 (arXiv 2010.02502); the posterior in log-SNR form, Salimans & Ho 2022 (arXiv 2202.00512,
-appendix A); replacement of what is known, Lugmayr et al. 2022 (arXiv 2201.09865).
+Sources: DDIM, Song et al. 2020 (arXiv 2010.02502); the posterior in log-SNR form, Salimans & Ho 2022 (arXiv
+2202.00512, appendix A); replacement of what is known, Lugmayr et al. 2022 (arXiv 2201.09865).
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from tpulab_recipes.ddpm.diffusion import Denoiser, Prediction, diffuse, interpr
 from tpulab_recipes.ddpm.schedules import Schedule, alpha_sigma
 
 Array = jax.Array
-#: Sampling programs take noise levels of this length, so that one program serves all numbers of steps up to it.
+#: Sampling programs take noise levels of this length, so that one program serves all numbers of steps up to
+#: it.
 MAX_STEPS = 1024
 
 
@@ -59,9 +61,7 @@ def posterior(z: Array, x: Array, logsnr_from: Any, logsnr_to: Any) -> Posterior
     rest = -jnp.expm1(logsnr_t - logsnr_s)
     mean = ratio * (alpha_s / alpha_t) * z + rest * alpha_s * x
     log_rest = jnp.log(rest)
-    return Posterior(
-        mean, log_rest + jax.nn.log_sigmoid(-logsnr_s), log_rest + jax.nn.log_sigmoid(-logsnr_t)
-    )
+    return Posterior(mean, log_rest + jax.nn.log_sigmoid(-logsnr_s), log_rest + jax.nn.log_sigmoid(-logsnr_t))
 
 
 def ancestral_step(

@@ -1,6 +1,7 @@
 """Noise schedules, all expressed by the log signal-to-noise ratio.
 
-A schedule keeps the variance: z = alpha x + sigma eps with alpha^2 + sigma^2 = 1, and log-SNR = log(alpha^2 / sigma^2).
+A schedule keeps the variance: z = alpha x + sigma eps with alpha^2 + sigma^2 = 1, and log-SNR = log(alpha^2
+/ sigma^2).
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ def alpha_sigma(logsnr: Any) -> tuple[Array, Array]:
 
 
 def linear_alphas_bar(schedule: AlphaSchedule) -> np.ndarray:
-    """Float64[steps]: cumulated products of 1 - beta, with betas equally spaced (Ho et al. 2020, arXiv 2006.11239)."""
+    """Float64[steps]: cumulated products of 1 - beta, with betas equally spaced (Ho et al. 2020, arXiv
+    2006.11239)."""
     betas = np.linspace(schedule.beta_start, schedule.beta_end, schedule.steps)
     return np.asarray(np.cumprod(1.0 - betas))
 
@@ -56,7 +58,8 @@ class DiscreteSchedule:
 
 @dataclass(frozen=True)
 class CosineSchedule:
-    """Continuous time in [0, 1]: alpha = cos, sigma = sin of an angle that grows evenly (arXiv 2202.00512, sec. 3)."""
+    """Continuous time in [0, 1]: alpha = cos, sigma = sin of an angle that grows evenly (arXiv 2202.00512,
+    sec. 3)."""
 
     logsnr_min: float
     logsnr_max: float
@@ -79,7 +82,8 @@ Schedule = DiscreteSchedule | CosineSchedule
 
 
 def schedule_from(schedule: AlphaSchedule, num_steps: int = 0, tmin: int = 0) -> Schedule:
-    """The schedule that a configuration describes. Discrete ones are cut after `num_steps` (0: not at all)."""
+    """The schedule that a configuration describes. Discrete ones are cut after `num_steps` (0: not at
+    all)."""
     if schedule.name == "cosine":
         return CosineSchedule(schedule.logsnr_min, schedule.logsnr_max)
     alphas = linear_alphas_bar(schedule)[: num_steps or None]

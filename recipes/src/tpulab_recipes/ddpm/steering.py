@@ -1,4 +1,5 @@
-"""A training that can be watched and steered from the page where `tpulab` is installed, and a plain loop where not."""
+"""A training that can be watched and steered from the page where `tpulab` is installed, and a plain loop
+where not."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ class Run(Protocol):
 
 
 class PlainRun:
-    """No page: fixed hyperparameters, nobody who asks for anything."""
+    """No page: fixed hyperparameters, nobody who asks for anything. Arguments that it does not need are
+    those of `Run`."""
 
     def __init__(self, hyperparameters: Mapping[str, Any]) -> None:
         self.values = dict(hyperparameters)
@@ -33,13 +35,13 @@ class PlainRun:
     def steps(self, batches: Iterable[Any], total: int) -> Iterator[Any]:  # noqa: ARG002
         return iter(batches)
 
-    def log(self, **values: Any) -> None:
+    def log(self, **values: Any) -> None:  # noqa: ARG002
         return
 
     def hyper(self) -> dict[str, Any]:
         return {name: jnp.asarray(value, jnp.float32) for name, value in self.values.items()}
 
-    def on(self, *, checkpoint: Hook, evaluate: Hook, sample: Hook) -> None:
+    def on(self, *, checkpoint: Hook, evaluate: Hook, sample: Hook) -> None:  # noqa: ARG002
         return
 
 
@@ -65,7 +67,8 @@ class SteeredRun:
 
 
 def open_run(config: Config, name: str = "ddpm") -> Run:
-    """A run that the page steers, with learning rate, average and guidance as its knobs; without `tpulab` a plain one."""
+    """A run that the page steers, with learning rate, average and guidance as its knobs; without `tpulab` a
+    plain one."""
     values = {
         "learning_rate": config.train.max_learning_rate,
         "ema_decay": config.train.ema_decay,

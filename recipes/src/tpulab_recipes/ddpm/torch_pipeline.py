@@ -1,4 +1,5 @@
-"""A diffusers pipeline for the exported network: what it is told comes as arrays, or as prompts for the small encoders.
+"""A diffusers pipeline for the exported network: what it is told comes as arrays, or as prompts for the
+small encoders.
 
 This file is copied into exported folders and imports nothing but numpy, torch and diffusers.
 """
@@ -25,8 +26,8 @@ def encode_text(prompts, length, width):
 
 
 class TpulabPipeline(DiffusionPipeline):
-    """`pipeline(prompt=[…], guidance_scale=3.0, num_inference_steps=32).images`: Float32[image, height, width, 3] in
-    [-1, 1], or latents with `output_type="latent"`."""
+    """`pipeline(prompt=[…], guidance_scale=3.0, num_inference_steps=32).images`: Float32[image, height,
+    width, 3] in [-1, 1], or latents with `output_type="latent"`."""
 
     def __init__(self, unet, scheduler, patch_pca=None):
         super().__init__()

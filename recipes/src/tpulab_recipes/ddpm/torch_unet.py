@@ -1,4 +1,5 @@
-"""The UNet of TPULab's diffusion recipe in torch, as a model of diffusers. Weights are those of the JAX original.
+"""The UNet of TPULab's diffusion recipe in torch, as a model of diffusers. Weights are those of the JAX
+original.
 
 This file is copied into exported folders and imports nothing but torch and diffusers.
 """
@@ -20,7 +21,9 @@ def quick_gelu(x):
 
 def rates(width, device):
     half = width // 2
-    return torch.exp(torch.arange(half, device=device, dtype=torch.float32) * (-math.log(10_000) / (half - 1)))
+    return torch.exp(
+        torch.arange(half, device=device, dtype=torch.float32) * (-math.log(10_000) / (half - 1))
+    )
 
 
 def sinusoids(values, width):
@@ -29,7 +32,9 @@ def sinusoids(values, width):
 
 
 def position_map(width, size, device):
-    waves = torch.sin(torch.arange(size, device=device).float()[:, None] * rates(width, device) * (64 / size)).T
+    waves = torch.sin(
+        torch.arange(size, device=device).float()[:, None] * rates(width, device) * (64 / size)
+    ).T
     columns, rows = waves[:, None, :].expand(-1, size, -1), waves[:, :, None].expand(-1, -1, size)
     return torch.cat([columns, rows])[None]
 
@@ -81,7 +86,9 @@ class Attention(nn.Module):
 
     def forward(self, x, context):
         key, value = self.to_kv(context).chunk(2, dim=-1)
-        heads = [part.unflatten(-1, (-1, self.head_dim)).transpose(1, 2) for part in (self.to_q(x), key, value)]
+        heads = [
+            part.unflatten(-1, (-1, self.head_dim)).transpose(1, 2) for part in (self.to_q(x), key, value)
+        ]
         done = F.scaled_dot_product_attention(*heads)
         return self.to_out(done.transpose(1, 2).flatten(2))
 
@@ -146,7 +153,9 @@ class Context(nn.Module):
             **dict.fromkeys(conditioning["scalars"], width),
         }
         self.null_token = nn.Embedding(1, width)
-        self.maps = nn.ModuleDict({name: nn.Linear(inputs, width) for name, inputs in parts.items() if inputs})
+        self.maps = nn.ModuleDict(
+            {name: nn.Linear(inputs, width) for name, inputs in parts.items() if inputs}
+        )
         classes = conditioning["num_classes"]
         self.classes = nn.Embedding(classes + 1, width) if classes else None
         self.t5_mult, self.aesth_score_range = t5_mult, aesth_score_range
@@ -165,7 +174,9 @@ class Context(nn.Module):
                 pieces.append(into(value)[:, None])
             else:
                 told = (value != 0)[:, None, None]
-                pieces.append(torch.where(told, into(sinusoids(self.scaled(name, value), width))[:, None], 0.0))
+                pieces.append(
+                    torch.where(told, into(sinusoids(self.scaled(name, value), width))[:, None], 0.0)
+                )
         if self.classes is not None:
             pieces.append(self.classes(context["class"].long())[:, None])
         return torch.cat(pieces, dim=1)
@@ -195,16 +206,16 @@ class UNet(ModelMixin, ConfigMixin):
         out_ch,
         seq_width,
         dropout=0.0,
-        logsnr_scale_range=(-7.0, 7.0),
-        logsnr_input="scaled",
+        logsnr_scale_range=(-7.0, 7.0),  # noqa: ARG002  (kept by register_to_config)
+        logsnr_input="scaled",  # noqa: ARG002  (kept by register_to_config)
         resblock_resample=False,
         t5_mult=4.0,
         aesth_score_range=(2.0, 9.0),
         use_glu=True,
-        use_pos_enc=True,
+        use_pos_enc=True,  # noqa: ARG002  (kept by register_to_config)
         norm_groups=32,
-        param_dtype="fp32",
-        remat_levels=-1,
+        param_dtype="fp32",  # noqa: ARG002  (kept by register_to_config)
+        remat_levels=-1,  # noqa: ARG002  (kept by register_to_config)
     ):
         super().__init__()
 

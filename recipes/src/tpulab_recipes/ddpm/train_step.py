@@ -1,7 +1,8 @@
 """One training step as a pure function, compiled once, with its state in place.
 
-The masters are fp32 and sliced over the devices of a host. The step makes a bf16 copy, gathers it, computes the loss of
-each device's images, and updates the slices. All randomness comes from the seed and the step's number.
+The masters are fp32 and sliced over the devices of a host. The step makes a bf16 copy, gathers it, computes
+the loss of each device's images, and updates the slices. All randomness comes from the seed and the step's
+number.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from tpulab_recipes.ddpm.config import Config
 from tpulab_recipes.ddpm.diffusion import diffuse, target, weighted_error
 from tpulab_recipes.ddpm.masks import draw_masks
 from tpulab_recipes.ddpm.mesh import batch_sharding, replicated, state_sharding

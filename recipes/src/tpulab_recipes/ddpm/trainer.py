@@ -1,7 +1,7 @@
 """The training loop: batches in, steps, figures out, checkpoints, and the evaluator in between.
 
-Interrupting it at any point loses at most what came after the last checkpoint; going on reads the same batches and
-draws the same noise as if nothing had happened.
+Interrupting it at any point loses at most what came after the last checkpoint; going on reads the same
+batches and draws the same noise as if nothing had happened.
 """
 
 from __future__ import annotations
@@ -103,7 +103,9 @@ class Trainer:
         run.on(checkpoint=self.save, evaluate=self.run_evaluation, sample=self.run_evaluation)
         pending: list[dict[str, Any]] = []
         since = time.perf_counter()
-        with Prefetched(self.source.batches(first), then=lambda batch: put_batch(batch, self.mesh)) as batches:
+        with Prefetched(
+            self.source.batches(first), then=lambda batch: put_batch(batch, self.mesh)
+        ) as batches:
             numbered = zip(range(first + 1, until + 1), batches, strict=False)
             for number, batch in run.steps(numbered, total=until - first):
                 knobs = run.hyper()
@@ -184,8 +186,8 @@ class Trainer:
             self._on_log(figures)
         if values["skipped_in_a_row"].max() >= MAX_SKIPPED:
             raise TrainingDiverged(
-                f"The gradient was not finite for {MAX_SKIPPED} steps in a row (step {number}); go on from an earlier "
-                "checkpoint with a smaller train.max_learning_rate or train.grad_clip."
+                f"The gradient was not finite for {MAX_SKIPPED} steps in a row (step {number}); go on from an "
+                "earlier checkpoint with a smaller train.max_learning_rate or train.grad_clip."
             )
         # Evaluation and checkpoints are not part of the next interval's speed.
         return time.perf_counter()

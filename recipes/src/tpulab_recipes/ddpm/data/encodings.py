@@ -1,7 +1,7 @@
 """Encoded images on disk: one TFRecord `Example` for each, every array a bfloat16 `TensorProto`.
 
-Keys: `image` (latents), `clip_emb` and `t5_emb` (text states without the padding), `clip_image_emb`, `aesth_score`,
-`height`, `width`, and `txt`, the caption itself.
+Keys: `image` (latents), `clip_emb` and `t5_emb` (text states without the padding), `clip_image_emb`,
+`aesth_score`, `height`, `width`, and `txt`, the caption itself.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ def encode_record(arrays: Mapping[str, Any], caption: str) -> bytes:
 
 
 def decode_record(data: bytes, config: Config, name: str) -> dict[str, np.ndarray]:
-    """What training needs of one record: latents in fp32, the rest as stored, text states padded with zeros."""
+    """What training needs of one record: latents in fp32, the rest as stored, text states padded with
+    zeros."""
     wanted = {"image": config.in_dimensions} | context_shapes(config.model.conditioning)
     try:
         features = decode_example(data)
@@ -40,11 +41,13 @@ def decode_record(data: bytes, config: Config, name: str) -> dict[str, np.ndarra
         if key not in features:
             known = ", ".join(sorted(features)) or "nothing"
             raise DataError(
-                f"{name} has no {key!r} (it holds {known}); encode it again, or switch that conditioning off in "
-                "model.conditioning."
+                f"{name} has no {key!r} (it holds {known}); encode it again, or switch that conditioning "
+                "off in model.conditioning."
             )
-        value = decode_tensor(features[key][0]) if isinstance(features[key][0], bytes) else np.asarray(
-            features[key][0]
+        value = (
+            decode_tensor(features[key][0])
+            if isinstance(features[key][0], bytes)
+            else np.asarray(features[key][0])
         )
         record[key] = _fit(value, shape, key, name)
     record["image"] = record["image"].astype(np.float32)
@@ -61,7 +64,7 @@ def _fit(value: np.ndarray, shape: tuple[int, ...], key: str, name: str) -> np.n
         return states
     if value.shape != shape:
         raise DataError(
-            f"{name}: {key!r} has the shape {value.shape}, but the configuration expects {shape}; it was encoded "
-            "for another configuration."
+            f"{name}: {key!r} has the shape {value.shape}, but the configuration expects {shape}; it was "
+            "encoded for another configuration."
         )
     return value

@@ -1,4 +1,5 @@
-"""Polite fetching of images: few requests at a time to any one host, bounded in size and time, and never the same twice."""
+"""Polite fetching of images: few requests at a time to any one host, bounded in size and time, and never the
+same twice."""
 
 from __future__ import annotations
 
@@ -47,7 +48,9 @@ class Fetcher:
         self._hosts = _HostGates(self._limits.per_host)
         self._stopped = threading.Event()
 
-    def fetch(self, rows: Iterable[tuple[int, str]], on_done: Callable[[], None] | None = None) -> Iterator[Fetched]:
+    def fetch(
+        self, rows: Iterable[tuple[int, str]], on_done: Callable[[], None] | None = None
+    ) -> Iterator[Fetched]:
         """Results as they come. Keeps no more than a few for each thread in memory."""
         ahead = 2 * self._threads
         with ThreadPoolExecutor(self._threads, thread_name_prefix="fetch") as pool:
@@ -67,7 +70,9 @@ class Fetcher:
                 for future in running:
                     future.cancel()
 
-    def _results(self, done: Iterable[Future[Fetched]], on_done: Callable[[], None] | None) -> Iterator[Fetched]:
+    def _results(
+        self, done: Iterable[Future[Fetched]], on_done: Callable[[], None] | None
+    ) -> Iterator[Fetched]:
         for future in done:
             if on_done:
                 on_done()

@@ -30,7 +30,8 @@ class CaptionedImage:
 
 
 def read_images(folder: Folder, name: str, image_format: str) -> Iterator[CaptionedImage]:
-    """All images of a shard. Raises `DataError` for an empty or damaged one, or one without images of this format."""
+    """All images of a shard. Raises `DataError` for an empty or damaged one, or one without images of this
+    format."""
     empty = True
     with folder.read(name) as file:
         for index, data in enumerate(read_records(file, name)):
@@ -48,8 +49,8 @@ def _image(data: bytes, image_format: str, place: str) -> CaptionedImage:
     for needed in (image_format, "txt"):
         if needed not in features:
             raise DataError(
-                f"{place} has no {needed!r} (it holds {', '.join(sorted(features))}); set dataset.args.image_format "
-                "to the key of its images."
+                f"{place} has no {needed!r} (it holds {', '.join(sorted(features))}); set "
+                "dataset.args.image_format to the key of its images."
             )
     pixels = decode_image(features[image_format][0], place)
     about: dict[str, Any] = {}

@@ -1,9 +1,10 @@
-"""Batches for training. What step N reads depends on the seed, N and the number of hosts alone, so that a run that
-goes on reads exactly what it would have read.
+"""Batches for training. What step N reads depends on the seed, N and the number of hosts alone, so that a
+run that goes on reads exactly what it would have read.
 """
 
 from __future__ import annotations
 
+import itertools
 import queue
 import threading
 from collections.abc import Callable, Iterator
@@ -78,11 +79,12 @@ class _Window:
 def _windows(shard: str, records: int) -> list[_Window]:
     """Pieces of nearly equal length: a short last one would count against every host."""
     edges = np.linspace(0, records, -(-records // WINDOW) + 1).round().astype(int)
-    return [_Window(shard, int(a), int(b - a)) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    return [_Window(shard, int(a), int(b - a)) for a, b in itertools.pairwise(edges)]
 
 
 class EncodingSource:
-    """Shards that `encode` wrote. Windows of records are dealt out to the hosts; each reads its own in pieces."""
+    """Shards that `encode` wrote. Windows of records are dealt out to the hosts; each reads its own in
+    pieces."""
 
     def __init__(self, folder: str, config: Config, *, process: int = 0, processes: int = 1) -> None:
         self.folder, self.config = Folder(folder), config
@@ -119,8 +121,8 @@ class EncodingSource:
         count = sum(sizes[: len(sizes) // self.processes]) // self.config.train.batch_size
         if count < 1:
             raise DataError(
-                f"{self.folder.url} has {self.records} records in {len(self._windows)} pieces, too few for a batch "
-                f"of {self.config.train.batch_size} on each of {self.processes} hosts."
+                f"{self.folder.url} has {self.records} records in {len(self._windows)} pieces, too few for a "
+                f"batch of {self.config.train.batch_size} on each of {self.processes} hosts."
             )
         return count
 
@@ -162,7 +164,9 @@ def open_source(config: Config, folder: str | None, *, process: int = 0, process
 class Prefetched(Iterator[Batch]):
     """Reads ahead on a thread, at most `ahead` batches. `close` ends the thread; use it as a context."""
 
-    def __init__(self, batches: Iterator[Batch], ahead: int = 2, then: Callable[[Batch], Batch] | None = None):
+    def __init__(
+        self, batches: Iterator[Batch], ahead: int = 2, then: Callable[[Batch], Batch] | None = None
+    ):
         self._queue: queue.Queue[Batch | BaseException | None] = queue.Queue(maxsize=ahead)
         self._closed = threading.Event()
         self._batches, self._then = batches, then

@@ -1,4 +1,5 @@
-"""The published encoders, through transformers and diffusers, where both are installed and the weights are at hand.
+"""The published encoders, through transformers and diffusers, where both are installed and the weights are
+at hand.
 
 They run in torch on the host (or on a GPU when torch sees one): encoding happens once, before training.
 """
@@ -40,8 +41,8 @@ def _load(kind: Any, name: str, token: str | None, **more: Any) -> Any:
         return kind.from_pretrained(name, token=token, **more)
     except (OSError, ValueError) as error:
         raise DataError(
-            f"{name} could not be loaded: {str(error).splitlines()[0]} Check the name, the connection, or the token "
-            "(--auth_token) for models that need an account."
+            f"{name} could not be loaded: {str(error).splitlines()[0]} Check the name, the connection, or the "
+            "token (--auth_token) for models that need an account."
         ) from error
 
 
@@ -73,7 +74,9 @@ def _image_encoder(name: str, token: str | None) -> tuple[Any, Any]:
     return processor, _load(transformers.CLIPVisionModelWithProjection, name, token).eval()
 
 
-def text_states(captions: Sequence[str], which: str, name: str, length: int, token: str | None) -> list[np.ndarray]:
+def text_states(
+    captions: Sequence[str], which: str, name: str, length: int, token: str | None
+) -> list[np.ndarray]:
     """Float32[token, width] for each caption, without padding: CLIP's last but one layer, T5's last."""
     torch, _, _ = _packages()
     tokenizer, model = _text_encoder(which, name, token)
@@ -92,9 +95,13 @@ def encode_prompts(
 ) -> np.ndarray:
     """Float32[prompt, length, width], padded with zeros; an empty prompt is told nothing."""
     states = np.zeros((len(prompts), *shape), np.float32)
-    for row, (prompt, found) in enumerate(zip(prompts, text_states(prompts, which, name, shape[0], token), strict=True)):
+    for row, (prompt, found) in enumerate(
+        zip(prompts, text_states(prompts, which, name, shape[0], token), strict=True)
+    ):
         if found.shape[1] != shape[1]:
-            raise DataError(f"{name} gives states of width {found.shape[1]}, the configuration expects {shape[1]}.")
+            raise DataError(
+                f"{name} gives states of width {found.shape[1]}, the configuration expects {shape[1]}."
+            )
         if prompt:
             states[row, : len(found)] = found
     return states
@@ -122,7 +129,9 @@ class PretrainedEncoders:
         with torch.no_grad():
             pixels = torch.from_numpy(np.ascontiguousarray(images.transpose(0, 3, 1, 2)))
             mean = _vae(model.vae_id, self._token).encode(pixels).latent_dist.mean * LATENT_SCALE
-        rows: list[dict[str, np.ndarray]] = [{"image": row} for row in mean.float().numpy().transpose(0, 2, 3, 1)]
+        rows: list[dict[str, np.ndarray]] = [
+            {"image": row} for row in mean.float().numpy().transpose(0, 2, 3, 1)
+        ]
         if conditioning.clip_width:
             self._add(rows, "clip_emb", captions, "clip", model.clip_model_id, conditioning.clip_length)
         if conditioning.t5_width:

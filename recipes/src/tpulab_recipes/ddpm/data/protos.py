@@ -1,6 +1,7 @@
 """TensorFlow's `Example` and `TensorProto` messages, described here so that TensorFlow need not be installed.
 
-Field numbers: tensorflow/core/example/{example,feature}.proto, tensorflow/core/framework/{tensor,tensor_shape}.proto.
+Field numbers: tensorflow/core/example/{example,feature}.proto,
+tensorflow/core/framework/{tensor,tensor_shape}.proto.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Small captioned images that the repository makes itself: one coloured shape on a dark ground.
 
-`a large red circle` and the like: two sizes, four colours, four shapes, at any place where they fit. A score from 2 to
+`a large red circle` and the like: two sizes, four colours, four shapes, near the middle. A score from 2 to
 9 says how strong the colour is, which stands for the aesthetic score of photographs.
 """
 
@@ -24,7 +24,9 @@ SHAPES = ("circle", "square", "triangle", "cross")
 SCORES = (2.0, 9.0)
 BACKGROUND = 0.06
 #: Half the width of a shape in pixels.
-RADII = {"small": 3.0, "large": 5.5}
+RADII = {"small": 4.0, "large": 6.5}
+#: Pixels that a shape's centre may lie away from the image's, where there is room.
+JITTER = 2.0
 #: Points per pixel side, averaged for smooth edges.
 _OVERSAMPLING = 4
 
@@ -109,10 +111,13 @@ def draw_shapes(count: int, seed: int) -> ShapeImages:
     scores = rng.uniform(*SCORES, size=count).astype(np.float32)
     images = np.empty((count, SIDE, SIDE, 3), np.float32)
     for place, (shape, score) in enumerate(zip(shapes, scores, strict=True)):
-        margin = RADII[shape.size] + 0.5
-        centre = rng.uniform(margin, SIDE - margin, size=2)
+        centre = SIDE / 2 + rng.uniform(-1, 1, size=2) * _room(shape.size)
         images[place] = render(shape, (float(centre[0]), float(centre[1])), float(score))
     return ShapeImages(images, shapes, scores)
+
+
+def _room(size: str) -> float:
+    return min(JITTER, SIDE / 2 - RADII[size] - 0.5)
 
 
 def iterate_shapes(count: int, seed: int) -> Iterator[dict[str, Any]]:
@@ -128,7 +133,8 @@ def to_uint8(images: np.ndarray) -> np.ndarray:
 
 
 def recognise(image: np.ndarray) -> Shape:
-    """What an image shows, by comparison with drawings of all shapes at all places: no network is involved."""
+    """What an image shows, by comparison with drawings of all shapes at all places: no network is
+    involved."""
     level = (np.asarray(image, np.float32) + 1) / 2 - BACKGROUND
     # The colour whose direction the image follows most.
     ground = np.full(3, BACKGROUND)
@@ -153,8 +159,8 @@ def _templates() -> tuple[list[tuple[str, str]], np.ndarray]:
     if _TEMPLATES is None:
         labels, rows = [], []
         for size in SIZES:
-            margin = RADII[size] + 0.5
-            places = np.arange(margin, SIDE - margin + 1e-9, 0.75)
+            room = _room(size)
+            places = SIDE / 2 + np.linspace(-room, room, 7)
             for shape in SHAPES:
                 for x in places:
                     for y in places:

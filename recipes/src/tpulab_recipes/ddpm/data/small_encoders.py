@@ -1,7 +1,7 @@
 """Fixed encoders that need no weights of others: a linear one for images, hashed words for text.
 
-The image encoder maps each 2 x 2 block of pixels to its leading principal components (`patch_pca.npz`, made by
-`python -m tpulab_recipes.ddpm.data.small_encoders`); decoding is exact for whatever lies in their span.
+The image encoder maps each 2 x 2 block of pixels to its leading principal components (`patch_pca.npz`, made
+by `python -m tpulab_recipes.ddpm.data.small_encoders`); decoding is exact for whatever lies in their span.
 """
 
 from __future__ import annotations
@@ -26,9 +26,7 @@ def _to_patches(images: np.ndarray) -> np.ndarray:
     """[image, height, width, 3] to [image, height / 2, width / 2, 12]."""
     count, height, width, channels = images.shape
     blocks = images.reshape(count, height // PATCH, PATCH, width // PATCH, PATCH, channels)
-    return np.asarray(
-        blocks.transpose(0, 1, 3, 2, 4, 5).reshape(count, height // PATCH, width // PATCH, -1)
-    )
+    return np.asarray(blocks.transpose(0, 1, 3, 2, 4, 5).reshape(count, height // PATCH, width // PATCH, -1))
 
 
 def _from_patches(patches: np.ndarray) -> np.ndarray:
@@ -79,7 +77,8 @@ def _word_vector(word: str) -> np.ndarray:
 
 
 def encode_text(captions: Sequence[str], length: int = TEXT_LENGTH) -> np.ndarray:
-    """Float32[caption, length, 32]: a vector for each word, zeros after the last. An empty caption is all zeros."""
+    """Float32[caption, length, 32]: a vector for each word, zeros after the last. An empty caption is all
+    zeros."""
     states = np.zeros((len(captions), length, TEXT_WIDTH), np.float32)
     for row, caption in enumerate(captions):
         for place, word in enumerate(re.findall(r"[^\W_]+", caption.lower())[:length]):

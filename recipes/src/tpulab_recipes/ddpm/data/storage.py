@@ -1,4 +1,5 @@
-"""Folders here or in a bucket (`gs://…`), through fsspec; what fails is said as a `StorageError` with a remedy."""
+"""Folders here or in a bucket (`gs://…`), through fsspec; what fails is said as a `StorageError` with a
+remedy."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ class Folder:
         return posixpath.join(str(self._root), name)
 
     def names(self, suffix: str = "") -> list[str]:
-        """Files directly in the folder whose names end so, sorted. Raises `StorageError` when it does not exist."""
+        """Files directly in the folder whose names end so, sorted. Raises `StorageError` when it does not
+        exist."""
         with _explained(self.url):
             entries = self._fs.ls(self._root, detail=True, refresh=True) if self._remote else self._local()
         files = (posixpath.basename(str(e["name"])) for e in entries if e["type"] == "file")
@@ -105,8 +107,12 @@ def _explained(what: str) -> Iterator[None]:
     except FileNotFoundError as error:
         raise StorageError(f"{what} does not exist; check the path, or the name of the bucket.") from error
     except PermissionError as error:
-        raise StorageError(f"{what}: no permission; check who owns it, or the bucket's access rights.") from error
+        raise StorageError(
+            f"{what}: no permission; check who owns it, or the bucket's access rights."
+        ) from error
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise StorageError(f"{what}: no space is left; free some, then run the same command again.") from error
+            raise StorageError(
+                f"{what}: no space is left; free some, then run the same command again."
+            ) from error
         raise StorageError(f"{what}: {error}") from error

@@ -31,7 +31,8 @@ def write_record(file: IO[bytes], data: bytes) -> None:
 
 
 def read_records(file: IO[bytes], name: str, start: int = 0) -> Iterator[bytes]:
-    """Records from the byte `start` on. Raises `DataError` where one is cut off or damaged, with its place."""
+    """Records from the byte `start` on. Raises `DataError` where one is cut off or damaged, with its
+    place."""
     if start:
         file.seek(start)
     place = start

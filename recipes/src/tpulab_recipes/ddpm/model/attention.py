@@ -1,4 +1,5 @@
-"""Attention: in chunks, so that no matrix of all queries by all keys is kept, and the transformer block made of it.
+"""Attention: in chunks, so that no matrix of all queries by all keys is kept, and the transformer block made
+of it.
 
 The chunks with a running maximum follow Rabe & Staats 2021 (arXiv 2112.05682).
 """
@@ -94,7 +95,8 @@ class Attention(nnx.Module):
 
 
 class FeedForward(nnx.Module):
-    """Four times as wide inside; with `use_glu` half of it gates the other (Shazeer 2020, arXiv 2002.05202)."""
+    """Four times as wide inside; with `use_glu` half of it gates the other (Shazeer 2020, arXiv
+    2002.05202)."""
 
     def __init__(self, channels: int, *, use_glu: bool, dtype: Any, rngs: nnx.Rngs) -> None:
         self.inner = linear(channels, (8 if use_glu else 4) * channels, dtype=dtype, rngs=rngs)
@@ -110,7 +112,8 @@ class FeedForward(nnx.Module):
 
 
 class TransformerBlock(nnx.Module):
-    """Attention of an image to itself (not at the outermost level) and to the context, then a feed-forward layer."""
+    """Attention of an image to itself (not at the outermost level) and to the context, then a feed-forward
+    layer."""
 
     def __init__(
         self,

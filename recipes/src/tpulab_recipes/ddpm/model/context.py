@@ -1,6 +1,8 @@
-"""What the network is told, as one sequence: a learned token, text states, an image embedding, scalars, a class.
+"""What the network is told, as one sequence: a learned token, text states, an image embedding, scalars, a
+class.
 
-Dropped conditioning is all zeros (a class: the number of classes), which is also what guidance calls unconditional.
+Dropped conditioning is all zeros (a class: the number of classes), which is also what guidance calls
+unconditional.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ def context_shapes(conditioning: Conditioning) -> dict[str, tuple[int, ...]]:
         shapes["t5_emb"] = (conditioning.t5_length, conditioning.t5_width)
     if conditioning.clip_image_width:
         shapes["clip_image_emb"] = (conditioning.clip_image_width,)
-    shapes |= {name: () for name in conditioning.scalars}
+    shapes |= dict.fromkeys(conditioning.scalars, ())
     if conditioning.num_classes:
         shapes["class"] = ()
     return shapes
@@ -50,7 +52,8 @@ def unconditional(context: Mapping[str, Array], conditioning: Conditioning) -> d
 def drop_conditioning(
     context: Mapping[str, Array], conditioning: Conditioning, key: Array
 ) -> dict[str, Array]:
-    """Leaves out each kind of conditioning for a share of the images, text states of both encoders together."""
+    """Leaves out each kind of conditioning for a share of the images, text states of both encoders
+    together."""
     nothing = unconditional(context, conditioning)
     told = context_shapes(conditioning)
     kept: dict[str, Array] = {}

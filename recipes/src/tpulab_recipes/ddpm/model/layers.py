@@ -1,7 +1,7 @@
 """Layers that the UNet is made of. Images are Float[batch, height, width, channel].
 
-Norms compute in fp32, everything else in the network's own type. Parameters keep the type that they come in: the
-training step hands in a bf16 copy of the fp32 masters.
+Norms compute in fp32, everything else in the network's own type. Parameters keep the type that they come in:
+the training step hands in a bf16 copy of the fp32 masters.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import jax.numpy as jnp
 from flax import nnx
 
 Array = jax.Array
-#: `Network.init` makes the real values. Tracing random initializers of hundreds of layers takes half a minute.
+#: `Network.init` makes the real values. Tracing random initializers of hundreds of layers takes half a
+#: minute.
 _zeros = nnx.initializers.zeros_init()
 
 
@@ -85,7 +86,8 @@ def embedding(count: int, width: int, *, rngs: nnx.Rngs) -> nnx.Embed:
 
 
 def sinusoids(values: Array, width: int) -> Array:
-    """Float[batch, width]: sines then cosines of 1000 * values, with wavelengths up to 10,000 (values in [0, 1])."""
+    """Float[batch, width]: sines then cosines of 1000 * values, with wavelengths up to 10,000 (values in [0,
+    1])."""
     half = width // 2
     rates = jnp.exp(jnp.arange(half, dtype=jnp.float32) * (-math.log(10_000) / (half - 1)))
     angles = 1000.0 * values.astype(jnp.float32)[:, None] * rates
@@ -93,7 +95,8 @@ def sinusoids(values: Array, width: int) -> Array:
 
 
 def position_map(width: int, size: int) -> Array:
-    """Float[1, size, size, width]: sines of the column in the first half of the channels, of the row in the second."""
+    """Float[1, size, size, width]: sines of the column in the first half of the channels, of the row in the
+    second."""
     half = width // 2
     rates = jnp.exp(jnp.arange(half, dtype=jnp.float32) * (-math.log(10_000) / (half - 1)))
     waves = jnp.sin(jnp.arange(size, dtype=jnp.float32)[:, None] * rates * (64 / size))
@@ -113,7 +116,8 @@ def downsample(x: Array) -> Array:
 
 
 class ResnetBlock(nnx.Module):
-    """norm, act, conv, norm * (1 + scale) + shift, act, dropout, conv, and a shortcut; it may resample in between."""
+    """norm, act, conv, norm * (1 + scale) + shift, act, dropout, conv, and a shortcut; it may resample in
+    between."""
 
     def __init__(
         self,

@@ -17,7 +17,8 @@ from tpulab_recipes.ddpm.model.unet import UNet
 Array = jax.Array
 Params = Any
 
-#: Convolutions that start at zero, so that a fresh residual block (and the network as a whole) changes nothing.
+#: Convolutions that start at zero, so that a fresh residual block (and the network as a whole) changes
+#: nothing.
 _ZERO_KERNELS = ("conv2", "conv_out")
 #: Parameters that compute in fp32 whatever the rest does.
 _FP32_PARTS = ("context", "time0", "time1", "conv_in", "norm_out", "conv_out")
@@ -35,7 +36,8 @@ class Network:
         self._compute_dtype = jnp.bfloat16 if config.model.args.param_dtype == "bf16" else jnp.float32
 
     def init(self, seed: int) -> Params:
-        """Fresh parameters in fp32, made by the host: the same whatever the devices, and nothing is compiled."""
+        """Fresh parameters in fp32, made by the host: the same whatever the devices, and nothing is
+        compiled."""
 
         def make(path: tuple[Any, ...], leaf: Any) -> np.ndarray:
             names = [str(getattr(part, "key", part)) for part in path]
@@ -54,7 +56,8 @@ class Network:
         return output
 
     def compute_copy(self, params: Params) -> Params:
-        """The parameters in the type that the network computes in; those of norms and of both ends stay fp32."""
+        """The parameters in the type that the network computes in; those of norms and of both ends stay
+        fp32."""
 
         def cast(path: tuple[Any, ...], leaf: Array) -> Array:
             names = [str(getattr(part, "key", part)) for part in path]

@@ -1,4 +1,5 @@
-"""The UNet: down, middle and up, with every level's outputs handed across (Nichol & Dhariwal 2021, arXiv 2102.09672)."""
+"""The UNet: down, middle and up, with every level's outputs handed across (Nichol & Dhariwal 2021, arXiv
+2102.09672)."""
 
 from __future__ import annotations
 
@@ -116,7 +117,9 @@ class UNet(nnx.Module):
                 now = widths[level]
             if level != 0:
                 ups.append(
-                    resnet(now, now, "up") if args.resblock_resample else conv(now, now, dtype=dtype, rngs=rngs)
+                    resnet(now, now, "up")
+                    if args.resblock_resample
+                    else conv(now, now, dtype=dtype, rngs=rngs)
                 )
         self.ups = nnx.List(ups)
         self.norm_out = GroupNorm(now, args.norm_groups, rngs=rngs)
