@@ -1,4 +1,5 @@
 /** The plugins of this extension. */
+import { absentPlugin } from './absent/plugin.js';
 import { backendPlugins } from './backends/plugin.js';
 import { conflictPlugin } from './conflict/plugin.js';
 import { currentKernelPlugin } from './current/plugin.js';
@@ -7,6 +8,7 @@ import { kernelPlugins } from './kernels/plugin.js';
 import { launcherPlugin } from './launcher/plugin.js';
 import { panelPlugin } from './panel/plugin.js';
 import { reattachPlugin } from './reattach/plugin.js';
+import { remotesPlugin } from './remotes/plugin.js';
 import { statusPlugin } from './status/plugin.js';
 import { widgetsPlugin } from './widgets/plugin.js';
 
@@ -21,6 +23,8 @@ export default [
   currentKernelPlugin,
   panelPlugin,
   reattachPlugin,
+  remotesPlugin,
+  absentPlugin,
   statusPlugin,
   widgetsPlugin
 ];

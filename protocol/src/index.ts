@@ -9,5 +9,6 @@ export * from './outputs.js';
 export * from './remotes.js';
 export * from './rest.js';
 export * from './runs.js';
+export * from './sync.js';
 export * from './telemetry.js';
 export * from './version.js';

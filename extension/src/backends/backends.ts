@@ -4,6 +4,7 @@ import { type ISignal, Signal } from '@lumino/signaling';
 import { type Place, SessionRoutes } from '../kernels/session-routes.js';
 import { remotePlace, splitSpecName } from '../kernels/spec-names.js';
 import { Remotes } from '../remotes/model.js';
+import { SyncFolders } from '../remotes/sync-folders.js';
 import type { IBackend, IBridgeBackends } from '../tokens.js';
 import type { BridgeBackend } from './bridge-backend.js';
 import type { GatewayBackend, IGatewayBackendOptions } from './gateway-backend.js';
@@ -21,6 +22,7 @@ export class Backends implements IBridgeBackends, IDisposable {
   /** Shared by the kernel and the session manager. */
   readonly routes = new SessionRoutes();
   readonly remotes: Remotes;
+  readonly syncFolders: SyncFolders;
 
   constructor(
     readonly jupyter: JupyterBackend,
@@ -28,6 +30,7 @@ export class Backends implements IBridgeBackends, IDisposable {
     private readonly options: IBackendsOptions = {}
   ) {
     this.remotes = new Remotes(bridge, options.storage ?? null);
+    this.syncFolders = new SyncFolders(options.storage ?? null);
     jupyter.changed.connect(this.forward, this);
     bridge.changed.connect(this.forward, this);
     bridge.changed.connect(this.lookAtRemotes, this);

@@ -2,7 +2,7 @@
  * One sessions API over all backends. Routes by kernelspec name and by what `SessionRoutes` knows, and moves a
  * session to the other backend when Lab changes the kernel of a notebook to one that lives there.
  */
-import { type Kernel, ServerConnection, type Session, SessionAPI } from '@jupyterlab/services';
+import { type Kernel, KernelAPI, ServerConnection, type Session, SessionAPI } from '@jupyterlab/services';
 import { type ISignal, Signal } from '@lumino/signaling';
 import type { Backends } from '../backends/backends.js';
 import { within } from './bounded-wait.js';
@@ -12,7 +12,7 @@ import type { GatewayBackend } from '../backends/gateway-backend.js';
 import { asLabSees, readyToStart } from './bridge-kernel-client.js';
 import { asConnectionFailure } from './failure.js';
 import type { ISessionTarget, Place } from './session-routes.js';
-import { splitSpecName } from './spec-names.js';
+import { remoteOfPlace, splitSpecName } from './spec-names.js';
 
 export interface ISessionWaits {
   /** How long the first list waits for gateways that have not answered yet. */
@@ -81,7 +81,8 @@ export class CompositeSessionClient implements Session.ISessionAPIClient {
     const place = this.placeFor(options.kernel ?? null) ?? 'jupyter';
     await this.ready(place);
     await this._removing.get(leftoverKey(place, options.path));
-    const model = this.seen(place, await this.client(place).startNew(asBackendSees(place, options)));
+    const request = await this.inSyncedFolder(place, asBackendSees(place, options));
+    const model = this.seen(place, await this.client(place).startNew(request));
     this.backends.routes.sessionKnown(place, model);
     return this.backends.routes.asLabSees(place, model);
   }
@@ -122,7 +123,10 @@ export class CompositeSessionClient implements Session.ISessionAPIClient {
     await this.ready(place);
     const path = change.path ?? old.path;
     await this._removing.get(leftoverKey(place, path));
-    const kernel = asBackendSees(place, { kernel: change.kernel }).kernel;
+    const { kernel } = await this.inSyncedFolder(
+      place,
+      asBackendSees(place, { path, kernel: change.kernel })
+    );
     const client = this.client(place);
     let model = await client.startNew({
       path,
@@ -244,6 +248,23 @@ export class CompositeSessionClient implements Session.ISessionAPIClient {
       throw new BackendError('remote.unknown', `"${place}" is not known; choose another kernel.`);
     }
     return client;
+  }
+
+  /** A kernel of a synced folder starts in the folder there, so it is started before its session. */
+  private async inSyncedFolder<T extends { path: string; kernel?: unknown }>(
+    place: Place,
+    request: T
+  ): Promise<T> {
+    const remote = remoteOfPlace(place);
+    const path = remote === null ? null : this.backends.syncFolders.pathOn(remote, request.path);
+    const { name, id } = (request.kernel ?? {}) as { name?: string; id?: string };
+    const gateway = this.backends.gateway(place);
+    if (path === null || gateway === null || name === undefined || id !== undefined) {
+      return request;
+    }
+    const kernels = new KernelAPI.KernelAPIClient({ serverSettings: gateway.liveSettings });
+    const started = await kernels.startNew({ name, path } as Kernel.IKernelOptions);
+    return { ...request, kernel: { id: started.id } };
   }
 
   private target(labId: string): ISessionTarget {

@@ -50,7 +50,9 @@ import { addMirrorRoutes } from './mirror-routes.js';
 import { addOutputsRoutes } from './outputs-routes.js';
 import { ServeError } from './server-errors.js';
 import { addForwardingRoutes, forwardedSockets } from './forwarding-routes.js';
+import { SyncJobs } from '../remotes/sync/index.js';
 import { addRemotesRoutes } from './remotes-routes.js';
+import { addSyncRoutes } from './sync-routes.js';
 import { addResolvePathRoutes } from './resolve-path-routes.js';
 import { addSessionRoutes } from './session-routes.js';
 import { chooseToken, prepareStateFolder, removeGatewayRecord, writeGatewayRecord } from './state-folder.js';
@@ -231,6 +233,7 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
   addOutputsRoutes(app, outputs, registry);
   addMirrorRoutes(app, mirrors);
   addRemotesRoutes(app, remotes);
+  addSyncRoutes(app, remotes, undo.use(new SyncJobs()));
   await addForwardingRoutes(app, forwarder, base);
   addDevicesRoutes(app, machine);
   addRunsRoutes(app, runs);

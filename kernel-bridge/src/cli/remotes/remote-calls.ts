@@ -5,7 +5,10 @@ import {
   Remote,
   RemoteCandidates,
   RemoteList,
-  RemoteLogPage
+  RemoteLogPage,
+  SyncPlan,
+  type SyncRequest,
+  SyncStatus
 } from '@tpulab/protocol';
 import type { Static, TSchema } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
@@ -17,6 +20,7 @@ import { RunningGateway } from '../running-gateway.js';
 const ANSWER_MS = 30_000;
 /** gcloud is asked for the machines of a project. */
 const CANDIDATES_MS = 90_000;
+const PLAN_MS = 6 * 60_000;
 const CLEAN_MS = 11 * 60_000;
 
 /** The gateway refused, with a code of its own (docs/errors.md). */
@@ -65,6 +69,24 @@ export class RemoteCalls {
 
   async log(name: string): Promise<RemoteLogPage['lines']> {
     return (await this.#ask(RemoteLogPage, 'GET', `/${encodeURIComponent(name)}/log`)).lines;
+  }
+
+  /** What a sync would do; comparing a large folder takes long. */
+  planSync(name: string, request: SyncRequest): Promise<SyncPlan> {
+    const path = `/${encodeURIComponent(name)}/sync`;
+    return this.#ask(SyncPlan, 'POST', path, { ...request, dryRun: true }, PLAN_MS);
+  }
+
+  startSync(name: string, request: SyncRequest): Promise<SyncStatus> {
+    return this.#ask(SyncStatus, 'POST', `/${encodeURIComponent(name)}/sync`, request);
+  }
+
+  syncStatus(name: string): Promise<SyncStatus> {
+    return this.#ask(SyncStatus, 'GET', `/${encodeURIComponent(name)}/sync`);
+  }
+
+  cancelSync(name: string): Promise<SyncStatus> {
+    return this.#ask(SyncStatus, 'DELETE', `/${encodeURIComponent(name)}/sync`);
   }
 
   candidates(): Promise<RemoteCandidates> {

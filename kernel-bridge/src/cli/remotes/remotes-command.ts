@@ -4,6 +4,7 @@ import { type OutputOptions, say, type Streams } from '../output.js';
 import { addition, addTargetOptions } from './connect-command.js';
 import { sourceOf, type TargetOptions } from './connect-target.js';
 import { RemoteCalls } from './remote-calls.js';
+import { addSyncCommand } from './sync-command.js';
 import { candidatesText, remotesText, statusText } from './remotes-text.js';
 
 interface RemotesOptions extends OutputOptions {
@@ -76,6 +77,7 @@ export function remotesCommand(streams: Streams): Command {
       await (await RemoteCalls.find(options.stateDir)).remove(name);
       say(streams, options, { removed: name }, `${name} removed; what was installed there stays.`);
     });
+  addSyncCommand(remotes, streams);
   return remotes;
 }
 

@@ -1,0 +1,86 @@
+/** What people do with remotes: each action says when it fails instead of throwing. No DOM. */
+import { type ISignal, Signal } from '@lumino/signaling';
+import type { AddRemote, RemoteSource } from '@tpulab/protocol';
+import { RemotesError } from './api.js';
+import type { Remotes } from './model.js';
+
+export class RemoteActions {
+  constructor(readonly remotes: Remotes) {}
+
+  /** The last action that failed, in a sentence; null after one that did not. */
+  get problem(): string | null {
+    return this._problem;
+  }
+
+  /** Emitted after `problem` or a remote has changed. */
+  get changed(): ISignal<this, void> {
+    return this._changed;
+  }
+
+  /** Adds a remote and connects it; its name, or null when the hub refused. A known source is connected again. */
+  async connectTo(source: RemoteSource, environment: string | null): Promise<string | null> {
+    const known = this.remotes.all.find(remote => sameSource(remote.source, source));
+    if (known) {
+      return (await this.connect(known.name)) ? known.name : null;
+    }
+    const request: AddRemote = { source, ...(environment !== null && { environment }) };
+    const added = await this.attempt(() => this.remotes.api.add(request));
+    if (added) {
+      this.remotes.apply({ remote: added, removed: false });
+    }
+    return added?.name ?? null;
+  }
+
+  connect(name: string): Promise<boolean> {
+    return this.done(() => this.remotes.api.connect(name));
+  }
+
+  disconnect(name: string): Promise<boolean> {
+    return this.done(() => this.remotes.api.disconnect(name));
+  }
+
+  answer(name: string, id: string, value: string | boolean): Promise<boolean> {
+    return this.done(() => this.remotes.api.answer(name, { id, value }));
+  }
+
+  async remove(name: string): Promise<boolean> {
+    const remote = this.remotes.get(name);
+    const isDone = await this.done(() => this.remotes.api.remove(name));
+    if (isDone && remote) {
+      this.remotes.apply({ remote, removed: true });
+    }
+    return isDone;
+  }
+
+  private async done(action: () => Promise<unknown>): Promise<boolean> {
+    return (await this.attempt(async () => (await action(), true))) ?? false;
+  }
+
+  private async attempt<T>(action: () => Promise<T>): Promise<T | null> {
+    try {
+      const result = await action();
+      this.say(null);
+      return result;
+    } catch (error) {
+      this.say(error instanceof RemotesError ? error.message : String(error));
+      return null;
+    }
+  }
+
+  private say(problem: string | null): void {
+    if (problem !== this._problem) {
+      this._problem = problem;
+      this._changed.emit();
+    }
+  }
+
+  private readonly _changed = new Signal<this, void>(this);
+  private _problem: string | null = null;
+}
+
+function sameSource(a: RemoteSource, b: RemoteSource): boolean {
+  if (a.kind === 'ssh' || b.kind === 'ssh') {
+    return a.kind === 'ssh' && b.kind === 'ssh' && a.destination === b.destination;
+  }
+  return a.product === b.product && a.name === b.name && a.zone === b.zone && a.project === b.project;
+}

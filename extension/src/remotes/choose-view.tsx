@@ -1,0 +1,235 @@
+/** What one may connect to: remotes that are known, ssh hosts, the project's TPU VMs, or what somebody types. */
+import { type FormEvent, type JSX, useEffect, useState } from 'react';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { EnvironmentInfo, RemoteCandidates, RemoteSource } from '@tpulab/protocol';
+import { useChanges } from '../panel/use-changes.js';
+import type { RemoteActions } from './actions.js';
+import { sourceName } from './names.js';
+import { ErrorView } from './progress-view.js';
+import { figuresText, stateText } from './state-text.js';
+import { sourceOf } from './target.js';
+
+export interface IChooseProps {
+  readonly actions: RemoteActions;
+  readonly trans: TranslationBundle;
+  /** Somebody has chosen; the name of the remote that is being connected. */
+  readonly onChosen: (name: string) => void;
+}
+
+export function ChooseView({ actions, trans, onChosen }: IChooseProps): JSX.Element {
+  useChanges(actions.remotes, false);
+  useChanges(actions, false, 0);
+  const candidates = useAnswer(() => actions.remotes.api.candidates());
+  const environments = useAnswer(() => actions.remotes.api.environments());
+  const [environment, setEnvironment] = useState('');
+  const [text, setText] = useState('');
+  const [isBusy, setBusy] = useState(false);
+  const connect = async (source: RemoteSource): Promise<void> => {
+    setBusy(true);
+    const name = await actions.connectTo(source, environment === '' ? null : environment);
+    setBusy(false);
+    if (name !== null) {
+      onChosen(name);
+    }
+  };
+  const typed = sourceOf(text);
+  const onSubmit = (event: FormEvent): void => {
+    event.preventDefault();
+    if (typed) {
+      void connect(typed);
+    }
+  };
+  return (
+    <div className="jp-TPULabRemote-choose">
+      {actions.problem === null ? null : <ErrorView message={actions.problem} command={null} trans={trans} />}
+      <form onSubmit={onSubmit} className="jp-TPULabRemote-typed">
+        <label>
+          {trans.__('Host')}
+          <input
+            className="jp-mod-styled"
+            placeholder={trans.__('user@host, or a host of your ssh config')}
+            value={text}
+            autoFocus
+            spellCheck={false}
+            aria-invalid={text.trim() !== '' && typed === null}
+            onChange={event => setText(event.target.value)}
+          />
+        </label>
+        <EnvironmentChoice
+          environments={environments.value ?? []}
+          value={environment}
+          onChange={setEnvironment}
+          trans={trans}
+        />
+        <button type="submit" className="jp-mod-styled jp-mod-accept" disabled={typed === null || isBusy}>
+          {trans.__('Connect')}
+        </button>
+      </form>
+      <KnownRemotes {...{ actions, trans, onChosen, isBusy }} />
+      <Candidates
+        candidates={candidates}
+        isBusy={isBusy}
+        trans={trans}
+        onChosen={source => void connect(source)}
+      />
+    </div>
+  );
+}
+
+function EnvironmentChoice(props: {
+  environments: readonly EnvironmentInfo[];
+  value: string;
+  onChange: (value: string) => void;
+  trans: TranslationBundle;
+}): JSX.Element {
+  const { environments, value, onChange, trans } = props;
+  return (
+    <label>
+      {trans.__('Environment')}
+      <select className="jp-mod-styled" value={value} onChange={event => onChange(event.target.value)}>
+        <option value="">{trans.__('JAX (default)')}</option>
+        {environments
+          .filter(({ name }) => name !== 'jax')
+          .map(({ name, displayName }) => (
+            <option key={name} value={name}>
+              {displayName}
+            </option>
+          ))}
+      </select>
+    </label>
+  );
+}
+
+function KnownRemotes({
+  actions,
+  trans,
+  onChosen,
+  isBusy
+}: IChooseProps & { readonly isBusy: boolean }): JSX.Element | null {
+  const { all } = actions.remotes;
+  if (all.length === 0) {
+    return null;
+  }
+  const choose = async (name: string, isUp: boolean): Promise<void> => {
+    if (isUp || (await actions.connect(name))) {
+      onChosen(name);
+    }
+  };
+  return (
+    <section aria-label={trans.__('Your remotes')}>
+      <h3>{trans.__('Your remotes')}</h3>
+      <ul className="jp-TPULabRemote-list">
+        {all.map(remote => (
+          <li key={remote.name}>
+            <button
+              type="button"
+              disabled={isBusy}
+              onClick={() => void choose(remote.name, remote.state === 'connected')}
+            >
+              <span>{remote.name}</span>
+              <span className="jp-TPULab-quiet">{sourceName(remote.source)}</span>
+              <span className="jp-TPULab-quiet jp-TPULab-number">
+                {figuresText(remote, trans)} {stateText(remote, Date.now(), trans).label}
+              </span>
+            </button>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+interface ICandidatesProps {
+  readonly candidates: IAnswer<RemoteCandidates>;
+  readonly isBusy: boolean;
+  readonly trans: TranslationBundle;
+  readonly onChosen: (source: RemoteSource) => void;
+}
+
+function Candidates({ candidates, isBusy, trans, onChosen }: ICandidatesProps): JSX.Element {
+  const { value, problem } = candidates;
+  if (value === null) {
+    return (
+      <p className="jp-TPULab-quiet" role="status">
+        {problem ?? trans.__('Asking ssh and gcloud what there is…')}
+      </p>
+    );
+  }
+  const { gcloud, sshHosts } = value;
+  return (
+    <>
+      <section aria-label={trans.__('TPU VMs of your project')}>
+        <h3>
+          {gcloud.project === null
+            ? trans.__('TPU VMs of your project')
+            : trans.__('TPU VMs of project %1', gcloud.project)}
+        </h3>
+        {gcloud.state === 'ok' ? null : (
+          <p className="jp-TPULab-quiet">
+            {gcloud.message} {gcloud.remedy}
+          </p>
+        )}
+        {gcloud.state === 'ok' && gcloud.machines.length === 0 ? (
+          <p className="jp-TPULab-quiet">{trans.__('There are none.')}</p>
+        ) : null}
+        <ul className="jp-TPULabRemote-list">
+          {gcloud.machines.map(({ source, acceleratorType, state }) => (
+            <li key={`${source.product} ${source.zone} ${source.name}`}>
+              <button type="button" disabled={isBusy} onClick={() => onChosen(source)}>
+                <span>{source.name}</span>
+                <span className="jp-TPULab-quiet">{`${acceleratorType ?? ''} ${source.zone}`}</span>
+                <span className="jp-TPULab-quiet">{state}</span>
+              </button>
+            </li>
+          ))}
+        </ul>
+      </section>
+      {sshHosts.length === 0 ? null : (
+        <section aria-label={trans.__('Hosts of your ssh config')}>
+          <h3>{trans.__('Hosts of your ssh config')}</h3>
+          <ul className="jp-TPULabRemote-list">
+            {sshHosts.map(destination => (
+              <li key={destination}>
+                <button
+                  type="button"
+                  disabled={isBusy}
+                  onClick={() => onChosen({ kind: 'ssh', destination })}
+                >
+                  <span>{destination}</span>
+                </button>
+              </li>
+            ))}
+          </ul>
+        </section>
+      )}
+    </>
+  );
+}
+
+interface IAnswer<T> {
+  readonly value: T | null;
+  readonly problem: string | null;
+}
+
+/** Asks once. */
+function useAnswer<T>(ask: () => Promise<T>): IAnswer<T> {
+  const [answer, setAnswer] = useState<IAnswer<T>>({ value: null, problem: null });
+  useEffect(() => {
+    let isGone = false;
+    ask().then(
+      value => {
+        if (!isGone) setAnswer({ value, problem: null });
+      },
+      (error: unknown) => {
+        const problem = error instanceof Error ? error.message : String(error);
+        if (!isGone) setAnswer({ value: null, problem });
+      }
+    );
+    return () => {
+      isGone = true;
+    };
+    // Once, when the view appears.
+    // eslint-disable-next-line react-hooks/exhaustive-deps
+  }, []);
+  return answer;
+}

@@ -1,0 +1,53 @@
+/** What happened to a remote, read when somebody asks for it. */
+import { type JSX, useEffect, useState } from 'react';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { Remote, RemoteLogPage } from '@tpulab/protocol';
+import type { RemoteActions } from './actions.js';
+
+const INTERVAL_MS = 2_000;
+
+export interface ILogProps {
+  readonly remote: Remote;
+  readonly actions: RemoteActions;
+  readonly trans: TranslationBundle;
+}
+
+export function LogView({ remote, actions, trans }: ILogProps): JSX.Element {
+  const [isOpen, setOpen] = useState(false);
+  const [lines, setLines] = useState<RemoteLogPage['lines'] | null>(null);
+  const { name } = remote;
+  useEffect(() => {
+    if (!isOpen) {
+      return;
+    }
+    let isGone = false;
+    const read = (): void => {
+      actions.remotes.api.log(name).then(
+        page => {
+          if (!isGone) setLines(page);
+        },
+        // The state says what is wrong with the bridge; the next look may succeed.
+        () => undefined
+      );
+    };
+    read();
+    const timer = setInterval(read, INTERVAL_MS);
+    return () => {
+      isGone = true;
+      clearInterval(timer);
+    };
+  }, [isOpen, name, actions]);
+  return (
+    <details
+      className="jp-TPULabRemote-log"
+      onToggle={event => setOpen((event.target as HTMLDetailsElement).open)}
+    >
+      <summary>{trans.__('Log')}</summary>
+      <pre tabIndex={0} aria-label={trans.__('Log of %1', name)}>
+        {lines === null
+          ? trans.__('Reading…')
+          : lines.map(({ at, text }) => `${new Date(at).toLocaleTimeString()}  ${text}`).join('\n')}
+      </pre>
+    </details>
+  );
+}

@@ -1,0 +1,61 @@
+import { nullTranslator } from '@jupyterlab/translation';
+import { describe, expect, it } from 'vitest';
+import { remote } from '../testing/remotes.js';
+import { acceleratorName, remoteKernelName, sourceName } from './names.js';
+import { figuresText, isUnderWay, stateText } from './state-text.js';
+
+const trans = nullTranslator.load('tpulab');
+
+describe('the state of a remote in words', () => {
+  it('counts down to the next attempt', () => {
+    const lost = remote({ state: 'reconnecting', nextAttemptAt: 10_000 });
+    expect(stateText(lost, 2_000, trans).label).toBe('reconnecting in 8 s');
+    expect(stateText(lost, 20_000, trans).label).toBe('reconnecting in 0 s');
+  });
+
+  it('names the stage that runs', () => {
+    const stage = { name: 'uv', title: 'uv', state: 'done' as const, detail: null, fraction: null };
+    const running = { ...stage, title: 'Python environment jax', state: 'running' as const, detail: '40 MB' };
+    const settingUp = remote({ state: 'setting-up', stages: [stage, running] });
+    expect(stateText(settingUp, 0, trans).detail).toBe('Python environment jax: 40 MB');
+    expect(isUnderWay(settingUp)).toBe(true);
+  });
+
+  it('says what went wrong', () => {
+    const error = {
+      code: 'remote.host_key_changed',
+      message: 'The host key has changed.',
+      command: 'ssh-keygen -R h'
+    };
+    expect(stateText(remote({ state: 'failed', error }), 0, trans).detail).toBe('The host key has changed.');
+  });
+
+  it('has accelerator and round trip while it is connected', () => {
+    const accelerator = { type: 'v5litepod-8', chip: 'v5e', chips: 8 };
+    expect(figuresText(remote({ state: 'connected', accelerator, roundTripMs: 22.6 }), trans)).toBe(
+      'v5e-8 · 23 ms'
+    );
+    expect(figuresText(remote({ state: 'reconnecting', accelerator, roundTripMs: 22.6 }), trans)).toBe(
+      'v5e-8'
+    );
+    expect(figuresText(remote({ state: 'connected', roundTripMs: 0.2 }), trans)).toBe('1 ms');
+  });
+});
+
+describe('names', () => {
+  it('of accelerators are as people write them', () => {
+    expect(acceleratorName({ accelerator: { type: 'v6e-1', chip: null, chips: 0 } })).toBe('v6e-1');
+    expect(acceleratorName({ accelerator: null })).toBeNull();
+  });
+
+  it('of remote kernels tell where they are', () => {
+    expect(remoteKernelName('JAX (XLA) on this machine', 'my-tpu (v5e-8)')).toBe('JAX · my-tpu (v5e-8)');
+    expect(remoteKernelName('Python 3 (ipykernel)', 'lab')).toBe('Python 3 (ipykernel) · lab');
+  });
+
+  it('of sources are one line', () => {
+    expect(sourceName({ kind: 'ssh', destination: 'ada@host' })).toBe('ada@host');
+    const source = { kind: 'gcloud', product: 'tpu-vm', name: 'n', zone: 'z' } as const;
+    expect(sourceName(source)).toBe('n, z');
+  });
+});

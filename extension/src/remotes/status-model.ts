@@ -1,0 +1,56 @@
+/** Which remote the status bar speaks of. */
+import type { IDisposable } from '@lumino/disposable';
+import { type ISignal, Signal } from '@lumino/signaling';
+import type { Remote } from '@tpulab/protocol';
+import { remoteOfPlace } from '../kernels/spec-names.js';
+import type { ICurrentKernel } from '../tokens.js';
+import type { Remotes } from './model.js';
+
+export class RemoteStatus implements IDisposable {
+  constructor(
+    private readonly remotes: Remotes,
+    private readonly currentKernel: ICurrentKernel
+  ) {
+    remotes.changed.connect(this.update, this);
+    currentKernel.changed.connect(this.update, this);
+    this.update();
+  }
+
+  /** That of the current kernel; else one that is being connected or lost; null when there is nothing to say. */
+  get shown(): Remote | null {
+    return this._shown;
+  }
+
+  get changed(): ISignal<this, void> {
+    return this._changed;
+  }
+
+  get isDisposed(): boolean {
+    return this._isDisposed;
+  }
+
+  dispose(): void {
+    if (!this._isDisposed) {
+      this._isDisposed = true;
+      this.remotes.changed.disconnect(this.update, this);
+      this.currentKernel.changed.disconnect(this.update, this);
+      Signal.clearData(this);
+    }
+  }
+
+  private update(): void {
+    const { current } = this.currentKernel;
+    const ofKernel = current.kind === 'bridge' ? remoteOfPlace(current.backend.id) : null;
+    const own = ofKernel === null ? null : this.remotes.get(ofKernel);
+    const busy = this.remotes.all.find(({ state }) => state !== 'connected' && state !== 'disconnected');
+    const shown = own ?? busy ?? null;
+    if (shown !== this._shown) {
+      this._shown = shown;
+      this._changed.emit();
+    }
+  }
+
+  private readonly _changed = new Signal<this, void>(this);
+  private _shown: Remote | null = null;
+  private _isDisposed = false;
+}

@@ -1,0 +1,35 @@
+/** One item of the status bar: the remote of the current kernel, or else the one that wants attention. */
+import type { JSX } from 'react';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { Remote } from '@tpulab/protocol';
+import { useChanges, useSeconds } from '../panel/use-changes.js';
+import type { RemoteStatus } from './status-model.js';
+import { figuresText, stateText } from './state-text.js';
+
+export interface IRemoteItemProps {
+  readonly model: RemoteStatus;
+  readonly trans: TranslationBundle;
+  readonly onShow: (remote: Remote) => void;
+}
+
+export function RemoteItem({ model, trans, onShow }: IRemoteItemProps): JSX.Element | null {
+  useChanges(model, false);
+  const { shown } = model;
+  useSeconds(shown?.state === 'reconnecting');
+  if (!shown) {
+    return null;
+  }
+  const { label, detail } = stateText(shown, Date.now(), trans);
+  const figures = figuresText(shown, trans);
+  const text = shown.state === 'connected' ? figures || label : label;
+  return (
+    <button
+      type="button"
+      className={`jp-TPULabStatus jp-TPULabStatus-remote jp-mod-${shown.state}`}
+      title={`${shown.name}: ${label}. ${detail}`}
+      onClick={() => onShow(shown)}
+    >
+      <span>{shown.name}</span> <span className="jp-TPULab-number">{text}</span>
+    </button>
+  );
+}

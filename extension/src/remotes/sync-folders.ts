@@ -1,0 +1,55 @@
+/**
+ * Which folder of this page is synced with which folder of a remote. The kernels of its notebooks start in the folder there,
+ * so that local modules can be imported.
+ */
+
+const KEY = 'tpulab:synced:';
+
+export interface ISyncedFolder {
+  /** As Lab names it: relative to the root of its files, '' for the root. */
+  readonly folder: string;
+  /** On the remote: absolute, or relative to the home folder. */
+  readonly remoteFolder: string;
+}
+
+export class SyncFolders {
+  constructor(private readonly storage: Pick<Storage, 'getItem' | 'setItem'> | null) {}
+
+  get(remote: string): ISyncedFolder | null {
+    try {
+      const value: unknown = JSON.parse(this.storage?.getItem(KEY + remote) ?? 'null');
+      const isOne =
+        typeof value === 'object' &&
+        value !== null &&
+        'folder' in value &&
+        typeof value.folder === 'string' &&
+        'remoteFolder' in value &&
+        typeof value.remoteFolder === 'string';
+      return isOne ? (value as ISyncedFolder) : null;
+    } catch {
+      return null; // written by something else
+    }
+  }
+
+  set(remote: string, folder: ISyncedFolder): void {
+    try {
+      this.storage?.setItem(KEY + remote, JSON.stringify(folder));
+    } catch {
+      // Storage is full or forbidden: kernels start in the home folder there.
+    }
+  }
+
+  /** Where a kernel for the document `path` starts on `remote`; null when its folder is not synced. */
+  pathOn(remote: string, path: string): string | null {
+    const synced = this.get(remote);
+    if (synced === null) {
+      return null;
+    }
+    const { folder, remoteFolder } = synced;
+    if (folder !== '' && path !== folder && !path.startsWith(`${folder}/`)) {
+      return null;
+    }
+    const inside = folder === '' ? path : path.slice(folder.length + 1);
+    return `${remoteFolder.replace(/\/+$/, '')}/${inside}`;
+  }
+}

@@ -1,0 +1,80 @@
+/**
+ * Folders of this machine and of a remote that are made the same: `POST`, `GET`, `DELETE /bridge/v1/remotes/NAME/sync`.
+ *
+ * A dry run answers with what would happen. Otherwise the answer is the state of the run that has begun; `GET` has its progress,
+ * `DELETE` ends it. One run a remote at a time.
+ */
+import { type Static, Type } from '@sinclair/typebox';
+
+const Folder = Type.String({ minLength: 1, maxLength: 4096 });
+const Patterns = Type.Array(Type.String({ minLength: 1, maxLength: 512 }), { maxItems: 200 });
+
+/** `both` copies what is newer each way and deletes nothing. */
+export const SyncDirection = Type.Union([
+  Type.Literal('to-remote'),
+  Type.Literal('from-remote'),
+  Type.Literal('both')
+]);
+export type SyncDirection = Static<typeof SyncDirection>;
+
+export const SyncRequest = Type.Object(
+  {
+    localFolder: Type.String({
+      minLength: 1,
+      maxLength: 4096,
+      description: 'absolute, or beginning with `~/`'
+    }),
+    remoteFolder: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 4096,
+        description: 'absolute, or relative to the home folder there; else the last part of `localFolder`'
+      })
+    ),
+    direction: SyncDirection,
+    include: Type.Optional(Patterns),
+    exclude: Type.Optional(Patterns),
+    delete: Type.Optional(
+      Type.Boolean({ description: 'also remove what the other side does not have; one way only' })
+    ),
+    dryRun: Type.Optional(Type.Boolean())
+  },
+  { additionalProperties: false }
+);
+export type SyncRequest = Static<typeof SyncRequest>;
+
+export const SyncChange = Type.Object({
+  path: Type.String({ description: 'relative to the folder' }),
+  action: Type.Union([Type.Literal('send'), Type.Literal('receive'), Type.Literal('delete')]),
+  bytes: Type.Number({ minimum: 0 })
+});
+export type SyncChange = Static<typeof SyncChange>;
+
+/** What a dry run has found. */
+export const SyncPlan = Type.Object({
+  localFolder: Folder,
+  remoteFolder: Folder,
+  changes: Type.Array(SyncChange, { description: 'at most 1000; `files` and `deletions` count all' }),
+  files: Type.Integer({ minimum: 0 }),
+  deletions: Type.Integer({ minimum: 0 }),
+  bytes: Type.Number({ minimum: 0 })
+});
+export type SyncPlan = Static<typeof SyncPlan>;
+
+export const SyncStatus = Type.Object({
+  state: Type.Union([
+    Type.Literal('idle'),
+    Type.Literal('running'),
+    Type.Literal('done'),
+    Type.Literal('failed'),
+    Type.Literal('cancelled')
+  ]),
+  localFolder: Type.String(),
+  remoteFolder: Type.String(),
+  files: Type.Integer({ minimum: 0 }),
+  totalFiles: Type.Integer({ minimum: 0 }),
+  bytes: Type.Number({ minimum: 0 }),
+  totalBytes: Type.Number({ minimum: 0 }),
+  error: Type.Union([Type.Object({ code: Type.String(), message: Type.String() }), Type.Null()])
+});
+export type SyncStatus = Static<typeof SyncStatus>;
