@@ -10,7 +10,7 @@ describe('the state of a remote in words', () => {
   it('counts down to the next attempt', () => {
     const lost = remote({ state: 'reconnecting', nextAttemptAt: 10_000 });
     expect(stateText(lost, 2_000, trans).label).toBe('reconnecting in 8 s');
-    expect(stateText(lost, 20_000, trans).label).toBe('reconnecting in 0 s');
+    expect(stateText(lost, 20_000, trans).label).toBe('reconnecting in 1 s');
   });
 
   it('names the stage that runs', () => {
