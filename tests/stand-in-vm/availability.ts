@@ -32,7 +32,7 @@ export function whyNoStandIn(): string | null {
 function find(): string | null {
   if (process.platform !== 'linux') return 'needs Linux, for namespaces';
   if (process.getuid?.() !== 0) return 'needs root, for namespaces';
-  for (const name of ['ip', 'unshare', 'nsenter', 'mount', 'ssh', 'ssh-keygen', 'sshd']) {
+  for (const name of ['ip', 'unshare', 'nsenter', 'setpriv', 'mount', 'ssh', 'ssh-keygen', 'sshd']) {
     if (findProgram(name) === null) return `needs the program ${name}`;
   }
   const probe = `tplprobe${process.pid}`;

@@ -47,8 +47,12 @@ export class Machine implements AsyncDisposable {
     await writeFile(script, this.#init(started));
     const namespaces = ['--mount', '--pid', '--fork', '--uts', '--ipc', '--kill-child', '--mount-proc'];
     const child = spawn(
-      'nsenter',
+      'setpriv',
       [
+        // It ends with whoever has started it, however that ends.
+        '--pdeathsig',
+        'KILL',
+        'nsenter',
         `--net=/var/run/netns/${networkNamespace}`,
         'unshare',
         ...namespaces,

@@ -3,6 +3,8 @@
  * without telling anybody, as a network does that is away. Addresses are from 198.18.0.0/15, which is for such use (RFC 2544).
  */
 import { execFile, execFileSync } from 'node:child_process';
+import { readdir, stat } from 'node:fs/promises';
+import path from 'node:path';
 import { promisify } from 'node:util';
 
 const run = promisify(execFile);
@@ -112,8 +114,24 @@ export class StandInNetwork implements AsyncDisposable {
   }
 }
 
+/** Of a test that was killed: old, and nobody is in it. */
+const FORGOTTEN_MS = 60 * 60_000;
+
+async function removeForgotten(): Promise<void> {
+  const folder = '/var/run/netns';
+  for (const name of await readdir(folder).catch(() => [])) {
+    const number = /^tplvm(\d+)$/.exec(name)?.[1];
+    if (number === undefined) continue;
+    const { mtimeMs } = await stat(path.join(folder, name));
+    const { stdout: pids } = await run('ip', ['netns', 'pids', name]);
+    if (Date.now() - mtimeMs < FORGOTTEN_MS || pids.trim() !== '') continue;
+    for (const one of [name, `tplrt${number}`]) await run('ip', ['netns', 'del', one]).catch(() => undefined);
+  }
+}
+
 /** A number that nobody else has: making a namespace of its name is possible once. */
 async function takeNumber(): Promise<number> {
+  await removeForgotten().catch(() => undefined);
   const first = process.pid % MOST;
   for (let tries = 0; tries < MOST; tries++) {
     const number = (first + tries) % MOST;

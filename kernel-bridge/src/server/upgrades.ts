@@ -12,6 +12,7 @@ import { CLOSE } from '../channels/close-codes.js';
 import {
   type BridgeError,
   InvalidRequestError,
+  NotReadyError,
   RouteNotFoundError,
   TooManySocketsError
 } from '../kernels/errors.js';
@@ -76,6 +77,7 @@ export class Upgrades {
   /** With which token each open socket came. */
   readonly #identities = new WeakMap<WebSocket, Identity>();
   readonly #piped = new Map<PipedConnection, Identity>();
+  #isClosing = false;
 
   constructor(options: UpgradesOptions) {
     this.#options = options;
@@ -125,6 +127,8 @@ export class Upgrades {
 
   /** Gives sockets that are being closed a moment, then ends them. */
   async close(graceMs: number): Promise<void> {
+    // Clients come back at once, and would keep the server open.
+    this.#isClosing = true;
     const piped = [...this.#piped.keys()];
     for (const one of piped) one.close(CLOSE.gatewayStopping.code, CLOSE.gatewayStopping.reason);
     const open = [...this.#sockets.clients];
@@ -148,6 +152,7 @@ export class Upgrades {
     const path = pathOf(request.url);
     try {
       const identity = admit(request, rules, true);
+      if (this.#isClosing) throw new NotReadyError('The gateway is being stopped; try again in a moment.');
       if (request.headers.upgrade?.toLowerCase() !== 'websocket') {
         throw new InvalidRequestError('Only upgrades to WebSocket are served here.');
       }
