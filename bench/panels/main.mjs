@@ -4,7 +4,8 @@
  *
  * `npm run bench -- panels [--seconds N] [--no-save]`. Builds the panels as they are, opens them in Chromium and feeds each
  * ten frames a second with ten steps in each. The share is processor time of the page's main thread, as Chromium counts it.
- * Reading the frames without any panel is measured in the same run, to compare with. Writes `bench/results/panels.json`.
+ * Reading the frames without any panel is measured in the same run, to compare with; so are eight line charts against those of
+ * Recharts, which the dashboards of GPUs draw with, and a grid of 256 devices. Writes `bench/results/panels.json`.
  */
 import { execFileSync } from 'node:child_process';
 import { createServer } from 'node:http';
@@ -58,7 +59,11 @@ try {
     console.log('Written to bench/results/panels.json.');
   }
   process.exitCode =
-    results.seen.mainThreadPercent <= AIM_PERCENT && results.hidden.framesDrawn === 0 ? 0 : 1;
+    results.seen.mainThreadPercent <= AIM_PERCENT &&
+    results.lines.mainThreadPercent <= AIM_PERCENT &&
+    results.hidden.framesDrawn === 0
+      ? 0
+      : 1;
 } finally {
   await rm(folder, { recursive: true, force: true });
 }
@@ -104,14 +109,50 @@ async function measure(root) {
     const seen = await window_(page, devtools);
     await page.evaluate(() => /** @type {any} */ (window).bench.hide(true));
     const hidden = await window_(page, devtools);
+    await page.evaluate(() => {
+      const { bench } = /** @type {any} */ (window);
+      bench.hide(false);
+      bench.feed(0);
+      bench.unmount();
+    });
+    const lines = await load(page, devtools, bench => bench.mountLines('ours'));
+    const recharts = await load(page, devtools, bench => bench.mountLines('recharts'));
+    const devices = await load(page, devtools, bench => bench.mountDevices(256));
     if (errors[0]) {
       throw errors[0];
     }
-    return { idle, reading, seen, hidden };
+    return { idle, reading, seen, hidden, lines, recharts, devices };
   } finally {
     await browser.close();
     server.close();
   }
+}
+
+/**
+ * One load that draws by itself: mounted, measured with the growth of the heap, and taken away.
+ *
+ * @param {import('@playwright/test').Page} page
+ * @param {import('@playwright/test').CDPSession} devtools
+ * @param {(bench: any) => void} mount
+ */
+async function load(page, devtools, mount) {
+  await page.evaluate(`(${mount.toString()})(window.bench)`);
+  await wait(2_000);
+  const before = await heap(devtools);
+  const from = performance.now();
+  const measured = await window_(page, devtools);
+  const heapMbPerHour =
+    Math.round((((await heap(devtools)) - before) / 2 ** 20 / (performance.now() - from)) * 3_600_000 * 10) /
+    10;
+  await page.evaluate(() => /** @type {any} */ (window).bench.unmount());
+  return { ...measured, heapMbPerHour };
+}
+
+/** What is left after a collection, bytes. @param {import('@playwright/test').CDPSession} devtools */
+async function heap(devtools) {
+  await devtools.send('HeapProfiler.collectGarbage');
+  const { metrics } = await devtools.send('Performance.getMetrics');
+  return metrics.find(({ name }) => name === 'JSHeapUsedSize')?.value ?? Number.NaN;
 }
 
 /**
@@ -160,7 +201,10 @@ function print(results) {
     ['page without anything', results.idle],
     ['frames read, no panel', results.reading],
     ['8 panels seen', results.seen],
-    ['8 panels hidden', results.hidden]
+    ['8 panels hidden', results.hidden],
+    ['8 charts, ours', results.lines],
+    ['8 charts, Recharts', results.recharts],
+    ['256 devices, 2 Hz', results.devices]
   ];
   console.log('\nMain thread of the page, percent of one core; 8 panels, 10 frames/s with 10 steps each\n');
   console.log('                          all  script  layout  frames drawn');
@@ -170,6 +214,13 @@ function print(results) {
     );
     console.log(`${name.padEnd(22)}${cells.join(' ')}  ${String(row.framesDrawn).padStart(8)}`);
   }
+  const { lines, recharts, devices } = results;
+  console.log(
+    '\nThe charts: 4 series of 600 points, drawn anew 10 times a second, by ours and by the peer in one run.'
+  );
+  console.log(
+    `Heap after a collection grows by ${lines.heapMbPerHour} MB an hour with ours, ${recharts.heapMbPerHour} with the peer's, ${devices.heapMbPerHour} with the grid.`
+  );
   const own = results.hidden.mainThreadPercent - results.reading.mainThreadPercent;
   console.log(
     `\nAim: seen at most ${AIM_PERCENT} %. Hidden panels themselves: ${Math.max(0, own).toFixed(2)} % and no frame.`

@@ -2,12 +2,14 @@
 import { nullTranslator } from '@jupyterlab/translation';
 import { Signal } from '@lumino/signaling';
 import type { StepSample } from '@tpulab/protocol';
-import { createRoot } from 'react-dom/client';
+import { createRoot, type Root } from 'react-dom/client';
 import type { CurrentKernel } from '../../extension/src/current/model.js';
 import type { StreamState } from '../../extension/src/events/event-stream.js';
 import { KernelTelemetry } from '../../extension/src/events/kernel-telemetry.js';
 import { parseFrame } from '../../extension/src/events/parse-frame.js';
 import type { PanelActions } from '../../extension/src/panel/actions.js';
+import { HeatView } from '../../extension/src/devices/heat-view.js';
+import { OurLines, PeerLines, tilesAt } from './loads.js';
 import { PanelState } from '../../extension/src/panel/state.js';
 import { PanelView } from '../../extension/src/panel/view.js';
 import { DrawLoop } from '../../extension/src/steps/draw-loop.js';
@@ -126,6 +128,12 @@ declare global {
     bench: {
       /** Mounts the panels; without it only the reading of frames is measured. */
       mount(): void;
+      /** Eight line charts of four series and 600 points, drawn anew ten times a second: ours, or those of the peer. */
+      mountLines(kind: 'ours' | 'recharts'): void;
+      /** Devices of a slice in the grid, with new figures twice a second. */
+      mountDevices(count: number): void;
+      /** Takes away what was mounted and stops its figures. */
+      unmount(): void;
       /** Feeds prepared frames; 0 stops. */
       feed(frames: number): void;
       hide(hidden: boolean): void;
@@ -134,7 +142,46 @@ declare global {
   }
 }
 
+const roots: Root[] = [];
+let beat: ReturnType<typeof setInterval> | undefined;
+
+function mountIn(className: string): Root {
+  const host = document.body.appendChild(document.createElement('div'));
+  host.className = className;
+  const root = createRoot(host);
+  roots.push(root);
+  return root;
+}
+
 window.bench = {
+  mountLines(kind) {
+    const lines = Array.from({ length: PANELS }, () => mountIn('jp-TPULabPanel lines'));
+    const Chart = kind === 'ours' ? OurLines : PeerLines;
+    let turn = 0;
+    const draw = (): void => {
+      turn += 1;
+      lines.forEach((root, at) => root.render(<Chart loop={loop} turn={turn} chart={at} />));
+    };
+    draw();
+    beat = setInterval(draw, 1_000 / FRAMES_PER_SECOND);
+  },
+  mountDevices(count) {
+    const root = mountIn('jp-TPULabPanel devices');
+    let turn = 0;
+    const draw = (): void => {
+      turn += 1;
+      root.render(<HeatView tiles={tilesAt(count, turn)} loop={loop} trans={trans} />);
+    };
+    draw();
+    beat = setInterval(draw, 500);
+  },
+  unmount() {
+    clearInterval(beat);
+    for (const root of roots.splice(0)) {
+      root.unmount();
+    }
+    document.querySelectorAll('body > div').forEach(host => host.remove());
+  },
   mount() {
     kernels.forEach((kernel, panel) => {
       const state = states[panel];
@@ -144,7 +191,9 @@ window.bench = {
       const host = document.body.appendChild(document.createElement('div'));
       host.className = 'jp-TPULabPanel host';
       state.paused = false;
-      createRoot(host).render(
+      const root = createRoot(host);
+      roots.push(root);
+      root.render(
         <PanelView
           state={state}
           loop={loop}

@@ -70,8 +70,10 @@ export function tilesOf(
       idleS: device.idleS
     };
   });
-  // Devices of the slice's other hosts: the runtime lists them, this machine's sampler does not.
-  return [...tiles, ...inside.filter(device => !seen.has(device)).map(fromRuntime)].sort(
+  // Devices of the slice's other hosts: the runtime lists them, this machine's sampler does not. What is computed on the
+  // processor although there are chips is told in words.
+  const elsewhere = inside.filter(device => !seen.has(device) && device.platform !== 'cpu');
+  return [...tiles, ...elsewhere.map(fromRuntime)].sort(
     (a, b) => (a.processIndex ?? 0) - (b.processIndex ?? 0) || a.id - b.id
   );
 }

@@ -1,0 +1,99 @@
+/**
+ * Makes the images of the panels: `TPULAB_SCREENSHOTS=1 npx playwright test -c ui-tests/playwright.config.ts panels`. A stand-in for
+ * a runtime's metric server tells of 8 devices; the training and its controls are real.
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { CHECKOUT, IMAGES } from '../lab/paths.js';
+import { expect, test } from './fixtures.js';
+import { openNotebook } from './lab-page.js';
+import { TPULabPanel } from './tpulab-panel.js';
+
+const THEMES = {
+  light: 'JupyterLab Light',
+  dark: 'JupyterLab Dark',
+  contrast: 'JupyterLab Dark High Contrast'
+} as const;
+
+const TRAIN = `import time, jax, jax.numpy as jnp, tpulab
+@jax.jit
+def train_step(w, rate):
+    for _ in range(20):
+        w = w @ w.T / jnp.linalg.norm(w)
+    return w - rate * w, jnp.mean(w ** 2)
+run = tpulab.run("dia-ft-3", {"batch": 32, "seed": 7}, total=2_000, hyperparameters={
+    "learning_rate": tpulab.hyper(3e-4, min=1e-6, max=1e-2, scale="log"),
+    "text_dropout": tpulab.hyper(0.15, min=0.0, max=0.5),
+    "augment": True})
+@run.on_checkpoint
+def save(step):
+    time.sleep(0.2)
+@run.on_sample
+def sample(step):
+    time.sleep(0.1)
+w = jax.random.normal(jax.random.key(0), (192, 192))
+for turn in run.steps(range(2_000)):
+    if turn == 40: w = w[:160, :160]
+    w, loss = train_step(w, run.hyper.learning_rate)
+    run.log(loss=2.3 + 4 * 0.99 ** turn + 0.2 * float(jnp.sin(turn / 3.0)), accuracy=1 - 0.99 ** turn)
+    time.sleep(0.004 if turn % 9 else 0.012)`;
+
+let runtime: ChildProcess;
+
+test.use({ viewport: { width: 1440, height: 1000 }, deviceScaleFactor: 1.5 });
+
+// Before Lab is started, which passes the variable on to its gateway.
+test.beforeAll(async () => {
+  runtime = spawn(process.execPath, [join(CHECKOUT, 'bench', 'sampler', 'metric-server.mjs'), '8']);
+  const [port] = (await once(createInterface(runtime.stdout!), 'line')) as string[];
+  process.env['TPU_RUNTIME_METRICS_PORTS'] = port;
+  process.env['TPU_SKIP_MDS_QUERY'] = '1';
+});
+
+test.afterAll(() => runtime.kill());
+
+test('the panel beside a notebook and the dashboard, in all themes', async ({ lab, page }) => {
+  await mkdir(IMAGES, { recursive: true });
+  const kernelspec = { name: 'tpulab-jax', display_name: 'JAX (XLA) on this machine', language: 'python' };
+  const cell = {
+    cell_type: 'code',
+    id: 'train',
+    metadata: {},
+    source: TRAIN,
+    outputs: [],
+    execution_count: null
+  };
+  const notebook = { cells: [cell], metadata: { kernelspec }, nbformat: 4, nbformat_minor: 5 };
+  await writeFile(join(lab.rootDir, '06-dia.ipynb'), JSON.stringify(notebook));
+  await openNotebook(page, '06-dia.ipynb');
+  await page.sidebar.close('left');
+  await page.notebook.selectCells(0);
+  await page.keyboard.press('Control+Enter');
+  const panel = new TPULabPanel(page);
+  await panel.open();
+  const run = await panel.section('Run');
+  await expect(run).toContainText(/step [1-9]\d\d of 2,000/, { timeout: 180_000 });
+  const field = run.getByRole('textbox', { name: 'learning_rate, exactly' });
+  await field.fill('0.0001');
+  await field.press('Enter');
+  await run.getByRole('button', { name: 'Checkpoint' }).click();
+  await expect(run.getByRole('list', { name: /^What was asked/ })).toContainText('checkpoint');
+  await page.evaluate(async () => {
+    await window.jupyterapp.commands.execute('tpulab:open-dashboard');
+  });
+  const dashboard = page.getByRole('region', { name: 'TPULab dashboard' });
+  await expect(dashboard).toBeVisible();
+  for (const [name, theme] of Object.entries(THEMES)) {
+    await page.theme.setTheme(theme);
+    await page.mouse.move(0, 0);
+    // Two drawings later everything has the colours of the theme.
+    await page.evaluate(() => new Promise(resolve => setTimeout(resolve, 1_500)));
+    await panel.root.screenshot({ path: join(IMAGES, `panels-${name}.png`), animations: 'disabled' });
+    await page.sidebar.close('right');
+    await dashboard.screenshot({ path: join(IMAGES, `dashboard-${name}.png`), animations: 'disabled' });
+    await panel.open();
+  }
+});
