@@ -94,8 +94,9 @@ class CheckpointFolder:
                     step, args=ocp.args.Composite(**{STATE: ocp.args.StandardRestore(wanted._asdict())})
                 )
         except (ValueError, TypeError, KeyError) as error:
+            why = str(error).splitlines()[0]
             raise CheckpointError(
-                f"The checkpoint {self.url}/{step} does not fit the configuration: {str(error).splitlines()[0]}"
+                f"The checkpoint {self.url}/{step} does not fit the configuration: {why}"
             ) from error
         return TrainState(**restored[STATE])
 
@@ -114,9 +115,8 @@ class CheckpointFolder:
             return steps[-1]
         if step is None or step not in steps:
             there = ", ".join(map(str, steps)) or "none"
-            raise CheckpointError(
-                f"{self.url} has no checkpoint{'' if step is None else f' {step}'}; there: {there}."
-            )
+            which = "" if step is None else f" {step}"
+            raise CheckpointError(f"{self.url} has no checkpoint{which}; there: {there}.")
         return step
 
 

@@ -186,8 +186,8 @@ class Trainer:
             self._on_log(figures)
         if values["skipped_in_a_row"].max() >= MAX_SKIPPED:
             raise TrainingDiverged(
-                f"The gradient was not finite for {MAX_SKIPPED} steps in a row (step {number}); go on from an "
-                "earlier checkpoint with a smaller train.max_learning_rate or train.grad_clip."
+                f"The gradient was not finite for {MAX_SKIPPED} steps in a row (step {number}); go on from "
+                "an earlier checkpoint with a smaller train.max_learning_rate or train.grad_clip."
             )
         # Evaluation and checkpoints are not part of the next interval's speed.
         return time.perf_counter()

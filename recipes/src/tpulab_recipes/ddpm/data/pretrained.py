@@ -41,8 +41,8 @@ def _load(kind: Any, name: str, token: str | None, **more: Any) -> Any:
         return kind.from_pretrained(name, token=token, **more)
     except (OSError, ValueError) as error:
         raise DataError(
-            f"{name} could not be loaded: {str(error).splitlines()[0]} Check the name, the connection, or the "
-            "token (--auth_token) for models that need an account."
+            f"{name} could not be loaded: {str(error).splitlines()[0]} Check the name, the connection, or "
+            "the token (--auth_token) for models that need an account."
         ) from error
 
 

@@ -1,0 +1,187 @@
+"""A training step of the diffusion recipe beside the same network in torch, and beside plain flax; input
+alone; sharding.
+
+All sides in one run, in turns. `--torch PYTHON` names a Python with torch and diffusers (default: the
+environment `torch-xla`'s, where it is there). Sections: `step` (ours, plain flax and optax without our
+additions, torch), `input` (batches a second of the pipeline alone), `sharding` (one device and eight XLA:CPU
+devices on the same cores). Run in the environment `jax`: `python bench/ddpm.py [--json FILE] [--steps N]
+[--only SECTION]`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+os.environ.setdefault("JAX_NUM_CPU_DEVICES", "8")
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "recipes" / "src"))
+
+TORCH_STEP = Path(__file__).parent / "torch_sides" / "ddpm_step.py"
+
+
+def median_ms(step: Callable[[], Any], steps: int) -> float:
+    """Median of single steps, each waited for."""
+    step()
+    times = []
+    for _ in range(steps):
+        started = time.perf_counter()
+        step()
+        times.append((time.perf_counter() - started) * 1e3)
+    return statistics.median(times)
+
+
+def our_step(devices: int) -> Callable[[], Any]:
+    import jax
+    from tpulab_recipes.ddpm.data.pipeline import ShapesSource
+    from tpulab_recipes.ddpm.mesh import make_mesh, put_batch, replicated
+    from tpulab_recipes.ddpm.model import Network
+    from tpulab_recipes.ddpm.optimizer import default_hyperparameters
+    from tpulab_recipes.ddpm.presets import SMALL
+    from tpulab_recipes.ddpm.train_step import compile_step, make_initial_state
+
+    mesh = make_mesh(jax.devices()[:devices])
+    network = Network(SMALL)
+    program, state = compile_step(network, mesh), make_initial_state(network, mesh, 0)
+    batch = put_batch(next(ShapesSource(SMALL, count=256).batches(0)), mesh)
+    hyper = jax.device_put(default_hyperparameters(SMALL), replicated(mesh))
+    held = [state]
+
+    def step() -> None:
+        held[0], figures = program(held[0], batch, hyper)
+        figures["loss"].block_until_ready()
+
+    return step
+
+
+def plain_step() -> Callable[[], Any]:
+    """The same network, loss and Adam as anybody would write them: no mesh, average, clipping, skipping or
+    knobs."""
+    import jax
+    import optax
+    from tpulab_recipes.ddpm.data.pipeline import ShapesSource
+    from tpulab_recipes.ddpm.model import Network
+    from tpulab_recipes.ddpm.presets import SMALL
+    from tpulab_recipes.ddpm.train_step import diffusion_loss
+
+    network = Network(SMALL)
+    loss = diffusion_loss(network)
+    optimizer = optax.adamw(SMALL.train.max_learning_rate, b2=0.99, weight_decay=SMALL.train.weight_decay)
+    params = jax.device_put(network.init(0), jax.devices()[0])
+    batch = jax.device_put(next(ShapesSource(SMALL, count=256).batches(0)), jax.devices()[0])
+
+    @jax.jit
+    def program(params: Any, moments: Any, key: Any) -> Any:
+        value, gradient = jax.value_and_grad(loss)(params, batch, key)
+        updates, moments = optimizer.update(gradient, moments, params)
+        return optax.apply_updates(params, updates), moments, value
+
+    held = [(params, optimizer.init(params))]
+
+    def step() -> None:
+        params, moments, value = program(*held[0], jax.random.key(0))
+        held[0] = (params, moments)
+        value.block_until_ready()
+
+    return step
+
+
+def torch_ms(python: str, steps: int) -> float | None:
+    """Median step of the exported network in torch, in a process of its own; None without such a Python."""
+    if not Path(python).exists():
+        return None
+    from tpulab_recipes.ddpm.exporter import export_to_diffusers
+    from tpulab_recipes.ddpm.model import Network
+    from tpulab_recipes.ddpm.presets import SMALL
+
+    with tempfile.TemporaryDirectory() as folder:
+        export_to_diffusers(Network(SMALL).init(0), SMALL, folder)
+        command = [python, str(TORCH_STEP), folder, str(SMALL.train.batch_size), str(steps)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+        if done.returncode:
+            sys.stderr.write(done.stderr[-2000:])
+            return None
+        return float(json.loads(done.stdout.splitlines()[-1])["ms"])
+
+
+def input_rate(seconds: float = 3.0) -> dict[str, float]:
+    """Images a second of the pipeline alone: from memory, and from shards on disk."""
+    from tpulab_recipes.ddpm.config import with_settings
+    from tpulab_recipes.ddpm.data.image_shards import write_shape_images
+    from tpulab_recipes.ddpm.data.pipeline import EncodingSource, Prefetched, ShapesSource
+    from tpulab_recipes.ddpm.data.storage import Folder
+    from tpulab_recipes.ddpm.encode import encode
+    from tpulab_recipes.ddpm.presets import SMALL
+    from tpulab_recipes.ddpm.progress import Silent
+
+    config = with_settings(SMALL, ["dataset.args.image_format=png"])
+    rates = {}
+    with tempfile.TemporaryDirectory() as folder:
+        write_shape_images(Folder(f"{folder}/images"), 2048)
+        encode(config, f"{folder}/images", f"{folder}/data", Silent())
+        for name, source in (
+            ("memory", ShapesSource(config)),
+            ("shards", EncodingSource(f"{folder}/data", config)),
+        ):
+            images = 0
+            with Prefetched(source.batches(0)) as batches:
+                next(batches)
+                started = time.perf_counter()
+                while time.perf_counter() - started < seconds:
+                    images += len(next(batches)["image"])
+            rates[name] = images / seconds
+    return rates
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--steps", type=int, default=20, help="steps to measure (default 20)")
+    parser.add_argument("--only", choices=("step", "input", "sharding"))
+    parser.add_argument("--torch", default=str(ROOT / ".tpulab" / "envs" / "torch-xla" / "bin" / "python"))
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    options = parser.parse_args()
+    out = sys.stdout.write
+    figures: dict[str, Any] = {"cores": os.cpu_count(), "steps": options.steps}
+    if options.only in (None, "step"):
+        ours, plain = our_step(1), plain_step()
+        rounds = [
+            (median_ms(ours, options.steps // 2), median_ms(plain, options.steps // 2)) for _ in range(2)
+        ]
+        row = {"ours": min(a for a, _ in rounds), "plain flax": min(b for _, b in rounds)}
+        in_torch = torch_ms(options.torch, options.steps)
+        if in_torch is not None:
+            row["torch"] = in_torch
+        figures["stepMs"] = row
+        out("step of the small network, ms: " + ", ".join(f"{k} {v:.1f}" for k, v in row.items()) + "\n")
+    if options.only in (None, "input"):
+        figures["inputImagesPerSecond"] = input_rate()
+        for name, rate in figures["inputImagesPerSecond"].items():
+            out(f"input alone from {name}: {rate:,.0f} images/s\n")
+    if options.only in (None, "sharding"):
+        one, eight = our_step(1), our_step(8)
+        figures["shardingMs"] = {
+            "1 device": median_ms(one, options.steps),
+            "8 devices, same cores": median_ms(eight, options.steps),
+        }
+        for name, value in figures["shardingMs"].items():
+            out(f"sharding, {name}: {value:.1f} ms\n")
+    if options.json is not None:
+        options.json.write_text(json.dumps(figures, indent=2) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
