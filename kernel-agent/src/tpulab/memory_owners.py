@@ -14,6 +14,10 @@ NAMES_SHOWN = 4
 #: Values looked at altogether, so that a notebook full of small things costs no time.
 MOST_VALUES = 50_000
 _DEPTH = 6
+#: Packages whose objects are not looked into.
+_NO_OWNERS = frozenset(
+    {"builtins", "types", "functools", "jax", "jaxlib", "IPython", "ipykernel", "traitlets"}
+)
 
 Kind = str
 
@@ -54,8 +58,10 @@ def _roots() -> Iterator[tuple[Kind, str, Any]]:
     shell = notebook_shell()
     space: Mapping[str, Any] = shell.user_ns if shell is not None else vars(sys.modules["__main__"])
     outputs = space.get("_oh") if shell is not None else None
+    # `In`, `Out`, `exit` and the like are IPython's own.
+    hidden = getattr(shell, "user_ns_hidden", ())
     for name, value in list(space.items()):
-        if not name.startswith("_"):
+        if not name.startswith("_") and name not in hidden:
             yield "name", name, value
     if isinstance(outputs, dict):
         for number, value in list(outputs.items()):
@@ -93,7 +99,7 @@ def _arrays_in(root: Any, wanted: set[int]) -> Iterator[tuple[str, Any]]:
                 (f"{path}.{names[index]}" if names is not None else f"{path}[{index}]", item)
                 for index, item in enumerate(value)
             ]
-        elif type(value).__module__.split(".")[0] in ("builtins", "types", "functools", "jax", "jaxlib"):
+        elif type(value).__module__.split(".")[0] in _NO_OWNERS:
             continue
         else:
             inner = [(f"{path}.{name}", item) for name, item in getattr(value, "__dict__", {}).items()]

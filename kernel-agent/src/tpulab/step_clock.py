@@ -220,7 +220,9 @@ class StepClock:
         pace = clock.run.pace
         if pace is not None:
             name = getattr(_function, "__name__", "")
-            pace.calls[name] = pace.calls.get(name, 0) + 1
+            # Single operations outside jit are no programs of the step.
+            if not (getattr(_function, "__module__", None) or "jax").startswith("jax"):
+                pace.calls[name] = pace.calls.get(name, 0) + 1
         state.last_post = self._device.post(output)
         state.last_dispatch = now_ns()
 

@@ -1,0 +1,158 @@
+"""Throughput, MFU and goodput: counted operations against XLA's, and times that add up."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import Mesh, PartitionSpec
+
+import tpulab
+from keeper_double import KeeperDouble
+from tpulab import step_clock
+from tpulab.flop_count import count_flops
+from tpulab.pace import goodput
+from tpulab.peak_flops import PEAK_FLOPS
+from tpulab.runs import RunTotals
+from tpulab.training_run import TrainingRun
+
+CHIPS = Path(__file__).parents[2] / "kernel-bridge" / "lib" / "devices" / "chip-data.js"
+
+
+def counted(function: Any, *args: Any) -> float:
+    count = count_flops(jax.make_jaxpr(function)(*args))
+    assert count.exact
+    return count.flops
+
+
+def by_xla(function: Any, *args: Any) -> float:
+    analysis = jax.jit(function).lower(*args).compile().cost_analysis()
+    return float(analysis["flops"])
+
+
+def test_matrix_products_and_convolutions_are_counted_as_xla_counts_them() -> None:
+    a, b = jnp.ones((4, 32, 48)), jnp.ones((4, 48, 64))
+    assert counted(jnp.matmul, a, b) == by_xla(jnp.matmul, a, b) == 2 * 4 * 32 * 48 * 64
+
+    def convolve(x: jax.Array, k: jax.Array) -> jax.Array:
+        return jax.lax.conv_general_dilated(x, k, (1, 1), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+
+    x, k = jnp.ones((2, 10, 10, 3)), jnp.ones((3, 3, 3, 8))
+    assert counted(convolve, x, k) == by_xla(convolve, x, k) == 2 * 2 * 8 * 8 * 8 * 27
+
+
+def test_a_scan_counts_as_often_as_it_runs_where_xla_counts_it_once() -> None:
+    w, x = jnp.ones((64, 64)), jnp.ones((32, 64))
+
+    def layers(x: jax.Array, w: jax.Array) -> jax.Array:
+        return jax.lax.scan(lambda carry, _: (carry @ w, None), x, None, length=10)[0]
+
+    one = 2 * 32 * 64 * 64
+    assert counted(layers, x, w) == 10 * one
+    assert by_xla(layers, x, w) < 2 * one
+
+
+def test_a_gradient_costs_its_products_and_a_branch_its_dearest_arm() -> None:
+    w, x = jnp.ones((64, 64)), jnp.ones((32, 64))
+    one = 2 * 32 * 64 * 64
+    gradient = counted(jax.grad(lambda w, x: ((x @ w) @ w).sum()), w, x)
+    # Two forwards, two for the weights, one for the value between them.
+    assert gradient == pytest.approx(5 * one, rel=0.01)
+    branch = counted(lambda x, w: jax.lax.cond(x.sum() > 0, lambda: x @ w, lambda: x), x, w)
+    assert branch == pytest.approx(one, rel=0.02)
+
+
+def test_the_body_of_a_shard_map_counts_for_every_device() -> None:
+    mesh = Mesh(np.array(jax.devices()), ("d",))
+    x, w = jnp.ones((64, 32)), jnp.ones((32, 16))
+    mapped = jax.shard_map(jnp.matmul, mesh=mesh, in_specs=(PartitionSpec("d"), PartitionSpec()),
+                           out_specs=PartitionSpec("d"))  # fmt: skip
+    assert counted(mapped, x, w) == 2 * 64 * 32 * 16
+
+
+def test_a_loop_of_unknown_length_makes_the_count_a_lower_bound() -> None:
+    def until(x: jax.Array) -> jax.Array:
+        return jax.lax.while_loop(lambda v: v.sum() < 1e6, lambda v: v @ v, x)
+
+    assert not count_flops(jax.make_jaxpr(until)(jnp.ones((8, 8)))).exact
+
+
+@pytest.mark.skipif(shutil.which("node") is None or not CHIPS.exists(), reason="needs the built bridge")
+def test_peak_rates_are_those_of_the_bridge_for_each_device() -> None:
+    script = f"import({json.dumps(CHIPS.as_uri())}).then(m => process.stdout.write(JSON.stringify(m.CHIPS)))"
+    done = subprocess.run(["node", "-e", script], capture_output=True, text=True, check=True, timeout=60)
+    table = {
+        kind: chip["tflops"]["bf16"] * 1e12 / chip["devices"]
+        for chip in json.loads(done.stdout)
+        for kind in chip["deviceKinds"]
+    }
+    assert table == PEAK_FLOPS
+
+
+def test_goodput_and_its_losses_add_up_to_the_whole() -> None:
+    totals = RunTotals(
+        steps=3, wall=1000, input=100, compile=300, device=500, checkpoint=50, pause=70, in_steps=20
+    )
+    found = goodput(totals, 2000, 150)
+    assert found["productiveMs"] == pytest.approx((1000 - 100 - 300 - 20) / 1e6)
+    assert found["totalMs"] == pytest.approx(2000 / 1e6)
+    assert sum(found["badputMs"].values()) + found["productiveMs"] == pytest.approx(found["totalMs"])
+    assert set(found["badputMs"]) == {
+        *("TRAINING_PREP", "PROGRAM_STARTUP", "DATA_LOADING_SYNC", "UNPRODUCTIVE_CHECKPOINT_SAVE_TIME"),
+        *("CUSTOM_BADPUT_EVENTS", "OTHER"),
+    }
+
+
+@pytest.fixture
+def _watched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(step_clock, "LONGEST_SKIP", 0)
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def product() -> Iterator[TrainingRun]:
+    run = tpulab.run("product", total=12, samples_per_step=32, tokens_per_step=64, log=False, peak_flops=1e12)
+    yield run
+    run.finish()
+
+
+@pytest.mark.usefixtures("agent", "_watched")
+def test_a_run_tells_its_throughput_its_mfu_and_its_goodput(
+    product: TrainingRun, keeper: KeeperDouble
+) -> None:
+    @jax.jit
+    def multiply(x: jax.Array) -> jax.Array:
+        return x @ x
+
+    x = jnp.ones((64, 64))
+    for index in product.steps(range(12)):
+        time.sleep(0.002)
+        product.log(total=multiply(x)[0, 0])
+        if index == 5:
+            with product.band("checkpoint"):
+                time.sleep(0.01)
+    pace = keeper.wait(lambda: [m for m in keeper.of_type("pace") if m["step"] == 12], "the pace")[-1]
+    rate = pace["stepsPerSecond"]
+    assert pace["samplesPerSecond"] == pytest.approx(32 * rate)
+    assert pace["tokensPerSecond"] == pytest.approx(64 * rate)
+    assert pace["etaSeconds"] == 0
+    mfu = pace["mfu"]
+    assert mfu["source"] == "counted"
+    assert mfu["flopsPerStep"] == pytest.approx(2 * 64**3, rel=0.01)
+    assert mfu["value"] == pytest.approx(mfu["flopsPerStep"] * rate / 1e12)
+    kept = pace["goodput"]
+    assert kept["badputMs"]["UNPRODUCTIVE_CHECKPOINT_SAVE_TIME"] >= 10
+    assert kept["productiveMs"] + sum(kept["badputMs"].values()) == pytest.approx(kept["totalMs"])
+    [step] = [step for step in keeper.steps() if "bands" in step]
+    assert (step["index"], step["bands"]["checkpoint"] >= 10) == (5, True)
+    [band] = keeper.of_type("band")
+    assert (band["kind"], band["step"], band["inStep"]) == ("checkpoint", 5, True)
