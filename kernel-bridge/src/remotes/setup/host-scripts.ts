@@ -58,7 +58,7 @@ with urllib.request.urlopen(sys.argv[2], timeout=60) as source, open(sys.argv[1]
   child=$!
   while kill -0 "$child" 2>/dev/null; do
     sleep 0.5
-    say bytes "$(wc -c <"$part" 2>/dev/null || echo 0)"
+    say bytes "$({ wc -c <"$part" || echo 0; } 2>/dev/null)"
   done
   wait "$child" || { [ -s "$part" ] || rm -f "$part"; exit ${EXIT.download}; }
   has_sum "$part" "$sum" || { rm -f "$part"; exit ${EXIT.checksum}; }

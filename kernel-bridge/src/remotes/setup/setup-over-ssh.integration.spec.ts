@@ -15,7 +15,7 @@ import { makeBundle, UV } from './testing/bundles.js';
 vi.setConfig({ testTimeout: 280_000, hookTimeout: 120_000 });
 
 const why = whyNoStandIn() ?? (existsSync(UV) ? null : 'the set-up has not been done');
-const WAIT = { timeout: 120_000, interval: 20 };
+const WAIT = { timeout: 200_000, interval: 50 };
 
 describe.skipIf(why !== null)(`a set-up over ssh${why === null ? '' : ` (skipped: ${why})`}`, () => {
   let folder: string;
@@ -43,9 +43,12 @@ describe.skipIf(why !== null)(`a set-up over ssh${why === null ? '' : ` (skipped
       expect(stageOf(await hub.remote(), 'node')?.detail).toMatch(/^sending/);
     }, WAIT);
     await vm.network.cut();
-    await hub.until(['reconnecting', 'connecting']);
+    const state = async () => (await hub.remote()).state;
+    await vi.waitFor(async () => expect(['failed', 'reconnecting']).toContain(await state()), WAIT);
     await vm.network.restore();
-    const remote = await hub.until('connected');
+    await hub.post('connect');
+    await vi.waitFor(async () => expect(await state(), await hub.log()).toBe('connected'), WAIT);
+    const remote = await hub.remote();
     expect(remote.stages.map(({ state }) => state)).not.toContain('failed');
     expect(remote.checks.filter(({ state }) => state === 'failed')).toEqual([]);
     const { body } = await hub.rest('GET', '/remotes/vm/bridge/v1/environments');
