@@ -144,8 +144,8 @@ def tpu_devices(chip: str) -> list[Any]:
         return list(topologies.get_topology_desc(platform="tpu", topology_name=TOPOLOGIES[chip]).devices)
     except Exception as error:
         raise CompilerMissing(
-            'The TPU compiler is missing here; install it with `pip install "jax[tpu]"` of the same version as jax '
-            f"({jax.__version__}). ({str(error).splitlines()[0]})"
+            'The TPU compiler is missing here; install it with `pip install "jax[tpu]"` of the same '
+            f"version as jax ({jax.__version__}). ({str(error).splitlines()[0]})"
         ) from error
 
 

@@ -1,0 +1,43 @@
+"""The training step compiled for TPUs that are not here. `npm run test:aot` has the environment for it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import replace
+
+os.environ["JAX_PLATFORMS"] = "cpu"
+os.environ["TPU_SKIP_MDS_QUERY"] = "1"
+
+import pytest
+
+pytest.importorskip("libtpu", reason="`npm run test:aot` installs the TPU compiler")
+
+from tpulab_recipes.ddpm.benchmark import TOPOLOGIES, compiled_rows, format_table
+from tpulab_recipes.ddpm.presets import PRESETS
+from tpulab_recipes.ddpm.progress import Silent
+
+
+@pytest.mark.parametrize("chip", sorted(TOPOLOGIES))
+@pytest.mark.parametrize("name", ["small", "laion256"])
+def test_the_training_step_compiles_and_fits(name: str, chip: str) -> None:
+    """At 8 images a device for the large network: what is asked is memory and operations, not speed."""
+    (row,) = compiled_rows([(name, PRESETS[name], 64)], [chip], Silent())
+    sys.stdout.write("\n" + format_table([row]) + "\n")
+    assert "note" not in row
+    assert row["kind"] == "compiled, not run"
+    assert 0 < row["memory_gib_per_device"] < 16
+    # A step is at least three times the forward pass, whose every weight is used once for an image.
+    least = 3 * 2 * row["parameters_m"] * 1e6 * row["batch_size"] / 8 / 1e12
+    assert row["tflop_per_step_and_device"] > 0.5 * least
+
+
+def test_a_network_that_does_not_fit_is_said_to() -> None:
+    config = PRESETS["laion256"]
+    heavy = replace(
+        config,
+        model=replace(config.model, args=replace(config.model.args, remat_levels=-1, param_dtype="fp32")),
+    )
+    (row,) = compiled_rows([("laion256", heavy, 4096)], ["v5e"], Silent())
+    assert row["note"].startswith("does not fit")
+    assert "memory_gib_per_device" not in row
