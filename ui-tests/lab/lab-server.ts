@@ -16,6 +16,8 @@ export interface LabOptions {
   readonly galata: boolean;
   /** Break our extension in this way. */
   readonly breakage?: Breakage;
+  /** Further variables of its environment: another home folder, another PATH. */
+  readonly env?: Readonly<Record<string, string>>;
   /** Command of the bridge instead of the real one. */
   readonly bridgeCommand?: readonly string[];
 }
@@ -130,6 +132,7 @@ export class LabServer {
       cwd: this.#folder,
       env: {
         ...process.env,
+        ...this.#options.env,
         TPULAB_UI_TEST: JSON.stringify(given),
         TPULAB_STATE_DIR: this.stateDir,
         TPULAB_ENV_DIR: ENV_DIR,

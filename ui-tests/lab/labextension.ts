@@ -8,8 +8,10 @@ import { LABEXTENSION, LABEXTENSION_NAME, LAB_ENV } from './paths.js';
  * - `entryMissing`: the server has no such script
  * - `chunksMissing`: our script loads, but not what it imports
  * - `serviceThrows`, `uiThrows`: plugins load, and throw when they are activated
+ * - `absent`: not installed at all, to compare with
  */
-export type Breakage = 'entryThrows' | 'entryMissing' | 'chunksMissing' | 'serviceThrows' | 'uiThrows';
+export type Breakage =
+  'absent' | 'entryThrows' | 'entryMissing' | 'chunksMissing' | 'serviceThrows' | 'uiThrows';
 
 /** What broken code throws. */
 export const BROKEN = 'deliberately broken';
@@ -25,6 +27,7 @@ export async function prepareLabextensions(folder: string, breakage?: Breakage):
     await mkdir(join(folder, name, '..'), { recursive: true });
     await symlink(join(installed, name), join(folder, name));
   }
+  if (breakage === 'absent') return;
   const ours = join(folder, LABEXTENSION_NAME);
   await mkdir(join(ours, '..'), { recursive: true });
   if (breakage === undefined) {
@@ -54,6 +57,8 @@ async function damage(folder: string, breakage: Breakage): Promise<void> {
     throw new Error(`Expected one remoteEntry and some chunks in ${folder}; build the extension first.`);
   }
   switch (breakage) {
+    case 'absent':
+      break;
     case 'entryThrows':
       for (const path of entries) await writeFile(path, `throw new Error('${BROKEN}');`);
       break;

@@ -177,13 +177,13 @@ display(slider)`,
     `gate("GATEgo")
 print("value", slider.value)`
   ]);
-  await expect(page.getByRole('slider')).toHaveAttribute('aria-valuetext', '3');
+  await expect(page.locator('.jp-Notebook').getByRole('slider')).toHaveAttribute('aria-valuetext', '3');
   await story.save();
   await story.reload();
-  await expect(page.getByRole('slider')).toHaveAttribute('aria-valuetext', '3');
+  await expect(page.locator('.jp-Notebook').getByRole('slider')).toHaveAttribute('aria-valuetext', '3');
   await story.open('go');
   await story.expectText(2, 'value 3\n');
-  await page.getByRole('slider').focus();
+  await page.locator('.jp-Notebook').getByRole('slider').focus();
   await page.keyboard.press('ArrowRight');
   await page.notebook.setCell(2, 'code', 'print("now", slider.value)');
   await page.notebook.runCell(2, true);
