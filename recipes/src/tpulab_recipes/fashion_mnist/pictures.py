@@ -27,11 +27,12 @@ def show_classes(images: Images) -> Any:
 
 
 def show_predictions(images: Images, evaluation: Evaluation, count: int = 16) -> Any:
-    """Images with what is read, mistakes first and in red with the truth below. Answers the figure."""
+    """Images with what is read; up to half are mistakes, in red with the truth below. Answers the figure."""
     import matplotlib.pyplot as plt
 
     wrong = evaluation.predicted != images.labels
-    chosen = np.argsort(~wrong, kind="stable")[:count]
+    mistakes, right = np.flatnonzero(wrong)[: count // 2], np.flatnonzero(~wrong)
+    chosen = np.concatenate([mistakes, right])[:count]
     columns = 8
     figure, axes = plt.subplots(
         -(-count // columns), columns, figsize=(11, 1.8 * -(-count // columns)), layout="constrained"
