@@ -4,7 +4,9 @@
  * It offers `NUMBERED_SUBPROTOCOL`. Binary frames from the gateway are `u64 little-endian seq | v1 frame`: the number of the
  * record in the kernel's journal, 0 for what the gateway made itself and will not send again. Binary frames to the gateway are
  * v1 frames. Text frames are the notes below. A client keeps the last number that it has taken, says so in `ack`, and connects
- * again with `?resume=<that number>`: it then gets every later message, and none that it has.
+ * again with `?resume=<that number>`: it then gets every later message, and none that it has. Where a journal was damaged while
+ * its kernel ran on, numbers may have changed; a client that adds `last=<channel>:<msg_id>` for the last message of each
+ * channel is recognised by those.
  */
 import { type Static, Type } from '@sinclair/typebox';
 

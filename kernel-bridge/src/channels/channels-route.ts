@@ -1,6 +1,7 @@
 /**
  * `GET /api/kernels/<id>/channels`: the WebSocket of Jupyter's clients. Queries beside Jupyter's `session_id`: `resume=SEQ`, the
- * last record that the client has; `predecessor=SESSION_ID`, repeatable, a session whose replies and questions it takes over.
+ * last record that the client has; `last=CHANNEL:MSG_ID`, repeatable, the last message that it has of a channel;
+ * `predecessor=SESSION_ID`, repeatable, a session whose replies and questions it takes over.
  */
 import type { KernelRegistry } from '../kernels/kernel-registry.js';
 import { InvalidRequestError } from '../kernels/errors.js';
@@ -8,6 +9,7 @@ import type { ChannelsHub } from './channels-hub.js';
 import type { AttachRequest } from './kernel-channels.js';
 import { checkSessionId } from './position-store.js';
 import { SUBPROTOCOLS } from './subprotocols.js';
+import { type ChannelName, isChannelName } from '../wire/index.js';
 
 export const CHANNELS_PATH = '/api/kernels/:kernelId/channels';
 
@@ -25,7 +27,8 @@ export function channelsRoute(registry: KernelRegistry, hub: ChannelsHub) {
       const request = {
         sessionId: sessionId === null || sessionId === '' ? null : checkSessionId(sessionId),
         predecessors: predecessorsOf(query),
-        resume: parseSeq(query.get('resume'))
+        resume: parseSeq(query.get('resume')),
+        last: lastMessagesOf(query)
       };
       return (socket: AttachRequest['socket'], stream: AttachRequest['stream']): void => {
         // The kernel may have been removed during the handshake.
@@ -41,6 +44,17 @@ function predecessorsOf(query: URLSearchParams): string[] {
   if (sessions.length > MAX_PREDECESSORS)
     throw new InvalidRequestError(`At most ${MAX_PREDECESSORS} predecessors can be named.`);
   return sessions.map(checkSessionId);
+}
+
+function lastMessagesOf(query: URLSearchParams): Map<ChannelName, string> {
+  const last = new Map<ChannelName, string>();
+  for (const each of query.getAll('last')) {
+    const [, channel = '', id = ''] = /^([a-z]+):(.{1,256})$/.exec(each) ?? [];
+    if (!isChannelName(channel) || id === '')
+      throw new InvalidRequestError('last must be a channel and a msg_id, for example last=iopub:1234.');
+    last.set(channel, id);
+  }
+  return last;
 }
 
 function parseSeq(text: string | null): number | null {

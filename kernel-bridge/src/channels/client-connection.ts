@@ -1,7 +1,7 @@
 /** One client attached to one kernel: its socket, what it says, and its feed of the journal. */
 import type { Duplex } from 'node:stream';
 import type { Logger } from 'pino';
-import type { RawData, WebSocket } from 'ws';
+import type { RawData } from 'ws';
 import type { GapRecord, JournalRecord } from '../journal/record.js';
 import { BridgeError } from '../kernels/errors.js';
 import type { Kernel } from '../kernels/kernel.js';
@@ -9,9 +9,11 @@ import { decodeLegacy, decodeV1, encodeV1, parseHeader, PART, WireError } from '
 import { ClientFeed, type FeedLimits, type FeedState } from './client-feed.js';
 import { CLOSE, type CloseCode } from './close-codes.js';
 import { type ConfirmationOptions, Confirmations } from './confirmations.js';
+import { CLOSING, type GatheringWebSocket } from './gathering-websocket.js';
 import { busyStatus, gapNotice } from './made-messages.js';
 import type { OutgoingMessage } from './outgoing-message.js';
 import { type ClientRequest, type Refusal, refusalFrames } from './refusal.js';
+import type { ResumePoint } from './resume-point.js';
 import { type Framing, framingOf, madeFrame, noteFrame, parseAck } from './subprotocols.js';
 
 /** Sessions that a socket may speak for beside its own; some clients name none in the URL. */
@@ -21,7 +23,7 @@ const MAX_FURTHER_SESSIONS = 16;
 const SHED_GRACE_MS = 5_000;
 
 export interface ClientOptions {
-  readonly socket: WebSocket;
+  readonly socket: GatheringWebSocket;
   readonly stream: Duplex;
   readonly kernel: Kernel;
   /** Null for a client that named no `session_id`: it cannot resume. */
@@ -29,6 +31,8 @@ export interface ClientOptions {
   /** Sessions of earlier pages for which this client speaks too: it gets their replies and questions. */
   readonly predecessors: readonly string[];
   readonly position: number;
+  /** Where to go on, if that is not `position` and has to be found out. */
+  readonly findStart: (() => Promise<ResumePoint>) | null;
   readonly confirmation: ConfirmationOptions;
   readonly limits: FeedLimits;
   readonly log: Logger;
@@ -90,7 +94,7 @@ export class ClientConnection {
     // Errors of the socket (a frame too large, a reset) close it; `close` follows and is handled by the owner.
     socket.on('error', error => options.log.debug({ err: error }, 'error on a channels socket'));
     // A client that has said goodbye is gone, though it may take long until its connection ends.
-    socket.on('closing', () => {
+    socket.on(CLOSING, () => {
       if (this.#closedAt === null) this.#saidGoodbye();
     });
     socket.on('close', code => this.#closed(code));
@@ -108,8 +112,13 @@ export class ClientConnection {
     return this.#feed.position;
   }
 
+  /** It would be sent what is pushed now. */
+  get isWaiting(): boolean {
+    return this.#feed.isWaiting;
+  }
+
   get unsentBytes(): number {
-    return this.#options.stream.writableLength;
+    return this.#options.socket.unsentBytes;
   }
 
   /** Whether it says itself what it has taken. */
@@ -123,7 +132,12 @@ export class ClientConnection {
   }
 
   async start(): Promise<void> {
-    const { kernel, log, socket } = this.#options;
+    const { kernel, log, socket, findStart } = this.#options;
+    try {
+      if (findStart !== null) this.#feed.startAt(await findStart());
+    } catch (error) {
+      log.warn({ err: error }, 'what a client has is not known; it may be sent the last moments twice');
+    }
     if (this.acknowledges) {
       socket.send(noteFrame({ op: 'attached', position: this.position, newest: kernel.lastSeq }));
     }

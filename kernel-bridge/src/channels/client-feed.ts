@@ -8,10 +8,11 @@
  */
 import type { Duplex } from 'node:stream';
 import { once } from 'node:events';
-import type { WebSocket } from 'ws';
 import type { GapRecord, JournalRecord } from '../journal/index.js';
+import { type GatheringWebSocket, Opcode } from './gathering-websocket.js';
 import { OutgoingMessage } from './outgoing-message.js';
-import type { Framing } from './subprotocols.js';
+import type { ResumePoint } from './resume-point.js';
+import { type Framing, numberOf } from './subprotocols.js';
 
 export interface FeedLimits {
   /** Unsent bytes at which a live client is sent back to the files. */
@@ -25,8 +26,8 @@ export const FEED_LIMITS: FeedLimits = { congestedBytes: 4 * 1024 * 1024, refill
 export type FeedState = 'replaying' | 'live' | 'detached';
 
 export interface FeedOptions {
-  readonly socket: WebSocket;
-  /** The stream under the WebSocket, for back-pressure and for gathering writes. */
+  readonly socket: GatheringWebSocket;
+  /** The stream under the WebSocket, for back-pressure. */
   readonly stream: Duplex;
   readonly framing: Framing;
   /** The last seq that the client has. */
@@ -56,8 +57,9 @@ export class ClientFeed {
   readonly #limits: FeedLimits;
   readonly #abort = new AbortController();
   #position: number;
+  /** By channel, up to where the client has everything although its position is before that. */
+  #has: ReadonlyMap<number, number> = new Map();
   #state: FeedState = 'detached';
-  #corked = false;
   /** Gaps that wait for the next output, beside which they are shown. */
   readonly #untold: GapRecord[] = [];
 
@@ -76,6 +78,12 @@ export class ClientFeed {
     return this.#state;
   }
 
+  /** Before it begins: another position than the one that it was made with. */
+  startAt({ position, has }: ResumePoint): void {
+    this.#position = position;
+    this.#has = has;
+  }
+
   /** Begins; also to be called when records may exist that were never pushed. */
   wake(): void {
     if (this.#state === 'replaying' || this.#abort.signal.aborted) return;
@@ -86,9 +94,18 @@ export class ClientFeed {
   /** A record that the keeper has just pushed. */
   live(message: OutgoingMessage): void {
     if (this.#state !== 'live' || message.seq <= this.#position) return;
-    const missing = message.seq !== this.#position + 1;
-    if (missing || this.#options.stream.writableLength > this.#limits.congestedBytes) void this.#replay();
+    const missing = message.seq !== this.#position + 1 || message.isAbridged;
+    if (missing || this.#isCongested) void this.#replay();
     else this.#deliver(message);
+  }
+
+  /** It would send a record that is pushed now. */
+  get isWaiting(): boolean {
+    return this.#state === 'live' && !this.#isCongested;
+  }
+
+  get #isCongested(): boolean {
+    return this.#options.socket.unsentBytes > this.#limits.congestedBytes;
   }
 
   stop(): void {
@@ -148,12 +165,9 @@ export class ClientFeed {
     if (message.gap) this.#untold.push(message.gap);
     if (this.#untold.length > 0) this.#tell(message.outputOf);
     let bytes = 0;
-    const frame = this.#isAddressed(message) ? message[this.#options.framing] : null;
-    if (frame !== null) {
-      this.#gather();
-      bytes = frame.length;
-      this.#options.socket.send(frame);
-      if (this.#options.stream.writableLength > this.#limits.congestedBytes) this.#options.congested();
+    if (this.#isAddressed(message)) {
+      bytes = this.#send(message);
+      if (this.#isCongested) this.#options.congested();
     }
     this.#options.moved(bytes);
   }
@@ -164,20 +178,23 @@ export class ClientFeed {
     for (const gap of this.#untold.splice(0)) this.#options.missing(gap, parent);
   }
 
-  #isAddressed({ addressee }: OutgoingMessage): boolean {
+  #isAddressed({ addressee, seq, channel }: OutgoingMessage): boolean {
+    if (this.#has.size > 0 && seq <= (this.#has.get(channel) ?? 0)) return false;
     if (addressee.to === 'everyone') return true;
     return addressee.to === 'session' && this.#options.owns(addressee.session);
   }
 
-  /** Messages of one turn of the event loop leave in one write; a lone message is not delayed by a timer. */
-  #gather(): void {
-    if (this.#corked) return;
-    this.#corked = true;
-    this.#options.stream.cork();
-    process.nextTick(() => {
-      this.#corked = false;
-      this.#options.stream.uncork();
-    });
+  /** How many bytes that was. */
+  #send(message: OutgoingMessage): number {
+    const { socket, framing } = this.#options;
+    if (framing === 'legacy') {
+      const { legacy } = message;
+      if (legacy === null) return 0;
+      socket.gather(legacy.isText ? Opcode.text : Opcode.binary, null, legacy.bytes);
+      return legacy.bytes.length;
+    }
+    socket.gather(Opcode.binary, framing === 'numbered' ? numberOf(message.seq) : null, message.v1);
+    return message.v1.length;
   }
 
   #enter(state: FeedState): void {

@@ -1,10 +1,10 @@
 import { PassThrough } from 'node:stream';
 import { describe, expect, it, vi } from 'vitest';
-import type { WebSocket } from 'ws';
 import { type GapRecord, type JournalRecord, RecordChannel } from '../journal/record.js';
 import type { KernelSnapshot } from '../keeper/contract.js';
 import { decodeV1, encodeV1, parseObject, PART } from '../wire/index.js';
 import { ClientFeed } from './client-feed.js';
+import type { GatheringWebSocket } from './gathering-websocket.js';
 import { gapNotice } from './made-messages.js';
 import { OutgoingMessage } from './outgoing-message.js';
 
@@ -47,7 +47,10 @@ class Client {
   ) {
     this.newest = journal.at(-1)?.seq ?? 0;
     this.feed = new ClientFeed({
-      socket: { send: (frame: Buffer) => this.got.push(seqOf(frame)) } as unknown as WebSocket,
+      socket: {
+        unsentBytes: 0,
+        gather: (_opcode: number, _prefix: null, frame: Buffer) => this.got.push(seqOf(frame))
+      } as unknown as GatheringWebSocket,
       stream: new PassThrough(),
       framing: 'v1',
       position,

@@ -3,21 +3,26 @@ import path from 'node:path';
 import type { Duplex } from 'node:stream';
 import { NUMBERED_SUBPROTOCOL } from '@tpulab/protocol';
 import type { Logger } from 'pino';
-import type { WebSocket } from 'ws';
-import { JournalReader } from '../journal/index.js';
+import { JournalReader, type JournalRecord } from '../journal/index.js';
 import type { Kernel } from '../kernels/kernel.js';
 import { ClientConnection } from './client-connection.js';
 import type { FeedLimits, FeedState } from './client-feed.js';
 import { CLOSE, type CloseCode } from './close-codes.js';
 import type { ConfirmationOptions } from './confirmations.js';
+import type { GatheringWebSocket } from './gathering-websocket.js';
 import { deadStatus } from './made-messages.js';
 import type { HeldLimits } from './held-requests.js';
 import type { LeaseTimes } from './client-leases.js';
 import { KernelRules } from './kernel-rules.js';
+import { isWatched } from './message-watch.js';
 import { OwnRequests } from './own-requests.js';
-import { OutgoingMessage } from './outgoing-message.js';
+import { isForClients, OutgoingMessage } from './outgoing-message.js';
 import { PositionStore } from './position-store.js';
+import { type LastMessages, type ResumePoint, resumePoint } from './resume-point.js';
 import type { UnsentBudget } from './unsent-budget.js';
+
+/** A kernel that is slow to send again must not keep its clients out. */
+const SETTLING_MS = 30_000;
 
 /** Beside the journal: what clients hold in the kernel. */
 export const LEASES_FILE = 'leases.json';
@@ -42,13 +47,15 @@ export interface KernelChannelsOptions {
 }
 
 export interface AttachRequest {
-  readonly socket: WebSocket;
+  readonly socket: GatheringWebSocket;
   readonly stream: Duplex;
   readonly sessionId: string | null;
   /** Sessions whose place this client takes, those of a page before it was loaded again. */
   readonly predecessors: readonly string[];
   /** The client says itself what it has. */
   readonly resume: number | null;
+  /** …and which messages it had last. */
+  readonly last: LastMessages;
 }
 
 export class KernelChannels {
@@ -86,6 +93,8 @@ export class KernelChannels {
         const message = new OutgoingMessage(record);
         for (const client of this.#clients) client.live(message);
       },
+      wantsPayload: channel =>
+        isWatched(channel) || (isForClients(channel) && [...this.#clients].some(client => client.isWaiting)),
       changed: () => this.#kernelChanged(),
       removed: () => this.close(CLOSE.kernelRemoved)
     });
@@ -96,7 +105,7 @@ export class KernelChannels {
     return [...this.#bySession].map(([sessionId, client]) => this.#describe(sessionId, client, client.state));
   }
 
-  attach({ socket, stream, sessionId, predecessors, resume }: AttachRequest): void {
+  attach({ socket, stream, sessionId, predecessors, resume, last }: AttachRequest): void {
     const { kernel, confirmation, limits, log, unsent } = this.#options;
     const stale = sessionId === null ? undefined : this.#bySession.get(sessionId);
     if (stale) {
@@ -112,6 +121,7 @@ export class KernelChannels {
       sessionId,
       predecessors,
       position,
+      findStart: this.#finderOf(resume, last),
       confirmation,
       limits,
       log: log.child({ kernelId: kernel.id, clientId: sessionId }),
@@ -157,6 +167,21 @@ export class KernelChannels {
       return Math.max(0, Math.min(known, newest) - this.#options.confirmation.backStep);
     }
     return Math.min(resume ?? known ?? newest, newest);
+  }
+
+  /** Null where a number says all. */
+  #finderOf(resume: number | null, last: LastMessages): (() => Promise<ResumePoint>) | null {
+    const { kernel } = this.#options;
+    const { renumberedFrom } = kernel.snapshot;
+    if (resume === null || last.size === 0 || renumberedFrom === undefined || resume < renumberedFrom)
+      return null;
+    return async () => {
+      await kernel.settled(SETTLING_MS);
+      const newest = kernel.lastSeq;
+      const read = (from: number): AsyncIterable<readonly JournalRecord[]> =>
+        this.#journal.readAcross(from, { to: newest });
+      return resumePoint(resume, last, { renumberedFrom, newest, read });
+    };
   }
 
   #forget(client: ClientConnection): void {

@@ -23,10 +23,16 @@ export interface WatchedMessage {
   readonly content: Readonly<Record<string, unknown>>;
 }
 
+/** Whether records of this channel are looked at. */
+export function isWatched(channel: number): boolean {
+  const number = channel & ~FROM_CLIENT;
+  return number === RecordChannel.control || number === RecordChannel.stdin;
+}
+
 /** Null for other channels, and for what cannot be read. */
 export function watchedMessage(record: JournalRecord): WatchedMessage | null {
+  if (!isWatched(record.channel)) return null;
   const number = record.channel & ~FROM_CLIENT;
-  if (number !== RecordChannel.control && number !== RecordChannel.stdin) return null;
   try {
     const { parts } = decodeV1(record.payload);
     return {

@@ -1,13 +1,22 @@
 /** A journal record on its way to clients. What is worked out once (framing, addressee) serves every client. */
 import { FROM_CLIENT, type GapRecord, gapOf, type JournalRecord, RecordChannel } from '../journal/record.js';
 import { decodeV1, encodeLegacy, PART, parseParentHeader, WireError } from '../wire/index.js';
-import { numberedFrame } from './subprotocols.js';
 
 /** `everyone`: iopub. `nobody`: what clients said, and notes of the bridge. Otherwise one client's session. */
 export type Addressee = { to: 'everyone' } | { to: 'nobody' } | { to: 'session'; session: string };
 
+export interface LegacyFrame {
+  readonly isText: boolean;
+  readonly bytes: Buffer;
+}
+
 const EVERYONE: Addressee = { to: 'everyone' };
 const NOBODY: Addressee = { to: 'nobody' };
+
+/** Whether anybody gets records of this channel. */
+export function isForClients(channel: number): boolean {
+  return channel !== RecordChannel.bridge && (channel & FROM_CLIENT) === 0;
+}
 
 export class OutgoingMessage {
   readonly seq: number;
@@ -15,32 +24,29 @@ export class OutgoingMessage {
   readonly v1: Buffer;
   /** What this record tells of, when it stands for messages that are missing. */
   readonly gap: GapRecord | null;
-  readonly #channel: number;
-  #legacy: string | Buffer | null | undefined;
-  #numbered: Buffer | undefined;
+  /** It has to be read from the journal before it can be sent. */
+  readonly isAbridged: boolean;
+  readonly channel: number;
+  #legacy: LegacyFrame | null | undefined;
   #addressee: Addressee | undefined;
 
   constructor(record: JournalRecord) {
     this.seq = record.seq;
     this.v1 = record.payload;
     this.gap = gapOf(record);
-    this.#channel = record.channel;
-  }
-
-  /** For clients of numbered channels. */
-  get numbered(): Buffer {
-    return (this.#numbered ??= numberedFrame(this.seq, this.v1));
+    this.isAbridged = record.isAbridged === true && isForClients(record.channel);
+    this.channel = record.channel;
   }
 
   /** Null for a message that the legacy framing cannot carry. */
-  get legacy(): string | Buffer | null {
+  get legacy(): LegacyFrame | null {
     if (this.#legacy === undefined) this.#legacy = legacyOf(this.v1);
     return this.#legacy;
   }
 
   /** Header (JSON) of the request that an output belongs to; null for other messages, and where there is none. */
   get outputOf(): Buffer | null {
-    if (this.#channel !== RecordChannel.iopub) return null;
+    if (this.channel !== RecordChannel.iopub) return null;
     try {
       const parent = decodeV1(this.v1).parts[PART.parentHeader];
       return parent && parseParentHeader(parent) ? parent : null;
@@ -51,14 +57,17 @@ export class OutgoingMessage {
   }
 
   get addressee(): Addressee {
-    return (this.#addressee ??= addresseeOf(this.#channel, this.v1));
+    return (this.#addressee ??= addresseeOf(this.channel, this.v1));
   }
 }
 
 /** One odd message must not end what comes after it. */
-function legacyOf(frame: Buffer): string | Buffer | null {
+function legacyOf(frame: Buffer): LegacyFrame | null {
   try {
-    return encodeLegacy(decodeV1(frame));
+    const encoded = encodeLegacy(decodeV1(frame));
+    return typeof encoded === 'string'
+      ? { isText: true, bytes: Buffer.from(encoded) }
+      : { isText: false, bytes: encoded };
   } catch (error) {
     if (error instanceof WireError) return null;
     throw error;
@@ -68,7 +77,7 @@ function legacyOf(frame: Buffer): string | Buffer | null {
 /** An answer without a readable parent belongs to nobody: sending it to all would end other clients' requests. */
 function addresseeOf(channel: number, frame: Buffer): Addressee {
   if (channel === RecordChannel.iopub) return EVERYONE;
-  if (channel === RecordChannel.bridge || (channel & FROM_CLIENT) !== 0) return NOBODY;
+  if (!isForClients(channel)) return NOBODY;
   try {
     const part = decodeV1(frame).parts[PART.parentHeader];
     const session = part && parseParentHeader(part)?.session;

@@ -15,17 +15,17 @@ export function framingOf(subprotocol: string): Framing {
   return subprotocol === V1_SUBPROTOCOL ? 'v1' : 'legacy';
 }
 
-/** A v1 frame behind the number of its record. */
-export function numberedFrame(seq: number, v1: Buffer): Buffer {
-  const frame = Buffer.allocUnsafe(NUMBERED_HEADER_BYTES + v1.length);
-  frame.writeBigUInt64LE(BigInt(seq), 0);
-  frame.set(v1, NUMBERED_HEADER_BYTES);
-  return frame;
+/** What precedes the v1 frame on numbered channels: the number of its record. */
+export function numberOf(seq: number): Buffer {
+  const number = Buffer.allocUnsafe(NUMBERED_HEADER_BYTES);
+  number.writeUInt32LE(seq >>> 0, 0);
+  number.writeUInt32LE(Math.floor(seq / 0x1_0000_0000), 4);
+  return number;
 }
 
 /** A message that is in no journal, for a client with this framing. */
 export function madeFrame(framing: Framing, v1: Buffer): string | Buffer {
-  if (framing === 'numbered') return numberedFrame(0, v1);
+  if (framing === 'numbered') return Buffer.concat([numberOf(0), v1]);
   return framing === 'v1' ? v1 : encodeLegacy(decodeV1(v1));
 }
 

@@ -10,10 +10,10 @@
 const POLYNOMIAL = 0x82f63b78;
 const TABLES = makeTables();
 
-/** Checksum of `bytes[start..end)` as an unsigned 32-bit number. */
-export function crc32c(bytes: Uint8Array, start = 0, end = bytes.length): number {
+/** Checksum of `bytes[start..end)` as an unsigned 32-bit number; `before` is that of the bytes which precede them. */
+export function crc32c(bytes: Uint8Array, start = 0, end = bytes.length, before = 0): number {
   const t = TABLES;
-  let crc = -1;
+  let crc = ~before;
   let at = start;
   for (const wholeEnd = start + ((end - start) & ~15); at < wholeEnd; at += 16) {
     crc ^= bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16) | (bytes[at + 3]! << 24);

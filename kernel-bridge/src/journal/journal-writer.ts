@@ -4,20 +4,18 @@
  * Group commit: what arrives in one turn of the event loop is written at its end in one call, so a message that comes
  * alone is written at once. With `gatherMs`, output that follows on the heels of a write waits for more of it; a request, reply
  * or state takes it along at once. A batch is also written when it has 64 records, its first record is 5 ms old, or much is in it.
- * Writing is synchronous because nobody may be served before it; syncing is in the background.
+ * Writing is synchronous because nobody may be served before it; syncing is in the background. A large record
+ * is written at once and by itself, without having been copied (`onStored`).
  *
  * When a write fails, messages are held in bounded memory and tried again; what did not fit is counted and becomes a
  * `gap` record. Above the quota the oldest segments are removed when a new one begins.
  */
-import { type JournalCut, type OpenedJournal, repairJournal, UnrepairedError } from './repair.js';
+import { type JournalCut, repairJournal, UnrepairedError } from './repair.js';
 import { JournalError } from './journal-error.js';
-import { JOURNAL_LIMITS, segmentBytesFor } from './journal-limits.js';
-import { measureSegments, segmentsOver, type Trim, trimSegments } from './journal-trim.js';
-import { MAX_PAYLOAD_BYTES } from './record-codec.js';
-import { BatchBuilder, type PendingBatch, type WrittenBatch } from './record-batch.js';
+import { MAX_PAYLOAD_BYTES, RECORD_OVERHEAD, recordHead } from './record-codec.js';
+import { BatchBuilder, type PendingBatch, type StoredRecord, type WrittenBatch } from './record-batch.js';
 import { type GapRecord, RecordChannel } from './record.js';
-import { SEGMENT_HEADER_BYTES } from './segment-file.js';
-import { SegmentWriter, syncFolder } from './segment-writer.js';
+import { SegmentSequence, type SegmentSequenceOptions } from './segment-sequence.js';
 import { SyncSchedule } from './sync-schedule.js';
 import { asJournalError, HELD_BYTES, WriteFault } from './write-fault.js';
 
@@ -28,19 +26,18 @@ const FLOOD_MS = 1;
 /** So much is worth a write of its own. */
 const GATHER_BYTES = 64 * 1024;
 const RETRY_MS = 500;
+/** Above, a record is not copied into a batch. Half of what a batch's buffer holds. */
+export const LARGE_BYTES = 128 * 1024;
 
-export interface JournalWriterOptions {
+export interface JournalWriterOptions extends Omit<SegmentSequenceOptions, 'onFault'> {
   /** The records of `batch` are in the file, in order and without holes. */
   readonly onWritten: (batch: WrittenBatch) => void;
+  /** The same of one large record. Without this, large records are in batches like all others. */
+  readonly onStored?: (record: StoredRecord) => void;
   /** Writing began to fail, failed to sync (the journal goes on), or works again (null). */
   readonly onFault: (fault: JournalError | null) => void;
   /** Free bytes before each batch, see `WrittenBatch`. */
   readonly headroom?: number;
-  /** All segments together; the one that is written counts as full, so that the quota holds at any time. */
-  readonly maxBytes?: number;
-  /** The oldest records were removed, because the journal had reached `maxBytes`. */
-  readonly onTrimmed?: (trim: Trim) => void;
-  readonly segmentBytes?: number;
   /**
    * Records up to this one are known to have been handed out, whatever the files still hold. Where those end before it, the
    * journal goes on behind it: a number that clients know for one message must not be given to another.
@@ -67,11 +64,7 @@ export interface AppendOptions {
 export class JournalWriter implements AsyncDisposable {
   readonly #builder: BatchBuilder;
   readonly #schedule: SyncSchedule;
-  readonly #finishing = new Set<Promise<void>>();
-  readonly #maxBytes: number;
-  readonly #segmentBytes: number;
-  #trimming: Promise<void> = Promise.resolve();
-  #segment: SegmentWriter | null = null;
+  readonly #segments: SegmentSequence;
   #nextSeq = 1;
   #lastSeq = 0;
   #fault: WriteFault | null = null;
@@ -90,11 +83,10 @@ export class JournalWriter implements AsyncDisposable {
     private readonly dir: string,
     private readonly options: JournalWriterOptions
   ) {
-    this.#maxBytes = options.maxBytes ?? JOURNAL_LIMITS.kernelBytes;
-    this.#segmentBytes = options.segmentBytes ?? segmentBytesFor(this.#maxBytes);
+    this.#segments = new SegmentSequence(dir, options);
     this.#builder = new BatchBuilder(options.headroom ?? 0);
     this.#schedule = new SyncSchedule(
-      async () => this.#segment?.sync(),
+      () => this.#segments.sync(),
       error => options.onFault(asJournalError(error, 'syncing'))
     );
   }
@@ -110,7 +102,7 @@ export class JournalWriter implements AsyncDisposable {
       writer.#unopened = true;
       writer.#fail(failure);
     }
-    writer.#keepQuota();
+    writer.#segments.keepQuota();
     return writer;
   }
 
@@ -148,6 +140,13 @@ export class JournalWriter implements AsyncDisposable {
         return;
       }
     }
+    if (bytes >= LARGE_BYTES && this.options.onStored !== undefined) {
+      this.#flush();
+      if (this.#fault === null) {
+        this.#appendLarge(channel, pieces, bytes, { durable, essential, after });
+        return;
+      }
+    }
     if (!this.#builder.fits(bytes)) {
       this.#flush();
     }
@@ -172,6 +171,29 @@ export class JournalWriter implements AsyncDisposable {
     }
   }
 
+  /** What was appended before has been written. */
+  #appendLarge(channel: number, pieces: readonly Buffer[], bytes: number, options: AppendOptions): void {
+    const seq = this.#nextSeq;
+    const timeMs = Date.now();
+    const head = recordHead(seq, BigInt(timeMs) * 1_000_000n, channel, pieces, bytes);
+    let stored: StoredRecord;
+    try {
+      const segment = this.#segments.for(seq, RECORD_OVERHEAD + bytes);
+      const offset = segment.writePieces(seq, [head, ...pieces]) + RECORD_OVERHEAD;
+      stored = { seq, timeMs, channel, pieces, segment: segment.firstSeq, offset, bytes };
+    } catch (error) {
+      this.#fail(asJournalError(error, 'writing'));
+      this.append(channel, pieces, options); // held, or counted as missing
+      return;
+    }
+    this.#nextSeq = seq + 1;
+    this.#lastSeq = seq;
+    this.#flushedAt = performance.now();
+    this.#schedule.written(options.durable === true);
+    options.after?.();
+    this.options.onStored?.(stored);
+  }
+
   /** Everything appended is written and durable. Rejects with `journal_disk_full` or `journal_write_failed`. */
   async sync(): Promise<void> {
     this.#flush();
@@ -179,7 +201,7 @@ export class JournalWriter implements AsyncDisposable {
       throw this.#fault.error;
     }
     try {
-      await this.#segment?.sync();
+      await this.#segments.sync();
     } catch (error) {
       throw asJournalError(error, 'syncing');
     }
@@ -204,12 +226,7 @@ export class JournalWriter implements AsyncDisposable {
     }
     this.#recover();
     await this.#schedule.stop();
-    await Promise.all(this.#finishing);
-    try {
-      await this.#segment?.finish();
-    } catch (error) {
-      throw asJournalError(error, 'closing');
-    }
+    await this.#segments.finish();
     if (this.#fault !== null) {
       throw this.#fault.error;
     }
@@ -224,7 +241,7 @@ export class JournalWriter implements AsyncDisposable {
       nextSeq = Math.max(found.nextSeq, (this.options.handedOut ?? 0) + 1);
       this.#cuts = found.cuts;
       // Numbers have no holes within a segment.
-      failure = await this.#continue(nextSeq === found.nextSeq ? found.tail : null);
+      failure = await this.#segments.reopen(nextSeq === found.nextSeq ? found.tail : null);
     } catch (error) {
       if (!(error instanceof UnrepairedError)) {
         throw error;
@@ -237,15 +254,6 @@ export class JournalWriter implements AsyncDisposable {
       this.#lastSeq = nextSeq - 1;
     }
     return failure;
-  }
-
-  async #continue(tail: OpenedJournal['tail']): Promise<JournalError | null> {
-    try {
-      this.#segment = tail === null ? null : await SegmentWriter.reopen(tail.file, tail.firstSeq, tail.bytes);
-      return null;
-    } catch (error) {
-      return asJournalError(error, 'opening');
-    }
   }
 
   async #openAgain(): Promise<void> {
@@ -285,14 +293,8 @@ export class JournalWriter implements AsyncDisposable {
   /** Null when the batch is in the file. */
   #write(batch: PendingBatch): JournalError | null {
     try {
-      const bytes = batch.end - batch.start;
-      if (
-        this.#segment === null ||
-        (this.#segment.bytes > SEGMENT_HEADER_BYTES && this.#segment.bytes + bytes > this.#segmentBytes)
-      ) {
-        this.#rotate(batch.firstSeq);
-      }
-      this.#segment?.write(batch.firstSeq, batch.buffer, batch.start, batch.end);
+      const segment = this.#segments.for(batch.firstSeq, batch.end - batch.start);
+      segment.write(batch.firstSeq, batch.buffer, batch.start, batch.end);
     } catch (error) {
       return asJournalError(error, 'writing');
     }
@@ -303,37 +305,6 @@ export class JournalWriter implements AsyncDisposable {
     }
     this.options.onWritten(batch);
     return null;
-  }
-
-  #rotate(firstSeq: number): void {
-    const next = SegmentWriter.create(this.dir, firstSeq);
-    const previous = this.#segment;
-    this.#segment = next;
-    this.#background(Promise.all([previous?.finish(), syncFolder(this.dir)]), 'closing a segment');
-    this.#keepQuota();
-  }
-
-  /** One at a time, or two would remove what the other has counted. */
-  #keepQuota(): void {
-    this.#trimming = this.#trimming.then(async () => {
-      const over = segmentsOver(await measureSegments(this.dir), this.#maxBytes - this.#segmentBytes);
-      const trim = over === 0 ? null : await trimSegments(this.dir, over, 'journal_quota');
-      if (trim !== null) {
-        this.options.onTrimmed?.(trim);
-      }
-    });
-    this.#background(this.#trimming, 'removing old segments');
-    this.#trimming = this.#trimming.catch(() => undefined);
-  }
-
-  #background(work: Promise<unknown>, doing: string): void {
-    const settled: Promise<void> = work
-      .then(
-        () => undefined,
-        (error: unknown) => this.options.onFault(asJournalError(error, doing))
-      )
-      .finally(() => this.#finishing.delete(settled));
-    this.#finishing.add(settled);
   }
 
   #fail(error: JournalError, batch?: PendingBatch): void {

@@ -13,6 +13,18 @@ export interface WrittenBatch {
   readonly end: number;
 }
 
+/** A large record that was written by itself, from where its pieces lay. */
+export interface StoredRecord {
+  readonly seq: number;
+  readonly timeMs: number;
+  readonly channel: number;
+  readonly pieces: readonly Buffer[];
+  /** The segment by its first record, and where in its file the payload begins and how long it is. */
+  readonly segment: number;
+  readonly offset: number;
+  readonly bytes: number;
+}
+
 export interface PendingBatch extends WrittenBatch {
   end: number;
   lastSeq: number;

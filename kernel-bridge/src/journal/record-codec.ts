@@ -17,6 +17,32 @@ export const MAX_RECORD_BYTES = 512 * 1024 * 1024 - 64 * 1024;
 
 export const MAX_PAYLOAD_BYTES = MAX_RECORD_BYTES - FIELD_BYTES;
 
+/** What precedes the payload of a record, for a writer that writes the pieces of the payload from where they are. */
+export function recordHead(
+  seq: number,
+  timeNs: bigint,
+  channel: number,
+  pieces: readonly Buffer[],
+  payloadBytes: number
+): Buffer {
+  const head = Buffer.allocUnsafe(RECORD_OVERHEAD);
+  writeFields(head, PREFIX_BYTES, seq, timeNs, channel);
+  let checksum = crc32c(head, PREFIX_BYTES);
+  for (const piece of pieces) {
+    checksum = crc32c(piece, 0, piece.length, checksum);
+  }
+  head.writeUInt32LE(FIELD_BYTES + payloadBytes, 0);
+  head.writeUInt32LE(checksum, 4);
+  return head;
+}
+
+function writeFields(target: Buffer, at: number, seq: number, timeNs: bigint, channel: number): void {
+  target.writeUInt32LE(seq >>> 0, at);
+  target.writeUInt32LE(Math.floor(seq / 0x1_0000_0000), at + 4);
+  target.writeBigUInt64LE(timeNs, at + 8);
+  target[at + 16] = channel;
+}
+
 /** Writes a record at `at`; `target` must have room for `RECORD_OVERHEAD` and the pieces. Returns its end. */
 export function writeRecord(
   target: Buffer,
@@ -27,10 +53,7 @@ export function writeRecord(
   pieces: readonly Buffer[]
 ): number {
   const body = at + PREFIX_BYTES;
-  target.writeUInt32LE(seq >>> 0, body);
-  target.writeUInt32LE(Math.floor(seq / 0x1_0000_0000), body + 4);
-  target.writeBigUInt64LE(timeNs, body + 8);
-  target[body + 16] = channel;
+  writeFields(target, body, seq, timeNs, channel);
   let end = at + RECORD_OVERHEAD;
   for (const piece of pieces) {
     target.set(piece, end);

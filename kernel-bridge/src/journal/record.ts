@@ -8,6 +8,8 @@ export interface JournalRecord {
   readonly channel: number;
   /** The v1 WebSocket frame (channel name first), or JSON for `RecordChannel.bridge`. */
   readonly payload: Buffer;
+  /** The payload is not all of it, but a message without what nobody needed to know. Never so when read from the journal. */
+  readonly isAbridged?: true;
 }
 
 export const RecordChannel = { shell: 0, control: 1, stdin: 2, iopub: 3, bridge: 15 } as const;

@@ -49,6 +49,13 @@ export interface KernelSnapshot {
   readonly busyParent: string | null;
   /** seq of the newest journal record, 0 when empty. */
   readonly lastSeq: number;
+  /**
+   * Only where the journal was cut when this keeper took over: from this record on, numbers may have been given to other
+   * messages before.
+   */
+  readonly renumberedFrom?: number;
+  /** False while the keeper takes over and the kernel may still send again what was said before. */
+  readonly isSettled?: boolean;
 }
 
 export interface TelemetryRecord {

@@ -16,6 +16,9 @@ export const FrameType = {
 } as const;
 
 export const FRAME_HEADER_BYTES = 5;
+/** Behind the length, which counts from here. */
+const TYPE_AT = 4;
+const NOTHING = Buffer.alloc(0);
 
 /** Holds the largest record. A larger length means that the other end does not speak this protocol. */
 export const MAX_FRAME_BYTES = MAX_RECORD_BYTES + 64 * 1024;
@@ -24,6 +27,13 @@ export const MAX_FRAME_BYTES = MAX_RECORD_BYTES + 64 * 1024;
 export function writeFrameHeader(target: Buffer, at: number, type: number, bodyBytes: number): void {
   target.writeUInt32LE(bodyBytes + 1, at);
   target.writeUInt8(type, at + 4);
+}
+
+/** The header of a frame whose body is written by itself. */
+export function frameHeader(type: number, bodyBytes: number): Buffer {
+  const header = Buffer.allocUnsafe(FRAME_HEADER_BYTES);
+  writeFrameHeader(header, 0, type, bodyBytes);
+  return header;
 }
 
 export function encodeFrame(type: number, ...body: readonly Buffer[]): Buffer {
@@ -45,39 +55,57 @@ export function encodeJsonFrame(type: number, body: object): Buffer {
   return encodeFrame(type, Buffer.from(JSON.stringify(body)));
 }
 
-/** Cuts a stream of chunks into frames. A frame that lies in one chunk is not copied. */
+/** Cuts a stream of chunks into frames. A frame that lies in one chunk is not copied, any other is copied once. */
 export class FrameDecoder {
-  #chunks: Buffer[] = [];
-  #bytes = 0;
-  #needed = FRAME_HEADER_BYTES;
+  /** The first bytes of a frame whose header is not complete yet. */
+  #start: Buffer = NOTHING;
+  /** A frame whose header has come; `#filled` bytes of it are there. */
+  #frame: Buffer | null = null;
+  #filled = 0;
 
   /** Calls `onFrame` for each frame that is complete now; its body is a view. Throws `keeper_protocol`. */
   push(chunk: Buffer, onFrame: (type: number, body: Buffer) => void): void {
-    this.#chunks.push(chunk);
-    this.#bytes += chunk.length;
-    if (this.#bytes < this.#needed) {
-      return;
-    }
-    let bytes = this.#chunks.length === 1 ? chunk : Buffer.concat(this.#chunks, this.#bytes);
-    this.#needed = FRAME_HEADER_BYTES;
+    let bytes = this.#complete(chunk, onFrame);
     while (bytes.length >= FRAME_HEADER_BYTES) {
-      const length = bytes.readUInt32LE(0);
-      if (length < 1 || length > MAX_FRAME_BYTES) {
-        throw new KeeperError(
-          'keeper_protocol',
-          `A frame of ${length} bytes is impossible; the other end speaks no keeper protocol.`
-        );
+      const end = frameEnd(bytes);
+      if (bytes.length < end) {
+        this.#frame = Buffer.allocUnsafe(end);
+        this.#filled = bytes.copy(this.#frame);
+        return;
       }
-      if (bytes.length < 4 + length) {
-        this.#needed = 4 + length;
-        break;
-      }
-      const body = bytes.subarray(FRAME_HEADER_BYTES, 4 + length);
-      const type = bytes.readUInt8(4);
-      bytes = bytes.subarray(4 + length);
-      onFrame(type, body);
+      const frame = bytes.subarray(0, end);
+      bytes = bytes.subarray(end);
+      onFrame(frame[TYPE_AT] ?? 0, frame.subarray(FRAME_HEADER_BYTES));
     }
-    this.#chunks = bytes.length === 0 ? [] : [bytes];
-    this.#bytes = bytes.length;
+    this.#start = bytes;
   }
+
+  /** Gives the frame that is under way its bytes; what is left of the chunk, behind what was left of the one before. */
+  #complete(chunk: Buffer, onFrame: (type: number, body: Buffer) => void): Buffer {
+    const frame = this.#frame;
+    if (frame === null) {
+      const bytes = this.#start.length === 0 ? chunk : Buffer.concat([this.#start, chunk]);
+      this.#start = NOTHING;
+      return bytes;
+    }
+    const copied = chunk.copy(frame, this.#filled);
+    this.#filled += copied;
+    if (this.#filled === frame.length) {
+      this.#frame = null;
+      onFrame(frame[TYPE_AT] ?? 0, frame.subarray(FRAME_HEADER_BYTES));
+    }
+    return chunk.subarray(copied);
+  }
+}
+
+/** Of a frame whose header is there, header included. */
+function frameEnd(bytes: Buffer): number {
+  const length = bytes.readUInt32LE(0);
+  if (length < 1 || length > MAX_FRAME_BYTES) {
+    throw new KeeperError(
+      'keeper_protocol',
+      `A frame of ${length} bytes is impossible; the other end speaks no keeper protocol.`
+    );
+  }
+  return TYPE_AT + length;
 }

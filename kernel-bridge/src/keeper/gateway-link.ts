@@ -13,7 +13,7 @@ import {
   FrameType,
   writeFrameHeader
 } from './frames.js';
-import type { KeeperEvent, Reply } from './keeper-protocol.js';
+import type { KeeperEvent, Reply, StoredNote } from './keeper-protocol.js';
 
 /** About a hundred milliseconds of the fastest kernel. One message may exceed it, if it is larger itself. */
 export const LAG_BYTES = 8 * 1024 * 1024;
@@ -93,8 +93,20 @@ export class GatewayLink {
   /** `batch` was made with `prepareBatch`; `snapshot` is the state that its records have led to, if it is another one. */
   records(batch: WrittenBatch, snapshot: KernelSnapshot | null): void {
     this.socket.cork();
-    if (this.#live) {
-      this.#pushRecords(batch);
+    if (this.#keepsUp(batch.firstSeq)) {
+      this.socket.write(batch.buffer.subarray(batch.start - FRAME_HEADER_BYTES, batch.end));
+    }
+    if (snapshot !== null) {
+      this.state(snapshot);
+    }
+    this.socket.uncork();
+  }
+
+  /** A large record has been written, which the gateway reads from its file. */
+  stored(note: StoredNote, snapshot: KernelSnapshot | null): void {
+    this.socket.cork();
+    if (this.#keepsUp(note.seq)) {
+      this.event({ event: 'stored', ...note });
     }
     if (snapshot !== null) {
       this.state(snapshot);
@@ -124,13 +136,13 @@ export class GatewayLink {
     return this.socket.writableLength > this.lagBytes;
   }
 
-  #pushRecords(batch: WrittenBatch): void {
-    if (this.#congested) {
+  /** Whether record `seq` is to be pushed. A gateway that does not keep up is told so, once. */
+  #keepsUp(seq: number): boolean {
+    if (this.#live && this.#congested) {
       this.#live = false;
-      this.event({ event: 'lagging', fromSeq: batch.firstSeq });
-      return;
+      this.event({ event: 'lagging', fromSeq: seq });
     }
-    this.socket.write(batch.buffer.subarray(batch.start - FRAME_HEADER_BYTES, batch.end));
+    return this.#live;
   }
 
   #drained(): void {

@@ -18,6 +18,7 @@ import {
 import { LiveFeed } from './live-feed.js';
 import { PendingCommands } from './pending-commands.js';
 import { KERNEL_START_MS } from './kernel-limits.js';
+import { StoredPayloads } from './stored-record.js';
 
 /** A keeper answers these from memory; a longer silence means that it hangs. */
 const ANSWER_MS = 10_000;
@@ -29,6 +30,7 @@ export class KeeperClient implements KeeperHandle {
   readonly #commands = new PendingCommands();
   readonly #ended = new AbortController();
   readonly #feed: LiveFeed;
+  readonly #payloads: StoredPayloads;
   readonly #drains = new Set<{ resolve: () => void; reject: (error: Error) => void }>();
   #snapshot: KernelSnapshot;
   #lastSeq = 0;
@@ -51,8 +53,10 @@ export class KeeperClient implements KeeperHandle {
       );
     }
     this.#snapshot = hello.snapshot;
+    this.#payloads = new StoredPayloads(join(kernelDir, 'journal'));
     this.#feed = new LiveFeed(
       {
+        payload: note => (events.wantsPayload?.(note.channel) === false ? null : this.#payloads.read(note)),
         journal: new JournalReader(join(kernelDir, 'journal')),
         subscribe: () => this.#ask('subscribe', ANSWER_MS),
         pause: () => socket.pause(),
@@ -90,7 +94,12 @@ export class KeeperClient implements KeeperHandle {
   }
 
   send(frame: Buffer): boolean {
-    return this.socket.writable && this.socket.write(encodeFrame(FrameType.message, frame));
+    if (!this.socket.writable) return false;
+    this.socket.cork();
+    this.socket.write(frameHeader(FrameType.message, frame.length));
+    const hasRoom = this.socket.write(frame);
+    this.socket.uncork();
+    return hasRoom;
   }
 
   drain(): Promise<void> {
@@ -191,6 +200,9 @@ export class KeeperClient implements KeeperHandle {
       case 'lagging':
         this.#feed.lagging(event.fromSeq);
         break;
+      case 'stored':
+        this.#feed.stored(event);
+        break;
       case 'journal':
         this.events.journalFault?.(event.fault);
         break;
@@ -214,6 +226,7 @@ export class KeeperClient implements KeeperHandle {
 
   #closed(): void {
     this.#ended.abort();
+    void this.#payloads[Symbol.asyncDispose]();
     const error = this.#disconnected();
     this.#commands.end(error);
     for (const { reject } of this.#drains) {

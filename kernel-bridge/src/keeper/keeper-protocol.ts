@@ -41,6 +41,20 @@ export type Reply =
   | { readonly id: number; readonly ok: true; readonly value: object }
   | { readonly id: number; readonly ok: false; readonly code: string; readonly message: string };
 
+/** A large record, by its place. A gateway that does not know of such notes finds a record missing and reads it from the files. */
+export interface StoredNote {
+  readonly seq: number;
+  /** Unix milliseconds. */
+  readonly timeMs: number;
+  readonly channel: number;
+  /** The segment by its first record, and where in its file the payload begins and how long it is. */
+  readonly segment: number;
+  readonly offset: number;
+  readonly bytes: number;
+  /** Header (JSON text) of a client's request; of the kernel's messages, which are read in full, and of one that is itself large, null. */
+  readonly header: string | null;
+}
+
 export type KeeperEvent =
   /** The first frame on every connection. */
   | {
@@ -54,6 +68,7 @@ export type KeeperEvent =
   | { readonly event: 'state'; readonly snapshot: KernelSnapshot }
   /** Nothing is pushed any more, because this gateway reads too slowly: read on in the files from here, then subscribe again. */
   | { readonly event: 'lagging'; readonly fromSeq: number }
+  | ({ readonly event: 'stored' } & StoredNote)
   /** The journal cannot be written, or can be again (null). */
   | { readonly event: 'journal'; readonly fault: { readonly code: string; readonly message: string } | null };
 

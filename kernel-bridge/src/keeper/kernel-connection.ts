@@ -8,8 +8,11 @@ import { ZmtpSocket } from '../zmtp/zmtp-socket.js';
 import { type ConnectionInfo, endpoint, routingIdOf } from './connection-file.js';
 import { Heartbeat } from './heartbeat.js';
 
+/** How long outputs of a flood are let gather in the socket: to be woken for each one costs more than all the rest of its way. */
+const GATHER_MS = 8;
+
 export interface ConnectionEvents {
-  /** The frames are views into what was received: keep copies, not views. */
+  /** The frames are views into memory that is used again: keep copies, not views. */
   message(channel: ChannelName, frames: Buffer[]): void;
   /** The kernel's heartbeat stopped, or beats again. */
   heartbeat(alive: boolean): void;
@@ -32,6 +35,7 @@ export class KernelConnection implements AsyncDisposable {
         type: channel === 'iopub' ? 'SUB' : 'DEALER',
         endpoint: endpoint(info, port),
         identity: channel === 'iopub' ? '' : identity,
+        gatherMs: channel === 'iopub' ? GATHER_MS : 0,
         message: frames => events.message(channel, frames),
         ...(connected && { connected }),
         disconnected: () => this.#disconnected(),
@@ -50,6 +54,11 @@ export class KernelConnection implements AsyncDisposable {
     this.#heartbeat = new Heartbeat(endpoint(info, info.hb_port), alive => events.heartbeat(alive));
   }
 
+  /** The message of iopub that is being handed over is no part of a flood. */
+  calm(): void {
+    this.#sockets.iopub.calm();
+  }
+
   send(channel: ChannelName, frames: Buffer[]): void {
     if (channel !== 'iopub') {
       this.#sockets[channel].send(frames);
@@ -62,6 +71,7 @@ export class KernelConnection implements AsyncDisposable {
    */
   async drained(limitMs: number): Promise<void> {
     const sockets = Object.values(this.#sockets);
+    sockets.forEach(socket => socket.hurry());
     const cancel = new AbortController();
     const late = delay(limitMs, undefined, { signal: cancel.signal }).catch(() => undefined);
     const ended = new Promise<void>(resolve => {

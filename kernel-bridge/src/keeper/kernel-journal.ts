@@ -12,7 +12,7 @@ const ESSENTIAL_ON_IOPUB: ReadonlySet<string> = new Set(['status', 'execute_inpu
 
 export type KernelJournalOptions = Pick<
   JournalWriterOptions,
-  'onWritten' | 'onFault' | 'onTrimmed' | 'maxBytes' | 'handedOut'
+  'onWritten' | 'onStored' | 'onFault' | 'onTrimmed' | 'maxBytes' | 'handedOut'
 >;
 
 /** Nobody sees so short a delay, and only output of a flood has it; what ends or begins something is written at once. */

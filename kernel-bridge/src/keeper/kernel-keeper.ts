@@ -4,8 +4,9 @@
  */
 import type { Logger } from 'pino';
 import type { JournalError } from '../journal/journal-error.js';
-import type { WrittenBatch } from '../journal/record-batch.js';
+import type { StoredRecord, WrittenBatch } from '../journal/record-batch.js';
 import {
+  type ChannelName,
   type KernelMessage,
   type MessageHeader,
   parseHeader,
@@ -32,9 +33,13 @@ import { SecretInput } from './secret-input.js';
 import { endProcess } from './shutdown-ladder.js';
 import type { TakeoverParts } from './takeover.js';
 
+const NOTHING_SAID = { channel: 'iopub', msgId: null } as const;
+
 export interface KeeperListener {
   /** Records are in the file. */
   written(batch: WrittenBatch): void;
+  /** The same of a large one. */
+  stored(record: StoredRecord): void;
   /** Something in `snapshot` other than the last activity and the last record has changed. */
   changed(): void;
   journalFault(fault: JournalError | null): void;
@@ -75,7 +80,12 @@ export class KernelKeeper {
   #unsent: KernelMessage[] = [];
   readonly #watchers = new Set<() => void>();
   #lastActivity = Date.now();
+  /** The message of the kernel that is being handed to the journal: a large one is written before that returns. */
+  #saying: { readonly channel: ChannelName; readonly msgId: string | null } = NOTHING_SAID;
   #kernelInfo: string | null = null;
+  /** See `KernelSnapshot`. */
+  #renumberedFrom: number | null = null;
+  #isSettled = false;
   /** A client has asked the kernel itself to end, so that its end is no crash. */
   #askedToEnd: 'shutdown' | 'restart' | null = null;
   #stopping: Promise<void> | null = null;
@@ -110,6 +120,14 @@ export class KernelKeeper {
       onWritten: batch => {
         keeper.#confirmer?.written(batch.lastSeq, batch.end - batch.start);
         listener.written(batch);
+      },
+      onStored: record => {
+        const { channel, msgId } = keeper.#saying;
+        if (msgId !== null) {
+          keeper.#confirmer?.said(channel, msgId);
+        }
+        keeper.#confirmer?.written(record.seq, record.bytes);
+        listener.stored(record);
       },
       onFault: fault => {
         log[fault === null ? 'info' : 'error'](
@@ -146,7 +164,11 @@ export class KernelKeeper {
       kernelPid: this.#life?.process.pid ?? null,
       kernelSession: this.#state.session,
       busyParent: this.#state.busyParent,
-      lastSeq: this.#journal.lastSeq
+      lastSeq: this.#journal.lastSeq,
+      ...(this.#renumberedFrom !== null && {
+        renumberedFrom: this.#renumberedFrom,
+        isSettled: this.#isSettled
+      })
     };
   }
 
@@ -237,6 +259,9 @@ export class KernelKeeper {
     const tail = await readJournalTail(new JournalReader(journalDir), (checkpoint?.seq ?? 0) + 1, before);
     this.#kernelInfo = checkpoint?.kernelInfo ?? null;
     this.#state.restore(tail.state);
+    if (this.#journal.cuts.length > 0) {
+      this.#renumberedFrom = this.#journal.lastSeq + 1;
+    }
     const link =
       connection.resend_socket === undefined ? null : await ResendLink.connect(connection.resend_socket);
     log.info({ kernelPid: pid, canResend: link !== null, ready: tail.state.ready }, 'taking over the kernel');
@@ -279,6 +304,10 @@ export class KernelKeeper {
       this.#journal.lastSeq
     );
     this.#confirmer = confirmer;
+    void Promise.race([life.settled, kernelProcess.exited]).then(() => {
+      this.#isSettled = true;
+      listener.changed();
+    });
     this.#unsent.splice(0).forEach(message => life.send(message));
     listener.processChanged(kernelProcess.pid);
     listener.changed();
@@ -369,7 +398,9 @@ export class KernelKeeper {
       this.#secrets.asked(message, header);
     }
     const status = statusOf(header.msg_type, message);
+    this.#saying = { channel: message.channel, msgId: header.msg_id };
     this.#journal.fromKernel(message, header.msg_type, status);
+    this.#saying = NOTHING_SAID;
     this.#confirmer?.said(message.channel, header.msg_id);
     if (status !== null && message.channel === 'iopub') {
       this.#state.status(status, parent, message.parts[PART.parentHeader]?.toString('utf8') ?? '{}');

@@ -24,6 +24,8 @@ import { Readiness } from './readiness.js';
 import { type Incoming, Takeover, type TakeoverParts } from './takeover.js';
 
 const NO_PART = Buffer.alloc(0);
+/** They begin and end executions. Whoever runs cells one after another waits for them. */
+const BOUNDS: ReadonlySet<string> = new Set(['status', 'execute_input']);
 
 export interface LifeEvents {
   /** `header.session` of every message of the kernel, answers to our own requests included. */
@@ -214,6 +216,9 @@ export class KernelLife {
 
   #received(channel: ChannelName, frames: Buffer[]): void {
     const incoming = this.#parse(channel, frames);
+    if (channel === 'iopub' && (incoming === null || BOUNDS.has(incoming.header.msg_type))) {
+      this.#connection.calm();
+    }
     if (incoming === null) {
       return;
     }

@@ -4,12 +4,15 @@ import { setImmediate as turn } from 'node:timers/promises';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { JournalReader } from '../journal/journal-reader.js';
-import { JournalWriter } from '../journal/journal-writer.js';
+import { JournalWriter, LARGE_BYTES } from '../journal/journal-writer.js';
 import { type JournalRecord, RecordChannel } from '../journal/record.js';
-import type { WrittenBatch } from '../journal/record-batch.js';
+import type { StoredRecord, WrittenBatch } from '../journal/record-batch.js';
 import { segmentFileName } from '../journal/segment-file.js';
 import { inTemporaryFolder } from '../journal/testing/journal-folder.js';
+import { encodeV1 } from '../wire/v1-frame.js';
+import type { StoredNote } from './keeper-protocol.js';
 import { LiveFeed } from './live-feed.js';
+import { storedNote, StoredPayloads } from './stored-record.js';
 
 /** A keeper's journal and its end of a link, in this process: frames are delivered one a turn, unless paused. */
 class Link {
@@ -17,6 +20,7 @@ class Link {
   readonly failures: Error[] = [];
   readonly feed: LiveFeed;
   readonly #queue: (() => void)[] = [];
+  readonly #payloads: StoredPayloads;
   #live = false;
   #paused = false;
 
@@ -24,9 +28,11 @@ class Link {
     dir: string,
     private writer: JournalWriter
   ) {
+    this.#payloads = new StoredPayloads(dir);
     this.feed = new LiveFeed(
       {
         journal: new JournalReader(dir),
+        payload: note => this.#read(note),
         subscribe: () =>
           new Promise(resolve => {
             this.#live = true;
@@ -47,6 +53,7 @@ class Link {
       dir,
       await JournalWriter.open(dir, {
         onWritten: batch => link.#written(batch),
+        onStored: record => link.#stored(record),
         onFault: () => undefined,
         segmentBytes: 2_000
       })
@@ -58,6 +65,11 @@ class Link {
     for (let index = 0; index < lines; index++) {
       this.writer.append(3, [Buffer.alloc(40)]);
     }
+  }
+
+  /** More than is pushed itself. */
+  printMuch(): void {
+    this.writer.append(3, [LARGE]);
   }
 
   /** The keeper finds the gateway too slow. */
@@ -87,8 +99,22 @@ class Link {
     return this.writer.lastSeq;
   }
 
-  close(): Promise<void> {
-    return this.writer.close();
+  async close(): Promise<void> {
+    await this.#payloads[Symbol.asyncDispose]();
+    await this.writer.close();
+  }
+
+  /** Some nobody wants, and some are gone when they are to be read. */
+  #read(note: StoredNote): Promise<Buffer | null> | null {
+    const kind = note.seq % 4;
+    return kind === 0 ? null : kind === 1 ? Promise.resolve(null) : this.#payloads.read(note);
+  }
+
+  #stored(record: StoredRecord): void {
+    if (this.#live) {
+      const note = storedNote(record);
+      this.#queue.push(() => this.feed.stored(note));
+    }
   }
 
   #written(batch: WrittenBatch): void {
@@ -99,8 +125,14 @@ class Link {
   }
 }
 
+const LARGE = encodeV1({
+  channel: 'iopub',
+  parts: ['{}', '{}', '{}', '{}', 'x'.repeat(LARGE_BYTES)].map(part => Buffer.from(part))
+});
+
 const act = fc.oneof(
   fc.record({ print: fc.integer({ min: 1, max: 200 }) }),
+  fc.constant('print much' as const),
   fc.constant('lag' as const),
   fc.constant('step' as const)
 );
@@ -121,6 +153,8 @@ describe('the feed of a gateway', { timeout: 120_000 }, () => {
               link.lag();
             } else if (next === 'step') {
               await link.step();
+            } else if (next === 'print much') {
+              link.printMuch();
             } else {
               link.print(next.print);
             }
@@ -131,6 +165,10 @@ describe('the feed of a gateway', { timeout: 120_000 }, () => {
           expect(link.received.map(({ seq }) => seq)).toEqual(
             Array.from({ length: link.lastSeq - liveFrom + 1 }, (_, index) => liveFrom + index)
           );
+          for (const { seq, payload, isAbridged } of link.received) {
+            if (isAbridged === true) expect(seq % 4).toBeLessThan(2);
+            else if (payload.length > 40) expect(payload.equals(LARGE)).toBe(true);
+          }
           await link.close();
         })
       ),

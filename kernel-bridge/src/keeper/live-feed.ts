@@ -2,27 +2,38 @@
  * Turns what a keeper pushes into records without holes. While the gateway keeps up, that is decoding. When it has been
  * too slow, the keeper stops pushing and says so; the feed then reads the segment files until it has caught up, and
  * subscribes again. Between the answer to that and the last record from the files, the socket is paused, so that no more
- * than one chunk of pushed records waits in memory.
+ * than one chunk of pushed records waits in memory. The same holds while the payload of a large record, of which the keeper
+ * tells only the place, is read.
  */
 import type { JournalReader } from '../journal/journal-reader.js';
 import { decodeRecord, probeRecord } from '../journal/record-codec.js';
 import { gapOf, type JournalRecord } from '../journal/record.js';
 import { KeeperError } from './keeper-error.js';
+import type { StoredNote } from './keeper-protocol.js';
+import { recordOf } from './stored-record.js';
 
 export interface FeedSource {
   readonly journal: JournalReader;
+  /** The payload of a large record, null when it is gone. Null instead of a promise: nobody wants it. */
+  payload(note: StoredNote): Promise<Buffer | null> | null;
   subscribe(): Promise<{ liveFrom: number }>;
   /** Stops and starts reading the socket. */
   pause(): void;
   resume(): void;
 }
 
+/** What the keeper sends, in order. */
+type Pushed =
+  { readonly records: Buffer } | { readonly stored: StoredNote } | { readonly laggingFrom: number };
+
 export class LiveFeed {
   /** The next record to be handed out; 0 before the first subscription. */
   #next = 0;
   #catchingUp: Promise<void> | null = null;
   /** Pushed records that must wait for older ones from the files; null while nothing has to wait. */
-  #waiting: Buffer[] | null = null;
+  #waiting: Pushed[] | null = null;
+  /** What must wait for a payload that is being read; null while none is. */
+  #behind: Pushed[] | null = null;
   #laggedAgain = false;
 
   constructor(
@@ -39,17 +50,36 @@ export class LiveFeed {
   }
 
   /** A `records` frame has arrived. */
-  pushed(body: Buffer): void {
-    if (this.#waiting === null) {
-      this.#handOut(body);
-    } else {
-      this.#waiting.push(body);
-      this.source.pause();
-    }
+  pushed(records: Buffer): void {
+    this.#take({ records });
+  }
+
+  /** A large record has been written. */
+  stored(stored: StoredNote): void {
+    this.#take({ stored });
   }
 
   /** The keeper no longer pushes, from this record on. */
-  lagging(fromSeq: number): void {
+  lagging(laggingFrom: number): void {
+    this.#take({ laggingFrom });
+  }
+
+  #take(pushed: Pushed): void {
+    if (this.#behind !== null) {
+      this.#behind.push(pushed);
+    } else if ('laggingFrom' in pushed) {
+      this.#lagging(pushed.laggingFrom);
+    } else if (this.#waiting !== null) {
+      this.#waiting.push(pushed);
+      this.source.pause();
+    } else if ('records' in pushed) {
+      this.#handOut(pushed.records);
+    } else {
+      this.#handOutStored(pushed.stored);
+    }
+  }
+
+  #lagging(fromSeq: number): void {
     if (this.#catchingUp !== null) {
       this.#laggedAgain = true;
       return;
@@ -83,8 +113,8 @@ export class LiveFeed {
         const waiting = this.#waiting;
         this.#waiting = null;
         if (!this.signal.aborted) {
-          waiting.forEach(body => this.#handOut(body));
-          this.source.resume();
+          waiting.forEach(pushed => this.#take(pushed));
+          this.#resume();
         }
       }
     }
@@ -105,6 +135,42 @@ export class LiveFeed {
         this.#next = (gapOf(record)?.toSeq ?? record.seq) + 1;
         this.onRecord(record);
       }
+    }
+  }
+
+  #handOutStored(note: StoredNote): void {
+    if (note.seq < this.#next) {
+      return; // already read from the files
+    }
+    const reading = this.source.payload(note);
+    if (reading === null) {
+      this.#next = note.seq + 1;
+      this.onRecord(recordOf(note, null));
+      return;
+    }
+    this.#behind = [];
+    this.source.pause();
+    void reading.then(payload => {
+      const behind = this.#behind ?? [];
+      this.#behind = null;
+      if (this.signal.aborted) {
+        return;
+      }
+      try {
+        this.#next = note.seq + 1;
+        this.onRecord(recordOf(note, payload));
+        behind.forEach(pushed => this.#take(pushed));
+        this.#resume();
+      } catch (error) {
+        this.onFailure(error as Error);
+      }
+    });
+  }
+
+  /** Unless something is still being waited for. */
+  #resume(): void {
+    if (this.#behind === null && (this.#waiting === null || this.#waiting.length === 0)) {
+      this.source.resume();
     }
   }
 

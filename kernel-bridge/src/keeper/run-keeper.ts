@@ -110,6 +110,13 @@ async function keep(
         link.records(batch, snapshot);
       }
     },
+    stored: record => {
+      const note = storedNote(record);
+      const snapshot = takeDueState();
+      for (const link of gateways?.links ?? []) {
+        link.stored(note, snapshot);
+      }
+    },
     // Once for all changes of one turn, and not before the records of that turn.
     changed: () => {
       stateDue ??= setImmediate(() => {

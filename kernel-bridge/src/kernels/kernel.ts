@@ -12,6 +12,8 @@ import { UnjournaledRequests } from './unjournaled-requests.js';
 export interface KernelListener {
   /** A live record, in order. After the keeper's connection was lost and made again there may be a hole. */
   record?(record: JournalRecord): void;
+  /** Whether it can make use of the payload of a large record of this channel; one that does not say so cannot. */
+  wantsPayload?(channel: number): boolean;
   /** The state, the number of connections, or the newest record known has changed. */
   changed?(): void;
   telemetry?(record: TelemetryRecord): void;
@@ -53,6 +55,10 @@ export class Kernel {
       this.#lastSeq = record.seq;
       this.#unjournaled.journaled(record);
       for (const listener of this.#listeners) listener.record?.(record);
+    },
+    wantsPayload: channel => {
+      for (const listener of this.#listeners) if (listener.wantsPayload?.(channel) === true) return true;
+      return false;
     },
     state: snapshot => {
       this.#snapshot = snapshot;
@@ -112,6 +118,23 @@ export class Kernel {
   /** seq of the newest record that is known to be in the journal; clients that have it are up to date. */
   get lastSeq(): number {
     return this.#lastSeq;
+  }
+
+  /** Resolves when the kernel has sent again what it will, at the latest after `limitMs`. */
+  settled(limitMs: number): Promise<void> {
+    return new Promise(resolve => {
+      const end = (): void => {
+        clearTimeout(timer);
+        listening[Symbol.dispose]();
+        resolve();
+      };
+      const timer = setTimeout(end, limitMs);
+      const look = (): void => {
+        if (this.#snapshot?.isSettled !== false) end();
+      };
+      const listening = this.listen({ changed: look, removed: end });
+      look();
+    });
   }
 
   get journalDir(): string {

@@ -6,8 +6,8 @@ import type { IncomingMessage, Server } from 'node:http';
 import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { Logger } from 'pino';
-import { WebSocketServer, type WebSocket } from 'ws';
-import { TellingWebSocket } from './telling-websocket.js';
+import { type Server as SocketServer, type WebSocket, WebSocketServer } from 'ws';
+import { GatheringWebSocket } from '../channels/gathering-websocket.js';
 import { CLOSE } from '../channels/close-codes.js';
 import {
   type BridgeError,
@@ -34,7 +34,7 @@ export interface UpgradeRoute {
   /** Subprotocols of this route; the first of them that the client offers is chosen. */
   readonly subprotocols: readonly string[];
   /** Throws a `BridgeError` to refuse; otherwise says what is to be done with the open socket. */
-  prepare(request: UpgradeRequest): (socket: WebSocket, stream: Duplex) => void;
+  prepare(request: UpgradeRequest): (socket: GatheringWebSocket, stream: Duplex) => void;
 }
 
 /** A connection that is passed on as it is, handshake and all. */
@@ -73,7 +73,7 @@ export class Upgrades {
   readonly routes: UpgradeRoute[] = [];
   readonly pipes: PipeRoute[] = [];
   readonly #options: UpgradesOptions;
-  readonly #sockets: WebSocketServer;
+  readonly #sockets: SocketServer<typeof GatheringWebSocket>;
   /** With which token each open socket came. */
   readonly #identities = new WeakMap<WebSocket, Identity>();
   readonly #piped = new Map<PipedConnection, Identity>();
@@ -84,7 +84,7 @@ export class Upgrades {
     this.#sockets = new WebSocketServer({
       noServer: true,
       clientTracking: true,
-      WebSocket: TellingWebSocket,
+      WebSocket: GatheringWebSocket,
       // Compressing costs more than it saves on loopback and in a tunnel, and is a way to exhaust memory.
       perMessageDeflate: false,
       maxPayload: options.maxPayloadBytes,
@@ -170,6 +170,7 @@ export class Upgrades {
         stream.off('error', ignore);
         this.#identities.set(socket, identity);
         if (stream instanceof Socket) stream.setNoDelay(true);
+        socket.writeTo(stream);
         open(socket, stream);
       });
     } catch (thrown) {

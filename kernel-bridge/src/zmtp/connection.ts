@@ -37,14 +37,21 @@ export class ZmtpConnection {
       command: (name, data) => this.#command(name, data)
     });
     socket.setTimeout(HANDSHAKE_MS, () => socket.destroy());
-    socket.on('data', chunk => {
-      try {
-        this.#received(chunk);
-      } catch (error) {
-        socket.destroy(error as Error);
-      }
-    });
     socket.write(greeting());
+  }
+
+  /** Where the next bytes are best read to; null: anywhere. */
+  get target(): Buffer | null {
+    return this.#decoder.target;
+  }
+
+  /** The memory of `chunk` may be used again afterwards. */
+  received(chunk: Buffer): void {
+    try {
+      this.#received(chunk);
+    } catch (error) {
+      this.socket.destroy(error as Error);
+    }
   }
 
   get isReady(): boolean {

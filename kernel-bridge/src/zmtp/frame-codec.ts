@@ -16,6 +16,8 @@ export const MAX_FRAMES = 65_536;
 
 /** Frames up to this size are copied together, so that a message is one write. Above, copying costs more than a write. */
 const COPIED_BYTES = 16 * 1024;
+/** So much of a frame is worth a read of its own; what follows it has to wait for the next. */
+const PLACED_BYTES = 128 * 1024;
 const LONGEST_HEADER = 9;
 
 /** The bytes of one message, in as few pieces as is cheap; large frames are handed over as they are. */
@@ -65,7 +67,7 @@ function writeHeader(bytes: Buffer, at: number, flags: number, length: number): 
 }
 
 export interface FrameSink {
-  /** A whole message. Small frames are views into what was received: keep a copy, not the view. */
+  /** A whole message. Its frames are views into memory that is soon used again: keep copies. */
   message(frames: Buffer[]): void;
   command(name: string, data: Buffer): void;
 }
@@ -86,7 +88,32 @@ export class FrameDecoder {
 
   constructor(private readonly sink: FrameSink) {}
 
+  /**
+   * Where the next bytes are best put: the rest of a large frame goes straight to its place. They are passed to `push` all the
+   * same. Null: anywhere.
+   */
+  get target(): Buffer | null {
+    const partial = this.#partial;
+    return partial === null || partial.body.length - partial.filled < PLACED_BYTES
+      ? null
+      : partial.body.subarray(partial.filled);
+  }
+
+  /** The chunk may be used again for something else afterwards. */
   push(chunk: Buffer): void {
+    const partial = this.#partial;
+    if (partial !== null && isTail(chunk, partial)) {
+      this.#filled(partial, chunk.length);
+      return;
+    }
+    this.#decode(chunk);
+    if (this.#frames.length > 0) {
+      // Of a message whose end is still to come: they outlive the chunk.
+      this.#frames = this.#frames.map(frame => (frame.buffer === chunk.buffer ? Buffer.from(frame) : frame));
+    }
+  }
+
+  #decode(chunk: Buffer): void {
     let at = this.#fill(chunk);
     if (this.#header.length > 0) {
       chunk = Buffer.concat([this.#header, chunk.subarray(at)]);
@@ -119,12 +146,16 @@ export class FrameDecoder {
       return 0;
     }
     const copied = chunk.copy(partial.body, partial.filled);
-    partial.filled += copied;
+    this.#filled(partial, copied);
+    return copied;
+  }
+
+  #filled(partial: PartialFrame, bytes: number): void {
+    partial.filled += bytes;
     if (partial.filled === partial.body.length) {
       this.#partial = null;
       this.#take(partial.flags, partial.body);
     }
-    return copied;
   }
 
   #take(flags: number, body: Buffer): void {
@@ -149,6 +180,11 @@ export class FrameDecoder {
     }
     this.sink.command(body.toString('latin1', 1, nameEnd), body.subarray(nameEnd));
   }
+}
+
+/** Whether the chunk was read straight to where the frame goes on. */
+function isTail(chunk: Buffer, { body, filled }: PartialFrame): boolean {
+  return chunk.buffer === body.buffer && chunk.byteOffset === body.byteOffset + filled;
 }
 
 function frameLength(bytes: Buffer, at: number, flags: number): number {

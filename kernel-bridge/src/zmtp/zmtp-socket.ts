@@ -8,6 +8,7 @@
 import { connect, type NetConnectOpts, type Socket } from 'node:net';
 import { ZmtpConnection } from './connection.js';
 import { connectOptions } from './endpoint.js';
+import { FloodPause } from './flood-pause.js';
 import type { SocketType } from './handshake.js';
 import { ZmtpError } from './zmtp-error.js';
 
@@ -15,6 +16,8 @@ import { ZmtpError } from './zmtp-error.js';
 const RECONNECT_MS = 20;
 /** A peer that breaks the protocol will do so again; it is said once, and tried seldom. */
 const RECONNECT_AFTER_FAULT_MS = 1000;
+/** More than a local socket of Linux holds at once. Memory is taken page by page as it is used. */
+const READ_BYTES = 256 * 1024;
 
 export interface ZmtpSocketOptions {
   readonly type: SocketType;
@@ -22,7 +25,9 @@ export interface ZmtpSocketOptions {
   readonly endpoint: string;
   /** Routing id, for a ROUTER at the other end. */
   readonly identity?: string;
-  /** Frames of one message, views into what was received. An error thrown here is reported and changes nothing else. */
+  /** The longest pause between reads while messages come one by one without end; by default there is none. */
+  readonly gatherMs?: number;
+  /** Frames of one message, views into memory that is used again. An error thrown here is reported and changes nothing else. */
   message(frames: Buffer[]): void;
   /** The handshake is done. Again after each reconnection. */
   connected?(): void;
@@ -39,6 +44,9 @@ export class ZmtpSocket {
   #connection: ZmtpConnection | null = null;
   #waiting: (readonly Uint8Array[])[] = [];
   #retry: NodeJS.Timeout | null = null;
+  #pause: NodeJS.Timeout | null = null;
+  readonly #flood: FloodPause;
+  #isHurried = false;
   #received = 0;
   #closed = false;
 
@@ -46,6 +54,7 @@ export class ZmtpSocket {
   constructor(options: ZmtpSocketOptions) {
     this.#options = options;
     this.#target = connectOptions(options.endpoint);
+    this.#flood = new FloodPause(options.gatherMs ?? 0);
     this.#connect();
   }
 
@@ -67,11 +76,24 @@ export class ZmtpSocket {
     }
   }
 
+  /** To be called from `message`, for one that others may be waiting for: what follows is read at once. */
+  calm(): void {
+    this.#flood.calm();
+  }
+
+  /** From now on everything is read at once. */
+  hurry(): void {
+    this.#isHurried = true;
+    clearTimeout(this.#pause ?? undefined);
+    this.#socket?.resume();
+  }
+
   /** What could not be sent yet is dropped. */
   async close(): Promise<void> {
     this.#closed = true;
     this.#waiting = [];
     clearTimeout(this.#retry ?? undefined);
+    clearTimeout(this.#pause ?? undefined);
     const socket = this.#socket;
     if (socket !== null) {
       const ended = new Promise<void>(resolve => socket.once('close', () => resolve()));
@@ -81,7 +103,21 @@ export class ZmtpSocket {
   }
 
   #connect(): void {
-    const socket = connect(this.#target);
+    const anywhere = Buffer.allocUnsafeSlow(READ_BYTES);
+    const socket = connect({
+      ...this.#target,
+      onread: {
+        buffer: () => this.#connection?.target ?? anywhere,
+        callback: (bytes, into) => {
+          const before = this.#received;
+          this.#connection?.received((into as Buffer).subarray(0, bytes));
+          const pauseMs = this.#flood.after(this.#received - before, bytes, performance.now());
+          if (pauseMs === 0 || this.#isHurried) return true;
+          this.#pause = setTimeout(() => socket.resume(), pauseMs);
+          return false;
+        }
+      }
+    });
     this.#socket = socket;
     let fault: ZmtpError | null = null;
     socket.on('error', error => {
@@ -119,6 +155,7 @@ export class ZmtpSocket {
 
   #ended(fault: ZmtpError | null): void {
     const wasConnected = this.isConnected;
+    clearTimeout(this.#pause ?? undefined);
     this.#socket = null;
     this.#connection = null;
     if (fault !== null) {

@@ -58,6 +58,8 @@ export class NumberedClient implements Disposable {
   readonly #options: ClientOptions;
   readonly #asked: string[] = [];
   #unsent: Buffer[] = [];
+  /** By channel, the last message of the kernel that a client of ours has taken. */
+  readonly #lastIds = new Map<string, string>();
   /** The last record that a client of ours has taken. */
   #taken: number | null = null;
   #acknowledging = false;
@@ -181,6 +183,8 @@ export class NumberedClient implements Disposable {
     );
     target.searchParams.set('session_id', this.session);
     if (this.kind === 'ours' && this.#taken !== null) target.searchParams.set('resume', String(this.#taken));
+    if (this.kind === 'ours')
+      for (const [channel, id] of this.#lastIds) target.searchParams.append('last', `${channel}:${id}`);
     const socket = new WebSocket(target, this.kind === 'ours' ? [NUMBERED_SUBPROTOCOL, V1] : [V1], {
       headers: { authorization: `token ${TOKEN}` }
     });
@@ -232,12 +236,22 @@ export class NumberedClient implements Disposable {
     if (this.kind === 'stock') this.#message(bytes);
     else if (isBinary) {
       const seq = Number(bytes.readBigUInt64LE(0));
-      this.#message(bytes.subarray(NUMBERED_HEADER_BYTES));
-      if (seq > 0) this.#took(socket, seq);
+      const frame = bytes.subarray(NUMBERED_HEADER_BYTES);
+      this.#message(frame);
+      if (seq > 0) {
+        this.#remember(frame);
+        this.#took(socket, seq);
+      }
     } else {
       const note = JSON.parse(bytes.toString('utf8')) as { op: string; position: number };
       if (note.op === 'attached' || note.op === 'live') this.#took(socket, note.position);
     }
+  }
+
+  #remember(frame: Buffer): void {
+    const { channel, parts } = decodeV1(frame);
+    const { msg_id: id } = JSON.parse(parts[0]?.toString('utf8') ?? '{}') as { msg_id: string };
+    this.#lastIds.set(channel, id);
   }
 
   #took(socket: WebSocket, seq: number): void {

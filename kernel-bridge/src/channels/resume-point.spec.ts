@@ -1,0 +1,71 @@
+import { describe, expect, it } from 'vitest';
+import { type JournalRecord, RecordChannel } from '../journal/record.js';
+import { type ChannelName, encodeV1 } from '../wire/index.js';
+import { type LastMessages, type ResumePoint, resumePoint } from './resume-point.js';
+
+/** A journal in words: `iopub:a` is a message of the kernel, numbered from 1. */
+class Journal {
+  readonly #records: JournalRecord[];
+
+  constructor(...said: readonly string[]) {
+    this.#records = said.map((words, index) => {
+      const [channel, id] = words.split(':') as [ChannelName, string];
+      const header = { msg_id: id, msg_type: 'stream', session: 'kernel' };
+      const parts = [header, {}, {}, {}].map(part => Buffer.from(JSON.stringify(part)));
+      return {
+        seq: index + 1,
+        timeNs: 0n,
+        channel: RecordChannel[channel],
+        payload: encodeV1({ channel, parts })
+      };
+    });
+  }
+
+  get newest(): number {
+    return this.#records.length;
+  }
+
+  readonly read = async function* (this: Journal, from: number): AsyncGenerator<JournalRecord[]> {
+    for (const record of this.#records.slice(from - 1)) yield await Promise.resolve([record]);
+  }.bind(this);
+}
+
+function find(journal: Journal, renumberedFrom: number, resume: number, last: object): Promise<ResumePoint> {
+  const known: LastMessages = new Map(Object.entries(last) as [ChannelName, string][]);
+  return resumePoint(resume, known, { renumberedFrom, newest: journal.newest, read: journal.read });
+}
+
+describe('a client that says what it had last', () => {
+  const journal = new Journal('iopub:a', 'iopub:b', 'shell:r', 'iopub:c', 'iopub:d');
+
+  it('goes on after its number where that is still the same message', async () => {
+    expect(await find(journal, 2, 4, { iopub: 'c', shell: 'r' })).toEqual({ position: 4, has: new Map() });
+  });
+
+  it('goes on after its number where numbers were never in doubt', async () => {
+    expect(await find(journal, 4, 2, { iopub: 'b' })).toEqual({ position: 2, has: new Map() });
+  });
+
+  it('is recognised channel by channel where its number is another message now', async () => {
+    // It had a, b, c and then the reply; the kernel has sent the reply again first.
+    expect(await find(journal, 2, 5, { iopub: 'c', shell: 'r' })).toEqual({
+      position: 1,
+      has: new Map([
+        [RecordChannel.iopub, 4],
+        [RecordChannel.shell, 3]
+      ])
+    });
+  });
+
+  it('is recognised where its number is past the end', async () => {
+    expect(await find(journal, 3, 900, { iopub: 'd' })).toEqual({
+      position: 2,
+      has: new Map([[RecordChannel.iopub, 5]])
+    });
+  });
+
+  it('is sent everything that is in doubt when nothing of what it had is there', async () => {
+    expect(await find(journal, 3, 900, { iopub: 'x' })).toEqual({ position: 2, has: new Map() });
+    expect(await find(journal, 6, 900, { iopub: 'x' })).toEqual({ position: 5, has: new Map() });
+  });
+});

@@ -1,0 +1,68 @@
+/**
+ * Where a client goes on that says which messages it had last. Its number is enough while numbers keep their messages. They do
+ * not where a journal was cut and the kernel has sent again what was cut off: those messages get numbers anew, in another
+ * order if there were replies among them. Such a client is recognised by its messages, channel by channel, because a channel
+ * keeps its order.
+ */
+import { type JournalRecord, RecordChannel } from '../journal/record.js';
+import { type ChannelName, decodeV1, parseHeader, PART } from '../wire/index.js';
+
+/** By channel, the `msg_id` of the last message that the client has. */
+export type LastMessages = ReadonlyMap<ChannelName, string>;
+
+export interface ResumePoint {
+  readonly position: number;
+  /** By channel of the journal: up to this record the client has everything. */
+  readonly has: ReadonlyMap<number, number>;
+}
+
+export interface Numbering {
+  /** Numbers before this one are what they always were. */
+  readonly renumberedFrom: number;
+  readonly newest: number;
+  readonly read: (fromSeq: number) => AsyncIterable<readonly JournalRecord[]>;
+}
+
+/** To be asked when the kernel has sent again what it will. */
+export async function resumePoint(
+  resume: number,
+  last: LastMessages,
+  { renumberedFrom, newest, read }: Numbering
+): Promise<ResumePoint> {
+  const ids = new Map<number, string>([...last].map(([channel, id]) => [RecordChannel[channel], id]));
+  if (resume < renumberedFrom || (resume <= newest && (await isAt(resume, ids, read)))) {
+    return { position: resume, has: new Map() };
+  }
+  const has = new Map<number, number>();
+  if (renumberedFrom <= newest) {
+    for await (const records of read(renumberedFrom)) {
+      for (const record of records) {
+        const id = ids.get(record.channel);
+        if (id !== undefined && id === messageId(record)) has.set(record.channel, record.seq);
+      }
+      if ((records.at(-1)?.seq ?? 0) >= newest) break;
+    }
+  }
+  return { position: renumberedFrom - 1, has };
+}
+
+/** Whether the record of this number is the last message that the client has on its channel. */
+async function isAt(
+  seq: number,
+  ids: ReadonlyMap<number, string>,
+  read: Numbering['read']
+): Promise<boolean> {
+  for await (const [record] of read(seq)) {
+    if (record?.seq !== seq) return false;
+    return ids.get(record.channel) === messageId(record);
+  }
+  return false;
+}
+
+function messageId({ payload }: JournalRecord): string | null {
+  try {
+    return parseHeader(decodeV1(payload).parts[PART.header] ?? Buffer.alloc(0)).msg_id;
+  } catch {
+    return null;
+  }
+}
