@@ -10,7 +10,6 @@ import subprocess
 import sys
 
 import pytest
-
 from tpulab_recipes.runtime.chips import count_chips
 from tpulab_recipes.runtime.torch_tpu import NEEDS_A_CHIP
 
@@ -123,8 +122,8 @@ print("stablehlo" in text)
 
 
 def test_lowering_to_stablehlo_is_tried_and_what_it_does_without_a_chip_is_known() -> None:
-    """`exported_to_mlir` is private. Where it works without a chip it must give StableHLO; where it does not, that
-    is said, and the test is skipped with the reason that the package gave."""
+    """`exported_to_mlir` is private. Where it works without a chip it must give StableHLO; where it does not,
+    the test is skipped with the reason that the package gave."""
     done = run(LOWER)
     if done.returncode != 0:
         reason = (done.stderr.strip().splitlines() or ["it aborted"])[-1]
