@@ -1,0 +1,144 @@
+"""Notebook 05, run through a bridge with its own network: it learns, follows captions, inpaints and is
+distilled."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+from nbformat.v4 import new_code_cell
+
+from ..clients.bridge_kernel import BridgeKernelManager
+from ..clients.bridge_process import BridgeProcess
+from ..lesson import CHECKOUT
+
+NOTEBOOK = CHECKOUT / "notebooks" / "05-ddpm.ipynb"
+#: Two programs are compiled in one cell, on a machine that may be busy.
+CELL_DEADLINE_S = 900
+
+#: Asked of the kernel when all cells have run.
+PROBE = """
+import json
+import numpy as np
+from tpulab_recipes.ddpm.data.small_encoders import PatchPca
+
+drawn_before = panel.images.copy()
+panel.prompt.value = "a small blue square"
+panel.steps.value = 9
+panel.guidance.value = 3.0
+panel.seed.value = 7
+kept = PatchPca.shipped().decode(painter._latent[None])[0]
+print(json.dumps({
+    "before": before.figures,
+    "found": [figures for _, figures in live.found],
+    "losses": [row.loss for row in live.rows],
+    "trainStepCompilations": trainer.compilations(),
+    "samplerCompilations": sampler.compilations(),
+    "distillCompilations": distiller.compilations(),
+    "sliderChanged": float(np.abs(panel.images - drawn_before).mean()),
+    "keptLeft": float(np.abs(painter.images[:, :, :8] - kept[None, :, :8]).max()),
+    "madeRight": float(np.abs(painter.images[:, :, 8:] - kept[None, :, 8:]).mean()),
+    "error": error,
+    "rounds": [done.steps for done in distiller.rounds],
+    "resumedAt": trainer.resumed_at,
+}))
+"""
+
+
+@pytest.fixture(scope="module")
+def executed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, dict[str, Any], Path]:
+    folder = tmp_path_factory.mktemp("ddpm")
+    notebook: Any = nbformat.read(NOTEBOOK, as_version=4)
+    (place,) = [n for n, cell in enumerate(notebook.cells) if "parameters" in cell.metadata.get("tags", [])]
+    # Fewer halvings than a reader makes; the training itself is the notebook's own.
+    settings = f"output_dir = {str(folder / 'run')!r}\ndistill_from = 8\ndistill_to = 4\ndistill_updates = 40"
+    notebook.cells.insert(place + 1, new_code_cell(settings, id="injected-parameters"))
+    notebook.cells.append(new_code_cell(PROBE, id="probe"))
+    asyncio.run(_through_bridge(notebook, folder))
+    answer = "".join(output.text for output in notebook.cells[-1].outputs if output.output_type == "stream")
+    return notebook, json.loads(answer.splitlines()[-1]), folder
+
+
+async def _through_bridge(notebook: Any, folder: Path) -> None:
+    state, work = folder / "state", folder / "work"
+    state.mkdir(mode=0o700)
+    work.mkdir()
+    bridge = BridgeProcess(state, work)
+    try:
+        await bridge.start()
+        manager = BridgeKernelManager(bridge, notebook.metadata.kernelspec.name)
+        client = NotebookClient(notebook, km=manager, timeout=CELL_DEADLINE_S)
+        await client.async_execute()
+    finally:
+        await bridge.stop()
+
+
+Executed = tuple[Any, dict[str, Any], Path]
+
+
+def test_it_learns_in_a_few_hundred_steps(executed: Executed) -> None:
+    """The distance to the data falls, and most samples show exactly what their caption names (3 % by
+    chance)."""
+    values = executed[1]
+    last = values["found"][-1]
+    assert last["frechet"] < 0.15 * values["before"]["frechet"]
+    assert last["caption_accuracy"] > 0.5
+    assert values["before"]["caption_accuracy"] < 0.15
+    assert values["losses"][-1] < 0.5 * values["losses"][0]
+
+
+def test_nothing_is_compiled_twice(executed: Executed) -> None:
+    values = executed[1]
+    assert values["trainStepCompilations"] == 1
+    assert values["samplerCompilations"] == 1
+    assert values["distillCompilations"] == 1
+
+
+def test_sliders_make_other_images(executed: Executed) -> None:
+    assert executed[1]["sliderChanged"] > 0.02
+
+
+def test_inpainting_keeps_what_was_not_chosen(executed: Executed) -> None:
+    values = executed[1]
+    assert values["keptLeft"] < 1e-3
+    assert values["madeRight"] > 0.01
+
+
+def test_the_student_is_nearer_to_its_teacher_than_the_teacher_in_as_few_steps(executed: Executed) -> None:
+    values = executed[1]
+    assert values["rounds"] == [4]
+    assert values["error"]["student, 4 steps"] < values["error"]["teacher, 4 steps"]
+
+
+def test_it_writes_checkpoints_and_an_export(executed: Executed) -> None:
+    run = executed[2] / "run"
+    assert (run / "checkpoints_recent" / "450").is_dir()
+    assert (run / "diffusers" / "unet" / "diffusion_pytorch_model.safetensors").stat().st_size > 1e6
+
+
+def test_pictures_and_widgets_are_shown(executed: Executed) -> None:
+    cells = {cell.id: cell for cell in executed[0].cells}
+
+    def kinds(cell: str) -> set[str]:
+        return {kind for output in cells[cell].outputs for kind in output.get("data", {})}
+
+    for cell in ("data", "forward", "prompts", "compare"):
+        assert "image/png" in kinds(cell), cell
+    for cell in ("training", "sampling", "inpainting"):
+        assert "application/vnd.jupyter.widget-view+json" in kinds(cell), cell
+
+
+def test_the_file_holds_no_outputs_and_its_links_lead_somewhere() -> None:
+    notebook: Any = nbformat.read(NOTEBOOK, as_version=4)
+    assert [cell.id for cell in notebook.cells if cell.cell_type == "code" and cell.outputs] == []
+    links = re.findall(r"\]\(([^)#:]+)\)", "".join(c.source for c in notebook.cells))
+    assert links
+    assert [link for link in links if not (NOTEBOOK.parent / link).exists()] == []
+    assert os.path.basename(NOTEBOOK) == "05-ddpm.ipynb"
