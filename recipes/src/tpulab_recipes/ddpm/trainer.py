@@ -120,9 +120,10 @@ class Trainer:
                 self._keep(number, last=number == until)
                 if train.snapshot_freq and number % train.snapshot_freq == 0:
                     self.run_evaluation()
-        if pending:
+        if self.step < until:
             # Stopped from the page: what has been learned is kept.
-            self._log(self.step, pending, since)
+            if pending:
+                self._log(self.step, pending, since)
             self.save()
         return self.state
 
