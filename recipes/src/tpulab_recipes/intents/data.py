@@ -3,6 +3,7 @@ shape."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,7 +100,8 @@ def choose_length(token_counts: list[int], *, share: float = 0.99, multiple: int
     """
     if not token_counts:
         raise DataError("There are no sentences to choose a length from.")
-    fits = int(np.quantile(token_counts, share, method="higher"))
+    # The shortest length that at least this share has; a hair off for shares that are not exact in binary.
+    fits = sorted(token_counts)[math.ceil(share * len(token_counts) - 1e-9) - 1]
     return min(-(-fits // multiple) * multiple, most)
 
 
