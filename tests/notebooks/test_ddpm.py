@@ -89,7 +89,7 @@ def test_it_learns_in_a_few_hundred_steps(executed: Executed) -> None:
     values = executed[1]
     last = values["found"][-1]
     assert last["frechet"] < 0.15 * values["before"]["frechet"]
-    assert last["caption_accuracy"] > 0.5
+    assert last["caption_accuracy"] > 0.4
     assert values["before"]["caption_accuracy"] < 0.15
     assert values["losses"][-1] < 0.5 * values["losses"][0]
 
