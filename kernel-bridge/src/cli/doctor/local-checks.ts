@@ -4,6 +4,7 @@ import { createServer } from 'node:net';
 import path from 'node:path';
 import type { EnvironmentInfo, RemoteCheck } from '@tpulab/protocol';
 import { EnvironmentCatalog } from '../../environments/index.js';
+import { PACKAGE_FOLDER } from '../../environments/locations.js';
 import { runProgram } from '../../environments/run-program.js';
 import { findUv, runUv } from '../../environments/uv.js';
 import { ChipTable } from '../../devices/index.js';
@@ -174,8 +175,7 @@ const chips: Check = async () => {
 };
 
 const jupyter: Check = async ({ signal, env }) => {
-  const beside = env['TPULAB_UV'] ? path.join(path.dirname(env['TPULAB_UV']), 'jupyter') : null;
-  const command = beside !== null && (await canRun(beside)) ? beside : 'jupyter';
+  const command = await jupyterCommand(env);
   let words: string;
   try {
     const { stdout, stderr } = await runProgram({
@@ -252,6 +252,16 @@ async function versionOf(
     signal.throwIfAborted();
     return null;
   }
+}
+
+/** JupyterLab beside the command `tpulab` of the wheel, that of a checkout, else the one on PATH. */
+async function jupyterCommand(env: LocalContext['env']): Promise<string> {
+  const candidates = [
+    ...(env['TPULAB_UV'] ? [path.join(path.dirname(env['TPULAB_UV']), 'jupyter')] : []),
+    path.resolve(PACKAGE_FOLDER, '..', '.tpulab', 'lab', 'bin', 'jupyter')
+  ];
+  for (const candidate of candidates) if (await canRun(candidate)) return candidate;
+  return 'jupyter';
 }
 
 async function canRun(file: string): Promise<boolean> {
