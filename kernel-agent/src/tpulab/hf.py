@@ -31,7 +31,7 @@ class Callback(_Base):
 
     Args:
         name: of the run. Default: the name of the model's class.
-        hyperparameters: what may be changed besides `learning_rate`, which is always there; `on_change` is told.
+        hyperparameters: what may be changed besides `learning_rate`, which is always there.
         log: as in `tpulab.run`. Default: the Trainer's `output_dir`, beside its checkpoints.
         learning_rate: its bounds, by `tpulab.hyper`. The schedule goes on, scaled by what was set.
 

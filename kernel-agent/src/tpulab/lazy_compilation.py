@@ -102,8 +102,8 @@ class LazyReasons:
         user = _user_frame(frame)
         if user is None:
             return
-        place = self._places.get((user.f_code, user.f_lineno))
-        if place is None or place.looks >= LOOKS:
+        place = self._place(user)
+        if place.looks >= LOOKS:
             return
         place.looks += 1
         now = signature_of_frame(user)
@@ -132,17 +132,22 @@ class LazyReasons:
         location = find_location(self._cells, frame)
         if user is None:
             return LazyCompilation(number, "graph", location, run, FIRST, 1)
+        place = self._place(user)
+        function = _function_name(user)
+        now = signature_of_frame(user)
+        # A graph that an earlier loop has compiled was launched here without a compilation.
+        reason = FIRST if place.before is None else self._compare(place, now, function)
+        place.compiled += 1
+        place.before, place.looks = now, 0
+        return LazyCompilation(number, function, location, run, reason, place.compiled)
+
+    def _place(self, user: FrameType) -> _Place:
         key = (user.f_code, user.f_lineno)
         place = self._places.setdefault(key, _Place())
         self._places.move_to_end(key)
         while len(self._places) > KEPT_PLACES:
             self._places.popitem(last=False)
-        function = _function_name(user)
-        now = signature_of_frame(user)
-        reason = FIRST if place.compiled == 0 else self._compare(place, now, function)
-        place.compiled += 1
-        place.before, place.looks = now, 0
-        return LazyCompilation(number, function, location, run, reason, place.compiled)
+        return place
 
     def _compare(self, place: _Place, now: Signature, function: str) -> CompileReason:
         found = [

@@ -28,7 +28,8 @@ def held_arrays() -> tuple[list[HeldArrays], HeldBytes]:
     held: HeldBytes = {"traceback": 0, "outputs": 0}
     if jax is None:
         return [], held
-    live = [array for array in jax.live_arrays() if not array.is_deleted()]
+    # The newest come first; the first one made is the first one named.
+    live = [array for array in reversed(jax.live_arrays()) if not array.is_deleted()]
     wanted = {id(array) for array in live}
     owners: dict[int, dict[Kind, list[str]]] = {}
     for kind, name, value in _roots():

@@ -1,0 +1,228 @@
+"""Steps, compilations and control of torch_xla, with the real thing."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch_xla.distributed.parallel_loader import MpDeviceLoader
+
+import torch_xla
+import tpulab
+from keeper_double import KeeperDouble
+from tpulab.agent import Agent
+from tpulab.torch_xla_runtime import TorchXlaRuntime
+
+pytestmark = pytest.mark.usefixtures("agent")
+SPANS = ("inputMs", "hostMs", "compileMs", "deviceMs", "gapMs")
+
+
+class Model:
+    """One product, trained by hand, so that the graph is the test's own."""
+
+    def __init__(self) -> None:
+        self.device = torch_xla.device()
+        self.weight = torch.randn(256, 256, device=self.device, requires_grad=True)
+
+    def step(self, batch: torch.Tensor, rate: Any) -> torch.Tensor:
+        loss = (batch.to(self.device) @ self.weight).pow(2).mean()
+        loss.backward()
+        with torch.no_grad():
+            self.weight.sub_(self.weight.grad * rate)
+        self.weight.grad = None
+        torch_xla.sync()
+        return loss.detach()
+
+
+@pytest.fixture
+def model(agent: Agent) -> Model:  # noqa: ARG001 - the agent first, so that it sees the launches
+    made = Model()
+    rate = torch.tensor(0.1).to(made.device)
+    for _ in range(3):
+        made.step(torch.ones(16, 256), rate).item()
+    return made
+
+
+def compiled(keeper: KeeperDouble) -> list[dict[str, Any]]:
+    return [message for message in keeper.of_type("compile") if message["phase"] == "finished"]
+
+
+def wait_for_end(keeper: KeeperDouble, name: str) -> list[dict[str, Any]]:
+    run = keeper.wait(
+        lambda: next((run for run in keeper.ended_runs() if run["name"] == name), None), f"the end of {name}"
+    )
+    steps = keeper.steps(run["run"])
+    for step in steps:
+        assert sum(step[span] for span in SPANS) == pytest.approx(step["wallMs"], rel=0.02)
+        assert min(step[span] for span in SPANS) >= 0
+    return steps
+
+
+def test_the_places_that_are_patched_are_there() -> None:
+    runtime = TorchXlaRuntime()
+    marker = torch_xla._XLAC._xla_step_marker
+    assert runtime.attach(lambda launch: launch(), lambda wait: wait())
+    assert torch_xla._XLAC._xla_step_marker is not marker
+    assert len(runtime._patched) == 3, "torch_xla has changed: adapt tpulab/torch_xla_runtime.py"
+    runtime.detach()
+    assert torch_xla._XLAC._xla_step_marker is marker
+
+
+def test_waits_and_sleeps_are_where_they_belong_and_device_time_is_known(
+    model: Model, keeper: KeeperDouble
+) -> None:
+    spent: dict[str, list[float]] = {"inputMs": [], "hostMs": [], "gapMs": []}
+
+    def sleep(span: str, seconds: float) -> None:
+        began = time.perf_counter()
+        time.sleep(seconds)
+        spent[span].append((time.perf_counter() - began) * 1e3)
+
+    def loader() -> Iterator[torch.Tensor]:
+        for _ in range(10):
+            sleep("inputMs", 0.05)
+            yield torch.ones(16, 256)
+
+    run = tpulab.run("sleeps", hyperparameters={"rate": 0.1}, log=False)
+    for batch in run.steps(loader(), total=10):
+        sleep("hostMs", 0.06)
+        loss = model.step(batch, run.hyper.rate)
+        loss.item()
+        sleep("gapMs", 0.05)
+    run.finish()
+    steps = wait_for_end(keeper, "sleeps")
+    assert len(steps) == 10
+    assert all(step["deviceKnown"] for step in steps)
+    assert all(step["deviceMs"] > 0 for step in steps[1:])
+    later = [step for step in steps if step["compileMs"] == 0]
+    assert len(later) >= 8
+    for span, cost in spent.items():
+        # Tracing is host time too; the rest of a span is the sleep.
+        room = [abs(step[span] - cost[step["index"]]) / step["wallMs"] for step in later]
+        assert statistics.median(room) < (0.08 if span == "hostMs" else 0.02), span
+
+
+def test_a_new_shape_is_named_and_a_new_learning_rate_compiles_nothing(
+    model: Model, keeper: KeeperDouble
+) -> None:
+    run = tpulab.run("shapes", hyperparameters={"rate": 0.1}, log=False)
+    rates = [0.1, 0.2, 0.0, 1.0, 0.3]
+    for index, batch in enumerate(run.steps([torch.ones(16, 256)] * 5 + [torch.ones(8, 256)])):
+        if index == 1:
+            before = TorchXlaRuntime().compilations()
+        if index < 5:
+            model.step(batch, run.hyper.rate).item()
+            run.set("rate", rates[index])
+            continue
+        assert TorchXlaRuntime().compilations() == before, "a learning rate was compiled into the graph"
+        model.step(batch, run.hyper.rate).item()
+    run.finish()
+    wait_for_end(keeper, "shapes")
+    message = compiled(keeper)[-1]
+    reason = message["reason"]
+    assert (reason["verdict"], reason["argument"]) == ("shape", "batch")
+    assert (reason["before"], reason["after"]) == ("f32[16,256]", "f32[8,256]")
+    assert (message["function"], message["location"]["function"]) == ("step", "step")
+    assert message["compileMs"] > 0
+
+
+def test_a_python_number_in_the_graph_is_found_and_said(keeper: KeeperDouble) -> None:
+    device = torch_xla.device()
+    weight = torch.ones(64, 64, device=device)
+
+    def shrink(power: int) -> None:
+        nonlocal weight
+        # A power is part of the graph, as is a size or a branch.
+        weight = weight.pow(power) / 2
+        torch_xla.sync()
+
+    for counter, power in enumerate([2, 2, 2, 2, 3]):
+        del counter
+        shrink(power)
+    messages = keeper.wait(
+        lambda: [m for m in compiled(keeper) if m["reason"]["verdict"] == "static"], "the verdict"
+    )
+    reason = messages[-1]["reason"]
+    assert (reason["argument"], reason["before"], reason["after"]) == ("power", "2", "3")
+    [advice] = keeper.wait(lambda: keeper.of_type("advice"), "the advice")
+    assert advice["kind"] == "constant-hyperparameter"
+
+
+def test_a_loader_of_torch_xla_launches_the_step_and_only_its_wait_is_input(
+    model: Model, keeper: KeeperDouble
+) -> None:
+    class Slow(torch.utils.data.Dataset[torch.Tensor]):
+        def __len__(self) -> int:
+            return 8
+
+        def __getitem__(self, index: int) -> torch.Tensor:
+            time.sleep(0.03)
+            return torch.full((16, 256), float(index))
+
+    loader = MpDeviceLoader(
+        torch.utils.data.DataLoader(Slow(), batch_size=None), model.device, loader_prefetch_size=1
+    )
+    run = tpulab.run("loader", log=False)
+    seen = 0
+    for batch in run.steps(loader):
+        loss = (batch @ model.weight.detach()).sum()
+        seen += 1
+    run.finish()
+    assert seen == 8
+    assert loss is not None
+    steps = wait_for_end(keeper, "loader")
+    assert sum(step["inputMs"] for step in steps[2:]) > 0
+    assert all(step["deviceKnown"] for step in steps[1:])
+
+
+def test_metrics_are_read_when_the_device_is_done_and_never_by_another_thread(
+    model: Model, keeper: KeeperDouble
+) -> None:
+    run = tpulab.run("metrics", hyperparameters={"rate": 0.01}, log=False)
+    for _ in run.steps(range(30)):
+        run.log(loss=model.step(torch.ones(16, 256), run.hyper.rate), plain=1.5)
+        time.sleep(0.01)
+    run.finish()
+    steps = wait_for_end(keeper, "metrics")
+    assert len(steps) == 30
+    assert all(step["metrics"]["plain"] == 1.5 for step in steps)
+    losses = [step["metrics"]["loss"] for step in steps if "loss" in step["metrics"]]
+    assert losses
+    assert all(isinstance(loss, float) and loss > 0 for loss in losses)
+
+
+@pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW])
+def test_an_optimizer_follows_without_a_new_graph(kind: Any, agent: Agent, keeper: KeeperDouble) -> None:
+    del agent
+    device = torch_xla.device()
+    weight = torch.nn.Parameter(torch.ones(8, 8, device=device))
+    optimizer = kind([weight], lr=0.5)
+    run = tpulab.run("optimizer", hyperparameters={"learning_rate": 0.5}, log=False)
+    run.apply_to(optimizer)
+    moved: list[float] = []
+    counts: list[int] = []
+    for rate in run.steps([0.5, 0.5, 0.5, 0.25, 0.125, 0.0]):
+        run.controller.set_now("learning_rate", rate, 0)
+        before = weight.detach().clone()
+        weight.grad = torch.ones_like(weight)
+        optimizer.step()
+        torch_xla.sync()
+        moved.append(float((weight.detach() - before).abs().mean()))
+        counts.append(TorchXlaRuntime().compilations())
+    run.finish()
+    assert moved[3] / moved[2] == pytest.approx(0.5, rel=0.05)
+    assert moved[4] / moved[2] == pytest.approx(0.25, rel=0.05)
+    assert moved[5] == 0
+    assert counts[3:] == [counts[2]] * 3, "a learning rate was compiled into the graph"
+    keeper.wait(keeper.ended_runs, "the end")
+
+
+def test_the_devices_are_told_once_the_runtime_is_there(model: Model, keeper: KeeperDouble) -> None:
+    del model
+    message = keeper.wait(lambda: keeper.of_type("devices"), "the devices")[-1]
+    assert (message["runtime"], message["platform"]) == ("torch_xla", "cpu")
+    assert len(message["devices"]) >= 1
