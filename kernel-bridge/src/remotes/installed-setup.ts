@@ -13,21 +13,28 @@ const START_MS = 90_000;
 const USER_PATH = `PATH="$PATH:$HOME/.local/bin:$HOME/bin"
 export PATH`;
 
-/** Prints the version of the bridge, or fails with 3. */
+/** Fails with 3 where there is none. */
 const FIND = `${USER_PATH}
-command -v tpulab > /dev/null || exit 3
-tpulab --version`;
+command -v tpulab > /dev/null || exit 3`;
 
 /**
- * Prints `url TAB token` of the gateway that serves the state folder, after it was started where none did. Exit 4: it does
- * not start; the end of its output follows.
+ * Prints version, record and token of the gateway that serves the state folder, a line each, after it was started where none did.
+ * Exit 4: it does not start; why is on standard error.
  */
 const SERVE = `${USER_PATH}
 state="\${TPULAB_STATE_DIR:-\${XDG_STATE_HOME:-$HOME/.local/state}/tpulab}"
 umask 077
 mkdir -p "$state/run" || { echo "the state folder $state cannot be made" >&2; exit 4; }
-ready() { tpulab status --state-dir "$state" --json > "$state/run/status.json" 2> /dev/null; }
-if ! ready; then
+serves() { tpulab status --state-dir "$state" --json 2> /dev/null | grep -q '"status":"'; }
+# Cheap, and not as sure: a process of another program may have got the number.
+seems_to() {
+  pid_there=$(sed -n 's/.*"pid":\\([0-9]*\\).*/\\1/p' "$state/gateway.json" 2> /dev/null)
+  [ -n "$pid_there" ] && kill -0 "$pid_there" 2> /dev/null
+}
+if ! serves; then
+  free=$(df -Pk "$state" | awk 'NR == 2 { print $4 }')
+  if [ "\${free:-9999}" -lt 1024 ]; then echo "No space left on device: $free KiB for $state" >&2; exit 4; fi
+  rm -f "$state/gateway.json"
   out="$state/run/serve.out"
   if command -v setsid > /dev/null; then
     setsid tpulab serve --unix-socket --state-dir "$state" > "$out" 2>&1 < /dev/null &
@@ -36,15 +43,16 @@ if ! ready; then
   fi
   pid=$!
   tries=0
-  until ready; do
-    # One that ends at once may have met another that has just been started; then that one is soon ready.
+  until seems_to; do
+    # One that ends at once may have met another that has just been started; then that one is soon there.
     kill -0 "$pid" 2> /dev/null || tries=$((tries + 10))
     tries=$((tries + 1))
     if [ "$tries" -gt 300 ]; then tail -n 20 "$out" >&2; exit 4; fi
     sleep 0.2
   done
 fi
-cat "$state/gateway.json"
+tpulab --version
+tr -d '\\n' < "$state/gateway.json"; echo
 cat "$state/token"`;
 
 export class InstalledSetup implements HostSetup {
@@ -60,15 +68,14 @@ export class InstalledSetup implements HostSetup {
         `There is no program "tpulab" on ${shell.host}; install it there, or connect without --no-install.`
       );
     }
-    const version = found.stdout.trim().split('\n').at(-1) ?? '';
-    stage('bridge', 'Kernel bridge', 'done', version);
+    stage('bridge', 'Kernel bridge', 'done', null);
     stage('gateway', 'Gateway', 'running', null);
     const served = await shell.run(SERVE, [], { signal, timeoutMs: START_MS });
     if (served.code !== 0) {
       stage('gateway', 'Gateway', 'failed', null);
       throw notStarted(shell.host, served.stderr);
     }
-    const prepared = parse(served.stdout, version);
+    const prepared = parse(served.stdout);
     if (!prepared) {
       throw new RemoteProblem(
         'remote_bridge_failed',
@@ -101,9 +108,9 @@ function notStarted(host: string, words: string): RemoteProblem {
   return new RemoteProblem('remote_bridge_failed', `The gateway on ${host} does not start: ${why}`);
 }
 
-/** `gateway.json`, then the token. */
-function parse(stdout: string, version: string): PreparedHost | null {
-  const [record = '', token = ''] = stdout.trim().split('\n').slice(-2);
+/** The last three lines; a login shell may have said something before. */
+function parse(stdout: string): PreparedHost | null {
+  const [version = '', record = '', token = ''] = stdout.trim().split('\n').slice(-3);
   try {
     const { url, gatewayId } = JSON.parse(record) as { url?: string; gatewayId?: string };
     const socket = /^http\+unix:\/\/([^/]+)\//.exec(url ?? '')?.[1];
