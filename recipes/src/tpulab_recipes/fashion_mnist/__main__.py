@@ -2,53 +2,33 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
-from dataclasses import fields
 
-from tpulab_recipes import runtime
+from tpulab_recipes.command_line import backend_for, chosen, parser_for
 from tpulab_recipes.fashion_mnist.config import FULL_SIZE, Config
 from tpulab_recipes.fashion_mnist.data import load, synthetic_folder, train_batches
 from tpulab_recipes.fashion_mnist.idx import IdxError
-
-
-def parse(argv: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m tpulab_recipes.fashion_mnist",
-        description="Trains AlexNet on Fashion-MNIST, on whatever device there is.",
-    )
-    parser.add_argument(
-        "--backend", help="torch_tpu, torch_xla or cpu (default: what this environment is for)"
-    )
-    parser.add_argument("--platform", choices=("cpu", "tpu"), help="insist on the processor or on a chip")
-    parser.add_argument("--spmd", action="store_true", help="torch_xla: one program over all devices")
-    parser.add_argument(
-        "--data", default="", help="folder or gs:// address with the idx files (default: drawn images)"
-    )
-    parser.add_argument("--full-size", action="store_true", help="224 pixels and all channels, as published")
-    parser.add_argument(
-        "--checkpoints", help="folder to write a checkpoint to after each epoch, and to go on from"
-    )
-    for each in fields(Config):
-        kind = {"int": int, "float": float}.get(str(each.type), str)
-        parser.add_argument(f"--{each.name.replace('_', '-')}", type=kind, help=f"default {each.default}")
-    return parser.parse_args(argv)
+from tpulab_recipes.runtime import DeviceRuntimeError
 
 
 def main(argv: list[str]) -> int:
-    options = parse(argv)
-    given = {each.name: getattr(options, each.name) for each in fields(Config)}
-    config = (FULL_SIZE if options.full_size else Config()).but(
-        **{k: v for k, v in given.items() if v is not None}
+    parser = parser_for(
+        "fashion_mnist", "Trains AlexNet on Fashion-MNIST, on whatever device there is.", Config
     )
+    parser.add_argument(
+        "--data", default="", help="folder or gs:// address with the idx files (default: drawn images)"
+    )
+    parser.add_argument(
+        "--checkpoints", help="folder to write a checkpoint to after each epoch, and to go on from"
+    )
+    options = parser.parse_args(argv)
     try:
-        backend = runtime.use(
-            options.backend, platform=options.platform, **({"spmd": True} if options.spmd else {})
-        )
+        config = chosen(options, Config(), FULL_SIZE)
+        backend = backend_for(options)
         folder = options.data or synthetic_folder()
         train, test = load(folder, "train"), load(folder, "test")
-    except (runtime.DeviceRuntimeError, IdxError) as error:
+    except (DeviceRuntimeError, IdxError, ValueError) as error:
         print(error, file=sys.stderr)
         return 2
     from tpulab_recipes.fashion_mnist.trainer import Trainer

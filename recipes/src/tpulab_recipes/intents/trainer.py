@@ -42,6 +42,15 @@ def make_model(config: Config, names: tuple[str, ...], vocabulary: int, length: 
     return BertForSequenceClassification(small)
 
 
+def prepared_mask(mask: Any) -> Any:
+    """[sentence, token] of ones and zeros to bool [sentence, 1, 1, token], which attention takes as it is.
+
+    Of a mask with two axes `transformers` asks whether it is all ones, to leave it out: it reads a value back
+    at every step, and makes a second program for batches without padding.
+    """
+    return mask[:, None, None, :].bool()
+
+
 def rate_at(config: Config, step: int, total_steps: int) -> float:
     """Share of the peak learning rate at a step (from 0): up to 1 over the warm-up, then linear down to 0 at
     the end."""
@@ -137,5 +146,6 @@ class Trainer:
         self.backend.sync()
 
     def _logits_and_loss(self, batch: Any) -> tuple[Any, Any]:
-        logits = self.model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).logits
+        mask = prepared_mask(batch["attention_mask"])
+        logits = self.model(input_ids=batch["input_ids"], attention_mask=mask).logits
         return logits, torch.nn.functional.cross_entropy(logits.float(), batch["labels"].long())

@@ -10,7 +10,7 @@ import torch
 
 from tpulab_recipes.intents.config import Config
 from tpulab_recipes.intents.data import Encoded, Utterances, encode
-from tpulab_recipes.intents.trainer import Evaluation, make_model
+from tpulab_recipes.intents.trainer import Evaluation, make_model, prepared_mask
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def train_with_accelerate(config: Config, utterances: Utterances, tokenizer: Any
     model.train()
     for _ in range(config.epochs):
         for ids, mask, labels in train_loader:
-            loss = model(input_ids=ids, attention_mask=mask, labels=labels).loss
+            loss = model(input_ids=ids, attention_mask=prepared_mask(mask), labels=labels).loss
             accelerator.backward(loss)
             optimizer.step()
             optimizer.zero_grad()
@@ -50,7 +50,7 @@ def train_with_accelerate(config: Config, utterances: Utterances, tokenizer: Any
     rows = []
     for ids, mask, labels in test_loader:
         with torch.no_grad():
-            logits = model(input_ids=ids, attention_mask=mask).logits
+            logits = model(input_ids=ids, attention_mask=prepared_mask(mask)).logits
         # Several processes may see a row twice, to fill the last batch; this drops the second one.
         predicted, _ = accelerator.gather_for_metrics((logits.argmax(dim=-1), labels))
         rows.append(predicted.cpu().numpy())
