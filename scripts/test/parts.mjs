@@ -199,6 +199,7 @@ export const PARTS = [
         'fashion_mnist',
         'resnet_profiling',
         'intents',
+        'command_line',
         'ddpm_diffusers'
       ];
       const ofAgent = inRoot('kernel-agent/tests/torch_xla');

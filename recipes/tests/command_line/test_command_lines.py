@@ -1,0 +1,104 @@
+"""The recipes' command lines, on plain PyTorch: what they print, what they refuse, and going on from a
+checkpoint."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+RECIPES = ("fashion_mnist", "resnet_profiling", "intents")
+
+
+def main(recipe: str, *argv: str) -> int:
+    code: int = importlib.import_module(f"tpulab_recipes.{recipe}.__main__").main(["--backend", "cpu", *argv])
+    return code
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_help_names_every_setting_with_its_default(recipe: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(recipe, "--help")
+    assert left.value.code == 0
+    text = capsys.readouterr().out
+    config = importlib.import_module(f"tpulab_recipes.{recipe}.config").Config
+    for name in config.__dataclass_fields__:
+        assert f"--{name.replace('_', '-')}" in text
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_a_setting_that_makes_no_sense_is_one_sentence_and_exit_code_two(
+    recipe: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(recipe, "--batch-size", "0") == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert len(said.err.splitlines()) == 1
+
+
+def test_a_chip_that_is_not_there_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main("resnet_profiling", "--platform", "tpu") == 2
+    assert "TPU" in capsys.readouterr().err
+
+
+def test_data_that_are_not_there_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main("fashion_mnist", "--data", str(tmp_path)) == 2
+    assert "four files" in capsys.readouterr().err
+    assert main("intents", "--data", str(tmp_path)) == 2
+    assert "train.csv" in capsys.readouterr().err
+
+
+def test_resnet_trains_and_says_how_fast(capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        main("resnet_profiling", "--steps", "4", "--batch-size", "4", "--width", "0.125", "--log-every", "2")
+        == 0
+    )
+    described, *lines = capsys.readouterr().out.splitlines()
+    assert "without XLA" in described
+    assert [re.sub(r"[\d.]+ images", "N images", line.split(":")[0]) for line in lines] == [
+        "step 2",
+        "step 4",
+    ]
+
+
+def test_alexnet_trains_and_goes_on_after_its_last_checkpoint(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tpulab_recipes.fashion_mnist import data
+    from tpulab_recipes.fashion_mnist.data import synthetic_folder
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    images = synthetic_folder(train=32, test=16)
+    assert data.load(images, "train").labels.shape == (32,)
+    settings = (
+        "--data",
+        images,
+        "--width",
+        "0.125",
+        "--batch-size",
+        "16",
+        "--checkpoints",
+        str(tmp_path / "c"),
+    )
+    assert main("fashion_mnist", *settings, "--epochs", "1") == 0
+    assert "epoch 1: loss" in capsys.readouterr().out
+    assert main("fashion_mnist", *settings, "--epochs", "2") == 0
+    text = capsys.readouterr().out
+    assert "going on after epoch 1" in text
+    assert "epoch 1:" not in text
+    assert re.search(r"epoch 2: loss [\d.]+, accuracy [\d.]+%, \d+ ms a step", text)
+
+
+def test_bert_trains_and_goes_on_after_its_last_checkpoint(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("transformers")
+    settings = ("--layers", "1", "--hidden", "16", "--batch-size", "52", "--checkpoints", str(tmp_path))
+    assert main("intents", *settings, "--epochs", "1") == 0
+    assert re.search(r"epoch 1: loss [\d.]+, weighted F1 [\d.]+", capsys.readouterr().out)
+    assert main("intents", *settings, "--epochs", "1") == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "going on after step 8"
