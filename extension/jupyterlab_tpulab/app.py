@@ -11,6 +11,7 @@ from jupyter_server.extension.application import ExtensionApp
 from traitlets import Bool, List, Unicode
 
 from .command import find_bridge_command
+from .gateway_proxy import PROXY_PATH, proxy_handler
 from .handler import BridgeAddressHandler
 from .node_command import with_tools
 from .origins import page_origins
@@ -61,7 +62,16 @@ class TPULab(ExtensionApp):
         return self.supervisor.status
 
     def initialize_handlers(self) -> None:
-        self.handlers.append((r"/tpulab/bridge", BridgeAddressHandler, {"status": self.bridge_status}))
+        handler = proxy_handler()
+        self.handlers.append(
+            (
+                r"/tpulab/bridge",
+                BridgeAddressHandler,
+                {"status": self.bridge_status, "proxy": None if handler is None else PROXY_PATH},
+            )
+        )
+        if handler is not None:
+            self.handlers.append((rf"/{PROXY_PATH}(.*)", handler, {"status": self.bridge_status}))
 
     async def _start_jupyter_server_extension(self, serverapp: ServerApp) -> None:
         """Called when the server listens, so its port is known. Returns at once."""

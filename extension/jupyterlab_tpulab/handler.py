@@ -1,4 +1,4 @@
-"""`GET <base_url>tpulab/bridge`: where the page finds the bridge. The answer holds the bridge's token."""
+"""`GET <base_url>tpulab/bridge`: where the page finds the bridge, with its token for a page on this machine."""
 
 from __future__ import annotations
 
@@ -9,16 +9,22 @@ from dataclasses import asdict
 from jupyter_server.base.handlers import APIHandler
 from tornado.web import authenticated
 
+from .origins import LOOPBACK
 from .supervisor import BridgeStatus
 
 
 class BridgeAddressHandler(APIHandler):
     """Answers `BridgeAddress` (protocol/src/rest.ts) to who may use this Jupyter server."""
 
-    def initialize(self, status: Callable[[], BridgeStatus]) -> None:
+    def initialize(self, status: Callable[[], BridgeStatus], proxy: str | None = None) -> None:
         self._status = status
+        self._proxy = proxy
 
     @authenticated
     def get(self) -> None:
         self.set_header("Cache-Control", "no-store")
-        self.finish(json.dumps(asdict(self._status())))
+        answer = asdict(self._status()) | {"proxy": self._proxy}
+        if self._proxy is not None and self.request.host_name not in LOOPBACK:
+            # That page goes through this server, which knows the token itself.
+            answer |= {"url": None, "token": None}
+        self.finish(json.dumps(answer))

@@ -40,7 +40,13 @@ export const BridgeAddress = Type.Object({
   status: Type.Union([Type.Literal('ready'), Type.Literal('starting'), Type.Literal('failed')]),
   url: Type.Union([Type.String(), Type.Null()], { description: 'base URL with a trailing slash' }),
   token: Type.Union([Type.String(), Type.Null()]),
-  message: Type.Union([Type.String(), Type.Null()], { description: 'what failed and what to do' })
+  message: Type.Union([Type.String(), Type.Null()], { description: 'what failed and what to do' }),
+  proxy: Type.Optional(
+    Type.Union([Type.String(), Type.Null()], {
+      description:
+        'path below the address of the Jupyter server at which it passes requests on to the bridge; pages on another machine get no url and no token'
+    })
+  )
 });
 export type BridgeAddress = Static<typeof BridgeAddress>;
 

@@ -11,7 +11,7 @@ export function asBridgeAddress(body: unknown): BridgeAddress | null {
   if (!isRecord(body)) {
     return null;
   }
-  const { status, url, token, message } = body;
+  const { status, url, token, message, proxy = null } = body;
   if (status !== 'ready' && status !== 'starting' && status !== 'failed') {
     return null;
   }
@@ -19,11 +19,12 @@ export function asBridgeAddress(body: unknown): BridgeAddress | null {
     !isTextOrNull(url) ||
     !isTextOrNull(token) ||
     !isTextOrNull(message) ||
+    !isTextOrNull(proxy) ||
     (url !== null && !isHttpUrl(url))
   ) {
     return null;
   }
-  return { status, url, token, message };
+  return { status, url, token, message, proxy };
 }
 
 export function asHealth(body: unknown): KnownHealth | null {

@@ -1,6 +1,6 @@
 /** The bridge on this machine: the Jupyter server of the page knows where it is. */
 import type { ServerConnection } from '@jupyterlab/services';
-import { bridgeUrlsFor } from './bridge-url.js';
+import { addressesFor } from './bridge-url.js';
 import { GatewayBackend, type IGatewayBackendOptions } from './gateway-backend.js';
 import { askAddress } from './probe.js';
 
@@ -18,8 +18,8 @@ export class BridgeBackend extends GatewayBackend {
       'TPULab bridge',
       {
         candidates: async probe => {
-          const { url, token } = await askAddress(jupyter, probe);
-          return bridgeUrlsFor(url, pageHostname).map(candidate => ({ url: candidate, token }));
+          const { direct, proxy } = await askAddress(jupyter, probe);
+          return addressesFor(direct, proxy, { base: jupyter.baseUrl, pageHostname });
         },
         refusal: () => null
       },

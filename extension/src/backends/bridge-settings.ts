@@ -9,7 +9,10 @@ import { KernelSockets } from './numbered-socket.js';
 export interface IBridgeAddress {
   /** With a trailing slash. */
   readonly url: string;
+  /** '' where the Jupyter server puts it in. */
   readonly token: string;
+  /** It is the page's own server that passes requests on: with its login, without a token. */
+  readonly isProxied?: true;
 }
 
 export interface IBridgeSettingsOptions {
@@ -27,6 +30,10 @@ export const READ_TIMEOUT_MS = 5_000;
 /** Starting or restarting a kernel waits for its first answer, which on a busy machine takes tens of seconds. */
 export const WRITE_TIMEOUT_MS = 90_000;
 
+const DIRECT_INIT: RequestInit = { cache: 'default', credentials: 'omit' };
+/** The login of the page is that of the proxy. */
+const PROXIED_INIT: RequestInit = { cache: 'no-store', credentials: 'same-origin' };
+
 const SUSPICIOUS_STATUS: ReadonlySet<number> = new Set([401, 403, 502, 503, 504]);
 
 /** Never reached: requests are refused before they are sent while there is no address. */
@@ -37,6 +44,16 @@ export function fixedBridgeSettings(
   address: IBridgeAddress,
   fetcher?: typeof fetch
 ): ServerConnection.ISettings {
+  if (address.isProxied === true) {
+    return ServerConnection.makeSettings({
+      baseUrl: address.url,
+      wsUrl: socketUrl(address.url),
+      token: '',
+      appendToken: false,
+      init: PROXIED_INIT,
+      ...(fetcher && { fetch: fetcher })
+    });
+  }
   return ServerConnection.makeSettings({
     baseUrl: address.url,
     wsUrl: socketUrl(address.url),
@@ -44,7 +61,7 @@ export function fixedBridgeSettings(
     // Needed on any host name: a browser cannot put the token into a header of a socket.
     appendToken: true,
     // `no-store` would add a time stamp to each URL, and so a preflight to each request.
-    init: { cache: 'default', credentials: 'omit' },
+    init: DIRECT_INIT,
     fetch: withoutXsrf(fetcher ?? fetch)
   });
 }
@@ -55,10 +72,16 @@ export function liveBridgeSettings(options: IBridgeSettingsOptions): {
   sockets: KernelSockets;
 } {
   const fixed = fixedBridgeSettings({ url: NO_URL, token: '' }, options.fetch);
+  const own = options.fetch ?? fetch;
+  const isProxied = (): boolean => options.address()?.isProxied === true;
+  const either: Fetch = (input, init) => (isProxied() ? own(input, init) : fixed.fetch(input, init));
   const sockets = new KernelSockets(fixed.WebSocket);
   const settings = {
     ...fixed,
-    fetch: watched(fixed.fetch, options),
+    fetch: watched(either, options),
+    get init(): RequestInit {
+      return isProxied() ? PROXIED_INIT : DIRECT_INIT;
+    },
     WebSocket: sockets.WebSocket,
     get baseUrl(): string {
       return options.address()?.url ?? NO_URL;

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { bridgeUrlsFor } from './bridge-url.js';
+import { addressesFor, bridgeUrlsFor } from './bridge-url.js';
 
 test('prefers the other loopback name, so that no cookie of the page travels', () => {
   expect(bridgeUrlsFor('http://127.0.0.1:9/', '127.0.0.1')).toEqual([
@@ -17,4 +17,16 @@ test('prefers the other loopback name, so that no cookie of the page travels', (
 test('leaves the address alone when page or bridge are not on loopback', () => {
   expect(bridgeUrlsFor('http://127.0.0.1:9/', 'lab.example')).toEqual(['http://127.0.0.1:9/']);
   expect(bridgeUrlsFor('http://vm.example:9/x', '127.0.0.1')).toEqual(['http://vm.example:9/x/']);
+});
+
+test('a page that is not on this machine goes through its own server, and only if that passes requests on', () => {
+  const direct = { url: 'http://127.0.0.1:8890/', token: 't' };
+  const far = { base: 'https://hub.example/user/ada/', pageHostname: 'hub.example' };
+  expect(addressesFor(null, 'tpulab/gateway/', far)).toEqual([
+    { url: 'https://hub.example/user/ada/tpulab/gateway/', token: '', isProxied: true }
+  ]);
+  expect(addressesFor(direct, 'tpulab/gateway/', far)).toHaveLength(1);
+  expect(addressesFor(direct, null, far)).toEqual([direct]);
+  const near = { base: 'http://localhost:8888/', pageHostname: 'localhost' };
+  expect(addressesFor(direct, 'tpulab/gateway/', near)[0]).toEqual(direct);
 });

@@ -5,11 +5,30 @@
  * bridge with every socket. So the other loopback name comes first, and the same name is only the way out on a
  * machine where the other one does not lead to the bridge.
  */
+import type { IBridgeAddress } from './bridge-settings.js';
+
 const OTHER_NAMES: Readonly<Record<string, string>> = {
   '127.0.0.1': 'localhost',
   localhost: '127.0.0.1',
   '[::1]': '127.0.0.1'
 };
+
+/**
+ * Where a page reaches the bridge, best first. A page that is not on loopback goes to its own server, which passes requests on:
+ * what is on loopback here is another machine for it, or a plain address that a page over https may not ask.
+ */
+export function addressesFor(
+  direct: IBridgeAddress | null,
+  proxy: string | null,
+  page: { readonly base: string; readonly pageHostname: string }
+): IBridgeAddress[] {
+  const isLocal = OTHER_NAMES[page.pageHostname] !== undefined;
+  if (direct !== null && (isLocal || proxy === null)) {
+    const { token } = direct;
+    return bridgeUrlsFor(direct.url, page.pageHostname).map(url => ({ url, token }));
+  }
+  return proxy === null ? [] : [{ url: new URL(proxy, page.base).href, token: '', isProxied: true }];
+}
 
 /** Base URLs to try in order, each ending in a slash. `pageHostname` as in `window.location.hostname`. */
 export function bridgeUrlsFor(url: string, pageHostname: string): string[] {

@@ -76,6 +76,10 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
   get serverSettings(): ServerConnection.ISettings | null {
     return this._isRefused ? null : this._settings;
   }
+  /** The present address; null while it is unknown. */
+  get address(): IBridgeAddress | null {
+    return this._isRefused ? null : this._address;
+  }
   get changed(): ISignal<this, void> {
     return this._changed;
   }

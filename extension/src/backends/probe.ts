@@ -12,11 +12,19 @@ export interface IProbeOptions {
   fetch?: typeof fetch;
 }
 
+/** What the Jupyter server says of the bridge that runs. */
+export interface IKnownAddress {
+  /** Where it is for programs on that machine; null when this page has to go through the proxy. */
+  readonly direct: IBridgeAddress | null;
+  /** Path below the Jupyter server's own address; null where it passes nothing on. */
+  readonly proxy: string | null;
+}
+
 /** `GET <base>tpulab/bridge` at the Jupyter server. Throws `BackendError`. */
 export async function askAddress(
   jupyter: ServerConnection.ISettings,
   options: IProbeOptions
-): Promise<IBridgeAddress> {
+): Promise<IKnownAddress> {
   const url = URLExt.join(jupyter.baseUrl, 'tpulab/bridge');
   const signal = AbortSignal.any([options.signal, AbortSignal.timeout(options.timeoutMs)]);
   let body: unknown;
@@ -45,8 +53,12 @@ export async function askAddress(
       `The Jupyter server answered ${status} when asked where the TPULab bridge is; see the server's log.`
     );
   }
-  if (answer.status === 'ready' && answer.url !== null && answer.token !== null) {
-    return { url: answer.url, token: answer.token };
+  if (answer.status === 'ready') {
+    const { url, token, proxy = null } = answer;
+    const direct = url !== null && token !== null ? { url, token } : null;
+    if (direct !== null || proxy !== null) {
+      return { direct, proxy };
+    }
   }
   if (answer.status === 'failed') {
     throw new BackendError(

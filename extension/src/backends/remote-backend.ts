@@ -26,13 +26,13 @@ export class RemoteBackend extends GatewayBackend {
       name,
       {
         candidates: () => {
-          const hub = bridge.serverSettings;
+          const hub = bridge.address;
           if (hub === null) {
             return Promise.reject(
               new BackendError('bridge.notReady', 'The TPULab bridge has no address yet.')
             );
           }
-          return Promise.resolve([{ url: URLExt.join(hub.baseUrl, 'remotes', name, '/'), token: hub.token }]);
+          return Promise.resolve([{ ...hub, url: URLExt.join(hub.url, 'remotes', name, '/') }]);
         },
         refusal: () => refusalOf(name, remote())
       },

@@ -1,0 +1,68 @@
+"""The bridge through the Jupyter server's own address, as a page on another machine reaches it."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from typing import Any
+
+import pytest
+
+from .conftest import Bridge
+from .test_server import TOKEN, serving
+
+pytest.importorskip("jupyter_server_proxy")
+pytestmark = pytest.mark.usefixtures("config_home")
+
+ELSEWHERE = "lab.example"
+
+
+def ask(url: str, host: str | None = None, method: str = "GET", **headers: str) -> tuple[int, Any, Any]:
+    """A request with another host name, and the answer whatever its status."""
+    given = {key.replace("_", "-"): value for key, value in headers.items()}
+    request = urllib.request.Request(url, method=method, headers=given | ({"Host": host} if host else {}))
+    try:
+        with urllib.request.urlopen(request, timeout=30) as response:
+            return response.status, parsed(response.read()), response.headers
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, parsed(error.read()), error.headers
+
+
+def parsed(body: bytes) -> Any:
+    """A page for people, such as that of the login, stays as it is."""
+    try:
+        return json.loads(body or b"null")
+    except ValueError:
+        return body
+
+
+def test_a_page_elsewhere_gets_the_path_of_the_proxy_and_no_token(bridge: Bridge) -> None:
+    with serving(bridge, arguments=["--ServerApp.allow_remote_access=True"]) as server:
+        server.bridge("ready")
+        auth = f"token {TOKEN}"
+        _, here, _ = ask(f"{server.url}tpulab/bridge", Authorization=auth)
+        assert here["proxy"] == "tpulab/gateway/"
+        assert here["token"]
+        _, elsewhere, _ = ask(f"{server.url}tpulab/bridge", ELSEWHERE, Authorization=auth)
+        assert (elsewhere["status"], elsewhere["url"], elsewhere["token"]) == ("ready", None, None)
+        status, health, headers = ask(
+            f"{server.url}{elsewhere['proxy']}bridge/v1/health",
+            ELSEWHERE,
+            Authorization=auth,
+            Origin="http://lab.example",
+            Cookie="a=b",
+        )
+        assert (status, health["status"]) == (200, "ok")
+        assert headers.get_all("Set-Cookie") is None
+
+
+def test_nobody_passes_without_the_token_of_the_jupyter_server(bridge: Bridge) -> None:
+    with serving(bridge, arguments=["--ServerApp.allow_remote_access=True"]) as server:
+        server.bridge("ready")
+        url = f"{server.url}tpulab/gateway/bridge/v1/health"
+        status, body, _ = ask(url, ELSEWHERE)
+        assert status != 200 or "gatewayId" not in str(body)
+        status, body, _ = ask(f"{server.url}tpulab/gateway/api/kernels/x", ELSEWHERE, "DELETE", Cookie="a=b")
+        assert status == 403
