@@ -40,4 +40,24 @@ describe('crc32c', () => {
       })
     );
   });
+
+  it('is the same for what is long as byte for byte, wherever it begins and ends', () => {
+    const bytes = Buffer.allocUnsafe(200_000).map((_, index) => (index * 7919 + index * index) & 255);
+    const whole = crc32c(bytes, 3, 190_001);
+    let bit = 0;
+    for (let at = 3; at < 190_001; at += 1 + (at % 997)) {
+      const end = Math.min(190_001, at + 1 + (at % 997));
+      bit = crc32c(bytes, at, end, bit);
+    }
+    expect(whole).toBe(bit);
+    for (const [start, end] of [
+      [0, 32_768],
+      [1, 32_769],
+      [2, 57_345],
+      [5, 199_999]
+    ] as const) {
+      const middle = start + 20_000;
+      expect(crc32c(bytes, start, end)).toBe(crc32c(bytes, middle, end, crc32c(bytes, start, middle)));
+    }
+  });
 });

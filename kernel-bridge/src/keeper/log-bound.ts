@@ -3,7 +3,8 @@
  * cannot be renamed away: what is there is copied to `NAME.1` and the file is emptied, and the next line begins it anew. What is
  * written between the copy and the emptying is lost; it is a log of last resort, what cells print is in the journal.
  */
-import { open, rename, rm, stat, truncate } from 'node:fs/promises';
+import { statSync } from 'node:fs';
+import { open, rename, rm, truncate } from 'node:fs/promises';
 import type { Logger } from 'pino';
 
 export interface LogBoundOptions {
@@ -46,7 +47,8 @@ export class LogBound implements AsyncDisposable {
   async #look(): Promise<void> {
     for (const file of this.files) {
       try {
-        const { size } = await stat(file);
+        // In this thread: for an idle kernel, waking another one for it was most of what it cost.
+        const { size } = statSync(file);
         if (size > this.#maxBytes) await this.#putAside(file, size);
       } catch (error) {
         if ((error as NodeJS.ErrnoException).code !== 'ENOENT') {
