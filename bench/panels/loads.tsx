@@ -74,12 +74,22 @@ export function tilesAt(count: number, turn: number) {
     {
       time: turn,
       host: {
-        ...{ cpuPercent: 1, cores: 1, load1: 1, memoryUsedBytes: 1, memoryTotalBytes: 2 },
-        ...{ diskReadBytesPerS: null, diskWrittenBytesPerS: null },
-        ...{ networkReceivedBytesPerS: null, networkSentBytesPerS: null }
+        cpuPercent: 1,
+        cores: 1,
+        load1: 1,
+        memoryUsedBytes: 1,
+        memoryTotalBytes: 2,
+        diskReadBytesPerS: null,
+        diskWrittenBytesPerS: null,
+        networkReceivedBytesPerS: null,
+        networkSentBytesPerS: null
       },
       devices: Array.from({ length: count }, (_, ordinal) => ({
-        ...{ ordinal, chip: ordinal, hbmTotalBytes: 16 * gib, idleS: 0, hloQueueSize: 0 },
+        ordinal,
+        chip: ordinal,
+        hbmTotalBytes: 16 * gib,
+        idleS: 0,
+        hloQueueSize: 0,
         hbmUsedBytes: (8 + 4 * Math.sin(turn / 9 + ordinal)) * gib,
         dutyCyclePercent: 60 + 39 * Math.sin(turn / 5 + ordinal / 7),
         hbmBandwidthPercent: 40

@@ -4,7 +4,7 @@ import { BROKEN, type Breakage } from '../lab/labextension.js';
 import { expectStockKernelWorks } from './boot.js';
 import { withLab } from './fixtures.js';
 
-const CASES: Record<Breakage, string> = {
+const CASES: Record<Exclude<Breakage, 'absent'>, string> = {
   entryThrows: 'its script throws',
   entryMissing: 'its script is missing',
   chunksMissing: 'what its script imports is missing',

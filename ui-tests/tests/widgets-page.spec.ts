@@ -97,8 +97,18 @@ for (const host of ['tpulab', 'anywidget']) {
     expect(sent).toMatchObject([{ type: 'command', command: { action: 'pause' } }]);
     const { command } = sent[0] as { command: { id: string; run: string } };
     await page.evaluate(answer => window.shown.answer(2, { type: 'answer', answer }), {
-      ...{ type: 'control', time: 1, id: command.id, run: command.run, action: 'pause', name: null },
-      ...{ value: null, before: null, origin: 'page', phase: 'refused', step: null, durationMs: null },
+      type: 'control',
+      time: 1,
+      id: command.id,
+      run: command.run,
+      action: 'pause',
+      name: null,
+      value: null,
+      before: null,
+      origin: 'page',
+      phase: 'refused',
+      step: null,
+      durationMs: null,
       reason: 'the run is over'
     });
     await expect(controls.getByRole('alert')).toContainText('Pause: the run is over');

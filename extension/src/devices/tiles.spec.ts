@@ -16,7 +16,10 @@ function tpus(count: number, hosts = 1) {
   return devices(0, {
     platform: 'tpu',
     devices: Array.from({ length: count }, (_, id) => ({
-      ...{ id, platform: 'tpu', kind: 'TPU v5 lite', processIndex: Math.floor((id * hosts) / count) },
+      id,
+      platform: 'tpu',
+      kind: 'TPU v5 lite',
+      processIndex: Math.floor((id * hosts) / count),
       memoryUsedBytes: id < count / hosts ? 5 * GIB : null,
       memoryTotalBytes: id < count / hosts ? 16 * GIB : null,
       memoryPeakBytes: id < count / hosts ? 6 * GIB : null

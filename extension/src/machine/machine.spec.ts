@@ -33,7 +33,8 @@ describe('figures of a machine', () => {
   it('of a history are named as those of a sample', () => {
     const column = (...mean: (number | null)[]) => ({ min: mean, mean, max: mean });
     const figures = historyFigures({
-      ...{ tierS: 10, times: [1, 2] },
+      tierS: 10,
+      times: [1, 2],
       series: {
         'device.0.dutyCyclePercent': column(80, null),
         'device.1.dutyCyclePercent': column(60, null),
@@ -55,7 +56,8 @@ describe('the window of a chart', () => {
 
   it('goes on with live samples where the history ends, and has none twice', () => {
     const history = {
-      ...{ tierS: 1, times: [T0, T0 + 1_000] },
+      tierS: 1,
+      times: [T0, T0 + 1_000],
       series: { 'host.cpuPercent': { min: [1, 2], mean: [1, 2], max: [1, 2] } }
     };
     const live = ring([T0 + 500, T0 + 1_500, T0 + 2_000, T0 + 2_500]);

@@ -19,8 +19,16 @@ const CONTROL: RunControl = {
   log: null
 };
 const RATE: Hyperparameter = {
-  ...{ name: 'rate', value: 1e-3, initial: 1e-3, kind: 'number', min: 1e-6, max: 1e-1 },
-  ...{ scale: 'log', choices: null, description: null, recompiles: false }
+  name: 'rate',
+  value: 1e-3,
+  initial: 1e-3,
+  kind: 'number',
+  min: 1e-6,
+  max: 1e-1,
+  scale: 'log',
+  choices: null,
+  description: null,
+  recompiles: false
 };
 
 function message(
@@ -29,8 +37,19 @@ function message(
   fields: Partial<ControlMessage> = {}
 ): ControlMessage {
   return {
-    ...{ type: 'control', time: T0, id, run: 'r1', action: 'pause', name: null, value: null, before: null },
-    ...{ origin: 'page', phase, step: phase === 'applied' ? 7 : null, durationMs: null, reason: null },
+    type: 'control',
+    time: T0,
+    id,
+    run: 'r1',
+    action: 'pause',
+    name: null,
+    value: null,
+    before: null,
+    origin: 'page',
+    phase,
+    step: phase === 'applied' ? 7 : null,
+    durationMs: null,
+    reason: null,
     ...fields
   };
 }

@@ -2,6 +2,7 @@
 import type { IDisposable } from '@lumino/disposable';
 import { type ISignal, Signal } from '@lumino/signaling';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
+import type { MachineTelemetry } from '../machine/machine-telemetry.js';
 import type { IBridgeEvents, ICurrentKernel } from '../tokens.js';
 import { type Connection, connectionOf } from './connection.js';
 
@@ -22,6 +23,12 @@ export class StatusModel implements IDisposable {
   /** Null when the current kernel is not on a bridge. */
   get telemetry(): KernelTelemetry | null {
     return this._telemetry;
+  }
+
+  /** The machine of the current kernel; null when that is not on a bridge. */
+  get machine(): MachineTelemetry | null {
+    const { current } = this._currentKernel;
+    return current.kind === 'bridge' ? this._events.machineOf(current.backend.id) : null;
   }
 
   /** Emitted when connection or kernel have changed. */

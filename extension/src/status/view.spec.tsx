@@ -7,7 +7,8 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { CurrentKernel } from '../current/model.js';
 import type { StreamState } from '../events/event-stream.js';
 import { KernelTelemetry } from '../events/kernel-telemetry.js';
-import { devices, hello, T0, telemetry } from '../events/samples.spec-data.js';
+import { MachineTelemetry } from '../machine/machine-telemetry.js';
+import { deviceFigures, devices, hello, machineSample, T0, telemetry } from '../events/samples.spec-data.js';
 import type { IBackend, IBridgeEvents, ICurrentKernel } from '../tokens.js';
 import { StatusModel } from './model.js';
 import { ConnectionItem, DevicesItem } from './view.js';
@@ -25,6 +26,7 @@ describe('the status bar', () => {
   let root: Root;
   let model: StatusModel;
   let kernel: KernelTelemetry;
+  let machine: MachineTelemetry;
   let stream: StreamState;
   let reconnects: number;
   const streamChanged = new Signal<object, string>({});
@@ -50,10 +52,11 @@ describe('the status bar', () => {
       toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval', 'Date']
     });
     kernel = new KernelTelemetry('k');
+    machine = new MachineTelemetry('bridge');
     stream = { kind: 'live', gatewayId: 'g' };
     reconnects = 0;
     current.current = { kind: 'none' };
-    const events = { streamOf: () => stream, streamChanged, telemetryOf: () => kernel };
+    const events = { streamOf: () => stream, streamChanged, telemetryOf: () => kernel, machineOf: () => machine };
     model = new StatusModel(current as unknown as ICurrentKernel, events as unknown as IBridgeEvents);
     host = document.body.appendChild(document.createElement('div'));
     root = createRoot(host);
@@ -72,6 +75,7 @@ describe('the status bar', () => {
     host.remove();
     model.dispose();
     kernel.dispose();
+    machine.dispose();
     vi.useRealTimers();
     vi.unstubAllGlobals();
   });
@@ -89,6 +93,15 @@ describe('the status bar', () => {
       vi.advanceTimersByTime(1_000);
     });
     expect(host.textContent).toBe('live8 XLA devices, CPU');
+  });
+
+  it('says how busy the chips of the machine are, with or without a runtime that knows them', () => {
+    become(bridged('connected'));
+    act(() => {
+      machine.applySample(machineSample(1, { devices: [deviceFigures(0), deviceFigures(1)] }));
+      vi.advanceTimersByTime(2_000);
+    });
+    expect(host.textContent).toContain('2 devices 87 % · HBM 22.0 / 32.0 GiB');
   });
 
   it('counts down second by second, and a click does not wait', () => {

@@ -2,7 +2,9 @@
 import type { JSX } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { summaryText } from '../devices/model.js';
+import { type DevicesSummary, summaryOf, tilesOf } from '../devices/tiles.js';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
+import type { MachineTelemetry } from '../machine/machine-telemetry.js';
 import { useChanges, useSeconds } from '../panel/use-changes.js';
 import type { StatusModel } from './model.js';
 import { type Connection, connectionText } from './connection.js';
@@ -49,20 +51,26 @@ export interface DevicesItemProps {
 /** Nothing while no device is known: a kernel that does not use JAX has none, and that is ordinary. */
 export function DevicesItem({ model, onShow, trans }: DevicesItemProps): JSX.Element | null {
   useChanges(model, false);
-  const { telemetry } = model;
-  return telemetry ? <Devices telemetry={telemetry} onShow={onShow} trans={trans} /> : null;
+  const { telemetry, machine } = model;
+  return telemetry ? (
+    <Devices telemetry={telemetry} machine={machine} onShow={onShow} trans={trans} />
+  ) : null;
 }
 
 interface DevicesProps {
   readonly telemetry: KernelTelemetry;
+  readonly machine: MachineTelemetry | null;
   readonly onShow: () => void;
   readonly trans: TranslationBundle;
 }
 
-function Devices({ telemetry, onShow, trans }: DevicesProps): JSX.Element | null {
+function Devices({ telemetry, machine, onShow, trans }: DevicesProps): JSX.Element | null {
   useChanges(telemetry, false, 1_000);
+  useChanges(machine, false, 2_000);
   const { devices } = telemetry;
-  if (!devices) {
+  const sample = machine?.sample ?? null;
+  const busy = sample && sample.devices.length > 0 ? summaryOf(tilesOf(sample, null, null)) : null;
+  if (!devices && !busy) {
     return null;
   }
   return (
@@ -72,9 +80,21 @@ function Devices({ telemetry, onShow, trans }: DevicesProps): JSX.Element | null
       title={trans.__('Show devices, steps and compilations')}
       onClick={onShow}
     >
-      {summaryText(devices, trans)}
+      {busy?.dutyPercent != null ? (
+        <span className="jp-TPULab-number">{busyText(busy, trans)}</span>
+      ) : devices ? (
+        summaryText(devices, trans)
+      ) : (
+        trans._n('%1 device', '%1 devices', busy?.count ?? 0)
+      )}
     </button>
   );
+}
+
+/** `8 devices 87 % · HBM 11.2 / 15.8 GiB`. */
+function busyText({ count, dutyPercent, memory }: DevicesSummary, trans: TranslationBundle): string {
+  const duty = trans._n('%1 device %2 %', '%1 devices %2 %', count, Math.round(dutyPercent ?? 0));
+  return memory ? trans.__('%1 · HBM %2', duty, memory.text) : duty;
 }
 
 /** A shape for each state, because colour alone is not enough: full, dashed, crossed, hollow. */

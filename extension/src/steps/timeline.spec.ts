@@ -57,14 +57,27 @@ describe('marks of the timeline', () => {
     const band = { type: 'band', time: T0, run: 'r1', startTime: T0, inStep: false, failed: false } as const;
     run.applyBand({ ...band, kind: 'checkpoint', durationMs: 1_900, step: 10 });
     const command = {
-      ...{ type: 'control', time: T0, run: 'r1', name: null, value: null, before: null, origin: 'page' },
-      ...{ durationMs: null, reason: null }
+      type: 'control',
+      time: T0,
+      run: 'r1',
+      name: null,
+      value: null,
+      before: null,
+      origin: 'page',
+      durationMs: null,
+      reason: null
     } as const;
     run.applyCommand({ ...command, id: 'a', action: 'checkpoint', phase: 'applied', step: 10 });
     run.applyCommand({ ...command, id: 'b', action: 'stop', phase: 'accepted', step: null });
     run.applyCommand({
       ...command,
-      ...{ id: 'c', action: 'set', name: 'rate', value: 1e-4, before: 2e-4, phase: 'applied', step: 20 }
+      id: 'c',
+      action: 'set',
+      name: 'rate',
+      value: 1e-4,
+      before: 2e-4,
+      phase: 'applied',
+      step: 20
     });
     expect(marksOf(run, trans)).toEqual([
       { index: 10, kind: 'checkpoint', text: 'checkpoint 1.90 s' },
@@ -141,8 +154,14 @@ class DOMParserOf {
 
 describe('the pace of a run', () => {
   const pace = {
-    ...{ type: 'pace', time: T0, run: 'r1', step: 10, stepsPerSecond: 20, tokensPerSecond: 12_345 },
-    ...{ samplesPerSecond: null, etaSeconds: 60 },
+    type: 'pace',
+    time: T0,
+    run: 'r1',
+    step: 10,
+    stepsPerSecond: 20,
+    tokensPerSecond: 12_345,
+    samplesPerSecond: null,
+    etaSeconds: 60,
     goodput: { productiveMs: 80, totalMs: 100, badputMs: { DATA_LOADING_SYNC: 20 } }
   } as const;
   const mfu = { flopsPerStep: 1e12, flopsPerSecond: 2e13, peakFlopsPerSecond: 1.97e14, peakType: 'bf16' };

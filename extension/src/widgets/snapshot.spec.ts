@@ -8,7 +8,13 @@ function snapshot(first: number, count: number, fields: Partial<Snapshot> = {}):
   const rows = Array.from({ length: count }, (_, at) => [first + at, T0 + at, 10, 1, 2, 0, 6, 1, 1]);
   const indices = rows.map(([index = 0]) => index);
   return {
-    ...{ v: 1, time: T0, kernelId: null, devices: devices(8), run: run(), pace: null, steps: rows },
+    v: 1,
+    time: T0,
+    kernelId: null,
+    devices: devices(8),
+    run: run(),
+    pace: null,
+    steps: rows,
     metrics: { loss: [indices, indices.map(index => 1 / (index + 1))] },
     commands: [],
     ...fields

@@ -34,7 +34,13 @@ function steps(first: number, count: number, id = 'r1'): StepsMessage {
   const list = Array.from({ length: count }, (_, at) => ({
     index: first + at,
     startTime: T0 + first + at,
-    ...{ wallMs: 10, inputMs: 1, hostMs: 2, compileMs: 0, deviceMs: 6, gapMs: 1, deviceKnown: true },
+    wallMs: 10,
+    inputMs: 1,
+    hostMs: 2,
+    compileMs: 0,
+    deviceMs: 6,
+    gapMs: 1,
+    deviceKnown: true,
     metrics: { loss: 1 / (first + at + 1) }
   }));
   return { type: 'steps', time: T0 + first + count, run: id, steps: list, dropped: 0 };
@@ -60,16 +66,19 @@ describe('the archive of runs', () => {
       told.tell('runs', 'k', run('running'));
       told.tell('steps', 'k', steps(0, 50));
       told.tell('runs', 'k', {
-        ...{
-          type: 'control',
-          time: T0 + 60,
-          id: 'c',
-          run: 'r1',
-          action: 'checkpoint',
-          name: null,
-          value: null
-        },
-        ...{ before: null, origin: 'page', phase: 'applied', step: 20, durationMs: 5, reason: null }
+        type: 'control',
+        time: T0 + 60,
+        id: 'c',
+        run: 'r1',
+        action: 'checkpoint',
+        name: null,
+        value: null,
+        before: null,
+        origin: 'page',
+        phase: 'applied',
+        step: 20,
+        durationMs: 5,
+        reason: null
       });
       told.tell('runs', 'k', run('finished', 'r1', T0 + 100));
     }
