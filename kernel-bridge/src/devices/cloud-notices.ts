@@ -89,7 +89,7 @@ export class CloudNotices implements AsyncDisposable {
     const { signal } = this.#stopping;
     let last: Value | null = null;
     let retryMs = RETRY_MS.first;
-    while (!signal.aborted) {
+    while (!this.#isStopping()) {
       try {
         const value: Value = await this.#ask(name, last);
         retryMs = RETRY_MS.first;
@@ -102,12 +102,16 @@ export class CloudNotices implements AsyncDisposable {
         await changed(value.text);
         if (JSON.stringify(this.notice) !== before) this.#tell();
       } catch (error) {
-        if (signal.aborted) return;
+        if (this.#isStopping()) return;
         this.#options.log.debug({ err: error, name }, 'the metadata server does not answer');
         await pause(retryMs, undefined, { signal, ref: false }).catch(() => undefined);
         retryMs = Math.min(RETRY_MS.longest, retryMs * 2);
       }
     }
+  }
+
+  #isStopping(): boolean {
+    return this.#stopping.signal.aborted;
   }
 
   /** The first time the value as it is; then waits for another one. */

@@ -119,9 +119,13 @@ export class EventSource implements Disposable {
     }
     const sample = topics.has('devices') ? this.#machine?.newest : null;
     if (sample) yield unnumbered(sample);
-    const notice = this.#notices?.source.notice;
-    if (topics.has('devices') && notice)
-      yield unnumbered({ topic: 'devices', gatewayId: this.#notices?.gatewayId ?? '', notice });
+    const notices = topics.has('devices') ? this.#notices : null;
+    if (notices?.source.notice)
+      yield unnumbered({
+        topic: 'devices',
+        gatewayId: notices.gatewayId,
+        notice: notices.source.notice
+      });
     if (topics.has('remotes')) for (const event of this.#remotes?.events() ?? []) yield unnumbered(event);
     if (topics.has('kernels')) for (const kernel of this.#registry.list()) yield kernelEvent(kernel, false);
     if (topics.has('clients')) for (const change of this.#clients.clients()) yield clientEvent(change);

@@ -89,7 +89,11 @@ export interface TraceOptions {
 }
 
 /** Sets the figures of one moment. */
-export function serve(server: MetricServer, of: Generation, options: TraceOptions = {}): void {
+export function serve(
+  server: Pick<MetricServer, 'metrics'>,
+  of: Generation,
+  options: TraceOptions = {}
+): void {
   const { style = 'number', step = 0, firstChip = 0, chips = of.chips } = options;
   const devices = numbers(firstChip * of.devicesPerChip, chips * of.devicesPerChip);
   const gauges = (list: readonly number[], gauge: (index: number) => WireMetric['gauge']): WireMetric[] =>

@@ -59,7 +59,9 @@ describe.runIf(SET_UP)('a host from nothing', () => {
 
     const second = new WatchedSetup(host, { payload, cache });
     let scripts = 0;
-    host.onCall = () => void scripts++;
+    host.onCall = () => {
+      scripts++;
+    };
     expect(await second.prepare('jax')).toEqual(prepared);
     expect(scripts).toBe(1);
     expect(second.ends).toEqual(['check done', ...DONE.slice(1).map(name => `${name} skipped`)]);
