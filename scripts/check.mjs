@@ -51,11 +51,11 @@ const tool = (/** @type {string} */ name) => path.join(path.dirname(checkout.uv)
 const SERVER_TESTS = path.join(checkout.testEnvs, 'server');
 const PYTHON = [
   { folder: 'kernel-agent/src', environment: path.join(checkout.envs, 'jax'), leaveOut: [] },
-  // Arrays of a framework are not typed closely enough for the recipe of diffusion, which is nothing but arrays.
+  // The two files in torch that exported networks carry with them are plain scripts without types.
   {
     folder: 'recipes/src',
     environment: path.join(checkout.envs, 'jax'),
-    leaveOut: ['--exclude=/tpulab_recipes/ddpm/']
+    leaveOut: ['--exclude=/tpulab_recipes/ddpm/torch_(unet|pipeline)\\.py$']
   },
   existsSync(SERVER_TESTS)
     ? { folder: 'extension/jupyterlab_tpulab', environment: SERVER_TESTS, leaveOut: [] }

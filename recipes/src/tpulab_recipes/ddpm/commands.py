@@ -251,7 +251,8 @@ def _inpainting(options: argparse.Namespace, config: Config) -> tuple[np.ndarray
     step = painted.shape[0] // size
     blocks = painted[: size * step, : size * step].reshape(size, step, size, step)
     # A latent is made anew when any of its pixels is.
-    return known, blocks.any(axis=(1, 3)).astype(np.float32)[None, ..., None]
+    mask = np.asarray(blocks.any(axis=(1, 3)), np.float32)
+    return known, mask[None, ..., None]
 
 
 def run_distill(options: argparse.Namespace) -> None:

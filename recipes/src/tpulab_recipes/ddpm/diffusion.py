@@ -7,14 +7,14 @@ al. 2020 (arXiv 2006.11239), Salimans & Ho 2022 (arXiv 2202.00512), Choi et al. 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
 
 from tpulab_recipes.ddpm.schedules import alpha_sigma
 
-Array = jax.Array
+Array: TypeAlias = jax.Array
 #: (z, log-SNR) to what the network says.
 Denoiser = Callable[[Array, Array], Array]
 
@@ -64,7 +64,9 @@ def interpret(output: Array, z: Array, logsnr: Array, mean_type: str, clip: bool
 
 def target(x: Array, eps: Array, logsnr: Array, mean_type: str) -> Array:
     """What a network of this kind should say."""
-    return {"v": lambda: velocity(x, eps, logsnr), "eps": lambda: eps, "x": lambda: x}[mean_type]()
+    if mean_type == "v":
+        return velocity(x, eps, logsnr)
+    return {"eps": eps, "x": x}[mean_type]
 
 
 def log_weight(logsnr: Array, kind: str) -> Array:
@@ -72,23 +74,23 @@ def log_weight(logsnr: Array, kind: str) -> Array:
     eps, `v_mse` as none on the error in v."""
     log_sigma2 = jax.nn.log_sigmoid(-logsnr)
     return {
-        "constant": lambda: jnp.zeros_like(logsnr),
-        "snr": lambda: logsnr,
-        "snr_trunc": lambda: jnp.maximum(logsnr, 0.0),
-        "v_mse": lambda: -log_sigma2,
-        "root_snr": lambda: 0.5 * logsnr,
-        "p2": lambda: logsnr + log_sigma2,
-        "p2_half": lambda: logsnr + 0.5 * log_sigma2,
-    }[kind]()
+        "constant": jnp.zeros_like(logsnr),
+        "snr": logsnr,
+        "snr_trunc": jnp.maximum(logsnr, 0.0),
+        "v_mse": -log_sigma2,
+        "root_snr": 0.5 * logsnr,
+        "p2": logsnr + log_sigma2,
+        "p2_half": logsnr + 0.5 * log_sigma2,
+    }[kind]
 
 
 def log_error_scale(logsnr: Array, mean_type: str) -> Array:
     """Logarithm of (squared error in x) / (squared error in what the network says)."""
     return {
-        "x": lambda: jnp.zeros_like(logsnr),
-        "eps": lambda: -logsnr,
-        "v": lambda: jax.nn.log_sigmoid(-logsnr),
-    }[mean_type]()
+        "x": jnp.zeros_like(logsnr),
+        "eps": -logsnr,
+        "v": jax.nn.log_sigmoid(-logsnr),
+    }[mean_type]
 
 
 def weighted_error(output: Array, wanted: Array, logsnr: Array, mean_type: str, weight: str) -> Array:

@@ -5,7 +5,7 @@ Salimans & Ho 2022 (arXiv 2202.00512), algorithm 2. Shapes as in `diffusion`.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ from tpulab_recipes.ddpm.diffusion import Denoiser, interpret, spread
 from tpulab_recipes.ddpm.sampling import ddim_step
 from tpulab_recipes.ddpm.schedules import alpha_sigma
 
-Array = jax.Array
+Array: TypeAlias = jax.Array
 
 
 def distillation_target(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -29,7 +29,7 @@ from tpulab_recipes.ddpm.optimizer import clip_gradient, make_optimizer
 from tpulab_recipes.ddpm.sampling import Levels, sampling_levels
 from tpulab_recipes.ddpm.schedules import schedule_from
 
-Array = jax.Array
+Array: TypeAlias = jax.Array
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import jax
 import jax.numpy as jnp
 
-Array = jax.Array
+Array: TypeAlias = jax.Array
 
 
 def draw_masks(key: Array, batch: int, size: int, whole: float = 0.75) -> Array:

@@ -8,7 +8,7 @@ how many devices share the batch. (The origin clipped on each device, before ave
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ import optax
 
 from tpulab_recipes.ddpm.config import Config, Train
 
-Array = jax.Array
+Array: TypeAlias = jax.Array
 #: So many broken gradients in a row end the training.
 MAX_SKIPPED = 100
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,7 @@ from tpulab_recipes.ddpm.model.network import Network
 from tpulab_recipes.ddpm.sampling import Known, Levels, sample_loop, sampling_levels
 from tpulab_recipes.ddpm.schedules import schedule_from
 
-Array = jax.Array
+Array: TypeAlias = jax.Array
 
 
 class Sampler:

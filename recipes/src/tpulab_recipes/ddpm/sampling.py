@@ -7,7 +7,7 @@ Sources: DDIM, Song et al. 2020 (arXiv 2010.02502); the posterior in log-SNR for
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ import numpy as np
 from tpulab_recipes.ddpm.diffusion import Denoiser, Prediction, diffuse, interpret, spread
 from tpulab_recipes.ddpm.schedules import Schedule, alpha_sigma
 
-Array = jax.Array
+Array: TypeAlias = jax.Array
 #: Sampling programs take noise levels of this length, so that one program serves all numbers of steps up to
 #: it.
 MAX_STEPS = 1024
@@ -76,10 +76,10 @@ def ancestral_step(
     """z at the next level with fresh noise; at infinity it is x, without noise."""
     q = posterior(z, prediction.x, logsnr_from, logsnr_to)
     logvar = {
-        "fixed_small": lambda: q.log_small,
-        "fixed_large": lambda: q.log_large,
-        "fixed_medium": lambda: (1 - coefficient) * q.log_small + coefficient * q.log_large,
-    }[logvar_type]()
+        "fixed_small": q.log_small,
+        "fixed_large": q.log_large,
+        "fixed_medium": (1 - coefficient) * q.log_small + coefficient * q.log_large,
+    }[logvar_type]
     last = jnp.isinf(spread(logsnr_to, z))
     deviation = jnp.exp(0.5 * jnp.where(last, 0.0, logvar))
     return jnp.where(last, prediction.x, q.mean + deviation * noise)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ import numpy as np
 
 from tpulab_recipes.ddpm.config import AlphaSchedule
 
-Array = jax.Array
+Array: TypeAlias = jax.Array
 
 
 def alpha_sigma(logsnr: Any) -> tuple[Array, Array]:

@@ -8,7 +8,7 @@ number.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -29,7 +29,7 @@ from tpulab_recipes.ddpm.optimizer import (
 )
 from tpulab_recipes.ddpm.schedules import schedule_from
 
-Array = jax.Array
+Array: TypeAlias = jax.Array
 
 
 class TrainState(NamedTuple):

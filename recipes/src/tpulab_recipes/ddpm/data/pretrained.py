@@ -138,7 +138,7 @@ class PretrainedEncoders:
             self._add(rows, "t5_emb", captions, "t5", model.t5_model_id, conditioning.t5_length)
         if conditioning.clip_image_width:
             processor, encoder = _image_encoder(model.clip_model_id, self._token)
-            shown = processor(images=list(np.uint8((images + 1) * 127.5)), return_tensors="pt")
+            shown = processor(images=list(((images + 1) * 127.5).astype(np.uint8)), return_tensors="pt")
             with torch.no_grad():
                 embedded = encoder(**shown).image_embeds.float().numpy()
             for row, embedding in zip(rows, embedded, strict=True):

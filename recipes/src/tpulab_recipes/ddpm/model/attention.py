@@ -7,7 +7,7 @@ The chunks with a running maximum follow Rabe & Staats 2021 (arXiv 2112.05682).
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,7 @@ from flax import nnx
 
 from tpulab_recipes.ddpm.model.layers import GroupNorm, LayerNorm, conv, linear, quick_gelu
 
-Array = jax.Array
+Array: TypeAlias = jax.Array
 QUERY_CHUNK = 1024
 KEY_CHUNK = 512
 

@@ -8,6 +8,7 @@ unconditional.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +17,7 @@ from flax import nnx
 from tpulab_recipes.ddpm.config import Conditioning
 from tpulab_recipes.ddpm.model.layers import embedding, linear, sinusoids
 
-Array = jax.Array
+Array: TypeAlias = jax.Array
 #: Heights and widths are divided by this, so that usual sizes lie in [0, 1].
 SIDE_SCALE = 1024.0
 

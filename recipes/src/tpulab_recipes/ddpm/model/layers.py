@@ -7,13 +7,13 @@ the training step hands in a bf16 copy of the fp32 masters.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
 
-Array = jax.Array
+Array: TypeAlias = jax.Array
 #: `Network.init` makes the real values. Tracing random initializers of hundreds of layers takes half a
 #: minute.
 _zeros = nnx.initializers.zeros_init()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ from flax import nnx
 from tpulab_recipes.ddpm.config import Config
 from tpulab_recipes.ddpm.model.unet import UNet
 
-Array = jax.Array
+Array: TypeAlias = jax.Array
 Params = Any
 
 #: Convolutions that start at zero, so that a fresh residual block (and the network as a whole) changes

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +25,7 @@ from tpulab_recipes.ddpm.model.layers import (
     upsample,
 )
 
-Array = jax.Array
+Array: TypeAlias = jax.Array
 
 
 class Stage(nnx.Module):
