@@ -1,5 +1,6 @@
 /** The runs that make folders the same: one a remote, with its progress. */
 import type { SyncPlan, SyncRequest, SyncStatus } from '@tpulab/protocol';
+import type { RemoteShell } from '../contracts.js';
 import { RemoteProblem } from '../remote-error.js';
 import type { Remote } from '../remote.js';
 import { foldersOf, planSync, runSync } from './folder-sync.js';
@@ -46,6 +47,7 @@ export class SyncJobs implements AsyncDisposable {
         `A folder is being synced with ${name}; wait for its end, or cancel it.`
       );
     }
+    requireConnected(remote);
     const folders = await foldersOf(request);
     const abort = new AbortController();
     const status: SyncStatus = {
@@ -100,12 +102,17 @@ export class SyncJobs implements AsyncDisposable {
   }
 }
 
-function withShell<T>(remote: Remote, use: Parameters<Remote['withShell']>[0]): Promise<T> {
-  const running = remote.phase.kind === 'connected' ? remote.withShell(use) : null;
-  if (running === null) {
-    throw new RemoteProblem('remote_lost', `${remote.name} is not connected; connect it, then sync again.`);
-  }
-  return running as Promise<T>;
+function withShell<T>(remote: Remote, use: (shell: RemoteShell) => Promise<T>): Promise<T> {
+  requireConnected(remote);
+  return remote.withShell(use) ?? Promise.reject(notConnected(remote));
+}
+
+function requireConnected(remote: Remote): void {
+  if (remote.phase.kind !== 'connected') throw notConnected(remote);
+}
+
+function notConnected({ name }: Remote): RemoteProblem {
+  return new RemoteProblem('remote_lost', `${name} is not connected; connect it, then sync again.`);
 }
 
 function told(error: unknown): { code: string; message: string } {
