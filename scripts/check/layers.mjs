@@ -34,6 +34,12 @@ const BRIDGE_LAYERS = [
 ];
 /** Folders that hang on `server` and `cli` alone. */
 const BRIDGE_SIDES = ['environments', 'telemetry', 'devices', 'remotes'];
+/**
+ * What such a folder may use of the others: an environment is made for the chips that are there, and a remote gets environments.
+ *
+ * @type {Readonly<Record<string, readonly string[]>>}
+ */
+const SIDES_OF_SIDES = { environments: ['devices'], remotes: ['devices', 'environments'] };
 
 const APPLICATION_PARTS =
   /^@jupyterlab\/(application|console|launcher|mainmenu|notebook|settingregistry|statusbar)(\/|$)/;
@@ -63,7 +69,8 @@ export const RULES = [
       const from = bridgeFolder(path);
       const to = bridgeFolder(resolveRelative(path, module));
       if (from === null || to === null || from === to) return false;
-      if (BRIDGE_SIDES.includes(to)) return !['server', 'config', 'cli'].includes(from);
+      if (BRIDGE_SIDES.includes(to))
+        return !['server', 'config', 'cli'].includes(from) && !SIDES_OF_SIDES[from]?.includes(to);
       if (BRIDGE_SIDES.includes(from))
         return ['server', 'config', 'cli', 'channels', 'sessions', 'tokens'].includes(to);
       const [low, high] = [BRIDGE_LAYERS.indexOf(from), BRIDGE_LAYERS.indexOf(to)];

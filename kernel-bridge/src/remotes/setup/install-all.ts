@@ -28,21 +28,22 @@ export interface Installation {
 }
 
 export async function installAll(installation: Installation): Promise<void> {
-  await tool(installation, 'node');
+  const reachesIndex = await tool(installation, 'node', true);
   await bridge(installation);
-  await tool(installation, 'uv');
+  await tool(installation, 'uv', reachesIndex);
   await environment(installation);
 }
 
-async function tool(installation: Installation, name: 'node' | 'uv'): Promise<void> {
+/** Says whether the next tool may be downloaded there; each attempt that fails costs the patience of a name server. */
+async function tool(installation: Installation, name: 'node' | 'uv', mayDownload: boolean): Promise<boolean> {
   const { session, facts, context, stages } = installation;
   const { tools, layout } = context;
   const { version } = tools[name];
   if (facts.have.has(layout[name])) {
     stages.skip(name, `${version}, already there`);
-    return;
+    return mayDownload;
   }
-  await stages.run(name, async stage => {
+  return stages.run(name, async stage => {
     const how = await installTool({
       session,
       stage,
@@ -51,9 +52,10 @@ async function tool(installation: Installation, name: 'node' | 'uv'): Promise<vo
       tool: tools[name],
       incoming: layout.incoming,
       place: layout[name],
+      mayDownload,
       fetching: () => fetching(installation)
     });
-    return { value: undefined, detail: `${version}, ${how}` };
+    return { value: how === 'downloaded there', detail: `${version}, ${how}` };
   });
 }
 

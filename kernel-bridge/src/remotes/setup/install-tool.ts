@@ -20,6 +20,8 @@ export interface ToolInstallation {
   readonly place: string;
   readonly stage: RunningStage;
   readonly fetching: () => FetchContext;
+  /** False: it has been seen that the host does not reach the address. */
+  readonly mayDownload: boolean;
 }
 
 const DOWNLOAD_MS = 30 * 60_000;
@@ -32,7 +34,8 @@ export async function installTool(
   const { session, tool, place } = installation;
   const wheel = await wheelOf(tool, installation.platform, installation.uv, session.signal);
   const file = `${installation.incoming}/${wheel.fileName}`;
-  const isThere = isPublic(wheel.url) && (await downloadThere(installation, wheel, file));
+  const isThere =
+    installation.mayDownload && isPublic(wheel.url) && (await downloadThere(installation, wheel, file));
   let sum = wheel.sha256;
   if (!isThere) {
     installation.stage.at('the host does not reach the package index; fetching it here');
