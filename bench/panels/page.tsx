@@ -9,7 +9,7 @@ import { KernelTelemetry } from '../../extension/src/events/kernel-telemetry.js'
 import { parseFrame } from '../../extension/src/events/parse-frame.js';
 import type { PanelActions } from '../../extension/src/panel/actions.js';
 import { HeatView } from '../../extension/src/devices/heat-view.js';
-import { OurLines, PeerLines, tilesAt } from './loads.js';
+import { OurLines, PeerLines, prepare, tilesAt, TURNS } from './loads.js';
 import { PanelState } from '../../extension/src/panel/state.js';
 import { PanelView } from '../../extension/src/panel/view.js';
 import { DrawLoop } from '../../extension/src/steps/draw-loop.js';
@@ -157,10 +157,11 @@ window.bench = {
   mountLines(kind) {
     const lines = Array.from({ length: PANELS }, () => mountIn('jp-TPULabPanel lines'));
     const Chart = kind === 'ours' ? OurLines : PeerLines;
+    prepare();
     let turn = 0;
     const draw = (): void => {
       turn += 1;
-      lines.forEach((root, at) => root.render(<Chart loop={loop} turn={turn} chart={at} />));
+      lines.forEach((root, at) => root.render(<Chart loop={loop} turn={turn % TURNS} chart={at} />));
     };
     draw();
     beat = setInterval(draw, 1_000 / FRAMES_PER_SECOND);

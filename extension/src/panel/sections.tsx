@@ -1,7 +1,7 @@
 /** The sections of the panel: devices, steps, compilations, and the run. Beside each other where there is room. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CodeLocation } from '@tpulab/protocol';
-import { type JSX, useEffect } from 'react';
+import { type JSX, memo, useEffect } from 'react';
 import { CompilationsView, totalText } from '../compilations/view.js';
 import { summaryText } from '../devices/model.js';
 import { DevicesView } from '../devices/view.js';
@@ -18,6 +18,9 @@ import { Section } from './section.js';
 import type { Remedy } from './situation.js';
 import type { PanelState, SectionId } from './state.js';
 import { useChanges, useSeconds } from './use-changes.js';
+
+/** For what is looked at, not watched. */
+const CALM_INTERVAL_MS = 1_000;
 
 const DEVICES_EXAMPLE = 'import jax\njax.devices()';
 
@@ -63,12 +66,20 @@ export function Sections(props: SectionsProps): JSX.Element {
   );
 }
 
-/** Follows the machine's own pace, which is not that of the steps. */
-function DevicesSection({ state, loop, kernel, actions, trans }: SectionsProps): JSX.Element {
+/** Follows the machine's own pace, which is not that of the steps: it is not drawn again because they are. */
+const DevicesSection = memo(function DevicesSection({
+  state,
+  loop,
+  kernel,
+  actions,
+  trans
+}: SectionsProps): JSX.Element {
+  useChanges(state, false, 0);
   const { machine, machineSource, settings, paused } = state;
   const isOpen = state.isOpen('devices');
-  useChanges(machine, paused || !isOpen);
   const isLooking = !paused && isOpen;
+  useChanges(machine, !isLooking);
+  useChanges(kernel, !isLooking, CALM_INTERVAL_MS);
   useEffect(() => {
     const look = isLooking ? machineSource?.look() : undefined;
     return () => look?.dispose();
@@ -102,7 +113,7 @@ function DevicesSection({ state, loop, kernel, actions, trans }: SectionsProps):
       )}
     </Section>
   );
-}
+});
 
 type KernelSectionProps = PanelViewProps & { readonly kernel: KernelTelemetry };
 
@@ -151,10 +162,19 @@ function CompilationsSection({ state, kernel, onGoTo, trans }: KernelSectionProp
   );
 }
 
-function RunSection({ state, loop, kernel, actions, trans }: KernelSectionProps): JSX.Element {
+/** Curves of a whole run do not change as fast as its steps: half as often is as good, and half the drawing. */
+const RunSection = memo(function RunSection({
+  state,
+  loop,
+  kernel,
+  actions,
+  trans
+}: KernelSectionProps): JSX.Element {
+  useChanges(state, false, 0);
   const { run, paused } = state;
   const kept = actions.keptRuns();
   const isLooking = !paused && state.isOpen('run');
+  useChanges(kernel, !isLooking, CALM_INTERVAL_MS);
   useChanges(kept, !isLooking, 0);
   useEffect(() => {
     const look = isLooking ? kept?.look() : undefined;
@@ -181,7 +201,7 @@ function RunSection({ state, loop, kernel, actions, trans }: KernelSectionProps)
       />
     </Section>
   );
-}
+});
 
 const NONE_KEPT: readonly KeptRun[] = [];
 
