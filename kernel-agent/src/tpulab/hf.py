@@ -76,7 +76,7 @@ class Callback(_Base):
 
         def follow(values: Mapping[str, Any]) -> None:
             share = float(values["learning_rate"]) / initial if initial else 1.0
-            if bases:
+            if bases and scheduler is not None:
                 fresh = [rate * share for rate in _schedule(scheduler, bases)]
                 scheduler.base_lrs = [base * share for base in bases]
             else:

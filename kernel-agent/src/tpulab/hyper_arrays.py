@@ -13,6 +13,7 @@ from typing import Any, Literal
 from tpulab.messages import HyperValue
 
 Backend = Literal["jax", "torch", "torch_xla", "python"]
+_SPECIAL_SCALARS = (0.0, 1.0)
 _DTYPES = {"number": "float32", "integer": "int32", "boolean": "bool"}
 
 
@@ -23,6 +24,17 @@ def loaded_backend() -> Backend:
     if "jax" in sys.modules:
         return "jax"
     return "torch" if "torch" in sys.modules else "python"
+
+
+def _lazy_scalar(torch_xla: Any, made: Any) -> Any:
+    """A scalar that is data of the graph, as `torch.full(…, device='xla')` would not be."""
+    device = torch_xla.device()
+    if float(made) not in _SPECIAL_SCALARS:
+        return made.to(device)
+    # A copied 0 or 1 would be a constant of the graph all the same; an element of a vector is not.
+    scalar = made.reshape(1).to(device).squeeze(0)
+    torch_xla._XLAC._xla_sync_multi([scalar], [str(device)], True, True)
+    return scalar
 
 
 def make_array(value: HyperValue, kind: str, dtype: str | None, backend: Backend | None) -> Any:
@@ -44,7 +56,6 @@ def make_array(value: HyperValue, kind: str, dtype: str | None, backend: Backend
         made = torch.tensor(value, dtype=getattr(torch, name))
         if chosen == "torch_xla":
             torch_xla: Any = importlib.import_module("torch_xla")
-            # A copy to the device is data of the graph; `torch.full(…, device='xla')` would be a constant.
-            return made.to(torch_xla.device())
+            return _lazy_scalar(torch_xla, made)
         return made
     return value

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import sys
+import traceback
 from collections.abc import Iterator
 from types import TracebackType
 from typing import Any
@@ -16,12 +17,26 @@ _RECENT = ("_", "__", "___")
 def free_held() -> str:
     """Drops both and collects garbage. Answers what was let go of, in words. User variables stay."""
     before = live_bytes()
+    # Others hold the exception too (IPython's result of the last cell): its frames let go of their values.
+    frames = list(traceback_frames())
+    for found in list(_tracebacks()):
+        traceback.clear_frames(found)
+    for frame in frames:
+        # The dictionary that looking at the names made is brought up to date by looking again.
+        len(frame.f_locals)
+    del frames
     for name in _LAST:
         with contextlib.suppress(AttributeError):
             delattr(sys, name)
     shell = notebook_shell()
     if shell is not None:
         _forget_outputs(shell)
+        result = getattr(shell, "last_execution_result", None)
+        if result is not None:
+            result.result = result.error_in_exec = result.error_before_exec = None
+        tracebacks = getattr(shell, "InteractiveTB", None)
+        if tracebacks is not None:
+            tracebacks.tb = tracebacks.value = None
         for name in ("_last_traceback", "last_syntax_error"):
             if getattr(shell, name, None) is not None:
                 setattr(shell, name, None)
@@ -72,16 +87,22 @@ def last_traceback() -> TracebackType | None:
 
 def traceback_frames() -> Iterator[Any]:
     """Frames of the last traceback, with the chain of its causes."""
-    value = getattr(sys, "last_value", None)
-    seen: set[int] = set()
-    traceback = last_traceback()
-    while traceback is not None or value is not None:
-        current = traceback if traceback is not None else getattr(value, "__traceback__", None)
+    for found in _tracebacks():
+        current: TracebackType | None = found
         while current is not None:
             yield current.tb_frame
             current = current.tb_next
-        if value is None or id(value) in seen:
-            return
+
+
+def _tracebacks() -> Iterator[TracebackType]:
+    """The last traceback, and those of the exceptions that led to it."""
+    first = last_traceback()
+    if first is not None:
+        yield first
+    value = getattr(sys, "last_value", None)
+    seen: set[int] = set()
+    while isinstance(value, BaseException) and id(value) not in seen:
         seen.add(id(value))
+        if value.__traceback__ is not None and value.__traceback__ is not first:
+            yield value.__traceback__
         value = value.__cause__ or value.__context__
-        traceback = None

@@ -57,6 +57,7 @@ def train(folder: Path, callback: Callback, steer: Steer) -> Any:
         per_device_train_batch_size=2,
         max_steps=20,
         learning_rate=0.1,
+        optim="adamw_torch",
         lr_scheduler_type="constant",
         logging_steps=2,
         save_strategy="no",
