@@ -3,9 +3,11 @@
  * Large buffers both ways: 200 of 1 MB and 20 of 50 MB, as comm messages carry them, and the memory that the server needs for them.
  *
  * `npm run bench -- buffers [--peers NAME,…] [--quick] [--no-save]`. Servers take turns, for each size and direction. Out is
- * from the kernel to the client, in from the client to the kernel. Writes `bench/results/buffers.json`.
+ * from the kernel to the client, in from the client to the kernel. Each size is also written to a plain file on the same disk: the
+ * journal cannot be faster than that. Writes `bench/results/buffers.json`.
  */
 import { randomUUID } from 'node:crypto';
+import { writePlainly } from '../measure/disk.mjs';
 import { machineFacts } from '../measure/machine.mjs';
 import { readOptions } from '../measure/options.mjs';
 import { cpuMsBetween, forgetPeaks, sampleTree, total } from '../measure/process-tree.mjs';
@@ -38,16 +40,19 @@ const CASES = options.quick
  * @property {string} [failure]
  */
 
-await withServers([DIRECT, BRIDGE, ...options.peers], async ({ servers }) => {
+await withServers([DIRECT, BRIDGE, ...options.peers], async ({ servers, folder }) => {
   const machine = machineFacts();
   /** @type {Record<string, Record<string, Figures>>} */
   const results = {};
+  /** @type {Record<string, Awaited<ReturnType<typeof writePlainly>>>} */
+  const plain = {};
   /** @type {Map<string, { server: import('../servers/server.mjs').Server, kernelId: string }>} */
   const targets = new Map();
   for (const server of servers.values()) {
     targets.set(server.name, { server, kernelId: await server.startKernel() });
   }
   for (const { count, bytes } of CASES) {
+    const disk = await writePlainly(folder, count, bytes);
     for (const [direction, measure] of /** @type {const} */ ([
       ['out', outward],
       ['in', inward]
@@ -60,9 +65,13 @@ await withServers([DIRECT, BRIDGE, ...options.peers], async ({ servers }) => {
       }
       results[title] = figures;
       print(title, figures);
+      plain[title] = disk;
+      console.log(
+        `The same bytes into a plain file: ${disk.mbPerSecond} MB/s, ${disk.durableMbPerSecond} MB/s until durable.\n`
+      );
     }
   }
-  if (options.save) await saveResults('buffers', machine, results, { cases: CASES });
+  if (options.save) await saveResults('buffers', { ...machine, plainFile: plain }, results, { cases: CASES });
 });
 
 /**

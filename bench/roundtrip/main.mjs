@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * Round trip of an execution at 1, 10 and 100 requests a second: direct ZeroMQ, the bridge (journal on) and its peers.
+ * Round trip of an execution at 1, 10 and 100 requests a second: direct ZeroMQ, a bare relay, the bridge (journal on) and its peers.
  *
  * `npm run bench -- roundtrip [--peers NAME,…] [--samples N] [--quick] [--no-save]`. All run the same kernel command on this
  * machine at the same time. Up to 10 a second the servers are asked in turn, each in its slot of the period; at 100 a second,
@@ -12,7 +12,7 @@ import { readOptions } from '../measure/options.mjs';
 import { summarize } from '../measure/percentiles.mjs';
 import { printTable, saveResults } from '../measure/results.mjs';
 import { Client } from '../servers/client.mjs';
-import { BRIDGE, DIRECT, PEERS, withServers } from '../servers/open-servers.mjs';
+import { BRIDGE, DIRECT, PEERS, RELAY, withServers } from '../servers/open-servers.mjs';
 import { peersPython } from '../servers/peers-environment.mjs';
 
 const WARM_UP = 20;
@@ -31,7 +31,7 @@ const SAMPLES = {
 
 /** @typedef {{ name: string, client: Client, times: number[], lost: number }} Target */
 
-await withServers([DIRECT, BRIDGE, ...options.peers], async ({ servers, kernel }) => {
+await withServers([DIRECT, RELAY, BRIDGE, ...options.peers], async ({ servers, kernel }) => {
   const machine = {
     ...machineFacts(),
     ...versionsOf(kernel.argv[0] ?? '', ['ipykernel']),

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { checkout } from '../../scripts/setup/checkout.mjs';
+import { openBareRelay } from './bare-relay.mjs';
 import { openBridge } from './bridge.mjs';
 import { openDirectZmq } from './direct-zmq.mjs';
 import { openJupyterServer, VARIANTS } from './jupyter-server.mjs';
@@ -16,6 +17,8 @@ const LIGHT_KERNEL = fileURLToPath(new URL('light_kernel.py', import.meta.url));
 
 export const DIRECT = 'direct';
 export const BRIDGE = 'bridge';
+/** Not a server to compare with, but the floor for ours. */
+export const RELAY = 'relay';
 export const PEERS = Object.freeze(['jupyverse', ...Object.keys(VARIANTS)]);
 
 /**
@@ -33,7 +36,7 @@ export const PEERS = Object.freeze(['jupyverse', ...Object.keys(VARIANTS)]);
  * @returns {Promise<T>}
  */
 export async function withServers(wanted, work) {
-  const known = [DIRECT, BRIDGE, ...PEERS];
+  const known = [DIRECT, RELAY, BRIDGE, ...PEERS];
   const unknown = wanted.find(name => !known.includes(name));
   if (unknown !== undefined) {
     throw new Error(`There is no server "${unknown}" to compare with; there are: ${known.join(', ')}.`);
@@ -94,6 +97,7 @@ export async function withServers(wanted, work) {
  */
 async function open(name, python, place) {
   if (name === DIRECT) return openDirectZmq(place);
+  if (name === RELAY) return openBareRelay(place);
   if (name === 'jupyverse') return openJupyverse(python, place);
   const variant = VARIANTS[name];
   if (!variant) throw new Error(`Nothing is known of "${name}".`);
