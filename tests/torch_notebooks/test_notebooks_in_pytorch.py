@@ -18,7 +18,8 @@ def binomial_band(n: int, p: float = 0.1, deviations: float = 5.0) -> tuple[floa
 
 class TestGettingStarted:
     @pytest.fixture(scope="class")
-    def lesson(self, execute: Execute) -> Executed:
+    @classmethod
+    def lesson(cls, execute: Execute) -> Executed:
         ask = {"compiled": "compiled", "tensors": "tensors", "convolved": "convolved[7, 5, 10].item()"}
         return execute("00-getting-started-pytorch.ipynb", ask)
 
@@ -54,7 +55,8 @@ class TestGettingStarted:
 
 class TestSingleCore:
     @pytest.fixture(scope="class")
-    def lesson(self, execute: Execute, tmp_path_factory: pytest.TempPathFactory) -> Executed:
+    @classmethod
+    def lesson(cls, execute: Execute, tmp_path_factory: pytest.TempPathFactory) -> Executed:
         ask = {
             "before": "before.accuracy",
             "after": "after.accuracy",
@@ -88,7 +90,8 @@ class TestSingleCore:
 
 class TestMultiCore:
     @pytest.fixture(scope="class")
-    def lesson(self, execute: Execute) -> Executed:
+    @classmethod
+    def lesson(cls, execute: Execute) -> Executed:
         ask = {
             "before": "before.accuracy",
             "after": "after.accuracy",
@@ -125,7 +128,8 @@ class TestMultiCore:
 
 class TestProfiling:
     @pytest.fixture(scope="class")
-    def lesson(self, execute: Execute, tmp_path_factory: pytest.TempPathFactory) -> Executed:
+    @classmethod
+    def lesson(cls, execute: Execute, tmp_path_factory: pytest.TempPathFactory) -> Executed:
         ask = {
             "steps": "len(profile.step_ms)",
             "operations": "[operation.name for operation in profile.operations[:10]]",
@@ -159,7 +163,8 @@ class TestProfiling:
 
 class TestFineTune:
     @pytest.fixture(scope="class")
-    def lesson(self, execute: Execute, tmp_path_factory: pytest.TempPathFactory) -> Executed:
+    @classmethod
+    def lesson(cls, execute: Execute, tmp_path_factory: pytest.TempPathFactory) -> Executed:
         ask = {
             "before": "before.weighted_f1",
             "after": "after.weighted_f1",
