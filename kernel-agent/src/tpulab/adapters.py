@@ -124,7 +124,7 @@ def _of_torch(
     def apply(values: Hyperparameters) -> None:
         for setting, name in chosen.items():
             for number, group in enumerate(optimizer.param_groups):
-                # Only an optimizer that can be captured computes with the tensor; others read it back each step.
+                # Only one that can be captured computes with the tensor; others read it back each step.
                 as_tensor = lazy and "capturable" in group
                 _put(group, setting, values, name, shares[number, setting], as_tensor)
 
