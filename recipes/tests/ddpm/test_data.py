@@ -11,6 +11,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
+from tensorboardX.record_writer import RecordWriter
 from tpulab_recipes.ddpm.config import Config, with_settings
 from tpulab_recipes.ddpm.data.image_shards import read_images, write_shape_images
 from tpulab_recipes.ddpm.data.pipeline import EncodingSource, Prefetched, ShapesSource
@@ -68,7 +69,18 @@ def test_words_have_the_same_states_wherever_they_stand() -> None:
     np.testing.assert_array_equal(one[3:], 0)
 
 
-# Written by TensorFlow's own format: the CRC of RFC 3720's test vectors, and a file put together by hand.
+def test_files_are_byte_for_byte_those_of_another_writer(tmp_path: Path) -> None:
+    """tensorboardX writes the same format with code of its own."""
+    records = [b"one", b"", b"three" * 1000]
+    writer = RecordWriter(str(tmp_path / "theirs"))
+    buffer = io.BytesIO()
+    for record in records:
+        writer.write(record)
+        write_record(buffer, record)
+    writer.close()
+    assert (tmp_path / "theirs").read_bytes() == buffer.getvalue()
+
+
 def test_checksums_are_those_of_the_standard() -> None:
     crc = 0x8A9136AA  # CRC-32C of 32 zero bytes, RFC 3720, B.4
     assert masked_crc(bytes(32)) == ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF

@@ -1,4 +1,4 @@
-"""Two processes of four devices each, as two hosts of a slice: one global batch, the result of one process with eight."""
+"""Two processes of four devices each, as two hosts of a slice: the same result as one process with eight."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ def _free_port() -> int:
 
 def _start(folder: Path, process: int, processes: int, port: int) -> subprocess.Popen[str]:
     environment = os.environ | {"JAX_NUM_CPU_DEVICES": str(8 // processes), "JAX_PLATFORMS": "cpu"}
+    environment["PYTHONPATH"] = str(HOST.parents[1])
     arguments = [sys.executable, str(HOST), str(folder), str(process), str(processes), str(port)]
     return subprocess.Popen(
         arguments, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
