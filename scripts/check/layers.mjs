@@ -122,7 +122,7 @@ export const RULES = [
 
 /** The seam, the agent's adapters with their tests, and the smoke tests, which try the packages themselves. */
 const KNOWS_TORCH_XLA =
-  /^(recipes\/(src\/tpulab_recipes|tests)\/runtime\/|kernel-agent\/|environments\/[\w-]+\/smoke_test\.py|bench\/)/;
+  /^(recipes\/src\/tpulab_recipes\/runtime\/|recipes\/tests\/|kernel-agent\/|environments\/[\w-]+\/smoke_test\.py|bench\/)/;
 
 /** Words of the browser that a `model.ts` may not use. */
 const DOM_WORDS =
