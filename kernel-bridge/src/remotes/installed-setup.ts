@@ -7,7 +7,7 @@ import type { HostSetup, PreparedHost, RemoteShell, SetupOptions } from './contr
 import { RemoteProblem } from './remote-error.js';
 
 const STEP_MS = 30_000;
-const START_MS = 90_000;
+const START_MS = 180_000;
 
 /** A login shell's PATH, without its prompts and greetings; tools of a user are often only there. */
 const USER_PATH = `PATH="$PATH:$HOME/.local/bin:$HOME/bin"
