@@ -156,3 +156,44 @@ def test_an_operation_outside_jit_is_marked_as_such() -> None:
     from jax._src.lax.lax import add_p
 
     assert getattr(dispatch.xla_primitive_callable(add_p)._fun, "_apply_primitive", False), ADAPT
+
+
+def test_the_program_that_is_lowered_is_found_on_the_stack() -> None:
+    found: list[tuple[Any, int] | None] = []
+
+    def scalar(event: str, _value: float, **_details: Any) -> None:
+        if event == LOWER_EVENT:
+            found.append(jax_internals.find_lowered(sys._getframe(1)))
+
+    monitoring.register_scalar_listener(scalar)
+    try:
+        jax.jit(lambda x: x @ x)(jnp.ones((3, 3)))
+    finally:
+        monitoring.unregister_scalar_listener(scalar)
+    lowered = found[-1]
+    assert lowered is not None, ADAPT
+    jaxpr, devices = lowered
+    assert [str(equation.primitive) for equation in jaxpr.jaxpr.eqns] == ["dot_general"], ADAPT
+    assert devices == 1
+
+
+def test_reading_an_array_as_a_number_or_text_goes_through_one_property(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from jax._src.array import ArrayImpl
+
+    original = vars(ArrayImpl).get("_value")
+    assert isinstance(original, property), ADAPT
+    reads: list[int] = []
+
+    def value(array: Any) -> Any:
+        reads.append(1)
+        return original.fget(array)  # type: ignore[misc]
+
+    monkeypatch.setattr(ArrayImpl, "_value", property(value))
+    array = jnp.ones(()) + 1
+    assert array._npy_value is None, ADAPT
+    for read in (float, int, str):
+        count = len(reads)
+        read(jnp.ones(()) + 1)
+        assert len(reads) > count, ADAPT

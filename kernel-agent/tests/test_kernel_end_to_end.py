@@ -204,3 +204,32 @@ def test_widgets_work_as_without_the_launcher(kernel: KernelProcess) -> None:
         "slider.observe(lambda change: seen.append(change['new']), 'value')\nslider.value = 5\nprint(seen)"
     )
     assert printed == "[5]\n"
+
+
+def test_a_loop_that_nobody_annotated_is_seen_and_ends_with_its_cell(
+    kernel: KernelProcess, keeper: KeeperDouble
+) -> None:
+    kernel.run(
+        "import time, jax, jax.numpy as jnp\n"
+        "@jax.jit\n"
+        "def train_step(x):\n    return x * 2\n"
+        "def train(turns):\n"
+        "    x = jnp.ones(8)\n"
+        "    for _ in range(turns):\n"
+        "        time.sleep(0.005)\n"
+        "        x = train_step(x)\n"
+        "    return x"
+    )
+    kernel.run("train(40).block_until_ready();", cell_id="loop")
+    [end] = keeper.wait(keeper.ended_runs, "the end of the run")
+    assert (end["name"], end["state"]) == ("train", "finished")
+    steps = keeper.steps(end["run"])
+    assert 20 <= len(steps) < 40
+    assert all(step["wallMs"] >= 5 for step in steps)
+    # Short loops, and calls that take no time, are none.
+    kernel.run("train(3)")
+    kernel.run("x = jnp.ones(8)\nfor _ in range(300): x = train_step(x)")
+    # One line makes it exact, and there is one run then.
+    kernel.run("import tpulab\nfor _ in tpulab.steps(range(20), name='told'):\n    x = train_step(x)")
+    keeper.wait(lambda: len(keeper.ended_runs()) == 2, "the run that was told")
+    assert [run["name"] for run in keeper.ended_runs()] == ["train", "told"]

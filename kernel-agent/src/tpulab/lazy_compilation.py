@@ -8,7 +8,7 @@ that change from step to step without a compilation (a counter) are no reason.
 from __future__ import annotations
 
 import sys
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
@@ -29,6 +29,7 @@ KEPT_PLACES = 256
 #: After a compilation so many launches are looked at, to learn which names change without one.
 LOOKS = 20
 MOST_NAMES = 200
+FEWEST_REPEATS = 2
 _ANOTHER_GRAPH = (
     "The graph itself is another one: state that the optimizer made in its first step, a branch that was not "
     "taken before, or a Python number inside a function. Make such numbers tensors on the device."
@@ -43,6 +44,8 @@ class LazyCompilation:
     run: Run | None
     reason: CompileReason
     variant: int
+    #: how often the argument of the reason has been the reason
+    repeated: int = 0
     compile_ns: int = 0
     programs: int = 1
 
@@ -72,6 +75,9 @@ class LazyCompilation:
         name, after = self.reason["argument"], self.reason["after"]
         if self.reason["verdict"] != "static" or name is None or after is None or not _is_number(after):
             return
+        # Once may be a coincidence: the reason is found by comparing, not told by the runtime.
+        if self.repeated < FEWEST_REPEATS:
+            return
         adviser.say(
             "constant-hyperparameter",
             f"`{name}` is a Python number inside a lazy graph: its new value {after} compiled it again.",
@@ -88,6 +94,7 @@ class _Place:
     before: Signature | None = None
     looks: int = 0
     volatile: set[str] = field(default_factory=set)
+    reasons: Counter[str] = field(default_factory=Counter)
 
 
 class LazyReasons:
@@ -139,7 +146,10 @@ class LazyReasons:
         reason = FIRST if place.before is None else self._compare(place, now, function)
         place.compiled += 1
         place.before, place.looks = now, 0
-        return LazyCompilation(number, function, location, run, reason, place.compiled)
+        argument = reason["argument"] or ""
+        place.reasons[argument] += 1
+        repeated = place.reasons[argument]
+        return LazyCompilation(number, function, location, run, reason, place.compiled, repeated)
 
     def _place(self, user: FrameType) -> _Place:
         key = (user.f_code, user.f_lineno)

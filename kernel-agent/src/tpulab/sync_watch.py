@@ -1,4 +1,4 @@
-"""Notices that a loop waits for the device in each step: `float(loss)`, `loss.item()`, `print(loss)`.
+"""Notices that a loop waits for the device in each step: `float(loss)`, `print(loss)`.
 
 jax hands out the value of an array by one property, which waits when the array is not ready. While a loop is
 measured, and until something has been said, a look is taken there. The property is not a promise of jax: when

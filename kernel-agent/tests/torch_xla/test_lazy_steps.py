@@ -142,14 +142,13 @@ def test_a_python_number_in_the_graph_is_found_and_said(keeper: KeeperDouble) ->
         weight = weight.pow(power) / 2
         torch_xla.sync()
 
-    for counter, power in enumerate([2, 2, 2, 2, 3]):
+    for counter, power in enumerate([2, 2, 2, 3, 3, 4]):
         del counter
         shrink(power)
-    messages = keeper.wait(
-        lambda: [m for m in compiled(keeper) if m["reason"]["verdict"] == "static"], "the verdict"
-    )
-    reason = messages[-1]["reason"]
-    assert (reason["argument"], reason["before"], reason["after"]) == ("power", "2", "3")
+    reason = keeper.wait(
+        lambda: [m["reason"] for m in compiled(keeper) if m["reason"]["after"] == "4"], "the verdict"
+    )[0]
+    assert (reason["verdict"], reason["argument"], reason["before"]) == ("static", "power", "3")
     [advice] = keeper.wait(lambda: keeper.of_type("advice"), "the advice")
     assert advice["kind"] == "constant-hyperparameter"
 
@@ -176,7 +175,9 @@ def test_a_loader_of_torch_xla_launches_the_step_and_only_its_wait_is_input(
     run.finish()
     assert len(seen) == 8
     steps = wait_for_end(keeper, "loader")
-    assert statistics.median(step["inputMs"] / step["wallMs"] for step in steps) > 0.5
+    # It loads ahead while the first item is waited for.
+    assert steps[0]["inputMs"] > 30
+    assert steps[0]["inputMs"] > 0.5 * steps[0]["wallMs"]
     assert all(step["deviceKnown"] for step in steps[1:])
 
 
