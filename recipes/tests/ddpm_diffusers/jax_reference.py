@@ -28,7 +28,9 @@ from tpulab_recipes.ddpm.sampling import ancestral_step, ddim_step
 from tpulab_recipes.ddpm.schedules import linear_alphas_bar, schedule_from
 
 PROMPTS = ["a large red circle", "a small blue cross", ""]
-STEPS, GUIDANCE = 16, 2.5
+GUIDANCE = 2.5
+#: Numbers that divide the timesteps of the schedule: diffusers steps by whole strides.
+STEPS = {"text": 16, "classes": 20}
 
 
 def networks() -> dict[str, Config]:
@@ -80,7 +82,7 @@ def write_network(name: str, config: Config, folder: Path) -> None:
         asked["known"] = rng.standard_normal(z.shape).astype(np.float32)
     said = jax.jit(network.apply)(params, z, logsnr, asked)
     sampler = Sampler(network, 3)
-    made = sampler(params, context, steps=STEPS, guidance=GUIDANCE, noise=z)
+    made = sampler(params, context, steps=STEPS[name], guidance=GUIDANCE, noise=z)
     arrays = {f"context_{key}": value for key, value in asked.items()}
     np.savez(folder / name / "reference.npz", z=z, logsnr=logsnr, said=said, made=made, **arrays)
 

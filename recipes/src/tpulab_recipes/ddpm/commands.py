@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import io
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tpulab_recipes.ddpm.config import Config, load_config, to_dict, with_settings
-from tpulab_recipes.ddpm.errors import ConfigError, DataError, RecipeError
+from tpulab_recipes.ddpm.errors import CheckpointError, ConfigError, DataError, RecipeError
 from tpulab_recipes.ddpm.progress import Progress, Silent, Terminal
 
 
@@ -148,7 +149,11 @@ def _loaded(options: argparse.Namespace) -> Iterator[tuple[Config, Any]]:
     from tpulab_recipes.ddpm.mesh import make_mesh
     from tpulab_recipes.ddpm.model.network import Network
 
-    with CheckpointFolder(options.checkpoint_dir) as folder:
+    place = options.checkpoint_dir
+    if "://" not in place and not os.path.isdir(place):
+        # A mistyped folder must not be made.
+        raise CheckpointError(f"{place} has no checkpoint: there is no such folder.")
+    with CheckpointFolder(place) as folder:
         config = load_config(options.config) if options.config else folder.config(options.checkpoint)
         config = with_settings(config, options.settings)
         state = folder.load(Network(config), make_mesh(), options.checkpoint)
