@@ -64,6 +64,8 @@ def execute(tmp_path_factory: pytest.TempPathFactory) -> Execute:
         expressions = ", ".join(f"{name!r}: {expression}" for name, expression in ask.items())
         notebook.cells.append(new_code_cell(f"import json\nprint(json.dumps({{{expressions}}}))", id="probe"))
         executed = asyncio.run(_through_bridge(notebook, folder))
+        # For whoever wants to look at the pictures: pytest keeps the folders of its last three runs.
+        nbformat.write(executed, folder / "executed.ipynb")
         return Executed(executed, json.loads(_last_stream(executed)), folder)
 
     return run
