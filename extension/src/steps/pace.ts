@@ -27,7 +27,7 @@ export function paceFigures(
         title: mfu.peakType === null ? title : trans.__('%1, of the peak in %2', title, mfu.peakType)
       });
     } else {
-      figures.push({ text: trans.__('%1 TFLOP/s', threeFigures(mfu.flopsPerSecond / 1e12)), title });
+      figures.push({ text: flopsText(mfu.flopsPerSecond), title });
     }
   }
   if (tokensPerSecond !== null) {
@@ -37,6 +37,12 @@ export function paceFigures(
     figures.push({ text: trans.__('%1 samples/s', rate(samplesPerSecond)), title: '' });
   }
   return figures;
+}
+
+/** In the unit that fits: a processor is far from a chip. */
+function flopsText(perSecond: number): string {
+  const [size, unit] = perSecond >= 1e11 ? [1e12, 'T'] : perSecond >= 1e8 ? [1e9, 'G'] : [1e6, 'M'];
+  return `${threeFigures(perSecond / size)} ${unit}FLOP/s`;
 }
 
 function rate(value: number): string {

@@ -2,11 +2,11 @@
 
 const CSS = `
 .tpulab{--jp-tpulab-input:#d98018;--jp-tpulab-host:#8a95a5;--jp-tpulab-compile:#8e5bd6;--jp-tpulab-device:#1b8f61;--jp-tpulab-gap:#cfd4dc;
---t1:var(--jp-ui-font-color1,#1f2328);--t2:var(--jp-ui-font-color2,#5a626c);--l1:var(--jp-layout-color1,#fff);--l2:var(--jp-layout-color2,#f3f4f6);
+--t1:var(--jp-ui-font-color1,#1f2328);--l1:var(--jp-layout-color1,#fff);--t2:color-mix(in srgb,var(--t1) 72%,var(--l1));--l2:var(--jp-layout-color2,#f3f4f6);
 --b:var(--jp-border-color1,#d0d4da);--brand:var(--jp-brand-color1,#1976d2);--code:var(--jp-code-font-family,ui-monospace,Menlo,monospace);
 font:13px/1.4 var(--jp-ui-font-family,system-ui,sans-serif);color:var(--t1);background:var(--l1);border:1px solid var(--b);padding:10px;max-width:680px;box-sizing:border-box}
 [data-jp-theme-light=false] .tpulab{--jp-tpulab-input:#f5b65c;--jp-tpulab-host:#8b96a6;--jp-tpulab-compile:#b28bea;--jp-tpulab-device:#4cc38f;--jp-tpulab-gap:#565c66}
-@media (prefers-color-scheme:dark){body:not([data-jp-theme-light]) .tpulab{--t1:#e8eaed;--t2:#a6adb5;--l1:#1b1d21;--l2:#25282d;--b:#454a52;--brand:#64b5f6;
+@media (prefers-color-scheme:dark){body:not([data-jp-theme-light]) .tpulab{--t1:#e8eaed;--l1:#1b1d21;--l2:#25282d;--b:#454a52;--brand:#64b5f6;
 --jp-tpulab-input:#f5b65c;--jp-tpulab-host:#8b96a6;--jp-tpulab-compile:#b28bea;--jp-tpulab-device:#4cc38f;--jp-tpulab-gap:#565c66}}
 .tpulab *{box-sizing:border-box}
 .tpulab-row{display:flex;flex-wrap:wrap;justify-content:space-between;gap:0 10px;align-items:baseline}
