@@ -40,9 +40,11 @@ export async function checkThere(wanted: RemoteTarget): Promise<RemoteCheck[]> {
     return [ok('ssh', `${target.destination} lets you in`), ...checks];
   } catch (error) {
     signal.throwIfAborted();
-    if (codeOf(error) === null) throw error;
+    const code = codeOf(error);
+    if (code === null) throw error;
     const { message, command } = error as Error & { command?: unknown };
-    return [failed('ssh', message, typeof command === 'string' ? `Run: ${command}` : null)];
+    const name = code.startsWith('setup_') || code.startsWith('env_') ? 'what is installed' : 'ssh';
+    return [failed(name, message, typeof command === 'string' ? `Run: ${command}` : null)];
   } finally {
     await rm(folder, { recursive: true, force: true });
   }

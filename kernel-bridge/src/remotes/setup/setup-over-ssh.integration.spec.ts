@@ -25,11 +25,13 @@ describe.skipIf(why !== null)(`a set-up over ssh${why === null ? '' : ` (skipped
   beforeAll(async () => {
     folder = await mkdtemp(path.join(tmpdir(), 'tpl-ssh-setup-'));
     const payload = await makeBundle(path.join(folder, 'bundle'));
+    vi.stubEnv('TPULAB_PAYLOAD', payload);
     vm = await StandInVm.start({ bridge: false });
     const setup = createHostSetup({ payload, cache: path.join(folder, 'cache'), uv: UV });
     hub = await Hub.start(vm.laptop, { remotes: { setup } });
   });
   afterAll(async () => {
+    vi.unstubAllEnvs();
     await hub[Symbol.asyncDispose]();
     await vm[Symbol.asyncDispose]();
     await rm(folder, { recursive: true, force: true, maxRetries: 5 });
@@ -53,7 +55,8 @@ describe.skipIf(why !== null)(`a set-up over ssh${why === null ? '' : ` (skipped
     expect(remote.checks.filter(({ state }) => state === 'failed')).toEqual([]);
     const { body } = await hub.rest('GET', '/remotes/vm/bridge/v1/environments');
     expect(body).toContainEqual(expect.objectContaining({ name: 'tiny', state: 'ready' }));
-    expect(await hub.log()).toContain('reach');
+    expect(await hub.log()).toContain('Node: done');
+    expect(await hub.log()).toContain('could not be downloaded there');
   });
 
   it('is examined by the doctor', async () => {
