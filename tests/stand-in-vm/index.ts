@@ -4,3 +4,4 @@ export * from './gcloud.js';
 export { Laptop } from './laptop.js';
 export type { Metadata } from './metadata.js';
 export { StandInVm, type StandInVmOptions } from './stand-in-vm.js';
+export { standInTpu, type StandInTpu } from './tpu.js';

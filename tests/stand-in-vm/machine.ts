@@ -143,7 +143,9 @@ export class Machine implements AsyncDisposable {
     for (const file of ['passwd', 'shadow', 'group', 'hosts', 'hostname']) {
       bind(`${folder}/etc/${file}`, `/etc/${file}`);
     }
+    if (Object.keys(mounts).some(to => to.startsWith('/dev/'))) lines.push(...ownDevices(folder));
     for (const [to, from] of Object.entries(mounts)) {
+      if (to.startsWith('/dev/')) lines.push(`mkdir -p '${to}'`);
       if (to.startsWith('/opt/')) lines.push(`mkdir -p '${to}'`);
       bind(from, to);
     }
@@ -163,6 +165,24 @@ export class Machine implements AsyncDisposable {
     }
     await writeFile(path.join(folder, 'nothing'), '', { mode: 0o644 });
   }
+}
+
+/** A `/dev` in which folders can be made: the devices that every program wants, taken from the one of this machine. */
+function ownDevices(folder: string): string[] {
+  const dev = `${folder}/dev`;
+  const nodes = ['null', 'zero', 'full', 'random', 'urandom', 'tty'];
+  return [
+    `mkdir -p ${dev}`,
+    `mount -t tmpfs -o mode=755 dev ${dev}`,
+    ...nodes.flatMap(node => [`touch ${dev}/${node}`, `mount --bind /dev/${node} ${dev}/${node}`]),
+    `mkdir ${dev}/pts ${dev}/shm`,
+    `mount --bind /dev/pts ${dev}/pts`,
+    `mount -t tmpfs -o mode=1777 shm ${dev}/shm`,
+    `ln -s pts/ptmx ${dev}/ptmx`,
+    `ln -s /proc/self/fd ${dev}/fd`,
+    `ln -s fd/0 ${dev}/stdin; ln -s fd/1 ${dev}/stdout; ln -s fd/2 ${dev}/stderr`,
+    `mount --rbind ${dev} /dev`
+  ];
 }
 
 function isWritten(file: string): boolean {

@@ -23,6 +23,7 @@ export class RemoteRun {
   #waking = new AbortController();
   #renewing: ((problem: RemoteProblem) => void) | null = null;
   #isOver = false;
+  #hasAccelerator = false;
 
   constructor(remote: Remote) {
     this.#remote = remote;
@@ -121,6 +122,7 @@ export class RemoteRun {
     this.#targets = null;
     const { link, targets } = await openLink(this.#remote, known, signal);
     this.#link = link;
+    this.#hasAccelerator = false;
     this.#targets = targets;
     return link;
   }
@@ -143,14 +145,13 @@ export class RemoteRun {
       token,
       gatewayId,
       host: link.shell.host,
-      onBeat: ({ roundTripMs, notice }) => remote.beat(roundTripMs, notice)
+      onBeat: ({ roundTripMs, notice }) => {
+        remote.beat(roundTripMs, notice);
+        void this.#askAccelerator(socketPath, token, signal);
+      }
     });
     this.#heartbeat = heartbeat;
     remote.reach({ name: remote.name, socketPath, token, gatewayId });
-    void acceleratorOf(socketPath, token, signal).then(
-      found => remote.accelerator(found),
-      () => undefined
-    );
     try {
       const silent = heartbeat.failed.then(async ({ problem, isSilent }) => {
         // The connection may be dead without knowing it. One on which an error came back is not.
@@ -164,6 +165,19 @@ export class RemoteRun {
       this.#heartbeat = null;
       heartbeat[Symbol.dispose]();
       remote.reach(null);
+    }
+  }
+
+  /** Once for each machine; again with the next beat when it could not tell. */
+  async #askAccelerator(socketPath: string, token: string, signal: AbortSignal): Promise<void> {
+    if (this.#hasAccelerator) return;
+    this.#hasAccelerator = true;
+    try {
+      const found = await acceleratorOf(socketPath, token, signal);
+      this.#hasAccelerator = found !== null;
+      this.#remote.accelerator(found);
+    } catch {
+      this.#hasAccelerator = false;
     }
   }
 

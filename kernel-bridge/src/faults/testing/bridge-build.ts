@@ -53,8 +53,8 @@ export async function bridgeBuild(options: BuildOptions = {}): Promise<string> {
 async function packageSources(name: string, place: string): Promise<[string, string][]> {
   const folder = path.join(SOURCES, name);
   const files = ['package.json'];
-  if (existsSync(path.join(folder, 'bin'))) {
-    files.push(...(await readdir(path.join(folder, 'bin'))).map(file => `bin/${file}`));
+  for (const part of ['bin', 'proto'].filter(one => existsSync(path.join(folder, one)))) {
+    files.push(...(await readdir(path.join(folder, part))).map(file => `${part}/${file}`));
   }
   for (const entry of await readdir(path.join(folder, 'src'), { recursive: true })) {
     const file = entry.split(path.sep).join('/');
