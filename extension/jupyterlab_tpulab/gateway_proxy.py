@@ -42,11 +42,12 @@ def proxy_handler() -> type[JupyterHandler] | None:
             JupyterHandler.check_xsrf_cookie(self)
 
         def get_request_headers_override(self) -> dict[str, str]:
-            return {"Authorization": f"token {self._status().token}", "Cookie": "", "Origin": ""}
+            return {"Authorization": f"token {self._status().token}"}
 
         def proxy_request_headers(self) -> Any:
             headers = super().proxy_request_headers()
-            for name in ("Cookie", "Origin", "X-XSRFToken", "Referer"):
+            # The bridge answers under its own names only, and the rest is between the page and this server.
+            for name in ("Host", "Cookie", "Origin", "X-XSRFToken", "Referer"):
                 headers.pop(name, None)
             return headers
 

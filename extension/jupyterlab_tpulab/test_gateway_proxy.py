@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.request
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tornado.httpclient import HTTPClientError, HTTPRequest
+from tornado.websocket import websocket_connect
 
 from .conftest import Bridge
 from .test_server import TOKEN, serving
@@ -16,6 +19,7 @@ pytest.importorskip("jupyter_server_proxy")
 pytestmark = pytest.mark.usefixtures("config_home")
 
 ELSEWHERE = "lab.example"
+REAL_BRIDGE = Path(__file__).resolve().parents[2] / "kernel-bridge" / "lib" / "cli" / "main.js"
 
 
 def ask(url: str, host: str | None = None, method: str = "GET", **headers: str) -> tuple[int, Any, Any]:
@@ -55,7 +59,17 @@ def test_a_page_elsewhere_gets_the_path_of_the_proxy_and_no_token(bridge: Bridge
             Cookie="a=b",
         )
         assert (status, health["status"]) == (200, "ok")
-        assert headers.get_all("Set-Cookie") is None
+        cookies = headers.get_all("Set-Cookie") or []
+        assert [cookie for cookie in cookies if cookie.startswith("gateway=")] == []
+        _, sent, _ = ask(
+            f"{server.url}tpulab/gateway/headers",
+            ELSEWHERE,
+            Authorization=auth,
+            Origin="http://lab.example",
+            Cookie="a=b",
+        )
+        assert sent["authorization"] == f"token {here['token']}"
+        assert not {"cookie", "origin", "x-xsrftoken"} & set(sent)
 
 
 def test_nobody_passes_without_the_token_of_the_jupyter_server(bridge: Bridge) -> None:
@@ -66,3 +80,30 @@ def test_nobody_passes_without_the_token_of_the_jupyter_server(bridge: Bridge) -
         assert status != 200 or "gatewayId" not in str(body)
         status, body, _ = ask(f"{server.url}tpulab/gateway/api/kernels/x", ELSEWHERE, "DELETE", Cookie="a=b")
         assert status == 403
+
+
+@pytest.mark.asyncio
+@pytest.mark.skipif(not REAL_BRIDGE.exists(), reason="the bridge is not built")
+async def test_sockets_of_the_real_bridge_pass_through_without_its_token(bridge: Bridge) -> None:
+    with serving(
+        bridge,
+        arguments=["--ServerApp.allow_remote_access=True"],
+        environ={
+            "TPULAB_BRIDGE_COMMAND": json.dumps(["node", str(REAL_BRIDGE.parents[2] / "bin" / "tpulab.js")])
+        },
+    ) as server:
+        server.bridge("ready")
+        address = server.url.replace("http", "ws", 1) + "tpulab/gateway/bridge/v1/events"
+        # Logged in by cookie, as a browser is: who has the token needs no origin.
+        _, _, given = ask(f"{server.url}api/status", ELSEWHERE, Authorization=f"token {TOKEN}")
+        cookies = "; ".join(cookie.split(";")[0] for cookie in given.get_all("Set-Cookie") or [])
+        headers = {"Host": ELSEWHERE, "Cookie": cookies, "Origin": "http://lab.example"}
+        socket = await websocket_connect(HTTPRequest(address, headers=headers))
+        await socket.write_message(json.dumps({"op": "subscribe", "topics": ["kernels"]}))
+        answer = json.loads(await socket.read_message() or "null")
+        assert answer["op"] == "subscribed"
+        socket.close()
+        foreign = headers | {"Origin": "http://evil.example"}
+        with pytest.raises(HTTPClientError) as refused:
+            await websocket_connect(HTTPRequest(address, headers=foreign))
+        assert refused.value.code == 403

@@ -63,6 +63,8 @@ def handler(token: str, origins: list[str], state_dir: Path) -> type[BaseHTTPReq
         def do_GET(self) -> None:
             if self.headers.get("Authorization") != f"token {token}":
                 self.answer(403, {"message": "Forbidden"})
+            elif self.path == "/headers":
+                self.answer(200, {name.lower(): value for name, value in self.headers.items()})
             elif self.path == "/bridge/v1/health":
                 self.answer(200, {"status": "ok", "protocolVersion": 1, "gatewayId": "fake"})
             else:
@@ -77,6 +79,8 @@ def handler(token: str, origins: list[str], state_dir: Path) -> type[BaseHTTPReq
             self.send_response(status)
             if self.headers.get("Origin") in origins:
                 self.send_header("Access-Control-Allow-Origin", self.headers["Origin"])
+            # The real gateway sets none: what is behind a proxy must not be able to.
+            self.send_header("Set-Cookie", "gateway=1")
             payload = b"" if body is None else json.dumps(body).encode()
             self.send_header("Content-Length", str(len(payload)))
             self.end_headers()

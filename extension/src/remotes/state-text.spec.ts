@@ -1,6 +1,6 @@
 import { nullTranslator } from '@jupyterlab/translation';
 import { describe, expect, it } from 'vitest';
-import { remote } from '../testing/remotes.js';
+import { remote, stage } from '../testing/remotes.js';
 import { acceleratorName, remoteKernelName, sourceName } from './names.js';
 import { figuresText, isUnderWay, stateText } from './state-text.js';
 
@@ -14,9 +14,8 @@ describe('the state of a remote in words', () => {
   });
 
   it('names the stage that runs', () => {
-    const stage = { name: 'uv', title: 'uv', state: 'done' as const, detail: null, fraction: null };
-    const running = { ...stage, title: 'Python environment jax', state: 'running' as const, detail: '40 MB' };
-    const settingUp = remote({ state: 'setting-up', stages: [stage, running] });
+    const stages = [stage('uv', 'done'), stage('Python environment jax', 'running', '40 MB')];
+    const settingUp = remote({ state: 'setting-up', stages });
     expect(stateText(settingUp, 0, trans).detail).toBe('Python environment jax: 40 MB');
     expect(isUnderWay(settingUp)).toBe(true);
   });

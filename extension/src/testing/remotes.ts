@@ -1,5 +1,5 @@
 /** Remotes for specs. */
-import type { Remote } from '@tpulab/protocol';
+import type { Remote, RemoteStage } from '@tpulab/protocol';
 
 export function remote(given: Partial<Remote> = {}): Remote {
   return {
@@ -22,4 +22,8 @@ export function remote(given: Partial<Remote> = {}): Remote {
     mirror: { kernels: 0, bytes: 0, behindBytes: 0 },
     ...given
   };
+}
+
+export function stage(title: string, state: RemoteStage['state'], detail: string | null = null): RemoteStage {
+  return { name: title, title, state, detail, fraction: null };
 }
