@@ -1,7 +1,7 @@
-"""The bridge at the Jupyter server's own address, for pages that cannot reach it themselves (JupyterHub, https).
+"""The bridge at the Jupyter server's own address, for pages that cannot reach it (JupyterHub, https).
 
-`<base_url>tpulab/gateway/…` is passed on to the bridge by jupyter-server-proxy, which is optional. This server puts the
-bridge's token in, so it never reaches the browser; cookies and origin of the page stay here.
+`<base_url>tpulab/gateway/…` is passed on to the bridge by jupyter-server-proxy, which is optional. This
+server puts the bridge's token in, so it never reaches the browser; cookies and origin of the page stay here.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def proxy_handler() -> type[JupyterHandler] | None:
             self.proxy_base = PROXY_PATH.rstrip("/")
 
         def check_xsrf_cookie(self) -> None:
-            """The proxy leaves this to what is behind it; the bridge, which is told no origin, cannot know."""
+            """The proxy leaves this to what is behind it, but the bridge is told no origin and cannot know."""
             JupyterHandler.check_xsrf_cookie(self)
 
         def get_request_headers_override(self) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""`GET <base_url>tpulab/bridge`: where the page finds the bridge, with its token for a page on this machine."""
+"""`GET <base_url>tpulab/bridge`: where the page finds the bridge. The token is for pages on this machine."""
 
 from __future__ import annotations
 
