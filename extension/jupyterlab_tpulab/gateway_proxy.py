@@ -38,7 +38,7 @@ def proxy_handler() -> type[JupyterHandler] | None:
             self.proxy_base = PROXY_PATH.rstrip("/")
 
         def check_xsrf_cookie(self) -> None:
-            """The proxy leaves this to what is behind it, but the bridge is told no origin and cannot know."""
+            """The proxy leaves this to what is behind it; the bridge is told no origin and cannot know."""
             JupyterHandler.check_xsrf_cookie(self)
 
         def get_request_headers_override(self) -> dict[str, str]:
