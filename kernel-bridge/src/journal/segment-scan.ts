@@ -36,13 +36,15 @@ export async function* scanSegment(
 ): AsyncGenerator<ScannedChunk, ScanEnd, void> {
   let { offset, seq } = start;
   let needed = RECORD_OVERHEAD;
+  /** Large records mostly come in rows of the same size: the next one is then read in one go. */
+  let expected = CHUNK_BYTES;
   for (;;) {
     const available = (await handle.stat()).size - offset;
     // Asking the file first: a damaged length must not make us allocate what the file cannot hold.
     if (available < needed) {
       return { kind: 'end', offset, seq, rest: Math.max(available, 0) };
     }
-    const bytes = await readFully(handle, offset, Math.min(available, Math.max(CHUNK_BYTES, needed)));
+    const bytes = await readFully(handle, offset, Math.min(available, Math.max(expected, needed)));
     const bounds = [0];
     let at = 0;
     let damage: string | null = null;
@@ -61,6 +63,7 @@ export async function* scanSegment(
       }
     }
     if (bounds.length > 1) {
+      expected = bounds.length === 2 ? Math.max(CHUNK_BYTES, at) : CHUNK_BYTES;
       yield { bytes, bounds, firstSeq: seq - (bounds.length - 1), fileOffset: offset };
     }
     offset += at;
