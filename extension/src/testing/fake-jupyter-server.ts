@@ -5,6 +5,7 @@
 import { randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import type { Remote } from '@tpulab/protocol';
 import { type WebSocket, WebSocketServer } from 'ws';
 
 interface IKernel {
@@ -39,11 +40,17 @@ export class FakeJupyterServer implements AsyncDisposable {
   readonly sockets = new Set<WebSocket>();
   /** Method and path of each request, in order; for sockets `WS path`. */
   readonly requests: string[] = [];
+  /** Paths of what was asked of remotes. */
+  readonly asked: string[] = [];
   /** Headers of the last request. */
   lastHeaders: IncomingMessage['headers'] = {};
   /** Answer of `GET tpulab/bridge`; null means that the route does not exist. */
   bridgeAddress: { status: string; url: string | null; token: string | null; message: string | null } | null =
     null;
+  /** What it lists as its remotes; null: it knows none. */
+  remotes: Remote[] | null = null;
+  /** Servers that it passes on under `/remotes/NAME/`; without one the answer there is 503. */
+  readonly mounts = new Map<string, FakeJupyterServer>();
   fault: Fault = null;
   /** Faults for paths that contain the key, for example `/api/sessions`. */
   readonly faultAt = new Map<string, Fault>();
@@ -156,6 +163,17 @@ export class FakeJupyterServer implements AsyncDisposable {
       send(response, 403, { message: 'Forbidden', reason: null, code: 'auth' });
       return;
     }
+    const mounted = /^\/remotes\/([^/]+)(\/.*)$/.exec(path);
+    if (mounted) {
+      const there = this.mounts.get(mounted[1] ?? '');
+      if (there === undefined) {
+        send(response, 503, { message: 'not connected', reason: null, code: 'remote_unavailable' });
+      } else {
+        there.requests.push(`${method} ${mounted[2]}`);
+        there.route(method, mounted[2] ?? '/', body, response);
+      }
+      return;
+    }
     this.route(method, path, body, response);
   }
 
@@ -167,6 +185,16 @@ export class FakeJupyterServer implements AsyncDisposable {
     }
     if (path === '/bridge/v1/health') {
       send(response, 200, { status: 'ok', protocolVersion: 1, gatewayId: 'fake' });
+      return;
+    }
+    if (path.startsWith('/bridge/v1/remotes')) {
+      const name = path.split('/')[4];
+      if (method === 'POST' && name !== undefined && this.remotes) {
+        this.asked.push(path);
+        send(response, 200, this.remotes.find(remote => remote.name === name) ?? {});
+        return;
+      }
+      send(response, this.remotes === null ? 404 : 200, { remotes: this.remotes });
       return;
     }
     if (root === 'kernelspecs') {
