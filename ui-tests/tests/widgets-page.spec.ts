@@ -52,6 +52,9 @@ async function savedState(host: string): Promise<unknown> {
 }
 
 async function open(page: Page, saved: unknown): Promise<void> {
+  page.on('console', message => {
+    if (message.type() === 'error') process.stderr.write(`page: ${message.text()}\n`);
+  });
   await page.route(`${ORIGIN}/**`, async route => {
     const path = new URL(route.request().url()).pathname;
     await route.fulfill({ path: join(folder, path === '/' ? 'index.html' : path) });

@@ -27,15 +27,17 @@ declare global {
   }
 }
 
-/** anywidget ships an AMD module; its only dependency is the base package that this page has. */
+let made: Record<string, unknown> | null = null;
+
+/** anywidget ships an AMD module; its only dependency is the base package that this page has. Made once: model and view share state. */
 function anywidgetHost(): Record<string, unknown> {
-  let made: Record<string, unknown> = {};
+  if (made) return made;
   const define = (_: string[], factory: (given: typeof base) => Record<string, unknown>): void => {
     made = factory(base);
   };
   // eslint-disable-next-line @typescript-eslint/no-implied-eval -- the host is run as it is published
   new Function('define', anywidgetSource)(define);
-  return made;
+  return made ?? {};
 }
 
 async function load(module: string): Promise<unknown> {

@@ -67,8 +67,7 @@ function fieldOf(parameter: Hyperparameter, onSet: (value: HyperValue) => void):
       return number(parameter, onSet);
     case 'text': {
       const text = make('input', { type: 'text', 'aria-label': parameter.name });
-      text.addEventListener('change', () => onSet(text.value));
-      return { element: text, update: whenLeft(text, String) };
+      return { element: text, update: editable(text, onSet, String) };
     }
   }
 }
@@ -113,14 +112,14 @@ function number(parameter: Hyperparameter, onSet: (value: HyperValue) => void): 
       onSet(valueAt(Number(slider.value), bounds, parameter));
     }
   });
-  text.addEventListener('change', () => {
-    const typed = parseNumber(text.value, parameter);
+  const commit = (words: string): void => {
+    const typed = parseNumber(words, parameter);
     text.setAttribute('aria-invalid', String(typed === null));
     if (typed !== null) {
       onSet(typed);
     }
-  });
-  const updateText = whenLeft(text, valueText);
+  };
+  const updateText = editable(text, commit, valueText);
   return {
     element: make('div', { class: 'tpulab-inputs' }, slider, text),
     update(value, disabled) {
@@ -136,11 +135,39 @@ function number(parameter: Hyperparameter, onSet: (value: HyperValue) => void): 
   };
 }
 
-/** What somebody types is not taken from under their hands. */
-function whenLeft(input: HTMLInputElement, text: (value: HyperValue) => string) {
-  return (value: HyperValue, disabled: boolean): void => {
-    if ((input.getRootNode() as Document | ShadowRoot).activeElement !== input) {
-      input.value = text(value);
+/**
+ * A field that sends at Enter and when it is left. What somebody types is not taken from under their hands, whatever else
+ * happens to the focus in the page around.
+ */
+function editable(
+  input: HTMLInputElement,
+  onCommit: (text: string) => void,
+  text: (value: HyperValue) => string
+): (value: HyperValue, disabled: boolean) => void {
+  let isTyping = false;
+  let newest = '';
+  const commit = (): void => {
+    if (isTyping) {
+      isTyping = false;
+      onCommit(input.value);
+    }
+  };
+  input.addEventListener('input', () => {
+    isTyping = true;
+  });
+  input.addEventListener('change', commit);
+  input.addEventListener('keydown', event => {
+    if (event.key === 'Enter') {
+      commit();
+    } else if (event.key === 'Escape') {
+      isTyping = false;
+      input.value = newest;
+    }
+  });
+  return (value, disabled) => {
+    newest = text(value);
+    if (!isTyping && input.value !== newest) {
+      input.value = newest;
     }
     input.disabled = disabled;
   };

@@ -103,7 +103,9 @@ function render({ model, el }: RenderProps): () => void {
     const [name, series] = [...run.series].find(([one]) => /loss/i.test(one)) ?? [...run.series][0] ?? [];
     setText(head, name && series ? `${name} ${metricText(series.last)}` : run.name);
     setText(state, `${run.name} · ${stateText(run, english)}`);
-    const done = run.pace?.step ?? (run.steps.length > 0 ? run.steps.index(run.steps.length - 1) + 1 : 0);
+    const newestStep = run.steps.length > 0 ? run.steps.index(run.steps.length - 1) + 1 : 0;
+    // The pace is told once a second, the steps more often.
+    const done = Math.max(run.pace?.step ?? 0, newestStep);
     progress.hidden = run.totalSteps === null;
     progress.max = run.totalSteps ?? 1;
     progress.value = Math.min(done, run.totalSteps ?? 1);
