@@ -98,7 +98,7 @@ test('a running cell loses nothing when the link is cut and the page loaded agai
   const source = `import pathlib, time
 for n in range(60):
     print("line", n, flush=True)
-    while n == 30 and not pathlib.Path("/home/ana/gate").exists():
+    while n == 30 and not pathlib.Path.home().joinpath("gate").exists():
         time.sleep(0.02)
 print("done")`;
   await writeNotebook(lab, 'far.ipynb', SPEC, source);

@@ -15,7 +15,7 @@ test.each([
 });
 
 test('both ways take what is newer and delete nothing', () => {
-  const folders = { local: '/home/ada/my work/', remote: 'work' };
+  const folders = { local: '/srv/my work/', remote: 'work' };
   const ssh = { program: 'ssh', controlPath: '/tmp/x/c' };
   const request = { direction: 'both', delete: true, exclude: ['*.ckpt'], include: ['best.ckpt'] } as const;
   const args = rsyncArguments(
@@ -29,7 +29,7 @@ test('both ways take what is newer and delete nothing', () => {
   expect(args).toContain('--dry-run');
   expect(args).not.toContain('--delete');
   expect(args.indexOf('--include=best.ckpt')).toBeLessThan(args.indexOf('--exclude=*.ckpt'));
-  expect(args.slice(-2)).toEqual(['/home/ada/my work/', 'remote:work/']);
+  expect(args.slice(-2)).toEqual(['/srv/my work/', 'remote:work/']);
   expect(
     rsyncArguments('from-remote', folders, { direction: 'from-remote', delete: true }, ssh, false)
   ).toContain('--delete');
