@@ -95,11 +95,32 @@ export const MetricsState = Type.Object({
 });
 export type MetricsState = Static<typeof MetricsState>;
 
+/** What only libtpu's own SDK can read. A helper process asks it every five seconds. */
+export const SdkFigures = Type.Object({
+  time: UnixMs,
+  tensorCorePercent: Type.Array(Percent, { description: 'by device, in order' }),
+  throttlePercent: Type.Array(
+    Type.Object({ device: Type.Integer({ minimum: 0 }), percent: Type.Number({ minimum: 0, maximum: 100 }) })
+  ),
+  links: Type.Array(
+    Type.Object({
+      name: Type.String({ description: '`tray1.chip3.ici0`' }),
+      score: Type.Integer({ minimum: 0, maximum: 10 }),
+      state: Type.Union(
+        [Type.Literal('ok'), Type.Literal('transient'), Type.Literal('minor'), Type.Literal('unusable')],
+        { description: '0; 1 to 5; 6 to 9, which lasts; 10' }
+      )
+    })
+  )
+});
+export type SdkFigures = Static<typeof SdkFigures>;
+
 export const MachineSample = Type.Object({
   time: UnixMs,
   host: HostFigures,
   devices: Type.Array(DeviceFigures),
-  metrics: MetricsState
+  metrics: MetricsState,
+  sdk: Type.Optional(SdkFigures)
 });
 export type MachineSample = Static<typeof MachineSample>;
 

@@ -13,10 +13,13 @@ import { History } from './history.js';
 import { HostLoad } from './host-load.js';
 import { kernelOfProcess } from './kernel-of-process.js';
 import { metricPorts } from './metric-ports.js';
+import { SdkHelper } from './sdk-helper.js';
 
 export const SAMPLE_HZ = 2;
 /** The runtime averages its duty cycle over a period of its own; asking faster shows nothing new. */
 export const MAX_SAMPLE_HZ = 10;
+/** Names a Python that has libtpu: a helper then reads what only libtpu's SDK knows. */
+export const SDK_PYTHON = 'TPULAB_SDK_PYTHON';
 /** Between samples while nobody looks. */
 export const BACKGROUND_MS = 10_000;
 
@@ -46,6 +49,7 @@ export class MachineSampler implements AsyncDisposable {
   readonly #ready: Promise<void>;
   #chips: readonly FoundChip[] = [];
   #readings: DeviceReadings | null = null;
+  #sdk: SdkHelper | null = null;
   #watchers = 0;
   #timer: NodeJS.Timeout | null = null;
   #sampling: Promise<MachineSample> | null = null;
@@ -123,6 +127,7 @@ export class MachineSampler implements AsyncDisposable {
     await this.#sampling?.catch(() => undefined);
     this.#readings?.[Symbol.dispose]();
     this.#readings = null;
+    await this.#sdk?.[Symbol.asyncDispose]();
     await this.#history[Symbol.asyncDispose]();
   }
 
@@ -134,6 +139,9 @@ export class MachineSampler implements AsyncDisposable {
     if (this.#stopping.signal.aborted) return;
     // A port is dialled only where somebody may answer.
     if (chips.length > 0 || saysTpu(env)) this.#readings = new DeviceReadings({ ports: metricPorts(env) });
+    const python = env[SDK_PYTHON] ?? '';
+    // Off a TPU the SDK only waits for a metadata server.
+    if (chips.length > 0 && python !== '') this.#sdk = new SdkHelper({ python, env, log });
     if (chips.length > 0)
       log.info(
         { chips: chips.length, names: [...new Set(chips.map(({ name }) => name))] },
@@ -182,7 +190,14 @@ export class MachineSampler implements AsyncDisposable {
       this.#host.read(),
       this.#readings?.read(spec?.devices ?? null) ?? none
     ]);
-    const machine: MachineSample = { time: Date.now(), host, devices: [...devices], metrics };
+    const sdk = this.#sdk?.newest ?? null;
+    const machine: MachineSample = {
+      time: Date.now(),
+      host,
+      devices: [...devices],
+      metrics,
+      ...(sdk === null ? {} : { sdk })
+    };
     this.#newest = { topic: 'devices', gatewayId, machineSeq: ++this.#seq, machine };
     this.#history.add(machine);
     for (const listener of this.#listeners) listener(this.#newest);

@@ -1,0 +1,108 @@
+/**
+ * Reads what only libtpu's own SDK knows (utilisation of the TensorCore, health of the links, throttling) in a process of its own:
+ * the SDK takes 120 MB, may wait for minutes, and some versions of it crash Python. A helper that ends is started again, less and
+ * less often; one that is silent for too long is killed.
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { createInterface } from 'node:readline';
+import type { SdkFigures } from '@tpulab/protocol';
+import type { Logger } from 'pino';
+import { parseSdkLine } from './sdk-figures.js';
+
+const PERIOD_S = 5;
+const SILENCE_MS = 60_000;
+const FIRST_PAUSE_MS = 5_000;
+const LONGEST_PAUSE_MS = 600_000;
+/** Older figures are not shown. */
+const KEPT_MS = 30_000;
+
+const SCRIPT = `
+import json, sys, time
+from libtpu.sdk import tpumonitoring as sdk
+def read(name):
+    try:
+        return [str(value) for value in sdk.get_metric(name).data()]
+    except Exception:
+        return []
+while True:
+    figures = {name: read(name) for name in ("tensorcore_util", "ici_link_health", "tpu_throttle_score")}
+    print(json.dumps(figures), flush=True)
+    time.sleep(${PERIOD_S})
+`;
+
+export interface SdkHelperOptions {
+  readonly python: string;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly log: Logger;
+  readonly silenceMs?: number;
+  readonly firstPauseMs?: number;
+}
+
+export class SdkHelper implements AsyncDisposable {
+  readonly #options: Required<SdkHelperOptions>;
+  #child: ChildProcess | null = null;
+  #timer: NodeJS.Timeout | null = null;
+  #watchdog: NodeJS.Timeout | null = null;
+  #pauseMs: number;
+  #newest: SdkFigures | null = null;
+  #ended: Promise<void> = Promise.resolve();
+  #isOver = false;
+
+  constructor(options: SdkHelperOptions) {
+    this.#options = { silenceMs: SILENCE_MS, firstPauseMs: FIRST_PAUSE_MS, ...options };
+    this.#pauseMs = this.#options.firstPauseMs;
+    this.#start();
+  }
+
+  /** Null before the first, and when the helper has been silent for half a minute. */
+  get newest(): SdkFigures | null {
+    return this.#newest !== null && Date.now() - this.#newest.time < KEPT_MS ? this.#newest : null;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#isOver = true;
+    if (this.#timer) clearTimeout(this.#timer);
+    this.#child?.kill('SIGKILL');
+    await this.#ended;
+  }
+
+  #start(): void {
+    const { python, env, log } = this.#options;
+    const child = spawn(python, ['-c', SCRIPT], {
+      // Off the metadata server, which the SDK would ask thirty times for each key.
+      env: { PATH: env['PATH'], HOME: env['HOME'], TPU_SKIP_MDS_QUERY: '1' },
+      stdio: ['ignore', 'pipe', 'ignore']
+    });
+    this.#child = child;
+    this.#guard(child);
+    createInterface({ input: child.stdout }).on('line', line => {
+      const figures = parseSdkLine(line, Date.now());
+      if (figures === null) return;
+      this.#newest = figures;
+      this.#pauseMs = this.#options.firstPauseMs;
+      this.#guard(child);
+    });
+    this.#ended = new Promise(resolve => {
+      const over = (why: unknown): void => {
+        if (this.#watchdog) clearTimeout(this.#watchdog);
+        this.#child = null;
+        resolve();
+        if (this.#isOver) return;
+        log.warn({ why, againMs: this.#pauseMs }, "the helper for libtpu's SDK has ended");
+        this.#timer = setTimeout(() => this.#start(), this.#pauseMs);
+        this.#timer.unref();
+        this.#pauseMs = Math.min(this.#pauseMs * 2, LONGEST_PAUSE_MS);
+      };
+      child.once('error', error => over(error.message));
+      child.once('close', (code, signal) => {
+        if (this.#child === child) over(signal ?? `exit code ${code ?? 0}`);
+      });
+    });
+  }
+
+  #guard(child: ChildProcess): void {
+    if (this.#watchdog) clearTimeout(this.#watchdog);
+    this.#watchdog = setTimeout(() => child.kill('SIGKILL'), this.#options.silenceMs);
+    this.#watchdog.unref();
+  }
+}
