@@ -7,10 +7,11 @@ import os
 
 import pytest
 
-os.environ["PJRT_DEVICE"] = "CPU"
 # Not by looking for the module: this folder has its name.
 if not list(importlib.metadata.distributions(name="torch_xla")):
     collect_ignore_glob = ["test_*.py"]
+else:
+    os.environ["PJRT_DEVICE"] = "CPU"
 
 
 @pytest.fixture(autouse=True)
