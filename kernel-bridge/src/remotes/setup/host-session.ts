@@ -52,6 +52,7 @@ export class HostSession {
         if (tab > 0 && /^[a-z_]+$/.test(line.slice(0, tab))) {
           const [key, value] = [line.slice(0, tab), line.slice(tab + 1)];
           said.set(key, value);
+          if (key === 'log') this.#log(value);
           options.onSaid?.(key, value);
           return;
         }

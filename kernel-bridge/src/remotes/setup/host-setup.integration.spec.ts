@@ -3,7 +3,7 @@
  * only the build of Python is made of one of this machine, because the place of the real builds is no package index.
  */
 import { existsSync } from 'node:fs';
-import { mkdir, mkdtemp, readFile, rm, symlink } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rm, symlink, utimes } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
@@ -115,9 +115,20 @@ describe.runIf(SET_UP)('a host from nothing', () => {
       for (const before of DONE.slice(1, at)) expect(broken.ends).not.toContain(`${before} failed`);
     }
     host.onCall = () => undefined;
+    const old = path.join(host.home, '.tpulab', 'versions', '0.0.1-old');
+    await mkdir(old, { recursive: true });
+    const longAgo = Date.now() / 1000 - 30 * 24 * 3600;
+    await utimes(old, longAgo, longAgo);
+    const tools = await host.list('.tpulab/tools');
+    for (const tool of tools) await utimes(path.join(host.home, '.tpulab', 'tools', tool), longAgo, longAgo);
+    await mkdir(path.join(host.home, '.tpulab', 'versions', '0.0.2-new'));
     const last = new WatchedSetup(host, { payload, cache });
     const prepared = await last.prepare('tiny');
     expect((await ask(prepared, 'GET', '/bridge/v1/health')).status).toBe(200);
+    const versions = await host.list('.tpulab/versions');
+    expect(versions).not.toContain('0.0.1-old');
+    expect(versions).toHaveLength(2);
+    expect(await host.list('.tpulab/tools')).toEqual(tools);
     await last.clean();
   });
 

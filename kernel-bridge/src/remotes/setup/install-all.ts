@@ -30,8 +30,7 @@ export interface Installation {
 export async function installAll(installation: Installation): Promise<void> {
   const reachesIndex = await tool(installation, 'node', true);
   await bridge(installation);
-  await tool(installation, 'uv', reachesIndex);
-  await environment(installation);
+  await environment(installation, await tool(installation, 'uv', reachesIndex));
 }
 
 /** Says whether the next tool may be downloaded there; each attempt that fails costs the patience of a name server. */
@@ -86,7 +85,7 @@ async function bridge({ session, facts, context, stages, cache }: Installation):
   });
 }
 
-async function environment(installation: Installation): Promise<void> {
+async function environment(installation: Installation, reachesIndex: boolean): Promise<void> {
   const { session, facts, context, stages, chips } = installation;
   const { layout, tools, definition } = context;
   const title = `Environment ${definition.name}`;
@@ -102,6 +101,7 @@ async function environment(installation: Installation): Promise<void> {
     tools,
     definition,
     accelerator: isForTpu ? 'tpu' : 'cpu',
+    reachesIndex,
     fetching: () => fetching(installation)
   };
   const python = await stages.run('python', async stage => {

@@ -23,6 +23,8 @@ export interface EnvironmentInstallation {
   readonly tools: HostTools;
   readonly definition: Definition;
   readonly accelerator: 'tpu' | 'cpu';
+  /** False: the host has just failed to reach a package index, so its own is asked once and no more. */
+  readonly reachesIndex: boolean;
   readonly fetching: () => FetchContext;
 }
 
@@ -64,7 +66,8 @@ export async function installEnvironment(
       ENVIRONMENT_SCRIPT,
       [
         ...[`${layout.node}/${tools.node.program}`, layout.bridge, uvOf(installation), layout.environments],
-        ...[definition.name, python, installation.accelerator, wheels]
+        ...[definition.name, python, installation.accelerator, wheels],
+        installation.reachesIndex ? '' : '0'
       ],
       {
         timeoutMs: ENVIRONMENT_MS,

@@ -39,7 +39,8 @@ async function addTinyEnvironment(bundle: string): Promise<void> {
   await writeFile(path.join(folder, 'environment.json'), JSON.stringify(description));
   const lock = await readFile(path.join(bundle, 'environments', 'jax', 'requirements.lock'), 'utf8');
   const cycler = /^cycler==.*\n(?: +--hash.*\n)+/m.exec(lock)?.[0];
-  if (cycler === undefined) throw new Error('the lock of jax has no cycler any more; take another small package');
+  if (cycler === undefined)
+    throw new Error('the lock of jax has no cycler any more; take another small package');
   await writeFile(path.join(folder, 'requirements.lock'), cycler);
   await writeFile(
     path.join(folder, 'smoke_test.py'),

@@ -58,6 +58,7 @@ const PROGRAMS = [
   ],
   ...[
     'flock',
+    'find',
     'setsid',
     'nohup',
     'tar',
