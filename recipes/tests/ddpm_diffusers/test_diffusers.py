@@ -20,7 +20,14 @@ diffusers = pytest.importorskip("diffusers", reason="the environment torch-xla h
 
 CHECKOUT = Path(__file__).parents[3]
 GUIDANCE, STEPS = 2.5, {"text": 16, "classes": 20}
-BETAS = {"beta_schedule": "linear", "beta_start": 0.00085, "beta_end": 0.012, "num_train_timesteps": 1000}
+BETAS = {
+    "beta_schedule": "linear",
+    "beta_start": 0.00085,
+    "beta_end": 0.012,
+    "num_train_timesteps": 1000,
+    # Strides of 200 that include 599.
+    "timestep_spacing": "trailing",
+}
 KINDS = {"v": "v_prediction", "eps": "epsilon", "x": "sample"}
 
 
@@ -121,7 +128,7 @@ def test_a_ddim_step_is_the_one_of_diffusers(reference: Path, kind: str) -> None
     scheduler = diffusers.DDIMScheduler(
         **BETAS, prediction_type=KINDS[kind], clip_sample=False, set_alpha_to_one=True
     )
-    scheduler.set_timesteps(5)  # strides of 200
+    scheduler.set_timesteps(5)
     scheduler.alphas_cumprod = torch.from_numpy(arrays["alphas"])
     step = scheduler.step(torch.from_numpy(arrays["said"]), 599, torch.from_numpy(arrays["z"]))
     np.testing.assert_allclose(step.pred_original_sample.numpy(), arrays[f"x_{kind}"], atol=1e-6)
