@@ -13,7 +13,8 @@ const EXPLANATIONS: readonly Explanation[] = [
   {
     pattern: /no space left on device|os error 28\b|quota exceeded|os error 122\b/i,
     code: 'env_disk_full',
-    sentence: 'The disk is full; free some space (an environment with PyTorch needs 8 GB, others 2 GB) and try again.'
+    sentence:
+      'The disk is full; free some space (an environment with PyTorch needs 8 GB, others 2 GB) and try again.'
   },
   {
     pattern: /hash mismatch|hashes? (?:do|does) not match/i,
