@@ -56,7 +56,12 @@ describe('the status bar', () => {
     stream = { kind: 'live', gatewayId: 'g' };
     reconnects = 0;
     current.current = { kind: 'none' };
-    const events = { streamOf: () => stream, streamChanged, telemetryOf: () => kernel, machineOf: () => machine };
+    const events = {
+      streamOf: () => stream,
+      streamChanged,
+      telemetryOf: () => kernel,
+      machineOf: () => machine
+    };
     model = new StatusModel(current as unknown as ICurrentKernel, events as unknown as IBridgeEvents);
     host = document.body.appendChild(document.createElement('div'));
     root = createRoot(host);

@@ -52,9 +52,7 @@ export interface DevicesItemProps {
 export function DevicesItem({ model, onShow, trans }: DevicesItemProps): JSX.Element | null {
   useChanges(model, false);
   const { telemetry, machine } = model;
-  return telemetry ? (
-    <Devices telemetry={telemetry} machine={machine} onShow={onShow} trans={trans} />
-  ) : null;
+  return telemetry ? <Devices telemetry={telemetry} machine={machine} onShow={onShow} trans={trans} /> : null;
 }
 
 interface DevicesProps {
