@@ -37,7 +37,7 @@ export class ControlModel implements IDisposable {
   constructor(
     private readonly _kernel: KernelTelemetry,
     private readonly _send: Send,
-    private readonly _newId: () => string = () => crypto.randomUUID()
+    private readonly _newId: () => string = randomId
   ) {
     _kernel.changed.connect(this._settle, this);
   }
@@ -150,4 +150,10 @@ export class ControlModel implements IDisposable {
   private readonly _pending = new Map<string, PendingCommand>();
   private _failed: readonly FailedCommand[] = [];
   private _isDisposed = false;
+}
+
+/** Not `randomUUID`: a page that came over plain http from another machine does not have it. */
+function randomId(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return Array.from(bytes, byte => byte.toString(16).padStart(2, '0')).join('');
 }
