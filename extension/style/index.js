@@ -7,3 +7,4 @@ import './runs.css';
 import './steps.css';
 import './compilations.css';
 import './status.css';
+import './remotes.css';
