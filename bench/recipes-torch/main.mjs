@@ -59,6 +59,9 @@ const results = RECIPES.map(recipe => {
   /** @type {{ step_ms: { xla: number, xla_agent: number, xla_again: number, eager: number } }} */
   const { step_ms: ms } = JSON.parse(output.trim().split('\n').at(-1) ?? '');
   const plain = (ms.xla + ms.xla_again) / 2;
+  console.error(
+    `  XLA ${plain.toFixed(1)} ms, with the agent ${ms.xla_agent.toFixed(1)}, eager ${ms.eager.toFixed(1)}`
+  );
   return {
     recipe,
     xlaMs: plain,
