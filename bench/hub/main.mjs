@@ -42,8 +42,14 @@ const FLOOD_BYTES = 100;
 const folder = await mkdtemp(path.join(tmpdir(), 'tph-'));
 /** @type {(() => Promise<unknown>)[]} last opened first */
 const closers = [() => rm(folder, { recursive: true, force: true, maxRetries: 5 })];
+// Ctrl-C reaches the servers too, but not the kernels: those must still be ended by their owners.
+const interrupted = new Promise((_, reject) => {
+  for (const signal of /** @type {const} */ (['SIGINT', 'SIGTERM'])) {
+    process.once(signal, () => reject(new Error(`The benchmark was ended by ${signal}.`)));
+  }
+});
 try {
-  await measure();
+  await Promise.race([measure(), interrupted]);
 } finally {
   for (const close of closers)
     await close().catch(error => console.error('Something could not be ended:', error));
