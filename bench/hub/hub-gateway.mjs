@@ -2,7 +2,7 @@
 /** A gateway that reaches another one over ssh, and that other one, which it starts there. */
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdir, readFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { execFile } from 'node:child_process';
@@ -16,6 +16,7 @@ const CONNECTED_MS = 60_000;
  * @typedef {object} Hub
  * @property {{ url: string, token: string }} through the far gateway, by way of the near one
  * @property {{ socketPath: string, token: string }} far the far gateway itself
+ * @property {string} tunnel the near end of the hub's own ssh, past which the hub passes things on
  * @property {() => Promise<void>} close ends both, and the kernels
  */
 
@@ -68,7 +69,11 @@ export async function openHub({ folder, bin, farState, env }) {
     }
     await new Promise(resolve => setTimeout(resolve, 100));
   }
+  const run = path.join(stateDir, 'run', 'ssh');
+  const socket = (await readdir(run)).find(name => name.endsWith('.s'));
+  if (!socket) throw new Error('The hub has forwarded no socket.');
   return {
+    tunnel: path.join(run, socket),
     through: { url: `${url}remotes/far`, token },
     far: {
       socketPath: path.join(farState, 'run', 'gateway.sock'),
