@@ -105,9 +105,14 @@ class Guard extends DisposableDelegate {
   }
 
   private async start(specName: string): Promise<void> {
+    const { sessions } = this.app.serviceManager;
     this.prefer(true);
+    // It may have a kernel there already, which the first list of this page came too early for.
+    await sessions.refreshRunning().catch(() => undefined);
+    const running = [...sessions.running()].find(({ path }) => path === this.context.path);
+    const kernel = running?.kernel ? { id: running.kernel.id } : { name: specName };
     // What cannot be started is said by Lab itself.
-    await this.context.sessionContext.changeKernel({ name: specName }).catch(() => undefined);
+    await this.context.sessionContext.changeKernel(kernel).catch(() => undefined);
   }
 
   /** False when the notebook was closed, got another kernel, or nothing came of it for long. */
