@@ -55,6 +55,18 @@ describe('questions of ssh', () => {
     expect(await ask('Password:')).toBe('late');
   });
 
+  it('that a person has answered are told from those that the kept answer has settled', async () => {
+    const { prompts, ask, answer } = scene();
+    const first = ask('Password:');
+    expect(prompts.wasAnswered).toBe(false);
+    answer('sesame');
+    await first;
+    expect(prompts.wasAnswered).toBe(true);
+    prompts.beginAttempt();
+    await ask('Password:');
+    expect(prompts.wasAnswered).toBe(false);
+  });
+
   it.each([
     [true, 'yes'],
     [false, 'no'],

@@ -25,6 +25,7 @@ export class Prompts {
   readonly #asked = new Set<string>();
   #open: Open | null = null;
   #wasRefused = false;
+  #wasAnswered = false;
 
   constructor(options: PromptsOptions) {
     this.#options = options;
@@ -39,9 +40,15 @@ export class Prompts {
     return this.#wasRefused;
   }
 
+  /** Whether a person has answered something in this attempt, which the next one need not ask again. */
+  get wasAnswered(): boolean {
+    return this.#wasAnswered;
+  }
+
   beginAttempt(): void {
     this.#asked.clear();
     this.#wasRefused = false;
+    this.#wasAnswered = false;
   }
 
   readonly ask: Answerer = async (question, signal) => {
@@ -65,10 +72,7 @@ export class Prompts {
     const text = textOf(value, open.question.kind);
     this.#open = null;
     if (text === null) this.#wasRefused = true;
-    else if (open.question.kind === 'secret') {
-      this.#options.hide(text);
-      this.#held.set(open.question.text, text);
-    } else if (text !== 'no') this.#held.set(open.question.text, text);
+    else this.#keep(open.question, text);
     open.settle(text);
     this.#options.onAnswered();
     return true;
@@ -84,6 +88,12 @@ export class Prompts {
     this.#held.clear();
     this.#open?.settle(null);
     this.#open = null;
+  }
+
+  #keep(question: Question, answer: string): void {
+    this.#wasAnswered = true;
+    if (question.kind === 'secret') this.#options.hide(answer);
+    if (question.kind === 'secret' || answer !== 'no') this.#held.set(question.text, answer);
   }
 
   #opened(question: Question): Open {

@@ -81,11 +81,16 @@ export class RemoteRun {
           // ssh has given up waiting; the person has not, and the answer is for the next attempt.
           await Promise.race([this.#remote.prompts.settled(), aborted(signal)]);
           if (!this.#remote.prompts.wasRefused) continue;
-        }
+        } else if (this.#cameTooLate(error)) continue;
         failures++;
         if (!(await this.#failed(error, failures, signal))) return;
       }
     }
+  }
+
+  /** While a person was answering, the host gave up: ssh sees that only with the answer, which the next attempt will give. */
+  #cameTooLate(error: unknown): boolean {
+    return this.#link === null && this.#remote.prompts.wasAnswered && outlookOf(error) === 'again';
   }
 
   /** Resolves when the gateway of the remote serves. */
