@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { WebSocket } from 'ws';
-import { StandInVm, whyNoStandIn } from '../../../tests/stand-in-vm/index.js';
+import { StandInVm, USER, whyNoStandIn } from '../../../tests/stand-in-vm/index.js';
 import { NumberedClient } from '../faults/testing/numbered-client.js';
 import { marksOf, numberedCell } from '../faults/testing/numbered-output.js';
 import { TOKEN } from '../server/testing/temporary-gateway.js';
@@ -45,7 +45,7 @@ describe.skipIf(why !== null)(`a remote over ssh${why === null ? '' : ` (skipped
   /** A cell that prints numbers slowly enough for a fault to fall into it. */
   async function printing(perSecond = 20): Promise<NumberedClient> {
     const client = await clientOf(await startKernel());
-    client.execute(numberedCell({ count: COUNT, perSecond, witness: '/home/ana/witness' }));
+    client.execute(numberedCell({ count: COUNT, perSecond, witness: `/home/${USER}/witness` }));
     await client.until(() => client.greatest >= 5, 'for the first numbers');
     return client;
   }
@@ -59,7 +59,11 @@ describe.skipIf(why !== null)(`a remote over ssh${why === null ? '' : ` (skipped
     const remote = await hub.remote();
     const health = await hub.rest('GET', '/remotes/vm/bridge/v1/health');
     expect(health).toMatchObject({ status: 200, body: { gatewayId: remote.gatewayId } });
-    expect(remote).toMatchObject({ hosts: ['vm'], error: null, accelerator: { chips: 0 } });
+    expect(remote).toMatchObject({ hosts: ['vm'], error: null });
+    // It is asked for once the gateway there answers.
+    await vi.waitFor(async () => expect((await hub.remote()).accelerator).toMatchObject({ chips: 0 }), {
+      timeout: 60_000
+    });
     expect(remote.stages.map(({ name, state }) => [name, state])).toEqual([
       ['ssh', 'done'],
       ['bridge', 'done'],
