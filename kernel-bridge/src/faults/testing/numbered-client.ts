@@ -46,6 +46,8 @@ export class NumberedClient implements Disposable {
   readonly replies: string[] = [];
   readonly replyStatus = new Map<string, string>();
   readonly idle = new Set<string>();
+  /** msg_ids of what the kernel has answered beside its cell. */
+  readonly #controlled = new Set<string>();
   readonly questions: string[] = [];
   readonly states: string[] = [];
   /** Gaps of which the bridge has told. */
@@ -94,6 +96,15 @@ export class NumberedClient implements Disposable {
     });
     this.#asked.push(id);
     return id;
+  }
+
+  /**
+   * Resolves when the kernel has what was sent before. A client cannot know that of a request while a cell runs; but what it
+   * asks on the control channel travels behind, and is answered at once.
+   */
+  async delivered(): Promise<void> {
+    const id = this.send('control', 'kernel_info_request', {});
+    await this.until(() => this.#controlled.has(id), 'for an answer on the control channel');
   }
 
   answer(value: string): void {
@@ -280,7 +291,7 @@ export class NumberedClient implements Disposable {
     else if (channel === 'shell' && type === 'execute_reply') {
       this.replies.push(asked);
       this.replyStatus.set(asked, said.status ?? '');
-    }
+    } else if (channel === 'control') this.#controlled.add(asked);
   }
 
   #show(text: string): void {

@@ -7,6 +7,8 @@ export interface NumberedOptions {
   readonly perSecond: number;
   /** Into this file the cell writes how many it has given out: the truth to which all else is compared. */
   readonly witness: string;
+  /** Behind its first number the cell waits for this file; the rate counts from then on. */
+  readonly gate?: string;
   /** Python that runs once this many were given out. */
   readonly at?: { readonly number: number; readonly code: string };
   /** Characters by which each output is longer. */
@@ -14,7 +16,7 @@ export interface NumberedOptions {
 }
 
 /** Prints `#0`, `#1`, … in one `write` and one `flush` each, at a steady rate that a busy machine only lowers. */
-export function numberedCell({ count, perSecond, witness, at, padding = 0 }: NumberedOptions): string {
+export function numberedCell({ count, perSecond, witness, gate, at, padding = 0 }: NumberedOptions): string {
   return `
 def _numbered():
     import os, sys, time
@@ -29,6 +31,10 @@ def _numbered():
             sys.stdout.write(f"#{number};{padding}\\n")
             sys.stdout.flush()
         os.pwrite(witness, b"%12d" % (number + 1), 0)
+        if number == 0 and ${gate === undefined ? 'False' : 'True'}:
+            while not os.path.exists(${JSON.stringify(gate ?? '')}):
+                time.sleep(0.005)
+            start = time.perf_counter()
         if number == ${at?.number ?? -1}:
             ${at?.code ?? 'pass'}
         early = start + (number + 1) / ${perSecond} - time.perf_counter()

@@ -1,4 +1,6 @@
 /** Both kinds of client on one kernel: what nearly every case begins with, and how it is judged. */
+import { writeFile } from 'node:fs/promises';
+import path from 'node:path';
 import type { ClientKind, NumberedClient } from './numbered-client.js';
 import type { NumberedOptions } from './numbered-output.js';
 import type { Scene } from './scene.js';
@@ -21,7 +23,10 @@ export interface Pair {
   readonly printing: string;
 }
 
-/** The stock client runs the cell, and both ask for numbered replies behind it. */
+/**
+ * The stock client runs the cell, and both ask for replies behind it. Nothing goes wrong before the kernel has these requests:
+ * what a process had not handed over when it was killed is asked by nobody again.
+ */
 export async function printingPair(
   scene: Scene,
   options: Partial<NumberedOptions> & { url?: string } = {}
@@ -30,8 +35,11 @@ export async function printingPair(
   const all: NumberedClient[] = [];
   for (const kind of KINDS) all.push(await scene.client(kind, url));
   const [stock, ours] = all as [NumberedClient, NumberedClient];
-  const printing = await scene.print(stock, { count: COUNT, perSecond: PER_SECOND, ...numbered });
+  const gate = path.join(scene.folder, 'asked');
+  const printing = await scene.print(stock, { count: COUNT, perSecond: PER_SECOND, gate, ...numbered });
   for (const client of all) for (let number = 0; number < REPLIES; number++) client.execute(`${number}`);
+  for (const client of all) await client.delivered();
+  await writeFile(gate, '');
   return { stock, ours, all, count: numbered.count ?? COUNT, printing };
 }
 
