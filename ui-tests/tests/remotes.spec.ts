@@ -89,8 +89,7 @@ test('the dialog connects, asks about an unknown host key, and the kernels stand
   await expect(page.locator('.jp-TPULabStatus-remote')).toContainText(/^vm/);
 });
 
-// The page that is loaded after the cut does not find the kernel of the notebook yet; see docs/remotes-in-lab.md, "Not done".
-test.fixme('a running cell loses nothing when the link is cut and the page loaded again meanwhile', async ({
+test('a running cell loses nothing when the link is cut and the page loaded again meanwhile', async ({
   lab,
   page,
   vm

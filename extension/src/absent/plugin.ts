@@ -1,17 +1,20 @@
 /** Lets people choose what a notebook runs on whose remote is unknown or down, instead of leaving it waiting. */
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
-import { Dialog, showDialog } from '@jupyterlab/apputils';
+import { Dialog } from '@jupyterlab/apputils';
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
 import type { INotebookModel, NotebookPanel } from '@jupyterlab/notebook';
 import { ITranslator, nullTranslator, type TranslationBundle } from '@jupyterlab/translation';
 import { DisposableDelegate, type IDisposable } from '@lumino/disposable';
 import { Backends } from '../backends/backends.js';
+import { remoteOfPlace, splitSpecName } from '../kernels/spec-names.js';
 import { CommandIDs } from '../remotes/commands.js';
 import { IBridgeBackends } from '../tokens.js';
 import { absentRemote, type IAbsentRemote } from './model.js';
 
 /** How long a notebook waits for the list of remotes before it is opened as any other. */
 const LIST_WAIT_MS = 3_000;
+/** A remote that the hub calls connected is one round trip away. */
+const SERVING_WAIT_MS = 30_000;
 /** A VM that is set up from nothing takes minutes; somebody watches the dialog meanwhile. */
 const CONNECT_WAIT_MS = 30 * 60_000;
 
@@ -55,13 +58,12 @@ class Guard extends DisposableDelegate {
     }
     this._isDone = true;
     context.model.contentChanged.disconnect(this.onContent, this);
-    const { remotes } = this.backends;
-    const isOfRemote = absentRemote(name, () => null, true) !== null;
-    const isThere = absentRemote(name, each => remotes.get(each), true) === null;
-    if (!isOfRemote || isThere) {
+    if (remoteOfPlace(splitSpecName(name).place) === null) {
       return;
     }
-    // Lab asks this preference when it starts a kernel; a session that exists already is taken all the same.
+    // Also while the remote is connected: the lists of its kernelspecs and sessions may come later than Lab's decision, which
+    // would then ask for another kernel. Lab asks this preference when it starts one; a session that it knows is taken all
+    // the same.
     this.prefer(false);
     void this.choose(name);
   }
@@ -80,9 +82,12 @@ class Guard extends DisposableDelegate {
       return;
     }
     await this.panel.revealed;
-    switch (await ask(context.localPath, absent, this.trans)) {
+    switch (await this.ask(absent)) {
       case 'connect':
         await this.connect(specName, absent);
+        break;
+      case 'back':
+        await this.start(specName);
         break;
       case 'local':
         this.prefer(true);
@@ -93,34 +98,53 @@ class Guard extends DisposableDelegate {
     }
   }
 
+  /** Takes itself back when the remote is there before anybody has chosen. */
+  private async ask(absent: IAbsentRemote): Promise<Choice | 'back'> {
+    const dialog = choiceDialog(this.context.localPath, absent, this.trans);
+    const decided = new AbortController();
+    const back = this.connected(absent.name, decided.signal).then(isUp => {
+      dialog.reject();
+      return isUp;
+    });
+    const { button } = await dialog.launch();
+    decided.abort();
+    return (await back) ? 'back' : ((button.actions[0] as Choice | undefined) ?? 'none');
+  }
+
   private async connect(specName: string, { name, why }: IAbsentRemote): Promise<void> {
     const { backends } = this;
     if (why === 'down') {
       await backends.remotes.api.connect(name).catch(() => undefined);
     }
     void this.app.commands.execute(CommandIDs.connect, why === 'down' ? { name } : {});
-    if (await this.connected(name)) {
+    if (await this.connected(name, AbortSignal.timeout(CONNECT_WAIT_MS))) {
       await this.start(specName);
     }
   }
 
   private async start(specName: string): Promise<void> {
     const { sessions } = this.app.serviceManager;
+    const backend = this.backends.gateway(splitSpecName(specName).place);
+    // What is wrong with it is said by the start below.
+    await backend?.serving(SERVING_WAIT_MS).catch(() => undefined);
     this.prefer(true);
     // It may have a kernel there already, which the first list of this page came too early for.
     await sessions.refreshRunning().catch(() => undefined);
+    if (this.isDisposed || this.context.sessionContext.session?.kernel) {
+      return;
+    }
     const running = [...sessions.running()].find(({ path }) => path === this.context.path);
     const kernel = running?.kernel ? { id: running.kernel.id } : { name: specName };
     // What cannot be started is said by Lab itself.
     await this.context.sessionContext.changeKernel(kernel).catch(() => undefined);
   }
 
-  /** False when the notebook was closed, got another kernel, or nothing came of it for long. */
-  private connected(name: string): Promise<boolean> {
+  /** False when the notebook was closed, got another kernel, or `signal` ends the wait. */
+  private connected(name: string, signal: AbortSignal): Promise<boolean> {
     const { backends, context } = this;
     return new Promise(resolve => {
       const finish = (isUp: boolean): void => {
-        clearTimeout(timer);
+        signal.removeEventListener('abort', stop);
         backends.changed.disconnect(look);
         context.disposed.disconnect(stop);
         context.sessionContext.kernelChanged.disconnect(stop);
@@ -132,7 +156,7 @@ class Guard extends DisposableDelegate {
           finish(true);
         }
       };
-      const timer = setTimeout(stop, CONNECT_WAIT_MS);
+      signal.addEventListener('abort', stop);
       backends.changed.connect(look);
       context.disposed.connect(stop);
       context.sessionContext.kernelChanged.connect(stop);
@@ -150,19 +174,22 @@ class Guard extends DisposableDelegate {
 
 type Choice = 'connect' | 'local' | 'none';
 
-async function ask(path: string, { name, why }: IAbsentRemote, trans: TranslationBundle): Promise<Choice> {
-  const choices: Choice[] = ['none', 'local', 'connect'];
-  const { button } = await showDialog({
+/** The choice is the only action of its button. */
+function choiceDialog(path: string, { name, why }: IAbsentRemote, trans: TranslationBundle): Dialog<unknown> {
+  const actions = (choice: Choice): Choice[] => [choice];
+  return new Dialog({
     title: trans.__('The kernel of this notebook is on "%1"', name),
     body:
       why === 'unknown'
         ? trans.__('"%1" was last run on the remote "%2", which is not known here.', path, name)
         : trans.__('"%1" was last run on the remote "%2", which is not connected.', path, name),
     buttons: [
-      Dialog.cancelButton({ label: trans.__('No kernel') }),
-      Dialog.createButton({ label: trans.__('Use a local kernel…') }),
-      Dialog.okButton({ label: why === 'down' ? trans.__('Connect') : trans.__('Connect to a TPU VM…') })
+      Dialog.cancelButton({ label: trans.__('No kernel'), actions: actions('none') }),
+      Dialog.createButton({ label: trans.__('Use a local kernel…'), actions: actions('local') }),
+      Dialog.okButton({
+        label: why === 'down' ? trans.__('Connect') : trans.__('Connect to a TPU VM…'),
+        actions: actions('connect')
+      })
     ]
   });
-  return choices[[trans.__('No kernel'), trans.__('Use a local kernel…')].indexOf(button.label)] ?? 'connect';
 }
