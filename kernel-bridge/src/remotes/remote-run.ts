@@ -88,9 +88,11 @@ export class RemoteRun {
     }
   }
 
-  /** While a person was answering, the host gave up: ssh sees that only with the answer, which the next attempt will give. */
+  /** The host gave up while a person was answering: ssh sees that only with the answer, which the next attempt will give. */
   #cameTooLate(error: unknown): boolean {
-    return this.#link === null && this.#remote.prompts.wasAnswered && outlookOf(error) === 'again';
+    const { phase, prompts } = this.#remote;
+    const isLoggingIn = this.#link === null && phase.kind !== 'connected';
+    return isLoggingIn && prompts.wasAnswered && outlookOf(error) === 'again';
   }
 
   /** Resolves when the gateway of the remote serves. */
