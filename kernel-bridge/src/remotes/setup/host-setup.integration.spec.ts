@@ -1,6 +1,7 @@
 /**
- * A host from nothing to a kernel: an empty home folder, no Node, no Python that fits. Node, uv and the environment are the real ones;
- * only the build of Python is made of one of this machine, because the place of the real builds is no package index.
+ * A host from nothing to a kernel: an empty home folder, no Node, no Python that fits. Node, uv and the kernel are the real ones;
+ * only the build of Python is made of one of this machine, because the place of the real builds is no package index. The environment
+ * has no JAX; the specs of the packages make the one that has.
  */
 import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, readFile, rm, symlink, utimes } from 'node:fs/promises';
@@ -48,7 +49,7 @@ describe.runIf(SET_UP)('a host from nothing', () => {
     if (python === null) throw new Error('this machine has no Python 3.12 of which a build could be made');
     await using host = await newHost(python);
     const first = new WatchedSetup(host, { payload, cache });
-    const prepared = await first.prepare('jax');
+    const prepared = await first.prepare('plain');
     expect(first.ends).toEqual(DONE.map(name => `${name} done`));
     expect(first.detailOf('node')).toContain('downloaded there');
     expect(first.detailOf('python')).toBe('our own');
@@ -62,11 +63,11 @@ describe.runIf(SET_UP)('a host from nothing', () => {
     host.onCall = () => {
       scripts++;
     };
-    expect(await second.prepare('jax')).toEqual(prepared);
+    expect(await second.prepare('plain')).toEqual(prepared);
     expect(scripts).toBe(1);
     expect(second.ends).toEqual(['check done', ...DONE.slice(1).map(name => `${name} skipped`)]);
 
-    const started = await ask(prepared, 'POST', '/api/kernels', { name: 'tpulab-jax' });
+    const started = await ask(prepared, 'POST', '/api/kernels', { name: 'tpulab-plain' });
     expect(started.status).toBe(201);
     const { id } = started.body as { id: string };
     const record = path.join('.tpulab', 'state', 'kernels', id, 'keeper.json');
@@ -76,7 +77,7 @@ describe.runIf(SET_UP)('a host from nothing', () => {
       payload: await otherVersion(payload, path.join(folder, 'newer')),
       cache
     });
-    const replaced = await newer.prepare('jax');
+    const replaced = await newer.prepare('plain');
     expect(newer.ends).toContain('bridge done');
     expect(newer.ends).toContain('environment skipped');
     expect(newer.ends).toContain('gateway done');

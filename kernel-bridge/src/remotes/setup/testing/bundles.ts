@@ -1,4 +1,4 @@
-/** For specs: the bridge as it is copied to hosts, from the sources as they are now, with a small environment beside the real ones. */
+/** For specs: the bridge as it is copied to hosts, from the sources as they are now, with small environments beside the real ones. */
 import { execFile } from 'node:child_process';
 import { createHash, randomUUID } from 'node:crypto';
 import { cp, mkdir, readFile, writeFile } from 'node:fs/promises';
@@ -14,6 +14,7 @@ export const UV = path.join(ROOT, '.tpulab', 'tools', 'bin', 'uv');
 export async function makeBundle(folder: string): Promise<string> {
   await run(process.execPath, [path.join(ROOT, 'scripts', 'package', 'bundle.mjs'), folder]);
   await addTinyEnvironment(folder);
+  await addPlainEnvironment(folder);
   return folder;
 }
 
@@ -26,26 +27,81 @@ export async function otherVersion(bundle: string, folder: string): Promise<stri
 
 /** `tiny`: one package without dependencies, no agent, so that it is made in a moment. */
 async function addTinyEnvironment(bundle: string): Promise<void> {
-  const folder = path.join(bundle, 'environments', 'tiny');
+  await addEnvironment(bundle, {
+    name: 'tiny',
+    packages: lock => lock.filter(({ name }) => name === 'cycler'),
+    agent: false,
+    argv: ['-c', 'pass', '{connection_file}'],
+    try: 'pass'
+  });
+}
+
+/** `plain`: a real kernel with our agent and launcher, and no JAX, which takes the most of `jax`. */
+async function addPlainEnvironment(bundle: string): Promise<void> {
+  await addEnvironment(bundle, {
+    name: 'plain',
+    packages: lock => neededBy('ipykernel', lock),
+    agent: true,
+    argv: ['-m', 'tpulab.launcher', '-f', '{connection_file}'],
+    try: 'import ipykernel, tpulab.launcher'
+  });
+}
+
+interface Locked {
+  readonly name: string;
+  /** Its lines of the lock file. */
+  readonly text: string;
+  /** Who asked for it, by name; `-r FILE` for what somebody wrote down. */
+  readonly via: readonly string[];
+}
+
+interface SmallEnvironment {
+  readonly name: string;
+  readonly packages: (lock: readonly Locked[]) => readonly Locked[];
+  readonly agent: boolean;
+  readonly argv: readonly string[];
+  /** Python that works where the environment does. */
+  readonly try: string;
+}
+
+async function addEnvironment(bundle: string, environment: SmallEnvironment): Promise<void> {
+  const { name, packages, agent, argv } = environment;
+  const folder = path.join(bundle, 'environments', name);
   await mkdir(folder);
   const description = {
-    displayName: 'Tiny',
-    summary: 'one small package',
+    displayName: name,
+    summary: 'small, for specs',
     python: '>=3.11,<3.14',
-    agent: false,
+    agent,
     diskMiB: 10,
-    kernelspec: { argv: ['-c', 'pass', '{connection_file}'], env: {}, envDefaults: {}, debugger: false }
+    kernelspec: { argv, env: {}, envDefaults: {}, debugger: false }
   };
   await writeFile(path.join(folder, 'environment.json'), JSON.stringify(description));
   const lock = await readFile(path.join(bundle, 'environments', 'jax', 'requirements.lock'), 'utf8');
-  const cycler = /^cycler==.*\n(?: +--hash.*\n)+/m.exec(lock)?.[0];
-  if (cycler === undefined)
-    throw new Error('the lock of jax has no cycler any more; take another small package');
-  await writeFile(path.join(folder, 'requirements.lock'), cycler);
-  await writeFile(
-    path.join(folder, 'smoke_test.py'),
-    'print(\'{"check": "it starts", "ok": true, "detail": "yes", "remedy": null}\')\n'
-  );
+  const chosen = packages(lockedIn(lock));
+  if (chosen.length === 0)
+    throw new Error(`the lock of jax has nothing for ${name} any more; take other packages`);
+  await writeFile(path.join(folder, 'requirements.lock'), chosen.map(({ text }) => text).join(''));
+  const smokeTest = `${environment.try}\nprint('{"check": "it starts", "ok": true, "detail": "yes", "remedy": null}')\n`;
+  await writeFile(path.join(folder, 'smoke_test.py'), smokeTest);
+}
+
+function lockedIn(lock: string): Locked[] {
+  return [...lock.matchAll(/^([\w.-]+)==.*\n(?:[ ].*\n)+/gm)].map(([text, name = '']) => ({
+    name,
+    text,
+    via: [...text.matchAll(/^ +# (?:via)? *(\S.*)$/gm)].map(([, by = '']) => by)
+  }));
+}
+
+/** A package with all that it needs, and what that needs. */
+function neededBy(name: string, lock: readonly Locked[]): Locked[] {
+  const names = new Set([name]);
+  for (let before = 0; before < names.size;) {
+    before = names.size;
+    for (const each of lock) if (each.via.some(by => names.has(by))) names.add(each.name);
+  }
+  return lock.filter(each => names.has(each.name));
 }
 
 async function changeRecord(folder: string, change: () => Record<string, string>): Promise<void> {
