@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -55,7 +56,7 @@ def test_the_command_becomes_the_bridge(monkeypatch: pytest.MonkeyPatch, tmp_pat
     became: list[list[str]] = []
     monkeypatch.setattr(node_command, "IN_WHEEL", script)
     monkeypatch.setattr(node_command, "find_node", lambda _environ: "/node")
-    monkeypatch.setattr(node_command.os, "execve", lambda _path, words, _env: became.append(words))
+    monkeypatch.setattr(os, "execve", lambda _path, words, _env: became.append(words))
     monkeypatch.setattr(sys, "argv", ["tpulab", "status", "--json"])
     node_command.main()
     assert became == [["/node", str(script), "status", "--json"]]

@@ -44,6 +44,8 @@ function loadLibrary(): Promise<void> {
   }));
 }
 
+// eslint-disable-next-line @typescript-eslint/no-unsafe-enum-assignment -- uPlot declares this enum, but exports none
+const LOGARITHMIC: uPlot.Scale.Distr = 3;
 const AXIS_WIDTH = 52;
 const AXIS_HEIGHT = 20;
 
@@ -150,7 +152,7 @@ export class LineChart implements Drawing, IDisposable {
       scales: {
         x: { time: false },
         y: {
-          ...(logarithmic ? { distr: 3 as const } : {}),
+          ...(logarithmic ? { distr: LOGARITHMIC } : {}),
           ...(yRange ? { range: (_: uPlot, min: number | null, max: number | null) => yRange(min, max) } : {})
         }
       },

@@ -84,11 +84,7 @@ export class BridgeEvents implements IBridgeEvents, IDisposable {
     }
     this._isDisposed = true;
     this._backends.changed.disconnect(this._onBackend, this);
-    for (const { stream, machine, machineSource } of this._links.values()) {
-      stream?.dispose();
-      machineSource.dispose();
-      machine.dispose();
-    }
+    this._links.forEach(release);
     this._links.clear();
     for (const telemetry of this._kernels.values()) {
       telemetry.dispose();
@@ -108,22 +104,14 @@ export class BridgeEvents implements IBridgeEvents, IDisposable {
     let link = this._links.get(backend.id);
     if (!this._backends.backends.includes(backend)) {
       // A remote that was removed.
-      link?.stream?.dispose();
-      this._links.delete(backend.id);
+      if (link) {
+        release(link);
+        this._links.delete(backend.id);
+      }
       return;
     }
     if (!link) {
-      const machine = new MachineTelemetry(backend.id);
-      const machineSource = new MachineSource({ machine, settings: () => backend.serverSettings });
-      link = {
-        backend,
-        kernels: new Set(),
-        machine,
-        machineSource,
-        stream: null,
-        address: '',
-        wasCut: false
-      };
+      link = linkTo(backend);
       this._links.set(backend.id, link);
     }
     const address = addressOf(backend);
@@ -231,6 +219,18 @@ export class BridgeEvents implements IBridgeEvents, IDisposable {
   private readonly _kernels = new Map<string, KernelTelemetry>();
   private readonly _streamChanged = new Signal<this, string>(this);
   private _isDisposed = false;
+}
+
+function linkTo(backend: IBackend): Link {
+  const machine = new MachineTelemetry(backend.id);
+  const machineSource = new MachineSource({ machine, settings: () => backend.serverSettings });
+  return { backend, kernels: new Set(), machine, machineSource, stream: null, address: '', wasCut: false };
+}
+
+function release({ stream, machineSource, machine }: Link): void {
+  stream?.dispose();
+  machineSource.dispose();
+  machine.dispose();
 }
 
 function addressOf({ serverSettings }: IBackend): string {

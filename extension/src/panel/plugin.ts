@@ -86,7 +86,8 @@ export const panelPlugin: JupyterFrontEndPlugin<void> = {
     });
     app.shell.add(panel, 'right', { rank: 300, type: 'TPULab' });
     restorer?.add(panel, PANEL_ID);
-    addDashboard(app, { create: () => create().panel, palette, restorer, trans });
+    const tracker = new WidgetTracker<MainAreaWidget<PanelWidget>>({ namespace: 'tpulab-dashboard' });
+    addDashboard(app, { create: () => create().panel, tracker, palette, restorer, trans });
     addCommands(app, { state, events, notebooks, palette, trans });
     if (settings) {
       void followSettings(settings, shown, loop);
@@ -224,14 +225,16 @@ class ShownSettings {
 
 interface DashboardParts {
   readonly create: () => PanelWidget;
+  /** Lives as long as the page. */
+  readonly tracker: WidgetTracker<MainAreaWidget<PanelWidget>>;
   readonly palette: ICommandPalette | null;
   readonly restorer: ILayoutRestorer | null;
   readonly trans: TranslationBundle;
 }
 
 /** The same panel in the main area, where its sections stand beside each other. */
-function addDashboard(app: JupyterFrontEnd, { create, palette, restorer, trans }: DashboardParts): void {
-  const tracker = new WidgetTracker<MainAreaWidget<PanelWidget>>({ namespace: 'tpulab-dashboard' });
+function addDashboard(app: JupyterFrontEnd, parts: DashboardParts): void {
+  const { create, tracker, palette, restorer, trans } = parts;
   app.commands.addCommand(CommandIDs.openDashboard, {
     label: trans.__('Open the Dashboard'),
     caption: trans.__('Devices, steps and runs beside each other, in the main area'),

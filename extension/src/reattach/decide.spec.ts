@@ -96,7 +96,7 @@ describe('an execution that has finished', () => {
     const entry = shown.outputs[0];
     const withId = { ...shown, outputs: entry ? [{ ...entry, displayId: 'd' }] : [] };
     const inFile = cell({
-      outputs: [{ ...display, transient: {} } as never],
+      outputs: [{ ...display, transient: {} }],
       executionCount: 3
     });
     expect(decide(withId, inFile, SAVED)).toBe('follow');

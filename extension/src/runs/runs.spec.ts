@@ -68,8 +68,8 @@ class Scene {
   );
   private _seq = 0;
 
-  constructor(control: RunControl | undefined = CONTROL) {
-    this.receive(hello(), run(control ? { control } : {}), steps(0, 5));
+  constructor(control: RunControl = CONTROL) {
+    this.receive(hello(), run({ control }), steps(0, 5));
   }
 
   receive(...messages: Parameters<typeof telemetry>[2][]): void {
@@ -147,6 +147,7 @@ describe('the buttons of a run', () => {
     const kernel = new KernelTelemetry('k');
     kernel.applyTelemetry(telemetry('k', 1, run()), T0);
     expect(kernel.runs.current && buttonsOf(kernel.runs.current)).toEqual([]);
+    kernel.dispose();
   });
 });
 

@@ -1,6 +1,6 @@
 /** The timeline of a run's steps in React: it zooms and moves by wheel, drag, buttons and keys, and says what is under the cursor. */
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { type JSX, type KeyboardEvent, useEffect, useMemo, useRef, useState } from 'react';
+import { type JSX, type KeyboardEvent, useEffect, useRef, useState } from 'react';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
 import type { Run } from '../events/run.js';
 import { SPANS } from '../events/step-ring.js';
@@ -32,7 +32,8 @@ export function ChartView(props: ChartViewProps): JSX.Element {
   const latest = useRef(view);
   latest.current = view;
   useEffect(() => setView(before => ({ ...before, count: props.window })), [props.window]);
-  const marks = useMemo(() => marksOf(run, trans), [run, run.version, trans]);
+  // The run changes in place, so its marks are read at each drawing.
+  const marks = marksOf(run, trans);
   const placed = useRef<{ position: number; isCommand: boolean }[]>([]);
   placed.current = marks.flatMap(({ index, kind }) => {
     const position = positionOf(run.steps, index);

@@ -3,7 +3,7 @@ import { DOMWidgetModel, DOMWidgetView } from '@jupyter-widgets/base';
 import deviceMonitor from './afm/device-monitor.js';
 import stepTimeline from './afm/step-timeline.js';
 import trainingControls from './afm/training-controls.js';
-import type { AnyModel, WidgetModule } from './afm.js';
+import type { WidgetModule } from './afm.js';
 
 export const MODULE_NAME = '@tpulab/widgets';
 /** Of the traits that Python and the views share; grows when they change. */
@@ -35,7 +35,7 @@ function viewClass(module: WidgetModule): typeof DOMWidgetView {
       // The host's element has classes and styles of its own, so the module gets one inside.
       const el = document.createElement('div');
       this.el.replaceChildren(el);
-      this._end = module.render({ model: this.model as unknown as AnyModel, el });
+      this._end = module.render({ model: this.model, el });
     }
 
     override remove(): void {

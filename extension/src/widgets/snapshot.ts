@@ -7,7 +7,7 @@ import type {
   StepSample,
   TelemetryMessage
 } from '@tpulab/protocol';
-import { KernelTelemetry } from '../events/kernel-telemetry.js';
+import type { KernelTelemetry } from '../events/kernel-telemetry.js';
 
 /** As `kernel-agent/src/tpulab/widgets/snapshot.py` makes it. */
 export interface Snapshot {

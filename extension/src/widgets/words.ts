@@ -1,17 +1,20 @@
 /** English as it stands in the source, for hosts without JupyterLab's translations. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 
+/** What the texts are filled with. */
+type Value = string | number;
+
 /** `%1` … `%9` are the values; a single `%` is itself, as in JupyterLab. */
-function filled(text: string, values: readonly unknown[]): string {
+function filled(text: string, values: readonly Value[]): string {
   return text.replace(/%(\d)/g, (mark, digit: string) => {
     const value = values[Number(digit) - 1];
-    return value === undefined ? mark : String(value as string | number);
+    return value === undefined ? mark : String(value);
   });
 }
 
 const said = {
-  __: (text: string, ...values: unknown[]): string => filled(text, values),
-  _n: (one: string, many: string, count: number, ...values: unknown[]): string =>
+  __: (text: string, ...values: Value[]): string => filled(text, values),
+  _n: (one: string, many: string, count: number, ...values: Value[]): string =>
     filled(count === 1 ? one : many, [count, ...values])
 };
 

@@ -20,7 +20,7 @@ function render({ model, el }: RenderProps): () => void {
   const feed = openFeed(model);
   const head = make('strong');
   const meta = make('span', { class: 'tpulab-num tpulab-quiet' });
-  const chips = make('ul', { class: 'tpulab-chips', 'aria-label': 'Devices by number' });
+  const chips = make('ul', { class: 'tpulab-chips', 'aria-label': english.__('Devices by number') });
   const note = make('p', { class: 'tpulab-quiet' });
   el.append(make('div', { class: 'tpulab-row' }, head, meta), chips, note);
   let shown: Chip[] = [];

@@ -32,7 +32,7 @@ function render({ model, el }: RenderProps): () => void {
     return text;
   });
   const say = make('p', { class: 'tpulab-say' });
-  const canvas = make('canvas', { role: 'img', 'aria-label': 'Times of the newest steps' });
+  const canvas = make('canvas', { role: 'img', 'aria-label': english.__('Times of the newest steps') });
   const under = make('p', { class: 'tpulab-num tpulab-quiet' });
   split.append(...parts);
   el.append(make('div', { class: 'tpulab-row' }, time, meta), split, legend, say, canvas, under);

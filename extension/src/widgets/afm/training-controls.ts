@@ -21,7 +21,7 @@ function render({ model, el }: RenderProps): () => void {
   const feed = openFeed(model);
   const head = make('strong');
   const state = make('span', { class: 'tpulab-num' });
-  const progress = make('progress', { 'aria-label': 'Steps done' });
+  const progress = make('progress', { 'aria-label': english.__('Steps done') });
   const step = make('span', { class: 'tpulab-num' });
   const plot = document.createElementNS(SVG, 'svg');
   const line = document.createElementNS(SVG, 'path');
@@ -30,7 +30,11 @@ function render({ model, el }: RenderProps): () => void {
   plot.setAttribute('role', 'img');
   line.setAttribute('class', 'tpulab-line');
   plot.append(line);
-  const buttons = make('div', { class: 'tpulab-buttons', role: 'group', 'aria-label': 'Steer the run' });
+  const buttons = make('div', {
+    class: 'tpulab-buttons',
+    role: 'group',
+    'aria-label': english.__('Steer the run')
+  });
   const failure = make('p', { class: 'tpulab-fail', role: 'alert' });
   const hypers = make('div');
   const last = make('p', { class: 'tpulab-num tpulab-quiet' });
@@ -118,7 +122,9 @@ function render({ model, el }: RenderProps): () => void {
     line.setAttribute('d', series ? pathOf(series) : '');
     plot.setAttribute(
       'aria-label',
-      name && series ? `${name} by step, now ${metricText(series.last)}` : 'No metric yet'
+      name && series
+        ? english.__('%1 by step, now %2', name, metricText(series.last))
+        : english.__('No metric yet')
     );
     drawButtons(run);
     drawHypers(run);
