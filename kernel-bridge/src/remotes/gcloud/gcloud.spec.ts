@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { computeDryRun, GCLOUD_FAILURES, tpuDryRun } from '../../../../tests/stand-in-vm/gcloud.js';
+import { USER } from '../../../../tests/stand-in-vm/accounts.js';
 import { parseDryRun } from './dry-run.js';
 import { explainGcloud } from './gcloud-problem.js';
 import type { Gcloud } from './gcloud.js';
@@ -9,10 +10,10 @@ import { RemoteProblem } from '../remote-error.js';
 const PROXY =
   "'/usr/bin/python3' '-S' '/usr/lib/google-cloud-sdk/lib/gcloud.py' compute start-iap-tunnel 't1v-n-0' '%p' --listen-on-stdin --project=p --zone=us-east5-b --verbosity=warning";
 const REACHED = {
-  user: 'ana',
+  user: USER,
   address: '192.0.2.7',
-  key: '/home/ana/.ssh/google_compute_engine',
-  knownHosts: '/home/ana/.ssh/google_compute_known_hosts',
+  key: `/home/${USER}/.ssh/google_compute_engine`,
+  knownHosts: `/home/${USER}/.ssh/google_compute_known_hosts`,
   hostKeyAlias: 'tpu.42-0'
 };
 

@@ -73,7 +73,7 @@ describe('what ssh says when it fails', () => {
     ['ssh: Could not resolve hostname nowhere: Name or service not known', 'remote_name_unknown'],
     ['ana@vm: Permission denied (publickey).', 'remote_auth_refused'],
     ['Host key verification failed.', 'remote_host_key_unknown'],
-    ['/home/ana/.ssh/config: line 3: Bad configuration option: foo', 'remote_ssh_failed']
+    ['/etc/ssh/ssh_config: line 3: Bad configuration option: foo', 'remote_ssh_failed']
   ])('%s', (line, code) => {
     const problem = explainSsh(target, [line], 255);
     expect(problem.code).toBe(code);

@@ -6,6 +6,7 @@ import path from 'node:path';
 import type { SyncPlan, SyncRequest, SyncStatus } from '@tpulab/protocol';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { StandInVm, whyNoStandIn } from '../../../../tests/stand-in-vm/index.js';
+import type { Answer } from '../../server/testing/temporary-gateway.js';
 import { Hub } from '../testing/hub.js';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 240_000 });
@@ -52,13 +53,19 @@ describe.skipIf(why !== null)(`syncing a folder${why === null ? '' : ` (skipped:
   const there = (): string => `work ${number}`;
   const read = (file: string): Promise<string> => readFile(path.join(vm.home, there(), file), 'utf8');
 
-  async function post<T>(request: Partial<SyncRequest>): Promise<{ status: number; body: T }> {
+  async function post(request: Partial<SyncRequest>): Promise<Answer> {
     const body = { localFolder: folder, remoteFolder: there(), direction: 'to-remote', ...request };
-    return (await hub.rest('POST', '/bridge/v1/remotes/vm/sync', { body })) as { status: number; body: T };
+    return hub.rest('POST', '/bridge/v1/remotes/vm/sync', { body });
+  }
+
+  async function planOf(request: Partial<SyncRequest>): Promise<SyncPlan> {
+    const { status, body } = await post({ dryRun: true, ...request });
+    expect(status, JSON.stringify(body)).toBe(200);
+    return body as SyncPlan;
   }
 
   async function sync(request: Partial<SyncRequest> = {}): Promise<SyncStatus> {
-    const begun = await post<SyncStatus>(request);
+    const begun = await post(request);
     expect(begun.status, JSON.stringify(begun.body)).toBe(202);
     return vi.waitUntil(
       async () => {
@@ -70,8 +77,7 @@ describe.skipIf(why !== null)(`syncing a folder${why === null ? '' : ` (skipped:
   }
 
   it('says what would happen and does nothing', async () => {
-    const { status, body } = await post<SyncPlan>({ dryRun: true, exclude: ['*.ckpt'] });
-    expect(status).toBe(200);
+    const body = await planOf({ exclude: ['*.ckpt'] });
     expect(body.changes.map(({ path: file, action }) => `${action} ${file}`).sort()).toEqual([
       'send model.py',
       'send sub/a file.csv'
@@ -92,8 +98,7 @@ describe.skipIf(why !== null)(`syncing a folder${why === null ? '' : ` (skipped:
     await expect(read('big.ckpt')).rejects.toThrow();
     await expect(read('.git/config')).rejects.toThrow();
     // The second time there is nothing to do.
-    const { body } = await post<SyncPlan>({ dryRun: true, exclude: ['*.ckpt'] });
-    expect(body.files).toBe(0);
+    expect((await planOf({ exclude: ['*.ckpt'] })).files).toBe(0);
   });
 
   it('both ways take what is newer, and lose nothing', async () => {
@@ -114,8 +119,9 @@ describe.skipIf(why !== null)(`syncing a folder${why === null ? '' : ` (skipped:
     await rm(path.join(folder, 'big.ckpt'));
     await sync();
     expect(await read('big.ckpt')).toBe('no');
-    const { body } = await post<SyncPlan>({ delete: true, dryRun: true });
-    expect(body.changes).toEqual([{ path: 'big.ckpt', action: 'delete', bytes: 0 }]);
+    expect((await planOf({ delete: true })).changes).toEqual([
+      { path: 'big.ckpt', action: 'delete', bytes: 0 }
+    ]);
     await sync({ delete: true });
     await expect(read('big.ckpt')).rejects.toThrow();
   });
@@ -127,14 +133,14 @@ describe.skipIf(why !== null)(`syncing a folder${why === null ? '' : ` (skipped:
     [{ remoteFolder: '../etc' }, 'cannot be the folder'],
     [{ remoteFolder: '-oProxyCommand=x' }, 'cannot be the folder']
   ])('refuses %j', async (request, words) => {
-    const { status, body } = await post<{ message: string }>(request);
+    const { status, body } = await post(request);
     expect(status).toBeGreaterThanOrEqual(400);
-    expect(body.message).toContain(words);
+    expect(body).toMatchObject({ message: expect.stringContaining(words) as unknown });
   });
 
   it('says so when the connection is lost in the middle, and goes on the next time', async () => {
     await writeFile(path.join(folder, 'large.bin'), Buffer.alloc(64 * 1024 * 1024, 7));
-    const begun = await post<SyncStatus>({});
+    const begun = await post({});
     expect(begun.status).toBe(202);
     await hub.post('disconnect');
     const ended = await vi.waitUntil(
@@ -145,7 +151,9 @@ describe.skipIf(why !== null)(`syncing a folder${why === null ? '' : ` (skipped:
       { timeout: 100_000, interval: 50 }
     );
     expect(['failed', 'done']).toContain(ended.state);
-    expect((await post<{ message: string }>({})).body.message).toContain('not connected');
+    expect((await post({})).body).toMatchObject({
+      message: expect.stringContaining('not connected') as unknown
+    });
     await hub.post('connect');
     await hub.until('connected');
     expect(await sync()).toMatchObject({ state: 'done', error: null });
