@@ -1,4 +1,4 @@
-"""Trains a little without a bridge, makes the three widgets, and prints what a saved notebook has of them as JSON."""
+"""Trains a little without a bridge, and prints the three widgets as a saved notebook has them, as JSON."""
 
 import json
 
@@ -17,7 +17,8 @@ def train_step(w, rate):
 
 
 publisher()
-run = tpulab.run("saved", hyperparameters={"rate": tpulab.hyper(1e-2, min=1e-6, max=1e-1, scale="log")}, log=False)
+rate = tpulab.hyper(1e-2, min=1e-6, max=1e-1, scale="log")
+run = tpulab.run("saved", hyperparameters={"rate": rate}, log=False)
 w = jnp.ones(64)
 for _ in run.steps(range(40)):
     w, loss = train_step(w, run.hyper.rate)

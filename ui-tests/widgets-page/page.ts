@@ -1,5 +1,5 @@
 /** A page without JupyterLab that shows saved widgets: by html-manager with our module, or by anywidget's own host. */
-import type { DOMWidgetView, WidgetModel } from '@jupyter-widgets/base';
+import type { WidgetModel } from '@jupyter-widgets/base';
 import * as base from '@jupyter-widgets/base';
 import { HTMLManager } from '@jupyter-widgets/html-manager/lib/htmlmanager';
 import anywidgetSource from 'anywidget?raw';
@@ -32,12 +32,16 @@ let made: Record<string, unknown> | null = null;
 /** anywidget ships an AMD module; its only dependency is the base package that this page has. Made once: model and view share state. */
 function anywidgetHost(): Record<string, unknown> {
   if (made) return made;
+  const exported: Record<string, unknown>[] = [];
   const define = (_: string[], factory: (given: typeof base) => Record<string, unknown>): void => {
-    made = factory(base);
+    exported.push(factory(base));
   };
   // eslint-disable-next-line @typescript-eslint/no-implied-eval -- the host is run as it is published
-  new Function('define', anywidgetSource)(define);
-  return made ?? {};
+  const run = new Function('define', anywidgetSource) as (define_: typeof define) => void;
+  run(define);
+  made = exported[0] ?? null;
+  if (!made) throw new Error('The module of anywidget defines nothing.');
+  return made;
 }
 
 async function load(module: string): Promise<unknown> {
@@ -59,7 +63,7 @@ window.showWidgets = async saved => {
   for (const { model_id } of saved.view_specs) {
     const model = await manager.get_model(model_id);
     model.send = (content: unknown) => void sent.push(content);
-    const view = (await manager.create_view(model)) as DOMWidgetView;
+    const view = await manager.create_view(model);
     const place = document.querySelector('main')?.appendChild(document.createElement('section'));
     if (place) await manager.display_view(view, place);
     models.push(model);
@@ -71,9 +75,13 @@ window.showWidgets = async saved => {
   };
   window.shown = {
     sent,
-    update: (index, state) => modelAt(index).set(state),
+    update: (index, state) => {
+      modelAt(index).set(state);
+    },
     state: index => modelAt(index).get('_snapshot') as unknown,
-    answer: (index, content) => modelAt(index).trigger('msg:custom', content, [])
+    answer: (index, content) => {
+      modelAt(index).trigger('msg:custom', content, []);
+    }
   };
   return window.shown;
 };
