@@ -4,7 +4,7 @@ import { type LabOptions, LabServer } from '../lab/lab-server.js';
 
 export { expect } from '@playwright/test';
 
-interface LabFixtures {
+export interface LabFixtures {
   /** How the Lab of this spec file is started; specs with equal options share one. */
   readonly labOptions: LabOptions;
   readonly lab: LabServer;

@@ -1,0 +1,53 @@
+/** A Lab with a stand-in for a TPU VM: the bridge is on the VM, nothing is connected yet. */
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { StandInVm, whyNoStandIn } from '../../tests/stand-in-vm/index.js';
+import type { LabServer } from '../lab/lab-server.js';
+import { test as base, withLab } from './fixtures.js';
+
+export interface Far {
+  readonly vm: StandInVm;
+}
+
+/** Null where stand-ins can run. */
+export const why = whyNoStandIn();
+
+export const test = base.extend<object, Far>({
+  vm: [
+    async ({ labOptions: _ }, use) => {
+      const vm = await StandInVm.start();
+      await use(vm);
+      await vm[Symbol.asyncDispose]();
+    },
+    { scope: 'worker', timeout: 240_000 }
+  ],
+  lab: [
+    ({ vm }, use) =>
+      withLab({ galata: true, env: { PATH: vm.laptop.path, HOME: vm.laptop.home } }, async lab => {
+        // The bridge is on this VM already; setting one up from nothing has specs of its own.
+        const body = {
+          name: 'vm',
+          source: { kind: 'ssh', destination: 'vm' },
+          install: false,
+          connect: false
+        };
+        await ask(lab, 'POST', 'bridge/v1/remotes', body);
+        await use(lab);
+      }),
+    { scope: 'worker', timeout: 180_000 }
+  ]
+});
+
+/** The bridge's REST API. */
+export async function ask(lab: LabServer, method: string, path: string, body?: object): Promise<unknown> {
+  const { url } = await lab.gateway();
+  const token = (await readFile(join(lab.stateDir, 'token'), 'utf8')).trim();
+  const response = await fetch(new URL(path, url), {
+    method,
+    headers: { Authorization: `token ${token}`, ...(body && { 'Content-Type': 'application/json' }) },
+    ...(body && { body: JSON.stringify(body) })
+  });
+  const text = await response.text();
+  if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${text}`);
+  return text === '' ? null : JSON.parse(text);
+}
