@@ -134,7 +134,7 @@ export const PARTS = [
   {
     name: 'integration',
     what: 'real keepers, kernels and clients',
-    limitMin: 20,
+    limitMin: 25,
     steps: async (signal, say) => {
       await offerSshd(signal, say);
       return [
