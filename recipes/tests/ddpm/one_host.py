@@ -21,8 +21,9 @@ def main(folder: Path, process: int, processes: int, port: int) -> None:
     if processes > 1:
         jax.distributed.initialize(f"127.0.0.1:{port}", processes, process)
     config = tiny_config()
-    # The batch of a host; together they see the same images as one host with all of them.
-    config = replace(config, train=replace(config.train, batch_size=16 // processes, save_freq=(2,)))
+    # The batch of a host; together they see the same images as one host with all of them. One host runs the
+    # program of the other tests, which is compiled once for all.
+    config = replace(config, train=replace(config.train, batch_size=8 // processes, save_freq=(2,)))
     mesh = make_mesh()
     assert dict(mesh.shape) == {"host": processes, "shard": 8 // processes}
     source = ShapesSource(config, count=64, process=process, processes=processes)

@@ -15,7 +15,7 @@ import pytest
 from tpulab_recipes.ddpm.cli import main
 from tpulab_recipes.ddpm.log_writers import read_json_lines
 
-#: The network of `tiny.tiny_config`.
+#: The network and the program of `tiny.tiny_config`, which other tests have compiled already.
 TINY = [
     "model.args.ch=8",
     "model.args.emb_ch=16",
@@ -23,6 +23,7 @@ TINY = [
     "model.args.head_dim=8",
     "model.args.norm_groups=4",
     "train.batch_size=8",
+    "train.learning_rate_warmup_steps=1",
     "train.log_loss_every_steps=2",
     "train.save_freq=[4]",
     "dataset.args.image_format=png",

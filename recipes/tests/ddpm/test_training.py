@@ -66,7 +66,7 @@ def test_a_step_on_eight_devices_equals_a_step_on_one(tiny: Config) -> None:
 
 
 def test_mixed_captions_and_changed_settings_take_one_compilation_each(tiny: Config) -> None:
-    """Fifty steps with a learning rate and an average that change all the time, and sampling in between."""
+    """A learning rate and an average that change with every step, and sampling in between."""
 
     class Restless(PlainRun):
         calls = 0
@@ -76,7 +76,7 @@ def test_mixed_captions_and_changed_settings_take_one_compilation_each(tiny: Con
             return {"learning_rate": jnp.asarray(1e-3 / self.calls), "ema_decay": jnp.asarray(0.5)}
 
     with _trainer(tiny) as trainer:
-        trainer.train(50, Restless({}))
+        trainer.train(20, Restless({}))
         assert trainer.compilations() == 1
         sampler = Sampler(trainer.network, 4)
         for number, steps in enumerate((1, 3, 2)):
@@ -187,8 +187,12 @@ def test_a_hundred_broken_batches_in_a_row_end_the_training(tiny: Config, tmp_pa
     from tpulab_recipes.ddpm.data.storage import Folder
 
     config = replace(tiny, train=replace(tiny.train, log_loss_every_steps=10))
+    # On one device: a hundred steps there take as long as ten on eight.
     trainer = Trainer(
-        config, _Broken(config, set(range(200))), mesh=make_mesh(), writers=[JsonLines(Folder(tmp_path))]
+        config,
+        _Broken(config, set(range(200))),
+        mesh=make_mesh(jax.devices()[:1]),
+        writers=[JsonLines(Folder(tmp_path))],
     )
     with trainer, pytest.raises(TrainingDiverged, match="100 steps in a row"):
         trainer.train(200)
@@ -233,6 +237,6 @@ def test_a_network_learns_one_batch_by_heart() -> None:
             while True:
                 yield batch
 
-    with Trainer(config, One(config, count=256), mesh=make_mesh()) as trainer:
+    with Trainer(config, One(config, count=256), mesh=make_mesh(jax.devices()[:1])) as trainer:
         trainer.train(60)
         assert trainer.history[-1].loss < 0.75 * trainer.history[0].loss
