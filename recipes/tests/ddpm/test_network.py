@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -30,7 +31,7 @@ def test_attention_in_chunks_equals_attention_in_one_piece(queries: int, keys: i
 
     @jax.jit
     def found(query: jax.Array) -> dict[str, list[jax.Array]]:
-        ways = {
+        ways: dict[str, Callable[..., jax.Array]] = {
             "expected": jax.nn.dot_product_attention,
             "whole": attend,
             "chunked": partial(attend, query_chunk=16, key_chunk=8),
