@@ -2,7 +2,8 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { sizeText } from '../text/size.js';
 import { secondsText } from '../text/duration.js';
-import type { DeviceTile, LinkState } from './tiles.js';
+import type { LinkState } from './sdk.js';
+import type { DeviceTile } from './tiles.js';
 
 export function tileText(tile: DeviceTile, trans: TranslationBundle): string {
   const { id, kind, chip, processIndex, memory, peakBytes } = tile;

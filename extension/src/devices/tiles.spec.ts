@@ -1,5 +1,5 @@
 import { nullTranslator } from '@jupyterlab/translation';
-import type { DevicesPage } from '@tpulab/protocol';
+import type { DevicesPage, SdkFigures } from '@tpulab/protocol';
 import { describe, expect, it } from 'vitest';
 import { deviceFigures, devices, machineSample } from '../events/samples.spec-data.js';
 import { gridShape } from './heat-grid.js';
@@ -7,7 +7,7 @@ import { noTelemetry } from './no-telemetry.js';
 import { holdersOf, rangesText } from './owners.js';
 import { placedChips, sliceShape } from './slice-shape.js';
 import { tileText } from './tile-text.js';
-import { densityFor, linkOf, summaryOf, tilesOf } from './tiles.js';
+import { densityFor, summaryOf, tilesOf } from './tiles.js';
 
 const trans = nullTranslator.load('jupyterlab_tpulab');
 const GIB = 1_024 ** 3;
@@ -30,6 +30,18 @@ function tpus(count: number, hosts = 1) {
 function sampleOf(count: number) {
   const figures = Array.from({ length: count }, (_, ordinal) => deviceFigures(ordinal));
   return machineSample(1, { devices: figures }).machine;
+}
+
+/** Links by name and score; device 1 is throttled. */
+function sdkOf(...links: (readonly [name: string, score: number])[]): SdkFigures {
+  const state = (score: number) =>
+    score === 0 ? 'ok' : score <= 5 ? 'transient' : score <= 9 ? 'minor' : 'unusable';
+  return {
+    time: 1,
+    tensorCorePercent: [],
+    throttlePercent: [{ device: 1, percent: 30 }],
+    links: links.map(([name, score]) => ({ name, score, state: state(score) }))
+  };
 }
 
 const page = (chips: DevicesPage['chips'], fields: Partial<DevicesPage> = {}): DevicesPage => ({
@@ -101,14 +113,27 @@ describe('tiles of devices', () => {
     expect(densityFor(256, 'tiles')).toBe('tiles');
   });
 
-  it.each([
-    [null, null],
-    [0, 'healthy'],
-    [3, 'transient'],
-    [6, 'minor'],
-    [10, 'unusable']
-  ])('read a link health of %s as %s', (health, state) => {
-    expect(linkOf(health)).toBe(state);
+  it('say what the SDK tells of the machine: throttling by device, and the worst link of each chip', () => {
+    const told = {
+      ...sampleOf(4),
+      sdk: sdkOf(['tray1.chip0.ici0', 0], ['tray1.chip2.ici0', 6], ['tray1.chip2.ici1', 3])
+    };
+    const tiles = tilesOf(told, null, null);
+    expect(tiles.map(({ throttlePercent }) => throttlePercent)).toEqual([null, 30, null, null]);
+    expect(tiles.map(({ link }) => link)).toEqual(['healthy', null, 'minor', null]);
+    expect(summaryOf(tiles)).toMatchObject({ throttled: [1], link: 'minor' });
+  });
+
+  it('count chips on over trays, and claim nothing where that cannot be told', () => {
+    const whole = sdkOf(
+      ['tray2.chip0.ici0', 10],
+      ['tray1.chip1.ici0', 0],
+      ['tray1.chip0.ici0', 0],
+      ['tray2.chip1.ici0', 1]
+    );
+    const states = (sdk: SdkFigures) => tilesOf({ ...sampleOf(4), sdk }, null, null).map(({ link }) => link);
+    expect(states(whole)).toEqual(['healthy', 'healthy', 'unusable', 'transient']);
+    expect(states({ ...whole, links: whole.links.slice(1) })).toEqual([null, null, null, null]);
   });
 });
 

@@ -6,10 +6,8 @@
  */
 import type { DevicesMessage, DevicesPage, MachineSample, RuntimeDevice } from '@tpulab/protocol';
 import { type DeviceMemory, kindText, memoryOf, NEARLY_FULL } from './model.js';
+import { type LinkState, linksByChip, throttleOf, worstLink } from './sdk.js';
 import { usageText } from '../text/size.js';
-
-/** Health of a chip's links to its neighbours, worst of them: libtpu's 0, 1-5, 6-9 and 10. */
-export type LinkState = 'healthy' | 'transient' | 'minor' | 'unusable';
 
 export interface DeviceTile {
   /** As people number it: the device of the machine, or the runtime's id. */
@@ -31,13 +29,6 @@ export interface DeviceTile {
   readonly idleS: number | null;
 }
 
-/** Fields that bridges with libtpu's own SDK add to a device. */
-interface SdkFigures {
-  readonly throttlePercent?: number | null;
-  readonly throttleScore?: number | null;
-  readonly iciLinkHealth?: number | null;
-}
-
 export function tilesOf(
   sample: MachineSample | null,
   runtime: DevicesMessage | null,
@@ -50,11 +41,12 @@ export function tilesOf(
   }
   const local = localDevices(inside, outside.length);
   const seen = new Set(local);
+  const chipCount = new Set(outside.map(({ chip }) => chip)).size;
+  const links = linksByChip(sample?.sdk, chipCount);
   const tiles = outside.map((device, at): DeviceTile => {
     const same = local[at] ?? null;
     const told = same ? fromRuntime(same) : null;
     const chip = page?.chips.find(({ index }) => index === device.chip);
-    const sdk = device as SdkFigures;
     return {
       id: same?.id ?? device.ordinal,
       chip: device.chip,
@@ -64,8 +56,8 @@ export function tilesOf(
       peakBytes: told?.peakBytes ?? null,
       dutyPercent: bounded(device.dutyCyclePercent),
       bandwidthPercent: bounded(device.hbmBandwidthPercent),
-      throttlePercent: bounded(sdk.throttlePercent ?? scaled(sdk.throttleScore)),
-      link: linkOf(sdk.iciLinkHealth),
+      throttlePercent: throttleOf(sample?.sdk, device.ordinal),
+      link: device.chip === null ? null : (links.get(device.chip) ?? null),
       queued: device.hloQueueSize,
       idleS: device.idleS
     };
@@ -120,23 +112,8 @@ function memoryFromFigures(usedBytes: number | null, totalBytes: number | null):
   };
 }
 
-export function linkOf(health: number | null | undefined): LinkState | null {
-  if (health === null || health === undefined) {
-    return null;
-  }
-  if (health <= 0) {
-    return 'healthy';
-  }
-  return health < 6 ? 'transient' : health < 10 ? 'minor' : 'unusable';
-}
-
-function bounded(percent: number | null | undefined): number | null {
-  return percent === null || percent === undefined ? null : Math.min(100, Math.max(0, percent));
-}
-
-/** libtpu's score counts in tenths. */
-function scaled(score: number | null | undefined): number | null {
-  return score === null || score === undefined ? null : score * 10;
+function bounded(percent: number | null): number | null {
+  return percent === null ? null : Math.min(100, Math.max(0, percent));
 }
 
 export interface DevicesSummary {
@@ -151,14 +128,11 @@ export interface DevicesSummary {
   readonly link: LinkState | null;
 }
 
-const LINK_ORDER: readonly LinkState[] = ['healthy', 'transient', 'minor', 'unusable'];
-
 export function summaryOf(tiles: readonly DeviceTile[]): DevicesSummary {
   const duties = tiles.flatMap(({ dutyPercent }) => dutyPercent ?? []);
   const memories = tiles.flatMap(({ memory }) => memory ?? []);
   const usedBytes = memories.reduce((sum, memory) => sum + memory.usedBytes, 0);
   const totalBytes = memories.reduce((sum, memory) => sum + memory.totalBytes, 0);
-  const links = tiles.flatMap(({ link }) => link ?? []);
   return {
     count: tiles.length,
     dutyPercent: duties.length > 0 ? duties.reduce((sum, duty) => sum + duty, 0) / duties.length : null,
@@ -166,7 +140,7 @@ export function summaryOf(tiles: readonly DeviceTile[]): DevicesSummary {
       memories.length === tiles.length && tiles.length > 0 ? memoryFromFigures(usedBytes, totalBytes) : null,
     full: tiles.filter(({ memory }) => memory?.nearlyFull).map(({ id }) => id),
     throttled: tiles.filter(({ throttlePercent }) => (throttlePercent ?? 0) > 0).map(({ id }) => id),
-    link: LINK_ORDER[Math.max(-1, ...links.map(link => LINK_ORDER.indexOf(link)))] ?? null
+    link: worstLink(tiles.flatMap(({ link }) => link ?? []))
   };
 }
 
