@@ -79,7 +79,8 @@ describe('EventStream', () => {
       'runs',
       'compile',
       'kernels',
-      'clients'
+      'clients',
+      'remotes'
     ]);
     gateway.sockets[0]?.send(JSON.stringify({ op: 'events', events: [kernelState('k', 'busy')] }));
     await vi.waitFor(() => expect(frames).toHaveLength(2), WAIT);
