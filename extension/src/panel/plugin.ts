@@ -247,8 +247,9 @@ function addDashboard(app: JupyterFrontEnd, parts: DashboardParts): void {
         return;
       }
       const content = create();
-      content.node.setAttribute('aria-label', trans.__('TPULab dashboard'));
       const widget = new MainAreaWidget({ content });
+      // Lab names every content "main area content" when it takes it.
+      content.node.setAttribute('aria-label', trans.__('TPULab dashboard'));
       widget.id = DASHBOARD_ID;
       widget.title.label = trans.__('TPULab');
       widget.title.icon = chipIcon;
