@@ -369,10 +369,16 @@ def _read_file(path: Path) -> Mapping[str, Any]:
             found = get_config()
             return typing.cast(Mapping[str, Any], found.to_dict() if hasattr(found, "to_dict") else found)
     except FileNotFoundError:
-        from tpulab_recipes.ddpm.presets import PRESETS
-
-        known = ", ".join(PRESETS)
-        raise ConfigError("", f"There is no file {path}, and no preset of that name ({known}).") from None
+        raise _no_config(path) from None
     except (ValueError, tomllib.TOMLDecodeError) as error:
         raise ConfigError("", f"{path} cannot be read: {error}") from error
+    if not path.exists():
+        raise _no_config(path)
     raise ConfigError("", f"{path} must end in .py, .toml or .json, or be the name of a preset.")
+
+
+def _no_config(path: Path) -> ConfigError:
+    from tpulab_recipes.ddpm.presets import PRESETS
+
+    known = f"There is no file {path}, and no preset of that name ({', '.join(PRESETS)})."
+    return ConfigError("", known + _nearest(str(path), PRESETS))
