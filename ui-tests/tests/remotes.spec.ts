@@ -67,13 +67,16 @@ print("done")`;
   await vm.network.cut();
   await expect(page.locator('.jp-TPULabStatus-remote')).toContainText('reconnecting');
   await writeFile(gate, '');
-  await page.goto('?reset');
+  await page.goto('tree/far.ipynb?reset');
+  const question = page.getByRole('dialog');
+  await expect(question).toContainText('is not connected');
   await vm.network.restore();
   await ask(lab, 'POST', 'bridge/v1/remotes/vm/connect');
   await expect
     .poll(async () => ((await ask(lab, 'GET', 'bridge/v1/remotes/vm')) as { state: string }).state)
     .toBe('connected');
-  await openNotebook(page, 'far.ipynb');
+  // Nobody has to answer: the remote is there again.
+  await expect(question).toBeHidden();
   const expected = `${Array.from({ length: 60 }, (_, n) => `line ${n}\n`).join('')}done\n`;
   await expect.poll(text).toBe(expected);
   await expect.poll(async () => (await readCells(page))[0]?.executionCount).toBe(1);
