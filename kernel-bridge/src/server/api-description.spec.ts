@@ -69,9 +69,11 @@ describe('openapi.json', () => {
   });
 
   it('has a success for each, but for the WebSockets, which say that they are some', () => {
+    // A plan is there at once, a run has only begun.
+    const several = new Map([['POST /bridge/v1/remotes/{name}/sync', ['200', '202']]]);
     for (const [name, { responses }] of operations()) {
       const good = Object.keys(responses).filter(status => status.startsWith('2') || status === '426');
-      expect([name, good.length]).toEqual([name, 1]);
+      expect([name, good]).toEqual([name, several.get(name) ?? [expect.any(String)]]);
     }
   });
 

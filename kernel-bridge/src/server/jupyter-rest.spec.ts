@@ -80,6 +80,8 @@ describe('general', () => {
     const { body } = await bridge.rest('GET', '/bridge/v1/openapi.json');
     const paths = Object.keys((body as { paths: object }).paths);
     for (const { url } of bridge.gateway.routes) {
+      // What a remote serves is described by the remote.
+      if (url === '/remotes/:name/*') continue;
       expect(paths).toContain(url.replace(/:(\w+)/g, '{$1}'));
     }
   });
