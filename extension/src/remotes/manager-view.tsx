@@ -27,12 +27,12 @@ export function ManagerView({ actions, trans, onAdd, onSync, initial }: IManager
   const [opened, setOpened] = useState<string | null>(initial);
   return (
     <div className="jp-TPULabRemotes">
-      <header>
+      <div className="jp-TPULabRemotes-head">
         <h2>{trans.__('Remotes')}</h2>
         <button type="button" className="jp-mod-styled jp-mod-accept" onClick={onAdd}>
           {trans.__('Connect to a TPU VM…')}
         </button>
-      </header>
+      </div>
       {actions.problem === null ? null : <ErrorView message={actions.problem} command={null} trans={trans} />}
       {all.length === 0 ? (
         <p className="jp-TPULab-quiet">
