@@ -46,7 +46,7 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
         env=os.environ | path,
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=900,
         check=False,
     )
     assert done.returncode == 0, done.stderr
