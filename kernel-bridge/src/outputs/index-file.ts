@@ -12,7 +12,7 @@ import {
   type JournalRecord,
   JournalTrimmedError
 } from '../journal/index.js';
-import { writeAtomically } from '../sessions/session-file.js';
+import { writeAtomically } from '../processes/write-atomically.js';
 import { Display, Execution, OutputWidget } from './execution.js';
 import type { IndexState } from './index-state.js';
 

@@ -1,11 +1,9 @@
 /** `<state>/remotes.json`: the remotes that a person has added. For this user alone: it names hosts, users and projects. */
-import { readFile, rename } from 'node:fs/promises';
 import path from 'node:path';
 import { type Static, Type } from '@sinclair/typebox';
-import { Value } from '@sinclair/typebox/value';
 import { RemoteName, RemoteSource } from '@tpulab/protocol';
 import type { Logger } from 'pino';
-import { writeAtomically } from '../processes/write-atomically.js';
+import { StoredList } from '../processes/stored-list.js';
 
 export const RemoteRecord = Type.Object({
   name: RemoteName,
@@ -21,59 +19,13 @@ export const RemoteRecord = Type.Object({
 });
 export type RemoteRecord = Static<typeof RemoteRecord>;
 
-const RemotesJson = Type.Object({ version: Type.Literal(1), remotes: Type.Array(RemoteRecord) });
-
-export class RemoteStore {
-  readonly #file: string;
-  readonly #log: Logger;
-  #pending: readonly RemoteRecord[] | null = null;
-  #writing: Promise<void> | null = null;
-
+export class RemoteStore extends StoredList<typeof RemoteRecord> {
   constructor(stateDir: string, log: Logger) {
-    this.#file = path.join(stateDir, 'remotes.json');
-    this.#log = log;
+    super({ file: path.join(stateDir, 'remotes.json'), name: 'remotes', record: RemoteRecord, log });
   }
 
-  /** A file that cannot be understood is put aside rather than overwritten. */
-  async load(): Promise<readonly RemoteRecord[]> {
-    let text: string;
-    try {
-      text = await readFile(this.#file, 'utf8');
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
-      throw error;
-    }
-    try {
-      const json: unknown = JSON.parse(text);
-      if (Value.Check(RemotesJson, json)) return json.remotes;
-    } catch {
-      // Not even JSON: the same as JSON of another shape.
-    }
-    await rename(this.#file, `${this.#file}.damaged`);
-    this.#log.warn({ file: this.#file }, 'remotes could not be read; the file was renamed to *.damaged');
-    return [];
-  }
-
-  /** Of several calls in a row only the last matters. Resolves when this state, or a later one, is on disk. */
-  save(remotes: readonly RemoteRecord[]): Promise<void> {
-    this.#pending = remotes;
-    return (this.#writing ??= this.#drain());
-  }
-
-  /** Resolves when nothing is left to write. */
-  async settled(): Promise<void> {
-    await this.#writing?.catch(() => undefined);
-  }
-
-  async #drain(): Promise<void> {
-    try {
-      while (this.#pending) {
-        const text = JSON.stringify({ version: 1, remotes: this.#pending }, null, 1);
-        this.#pending = null;
-        await writeAtomically(this.#file, `${text}\n`);
-      }
-    } finally {
-      this.#writing = null;
-    }
+  /** Never rejects: whoever saved was told. */
+  override async settled(): Promise<void> {
+    await super.settled().catch(() => undefined);
   }
 }

@@ -5,7 +5,7 @@ import { homedir } from 'node:os';
 import path from 'node:path';
 import { type Static, Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
-import { writeAtomically } from '../sessions/session-file.js';
+import { writeAtomically } from '../processes/write-atomically.js';
 import { ServeError } from './server-errors.js';
 
 export const GatewayRecord = Type.Object({

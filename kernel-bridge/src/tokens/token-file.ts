@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { type Static, Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
-import { writeAtomically } from '../sessions/session-file.js';
+import { writeAtomically } from '../processes/write-atomically.js';
 import { TokenError } from './token-error.js';
 
 export const TokenRecord = Type.Object({

@@ -1,0 +1,71 @@
+/** A list of records in a JSON file of the state folder, rewritten as a whole whenever it changes. */
+import { readFile, rename } from 'node:fs/promises';
+import { type Static, type TSchema, Type } from '@sinclair/typebox';
+import { Value } from '@sinclair/typebox/value';
+import type { Logger } from 'pino';
+import { writeAtomically } from './write-atomically.js';
+
+export interface StoredListOptions<S extends TSchema> {
+  readonly file: string;
+  /** What the records are called, in the file and in the log: `sessions`. */
+  readonly name: string;
+  readonly record: S;
+  readonly log: Logger;
+}
+
+export class StoredList<S extends TSchema> {
+  readonly #options: StoredListOptions<S>;
+  #pending: readonly Static<S>[] | null = null;
+  #writing: Promise<void> | null = null;
+
+  constructor(options: StoredListOptions<S>) {
+    this.#options = options;
+  }
+
+  /** What was kept; a file that cannot be understood is put aside rather than overwritten. */
+  async load(): Promise<readonly Static<S>[]> {
+    const { file, name, record, log } = this.#options;
+    let text: string;
+    try {
+      text = await readFile(file, 'utf8');
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
+      throw error;
+    }
+    try {
+      const json: unknown = JSON.parse(text);
+      const shape = Type.Object({ version: Type.Literal(1), [name]: Type.Array(record) });
+      if (Value.Check(shape, json)) return (json as Record<string, unknown>)[name] as Static<S>[];
+    } catch {
+      // Not even JSON: the same as JSON of another shape.
+    }
+    await rename(file, `${file}.damaged`);
+    log.warn({ file }, `${name} could not be read; the file was renamed to *.damaged`);
+    return [];
+  }
+
+  /** Writes soon; of several calls in a row only the last matters. Resolves when this state, or a later one, is on disk. */
+  save(records: readonly Static<S>[]): Promise<void> {
+    this.#pending = records;
+    return (this.#writing ??= this.#drain());
+  }
+
+  /** Resolves when nothing is left to write. */
+  async settled(): Promise<void> {
+    await this.#writing;
+  }
+
+  async #drain(): Promise<void> {
+    const { file, name } = this.#options;
+    try {
+      while (this.#pending) {
+        const text = JSON.stringify({ version: 1, [name]: this.#pending }, null, 1);
+        this.#pending = null;
+        await writeAtomically(file, `${text}\n`);
+      }
+    } finally {
+      // In the same turn as the last look at #pending, so that no state can be left behind.
+      this.#writing = null;
+    }
+  }
+}
