@@ -62,7 +62,7 @@ export function isSimulated(message: DevicesMessage): boolean {
   return message.devices.length > 1 && message.devices.every(device => device.platform === 'cpu');
 }
 
-function memoryFrom(usedBytes: number, totalBytes: number): DeviceMemory {
+export function memoryFrom(usedBytes: number, totalBytes: number): DeviceMemory {
   const fraction = Math.min(1, usedBytes / totalBytes);
   return {
     usedBytes,

@@ -5,9 +5,8 @@
  * of memory, and on some machines is the only one to know memory at all. Null is always "not known".
  */
 import type { DevicesMessage, DevicesPage, MachineSample, RuntimeDevice } from '@tpulab/protocol';
-import { type DeviceMemory, kindText, memoryOf, NEARLY_FULL } from './model.js';
+import { type DeviceMemory, kindText, memoryFrom, memoryOf } from './model.js';
 import { type LinkState, linksByChip, throttleOf, worstLink } from './sdk.js';
-import { usageText } from '../text/size.js';
 
 export interface DeviceTile {
   /** As people number it: the device of the machine, or the runtime's id. */
@@ -102,14 +101,7 @@ function memoryFromFigures(usedBytes: number | null, totalBytes: number | null):
   if (usedBytes === null || totalBytes === null || totalBytes <= 0) {
     return null;
   }
-  const fraction = Math.min(1, usedBytes / totalBytes);
-  return {
-    usedBytes,
-    totalBytes,
-    fraction,
-    nearlyFull: fraction >= NEARLY_FULL,
-    text: usageText(usedBytes, totalBytes)
-  };
+  return memoryFrom(usedBytes, totalBytes);
 }
 
 function bounded(percent: number | null): number | null {

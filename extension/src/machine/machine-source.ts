@@ -1,7 +1,7 @@
 /** Asks a bridge for its chips and for the history of its machine, while somebody looks. */
 import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
-import type { IDisposable } from '@lumino/disposable';
+import { DisposableDelegate, type IDisposable } from '@lumino/disposable';
 import type { TSchema } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
 import { DevicesHistory, DevicesPage } from '@tpulab/protocol';
@@ -38,24 +38,15 @@ export class MachineSource implements IDisposable {
 
   /** Keeps `machine.page` fresh until disposed. Several may look at once; the bridge is asked for all of them together. */
   look(): IDisposable {
-    let isOver = false;
     this._lookers += 1;
     this._ask();
-    return {
-      get isDisposed() {
-        return isOver;
-      },
-      dispose: () => {
-        if (!isOver) {
-          isOver = true;
-          this._lookers -= 1;
-          if (this._lookers === 0) {
-            clearTimeout(this._timer);
-            this._timer = undefined;
-          }
-        }
+    return new DisposableDelegate(() => {
+      this._lookers -= 1;
+      if (this._lookers === 0) {
+        clearTimeout(this._timer);
+        this._timer = undefined;
       }
-    };
+    });
   }
 
   /** Asks now, for somebody who looks: the address has changed, or the bridge is back. */

@@ -1,7 +1,7 @@
 /** The runs that a bridge has kept: a list that is asked for while somebody looks, and one run whole when it is opened. */
 import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
-import type { IDisposable } from '@lumino/disposable';
+import { DisposableDelegate, type IDisposable } from '@lumino/disposable';
 import { type ISignal, Signal } from '@lumino/signaling';
 import type { TSchema } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
@@ -42,28 +42,16 @@ export class KeptRunList implements IDisposable {
 
   /** Keeps the list fresh until disposed. */
   look(): IDisposable {
-    let isOver = false;
     this._lookers += 1;
     void this.refresh();
     this._timer ??= setInterval(() => void this.refresh(), LIST_INTERVAL_MS);
-    const stop = (): void => {
+    return new DisposableDelegate(() => {
       this._lookers -= 1;
       if (this._lookers === 0) {
         clearInterval(this._timer);
         this._timer = undefined;
       }
-    };
-    return {
-      get isDisposed() {
-        return isOver;
-      },
-      dispose: () => {
-        if (!isOver) {
-          isOver = true;
-          stop();
-        }
-      }
-    };
+    });
   }
 
   /** Never throws: a bridge that is away leaves the list as it was. */
