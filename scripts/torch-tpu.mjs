@@ -15,7 +15,9 @@ process.once('SIGINT', () => controller.abort());
 process.once('SIGTERM', () => controller.abort());
 try {
   await setUp({ stages: [...TEST_STAGES, ...TORCH_TPU_STAGES], signal: controller.signal });
-  const tests = ['torch_tpu', 'runtime'].map(folder => path.join(checkout.root, 'recipes', 'tests', folder));
+  const tests = ['on_torch_tpu', 'runtime'].map(folder =>
+    path.join(checkout.root, 'recipes', 'tests', folder)
+  );
   const { status } = spawnSync(
     torchPythons.torchTpu,
     ['-m', 'pytest', '-q', '-rs', '-c', path.join(checkout.root, 'recipes', 'pyproject.toml'), ...tests],

@@ -15,6 +15,8 @@ export const testPythons = Object.freeze({
 });
 
 const AGENT = path.join(checkout.root, 'kernel-agent');
+/** Installed, not only put on pytest's path: tests start processes of their own. */
+const OURS = [AGENT, path.join(checkout.root, 'recipes')];
 
 /** @type {readonly import('./stage.mjs').Stage[]} */
 export const testEnvironments = [
@@ -31,16 +33,22 @@ export const testEnvironments = [
     title: 'Python for agent tests',
     fingerprint: () =>
       fingerprint({
-        files: [lockOf('test-jax'), lockOf('build'), path.join(AGENT, 'pyproject.toml')],
-        texts: [checkout.root]
+        files: [
+          ...[lockOf('test-jax'), lockOf('build')],
+          ...OURS.map(folder => path.join(folder, 'pyproject.toml'))
+        ],
+        texts: [checkout.root, ...OURS]
       }),
-    isThere: () => hasPackage(path.join(checkout.testEnvs, 'agent'), 'tpulab'),
+    isThere: async () => {
+      const place = path.join(checkout.testEnvs, 'agent');
+      return (await hasPackage(place, 'tpulab')) && (await hasPackage(place, 'tpulab_recipes'));
+    },
     make: context =>
       makePythonEnvironment(
         {
           name: 'test-jax',
           place: path.join(checkout.testEnvs, 'agent'),
-          finish: building => installAgent(building, context.signal)
+          finish: building => installOurs(building, context.signal)
         },
         context
       )
@@ -62,12 +70,12 @@ export const testEnvironments = [
  * @param {string} environment
  * @param {AbortSignal} signal
  */
-async function installAgent(environment, signal) {
+async function installOurs(environment, signal) {
   const install = ['pip', 'install', '--python', pythonIn(environment), '--no-deps'];
   await runOrExplain(
-    'installing the agent',
+    'installing the agent and the recipes',
     checkout.uv,
-    [...install, '--build-constraints', lockOf('build'), '--editable', AGENT],
+    [...install, '--build-constraints', lockOf('build'), ...OURS.flatMap(folder => ['--editable', folder])],
     { signal, env: UV_ENV, timeoutMs: 600_000 }
   );
 }

@@ -61,15 +61,17 @@ def test_from_shapes_to_pictures_with_a_kill_in_between(tmp_path: Path) -> None:
     train = ["train", "--config", "small", "--set", *TINY, "--global_dir", str(out), str(data)]
 
     # Killed without warning as soon as there is a checkpoint: the same command goes on.
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tpulab_recipes.ddpm", *train, "--steps", "100000"],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    said = tmp_path / "said"
+    with said.open("wb") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tpulab_recipes.ddpm", *train, "--steps", "100000"],
+            stdout=file,
+            stderr=file,
+        )
     deadline = time.monotonic() + 240
     while not (out / "checkpoints_recent" / "4").exists():
-        assert process.poll() is None, "the training ended by itself"
-        assert time.monotonic() < deadline
+        assert process.poll() is None, said.read_text()
+        assert time.monotonic() < deadline, said.read_text()
         time.sleep(0.05)
     process.send_signal(signal.SIGKILL)
     process.wait()

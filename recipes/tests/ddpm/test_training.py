@@ -136,7 +136,7 @@ def test_a_checkpoint_of_another_network_is_refused_and_a_missing_one_named(
     _, _, folder = straight
     other = replace(tiny, model=replace(tiny.model, args=replace(tiny.model.args, ch=16)))
     with CheckpointFolder(str(folder / "checkpoints_recent")) as checkpoints:
-        with pytest.raises(CheckpointError, match="does not fit"):
+        with pytest.raises(CheckpointError, match=r"does not fit.* is \(.* there and \("):
             checkpoints.load(Network(other), make_mesh(jax.devices()[:1]))
         with pytest.raises(CheckpointError, match="no checkpoint 5; there: 4, 8"):
             checkpoints.load(Network(tiny), make_mesh(), 5)

@@ -50,6 +50,17 @@ def test_a_chip_that_was_asked_for_and_is_missing_is_an_error(name: str) -> None
     assert (code, text.split(":")[0]) == (3, "no_chip")
 
 
+def test_a_folder_with_the_name_of_a_framework_is_not_taken_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    missing = {"torch_tpu", "torch_xla", "jax", "cpu"} - set(INSTALLED)
+    for name in missing - {"cpu"}:
+        (tmp_path / name).mkdir()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert missing
+    assert set(installed_backends()) == set(INSTALLED)
+
+
 @needs_torch_xla
 def test_a_variable_that_asks_for_a_chip_is_no_reason_to_run_on_the_processor() -> None:
     if count_chips() > 0:

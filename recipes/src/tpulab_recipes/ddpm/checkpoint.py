@@ -35,7 +35,7 @@ class CheckpointFolder:
         with _explained(self.url):
             self._manager = ocp.CheckpointManager(
                 url,
-                item_names=(STATE, ABOUT),
+                item_handlers={STATE: ocp.StandardCheckpointHandler(), ABOUT: ocp.JsonCheckpointHandler()},
                 options=ocp.CheckpointManagerOptions(
                     max_to_keep=None if math.isinf(keep) else int(keep),
                     create=True,
@@ -88,17 +88,27 @@ class CheckpointFolder:
             shapes,
             shardings,
         )
-        try:
-            with _explained(self.url):
-                restored = self._manager.restore(
-                    step, args=ocp.args.Composite(**{STATE: ocp.args.StandardRestore(wanted._asdict())})
-                )
-        except (ValueError, TypeError, KeyError) as error:
-            why = str(error).splitlines()[0]
-            raise CheckpointError(
-                f"The checkpoint {self.url}/{step} does not fit the configuration: {why}"
-            ) from error
+        with _explained(self.url):
+            self._refuse_another_network(step, wanted._asdict())
+            restored = self._manager.restore(
+                step, args=ocp.args.Composite(**{STATE: ocp.args.StandardRestore(wanted._asdict())})
+            )
         return TrainState(**restored[STATE])
+
+    def _refuse_another_network(self, step: int, wanted: dict[str, Any]) -> None:
+        """Compares shapes before any array is read: orbax finds out halfway, while others are being read."""
+        saved = _shapes_by_name(self._manager.item_metadata(step)[STATE].tree)
+        asked = _shapes_by_name(wanted)
+        names = sorted(saved.keys() | asked.keys())
+        differing = [name for name in names if saved.get(name) != asked.get(name)]
+        if differing:
+            name = differing[0]
+            has, wants = (str(shapes.get(name, "absent")) for shapes in (saved, asked))
+            raise CheckpointError(
+                f"The checkpoint {self.url}/{step} does not fit the configuration: {name} is {has} there and "
+                f"{wants} in the configured network"
+                + (f"; {len(differing) - 1} more arrays differ." if len(differing) > 1 else ".")
+            )
 
     def close(self) -> None:
         self._manager.close()
@@ -139,6 +149,13 @@ def newest(folders: list[CheckpointFolder]) -> CheckpointFolder | None:
 
 #: Called with a state that is worth keeping.
 Save = Callable[[TrainState], None]
+
+
+def _shapes_by_name(tree: Any) -> dict[str, tuple[int, ...]]:
+    """By the names on disk, where named tuples have become dictionaries."""
+    leaves = jax.tree_util.tree_leaves_with_path(tree)
+    name_of = jax.tree_util.keystr
+    return {name_of(path, simple=True, separator="."): tuple(leaf.shape) for path, leaf in leaves}
 
 
 @contextlib.contextmanager

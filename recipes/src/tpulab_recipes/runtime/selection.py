@@ -28,7 +28,13 @@ _current: Backend | None = None
 def installed_backends() -> list[str]:
     """Names of the backends whose framework is installed here; whether a chip is there is another
     question."""
-    return [name for name, (module, _) in _BACKENDS.items() if importlib.util.find_spec(module) is not None]
+    return [name for name, (module, _) in _BACKENDS.items() if _is_installed(module)]
+
+
+def _is_installed(module: str) -> bool:
+    spec = importlib.util.find_spec(module)
+    # No origin: a folder of that name beside the notebook, which Python takes for a namespace package.
+    return spec is not None and spec.origin is not None
 
 
 def use(name: str | None = None, *, platform: Platform | None = None, **options: Any) -> Backend:
