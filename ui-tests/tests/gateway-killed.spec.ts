@@ -3,6 +3,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from './fixtures.js';
 import { openNotebook, readCells } from './lab-page.js';
+import { notebookText } from './notebook-file.js';
 
 const LINES = 300;
 const EXPECTED = Array.from({ length: LINES }, (_, n) => `line ${n}\n`).join('');
@@ -20,24 +21,7 @@ test('the output of a running cell is complete and in order after the gateway wa
   page
 }) => {
   const gate = join(lab.rootDir, 'gate');
-  const notebook = {
-    cells: [
-      {
-        cell_type: 'code',
-        id: 'count',
-        metadata: {},
-        source: CELL.replace('GATE', gate),
-        outputs: [],
-        execution_count: null
-      }
-    ],
-    metadata: {
-      kernelspec: { name: 'tpulab-jax', display_name: 'JAX (XLA) on this machine', language: 'python' }
-    },
-    nbformat: 4,
-    nbformat_minor: 5
-  };
-  await writeFile(join(lab.rootDir, 'count.ipynb'), JSON.stringify(notebook));
+  await writeFile(join(lab.rootDir, 'count.ipynb'), notebookText([CELL.replace('GATE', gate)]));
   await openNotebook(page, 'count.ipynb');
   const output = async (): Promise<string> => (await readCells(page))[0]?.text ?? '';
   await page.notebook.selectCells(0);

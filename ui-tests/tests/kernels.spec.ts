@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import type { IJupyterLabPageFixture } from '@jupyterlab/galata';
 import { expect, test } from './fixtures.js';
 import { currentKernel, openNotebook, runInKernel } from './lab-page.js';
+import { notebookText } from './notebook-file.js';
 
 const BRIDGE_KERNEL = 'JAX (XLA) on this machine';
 const STOCK_KERNEL = 'Python 3 (ipykernel)';
@@ -32,13 +33,7 @@ test('a card of the launcher opens a notebook on a kernel of the bridge', async 
 });
 
 test('a notebook moves from the bridge to the Jupyter server and back', async ({ lab, page }) => {
-  const notebook = {
-    cells: [],
-    metadata: { kernelspec: { name: 'tpulab-jax', display_name: BRIDGE_KERNEL, language: 'python' } },
-    nbformat: 4,
-    nbformat_minor: 5
-  };
-  await writeFile(join(lab.rootDir, 'moves.ipynb'), JSON.stringify(notebook));
+  await writeFile(join(lab.rootDir, 'moves.ipynb'), notebookText());
   await openNotebook(page, 'moves.ipynb');
   const onBridge = await pythonPrefix(page);
 

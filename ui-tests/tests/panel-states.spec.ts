@@ -4,25 +4,12 @@ import { join } from 'node:path';
 import { checkAccessibility } from './accessibility.js';
 import { expect, test } from './fixtures.js';
 import { openNotebook, setTheme } from './lab-page.js';
+import { notebookText } from './notebook-file.js';
 import { SECTIONS, TPULabPanel } from './tpulab-panel.js';
-
-const SPECS = {
-  'tpulab-jax': 'JAX (XLA) on this machine',
-  python3: 'Python 3 (ipykernel)'
-};
-
-function emptyNotebook(name: keyof typeof SPECS): string {
-  return JSON.stringify({
-    cells: [],
-    metadata: { kernelspec: { name, display_name: SPECS[name], language: 'python' } },
-    nbformat: 4,
-    nbformat_minor: 5
-  });
-}
 
 for (const theme of ['light', 'dark'] as const) {
   test(`a kernel that has not used JAX is told what to do, ${theme}`, async ({ lab, page }) => {
-    await writeFile(join(lab.rootDir, 'fresh.ipynb'), emptyNotebook('tpulab-jax'));
+    await writeFile(join(lab.rootDir, 'fresh.ipynb'), notebookText());
     await openNotebook(page, 'fresh.ipynb');
     await setTheme(page, theme);
     const panel = new TPULabPanel(page);
@@ -34,7 +21,7 @@ for (const theme of ['light', 'dark'] as const) {
 }
 
 test('a kernel of the Jupyter server is said not to be on the bridge', async ({ lab, page }) => {
-  await writeFile(join(lab.rootDir, 'local.ipynb'), emptyNotebook('python3'));
+  await writeFile(join(lab.rootDir, 'local.ipynb'), notebookText([], 'python3'));
   await openNotebook(page, 'local.ipynb');
   const panel = new TPULabPanel(page);
   await panel.open();

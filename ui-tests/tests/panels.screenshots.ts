@@ -10,6 +10,7 @@ import { createInterface } from 'node:readline';
 import { CHECKOUT, IMAGES } from '../lab/paths.js';
 import { expect, test } from './fixtures.js';
 import { openNotebook } from './lab-page.js';
+import { notebookText } from './notebook-file.js';
 import { TPULabPanel } from './tpulab-panel.js';
 
 const THEMES = {
@@ -57,17 +58,7 @@ test.afterAll(() => runtime.kill());
 
 test('the panel beside a notebook and the dashboard, in all themes', async ({ lab, page }) => {
   await mkdir(IMAGES, { recursive: true });
-  const kernelspec = { name: 'tpulab-jax', display_name: 'JAX (XLA) on this machine', language: 'python' };
-  const cell = {
-    cell_type: 'code',
-    id: 'train',
-    metadata: {},
-    source: TRAIN,
-    outputs: [],
-    execution_count: null
-  };
-  const notebook = { cells: [cell], metadata: { kernelspec }, nbformat: 4, nbformat_minor: 5 };
-  await writeFile(join(lab.rootDir, '06-dia.ipynb'), JSON.stringify(notebook));
+  await writeFile(join(lab.rootDir, '06-dia.ipynb'), notebookText([TRAIN]));
   await openNotebook(page, '06-dia.ipynb');
   await page.sidebar.close('left');
   await page.notebook.selectCells(0);

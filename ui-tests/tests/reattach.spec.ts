@@ -7,6 +7,7 @@ import type { Page } from '@playwright/test';
 import type { LabServer } from '../lab/lab-server.js';
 import { expect, test } from './fixtures.js';
 import { type CellOutputs, openNotebook, readCells } from './lab-page.js';
+import { notebookText } from './notebook-file.js';
 
 /** Cells wait at gates, so that a test decides how far they are, however fast the machine is. */
 const GATE = `import pathlib, time
@@ -28,17 +29,9 @@ class Story {
 
   /** Writes the notebook (the first cell is the gates'), opens it and runs its cells without waiting for them. */
   async begin(sources: readonly string[]): Promise<void> {
-    const cells = [GATE.replace('ROOT', this.lab.rootDir), ...sources].map((source, index) => ({
-      cell_type: 'code',
-      id: `cell-${index}`,
-      metadata: {},
-      source: source.replaceAll('GATE', `${this.name}-`),
-      outputs: [],
-      execution_count: null
-    }));
-    const kernelspec = { name: 'tpulab-jax', display_name: 'JAX (XLA) on this machine', language: 'python' };
-    const notebook = { cells, metadata: { kernelspec }, nbformat: 4, nbformat_minor: 5 };
-    await writeFile(join(this.lab.rootDir, this.path), JSON.stringify(notebook));
+    const all = [GATE.replace('ROOT', this.lab.rootDir), ...sources];
+    const text = notebookText(all.map(source => source.replaceAll('GATE', `${this.name}-`)));
+    await writeFile(join(this.lab.rootDir, this.path), text);
     await openNotebook(this.page, this.path);
     await this.page.evaluate(() => void window.jupyterapp.commands.execute('notebook:run-all-cells'));
   }

@@ -5,6 +5,7 @@ import type { LabServer } from '../lab/lab-server.js';
 import { checkAccessibility } from './accessibility.js';
 import { expect } from './fixtures.js';
 import { currentKernel, openNotebook, readCells, setTheme } from './lab-page.js';
+import { notebookText } from './notebook-file.js';
 import { ask, test, why } from './remote-fixtures.js';
 
 test.skip(why !== null, why ?? '');
@@ -15,10 +16,7 @@ const KERNEL = 'Spec lossless · vm';
 const SPEC = 'remote/vm/lossless';
 
 async function writeNotebook(lab: LabServer, name: string, spec: string, source = ''): Promise<void> {
-  const cell = { cell_type: 'code', id: 'c', metadata: {}, source, outputs: [], execution_count: null };
-  const kernelspec = { name: spec, display_name: spec, language: 'python' };
-  const notebook = { cells: [cell], metadata: { kernelspec }, nbformat: 4, nbformat_minor: 5 };
-  await writeFile(join(lab.rootDir, name), JSON.stringify(notebook));
+  await writeFile(join(lab.rootDir, name), notebookText([source], spec));
 }
 
 test('the dialog connects, asks about an unknown host key, and the kernels stand in the launcher', async ({

@@ -5,6 +5,7 @@ import type { Locator } from '@playwright/test';
 import { checkAccessibility } from './accessibility.js';
 import { expect, test } from './fixtures.js';
 import { openNotebook, readCells } from './lab-page.js';
+import { notebookText } from './notebook-file.js';
 import { TPULabPanel } from './tpulab-panel.js';
 
 const SET_UP = `import time
@@ -35,19 +36,6 @@ for turn in run.steps(range(100_000)):
     time.sleep(0.02)
 print("ended with", float(run.hyper.learning_rate), "compiled", train_step._cache_size())`;
 
-function notebook(...sources: string[]): string {
-  const cells = sources.map((source, at) => ({
-    cell_type: 'code',
-    id: `cell-${at}`,
-    metadata: {},
-    source,
-    outputs: [],
-    execution_count: null
-  }));
-  const kernelspec = { name: 'tpulab-jax', display_name: 'JAX (XLA) on this machine', language: 'python' };
-  return JSON.stringify({ cells, metadata: { kernelspec }, nbformat: 4, nbformat_minor: 5 });
-}
-
 /** The number of the step that the run section shows. */
 async function stepOf(section: Locator): Promise<number> {
   const [, digits] = /step ([\d,]+)/.exec(await section.innerText()) ?? [];
@@ -58,7 +46,7 @@ test('a busy cell is paused, changed, saved and stopped from the page, before an
   lab,
   page
 }) => {
-  await writeFile(join(lab.rootDir, 'steered.ipynb'), notebook(SET_UP, TRAIN));
+  await writeFile(join(lab.rootDir, 'steered.ipynb'), notebookText([SET_UP, TRAIN]));
   await openNotebook(page, 'steered.ipynb');
   const panel = new TPULabPanel(page);
   await panel.open();
@@ -111,7 +99,7 @@ test('a busy cell is paused, changed, saved and stopped from the page, before an
 });
 
 test('a hyperparameter that changes never compiles the step again', async ({ lab, page }) => {
-  await writeFile(join(lab.rootDir, 'compiled.ipynb'), notebook(SET_UP, TRAIN));
+  await writeFile(join(lab.rootDir, 'compiled.ipynb'), notebookText([SET_UP, TRAIN]));
   await openNotebook(page, 'compiled.ipynb');
   const panel = new TPULabPanel(page);
   await panel.open();

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { checkAccessibility } from './accessibility.js';
 import { expect, test } from './fixtures.js';
 import { openNotebook, readCells } from './lab-page.js';
+import { notebookText } from './notebook-file.js';
 
 const SHOW = `import time, jax, jax.numpy as jnp, tpulab
 
@@ -21,21 +22,8 @@ for turn in run.steps(range(100_000)):
     time.sleep(0.02)
 print("ended at", float(run.hyper.rate))`;
 
-function notebook(...sources: string[]): string {
-  const cells = sources.map((source, at) => ({
-    cell_type: 'code',
-    id: `cell-${at}`,
-    metadata: {},
-    source,
-    outputs: [],
-    execution_count: null
-  }));
-  const kernelspec = { name: 'tpulab-jax', display_name: 'JAX (XLA) on this machine', language: 'python' };
-  return JSON.stringify({ cells, metadata: { kernelspec }, nbformat: 4, nbformat_minor: 5 });
-}
-
 test('widgets made in a cell follow and steer the next one while it is busy', async ({ lab, page }) => {
-  await writeFile(join(lab.rootDir, 'widgets.ipynb'), notebook(SHOW, TRAIN));
+  await writeFile(join(lab.rootDir, 'widgets.ipynb'), notebookText([SHOW, TRAIN]));
   await openNotebook(page, 'widgets.ipynb');
   expect(await page.notebook.runCell(0, true)).toBe(true);
   const cell = page.locator('.jp-Notebook .jp-CodeCell').first();
