@@ -33,7 +33,7 @@ const folder = await mkdtemp(join(tmpdir(), 'tpulab-lab-start-'));
 try {
   const file = join(folder, 'times.json');
   const runner = join(CHECKOUT, 'node_modules/@playwright/test/cli.js');
-  const child = spawn(process.execPath, [runner, 'test', '-c', join(HERE, 'playwright.config.ts')], {
+  const child = spawn(process.execPath, [runner, 'test', '-c', join(HERE, 'playwright.config.mts')], {
     stdio: ['ignore', 'ignore', 'inherit'],
     env: { ...process.env, TPULAB_LAB_START: JSON.stringify({ loads, file }) }
   });

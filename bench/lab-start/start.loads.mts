@@ -1,7 +1,7 @@
 /** Loads Lab with and without the extension in turn, and writes down how long each took. */
 import { writeFile } from 'node:fs/promises';
 import { test } from '@playwright/test';
-import { LabServer } from '../../ui-tests/lab/lab-server';
+import { LabServer } from '../../ui-tests/lab/lab-server.js';
 
 test('loads', async ({ browser }) => {
   const { loads, file } = JSON.parse(process.env['TPULAB_LAB_START'] ?? '{}') as {
