@@ -15,6 +15,9 @@ export const STREAM_FRAME = { records: 1, note: 2 } as const;
 /** Bytes before the body of a frame. */
 export const STREAM_FRAME_HEADER_BYTES = 5;
 
+/** As long as a path can be on Linux. Longer ones are not told. */
+export const MAX_DOCUMENT_PATH = 4096;
+
 const Seq = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER });
 
 export const JournalStreamQuery = Type.Object({
@@ -42,7 +45,18 @@ export const StreamNote = Type.Union([
     reason: Type.String()
   }),
   Type.Object(
-    { kind: Type.Literal('standing'), lastSeq: Seq, behindBytes: Type.Number({ minimum: 0 }) },
+    {
+      kind: Type.Literal('standing'),
+      lastSeq: Seq,
+      behindBytes: Type.Number({ minimum: 0 }),
+      documents: Type.Optional(
+        Type.Array(Type.String({ maxLength: MAX_DOCUMENT_PATH }), {
+          maxItems: 20,
+          description:
+            'paths of the documents that ran on the kernel, the newest last; only when they have changed'
+        })
+      )
+    },
     { description: 'sent when the client has everything, and every few seconds' }
   ),
   Type.Object({
@@ -64,7 +78,13 @@ export const MirroredKernel = Type.Object({
   state: Type.Union([Type.Literal('following'), Type.Literal('behind'), Type.Literal('ended')], {
     description: 'behind: there may be more at the remote'
   }),
-  endedAt: Type.Union([Type.String({ description: 'ISO 8601' }), Type.Null()])
+  endedAt: Type.Union([Type.String({ description: 'ISO 8601' }), Type.Null()]),
+  wasShutDown: Type.Boolean({
+    description: 'somebody has ended it; false also for one that went with its machine'
+  }),
+  documents: Type.Array(Type.String(), {
+    description: 'paths of the documents that ran on it, the newest last; empty where that is not known'
+  })
 });
 export type MirroredKernel = Static<typeof MirroredKernel>;
 

@@ -16,6 +16,8 @@ const EndedKernel = Type.Object({
 export type EndedKernel = Static<typeof EndedKernel>;
 
 const ENDED_FILE = 'ended.json';
+/** The reason of a kernel that somebody wanted to end, which its machine did not take along. */
+export const SHUT_DOWN = 'shut down';
 
 /** The rest describes a process that is gone, or, as the environment in launch.json, should not be kept. */
 const KEPT = /^(journal|kernel\.log(\.1)?|outputs\.index|documents\.json)$/;

@@ -5,7 +5,7 @@ import path from 'node:path';
 import type { Logger } from 'pino';
 import { JOURNAL_LIMITS, type JournalLimits } from '../journal/index.js';
 import type { KeeperHandle, LaunchDescription } from '../keeper/contract.js';
-import { forgetEnd, leaveJournal, readEnded } from './ended-kernel.js';
+import { forgetEnd, leaveJournal, readEnded, SHUT_DOWN } from './ended-kernel.js';
 import { KernelActionError, KernelExistsError, KernelNotFoundError, KernelStartError } from './errors.js';
 import type { KeeperAccess } from './keeper-access.js';
 import { kernelEnv } from './kernel-env.js';
@@ -247,7 +247,7 @@ export class KernelRegistry {
         kernelId: path.basename(directory),
         specName,
         endedAt,
-        reason: 'shut down'
+        reason: SHUT_DOWN
       });
     } else {
       await rm(directory, { recursive: true, force: true });

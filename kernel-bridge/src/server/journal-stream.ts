@@ -1,7 +1,12 @@
 /** A kernel's journal as a stream that goes on as the journal grows: what another gateway keeps as its mirror. */
 import { once } from 'node:events';
 import path from 'node:path';
-import { STREAM_FRAME, STREAM_FRAME_HEADER_BYTES, type StreamNote } from '@tpulab/protocol';
+import {
+  MAX_DOCUMENT_PATH,
+  STREAM_FRAME,
+  STREAM_FRAME_HEADER_BYTES,
+  type StreamNote
+} from '@tpulab/protocol';
 import {
   bytesOfBatch,
   checksumOfRecord,
@@ -10,6 +15,7 @@ import {
   measureSegments
 } from '../journal/index.js';
 import { readEnded } from '../kernels/ended-kernel.js';
+import { documentsOfKernel } from '../kernels/kernel-documents.js';
 import type { Kernel } from '../kernels/kernel.js';
 
 export interface JournalStreamOptions {
@@ -37,6 +43,7 @@ export async function* journalStream(options: JournalStreamOptions): AsyncGenera
   const { journalDir, kernel, signal } = options;
   const reader = new JournalReader(journalDir);
   const news = new News(kernel, signal);
+  const documents = newDocuments(path.dirname(journalDir));
   try {
     let next = options.from;
     if (!(await isSameJournal(reader, next, options.checksum))) {
@@ -46,7 +53,8 @@ export async function* journalStream(options: JournalStreamOptions): AsyncGenera
     yield note({
       kind: 'standing',
       lastSeq: next - 1,
-      behindBytes: await bytesFrom(journalDir, next)
+      behindBytes: await bytesFrom(journalDir, next),
+      ...(await documents())
     });
     while (!signal.aborted) {
       // Before the reading, so that what comes meanwhile is not taken for read.
@@ -71,7 +79,7 @@ export async function* journalStream(options: JournalStreamOptions): AsyncGenera
         yield note(await endOf(journalDir, next - 1));
         return;
       }
-      yield note({ kind: 'standing', lastSeq: next - 1, behindBytes: 0 });
+      yield note({ kind: 'standing', lastSeq: next - 1, behindBytes: 0, ...(await documents()) });
       await news.wait(options.standingMs ?? STANDING_MS, options.gatherMs ?? GATHER_MS);
     }
   } finally {
@@ -108,6 +116,19 @@ async function isSameJournal(
   } catch {
     return true; // damaged here; the stream says so when it comes to it
   }
+}
+
+/** The documents of the kernel when they are not what the last call said. */
+function newDocuments(kernelDir: string): () => Promise<{ documents?: string[] }> {
+  let said = '[]';
+  return async () => {
+    const known = await documentsOfKernel(kernelDir);
+    const documents = known.filter(each => each.length <= MAX_DOCUMENT_PATH);
+    const text = JSON.stringify(documents);
+    if (text === said) return {};
+    said = text;
+    return { documents };
+  };
 }
 
 async function endOf(journalDir: string, lastSeq: number): Promise<StreamNote> {

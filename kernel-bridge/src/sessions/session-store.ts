@@ -12,7 +12,7 @@ import {
 import type { Kernel } from '../kernels/kernel.js';
 import { isKernelId, type KernelRegistry } from '../kernels/kernel-registry.js';
 import { type SessionModel, sessionModel, type SessionRecord } from './session.js';
-import { noteDocument } from './kernel-documents.js';
+import { noteDocument } from '../kernels/kernel-documents.js';
 import type { SessionFile } from './session-file.js';
 
 export interface KernelChoice {

@@ -6,7 +6,7 @@ import { Value } from '@sinclair/typebox/value';
 import { readKeeperRecord } from '../../keeper/keeper-file.js';
 import { isKernelId } from '../../kernels/kernel-registry.js';
 import { isSameProcess } from '../../processes/process-identity.js';
-import { documentsOfKernel } from '../../sessions/kernel-documents.js';
+import { documentsOfKernel } from '../../kernels/kernel-documents.js';
 import type { DocumentOfKernel } from './choose-kernel.js';
 
 const Sessions = Type.Object({

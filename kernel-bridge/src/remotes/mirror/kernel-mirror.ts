@@ -4,6 +4,7 @@ import type { IncomingMessage } from 'node:http';
 import { once } from 'node:events';
 import { writePrivateFile } from '../../keeper/keeper-file.js';
 import path from 'node:path';
+import { noteDocument } from '../../kernels/kernel-documents.js';
 import type { MirroredJournal } from './mirrored-journal.js';
 import { framesOf, StreamError } from './stream-frames.js';
 
@@ -52,6 +53,7 @@ export async function followJournal(options: FollowOptions): Promise<FollowEnd> 
         await journal.restart();
       } else if (frame.note.kind === 'standing') {
         behindBytes = frame.note.behindBytes;
+        await noteAll(journal.kernelDir, frame.note.documents ?? []);
       } else if (frame.note.kind === 'ended') {
         const { endedAt, reason, specName } = frame.note;
         await writePrivateFile(path.join(journal.kernelDir, 'ended.json'), {
@@ -72,6 +74,15 @@ export async function followJournal(options: FollowOptions): Promise<FollowEnd> 
     response.destroy();
   }
   return 'disconnected';
+}
+
+/** Only helps to find the outputs later: what is wrong with our disk shows where records are written. */
+async function noteAll(kernelDir: string, documents: readonly string[]): Promise<void> {
+  try {
+    for (const each of documents) await noteDocument(kernelDir, each);
+  } catch {
+    // Said again with the next connection.
+  }
 }
 
 function pathOf(kernelId: string, { nextSeq, checksum }: MirroredJournal): string {

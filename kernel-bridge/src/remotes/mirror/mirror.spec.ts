@@ -172,6 +172,28 @@ describe('the mirror of a remote kernel', () => {
     expect(await records(here())).toEqual(await records(there()));
   });
 
+  it('knows the notebooks of a kernel, and tells one that was shut down from one that went with its machine', async () => {
+    await attach();
+    const session = { path: 'deep/far.ipynb', type: 'notebook', name: 'far', kernel: { id: kernelId } };
+    expect((await remote.rest('POST', '/api/sessions', { body: session })).status).toBe(201);
+    await run("print('of a notebook')");
+    await vi.waitFor(
+      async () =>
+        expect(await mirrors.kernels('my-tpu')).toMatchObject([
+          { kernelId, documents: ['deep/far.ipynb'], wasShutDown: false }
+        ]),
+      { timeout: 60_000, interval: 100 }
+    );
+    await remote.gateway.registry.remove(kernelId);
+    await vi.waitFor(
+      async () =>
+        expect(await mirrors.kernels('my-tpu')).toMatchObject([
+          { state: 'ended', wasShutDown: true, documents: ['deep/far.ipynb'] }
+        ]),
+      { timeout: 60_000, interval: 100 }
+    );
+  });
+
   it('can be read when the machine of the remote is gone', async () => {
     await attach();
     await run("print('kept')");
@@ -180,7 +202,7 @@ describe('the mirror of a remote kernel', () => {
     await remote.gateway.registry.remove(kernelId);
     await rm(path.join(remote.folder, 'kernels'), { recursive: true });
     expect(await printed()).toBe('kept\n');
-    expect(await mirrors.kernels('my-tpu')).toMatchObject([{ kernelId, endedAt: null }]);
+    expect(await mirrors.kernels('my-tpu')).toMatchObject([{ kernelId, endedAt: null, wasShutDown: false }]);
   });
 
   it('cuts a torn record at its end and has it sent again', async () => {

@@ -8,7 +8,8 @@ import type { MirroredKernel } from '@tpulab/protocol';
 import type { Logger } from 'pino';
 import { JournalReader } from '../../journal/index.js';
 import { type JournalFolder, bytesOf, findJournals } from '../../kernels/journal-folders.js';
-import { readEnded } from '../../kernels/ended-kernel.js';
+import { readEnded, SHUT_DOWN } from '../../kernels/ended-kernel.js';
+import { documentsOfKernel } from '../../kernels/kernel-documents.js';
 import { JournalSweeper } from '../../kernels/journal-sweeper.js';
 import type { RetentionLimits } from '../../kernels/journal-retention.js';
 import { OutputsOfKernels } from '../../outputs/index.js';
@@ -224,6 +225,8 @@ async function describe(
     lastSeq: await new JournalReader(folder.journalDir).lastSeq(),
     bytes: bytesOf(folder),
     state: ended ? 'ended' : (progress?.state ?? 'behind'),
-    endedAt: ended?.endedAt ?? null
+    endedAt: ended?.endedAt ?? null,
+    wasShutDown: ended?.reason === SHUT_DOWN,
+    documents: [...(await documentsOfKernel(folder.kernelDir))]
   };
 }
