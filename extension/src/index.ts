@@ -9,6 +9,7 @@ import { launcherPlugin } from './launcher/plugin.js';
 import { panelPlugin } from './panel/plugin.js';
 import { reattachPlugin } from './reattach/plugin.js';
 import { remotesPlugin } from './remotes/plugin.js';
+import { runsPlugin } from './runs/plugin.js';
 import { statusPlugin } from './status/plugin.js';
 import { widgetsPlugin } from './widgets/plugin.js';
 
@@ -24,6 +25,7 @@ export default [
   panelPlugin,
   reattachPlugin,
   remotesPlugin,
+  runsPlugin,
   absentPlugin,
   statusPlugin,
   widgetsPlugin

@@ -7,8 +7,11 @@ import { ITranslator, nullTranslator, type TranslationBundle } from '@jupyterlab
 import { DisposableDelegate, type IDisposable } from '@lumino/disposable';
 import { Backends } from '../backends/backends.js';
 import { remoteOfPlace, splitSpecName } from '../kernels/spec-names.js';
+import { NoticePlace } from '../notices/notebook-notice.js';
+import { KeptApi } from '../reattach/kept-api.js';
 import { CommandIDs } from '../remotes/commands.js';
 import { IBridgeBackends } from '../tokens.js';
+import { GoneWatch } from './gone-watch.js';
 import { absentRemote, type IAbsentRemote } from './model.js';
 
 /** How long a notebook waits for the list of remotes before it is opened as any other. */
@@ -20,7 +23,8 @@ const CONNECT_WAIT_MS = 30 * 60_000;
 
 export const absentPlugin: JupyterFrontEndPlugin<void> = {
   id: '@tpulab/labextension:absent-remote',
-  description: 'Asks what a notebook should run on when its remote is not connected.',
+  description:
+    'Asks what a notebook should run on when its remote is not connected, and says when its kernel went with the machine.',
   autoStart: true,
   requires: [IBridgeBackends],
   optional: [ITranslator],
@@ -33,8 +37,36 @@ export const absentPlugin: JupyterFrontEndPlugin<void> = {
       createNew: (panel: NotebookPanel, context: DocumentRegistry.IContext<INotebookModel>): IDisposable =>
         new Guard(app, backends, panel, context, trans)
     });
+    app.docRegistry.addWidgetExtension('Notebook', {
+      createNew: (panel: NotebookPanel, context: DocumentRegistry.IContext<INotebookModel>): IDisposable =>
+        watchKernel(app, backends, panel, context, trans)
+    });
   }
 };
+
+function watchKernel(
+  app: JupyterFrontEnd,
+  backends: Backends,
+  panel: NotebookPanel,
+  { sessionContext }: DocumentRegistry.IContext<INotebookModel>,
+  trans: TranslationBundle
+): IDisposable {
+  const { commands, shell } = app;
+  return new GoneWatch({
+    sessionContext,
+    remotes: backends.remotes,
+    notice: new NoticePlace(panel.contentHeader, trans),
+    kept: (remote, signal) => new KeptApi(() => backends.bridge.serverSettings, remote).kernels(signal),
+    trans,
+    // What cannot be started is said by Lab itself.
+    onStart: name => void sessionContext.changeKernel({ name }).catch(() => undefined),
+    onChoose: () => {
+      shell.activateById(panel.id);
+      void commands.execute('notebook:change-kernel');
+    },
+    onShow: name => void commands.execute(CommandIDs.manage, { name })
+  });
+}
 
 /** Stops Lab from starting a kernel for this notebook until somebody has chosen. */
 class Guard extends DisposableDelegate {
@@ -100,7 +132,8 @@ class Guard extends DisposableDelegate {
 
   /** Takes itself back when the remote is there before anybody has chosen. */
   private async ask(absent: IAbsentRemote): Promise<Choice | 'back'> {
-    const dialog = choiceDialog(this.context.localPath, absent, this.trans);
+    const isTaken = this.backends.remotes.get(absent.name)?.state === 'preempted';
+    const dialog = choiceDialog(this.context.localPath, absent, isTaken, this.trans);
     const decided = new AbortController();
     const back = this.connected(absent.name, decided.signal).then(isUp => {
       dialog.reject();
@@ -175,14 +208,25 @@ class Guard extends DisposableDelegate {
 type Choice = 'connect' | 'local' | 'none';
 
 /** The choice is the only action of its button. */
-function choiceDialog(path: string, { name, why }: IAbsentRemote, trans: TranslationBundle): Dialog<unknown> {
+function choiceDialog(
+  path: string,
+  { name, why }: IAbsentRemote,
+  isTaken: boolean,
+  trans: TranslationBundle
+): Dialog<unknown> {
   const actions = (choice: Choice): Choice[] => [choice];
   return new Dialog({
     title: trans.__('The kernel of this notebook is on "%1"', name),
     body:
       why === 'unknown'
         ? trans.__('"%1" was last run on the remote "%2", which is not known here.', path, name)
-        : trans.__('"%1" was last run on the remote "%2", which is not connected.', path, name),
+        : isTaken
+          ? trans.__(
+              '"%1" was last run on the remote "%2", which the cloud has taken back. What its cells printed is kept on this machine. Create a machine again, then connect.',
+              path,
+              name
+            )
+          : trans.__('"%1" was last run on the remote "%2", which is not connected.', path, name),
     buttons: [
       Dialog.cancelButton({ label: trans.__('No kernel'), actions: actions('none') }),
       Dialog.createButton({ label: trans.__('Use a local kernel…'), actions: actions('local') }),

@@ -45,7 +45,8 @@ function stream(text: string | string[]): object {
 function cell(given: Partial<IShownCell> = {}, isRunHere = false): ICodeCell {
   const shown: IShownCell = { id: 'c', source: CODE, outputs: [], executionCount: null, ...given };
   const nothing = (): void => undefined;
-  return { read: () => shown, isRunHere, begin: nothing, attach: nothing, end: nothing };
+  const rest = { begin: nothing, show: nothing, attach: nothing, shows: () => false, end: nothing };
+  return { read: () => shown, isRunHere, ...rest };
 }
 
 const same = { outputs: [stream(['x', '\n']) as IOutput], executionCount: 3 };

@@ -1,5 +1,6 @@
 /** An open notebook of Lab's as `INotebook`. */
 import type { CodeCell, ICodeCellModel } from '@jupyterlab/cells';
+import type { IOutput } from '@jupyterlab/nbformat';
 import type { NotebookPanel } from '@jupyterlab/notebook';
 import type { ExecuteFuture, ICodeCell, INotebook, IShownCell } from './notebook.js';
 
@@ -61,8 +62,16 @@ class LabCell implements ICodeCell {
     model.trusted = true;
   }
 
+  show(outputs: readonly IOutput[]): void {
+    this.model.outputs.fromJSON([...outputs]);
+  }
+
   attach(future: ExecuteFuture): void {
     this.widget.outputArea.reattachFuture(future);
+  }
+
+  shows(future: ExecuteFuture): boolean {
+    return !this.widget.isDisposed && this.widget.outputArea.future === future;
   }
 
   end(executionCount: number | null): void {

@@ -21,8 +21,12 @@ export interface ICodeCell {
   readonly isRunHere: boolean;
   /** As at the start of a run: no outputs, `[*]`, trusted. */
   begin(): void;
+  /** Puts these in place of its outputs; nothing follows. */
+  show(outputs: readonly IOutput[]): void;
   /** Outputs of this future are the cell's from now on. */
   attach(future: ExecuteFuture): void;
+  /** Whether its outputs are still this future's. */
+  shows(future: ExecuteFuture): boolean;
   /** As at the end of a run. */
   end(executionCount: number | null): void;
 }

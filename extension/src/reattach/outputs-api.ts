@@ -1,4 +1,4 @@
-/** Asks the bridge what a kernel has put out, and for single records of its journal. */
+/** Asks a bridge what a kernel has put out, and for single records of its journal: of a kernel of its own, or of the copy that it keeps. */
 import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
 import type { CellExecution, JournalEntry, JournalPage, OutputsPage } from '@tpulab/protocol';
@@ -16,11 +16,16 @@ const READ_TIMEOUT_MS = 60_000;
 /** Records read back in search of a question that the kernel waits for. */
 const TAIL_RECORDS = 2_000;
 
+/** Where a bridge tells of its own kernels, below its address. */
+export function kernelRoute(kernelId: string): string {
+  return `bridge/v1/kernels/${encodeURIComponent(kernelId)}`;
+}
+
 export class OutputsApi {
   /** `settings` of the backend; the timeouts of its requests are for short answers, so `fetch` is its own. */
   constructor(
     private readonly settings: () => ServerConnection.ISettings | null,
-    private readonly kernelId: string
+    private readonly route: string
   ) {}
 
   /** All pages. With `since` only what has changed after that record. Rejects when the bridge cannot say. */
@@ -103,7 +108,7 @@ export class OutputsApi {
     if (settings === null) {
       throw new Error('The address of the bridge is not known yet.');
     }
-    const url = URLExt.join(settings.baseUrl, 'bridge/v1/kernels', encodeURIComponent(this.kernelId), path);
+    const url = URLExt.join(settings.baseUrl, this.route, path);
     const init = { signal: AbortSignal.any([signal, AbortSignal.timeout(READ_TIMEOUT_MS)]) };
     const response = await ServerConnection.makeRequest(url, init, settings);
     if (!response.ok) {

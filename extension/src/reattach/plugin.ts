@@ -1,4 +1,7 @@
-/** Reattaches notebooks to what their kernels on a bridge have done while no page was there. */
+/**
+ * Reattaches notebooks to what their kernels on a bridge have done while no page was there. Of kernels on remotes that are away,
+ * notebooks show what this machine has kept.
+ */
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { MainAreaWidget, Notification } from '@jupyterlab/apputils';
 import { INotebookTracker, type NotebookPanel } from '@jupyterlab/notebook';
@@ -6,14 +9,23 @@ import type { Kernel } from '@jupyterlab/services';
 import { ITranslator, nullTranslator, type TranslationBundle } from '@jupyterlab/translation';
 import type { IChangedArgs } from '@jupyterlab/coreutils';
 import { Backends } from '../backends/backends.js';
+import { remoteOfPlace, splitSpecName } from '../kernels/spec-names.js';
+import { NoticePlace } from '../notices/notebook-notice.js';
+import { momentText } from '../text/moment.js';
+import { wait } from '../text/wait.js';
 import { IBridgeBackends, IBridgeEvents } from '../tokens.js';
+import { fillFromKept, type IFilled } from './fill-from-kept.js';
+import { KeptApi } from './kept-api.js';
 import { LabNotebook } from './lab-notebook.js';
-import { OutputsApi } from './outputs-api.js';
-import { type IReattached, reattach } from './reattachment.js';
+import { kernelRoute, OutputsApi } from './outputs-api.js';
+import { type IUnplaced, reattach } from './reattachment.js';
 import { UnplacedOutputs } from './unplaced-view.js';
 
 /** A page that is opened while the bridge is away tries again this often, each time when the connection is back. */
 const MAX_ATTEMPTS = 5;
+/** How long the bridge may take to tell its remotes, and the pause after a question that it could not answer. */
+const BRIDGE_WAIT_MS = 30_000;
+const RETRY_MS = 5_000;
 /** Longer than any journal takes to be read. */
 const ATTEMPT_TIMEOUT_MS = 120_000;
 
@@ -54,7 +66,15 @@ interface IParts {
 
 function follow(panel: NotebookPanel, parts: IParts): void {
   const { sessionContext } = panel;
+  const closed = new AbortController();
+  const notice = new NoticePlace(panel.contentHeader, parts.trans);
   let abort = new AbortController();
+  /** What the kernel itself tells is more than what is kept here. */
+  const attachTo = async (kernel: Kernel.IKernelConnection): Promise<void> => {
+    if (await attach(panel, kernel, parts, abort.signal)) {
+      notice.clear();
+    }
+  };
   const onKernel = (
     _: unknown,
     { newValue }: IChangedArgs<Kernel.IKernelConnection | null, Kernel.IKernelConnection | null, 'kernel'>
@@ -62,50 +82,115 @@ function follow(panel: NotebookPanel, parts: IParts): void {
     abort.abort();
     abort = new AbortController();
     if (newValue) {
-      void attach(panel, newValue, parts, abort.signal);
+      void attachTo(newValue);
     }
   };
   sessionContext.kernelChanged.connect(onKernel);
   const kernel = sessionContext.session?.kernel;
   if (kernel) {
-    void attach(panel, kernel, parts, abort.signal);
+    void attachTo(kernel);
   }
+  void fill(panel, notice, parts, closed.signal);
   panel.disposed.connect(() => {
     abort.abort();
+    closed.abort();
     sessionContext.kernelChanged.disconnect(onKernel);
   });
 }
 
-/** Never rejects. */
+/** Fills cells from what is kept here of a kernel on a remote. Never rejects. */
+async function fill(
+  panel: NotebookPanel,
+  notice: NoticePlace,
+  parts: IParts,
+  signal: AbortSignal
+): Promise<void> {
+  const { backends } = parts;
+  await Promise.all([panel.context.ready, panel.revealed]);
+  const remote = remoteOfPlace(splitSpecName(panel.context.model.defaultKernelName).place);
+  if (remote === null) {
+    return;
+  }
+  for (let attempt = 1; attempt <= MAX_ATTEMPTS && !signal.aborted; attempt += 1) {
+    await backends.remotes.settled(BRIDGE_WAIT_MS);
+    try {
+      const filled = await fillFromKept({
+        kept: new KeptApi(() => backends.bridge.serverSettings, remote),
+        notebook: new LabNotebook(panel),
+        path: panel.context.localPath,
+        signal: AbortSignal.any([signal, AbortSignal.timeout(ATTEMPT_TIMEOUT_MS)])
+      });
+      sayFilled(panel, notice, remote, filled, parts);
+      return;
+    } catch {
+      await wait(RETRY_MS, signal);
+    }
+  }
+}
+
+function sayFilled(
+  panel: NotebookPanel,
+  notice: NoticePlace,
+  remote: string,
+  { filled, unfinished, unplaced, last }: IFilled,
+  parts: IParts
+): void {
+  const { trans } = parts;
+  if (last !== null) {
+    const command = `tpulab outputs --remote ${remote} ${last.kernelId}`;
+    const many = trans._n(
+      'One cell shows what this machine has kept of its kernel on %2, up to %3.',
+      '%1 cells show what this machine has kept of their kernel on %2, up to %3.',
+      filled.length,
+      remote,
+      momentText(last.at, Date.now())
+    );
+    const open =
+      unfinished.length === 0
+        ? ''
+        : ` ${trans._n('%1 had not finished by then.', '%1 had not finished by then.', unfinished.length)}`;
+    notice.say({ text: `${many}${open}`, actions: [] });
+    report(panel, { unplaced, command }, parts);
+  } else if (unplaced.length > 0) {
+    report(panel, { unplaced, command: `tpulab outputs --remote ${remote} KERNEL` }, parts);
+  }
+}
+
+/** True once the page has what the kernel has. Never rejects. */
 async function attach(
   panel: NotebookPanel,
   kernel: Kernel.IKernelConnection,
   parts: IParts,
   signal: AbortSignal
-): Promise<void> {
+): Promise<boolean> {
   const { backends, events } = parts;
   await Promise.all([panel.context.ready, panel.revealed]);
   for (let attempt = 1; attempt <= MAX_ATTEMPTS && !signal.aborted; attempt += 1) {
     const sockets = backends.socketsOf(kernel.id, kernel.name);
     if (sockets === null) {
-      return; // a kernel of the page's own server, which keeps nothing
+      return false; // a kernel of the page's own server, which keeps nothing
     }
     try {
       const result = await reattach({
         kernel,
         link: sockets.link(kernel.id, kernel.clientId),
-        api: new OutputsApi(() => backends.backendOf(kernel.id)?.serverSettings ?? null, kernel.id),
+        api: new OutputsApi(
+          () => backends.backendOf(kernel.id)?.serverSettings ?? null,
+          kernelRoute(kernel.id)
+        ),
         notebook: new LabNotebook(panel),
         isAttachedElsewhere: session => events?.telemetryOf(kernel.id).client(session) != null,
         signal: AbortSignal.any([signal, AbortSignal.timeout(ATTEMPT_TIMEOUT_MS)])
       });
-      report(panel, kernel, result, parts);
-      return;
+      const wasAnybodyThere = result.running.length + result.filled.length > 0;
+      report(panel, { unplaced: result.unplaced, command: `tpulab outputs ${kernel.id}` }, parts);
+      return wasAnybodyThere;
     } catch {
       // The bridge or the connection is away, which the status bar shows; once it is back the question makes sense again.
       await connectedAgain(kernel, signal);
     }
   }
+  return false;
 }
 
 function connectedAgain(kernel: Kernel.IKernelConnection, signal: AbortSignal): Promise<void> {
@@ -129,8 +214,7 @@ function connectedAgain(kernel: Kernel.IKernelConnection, signal: AbortSignal): 
 
 function report(
   panel: NotebookPanel,
-  kernel: Kernel.IKernelConnection,
-  { unplaced }: IReattached,
+  { unplaced, command }: { readonly unplaced: readonly IUnplaced[]; readonly command: string },
   { app, trans }: IParts
 ): void {
   if (unplaced.length === 0) {
@@ -151,7 +235,7 @@ function report(
           const content = new UnplacedOutputs({
             unplaced,
             document: panel.context.localPath,
-            kernelId: kernel.id,
+            command,
             rendermime: panel.content.rendermime,
             trans
           });

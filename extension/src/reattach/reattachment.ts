@@ -230,8 +230,12 @@ class Reattachment {
           cell.end(typeof count === 'number' && count > 0 ? count : null);
         }
       },
-      // The kernel was restarted, or the cell was run again.
-      () => undefined
+      // The kernel has ended or was restarted; or the cell was run again, which is another story.
+      () => {
+        if (!notebook.isDisposed && cell.shows(future)) {
+          cell.end(null);
+        }
+      }
     );
     void this.replyAfterIdle(future, execution, session).catch(() => undefined);
   }

@@ -9,22 +9,23 @@ import type { IUnplaced } from './reattachment.js';
 export interface IUnplacedOptions {
   readonly unplaced: readonly IUnplaced[];
   readonly document: string;
-  readonly kernelId: string;
+  /** That shows them at a terminal. */
+  readonly command: string;
   readonly rendermime: IRenderMimeRegistry;
   readonly trans: TranslationBundle;
 }
 
 export class UnplacedOutputs extends Panel {
-  constructor({ unplaced, document, kernelId, rendermime, trans }: IUnplacedOptions) {
+  constructor({ unplaced, document, command, rendermime, trans }: IUnplacedOptions) {
     super();
     this.addClass('jp-TPULabUnplaced');
     this.addWidget(
       text(
         'p',
         trans.__(
-          'These outputs of "%1" are not in the notebook. They stay in the journal of the kernel: tpulab outputs %2',
+          'These outputs of "%1" are not in the notebook. They stay in the journal of the kernel: %2',
           document,
-          kernelId
+          command
         )
       )
     );

@@ -42,7 +42,7 @@ export interface IBannerProps {
   readonly remotes: Remotes;
   readonly trans: TranslationBundle;
   readonly onShow: (name: string) => void;
-  readonly onCheckpoint: (() => void) | null;
+  readonly onCheckpoint: (name: string) => void;
 }
 
 /** Nothing while no remote has a notice. */
@@ -58,11 +58,13 @@ export function NoticeBanner({ remotes, trans, onShow, onCheckpoint }: IBannerPr
       {announced.map(remote => (
         <div key={remote.name} className="jp-TPULabBanner-row">
           {remote.notice === null ? null : <NoticeText {...{ remote, trans }} notice={remote.notice} />}
-          {onCheckpoint === null ? null : (
-            <button type="button" className="jp-mod-styled jp-mod-warn" onClick={onCheckpoint}>
-              {trans.__('Take a checkpoint')}
-            </button>
-          )}
+          <button
+            type="button"
+            className="jp-mod-styled jp-mod-warn"
+            onClick={() => onCheckpoint(remote.name)}
+          >
+            {trans.__('Take a checkpoint')}
+          </button>
           <button type="button" className="jp-mod-styled" onClick={() => onShow(remote.name)}>
             {trans.__('Show the remote')}
           </button>

@@ -13,6 +13,7 @@ import type { Widget } from '@lumino/widgets';
 import { createElement } from 'react';
 import { Backends } from '../backends/backends.js';
 import { chipIcon } from '../panel/icon.js';
+import { CommandIDs as RunCommandIDs } from '../runs/commands.js';
 import { IBridgeBackends, ICurrentKernel } from '../tokens.js';
 import { RemoteActions } from './actions.js';
 import { CommandIDs } from './commands.js';
@@ -24,8 +25,6 @@ import { RemoteItem } from './status-view.js';
 import { showSyncDialog } from './sync-dialog.js';
 
 const PLUGIN_ID = '@tpulab/labextension:remotes';
-/** Runs that can be told to take a checkpoint have this command of the panel. */
-const CHECKPOINT_COMMAND = 'tpulab:take-checkpoint';
 
 const NAME_ARGUMENT = (description: string): { args: ReadonlyJSONObject } => ({
   args: { type: 'object', properties: { name: { type: 'string', description } } }
@@ -143,9 +142,8 @@ function addBanner(
   const update = (): void => {
     const isWanted = remotes.all.some(({ notice, state }) => notice !== null && state !== 'preempted');
     if (isWanted && banner === null) {
-      const onCheckpoint = app.commands.hasCommand(CHECKPOINT_COMMAND)
-        ? () => void app.commands.execute(CHECKPOINT_COMMAND)
-        : null;
+      const onCheckpoint = (remote: string): void =>
+        void app.commands.execute(RunCommandIDs.checkpoint, { remote });
       banner = ReactWidget.create(createElement(NoticeBanner, { remotes, trans, onShow, onCheckpoint }));
       banner.id = 'tpulab-notices';
       app.shell.add(banner, 'header', { rank: 0 });

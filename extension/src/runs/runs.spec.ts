@@ -3,11 +3,12 @@ import type { ControlCommand, ControlMessage, Hyperparameter, RunControl } from 
 import { describe, expect, it } from 'vitest';
 import { KernelTelemetry } from '../events/kernel-telemetry.js';
 import { MetricSeries } from '../events/metric-series.js';
-import { hello, run, steps, T0, telemetry } from '../events/samples.spec-data.js';
+import { hello, kernelState, run, steps, T0, telemetry } from '../events/samples.spec-data.js';
 import { parseNumber, PLACES, placeOf, sliderBounds, valueAt } from './hyper-scale.js';
 import { metricColumns, metricNames } from './metric-data.js';
 import { ControlModel } from './model.js';
 import { buttonsOf, stateText } from './run-state.js';
+import { takeCheckpoints } from './take-checkpoints.js';
 
 const trans = nullTranslator.load('jupyterlab_tpulab');
 
@@ -123,6 +124,52 @@ describe('a request to a run', () => {
     expect(scene.control.failed).toMatchObject([{ name: 'rate', text: 'The kernel did not answer.' }]);
     expect(scene.control.pending).toEqual([]);
     scene.control.dispose();
+  });
+});
+
+describe('a checkpoint of everything that trains', () => {
+  const { signal } = new AbortController();
+  const target = ({ kernel, sent, answer }: Scene) => ({
+    kernel,
+    send: (command: ControlCommand) => {
+      sent.push(command);
+      return answer(command);
+    }
+  });
+
+  it('is taken when each run has applied it', async () => {
+    const [one, other] = [new Scene(), new Scene()];
+    const taking = takeCheckpoints([target(one), target(other)], signal);
+    for (const scene of [one, other]) {
+      expect(scene.sent).toMatchObject([{ action: 'checkpoint', run: 'r1' }]);
+      scene.receive(message(scene.sent[0]!.id, 'applied', { action: 'checkpoint' }));
+    }
+    expect(await taking).toEqual({ taken: [one.run.name, other.run.name], failed: [] });
+  });
+
+  it('says why a run has taken none, and asks nothing of one that does not know how', async () => {
+    const [unwilling, unable] = [new Scene(), new Scene({ ...CONTROL, actions: ['pause'] })];
+    unwilling.answer = async ({ id }) => message(id, 'failed', { reason: 'the disk is full' });
+    expect(await takeCheckpoints([target(unwilling), target(unable)], signal)).toEqual({
+      taken: [],
+      failed: [{ run: unwilling.run.name, text: 'the disk is full' }]
+    });
+    expect(unable.sent).toEqual([]);
+  });
+
+  it('is not waited for when the kernel ends', async () => {
+    const scene = new Scene();
+    const taking = takeCheckpoints([target(scene)], signal);
+    scene.kernel.applyState(kernelState('k', 'dead'));
+    expect(await taking).toMatchObject({ taken: [], failed: [{ text: 'The kernel has ended.' }] });
+  });
+
+  it('is not waited for longer than somebody wants to', async () => {
+    const scene = new Scene();
+    const enough = new AbortController();
+    const taking = takeCheckpoints([target(scene)], enough.signal);
+    enough.abort();
+    expect(await taking).toMatchObject({ taken: [], failed: [{ text: 'It has not been heard of.' }] });
   });
 });
 

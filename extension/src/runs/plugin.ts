@@ -1,0 +1,104 @@
+/** The command that asks running trainings for a checkpoint: of one remote, or of all kernels on bridges. */
+import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { ICommandPalette, Notification } from '@jupyterlab/apputils';
+import { ITranslator, nullTranslator, type TranslationBundle } from '@jupyterlab/translation';
+import { remotePlace } from '../kernels/spec-names.js';
+import { IBridgeBackends, IBridgeEvents } from '../tokens.js';
+import { CommandIDs } from './commands.js';
+import { sendCommand } from './control-client.js';
+import { type ICheckpointTarget, type ICheckpoints, takeCheckpoints } from './take-checkpoints.js';
+
+/** A large model takes minutes to be written down. */
+const LONGEST_MS = 20 * 60_000;
+
+export const runsPlugin: JupyterFrontEndPlugin<void> = {
+  id: '@tpulab/labextension:runs',
+  description: 'Asks running trainings for a checkpoint.',
+  autoStart: true,
+  requires: [IBridgeBackends, IBridgeEvents],
+  optional: [ICommandPalette, ITranslator],
+  activate: (
+    app: JupyterFrontEnd,
+    backends: IBridgeBackends,
+    events: IBridgeEvents,
+    palette: ICommandPalette | null,
+    translator: ITranslator | null
+  ): void => {
+    const trans = (translator ?? nullTranslator).load('tpulab');
+    app.commands.addCommand(CommandIDs.checkpoint, {
+      label: trans.__('Take a Checkpoint of What Trains'),
+      caption: trans.__('Ask every running training for a checkpoint at its next step'),
+      describedBy: {
+        args: {
+          type: 'object',
+          properties: {
+            remote: { type: 'string', description: trans.__('Only what trains on this remote') }
+          }
+        }
+      },
+      execute: args => {
+        const remote = typeof args['remote'] === 'string' ? args['remote'] : null;
+        return take(targetsOf(app, backends, events, remote), remote, trans);
+      }
+    });
+    palette?.addItem({ command: CommandIDs.checkpoint, category: trans.__('TPULab') });
+  }
+};
+
+/** Also kernels of notebooks that are not open in this page. */
+function targetsOf(
+  { serviceManager }: JupyterFrontEnd,
+  backends: IBridgeBackends,
+  events: IBridgeEvents,
+  remote: string | null
+): ICheckpointTarget[] {
+  return [...serviceManager.kernels.running()].flatMap(({ id }) => {
+    const backend = backends.backendOf(id);
+    const isMeant = backend !== null && (remote === null || backend.id === remotePlace(remote));
+    return isMeant
+      ? [
+          {
+            kernel: events.telemetryOf(id),
+            send: command => sendCommand({ kernelId: id, settings: backend.serverSettings }, command)
+          }
+        ]
+      : [];
+  });
+}
+
+async function take(
+  targets: readonly ICheckpointTarget[],
+  remote: string | null,
+  trans: TranslationBundle
+): Promise<void> {
+  const where = remote ?? trans.__('this machine and its remotes');
+  const asked = Notification.emit(
+    trans.__('Asking what trains on %1 for a checkpoint…', where),
+    'in-progress',
+    {
+      autoClose: false
+    }
+  );
+  const done = await takeCheckpoints(targets, AbortSignal.timeout(LONGEST_MS));
+  Notification.update({ id: asked, ...outcome(done, where, trans), autoClose: false });
+}
+
+function outcome(
+  { taken, failed }: ICheckpoints,
+  where: string,
+  trans: TranslationBundle
+): { message: string; type: 'success' | 'warning' | 'error' } {
+  const [first] = failed;
+  if (first) {
+    return { type: 'error', message: trans.__('No checkpoint of %1: %2', first.run, first.text) };
+  }
+  return taken.length === 0
+    ? {
+        type: 'warning',
+        message: trans.__(
+          'Nothing on %1 takes checkpoints when asked (run.on_checkpoint): save by hand.',
+          where
+        )
+      }
+    : { type: 'success', message: trans.__('Checkpoint taken: %1', taken.join(', ')) };
+}
