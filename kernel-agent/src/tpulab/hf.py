@@ -9,7 +9,9 @@ through the Trainer's own control. transformers is imported with this module, no
 
 from __future__ import annotations
 
+import importlib
 import os
+import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +38,9 @@ class Callback(_Base):
         learning_rate: its bounds, by `tpulab.hyper`. The schedule goes on, scaled by what was set.
 
     A change of the learning rate scales the schedule's: its base rates are multiplied.
+
+    Raises:
+        LonelyProcessError: at the beginning of a training whose first reduction would end the process.
     """
 
     def __init__(
@@ -57,6 +62,8 @@ class Callback(_Base):
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
         """Makes the run."""
+        if getattr(getattr(args, "device", None), "type", "") == "xla":
+            _refuse_lonely_process()
         rate = self._learning_rate or hyper(float(args.learning_rate), min=0.0)
         model = kwargs.get("model")
         made = self.run = run(
@@ -124,6 +131,31 @@ class Callback(_Base):
             control.should_evaluate = True
         if self.run is not None and self.run.stopped:
             control.should_training_stop = True
+
+
+class LonelyProcessError(RuntimeError):
+    """Accelerate has counted the devices of this process as processes, and would wait for those."""
+
+    code = "LONELY_PROCESS"
+
+
+def _refuse_lonely_process() -> None:
+    """Where torch_xla shows one process several devices, Accelerate makes each of them a replica. Reductions
+    then wait for processes that nobody has started, and XLA ends this one. A world that was counted before
+    there were replicas stays one process.
+    """
+    # One process for each device, or (on chips with two cores) one thread, is what Accelerate expects.
+    if threading.current_thread() is not threading.main_thread():
+        return
+    runtime: Any = importlib.import_module("torch_xla.runtime")
+    devices = runtime.addressable_device_count()
+    if runtime.is_spmd() or devices == 1 or runtime.world_size() == 1:
+        return
+    raise LonelyProcessError(
+        f"Accelerate takes the {devices} devices that XLA shows this one process for as many processes, and "
+        "would wait for the others. Restart the kernel and call torch_xla.runtime.world_size() before the "
+        "TrainingArguments are made, or start it with CPU_NUM_DEVICES=1."
+    )
 
 
 def _after_the_first(apply: Any) -> Any:
