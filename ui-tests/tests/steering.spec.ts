@@ -1,11 +1,11 @@
 /** A training is watched and steered from the page while its cell is busy, and goes on in the page after a reload. */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Locator } from '@playwright/test';
 import { checkAccessibility } from './accessibility.js';
 import { expect, test } from './fixtures.js';
 import { openNotebook, readCells } from './lab-page.js';
 import { notebookText } from './notebook-file.js';
+import { stepOf } from './notebook-training.js';
 import { TPULabPanel } from './tpulab-panel.js';
 
 const SET_UP = `import time
@@ -35,12 +35,6 @@ for turn in run.steps(range(100_000)):
         print("level", seen, flush=True)
     time.sleep(0.02)
 print("ended with", float(run.hyper.learning_rate), "compiled", train_step._cache_size())`;
-
-/** The number of the step that the run section shows. */
-async function stepOf(section: Locator): Promise<number> {
-  const [, digits] = /step ([\d,]+)/.exec(await section.innerText()) ?? [];
-  return Number((digits ?? '0').replaceAll(',', ''));
-}
 
 test('a busy cell is paused, changed, saved and stopped from the page, before and after a reload', async ({
   lab,

@@ -57,8 +57,13 @@ class LiveTraining:
         import ipywidgets as widgets
 
         self.words = widgets.Label("Compiling the training step; this takes longest.")
-        self.curves = widgets.Image(format="png", layout=widgets.Layout(width="420px", height="240px"))
-        self.samples = widgets.Image(format="png", layout=widgets.Layout(width="320px", object_fit="contain"))
+        # Hidden while there is no picture: a browser would draw the sign of a broken one.
+        self.curves = widgets.Image(
+            format="png", layout=widgets.Layout(width="420px", height="240px", visibility="hidden")
+        )
+        self.samples = widgets.Image(
+            format="png", layout=widgets.Layout(width="320px", object_fit="contain", visibility="hidden")
+        )
         self.widget = widgets.VBox([self.words, widgets.HBox([self.curves, self.samples])])
         self.rows: list[Figures] = []
         self.found: list[tuple[int, dict[str, float]]] = []
@@ -70,12 +75,16 @@ class LiveTraining:
             f"step {figures.step}: loss {figures.loss:.3f}, gradient {figures.gnorm:.2f}, "
             f"{figures.images_per_second:.0f} images/s"
         )
-        self.curves.value = self._draw()
+        self._show(self.curves, self._draw())
 
     def on_evaluation(self, step: int, found: Evaluation) -> None:
         """For `Trainer(on_evaluation=…)`."""
         self.found.append((step, found.figures))
-        self.samples.value = png(grid(found.images[:32], 8, scale=3))
+        self._show(self.samples, png(grid(found.images[:32], 8, scale=3)))
+
+    def _show(self, place: Any, picture: bytes) -> None:
+        place.value = picture
+        place.layout.visibility = "visible"
 
     def _draw(self) -> bytes:
         import io

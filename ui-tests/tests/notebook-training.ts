@@ -1,0 +1,110 @@
+/** One of our own notebooks in the page: opened with smaller settings, run up to its training, and compared with its panel. */
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { IJupyterLabPageFixture } from '@jupyterlab/galata';
+import type { NotebookPanel } from '@jupyterlab/notebook';
+import { expect, type Locator, type Page } from '@playwright/test';
+import type { LabServer } from '../lab/lab-server.js';
+import { NOTEBOOKS } from '../lab/paths.js';
+import { readCells } from './lab-page.js';
+
+/** Imports of a framework, and the first programs, on a machine that may be busy. */
+const CELLS_DEADLINE_MS = 180_000;
+
+interface NotebookFile {
+  readonly cells: { metadata: { tags?: string[] }; source: string | string[] }[];
+}
+
+/** Writes a notebook of ours into the Lab's folder, with settings of the spec after those of its parameters cell. */
+export async function writeWithSettings(
+  lab: LabServer,
+  file: string,
+  settings: readonly string[]
+): Promise<void> {
+  const notebook = JSON.parse(await readFile(join(NOTEBOOKS, file), 'utf8')) as NotebookFile;
+  const parameters = notebook.cells.find(({ metadata }) => metadata.tags?.includes('parameters'));
+  if (!parameters) throw new Error(`${file} has no cell with the tag "parameters".`);
+  parameters.source = [...[parameters.source].flat(), '\n', settings.join('\n')];
+  await writeFile(join(lab.rootDir, file), JSON.stringify(notebook));
+}
+
+/** Runs all code cells above this one, and waits for them. */
+export async function runAbove(page: IJupyterLabPageFixture, id: string): Promise<void> {
+  await goToCell(page, id);
+  await page.evaluate(() => void window.jupyterapp.commands.execute('notebook:run-all-above'));
+  const above = async (): Promise<Awaited<ReturnType<typeof readCells>>> => {
+    const cells = await readCells(page);
+    return cells.slice(
+      0,
+      cells.findIndex(cell => cell.id === id)
+    );
+  };
+  const open = async (): Promise<string[]> =>
+    (await above()).filter(({ executionCount }) => executionCount === null).map(cell => cell.id);
+  await expect.poll(open, { timeout: CELLS_DEADLINE_MS }).toEqual([]);
+  expect((await above()).flatMap(({ errors }) => errors)).toEqual([]);
+}
+
+/** Runs this cell and does not wait for it. */
+export async function startCell(page: Page, id: string): Promise<void> {
+  await goToCell(page, id);
+  await page.evaluate(() => void window.jupyterapp.commands.execute('notebook:run-cell'));
+}
+
+/** What a cell has printed so far. */
+export async function printedBy(page: Page, id: string): Promise<string> {
+  return (await readCells(page)).find(cell => cell.id === id)?.text ?? '';
+}
+
+async function goToCell(page: Page, id: string): Promise<void> {
+  await page.evaluate(wanted => {
+    const { content } = window.jupyterapp.shell.currentWidget as NotebookPanel;
+    const place = content.widgets.findIndex(({ model }) => model.id === wanted);
+    if (place < 0) throw new Error(`The notebook has no cell ${wanted}.`);
+    content.deselectAll();
+    content.activeCellIndex = place;
+  }, id);
+}
+
+/** The widget `tpulab.TrainingControls` below its cell. */
+export function trainingControls(page: Page): Locator {
+  const buttons = page.getByRole('group', { name: 'Steer the run' });
+  return page.locator('.jp-Notebook .tpulab').filter({ has: buttons });
+}
+
+/** The number of steps that the run section of the panel, or the widget, shows. */
+export async function stepOf(shown: Locator): Promise<number> {
+  const [, digits] = /step ([\d,]+)/.exec(await shown.innerText()) ?? [];
+  return Number((digits ?? '0').replaceAll(',', ''));
+}
+
+/** Sets a hyperparameter by its field, as somebody who types does. */
+export async function setHyperparameter(shown: Locator, name: string, value: string): Promise<void> {
+  const field = shown.getByRole('textbox', { name: `${name}, exactly` });
+  await field.fill(value);
+  await field.press('Enter');
+}
+
+/** A point of a chart: the number of its step, and its value in four figures. */
+export interface ChartPoint {
+  readonly step: number;
+  readonly value: number;
+}
+
+/** The first points of a chart and its last one, read with the keyboard. */
+export async function readChart(
+  chart: Locator,
+  first: number
+): Promise<{ first: ChartPoint[]; last: ChartPoint }> {
+  const at = async (key: string, row: number): Promise<ChartPoint> => {
+    await chart.press(key);
+    await expect(chart).toHaveAttribute('aria-valuenow', String(row));
+    const text = (await chart.getAttribute('aria-valuetext')) ?? '';
+    const [, step, value] = /^([\d,]+) · .* (\S+)$/.exec(text) ?? [];
+    if (step === undefined || value === undefined) throw new Error(`The chart says "${text}".`);
+    return { step: Number(step.replaceAll(',', '')), value: Number(value) };
+  };
+  const points: ChartPoint[] = [];
+  for (let row = 0; row < first; row += 1) points.push(await at(row === 0 ? 'Home' : 'ArrowRight', row));
+  return { first: points, last: await at('End', Number(await chart.getAttribute('aria-valuemax'))) };
+}
