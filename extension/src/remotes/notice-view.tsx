@@ -1,5 +1,5 @@
 /** What the cloud has announced for a remote: how long there is, and what to do with that time. */
-import type { JSX } from 'react';
+import { type JSX, useEffect, useRef } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Remote, RemoteNotice } from '@tpulab/protocol';
 import { useChanges, useSeconds } from '../panel/use-changes.js';
@@ -22,8 +22,8 @@ export function NoticeText({ remote, notice, trans }: INoticeProps): JSX.Element
         : trans.__('at any moment');
   const what =
     notice.kind === 'preemption'
-      ? trans.__('%1 is taken back by the cloud %2.', remote.name, when)
-      : trans.__('%1 is serviced by the cloud %2.', remote.name, when);
+      ? trans.__('%1 is taken back by the cloud', remote.name)
+      : trans.__('%1 is serviced by the cloud', remote.name);
   const remedy =
     notice.kind === 'preemption'
       ? trans.__(
@@ -32,8 +32,17 @@ export function NoticeText({ remote, notice, trans }: INoticeProps): JSX.Element
       : trans.__('Take a checkpoint now: its kernels end with the machine. Outputs are kept here.');
   return (
     <p className="jp-TPULabRemote-notice">
-      <strong className="jp-TPULab-number">{what}</strong> {remedy}{' '}
-      <span className="jp-TPULab-quiet">{notice.message}</span>
+      <strong>
+        {/* A timer's ticking is not read out; an alert would be with every second. */}
+        {what}{' '}
+        <span role="timer" className="jp-TPULab-number">
+          {when}
+        </span>
+        .
+      </strong>{' '}
+      {remedy}
+      {/* Of a preemption it says the same; of maintenance, whether the machine goes on elsewhere. */}
+      {notice.kind === 'maintenance' ? <span className="jp-TPULab-quiet"> {notice.message}</span> : null}
     </p>
   );
 }
@@ -43,18 +52,37 @@ export interface IBannerProps {
   readonly trans: TranslationBundle;
   readonly onShow: (name: string) => void;
   readonly onCheckpoint: (name: string) => void;
+  /** Called with the height that the banner needs, in pixels, whenever that changes. */
+  readonly onHeight: (heightPx: number) => void;
 }
 
 /** Nothing while no remote has a notice. */
-export function NoticeBanner({ remotes, trans, onShow, onCheckpoint }: IBannerProps): JSX.Element | null {
+export function NoticeBanner({
+  remotes,
+  trans,
+  onShow,
+  onCheckpoint,
+  onHeight
+}: IBannerProps): JSX.Element | null {
   useChanges(remotes, false, 0);
+  const banner = useRef<HTMLDivElement>(null);
   const announced = remotes.all.filter(({ notice, state }) => notice !== null && state !== 'preempted');
-  useSeconds(announced.length > 0);
-  if (announced.length === 0) {
+  const isShown = announced.length > 0;
+  useSeconds(isShown);
+  useEffect(() => {
+    const node = banner.current;
+    if (node === null) {
+      return undefined;
+    }
+    const observer = new ResizeObserver(() => onHeight(node.offsetHeight));
+    observer.observe(node);
+    return () => observer.disconnect();
+  }, [isShown, onHeight]);
+  if (!isShown) {
     return null;
   }
   return (
-    <div role="alert" className="jp-TPULabBanner">
+    <div ref={banner} role="alert" className="jp-TPULabBanner">
       {announced.map(remote => (
         <div key={remote.name} className="jp-TPULabBanner-row">
           {remote.notice === null ? null : <NoticeText {...{ remote, trans }} notice={remote.notice} />}

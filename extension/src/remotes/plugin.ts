@@ -144,7 +144,15 @@ function addBanner(
     if (isWanted && banner === null) {
       const onCheckpoint = (remote: string): void =>
         void app.commands.execute(RunCommandIDs.checkpoint, { remote });
-      banner = ReactWidget.create(createElement(NoticeBanner, { remotes, trans, onShow, onCheckpoint }));
+      // The header gives its widgets what they need at least, and knows nothing of text.
+      const onHeight = (heightPx: number): void => {
+        if (banner !== null) {
+          banner.node.style.minHeight = `${heightPx}px`;
+          banner.parent?.fit();
+        }
+      };
+      const props = { remotes, trans, onShow, onCheckpoint, onHeight };
+      banner = ReactWidget.create(createElement(NoticeBanner, props));
       banner.id = 'tpulab-notices';
       app.shell.add(banner, 'header', { rank: 0 });
     } else if (!isWanted && banner !== null) {
