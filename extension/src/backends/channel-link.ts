@@ -5,6 +5,8 @@
  * the next socket goes on there: nothing is missing and nothing comes twice, whatever ended the socket before it.
  */
 
+import { frameMark, idOfMark, type IFrameMark } from './message-id.js';
+
 /** A message of the gateway; `seq` is 0 for what it made itself and will not send again. */
 export interface INumberedFrame {
   readonly seq: number;
@@ -56,6 +58,8 @@ export class ChannelLink {
   readonly predecessors = new Set<string>();
 
   #position: number | null = null;
+  /** By channel, of the newest message that was delivered. */
+  readonly #newest = new Map<string, IFrameMark>();
   #deliver: Deliver | null = null;
   #hold: Hold | null = null;
   #held: INumberedFrame[] = [];
@@ -65,6 +69,18 @@ export class ChannelLink {
   /** The newest record that was delivered; null before the gateway has said where this client is. */
   get position(): number | null {
     return this.#position;
+  }
+
+  /**
+   * By channel, the id of the newest message that was delivered: where a journal was cut and its messages have got other
+   * numbers, the gateway finds by these what this client has.
+   */
+  get last(): ReadonlyMap<string, string> {
+    const ids = [...this.#newest.values()].flatMap(mark => {
+      const id = idOfMark(mark);
+      return id === null ? [] : [[mark.channel, id] as const];
+    });
+    return new Map(ids);
   }
 
   /** Whether a socket is open that numbers its messages. */
@@ -121,7 +137,7 @@ export class ChannelLink {
       first.forEach(data => this.#deliver?.(data));
       for (const frame of held) {
         if (drop(frame.seq, frame.data)) {
-          this.#position = Math.max(this.#position ?? 0, frame.seq);
+          this.#has(frame);
         } else {
           this.#pass(frame);
         }
@@ -150,9 +166,17 @@ export class ChannelLink {
     return id === null || !this.#unsent.delete(id);
   }
 
-  #pass({ seq, data }: INumberedFrame): void {
+  #pass(frame: INumberedFrame): void {
+    this.#has(frame);
+    this.#deliver?.(frame.data);
+  }
+
+  #has({ seq, data }: INumberedFrame): void {
     this.#position = Math.max(this.#position ?? 0, seq);
-    this.#deliver?.(data);
+    const mark = seq === 0 ? null : frameMark(data);
+    if (mark !== null) {
+      this.#newest.set(mark.channel, mark);
+    }
   }
 
   #dropHold(): void {

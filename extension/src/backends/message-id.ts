@@ -12,22 +12,55 @@ export function parentMessageId(data: unknown): string | null {
   return idIn(data, 3);
 }
 
-/** Offsets in the table: 1 is the channel's, 2 that of the header, 3 that of the parent header, 4 what follows it. */
+/** What is little to keep of a message that may be large, and enough to name it later. */
+export interface IFrameMark {
+  readonly channel: string;
+  /** The header as it came, of which the id is read when somebody asks. */
+  readonly header: Uint8Array;
+}
+
+/** Channel and header of such a frame; null for anything else. */
+export function frameMark(data: ArrayBuffer): IFrameMark | null {
+  try {
+    const channel = decoder.decode(partOf(data, 1));
+    return { channel, header: partOf(data, 2).slice() };
+  } catch {
+    return null; // as below
+  }
+}
+
+export function idOfMark({ header }: IFrameMark): string | null {
+  try {
+    return idOf(header);
+  } catch {
+    return null; // as below
+  }
+}
+
 function idIn(data: unknown, part: 2 | 3): string | null {
   if (typeof data !== 'object' || data === null || !('byteLength' in data)) {
     return null;
   }
   try {
-    const bytes = ArrayBuffer.isView(data)
-      ? new Uint8Array(data.buffer, data.byteOffset, data.byteLength)
-      : new Uint8Array(data as ArrayBuffer);
-    const table = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-    const start = Number(table.getBigUint64(8 * part, true));
-    const end = Number(table.getBigUint64(8 * (part + 1), true));
-    const header: unknown = JSON.parse(decoder.decode(bytes.subarray(start, end)));
-    const id = typeof header === 'object' && header !== null && 'msg_id' in header ? header.msg_id : null;
-    return typeof id === 'string' && id !== '' ? id : null;
+    return idOf(partOf(data as ArrayBuffer | ArrayBufferView, part));
   } catch {
     return null; // not a frame that we know; the kernel connection says what is wrong with it
   }
+}
+
+/** Offsets in the table: 1 is the channel's, 2 that of the header, 3 that of the parent header, 4 what follows it. */
+function partOf(data: ArrayBuffer | ArrayBufferView, part: 1 | 2 | 3): Uint8Array {
+  const bytes = ArrayBuffer.isView(data)
+    ? new Uint8Array(data.buffer, data.byteOffset, data.byteLength)
+    : new Uint8Array(data);
+  const table = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const start = Number(table.getBigUint64(8 * part, true));
+  const end = Number(table.getBigUint64(8 * (part + 1), true));
+  return bytes.subarray(start, end);
+}
+
+function idOf(header: Uint8Array): string | null {
+  const value: unknown = JSON.parse(decoder.decode(header));
+  const id = typeof value === 'object' && value !== null && 'msg_id' in value ? value.msg_id : null;
+  return typeof id === 'string' && id !== '' ? id : null;
 }

@@ -43,8 +43,8 @@ afterEach(() => {
 });
 
 /** A v1 frame with a header, a parent and empty other parts. */
-function frame(msgId: string, parent = 'p'): Buffer {
-  const parts = ['iopub', JSON.stringify({ msg_id: msgId }), JSON.stringify({ msg_id: parent }), '{}', '{}'];
+function frame(msgId: string, parent = 'p', channel = 'iopub'): Buffer {
+  const parts = [channel, JSON.stringify({ msg_id: msgId }), JSON.stringify({ msg_id: parent }), '{}', '{}'];
   const table = Buffer.alloc(8 * (parts.length + 2));
   table.writeBigUInt64LE(BigInt(parts.length + 1), 0);
   let offset = table.length;
@@ -131,6 +131,35 @@ test('the next socket of the same client goes on where the last one ended', asyn
   const other = open(links, 'b');
   await until(() => other.ids.length === 1);
   expect(queries[2]?.get('resume')).toBeNull();
+});
+
+test('the next socket names the last message of each channel, so that messages with new numbers are known again', async () => {
+  const links = new KernelSockets(WebSocket);
+  const long = 'x'.repeat(257);
+  const numberedOn = (seq: number, msgId: string, channel: string): Buffer =>
+    Buffer.concat([numbered(seq).subarray(0, 8), frame(msgId, 'p', channel)]);
+  serve = socket => {
+    socket.send(JSON.stringify({ op: 'attached', position: 0, newest: 0 }));
+    for (const [seq, id, channel] of [
+      [1, 'busy', 'iopub'],
+      [2, 'reply', 'shell'],
+      [3, 'idle', 'iopub'],
+      [4, long, 'control'],
+      // What the gateway has made itself is in no journal.
+      [0, 'notice', 'iopub']
+    ] as const) {
+      socket.send(numberedOn(seq, id, channel));
+    }
+  };
+  const first = open(links);
+  await until(() => first.ids.length === 5);
+  await closed(first.socket);
+  open(links);
+  await until(() => queries.length === 2);
+  expect(queries[0]?.getAll('last')).toEqual([]);
+  expect(queries[1]?.get('resume')).toBe('4');
+  // The gateway would refuse an id of that length, and with it the socket.
+  expect(queries[1]?.getAll('last').sort()).toEqual(['iopub:idle', 'shell:reply']);
 });
 
 test('a hold lets nothing pass, then what is inserted, then what came meanwhile without what is dropped', async () => {

@@ -17,6 +17,9 @@ const MAX_LINKS = 256;
 /** The gateway keeps what a client has said to have, for a page that comes back without knowing. */
 const ACK_INTERVAL_MS = 1_000;
 
+/** What the gateway takes for the id of a message; it refuses a socket that names another. */
+const LAST_ID = /^.{1,256}$/;
+
 /** The links of one backend's kernels, and the class whose sockets feed them. */
 export class KernelSockets {
   readonly WebSocket: typeof WebSocket;
@@ -138,6 +141,11 @@ function linkAndAddress(
   const link = linkOf(decodeURIComponent(kernelId), sessionId);
   if (link.position !== null) {
     address.searchParams.set('resume', String(link.position));
+    for (const [channel, id] of link.last) {
+      if (LAST_ID.test(id)) {
+        address.searchParams.append('last', `${channel}:${id}`);
+      }
+    }
   }
   for (const predecessor of link.predecessors) {
     address.searchParams.append('predecessor', predecessor);
