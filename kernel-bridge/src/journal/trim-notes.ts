@@ -6,8 +6,7 @@
 import { randomUUID } from 'node:crypto';
 import { open, readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type Static, Type } from '@sinclair/typebox';
-import { Value } from '@sinclair/typebox/value';
+import { integer, isShaped, list, number, object, oneOf, type Shaped } from '../text/shape.js';
 import { syncFolder } from './segment-writer.js';
 
 export const TRIM_NOTES_FILE = 'trimmed.json';
@@ -16,31 +15,26 @@ export const TRIM_NOTES_FILE = 'trimmed.json';
 const MAX_NOTES = 32;
 
 /** The kernel's own quota; the quota of all kernels; the time after the kernel's end; `tpulab journal prune`. */
-const TrimCode = Type.Union([
-  Type.Literal('journal_quota'),
-  Type.Literal('journal_total_quota'),
-  Type.Literal('journal_retention'),
-  Type.Literal('journal_pruned')
-]);
-export type TrimCode = Static<typeof TrimCode>;
+const TrimCode = oneOf('journal_quota', 'journal_total_quota', 'journal_retention', 'journal_pruned');
+export type TrimCode = Shaped<typeof TrimCode>;
 
-const TrimNote = Type.Object({
+const TrimNote = object({
   code: TrimCode,
   /** The records that were removed, both included. */
-  from: Type.Integer({ minimum: 1 }),
-  to: Type.Integer({ minimum: 1 }),
+  from: integer({ min: 1 }),
+  to: integer({ min: 1 }),
   /** Unix milliseconds of the removal, the last one when notes were joined. */
-  at: Type.Number()
+  at: number()
 });
-export type TrimNote = Static<typeof TrimNote>;
+export type TrimNote = Shaped<typeof TrimNote>;
 
-const TrimNotes = Type.Object({ version: Type.Literal(1), trimmed: Type.Array(TrimNote) });
+const TrimNotes = object({ version: oneOf(1), trimmed: list(TrimNote) });
 
 /** Oldest first; empty when nothing was trimmed, or the file is damaged. */
 export async function readTrimNotes(dir: string): Promise<readonly TrimNote[]> {
   try {
     const value: unknown = JSON.parse(await readFile(join(dir, TRIM_NOTES_FILE), 'utf8'));
-    return Value.Check(TrimNotes, value) ? value.trimmed : [];
+    return isShaped(TrimNotes, value) ? value.trimmed : [];
   } catch (error) {
     if (error instanceof SyntaxError || (error as NodeJS.ErrnoException).code === 'ENOENT') {
       return [];

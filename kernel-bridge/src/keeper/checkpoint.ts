@@ -4,32 +4,29 @@
  */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type Static, Type } from '@sinclair/typebox';
-import { Value } from '@sinclair/typebox/value';
+import { integer, isShaped, list, object, orNull, pair, type Shaped, text, truth } from '../text/shape.js';
 import { writePrivateFile } from './keeper-file.js';
 
-const NullableString = Type.Union([Type.String(), Type.Null()]);
-
-export const RestorableState = Type.Object({
+const RestorableState = object({
   /** The kernel has answered, and takes requests. */
-  ready: Type.Boolean(),
+  ready: truth,
   /** `header.session` of its messages. */
-  session: NullableString,
+  session: orNull(text()),
   /** What it is busy with: subshell ('' is the main one), header of the request as the kernel sent it. */
-  busy: Type.Array(Type.Tuple([Type.String(), Type.String()]))
+  busy: list(pair(text(), text()))
 });
-export type RestorableState = Static<typeof RestorableState>;
+export type RestorableState = Shaped<typeof RestorableState>;
 
-const Checkpoint = Type.Object({
+const Checkpoint = object({
   /** Everything up to this record has been taken into account. */
-  seq: Type.Integer({ minimum: 0 }),
+  seq: integer({ min: 0 }),
   /** The process that this is about: after a restart it is another one. */
-  kernelPid: Type.Integer(),
+  kernelPid: integer(),
   state: RestorableState,
   /** Content (JSON text) of its last `kernel_info_reply`. */
-  kernelInfo: NullableString
+  kernelInfo: orNull(text())
 });
-export type Checkpoint = Static<typeof Checkpoint>;
+export type Checkpoint = Shaped<typeof Checkpoint>;
 
 export function checkpointFile(kernelDir: string): string {
   return join(kernelDir, 'checkpoint.json');
@@ -39,7 +36,7 @@ export function checkpointFile(kernelDir: string): string {
 export async function readCheckpoint(kernelDir: string): Promise<Checkpoint | null> {
   try {
     const value: unknown = JSON.parse(await readFile(checkpointFile(kernelDir), 'utf8'));
-    return Value.Check(Checkpoint, value) ? value : null;
+    return isShaped(Checkpoint, value) ? value : null;
   } catch {
     return null;
   }

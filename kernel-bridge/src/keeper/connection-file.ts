@@ -2,27 +2,28 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type Static, Type } from '@sinclair/typebox';
-import { Value } from '@sinclair/typebox/value';
+import { integer, isShaped, object, oneOf, type Shaped, text } from '../text/shape.js';
 import { KeeperError } from './keeper-error.js';
 import { writePrivateFile } from './keeper-file.js';
 
 /** As in a connection file. With `ipc`, a socket's path is `<ip>-<port>`. */
-const Connection = Type.Object({
-  transport: Type.Literal('ipc'),
-  ip: Type.String({ minLength: 1 }),
-  shell_port: Type.Integer(),
-  iopub_port: Type.Integer(),
-  stdin_port: Type.Integer(),
-  control_port: Type.Integer(),
-  hb_port: Type.Integer(),
-  key: Type.String(),
-  signature_scheme: Type.String(),
-  kernel_name: Type.String(),
+const Connection = object(
+  {
+    transport: oneOf('ipc'),
+    ip: text({ min: 1 }),
+    shell_port: integer(),
+    iopub_port: integer(),
+    stdin_port: integer(),
+    control_port: integer(),
+    hb_port: integer(),
+    key: text(),
+    signature_scheme: text(),
+    kernel_name: text()
+  },
   /** Ours: where the launcher offers what its keeper has not confirmed. Other kernels do not know the field. */
-  resend_socket: Type.Optional(Type.String())
-});
-export type ConnectionInfo = Readonly<Static<typeof Connection>>;
+  { resend_socket: text() }
+);
+export type ConnectionInfo = Shaped<typeof Connection>;
 
 /** `sun_path` less its closing zero: 104 bytes on macOS, 108 on Linux. */
 const MAX_SOCKET_PATH = process.platform === 'darwin' ? 103 : 107;
@@ -84,11 +85,10 @@ export async function readConnectionFile(file: string): Promise<ConnectionInfo> 
   } catch (cause) {
     throw new KeeperError('launch_invalid', `${file} cannot be read as JSON; restart the kernel.`, { cause });
   }
-  if (!Value.Check(Connection, value)) {
-    const fault = Value.Errors(Connection, value).First();
+  if (!isShaped(Connection, value)) {
     throw new KeeperError(
       'launch_invalid',
-      `${file} is not a connection file of ours: "${fault?.path}" ${fault?.message}; restart the kernel.`
+      `${file} is not a connection file of ours: ${Connection.fault(value)}; restart the kernel.`
     );
   }
   return value;

@@ -6,7 +6,8 @@ import path from 'node:path';
 import type { ControlMessage } from '@tpulab/protocol';
 import { pino } from 'pino';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ControlLine, isControlMessage } from './control-line.js';
+import { ControlLine } from './control-line.js';
+import { isControlMessage } from './control-shapes.js';
 
 const ANSWER: ControlMessage = {
   type: 'control',

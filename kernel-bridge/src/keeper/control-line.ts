@@ -3,8 +3,7 @@
  * answers each at once with a `control` message of the same id, and tells later what became of it.
  */
 import type { Socket } from 'node:net';
-import { Value } from '@sinclair/typebox/value';
-import { type ControlCommand, ControlMessage } from '@tpulab/protocol';
+import type { ControlCommand, ControlMessage } from '@tpulab/protocol';
 import type { Logger } from 'pino';
 import { KeeperError } from './keeper-error.js';
 
@@ -148,11 +147,6 @@ export class ControlLine implements Disposable {
       reject(error);
     }
   }
-}
-
-/** Whether a message of an agent tells what became of a command. */
-export function isControlMessage(value: Readonly<Record<string, unknown>>): value is ControlMessage {
-  return value['type'] === 'control' && Value.Check(ControlMessage, value);
 }
 
 function isFinal(phase: Phase): boolean {

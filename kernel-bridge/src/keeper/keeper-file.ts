@@ -1,8 +1,18 @@
 /** `keeper.json` and `launch.json` in a kernel's folder, and the names beside them. */
 import { readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type Static, Type } from '@sinclair/typebox';
-import { Value } from '@sinclair/typebox/value';
+import {
+  integer,
+  isShaped,
+  list,
+  object,
+  oneOf,
+  orNull,
+  record,
+  type Shaped,
+  text,
+  truth
+} from '../text/shape.js';
 import type { LaunchDescription } from './contract.js';
 import { KeeperError } from './keeper-error.js';
 
@@ -30,42 +40,42 @@ export function kernelPaths(kernelDir: string): KernelPaths {
   };
 }
 
-const NullableString = Type.Union([Type.String(), Type.Null()]);
-
 /** What a gateway needs to find a keeper, and to tell it from another process with its pid. */
-const KeeperRecord = Type.Object({
-  kernelId: Type.String(),
-  pid: Type.Integer({ minimum: 1 }),
+const KeeperRecord = object({
+  kernelId: text(),
+  pid: integer({ min: 1 }),
   /** `processStart` of the keeper. */
-  processStart: NullableString,
-  kernelPid: Type.Union([Type.Integer({ minimum: 1 }), Type.Null()]),
-  kernelProcessStart: NullableString,
-  startedAt: Type.String(),
-  socketPath: Type.String()
+  processStart: orNull(text()),
+  kernelPid: orNull(integer({ min: 1 })),
+  kernelProcessStart: orNull(text()),
+  startedAt: text(),
+  socketPath: text()
 });
-export type KeeperRecord = Static<typeof KeeperRecord>;
+export type KeeperRecord = Shaped<typeof KeeperRecord>;
 
-const Launch = Type.Object({
-  kernelId: Type.String({ minLength: 1 }),
-  specName: Type.String(),
-  displayName: Type.String(),
-  argv: Type.Array(Type.String(), { minItems: 1 }),
-  resourceDir: NullableString,
-  env: Type.Record(Type.String(), Type.String()),
-  cwd: Type.String({ minLength: 1 }),
-  interruptMode: Type.Union([Type.Literal('signal'), Type.Literal('message')]),
-  bestEffort: Type.Boolean(),
-  runDir: Type.String({ minLength: 1 }),
-  restartLimit: Type.Integer({ minimum: 0 }),
-  shutdownWaitMs: Type.Integer({ minimum: 0 }),
-  journalBytes: Type.Optional(Type.Integer({ minimum: 1 }))
-});
+const Launch = object(
+  {
+    kernelId: text({ min: 1 }),
+    specName: text(),
+    displayName: text(),
+    argv: list(text(), { min: 1 }),
+    resourceDir: orNull(text()),
+    env: record(text()),
+    cwd: text({ min: 1 }),
+    interruptMode: oneOf('signal', 'message'),
+    bestEffort: truth,
+    runDir: text({ min: 1 }),
+    restartLimit: integer({ min: 0 }),
+    shutdownWaitMs: integer({ min: 0 })
+  },
+  { journalBytes: integer({ min: 1 }) }
+);
 
 /** Null when there is no such file, or not a complete one. */
 export async function readKeeperRecord(kernelDir: string): Promise<KeeperRecord | null> {
-  let text: string;
+  let content: string;
   try {
-    text = await readFile(kernelPaths(kernelDir).keeper, 'utf8');
+    content = await readFile(kernelPaths(kernelDir).keeper, 'utf8');
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') {
       return null;
@@ -73,8 +83,8 @@ export async function readKeeperRecord(kernelDir: string): Promise<KeeperRecord 
     throw error;
   }
   try {
-    const value: unknown = JSON.parse(text);
-    return Value.Check(KeeperRecord, value) ? value : null;
+    const value: unknown = JSON.parse(content);
+    return isShaped(KeeperRecord, value) ? value : null;
   } catch {
     return null;
   }
@@ -94,12 +104,8 @@ export async function readLaunch(kernelDir: string): Promise<LaunchDescription> 
       cause
     });
   }
-  if (!Value.Check(Launch, value)) {
-    const fault = Value.Errors(Launch, value).First();
-    throw new KeeperError(
-      'launch_invalid',
-      `${file} does not describe a kernel: "${fault?.path}" ${fault?.message}.`
-    );
+  if (!isShaped(Launch, value)) {
+    throw new KeeperError('launch_invalid', `${file} does not describe a kernel: ${Launch.fault(value)}.`);
   }
   return value;
 }

@@ -1,8 +1,8 @@
 /** JSON bodies of commands, replies and events between gateway and keeper. */
-import { type Static, Type } from '@sinclair/typebox';
-import { Value } from '@sinclair/typebox/value';
-import { ControlCommand, type ControlMessage } from '@tpulab/protocol';
+import type { ControlMessage } from '@tpulab/protocol';
+import { either, integer, isShaped, object, oneOf, type Shaped } from '../text/shape.js';
 import type { KernelSnapshot } from './contract.js';
+import { CommandShape } from './control-shapes.js';
 import { KeeperError } from './keeper-error.js';
 
 /** Raised by a breaking change. The gateway refuses a keeper of another version rather than misread it. */
@@ -10,16 +10,16 @@ export const KEEPER_PROTOCOL_VERSION = 1;
 /** Told at the first word, because a kernel may be kept by an older keeper than its gateway. */
 export const KEEPER_FEATURES: readonly string[] = ['control'];
 
-export const Command = Type.Union([
-  Type.Object({ id: Type.Integer(), op: Type.Literal('status') }),
-  Type.Object({ id: Type.Integer(), op: Type.Literal('subscribe') }),
-  Type.Object({ id: Type.Integer(), op: Type.Literal('telemetry'), since: Type.Integer({ minimum: 0 }) }),
-  Type.Object({ id: Type.Integer(), op: Type.Literal('control'), command: ControlCommand }),
-  Type.Object({ id: Type.Integer(), op: Type.Literal('interrupt') }),
-  Type.Object({ id: Type.Integer(), op: Type.Literal('restart') }),
-  Type.Object({ id: Type.Integer(), op: Type.Literal('shutdown') })
-]);
-export type Command = Static<typeof Command>;
+const Command = either(
+  object({ id: integer(), op: oneOf('status') }),
+  object({ id: integer(), op: oneOf('subscribe') }),
+  object({ id: integer(), op: oneOf('telemetry'), since: integer({ min: 0 }) }),
+  object({ id: integer(), op: oneOf('control'), command: CommandShape }),
+  object({ id: integer(), op: oneOf('interrupt') }),
+  object({ id: integer(), op: oneOf('restart') }),
+  object({ id: integer(), op: oneOf('shutdown') })
+);
+export type Command = Shaped<typeof Command>;
 
 export interface StatusReply {
   readonly snapshot: KernelSnapshot;
@@ -74,7 +74,7 @@ export type KeeperEvent =
 
 export function parseCommand(body: Buffer): Command {
   const value = parseJson(body);
-  if (!Value.Check(Command, value)) {
+  if (!isShaped(Command, value)) {
     throw new KeeperError('keeper_protocol', 'A command is not one that this keeper knows.');
   }
   return value;

@@ -2,9 +2,6 @@
  * Owns one kernel: its lives, its journal and its state. Everything that a gateway may ask is a method here; the sockets to
  * gateways and to the agent are elsewhere.
  */
-import type { Logger } from 'pino';
-import type { JournalError } from '../journal/journal-error.js';
-import type { StoredRecord, WrittenBatch } from '../journal/record-batch.js';
 import {
   type ChannelName,
   type KernelMessage,
@@ -17,60 +14,33 @@ import { decodeV1 } from '../wire/v1-frame.js';
 import { JournalReader } from '../journal/journal-reader.js';
 import { readCheckpoint } from './checkpoint.js';
 import { Confirmer } from './confirmer.js';
-import { type ConnectionInfo, keeperSessionOf, removeKernelSockets, routingIdOf } from './connection-file.js';
-import type { KernelSnapshot, LaunchDescription } from './contract.js';
+import { keeperSessionOf, removeKernelSockets, routingIdOf } from './connection-file.js';
+import type { KernelSnapshot } from './contract.js';
 import { CrashCount } from './crash-count.js';
 import { KeeperError } from './keeper-error.js';
+import type { KeeperParts, Orphan } from './keeper-parts.js';
 import { readJournalTail } from './journal-tail.js';
 import { KernelJournal, statusOf } from './kernel-journal.js';
 import { KernelLife } from './kernel-life.js';
-import { KERNEL_START_MS } from './kernel-limits.js';
-import { describeExit, type KernelExit, type KernelFiles, KernelProcess } from './kernel-process.js';
+import { describeExit, type KernelExit, KernelProcess } from './kernel-process.js';
 import { KernelState } from './kernel-state.js';
 import { OwnMessages } from './own-messages.js';
 import { ResendLink } from './resend-link.js';
+import { RunningWait } from './running-wait.js';
 import { SecretInput } from './secret-input.js';
 import { endProcess } from './shutdown-ladder.js';
 import type { TakeoverParts } from './takeover.js';
 
 const NOTHING_SAID = { channel: 'iopub', msgId: null } as const;
 
-export interface KeeperListener {
-  /** Records are in the file. */
-  written(batch: WrittenBatch): void;
-  /** The same of a large one. */
-  stored(record: StoredRecord): void;
-  /** Something in `snapshot` other than the last activity and the last record has changed. */
-  changed(): void;
-  journalFault(fault: JournalError | null): void;
-  /** Another process is the kernel now. */
-  processChanged(pid: number | null): void;
-}
-
-/** A kernel process whose keeper has ended. */
-export interface Orphan {
-  readonly pid: number;
-  /** Its `processStart`. */
-  readonly start: string;
-}
-
-export interface KeeperParts {
-  readonly kernelDir: string;
-  readonly launch: LaunchDescription;
-  readonly connection: ConnectionInfo;
-  readonly files: KernelFiles;
-  readonly journalDir: string;
-  readonly listener: KeeperListener;
-  readonly log: Logger;
-}
-
 export class KernelKeeper {
   readonly #own: OwnMessages;
   readonly #secrets = new SecretInput();
   readonly #state = new KernelState(() => {
     this.parts.listener.changed();
-    this.#watchers.forEach(watcher => watcher());
+    this.#wait.look();
   });
+  readonly #wait = new RunningWait(this.#state);
   readonly #crashes: CrashCount;
   readonly #startedAt = Date.now();
   #journal!: KernelJournal;
@@ -78,7 +48,6 @@ export class KernelKeeper {
   #confirmer: Confirmer | null = null;
   /** Requests that came while there was no process; the next one gets them. */
   #unsent: KernelMessage[] = [];
-  readonly #watchers = new Set<() => void>();
   #lastActivity = Date.now();
   /** The message of the kernel that is being handed to the journal: a large one is written before that returns. */
   #saying: { readonly channel: ChannelName; readonly msgId: string | null } = NOTHING_SAID;
@@ -224,7 +193,7 @@ export class KernelKeeper {
       await this.#endLife(true);
       await this.#beginOrDie();
     });
-    await this.#running();
+    await this.#wait.running();
     return this.snapshot;
   }
 
@@ -417,43 +386,6 @@ export class KernelKeeper {
     });
     this.#queue = turn.catch(() => undefined);
     return turn;
-  }
-
-  /** Waits for a life that answers, be it the next one or, after a crash, one after that. */
-  #running(): Promise<void> {
-    return new Promise((resolve, reject) => {
-      const settle = (error?: KeeperError): void => {
-        clearTimeout(timer);
-        this.#watchers.delete(check);
-        if (error === undefined) {
-          resolve();
-        } else {
-          reject(error);
-        }
-      };
-      const check = (): void => {
-        const { executionState, reason } = this.#state;
-        if (executionState === 'dead') {
-          settle(
-            new KeeperError('kernel_dead', `The kernel did not start again: ${reason}; see its kernel.log.`)
-          );
-        } else if (executionState === 'idle' || executionState === 'busy') {
-          settle();
-        }
-      };
-      const timer = setTimeout(
-        () =>
-          settle(
-            new KeeperError(
-              'kernel_start_timeout',
-              `The kernel did not answer within ${KERNEL_START_MS} ms; see its kernel.log.`
-            )
-          ),
-        KERNEL_START_MS
-      );
-      this.#watchers.add(check);
-      check();
-    });
   }
 }
 
