@@ -213,12 +213,20 @@ describe('a question that cannot be answered', () => {
     ['?limit=0'],
     ['?limit=1001'],
     ['?since=-1'],
+    ['?since=1e400'],
+    ['?after=1e400'],
     ['?since=x'],
     ['?maxBytes=10'],
     ['?maxBytes=99999999999'],
     ['?history=perhaps']
   ])('%s is refused', async query => {
     expect(await ask(query)).toMatchObject({ status: 400, body: { code: 'invalid_request' } });
+  });
+
+  // Too large for a number: it would be read as infinity.
+  it.each(['journal', 'journal/stream'])('%s?from=1e400 is refused', async route => {
+    const asked = await bridge.rest('GET', `/bridge/v1/kernels/${ENDED}/${route}?from=1e400`);
+    expect(asked).toMatchObject({ status: 400, body: { code: 'invalid_request' } });
   });
 
   it.each([['../../etc'], ['%2e%2e'], ['00000000-0000-4000-8000-0000000000ff'], ['no-id']])(

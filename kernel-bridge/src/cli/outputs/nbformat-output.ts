@@ -28,7 +28,8 @@ export function lines(text: string): string[] {
   return text.match(LINE) ?? [];
 }
 
-function sorted(value: unknown): unknown {
+/** With the keys of all objects in the order of their names. */
+export function sorted(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(sorted);
   if (typeof value !== 'object' || value === null) return value;
   const entries = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1));

@@ -218,7 +218,8 @@ describe('tpulab outputs --into', () => {
         notebook: file,
         written: false,
         backup: null,
-        cells: [{ cell: 'a', index: 0, placement: 'written', state: 'ok' }]
+        cells: [{ cell: 'a', index: 0, placement: 'written', state: 'ok' }],
+        widgets: []
       });
       expect(await readFile(file)).toEqual(before);
       expect(await readdir(state.folder)).toEqual(['kernels', 'work.ipynb']);

@@ -1,7 +1,7 @@
 /** `tpulab outputs`: what a kernel has put out, printed or written into a notebook. Read from the journal's files. */
 import path from 'node:path';
 import { Command, InvalidArgumentError, Option } from 'commander';
-import type { OutputsPage } from '@tpulab/protocol';
+import type { CapturedOutputs, OutputsPage } from '@tpulab/protocol';
 import {
   DEFAULT_MAX_BYTES,
   INDEX_FILE,
@@ -23,6 +23,7 @@ import { type OutputOptions, say, type Streams } from '../output.js';
 import { NotebookFile } from './notebook-file.js';
 import { outputsOf, type PlacedCell, placeOutputs } from './place-outputs.js';
 import { executionText, widgetText } from './terminal-view.js';
+import { widgetsOf, withWidgetOutputs } from './widget-states.js';
 
 interface OutputsOptions extends OutputOptions {
   readonly stateDir?: string;
@@ -128,7 +129,8 @@ async function writeInto(
     force: options.force === true,
     cells: options.cell.length === 0 ? null : new Set(options.cell)
   });
-  const text = file.notebook.withOutputs(outputsOf(placed));
+  const widgets = widgetsOf(placed, page.widgets);
+  const text = withWidgetOutputs(file.notebook.withOutputs(outputsOf(placed)), widgets);
   const isSame = text === file.text;
   const backup =
     isSame || options.dryRun === true ? null : await file.replace(text, { backup: options.backup });
@@ -143,20 +145,37 @@ async function writeInto(
     notebook: file.path,
     written: !isSame && options.dryRun !== true,
     backup,
-    cells
+    cells,
+    widgets: widgets.map(({ commId }) => commId)
   };
   say(
     streams,
     options,
     result,
-    summary(placed, page, { into, isSame, dryRun: options.dryRun === true, backup })
+    summary(placed, {
+      into,
+      isSame,
+      dryRun: options.dryRun === true,
+      backup,
+      widgets,
+      all: page.widgets.length
+    })
   );
+}
+
+interface Told {
+  readonly into: string;
+  readonly isSame: boolean;
+  readonly dryRun: boolean;
+  readonly backup: string | null;
+  readonly widgets: readonly CapturedOutputs[];
+  /** How many widgets have captured something. */
+  readonly all: number;
 }
 
 function summary(
   placed: readonly PlacedCell[],
-  page: OutputsPage,
-  { into, isSame, dryRun, backup }: { into: string; isSame: boolean; dryRun: boolean; backup: string | null }
+  { into, isSame, dryRun, backup, widgets, all }: Told
 ): string {
   const of = (placement: PlacedCell['placement']): PlacedCell[] =>
     placed.filter(each => each.placement === placement);
@@ -173,10 +192,11 @@ function summary(
     ),
     ...running.map(({ cell }) => `  ${nameOf(cell)}: still running, what it has put out so far`),
     ...cut.map(({ cell }) => `  ${nameOf(cell)}: cut in the middle (--max-bytes 0 writes all of it)`),
-    ...(page.widgets.length > 0
-      ? [
-          `  ${count(page.widgets.length, 'Output widget')} captured outputs that belong to no cell; they are not written`
-        ]
+    ...(widgets.length > 0
+      ? [`  what ${count(widgets.length, 'Output widget')} captured is in the saved state of the widgets`]
+      : []),
+    ...(all > widgets.length
+      ? [`  ${count(all - widgets.length, 'Output widget')} captured outputs of cells that are not written`]
       : []),
     ...(backup === null ? [] : [`  the notebook as it was: ${backup}`])
   ].join('\n');
