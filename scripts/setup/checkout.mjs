@@ -29,7 +29,9 @@ export const checkout = Object.freeze({
   notebooks: path.join(root, 'notebooks'),
   extension: path.join(root, 'extension'),
   labextension: path.join(root, 'extension', 'jupyterlab_tpulab', 'labextension'),
-  cli: path.join(root, 'kernel-bridge', 'bin', 'tpulab.js')
+  cli: path.join(root, 'kernel-bridge', 'bin', 'tpulab.js'),
+  /** The same, bundled into a file for each program: it loads in half the time, and is what packages have. */
+  bundledCli: path.join(made, 'bridge', 'bin', 'tpulab.js')
 });
 
 /**

@@ -181,7 +181,7 @@ function jupyterEnvironment(mark) {
   return {
     ...env,
     PATH: [path.join(checkout.lab, 'bin'), env['PATH']].filter(Boolean).join(path.delimiter),
-    TPULAB_BRIDGE_COMMAND: JSON.stringify([process.execPath, checkout.cli]),
+    TPULAB_BRIDGE_COMMAND: JSON.stringify([process.execPath, checkout.bundledCli]),
     TPULAB_ENV_DIR: checkout.envs,
     TPULAB_STATE_DIR: path.join(checkout.state, 'bridge'),
     JUPYTER_CONFIG_DIR: path.join(jupyterState, 'config'),

@@ -4,7 +4,8 @@ import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ConfigError } from './config-error.js';
 import { readConfigFile, settingsOf } from './config-file.js';
-import { NOT_HERE, SETTING_KEYS, SETTINGS } from './settings.js';
+import { NOT_HERE } from './not-here.js';
+import { SETTING_KEYS, SETTINGS } from './settings.js';
 
 let folder: string;
 

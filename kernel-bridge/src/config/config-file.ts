@@ -4,7 +4,8 @@ import { parse, TomlError } from 'smol-toml';
 import { nearestName } from '../text/nearest-name.js';
 import { ConfigError } from './config-error.js';
 import { INVALID } from './setting-kinds.js';
-import { NOT_HERE, SETTING_KEYS, type SettingKey, SETTINGS } from './settings.js';
+import { NOT_HERE } from './not-here.js';
+import { SETTING_KEYS, type SettingKey, SETTINGS } from './settings.js';
 
 /** What a file sets; a setting that it does not name is absent. */
 export type FileSettings = ReadonlyMap<SettingKey, unknown>;

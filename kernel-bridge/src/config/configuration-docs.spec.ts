@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { NOT_HERE, SETTING_KEYS, SETTINGS } from './settings.js';
+import { NOT_HERE } from './not-here.js';
+import { SETTING_KEYS, SETTINGS } from './settings.js';
 
 const TEXT = readFileSync(new URL('../../../docs/configuration.md', import.meta.url), 'utf8');
 

@@ -53,6 +53,7 @@ export function gatewayOptions(settings: Settings): Omit<GatewayOptions, 'log'> 
     },
     shutdownWaitMs: Math.round(settings.shutdownWaitS * 1000),
     restartLimit: settings.restartLimit,
+    spareKeeper: settings.spareKeeper,
     bodyLimitBytes: settings.maxBodyBytes,
     maxPayloadBytes: settings.maxMessageBytes,
     maxSockets: settings.maxSockets,

@@ -1,14 +1,18 @@
 /**
  * The keeper process: `node main.js start|adopt KERNEL_DIR [SCOPE]`, started by `launchKeeper` in a session of its own, with its
  * output going to keeper.log. Builds the parts, answers on descriptor 3 once, and ends when the kernel has been shut down.
+ *
+ * `node main.js spare [SCOPE]` waits until it is told on descriptor 3 for which folder it is started (`SpareKeeper`).
  */
-import { closeSync, writeSync } from 'node:fs';
+import { closeSync, read, writeSync } from 'node:fs';
+import { promisify } from 'node:util';
 import { destination, pino } from 'pino';
 import { KeeperError } from './keeper-error.js';
-import type { StartReport } from './launch-keeper.js';
 import { runKeeper } from './run-keeper.js';
+import type { StartReport } from './start-report.js';
 
 const REPORT_FD = 3;
+const NEWLINE = 0x0a;
 
 const output = destination({ dest: 1, sync: true });
 // A full disk must not end a keeper because its log cannot be written.
@@ -32,12 +36,37 @@ process.on('uncaughtException', error => {
   process.exit(70);
 });
 
-const [task, kernelDir, scope] = process.argv.slice(2);
+/** Null when who wanted a spare keeper has ended. */
+async function orderedFolder(): Promise<string | null> {
+  const parts: Buffer[] = [];
+  for (;;) {
+    const part = Buffer.alloc(4096);
+    // The descriptor blocks, so this waits in a thread, and the process sleeps.
+    const { bytesRead } = await promisify(read)(REPORT_FD, part, 0, part.length, null);
+    if (bytesRead === 0) {
+      return null;
+    }
+    parts.push(part.subarray(0, bytesRead));
+    if (part[bytesRead - 1] === NEWLINE) {
+      return JSON.parse(Buffer.concat(parts).toString('utf8')) as string;
+    }
+  }
+}
+
+let [task, kernelDir, scope] = process.argv.slice(2);
+if (task === 'spare') {
+  const folder = await orderedFolder().catch(() => null);
+  if (folder === null) {
+    process.exit(0);
+  }
+  [task, kernelDir, scope] = ['start', folder, kernelDir];
+  process.chdir(kernelDir);
+}
 if ((task !== 'start' && task !== 'adopt') || kernelDir === undefined) {
   report({
     ready: false,
     code: 'launch_invalid',
-    message: 'The command line of a keeper is: start or adopt, the folder of the kernel.'
+    message: 'The command line of a keeper is: start or adopt, the folder of the kernel; or spare.'
   });
   process.exit(64);
 }

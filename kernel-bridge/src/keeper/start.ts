@@ -5,13 +5,17 @@ import type { KeeperEvents, LaunchDescription } from './contract.js';
 import type { KeeperClient } from './keeper-client.js';
 import { kernelPaths, writePrivateFile } from './keeper-file.js';
 import { launchKeeper, type LaunchOptions } from './launch-keeper.js';
+import type { SpareKeeper } from './spare-keeper.js';
 
 export interface KeeperDirs {
   /** `<state>/kernels/<id>`: made if it does not exist. */
   readonly kernelDir: string;
 }
 
-export type StartOptions = LaunchOptions;
+export interface StartOptions extends LaunchOptions {
+  /** Where a keeper may wait that can be had at once. */
+  readonly spare?: SpareKeeper;
+}
 
 /**
  * Resolves with a connected client once the keeper listens and the kernel process runs; the kernel itself may still be
@@ -26,7 +30,7 @@ export async function startKeeper(
   await mkdir(kernelDir, { recursive: true, mode: 0o700 });
   await mkdir(launch.runDir, { recursive: true, mode: 0o700 });
   await writePrivateFile(kernelPaths(kernelDir).launch, launch);
-  const child = await launchKeeper('start', kernelDir, options);
+  const child = await (options.spare?.take(kernelDir, options) ?? launchKeeper('start', kernelDir, options));
   try {
     return await attachKeeper(
       kernelDir,

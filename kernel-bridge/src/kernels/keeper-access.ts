@@ -5,6 +5,7 @@ import {
   KeeperGoneError,
   type KeeperHandle,
   type LaunchDescription,
+  type SpareKeeper,
   startKeeper
 } from '../keeper/index.js';
 import { readKeeperRecord, readLaunch } from '../keeper/keeper-file.js';
@@ -48,3 +49,11 @@ export const localKeepers: KeeperAccess = {
     }
   }
 };
+
+/** As `localKeepers`, but a new kernel gets the keeper that waits in `spare`, if one does. */
+export function keepersWith(spare: SpareKeeper): KeeperAccess {
+  return {
+    ...localKeepers,
+    start: (kernelDir, launch, events) => startKeeper(launch, { kernelDir }, events, { spare })
+  };
+}

@@ -11,7 +11,8 @@ import { ChipHolders, ChipTable, CloudNotices, MachineSampler } from '../devices
 import { EnvironmentCatalog } from '../environments/index.js';
 import { JupyterKernelSpecs } from '../kernels/jupyter-kernelspecs.js';
 import { jupyterDataFolders } from '../kernels/jupyter-paths.js';
-import { type KeeperAccess, localKeepers } from '../kernels/keeper-access.js';
+import { SpareKeeper } from '../keeper/index.js';
+import { type KeeperAccess, keepersWith, localKeepers } from '../kernels/keeper-access.js';
 import { JournalSweeper } from '../kernels/journal-sweeper.js';
 import { CULLING_DEFAULTS, type CullingOptions, KernelCulling } from '../kernels/kernel-culling.js';
 import { KernelRegistry } from '../kernels/kernel-registry.js';
@@ -101,6 +102,8 @@ export interface GatewayOptions extends ChannelsTuning {
   /** What stands for `/` where devices, sysfs and proc are looked at; specs have another. */
   readonly machineRoot?: string | undefined;
   readonly keepers?: KeeperAccess;
+  /** Hold a keeper ready for the next kernel. */
+  readonly spareKeeper?: boolean;
   /** How remotes are reached and prepared. */
   readonly remotes?: Pick<RemotesOptions, 'setup' | 'sshProgram' | 'gcloud' | 'network' | 'home'>;
   readonly log: Logger;
@@ -134,7 +137,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
 }
 
 async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gateway> {
-  const { stateDir, rootDir, keepers = localKeepers, log, env = process.env, host = '127.0.0.1' } = options;
+  const { stateDir, rootDir, log, env = process.env, host = '127.0.0.1' } = options;
   const gatewayId = randomUUID();
   const startedAt = new Date();
   await checkRoot(rootDir);
@@ -152,6 +155,8 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
     [new EnvironmentSpecs(environments), new JupyterKernelSpecs(folders, log)],
     options.defaultKernel ?? null
   );
+  const spare = options.spareKeeper === true ? undo.use(new SpareKeeper({ folder: stateDir, log })) : null;
+  const keepers = options.keepers ?? (spare === null ? localKeepers : keepersWith(spare));
   const journal = { ...JOURNAL_LIMITS, ...options.journal };
   const registry = new KernelRegistry({
     stateDir,
@@ -282,6 +287,7 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
     await sessions.restore();
     isReady = true;
     remotes.start();
+    spare?.keepReady();
     void sweeper.sweep();
     log.info({ url, gatewayId, kernels: registry.list().length }, 'gateway ready');
   })();

@@ -18,6 +18,7 @@ import { attachOrAdopt } from '../adopt.js';
 import { attachKeeper } from '../attach.js';
 import type { KeeperEvents, KernelSnapshot, LaunchDescription, TelemetryRecord } from '../contract.js';
 import type { KeeperClient } from '../keeper-client.js';
+import type { SpareKeeper } from '../spare-keeper.js';
 import { startKeeper } from '../start.js';
 import { builtKeeper } from './built-keeper.js';
 
@@ -217,8 +218,9 @@ export class KeeperFixture implements AsyncDisposable {
     return join(this.root, 'kernel');
   }
 
-  async start(view: GatewayView): Promise<KeeperClient> {
-    const client = await startKeeper(this.launch, { kernelDir: this.kernelDir }, view, { entry: this.entry });
+  async start(view: GatewayView, spare?: SpareKeeper): Promise<KeeperClient> {
+    const options = { entry: this.entry, ...(spare && { spare }) };
+    const client = await startKeeper(this.launch, { kernelDir: this.kernelDir }, view, options);
     this.#clients.push(client);
     view.states.push(client.snapshot);
     return client;

@@ -1,0 +1,77 @@
+/** What a keeper says once on descriptor 3, and how that is waited for. */
+import type { ChildProcess } from 'node:child_process';
+import type { Readable } from 'node:stream';
+import { KeeperError, type KeeperErrorCode } from './keeper-error.js';
+
+/** Node and one native module on a cold, busy machine. */
+const START_MS = 60_000;
+
+/** That it listens, or why it does not. */
+export type StartReport =
+  | { readonly ready: true }
+  | { readonly ready: false; readonly code: KeeperErrorCode; readonly message: string };
+
+export interface ReportOptions {
+  readonly timeoutMs?: number;
+  readonly signal?: AbortSignal;
+}
+
+/** How systemd-run ends that could not run anything, and Node that could not load a program. A keeper reports why it ends. */
+export class NothingRanError extends KeeperError {}
+
+export function reportOf(child: ChildProcess, options: ReportOptions, logFile: string): Promise<StartReport> {
+  const deadline = AbortSignal.timeout(options.timeoutMs ?? START_MS);
+  const signal = options.signal === undefined ? deadline : AbortSignal.any([deadline, options.signal]);
+  return new Promise((resolve, reject) => {
+    let text = '';
+    const pipe = child.stdio[3] as Readable;
+    const fail = (why: string, cause?: unknown, Kind = KeeperError): void => {
+      signal.removeEventListener('abort', onAbort);
+      reject(new Kind('keeper_start_failed', `The keeper did not start: ${why}; see ${logFile}.`, { cause }));
+    };
+    const onAbort = (): void =>
+      options.signal?.aborted === true ? reject(signal.reason as Error) : fail('it said nothing in time');
+    signal.addEventListener('abort', onAbort, { once: true });
+    child.once('error', error => fail(error.message, error, NothingRanError));
+    child.once('exit', (code, by) => {
+      if (text === '') {
+        const how = by === null ? `it exited with code ${code}` : `it was killed by ${by}`;
+        fail(how, undefined, code === 1 ? NothingRanError : KeeperError);
+      }
+    });
+    pipe.setEncoding('utf8').on('data', (part: string) => (text += part));
+    pipe.once('error', error => fail(error.message, error));
+    pipe.once('end', () => {
+      if (text === '') {
+        return; // it is ending: how, its exit tells
+      }
+      signal.removeEventListener('abort', onAbort);
+      try {
+        resolve(JSON.parse(text) as StartReport);
+      } catch (error) {
+        fail('it said nothing that can be understood', error);
+      }
+    });
+  });
+}
+
+/** Resolves with the keeper once it listens; rejects with what it reports, and then ends it by `signal`. */
+export async function listening(
+  child: ChildProcess,
+  reported: Promise<StartReport>,
+  signal: NodeJS.Signals
+): Promise<ChildProcess> {
+  try {
+    const report = await reported;
+    if (!report.ready) {
+      throw new KeeperError(report.code, report.message);
+    }
+    return child;
+  } catch (error) {
+    child.kill(signal);
+    throw error;
+  } finally {
+    child.stdio[3]?.destroy();
+    child.unref();
+  }
+}
