@@ -233,3 +233,16 @@ def test_a_loop_that_nobody_annotated_is_seen_and_ends_with_its_cell(
     kernel.run("import tpulab\nfor _ in tpulab.steps(range(20), name='told'):\n    x = train_step(x)")
     keeper.wait(lambda: len(keeper.ended_runs()) == 2, "the run that was told")
     assert [run["name"] for run in keeper.ended_runs()] == ["train", "told"]
+    # Between the epochs of a training that is annotated, and after a stop, a loop is that training's own.
+    kernel.run(
+        "run = tpulab.run('epochs')\n"
+        "for epoch in range(2):\n"
+        "    for _ in run.steps(range(4)):\n"
+        "        x = train_step(x)\n"
+        "        if epoch: run.stop()\n"
+        "    train(40)"
+    )
+    keeper.wait(lambda: len(keeper.ended_runs()) == 3, "the run with epochs")
+    kernel.run("train(40)")
+    keeper.wait(lambda: len(keeper.ended_runs()) == 4, "the loop in a cell of its own")
+    assert [run["name"] for run in keeper.ended_runs()] == ["train", "told", "epochs", "train"]

@@ -64,6 +64,23 @@ def test_what_is_displayed_has_a_picture_for_readers_without_widgets(widget: Any
     shown.close()
 
 
+def test_a_widget_made_before_its_run_begins_stays_with_it_from_its_first_step_on() -> None:
+    run = tpulab.run("mine")
+    shown = TrainingControls(run)
+    assert shown.run_id == ""
+    for _ in run.steps(range(3)):
+        pass
+    mine = shown.run_id
+    assert mine != ""
+    for _ in tpulab.steps(range(3), name="another"):
+        pass
+    assert shown.run_id == mine
+    shown.close()
+    later = StepTimeline(run)
+    assert later.run_id == mine
+    later.close()
+
+
 def test_a_monitor_without_devices_says_so() -> None:
     shown = DeviceMonitor()
     assert "<svg" in shown._repr_mimebundle_()["text/html"]

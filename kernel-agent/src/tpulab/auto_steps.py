@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from tpulab.clocks import now_ns
 from tpulab.jax_internals import DispatchHookSlot
 from tpulab.locations import is_user_frame
+from tpulab.steered_run import SteeredRun
 from tpulab.thread_state import thread_state
 from tpulab.tracked_run import TrackedRun, step_runs
 
@@ -96,6 +97,9 @@ class AutoSteps:
                 own.end()
             tracked.begin_step()
         elif self._turns > FEWEST_TURNS and now_ns() - self._first_ns > self._turns * SHORTEST_STEP_NS:
+            if any(isinstance(run, SteeredRun) for run in step_runs.of_this_cell()):
+                # The evaluation between the epochs of a training that somebody has annotated.
+                return
             self._tracked = tracked = TrackedRun(agent, None, None, user)
             step_runs.keep(tracked)
             tracked.begin_step()

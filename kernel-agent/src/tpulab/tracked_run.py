@@ -112,6 +112,11 @@ class StepRuns:
         """A run whose loop is over but which may go on: it ends with the cell of this thread."""
         self._runs[threading.get_ident(), tracked] = tracked
 
+    def of_this_cell(self) -> list[TrackedRun]:
+        """Runs that this thread's cell has kept so far, those that are over too."""
+        mine = threading.get_ident()
+        return [tracked for (thread, _), tracked in self._runs.items() if thread == mine]
+
     def forget(self, tracked: TrackedRun) -> None:
         self._runs = {key: other for key, other in self._runs.items() if other is not tracked}
 

@@ -61,6 +61,7 @@ class TrainingRun:
         self._log: RunLog | None = None
         self._tracked: SteeredRun | None = None
         self._later: dict[str, Any] = {}
+        self._waiting_for_id: list[Callable[[str], None]] = []
         self._listener = RunListener(weakref.ref(self))
         self.controller = Controller("", self.hyper, self._listener, replay)
 
@@ -211,6 +212,13 @@ class TrainingRun:
         step_runs.keep(tracked)
         return tracked
 
+    def when_announced(self, tell: Callable[[str], None]) -> None:
+        """Calls `tell` with the id of the run: now, or when its first loop begins."""
+        if self._tracked is not None:
+            tell(self._tracked.run.id)
+        else:
+            self._waiting_for_id.append(tell)
+
     def take_later(self) -> dict[str, Any]:
         """Metrics that were logged between two steps."""
         later, self._later = self._later, {}
@@ -255,6 +263,8 @@ class TrainingRun:
         agent.desk.add(run.id, self.controller)
         agent.listen_for_commands()
         tracked.changed()
+        for tell in self._waiting_for_id:
+            tell(run.id)
         return tracked
 
     def _header(self) -> Mapping[str, Any]:

@@ -23,7 +23,8 @@ def _widget(name: str, run: Any) -> Any | None:
     except ImportError:
         return None
     try:
-        return getattr(widgets, name)(run)
+        # What a recipe wraps around a run holds it under this name.
+        return getattr(widgets, name)(getattr(run, "run", run))
     except widgets.WidgetFilesError:
         return None
 

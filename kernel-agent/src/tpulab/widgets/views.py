@@ -49,14 +49,14 @@ class TelemetryWidget(ipywidgets.DOMWidget):  # type: ignore[misc]
             WidgetFilesError: the front end that was chosen is not in this installation.
         """
         self._display_id: str | None = None
-        # A run whose first step has not begun has no id yet; then the newest run is followed.
-        tracked = getattr(getattr(run, "_tracked", None), "run", None)
-        run_id = getattr(tracked, "id", "")
         traits = host_traits(chosen_host(_user_names()), self._name, self._file)
         publisher_ = publisher()
         snapshot = publisher_.store.take()
-        super().__init__(**traits, _snapshot=snapshot, run_id=run_id, **options)
+        super().__init__(**traits, _snapshot=snapshot, **options)
         self.set_trait("kernel_id", os.environ.get("TPULAB_KERNEL_ID", ""))
+        # A run whose first step has not begun has no id yet; until then the newest run is followed.
+        if hasattr(run, "when_announced"):
+            run.when_announced(lambda run_id: self.set_trait("run_id", run_id))
         publisher_.add(self)
 
     def _picture(self, snapshot: dict[str, Any]) -> str:
