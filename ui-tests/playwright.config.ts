@@ -29,10 +29,15 @@ function isExecutable(path: string): boolean {
   }
 }
 
+/** Images are made on demand, and pages on PyTorch are tried where its environment is; nothing else then. */
+function filesToRun(): string {
+  if (process.env['TPULAB_SCREENSHOTS'] === '1') return '*.screenshots.ts';
+  return process.env['TPULAB_TORCH_PAGES'] === '1' ? '*.torch.ts' : '*.spec.ts';
+}
+
 export default defineConfig({
   testDir: 'tests',
-  // Images are made on demand, and nothing else then.
-  testMatch: process.env['TPULAB_SCREENSHOTS'] === '1' ? '*.screenshots.ts' : '*.spec.ts',
+  testMatch: filesToRun(),
   outputDir: 'test-results',
   // Two cores carry the browser, Lab, the bridge and a kernel that compiles: one test at a time, patiently.
   workers: 1,

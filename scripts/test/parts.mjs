@@ -72,6 +72,27 @@ function pytest(name, python, args, env) {
   };
 }
 
+/**
+ * @param {string} name of the report
+ * @param {string} chromium
+ * @param {Readonly<Record<string, string>>} [env] which files (`ui-tests/playwright.config.ts`)
+ * @returns {Step}
+ */
+function playwright(name, chromium, env) {
+  const report = reportFile(`${name}.playwright.json`);
+  return {
+    command: process.execPath,
+    args: [
+      inRoot('node_modules/@playwright/test/cli.js'),
+      'test',
+      ...['-c', inRoot('ui-tests/playwright.config.ts'), '--reporter=list,json']
+    ],
+    env: { ...env, TPULAB_CHROMIUM: chromium, PLAYWRIGHT_JSON_OUTPUT_FILE: report },
+    report,
+    count: countPlaywright
+  };
+}
+
 /** @type {readonly Part[]} */
 export const PARTS = [
   {
@@ -162,35 +183,17 @@ export const PARTS = [
     name: 'browser',
     what: 'JupyterLab in Chromium, with a real kernel',
     limitMin: 20,
-    steps: async (signal, say) => {
-      const chromium = await requireChromium(signal, say);
-      const report = reportFile('browser.playwright.json');
-      const config = inRoot('ui-tests/playwright.config.ts');
-      return [
-        {
-          command: process.execPath,
-          args: [
-            inRoot('node_modules/@playwright/test/cli.js'),
-            'test',
-            '-c',
-            config,
-            '--reporter=list,json'
-          ],
-          env: { TPULAB_CHROMIUM: chromium, PLAYWRIGHT_JSON_OUTPUT_FILE: report },
-          report,
-          count: countPlaywright
-        }
-      ];
-    }
+    steps: async (signal, say) => [playwright('browser', await requireChromium(signal, say))]
   },
   {
     name: 'torch',
-    what: 'PyTorch on XLA: the seam, the recipes and notebooks 00 to 04 (makes an environment of 8 GB)',
+    what: 'PyTorch on XLA: the seam, the recipes, and notebooks 00 to 04, two of them in the page (makes an environment of 8 GB)',
     limitMin: 45,
     leftOut: () =>
       process.env['TPULAB_SKIP_TORCH'] === '1' ? 'TPULAB_SKIP_TORCH=1; `npm test -- torch` runs it' : null,
-    steps: async signal => {
+    steps: async (signal, say) => {
       await setUp({ stages: TORCH_XLA_STAGES, signal });
+      const chromium = await requireChromium(signal, say);
       const recipes = ['-c', inRoot('recipes/pyproject.toml')];
       const folders = [
         'runtime',
@@ -224,7 +227,8 @@ export const PARTS = [
               ])
             ]
           : []),
-        pytest('torch-notebooks', testPythons.clients, [inRoot('tests/torch_notebooks')])
+        pytest('torch-notebooks', testPythons.clients, [inRoot('tests/torch_notebooks')]),
+        playwright('torch-browser', chromium, { TPULAB_TORCH_PAGES: '1' })
       ];
     }
   }

@@ -1,0 +1,127 @@
+/**
+ * Notebooks 01 and 04 in the page, on PyTorch/XLA: trained with their widgets, and stopped; panel and notebook agree. They need the
+ * environment `torch-xla`, so they are in the part `torch` of `npm test`: `TPULAB_TORCH_PAGES=1` has Playwright run them and no others.
+ */
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Locator } from '@playwright/test';
+import { expect, test } from './fixtures.js';
+import { openNotebook, readCells, runInKernel } from './lab-page.js';
+import {
+  printedBy,
+  runAbove,
+  setHyperparameter,
+  startCell,
+  stepOf,
+  trainingControls,
+  writeWithSettings
+} from './notebook-training.js';
+import { TPULabPanel } from './tpulab-panel.js';
+
+// The controls and the training stand below each other: both in view, as on a tall screen.
+test.use({ viewport: { width: 1440, height: 1600 } });
+
+/** Panel and widget have counted the notebook's steps, and show the loss of its last one. */
+async function expectSameSteps(run: Locator, controls: Locator, losses: readonly number[]): Promise<void> {
+  expect(await stepOf(run)).toBe(losses.length);
+  expect(await stepOf(controls)).toBe(losses.length);
+  for (const shown of [run, controls]) {
+    const [, loss] = /loss (\d+\.\d+)/.exec(await shown.innerText()) ?? [];
+    expect(Number(loss) / (losses.at(-1) ?? NaN)).toBeCloseTo(1, 3);
+  }
+}
+
+/** How many compilations the panel lists. */
+async function listedCompilations(panel: TPULabPanel): Promise<number> {
+  const section = await panel.section('Compilations');
+  const earlier = section.getByRole('button', { name: /^Show .* earlier/ });
+  if ((await earlier.count()) > 0) await earlier.click();
+  return section.getByRole('list', { name: 'Compilations, newest first' }).getByRole('listitem').count();
+}
+
+test('notebook 01 is trained with its widgets, and what the panel shows is what the notebook found', async ({
+  lab,
+  page
+}) => {
+  test.setTimeout(480_000);
+  const notebook = '01-single-core.ipynb';
+  await writeWithSettings(lab, notebook, ['batch_size = 32', 'epochs = 1_000']);
+  await openNotebook(page, notebook);
+  const panel = new TPULabPanel(page);
+  await panel.open();
+  await runAbove(page, 'training');
+  const controls = trainingControls(page);
+  const run = await panel.section('Run');
+  await startCell(page, 'training');
+  await expect.poll(() => stepOf(run), { timeout: 180_000 }).toBeGreaterThan(5);
+  const compiled = await listedCompilations(panel);
+  expect(compiled).toBeGreaterThan(0);
+
+  await setHyperparameter(controls, 'learning_rate', '0.0005');
+  await expect(run.getByRole('list', { name: /^What was asked/ })).toContainText(
+    /learning_rate 0\.001000 → 5\.00e-4 · applied/
+  );
+  const changed = await stepOf(run);
+  await expect.poll(() => stepOf(run)).toBeGreaterThan(changed + 5);
+  await controls.getByRole('button', { name: 'Stop after this step' }).click();
+  await expect(run).toContainText('stopped');
+  await expect
+    .poll(() => printedBy(page, 'training'))
+    .toMatch(/\d+ steps; programs compiled since step 2: 0\n$/);
+  await expect(controls).toContainText('AlexNet on one core · stopped');
+  expect(await listedCompilations(panel)).toBe(compiled);
+
+  const [, steps] = /(\d+) steps;/.exec(await printedBy(page, 'training')) ?? [];
+  const found = JSON.parse(
+    await runInKernel(
+      page,
+      'import json\nprint(json.dumps([losses, float(trainer.optimizer.param_groups[0]["lr"])]))'
+    )
+  ) as [number[], number];
+  const [losses, rate] = found;
+  expect(losses).toHaveLength(Number(steps));
+  expect(rate).toBeCloseTo(0.0005, 7);
+  await expectSameSteps(run, controls, losses);
+});
+
+test('notebook 04 is fine-tuned with its widgets, and what the panel shows is what the notebook found', async ({
+  lab,
+  page
+}) => {
+  test.setTimeout(480_000);
+  const notebook = '04-bert-fine-tune.ipynb';
+  await writeWithSettings(lab, notebook, ['epochs = 1_000', 'with_accelerate = False']);
+  await openNotebook(page, notebook);
+  const panel = new TPULabPanel(page);
+  await panel.open();
+  await runAbove(page, 'training');
+  const controls = trainingControls(page);
+  const run = await panel.section('Run');
+  await startCell(page, 'training');
+  await expect.poll(() => stepOf(run), { timeout: 180_000 }).toBeGreaterThan(5);
+
+  await setHyperparameter(controls, 'learning_rate', '0.002');
+  const log = run.getByRole('list', { name: /^What was asked/ });
+  await expect(log).toContainText(/learning_rate 0\.003000 → 0\.002000 · applied/);
+  await controls.getByRole('button', { name: 'Checkpoint' }).click();
+  await expect(log).toContainText(/checkpoint · [\d.,]+ m?s/);
+  expect(await readdir(join(lab.rootDir, 'checkpoints', 'bert'))).not.toEqual([]);
+  // Beyond the first epoch, whose evaluation is seen in the panel too.
+  await expect.poll(() => printedBy(page, 'training')).toMatch(/^epoch 1: loss /);
+  await controls.getByRole('button', { name: 'Stop after this step' }).click();
+  await expect(run).toContainText('stopped');
+  await expect.poll(() => printedBy(page, 'training')).toMatch(/\d+ steps; compiled since step 2: [01]\n$/);
+
+  const asked = (values: string): Promise<unknown> =>
+    runInKernel(page, `import json\nprint(json.dumps([${values}]))`).then(text => JSON.parse(text));
+  const [losses, peak] = (await asked('losses, trainer.peak')) as [number[], number];
+  expect(peak).toBe(0.002);
+  await expectSameSteps(run, controls, losses);
+
+  // Nothing is learned after the stop: the score is that of the evaluation at the end of the last epoch.
+  await startCell(page, 'after');
+  await expect.poll(() => printedBy(page, 'after')).toMatch(/^accuracy .*, weighted F1 /);
+  const [score, scores] = (await asked('after.weighted_f1, scores')) as [number, number[]];
+  expect(score).toBe(scores.at(-1));
+  expect((await readCells(page)).flatMap(({ errors }) => errors)).toEqual([]);
+});
