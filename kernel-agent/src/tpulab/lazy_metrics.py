@@ -52,6 +52,8 @@ class LazyMetrics:
     def __init__(self) -> None:
         self._waiting: deque[tuple[LazyMetric, int]] = deque()
         self._next_ns = 0
+        #: how many have been read
+        self.reads = 0
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
@@ -73,6 +75,7 @@ class LazyMetrics:
         for metric, post in done:
             if post == done[-1][1]:
                 metric.read()
+                self.reads += 1
             else:
                 metric.leave_out()
 

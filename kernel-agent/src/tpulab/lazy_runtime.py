@@ -11,6 +11,8 @@ from typing import Any, NamedTuple, Protocol
 from tpulab.messages import DevicesMessage
 
 Launch = Callable[[], Any]
+Value = Any
+Read = Callable[[], Value]
 
 
 class Execution(NamedTuple):
@@ -31,6 +33,12 @@ class LazyRuntime(Protocol):
 
     def detach(self) -> None:
         """Puts back what was there."""
+
+    def reads(self) -> int:
+        """How often a value of a tensor was asked for so far. Cheap: it is asked once a step."""
+
+    def wrap_reads(self, around: Callable[[Read], Value]) -> Callable[[], None]:
+        """Has each such read go through `around`. Answers what takes that back."""
 
     def compilations(self) -> int:
         """Number of programs compiled so far. Cheap: it is asked at each launch."""

@@ -14,6 +14,7 @@ from tpulab.auto_steps import AutoSteps
 from tpulab.clocks import now_ns
 from tpulab.lazy_compilation import LazyReasons
 from tpulab.lazy_runtime import Launch, LazyRuntime
+from tpulab.lazy_syncs import LazySyncs
 from tpulab.step_clock import innermost_clock
 from tpulab.thread_state import thread_state
 
@@ -32,6 +33,7 @@ class LazyWatch:
         self._agent = agent
         self._auto = auto
         self._reasons = LazyReasons(agent.cells)
+        self._syncs = LazySyncs(runtime, agent.syncs)
         self._compiled = 0
         self._compile_ns = 0
         self._last_end_ns = 0
@@ -44,6 +46,7 @@ class LazyWatch:
         return self._runtime.attach(self._around_launch, self._around_wait)
 
     def detach(self) -> None:
+        self._syncs.detach()
         self._runtime.detach()
 
     def poll(self) -> None:
@@ -97,6 +100,7 @@ class LazyWatch:
             state.dispatches += 1
             state.last_dispatch = ended
             state.last_post = self._agent.device.post_external(ended)
+            self._syncs.launched(state)
         self._auto.tick(frame)
 
     def _on_compiled(self, state: Any, began: int, ended: int, frame: Any, compiled: int) -> None:

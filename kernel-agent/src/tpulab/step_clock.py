@@ -85,6 +85,11 @@ class StepClock:
         self.is_open = False
         self.owner: TrackedRun | None = None
 
+    @property
+    def usual_ns(self) -> float:
+        """What a step of late took, in the mean; 0 before the first one has ended."""
+        return self._usual_ns
+
     def begin(self) -> None:
         """A step begins: the loop asks for its next item."""
         state = self._state = thread_state()

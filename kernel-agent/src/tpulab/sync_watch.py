@@ -2,12 +2,13 @@
 
 jax hands out the value of an array by one property, which waits when the array is not ready. While a loop is
 measured, and until something has been said, a look is taken there. The property is not a promise of jax: when
-it is gone, nothing is noticed (`tests/test_jax_contract.py`).
+it is gone, nothing is noticed (`tests/test_jax_contract.py`). Of torch_xla `lazy_syncs` tells.
 """
 
 from __future__ import annotations
 
 import sys
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from tpulab.cells import CellRegister
@@ -50,7 +51,7 @@ class SyncWatch:
             if clocks and clocks[-1].is_open and getattr(array, "_npy_value", 0) is None:
                 try:
                     if not array.is_ready():
-                        watch.noticed(clocks[-1].run)
+                        watch.noticed(clocks[-1].run, sys._getframe(1))
                 except Exception:  # the user's own access tells what is wrong with the array
                     return read(array)
             return read(array)
@@ -64,11 +65,14 @@ class SyncWatch:
             kind._value = self._original
         self._original = None
 
-    def noticed(self, run: Run) -> None:
-        """The loop of `run` waits for an array, in the step that is open."""
-        if self._adviser.has_said("sync-each-step", run.name):
+    def has_said(self, run: Run) -> bool:
+        return self._adviser.has_said("sync-each-step", run.name)
+
+    def noticed(self, run: Run, frame: FrameType) -> None:
+        """The loop of `run` waits for a value at `frame`, in the step that is open."""
+        if self.has_said(run):
             return
-        location = find_location(self._cells, sys._getframe(2))
+        location = find_location(self._cells, frame)
         line = (location["file"], location["line"]) if location is not None else (None, None)
         step = run.closed
         before, last, length = self._row.get(run.id, (line, step - 1, 0))

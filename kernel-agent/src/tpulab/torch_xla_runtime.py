@@ -15,12 +15,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tpulab.clocks import unix_now_ms
-from tpulab.lazy_runtime import Execution, Launch
+from tpulab.lazy_runtime import Execution, Launch, Read, Value
 from tpulab.messages import DevicesMessage, RuntimeDevice
 
 _MARKER = "_xla_step_marker"
 _EXECUTE_METRICS = ("ExecuteTime", "ExecuteReplicatedTime")
 _EXECUTE_COUNTERS = ("ExecuteComputation", "ExecuteReplicated")
+#: What a program calls to get the one value of a tensor; `print` and formatting come by `item`.
+_READS = ("item", "__float__", "__int__", "__bool__")
 
 
 class TorchXlaRuntime:
@@ -51,6 +53,23 @@ class TorchXlaRuntime:
         while self._patched:
             owner, name, original = self._patched.pop()
             setattr(owner, name, original)
+
+    def reads(self) -> int:
+        return self._counter("aten::_local_scalar_dense")
+
+    def wrap_reads(self, around: Callable[[Read], Value]) -> Callable[[], None]:
+        tensor = getattr(sys.modules.get("torch"), "Tensor", None)
+        # Inherited from a class in C: to take it back is to take it away.
+        names = [name for name in _READS if tensor is not None and name not in vars(tensor)]
+        for name in names:
+            setattr(tensor, name, _read_through(around, getattr(tensor, name)))
+
+        def unwrap() -> None:
+            for name in names:
+                if name in vars(tensor):
+                    delattr(tensor, name)
+
+        return unwrap
 
     def compilations(self) -> int:
         return self._counter("UncachedCompile")
@@ -130,6 +149,17 @@ class TorchXlaRuntime:
             return (int(data[0]), int(data[1]), data[2]) if data else (0, 0, ())
         except Exception:
             return 0, 0, ()
+
+
+def _read_through(
+    around: Callable[[Read], Value], original: Callable[[Any], Value]
+) -> Callable[[Any], Value]:
+    def read(tensor: Any) -> Value:
+        if tensor.device.type != "xla":
+            return original(tensor)
+        return around(lambda: original(tensor))
+
+    return read
 
 
 def _bytes(value: Any) -> int | None:
