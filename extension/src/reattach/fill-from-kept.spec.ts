@@ -45,10 +45,7 @@ class Notebook implements INotebook {
         return at().isRunHere;
       },
       read: () => ({ id, source: id, outputs: at().outputs, executionCount: at().count }),
-      begin: () => {
-        this.isDirty = true;
-        Object.assign(at(), { outputs: [], count: null });
-      },
+      begin: () => Object.assign(at(), { outputs: [], count: null }),
       show: outputs => Object.assign(at(), { outputs: [...outputs] }),
       attach: () => {
         throw new Error('There is no kernel to be attached to.');
@@ -137,6 +134,7 @@ describe('a notebook whose kernel is gone', () => {
     const filled = await fill(notebook, kept([[kernel('k'), [open]]], LATER));
     expect(filled).toMatchObject({ filled: ['a'], unfinished: ['a'], last: { at: Date.parse(LATER) } });
     expect([notebook.text('a'), notebook.cells.get('a')?.count]).toEqual(['so far\n', null]);
+    expect(notebook.isDirty).toBe(true);
   });
 
   it('leaves alone what was cleared and saved after the last word, and what was run in this page', async () => {

@@ -115,8 +115,9 @@ function place(found: readonly IFound[], notebook: INotebook): IFilled {
       filled.push(each);
     }
   }
-  if (!wasDirty && saysTheSame(notebook.content(), before)) {
-    notebook.isDirty = false;
+  if (!wasDirty) {
+    // Outputs alone are no edit for Lab, and here nobody has them but this page.
+    notebook.isDirty = !saysTheSame(notebook.content(), before);
   }
   const [last = null] = filled.toSorted((a, b) => b.at - a.at);
   return {

@@ -145,15 +145,22 @@ function sayFilled(
       remote,
       momentText(last.at, Date.now())
     );
-    const open =
-      unfinished.length === 0
-        ? ''
-        : ` ${trans._n('%1 had not finished by then.', '%1 had not finished by then.', unfinished.length)}`;
-    notice.say({ text: `${many}${open}`, actions: [] });
+    notice.say({ text: `${many}${unfinishedText(unfinished.length, filled.length, trans)}`, actions: [] });
     report(panel, { unplaced, command }, parts);
   } else if (unplaced.length > 0) {
     report(panel, { unplaced, command: `tpulab outputs --remote ${remote} KERNEL` }, parts);
   }
+}
+
+function unfinishedText(count: number, all: number, trans: TranslationBundle): string {
+  if (count === 0) {
+    return '';
+  }
+  const text =
+    all === 1
+      ? trans.__('It had not finished by then.')
+      : trans._n('%1 of them had not finished by then.', '%1 of them had not finished by then.', count);
+  return ` ${text}`;
 }
 
 /** True once the page has what the kernel has. Never rejects. */
