@@ -3,23 +3,16 @@ distilled."""
 
 from __future__ import annotations
 
-import asyncio
-import json
 import os
 import re
-from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
-from nbclient import NotebookClient
-from nbformat.v4 import new_code_cell
 
-from ..clients.bridge_kernel import BridgeKernelManager
-from ..clients.bridge_process import BridgeProcess
-from ..lesson import CHECKOUT
+from ..notebook_run import NOTEBOOKS, Executed, require_environment, run_notebook
 
-NOTEBOOK = CHECKOUT / "notebooks" / "05-ddpm.ipynb"
+NOTEBOOK = NOTEBOOKS / "05-ddpm.ipynb"
 #: Two programs are compiled in one cell, on a machine that may be busy.
 CELL_DEADLINE_S = 900
 
@@ -53,40 +46,24 @@ print(json.dumps({
 
 
 @pytest.fixture(scope="module")
-def executed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, dict[str, Any], Path]:
+def executed(tmp_path_factory: pytest.TempPathFactory) -> Executed:
+    require_environment("jax")
     folder = tmp_path_factory.mktemp("ddpm")
-    notebook: Any = nbformat.read(NOTEBOOK, as_version=4)
-    (place,) = [n for n, cell in enumerate(notebook.cells) if "parameters" in cell.metadata.get("tags", [])]
     # Fewer halvings than a reader makes; the training itself is the notebook's own.
-    settings = f"output_dir = {str(folder / 'run')!r}\ndistill_from = 8\ndistill_to = 4\ndistill_updates = 40"
-    notebook.cells.insert(place + 1, new_code_cell(settings, id="injected-parameters"))
-    notebook.cells.append(new_code_cell(PROBE, id="probe"))
-    asyncio.run(_through_bridge(notebook, folder))
-    answer = "".join(output.text for output in notebook.cells[-1].outputs if output.output_type == "stream")
-    return notebook, json.loads(answer.splitlines()[-1]), folder
-
-
-async def _through_bridge(notebook: Any, folder: Path) -> None:
-    state, work = folder / "state", folder / "work"
-    state.mkdir(mode=0o700)
-    work.mkdir()
-    bridge = BridgeProcess(state, work)
-    try:
-        await bridge.start()
-        manager = BridgeKernelManager(bridge, notebook.metadata.kernelspec.name)
-        client = NotebookClient(notebook, km=manager, timeout=CELL_DEADLINE_S)
-        await client.async_execute()
-    finally:
-        await bridge.stop()
-
-
-Executed = tuple[Any, dict[str, Any], Path]
+    halvings = {"distill_from": 8, "distill_to": 4, "distill_updates": 40}
+    return run_notebook(
+        NOTEBOOK.name,
+        folder,
+        settings={"output_dir": str(folder / "run"), **halvings},
+        probe=PROBE,
+        cell_deadline_s=CELL_DEADLINE_S,
+    )
 
 
 def test_it_learns_in_a_few_hundred_steps(executed: Executed) -> None:
     """The distance to the data falls, and most samples show exactly what their caption names (3 % by
     chance)."""
-    values = executed[1]
+    values = executed.values
     last = values["found"][-1]
     assert last["frechet"] < 0.15 * values["before"]["frechet"]
     assert last["caption_accuracy"] > 0.4
@@ -95,24 +72,24 @@ def test_it_learns_in_a_few_hundred_steps(executed: Executed) -> None:
 
 
 def test_nothing_is_compiled_twice(executed: Executed) -> None:
-    values = executed[1]
+    values = executed.values
     assert values["trainStepCompilations"] == 1
     assert values["samplerCompilations"] == 1
     assert values["distillCompilations"] == 1
 
 
 def test_sliders_make_other_images(executed: Executed) -> None:
-    assert executed[1]["sliderChanged"] > 0.02
+    assert executed.values["sliderChanged"] > 0.02
 
 
 def test_inpainting_keeps_what_was_not_chosen(executed: Executed) -> None:
-    values = executed[1]
+    values = executed.values
     assert values["keptLeft"] < 1e-3
     assert values["madeRight"] > 0.01
 
 
 def test_the_teacher_is_halved_once(executed: Executed) -> None:
-    assert executed[1]["rounds"] == [4]
+    assert executed.values["rounds"] == [4]
 
 
 @pytest.mark.xfail(
@@ -120,26 +97,21 @@ def test_the_teacher_is_halved_once(executed: Executed) -> None:
     reason="not reached: error of the student 0.089 after 40 updates, 0.071 after 300; of the teacher 0.042",
 )
 def test_the_student_is_nearer_to_its_teacher_than_the_teacher_in_as_few_steps(executed: Executed) -> None:
-    values = executed[1]
+    values = executed.values
     assert values["error"]["student, 4 steps"] < values["error"]["teacher, 4 steps"]
 
 
 def test_it_writes_checkpoints_and_an_export(executed: Executed) -> None:
-    run = executed[2] / "run"
+    run = executed.folder / "run"
     assert (run / "checkpoints_recent" / "450").is_dir()
     assert (run / "diffusers" / "unet" / "diffusion_pytorch_model.safetensors").stat().st_size > 1e6
 
 
 def test_pictures_and_widgets_are_shown(executed: Executed) -> None:
-    cells = {cell.id: cell for cell in executed[0].cells}
-
-    def kinds(cell: str) -> set[str]:
-        return {kind for output in cells[cell].outputs for kind in output.get("data", {})}
-
     for cell in ("data", "forward", "prompts", "compare"):
-        assert "image/png" in kinds(cell), cell
+        assert "image/png" in executed.mime_types(cell), cell
     for cell in ("training", "sampling", "inpainting"):
-        assert "application/vnd.jupyter.widget-view+json" in kinds(cell), cell
+        assert "application/vnd.jupyter.widget-view+json" in executed.mime_types(cell), cell
 
 
 def test_the_file_holds_no_outputs_and_its_links_lead_somewhere() -> None:

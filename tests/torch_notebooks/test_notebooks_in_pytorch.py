@@ -7,7 +7,8 @@ import re
 
 import pytest
 
-from .conftest import Execute, Executed
+from ..notebook_run import Executed
+from .conftest import Execute
 
 
 def binomial_band(n: int, p: float = 0.1, deviations: float = 5.0) -> tuple[float, float]:
