@@ -3,6 +3,7 @@ panel of sliders to sample with, and a mask that is painted by clicking."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -25,13 +26,19 @@ def show_images(images: np.ndarray, titles: Sequence[str], columns: int = 8, siz
     import matplotlib.pyplot as plt
 
     rows = -(-len(images) // columns)
-    figure, axes = plt.subplots(rows, columns, figsize=(columns * size, rows * (size + 0.3)), squeeze=False)
+    lines = 1 + max((title.count("\n") for title in titles), default=0)
+    figure, axes = plt.subplots(
+        rows,
+        columns,
+        figsize=(columns * size, rows * (size + 0.15 * lines)),
+        squeeze=False,
+        layout="constrained",
+    )
     for axis in axes.flat:
         axis.axis("off")
     for axis, image, title in zip(axes.flat, images, titles, strict=False):
         axis.imshow((np.clip(image, -1, 1) + 1) / 2)
         axis.set_title(title, fontsize=7)
-    figure.tight_layout(pad=0.3)
     return figure
 
 
@@ -56,6 +63,8 @@ class LiveTraining:
     def __init__(self) -> None:
         import ipywidgets as widgets
 
+        # orbax tells there when a checkpoint waits for the one before; below a cell that looks like a fault.
+        logging.getLogger("absl").setLevel(logging.ERROR)
         self.words = widgets.Label("Compiling the training step; this takes longest.")
         # Hidden while there is no picture: a browser would draw the sign of a broken one.
         self.curves = widgets.Image(
