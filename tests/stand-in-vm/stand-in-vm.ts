@@ -37,6 +37,8 @@ export interface StandInVmOptions {
   readonly password?: boolean;
   /** It can reach other machines, as through a NAT, by a proxy that its environment names. */
   readonly internet?: boolean;
+  /** Its environment says that it is in Google's cloud, so that the metadata server is asked for notices. */
+  readonly inCloud?: boolean;
   /** Further programs that are not there, beside `node`. */
   readonly hidden?: readonly string[];
   /** Paths there to what is mounted on them: stand-ins for `/sys/bus/pci/devices`, `/dev/vfio`. */
@@ -73,7 +75,10 @@ export class StandInVm implements AsyncDisposable {
     await Machine.layOut(folder);
     await writeAccounts(folder, hostName, await hashPassword(PASSWORD));
     await newHostKey(folder);
-    const env = proxy ? proxyVariables(proxy.url) : {};
+    const env = {
+      ...(proxy ? proxyVariables(proxy.url) : {}),
+      ...(options.inCloud === true ? { GCE_METADATA_HOST: 'metadata.google.internal' } : {})
+    };
     const sshd = await writeSshd(folder, { password: options.password ?? false, env });
     await writeFile(path.join(folder, 'opt', 'metadata.cjs'), METADATA_PROGRAM);
     const home = disk?.folder ?? path.join(folder, 'home');

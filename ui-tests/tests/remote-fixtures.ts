@@ -1,11 +1,13 @@
 /** A Lab with a stand-in for a TPU VM: the bridge is on the VM, nothing is connected yet. */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { StandInVm, whyNoStandIn } from '../../tests/stand-in-vm/index.js';
+import { StandInVm, type StandInVmOptions, whyNoStandIn } from '../../tests/stand-in-vm/index.js';
 import type { LabServer } from '../lab/lab-server.js';
 import { test as base, withLab } from './fixtures.js';
 
 export interface Far {
+  /** What kind of machine it is; specs with equal options share one. */
+  readonly vmOptions: StandInVmOptions;
   readonly vm: StandInVm;
 }
 
@@ -13,9 +15,10 @@ export interface Far {
 export const why = whyNoStandIn();
 
 export const test = base.extend<object, Far>({
+  vmOptions: [{}, { scope: 'worker', option: true }],
   vm: [
-    async ({ labOptions: _ }, use) => {
-      const vm = await StandInVm.start();
+    async ({ labOptions: _, vmOptions }, use) => {
+      const vm = await StandInVm.start(vmOptions);
       await use(vm);
       await vm[Symbol.asyncDispose]();
     },

@@ -1,0 +1,228 @@
+/** Faults of a TPU VM as somebody in JupyterLab meets them: what is kept, what is said, and what can be done. */
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { IJupyterLabPageFixture } from '@jupyterlab/galata';
+import type { NotebookPanel } from '@jupyterlab/notebook';
+import type { Locator } from '@playwright/test';
+import type { Remote } from '@tpulab/protocol';
+import { whyNoSmallDisk } from '../../kernel-bridge/src/faults/testing/small-disk.js';
+import type { LabServer } from '../lab/lab-server.js';
+import { checkAccessibility } from './accessibility.js';
+import { expect } from './fixtures.js';
+import { currentKernel, openNotebook, readCells, setTheme } from './lab-page.js';
+import { notebookText } from './notebook-file.js';
+import { ask, test, why } from './remote-fixtures.js';
+
+const reason = why ?? whyNoSmallDisk();
+test.skip(reason !== null, reason ?? '');
+// One machine goes through all of it.
+test.describe.configure({ mode: 'serial' });
+test.use({ vmOptions: { homeDiskMiB: 64, inCloud: true } });
+
+const SPEC = 'remote/vm/lossless';
+/** Until a machine that was away is found again, on a computer that is busy with other things. */
+const LONG = { timeout: 120_000 };
+const QUIET = { 'instance/preempted': 'FALSE', 'instance/maintenance-event': 'NONE' };
+
+test.beforeAll(async ({ lab, vm }) => {
+  await vm.setMetadata(QUIET);
+  await connect(lab);
+});
+
+function remote(lab: LabServer): Promise<Remote> {
+  return ask(lab, 'GET', 'bridge/v1/remotes/vm') as Promise<Remote>;
+}
+
+async function connect(lab: LabServer): Promise<void> {
+  await ask(lab, 'POST', 'bridge/v1/remotes/vm/connect');
+  await expect.poll(async () => (await remote(lab)).state, LONG).toBe('connected');
+}
+
+/** A cell that counts to 60, and waits in the middle until its gate is a file in the home folder of the machine. */
+function counting(gate: string): string {
+  return `import pathlib, time
+for n in range(60):
+    print("line", n, flush=True)
+    while n == 30 and not pathlib.Path.home().joinpath("${gate}").exists():
+        time.sleep(0.02)`;
+}
+
+const lines = (end: number): string => Array.from({ length: end }, (_, n) => `line ${n}\n`).join('');
+
+async function textOf(page: IJupyterLabPageFixture, index = 0): Promise<string> {
+  return (await readCells(page))[index]?.text ?? '';
+}
+
+/** Opens a notebook with these cells on the machine, and runs all of them without waiting for them. */
+async function begin(
+  lab: LabServer,
+  page: IJupyterLabPageFixture,
+  name: string,
+  sources: readonly string[]
+): Promise<void> {
+  await writeFile(join(lab.rootDir, name), notebookText(sources, SPEC));
+  await openNotebook(page, name);
+  await expect.poll(async () => (await currentKernel(page))?.name).toBe(SPEC);
+  await page.evaluate(() => void window.jupyterapp.commands.execute('notebook:run-all-cells'));
+}
+
+function save(page: IJupyterLabPageFixture): Promise<void> {
+  return page.evaluate(() => window.jupyterapp.commands.execute('docmanager:save').then(() => undefined));
+}
+
+function isDirty(page: IJupyterLabPageFixture): Promise<boolean> {
+  return page.evaluate(() => (window.jupyterapp.shell.currentWidget as NotebookPanel).context.model.dirty);
+}
+
+/** In both themes. */
+async function isAccessible(page: IJupyterLabPageFixture, part: Locator): Promise<void> {
+  for (const theme of ['dark', 'light'] as const) {
+    // Galata waits for the menu, which a dialog keeps from it; the theme is set all the same.
+    await setTheme(page, theme).catch(() => undefined);
+    await checkAccessibility(page, part);
+  }
+}
+
+test('its gateway is killed in mid-cell: every line is there once and in order', async ({
+  lab,
+  page,
+  vm
+}) => {
+  await begin(lab, page, 'killed.ipynb', [counting('killed')]);
+  await expect.poll(() => textOf(page)).toBe(lines(31));
+  const { gatewayId } = await remote(lab);
+  await vm.run('kill -9 $(sed -n \'s/.*"pid":\\([0-9]*\\).*/\\1/p\' ~/.local/state/tpulab/gateway.json)');
+  await writeFile(join(vm.home, 'killed'), '');
+  await expect
+    .poll(async () => {
+      const { state, gatewayId: now } = await remote(lab);
+      return state === 'connected' && now !== gatewayId;
+    }, LONG)
+    .toBe(true);
+  await expect.poll(() => textOf(page), LONG).toBe(lines(60));
+  await expect.poll(async () => (await readCells(page))[0]?.executionCount).toBe(1);
+});
+
+test('it is rebooted: the notebook says what became of its kernel, and offers another', async ({
+  lab,
+  page,
+  vm
+}) => {
+  await begin(lab, page, 'rebooted.ipynb', [counting('never'), 'print("after")']);
+  await expect.poll(() => textOf(page)).toBe(lines(31));
+  await vm.reboot();
+  const notice = page.locator('.jp-TPULabNotice');
+  await expect(notice).toContainText('has ended: vm was started anew', LONG);
+  expect(await textOf(page)).toBe(lines(31));
+  await isAccessible(page, notice);
+
+  await notice.getByRole('button', { name: 'Start a new kernel' }).click();
+  await expect.poll(async () => (await currentKernel(page))?.name, LONG).toBe(SPEC);
+  await expect(notice).toBeHidden();
+  expect(await page.notebook.runCell(1, true)).toBe(true);
+  await expect.poll(() => textOf(page, 1)).toBe('after\n');
+});
+
+test('its disk is full: that is said, and with space again it connects', async ({ lab, page, vm }) => {
+  await ask(lab, 'POST', 'bridge/v1/remotes/vm/disconnect');
+  await vm.machine.powerOff();
+  vm.fillDisk();
+  await vm.boot();
+  await page.goto('?reset');
+  await page.evaluate(() =>
+    window.jupyterapp.commands.execute('tpulab:remotes', { name: 'vm' }).then(() => undefined)
+  );
+  const tab = page.locator('.jp-TPULabRemotes');
+  const button = tab.getByRole('button', { name: 'Connect: vm' });
+  await button.click();
+  await expect(tab.getByRole('alert')).toContainText(/disk .*full|no space/i, LONG);
+  await isAccessible(page, tab);
+  vm.freeDisk();
+  await button.click();
+  await expect(tab.getByText('connected', { exact: true }).first()).toBeVisible(LONG);
+});
+
+test('its host key is another one: nothing is sent, and the dialog says what that means', async ({
+  lab,
+  page,
+  vm
+}) => {
+  await ask(lab, 'POST', 'bridge/v1/remotes/vm/disconnect');
+  await vm.changeHostKey();
+  await writeFile(join(lab.rootDir, 'key.ipynb'), notebookText([''], SPEC));
+  await page.goto('tree/key.ipynb?reset');
+  const dialog = page.getByRole('dialog');
+  await expect(dialog).toContainText('is not connected');
+  await dialog.getByRole('button', { name: 'Connect' }).click();
+  const alert = dialog.getByRole('alert');
+  await expect(alert).toContainText('is not the one that is known for it', LONG);
+  await expect(alert.locator('code')).toContainText('ssh-keygen');
+  await isAccessible(page, dialog.locator('.jp-TPULabConnect'));
+  await dialog.getByRole('button', { name: 'Close' }).last().click();
+
+  // As the command does that is shown, and then accepting the new one.
+  await vm.knowHostKey();
+  await connect(lab);
+  await expect.poll(async () => (await currentKernel(page))?.name, LONG).toBe(SPEC);
+});
+
+const TRAIN = `import time, tpulab
+run = tpulab.run("far")
+
+@run.on_checkpoint
+def save(step):
+    print("saved at", step, flush=True)
+
+for n in run.steps(range(1_000_000)):
+    if n % 50 == 0:
+        print("step", n, flush=True)
+    time.sleep(0.02)`;
+
+test('it is taken back: there is time for a checkpoint, and what was printed can be read when it is gone', async ({
+  lab,
+  page,
+  vm
+}) => {
+  await begin(lab, page, 'taken.ipynb', [TRAIN]);
+  await expect.poll(() => textOf(page)).toContain('step 50\n');
+  await save(page);
+
+  await vm.setMetadata({ ...QUIET, 'instance/preempted': 'TRUE' });
+  const banner = page.locator('.jp-TPULabBanner');
+  await expect(banner).toContainText(/vm is taken back by the cloud (in \d+ s|at any moment)/);
+  // The gateway there asks for one by itself; the button is for one that is as late as can be.
+  const saved = async (): Promise<number> => (await textOf(page)).split('saved at ').length - 1;
+  await expect.poll(saved).toBe(1);
+  await banner.getByRole('button', { name: 'Take a checkpoint' }).click();
+  await expect.poll(saved).toBe(2);
+  await expect(page.getByText('Checkpoint taken: far')).toBeVisible();
+  await isAccessible(page, banner);
+  await expect.poll(async () => JSON.stringify(await kept(lab)).split('saved at ').length - 1).toBe(2);
+
+  await vm.machine.powerOff();
+  await expect(page.locator('.jp-TPULabStatus-remote')).toContainText('taken back', LONG);
+  await expect(banner).toBeHidden();
+  const notice = page.locator('.jp-TPULabNotice');
+  await expect(notice).toContainText('The cloud has taken vm back');
+
+  await page.goto('tree/taken.ipynb?reset');
+  const dialog = page.getByRole('dialog');
+  await expect(dialog).toContainText('which the cloud has taken back');
+  await dialog.getByRole('button', { name: 'No kernel' }).click();
+  // The file was saved before: all that came later is from the copy.
+  await expect.poll(() => textOf(page)).toMatch(/^step 0\n(.*\n)*saved at \d+\n(.*\n)*saved at \d+\n/);
+  await expect(notice).toContainText(
+    /One cell shows what this machine has kept of its kernel on vm, up to \d/
+  );
+  await expect(notice).toContainText('It had not finished by then');
+  // What only this machine has is to be saved.
+  expect(await isDirty(page)).toBe(true);
+  await isAccessible(page, notice);
+});
+
+/** The outputs of the kernels of the remote as they are on this machine. */
+async function kept(lab: LabServer): Promise<unknown[]> {
+  const at = 'bridge/v1/remotes/vm/mirror';
+  const { kernels } = (await ask(lab, 'GET', at)) as { kernels: { kernelId: string }[] };
+  return Promise.all(kernels.map(({ kernelId }) => ask(lab, 'GET', `${at}/${kernelId}/outputs`)));
+}
