@@ -7,6 +7,7 @@ one process for each device. The mode is chosen before the first tensor and stay
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, ClassVar
@@ -178,7 +179,10 @@ class TorchXlaBackend(TorchBackend):
 
         self._torch_xla.sync()
         sharded = array if isinstance(array, xs.XLAShardedTensor) else xs.XLAShardedTensor(array)
-        return [shard.unpadded_data.cpu().numpy() for shard in sharded.local_shards]
+        with warnings.catch_warnings():
+            # A later torch would read this indexing of torch_xla's differently; it can have no later one.
+            warnings.filterwarnings("ignore", "Using a non-tuple sequence", UserWarning)
+            return [shard.unpadded_data.cpu().numpy() for shard in sharded.local_shards]
 
     def launch(self, work: Callable[..., Any], *args: Any) -> None:
         """Runs `work(process_index, *args)` in one process for each device: the older way of PyTorch/XLA.
