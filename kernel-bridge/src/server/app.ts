@@ -1,5 +1,5 @@
 /** The HTTP server without routes: body parsing, validation, access rules, errors, API description, access log. */
-import { type TypeBoxTypeProvider, TypeBoxValidatorCompiler } from '@fastify/type-provider-typebox';
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import Fastify, {
   type FastifyBaseLogger,
   type FastifyInstance,
@@ -17,6 +17,7 @@ import type { BaseUrl } from './base-url.js';
 import { addAnswerHeaders } from './answer-headers.js';
 import { addErrorAnswers, errorBody, errorHeaders, type RouteEntry } from './error-answers.js';
 import { clientErrorHandler, type HttpLimits, serverOptions } from './http-limits.js';
+import { validatorCompiler } from './validation.js';
 
 export type App = FastifyInstance<
   RawServerDefault,
@@ -71,7 +72,7 @@ export async function createApp(options: AppOptions): Promise<{ app: App; routes
   app.addHook('onRoute', ({ method, url }) => {
     for (const one of [method].flat()) routes.push({ method: one, url });
   });
-  app.setValidatorCompiler(TypeBoxValidatorCompiler);
+  app.setValidatorCompiler(validatorCompiler);
   // Answers are built from typed values; the schemas describe them for openapi.json.
   app.setSerializerCompiler(() => value => JSON.stringify(value));
   acceptJson(app);
