@@ -5,10 +5,10 @@
  * The checkpoint is written after the kernel has forgotten: whoever reads the journal from there on finds the ids of all
  * messages that are both in the journal and in the ring.
  */
-import type { Logger } from 'pino';
 import type { ChannelName } from '../wire/kernel-message.js';
 import { type Checkpoint, writeCheckpoint } from './checkpoint.js';
 import type { Positions, ResendLink } from './resend-link.js';
+import type { KeeperLog } from './keeper-log.js';
 
 const PERIOD_MS = 1_000;
 /** Enough for a tenth of a second of the largest outputs, little enough for the kernel's memory. */
@@ -19,7 +19,7 @@ export interface ConfirmerParts {
   readonly kernelPid: number;
   /** State as of now, or later than the last record that was written. */
   readonly describe: () => Pick<Checkpoint, 'state' | 'kernelInfo'>;
-  readonly log: Logger;
+  readonly log: KeeperLog;
 }
 
 export class Confirmer {

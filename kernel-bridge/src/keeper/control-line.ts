@@ -4,8 +4,8 @@
  */
 import type { Socket } from 'node:net';
 import type { ControlCommand, ControlMessage } from '@tpulab/protocol';
-import type { Logger } from 'pino';
 import { KeeperError } from './keeper-error.js';
+import type { KeeperLog } from './keeper-log.js';
 
 /** An agent answers within milliseconds, unless the kernel's process is stopped or code in it never lets the interpreter go. */
 const ANSWER_MS = 8_000;
@@ -31,7 +31,7 @@ export class ControlLine implements Disposable {
   /** `expired` passes on, as if the agent had said it, that a command will never be applied. */
   constructor(
     private readonly expired: (message: ControlMessage) => void,
-    private readonly log: Logger,
+    private readonly log: KeeperLog,
     private readonly answerMs = ANSWER_MS
   ) {}
 

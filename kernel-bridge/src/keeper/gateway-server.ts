@@ -1,11 +1,11 @@
 /** Listens for gateways. Several may be connected: an old one that is dying, and the new one. */
 import { rm } from 'node:fs/promises';
 import { createServer, type Server } from 'node:net';
-import type { Logger } from 'pino';
 import { GatewayLink, type TelemetrySource } from './gateway-link.js';
 import { KeeperError } from './keeper-error.js';
 import { type Command, type CommandReplies, type KeeperEvent, parseCommand } from './keeper-protocol.js';
 import { listenPrivately } from './telemetry-socket.js';
+import type { KeeperLog } from './keeper-log.js';
 
 /** More than two means that something connects in a loop. */
 const MAX_GATEWAYS = 16;
@@ -30,7 +30,7 @@ export class GatewayServer implements AsyncDisposable {
     private readonly path: string,
     private readonly requests: GatewayRequests,
     telemetry: TelemetrySource,
-    private readonly log: Logger
+    private readonly log: KeeperLog
   ) {
     this.#server = createServer(socket => {
       const link = new GatewayLink(socket, telemetry, {
@@ -48,7 +48,7 @@ export class GatewayServer implements AsyncDisposable {
     path: string,
     requests: GatewayRequests,
     telemetry: TelemetrySource,
-    log: Logger
+    log: KeeperLog
   ): Promise<GatewayServer> {
     const server = new GatewayServer(path, requests, telemetry, log);
     await listenPrivately(server.#server, path, log);

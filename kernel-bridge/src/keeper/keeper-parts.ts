@@ -1,10 +1,10 @@
 /** What a `KernelKeeper` is made of, and whom it tells. */
-import type { Logger } from 'pino';
 import type { JournalError } from '../journal/journal-error.js';
 import type { StoredRecord, WrittenBatch } from '../journal/record-batch.js';
 import type { ConnectionInfo } from './connection-file.js';
 import type { LaunchDescription } from './contract.js';
 import type { KernelFiles } from './kernel-process.js';
+import type { KeeperLog } from './keeper-log.js';
 
 export interface KeeperListener {
   /** Records are in the file. */
@@ -32,5 +32,5 @@ export interface KeeperParts {
   readonly files: KernelFiles;
   readonly journalDir: string;
   readonly listener: KeeperListener;
-  readonly log: Logger;
+  readonly log: KeeperLog;
 }

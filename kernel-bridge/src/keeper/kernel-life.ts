@@ -3,7 +3,6 @@
  * new life. Verifies what the kernel sends, keeps to itself what answers our own requests, and passes on the rest.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Logger } from 'pino';
 import {
   type ChannelName,
   type KernelMessage,
@@ -22,6 +21,7 @@ import type { KernelProcess } from './kernel-process.js';
 import type { OwnMessages } from './own-messages.js';
 import { Readiness } from './readiness.js';
 import { type Incoming, Takeover, type TakeoverParts } from './takeover.js';
+import type { KeeperLog } from './keeper-log.js';
 
 const NO_PART = Buffer.alloc(0);
 /** They begin and end executions. Whoever runs cells one after another waits for them. */
@@ -61,7 +61,7 @@ export class KernelLife {
     info: ConnectionInfo,
     private readonly own: OwnMessages,
     private readonly events: LifeEvents,
-    private readonly log: Logger,
+    private readonly log: KeeperLog,
     takeover: TakeoverParts | null = null
   ) {
     this.#signer = createSigner(info.signature_scheme, info.key);

@@ -5,7 +5,7 @@
  */
 import { statSync } from 'node:fs';
 import { open, rename, rm, truncate } from 'node:fs/promises';
-import type { Logger } from 'pino';
+import type { KeeperLog } from './keeper-log.js';
 
 export interface LogBoundOptions {
   /** At this size a log is put aside. */
@@ -25,7 +25,7 @@ export class LogBound implements AsyncDisposable {
 
   constructor(
     private readonly files: readonly string[],
-    private readonly log: Logger,
+    private readonly log: KeeperLog,
     { maxBytes = MAX_BYTES, intervalMs = INTERVAL_MS }: LogBoundOptions = {}
   ) {
     this.#maxBytes = maxBytes;

@@ -6,18 +6,15 @@
  */
 import { closeSync, read, writeSync } from 'node:fs';
 import { promisify } from 'node:util';
-import { destination, pino } from 'pino';
 import { KeeperError } from './keeper-error.js';
+import { keeperLog } from './keeper-log.js';
 import { runKeeper } from './run-keeper.js';
 import type { StartReport } from './start-report.js';
 
 const REPORT_FD = 3;
 const NEWLINE = 0x0a;
 
-const output = destination({ dest: 1, sync: true });
-// A full disk must not end a keeper because its log cannot be written.
-output.on('error', () => undefined);
-const log = pino({ base: { pid: process.pid } }, output);
+const log = keeperLog(1);
 
 function report(content: StartReport): void {
   try {

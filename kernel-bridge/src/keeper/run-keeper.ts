@@ -1,6 +1,5 @@
 /** Composition of the keeper process: builds its parts, joins them, and takes them down in order. */
 import { rm, rmdir } from 'node:fs/promises';
-import type { Logger } from 'pino';
 import type { WrittenBatch } from '../journal/record-batch.js';
 import { WireError } from '../wire/wire-error.js';
 import type { KernelSnapshot } from './contract.js';
@@ -27,6 +26,7 @@ import { isSameProcess, processStart } from '../processes/process-identity.js';
 import { LockHeldError, type ProcessLock, takeProcessLock } from '../processes/process-lock.js';
 import { TelemetryHistory } from './telemetry-history.js';
 import { TelemetrySocket } from './telemetry-socket.js';
+import type { KeeperLog } from './keeper-log.js';
 
 export interface RunningKeeper {
   /** Shuts the kernel down and then ends. Idempotent. */
@@ -39,7 +39,7 @@ export interface RunningKeeper {
 export type KeeperTask = 'start' | 'adopt';
 
 /** Rejects with the typed error that tells why the kernel cannot be kept; nothing runs then that did not run before. */
-export async function runKeeper(kernelDir: string, task: KeeperTask, log: Logger): Promise<RunningKeeper> {
+export async function runKeeper(kernelDir: string, task: KeeperTask, log: KeeperLog): Promise<RunningKeeper> {
   const lock = await onlyKeeper(kernelDir);
   try {
     return await keep(kernelDir, task, lock, log);
@@ -53,7 +53,7 @@ async function keep(
   kernelDir: string,
   task: KeeperTask,
   lock: ProcessLock,
-  log: Logger
+  log: KeeperLog
 ): Promise<RunningKeeper> {
   const launch = await readLaunch(kernelDir);
   const orphan = await orphanOf(kernelDir);

@@ -9,11 +9,11 @@
  * A kernel of another launcher has no ring. What it said meanwhile nobody can know, and the gap says so.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Logger } from 'pino';
 import type { GapRecord } from '../journal/record.js';
 import type { ChannelName, KernelMessage, MessageHeader } from '../wire/kernel-message.js';
 import type { JournalTail } from './journal-tail.js';
 import type { ResendLink, Resent } from './resend-link.js';
+import type { KeeperLog } from './keeper-log.js';
 
 /** Longer than libzmq puts off looking at new connections. */
 const SECOND_LOOK_MS = 500;
@@ -30,7 +30,7 @@ export interface TakeoverParts {
   /** Null: a kernel of another launcher. */
   readonly link: ResendLink | null;
   readonly routingId: string;
-  readonly log: Logger;
+  readonly log: KeeperLog;
 }
 
 export interface TakeoverTarget {

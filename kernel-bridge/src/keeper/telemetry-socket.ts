@@ -4,7 +4,7 @@
  */
 import { chmod, rm } from 'node:fs/promises';
 import { createServer, type Server, type Socket } from 'node:net';
-import type { Logger } from 'pino';
+import type { KeeperLog } from './keeper-log.js';
 
 /** A batch of 10 Hz with thousands of steps stays far below. A longer line is dropped, up to its end. */
 const MAX_LINE_BYTES = 1024 * 1024;
@@ -26,7 +26,7 @@ export class TelemetrySocket implements AsyncDisposable {
   private constructor(
     private readonly path: string,
     private readonly onMessage: OnTelemetry,
-    private readonly log: Logger,
+    private readonly log: KeeperLog,
     private readonly onControl: OnControl
   ) {
     this.#server = createServer(connection => this.#accept(connection));
@@ -36,7 +36,7 @@ export class TelemetrySocket implements AsyncDisposable {
   static async listen(
     path: string,
     onMessage: OnTelemetry,
-    log: Logger,
+    log: KeeperLog,
     onControl: OnControl = () => undefined
   ): Promise<TelemetrySocket> {
     const socket = new TelemetrySocket(path, onMessage, log, onControl);
@@ -143,7 +143,7 @@ export class LineSplitter {
 }
 
 /** Listens on a unix socket that is its owner's alone. A file that a dead process left at the path is replaced. */
-export async function listenPrivately(server: Server, path: string, log: Logger): Promise<void> {
+export async function listenPrivately(server: Server, path: string, log: KeeperLog): Promise<void> {
   await rm(path, { force: true });
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
