@@ -20,6 +20,9 @@ import { PendingCommands } from './pending-commands.js';
 import { KERNEL_START_MS } from './kernel-limits.js';
 import { StoredPayloads } from './stored-record.js';
 
+/** So much may wait for the keeper: it takes one large message while the next one is still coming in. */
+const AHEAD_BYTES = 4 * 1024 * 1024;
+
 /** A keeper answers these from memory; a longer silence means that it hangs. */
 const ANSWER_MS = 10_000;
 
@@ -97,19 +100,24 @@ export class KeeperClient implements KeeperHandle {
     if (!this.socket.writable) return false;
     this.socket.cork();
     this.socket.write(frameHeader(FrameType.message, frame.length));
-    const hasRoom = this.socket.write(frame);
+    this.socket.write(frame);
     this.socket.uncork();
-    return hasRoom;
+    return this.#hasRoom;
   }
 
   drain(): Promise<void> {
     if (this.#ended.signal.aborted) {
       return Promise.reject(this.#disconnected());
     }
-    if (!this.socket.writableNeedDrain) {
+    if (this.#hasRoom) {
       return Promise.resolve();
     }
     return new Promise((resolve, reject) => this.#drains.add({ resolve, reject }));
+  }
+
+  /** With more than that, the stream is above its own mark and says `drain` once it is empty. */
+  get #hasRoom(): boolean {
+    return this.socket.writableLength <= AHEAD_BYTES;
   }
 
   async control(command: ControlCommand): Promise<ControlMessage> {

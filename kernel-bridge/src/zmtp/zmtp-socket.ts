@@ -41,6 +41,8 @@ export class ZmtpSocket {
   readonly #options: ZmtpSocketOptions;
   readonly #target: NetConnectOpts;
   #socket: Socket | null = null;
+  /** Made for the first bytes, not for each of the tries until the other end is there. */
+  #anywhere: Buffer | null = null;
   #connection: ZmtpConnection | null = null;
   #waiting: (readonly Uint8Array[])[] = [];
   #retry: NodeJS.Timeout | null = null;
@@ -103,11 +105,10 @@ export class ZmtpSocket {
   }
 
   #connect(): void {
-    const anywhere = Buffer.allocUnsafeSlow(READ_BYTES);
     const socket = connect({
       ...this.#target,
       onread: {
-        buffer: () => this.#connection?.target ?? anywhere,
+        buffer: () => this.#connection?.target ?? (this.#anywhere ??= Buffer.allocUnsafeSlow(READ_BYTES)),
         callback: (bytes, into) => {
           const before = this.#received;
           this.#connection?.received((into as Buffer).subarray(0, bytes));
