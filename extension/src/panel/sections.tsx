@@ -103,9 +103,9 @@ const DevicesSection = memo(function DevicesSection({
           showHistory={settings.history !== 'off'}
           loop={loop}
           paused={!isLooking}
-          documentOf={actions.documentOf}
-          onShow={actions.showDocument}
-          onRelease={actions.release}
+          documentOf={kernelId => actions.documentOf(kernelId)}
+          onShow={path => actions.showDocument(path)}
+          onRelease={kernelId => actions.release(kernelId)}
           trans={trans}
         />
       ) : (
@@ -134,7 +134,7 @@ function StepsSection({ state, loop, kernel, onGoTo, actions, trans }: KernelSec
         paused={state.paused}
         onGoTo={onGoTo}
         onFree={control && (() => void control.request({ action: 'free', run: null }))}
-        onExport={actions.exportSteps}
+        onExport={(...what) => actions.exportSteps(...what)}
         canInsert={actions.canInsert()}
         trans={trans}
       />
