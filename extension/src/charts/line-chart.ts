@@ -48,6 +48,8 @@ function loadLibrary(): Promise<void> {
 const LOGARITHMIC: uPlot.Scale.Distr = 3;
 const AXIS_WIDTH = 52;
 const AXIS_HEIGHT = 20;
+/** Half a line of text: the first label of the x axis may begin below the lowest one of the y axis. */
+const X_GAP = 7;
 
 export class LineChart implements Drawing, IDisposable {
   constructor(private readonly _options: LineChartOptions) {
@@ -157,7 +159,7 @@ export class LineChart implements Drawing, IDisposable {
         }
       },
       axes: [
-        { ...axis, size: AXIS_HEIGHT, space: 64, values: (_, ticks) => ticks.map(xText), gap: 2 },
+        { ...axis, size: AXIS_HEIGHT, space: 64, values: (_, ticks) => ticks.map(xText), gap: X_GAP },
         {
           ...axis,
           size: AXIS_WIDTH,
