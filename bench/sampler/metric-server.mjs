@@ -34,5 +34,6 @@ server.addService(metricService(), {
 });
 server.bindAsync('127.0.0.1:0', ServerCredentials.createInsecure(), (error, port) => {
   if (error) throw error;
-  console.log(port);
+  // A text: where colours are forced, as Playwright does, a number would be printed in one.
+  console.log(String(port));
 });
