@@ -60,7 +60,7 @@ test('a diffusion model is steered from the page, and its curve and its images a
   lab,
   page
 }) => {
-  test.setTimeout(480_000);
+  test.setTimeout(720_000);
   await writeWithSettings(lab, NOTEBOOK, SETTINGS);
   await openNotebook(page, NOTEBOOK);
   const panel = new TPULabPanel(page);
@@ -71,7 +71,7 @@ test('a diffusion model is steered from the page, and its curve and its images a
   await startCell(page, 'train');
 
   const run = await panel.section('Run');
-  await expect.poll(() => stepOf(run), { timeout: 180_000 }).toBeGreaterThan(10);
+  await expect.poll(() => stepOf(run), { timeout: 360_000 }).toBeGreaterThan(10);
   await setHyperparameter(controls, 'learning_rate', '0.004');
   await expect(run.getByRole('list', { name: /^What was asked/ })).toContainText(
     /learning_rate 0\.002000 → 0\.004000 · applied/

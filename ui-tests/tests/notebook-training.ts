@@ -9,7 +9,7 @@ import { NOTEBOOKS } from '../lab/paths.js';
 import { readCells } from './lab-page.js';
 
 /** Imports of a framework, and the first programs, on a machine that may be busy. */
-const CELLS_DEADLINE_MS = 180_000;
+const CELLS_DEADLINE_MS = 300_000;
 
 interface NotebookFile {
   readonly cells: { metadata: { tags?: string[] }; source: string | string[] }[];

@@ -43,7 +43,7 @@ test('notebook 01 is trained with its widgets, and what the panel shows is what 
   lab,
   page
 }) => {
-  test.setTimeout(480_000);
+  test.setTimeout(720_000);
   const notebook = '01-single-core.ipynb';
   await writeWithSettings(lab, notebook, ['batch_size = 32', 'epochs = 1_000']);
   await openNotebook(page, notebook);
@@ -53,7 +53,7 @@ test('notebook 01 is trained with its widgets, and what the panel shows is what 
   const controls = trainingControls(page);
   const run = await panel.section('Run');
   await startCell(page, 'training');
-  await expect.poll(() => stepOf(run), { timeout: 180_000 }).toBeGreaterThan(5);
+  await expect.poll(() => stepOf(run), { timeout: 360_000 }).toBeGreaterThan(5);
   const compiled = await listedCompilations(panel);
   expect(compiled).toBeGreaterThan(0);
 
@@ -88,7 +88,7 @@ test('notebook 04 is fine-tuned with its widgets, and what the panel shows is wh
   lab,
   page
 }) => {
-  test.setTimeout(480_000);
+  test.setTimeout(720_000);
   const notebook = '04-bert-fine-tune.ipynb';
   await writeWithSettings(lab, notebook, ['epochs = 1_000', 'with_accelerate = False']);
   await openNotebook(page, notebook);
@@ -98,7 +98,7 @@ test('notebook 04 is fine-tuned with its widgets, and what the panel shows is wh
   const controls = trainingControls(page);
   const run = await panel.section('Run');
   await startCell(page, 'training');
-  await expect.poll(() => stepOf(run), { timeout: 180_000 }).toBeGreaterThan(5);
+  await expect.poll(() => stepOf(run), { timeout: 360_000 }).toBeGreaterThan(5);
 
   await setHyperparameter(controls, 'learning_rate', '0.002');
   const log = run.getByRole('list', { name: /^What was asked/ });
