@@ -2,13 +2,13 @@
  * Makes the images of the panels: `TPULAB_SCREENSHOTS=1 npx playwright test -c ui-tests/playwright.config.ts panels`. A stand-in for
  * a runtime's metric server tells of 8 devices; the training and its controls are real.
  */
-import { type ChildProcess, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { CHECKOUT, IMAGES } from '../lab/paths.js';
-import { expect, test } from './fixtures.js';
+import { expect, type LabFixtures, test as labTest } from './fixtures.js';
 import { openNotebook } from './lab-page.js';
 import { notebookText } from './notebook-file.js';
 import { TPULabPanel } from './tpulab-panel.js';
@@ -25,7 +25,7 @@ def train_step(w, rate):
     for _ in range(20):
         w = w @ w.T / jnp.linalg.norm(w)
     return w - rate * w, jnp.mean(w ** 2)
-run = tpulab.run("dia-ft-3", {"batch": 32, "seed": 7}, total=2_000, hyperparameters={
+run = tpulab.run("dia-ft-3", {"batch": 32, "seed": 7}, total=20_000, hyperparameters={
     "learning_rate": tpulab.hyper(3e-4, min=1e-6, max=1e-2, scale="log"),
     "text_dropout": tpulab.hyper(0.15, min=0.0, max=0.5),
     "augment": True})
@@ -36,27 +36,37 @@ def save(step):
 def sample(step):
     time.sleep(0.1)
 w = jax.random.normal(jax.random.key(0), (192, 192))
-for turn in run.steps(range(2_000)):
+for turn in run.steps(range(20_000)):
     if turn == 40: w = w[:160, :160]
     w, loss = train_step(w, run.hyper.learning_rate)
     run.log(loss=2.3 + 4 * 0.99 ** turn + 0.2 * float(jnp.sin(turn / 3.0)), accuracy=1 - 0.99 ** turn)
     time.sleep(0.004 if turn % 9 else 0.012)`;
 
-let runtime: ChildProcess;
+/**
+ * Lab on a machine with so many devices. The gateway gets the runtime's port by Lab's environment, so the runtime is there before
+ * Lab is, and for this Lab only.
+ */
+function testWith(devices: number): typeof labTest {
+  const test = labTest.extend<object, Pick<LabFixtures, 'labOptions'>>({
+    labOptions: [
+      async ({}, use) => {
+        const script = join(CHECKOUT, 'bench', 'sampler', 'metric-server.mjs');
+        const runtime = spawn(process.execPath, [script, String(devices)]);
+        try {
+          const [port] = (await once(createInterface(runtime.stdout), 'line')) as [string];
+          await use({ galata: true, env: { TPU_RUNTIME_METRICS_PORTS: port, TPU_SKIP_MDS_QUERY: '1' } });
+        } finally {
+          runtime.kill();
+        }
+      },
+      { scope: 'worker' }
+    ]
+  });
+  test.use({ viewport: { width: 1440, height: 1000 }, deviceScaleFactor: 1.5 });
+  return test;
+}
 
-test.use({ viewport: { width: 1440, height: 1000 }, deviceScaleFactor: 1.5 });
-
-// Before Lab is started, which passes the variable on to its gateway.
-test.beforeAll(async () => {
-  runtime = spawn(process.execPath, [join(CHECKOUT, 'bench', 'sampler', 'metric-server.mjs'), '8']);
-  const [port] = (await once(createInterface(runtime.stdout!), 'line')) as string[];
-  process.env['TPU_RUNTIME_METRICS_PORTS'] = port;
-  process.env['TPU_SKIP_MDS_QUERY'] = '1';
-});
-
-test.afterAll(() => runtime.kill());
-
-test('the panel beside a notebook and the dashboard, in all themes', async ({ lab, page }) => {
+testWith(8)('the panel beside a notebook and the dashboard, in all themes', async ({ lab, page }) => {
   await mkdir(IMAGES, { recursive: true });
   await writeFile(join(lab.rootDir, '06-dia.ipynb'), notebookText([TRAIN]));
   await openNotebook(page, '06-dia.ipynb');
@@ -66,7 +76,8 @@ test('the panel beside a notebook and the dashboard, in all themes', async ({ la
   const panel = new TPULabPanel(page);
   await panel.open();
   const run = await panel.section('Run');
-  await expect(run).toContainText(/step [1-9]\d\d of 2,000/, { timeout: 180_000 });
+  await expect(await panel.section('Devices')).toContainText('8 devices busy');
+  await expect(run).toContainText(/step [1-9]\d\d of 20,000/, { timeout: 180_000 });
   const field = run.getByRole('textbox', { name: 'learning_rate, exactly' });
   await field.fill('0.0001');
   await field.press('Enter');
