@@ -1,4 +1,10 @@
 /** The browser of the specs, with one file that is no test but a measurement. */
 import base from '../../ui-tests/playwright.config.js';
 
-export default { ...base, testDir: '.', outputDir: '../../ui-tests/test-results', testMatch: '*.loads.mts', timeout: 590_000 };
+export default {
+  ...base,
+  testDir: '.',
+  outputDir: '../../ui-tests/test-results',
+  testMatch: '*.loads.mts',
+  timeout: 590_000
+};
