@@ -2,6 +2,7 @@
  * Unit and integration specs of the TypeScript packages and of the scripts. `*.integration.spec.ts` start real processes and
  * run as a part of their own; a spec that needs a DOM says so in its first line.
  */
+import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
 
@@ -18,8 +19,12 @@ const shared = {
 };
 const timeouts = { testTimeout: TEST_TIMEOUT_MS, hookTimeout: TEST_TIMEOUT_MS };
 
+/** Many wait for sockets and processes rather than reckon: two at a time even on two cores, where Vitest would run one. */
+const UNIT_WORKERS = Math.max(2, availableParallelism() - 1);
+
 function unit(name: string, include: string[]) {
-  return { ...shared, test: { name, include, exclude: [INTEGRATION], environment: 'node', ...timeouts } };
+  const test = { name, include, exclude: [INTEGRATION], environment: 'node', maxWorkers: UNIT_WORKERS };
+  return { ...shared, test: { ...test, ...timeouts } };
 }
 
 export default defineConfig({
@@ -41,6 +46,7 @@ export default defineConfig({
           environment: 'node',
           // They start kernels and compete for the cores: one after the other.
           fileParallelism: false,
+          sequence: { groupOrder: 1 },
           testTimeout: 4 * TEST_TIMEOUT_MS,
           hookTimeout: 4 * TEST_TIMEOUT_MS
         }
