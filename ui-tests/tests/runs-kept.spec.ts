@@ -1,0 +1,105 @@
+/** What a training leaves behind: its steps as files and as a picture, its history after a reload, its curves beside another's. */
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Locator, Page } from '@playwright/test';
+import { expect, test } from './fixtures.js';
+import { openNotebook, readCells } from './lab-page.js';
+import { notebookText } from './notebook-file.js';
+import { TPULabPanel } from './tpulab-panel.js';
+
+const TRAIN = `import jax, jax.numpy as jnp, tpulab
+
+@jax.jit
+def train_step(w):
+    return w * 0.9, jnp.mean(w ** 2)
+
+def train(name, count, start):
+    run = tpulab.run(name, {"start": start})
+    w = jnp.full(256, start)
+    for _ in run.steps(range(count)):
+        w, loss = train_step(w)
+        run.log(loss=loss)
+    run.finish()
+
+train("first", 40, 1.0)`;
+
+/** A run that can be steered ends as `stopped`, by whatever it ended. */
+const ENDED = /second · (finished|stopped)/;
+
+const AGAIN = `train("second", 30, 2.0)`;
+
+/** The text of the file that a button of the panel gives. */
+async function taken(page: Page, button: Locator): Promise<{ name: string; text: string }> {
+  const [file] = await Promise.all([page.waitForEvent('download'), button.click()]);
+  return { name: file.suggestedFilename(), text: await readFile(await file.path(), 'utf8') };
+}
+
+test('the steps of a finished run are taken along, kept over a reload, and compared with another run', async ({
+  lab,
+  page
+}) => {
+  await writeFile(join(lab.rootDir, 'kept.ipynb'), notebookText([TRAIN, AGAIN]));
+  await writeFile(join(lab.rootDir, 'another.ipynb'), notebookText([TRAIN]));
+  await openNotebook(page, 'kept.ipynb');
+  const panel = new TPULabPanel(page);
+  await panel.open();
+  expect(await page.notebook.runCell(0, true)).toBe(true);
+  expect(await page.notebook.runCell(1, true)).toBe(true);
+  const steps = await panel.section('Steps');
+  await expect(steps).toContainText(ENDED);
+
+  // As a table and as JSON: every step, with what the run logged.
+  const csv = await taken(page, steps.getByRole('button', { name: 'CSV' }));
+  expect(csv.name).toBe('second.csv');
+  const [head, ...rows] = csv.text.trimEnd().split('\r\n');
+  expect(head).toBe(
+    'step,start_unix_ms,wall_ms,input_ms,host_ms,compile_ms,device_ms,gap_ms,device_known,loss'
+  );
+  expect(rows.map(row => Number(row.split(',')[0]))).toEqual(Array.from({ length: 30 }, (_, at) => at));
+  for (const row of rows) {
+    const [wall = 0, ...spans] = row.split(',').slice(2, 8).map(Number);
+    expect(spans.reduce((sum, span) => sum + span, 0)).toBeCloseTo(wall, 1);
+  }
+  const json = await taken(page, steps.getByRole('button', { name: 'JSON' }));
+  const whole = JSON.parse(json.text) as {
+    steps: object[];
+    metrics: { loss: { steps: number[]; values: number[] } };
+  };
+  expect(whole).toMatchObject({ format: 1, name: 'second', state: 'finished', config: { start: 2 } });
+  expect(whole.steps).toHaveLength(30);
+  const losses = new Map(whole.metrics.loss.steps.map((step, at) => [step, whole.metrics.loss.values[at]]));
+  expect(losses.get(0)).toBeCloseTo(4, 5);
+
+  // As a picture that the notebook itself holds.
+  await steps.getByRole('button', { name: 'Picture into the notebook' }).click();
+  await expect
+    .poll(async () => (await readCells(page)).flatMap(cell => cell.mimeTypes))
+    .toContain('image/svg+xml');
+  await expect(page.locator('.jp-OutputArea-output[data-mime-type="image/svg+xml"]')).toBeVisible();
+
+  // Two curves in one chart, each with its name.
+  const run = await panel.section('Run');
+  await run.getByRole('checkbox', { name: 'Compare with first' }).check();
+  const chart = run.getByRole('figure').filter({ hasText: 'loss' });
+  await expect(chart).toContainText('second');
+  await expect(chart).toContainText('first');
+  await page.notebook.save();
+
+  // The same steps after the page was loaded anew.
+  await page.reload();
+  await page.locator('#jupyterlab-splash').waitFor({ state: 'detached' });
+  await panel.open();
+  const again = await panel.section('Steps');
+  await expect(again).toContainText(ENDED);
+  await expect(again.getByRole('img', { name: /^Where the time went/ })).toBeVisible();
+  expect((await taken(page, again.getByRole('button', { name: 'CSV' }))).text).toBe(csv.text);
+
+  // The runs of that kernel are opened again beside another one.
+  await openNotebook(page, 'another.ipynb');
+  await panel.open();
+  const elsewhere = await panel.section('Run');
+  await elsewhere.getByRole('button', { name: 'second', exact: true }).click();
+  const opened = elsewhere.getByRole('group', { name: 'Run second' });
+  await expect(opened).toContainText('30 steps in');
+  await expect(opened.getByRole('slider', { name: 'loss' })).toBeVisible();
+});
