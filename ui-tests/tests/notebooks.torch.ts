@@ -113,7 +113,9 @@ test('notebook 04 is fine-tuned with its widgets, and what the panel shows is wh
   await expect.poll(() => printedBy(page, 'training')).toMatch(/\d+ steps; compiled since step 2: [01]\n$/);
 
   const asked = (values: string): Promise<unknown> =>
-    runInKernel(page, `import json\nprint(json.dumps([${values}]))`).then(text => JSON.parse(text));
+    runInKernel(page, `import json\nprint(json.dumps([${values}]))`).then(
+      text => JSON.parse(text) as unknown
+    );
   const [losses, peak] = (await asked('losses, trainer.peak')) as [number[], number];
   expect(peak).toBe(0.002);
   await expectSameSteps(run, controls, losses);
