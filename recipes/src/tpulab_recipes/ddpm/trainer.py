@@ -13,6 +13,7 @@ from typing import Any
 
 import jax
 import numpy as np
+import orbax.checkpoint as ocp
 from jax.sharding import Mesh
 
 from tpulab_recipes.ddpm.checkpoint import CheckpointFolder, newest, open_folders
@@ -27,6 +28,9 @@ from tpulab_recipes.ddpm.optimizer import MAX_SKIPPED, default_hyperparameters
 from tpulab_recipes.ddpm.pictures import grid
 from tpulab_recipes.ddpm.steering import PlainRun, Run
 from tpulab_recipes.ddpm.train_step import TrainState, compile_step, make_initial_state
+
+#: How long a host waits for the others to compile. The big network takes minutes on a busy host.
+COMPILE_LIMIT_MS = 60 * 60 * 1000
 
 #: The averaged weights, and `guidance=`, to what was found.
 Evaluator = Callable[..., Evaluation]
@@ -111,6 +115,8 @@ class Trainer:
                 knobs = run.hyper()
                 self.guidance = float(knobs.pop("guidance", self.guidance))
                 hyper = jax.device_put(knobs, replicated(self.mesh))
+                if number == first + 1:
+                    self._compile_on_all_hosts(batch, hyper)
                 self.state, figures = self._step(self.state, batch, hyper)
                 pending.append(figures)
                 run.log(loss=figures["loss"], gnorm=figures["gnorm"])
@@ -148,6 +154,16 @@ class Trainer:
     def compilations(self) -> int:
         """How many programs have been compiled for the training step."""
         return int(self._step._cache_size())
+
+    def _compile_on_all_hosts(self, batch: Any, hyper: Any) -> None:
+        """No host runs the step before all have compiled it.
+
+        At the first collective the first host waits only half a minute for the others (XLA:CPU over Gloo), and
+        compiling can take longer than that.
+        """
+        if jax.process_count() > 1:
+            self._step.lower(self.state, batch, hyper).compile()
+            ocp.multihost.get_barrier_sync_fn()(key="step compiled", timeout_ms=COMPILE_LIMIT_MS)
 
     def close(self) -> None:
         for folder in self.folders:
