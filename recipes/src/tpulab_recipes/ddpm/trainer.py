@@ -158,8 +158,8 @@ class Trainer:
     def _compile_on_all_hosts(self, batch: Any, hyper: Any) -> None:
         """No host runs the step before all have compiled it.
 
-        At the first collective the first host waits only half a minute for the others (XLA:CPU over Gloo), and
-        compiling can take longer than that.
+        At a first collective, whoever is first waits half a minute for the others (XLA:CPU over Gloo).
+        Compiling can take longer than that.
         """
         if jax.process_count() > 1:
             self._step.lower(self.state, batch, hyper).compile()
