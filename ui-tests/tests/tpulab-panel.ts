@@ -16,9 +16,9 @@ export class TPULabPanel {
 
   async open(): Promise<void> {
     const tab = this.#page.getByRole('tab', { name: 'TPULab' });
-    // The panel may show itself at the same moment; a click would then fold it away, so look again.
+    // The panel may show itself at the same moment, or take long to; a click on the tab that is chosen folds it away.
     await expect(async () => {
-      if (!(await this.root.isVisible())) await tab.click();
+      if ((await tab.getAttribute('aria-selected')) !== 'true') await tab.click();
       await expect(this.root).toBeVisible({ timeout: 2_000 });
     }).toPass();
   }
