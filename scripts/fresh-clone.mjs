@@ -4,7 +4,7 @@
  * an empty home folder and empty caches, and runs `npm start -- --setup-only` and `npm test` there, as somebody would who
  * has just found the project.
  */
-import { mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { chmod, mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
@@ -37,6 +37,8 @@ await main(async signal => {
     return 0;
   }
   const folder = await mkdtemp(path.join(tmpdir(), 'tpulab-fresh-'));
+  // Stand-in VMs have users of their own, who read the checkout through it.
+  await chmod(folder, 0o755);
   try {
     const clone = path.join(folder, 'tpulab');
     const home = path.join(folder, 'home');

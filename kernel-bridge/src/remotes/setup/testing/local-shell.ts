@@ -1,5 +1,6 @@
 /** For specs: a "host" that is this machine with a home folder and a PATH of its own, reached without ssh. */
 import { type ChildProcess, spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import {
   copyFile,
@@ -195,8 +196,10 @@ export class LocalHost implements AsyncDisposable {
     this.onCall({ kind: 'upload', text: remote });
     signal.throwIfAborted();
     await mkdir(path.dirname(remote), { recursive: true });
-    await copyFile(local, `${remote}.partial`);
-    await rename(`${remote}.partial`, remote);
+    // A name of its own: two who come at the same time may send the same file.
+    const part = `${remote}.${randomUUID()}.partial`;
+    await copyFile(local, part);
+    await rename(part, remote);
     onProgress?.(1, 1);
   }
 
