@@ -143,7 +143,7 @@ export const PARTS = [
   {
     name: 'recipes',
     what: 'the recipes in JAX, on eight XLA:CPU devices',
-    limitMin: 20,
+    limitMin: 25,
     steps: async () => [
       pytest('recipes', testPythons.agent, [
         '-c',
@@ -155,7 +155,7 @@ export const PARTS = [
   {
     name: 'integration',
     what: 'real keepers, kernels and clients',
-    limitMin: 25,
+    limitMin: 35,
     steps: async (signal, say) => {
       await offerSshd(signal, say);
       return [
@@ -182,7 +182,7 @@ export const PARTS = [
   {
     name: 'browser',
     what: 'JupyterLab in Chromium, with a real kernel',
-    limitMin: 20,
+    limitMin: 35,
     steps: async (signal, say) => [playwright('browser', await requireChromium(signal, say))]
   },
   {
