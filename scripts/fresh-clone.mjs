@@ -1,8 +1,8 @@
 // @ts-check
 /**
  * The check that nothing on this machine is taken for granted: clones the committed state into a temporary folder, with
- * an empty home folder and empty caches, and runs `npm start -- --setup-only` and `npm test` there, as somebody would who
- * has just found the project.
+ * an empty home folder and empty caches, and runs `npm start -- --setup-only` there, and then `npm test` in the clone made
+ * empty again, as somebody would who has just found the project: each of the two commands sets up by itself.
  */
 import { chmod, mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -16,7 +16,7 @@ import { formatSeconds } from './setup/stage-printer.mjs';
 const HELP = `npm run fresh-clone [-- OPTIONS] [-- PART…]
 
 Clones what is committed into a temporary folder with an empty home and empty caches, then runs there
-npm start -- --setup-only and npm test (all parts, or those named).
+npm start -- --setup-only and, in the clone made empty again, npm test (all parts, or those named).
 
   --keep-caches   use this machine's download caches (quicker; less of a check)
   --keep          keep the folder at the end
@@ -45,11 +45,12 @@ await main(async signal => {
     await mkdir(home);
     await runOrExplain('cloning', 'git', ['clone', '--quiet', checkout.root, clone], { signal });
     const env = freshEnvironment(home, values['keep-caches']);
-    for (const args of [
-      ['start', '--', '--setup-only', '--no-browser'],
-      ['start', '--', '--setup-only', '--no-browser'],
-      ['test', '--', ...positionals]
+    for (const { anew, args } of [
+      { anew: false, args: ['start', '--', '--setup-only', '--no-browser'] },
+      { anew: false, args: ['start', '--', '--setup-only', '--no-browser'] },
+      { anew: true, args: ['test', '--', ...positionals] }
     ]) {
+      if (anew) await runOrExplain('cleaning the clone', 'git', ['clean', '-ffdxq'], { cwd: clone, signal });
       say(`\n== npm ${args.join(' ')}`);
       const since = performance.now();
       const ended = await run('npm', ['--silent', ...args], {

@@ -37,7 +37,7 @@ export const build = {
     detail('bundling the labextension');
     await bundle(signal);
     detail('bundling the widgets');
-    await buildWidgets();
+    await buildWidgets(signal);
   }
 };
 

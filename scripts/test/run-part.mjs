@@ -55,8 +55,9 @@ async function runStep(step, timeoutMs, signal, say) {
     cwd: step.cwd ?? checkout.root,
     signal,
     timeoutMs,
-    // CI: runners ask nothing, watch nothing and open nothing.
-    env: { CI: 'true', FORCE_COLOR: '0', NO_COLOR: '1', ...step.env },
+    // CI: runners ask nothing, watch nothing and open nothing. NODE_ENV: whoever has `production` in the shell would
+    // test React without its `act`.
+    env: { CI: 'true', NODE_ENV: undefined, FORCE_COLOR: '0', NO_COLOR: '1', ...step.env },
     onLine: say,
     keptLines: 50
   });
