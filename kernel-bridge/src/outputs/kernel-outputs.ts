@@ -22,6 +22,15 @@ export interface KernelOutputsOptions {
 /** So many records more than when it was saved make the index worth saving again. */
 const SAVE_AFTER = 5000;
 
+/** What is read of outputs that were abandoned or disposed of ends with it. */
+export class OutputsLetGoError extends Error {
+  override readonly name = 'OutputsLetGoError';
+
+  constructor() {
+    super('the outputs are no longer read');
+  }
+}
+
 export class KernelOutputs implements AsyncDisposable {
   readonly #options: KernelOutputsOptions;
   readonly #reader: JournalReader;
@@ -57,12 +66,12 @@ export class KernelOutputs implements AsyncDisposable {
   /** Stops what goes on; nothing is written any more. */
   abandon(): void {
     this.#abandoned = true;
-    this.#disposed.abort(new Error('the outputs are no longer read'));
+    this.#disposed.abort(new OutputsLetGoError());
   }
 
   /** Stops what goes on and saves the index. */
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#disposed.abort(new Error('the outputs are no longer read'));
+    this.#disposed.abort(new OutputsLetGoError());
     await this.#turn.catch(() => undefined);
     await this.#save(1);
   }

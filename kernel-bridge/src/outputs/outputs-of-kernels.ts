@@ -11,8 +11,8 @@ import { JournalUnreadableError, KernelNotFoundError } from '../kernels/errors.j
 import type { Kernel } from '../kernels/kernel.js';
 import { isKernelId, type KernelRegistry } from '../kernels/kernel-registry.js';
 import { INDEX_FILE } from './index-file.js';
-import { KernelOutputs } from './kernel-outputs.js';
-import { type OutputsRequest, withoutKernel } from './read-outputs.js';
+import { KernelOutputs, OutputsLetGoError } from './kernel-outputs.js';
+import { type Outputs, type OutputsRequest, withoutKernel } from './read-outputs.js';
 
 export interface OutputsOfKernelsOptions {
   /** Holds the folder `kernels`. */
@@ -25,7 +25,7 @@ export interface OutputsOfKernelsOptions {
   readonly behind?: number;
 }
 
-/** Indexes of kernels that have ended which are held at once. */
+/** Indexes of kernels that have ended which are held when nobody reads them. */
 const MAX_ENDED = 4;
 
 /** How far a kernel's journal goes, as far as anybody may be told. */
@@ -39,11 +39,18 @@ interface Followed {
   readonly listening: Disposable;
 }
 
+interface Ended {
+  readonly outputs: KernelOutputs;
+  /** Answers being made of it: it is not let go under them. */
+  readers: number;
+}
+
 export class OutputsOfKernels implements AsyncDisposable {
   readonly #options: OutputsOfKernelsOptions;
   readonly #running = new Map<Kernel, Followed>();
   /** By id, the one that was asked for last at the end. */
-  readonly #ended = new Map<string, KernelOutputs>();
+  readonly #ended = new Map<string, Ended>();
+  #disposed = false;
   readonly #listening: Disposable;
 
   constructor(options: OutputsOfKernelsOptions) {
@@ -51,7 +58,7 @@ export class OutputsOfKernels implements AsyncDisposable {
     this.#listening = options.registry.listen({
       added: kernel => {
         // The journal of an ended kernel goes on under the same id.
-        this.#ended.get(kernel.id)?.abandon();
+        this.#ended.get(kernel.id)?.outputs.abandon();
         this.#ended.delete(kernel.id);
         this.#follow(kernel);
       },
@@ -78,36 +85,65 @@ export class OutputsOfKernels implements AsyncDisposable {
   }
 
   async read(kernelId: string, request: OutputsRequest, signal?: AbortSignal): Promise<OutputsPage> {
-    const { alive, until } = await this.extent(kernelId);
-    const outputs = await this.#outputsOf(kernelId);
-    const answer = await readable(kernelId, () => outputs.read(request, until, signal));
+    const { alive, answer } = await this.#answer(kernelId, request, signal);
     const executions = alive ? answer.executions : answer.executions.map(withoutKernel);
     return { kernelId, alive, ...answer, executions };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    this.#disposed = true;
     this.#listening[Symbol.dispose]();
     const held = [...this.#running.values()];
     for (const { listening } of held) listening[Symbol.dispose]();
-    const all = [...held.map(({ outputs }) => outputs), ...this.#ended.values()];
+    const all = [...held, ...this.#ended.values()].map(({ outputs }) => outputs);
     this.#running.clear();
     this.#ended.clear();
     await Promise.all(all.map(outputs => outputs[Symbol.asyncDispose]()));
   }
 
-  async #outputsOf(kernelId: string): Promise<KernelOutputs> {
-    const kernel = this.#options.registry.find(kernelId);
-    if (kernel) return this.#follow(kernel).outputs;
-    const journal = await this.#keptJournal(kernelId);
-    const held = this.#ended.get(kernelId) ?? this.#open(kernelId, path.dirname(journal));
-    this.#ended.delete(kernelId);
-    this.#ended.set(kernelId, held);
-    const [oldest] = this.#ended;
-    if (this.#ended.size > MAX_ENDED && oldest !== undefined) {
-      this.#ended.delete(oldest[0]);
-      await oldest[1][Symbol.asyncDispose]();
+  /** A kernel may end, or come back, while its outputs are read: then they are read anew where they are now. */
+  async #answer(
+    kernelId: string,
+    request: OutputsRequest,
+    signal?: AbortSignal
+  ): Promise<{ readonly alive: boolean; readonly answer: Outputs }> {
+    for (;;) {
+      const { alive, until } = await this.extent(kernelId);
+      const work = (outputs: KernelOutputs): Promise<Outputs> => outputs.read(request, until, signal);
+      try {
+        return { alive, answer: await readable(kernelId, () => this.#withOutputs(kernelId, work)) };
+      } catch (error) {
+        if (!(error instanceof OutputsLetGoError) || this.#disposed) throw error;
+      }
     }
-    return held;
+  }
+
+  async #withOutputs<T>(kernelId: string, work: (outputs: KernelOutputs) => Promise<T>): Promise<T> {
+    const kernel = this.#options.registry.find(kernelId);
+    if (kernel) return work(this.#follow(kernel).outputs);
+    const journal = await this.#keptJournal(kernelId);
+    const ended = this.#ended.get(kernelId) ?? {
+      outputs: this.#open(kernelId, path.dirname(journal)),
+      readers: 0
+    };
+    this.#ended.delete(kernelId);
+    this.#ended.set(kernelId, ended);
+    ended.readers++;
+    try {
+      return await work(ended.outputs);
+    } finally {
+      ended.readers--;
+      await this.#letGo();
+    }
+  }
+
+  /** Those that nobody has asked for the longest; many may be read at once, and each is answered. */
+  async #letGo(): Promise<void> {
+    const idle = [...this.#ended].filter(([, { readers }]) => readers === 0);
+    for (const [kernelId, { outputs }] of idle.slice(0, -MAX_ENDED)) {
+      this.#ended.delete(kernelId);
+      await outputs[Symbol.asyncDispose]();
+    }
   }
 
   async #keptJournal(kernelId: string): Promise<string> {
