@@ -6,10 +6,10 @@
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
-import { checkout } from './setup/checkout.mjs';
 import { faultTable } from './faults/fault-table.mjs';
+import { runVitest } from './faults/run-cases.mjs';
+import { checkout } from './setup/checkout.mjs';
 import { main } from './setup/main.mjs';
-import { run } from './setup/run-command.mjs';
 import { SetupProblem } from './setup/setup-problem.mjs';
 
 const HELP = `npm run test:faults [-- FILE…] [-- --short]
@@ -51,11 +51,9 @@ await main(async signal => {
   const lines = path.join(checkout.reports, 'faults.jsonl');
   await mkdir(checkout.reports, { recursive: true });
   await rm(lines, { force: true });
-  const ended = await run(
-    process.execPath,
+  const ended = await runVitest(
     [
-      path.join(checkout.root, 'node_modules/vitest/vitest.mjs'),
-      ...['run', '--project=integration', '--reporter=verbose'],
+      '--reporter=verbose',
       ...(values.case === undefined ? [] : ['-t', values.case]),
       ...wanted.map(name => `kernel-bridge/src/faults/${name}.integration.spec.ts`)
     ],

@@ -6,9 +6,9 @@
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
+import { runVitest } from './faults/run-cases.mjs';
 import { checkout } from './setup/checkout.mjs';
 import { main } from './setup/main.mjs';
-import { run } from './setup/run-command.mjs';
 import { SetupProblem } from './setup/setup-problem.mjs';
 
 const HELP = `npm run soak [-- --minutes N]
@@ -34,21 +34,13 @@ await main(async signal => {
   const report = path.join(checkout.reports, 'soak.json');
   await mkdir(checkout.reports, { recursive: true });
   await rm(report, { force: true });
-  const ended = await run(
-    process.execPath,
-    [
-      path.join(checkout.root, 'node_modules/vitest/vitest.mjs'),
-      ...['run', '--project=integration', '--reporter=verbose'],
-      'kernel-bridge/src/faults/soak.integration.spec.ts'
-    ],
-    {
-      cwd: checkout.root,
-      signal,
-      timeoutMs: (minutes * 2 + 10) * 60_000,
-      onLine: say,
-      env: { CI: 'true', NO_COLOR: '1', TPULAB_SOAK_MINUTES: String(minutes), TPULAB_SOAK_REPORT: report }
-    }
-  );
+  const ended = await runVitest(['--reporter=verbose', 'kernel-bridge/src/faults/soak.integration.spec.ts'], {
+    cwd: checkout.root,
+    signal,
+    timeoutMs: (minutes * 2 + 10) * 60_000,
+    onLine: say,
+    env: { CI: 'true', NO_COLOR: '1', TPULAB_SOAK_MINUTES: String(minutes), TPULAB_SOAK_REPORT: report }
+  });
   const text = await readFile(report, 'utf8').catch(() => null);
   if (text !== null) {
     const { lines, loaded } = /** @type {{ lines: string[], loaded: object }} */ (JSON.parse(text));
