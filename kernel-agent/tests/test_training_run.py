@@ -121,7 +121,7 @@ def test_a_pause_holds_the_loop_until_it_is_resumed(run: TrainingRun, keeper: Ke
     steering.join()
     run.finish()
     keeper.wait(keeper.ended_runs, "the end")
-    assert states(keeper) == ["starting", "running", "pausing", "paused", "running", "stopped"]
+    assert states(keeper) == ["starting", "running", "pausing", "paused", "running", "finished"]
     [band] = keeper.of_type("band")
     assert (band["kind"], band["inStep"], band["failed"]) == ("pause", False, False)
 

@@ -97,7 +97,8 @@ export type ControlMessage = Static<typeof ControlMessage>;
 
 /**
  * State of a run that can be steered. The transitions are `TRANSITIONS` in `kernel-agent/src/tpulab/control_state.py`:
- * idle → starting → running ⇄ pausing → paused → running; from each of these stopping → stopped, or failed.
+ * idle → starting → running ⇄ pausing → paused → running; from each of these stopping → stopped
+ * (somebody has asked for it), finished (it came to its end) or failed.
  */
 export const ControlState = Type.Union([
   Type.Literal('idle'),
@@ -107,6 +108,7 @@ export const ControlState = Type.Union([
   Type.Literal('paused'),
   Type.Literal('stopping'),
   Type.Literal('stopped'),
+  Type.Literal('finished'),
   Type.Literal('failed')
 ]);
 export type ControlState = Static<typeof ControlState>;

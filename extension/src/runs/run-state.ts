@@ -1,6 +1,6 @@
 /** What a run is doing, and which buttons make sense now. */
 import type { TranslationBundle } from '@jupyterlab/translation';
-import type { ControlAction } from '@tpulab/protocol';
+import type { ControlAction, ControlState } from '@tpulab/protocol';
 import type { Run } from '../events/run.js';
 
 /** One word for the run: of the controller where there is one. */
@@ -26,6 +26,8 @@ export function stateText(run: Run, trans: TranslationBundle): string {
       return trans.__('paused');
     case 'stopping':
       return trans.__('stopping…');
+    case 'finished':
+      return trans.__('finished');
     case 'stopped':
       return trans.__('stopped');
     case 'failed':
@@ -40,13 +42,16 @@ export interface ControlButton {
   readonly primary: boolean;
 }
 
+/** No step follows, unless the loop is started again. */
+const OVER: ReadonlySet<ControlState> = new Set(['stopping', 'stopped', 'finished', 'failed']);
+
 /** In the order in which they are shown; none for a run that cannot be steered. */
 export function buttonsOf(run: Run): ControlButton[] {
   const { control } = run;
   if (!control) {
     return [];
   }
-  const goesOn = run.state === 'running' && control.state !== 'stopping' && control.state !== 'stopped';
+  const goesOn = run.state === 'running' && !OVER.has(control.state);
   const isPaused = control.state === 'paused' || control.state === 'pausing';
   const understood = (action: ControlAction): boolean => control.actions.includes(action);
   const first: ControlAction = isPaused ? 'resume' : 'pause';

@@ -190,6 +190,18 @@ describe('the buttons of a run', () => {
     expect(stateText(scene.run, trans)).toBe('stopped');
   });
 
+  it('do nothing for a run that came to its end by itself, which is called finished and not stopped', () => {
+    const scene = new Scene(CONTROL);
+    // The state of the controller is told a moment before that of the run.
+    scene.receive(run({ state: 'running', control: { ...CONTROL, state: 'finished' } }));
+    expect(stateText(scene.run, trans)).toBe('finished');
+    expect(buttonsOf(scene.run).every(({ enabled }) => !enabled)).toBe(true);
+    scene.receive(run({ state: 'finished', control: { ...CONTROL, state: 'finished' } }));
+    expect(stateText(scene.run, trans)).toBe('finished');
+    scene.receive(run({ state: 'failed', control: { ...CONTROL, state: 'failed' } }));
+    expect(stateText(scene.run, trans)).toBe('failed');
+  });
+
   it('are none for a loop that cannot be steered', () => {
     const kernel = new KernelTelemetry('k');
     kernel.applyTelemetry(telemetry('k', 1, run()), T0);

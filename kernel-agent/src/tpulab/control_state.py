@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-ControlState = Literal["idle", "starting", "running", "pausing", "paused", "stopping", "stopped", "failed"]
+ControlState = Literal[
+    "idle", "starting", "running", "pausing", "paused", "stopping", "stopped", "finished", "failed"
+]
 #: `start`: a loop asks for its first item; `begin`: it has it; `ask_…`: a command was taken; `pause`,
-#: `resume`: it was applied; `end`, `fail`: the run is over.
+#: `resume`: it was applied; `end`, `fail`: the run is over, `stopped` when somebody has asked for that.
 ControlEvent = Literal["start", "begin", "ask_pause", "pause", "resume", "ask_stop", "end", "fail"]
 
 TRANSITIONS: dict[ControlState, dict[ControlEvent, ControlState]] = {
@@ -14,7 +16,7 @@ TRANSITIONS: dict[ControlState, dict[ControlEvent, ControlState]] = {
         "start": "starting",
         "ask_pause": "pausing",
         "ask_stop": "stopping",
-        "end": "stopped",
+        "end": "finished",
         "fail": "failed",
     },
     "starting": {
@@ -22,7 +24,7 @@ TRANSITIONS: dict[ControlState, dict[ControlEvent, ControlState]] = {
         "begin": "running",
         "ask_pause": "pausing",
         "ask_stop": "stopping",
-        "end": "stopped",
+        "end": "finished",
         "fail": "failed",
     },
     "running": {
@@ -30,7 +32,7 @@ TRANSITIONS: dict[ControlState, dict[ControlEvent, ControlState]] = {
         "begin": "running",
         "ask_pause": "pausing",
         "ask_stop": "stopping",
-        "end": "stopped",
+        "end": "finished",
         "fail": "failed",
     },
     "pausing": {
@@ -39,18 +41,19 @@ TRANSITIONS: dict[ControlState, dict[ControlEvent, ControlState]] = {
         "pause": "paused",
         "resume": "running",
         "ask_stop": "stopping",
-        "end": "stopped",
+        "end": "finished",
         "fail": "failed",
     },
-    "paused": {"resume": "running", "ask_stop": "stopping", "end": "stopped", "fail": "failed"},
+    "paused": {"resume": "running", "ask_stop": "stopping", "end": "finished", "fail": "failed"},
     "stopping": {"start": "stopping", "begin": "stopping", "end": "stopped", "fail": "failed"},
     # A run whose cell is run again goes on.
     "stopped": {"start": "starting"},
+    "finished": {"start": "starting"},
     "failed": {"start": "starting"},
 }
 
 #: No step follows, unless a loop is started again.
-ENDED: frozenset[ControlState] = frozenset({"stopped", "failed"})
+ENDED: frozenset[ControlState] = frozenset({"stopped", "finished", "failed"})
 
 
 class ControlTransitionError(RuntimeError):

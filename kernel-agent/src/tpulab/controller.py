@@ -156,7 +156,7 @@ class Controller:
     @property
     def stops(self) -> bool:
         """No further step is to follow."""
-        return self.state in ("stopping", "stopped")
+        return self.state in ("stopping", "stopped", "finished")
 
     def boundary(self, step: int) -> bool:
         """Applies what waits; holds the loop while it is paused. False: no step is to follow."""
@@ -218,11 +218,11 @@ class Controller:
         return Command(logged.action, logged.name, logged.value, self._run_id, "replay")
 
     def _drain(self, step: int) -> None:
-        while self._waiting and self.state != "stopped":
+        while self._waiting and self.state not in ENDED:
             self._apply(self._waiting.popleft(), step)
 
     async def _drain_async(self, step: int) -> None:
-        while self._waiting and self.state != "stopped":
+        while self._waiting and self.state not in ENDED:
             await self._apply_async(self._waiting.popleft(), step)
 
     def _apply(self, command: Command, step: int) -> None:

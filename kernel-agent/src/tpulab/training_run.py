@@ -105,7 +105,7 @@ class TrainingRun:
 
     @property
     def stopped(self) -> bool:
-        """Whether a stop was asked for. `run.steps` ends its loop by itself."""
+        """Whether a stop was asked for, or the run is over. `run.steps` ends its loop by itself."""
         return self.controller.stops
 
     @property
