@@ -12,6 +12,8 @@ import os
 import pytest
 
 os.environ.setdefault("PJRT_DEVICE", "CPU")
+# Before any test imports Hugging Face's libraries, which read it once: no test asks the hub, or waits for one.
+os.environ["HF_HUB_OFFLINE"] = "1"
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -13,7 +13,6 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 os.environ.setdefault("PJRT_DEVICE", "CPU")
-os.environ["HF_HUB_OFFLINE"] = "1"
 
 from tpulab_recipes.discipline import forbid_operators  # noqa: E402
 from tpulab_recipes.intents.config import FULL_SIZE, Config  # noqa: E402
