@@ -1,10 +1,9 @@
 /** Asks a bridge for its chips and for the history of its machine, while somebody looks. */
 import { URLExt } from '@jupyterlab/coreutils';
-import { ServerConnection } from '@jupyterlab/services';
+import type { ServerConnection } from '@jupyterlab/services';
 import { DisposableDelegate, type IDisposable } from '@lumino/disposable';
-import type { TSchema } from '@sinclair/typebox';
-import { Value } from '@sinclair/typebox/value';
 import { DevicesHistory, DevicesPage } from '@tpulab/protocol';
+import { askBridge, bodyAs, NoAnswer } from '../backends/bridge-request.js';
 import type { MachineTelemetry } from './machine-telemetry.js';
 
 /** Owners of chips come and go with kernels; looking them up costs the bridge some milliseconds. */
@@ -94,31 +93,26 @@ export class MachineSource implements IDisposable {
   }
 
   private async _get<T>(path: string, schema: { readonly static: T }, signal?: AbortSignal): Promise<T> {
-    const settings = this._options.settings();
-    if (!settings) {
-      throw new MachineError('its address is not known');
+    const answer = await askBridge({
+      settings: this._options.settings(),
+      route: path,
+      timeoutMs: ANSWER_MS,
+      signals: [this._stopped.signal, signal]
+    }).catch((cause: unknown) => {
+      const isUnknown = cause instanceof NoAnswer && cause.code === 'request.noAddress';
+      throw new MachineError(isUnknown ? 'its address is not known' : 'no answer', { cause });
+    });
+    if (!answer.response.ok) {
+      throw new MachineError(`status ${answer.response.status}`);
     }
-    const signals = [this._stopped.signal, AbortSignal.timeout(ANSWER_MS), ...(signal ? [signal] : [])];
-    let body: unknown;
-    try {
-      const url = URLExt.join(settings.baseUrl, path);
-      const response = await ServerConnection.makeRequest(
-        url,
-        { signal: AbortSignal.any(signals) },
-        settings
-      );
-      if (!response.ok) {
-        throw new MachineError(`status ${response.status}`);
-      }
-      body = await response.json();
-    } catch (cause) {
-      throw cause instanceof MachineError ? cause : new MachineError('no answer', { cause });
+    if (answer.body === undefined) {
+      throw new MachineError('no answer');
     }
-    // TypeBox's types are seen twice, as in `parse-frame.ts`.
-    if (!Value.Check(schema as unknown as TSchema, body)) {
+    const body = bodyAs(schema, answer);
+    if (body === null) {
       throw new MachineError('an answer that this page cannot read; update page and bridge');
     }
-    return body as T;
+    return body;
   }
 
   private readonly _stopped = new AbortController();

@@ -1,8 +1,8 @@
 /** What the bridge on this machine has kept of the kernels of a remote: readable when the remote is away, or gone for good. */
-import { URLExt } from '@jupyterlab/coreutils';
-import { ServerConnection } from '@jupyterlab/services';
+import type { ServerConnection } from '@jupyterlab/services';
 import type { MirroredKernel, MirroredKernels } from '@tpulab/protocol';
-import { OutputsApi } from './outputs-api.js';
+import { askBridge } from '../backends/bridge-request.js';
+import { OutputsApi, readable } from './outputs-api.js';
 
 /** It looks through the folders of all kernels of the remote. */
 const TIMEOUT_MS = 30_000;
@@ -16,23 +16,16 @@ export class KeptApi {
 
   /** Rejects when the bridge cannot say. Empty for a remote of which nothing is kept, and from a bridge that keeps nothing. */
   async kernels(signal: AbortSignal): Promise<readonly MirroredKernel[]> {
-    const settings = this.settings();
-    if (settings === null) {
-      throw new Error('The address of the bridge is not known yet.');
-    }
-    const init = { signal: AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]) };
-    const response = await ServerConnection.makeRequest(
-      URLExt.join(settings.baseUrl, this.route),
-      init,
-      settings
-    );
-    if (response.status === 404) {
+    const answer = await askBridge({
+      settings: this.settings(),
+      route: this.route,
+      timeoutMs: TIMEOUT_MS,
+      signals: [signal]
+    });
+    if (answer.response.status === 404) {
       return [];
     }
-    if (!response.ok) {
-      throw await ServerConnection.ResponseError.create(response);
-    }
-    return ((await response.json()) as MirroredKernels).kernels;
+    return (readable(answer) as MirroredKernels).kernels;
   }
 
   outputs(kernelId: string): OutputsApi {

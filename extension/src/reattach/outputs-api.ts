@@ -1,8 +1,8 @@
 /** Asks a bridge what a kernel has put out, and for single records of its journal: of a kernel of its own, or of the copy that it keeps. */
-import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
 import type { CellExecution, JournalEntry, JournalPage, OutputsPage } from '@tpulab/protocol';
 import { MAX_OUTPUT_BYTES } from '@tpulab/protocol';
+import { askBridge, type BridgeAnswer, messageOf } from '../backends/bridge-request.js';
 
 /** Everything up to the record `until`, the newest execution of each cell. */
 export interface IOutputs {
@@ -104,18 +104,25 @@ export class OutputsApi {
   }
 
   private async ask<T>(path: string, signal: AbortSignal): Promise<T> {
-    const settings = this.settings();
-    if (settings === null) {
-      throw new Error('The address of the bridge is not known yet.');
-    }
-    const url = URLExt.join(settings.baseUrl, this.route, path);
-    const init = { signal: AbortSignal.any([signal, AbortSignal.timeout(READ_TIMEOUT_MS)]) };
-    const response = await ServerConnection.makeRequest(url, init, settings);
-    if (!response.ok) {
-      throw await ServerConnection.ResponseError.create(response);
-    }
-    return (await response.json()) as T;
+    const answer = await askBridge({
+      settings: this.settings(),
+      route: `${this.route}/${path}`,
+      timeoutMs: READ_TIMEOUT_MS,
+      signals: [signal]
+    });
+    return readable(answer) as T;
   }
+}
+
+/** The body of an answer; throws what a refusal says. */
+export function readable(answer: BridgeAnswer): unknown {
+  if (!answer.response.ok) {
+    throw new ServerConnection.ResponseError(answer.response, messageOf(answer) ?? undefined);
+  }
+  if (answer.body === undefined) {
+    throw new Error('The bridge gave an answer that this page cannot read.');
+  }
+  return answer.body;
 }
 
 /** `newer` replaces what it tells of. */

@@ -1,6 +1,5 @@
 /** The hub's routes for remotes, typed. Answers are checked where the page would fall over something else. */
-import { URLExt } from '@jupyterlab/coreutils';
-import { ServerConnection } from '@jupyterlab/services';
+import type { ServerConnection } from '@jupyterlab/services';
 import type {
   AddRemote,
   AnswerPrompt,
@@ -10,6 +9,7 @@ import type {
   RemoteList,
   RemoteLogPage
 } from '@tpulab/protocol';
+import { askBridge, type BridgeAnswer, messageOf, NoAnswer } from '../backends/bridge-request.js';
 
 /** The hub refused, or could not be asked. `code` is the hub's, or `remotes.unreachable`. */
 export class RemotesError extends Error {
@@ -87,46 +87,15 @@ export class RemotesApi {
     timeoutMs = TIMEOUT_MS,
     signal?: AbortSignal
   ): Promise<T> {
-    const response = await this.request(method, route, body, timeoutMs, signal);
-    const text = await response.text();
-    const answer = asJson(text);
-    if (!response.ok) {
-      throw errorOf(response.status, answer);
+    const question = { settings: this.settings(), route, method, body, timeoutMs, signals: [signal] };
+    const answer = await askBridge(question).catch((cause: unknown) => {
+      const what = withoutAnswer(cause, timeoutMs);
+      throw new RemotesError('remotes.unreachable', `The TPULab bridge on this machine ${what}.`, { cause });
+    });
+    if (!answer.response.ok) {
+      throw errorOf(answer);
     }
-    return (answer ?? text) as T;
-  }
-
-  private async request(
-    method: string,
-    route: string,
-    body: unknown,
-    timeoutMs: number,
-    signal?: AbortSignal
-  ): Promise<Response> {
-    const settings = this.settings();
-    if (settings === null) {
-      throw new RemotesError('remotes.unreachable', 'The TPULab bridge on this machine is not ready yet.');
-    }
-    const timeout = AbortSignal.timeout(timeoutMs);
-    const init: RequestInit = {
-      method,
-      signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
-      ...(body !== undefined && {
-        body: JSON.stringify(body),
-        headers: { 'Content-Type': 'application/json' }
-      })
-    };
-    try {
-      return await ServerConnection.makeRequest(URLExt.join(settings.baseUrl, route), init, settings);
-    } catch (cause) {
-      throw new RemotesError(
-        'remotes.unreachable',
-        timeout.aborted
-          ? `The TPULab bridge on this machine did not answer within ${timeoutMs / 1000} s.`
-          : 'The TPULab bridge on this machine cannot be reached.',
-        { cause }
-      );
-    }
+    return (answer.body ?? answer.text) as T;
   }
 }
 
@@ -135,16 +104,17 @@ function path(name: string, action?: string): string {
   return action === undefined ? base : `${base}/${action}`;
 }
 
-function asJson(text: string): unknown {
-  try {
-    return text === '' ? null : (JSON.parse(text) as unknown);
-  } catch {
-    return null;
+function withoutAnswer(cause: unknown, timeoutMs: number): string {
+  const code = cause instanceof NoAnswer ? cause.code : null;
+  if (code === 'request.noAddress') {
+    return 'is not ready yet';
   }
+  return code === 'request.timeout' ? `did not answer within ${timeoutMs / 1000} s` : 'cannot be reached';
 }
 
-function errorOf(status: number, answer: unknown): RemotesError {
-  const { code, message } = (answer ?? {}) as { code?: unknown; message?: unknown };
+function errorOf(answer: BridgeAnswer): RemotesError {
+  const { status } = answer.response;
+  const { code } = (answer.body ?? {}) as { code?: unknown };
   if (status === 404 && (typeof code !== 'string' || code === 'not_found')) {
     return new RemotesError(
       'remotes.unknownRoute',
@@ -153,6 +123,6 @@ function errorOf(status: number, answer: unknown): RemotesError {
   }
   return new RemotesError(
     typeof code === 'string' ? code : `http.${status}`,
-    typeof message === 'string' && message !== '' ? message : `The TPULab bridge answered ${status}.`
+    messageOf(answer) ?? `The TPULab bridge answered ${status}.`
   );
 }

@@ -1,9 +1,7 @@
 /** Sends commands to the agent in a kernel: by the bridge, never over the shell channel, so that they act in a busy cell. */
-import { URLExt } from '@jupyterlab/coreutils';
-import { ServerConnection } from '@jupyterlab/services';
-import type { TSchema } from '@sinclair/typebox';
-import { Value } from '@sinclair/typebox/value';
+import type { ServerConnection } from '@jupyterlab/services';
 import { ControlAnswer, type ControlCommand, type ControlMessage } from '@tpulab/protocol';
+import { askBridge, bodyAs, messageOf, NoAnswer } from '../backends/bridge-request.js';
 
 /** The agent answers in milliseconds; a process that is stopped or swapped out may take longer. */
 const ANSWER_MS = 15_000;
@@ -44,44 +42,34 @@ export async function sendCommand(target: ControlTarget, command: ControlCommand
 }
 
 async function post({ kernelId, settings }: ControlTarget, command: ControlCommand): Promise<ControlMessage> {
-  if (!settings) {
-    throw new ControlError('control.unreachable', 'The bridge is not connected; try again when it is.');
-  }
-  const url = URLExt.join(settings.baseUrl, 'bridge/v1/kernels', encodeURIComponent(kernelId), 'control');
-  let response: Response;
-  let body: unknown;
-  try {
-    response = await ServerConnection.makeRequest(
-      url,
-      {
-        method: 'POST',
-        body: JSON.stringify(command),
-        headers: { 'content-type': 'application/json' },
-        signal: AbortSignal.timeout(ANSWER_MS)
-      },
-      settings
-    );
-    body = await response.json().catch(() => null);
-  } catch (cause) {
+  const answer = await askBridge({
+    settings,
+    route: `bridge/v1/kernels/${encodeURIComponent(kernelId)}/control`,
+    method: 'POST',
+    body: command,
+    timeoutMs: ANSWER_MS
+  }).catch((cause: unknown) => {
+    const isUnknown = cause instanceof NoAnswer && cause.code === 'request.noAddress';
     throw new ControlError(
       'control.unreachable',
-      'The kernel did not answer; look whether it still runs, and try again.',
+      isUnknown
+        ? 'The bridge is not connected; try again when it is.'
+        : 'The kernel did not answer; look whether it still runs, and try again.',
       { cause }
     );
-  }
-  if (!response.ok) {
-    const said = (body as { message?: unknown } | null)?.message;
+  });
+  if (!answer.response.ok) {
     throw new ControlError(
       'control.refused',
-      typeof said === 'string' ? said : `The bridge answered with status ${response.status}.`
+      messageOf(answer) ?? `The bridge answered with status ${answer.response.status}.`
     );
   }
-  // TypeBox's types are seen twice, as in `events/parse-frame.ts`.
-  if (!Value.Check(ControlAnswer as unknown as TSchema, body)) {
+  const message = bodyAs(ControlAnswer, answer);
+  if (message === null) {
     throw new ControlError(
       'control.unreadable',
       'The bridge gave an answer that this page cannot read; update page and bridge.'
     );
   }
-  return body as ControlMessage;
+  return message;
 }

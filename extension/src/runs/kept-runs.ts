@@ -1,11 +1,9 @@
 /** The runs that a bridge has kept: a list that is asked for while somebody looks, and one run whole when it is opened. */
-import { URLExt } from '@jupyterlab/coreutils';
-import { ServerConnection } from '@jupyterlab/services';
+import type { ServerConnection } from '@jupyterlab/services';
 import { DisposableDelegate, type IDisposable } from '@lumino/disposable';
 import { type ISignal, Signal } from '@lumino/signaling';
-import type { TSchema } from '@sinclair/typebox';
-import { Value } from '@sinclair/typebox/value';
 import { KeptRun as KeptRunBody, KeptRuns, type KeptRunSummary } from '@tpulab/protocol';
+import { askBridge, bodyAs } from '../backends/bridge-request.js';
 import type { MetricSource } from './metric-data.js';
 
 export const LIST_INTERVAL_MS = 30_000;
@@ -88,20 +86,14 @@ export class KeptRunList implements IDisposable {
   }
 
   private async _get<T>(path: string, schema: { readonly static: T }): Promise<T | null> {
-    const settings = this._settings();
-    if (!settings) {
-      return null;
-    }
     try {
-      const signal = AbortSignal.any([this._stopped.signal, AbortSignal.timeout(ANSWER_MS)]);
-      const response = await ServerConnection.makeRequest(
-        URLExt.join(settings.baseUrl, path),
-        { signal },
-        settings
-      );
-      const body: unknown = response.ok ? await response.json() : null;
-      // TypeBox's types are seen twice, as in `events/parse-frame.ts`.
-      return Value.Check(schema as unknown as TSchema, body) ? (body as T) : null;
+      const answer = await askBridge({
+        settings: this._settings(),
+        route: path,
+        timeoutMs: ANSWER_MS,
+        signals: [this._stopped.signal]
+      });
+      return answer.response.ok ? bodyAs(schema, answer) : null;
     } catch {
       return null;
     }
