@@ -10,7 +10,7 @@ import numpy as np
 
 from tpulab_recipes.ddpm.config import Config
 from tpulab_recipes.ddpm.data.shapes import draw_shapes, recognise
-from tpulab_recipes.ddpm.frechet import frechet_distance, image_features
+from tpulab_recipes.ddpm.frechet import BATCH, frechet_distance, image_features
 from tpulab_recipes.ddpm.model.network import Network
 from tpulab_recipes.ddpm.prompts import context_for, decode_images
 from tpulab_recipes.ddpm.sampler import Sampler
@@ -41,9 +41,9 @@ class ShapesEvaluator:
         from tpulab_recipes.ddpm.data.small_encoders import PatchPca
 
         pca = PatchPca.shipped()
-        reference = draw_shapes(512, seed=self.config.seed + 2_000_003).images
-        # In one batch: a loop in a notebook's cell would be shown as a training that nobody annotated.
-        self._reference = image_features(pca.decode(pca.encode(reference)), batch=len(reference))
+        # One batch: a loop in a notebook's cell would be shown as a training that nobody annotated.
+        reference = draw_shapes(BATCH, seed=self.config.seed + 2_000_003).images
+        self._reference = image_features(pca.decode(pca.encode(reference)))
 
     def __call__(self, params: Any, *, guidance: float = 2.0, seed: int = 0) -> Evaluation:
         pieces = []

@@ -16,6 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 
 FEATURES = 64
+#: Images in one call. Fewer are filled up with black ones, so that sets of any size share one program.
+BATCH = 512
 _WIDTHS = (24, 48)
 
 
@@ -44,7 +46,12 @@ def _features(images: Any) -> Any:
     return h.reshape(h.shape[0], -1) @ last
 
 
-def image_features(images: np.ndarray, batch: int = 64) -> np.ndarray:
+def compilations() -> int:
+    """How many programs there are for the features in this process: one for each size of images."""
+    return int(_features._cache_size())
+
+
+def image_features(images: np.ndarray, batch: int = BATCH) -> np.ndarray:
     """Float64[image, 64] of Float[image, height, width, 3] in [-1, 1]. Height and width: at least 8."""
     pieces = []
     for first in range(0, len(images), batch):
