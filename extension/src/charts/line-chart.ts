@@ -1,6 +1,8 @@
 /** A line chart of some series on one canvas: uPlot, drawn by the page's one loop, in the colours of the theme. */
 import type { IDisposable } from '@lumino/disposable';
 import type uPlot from 'uplot';
+import { fittingLabel } from './axis-label.js';
+import { gridColor } from '../steps/chart-colors.js';
 import type { Drawing, DrawLoop } from '../steps/draw-loop.js';
 
 export interface LineSeries {
@@ -21,6 +23,8 @@ export interface LineChartOptions {
   /** Labels of the x axis, for the values at its ticks. */
   readonly xText: (value: number) => string;
   readonly yText: (value: number) => string;
+  /** Ticks of the y axis where they are not round numbers of ten: for the range in view, and how many there is room for. */
+  readonly yTicks?: (min: number, max: number, most: number) => number[];
   /** The y axis for what is in view; `null` where there is nothing. */
   readonly yRange?: (min: number | null, max: number | null) => [number, number];
   /** Logarithmic y axis; values that are not above 0 are left out by uPlot. */
@@ -48,6 +52,10 @@ function loadLibrary(): Promise<void> {
 const LOGARITHMIC: uPlot.Scale.Distr = 3;
 const AXIS_WIDTH = 52;
 const AXIS_HEIGHT = 20;
+const PADDING_TOP = 6;
+const PADDING_RIGHT = 6;
+/** Least distance of two labels of the y axis. */
+const Y_SPACE = 24;
 /** Half a line of text: the first label of the x axis may begin below the lowest one of the y axis. */
 const X_GAP = 7;
 
@@ -130,7 +138,7 @@ export class LineChart implements Drawing, IDisposable {
   }
 
   private _make(Chart: typeof uPlot): uPlot {
-    const { host, series, xText, yText, yRange, logarithmic, onRange } = this._options;
+    const { host, series, xText, yText, yTicks, yRange, logarithmic, onRange } = this._options;
     const style = getComputedStyle(host);
     const colour = (name: string, otherwise: string): string =>
       style.getPropertyValue(name).trim() || otherwise;
@@ -138,13 +146,13 @@ export class LineChart implements Drawing, IDisposable {
     const axis = {
       stroke: colour('--jp-ui-font-color2', 'gray'),
       font,
-      grid: { stroke: colour('--jp-border-color2', 'silver'), width: 1 },
+      grid: { stroke: gridColor(colour('--jp-ui-font-color1', 'gray')), width: 1 },
       ticks: { show: false }
     };
     const options: uPlot.Options = {
       width: this._width,
       height: this._height,
-      padding: [6, 6, 0, 0],
+      padding: [PADDING_TOP, PADDING_RIGHT, 0, 0],
       legend: { show: false },
       cursor: {
         y: false,
@@ -159,11 +167,28 @@ export class LineChart implements Drawing, IDisposable {
         }
       },
       axes: [
-        { ...axis, size: AXIS_HEIGHT, space: 64, values: (_, ticks) => ticks.map(xText), gap: X_GAP },
+        {
+          ...axis,
+          size: AXIS_HEIGHT,
+          space: 64,
+          values: ({ scales: { x } }, ticks) => {
+            const room = {
+              min: x?.min,
+              max: x?.max,
+              width: this._width - AXIS_WIDTH - PADDING_RIGHT,
+              beyond: PADDING_RIGHT
+            };
+            return ticks.map(tick => fittingLabel(xText(tick), tick, room));
+          },
+          gap: X_GAP
+        },
         {
           ...axis,
           size: AXIS_WIDTH,
-          space: 24,
+          space: Y_SPACE,
+          ...(yTicks
+            ? { splits: (_: uPlot, __: number, min: number, max: number) => yTicks(min, max, this._room) }
+            : {}),
           values: (_, ticks) => ticks.map(tick => ((tick as number | null) === null ? '' : yText(tick))),
           gap: 4
         }
@@ -180,6 +205,11 @@ export class LineChart implements Drawing, IDisposable {
       chart.over.addEventListener('dblclick', () => onRange(null));
     }
     return chart;
+  }
+
+  /** Labels that there is room for on the y axis: one at its lower end, and one more for each distance. */
+  private get _room(): number {
+    return 1 + Math.max(1, Math.floor((this._height - AXIS_HEIGHT - PADDING_TOP) / Y_SPACE));
   }
 
   private _selected(chart: uPlot): void {

@@ -7,6 +7,11 @@ export interface LineViewSeries extends LineSeries {
   readonly name: string;
 }
 
+export interface LineTicks {
+  readonly at: (min: number, max: number, most: number) => number[];
+  readonly text: (value: number) => string;
+}
+
 export interface LineViewProps {
   readonly title: string;
   /** At the right of the heading: the newest figure. */
@@ -18,6 +23,8 @@ export interface LineViewProps {
   readonly loop: DrawLoop;
   readonly xText: (value: number) => string;
   readonly yText: (value: number) => string;
+  /** Ticks of the y axis and their labels, where these are others than the chart's own. */
+  readonly yTicks?: LineTicks;
   readonly yRange?: (min: number | null, max: number | null) => [number, number];
   readonly logarithmic?: boolean;
   readonly onRange?: (range: readonly [number, number] | null) => void;
@@ -36,14 +43,15 @@ export function LineView(props: LineViewProps): JSX.Element {
     if (!host.current) {
       return;
     }
-    const { series: lines, yRange, logarithmic, onRange } = latest.current;
+    const { series: lines, yTicks, yRange, logarithmic, onRange } = latest.current;
     const made = new LineChart({
       host: host.current,
       loop,
       series: lines,
       xText: value => latest.current.xText(value),
-      yText: value => latest.current.yText(value),
+      yText: value => (latest.current.yTicks?.text ?? latest.current.yText)(value),
       onCursor: setCursor,
+      ...(yTicks ? { yTicks: yTicks.at } : {}),
       ...(yRange ? { yRange } : {}),
       ...(logarithmic === undefined ? {} : { logarithmic }),
       ...(onRange ? { onRange: range => latest.current.onRange?.(range) } : {})

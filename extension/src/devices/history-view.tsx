@@ -1,7 +1,8 @@
 /** What machine and chips did: charts over ten minutes, two hours or two days. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { type JSX, useState } from 'react';
-import { LineView, type LineViewSeries } from '../charts/line-view.js';
+import { byteTicks, byteTickText } from '../charts/byte-ticks.js';
+import { type LineTicks, LineView, type LineViewSeries } from '../charts/line-view.js';
 import { clockText } from '../charts/clock-text.js';
 import type { Figure } from '../machine/figures.js';
 import { type RangeName, RANGES, windowOf } from '../machine/history-window.js';
@@ -20,6 +21,7 @@ export interface HistoryViewProps {
   readonly trans: TranslationBundle;
 }
 
+const BYTES: LineTicks = { at: byteTicks, text: byteTickText };
 const NAMES: readonly RangeName[] = ['minutes', 'hours', 'days'];
 
 export function HistoryView(props: HistoryViewProps): JSX.Element {
@@ -78,6 +80,7 @@ function MemoryChart(props: ChartProps): JSX.Element {
         { name: trans.__('mean'), colour: '--jp-ui-font-color2', dash: [4, 3] }
       ]}
       yText={sizeText}
+      yTicks={BYTES}
       top={total}
     />
   );
@@ -124,11 +127,12 @@ interface FigureChartProps extends ChartProps {
   readonly figures: readonly Figure[];
   readonly series: readonly LineViewSeries[];
   readonly yText: (value: number) => string;
+  readonly yTicks?: LineTicks;
   readonly top: number;
 }
 
 function FigureChart(props: FigureChartProps): JSX.Element {
-  const { machine, history, name, figures, title, meta, series, version, loop, yText, top } = props;
+  const { machine, history, name, figures, title, meta, series, version, loop, yText, yTicks, top } = props;
   const data = windowOf(history, machine.ring, figures, RANGES[name], Date.now());
   return (
     <LineView
@@ -140,6 +144,7 @@ function FigureChart(props: FigureChartProps): JSX.Element {
       loop={loop}
       xText={clockText}
       yText={yText}
+      {...(yTicks ? { yTicks } : {})}
       yRange={(_, max) => [0, Math.max(top, max ?? 0) || 1]}
     />
   );

@@ -69,11 +69,19 @@ function idleText({ page, runtime }: KnownOfMachine, chips: number, trans: Trans
       act: true
     };
   }
-  return {
-    text: trans.__(
-      'The chips are free. Their figures appear when a cell uses them: %1',
-      withBackticks('jax.devices()')
-    ),
-    act: false
-  };
+  const use = withBackticks('jax.devices()');
+  if (chips > 0) {
+    return {
+      text: trans.__('The chips are free. Their figures appear when a cell uses them: %1', use),
+      act: false
+    };
+  }
+  // The environment speaks of chips. Whether ones that are not listed, or not yet, are free nobody knows.
+  const text = page
+    ? trans.__(
+        'No process tells figures of chips, and none is listed here; a container may hide them. Figures appear when a cell uses the chips: %1',
+        use
+      )
+    : trans.__('Figures of chips appear when a cell uses them: %1', use);
+  return { text, act: false };
 }

@@ -19,7 +19,7 @@ export function tileText(tile: DeviceTile, trans: TranslationBundle): string {
     ...(tile.bandwidthPercent === null
       ? []
       : [trans.__('bandwidth %1 %', Math.round(tile.bandwidthPercent))]),
-    ...(tile.queued === null ? [] : [trans.__('%1 programs queued', tile.queued)]),
+    ...(tile.queued === null ? [] : [trans._n('%1 program queued', '%1 programs queued', tile.queued)]),
     ...(tile.idleS === null || tile.idleS < 1
       ? []
       : [trans.__('idle for %1', secondsText(tile.idleS * 1_000))]),

@@ -7,7 +7,7 @@ import { noTelemetry } from './no-telemetry.js';
 import { holdersOf, rangesText } from './owners.js';
 import { placedChips, sliceShape } from './slice-shape.js';
 import { tileText } from './tile-text.js';
-import { densityFor, summaryOf, tilesOf } from './tiles.js';
+import { areSimulated, densityFor, summaryOf, tilesOf } from './tiles.js';
 
 const trans = nullTranslator.load('jupyterlab_tpulab');
 const GIB = 1_024 ** 3;
@@ -74,6 +74,14 @@ describe('tiles of devices', () => {
     expect(tiles[0]).toMatchObject({ dutyPercent: null, memory: { usedBytes: 5 * GIB } });
   });
 
+  it('are simulated when they are the processor itself, not when chips tell their figures beside such a runtime', () => {
+    expect(areSimulated(sampleOf(0), devices(8))).toBe(true);
+    expect(areSimulated(null, devices(8))).toBe(true);
+    expect(areSimulated(sampleOf(8), devices(8))).toBe(false);
+    expect(areSimulated(sampleOf(0), tpus(8))).toBe(false);
+    expect(areSimulated(sampleOf(0), null)).toBe(false);
+  });
+
   it('of a slice are those of this machine with figures, and those of the other hosts without', () => {
     const tiles = tilesOf(sampleOf(4), tpus(16, 4), null);
     expect(tiles).toHaveLength(16);
@@ -84,7 +92,7 @@ describe('tiles of devices', () => {
   it('say what is known of a device in one line, and nothing that is not', () => {
     const [tile] = tilesOf(sampleOf(1), null, null);
     expect(tile && tileText(tile, trans)).toBe(
-      'device 0, chip 0: busy 87 % · memory 11.0 / 16.0 GiB · bandwidth 41 % · 1 programs queued'
+      'device 0, chip 0: busy 87 % · memory 11.0 / 16.0 GiB · bandwidth 41 % · 1 program queued'
     );
     const [bare] = tilesOf(null, devices(1), null);
     expect(bare && tileText(bare, trans)).toBe('device 0, CPU, host 0');
@@ -221,6 +229,11 @@ describe('a machine without figures of chips', () => {
     const held = page([chip(0, [{ pid: 1, command: 'x', kernelId: null }])]);
     expect(why(state('no-chips'), null, null)?.text).toContain('has no TPU');
     expect(why(state('idle'), page([chip(0)]), null)?.text).toContain('The chips are free');
+    // Chips that the machine does not list, or has not listed yet, may be anybody's.
+    expect(why(state('idle'), page([]), null)?.text).toMatch(
+      /^No process tells figures of chips, and none is listed/
+    );
+    expect(why(state('idle'), null, null)?.text).toMatch(/^Figures of chips appear when/);
     expect(why(state('idle'), held, null)).toMatchObject({ act: true });
     expect(why(state('idle'), held, null)?.text).toContain('serves no metrics');
     expect(why(state('idle'), page([chip(0)]), devices(8))?.text).toContain('computes on the CPU');

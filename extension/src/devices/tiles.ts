@@ -5,7 +5,7 @@
  * of memory, and on some machines is the only one to know memory at all. Null is always "not known".
  */
 import type { DevicesMessage, DevicesPage, MachineSample, RuntimeDevice } from '@tpulab/protocol';
-import { type DeviceMemory, kindText, memoryFrom, memoryOf } from './model.js';
+import { type DeviceMemory, isSimulated, kindText, memoryFrom, memoryOf } from './model.js';
 import { type LinkState, linksByChip, throttleOf, worstLink } from './sdk.js';
 
 export interface DeviceTile {
@@ -67,6 +67,11 @@ export function tilesOf(
   return [...tiles, ...elsewhere.map(fromRuntime)].sort(
     (a, b) => (a.processIndex ?? 0) - (b.processIndex ?? 0) || a.id - b.id
   );
+}
+
+/** What is shown are the runtime's devices of the processor: where the sampler tells of chips, they are shown instead. */
+export function areSimulated(sample: MachineSample | null, runtime: DevicesMessage | null): boolean {
+  return (sample?.devices.length ?? 0) === 0 && runtime !== null && isSimulated(runtime);
 }
 
 /** Those of the runtime's devices that are in this machine, in order; empty where that cannot be told. */

@@ -11,12 +11,13 @@ import { Marked } from '../text/marked-view.js';
 import { HeatView } from './heat-view.js';
 import { HistoryView } from './history-view.js';
 import { HostView } from './host-view.js';
-import { isSimulated, summaryText } from './model.js';
+import { summaryText } from './model.js';
 import { noTelemetry } from './no-telemetry.js';
 import { holdersOf, rangesText } from './owners.js';
 import { OwnersView } from './owners-view.js';
 import { linkText } from './tile-text.js';
 import {
+  areSimulated,
   type Density,
   densityFor,
   type DevicesSummary,
@@ -71,7 +72,7 @@ export function DevicesView(props: DevicesViewProps): JSX.Element {
           ) : (
             <TilesView tiles={tiles} density={density} trans={trans} />
           )}
-          <Remarks summary={summary} devices={devices} trans={trans} />
+          <Remarks summary={summary} simulated={areSimulated(sample, devices)} trans={trans} />
         </>
       ) : null}
       {why ? (
@@ -128,11 +129,11 @@ function headText(
 
 function Remarks({
   summary,
-  devices,
+  simulated,
   trans
 }: {
   readonly summary: DevicesSummary;
-  readonly devices: DevicesMessage | null;
+  readonly simulated: boolean;
   readonly trans: TranslationBundle;
 }): JSX.Element {
   const { full, throttled, link } = summary;
@@ -163,7 +164,7 @@ function Remarks({
           {trans.__('Between chips, %1; collectives may be slow or fail.', linkText(link, trans))}
         </p>
       ) : null}
-      {devices && isSimulated(devices) ? (
+      {simulated ? (
         <p className="jp-TPULabDevices-note">
           {trans.__(
             'These devices share the processor of this machine: good for trying out programs for several chips.'

@@ -21,17 +21,23 @@ export function HyperView(props: HyperViewProps): JSX.Element {
   const id = useId();
   const { name, value, initial, description, recompiles } = parameter;
   const isChanged = value !== initial;
+  // A switch says its value itself, and needs no line of its own.
+  const isSwitch = parameter.kind === 'boolean';
   return (
     <div className="jp-TPULabHyper">
       <div className="jp-TPULab-row">
         <label htmlFor={id} title={description ?? undefined}>
           {name}
         </label>
-        <span className="jp-TPULab-number">
-          {pending === null ? valueText(value) : `${valueText(value)} → ${valueText(pending)}`}
-        </span>
+        {isSwitch ? (
+          <Input {...props} id={id} />
+        ) : (
+          <span className="jp-TPULab-number">
+            {pending === null ? valueText(value) : `${valueText(value)} → ${valueText(pending)}`}
+          </span>
+        )}
       </div>
-      <Input {...props} id={id} />
+      {isSwitch ? null : <Input {...props} id={id} />}
       <div className="jp-TPULab-row jp-TPULabHyper-notes">
         <span
           className={failure === null ? 'jp-TPULab-quiet' : 'jp-TPULab-failure'}

@@ -10,13 +10,18 @@ export interface ChartColors {
   readonly font: string;
 }
 
+/** Behind the figures in every theme: the borders of high contrast are as bright as what they would cross. */
+export function gridColor(text: string): string {
+  return `color-mix(in srgb, ${text} 18%, transparent)`;
+}
+
 export function readColors(element: Element): ChartColors {
   const style = getComputedStyle(element);
   const value = (name: string, otherwise: string): string => style.getPropertyValue(name).trim() || otherwise;
   return {
     spans: SPANS.map(span => value(`--jp-tpulab-${span}`, 'gray')),
     text: value('--jp-ui-font-color2', 'gray'),
-    line: value('--jp-border-color2', 'silver'),
+    line: gridColor(value('--jp-ui-font-color1', 'gray')),
     background: value('--jp-layout-color1', 'white'),
     font: `10px ${value('--jp-code-font-family', 'monospace')}`
   };

@@ -1,0 +1,20 @@
+import { describe, expect, it } from 'vitest';
+import { fittingLabel } from './axis-label.js';
+
+describe('a label of the x axis', () => {
+  const room = { min: 0, max: 100, width: 300, beyond: 6 };
+
+  it('is shown where the edge of the chart leaves it whole, else not at all', () => {
+    // Eight letters need 24 pixels right of their tick.
+    expect(fittingLabel('14:05:09', 90, room)).toBe('14:05:09');
+    expect(fittingLabel('14:05:09', 94, room)).toBe('14:05:09');
+    expect(fittingLabel('14:05:10', 95, room)).toBe('');
+    expect(fittingLabel('14:05:10', 100, room)).toBe('');
+    expect(fittingLabel('60', 100, room)).toBe('60');
+  });
+
+  it('is shown while the axis has no length yet', () => {
+    expect(fittingLabel('0', 0, { width: 300, beyond: 6 })).toBe('0');
+    expect(fittingLabel('0', 0, { ...room, max: 0 })).toBe('0');
+  });
+});
