@@ -14,32 +14,21 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 from nbclient.exceptions import DeadKernelError
-from nbformat.v4 import new_code_cell
 
 from .clients.bridge_kernel import BridgeKernelManager
 from .clients.bridge_process import BridgeProcess
+from .executed_notebook import ExecutedNotebook, code_cell, read_notebook
 from .lesson import CHECKOUT
 
 NOTEBOOKS = CHECKOUT / "notebooks"
 
 
 @dataclass(frozen=True)
-class Executed:
+class Executed(ExecutedNotebook):
     """A notebook after its run; `values` are what its kernel answered when all cells had run."""
 
-    notebook: Any
     values: dict[str, Any]
     folder: Path
-
-    def text(self, cell_id: str) -> str:
-        """What a cell printed."""
-        return "".join(output.text for output in self._outputs(cell_id) if output.output_type == "stream")
-
-    def mime_types(self, cell_id: str) -> set[str]:
-        return {mime for output in self._outputs(cell_id) for mime in output.get("data", {})}
-
-    def _outputs(self, cell_id: str) -> Any:
-        return next(cell for cell in self.notebook.cells if cell.get("id") == cell_id).outputs
 
 
 def require_environment(name: str) -> None:
@@ -65,16 +54,13 @@ def run_notebook(
     Raises:
         KeyboardInterrupt: SIGINT came; bridge and kernel have ended.
     """
-    notebook: Any = nbformat.read(NOTEBOOKS / file, as_version=4)  # type: ignore[no-untyped-call]
-    (place,) = [n for n, cell in enumerate(notebook.cells) if "parameters" in cell.metadata.get("tags", [])]
-    lines = [f"{name} = {value!r}" for name, value in settings.items()]
-    notebook.cells.insert(place + 1, _code_cell("\n".join(lines) or "pass", "injected-parameters"))
-    notebook.cells.append(_code_cell(probe, "probe"))
+    notebook = read_notebook(NOTEBOOKS / file, settings)
+    notebook.cells.append(code_cell(probe, "probe"))
     if not asyncio.run(_through_bridge(notebook, folder, cell_deadline_s)):
         raise KeyboardInterrupt
     nbformat.write(notebook, folder / "executed.ipynb")  # type: ignore[no-untyped-call]
     executed = Executed(notebook, {}, folder)
-    executed.values.update(json.loads(executed.text("probe").splitlines()[-1]))
+    executed.values.update(json.loads(executed.lines("probe")[-1]))
     return executed
 
 
@@ -109,7 +95,3 @@ async def _through_bridge(notebook: Any, folder: Path, cell_deadline_s: float) -
     finally:
         await bridge.stop()
     return not interrupted.is_set()
-
-
-def _code_cell(source: str, cell_id: str) -> Any:
-    return new_code_cell(source, id=cell_id)  # type: ignore[no-untyped-call]
