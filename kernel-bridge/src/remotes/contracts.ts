@@ -36,6 +36,11 @@ export interface RemoteShell {
 export interface SetupOptions {
   /** Name of the environment to have there: `jax`, `torch-xla`, `torch-tpu`. */
   readonly environment: string;
+  /**
+   * Who sends files there, letters and digits: the same at each attempt, so that a copy that broke off goes on, and nobody else's,
+   * so that two who send the same file at once do not write into one.
+   */
+  readonly sender: string;
   readonly signal: AbortSignal;
   readonly onStage: (stage: RemoteStage) => void;
   readonly onCheck: (check: RemoteCheck) => void;
@@ -56,5 +61,5 @@ export interface PreparedHost {
 export interface HostSetup {
   prepare(shell: RemoteShell, options: SetupOptions): Promise<PreparedHost>;
   /** Stops what runs there and removes all that `prepare` made. */
-  clean(shell: RemoteShell, options: Omit<SetupOptions, 'environment'>): Promise<void>;
+  clean(shell: RemoteShell, options: Omit<SetupOptions, 'environment' | 'sender'>): Promise<void>;
 }

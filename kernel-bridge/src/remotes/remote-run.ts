@@ -109,6 +109,7 @@ export class RemoteRun {
     try {
       const prepared = await link.prepare(remote.record.install ? setup : installed, {
         environment: remote.record.environment,
+        sender: remote.record.sender,
         signal,
         onStage: stage => remote.stage(stage),
         onCheck: check => remote.check(check),

@@ -18,7 +18,8 @@ const RECORD: RemoteRecord = {
   install: true,
   wanted: true,
   hosts: ['ana@192.0.2.1'],
-  lastConnectedAt: 1
+  lastConnectedAt: 1,
+  sender: '0123456789abcdef'
 };
 
 describe('the file of remotes', () => {
@@ -27,6 +28,16 @@ describe('the file of remotes', () => {
     await Promise.all([store.save([]), store.save([RECORD])]);
     expect(await new RemoteStore(folder, silent()).load()).toEqual([RECORD]);
     expect((await stat(path.join(folder, 'remotes.json'))).mode & 0o777).toBe(0o600);
+  });
+
+  it('of an older version, which had no names of senders, gives each remote its own', async () => {
+    const { sender: _, ...older } = RECORD;
+    const text = JSON.stringify({ version: 1, remotes: [older, { ...older, name: 'other' }] });
+    await writeFile(path.join(folder, 'remotes.json'), text);
+    const loaded = await new RemoteStore(folder, silent()).load();
+    expect(loaded.map(({ name }) => name)).toEqual(['my-tpu', 'other']);
+    expect(new Set(loaded.map(({ sender }) => sender)).size).toBe(2);
+    for (const { sender } of loaded) expect(sender).toMatch(/^[0-9a-f]{16}$/);
   });
 
   it.each(['{', '[]', '{"version": 1, "remotes": [{"name": "../x"}]}'])(

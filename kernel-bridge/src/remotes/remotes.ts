@@ -14,7 +14,7 @@ import { NetworkWatch } from './network-watch.js';
 import { type ReachableRemote, Remote, type RemoteContext } from './remote.js';
 import { told } from './remote-error.js';
 import { isRemoteName, nameFor } from './remote-name.js';
-import { RemoteStore } from './remote-store.js';
+import { newSender, RemoteStore } from './remote-store.js';
 import { createHostSetup } from './setup/index.js';
 import { Askpass } from './ssh/askpass.js';
 import { sshHosts } from './ssh/ssh-config.js';
@@ -131,7 +131,8 @@ export class Remotes implements AsyncDisposable {
       install: install ?? true,
       wanted: connect ?? true,
       hosts: [],
-      lastConnectedAt: null
+      lastConnectedAt: null,
+      sender: newSender()
     };
     const remote = new Remote(record, this.#context);
     this.#remotes.set(remote.name, remote);

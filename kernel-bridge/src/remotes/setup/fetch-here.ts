@@ -6,8 +6,10 @@ import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { createHash } from 'node:crypto';
 import path from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { pythonFreeEnv, runUv } from '../../environments/uv.js';
 import { runProgram, type ProgramResult } from '../../environments/run-program.js';
+import { LockHeldError, type ProcessLock, takeProcessLock } from '../../processes/process-lock.js';
 import { SetupError } from './setup-error.js';
 import { pipPlatforms, type Platform, type ToolWheel, uvPlatform } from './tool-locks.js';
 
@@ -23,6 +25,8 @@ export interface FetchContext {
 
 /** `3.12`: the Python of our own that a host gets, when its own does not fit. */
 export const OWN_PYTHON = '3.12';
+
+const LOOK_MS = 500;
 
 /** The wheel of a tool; the path of the file here. @throws SetupError */
 export async function fetchTool(tool: ToolWheel, context: FetchContext): Promise<string> {
@@ -81,7 +85,8 @@ export async function fetchPython({ cache, uv, platform, signal, onLine }: Fetch
   const request = `cpython-${OWN_PYTHON}-linux-${platform.machine}-gnu`;
   const folder = path.join(cache, `python-${request}`);
   if (existsSync(folder)) return folder;
-  await mkdir(cache, { recursive: true, mode: 0o700 });
+  await using _turn = await turnOf(cache, signal, onLine);
+  if (existsSync(folder)) return folder;
   const building = await mkdtemp(path.join(cache, '.building-'));
   try {
     const { exitCode, stderr } = await runUv({
@@ -111,47 +116,77 @@ async function fetchLocked(
   python: string,
   context: FetchContext
 ): Promise<readonly string[]> {
-  const { cache, platform, signal, onLine } = context;
+  const { cache, platform } = context;
   const key = createHash('sha256')
     .update(JSON.stringify([requirements, python, platform]))
     .digest('hex')
     .slice(0, 16);
   const folder = path.join(cache, 'wheels', `${name}-${key}`);
-  if (!existsSync(folder)) {
-    await mkdir(path.dirname(folder), { recursive: true, mode: 0o700 });
-    const building = `${folder}.partial`;
-    await mkdir(building, { recursive: true });
-    const file = `${folder}.txt`;
-    await writeFile(file, requirements);
-    const short = python.replace('.', '');
-    const result = await pip(
-      [
-        ...[
-          'download',
-          '--quiet',
-          '--no-deps',
-          '--require-hashes',
-          '--only-binary',
-          ':all:',
-          '--dest',
-          building
-        ],
-        ...['--python-version', python, '--implementation', 'cp'],
-        ...[`cp${short}`, 'abi3', 'none'].flatMap(abi => ['--abi', abi]),
-        ...pipPlatforms(platform).flatMap(tag => ['--platform', tag]),
-        ...['-r', file]
-      ],
-      context
-    );
-    signal.throwIfAborted();
-    if (result.exitCode !== 0) throw downloadFailed(name, result.stderr);
-    await rename(building, folder);
-    await rm(file, { force: true });
-    onLine(`fetched the files of ${name}`);
-  }
+  if (!existsSync(folder)) await fetchInto(folder, name, requirements, python, context);
   return (await readdir(folder))
     .filter(entry => entry.endsWith('.whl'))
     .map(entry => path.join(folder, entry));
+}
+
+async function fetchInto(
+  folder: string,
+  name: string,
+  requirements: string,
+  python: string,
+  context: FetchContext
+): Promise<void> {
+  const { cache, platform, signal, onLine } = context;
+  await using _turn = await turnOf(cache, signal, onLine);
+  if (existsSync(folder)) return;
+  await mkdir(path.dirname(folder), { recursive: true, mode: 0o700 });
+  const building = `${folder}.partial`;
+  await mkdir(building, { recursive: true });
+  const file = `${folder}.txt`;
+  await writeFile(file, requirements);
+  const short = python.replace('.', '');
+  const result = await pip(
+    [
+      ...[
+        'download',
+        '--quiet',
+        '--no-deps',
+        '--require-hashes',
+        '--only-binary',
+        ':all:',
+        '--dest',
+        building
+      ],
+      ...['--python-version', python, '--implementation', 'cp'],
+      ...[`cp${short}`, 'abi3', 'none'].flatMap(abi => ['--abi', abi]),
+      ...pipPlatforms(platform).flatMap(tag => ['--platform', tag]),
+      ...['-r', file]
+    ],
+    context
+  );
+  signal.throwIfAborted();
+  if (result.exitCode !== 0) throw downloadFailed(name, result.stderr);
+  await rename(building, folder);
+  await rm(file, { force: true });
+  onLine(`fetched the files of ${name}`);
+}
+
+/** One at a time fetches, of this and of other gateways on this machine; the next finds what the one before has fetched. */
+async function turnOf(
+  cache: string,
+  signal: AbortSignal,
+  onLine: (line: string) => void
+): Promise<ProcessLock> {
+  await mkdir(cache, { recursive: true, mode: 0o700 });
+  for (let isFirst = true; ; isFirst = false) {
+    try {
+      return await takeProcessLock(path.join(cache, 'fetching.lock'));
+    } catch (error) {
+      if (!(error instanceof LockHeldError)) throw error;
+      if (isFirst) onLine(`waiting for process ${error.holder.pid}, which is fetching files for a host`);
+      await delay(LOOK_MS, undefined, { signal }).catch(() => undefined);
+      signal.throwIfAborted();
+    }
+  }
 }
 
 /** pip in an environment of its own: it alone can fetch wheels for another platform and keep them as files. */

@@ -3,7 +3,7 @@
  * that a newer one comes beside the older one and kernels that run keep their files.
  *
  * ```
- * incoming/ID/           files on their way, by the machine that sends them
+ * incoming/SENDER/       files on their way, of one remote of one gateway
  * tools/NAME/            Node and uv, unpacked from their wheels
  * versions/VERSION-HASH/ the bridge
  * python/                a Python of our own, where the system's does not fit
@@ -13,8 +13,6 @@
  * lock                   held while something is being changed
  * ```
  */
-import { createHash } from 'node:crypto';
-import { hostname, userInfo } from 'node:os';
 import type { Payload } from './payload.js';
 import type { ToolWheel } from './tool-locks.js';
 
@@ -26,7 +24,6 @@ export interface HostLayout {
   readonly node: string;
   readonly uv: string;
   readonly environments: string;
-  readonly incoming: string;
 }
 
 export interface HostTools {
@@ -39,12 +36,11 @@ export function hostLayout(payload: Payload, tools: HostTools): HostLayout {
     bridge: `versions/${payload.name}`,
     node: `tools/${tools.node.folder}`,
     uv: `tools/${tools.uv.folder}`,
-    environments: `envs/${payload.environmentsHash.slice(0, 12)}`,
-    incoming: `incoming/${sender()}`
+    environments: `envs/${payload.environmentsHash.slice(0, 12)}`
   };
 }
 
-/** The same for this machine and user each time, so that a copy that broke off goes on; two laptops do not meet. */
-function sender(): string {
-  return createHash('sha256').update(`${hostname()}\0${userInfo().username}`).digest('hex').slice(0, 12);
+/** Where the files of this sender lie until they are in their place. */
+export function incomingOf(sender: string): string {
+  return `incoming/${sender}`;
 }

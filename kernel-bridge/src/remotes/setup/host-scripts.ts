@@ -134,12 +134,13 @@ fi
 `;
 
 /**
- * `$2` node, `$3` bridge, `$4` uv, `$5` folder of environments (all relative). Starts a gateway of this bridge, or leaves the one that
- * runs; an older one ends, its kernels go on under their keepers. Says `gateway`, `socket` and `token`.
+ * `$2` node, `$3` bridge, `$4` uv, `$5` folder of environments, `$6` what was sent and is done with (all relative). Starts a gateway of
+ * this bridge, or leaves the one that runs; an older one ends, its kernels go on under their keepers. Says `gateway`, `socket` and `token`.
  */
 export const START_SCRIPT = `${PREAMBLE}
 line() { read -r text 2>/dev/null <"$1" && printf '%s' "$text"; }
 node=$base/$1; bridge=$2; uv=$base/$3; environments=$base/$4
+rm -rf "$base/\${5:?}"
 state=$base/state; record=$state/gateway.json
 mkdir -p "$state/run"
 socket=$state/run/gateway.sock
@@ -181,6 +182,13 @@ for old in "$base"/versions/* "$base"/envs/* "$base"/tools/*; do
   [ -d "$old" ] && [ -n "$(find "$old" -maxdepth 0 -mtime +${KEPT_DAYS})" ] || continue
   grep -qsF "$old/" /proc/[0-9]*/cmdline && continue
   say log "removing \${old#"$base"/}, which nobody has used for ${KEPT_DAYS} days"
+  rm -rf "$old"
+done
+# Copies that broke off and whose sender has not come back. Of a folder that is written to, the files are new and the folder is not.
+for old in "$base"/incoming/*; do
+  [ -d "$old" ] && [ -z "$(find "$old" -mtime -${KEPT_DAYS})" ] || continue
+  grep -qsF "$old/" /proc/[0-9]*/cmdline && continue
+  say log "removing \${old#"$base"/}, to which nothing was sent for ${KEPT_DAYS} days"
   rm -rf "$old"
 done
 exit 0

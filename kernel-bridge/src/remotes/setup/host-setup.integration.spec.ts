@@ -4,7 +4,7 @@
  * has no JAX; the specs of the packages make the one that has.
  */
 import { existsSync } from 'node:fs';
-import { mkdir, mkdtemp, readFile, rm, symlink, utimes } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rm, symlink, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
@@ -123,19 +123,32 @@ describe.runIf(SET_UP)('a host from nothing', () => {
     const tools = await host.list('.tpulab/tools');
     for (const tool of tools) await utimes(path.join(host.home, '.tpulab', 'tools', tool), longAgo, longAgo);
     await mkdir(path.join(host.home, '.tpulab', 'versions', '0.0.2-new'));
+    // Of two other laptops: one that has not come back, and one that is about to go on, whose folder is as old.
+    const incoming = path.join(host.home, '.tpulab', 'incoming');
+    for (const [name, isGone] of [
+      ['gone', true],
+      ['slow', false]
+    ] as const) {
+      const part = path.join(incoming, name, 'bridge.tar.gz.part');
+      await mkdir(path.dirname(part));
+      await writeFile(part, 'half');
+      if (isGone) await utimes(part, longAgo, longAgo);
+      await utimes(path.dirname(part), longAgo, longAgo);
+    }
     const last = new WatchedSetup(host, { payload, cache });
     const prepared = await last.prepare('tiny');
     expect((await ask(prepared, 'GET', '/bridge/v1/health')).status).toBe(200);
     const versions = await host.list('.tpulab/versions');
     expect(versions).not.toContain('0.0.1-old');
     expect(versions).toHaveLength(2);
+    expect(await host.list('.tpulab/incoming')).toEqual(['slow']);
     expect(await host.list('.tpulab/tools')).toEqual(tools);
     await last.clean();
   });
 
   it('is made ready once for two who come at the same time', async () => {
     await using host = await newHost(python ?? {});
-    const both = [1, 2].map(() => new WatchedSetup(host, { payload, cache }));
+    const both = ['one', 'other'].map(sender => new WatchedSetup(host, { payload, cache }, sender));
     const [one, other] = await Promise.all(both.map(each => each.prepare('tiny')));
     expect(one).toEqual(other);
     await both[0]?.clean();

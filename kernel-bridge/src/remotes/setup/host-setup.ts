@@ -4,7 +4,7 @@ import { ChipTable } from '../../devices/index.js';
 import type { HostSetup, PreparedHost, RemoteShell, SetupOptions } from '../contracts.js';
 import { checkHost } from './host-checks.js';
 import { type HostFacts, parseFacts } from './host-facts.js';
-import { DEFAULT_FOLDER } from './host-layout.js';
+import { DEFAULT_FOLDER, incomingOf } from './host-layout.js';
 import { CLEAN_SCRIPT } from './host-scripts.js';
 import { HostSession, QUICK_MS } from './host-session.js';
 import { installAll } from './install-all.js';
@@ -75,8 +75,9 @@ async function prepare(
   });
   const session = new HostSession(shell, facts.base, wanted);
   const { chips = new ChipTable(), cache = setupCache(), uv = null } = options;
-  await installAll({ session, facts, context, stages, chips, cache, uv });
-  return startHostGateway(session, facts, context, stages);
+  const incoming = incomingOf(wanted.sender);
+  await installAll({ session, facts, context, incoming, stages, chips, cache, uv });
+  return startHostGateway({ session, facts, context, incoming, stages });
 }
 
 async function probe(
@@ -116,7 +117,7 @@ function unfit(host: string, failures: readonly RemoteCheck[]): SetupError {
 
 async function clean(
   shell: RemoteShell,
-  wanted: Omit<SetupOptions, 'environment'>,
+  wanted: Omit<SetupOptions, 'environment' | 'sender'>,
   options: HostSetupOptions
 ): Promise<void> {
   const { base } = await probe(shell, wanted.signal, [], options);

@@ -19,6 +19,8 @@ export interface Installation {
   readonly session: HostSession;
   readonly facts: HostFacts;
   readonly context: SetupContext;
+  /** Folder there for what is sent, relative. */
+  readonly incoming: string;
   readonly stages: StageReporter;
   readonly chips: ChipTable;
   /** Here, for what is fetched and made for hosts. */
@@ -49,7 +51,7 @@ async function tool(installation: Installation, name: 'node' | 'uv', mayDownload
       platform: platformOf(facts),
       uv: localUv(installation),
       tool: tools[name],
-      incoming: layout.incoming,
+      incoming: installation.incoming,
       place: layout[name],
       mayDownload,
       fetching: () => fetching(installation)
@@ -58,7 +60,7 @@ async function tool(installation: Installation, name: 'node' | 'uv', mayDownload
   });
 }
 
-async function bridge({ session, facts, context, stages, cache }: Installation): Promise<void> {
+async function bridge({ session, facts, context, incoming, stages, cache }: Installation): Promise<void> {
   const { layout, payload } = context;
   if (facts.have.has(layout.bridge)) {
     stages.skip('bridge', `${payload.version}, already there`);
@@ -67,7 +69,7 @@ async function bridge({ session, facts, context, stages, cache }: Installation):
   const send = async (stage: RunningStage): Promise<void> => {
     stage.at('packing');
     const { file, sha256 } = await archiveOf(payload, cache, session.signal);
-    const name = `${layout.incoming}/bridge.tar.gz`;
+    const name = `${incoming}/bridge.tar.gz`;
     await sendFile(session, file, name, stage);
     const args = [name, sha256, layout.bridge];
     const { code, lines } = await session.run(UNPACK_ARCHIVE_SCRIPT, args, { timeoutMs: 5 * QUICK_MS });
@@ -86,7 +88,7 @@ async function bridge({ session, facts, context, stages, cache }: Installation):
 }
 
 async function environment(installation: Installation, reachesIndex: boolean): Promise<void> {
-  const { session, facts, context, stages, chips } = installation;
+  const { session, facts, context, incoming, stages, chips } = installation;
   const { layout, tools, definition } = context;
   const title = `Environment ${definition.name}`;
   if (facts.have.has(environmentPart(context))) {
@@ -98,6 +100,7 @@ async function environment(installation: Installation, reachesIndex: boolean): P
   const wanted: EnvironmentInstallation = {
     session,
     layout,
+    incoming,
     tools,
     definition,
     accelerator: isForTpu ? 'tpu' : 'cpu',

@@ -20,6 +20,8 @@ import type { RunningStage } from './stage-reporter.js';
 export interface EnvironmentInstallation {
   readonly session: HostSession;
   readonly layout: HostLayout;
+  /** Folder there for what is sent, relative. */
+  readonly incoming: string;
   readonly tools: HostTools;
   readonly definition: Definition;
   readonly accelerator: 'tpu' | 'cpu';
@@ -81,7 +83,7 @@ export async function installEnvironment(
     );
   let end = await create('');
   if (end.code !== 0 && failureOf(end).code === NETWORK) {
-    const wheels = `${layout.incoming}/wheels-${definition.name}`;
+    const wheels = `${installation.incoming}/wheels-${definition.name}`;
     await sendWheels(installation, python, wheels, stage);
     end = await create(wheels);
     if (end.code === 0) await session.run(REMOVE_SCRIPT, [wheels], { timeoutMs: QUICK_MS });
@@ -109,7 +111,7 @@ async function sendWheels(
 }
 
 async function sendPython(
-  { session, layout, fetching }: EnvironmentInstallation,
+  { session, incoming, fetching }: EnvironmentInstallation,
   stage: RunningStage
 ): Promise<void> {
   stage.at('the host does not reach the place of Python builds; fetching it here');
@@ -119,7 +121,7 @@ async function sendPython(
   try {
     const archive = path.join(staging, 'python.tar.gz');
     await tar(folder, archive, session.signal);
-    const name = `${layout.incoming}/python.tar.gz`;
+    const name = `${incoming}/python.tar.gz`;
     await sendFile(session, archive, name, stage);
     const end = await session.run(UNPACK_ARCHIVE_SCRIPT, [name, await sha256Of(archive), 'python'], {
       timeoutMs: PYTHON_MS

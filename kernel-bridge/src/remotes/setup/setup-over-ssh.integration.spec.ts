@@ -8,23 +8,70 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { StandInVm, whyNoStandIn } from '../../../../tests/stand-in-vm/index.js';
 import { doctorCommand } from '../../cli/doctor/doctor-command.js';
 import { runCommand } from '../../cli/testing/command-line.js';
+import type { HostSetup, RemoteShell } from '../contracts.js';
 import { Hub } from '../testing/hub.js';
 import { createHostSetup } from './index.js';
 import { makeBundle, UV } from './testing/bundles.js';
 
 vi.setConfig({ testTimeout: 280_000, hookTimeout: 120_000 });
 
+/** Gateways that have looked at a host before any of them changes it, and then send each file at the same moment. */
+class Together {
+  /** Names of the files that were sent. */
+  readonly sent: string[] = [];
+  readonly #waiting = new Map<string, (() => void)[]>();
+
+  constructor(private readonly count: number) {}
+
+  each(setup: HostSetup): HostSetup {
+    return {
+      ...setup,
+      prepare: async (shell, options) => {
+        let hasLooked = false;
+        const watched: RemoteShell = {
+          host: shell.host,
+          run: async (...call) => {
+            const result = await shell.run(...call);
+            if (!hasLooked) await this.#meet('look');
+            hasLooked = true;
+            return result;
+          },
+          upload: async (file, place, how) => {
+            const name = path.basename(place);
+            this.sent.push(name);
+            if (SENT_BY_ALL.test(name)) await this.#meet(name);
+            await shell.upload(file, place, how);
+          }
+        };
+        return setup.prepare(watched, options);
+      }
+    };
+  }
+
+  /** Resolves when all are there. */
+  async #meet(point: string): Promise<void> {
+    const waiting = this.#waiting.get(point) ?? [];
+    this.#waiting.set(point, waiting);
+    if (waiting.length + 1 >= this.count) for (const go of waiting.splice(0)) go();
+    else await new Promise<void>(resolve => waiting.push(resolve));
+  }
+}
+
+/** The environment is made by one of them, so its packages are sent by one. */
+const SENT_BY_ALL = /^(nodejs|uv-|bridge)/;
+
 const why = whyNoStandIn() ?? (existsSync(UV) ? null : 'the set-up has not been done');
 const WAIT = { timeout: 200_000, interval: 50 };
 
 describe.skipIf(why !== null)(`a set-up over ssh${why === null ? '' : ` (skipped: ${why})`}`, () => {
   let folder: string;
+  let payload: string;
   let vm: StandInVm;
   let hub: Hub;
 
   beforeAll(async () => {
     folder = await mkdtemp(path.join(tmpdir(), 'tpl-ssh-setup-'));
-    const payload = await makeBundle(path.join(folder, 'bundle'));
+    payload = await makeBundle(path.join(folder, 'bundle'));
     vi.stubEnv('TPULAB_PAYLOAD', payload);
     vm = await StandInVm.start({ bridge: false });
     const setup = createHostSetup({ payload, cache: path.join(folder, 'cache'), uv: UV });
@@ -90,5 +137,27 @@ describe.skipIf(why !== null)(`a set-up over ssh${why === null ? '' : ` (skipped
     await vi.waitFor(async () => {
       expect(existsSync(path.join(vm.home, '.tpulab'))).toBe(false);
     }, WAIT);
+  });
+
+  it('is done by two gateways at the same time, and neither spoils what the other sends', async () => {
+    const together = new Together(2);
+    const start = (cache: string): Promise<Hub> => {
+      const setup = createHostSetup({ payload, cache: path.join(folder, cache), uv: UV });
+      return Hub.start(vm.laptop, { remotes: { setup: together.each(setup) } });
+    };
+    await using one = await start('cache');
+    await using other = await start('cache');
+    const hubs = [one, other];
+    await Promise.all(hubs.map(each => each.add({ install: true, environment: 'tiny' })));
+    for (const each of hubs) {
+      await vi.waitFor(async () => {
+        expect((await each.remote()).state, await each.log()).toBe('connected');
+      }, WAIT);
+      const { stages } = await each.remote();
+      expect(stages.map(({ state }) => state)).not.toContain('failed');
+    }
+    const sentTwice = together.sent.filter((name, at, all) => all.indexOf(name) < at);
+    expect(sentTwice.filter(name => SENT_BY_ALL.test(name))).toHaveLength(3);
+    expect(await vm.run('cd ~/.tpulab/incoming; find . -type f')).toBe('');
   });
 });

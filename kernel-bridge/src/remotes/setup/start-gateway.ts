@@ -9,12 +9,22 @@ import type { StageReporter } from './stage-reporter.js';
 
 const START_MS = 5 * 60_000;
 
-export async function startHostGateway(
-  session: HostSession,
-  facts: HostFacts,
-  { layout, tools, payload: { version } }: SetupContext,
-  stages: StageReporter
-): Promise<PreparedHost> {
+export interface GatewayStart {
+  readonly session: HostSession;
+  readonly facts: HostFacts;
+  readonly context: SetupContext;
+  /** Folder there of what was sent, relative: it is done with. */
+  readonly incoming: string;
+  readonly stages: StageReporter;
+}
+
+export async function startHostGateway(start: GatewayStart): Promise<PreparedHost> {
+  const { session, facts, incoming, stages } = start;
+  const {
+    layout,
+    tools,
+    payload: { version }
+  } = start.context;
   const running = facts.gateway;
   if (running !== null && running.bridge === layout.bridge) {
     stages.skip('gateway', 'already running');
@@ -28,7 +38,8 @@ export async function startHostGateway(
         `${layout.node}/${tools.node.program}`,
         layout.bridge,
         `${layout.uv}/${tools.uv.program}`,
-        layout.environments
+        layout.environments,
+        incoming
       ],
       {
         timeoutMs: START_MS,

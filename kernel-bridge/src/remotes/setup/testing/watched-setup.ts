@@ -17,13 +17,18 @@ export class WatchedSetup {
 
   constructor(
     readonly host: LocalHost,
-    options: HostSetupOptions
+    options: HostSetupOptions,
+    readonly sender = 'laptop'
   ) {
     this.#options = { uv: UV, ...options };
   }
 
   prepare(environment: string): Promise<PreparedHost> {
-    return createHostSetup(this.#options).prepare(this.host.shell, { environment, ...this.#listeners() });
+    return createHostSetup(this.#options).prepare(this.host.shell, {
+      environment,
+      sender: this.sender,
+      ...this.#listeners()
+    });
   }
 
   clean(): Promise<void> {
