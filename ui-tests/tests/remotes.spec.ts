@@ -1,5 +1,5 @@
 /** A TPU VM from JupyterLab: connected from the dialog, used like any kernel, lost and found again. */
-import { writeFile } from 'node:fs/promises';
+import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { LabServer } from '../lab/lab-server.js';
 import { checkAccessibility } from './accessibility.js';
@@ -30,7 +30,8 @@ test('the dialog connects, asks about an unknown host key, and the kernels stand
   await dialog.getByRole('button', { name: /^vm/ }).first().click();
   await expect(dialog.getByText(/fingerprint/i).first()).toBeVisible();
   await checkAccessibility(page, dialog.locator('.jp-TPULabConnect'));
-  await dialog.getByRole('button', { name: 'It is right: connect' }).click();
+  // With the keyboard, because Lab's own dialogs end with Enter.
+  await dialog.getByRole('button', { name: 'It is right: connect' }).press('Enter');
   await expect(dialog.getByText('connected', { exact: true })).toBeVisible();
   await setTheme(page, 'dark').catch(() => undefined);
   await checkAccessibility(page, dialog.locator('.jp-TPULabConnect'));
@@ -92,6 +93,58 @@ test('a notebook moves from the VM to this machine and back', async ({ lab, page
     }, name);
     await expect.poll(async () => (await currentKernel(page))?.name).toBe(name);
   }
+});
+
+test('a folder is synced from the dialog, and a notebook in it imports a module over there', async ({
+  lab,
+  page,
+  vm
+}) => {
+  const here = join(lab.rootDir, 'my lesson');
+  await mkdir(here);
+  await writeFile(join(here, 'layers.py'), 'COUNT = 12\n');
+  await writeFile(join(here, 'weights.ckpt'), 'too large for the way');
+  await writeNotebook(
+    lab,
+    'my lesson/far.ipynb',
+    SPEC,
+    'import layers, os\nprint(os.getcwd(), layers.COUNT)'
+  );
+  // What is there from an earlier day.
+  await vm.run('mkdir ~/lesson && touch ~/lesson/forgotten.py');
+
+  await page.goto('tree/my%20lesson?reset');
+  await expect(page.getByRole('listitem', { name: /layers\.py/ })).toBeVisible();
+  await page.evaluate(() => window.jupyterapp.commands.execute('tpulab:remotes').then(() => undefined));
+  await page.getByRole('button', { name: 'Sync folder…: vm' }).click();
+  const dialog = page.getByRole('dialog');
+  const form = dialog.locator('.jp-TPULabSync');
+  await expect(form.getByLabel('Folder here')).toHaveValue('my lesson');
+  await form.getByLabel('Folder there').fill('lesson');
+  await form.getByLabel('Leave out').fill('*.ckpt');
+  await form.getByLabel('Also delete').check();
+  // Enter shows what would happen, and does not close the dialog.
+  await form.getByLabel('Folder there').press('Enter');
+  const files = form.getByRole('list', { name: 'Files' }).getByRole('listitem');
+  await expect(files.filter({ hasText: 'layers.py' })).toContainText('to');
+  await expect(files.filter({ hasText: 'forgotten.py' })).toContainText('delete');
+  await expect(files.filter({ hasText: 'weights.ckpt' })).toHaveCount(0);
+  expect(await vm.run('ls ~/lesson')).toBe('forgotten.py\n');
+  for (const theme of ['light', 'dark'] as const) {
+    await setTheme(page, theme);
+    await checkAccessibility(page, form);
+  }
+  await form.getByRole('button', { name: 'Sync now' }).click();
+  await expect(form.getByText(/^Done: 2 files/)).toBeVisible();
+  await checkAccessibility(page, form);
+  expect(await vm.run('ls ~/lesson')).toBe('far.ipynb\nlayers.py\n');
+  await dialog.getByRole('button', { name: 'Close' }).last().click();
+  await expect(dialog).toBeHidden();
+
+  await page.goto('tree/my%20lesson/far.ipynb?reset');
+  await expect.poll(async () => (await currentKernel(page))?.name).toBe(SPEC);
+  await page.evaluate(() => void window.jupyterapp.commands.execute('notebook:run-all-cells'));
+  await expect.poll(async () => (await readCells(page))[0]?.text).toMatch(/\/lesson 12\n$/);
 });
 
 test('a notebook whose remote is not connected or not known offers what to do', async ({ lab, page }) => {

@@ -1,11 +1,11 @@
 /** The dialog "Connect to a TPU VM…": first what to connect to, then how it goes. Closing it stops nothing. */
 import { type JSX, useState } from 'react';
-import { Dialog } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { ReactWidget } from '@jupyterlab/ui-components';
 import { useChanges } from '../panel/use-changes.js';
 import type { RemoteActions } from './actions.js';
 import { ChooseView } from './choose-view.js';
+import { FormDialog } from './form-dialog.js';
 import { ProgressView } from './progress-view.js';
 import { isUnderWay } from './state-text.js';
 
@@ -19,17 +19,7 @@ export interface IConnectOptions {
 /** Resolves when the dialog is closed. */
 export async function showConnectDialog({ actions, trans, name }: IConnectOptions): Promise<void> {
   const body = ReactWidget.create(<ConnectBody actions={actions} trans={trans} initial={name} />);
-  body.addClass('jp-TPULabConnect');
-  const dialog = new Dialog({
-    title: trans.__('Connect to a TPU VM'),
-    body,
-    hasClose: true,
-    buttons: [Dialog.cancelButton({ label: trans.__('Close') })],
-    // Enter belongs to the form inside.
-    focusNodeSelector: 'input'
-  });
-  dialog.addClass('jp-TPULabConnect-dialog');
-  await dialog.launch();
+  await new FormDialog(trans.__('Connect to a TPU VM'), body, trans.__('Close')).launch();
 }
 
 interface IBodyProps {
@@ -42,22 +32,12 @@ function ConnectBody({ actions, trans, initial }: IBodyProps): JSX.Element {
   const [name, setName] = useState(initial);
   useChanges(actions.remotes, false, 250);
   const remote = name === null ? null : actions.remotes.get(name);
-  // Lab's dialog closes on Enter and would take the keys of the fields.
-  const keepKeys = (event: React.KeyboardEvent): void => {
-    if (event.key === 'Enter') {
-      event.stopPropagation();
-    }
-  };
   if (remote === null) {
-    return (
-      <div onKeyDown={keepKeys}>
-        <ChooseView actions={actions} trans={trans} onChosen={setName} />
-      </div>
-    );
+    return <ChooseView actions={actions} trans={trans} onChosen={setName} />;
   }
   const isOver = remote.state === 'failed' || remote.state === 'disconnected' || remote.state === 'preempted';
   return (
-    <div onKeyDown={keepKeys}>
+    <div>
       <h3>{remote.name}</h3>
       <ProgressView remote={remote} actions={actions} trans={trans} />
       {remote.state === 'connected' ? (

@@ -1,12 +1,12 @@
 /** The dialog "Sync Folder to VM…": what to copy, what would happen, and how it goes. Closing it stops nothing. */
 import { type FormEvent, type JSX, useEffect, useState } from 'react';
-import { Dialog } from '@jupyterlab/apputils';
 import { PageConfig } from '@jupyterlab/coreutils';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { ReactWidget } from '@jupyterlab/ui-components';
 import type { SyncDirection, SyncPlan, SyncRequest, SyncStatus } from '@tpulab/protocol';
 import { pageStorage } from '../backends/page-storage.js';
 import { sizeText } from '../text/size.js';
+import { FormDialog } from './form-dialog.js';
 import type { Remotes } from './model.js';
 import { ErrorView } from './progress-view.js';
 import { SyncFolders } from './sync-folders.js';
@@ -31,15 +31,7 @@ export async function showSyncDialog(options: ISyncOptions): Promise<void> {
     return; // the command is not enabled then
   }
   const body = ReactWidget.create(<SyncBody {...options} name={name} names={connected} />);
-  body.addClass('jp-TPULabConnect');
-  const dialog = new Dialog({
-    title: trans.__('Sync a folder to a VM'),
-    body,
-    hasClose: true,
-    buttons: [Dialog.cancelButton({ label: trans.__('Close') })]
-  });
-  dialog.addClass('jp-TPULabConnect-dialog');
-  await dialog.launch();
+  await new FormDialog(trans.__('Sync a folder to a VM'), body, trans.__('Close')).launch();
 }
 
 interface IBodyProps extends ISyncOptions {
@@ -114,13 +106,7 @@ function SyncBody({ remotes, trans, names, name: initial, folder: initialFolder 
     };
   };
   return (
-    <form
-      className="jp-TPULabSync"
-      onSubmit={event => void preview(event)}
-      onKeyDown={event => {
-        if (event.key === 'Enter') event.stopPropagation();
-      }}
-    >
+    <form className="jp-TPULabSync" onSubmit={event => void preview(event)}>
       {problem === null ? null : <ErrorView message={problem} command={null} trans={trans} />}
       <label>
         {trans.__('Remote')}
@@ -144,7 +130,7 @@ function SyncBody({ remotes, trans, names, name: initial, folder: initialFolder 
         label={trans.__('Folder there')}
         value={remoteFolder}
         onChange={edited(setRemoteFolder)}
-        hint={trans.__('the same name, in the home folder')}
+        hint={trans.__('same name, in the home folder')}
       />
       <label>
         {trans.__('Direction')}
@@ -169,7 +155,7 @@ function SyncBody({ remotes, trans, names, name: initial, folder: initialFolder 
         />
         {trans.__('Also delete what the other side does not have')}
       </label>
-      {plan === null ? null : <PlanView plan={plan} trans={trans} />}
+      {plan === null ? null : <PlanView plan={plan} name={name} trans={trans} />}
       {status === null ? null : <StatusView status={status} trans={trans} />}
       <div className="jp-TPULabRemote-buttons">
         {isRunning ? (
@@ -242,8 +228,13 @@ function Patterns(props: {
   );
 }
 
-function PlanView({ plan, trans }: { plan: SyncPlan; trans: TranslationBundle }): JSX.Element {
-  const { changes, files, deletions, bytes } = plan;
+function PlanView(props: {
+  readonly plan: SyncPlan;
+  readonly name: string;
+  readonly trans: TranslationBundle;
+}): JSX.Element {
+  const { plan, name, trans } = props;
+  const { changes, files, deletions, bytes, localFolder, remoteFolder } = plan;
   const names = { send: trans.__('to'), receive: trans.__('from'), delete: trans.__('delete') };
   const hidden = files + deletions - changes.length;
   return (
@@ -252,12 +243,13 @@ function PlanView({ plan, trans }: { plan: SyncPlan; trans: TranslationBundle })
         {files + deletions === 0
           ? trans.__('Both folders are the same already.')
           : trans.__(
-              '%1 files, %2; %3 deletions. Nothing has been done yet.',
-              files,
+              '%1, %2; %3. Nothing has been done yet.',
+              trans._n('%1 file', '%1 files', files),
               sizeText(bytes),
-              deletions
+              trans._n('%1 deletion', '%1 deletions', deletions)
             )}
       </p>
+      <p className="jp-TPULab-quiet">{trans.__('%1 here, %2 on %3', localFolder, remoteFolder, name)}</p>
       {changes.length === 0 ? null : (
         <ul className="jp-TPULabSync-changes" tabIndex={0} aria-label={trans.__('Files')}>
           {changes.map(({ path, action, bytes: size }) => (
@@ -285,11 +277,15 @@ function StatusView({ status, trans }: { status: SyncStatus; trans: TranslationB
     failed: '',
     running: trans.__('Copying: %1 of %2 files', files, totalFiles),
     done: trans.__(
-      'Done: %1 files, %2. Kernels of this folder start in it from now on.',
-      files,
+      'Done: %1, %2. Kernels of this folder start in it from now on.',
+      trans._n('%1 file', '%1 files', files),
       sizeText(bytes)
     ),
-    cancelled: trans.__('Cancelled after %1 files; what was copied stays.', files)
+    cancelled: trans._n(
+      'Cancelled after %1 file; what was copied stays.',
+      'Cancelled after %1 files; what was copied stays.',
+      files
+    )
   };
   return (
     <p role="status">
