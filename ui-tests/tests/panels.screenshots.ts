@@ -1,13 +1,16 @@
 /**
  * Makes the images of the panels: `TPULAB_SCREENSHOTS=1 npx playwright test -c ui-tests/playwright.config.ts panels`. A stand-in for
- * a runtime's metric server tells of 8 devices; the training and its controls are real.
+ * a runtime's metric server tells of 8 devices, or of 256; the training and its controls are real.
  */
+import type { IJupyterLabPageFixture } from '@jupyterlab/galata';
+import type { Locator } from '@playwright/test';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { CHECKOUT, IMAGES } from '../lab/paths.js';
+import type { LabServer } from '../lab/lab-server.js';
 import { expect, type LabFixtures, test as labTest } from './fixtures.js';
 import { openNotebook } from './lab-page.js';
 import { notebookText } from './notebook-file.js';
@@ -66,7 +69,8 @@ function testWith(devices: number): typeof labTest {
   return test;
 }
 
-testWith(8)('the panel beside a notebook and the dashboard, in all themes', async ({ lab, page }) => {
+/** A training in a cell, the panel beside it, and some of what can be asked of it. */
+async function train(page: IJupyterLabPageFixture, lab: LabServer): Promise<TPULabPanel> {
   await mkdir(IMAGES, { recursive: true });
   await writeFile(join(lab.rootDir, '06-dia.ipynb'), notebookText([TRAIN]));
   await openNotebook(page, '06-dia.ipynb');
@@ -76,26 +80,71 @@ testWith(8)('the panel beside a notebook and the dashboard, in all themes', asyn
   const panel = new TPULabPanel(page);
   await panel.open();
   const run = await panel.section('Run');
-  await expect(await panel.section('Devices')).toContainText('8 devices busy');
   await expect(run).toContainText(/step [1-9]\d\d of 20,000/, { timeout: 180_000 });
   const field = run.getByRole('textbox', { name: 'learning_rate, exactly' });
   await field.fill('0.0001');
   await field.press('Enter');
   await run.getByRole('button', { name: 'Checkpoint' }).click();
   await expect(run.getByRole('list', { name: /^What was asked/ })).toContainText('checkpoint');
+  return panel;
+}
+
+/** Pictures of a part of the page in each of these themes. */
+async function picture(
+  page: IJupyterLabPageFixture,
+  part: Locator,
+  name: string,
+  themes: readonly (keyof typeof THEMES)[]
+): Promise<void> {
+  for (const theme of themes) {
+    await page.theme.setTheme(THEMES[theme]);
+    await page.mouse.move(0, 0);
+    // From its top, also where a button further down was clicked.
+    await part.evaluate(element => element.scrollTo({ top: 0 }));
+    // Two drawings later everything has the colours of the theme.
+    await page.evaluate(() => new Promise(resolve => setTimeout(resolve, 1_500)));
+    await part.screenshot({ path: join(IMAGES, `${name}-${theme}.png`), animations: 'disabled' });
+  }
+}
+
+/** The dashboard over the whole main area, where its sections have room beside each other. */
+async function openDashboard(page: IJupyterLabPageFixture): Promise<Locator> {
+  await page.sidebar.close('right');
   await page.evaluate(async () => {
-    await window.jupyterapp.commands.execute('tpulab:open-dashboard');
+    const { commands } = window.jupyterapp;
+    await commands.execute('tpulab:open-dashboard');
+    await commands.execute('application:set-mode', { mode: 'single-document' });
   });
   const dashboard = page.getByRole('region', { name: 'TPULab dashboard' });
   await expect(dashboard).toBeVisible();
-  for (const [name, theme] of Object.entries(THEMES)) {
-    await page.theme.setTheme(theme);
-    await page.mouse.move(0, 0);
-    // Two drawings later everything has the colours of the theme.
-    await page.evaluate(() => new Promise(resolve => setTimeout(resolve, 1_500)));
-    await panel.root.screenshot({ path: join(IMAGES, `panels-${name}.png`), animations: 'disabled' });
-    await page.sidebar.close('right');
-    await dashboard.screenshot({ path: join(IMAGES, `dashboard-${name}.png`), animations: 'disabled' });
-    await panel.open();
-  }
+  return dashboard;
+}
+
+testWith(8)('the panel beside a notebook and the dashboard, in all themes', async ({ lab, page }) => {
+  const panel = await train(page, lab);
+  await expect(await panel.section('Devices')).toContainText('8 devices busy');
+  // Below the devices, which the dashboard shows: more than fits most screens at once.
+  const devices = panel.root.getByRole('region', { name: 'Devices', exact: true });
+  await devices.getByRole('button', { name: 'Devices', expanded: true }).click();
+  await page.setViewportSize({ width: 1440, height: 1900 });
+  await picture(page, panel.root, 'panels', ['light', 'dark', 'contrast']);
+  await page.setViewportSize({ width: 1440, height: 1000 });
+  const dashboard = await openDashboard(page);
+  await picture(page, dashboard, 'dashboard', ['light', 'dark', 'contrast']);
+});
+
+testWith(256)('a slice of 256 devices in the panel', async ({ lab, page }) => {
+  await mkdir(IMAGES, { recursive: true });
+  await writeFile(join(lab.rootDir, 'slice.ipynb'), notebookText());
+  await openNotebook(page, 'slice.ipynb');
+  await page.sidebar.close('left');
+  const panel = new TPULabPanel(page);
+  await panel.open();
+  const devices = await panel.section('Devices');
+  await expect(devices).toContainText('256 devices busy');
+  await page.setViewportSize({ width: 1440, height: 1200 });
+  const grid = devices.getByRole('slider', { name: 'Devices, one cell each' });
+  await grid.focus();
+  for (let at = 0; at < 5; at += 1) await grid.press('ArrowDown');
+  await picture(page, devices, 'devices-256', ['light', 'dark']);
 });
