@@ -80,7 +80,10 @@ async function take(
     }
   );
   const done = await takeCheckpoints(targets, AbortSignal.timeout(LONGEST_MS));
-  Notification.update({ id: asked, ...outcome(done, where, trans), autoClose: false });
+  // Not updated in its place: JupyterLab loses an update that comes before the page's first notification is drawn.
+  Notification.dismiss(asked);
+  const { message, type } = outcome(done, where, trans);
+  Notification.emit(message, type, { autoClose: false });
 }
 
 function outcome(
