@@ -1,6 +1,8 @@
 /** Damage to the newest segment of a journal, at places that a seed decides, so that a failure can be repeated. */
-import { open, readdir } from 'node:fs/promises';
+import { cp, mkdtemp, open, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { repairJournal } from '../../journal/index.js';
 
 const HEADER_BYTES = 32;
 
@@ -31,6 +33,17 @@ export async function flipBits(journalDir: string, seed: number): Promise<void> 
     }
   } finally {
     await handle.close();
+  }
+}
+
+/** Whether opening the journal takes records from its end: what says how long a record is was hit, or the last one. Of a copy. */
+export async function losesItsEnd(journalDir: string): Promise<boolean> {
+  const copy = await mkdtemp(path.join(tmpdir(), 'tpulab-damaged-'));
+  try {
+    await cp(journalDir, copy, { recursive: true });
+    return (await repairJournal(copy)).cuts.some(({ replacedSeq }) => replacedSeq === null);
+  } finally {
+    await rm(copy, { recursive: true, force: true });
   }
 }
 
