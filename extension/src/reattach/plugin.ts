@@ -228,8 +228,8 @@ function report(
     return;
   }
   const message = trans._n(
-    'One cell of "%2" put out something that has no place: its code was changed, or the cell was removed, since it was run.',
-    '%1 cells of "%2" put out something that has no place: their code was changed, or the cells were removed, since they were run.',
+    'One cell in the kernel of "%2" put out something that has no place: its code was changed, or the cell was removed, since it was run, or it was run in a console.',
+    '%1 cells in the kernel of "%2" put out something that has no place: their code was changed, or the cells were removed, since they were run, or they were run in a console.',
     unplaced.length,
     panel.context.localPath
   );
