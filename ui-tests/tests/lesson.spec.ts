@@ -95,7 +95,7 @@ test('lists exactly the compilations that JAX itself logged', async ({ page }) =
 
   const panel = new TPULabPanel(page);
   await panel.open();
-  expect(Object.fromEntries(await panel.compilationCounts())).toEqual(logged);
+  await expect.poll(async () => Object.fromEntries(await panel.compilationCounts())).toEqual(logged);
 
   const section = await panel.section('Compilations');
   const recompiled = section.getByRole('listitem').filter({ hasText: 'train_step recompiled' });

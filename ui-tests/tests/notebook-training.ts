@@ -6,10 +6,13 @@ import type { NotebookPanel } from '@jupyterlab/notebook';
 import { expect, type Locator, type Page } from '@playwright/test';
 import type { LabServer } from '../lab/lab-server.js';
 import { NOTEBOOKS } from '../lab/paths.js';
-import { readCells } from './lab-page.js';
+import { openNotebook, readCells } from './lab-page.js';
+import { TPULabPanel } from './tpulab-panel.js';
 
 /** Imports of a framework, and the first programs, on a machine that may be busy. */
 const CELLS_DEADLINE_MS = 300_000;
+/** Until a training has made steps: the first compiles its program. */
+const FIRST_STEPS_DEADLINE_MS = 360_000;
 
 interface NotebookFile {
   readonly cells: { metadata: { tags?: string[] }; source: string | string[] }[];
@@ -43,6 +46,32 @@ export async function runAbove(page: IJupyterLabPageFixture, id: string): Promis
     (await above()).filter(({ executionCount }) => executionCount === null).map(cell => cell.id);
   await expect.poll(open, { timeout: CELLS_DEADLINE_MS }).toEqual([]);
   expect((await above()).flatMap(({ errors }) => errors)).toEqual([]);
+}
+
+/** A training that goes on, in the panel and in the widget of its cell. */
+export interface Training {
+  readonly panel: TPULabPanel;
+  /** The section "Run" of the panel. */
+  readonly run: Locator;
+  readonly controls: Locator;
+}
+
+/** Opens a notebook of ours beside the panel and starts its cell `training`; resolves when that has made some steps. */
+export async function startTraining(
+  page: IJupyterLabPageFixture,
+  lab: LabServer,
+  file: string,
+  settings: readonly string[]
+): Promise<Training> {
+  await writeWithSettings(lab, file, settings);
+  await openNotebook(page, file);
+  const panel = new TPULabPanel(page);
+  await panel.open();
+  await runAbove(page, 'training');
+  const run = await panel.section('Run');
+  await startCell(page, 'training');
+  await expect.poll(() => stepOf(run), { timeout: FIRST_STEPS_DEADLINE_MS }).toBeGreaterThan(5);
+  return { panel, run, controls: trainingControls(page) };
 }
 
 /** Runs this cell and does not wait for it. */

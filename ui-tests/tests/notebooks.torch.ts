@@ -6,17 +6,8 @@ import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Locator } from '@playwright/test';
 import { expect, test } from './fixtures.js';
-import { openNotebook, readCells, runInKernel } from './lab-page.js';
-import {
-  printedBy,
-  runAbove,
-  setHyperparameter,
-  startCell,
-  stepOf,
-  trainingControls,
-  writeWithSettings
-} from './notebook-training.js';
-import { TPULabPanel } from './tpulab-panel.js';
+import { readCells, runInKernel } from './lab-page.js';
+import { printedBy, setHyperparameter, startCell, startTraining, stepOf } from './notebook-training.js';
 
 // The controls and the training stand below each other: both in view, as on a tall screen.
 test.use({ viewport: { width: 1440, height: 1600 } });
@@ -31,31 +22,15 @@ async function expectSameSteps(run: Locator, controls: Locator, losses: readonly
   }
 }
 
-/** How many compilations the panel lists. */
-async function listedCompilations(panel: TPULabPanel): Promise<number> {
-  const section = await panel.section('Compilations');
-  const earlier = section.getByRole('button', { name: /^Show .* earlier/ });
-  if ((await earlier.count()) > 0) await earlier.click();
-  return section.getByRole('list', { name: 'Compilations, newest first' }).getByRole('listitem').count();
-}
-
 test('notebook 01 is trained with its widgets, and what the panel shows is what the notebook found', async ({
   lab,
   page
 }) => {
   test.setTimeout(720_000);
-  const notebook = '01-single-core.ipynb';
-  await writeWithSettings(lab, notebook, ['batch_size = 32', 'epochs = 1_000']);
-  await openNotebook(page, notebook);
-  const panel = new TPULabPanel(page);
-  await panel.open();
-  await runAbove(page, 'training');
-  const controls = trainingControls(page);
-  const run = await panel.section('Run');
-  await startCell(page, 'training');
-  await expect.poll(() => stepOf(run), { timeout: 360_000 }).toBeGreaterThan(5);
-  const compiled = await listedCompilations(panel);
-  expect(compiled).toBeGreaterThan(0);
+  const settings = ['batch_size = 32', 'epochs = 1_000'];
+  const { panel, run, controls } = await startTraining(page, lab, '01-single-core.ipynb', settings);
+  const compiled = await panel.compilationCounts();
+  expect(compiled.size).toBeGreaterThan(0);
 
   await setHyperparameter(controls, 'learning_rate', '0.0005');
   await expect(run.getByRole('list', { name: /^What was asked/ })).toContainText(
@@ -69,7 +44,7 @@ test('notebook 01 is trained with its widgets, and what the panel shows is what 
     .poll(() => printedBy(page, 'training'))
     .toMatch(/\d+ steps; programs compiled since step 2: 0\n$/);
   await expect(controls).toContainText('AlexNet on one core · stopped');
-  expect(await listedCompilations(panel)).toBe(compiled);
+  expect(await panel.compilationCounts()).toEqual(compiled);
 
   const [, steps] = /(\d+) steps;/.exec(await printedBy(page, 'training')) ?? [];
   const found = JSON.parse(
@@ -89,16 +64,8 @@ test('notebook 04 is fine-tuned with its widgets, and what the panel shows is wh
   page
 }) => {
   test.setTimeout(720_000);
-  const notebook = '04-bert-fine-tune.ipynb';
-  await writeWithSettings(lab, notebook, ['epochs = 1_000', 'with_accelerate = False']);
-  await openNotebook(page, notebook);
-  const panel = new TPULabPanel(page);
-  await panel.open();
-  await runAbove(page, 'training');
-  const controls = trainingControls(page);
-  const run = await panel.section('Run');
-  await startCell(page, 'training');
-  await expect.poll(() => stepOf(run), { timeout: 360_000 }).toBeGreaterThan(5);
+  const settings = ['epochs = 1_000', 'with_accelerate = False'];
+  const { run, controls } = await startTraining(page, lab, '04-bert-fine-tune.ipynb', settings);
 
   await setHyperparameter(controls, 'learning_rate', '0.002');
   const log = run.getByRole('list', { name: /^What was asked/ });

@@ -35,15 +35,17 @@ export class TPULabPanel {
   /** How often each function was compiled, by the cards and by the line of small programs. */
   async compilationCounts(): Promise<Map<string, number>> {
     const section = await this.section('Compilations');
+    const cards = section.getByRole('list', { name: 'Compilations, newest first' }).getByRole('listitem');
+    await expect(cards.first()).toBeVisible();
     const earlier = section.getByRole('button', { name: /^Show .* earlier/ });
     if ((await earlier.count()) > 0) await earlier.click();
+    // Not every kernel has them; where there are some, their line is drawn with the cards.
     const small = section.getByRole('button', { name: /small programs? outside jit/ });
     const hasSmall = (await small.count()) > 0;
     if (hasSmall && (await small.getAttribute('aria-expanded')) === 'false') await small.click();
 
     const counts = new Map<string, number>();
     const add = (name: string, count: number): unknown => counts.set(name, (counts.get(name) ?? 0) + count);
-    const cards = section.getByRole('list', { name: 'Compilations, newest first' }).getByRole('listitem');
     for (const text of await cards.allInnerTexts()) {
       const name = /^(\S+) (?:compiled|recompiled)/.exec(text)?.[1];
       if (name === undefined) throw new Error(`A card that is not of a finished compilation: ${text}`);
