@@ -12,7 +12,7 @@ import os
 import pytest
 
 os.environ.setdefault("PJRT_DEVICE", "CPU")
-# Before any test imports Hugging Face's libraries, which read it once: no test asks the hub, or waits for one.
+# Before any test imports Hugging Face's libraries, which read it once: no test asks the hub or waits for it.
 os.environ["HF_HUB_OFFLINE"] = "1"
 
 
