@@ -118,19 +118,23 @@ export class Machine implements AsyncDisposable {
   /** What its first process does. Mounts are its own and go with it. */
   #init(started: string): string {
     const { folder, homes, hostName, visible, hidden, mounts, services } = this.#options;
-    const lines = ['set -e', `hostname ${hostName}`, `mkdir -p ${folder}/kept`];
+    const lines = ['set -e', `hostname ${hostName}`];
     const bind = (from: string, to: string): void => void lines.push(`mount --bind '${from}' '${to}'`);
-    // What lies below a home that others cannot enter is put aside, and back into an empty one.
-    const shut = visible.filter(at => at.startsWith('/root/'));
-    shut.forEach((at, index) => {
-      lines.push(`mkdir -p ${folder}/kept/${index}`);
-      bind(at, `${folder}/kept/${index}`);
+    lines.push('mount -t tmpfs -o mode=755 run /run', 'mkdir -m 755 /run/sshd', 'mkdir -m 700 /run/kept');
+    // What lies below a home that others cannot enter, or below /tmp, is put aside, and back when those are the machine's own.
+    visible.forEach((at, index) => {
+      lines.push(`mkdir /run/kept/${index}`);
+      bind(at, `/run/kept/${index}`);
     });
+    const putBack = (below: string): void => {
+      visible.forEach((at, index) => {
+        if (!at.startsWith(below)) return;
+        lines.push(`mkdir -p '${at}'`);
+        bind(`/run/kept/${index}`, at);
+      });
+    };
     lines.push('mount -t tmpfs -o mode=755 root /root');
-    shut.forEach((at, index) => {
-      lines.push(`mkdir -p '${at}'`);
-      bind(`${folder}/kept/${index}`, at);
-    });
+    putBack('/root/');
     bind(`${folder}/opt`, '/opt');
     lines.push('touch /opt/node');
     // For what is installed there by hand; nobody finds it on a PATH.
@@ -150,9 +154,9 @@ export class Machine implements AsyncDisposable {
       bind(from, to);
     }
     bind(homes, '/home');
-    lines.push('mount -t tmpfs -o mode=755 run /run', 'mkdir -m 755 /run/sshd');
     // Opened before its place is hidden by the machine's own /tmp.
     lines.push(`exec 3> '${started}'`, 'mount -t tmpfs -o mode=1777 tmp /tmp');
+    putBack('/tmp/');
     lines.push('ip addr add 169.254.169.254/32 dev lo 2> /dev/null || true');
     for (const service of services) lines.push(`${service} &`);
     lines.push('echo on >&3', 'set +e', 'while :; do wait; sleep 1000 & wait $!; done');
@@ -160,7 +164,7 @@ export class Machine implements AsyncDisposable {
   }
 
   static async layOut(folder: string): Promise<void> {
-    for (const name of ['home', 'etc', 'opt', 'kept']) {
+    for (const name of ['home', 'etc', 'opt']) {
       await mkdir(path.join(folder, name), { recursive: true, mode: 0o755 });
     }
     await writeFile(path.join(folder, 'nothing'), '', { mode: 0o644 });

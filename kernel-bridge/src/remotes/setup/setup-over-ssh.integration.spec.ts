@@ -20,6 +20,7 @@ class Together {
   /** Names of the files that were sent. */
   readonly sent: string[] = [];
   readonly #waiting = new Map<string, (() => void)[]>();
+  #gone = 0;
 
   constructor(private readonly count: number) {}
 
@@ -43,16 +44,22 @@ class Together {
             await shell.upload(file, place, how);
           }
         };
-        return setup.prepare(watched, options);
+        return setup.prepare(watched, options).finally(() => this.#leave());
       }
     };
   }
 
-  /** Resolves when all are there. */
+  /** Who has ended, well or not, is not waited for. */
+  #leave(): void {
+    this.#gone++;
+    for (const waiting of this.#waiting.values()) for (const go of waiting.splice(0)) go();
+  }
+
+  /** Resolves when all that go on are there. */
   async #meet(point: string): Promise<void> {
     const waiting = this.#waiting.get(point) ?? [];
     this.#waiting.set(point, waiting);
-    if (waiting.length + 1 >= this.count) for (const go of waiting.splice(0)) go();
+    if (waiting.length + 1 + this.#gone >= this.count) for (const go of waiting.splice(0)) go();
     else await new Promise<void>(resolve => waiting.push(resolve));
   }
 }
