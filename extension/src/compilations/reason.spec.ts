@@ -34,7 +34,7 @@ describe('reasonPieces', () => {
     [{ verdict: 'tree', argument: 'params' }, 'the structure of argument params changed'],
     [{ verdict: 'dtype' }, 'the type of an argument changed'],
     [{ verdict: 'redefined' }, 'the function was defined again, as when its cell is run again'],
-    [{ verdict: 'other' }, 'for a reason that JAX did not give']
+    [{ verdict: 'other' }, 'for a reason that was not found']
   ] as [Partial<CompileReason>, string][])('words %j', (fields, text) => {
     expect(plain(reasonPieces(reason(fields), trans))).toBe(text);
   });

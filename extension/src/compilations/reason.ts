@@ -75,6 +75,6 @@ function changed(verdict: Verdict, trans: TranslationBundle): string {
     case 'sharding':
       return trans.__('the sharding of an argument changed');
     default:
-      return trans.__('for a reason that JAX did not give');
+      return trans.__('for a reason that was not found');
   }
 }

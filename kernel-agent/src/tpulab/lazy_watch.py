@@ -38,8 +38,10 @@ class LazyWatch:
         self._compile_ns = 0
         self._last_end_ns = 0
         self._launching: dict[int, tuple[int, Any]] = {}
-        #: by thread: the id of the compilation that has been told as started
+        #: by thread that launches: the id of the compilation that has been told as started
         self._announced: dict[int, int] = {}
+        # A launch ends while the agent's thread is about to tell it as compiling: only one of them comes first.
+        self._telling = threading.Lock()
 
     def attach(self) -> bool:
         self._compiled, self._compile_ns = self._runtime.compilations(), self._runtime.compile_ns()
@@ -82,17 +84,20 @@ class LazyWatch:
         try:
             return launch()
         finally:
-            self._launching.pop(thread, None)
+            with self._telling:
+                self._launching.pop(thread, None)
+                announced = self._announced.pop(thread, None)
             ended = now_ns()
             try:
-                self._launched(state, began, ended, sys._getframe(2))
+                self._launched(state, began, ended, sys._getframe(2), announced)
             except Exception as error:
                 self._agent.warn("a step of %s was not measured: %r", self._runtime.name, error)
 
-    def _launched(self, state: Any, began: int, ended: int, frame: Any) -> None:
+    def _launched(self, state: Any, began: int, ended: int, frame: Any, announced: int | None) -> None:
         compiled = self._runtime.compilations()
-        if compiled != self._compiled:
-            self._on_compiled(state, began, ended, frame, compiled)
+        # What was told as started is finished here, also if another thread's launch has counted it meanwhile.
+        if compiled != self._compiled or announced is not None:
+            self._on_compiled(state, began, ended, frame, compiled, announced)
         else:
             self._reasons.look(frame)
         if state.clocks:
@@ -103,7 +108,9 @@ class LazyWatch:
             self._syncs.launched(state)
         self._auto.tick(frame)
 
-    def _on_compiled(self, state: Any, began: int, ended: int, frame: Any, compiled: int) -> None:
+    def _on_compiled(
+        self, state: Any, began: int, ended: int, frame: Any, compiled: int, announced: int | None
+    ) -> None:
         total = self._runtime.compile_ns()
         lasted, number = max(total - self._compile_ns, 0), compiled - self._compiled
         self._compiled, self._compile_ns = compiled, total
@@ -111,7 +118,6 @@ class LazyWatch:
         state.compiles.append((max(began, ended - lasted), ended))
         clock = innermost_clock()
         run = clock.run if clock is not None else None
-        announced = self._announced.pop(threading.get_ident(), None)
         identity = announced if announced is not None else self._agent.compiles.next_id()
         compilation = self._reasons.explain(frame, identity, run)
         if announced is None:
@@ -125,11 +131,16 @@ class LazyWatch:
 
     def _announce_long(self) -> None:
         moment = now_ns()
-        for thread, (began, frame) in list(self._launching.items()):
-            compiles = self._runtime.compilations() != self._compiled
-            if compiles and moment - began > LONG_LAUNCH_NS and thread not in self._announced:
+        for thread, launch in list(self._launching.items()):
+            began, frame = launch
+            if moment - began <= LONG_LAUNCH_NS or self._runtime.compilations() == self._compiled:
+                continue
+            run = next(iter(reversed(list(self._agent.runs.values()))), None)
+            with self._telling:
+                # Asking the runtime may have taken until after the launch.
+                if self._launching.get(thread) is not launch or thread in self._announced:
+                    continue
                 identity = self._announced[thread] = self._agent.compiles.next_id()
-                run = next(iter(reversed(list(self._agent.runs.values()))), None)
                 # Why is found out by the thread that traces: tensors must not be looked at meanwhile.
                 self._send(self._reasons.unexplained(frame, identity, run).message("started"))
 

@@ -1,0 +1,134 @@
+"""Compilations of a lazy runtime as they are told: begun and finished once each, whatever thread is first."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from keeper_double import PATIENCE_S, KeeperDouble
+from tpulab import lazy_watch
+from tpulab.agent import Agent
+from tpulab.lazy_compilation import LazyReasons
+from tpulab.lazy_runtime import Execution, Launch, Read, Value
+from tpulab.lazy_watch import LazyWatch
+from tpulab.messages import DevicesMessage
+
+
+class ScriptedRuntime:
+    """A lazy runtime whose counters a test sets."""
+
+    name = "scripted"
+
+    def __init__(self) -> None:
+        self.compiled = 0
+        self.around: Callable[[Launch], Any] = lambda launch: launch()
+
+    def attach(self, around_launch: Callable[[Launch], Any], around_wait: Callable[[Launch], Any]) -> bool:
+        self.around = around_launch
+        return True
+
+    def detach(self) -> None:
+        pass
+
+    def reads(self) -> int:
+        return 0
+
+    def wrap_reads(self, around: Callable[[Read], Value]) -> Callable[[], None]:
+        return lambda: None
+
+    def compilations(self) -> int:
+        return self.compiled
+
+    def compile_ns(self) -> int:
+        return self.compiled * 1_000_000
+
+    def launched(self) -> int:
+        return 0
+
+    def executions(self) -> tuple[int, Sequence[Execution]]:
+        return 0, ()
+
+    def devices(self) -> DevicesMessage | None:
+        return None
+
+
+class Lazy:
+    """A watch over a scripted runtime. Every launch counts as a long one."""
+
+    def __init__(self, agent: Agent, keeper: KeeperDouble) -> None:
+        self.runtime = ScriptedRuntime()
+        self.watch = LazyWatch(self.runtime, agent, agent.auto)
+        self._keeper = keeper
+        assert self.watch.attach()
+
+    def compile(self, meanwhile: Callable[[], None] = lambda: None) -> None:
+        """A launch that compiles one program; something else happens after that, and before it is over."""
+
+        def launch() -> None:
+            self.runtime.compiled += 1
+            meanwhile()
+
+        self.runtime.around(launch)
+
+    def told(self, compilations: int) -> dict[int, list[str]]:
+        """The phases by the id of a compilation, once so many have finished."""
+
+        def finished() -> bool:
+            told = self._keeper.of_type("compile")
+            return sum(message["phase"] == "finished" for message in told) >= compilations
+
+        self._keeper.wait(finished, f"{compilations} compilations to be told")
+        phases: dict[int, list[str]] = {}
+        for message in self._keeper.of_type("compile"):
+            phases.setdefault(message["id"], []).append(message["phase"])
+        return phases
+
+
+@pytest.fixture
+def lazy(agent: Agent, keeper: KeeperDouble, monkeypatch: pytest.MonkeyPatch) -> Lazy:
+    monkeypatch.setattr(lazy_watch, "LONG_LAUNCH_NS", -1)
+    return Lazy(agent, keeper)
+
+
+def test_a_compilation_that_takes_long_is_told_while_it_goes_on(lazy: Lazy) -> None:
+    lazy.compile(meanwhile=lazy.watch.poll)
+    assert list(lazy.told(1).values()) == [["started", "finished"]]
+
+
+def test_one_that_ends_while_it_is_being_told_is_begun_before_it_is_finished(
+    lazy: Lazy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    telling, over = threading.Event(), threading.Event()
+    unexplained = LazyReasons.unexplained
+
+    def slowly(*arguments: Any) -> Any:
+        telling.set()
+        # Time for the launch to end, if it does not wait for its turn.
+        over.wait(0.5)
+        return unexplained(*arguments)
+
+    def begin_to_poll() -> None:
+        poll.start()
+        assert telling.wait(PATIENCE_S)
+
+    monkeypatch.setattr(LazyReasons, "unexplained", slowly)
+    poll = threading.Thread(target=lazy.watch.poll)
+    lazy.compile(meanwhile=begin_to_poll)
+    over.set()
+    poll.join(PATIENCE_S)
+    # Whatever the poll had told would have arrived before this one.
+    lazy.compile()
+    assert list(lazy.told(2).values()) == [["started", "finished"]] * 2
+
+
+def test_what_was_told_as_begun_is_finished_also_when_another_thread_has_counted_it(lazy: Lazy) -> None:
+    def compile_elsewhere() -> None:
+        lazy.watch.poll()
+        other = threading.Thread(target=lazy.runtime.around, args=(lambda: None,))
+        other.start()
+        other.join(PATIENCE_S)
+
+    lazy.compile(meanwhile=compile_elsewhere)
+    assert list(lazy.told(2).values()) == [["started", "finished"]] * 2
