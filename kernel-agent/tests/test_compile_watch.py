@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -13,8 +14,10 @@ import pytest
 from jax.sharding import NamedSharding, PartitionSpec
 
 import tpulab
-from keeper_double import KeeperDouble, check_message
+from keeper_double import PATIENCE_S, KeeperDouble, check_message
+from tpulab import compile_watch
 from tpulab.agent import Agent
+from tpulab.compilation import Compilation
 
 Message = dict[str, Any]
 
@@ -329,6 +332,37 @@ def test_a_long_tracing_is_told_while_it_goes_on(agent: Agent, keeper: KeeperDou
     [finished] = keeper.wait(lambda: keeper.compiled("traces_long"), "the end of the compilation")
     [started] = keeper.compiled("traces_long", "started")
     assert started["id"] == finished["id"]
+
+
+def test_one_that_ends_while_it_is_being_told_is_begun_before_it_is_finished(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent, telling, over = watched._agent, threading.Event(), threading.Event()
+    as_message = Compilation.message
+
+    def slowly(compilation: Compilation, phase: Any) -> Any:
+        if threading.current_thread() is poll:
+            telling.set()
+            # Time for the compilation to end, if it does not wait for its turn.
+            over.wait(2)
+        return as_message(compilation, phase)
+
+    monkeypatch.setattr(compile_watch, "LONG_TRACE_NS", -1)
+    monkeypatch.setattr(Compilation, "message", slowly)
+    poll = threading.Thread(target=agent.compiles.announce_long_traces)
+
+    @jax.jit
+    def ends_meanwhile(batch: jax.Array) -> jax.Array:
+        poll.start()
+        assert telling.wait(PATIENCE_S)
+        return batch * 2
+
+    agent.recorder.events.clear()
+    ends_meanwhile(x(4))
+    over.set()
+    poll.join(PATIENCE_S)
+    phases = [event["phase"] for event in agent.recorder.events if event["function"] == "ends_meanwhile"]
+    assert phases == ["started", "finished"]
 
 
 def test_listeners_are_taken_back(watched: Watched) -> None:

@@ -55,6 +55,8 @@ class CompileWatch:
         self._ids = itertools.count(time.time_ns() // 1_000_000_000 * 100_000)
         self._reasons = ReasonFinder()
         self._tracing: dict[int, Compilation] = {}
+        # The agent's thread may be telling a compilation when it ends. Reentrant: a finalizer may compile too.
+        self._telling = threading.RLock()
         #: finished compilations: number, milliseconds, by function name (for `status`)
         self.finished: dict[str, tuple[int, float]] = {}
         #: what the newest program of a function computes
@@ -154,8 +156,9 @@ class CompileWatch:
         self._tracing.pop(compilation.id, None)
         if failed:
             state.unfinished.pop(len(state.running), None)
-            if compilation.executes or compilation.claimed:
-                self._send(compilation.message("failed"))
+            with self._telling:
+                if compilation.executes or compilation.claimed:
+                    self._send(compilation.message("failed"))
         elif event == COMPILE_EVENT:
             state.unfinished.pop(len(state.running), None)
             self._finish(compilation)
@@ -182,8 +185,10 @@ class CompileWatch:
             advise_on_batch(compilation, self.adviser)
 
     def _announce(self, compilation: Compilation) -> None:
-        if compilation.claim():
-            self._send(compilation.message("started"))
+        # Claimed and sent in one: whoever comes second finds that it has been told.
+        with self._telling:
+            if compilation.claim():
+                self._send(compilation.message("started"))
 
     def _send(self, message: CompileMessage) -> None:
         self._events.append(message)
