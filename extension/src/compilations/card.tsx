@@ -6,21 +6,24 @@ import type { Compilation } from '../events/compilation-log.js';
 import { durationText, secondsText } from '../text/duration.js';
 import { fromBackticks } from '../text/marked.js';
 import { Marked } from '../text/marked-view.js';
-import { locationText, reasonPieces } from './reason.js';
+import { cacheText, locationText, reasonPieces } from './reason.js';
 
 export interface CompilationCardProps {
   readonly entry: Compilation;
+  /** The card above says the same of the cache, so this one gives the outcome without the reason. */
+  readonly sameCache: boolean;
   /** Unix milliseconds by the kernel's clock. */
   readonly now: number;
   readonly onGoTo: (location: CodeLocation) => (() => void) | null;
   readonly trans: TranslationBundle;
 }
 
-export function CompilationCard({ entry, now, onGoTo, trans }: CompilationCardProps): JSX.Element {
+export function CompilationCard({ entry, sameCache, now, onGoTo, trans }: CompilationCardProps): JSX.Element {
   const pieces = reasonPieces(entry.reason, trans);
   const place = locationText(entry.location, trans);
   const goTo = entry.location && place !== '' ? onGoTo(entry.location) : null;
   const { advice } = entry.reason;
+  const cache = cacheText(entry.cache, { short: sameCache }, trans);
   return (
     <li className={`jp-TPULabCard jp-mod-${entry.state}${entry.variant > 1 ? ' jp-mod-again' : ''}`}>
       <div className="jp-TPULab-row">
@@ -52,6 +55,7 @@ export function CompilationCard({ entry, now, onGoTo, trans }: CompilationCardPr
           <Marked pieces={fromBackticks(advice)} />
         </p>
       ) : null}
+      {cache !== '' ? <p className="jp-TPULab-quiet jp-TPULabCard-cache">{cache}</p> : null}
     </li>
   );
 }

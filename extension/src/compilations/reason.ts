@@ -1,6 +1,7 @@
 /** Why something was compiled, in words with code in them. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CodeLocation, CompileReason } from '@tpulab/protocol';
+import type { Compilation } from '../events/compilation-log.js';
 import { type TextPiece, withCode } from '../text/marked.js';
 
 /** What changed since the last compilation of the function; empty for a first one, which needs no reason. */
@@ -39,6 +40,19 @@ export function locationText(location: CodeLocation | null, trans: TranslationBu
   }
   const name = file.split(/[\\/]/).at(-1) ?? file;
   return line === null ? name : trans.__('%1 line %2', name, line);
+}
+
+/** What the persistent cache did when it was no hit, which the title of a card says; empty where nobody tells. */
+export function cacheText(
+  cache: Compilation['cache'],
+  { short }: { readonly short: boolean },
+  trans: TranslationBundle
+): string {
+  if (!cache || cache.result === 'hit') {
+    return '';
+  }
+  const outcome = cache.result === 'off' ? trans.__('Cache: off.') : trans.__('Cache: miss.');
+  return short || cache.reason === null ? outcome : `${outcome} ${cache.reason}`;
 }
 
 type Verdict = CompileReason['verdict'];

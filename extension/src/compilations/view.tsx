@@ -45,8 +45,15 @@ export const CompilationsView = memo(function CompilationsView({
   return (
     <div className="jp-TPULabCompilations">
       <ol className="jp-TPULabCompilations-list" aria-label={trans.__('Compilations, newest first')}>
-        {shown.map((entry: Compilation) => (
-          <CompilationCard key={entry.key} entry={entry} now={now} onGoTo={onGoTo} trans={trans} />
+        {shown.map((entry: Compilation, at) => (
+          <CompilationCard
+            key={entry.key}
+            entry={entry}
+            sameCache={isSameCache(entry, shown[at - 1])}
+            now={now}
+            onGoTo={onGoTo}
+            trans={trans}
+          />
         ))}
       </ol>
       {hidden > 0 || all ? (
@@ -58,6 +65,10 @@ export const CompilationsView = memo(function CompilationsView({
     </div>
   );
 });
+
+function isSameCache({ cache }: Compilation, above: Compilation | undefined): boolean {
+  return cache?.result === above?.cache?.result && cache?.reason === above?.cache?.reason;
+}
 
 /** For the heading: `3 · 61.0 s in all`. */
 export function totalText(log: CompilationLog, trans: TranslationBundle): string {

@@ -15,6 +15,8 @@ export interface Compilation {
   /** Tracing, lowering and compiling together; null while running or interrupted. */
   readonly durationMs: number | null;
   readonly cacheHit: boolean;
+  /** What the persistent cache did and why; null while it runs, and where nobody tells. */
+  readonly cache: NonNullable<CompileMessage['cache']> | null;
   readonly location: CodeLocation | null;
   readonly reason: CompileReason;
 }
@@ -159,6 +161,7 @@ function fromMessage(message: CompileMessage, key: string, before: Compilation |
     startedAt: before?.startedAt ?? message.time - (durationMs ?? 0),
     durationMs,
     cacheHit: message.cacheHit,
+    cache: message.cache ?? null,
     location: message.location ?? before?.location ?? null,
     reason: message.reason
   };

@@ -225,6 +225,31 @@ describe('PanelView', () => {
     expect(scene.visited).toEqual(['cell-7']);
   });
 
+  it('says what the persistent cache did with a compilation, and why, once for cards with the same reason', () => {
+    change(() => scene.onBridge());
+    const off = { result: 'off', reason: 'No folder is set.' } as const;
+    const quick = { result: 'miss', reason: 'It took 0.2 s: programs below 1 s are not kept.' } as const;
+    const hit = { result: 'hit', reason: null } as const;
+    change(() =>
+      scene.receive(
+        hello(),
+        compile(1, { cache: off }),
+        compile(2, { cache: off }),
+        compile(3, { phase: 'started' }),
+        compile(3, { cache: quick }),
+        compile(4, { cache: hit, cacheHit: true })
+      )
+    );
+    const cards = [...host.querySelectorAll('.jp-TPULabCard')];
+    expect(cards.map(card => card.querySelector('.jp-TPULabCard-cache')?.textContent)).toEqual([
+      undefined,
+      'Cache: miss. It took 0.2 s: programs below 1 s are not kept.',
+      'Cache: off. No folder is set.',
+      'Cache: off.'
+    ]);
+    expect(cards[0]?.textContent).toContain('train_step from the cache');
+  });
+
   it('offers no way to a cell that is not open', () => {
     change(() => scene.onBridge());
     const location = { cellId: 'gone', executionCount: 3, line: 1, file: null, function: null };

@@ -56,7 +56,9 @@ function sourceText(source: NonNullable<PaceMessage['mfu']>['source'], trans: Tr
     case 'counted':
       return trans.__('with the operations counted in the program, loops included');
     case 'lower-bound':
-      return trans.__("with XLA's own analysis, which counts the body of a loop once");
+      return trans.__(
+        'with the operations that could be counted (a loop of unknown length once, a kernel of one’s own and a program compiled before anybody looked not at all)'
+      );
   }
 }
 

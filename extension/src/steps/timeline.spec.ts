@@ -178,6 +178,12 @@ describe('the pace of a run', () => {
     );
   });
 
+  it('says in its title what a lower bound leaves out, and which peak it is of', () => {
+    const [bound] = paceFigures({ ...pace, mfu: { ...mfu, value: 0.41, source: 'lower-bound' } }, trans);
+    expect(bound?.title).toContain('a loop of unknown length once, a kernel of one’s own');
+    expect(bound?.title).toMatch(/, of the peak in bf16$/);
+  });
+
   it('has a rate and no MFU on a chip whose peak is not known', () => {
     const unknown = {
       ...mfu,
