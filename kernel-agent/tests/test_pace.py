@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -20,8 +21,8 @@ import tpulab
 from keeper_double import KeeperDouble
 from tpulab import step_clock
 from tpulab.flop_count import count_flops
-from tpulab.pace import goodput
-from tpulab.peak_flops import PEAK_FLOPS
+from tpulab.pace import Effort, Pace, goodput
+from tpulab.peak_flops import PEAK_FLOPS, PEAK_VARIABLE, peak_flops
 from tpulab.runs import RunTotals
 from tpulab.training_run import TrainingRun
 
@@ -96,6 +97,32 @@ def test_peak_rates_are_those_of_the_bridge_for_each_device() -> None:
         for kind in chip["deviceKinds"]
     }
     assert table == PEAK_FLOPS
+
+
+def test_the_bridges_own_table_of_chips_comes_before_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(PEAK_VARIABLE, raising=False)
+    assert (peak_flops("TPU v6 lite"), peak_flops("TPU next"), peak_flops(None)) == (918e12, None, None)
+    monkeypatch.setenv(PEAK_VARIABLE, '{"TPU v6 lite": 9e14, "TPU next": 2.5e15, "TPU v4": null}')
+    assert (peak_flops("TPU v6 lite"), peak_flops("TPU next")) == (9e14, 2.5e15)
+    assert (peak_flops("TPU v4"), peak_flops("TPU v3")) == (None, 61.5e12)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"TPU v4": "fast"}', '{"TPU v4": -1}'])
+def test_a_table_that_cannot_be_used_leaves_ours(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv(PEAK_VARIABLE, text)
+    assert peak_flops("TPU v4") == 275e12
+
+
+def test_the_mfu_of_a_run_is_of_the_peak_in_the_bridges_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(PEAK_VARIABLE, '{"TPU next": 4e12}')
+    ten_steps = RunTotals(steps=10, wall=10_000_000_000)
+    run: Any = SimpleNamespace(id="r", totals=ten_steps, recorded=10, total=None, started_ns=0)
+    pace = Pace(run, Effort(flops=1e12), {})
+    pace.device_kind, pace.device_count = "TPU next", 2
+    told = pace.message()
+    assert told is not None
+    assert told["mfu"] is not None
+    assert (told["mfu"]["value"], told["mfu"]["peakFlopsPerSecond"]) == (1e12 / 8e12, 8e12)
 
 
 def test_goodput_and_its_losses_add_up_to_the_whole() -> None:

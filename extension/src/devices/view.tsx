@@ -196,7 +196,7 @@ function ChipsLine({
       {unknown.length > 0 ? (
         <p className="jp-TPULab-quiet">
           {trans.__(
-            'PCI device %1 is in no table of chips, so its peak rate, and with it the MFU, is not known. A chip table (--chip-table) can name it.',
+            'PCI device %1 is in no table of chips, so its peak rate, and with it the MFU, is not known. A chip table (--chip-table) can name it, with its rate and the device kinds of its runtime; kernels started then have it.',
             unknown.join(', ')
           )}
         </p>

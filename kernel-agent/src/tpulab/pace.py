@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from tpulab.clocks import now_ns, unix_now_ms
 from tpulab.messages import Goodput, MfuFigures, PaceMessage
-from tpulab.peak_flops import PEAK_FLOPS, PEAK_TYPE
+from tpulab.peak_flops import PEAK_TYPE, peak_flops
 
 if TYPE_CHECKING:
     from tpulab.runs import Run, RunTotals
@@ -105,7 +105,7 @@ class Pace:
         flops, source, devices = self._flops()
         if not flops or not rate:
             return None
-        peak = self._effort.peak_flops or PEAK_FLOPS.get(self.device_kind or "")
+        peak = self._effort.peak_flops or peak_flops(self.device_kind)
         total_peak = peak * max(devices, 1) if peak else None
         return {
             "value": flops * rate / total_peak if total_peak else None,

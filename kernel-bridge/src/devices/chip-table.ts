@@ -36,9 +36,12 @@ const UNSAID = {
 
 export class ChipTable {
   readonly #chips: ReadonlyMap<string, ChipSpec>;
+  readonly #own: readonly ChipSpec[];
 
-  constructor(chips: readonly ChipSpec[] = CHIPS) {
+  /** @param own those of `chips` that a user's file names */
+  constructor(chips: readonly ChipSpec[] = CHIPS, own: readonly ChipSpec[] = []) {
     this.#chips = new Map(chips.map(chip => [chip.name, chip]));
+    this.#own = own;
   }
 
   /** @throws DeviceError `chip_table_unusable` */
@@ -53,7 +56,10 @@ export class ChipTable {
       });
     }
     if (!Value.Check(ChipFile, json)) throw unusable(file, 'it should be {"chips": [{"name": …}, …]}');
-    return new ChipTable(merged(json, file));
+    const own = ownChips(json, file);
+    const names = new Set(own.map(({ name }) => name));
+    // The user's chips come first, so that theirs is found where both fit.
+    return new ChipTable([...own, ...CHIPS.filter(({ name }) => !names.has(name))], own);
   }
 
   get(name: string): ChipSpec | null {
@@ -76,10 +82,22 @@ export class ChipTable {
   byDeviceKind(kind: string): ChipSpec | null {
     return this.list().find(({ deviceKinds }) => deviceKinds.includes(kind)) ?? null;
   }
+
+  /**
+   * Of the chips that the user's file names, as the agents in kernels read it: bf16 operations a second for one device, by the kind that
+   * the runtime reports. Null where the file gives none, which takes away what the agent's own table has.
+   */
+  ownPeakFlops(): Record<string, number | null> {
+    return Object.fromEntries(
+      this.#own.flatMap(({ deviceKinds, tflops, devices }) => {
+        const { bf16 } = tflops;
+        return deviceKinds.map(kind => [kind, bf16 === undefined ? null : (bf16 * 1e12) / devices] as const);
+      })
+    );
+  }
 }
 
-/** The user's chips come first, so that theirs is found where both fit. */
-function merged({ chips }: Static<typeof ChipFile>, file: string): ChipSpec[] {
+function ownChips({ chips }: Static<typeof ChipFile>, file: string): ChipSpec[] {
   const own = chips.map(given => {
     const chip = { ...UNSAID, ...CHIPS.find(({ name }) => name === given.name), ...given };
     if (Value.Check(ChipSpec, chip)) return chip;
@@ -91,7 +109,7 @@ function merged({ chips }: Static<typeof ChipFile>, file: string): ChipSpec[] {
   });
   const names = new Set(own.map(({ name }) => name));
   if (names.size < own.length) throw unusable(file, 'two chips have one name');
-  return [...own, ...CHIPS.filter(({ name }) => !names.has(name))];
+  return own;
 }
 
 function unusable(file: string, why: string): DeviceError {

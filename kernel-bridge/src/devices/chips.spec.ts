@@ -99,6 +99,27 @@ describe('the chip table', () => {
     expect(table.list()).toHaveLength(CHIPS.length + 1);
   });
 
+  it('tells the agents the peak rates of the chips that a file names, for each device and kind', async () => {
+    expect(new ChipTable().ownPeakFlops()).toEqual({});
+    await machine.write(
+      'chips.json',
+      JSON.stringify({
+        chips: [
+          { name: 'v6e', tflops: { bf16: 900 } },
+          { name: 'v4', tflops: { int8: 275 } },
+          { name: 'next', tensorCores: 2, devices: 2, deviceKinds: ['TPU next'], tflops: { bf16: 5000 } }
+        ]
+      })
+    );
+    const table = await ChipTable.read(`${machine.root}/chips.json`);
+    expect(table.ownPeakFlops()).toEqual({
+      'TPU v6 lite': 900e12,
+      'TPU v6e': 900e12,
+      'TPU v4': null,
+      'TPU next': 2500e12
+    });
+  });
+
   it.each([
     ['{', 'not JSON'],
     ['{"chips": {}}', 'should be'],

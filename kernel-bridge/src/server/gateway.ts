@@ -158,12 +158,17 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
   const spare = options.spareKeeper === true ? undo.use(new SpareKeeper({ folder: stateDir, log })) : null;
   const keepers = options.keepers ?? (spare === null ? localKeepers : keepersWith(spare));
   const journal = { ...JOURNAL_LIMITS, ...options.journal };
+  const table = options.chipTable === undefined ? new ChipTable() : await ChipTable.read(options.chipTable);
   const registry = new KernelRegistry({
     stateDir,
     rootDir,
     specs,
     keepers,
-    env,
+    // The agents in the kernels have a table of their own, which knows nothing of the user's file.
+    env:
+      options.chipTable === undefined
+        ? env
+        : { ...env, TPULAB_PEAK_FLOPS: JSON.stringify(table.ownPeakFlops()) },
     journal,
     log,
     clientEnvs: options.clientEnvs ?? [],
@@ -181,7 +186,6 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
     new ChannelsHub({ registry, log, confirmation, limits, leases, held, unsentLimitBytes })
   );
   undo.use(new KernelCulling(registry, { ...CULLING_DEFAULTS, ...options.culling }, log));
-  const table = options.chipTable === undefined ? new ChipTable() : await ChipTable.read(options.chipTable);
   const machine = undo.use(
     new MachineSampler({
       folder: path.join(stateDir, 'devices'),
