@@ -17,6 +17,7 @@ import orbax.checkpoint as ocp
 from jax.sharding import Mesh
 
 from tpulab_recipes.ddpm.config import Config, config_from, to_dict
+from tpulab_recipes.ddpm.data.storage import store_fault
 from tpulab_recipes.ddpm.errors import CheckpointError, MissingPackage, StorageError
 from tpulab_recipes.ddpm.mesh import state_sharding
 from tpulab_recipes.ddpm.model.network import Network
@@ -170,3 +171,8 @@ def _explained(url: str) -> Iterator[None]:
         raise StorageError(
             f"Saving or loading checkpoints at {url} failed: {error.strerror or error}. Is there space left?"
         ) from error
+    except Exception as error:
+        fault = store_fault(url, error)
+        if fault is None:
+            raise
+        raise fault from error

@@ -311,11 +311,11 @@ def _mesh() -> Any:
 
 
 def run_export(options: argparse.Namespace) -> None:
-    from tpulab_recipes.ddpm.exporter import export_to_diffusers
+    from tpulab_recipes.ddpm.exporter import write_export
 
     with _loaded(options) as (config, params):
-        folder = export_to_diffusers(params, config, options.write_dir)
-    _say(json.dumps({"folder": str(folder)}))
+        write_export(params, config, options.write_dir)
+    _say(json.dumps({"folder": options.write_dir}))
 
 
 def run_benchmark(options: argparse.Namespace) -> None:

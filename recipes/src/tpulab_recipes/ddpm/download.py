@@ -51,7 +51,7 @@ def download(options: DownloadOptions, progress: Progress) -> dict[str, Any]:
     """Fetches everything that is not there yet. Returns the sums over all shards."""
     out = Folder(options.write_dir).make()
     tasks = plan(options)
-    there = set(out.names())
+    there = set(out.names(may_be_absent=True))
     missing = [task for task in tasks if f"{task.name}.json" not in there]
     images = sum(task.rows for task in missing)
     progress.start(

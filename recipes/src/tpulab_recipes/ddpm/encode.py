@@ -76,7 +76,7 @@ def encode(
     if not shards:
         raise DataError(f"{data_dir} holds no .tfrecord files; run `download` into it first.")
     mine = shards[process::processes]
-    there = set(out.names())
+    there = set(out.names(may_be_absent=True))
     missing = [name for name in mine if f"{_stem(name)}.json" not in there]
     counts = {}
     for name in missing:

@@ -3,23 +3,24 @@
 The folder holds the weights as safetensors, the network and the pipeline as two short Python files
 (`torch_unet.py` and `torch_pipeline.py` of this package, which import nothing of ours), and diffusers' own
 DDIM scheduler. The published network is not a configuration of diffusers' UNet2DConditionModel (its gates,
-its noise-level input and its position map differ), hence a file of its own. Writing needs numpy alone.
+its noise-level input and its position map differ), hence a file of its own. Writing needs no torch.
 """
 
 from __future__ import annotations
 
 import json
-import shutil
+import posixpath
 import struct
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import jax
 import numpy as np
 
 from tpulab_recipes.ddpm.config import Config, to_dict
 from tpulab_recipes.ddpm.data.small_encoders import PatchPca
-from tpulab_recipes.ddpm.errors import ConfigError
+from tpulab_recipes.ddpm.data.storage import Folder
+from tpulab_recipes.ddpm.errors import ConfigError, StorageError
 
 UNET_MODULE, PIPELINE_MODULE = "torch_unet", "torch_pipeline"
 
@@ -84,21 +85,28 @@ def scheduler_config(config: Config) -> dict[str, Any]:
 
 
 def export_to_diffusers(params: Any, config: Config, folder: str | Path) -> Path:
-    """Writes the folder and returns its path. Load it with
+    """Writes the folder, on this machine, and returns its path. Load it with
     `DiffusionPipeline.from_pretrained(folder, custom_pipeline=f"{folder}/torch_pipeline.py",
     trust_remote_code=True)`."""
-    folder = Path(folder)
+    if "://" in str(folder):
+        raise StorageError(f"{folder} is no folder of this machine; write_export writes to buckets too.")
+    write_export(params, config, str(folder))
+    return Path(folder)
+
+
+def write_export(params: Any, config: Config, url: str) -> None:
+    """The same to a folder here or in a bucket. diffusers loads from this machine: copy it here first."""
     if config.model.conditioning.num_classes and config.model.conditioning.clip_width:
         raise ConfigError("model.conditioning", "an export knows either classes or text.")
-    unet, scheduler = folder / "unet", folder / "scheduler"
-    for place in (unet, scheduler):
-        place.mkdir(parents=True, exist_ok=True)
+    folder = Folder(url).make()
+    unet, scheduler = (Folder(posixpath.join(url, name)).make() for name in ("unet", "scheduler"))
     here = Path(__file__).parent
-    shutil.copyfile(here / f"{UNET_MODULE}.py", unet / f"{UNET_MODULE}.py")
-    shutil.copyfile(here / f"{PIPELINE_MODULE}.py", folder / f"{PIPELINE_MODULE}.py")
-    _write_json(unet / "config.json", unet_config(config))
-    write_safetensors(unet / "diffusion_pytorch_model.safetensors", torch_weights(params))
-    _write_json(scheduler / "scheduler_config.json", scheduler_config(config))
+    _write(unet, f"{UNET_MODULE}.py", (here / f"{UNET_MODULE}.py").read_bytes())
+    _write(folder, f"{PIPELINE_MODULE}.py", (here / f"{PIPELINE_MODULE}.py").read_bytes())
+    _write_json(unet, "config.json", unet_config(config))
+    with unet.write("diffusion_pytorch_model.safetensors") as file:
+        write_safetensors(file, torch_weights(params))
+    _write_json(scheduler, "scheduler_config.json", scheduler_config(config))
     about: dict[str, Any] = {
         "_class_name": [PIPELINE_MODULE, "TpulabPipeline"],
         "unet": [UNET_MODULE, "UNet"],
@@ -111,11 +119,10 @@ def export_to_diffusers(params: Any, config: Config, folder: str | Path) -> Path
             "basis": pca.basis.tolist(),
             "scale": pca.scale,
         }
-    _write_json(folder / "model_index.json", about)
-    return folder
+    _write_json(folder, "model_index.json", about)
 
 
-def write_safetensors(path: Path, arrays: dict[str, np.ndarray]) -> None:
+def write_safetensors(file: IO[bytes], arrays: dict[str, np.ndarray]) -> None:
     """The safetensors format: length of the header, header in JSON, then the bytes of all arrays."""
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     place = 0
@@ -128,11 +135,15 @@ def write_safetensors(path: Path, arrays: dict[str, np.ndarray]) -> None:
         place += array.nbytes
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
-    with path.open("wb") as file:
-        file.write(struct.pack("<Q", len(text)) + text)
-        for array in arrays.values():
-            file.write(array.astype("<f4").tobytes())
+    file.write(struct.pack("<Q", len(text)) + text)
+    for array in arrays.values():
+        file.write(array.astype("<f4").tobytes())
 
 
-def _write_json(path: Path, value: Any) -> None:
-    path.write_text(json.dumps(value, indent=2) + "\n")
+def _write_json(folder: Folder, name: str, value: Any) -> None:
+    _write(folder, name, (json.dumps(value, indent=2) + "\n").encode())
+
+
+def _write(folder: Folder, name: str, data: bytes) -> None:
+    with folder.write(name) as file:
+        file.write(data)

@@ -28,15 +28,27 @@ class Folder:
             raise MissingPackage(package, f"Reading or writing {self.url}") from error
         except (ValueError, OSError) as error:
             raise StorageError(f"{self.url} cannot be opened: {error}") from error
+        except Exception as error:
+            fault = store_fault(self.url, error)
+            if fault is None:
+                raise
+            raise fault from error
 
     def path(self, name: str) -> str:
         return posixpath.join(str(self._root), name)
 
-    def names(self, suffix: str = "") -> list[str]:
+    def names(self, suffix: str = "", *, may_be_absent: bool = False) -> list[str]:
         """Files directly in the folder whose names end so, sorted. Raises `StorageError` when it does not
-        exist."""
+        exist, unless it `may_be_absent`: a bucket knows no folder without files, even after `make`."""
         with _explained(self.url):
-            entries = self._fs.ls(self._root, detail=True, refresh=True) if self._remote else self._local()
+            try:
+                entries = (
+                    self._fs.ls(self._root, detail=True, refresh=True) if self._remote else self._local()
+                )
+            except FileNotFoundError:
+                if not may_be_absent:
+                    raise
+                entries = []
         files = (posixpath.basename(str(e["name"])) for e in entries if e["type"] == "file")
         return sorted(name for name in files if name.endswith(suffix) and not name.startswith("."))
 
@@ -59,9 +71,16 @@ class Folder:
         """A file that is there whole, or not at all."""
         shown = posixpath.join(self.url, name)
         if self._remote:
-            # Object stores show an object only when its upload is complete.
-            with _explained(shown), self._fs.open(self.path(name), "wb") as file:
-                yield file
+            # Object stores show an object only when its upload is complete, and closing the file completes
+            # it, however much has been written.
+            with _explained(shown):
+                file = self._fs.open(self.path(name), "wb")
+                try:
+                    yield file
+                except BaseException:
+                    _give_up(file)
+                    raise
+                file.close()
             return
         unfinished = self.path(f".{name}.{uuid.uuid4().hex[:8]}")
         try:
@@ -98,6 +117,41 @@ class Folder:
         return list(self._fs.ls(self._root, detail=True))
 
 
+def store_fault(what: str, error: Exception) -> StorageError | None:
+    """What the libraries below fsspec raise of their own, as a sentence; None for any other error.
+
+    Known by the names of their modules: none of them need be installed.
+    """
+    said = " ".join(str(error).split()).rstrip(".")
+    module = type(error).__module__
+    if module.startswith("google.auth"):
+        return StorageError(
+            f"{what}: Google refuses to say who you are ({said}); run "
+            "`gcloud auth application-default login`, or give the machine a service account that may use the "
+            "bucket."
+        )
+    if module.startswith("gcsfs"):
+        code = str(getattr(error, "code", "") or "")
+        remedy = {
+            "400": "check the name of the bucket and the path",
+            "401": "run `gcloud auth application-default login`, or give the machine a service account that "
+            "may use the bucket",
+        }.get(code, "run the same command again, and if it stays, check the bucket in the Cloud console")
+        return StorageError(f"{what}: the bucket answers {code or 'with an error'} ({said}); {remedy}.")
+    if module.startswith("aiohttp"):
+        return StorageError(f"{what}: the connection failed ({said}); run the same command again.")
+    if isinstance(error, ValueError) and said.startswith("Bad Request"):
+        return StorageError(f"{what}: {said}; check the name of the bucket and the path.")
+    return None
+
+
+def _give_up(file: Any) -> None:
+    """Ends an upload without an object. Closing the file would make one, and so would forgetting it."""
+    with contextlib.suppress(Exception):
+        file.discard()
+    file.closed = True
+
+
 @contextlib.contextmanager
 def _explained(what: str) -> Iterator[None]:
     try:
@@ -115,4 +169,10 @@ def _explained(what: str) -> Iterator[None]:
             raise StorageError(
                 f"{what}: no space is left; free some, then run the same command again."
             ) from error
-        raise StorageError(f"{what}: {error}") from error
+        said = " ".join(str(error).split())
+        raise StorageError(f"{what}: {said}") from error
+    except Exception as error:
+        fault = store_fault(what, error)
+        if fault is None:
+            raise
+        raise fault from error
