@@ -44,8 +44,8 @@ export default defineConfig({
             'protocol/src/**/*.integration.spec.ts'
           ],
           environment: 'node',
-          // They start kernels and compete for the cores: one after the other.
-          fileParallelism: false,
+          // They start kernels, and wait for them half of the time.
+          maxWorkers: 2,
           sequence: { groupOrder: 1 },
           testTimeout: 4 * TEST_TIMEOUT_MS,
           hookTimeout: 4 * TEST_TIMEOUT_MS

@@ -73,6 +73,13 @@ function pytest(name, python, args, env) {
 }
 
 /**
+ * Two processes of pytest at a time. A compiler mostly keeps one core busy; tests of one file (or class, which runs one notebook)
+ * stay together, because they share what is costly to make.
+ * @param {'loadfile' | 'loadscope'} together
+ */
+const inTwo = together => ['-n', '2', '--dist', together, '--no-loadscope-reorder'];
+
+/**
  * @param {string} name of the report
  * @param {string} chromium
  * @param {Readonly<Record<string, string>>} [env] which files (`ui-tests/playwright.config.ts`)
@@ -148,6 +155,7 @@ export const PARTS = [
       pytest('recipes', testPythons.agent, [
         '-c',
         inRoot('recipes/pyproject.toml'),
+        ...inTwo('loadfile'),
         inRoot('recipes/tests/ddpm')
       ])
     ]
@@ -177,7 +185,9 @@ export const PARTS = [
     name: 'notebooks',
     what: 'the notebooks, run from top to bottom',
     limitMin: 15,
-    steps: async () => [pytest('notebooks', testPythons.clients, [inRoot('tests/notebooks')])]
+    steps: async () => [
+      pytest('notebooks', testPythons.clients, [...inTwo('loadfile'), inRoot('tests/notebooks')])
+    ]
   },
   {
     name: 'browser',
@@ -209,6 +219,7 @@ export const PARTS = [
       return [
         pytest('torch-recipes', torchPythons.torchXla, [
           ...recipes,
+          ...inTwo('loadfile'),
           ...folders.map(folder => inRoot(`recipes/tests/${folder}`))
         ]),
         // One program over several devices is chosen once in a process: a run of its own.
@@ -227,7 +238,10 @@ export const PARTS = [
               ])
             ]
           : []),
-        pytest('torch-notebooks', testPythons.clients, [inRoot('tests/torch_notebooks')]),
+        pytest('torch-notebooks', testPythons.clients, [
+          ...inTwo('loadscope'),
+          inRoot('tests/torch_notebooks')
+        ]),
         playwright('torch-browser', chromium, { TPULAB_TORCH_PAGES: '1' })
       ];
     }

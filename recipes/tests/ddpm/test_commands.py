@@ -36,7 +36,7 @@ def run(*arguments: str | Path) -> dict[str, object]:
         [sys.executable, "-m", "tpulab_recipes.ddpm", *map(str, arguments)],
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=900,
         check=False,
     )
     assert done.returncode == 0, done.stderr
