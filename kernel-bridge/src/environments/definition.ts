@@ -5,6 +5,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { type Static, Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
+import { duplicateKey } from './duplicate-key.js';
 import { EnvironmentError } from './environment-error.js';
 import { nearestName } from '../text/nearest-name.js';
 
@@ -164,6 +165,8 @@ function parse(name: string, file: string, text: string): Description {
   } catch (error) {
     throw invalid(name, file, 'it is not JSON', error);
   }
+  const twice = duplicateKey(text);
+  if (twice !== null) throw invalid(name, file, `${twice} is there twice`);
   if (Value.Check(Description, json)) return json;
   const first = Value.Errors(Description, json).First();
   throw invalid(name, file, first ? `${first.path || '/'}: ${first.message}` : 'it has another shape');

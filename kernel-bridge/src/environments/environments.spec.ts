@@ -1,8 +1,10 @@
 import { access, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { EnvironmentCatalog } from './catalog.js';
 import { silentProgress } from './creation-progress.js';
+import { readDefinitions } from './definition.js';
 import { EnvironmentError } from './environment-error.js';
 import { type CreateResult, check, create, remove } from './operations.js';
 import { type TinyFolders, describeTiny, tinyFolders } from './testing/tiny-definitions.js';
@@ -224,6 +226,22 @@ describe('a creation that cannot succeed', () => {
     const error = await failure(make('tiny'));
     expect(error.code).toBe('env_definition_invalid');
     expect(error.message).toContain(path.join(folders.definitions, 'tiny', 'environment.json'));
+  });
+
+  it('refuses a description that says something twice, where only the last would count', async () => {
+    const file = path.join(folders.definitions, 'tiny', 'environment.json');
+    const once = await readFile(file, 'utf8');
+    await writeFile(file, once.replace('{', '{"diskMiB": 1, "diskMiB": 2, '));
+    const error = await failure(make('tiny'));
+    expect(error.code).toBe('env_definition_invalid');
+    expect(error.message).toContain('/diskMiB is there twice');
+  });
+
+  it('reads the descriptions of this project', async () => {
+    const described = await readDefinitions(fileURLToPath(new URL('../../../environments', import.meta.url)));
+    expect(described.map(({ name }) => name)).toEqual(
+      expect.arrayContaining(['jax', 'torch-tpu', 'torch-xla'])
+    );
   });
 
   it('does not remove a folder that it did not make', async () => {
