@@ -1,8 +1,8 @@
 """Notices that a loop on a lazy runtime waits for a tensor in each step: `loss.item()`, `float(loss)`.
 
 The runtime counts reads by itself. Only after some steps in a row with a read are the ways to read a tensor
-wrapped, until the line is known (`sync_watch` counts those) or some more steps have gone by. A read of a
-tensor that is there already takes no time; it is not mentioned.
+wrapped, until the line is known (`sync_watch` counts the waits) or some more steps have gone by. A read of a
+tensor that is there already takes no time; by itself it is not mentioned.
 """
 
 from __future__ import annotations
@@ -79,6 +79,6 @@ class LazySyncs:
             return read()
         began = now_ns()
         value = read()
-        if now_ns() - began > WAIT_SHARE * clocks[-1].usual_ns:
-            self._syncs.noticed(clocks[-1].run, sys._getframe(2))
+        waited = now_ns() - began > WAIT_SHARE * clocks[-1].usual_ns
+        self._syncs.noticed(clocks[-1].run, sys._getframe(2), waited=waited)
         return value

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tpulab.cells import CellRegister
 from tpulab.locations import find_location
@@ -20,8 +20,18 @@ if TYPE_CHECKING:
     from tpulab.adviser import Adviser
     from tpulab.runs import Run
 
-#: So many steps in a row, each with a wait at the same line.
+#: So many steps with a wait at the same line, and none between them in which it is not read.
 STEPS_IN_A_ROW = 20
+
+
+class _Row(NamedTuple):
+    """Steps of a run in each of which one line reads a value. `read`, `waited`: the last step in which it
+    did, and the last in which that took time; `waits`: how many did."""
+
+    line: tuple[str | None, int | None]
+    read: int
+    waited: int
+    waits: int
 
 
 class SyncWatch:
@@ -31,7 +41,7 @@ class SyncWatch:
         self._adviser = adviser
         self._cells = cells
         self._original: Any = None
-        self._row: dict[str, tuple[tuple[str | None, int | None], int, int]] = {}
+        self._rows: dict[str, _Row] = {}
 
     def attach(self) -> None:
         """Looks at jax's arrays from now on."""
@@ -68,20 +78,26 @@ class SyncWatch:
     def has_said(self, run: Run) -> bool:
         return self._adviser.has_said("sync-each-step", run.name)
 
-    def noticed(self, run: Run, frame: FrameType) -> None:
-        """The loop of `run` waits for a value at `frame`, in the step that is open."""
+    def noticed(self, run: Run, frame: FrameType, *, waited: bool = True) -> None:
+        """The loop of `run` reads a value at `frame`, in the step that is open, and has waited for it or not:
+        on a busy machine the device may be done before the host comes to read."""
         if self.has_said(run):
             return
         location = find_location(self._cells, frame)
         line = (location["file"], location["line"]) if location is not None else (None, None)
         step = run.closed
-        before, last, length = self._row.get(run.id, (line, step - 1, 0))
-        if last == step:
+        row = self._rows.get(run.id)
+        if row is not None and row.waited == step:
             return
-        length = length + 1 if before == line and last == step - 1 else 1
-        self._row[run.id] = (line, step, length)
-        if length >= STEPS_IN_A_ROW:
-            self._row.pop(run.id, None)
+        goes_on = row is not None and row.line == line and row.read >= step - 1
+        if not waited:
+            if row is not None and goes_on:
+                self._rows[run.id] = row._replace(read=step)
+            return
+        waits = row.waits + 1 if row is not None and goes_on else 1
+        self._rows[run.id] = _Row(line, step, step, waits)
+        if waits >= STEPS_IN_A_ROW:
+            self._rows.pop(run.id, None)
             self._say(run, location)
 
     def _say(self, run: Run, location: CodeLocation | None) -> None:
