@@ -3,13 +3,15 @@ import type { IDisposable } from '@lumino/disposable';
 import type { Drawing, DrawLoop } from '../steps/draw-loop.js';
 import type { DeviceTile } from './tiles.js';
 
-export type HeatFigure = 'duty' | 'memory' | 'bandwidth';
+export type HeatFigure = 'duty' | 'tensorCore' | 'memory' | 'bandwidth';
 
 /** 0 to 1; null where it is not known. */
 export function heatOf(tile: DeviceTile, figure: HeatFigure): number | null {
   switch (figure) {
     case 'duty':
       return tile.dutyPercent === null ? null : tile.dutyPercent / 100;
+    case 'tensorCore':
+      return tile.tensorCorePercent === null ? null : tile.tensorCorePercent / 100;
     case 'memory':
       return tile.memory?.fraction ?? null;
     case 'bandwidth':

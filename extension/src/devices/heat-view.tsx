@@ -12,7 +12,7 @@ export interface HeatViewProps {
   readonly trans: TranslationBundle;
 }
 
-const FIGURES: readonly HeatFigure[] = ['duty', 'memory', 'bandwidth'];
+const FIGURES: readonly HeatFigure[] = ['duty', 'tensorCore', 'memory', 'bandwidth'];
 
 export function HeatView({ tiles, loop, trans }: HeatViewProps): JSX.Element {
   const canvas = useRef<HTMLCanvasElement>(null);
@@ -93,6 +93,8 @@ export function figureName(figure: HeatFigure, trans: TranslationBundle): string
   switch (figure) {
     case 'duty':
       return trans.__('duty cycle');
+    case 'tensorCore':
+      return trans.__('TensorCore');
     case 'memory':
       return trans.__('HBM');
     case 'bandwidth':

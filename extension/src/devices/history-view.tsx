@@ -1,15 +1,15 @@
-/** What machine and chips did: charts over ten minutes, two hours or two days. */
+/** What machine and chips did: charts over ten minutes, two hours or two days. Those of the host beyond its processor on demand. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { type JSX, useState } from 'react';
-import { byteTicks, byteTickText } from '../charts/byte-ticks.js';
-import { type LineTicks, LineView, type LineViewSeries } from '../charts/line-view.js';
-import { clockText } from '../charts/clock-text.js';
+import type { LineViewSeries } from '../charts/line-view.js';
 import type { Figure } from '../machine/figures.js';
-import { type RangeName, RANGES, windowOf } from '../machine/history-window.js';
+import { type RangeName, RANGES } from '../machine/history-window.js';
 import type { MachineSource } from '../machine/machine-source.js';
 import type { MachineTelemetry } from '../machine/machine-telemetry.js';
 import type { DrawLoop } from '../steps/draw-loop.js';
 import { sizeText } from '../text/size.js';
+import { HostCharts } from './host-charts.js';
+import { type ChartProps, FigureChart, BYTES, newest, percentText } from './figure-chart.js';
 import { useHistory } from './use-history.js';
 
 export interface HistoryViewProps {
@@ -21,7 +21,6 @@ export interface HistoryViewProps {
   readonly trans: TranslationBundle;
 }
 
-const BYTES: LineTicks = { at: byteTicks, text: byteTickText };
 const NAMES: readonly RangeName[] = ['minutes', 'hours', 'days'];
 
 export function HistoryView(props: HistoryViewProps): JSX.Element {
@@ -50,17 +49,12 @@ export function HistoryView(props: HistoryViewProps): JSX.Element {
       </div>
       {hasDevices ? <MemoryChart {...chart} /> : null}
       {hasDevices ? <DutyChart {...chart} /> : null}
-      <HostChart {...chart} />
+      {hasDevices ? <UseChart {...chart} /> : null}
+      <HostCharts {...chart} />
       {failure === null ? null : <p className="jp-TPULab-quiet">{failure}</p>}
     </div>
   );
 }
-
-type ChartProps = HistoryViewProps & {
-  readonly name: RangeName;
-  readonly version: string;
-  readonly history: Parameters<typeof windowOf>[0];
-};
 
 function MemoryChart(props: ChartProps): JSX.Element {
   const { machine, trans } = props;
@@ -68,12 +62,11 @@ function MemoryChart(props: ChartProps): JSX.Element {
     0,
     ...(machine.sample?.devices.map(({ hbmTotalBytes }) => hbmTotalBytes ?? 0) ?? [])
   );
-  const now = machine.ring.value('hbm.max', machine.ring.length - 1);
   return (
     <FigureChart
       {...props}
       title={trans.__('HBM of a device')}
-      meta={Number.isNaN(now) ? '' : sizeText(now)}
+      meta={newest(machine, 'hbm.max', sizeText)}
       figures={['hbm.max', 'hbm.mean']}
       series={[
         { name: trans.__('fullest'), colour: '--jp-brand-color1', fill: true },
@@ -88,12 +81,11 @@ function MemoryChart(props: ChartProps): JSX.Element {
 
 function DutyChart(props: ChartProps): JSX.Element {
   const { machine, trans } = props;
-  const now = machine.ring.value('duty.mean', machine.ring.length - 1);
   return (
     <FigureChart
       {...props}
       title={trans.__('Duty cycle')}
-      meta={Number.isNaN(now) ? '' : percentText(now)}
+      meta={newest(machine, 'duty.mean', percentText)}
       figures={['duty.mean', 'duty.min']}
       series={[
         { name: trans.__('mean'), colour: '--jp-tpulab-device', fill: true },
@@ -105,53 +97,40 @@ function DutyChart(props: ChartProps): JSX.Element {
   );
 }
 
-function HostChart(props: ChartProps): JSX.Element {
+/** How well the chips are used, of what the runtime and the SDK tell of it; no chart where neither does. */
+function UseChart(props: ChartProps): JSX.Element | null {
   const { machine, trans } = props;
-  const now = machine.ring.value('host.cpuPercent', machine.ring.length - 1);
+  const { sample } = machine;
+  const lines: { readonly figure: Figure; readonly line: LineViewSeries; readonly title: string }[] = [];
+  if (sample?.sdk?.tensorCorePercent.some(percent => percent !== null)) {
+    lines.push({
+      figure: 'tensorCore.mean',
+      line: { name: trans.__('TensorCore'), colour: '--jp-tpulab-host' },
+      title: trans.__('TensorCore')
+    });
+  }
+  if (sample?.devices.some(({ hbmBandwidthPercent }) => hbmBandwidthPercent !== null)) {
+    lines.push({
+      figure: 'bandwidth.mean',
+      line: { name: trans.__('bandwidth'), colour: '--jp-tpulab-compile' },
+      title: trans.__('HBM bandwidth')
+    });
+  }
+  const [first] = lines;
+  if (!first) {
+    return null;
+  }
   return (
     <FigureChart
       {...props}
-      title={trans.__('Processor of the host')}
-      meta={Number.isNaN(now) ? '' : percentText(now)}
-      figures={['host.cpuPercent']}
-      series={[{ name: trans.__('CPU'), colour: '--jp-tpulab-host', fill: true }]}
+      title={lines.length > 1 ? trans.__('TensorCore and HBM bandwidth') : first.title}
+      meta={lines.map(({ figure }) => newest(machine, figure, percentText)).join(' · ')}
+      figures={lines.map(({ figure }) => figure)}
+      series={lines.map(({ line }) => line)}
       yText={percentText}
       top={100}
     />
   );
-}
-
-interface FigureChartProps extends ChartProps {
-  readonly title: string;
-  readonly meta: string;
-  readonly figures: readonly Figure[];
-  readonly series: readonly LineViewSeries[];
-  readonly yText: (value: number) => string;
-  readonly yTicks?: LineTicks;
-  readonly top: number;
-}
-
-function FigureChart(props: FigureChartProps): JSX.Element {
-  const { machine, history, name, figures, title, meta, series, version, loop, yText, yTicks, top } = props;
-  const data = windowOf(history, machine.ring, figures, RANGES[name], Date.now());
-  return (
-    <LineView
-      title={title}
-      meta={meta}
-      series={series}
-      data={data}
-      version={version}
-      loop={loop}
-      xText={clockText}
-      yText={yText}
-      {...(yTicks ? { yTicks } : {})}
-      yRange={(_, max) => [0, Math.max(top, max ?? 0) || 1]}
-    />
-  );
-}
-
-function percentText(value: number): string {
-  return `${Math.round(value)} %`;
 }
 
 function rangeText(name: RangeName, trans: TranslationBundle): string {

@@ -1,4 +1,4 @@
-/** What libtpu's own SDK tells of each device: how far it is slowed down, and how its links are. */
+/** What libtpu's own SDK tells of each device: how much its TensorCore does, how far it is slowed down, and how its links are. */
 import type { SdkFigures } from '@tpulab/protocol';
 
 /** Health of a chip's links to its neighbours, worst of them: libtpu's 0, 1-5, 6-9 and 10. */
@@ -15,6 +15,11 @@ export function worstLink(links: readonly LinkState[]): LinkState | null {
 /** @param ordinal number of the device in its machine; null when the SDK does not tell of it */
 export function throttleOf(sdk: SdkFigures | undefined, ordinal: number): number | null {
   return sdk?.throttlePercent.find(({ device }) => device === ordinal)?.percent ?? null;
+}
+
+/** @param at position of the device among `count` of its machine; null unless the SDK tells of just as many */
+export function tensorCoreOf(sdk: SdkFigures | undefined, at: number, count: number): number | null {
+  return sdk?.tensorCorePercent.length === count ? (sdk.tensorCorePercent[at] ?? null) : null;
 }
 
 /**

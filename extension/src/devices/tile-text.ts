@@ -14,6 +14,9 @@ export function tileText(tile: DeviceTile, trans: TranslationBundle): string {
   ];
   const figures = [
     ...(tile.dutyPercent === null ? [] : [trans.__('busy %1 %', Math.round(tile.dutyPercent))]),
+    ...(tile.tensorCorePercent === null
+      ? []
+      : [trans.__('TensorCore %1 %', Math.round(tile.tensorCorePercent))]),
     ...(memory === null ? [] : [trans.__('memory %1', memory.text)]),
     ...(peakBytes === null ? [] : [trans.__('peak %1', sizeText(peakBytes))]),
     ...(tile.bandwidthPercent === null

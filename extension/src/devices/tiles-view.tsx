@@ -41,7 +41,8 @@ type TileProps = DeviceTile & {
 /** Drawn anew for another figure only. */
 const Tile = memo(
   function Tile({ density, ofSeveral, trans, ...tile }: TileProps): JSX.Element {
-    const { id, memory, dutyPercent, bandwidthPercent, throttlePercent, link, processIndex } = tile;
+    const { id, memory, dutyPercent, bandwidthPercent, tensorCorePercent, throttlePercent, link } = tile;
+    const { processIndex } = tile;
     const text = tileText(tile, trans);
     const head = dutyPercent ?? (memory ? memory.fraction * 100 : null);
     const isBad = link === 'unusable' || link === 'minor' || memory?.nearlyFull === true;
@@ -61,6 +62,9 @@ const Tile = memo(
         </span>
         {dutyPercent === null ? null : (
           <Bar kind="duty" percent={dutyPercent} name={trans.__('Duty cycle of device %1', id)} />
+        )}
+        {tensorCorePercent === null || density === 'compact' ? null : (
+          <Bar kind="core" percent={tensorCorePercent} name={trans.__('TensorCore of device %1', id)} />
         )}
         {memory ? (
           <Bar
@@ -96,7 +100,7 @@ function sameField(a: TileProps[keyof TileProps], b: TileProps[keyof TileProps])
 }
 
 interface BarProps {
-  readonly kind: 'duty' | 'memory' | 'full' | 'bandwidth';
+  readonly kind: 'duty' | 'core' | 'memory' | 'full' | 'bandwidth';
   readonly percent: number;
   readonly name: string;
   readonly text?: string;
@@ -125,6 +129,9 @@ function Legend({ tiles, trans }: Pick<TilesViewProps, 'tiles' | 'trans'>): JSX.
     <p className="jp-TPULabDevices-legend" aria-hidden="true">
       {some(({ dutyPercent }) => dutyPercent !== null) ? (
         <Key kind="duty" name={trans.__('duty cycle')} />
+      ) : null}
+      {some(({ tensorCorePercent }) => tensorCorePercent !== null) ? (
+        <Key kind="core" name={trans.__('TensorCore')} />
       ) : null}
       {some(({ memory }) => memory !== null) ? <Key kind="memory" name={trans.__('HBM')} /> : null}
       {some(({ bandwidthPercent }) => bandwidthPercent !== null) ? (

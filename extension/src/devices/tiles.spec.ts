@@ -132,6 +132,18 @@ describe('tiles of devices', () => {
     expect(summaryOf(tiles)).toMatchObject({ throttled: [1], link: 'minor' });
   });
 
+  it('say how much of its TensorCore each device uses, where the SDK tells of just these devices', () => {
+    const told = (...tensorCorePercent: (number | null)[]) => {
+      const sdk = { time: 1, tensorCorePercent, throttlePercent: [], links: [] };
+      return tilesOf({ ...sampleOf(2), sdk }, null, null);
+    };
+    const [first, second] = told(63.4, null);
+    expect(first && tileText(first, trans)).toContain('busy 87 % · TensorCore 63 % · memory');
+    expect(second && tileText(second, trans)).not.toContain('TensorCore');
+    // Of another number of devices it cannot be told whose a figure is.
+    expect(told(63.4).map(({ tensorCorePercent }) => tensorCorePercent)).toEqual([null, null]);
+  });
+
   it('count chips on over trays, and claim nothing where that cannot be told', () => {
     const whole = sdkOf(
       ['tray2.chip0.ici0', 10],

@@ -6,7 +6,7 @@
  */
 import type { DevicesMessage, DevicesPage, MachineSample, RuntimeDevice } from '@tpulab/protocol';
 import { type DeviceMemory, isSimulated, kindText, memoryFrom, memoryOf } from './model.js';
-import { type LinkState, linksByChip, throttleOf, worstLink } from './sdk.js';
+import { type LinkState, linksByChip, tensorCoreOf, throttleOf, worstLink } from './sdk.js';
 
 export interface DeviceTile {
   /** As people number it: the device of the machine, or the runtime's id. */
@@ -21,6 +21,8 @@ export interface DeviceTile {
   readonly peakBytes: number | null;
   readonly dutyPercent: number | null;
   readonly bandwidthPercent: number | null;
+  /** Of what the TensorCore could do; the duty cycle is how much of the time it did anything. */
+  readonly tensorCorePercent: number | null;
   /** How much the chip is slowed down, percent. */
   readonly throttlePercent: number | null;
   readonly link: LinkState | null;
@@ -55,6 +57,7 @@ export function tilesOf(
       peakBytes: told?.peakBytes ?? null,
       dutyPercent: bounded(device.dutyCyclePercent),
       bandwidthPercent: bounded(device.hbmBandwidthPercent),
+      tensorCorePercent: tensorCoreOf(sample?.sdk, at, outside.length),
       throttlePercent: throttleOf(sample?.sdk, device.ordinal),
       link: device.chip === null ? null : (links.get(device.chip) ?? null),
       queued: device.hloQueueSize,
@@ -95,6 +98,7 @@ function fromRuntime(device: RuntimeDevice): DeviceTile {
     peakBytes: device.memoryPeakBytes,
     dutyPercent: null,
     bandwidthPercent: null,
+    tensorCorePercent: null,
     throttlePercent: null,
     link: null,
     queued: null,

@@ -7,6 +7,7 @@ export const FIGURES = [
   'duty.mean',
   'duty.min',
   'bandwidth.mean',
+  'tensorCore.mean',
   'host.cpuPercent',
   'host.memoryUsedBytes',
   'host.diskReadBytesPerS',
@@ -17,7 +18,7 @@ export const FIGURES = [
 export type Figure = (typeof FIGURES)[number];
 
 /** What is not known is left out. */
-export function figuresOf({ host, devices }: MachineSample): [Figure, number][] {
+export function figuresOf({ host, devices, sdk }: MachineSample): [Figure, number][] {
   const known = (field: keyof MachineSample['devices'][number]): number[] =>
     devices.flatMap(device => device[field] ?? []);
   const [memory, duty, bandwidth] = [
@@ -31,6 +32,7 @@ export function figuresOf({ host, devices }: MachineSample): [Figure, number][] 
     ['duty.mean', mean(duty)],
     ['duty.min', smallest(duty)],
     ['bandwidth.mean', mean(bandwidth)],
+    ['tensorCore.mean', mean(sdk?.tensorCorePercent.flatMap(percent => percent ?? []) ?? [])],
     ['host.cpuPercent', host.cpuPercent],
     ['host.memoryUsedBytes', host.memoryUsedBytes],
     ['host.diskReadBytesPerS', host.diskReadBytesPerS],
@@ -54,7 +56,8 @@ export function historyFigures({ times, series }: DevicesHistory): ReadonlyMap<F
     ['hbm.mean', over(devices('hbmUsedBytes', 'mean'), mean)],
     ['duty.mean', over(devices('dutyCyclePercent', 'mean'), mean)],
     ['duty.min', over(devices('dutyCyclePercent', 'mean'), smallest)],
-    ['bandwidth.mean', over(devices('hbmBandwidthPercent', 'mean'), mean)]
+    ['bandwidth.mean', over(devices('hbmBandwidthPercent', 'mean'), mean)],
+    ['tensorCore.mean', over(devices('tensorCorePercent', 'mean'), mean)]
   ]);
   for (const figure of FIGURES) {
     const column = series[figure]?.mean;

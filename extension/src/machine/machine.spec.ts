@@ -27,7 +27,13 @@ describe('figures of a machine', () => {
     const figures = new Map(figuresOf(machineSample(1, { devices }).machine));
     expect(figures.get('duty.mean')).toBe(40);
     expect(figures.get('hbm.max')).toBe(11 * 1_024 ** 3);
+    expect(figures.has('tensorCore.mean')).toBe(false);
     expect(figures.has('host.diskReadBytesPerS')).toBe(false);
+  });
+
+  it('have the TensorCores of those devices that the SDK tells of', () => {
+    const sdk = { time: T0, tensorCorePercent: [30, null, 50], throttlePercent: [], links: [] };
+    expect(new Map(figuresOf(machineSample(1, { sdk }).machine)).get('tensorCore.mean')).toBe(40);
   });
 
   it('of a history are named as those of a sample', () => {
@@ -38,11 +44,13 @@ describe('figures of a machine', () => {
       series: {
         'device.0.dutyCyclePercent': column(80, null),
         'device.1.dutyCyclePercent': column(60, null),
+        'device.1.tensorCorePercent': column(null, 20),
         'host.cpuPercent': column(5, null)
       }
     });
     expect([...(figures.get('duty.mean') ?? [])]).toEqual([70, Number.NaN]);
     expect([...(figures.get('duty.min') ?? [])]).toEqual([60, Number.NaN]);
+    expect([...(figures.get('tensorCore.mean') ?? [])]).toEqual([Number.NaN, 20]);
     expect([...(figures.get('host.cpuPercent') ?? [])]).toEqual([5, Number.NaN]);
   });
 });

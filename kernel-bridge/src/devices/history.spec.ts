@@ -64,6 +64,21 @@ describe('history', () => {
     expect(history.read(1, 11_000).times).toEqual([11_000]);
   });
 
+  it('has the utilisation of the TensorCores while the SDK tells it, by the numbers of the devices', () => {
+    const history = new History({ folder, log });
+    const sdk = { time: 0, tensorCorePercent: [40, null], throttlePercent: [], links: [] };
+    history.add({ ...sample(0, 5, [8, 8]), sdk });
+    history.add({ ...sample(400, 5, [8, 8]), sdk: { ...sdk, tensorCorePercent: [60, null] } });
+    history.add(sample(1_000, 5, [8, 8]));
+    const { series } = history.read(1);
+    expect(series['device.0.tensorCorePercent']).toEqual({
+      min: [40, null],
+      mean: [50, null],
+      max: [60, null]
+    });
+    expect(series).not.toHaveProperty('device.1.tensorCorePercent');
+  });
+
   it('is there again after a restart, and joins the halves of a point', async () => {
     {
       await using first = new History({ folder, log });

@@ -105,7 +105,7 @@ export class History implements AsyncDisposable {
 }
 
 /** Series by name; what is not known has no point. */
-function figuresOf({ host, devices }: MachineSample): Map<string, number> {
+function figuresOf({ host, devices, sdk }: MachineSample): Map<string, number> {
   const figures = new Map<string, number>();
   const add = (prefix: string, of: object, leaveOut: readonly string[]): void => {
     for (const [name, value] of Object.entries(of) as [string, unknown][])
@@ -113,5 +113,9 @@ function figuresOf({ host, devices }: MachineSample): Map<string, number> {
   };
   add('host', host, ['cores']);
   for (const device of devices) add(`device.${device.ordinal}`, device, ['ordinal', 'chip', 'idleS']);
+  // The SDK tells them in the order of the devices, without their numbers.
+  sdk?.tensorCorePercent.forEach((percent, at) => {
+    if (percent !== null) figures.set(`device.${devices[at]?.ordinal ?? at}.tensorCorePercent`, percent);
+  });
   return figures;
 }

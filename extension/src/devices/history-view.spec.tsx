@@ -1,0 +1,106 @@
+// @vitest-environment jsdom
+import { nullTranslator } from '@jupyterlab/translation';
+import type { MachineSample } from '@tpulab/protocol';
+import { act } from 'react';
+import { createRoot, type Root } from 'react-dom/client';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { deviceFigures, machineSample } from '../events/samples.spec-data.js';
+import { MachineTelemetry } from '../machine/machine-telemetry.js';
+import { DrawLoop } from '../steps/draw-loop.js';
+import { HistoryView } from './history-view.js';
+
+const trans = nullTranslator.load('jupyterlab_tpulab');
+
+class Observer {
+  observe(): void {
+    // jsdom lays nothing out, so there is nothing to observe; the charts stay out of view.
+  }
+  disconnect(): void {
+    // As above.
+  }
+}
+
+describe('the charts of a machine', () => {
+  let host: HTMLElement;
+  let root: Root;
+  let loop: DrawLoop;
+  let machine: MachineTelemetry;
+
+  /** Headings with the newest figure, as they stand above each other. */
+  const headings = (): string[] =>
+    [...host.querySelectorAll('figure figcaption')].map(({ textContent }) => textContent);
+  const show = (fields: Partial<MachineSample>): void => {
+    machine.applySample(machineSample(1, fields));
+    act(() =>
+      root.render(
+        <HistoryView
+          machine={machine}
+          source={null}
+          first="minutes"
+          loop={loop}
+          paused={false}
+          trans={trans}
+        />
+      )
+    );
+  };
+  const click = (name: string): void => {
+    const button = [...host.querySelectorAll('button')].find(({ textContent }) => textContent === name);
+    act(() => button?.click());
+  };
+
+  beforeEach(() => {
+    vi.stubGlobal('IS_REACT_ACT_ENVIRONMENT', true);
+    vi.stubGlobal('ResizeObserver', Observer);
+    vi.stubGlobal('IntersectionObserver', Observer);
+    host = document.body.appendChild(document.createElement('div'));
+    root = createRoot(host);
+    loop = new DrawLoop(window);
+    machine = new MachineTelemetry('bridge');
+  });
+
+  afterEach(() => {
+    act(() => root.unmount());
+    host.remove();
+    loop.dispose();
+    machine.dispose();
+    vi.unstubAllGlobals();
+  });
+
+  it('show TensorCore and bandwidth where the chips tell both, and only what they tell', () => {
+    const sdk = { time: 0, tensorCorePercent: [60, 70], throttlePercent: [], links: [] };
+    show({ devices: [deviceFigures(0), deviceFigures(1)], sdk });
+    expect(headings()).toEqual([
+      'HBM of a device11.0 GiB',
+      'Duty cycle87 %',
+      'TensorCore and HBM bandwidth65 % · 41 %',
+      'Processor of the host22 %'
+    ]);
+  });
+
+  it('show neither of the two where no chip tells it', () => {
+    show({ devices: [deviceFigures(0, { hbmBandwidthPercent: null })] });
+    expect(headings().join()).not.toMatch(/TensorCore|bandwidth/);
+  });
+
+  it('show memory, network and disk of the host when one asks, as far as the system tells them', () => {
+    const rates = { diskReadBytesPerS: null, diskWrittenBytesPerS: null };
+    show({
+      host: {
+        ...machineSample(1).machine.host,
+        ...rates,
+        networkReceivedBytesPerS: 2_048,
+        networkSentBytesPerS: 512
+      }
+    });
+    expect(headings()).toEqual(['Processor of the host22 %']);
+    click('Memory, network and disk of the host');
+    expect(headings()).toEqual([
+      'Processor of the host22 %',
+      'Memory of the host4.0 GiB',
+      'Network of the host2.0 KiB/s · 512 B/s'
+    ]);
+    click('Show fewer');
+    expect(headings()).toHaveLength(1);
+  });
+});
