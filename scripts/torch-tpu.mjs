@@ -1,7 +1,7 @@
 // @ts-check
 /**
  * `npm run test:torch-tpu`: makes the environment `torch-tpu` and tries what of it can be tried without a TPU, then says
- * what could not. On a machine with chips the whole contract of the seam runs.
+ * what could not. On a machine with chips the contract suite of the seam runs on it too, in one process on one device.
  */
 import { spawnSync } from 'node:child_process';
 import path from 'node:path';

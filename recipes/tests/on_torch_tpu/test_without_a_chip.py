@@ -1,4 +1,4 @@
-"""torch_tpu on a machine without a TPU: what can be tried, and a list of what cannot.
+"""torch_tpu: what can be tried without a TPU, and, on a machine without one, a list of what cannot.
 
 Initialising the device without a chip aborts the process, so everything here runs in processes of its own.
 """
@@ -8,10 +8,16 @@ from __future__ import annotations
 import importlib.util
 import subprocess
 import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from tpulab_recipes.runtime.chips import count_chips
-from tpulab_recipes.runtime.torch_tpu import NEEDS_A_CHIP
+from tpulab_recipes.runtime.errors import DeviceRuntimeError
+from tpulab_recipes.runtime.torch_tpu import NEEDS_A_CHIP, NOT_OFFERED, TorchTpuBackend
+
+ROOT = Path(__file__).resolve().parents[3]
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("torch_tpu") is None, reason="torch_tpu is not installed in this environment"
@@ -58,6 +64,7 @@ USED = (
     "precision",
     "synchronize",
     "Precision",
+    "_get_cache_misses",
 )
 
 
@@ -131,9 +138,51 @@ def test_lowering_to_stablehlo_is_tried_and_what_it_does_without_a_chip_is_known
     assert done.stdout.strip().splitlines()[-1] == "True"
 
 
-@pytest.mark.parametrize("what", NEEDS_A_CHIP)
+@pytest.mark.parametrize("what", [*NEEDS_A_CHIP, *NOT_OFFERED])
+def test_the_document_names_what_needs_a_chip_and_what_is_not_offered(what: str) -> None:
+    assert what in " ".join((ROOT / "docs" / "runtime.md").read_text().split())
+
+
+def without_a_device(torch: Any = None) -> TorchTpuBackend:
+    """The backend, not initialised, which needs a chip; `torch` stands in for PyTorch."""
+
+    class OfTheTest(TorchTpuBackend):
+        @property
+        def torch(self) -> Any:
+            return torch
+
+    return object.__new__(OfTheTest)
+
+
+def test_profiles_are_refused_in_words() -> None:
+    for call in (lambda backend: backend.start_trace("traces"), lambda backend: backend.stop_trace()):
+        with pytest.raises(DeviceRuntimeError) as refused:
+            call(without_a_device())
+        assert refused.value.code == "unsupported"
+
+
+def test_a_release_that_does_not_count_compilations_is_an_error_and_not_none_compiled() -> None:
+    with pytest.raises(DeviceRuntimeError, match="does not count compilations") as refused:
+        without_a_device(SimpleNamespace(tpu=SimpleNamespace())).compilations()
+    assert refused.value.code == "unsupported"
+    counts = SimpleNamespace(tpu=SimpleNamespace(_get_cache_misses=lambda: 3))
+    assert without_a_device(counts).compilations().count == 3
+
+
+@pytest.mark.skipif(count_chips() > 0, reason="this machine has chips: the contract suite runs on them")
+def test_the_contract_suite_has_this_backend_and_says_why_it_does_not_run() -> None:
+    """Each test of it, by name: none is left out and none runs on something else instead."""
+    suite = ROOT / "recipes" / "tests" / "runtime" / "test_contract.py"
+    config = ROOT / "recipes" / "pyproject.toml"
+    options = ["-c", str(config), "-v", "-rs", "-k", "torch_tpu"]
+    command = [sys.executable, "-m", "pytest", *options, str(suite)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    assert "torch_tpu needs a TPU, and this machine shows no chip" in done.stdout, done.stdout[-2000:]
+    outcomes = [line for line in done.stdout.splitlines() if "[torch_tpu" in line]
+    assert len(outcomes) > 20
+    assert [line for line in outcomes if "SKIPPED" not in line] == []
+
+
+@pytest.mark.parametrize("what", NEEDS_A_CHIP if count_chips() == 0 else ())
 def test_needs_a_chip(what: str) -> None:
-    if count_chips() == 0:
-        pytest.skip(
-            f"{what}: only a machine with a TPU can show that it works; there the contract suite runs"
-        )
+    pytest.skip(f"{what}: only a machine with a TPU can show that it works")

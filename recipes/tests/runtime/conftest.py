@@ -1,5 +1,6 @@
-"""Every backend that this environment has. `TPULAB_TEST_SPMD=1` runs torch_xla as one program over several
-devices: the mode is chosen once in a process, so it needs a run of its own.
+"""Every backend that this environment has, each on its platform: torch_tpu, which has no processor, on chips,
+and where there are none it is skipped by name. `TPULAB_TEST_SPMD=1` runs torch_xla as one program over
+several devices: the mode is chosen once in a process, so it needs a run of its own.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ os.environ.setdefault("PJRT_DEVICE", "CPU")
 
 import pytest
 from tpulab_recipes.runtime import Backend, installed_backends
+from tpulab_recipes.runtime.chips import count_chips
 from tpulab_recipes.runtime.selection import make
 
 SPMD = os.environ.get("TPULAB_TEST_SPMD") == "1"
-NAMES = ["torch_xla"] if SPMD else [name for name in installed_backends() if name != "torch_tpu"]
+NAMES = ["torch_xla"] if SPMD else installed_backends()
 
 _made: dict[str, Backend] = {}
 
@@ -24,5 +26,7 @@ _made: dict[str, Backend] = {}
 def backend(request: pytest.FixtureRequest) -> Backend:
     name: str = request.param
     if name not in _made:
-        _made[name] = make(name, "cpu", **({"spmd": True} if SPMD else {}))
+        if name == "torch_tpu" and count_chips() == 0:
+            pytest.skip("torch_tpu needs a TPU, and this machine shows no chip")
+        _made[name] = make(name, "tpu" if name == "torch_tpu" else "cpu", **({"spmd": True} if SPMD else {}))
     return _made[name]

@@ -32,6 +32,8 @@ class Backend(ABC):
     platform: Platform
     #: Whether steps become compiled programs, for which a changing Python number is a new program.
     compiles_steps: ClassVar[bool] = True
+    #: Whether `compilations` knows how long they took; otherwise its seconds are 0.
+    times_compilations: ClassVar[bool] = True
 
     @abstractmethod
     def describe(self) -> str:

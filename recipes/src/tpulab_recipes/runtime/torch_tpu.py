@@ -43,9 +43,14 @@ NEEDS_A_CHIP = (
     "reduce_metrics over processes",
 )
 
+#: What the other backends for chips offer and this one does not, as docs/runtime.md names it. The first three
+#: are refused with the code `unsupported`.
+NOT_OFFERED = ("spmd=True", "start_trace", "stop_trace", "the seconds of compilations", "the memory in use")
+
 
 class TorchTpuBackend(TorchBackend):
     name: ClassVar[str] = "torch_tpu"
+    times_compilations: ClassVar[bool] = False
 
     spmd = False
 
@@ -148,17 +153,23 @@ class TorchTpuBackend(TorchBackend):
 
     def memory(self) -> Sequence[DeviceMemory]:
         tpu = self.torch.tpu
-        found = []
-        for number in range(tpu.device_count()):
-            total = getattr(tpu.get_device_properties(number), "total_memory", None)
-            # torch_tpu 0.2.0 does not say how much is in use; the bridge's device panel does.
-            found.append(DeviceMemory(number, None, None, total))
-        return found
+        # A process computes on one device (`world`). torch_tpu 0.2.0 does not say how much of its memory is
+        # in use; the bridge's device panel does.
+        number = tpu.current_device()
+        total = getattr(tpu.get_device_properties(number), "total_memory", None)
+        return [DeviceMemory(number, None, None, total)]
 
     def compilations(self) -> Compilations:
         # A private counter, and the only one that there is; it has no times.
         misses = getattr(self.torch.tpu, "_get_cache_misses", None)
-        return Compilations(int(misses()) if misses is not None else 0, 0.0)
+        if misses is None:
+            raise DeviceRuntimeError(
+                "unsupported",
+                "This torch_tpu does not count compilations (torch.tpu._get_cache_misses is gone), and 0 "
+                "would be wrong; make the environment again with `tpulab env create torch-tpu --force`, "
+                "which takes a release that does.",
+            )
+        return Compilations(int(misses()), 0.0)
 
     def _seed_device(self, seed: int) -> None:
         self.torch.tpu.manual_seed_all(seed)
