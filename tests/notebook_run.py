@@ -41,7 +41,13 @@ def require_environment(name: str) -> None:
 
 
 def run_notebook(
-    file: str, folder: Path, *, settings: dict[str, object], probe: str, cell_deadline_s: float
+    file: str,
+    folder: Path,
+    *,
+    settings: dict[str, object],
+    probe: str,
+    cell_deadline_s: float,
+    before: str = "",
 ) -> Executed:
     """Executes a notebook of ours.
 
@@ -50,11 +56,14 @@ def run_notebook(
             was run is left there, for whoever wants to look at its pictures.
         settings: assigned in a cell of their own after the one with the tag `parameters`.
         probe: code for the kernel at the end; the last line that it prints is JSON.
+        before: code for the kernel before the first cell.
 
     Raises:
         KeyboardInterrupt: SIGINT came; bridge and kernel have ended.
     """
     notebook = read_notebook(NOTEBOOKS / file, settings)
+    if before:
+        notebook.cells.insert(0, code_cell(before, "before"))
     notebook.cells.append(code_cell(probe, "probe"))
     if not asyncio.run(_through_bridge(notebook, folder, cell_deadline_s)):
         raise KeyboardInterrupt

@@ -12,15 +12,29 @@ from ..notebook_run import Executed, require_environment, run_notebook
 #: The first step of a network is compiled in the cell, on a machine that may be busy.
 CELL_DEADLINE_S = 600
 
+#: As the button does, while the first step runs. Only the trainings of the lessons record figures.
+STOP_IN_THE_FIRST_STEP = """
+from tpulab.training_run import TrainingRun
+
+record = TrainingRun.log
+
+def record_and_stop(run, **metrics):
+    record(run, **metrics)
+    run.stop()
+
+TrainingRun.log = record_and_stop
+"""
+
 Execute = Callable[..., Executed]
 
 
 @pytest.fixture(scope="session")
 def execute(tmp_path_factory: pytest.TempPathFactory) -> Execute:
-    """`execute(file, ask, **parameters)`: `ask` maps names to expressions that JSON can hold."""
+    """`execute(file, ask, **parameters)`: `ask` maps names to expressions that JSON can hold; `before` is
+    code for the kernel before the first cell."""
     require_environment("torch-xla")
 
-    def run(file: str, ask: dict[str, str], **parameters: object) -> Executed:
+    def run(file: str, ask: dict[str, str], before: str = "", **parameters: object) -> Executed:
         expressions = ", ".join(f"{name!r}: {expression}" for name, expression in ask.items())
         return run_notebook(
             file,
@@ -28,6 +42,7 @@ def execute(tmp_path_factory: pytest.TempPathFactory) -> Execute:
             settings=parameters,
             probe=f"import json\nprint(json.dumps({{{expressions}}}))",
             cell_deadline_s=CELL_DEADLINE_S,
+            before=before,
         )
 
     return run

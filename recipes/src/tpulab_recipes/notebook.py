@@ -1,8 +1,26 @@
-"""The widgets of a run in a notebook; words in their place where the kernel or its installation has none."""
+"""What notebooks show of a run: its widgets, words in their place where the kernel or its installation has
+none, and in one line what it came to."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+
+
+def in_words(losses: Sequence[float], compiled_since: int | None) -> str:
+    """What a training came to, which may have been stopped before any step. `losses` are those of its
+    steps; `compiled_since` is as in `compiled_in_words`."""
+    if not losses:
+        return "no step was made"
+    steps = "1 step" if len(losses) == 1 else f"{len(losses)} steps"
+    return f"{steps}, loss {losses[0]:.3f} to {losses[-1]:.3f}; {compiled_in_words(compiled_since)}"
+
+
+def compiled_in_words(compiled_since: int | None) -> str:
+    """How many programs were compiled since step 2; None: the training was stopped before it."""
+    if compiled_since is None:
+        return "stopped before step 2, so compilations were not counted"
+    return f"compiled since step 2: {compiled_since}"
 
 
 def show_controls(run: Any) -> Any:

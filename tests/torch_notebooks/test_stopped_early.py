@@ -1,0 +1,28 @@
+"""Notebooks whose training a reader stops in its first step: every later cell still runs. Notebook 04 is with
+its other tests, because it goes on from their checkpoint.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .conftest import STOP_IN_THE_FIRST_STEP, Execute
+
+
+def test_multi_core(execute: Execute) -> None:
+    ask = {"steps": "len(losses)", "compiled_since": "compiled_since", "equal": "equal"}
+    lesson = execute(
+        "02-multi-core.ipynb", ask, STOP_IN_THE_FIRST_STEP, scaling_parts=[1], scaling_steps=1, width=0.0625
+    )
+    assert lesson.values == {"steps": 1, "compiled_since": None, "equal": True}
+    assert "1 step, loss" in lesson.text("training")
+    assert "stopped before step 2" in lesson.text("training")
+
+
+def test_profiling(execute: Execute, tmp_path: Path) -> None:
+    ask = {"steps": "len(losses)", "compiled_since": "compiled_since", "captured": "len(capture.done)"}
+    settings = {"trace_folder": str(tmp_path), "mistake_steps": 1, "waiting_steps": 1, "slow_input_s": 0}
+    lesson = execute("03-profiling.ipynb", ask, STOP_IN_THE_FIRST_STEP, **settings)
+    assert lesson.values == {"steps": 1, "compiled_since": None, "captured": 0}
+    assert lesson.text("summary").startswith("Nothing was captured")
+    assert lesson.text("files") == ""
