@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import struct
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -59,6 +60,19 @@ def test_reads_through_addresses_that_fsspec_knows(tmp_path: Path) -> None:
         write_idx(tmp_path / "x.gz", array)
         memory.pipe(f"/bucket/t10k-{name}-ubyte.gz", (tmp_path / "x.gz").read_bytes())
     assert load("memory://bucket", "test").labels.tolist() == [0, 1, 2]
+
+
+def test_a_missing_file_in_a_bucket_is_told_as_one_in_a_folder() -> None:
+    pytest.importorskip("fsspec")
+    with pytest.raises(IdxError, match=r"There is no file memory://nowhere.*four files"):
+        load("memory://nowhere", "train")
+
+
+def test_a_bucket_without_the_package_for_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("fsspec")
+    monkeypatch.setitem(sys.modules, "gcsfs", None)  # as if it were not installed
+    with pytest.raises(IdxError, match=r"gs://my-bucket/fashion.*install it with `pip install gcsfs`"):
+        load("gs://my-bucket/fashion", "train")
 
 
 def test_drawn_images_have_the_format_all_classes_and_depend_only_on_the_seed() -> None:

@@ -9,10 +9,12 @@ from __future__ import annotations
 import gzip
 import struct
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tpulab_recipes.ddpm.data.storage import Folder
+from tpulab_recipes.ddpm.errors import RecipeError
 
 _UNSIGNED_BYTE = 0x08
 
@@ -57,14 +59,19 @@ def write_idx(place: Path, array: NDArray[np.uint8]) -> None:
 
 def _read_bytes(place: str) -> bytes:
     try:
-        if "://" in place:
-            import fsspec
-
-            with fsspec.open(place, "rb") as stream:
-                content: Any = stream.read()
-                return bytes(content)
-        return Path(place).read_bytes()
+        return _read_remote(place) if "://" in place else Path(place).read_bytes()
     except FileNotFoundError as error:
         raise IdxError(f"There is no file {place}.") from error
-    except (OSError, ImportError, ValueError) as error:
+    except (OSError, ValueError) as error:
         raise IdxError(f"{place} cannot be read: {type(error).__name__}: {error}") from error
+
+
+def _read_remote(place: str) -> bytes:
+    folder, _, name = place.rpartition("/")
+    try:
+        with Folder(folder).read(name) as stream:
+            return stream.read()
+    except RecipeError as error:  # it says what to do: what to install, or whom to ask for access
+        if isinstance(error.__cause__, FileNotFoundError):
+            raise error.__cause__ from error
+        raise IdxError(str(error)) from error
