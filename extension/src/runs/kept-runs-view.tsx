@@ -9,6 +9,7 @@ import { countText, durationText } from '../text/duration.js';
 import { metricText, valueText } from '../text/value.js';
 import { type KeptRun, keptSource } from './kept-runs.js';
 import { metricNames } from './metric-data.js';
+import { LogView } from './log-view.js';
 import { MetricsView } from './metrics-view.js';
 
 export interface KeptRunsViewProps {
@@ -109,7 +110,7 @@ function Opened({ one, loop, trans }: KeptRunsViewProps & { readonly one: KeptRu
   if (!body || !source) {
     return <p className="jp-TPULab-quiet">{trans.__('Loading the run…')}</p>;
   }
-  const { totals, commands } = body;
+  const { totals, commands, bands } = body;
   return (
     <div className="jp-TPULabKept-open" role="group" aria-label={trans.__('Run %1', summary.name)}>
       <p className="jp-TPULab-quiet">
@@ -128,6 +129,7 @@ function Opened({ one, loop, trans }: KeptRunsViewProps & { readonly one: KeptRu
         loop={loop}
         trans={trans}
       />
+      <LogView run={{ bands, commands, file: null, over: summary.state !== 'running' }} trans={trans} />
       <dl className="jp-TPULabConfig">
         {Object.entries(summary.config).map(([name, value]) => (
           <div key={name} className="jp-TPULab-row">

@@ -6,8 +6,18 @@ import type { Run } from '../events/run.js';
 import { bandName, commandText } from '../steps/step-marks.js';
 import { countText, durationText } from '../text/duration.js';
 
+/** What a log is made of, of a run that goes on and of one that was kept alike. */
+export interface LoggedRun {
+  readonly bands: Run['bands'];
+  readonly commands: Run['commands'];
+  /** Where the run writes its log. */
+  readonly file: string | null;
+  /** No step follows: what still waits for one was never done. */
+  readonly over: boolean;
+}
+
 export interface LogViewProps {
-  readonly run: Run;
+  readonly run: LoggedRun;
   readonly trans: TranslationBundle;
 }
 
@@ -32,12 +42,12 @@ export function LogView({ run, trans }: LogViewProps): JSX.Element | null {
     <div className="jp-TPULabLog">
       <div className="jp-TPULab-row">
         <h3 className="jp-TPULab-subheading">{trans.__('Log')}</h3>
-        {run.control?.log ? (
+        {run.file ? (
           <code
             className="jp-TPULab-quiet"
             title={trans.__('The log of the run, on the machine of the kernel')}
           >
-            {run.control.log}
+            {run.file}
           </code>
         ) : null}
       </div>
@@ -60,12 +70,12 @@ export function LogView({ run, trans }: LogViewProps): JSX.Element | null {
 }
 
 /** Work that nobody asked for by hand is in the log too: it took time from the steps. */
-function linesOf(run: Run, trans: TranslationBundle): Line[] {
+function linesOf(run: LoggedRun, trans: TranslationBundle): Line[] {
   const commands = run.commands.map((command): Line => ({
     key: command.id,
     time: command.time,
     step: command.step,
-    text: `${commandText(command, trans)} · ${phaseText(command, trans)}`,
+    text: `${commandText(command, trans)} · ${phaseText(command, run, trans)}`,
     failed: command.phase === 'failed' || command.phase === 'refused' || command.phase === 'expired'
   }));
   const asked = new Set(run.commands.map(({ action, step }) => `${action} ${step ?? ''}`));
@@ -81,11 +91,15 @@ function linesOf(run: Run, trans: TranslationBundle): Line[] {
   return [...commands, ...bands].sort((a, b) => b.time - a.time);
 }
 
-function phaseText({ phase, reason, durationMs }: ControlMessage, trans: TranslationBundle): string {
+function phaseText(
+  { phase, reason, durationMs }: ControlMessage,
+  { over }: LoggedRun,
+  trans: TranslationBundle
+): string {
   const why = reason === null ? '' : `: ${reason}`;
   switch (phase) {
     case 'accepted':
-      return trans.__('waiting for the next step');
+      return over ? trans.__('not applied: no step followed') : trans.__('waiting for the next step');
     case 'applied':
       return durationMs === null ? trans.__('applied') : durationText(durationMs);
     case 'refused':

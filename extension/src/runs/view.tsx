@@ -11,7 +11,7 @@ import { metricText, valueText } from '../text/value.js';
 import { type KeptRun, keptSource } from './kept-runs.js';
 import { KeptRunsView } from './kept-runs-view.js';
 import { HyperView } from './hyper-view.js';
-import { LogView } from './log-view.js';
+import { type LoggedRun, LogView } from './log-view.js';
 import { metricNames, type MetricSource } from './metric-data.js';
 import { MetricsView } from './metrics-view.js';
 import type { ControlModel } from './model.js';
@@ -90,10 +90,14 @@ export function RunView(props: RunViewProps): JSX.Element {
         trans={trans}
       />
       <KeptRunsView {...props} compared={compared} onCompare={setCompared} />
-      <LogView run={run} trans={trans} />
+      <LogView run={loggedRun(run)} trans={trans} />
       <Config run={run} trans={trans} />
     </div>
   );
+}
+
+function loggedRun({ bands, commands, control, state }: Run): LoggedRun {
+  return { bands, commands, file: control?.log ?? null, over: state !== 'running' };
 }
 
 function sourceOf(run: Run): MetricSource {
