@@ -40,6 +40,13 @@ GIB = 2**30
             "RESOURCE_EXHAUSTED: Failed to allocate request for 2.00GiB (2147483648B) on device ordinal 0",
             Exhausted("allocation", 2 * GIB),
         ),
+        ("Out of memory allocating 281474976710656 bytes.", Exhausted("allocation", 1 << 48)),
+        (
+            "Error allocating device buffer: Attempting to allocate 3.00G. That was not possible. There are "
+            "2.23G free.; (0x0x0_HBM0)",
+            Exhausted("allocation", 3 * GIB, int(2.23 * GIB)),
+        ),
+        ("CUDA out of memory. Tried to allocate 3.00 GiB", None),
         ("RESOURCE_EXHAUSTED: something else", Exhausted("other")),
         ("ValueError: shapes do not fit", None),
     ],

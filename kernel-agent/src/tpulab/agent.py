@@ -227,7 +227,7 @@ class Agent:
         """A cell has failed: if for want of memory, who holds it is told."""
         location = locate_error(self.cells, error)
         run = next((run.id for run in reversed(list(self.runs.values()))), None)
-        message = memory_error(error, next(self._errors), location, run)
+        message = memory_error(error, next(self._errors), location, run, self.devices.read)
         if message is not None:
             self.recorder.events.append(message)
             self.wake()

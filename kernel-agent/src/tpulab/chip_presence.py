@@ -1,4 +1,4 @@
-"""How many TPU chips this machine has, whatever the runtime found. Opens no device."""
+"""The TPU chips of this machine, whatever the runtime found. Opens no device."""
 
 from __future__ import annotations
 
@@ -11,11 +11,17 @@ TPU_DEVICES = frozenset({"0x0027", "0x005e", "0x0063", "0x0062", "0x006f", "0x00
 
 def count_chips(root: Path = Path("/")) -> int:
     """Number of TPU chips on the PCI bus; 0 where that cannot be read."""
-    found = 0
+    return len(chip_ids(root))
+
+
+def chip_ids(root: Path = Path("/")) -> list[tuple[str, str]]:
+    """PCI device and subsystem of each TPU chip; what could be read, where not all can."""
+    found: list[tuple[str, str]] = []
     try:
         for entry in (root / "sys/bus/pci/devices").iterdir():
             vendor, device = (_read(entry / name) for name in ("vendor", "device"))
-            found += vendor == GOOGLE_VENDOR and device in TPU_DEVICES
+            if vendor == GOOGLE_VENDOR and device in TPU_DEVICES:
+                found.append((device, _read(entry / "subsystem_device")))
     except OSError:
         return found
     return found

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-import sys
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from tpulab.clocks import unix_now_ms
 from tpulab.memory_owners import held_arrays
-from tpulab.messages import CodeLocation, MemoryErrorMessage
+from tpulab.messages import CodeLocation, DevicesMessage, MemoryErrorMessage
 
 TEXT_LENGTH = 2000
 _UNITS = {"": 1, "B": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
@@ -26,6 +27,12 @@ class Exhausted:
     limit: int | None = None
 
 
+#: torch_xla 2.9 tells the words of the runtime without its code.
+_SAYS_SO = re.compile(
+    r"RESOURCE_EXHAUSTED|Ran out of memory|Out of memory (?:while trying to allocate|allocating) \d"
+    r"|[Aa]ttempting to (?:allocate|reserve) [0-9.]+.* free"
+)
+
 #: Wordings of XLA:TPU, XLA:GPU and XLA:CPU (libtpu 0.0.42, jaxlib 0.10), the more telling ones first.
 _PROGRAM = (
     re.compile(rf"required for .*?\({_SIZE}\) exceeds available .*?\({_SIZE}\)", re.S),
@@ -41,7 +48,7 @@ _ALLOCATION = (
 
 def parse(text: str) -> Exhausted | None:
     """What a message of the runtime says. None when it is about something else."""
-    if "RESOURCE_EXHAUSTED" not in text and "Ran out of memory" not in text:
+    if _SAYS_SO.search(text) is None:
         return None
     for pattern in _PROGRAM:
         if found := pattern.search(text):
@@ -59,19 +66,23 @@ def _bytes(number: str, unit: str) -> int:
 
 
 def memory_error(
-    error: BaseException, number: int, location: CodeLocation | None, run: str | None
+    error: BaseException,
+    number: int,
+    location: CodeLocation | None,
+    run: str | None,
+    read_devices: Callable[[], DevicesMessage | None],
 ) -> MemoryErrorMessage | None:
     """The message about an exception that ended a cell. None when it is none of memory."""
     text = str(error)
     found = parse(text)
     if found is None:
         return None
-    used, limit = _device_memory()
+    used, limit = _device_memory(read_devices)
     limit = found.limit if found.limit is not None else limit
     free = found.free
     if free is None and used is not None and limit is not None:
         free = max(limit - used, 0)
-    arrays, held = held_arrays()
+    arrays, held = held_arrays(found.requested if found.what == "allocation" else None)
     return {
         "type": "memory-error",
         "time": unix_now_ms(),
@@ -88,18 +99,15 @@ def memory_error(
     }
 
 
-def _device_memory() -> tuple[int | None, int | None]:
+def _device_memory(read_devices: Callable[[], DevicesMessage | None]) -> tuple[int | None, int | None]:
     """Bytes in use and limit of the fullest local device; None where the runtime does not say (XLA:CPU)."""
-    jax: Any = sys.modules.get("jax")
     fullest: tuple[int | None, int | None] = (None, None)
-    try:
-        for device in jax.local_devices() if jax is not None else ():
-            stats = device.memory_stats() or {}
-            used, limit = stats.get("bytes_in_use"), stats.get("bytes_limit")
+    with contextlib.suppress(Exception):
+        message = read_devices()
+        for device in message["devices"] if message is not None else ():
+            used = device["memoryUsedBytes"]
             if used is not None and (fullest[0] is None or used > fullest[0]):
-                fullest = (int(used), int(limit) if limit else None)
-    except Exception:
-        return fullest
+                fullest = (used, device["memoryTotalBytes"] or None)
     return fullest
 
 

@@ -10,6 +10,9 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Any
 
+from tpulab.jax_internals import backends_ready
+from tpulab.torch_arrays import held_tensors
+
 _LAST = ("last_traceback", "last_value", "last_type", "last_exc")
 _RECENT = ("_", "__", "___")
 
@@ -52,12 +55,15 @@ def notebook_shell() -> Any:
 
 
 def live_bytes() -> int:
+    """Of jax's arrays and of torch's tensors on XLA devices."""
     jax = sys.modules.get("jax")
-    if jax is None:
-        return 0
+    found = 0
     with contextlib.suppress(Exception):
-        return sum(array.nbytes for array in jax.live_arrays() if not array.is_deleted())
-    return 0
+        found += sum(one.nbytes for one in held_tensors())
+    with contextlib.suppress(Exception):
+        if jax is not None and backends_ready():
+            found += sum(array.nbytes for array in jax.live_arrays() if not array.is_deleted())
+    return found
 
 
 def _forget_outputs(shell: Any) -> None:

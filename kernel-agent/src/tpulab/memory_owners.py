@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
+from tpulab.jax_internals import backends_ready
 from tpulab.memory_hold import notebook_shell, traceback_frames
 from tpulab.messages import HeldArrays, HeldBytes
+from tpulab.torch_arrays import gradient_of, held_tensors, tensors_of_module
 
 SHOWN = 12
 NAMES_SHOWN = 4
@@ -22,19 +24,18 @@ _NO_OWNERS = frozenset(
 Kind = str
 
 
-def held_arrays() -> tuple[list[HeldArrays], HeldBytes]:
-    """The largest live arrays with their owners; and what only a traceback or `Out[]` holds."""
-    jax: Any = sys.modules.get("jax")
+def held_arrays(asked: int | None = None) -> tuple[list[HeldArrays], HeldBytes]:
+    """The largest live arrays with their owners; and what only a traceback or `Out[]` holds.
+
+    `asked`: bytes that the device has just refused.
+    """
     held: HeldBytes = {"traceback": 0, "outputs": 0}
-    if jax is None:
-        return [], held
-    # The newest come first; the first one made is the first one named.
-    live = [array for array in reversed(jax.live_arrays()) if not array.is_deleted()]
-    wanted = {id(array) for array in live}
+    # Kept alive while their addresses are compared. Views of one tensor are one array.
+    live, same = _live_arrays(asked)
     owners: dict[int, dict[Kind, list[str]]] = {}
     for kind, name, value in _roots():
-        for path, array in _arrays_in(value, wanted):
-            owners.setdefault(id(array), {}).setdefault(kind, []).append(name + path)
+        for path, array in _arrays_in(value, same):
+            owners.setdefault(same[id(array)], {}).setdefault(kind, []).append(name + path)
     groups: dict[tuple[tuple[int, ...], str, tuple[str, ...]], HeldArrays] = {}
     for array in live:
         found = owners.get(id(array), {})
@@ -42,7 +43,7 @@ def held_arrays() -> tuple[list[HeldArrays], HeldBytes]:
         if "name" not in found:
             for kind in ("traceback", "outputs"):
                 held[kind] += int(array.nbytes) if kind in found else 0  # type: ignore[literal-required]
-        shape, dtype = tuple(int(size) for size in array.shape), str(array.dtype)
+        shape, dtype = tuple(int(size) for size in array.shape), str(array.dtype).removeprefix("torch.")
         # One line for a thousand equal arrays of one list.
         key = (shape, dtype, tuple(name.split("[")[0].split(".")[0] for name in names[:1]))
         entry = groups.setdefault(
@@ -53,6 +54,21 @@ def held_arrays() -> tuple[list[HeldArrays], HeldBytes]:
         entry["names"] = list(dict.fromkeys([*entry["names"], *names]))[:NAMES_SHOWN]
     largest = sorted(groups.values(), key=lambda entry: -entry["bytes"])[:SHOWN]
     return largest, held
+
+
+def _live_arrays(asked: int | None) -> tuple[list[Any], dict[int, int]]:
+    """All arrays on devices; and, by the address of each and of its views, the address of the array."""
+    jax: Any = sys.modules.get("jax")
+    live: list[Any] = []
+    # Asking jax without a backend would make it one.
+    if jax is not None and backends_ready():
+        # The newest come first; the first one made is the first one named.
+        live += [array for array in reversed(jax.live_arrays()) if not array.is_deleted()]
+    same = {id(array): id(array) for array in live}
+    for one in held_tensors(asked):
+        live.append(one.tensor)
+        same |= {id(view): id(one.tensor) for view in one.views}
+    return live, same
 
 
 def _roots() -> Iterator[tuple[Kind, str, Any]]:
@@ -77,7 +93,7 @@ def _roots() -> Iterator[tuple[Kind, str, Any]]:
             yield "traceback", f"last traceback: {function}, {name}", value
 
 
-def _arrays_in(root: Any, wanted: set[int]) -> Iterator[tuple[str, Any]]:
+def _arrays_in(root: Any, wanted: Container[int]) -> Iterator[tuple[str, Any]]:
     """Arrays inside containers and objects, with their paths. Bounded in depth and number."""
     stack: list[tuple[str, Any, int]] = [("", root, 0)]
     seen: set[int] = set()
@@ -87,12 +103,18 @@ def _arrays_in(root: Any, wanted: set[int]) -> Iterator[tuple[str, Any]]:
         looked += 1
         if id(value) in wanted:
             yield path, value
+            gradient = gradient_of(value)
+            if gradient is not None and id(gradient) in wanted:
+                yield f"{path}.grad", gradient
             continue
         if depth >= _DEPTH or id(value) in seen or isinstance(value, (str, bytes, int, float, type)):
             continue
         seen.add(id(value))
-        if isinstance(value, Mapping):
-            inner = [(f"{path}[{key!r}]", item) for key, item in list(value.items())]
+        tensors = tensors_of_module(value)
+        if tensors is not None:
+            inner = [(f"{path}.{name}", item) for name, item in tensors]
+        elif isinstance(value, Mapping):
+            inner = [(f"{path}[{_key(key)}]", item) for key, item in list(value.items())]
         elif isinstance(value, (list, tuple, set)):
             fields = getattr(value, "_fields", None)
             names = fields if fields is not None else None
@@ -105,3 +127,9 @@ def _arrays_in(root: Any, wanted: set[int]) -> Iterator[tuple[str, Any]]:
         else:
             inner = [(f"{path}.{name}", item) for name, item in getattr(value, "__dict__", {}).items()]
         stack.extend((name, item, depth + 1) for name, item in inner)
+
+
+def _key(key: Any) -> str:
+    # The text of a tensor, by which optimizers keep their state, is its value: it would be computed for it.
+    plain = isinstance(key, (str, bytes, int, float, type(None)))
+    return repr(key) if plain else f"<{type(key).__name__}>"

@@ -12,11 +12,13 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from tpulab.clocks import unix_now_ms
 from tpulab.lazy_runtime import Execution, Launch, Read, Value
 from tpulab.messages import DevicesMessage, RuntimeDevice
+from tpulab.tpu_kind import tpu_kind
 
 _MARKER = "_xla_step_marker"
 _EXECUTE_METRICS = ("ExecuteTime", "ExecuteReplicatedTime")
@@ -30,8 +32,9 @@ class TorchXlaRuntime:
 
     name = "torch_xla"
 
-    def __init__(self) -> None:
+    def __init__(self, root: Path = Path("/")) -> None:
         self._patched: list[tuple[Any, str, Any]] = []
+        self._root = root
 
     @property
     def _xlac(self) -> Any:
@@ -95,19 +98,32 @@ class TorchXlaRuntime:
             return None
         with contextlib.suppress(Exception):
             torch_xla: Any = sys.modules["torch_xla"]
-            names = [str(name) for name in xlac._xla_get_all_devices()]
+            # Not `_xla_get_all_devices`: under SPMD that is the one virtual device.
+            names = [str(name) for name in xlac._xla_get_all_runtime_devices()]
             platform = names[0].split(":")[0].lower() if names else os.environ.get("PJRT_DEVICE", "").lower()
+            kind = self._find_kind(platform)
             return {
                 "type": "devices",
                 "time": unix_now_ms(),
                 "runtime": self.name,
                 "runtimeVersion": str(torch_xla.__version__),
                 "platform": platform,
-                "devices": [self._describe(index, name, platform) for index, name in enumerate(names)],
+                "devices": [self._describe(index, kind, platform) for index in range(len(names))],
             }
         return None
 
-    def _describe(self, index: int, name: str, platform: str) -> RuntimeDevice:
+    def _find_kind(self, platform: str) -> str:
+        """The chip as jax names it ("TPU v5 lite"), by which its peak rate is found."""
+        if platform != "tpu":
+            return platform.upper()
+        with contextlib.suppress(Exception):
+            # Refused under SPMD, whose one device is virtual. All devices of a slice are of one kind.
+            kind = str(self._xlac._xla_device_kind("xla:0"))
+            if kind.upper() != "TPU":
+                return kind
+        return tpu_kind(self._root) or "TPU"
+
+    def _describe(self, index: int, kind: str, platform: str) -> RuntimeDevice:
         used: dict[str, Any] = {}
         # Not implemented on XLA:CPU, and known for the devices of this process only.
         with contextlib.suppress(Exception):
@@ -115,7 +131,7 @@ class TorchXlaRuntime:
         return {
             "id": index,
             "platform": platform,
-            "kind": name.split(":")[0],
+            "kind": kind,
             "processIndex": 0,
             "memoryUsedBytes": _bytes(used.get("bytes_used")),
             "memoryTotalBytes": _bytes(used.get("bytes_limit")),

@@ -1,0 +1,97 @@
+"""Tensors of torch on XLA devices, by their sizes alone: none is computed, copied or read."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import weakref
+from typing import Any, NamedTuple
+
+#: A failure names what it asked for in two decimals ("3.00G").
+_ROUNDING = 0.01
+#: tensors that the device has refused and that somebody still holds
+_refused: list[weakref.ref[Any]] = []
+
+
+class HeldTensor(NamedTuple):
+    """Memory of one storage: the largest tensor on it, and whatever is a view of it."""
+
+    tensor: Any
+    views: list[Any]
+    nbytes: int
+
+
+def held_tensors(asked: int | None = None) -> list[HeldTensor]:
+    """One entry for each storage on a device.
+
+    `asked`: bytes that the device has just refused. The newest tensor of that size is left out from now on,
+    because it exists in name only.
+    """
+    torch: Any = sys.modules.get("torch")
+    xlac: Any = getattr(sys.modules.get("torch_xla"), "_XLAC", None)
+    if torch is None or xlac is None:
+        return []
+    by_storage: dict[int, list[Any]] = {}
+    # Not by isinstance: that asks objects of others for their `__class__`.
+    for found in [one for one in gc.get_objects() if issubclass(type(one), torch.Tensor)]:
+        for tensor in (found, *_gradient(found)):
+            key = _storage(tensor)
+            if key is not None and not any(tensor is other for other in by_storage.setdefault(key, [])):
+                by_storage[key].append(tensor)
+    groups = [sorted(group, key=lambda tensor: -tensor.nbytes) for group in by_storage.values()]
+    held = [HeldTensor(group[0], group, int(group[0].nbytes)) for group in groups]
+    held = _computed(held, xlac)
+    if asked:
+        _note_refused(held, asked, xlac)
+    _refused[:] = [one for one in _refused if one() is not None]
+    return [one for one in held if not any(one.tensor is other() for other in _refused)]
+
+
+def gradient_of(value: Any) -> Any:
+    """The gradient of a parameter, which nothing but the parameter holds."""
+    torch: Any = sys.modules.get("torch")
+    if torch is None or not issubclass(type(value), torch.Tensor):
+        return None
+    return next(iter(_gradient(value)), None)
+
+
+def tensors_of_module(value: Any) -> list[tuple[str, Any]] | None:
+    """Parameters and buffers of a module by their names, however deep; None of what is no module."""
+    torch: Any = sys.modules.get("torch")
+    if torch is None or not issubclass(type(value), torch.nn.Module):
+        return None
+    return [*value.named_parameters(), *value.named_buffers()]
+
+
+def _gradient(tensor: Any) -> list[Any]:
+    try:
+        # Only of leaves: asking others is a warning.
+        return [tensor.grad] if tensor.is_leaf and tensor.grad is not None else []
+    except Exception:
+        return []
+
+
+def _storage(tensor: Any) -> int | None:
+    try:
+        return int(tensor.untyped_storage()._cdata) if tensor.device.type == "xla" else None
+    except Exception:
+        return None
+
+
+def _computed(held: list[HeldTensor], xlac: Any) -> list[HeldTensor]:
+    """Without tensors that are so far only a graph: they hold nothing."""
+    try:
+        pending = xlac._check_tensor_need_materialization([one.tensor for one in held])
+    except Exception:
+        return held
+    return [one for one, waits in zip(held, pending, strict=True) if not waits]
+
+
+def _note_refused(held: list[HeldTensor], asked: int, xlac: Any) -> None:
+    try:
+        alike = [one for one in held if abs(one.nbytes - asked) <= asked * _ROUNDING]
+        newest = max(alike, key=lambda one: xlac._xla_get_tensor_id(one.tensor), default=None)
+    except Exception:
+        return
+    if newest is not None:
+        _refused.append(weakref.ref(newest.tensor))
