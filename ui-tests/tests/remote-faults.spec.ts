@@ -103,6 +103,24 @@ test('its gateway is killed in mid-cell: every line is there once and in order',
   await expect.poll(async () => (await readCells(page))[0]?.executionCount).toBe(1);
 });
 
+test('the bridge of this computer is killed in mid-cell: every line is there once and in order', async ({
+  lab,
+  page,
+  vm
+}) => {
+  await begin(lab, page, 'laptop.ipynb', [counting('laptop')]);
+  await expect.poll(() => textOf(page)).toBe(lines(31));
+  const { gatewayId } = await remote(lab);
+  const { before, after } = await lab.killGateway();
+  expect(after.pid).not.toBe(before.pid);
+  // The kernel goes on over there, while nobody here listens to it.
+  await writeFile(join(vm.home, 'laptop'), '');
+  await expect.poll(() => textOf(page), LONG).toBe(lines(60));
+  await expect.poll(async () => (await readCells(page))[0]?.executionCount).toBe(1);
+  // What was connected is connected again, to the same gateway over there, and nobody had to ask for it.
+  expect(await remote(lab)).toMatchObject({ state: 'connected', gatewayId });
+});
+
 test('it is rebooted: the notebook says what became of its kernel, and offers another', async ({
   lab,
   page,
@@ -164,6 +182,28 @@ test('its host key is another one: nothing is sent, and the dialog says what tha
   await vm.knowHostKey();
   await connect(lab);
   await expect.poll(async () => (await currentKernel(page))?.name, LONG).toBe(SPEC);
+});
+
+test('it does not take the key: the dialog says so and which command to try, and with the right one it connects', async ({
+  lab,
+  page,
+  vm
+}) => {
+  await ask(lab, 'POST', 'bridge/v1/remotes/vm/disconnect');
+  await vm.authorize(await vm.laptop.makeKey('another', ''));
+  await page.goto('?reset');
+  await page.locator('[data-category="TPULab"]').getByText('Connect to a TPU VM…').click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByRole('region', { name: 'Your remotes' }).getByRole('button', { name: /^vm/ }).click();
+  const alert = dialog.getByRole('alert');
+  await expect(alert).toContainText('vm did not accept the user or the key (', LONG);
+  await expect(alert).toContainText('Permission denied (publickey)');
+  await expect(alert.locator('code')).toHaveText('ssh vm');
+  await isAccessible(page, dialog.locator('.jp-TPULabConnect'));
+
+  await vm.authorize(await vm.laptop.publicKey());
+  await dialog.getByRole('button', { name: 'Try again' }).click();
+  await expect(dialog.getByText('connected', { exact: true })).toBeVisible(LONG);
 });
 
 const TRAIN = `import time, tpulab
