@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from tpulab.adviser import Adviser
-from tpulab.compilation import Compilation
+from tpulab.messages import CodeLocation, CompileReason
+
+if TYPE_CHECKING:
+    from tpulab.runs import Run
 
 _SHAPE = re.compile(r"\[(\d+)((?:,\d+)*)\]")
 #: Earlier steps of the same run: a loop that has just begun has no last batch.
 FEWEST_STEPS = 2
 
 
-def advise_on_batch(compilation: Compilation, adviser: Adviser) -> None:
+def advise_on_batch(
+    name: str, reason: CompileReason, location: CodeLocation | None, run: Run | None, adviser: Adviser
+) -> None:
     """Says so when a step compiled because only the first axis of an argument became smaller."""
-    reason, run = compilation.reason, compilation.run
     if reason["verdict"] != "shape" or run is None or run.closed < FEWEST_STEPS:
         return
     before, after = (_SHAPE.search(reason[side] or "") for side in ("before", "after"))
@@ -22,9 +27,9 @@ def advise_on_batch(compilation: Compilation, adviser: Adviser) -> None:
         return
     adviser.say(
         "ragged-batch",
-        f"A batch of {after[1]} came after batches of {before[1]}: `{compilation.name}` was compiled for it.",
+        f"A batch of {after[1]} came after batches of {before[1]}: `{name}` was compiled for it.",
         "Drop the last batch (drop_remainder, drop_last) or pad it to the full size and mask the rest.",
-        about=compilation.name,
-        location=compilation.location,
+        about=name,
+        location=location,
         run=run.id,
     )

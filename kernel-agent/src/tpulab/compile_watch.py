@@ -55,7 +55,7 @@ class CompileWatch:
         self._ids = itertools.count(time.time_ns() // 1_000_000_000 * 100_000)
         self._reasons = ReasonFinder()
         self._tracing: dict[int, Compilation] = {}
-        # The agent's thread may be telling a compilation when it ends. Reentrant: a finalizer may compile too.
+        # The agent's thread may tell a compilation as it ends. Reentrant: a finalizer may compile too.
         self._telling = threading.RLock()
         #: finished compilations: number, milliseconds, by function name (for `status`)
         self.finished: dict[str, tuple[int, float]] = {}
@@ -182,7 +182,13 @@ class CompileWatch:
         self._announce(compilation)
         self._send(compilation.message("finished"))
         if self.adviser is not None and compilation.run is not None:
-            advise_on_batch(compilation, self.adviser)
+            advise_on_batch(
+                compilation.name,
+                compilation.reason,
+                compilation.location,
+                compilation.run,
+                self.adviser,
+            )
 
     def _announce(self, compilation: Compilation) -> None:
         # Claimed and sent in one: whoever comes second finds that it has been told.

@@ -14,11 +14,13 @@ from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
+from tpulab.batch_advice import advise_on_batch
 from tpulab.cells import CellRegister
 from tpulab.clocks import unix_now_ms
 from tpulab.compile_reason import FIRST, Difference, find_differences, reason_of, weight_of
 from tpulab.locations import find_location, is_user_frame
 from tpulab.messages import CodeLocation, CompileMessage, CompileReason
+from tpulab.shape_buckets import Shape, bucket_advice
 from tpulab.signatures import Leaf, Signature
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ KEPT_PLACES = 256
 #: After a compilation so many launches are looked at, to learn which names change without one.
 LOOKS = 20
 MOST_NAMES = 200
+KEPT_SHAPES = 64
 FEWEST_REPEATS = 2
 _ANOTHER_GRAPH = (
     "The graph itself is another one: state that the optimizer made in its first step, a branch that was not "
@@ -71,7 +74,8 @@ class LazyCompilation:
         }
 
     def advise(self, adviser: Adviser) -> None:
-        """A Python number that became part of the graph, and changes, is said once."""
+        """A last batch that is smaller, or a Python number that became part of the graph, is said once."""
+        advise_on_batch(self.function, self.reason, self.location, self.run, adviser)
         name, after = self.reason["argument"], self.reason["after"]
         if self.reason["verdict"] != "static" or name is None or after is None or not _is_number(after):
             return
@@ -95,6 +99,19 @@ class _Place:
     looks: int = 0
     volatile: set[str] = field(default_factory=set)
     reasons: Counter[str] = field(default_factory=Counter)
+    #: by argument that was the reason: the shapes that it has had here
+    shapes: dict[str, dict[Shape, None]] = field(default_factory=dict)
+
+    def remember_shapes(self, argument: str, now: Signature) -> list[Shape]:
+        """All shapes of an argument, with those of the last launch and of this one. Bounded."""
+        seen = self.shapes.setdefault(argument, {})
+        for signature in (self.before, now):
+            leaf = signature.leaves.get(argument) if signature is not None else None
+            if leaf is not None:
+                seen[leaf.shape] = None
+        while len(seen) > KEPT_SHAPES:
+            del seen[next(iter(seen))]
+        return list(seen)
 
 
 class LazyReasons:
@@ -169,6 +186,9 @@ class LazyReasons:
             return {**reason_of(Difference("other", None, None, None), function), "advice": _ANOTHER_GRAPH}
         chosen = min(found, key=lambda difference: weight_of(difference.verdict))
         reason = reason_of(chosen, function)
+        if chosen.verdict == "shape" and chosen.argument is not None:
+            seen = place.remember_shapes(chosen.argument, now)
+            reason["advice"] = bucket_advice(chosen.argument, function, seen) or reason["advice"]
         if chosen.verdict == "static":
             reason["advice"] = (
                 f"`{chosen.argument}` became part of the graph, and each value compiles it: make it a tensor "

@@ -40,7 +40,7 @@ class LazyWatch:
         self._launching: dict[int, tuple[int, Any]] = {}
         #: by thread that launches: the id of the compilation that has been told as started
         self._announced: dict[int, int] = {}
-        # A launch ends while the agent's thread is about to tell it as compiling: only one of them comes first.
+        # A launch ends while the agent's thread is about to tell it as compiling: one of them comes first.
         self._telling = threading.Lock()
 
     def attach(self) -> bool:

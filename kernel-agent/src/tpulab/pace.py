@@ -61,7 +61,6 @@ class Pace:
         self.device_count = 0
         #: when the run was made, which is before its first step
         self.prepared_ns: int | None = None
-        self.backend_init_ns = 0
 
     def due(self, *, force: bool = False) -> bool:
         return force or now_ns() >= self._next_ns
@@ -90,7 +89,7 @@ class Pace:
             "etaSeconds": left,
             "mfu": self._mfu(rate),
             "goodput": goodput(run.totals, moment - (self.prepared_ns or run.started_ns),
-                               run.started_ns - (self.prepared_ns or run.started_ns), self.backend_init_ns),
+                               run.started_ns - (self.prepared_ns or run.started_ns)),
         }  # fmt: skip
 
     def _rate(self) -> float | None:
@@ -134,11 +133,10 @@ class Pace:
         )
 
 
-def goodput(totals: RunTotals, total_ns: int, preparing_ns: int, init_ns: int = 0) -> Goodput:
+def goodput(totals: RunTotals, total_ns: int, preparing_ns: int) -> Goodput:
     """Productive time and its losses by cause; they add up to the total."""
     known = {
-        "TPU_INITIALIZATION": init_ns,
-        "TRAINING_PREP": max(preparing_ns - init_ns, 0),
+        "TRAINING_PREP": max(preparing_ns, 0),
         "PROGRAM_STARTUP": totals.compile,
         "DATA_LOADING_SYNC": totals.input,
         "UNPRODUCTIVE_CHECKPOINT_SAVE_TIME": totals.checkpoint,

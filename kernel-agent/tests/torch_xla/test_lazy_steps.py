@@ -130,6 +130,10 @@ def test_a_new_shape_is_named_and_a_new_learning_rate_compiles_nothing(
     assert (reason["before"], reason["after"]) == ("f32[16,256]", "f32[8,256]")
     assert (message["function"], message["location"]["function"]) == ("step", "step")
     assert message["compileMs"] > 0
+    [advice] = keeper.wait(lambda: keeper.of_type("advice"), "the advice")
+    assert (advice["kind"], advice["location"]["function"]) == ("ragged-batch", "step")
+    assert "batch of 8 came after batches of 16: `step` was compiled for it" in advice["message"]
+    assert "drop_last" in advice["remedy"]
 
 
 def test_a_python_number_in_the_graph_is_found_and_said(keeper: KeeperDouble) -> None:
