@@ -127,6 +127,7 @@ const OTHER_ERRORS: Readonly<Record<OtherCode, 'command' | 'log' | 'reply' | 'cl
   setup_python_failed: 'remote',
   setup_environment_failed: 'remote',
   setup_gateway_failed: 'remote',
+  setup_other_build: 'remote',
   setup_busy: 'remote',
   setup_clean_failed: 'remote',
   keeper_gone: 'log',

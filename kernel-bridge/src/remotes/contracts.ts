@@ -41,6 +41,8 @@ export interface SetupOptions {
    * so that two who send the same file at once do not write into one.
    */
   readonly sender: string;
+  /** A person insists that a gateway of another build ends for ours. */
+  readonly takeOver?: boolean;
   readonly signal: AbortSignal;
   readonly onStage: (stage: RemoteStage) => void;
   readonly onCheck: (check: RemoteCheck) => void;
@@ -61,5 +63,8 @@ export interface PreparedHost {
 export interface HostSetup {
   prepare(shell: RemoteShell, options: SetupOptions): Promise<PreparedHost>;
   /** Stops what runs there and removes all that `prepare` made. */
-  clean(shell: RemoteShell, options: Omit<SetupOptions, 'environment' | 'sender'>): Promise<void>;
+  clean(
+    shell: RemoteShell,
+    options: Omit<SetupOptions, 'environment' | 'sender' | 'takeOver'>
+  ): Promise<void>;
 }

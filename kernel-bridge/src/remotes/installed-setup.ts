@@ -65,7 +65,7 @@ export class InstalledSetup implements HostSetup {
       stage('bridge', 'Kernel bridge', 'failed', null);
       throw new RemoteProblem(
         'remote_bridge_missing',
-        `There is no program "tpulab" on ${shell.host}; install it there, or connect without --no-install.`
+        `There is no program "tpulab" on ${shell.host}; install it there, or connect with --install.`
       );
     }
     stage('bridge', 'Kernel bridge', 'done', null);
@@ -87,7 +87,10 @@ export class InstalledSetup implements HostSetup {
   }
 
   /** Nothing was put there, so the gateway is all there is to end; its kernels are ended too. */
-  async clean(shell: RemoteShell, { signal }: Omit<SetupOptions, 'environment'>): Promise<void> {
+  async clean(
+    shell: RemoteShell,
+    { signal }: Omit<SetupOptions, 'environment' | 'sender' | 'takeOver'>
+  ): Promise<void> {
     await shell.run(`${USER_PATH}\ntpulab stop --kernels`, [], { signal, timeoutMs: START_MS });
   }
 }

@@ -25,6 +25,8 @@ export interface HostFacts {
   readonly holders: readonly HostHolder[];
   readonly have: ReadonlySet<string>;
   readonly gateway: HostGateway | null;
+  /** What the environment that was asked for was made for there; null where it is not there. */
+  readonly environmentFor: 'cpu' | 'tpu' | null;
 }
 
 export interface PciDevice {
@@ -46,8 +48,10 @@ export interface HostGateway {
   readonly socketPath: string;
   readonly token: string;
   readonly gatewayId: string;
-  /** The folder of the bridge that it runs from, relative to ours. */
+  /** The folder of the bridge that it runs from, relative to ours; empty while it is being started. */
   readonly bridge: string;
+  /** Whose set-up started it; null where that is not known. */
+  readonly starter: { readonly sender: string; readonly tookOver: boolean } | null;
 }
 
 /** @throws SetupError `setup_host_garbled` when the output is not that of the probe */
@@ -87,7 +91,8 @@ export function parseFacts(output: string, host: string): HostFacts {
     nodes: all.get('node') ?? [],
     holders: (all.get('holder') ?? []).flatMap(holder),
     have: new Set(all.get('have')),
-    gateway: gatewayOf(one('gateway'), one('gateway_socket'), one('gateway_bridge'), one('token'))
+    gateway: gatewayOf(one),
+    environmentFor: all.has('environment_for') ? (one('environment_for') === 'tpu' ? 'tpu' : 'cpu') : null
   };
 }
 
@@ -110,13 +115,31 @@ function holder(text: string): HostHolder[] {
   return pid === undefined ? [] : [{ pid: Number(pid), user, node, command }];
 }
 
-function gatewayOf(record: string, socketPath: string, bridge: string, token: string): HostGateway | null {
+function gatewayOf(one: (key: string) => string): HostGateway | null {
+  const [record, socketPath, bridge, token] = [
+    one('gateway'),
+    one('gateway_socket'),
+    one('gateway_bridge'),
+    one('token')
+  ];
   if (record === '' || socketPath === '' || token === '') return null;
   try {
     const parsed = JSON.parse(record) as { gatewayId?: unknown };
     if (typeof parsed.gatewayId !== 'string') return null;
-    return { socketPath, token, gatewayId: parsed.gatewayId, bridge };
+    return {
+      socketPath,
+      token,
+      gatewayId: parsed.gatewayId,
+      bridge,
+      starter: starterOf(one('gateway_starter'), bridge)
+    };
   } catch {
     return null;
   }
+}
+
+/** Said of another bridge, it was left by a version that does not write it down. */
+function starterOf(text: string, bridge: string): HostGateway['starter'] {
+  const [of = '', sender = '', tookOver] = text.split(' ');
+  return of === bridge && sender !== '' ? { sender, tookOver: tookOver === 'yes' } : null;
 }

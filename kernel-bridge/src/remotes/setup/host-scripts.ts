@@ -14,7 +14,8 @@ export const EXIT = {
   unpack: 67,
   busy: 68,
   gatewayEnded: 69,
-  gatewaySilent: 70
+  gatewaySilent: 70,
+  otherBuild: 71
 } as const;
 
 /** Versions that were not started for so long are removed from a host. */
@@ -134,12 +135,13 @@ fi
 `;
 
 /**
- * `$2` node, `$3` bridge, `$4` uv, `$5` folder of environments, `$6` what was sent and is done with (all relative). Starts a gateway of
- * this bridge, or leaves the one that runs; an older one ends, its kernels go on under their keepers. Says `gateway`, `socket` and `token`.
+ * `$2` node, `$3` bridge, `$4` uv, `$5` folder of environments, `$6` what was sent and is done with (all relative), `$7` the bridge
+ * whose gateway may end for ours (`*`: any), `$8` who starts it, and `yes` when a person insisted. Starts a gateway of this bridge, or
+ * leaves the one that runs; the other one ends, its kernels go on under their keepers. Says `gateway`, `socket` and `token`, or `other`.
  */
 export const START_SCRIPT = `${PREAMBLE}
 line() { read -r text 2>/dev/null <"$1" && printf '%s' "$text"; }
-node=$base/$1; bridge=$2; uv=$base/$3; environments=$base/$4
+node=$base/$1; bridge=$2; uv=$base/$3; environments=$base/$4; replaceable=$6; starter=$7
 rm -rf "$base/\${5:?}"
 state=$base/state; record=$state/gateway.json
 mkdir -p "$state/run"
@@ -153,7 +155,12 @@ tell() { say gateway "$(line "$record")"; say socket "$(line "$state/gateway.soc
 old=$(pid_of)
 if runs "$old"; then
   if [ "$(line "$state/gateway.bridge")" = "$bridge" ] && [ -S "$(line "$state/gateway.socket")" ]; then tell; exit 0; fi
-  say replacing "$(line "$state/gateway.bridge")"
+  running=$(line "$state/gateway.bridge")
+  case $replaceable in
+    '*' | "$running") ;;
+    *) [ -z "$running" ] || [ "$running" = "$bridge" ] || { say other "$running"; exit ${EXIT.otherBuild}; } ;;
+  esac
+  say replacing "$running"
   kill "$old"
   waited=0
   while runs "$old" && [ $waited -lt 300 ]; do sleep 0.1; waited=$((waited + 1)); done
@@ -172,6 +179,7 @@ until [ -s "$state/gateway.ready" ]; do
   if [ $waited -ge 1200 ]; then kill "$child"; exit ${EXIT.gatewaySilent}; fi
   sleep 0.1; waited=$((waited + 1))
 done
+printf '%s %s\\n' "$bridge" "$starter" >"$state/gateway.starter"
 printf '%s\\n' "$bridge" >"$state/gateway.bridge"
 printf '%s\\n' "$socket" >"$state/gateway.socket"
 tell

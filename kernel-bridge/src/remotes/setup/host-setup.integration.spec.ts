@@ -8,12 +8,15 @@ import { mkdir, mkdtemp, readFile, rm, symlink, utimes, writeFile } from 'node:f
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { FakeMachine } from '../../devices/testing/fake-machine.js';
+import { GENERATIONS } from '../../devices/testing/traces.js';
 import { isAlive } from '../../cli/running-gateway.js';
 import { makeBundle, otherVersion, UV } from './testing/bundles.js';
 import { ask } from './testing/gateway-on-socket.js';
 import { CutError, LocalHost, networkVariables, oldPython } from './testing/local-shell.js';
 import { pythonBuild } from './testing/python-build.js';
 import { uvCache, WatchedSetup } from './testing/watched-setup.js';
+import { checkRemoteHost } from './host-setup.js';
 
 vi.setConfig({ testTimeout: 280_000, hookTimeout: 120_000 });
 
@@ -146,12 +149,70 @@ describe.runIf(SET_UP)('a host from nothing', () => {
     await last.clean();
   });
 
-  it('is made ready once for two who come at the same time', async () => {
+  it('is made ready once for two who come at the same time, and two who differ never put each other aside in turn', async () => {
     await using host = await newHost(python ?? {});
     const both = ['one', 'other'].map(sender => new WatchedSetup(host, { payload, cache }, sender));
     const [one, other] = await Promise.all(both.map(each => each.prepare('tiny')));
     expect(one).toEqual(other);
-    await both[0]?.clean();
+
+    // The other one is updated. Whoever has the older version then leaves it alone, however often it tries.
+    const newer = await otherVersion(payload, path.join(folder, 'much-newer'), '99.0.0');
+    const updated = new WatchedSetup(host, { payload: newer, cache }, 'other');
+    const after = await updated.prepare('tiny');
+    expect(after.gatewayId).not.toBe(one!.gatewayId);
+    const older = new WatchedSetup(host, { payload, cache }, 'one');
+    for (const attempt of ['once', 'again']) {
+      await expect(older.prepare('tiny'), attempt).rejects.toMatchObject({
+        code: 'setup_other_build',
+        message: expect.stringContaining('TPULab 99.0.0') as string
+      });
+      const { body } = await ask(after, 'GET', '/bridge/v1/health');
+      expect(body).toMatchObject({ gatewayId: after.gatewayId });
+    }
+
+    // Until somebody insists: then it is the newer one that waits for a person.
+    const taken = await older.prepare('tiny', true);
+    await expect(updated.prepare('tiny')).rejects.toMatchObject({ code: 'setup_other_build' });
+    const { body } = await ask(taken, 'GET', '/bridge/v1/health');
+    expect(body).toMatchObject({ gatewayId: taken.gatewayId });
+    await updated.prepare('tiny', true);
+    await expect(older.prepare('tiny')).rejects.toMatchObject({ code: 'setup_other_build' });
+    await updated.clean();
+  });
+
+  it('gets its environment anew when chips have come, and needs the space of that one', async () => {
+    await using host = await newHost(python ?? {});
+    await using machine = await FakeMachine.make();
+    const record = async (): Promise<unknown> => {
+      const [environments] = await host.list('.tpulab/envs');
+      return JSON.parse(await host.read(`.tpulab/envs/${environments}/tiny/tpulab.json`));
+    };
+    const setup = (root: string) => new WatchedSetup(host, { payload, cache, root });
+    const before = setup('');
+    await before.prepare('tiny');
+    expect(before.detailOf('environment')).toBe('for the CPU');
+
+    await machine.addChips(GENERATIONS.find(({ name }) => name === 'v5e')!);
+    const withChips = setup(machine.root);
+    await withChips.prepare('tiny');
+    expect(withChips.detailOf('environment')).toBe('for TPU');
+    expect(await record()).toMatchObject({ accelerator: 'tpu' });
+    // Where chips have gone it stays, because it says so instead of computing on the CPU.
+    for (const root of [machine.root, '']) {
+      const again = setup(root);
+      await again.prepare('tiny');
+      expect(again.ends).toContain('environment skipped');
+    }
+    expect(await record()).toMatchObject({ accelerator: 'tpu' });
+
+    const wanted = { environment: 'plain', signal: new AbortController().signal };
+    const states = async (root: string) => {
+      const checks = await checkRemoteHost(host.shell, wanted, { payload, root });
+      return checks.find(({ name }) => name === 'disk')?.state;
+    };
+    expect(await states('')).toBe('ok');
+    expect(await states(machine.root)).toBe('failed');
+    await before.clean();
   });
 
   it('gets its files from here when it reaches no package index', async () => {

@@ -1,7 +1,9 @@
 /** Makes a host ready: checks it, installs what is missing, starts the gateway there. Can be broken off and called again at any point. */
 import type { RemoteCheck } from '@tpulab/protocol';
 import { ChipTable } from '../../devices/index.js';
+import { variantOf } from '../../environments/definition.js';
 import type { HostSetup, PreparedHost, RemoteShell, SetupOptions } from '../contracts.js';
+import { acceleratorFor } from './host-chips.js';
 import { checkHost } from './host-checks.js';
 import { type HostFacts, parseFacts } from './host-facts.js';
 import { DEFAULT_FOLDER, incomingOf } from './host-layout.js';
@@ -10,10 +12,10 @@ import { HostSession, QUICK_MS } from './host-session.js';
 import { installAll } from './install-all.js';
 import { setupCache } from './payload.js';
 import { PROBE_SCRIPT } from './probe-script.js';
-import { environmentPart, partsOf, readContext, type SetupContext } from './setup-context.js';
+import { hasEnvironment, partsOf, readContext, type SetupContext } from './setup-context.js';
 import { SetupError } from './setup-error.js';
 import { StageReporter } from './stage-reporter.js';
-import { startHostGateway } from './start-gateway.js';
+import { checkRunning, startHostGateway } from './start-gateway.js';
 
 export interface HostSetupOptions {
   /** The bundle that is copied; default the one that runs, else the checkout's. */
@@ -60,16 +62,19 @@ async function prepare(
   options: HostSetupOptions
 ): Promise<PreparedHost> {
   const stages = new StageReporter(wanted.onStage);
-  const { facts, context } = await stages.run('check', async () => {
+  const { facts, context, newcomer } = await stages.run('check', async () => {
     const needed = await readContext(wanted.environment, options.payload);
     const found = await probe(shell, wanted.signal, partsOf(needed), options);
+    const { sender, takeOver = false } = wanted;
+    const comer = { bridge: needed.layout.bridge, sender, takeOver };
+    checkRunning(shell.host, found, comer);
     const checks = judge(found, needed, options);
     for (const check of checks) wanted.onCheck(check);
     const failures = checks.filter(({ state }) => state === 'failed');
     if (failures.length > 0) throw unfit(shell.host, failures);
     const warnings = checks.filter(({ state }) => state === 'warning').length;
     return {
-      value: { facts: found, context: needed },
+      value: { facts: found, context: needed, newcomer: comer },
       detail: warnings === 0 ? 'all well' : `${warnings} to look at`
     };
   });
@@ -77,7 +82,7 @@ async function prepare(
   const { chips = new ChipTable(), cache = setupCache(), uv = null } = options;
   const incoming = incomingOf(wanted.sender);
   await installAll({ session, facts, context, incoming, stages, chips, cache, uv });
-  return startHostGateway({ session, facts, context, incoming, stages });
+  return startHostGateway({ session, facts, context, incoming, stages, newcomer });
 }
 
 async function probe(
@@ -98,14 +103,14 @@ function judge(
 ): RemoteCheck[] {
   const { layout, definition } = context;
   const { name, description } = definition;
-  const missing = (part: string, bytes: number): number => (facts.have.has(part) ? 0 : bytes);
+  const accelerator = acceleratorFor(facts, chips, definition);
+  const { diskMiB = ENVIRONMENT_MIB } = variantOf(definition, accelerator).description;
+  const environmentBytes = hasEnvironment(facts, context, accelerator) ? 0 : diskMiB * MIB;
   return checkHost({
     facts,
     chips,
     now: now() / 1000,
-    neededBytes:
-      missing(layout.node, TOOLS_BYTES) +
-      missing(environmentPart(context), (description.diskMiB ?? ENVIRONMENT_MIB) * MIB),
+    neededBytes: (facts.have.has(layout.node) ? 0 : TOOLS_BYTES) + environmentBytes,
     environment: { name, chips: description.tpu?.chips ?? null }
   });
 }
@@ -117,7 +122,7 @@ function unfit(host: string, failures: readonly RemoteCheck[]): SetupError {
 
 async function clean(
   shell: RemoteShell,
-  wanted: Omit<SetupOptions, 'environment' | 'sender'>,
+  wanted: Omit<SetupOptions, 'environment' | 'sender' | 'takeOver'>,
   options: HostSetupOptions
 ): Promise<void> {
   const { base } = await probe(shell, wanted.signal, [], options);

@@ -1,5 +1,5 @@
 /** Installs what a host lacks, one stage after the other. What is there is left as it is. */
-import { hasChips } from './host-chips.js';
+import { acceleratorFor } from './host-chips.js';
 import type { ChipTable } from '../../devices/index.js';
 import { findUv } from '../../environments/uv.js';
 import type { FetchContext } from './fetch-here.js';
@@ -10,7 +10,7 @@ import { installEnvironment, type EnvironmentInstallation, installPython } from 
 import { checksumWrong, installTool } from './install-tool.js';
 import { archiveOf } from './payload.js';
 import { sendFile } from './send-file.js';
-import { environmentPart, type SetupContext } from './setup-context.js';
+import { hasEnvironment, type SetupContext } from './setup-context.js';
 import { SetupError } from './setup-error.js';
 import type { RunningStage, StageReporter } from './stage-reporter.js';
 import type { Platform } from './tool-locks.js';
@@ -91,19 +91,19 @@ async function environment(installation: Installation, reachesIndex: boolean): P
   const { session, facts, context, incoming, stages, chips } = installation;
   const { layout, tools, definition } = context;
   const title = `Environment ${definition.name}`;
-  if (facts.have.has(environmentPart(context))) {
+  const accelerator = acceleratorFor(facts, chips, definition);
+  if (hasEnvironment(facts, context, accelerator)) {
     stages.skip('python', 'already there');
     stages.skip('environment', 'already there', title);
     return;
   }
-  const isForTpu = hasChips(facts, chips) && definition.description.tpu !== undefined;
   const wanted: EnvironmentInstallation = {
     session,
     layout,
     incoming,
     tools,
     definition,
-    accelerator: isForTpu ? 'tpu' : 'cpu',
+    accelerator,
     reachesIndex,
     fetching: () => fetching(installation)
   };
@@ -115,7 +115,7 @@ async function environment(installation: Installation, reachesIndex: boolean): P
     'environment',
     async stage => {
       await installEnvironment(wanted, python, stage);
-      return { value: undefined, detail: isForTpu ? 'for TPU' : 'for the CPU' };
+      return { value: undefined, detail: accelerator === 'tpu' ? 'for TPU' : 'for the CPU' };
     },
     title
   );

@@ -59,7 +59,13 @@ for process in "$root"/proc/[0-9]*; do
   done
 done 2>/dev/null
 
-for path in "$@"; do [ -e "$base/$path" ] && say have "$path"; done
+for path in "$@"; do
+  [ -e "$base/$path" ] || continue
+  say have "$path"
+  case $path in
+    envs/*/tpulab.json) say environment_for "$(sed -n 's/^ *"accelerator": *"\\([a-z]*\\)".*/\\1/p' "$base/$path" 2>/dev/null)" ;;
+  esac
+done
 gateway=$base/state/gateway.json
 if [ -f "$gateway" ]; then
   record=$(line "$gateway")
@@ -68,6 +74,7 @@ if [ -f "$gateway" ]; then
     say gateway "$record"
     say gateway_socket "$(line "$base/state/gateway.socket")"
     say gateway_bridge "$(line "$base/state/gateway.bridge")"
+    say gateway_starter "$(line "$base/state/gateway.starter")"
     say token "$(line "$base/state/token")"
   fi
 fi

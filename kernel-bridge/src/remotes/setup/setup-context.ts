@@ -1,6 +1,12 @@
 /** What a host is to have: the bridge, the tools and the environment, as this machine's bundle has them. */
 import path from 'node:path';
-import { type Definition, definitionNamed, readDefinitions } from '../../environments/definition.js';
+import {
+  type Accelerator,
+  type Definition,
+  definitionNamed,
+  readDefinitions
+} from '../../environments/definition.js';
+import type { HostFacts } from './host-facts.js';
 import { hostLayout, type HostLayout, type HostTools } from './host-layout.js';
 import { type Payload, readPayload } from './payload.js';
 import { toolFromLock } from './tool-locks.js';
@@ -30,6 +36,18 @@ export async function readContext(environment: string, bundle: string | undefine
 /** The file that says that an environment is complete. */
 export function environmentPart({ layout, definition }: SetupContext): string {
   return `${layout.environments}/${definition.name}/tpulab.json`;
+}
+
+/**
+ * Whether nothing is to be made. One for the CPU is made anew where there are chips now; one for TPUs stays where the chips are away,
+ * because that says so instead of computing on the CPU.
+ */
+export function hasEnvironment(
+  { have, environmentFor }: HostFacts,
+  context: SetupContext,
+  accelerator: Accelerator
+): boolean {
+  return have.has(environmentPart(context)) && (environmentFor === 'tpu' || accelerator === 'cpu');
 }
 
 /** What is to be there when all is installed, relative to our folder. */

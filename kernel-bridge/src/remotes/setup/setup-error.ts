@@ -11,6 +11,7 @@ export type SetupErrorCode =
   | 'setup_python_failed'
   | 'setup_environment_failed'
   | 'setup_gateway_failed'
+  | 'setup_other_build'
   | 'setup_busy'
   | 'setup_clean_failed';
 

@@ -1,8 +1,9 @@
 /** Starts the gateway on a host, detached from the connection; one that runs already from the same bridge is left alone. */
 import type { PreparedHost } from '../contracts.js';
 import type { HostFacts } from './host-facts.js';
-import { START_SCRIPT } from './host-scripts.js';
+import { EXIT, START_SCRIPT } from './host-scripts.js';
 import type { HostSession } from './host-session.js';
+import { mayReplace, type Newcomer, otherBuild } from './other-build.js';
 import type { SetupContext } from './setup-context.js';
 import { SetupError } from './setup-error.js';
 import type { StageReporter } from './stage-reporter.js';
@@ -16,10 +17,16 @@ export interface GatewayStart {
   /** Folder there of what was sent, relative: it is done with. */
   readonly incoming: string;
   readonly stages: StageReporter;
+  readonly newcomer: Newcomer;
+}
+
+/** @throws SetupError `setup_other_build` before anything is sent there, when what runs there is to be left alone */
+export function checkRunning(host: string, { gateway }: HostFacts, newcomer: Newcomer): void {
+  if (gateway !== null && !mayReplace(gateway, newcomer)) throw otherBuild(host, gateway.bridge, newcomer);
 }
 
 export async function startHostGateway(start: GatewayStart): Promise<PreparedHost> {
-  const { session, facts, incoming, stages } = start;
+  const { session, facts, incoming, stages, newcomer } = start;
   const {
     layout,
     tools,
@@ -39,7 +46,10 @@ export async function startHostGateway(start: GatewayStart): Promise<PreparedHos
         layout.bridge,
         `${layout.uv}/${tools.uv.program}`,
         layout.environments,
-        incoming
+        incoming,
+        // Judged by what ran there a while ago; what another computer has started since is looked at anew.
+        newcomer.takeOver ? '*' : (running?.bridge ?? ''),
+        `${newcomer.sender} ${newcomer.takeOver && running !== null ? 'yes' : 'no'}`
       ],
       {
         timeoutMs: START_MS,
@@ -52,6 +62,7 @@ export async function startHostGateway(start: GatewayStart): Promise<PreparedHos
     const [socketPath, token] = [said.get('socket'), said.get('token')];
     if (code === 0 && gatewayId && socketPath && token)
       return { value: { socketPath, token, gatewayId, version }, detail: null };
+    if (code === EXIT.otherBuild) throw otherBuild(session.host, said.get('other') ?? '', newcomer);
     throw new SetupError(
       'setup_gateway_failed',
       `The gateway did not start on ${session.host}: ${lines.at(-1) ?? `code ${code}`}. ${session.base}/state/gateway.log there may say more.`,

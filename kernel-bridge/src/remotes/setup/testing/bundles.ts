@@ -18,10 +18,11 @@ export async function makeBundle(folder: string): Promise<string> {
   return folder;
 }
 
-/** The same bridge under another version. */
-export async function otherVersion(bundle: string, folder: string): Promise<string> {
+/** Another build of the same bridge; with `version`, of another version. */
+export async function otherVersion(bundle: string, folder: string, version?: string): Promise<string> {
   await cp(bundle, folder, { recursive: true });
-  await changeRecord(folder, () => ({ hash: digest(randomUUID()) }));
+  const hash = digest(randomUUID());
+  await changeRecord(folder, () => ({ hash, ...(version === undefined ? {} : { version }) }));
   return folder;
 }
 
@@ -32,6 +33,7 @@ async function addTinyEnvironment(bundle: string): Promise<void> {
     packages: lock => lock.filter(({ name }) => name === 'cycler'),
     agent: false,
     argv: ['-c', 'pass', '{connection_file}'],
+    tpuDiskMiB: 10,
     try: 'pass'
   });
 }
@@ -43,6 +45,8 @@ async function addPlainEnvironment(bundle: string): Promise<void> {
     packages: lock => neededBy('ipykernel', lock),
     agent: true,
     argv: ['-m', 'tpulab.launcher', '-f', '{connection_file}'],
+    // More than any disk has.
+    tpuDiskMiB: 2 ** 40,
     try: 'import ipykernel, tpulab.launcher'
   });
 }
@@ -60,6 +64,8 @@ interface SmallEnvironment {
   readonly packages: (lock: readonly Locked[]) => readonly Locked[];
   readonly agent: boolean;
   readonly argv: readonly string[];
+  /** What it takes where there are chips. */
+  readonly tpuDiskMiB: number;
   /** Python that works where the environment does. */
   readonly try: string;
 }
@@ -74,6 +80,13 @@ async function addEnvironment(bundle: string, environment: SmallEnvironment): Pr
     python: '>=3.11,<3.14',
     agent,
     diskMiB: 10,
+    tpu: {
+      displayName: `${name} on TPU`,
+      diskMiB: environment.tpuDiskMiB,
+      env: {},
+      envDefaults: {},
+      chips: ['v5e']
+    },
     kernelspec: { argv, env: {}, envDefaults: {}, debugger: false }
   };
   await writeFile(path.join(folder, 'environment.json'), JSON.stringify(description));

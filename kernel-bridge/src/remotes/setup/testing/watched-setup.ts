@@ -23,10 +23,11 @@ export class WatchedSetup {
     this.#options = { uv: UV, ...options };
   }
 
-  prepare(environment: string): Promise<PreparedHost> {
+  prepare(environment: string, takeOver = false): Promise<PreparedHost> {
     return createHostSetup(this.#options).prepare(this.host.shell, {
       environment,
       sender: this.sender,
+      takeOver,
       ...this.#listeners()
     });
   }
