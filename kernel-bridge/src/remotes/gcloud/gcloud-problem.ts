@@ -4,7 +4,17 @@ import { RemoteProblem, type RemoteErrorCode } from '../remote-error.js';
 export interface Asked {
   readonly project: string | undefined;
   readonly zone: string | undefined;
+  /** Absent: it was not one machine that was asked for. */
+  readonly product?: keyof typeof LISTS | undefined;
 }
+
+/** The zone may be what is wrong, so all of them are listed. */
+const LISTS = {
+  'tpu-vm': 'tpus tpu-vm list --zone=-',
+  'queued-resource': 'tpus queued-resources list --zone=-',
+  instance: 'instances list',
+  'instance-group': 'instance-groups managed list'
+} as const;
 
 interface Reason {
   readonly pattern: RegExp;
@@ -49,8 +59,8 @@ const REASONS: readonly Reason[] = [
       /NOT_FOUND|was not found|could not fetch resource|Unknown zone|Invalid value for field 'zone'|Location .* (is not|was not)|invalid location|HTTPError 404/i,
     code: 'gcloud_not_found',
     remedy: 'Check the name, the zone and the project.',
-    command: ({ project, zone }) =>
-      `gcloud compute tpus tpu-vm list --zone=${zone ?? '-'}${project === undefined ? '' : ` --project=${project}`}`
+    command: ({ project, product = 'tpu-vm' }) =>
+      `gcloud compute ${LISTS[product]}${project === undefined ? '' : ` --project=${project}`}`
   }
 ];
 

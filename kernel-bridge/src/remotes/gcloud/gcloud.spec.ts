@@ -4,6 +4,7 @@ import { USER } from '../../../../tests/stand-in-vm/accounts.js';
 import { parseDryRun } from './dry-run.js';
 import { explainGcloud } from './gcloud-problem.js';
 import type { Gcloud } from './gcloud.js';
+import { findMachine, type GcloudSource, keyCommand } from './machine.js';
 import { projectMachines } from './project-machines.js';
 import { RemoteProblem } from '../remote-error.js';
 
@@ -60,6 +61,57 @@ describe('what gcloud says when it fails', () => {
   it('names the API that is to be enabled', () => {
     const problem = explainGcloud(GCLOUD_FAILURES['gcloud_api_disabled']!, { project: 'p', zone: 'z' });
     expect(problem.command).toBe('gcloud services enable tpu.googleapis.com --project=p');
+  });
+});
+
+describe('what a person is told to run', () => {
+  const source = (product: GcloudSource['product'], more: Partial<GcloudSource> = {}): GcloudSource => ({
+    kind: 'gcloud',
+    product,
+    name: 'my-tpu',
+    zone: 'z',
+    ...more
+  });
+  const { signal } = new AbortController();
+
+  it.each([
+    ['tpu-vm', {}, 'gcloud compute tpus tpu-vm ssh my-tpu --zone=z --worker=0 --command=true'],
+    [
+      'tpu-vm',
+      { tunnelThroughIap: true },
+      'gcloud alpha compute tpus tpu-vm ssh my-tpu --zone=z --tunnel-through-iap --worker=0 --command=true'
+    ],
+    ['instance', {}, 'gcloud compute ssh my-tpu --zone=z --command=true'],
+    [
+      'instance-group',
+      { project: 'p' },
+      `gcloud compute ssh "$(gcloud compute instance-groups managed list-instances my-tpu --zone=z --project=p --format='value(instance.basename())' --limit=1)" --zone=z --project=p --command=true`
+    ]
+  ] as const)('so that a %s %o knows the key', (product, more, command) => {
+    expect(keyCommand(source(product, more))).toBe(command);
+  });
+
+  it.each([
+    ['tpu-vm', '{"state": "STOPPED"}', 'gcloud compute tpus tpu-vm start my-tpu --zone=z'],
+    ['instance', '{"status": "TERMINATED"}', 'gcloud compute instances start my-tpu --zone=z'],
+    [
+      'instance-group',
+      '[{"instance": "https://x/instances/my-tpu-1", "instanceStatus": "STOPPED"}]',
+      'gcloud compute instance-groups managed start-instances my-tpu --instances=my-tpu-1 --zone=z'
+    ]
+  ] as const)('so that a %s that was stopped runs', async (product, answer, command) => {
+    const found = findMachine({ ask: async () => answer }, source(product), signal);
+    await expect(found).rejects.toMatchObject({ code: 'remote_machine_stopped', command });
+  });
+
+  it.each([
+    ['tpu-vm', 'gcloud compute tpus tpu-vm list --zone=- --project=p'],
+    ['queued-resource', 'gcloud compute tpus queued-resources list --zone=- --project=p'],
+    ['instance', 'gcloud compute instances list --project=p'],
+    ['instance-group', 'gcloud compute instance-groups managed list --project=p']
+  ] as const)('to see which %ss there are', (product, command) => {
+    const asked = { project: 'p', zone: 'wrong', product };
+    expect(explainGcloud(GCLOUD_FAILURES['gcloud_not_found']!, asked).command).toBe(command);
   });
 });
 

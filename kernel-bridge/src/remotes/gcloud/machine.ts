@@ -37,8 +37,20 @@ export async function findMachine(
 /** The command that makes the user's key known to the machine, as gcloud does at its first ssh. */
 export function keyCommand(source: GcloudSource): string {
   const more = product(source) === 'compute' ? [] : ['--worker=0'];
-  const args = [...SSH[source.product], source.name, ...where(source), ...reach(source), ...more];
+  // The key becomes one of the project, so any instance of a group will do.
+  const name =
+    source.product === 'instance-group'
+      ? `"$(gcloud ${LIST_GROUP} ${source.name} ${where(source).join(' ')} --format='value(instance.basename())' --limit=1)"`
+      : source.name;
+  const args = [...track(source), ...SSH[source.product], name, ...where(source), ...reach(source), ...more];
   return ['gcloud', ...args, '--command=true'].join(' ');
+}
+
+const LIST_GROUP = 'compute instance-groups managed list-instances';
+
+/** Of the TPU commands only the alpha one of TPU VMs knows IAP. */
+function track({ product, tunnelThroughIap }: GcloudSource): string[] {
+  return product === 'tpu-vm' && tunnelThroughIap === true ? ['alpha'] : [];
 }
 
 const DESCRIBE = {
@@ -75,11 +87,9 @@ async function dryRun(
   name: string,
   signal: AbortSignal
 ): Promise<SshTarget[]> {
-  // Of the TPU commands only the alpha one of TPU VMs knows IAP.
-  const track = source.product === 'tpu-vm' && source.tunnelThroughIap === true ? ['alpha'] : [];
   // Several workers at once are allowed with a command only, which a dry run does not run.
   const workers = product(source) === 'tpus' ? ['--worker=all', '--command=true'] : [];
-  const args = [...track, ...SSH[source.product], name, ...reach(source), ...workers, '--dry-run'];
+  const args = [...track(source), ...SSH[source.product], name, ...reach(source), ...workers, '--dry-run'];
   const targets = parseDryRun(await ask(gcloud, source, args, signal));
   if (targets.length === 0) {
     throw new RemoteProblem(
@@ -97,14 +107,7 @@ async function findGroup(gcloud: Gcloud, source: GcloudSource, signal: AbortSign
     await ask(
       gcloud,
       source,
-      [
-        'compute',
-        'instance-groups',
-        'managed',
-        'list-instances',
-        source.name,
-        '--format=json(instance,instanceStatus)'
-      ],
+      [...LIST_GROUP.split(' '), source.name, '--format=json(instance,instanceStatus)'],
       signal
     )
   );
@@ -121,14 +124,15 @@ async function findGroup(gcloud: Gcloud, source: GcloudSource, signal: AbortSign
       `The instance group ${source.name} has no instances; resize it, or wait until the queue gives it some.`
     );
   }
-  for (const { state } of instances) checkState(source, state);
+  for (const { name, state } of instances) checkState(source, state, name);
   const targets: SshTarget[] = [];
   for (const { name } of instances) targets.push(...(await dryRun(gcloud, source, name, signal)));
   return targets;
 }
 
-function checkState(source: GcloudSource, state: string | null): void {
-  const what = `${source.name} in ${source.zone}`;
+/** @param instance of a group */
+function checkState(source: GcloudSource, state: string | null, instance?: string): void {
+  const what = `${instance ?? source.name} in ${source.zone}`;
   if (state === null || RUNS.has(state)) return;
   if (state === 'PREEMPTED') {
     throw new RemoteProblem(
@@ -148,12 +152,18 @@ function checkState(source: GcloudSource, state: string | null): void {
   throw new RemoteProblem(
     'remote_machine_stopped',
     `${what} does not run: its state is ${state}. Start it, or create another, then connect again.`,
-    product(source) === 'compute'
-      ? { command: `gcloud compute instances start ${source.name} ${where(source).join(' ')}` }
-      : source.product === 'tpu-vm'
-        ? { command: `gcloud compute tpus tpu-vm start ${source.name} ${where(source).join(' ')}` }
-        : {}
+    source.product === 'queued-resource' ? {} : { command: startCommand(source, instance) }
   );
+}
+
+function startCommand(source: GcloudSource, instance = ''): string {
+  const start = {
+    'tpu-vm': `tpus tpu-vm start ${source.name}`,
+    'queued-resource': '',
+    instance: `instances start ${source.name}`,
+    'instance-group': `instance-groups managed start-instances ${source.name} --instances=${instance}`
+  }[source.product];
+  return `gcloud compute ${start} ${where(source).join(' ')}`;
 }
 
 /** TPU nodes have a `state`, instances a `status`; a spot instance that was taken back is only TERMINATED. */
@@ -167,7 +177,11 @@ function ask(
   args: readonly string[],
   signal: AbortSignal
 ): Promise<string> {
-  return gcloud.ask([...args, ...where(source)], { project: source.project, zone: source.zone }, signal);
+  return gcloud.ask(
+    [...args, ...where(source)],
+    { project: source.project, zone: source.zone, product: source.product },
+    signal
+  );
 }
 
 function parseJson(text: string): unknown {
