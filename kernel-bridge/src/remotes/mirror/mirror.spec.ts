@@ -205,6 +205,19 @@ describe('the mirror of a remote kernel', () => {
     expect(await mirrors.kernels('my-tpu')).toMatchObject([{ kernelId, endedAt: null, wasShutDown: false }]);
   });
 
+  it('is begun anew when it is removed while the remote can be reached, and stays away when it cannot', async () => {
+    await attach();
+    await run("print('first')");
+    await caughtUp();
+    await mirrors.remove('my-tpu');
+    await run("print('second')");
+    await caughtUp();
+    expect(await records(here())).toEqual(await records(there()));
+    await mirrors.detach('my-tpu');
+    await mirrors.remove('my-tpu');
+    expect(await mirrors.has('my-tpu')).toBe(false);
+  });
+
   it('cuts a torn record at its end and has it sent again', async () => {
     await attach();
     await run("print('whole')");

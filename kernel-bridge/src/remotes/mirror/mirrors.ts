@@ -38,6 +38,8 @@ interface Kept {
   readonly progress: Map<string, KernelProgress>;
   readonly sweeper: JournalSweeper;
   readonly outputs: OutputsOfKernels;
+  /** Where the remote can be reached now. */
+  gateway: ReachableGateway | null;
   running: RemoteMirror | null;
   turn: Promise<void>;
   totals: MirrorTotals;
@@ -64,7 +66,10 @@ export class Mirrors implements AsyncDisposable {
   /** A remote can be reached, perhaps at another place than before. */
   attach(remote: string, gateway: ReachableGateway): Promise<void> {
     const kept = this.#open(remote);
+    kept.gateway = gateway;
     return this.#inTurn(kept, async () => {
+      // Removed meanwhile; whoever did that begins anew.
+      if (this.#kept.get(remote) !== kept) return;
       await this.#stop(kept);
       await this.#start(remote, kept, gateway);
     });
@@ -73,7 +78,9 @@ export class Mirrors implements AsyncDisposable {
   /** The remote cannot be reached any more, or is not wanted now. What is here stays. */
   async detach(remote: string): Promise<void> {
     const kept = this.#kept.get(remote);
-    if (kept) await this.#inTurn(kept, () => this.#stop(kept));
+    if (!kept) return;
+    kept.gateway = null;
+    await this.#inTurn(kept, () => this.#stop(kept));
   }
 
   /** Whether anything of a remote of this name is, or is to be, here. */
@@ -98,17 +105,16 @@ export class Mirrors implements AsyncDisposable {
     return this.#open(remote).outputs;
   }
 
-  /** Removes what is kept of a remote, or of one kernel of it. */
-  async remove(remote: string, kernelId?: string): Promise<void> {
-    await this.detach(remote);
+  /** Removes what is kept of a remote. While it can be reached, what its kernels have there is kept from now on. */
+  async remove(remote: string): Promise<void> {
     const kept = this.#open(remote);
-    if (kernelId === undefined) {
-      this.#kept.delete(remote);
+    await this.#inTurn(kept, async () => {
+      await this.#stop(kept);
       await close(kept);
       await rm(kept.directory, { recursive: true, force: true });
-    } else {
-      await rm(path.join(kept.directory, 'kernels', kernelId), { recursive: true, force: true });
-    }
+      this.#kept.delete(remote);
+    });
+    if (kept.gateway !== null) await this.attach(remote, kept.gateway);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -133,6 +139,7 @@ export class Mirrors implements AsyncDisposable {
         log
       }),
       outputs: new OutputsOfKernels({ stateDir: directory, registry: NO_KERNELS, log }),
+      gateway: null,
       running: null,
       turn: Promise.resolve(),
       totals: NOTHING,
