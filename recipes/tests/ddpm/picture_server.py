@@ -40,11 +40,12 @@ class _Handler(BaseHTTPRequestHandler):
             server.agents.add(self.headers["User-Agent"])
             server.at_once += 1
             server.most_at_once = max(server.most_at_once, server.at_once)
-        try:
-            self._answer(server)
-        finally:
-            with server.lock:
-                server.at_once -= 1
+        # Long enough for others to come meanwhile.
+        time.sleep(0.01)
+        # Before the answer, not after it: whoever has it may ask again before this thread goes on.
+        with server.lock:
+            server.at_once -= 1
+        self._answer(server)
 
     def _answer(self, server: PictureServer) -> None:
         kind, _, number = self.path.strip("/").partition("-")
@@ -56,7 +57,6 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Retry-After", "0.1")
             self.end_headers()
         else:
-            time.sleep(0.01)
             body = {"text": b"this is no picture", "huge": b"x" * 300_000}.get(kind, picture)
             self.send_response(200)
             if kind == "private":

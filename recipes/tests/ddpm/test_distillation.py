@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
 import pytest
+from tpulab_recipes.ddpm.checkpoint import CheckpointFolder
+from tpulab_recipes.ddpm.cli import main
 from tpulab_recipes.ddpm.config import Config
 from tpulab_recipes.ddpm.data.pipeline import ShapesSource
 from tpulab_recipes.ddpm.distiller import Distiller
 from tpulab_recipes.ddpm.mesh import make_mesh
 from tpulab_recipes.ddpm.model import Network
+from tpulab_recipes.ddpm.train_step import state_of
 
 
 def test_rounds_halve_the_steps_in_one_program_and_errors_fall(tiny: Config) -> None:
@@ -21,12 +26,7 @@ def test_rounds_halve_the_steps_in_one_program_and_errors_fall(tiny: Config) -> 
             tiny.distill, start_num_steps=8, end_num_steps=2, steps_per_halving=12, learning_rate=2e-3
         ),
     )
-    # A teacher that says something: fresh networks say nothing at all, which any student does too.
-    rng = np.random.default_rng(0)
-    teacher = Network(config).init(1)
-    teacher["conv_out"]["kernel"] = 0.05 * rng.standard_normal(
-        teacher["conv_out"]["kernel"].shape, np.float32
-    )
+    teacher = speaking_network(config)
     losses: dict[int, list[jax.Array]] = {}
     distiller = Distiller(config, ShapesSource(config, count=64), teacher, guidance=1.5, mesh=make_mesh())
     while distiller.steps > config.distill.end_num_steps:
@@ -42,6 +42,46 @@ def test_rounds_halve_the_steps_in_one_program_and_errors_fall(tiny: Config) -> 
     assert max(jax.tree.leaves(moved)) > 0
     with pytest.raises(ValueError, match="cannot be halved"):
         replace_steps(distiller, 3).halve()
+
+
+def test_a_distillation_that_goes_on_after_a_round_is_the_unbroken_one(tiny: Config) -> None:
+    config = replace(tiny, distill=replace(tiny.distill, start_num_steps=8, end_num_steps=2))
+    source = ShapesSource(config, count=64)
+    teacher = speaking_network(config)
+    unbroken = Distiller(config, source, teacher, guidance=1.5, mesh=make_mesh())
+    unbroken.halve(updates=3)
+    saved = jax.tree.map(np.array, unbroken.params)
+    unbroken.halve(updates=3)
+    again = Distiller(config, source, saved, guidance=1.5, mesh=make_mesh(), steps=4, rounds_done=1)
+    again.halve(updates=3)
+    for one, other in zip(jax.tree.leaves(unbroken.params), jax.tree.leaves(again.params), strict=True):
+        np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
+
+
+def test_a_student_is_sampled_in_its_own_steps_without_guidance_again(tiny: Config, tmp_path: Path) -> None:
+    state = state_of(Network(tiny), speaking_network(tiny))
+    with CheckpointFolder(str(tmp_path / "students")) as folder:
+        folder.save(state, tiny, {"sampling_steps": 2})
+
+    def images(*more: str) -> np.ndarray:
+        flags = ["--checkpoint_dir", str(tmp_path / "students"), "--save_dir", str(tmp_path / "out"), "--npz"]
+        prompts = ["--prompt", "a large red circle; a small blue cross"]
+        assert main(["evaluate", *flags, *prompts, *more, "--quiet"]) == 0
+        return np.asarray(np.load(tmp_path / "out" / "images.npz")["images"])
+
+    plain = images()
+    np.testing.assert_array_equal(plain, images("--num_steps", "2", "--guidance_scale", "1"))
+    # What is asked for is done all the same, and makes other images.
+    assert (plain != images("--num_steps", "3")).any()
+    assert (plain != images("--guidance_scale", "3.5")).any()
+
+
+def speaking_network(config: Config) -> Any:
+    """Parameters that say something: fresh networks say nothing at all, whatever they are asked."""
+    params = Network(config).init(1)
+    kernel = params["conv_out"]["kernel"]
+    params["conv_out"]["kernel"] = 0.05 * np.random.default_rng(0).standard_normal(kernel.shape, np.float32)
+    return params
 
 
 def replace_steps(distiller: Distiller, steps: int) -> Distiller:

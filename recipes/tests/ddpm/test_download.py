@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from ddpm.picture_server import PictureServer, serving
-from tpulab_recipes.ddpm.data.fetch import FetchLimits
+from tpulab_recipes.ddpm.data.fetch import Fetcher, FetchLimits
 from tpulab_recipes.ddpm.data.image_shards import read_images
 from tpulab_recipes.ddpm.data.storage import Folder
 from tpulab_recipes.ddpm.download import DownloadOptions, download, fetch_shard, plan
@@ -103,6 +104,42 @@ def test_an_interrupted_download_goes_on_with_what_is_missing(server: PictureSer
     assert sum(server.requests.values()) == 20
     assert download(options, Silent())["images"] == 20
     assert sum(server.requests.values()) == 20
+
+
+def test_processes_keep_the_limit_of_a_host_together(server: PictureServer, tmp_path: Path) -> None:
+    _table(tmp_path / "tables", "a.parquet", [f"{server.url}/ok-{i}" for i in range(64)])
+    # Two processes of four threads, three requests at a time allowed.
+    assert download(replace(_options(tmp_path), processes_count=2), Silent())["images"] == 64
+    assert server.most_at_once <= 3
+
+
+def test_fetchers_that_share_gates_keep_one_limit(server: PictureServer, tmp_path: Path) -> None:
+    """The same without the luck of two processes starting at different times."""
+
+    def fetch(gates: str | None) -> int:
+        server.most_at_once = 0
+        fetchers = [Fetcher(3, FetchLimits(per_host=3), gates) for _ in range(3)]
+        urls = [(i, f"{server.url}/ok-{i}") for i in range(12)]
+        with ThreadPoolExecutor(3) as pool:
+            found = [list(rows) for rows in pool.map(lambda one: list(one.fetch(urls)), fetchers)]
+        assert all(row.data for rows in found for row in rows)
+        return server.most_at_once
+
+    assert fetch(str(tmp_path)) <= 3
+    # Each by itself, they ask for more: the count above is one that can fail.
+    assert fetch(None) > 3
+
+
+def test_progress_is_told_for_each_image(server: PictureServer, tmp_path: Path) -> None:
+    _table(tmp_path / "tables", "a.parquet", [f"{server.url}/ok-{i}" for i in range(5)])
+    told: list[tuple[int, str]] = []
+
+    class Told(Silent):
+        def advance(self, count: int, note: str = "") -> None:
+            told.append((count, note))
+
+    download(_options(tmp_path), Told())
+    assert told == [(1, "")] * 5
 
 
 def test_small_images_are_left_out(server: PictureServer, tmp_path: Path) -> None:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from typing import Any
+
 import numpy as np
 import pytest
 from tpulab_recipes.ddpm import frechet
 from tpulab_recipes.ddpm.config import Config
+from tpulab_recipes.ddpm.data.pipeline import ShapesSource
 from tpulab_recipes.ddpm.data.shapes import draw_shapes
 from tpulab_recipes.ddpm.data.small_encoders import PatchPca
+from tpulab_recipes.ddpm.errors import RecipeError
 from tpulab_recipes.ddpm.evaluator import ShapesEvaluator
 from tpulab_recipes.ddpm.frechet import frechet_distance, image_features
 from tpulab_recipes.ddpm.model import Network
+from tpulab_recipes.ddpm.steering import Hook, PlainRun
+from tpulab_recipes.ddpm.trainer import Trainer
 
 
 @pytest.fixture
@@ -32,6 +39,24 @@ def test_data_and_samples_share_one_program_and_the_figure_is_that_of_small_batc
     assert found.figures["frechet"] == pytest.approx(expected, rel=1e-4)
     # Other batches are other programs: the count above is one that can fail.
     assert frechet.compilations() == 3
+
+
+def test_a_training_without_an_evaluator_says_so_when_it_is_asked(tiny: Config) -> None:
+    asked: list[Hook] = []
+
+    class Asking(PlainRun):
+        def on(self, *, checkpoint: Hook, evaluate: Hook, sample: Hook) -> None:  # noqa: ARG002
+            asked.extend([evaluate, sample])
+
+        def steps(self, batches: Iterable[Any], total: int) -> Iterator[Any]:  # noqa: ARG002
+            return iter(())
+
+    with Trainer(tiny, ShapesSource(tiny, count=64)) as trainer:
+        trainer.train(1, run=Asking({}))
+    assert len(asked) == 2
+    for hook in asked:
+        with pytest.raises(RecipeError, match="without an evaluator"):
+            hook()
 
 
 @pytest.mark.usefixtures("_no_programs")

@@ -33,11 +33,15 @@ def make_parser() -> argparse.ArgumentParser:
     download.add_argument("--min_image_size", type=int, default=64, help="skip smaller images (default 64)")
     download.add_argument("--processes_count", type=int, default=16, help="processes (default 16)")
     download.add_argument(
-        "--thread_count", type=int, default=256, help="requests at a time, in all (default 256)"
+        "--thread_count",
+        type=int,
+        default=256,
+        help="requests at a time, in all, of these at most 4 to any one host (default 256)",
     )
     download.add_argument("--caption_col", default="caption", help="column of the captions (default caption)")
     download.add_argument("--url_col", default="url", help="column of the addresses (default url)")
     download.add_argument("--score_col", help="column of the aesthetic scores, if there is one")
+    download.add_argument("--class_col", help="column of the classes, for networks that know classes")
     download.add_argument(
         "--samples_per_shard", type=int, default=10_000, help="images of a shard (default 10000)"
     )
@@ -58,6 +62,17 @@ def make_parser() -> argparse.ArgumentParser:
     _config_flags(encode)
     encode.add_argument("--data_dir", required=True, help="folder with the shards of images")
     encode.add_argument("--write_dir", required=True, help="folder for the shards of encodings")
+    encode.add_argument(
+        "--score_col",
+        default="AESTHETIC_SCORE",
+        help="what the score is called in shards of img2dataset: the --score_col of `download` (default "
+        "AESTHETIC_SCORE)",
+    )
+    encode.add_argument(
+        "--class_col",
+        default="class",
+        help="the same for the class, which networks that know classes need (default class)",
+    )
     encode.add_argument("--batch_size", type=int, default=64, help="images at a time (default 64)")
     encode.add_argument("--auth_token", help="Hugging Face token, for encoders that need an account")
     _host_flags(encode)
@@ -84,12 +99,18 @@ def make_parser() -> argparse.ArgumentParser:
     evaluate.add_argument("--checkpoint", type=int, help="step of the checkpoint (default: the newest)")
     evaluate.add_argument("--save_dir", required=True, help="folder for the images")
     evaluate.add_argument("--max_batch_size", type=int, default=64, help="images at a time (default 64)")
-    evaluate.add_argument("--guidance_scale", type=float, default=3.5, help="(default 3.5)")
+    evaluate.add_argument(
+        "--guidance_scale",
+        type=float,
+        help="(default 3.5; 1 for a student, which has its teacher's guidance in it)",
+    )
     evaluate.add_argument("--auth_token", help="Hugging Face token, for encoders that need an account")
     evaluate.add_argument("--prompt", help='prompts, separated by ";"')
     evaluate.add_argument("--classes", help="classes, separated by commas, for networks that know classes")
     evaluate.add_argument("--num_images", type=int, default=1, help="images for each prompt (default 1)")
-    evaluate.add_argument("--num_steps", type=int, help="sampling steps (default: the configuration's)")
+    evaluate.add_argument(
+        "--num_steps", type=int, help="sampling steps (default: the configuration's, or the student's)"
+    )
     evaluate.add_argument("--sampler", choices=("ddim", "ancestral"), help="(default: the configuration's)")
     evaluate.add_argument("--aesth_score", type=float, default=6.5, help="the score to ask for (default 6.5)")
     evaluate.add_argument("--seed", type=int, default=0)

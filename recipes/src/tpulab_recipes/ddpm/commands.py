@@ -17,6 +17,9 @@ from tpulab_recipes.ddpm.config import Config, load_config, to_dict, with_settin
 from tpulab_recipes.ddpm.errors import CheckpointError, ConfigError, DataError, RecipeError
 from tpulab_recipes.ddpm.progress import Progress, Silent, Terminal
 
+#: Scale of the guidance of `evaluate`, for networks that are not distilled.
+DEFAULT_GUIDANCE = 3.5
+
 
 def _progress(options: argparse.Namespace) -> Progress:
     return Silent() if options.quiet else Terminal()
@@ -78,6 +81,8 @@ def run_encode(options: argparse.Namespace) -> None:
         options.write_dir,
         _progress(options),
         batch_size=options.batch_size,
+        score_col=options.score_col,
+        class_col=options.class_col,
         encoders=encoders_for(config, options.auth_token),
         process=process,
         processes=processes,
@@ -88,7 +93,7 @@ def run_encode(options: argparse.Namespace) -> None:
 def run_train(options: argparse.Namespace) -> None:
     from tpulab_recipes.ddpm.data.pipeline import open_source
     from tpulab_recipes.ddpm.data.storage import Folder
-    from tpulab_recipes.ddpm.evaluator import ShapesEvaluator
+    from tpulab_recipes.ddpm.evaluator import evaluator_for
     from tpulab_recipes.ddpm.log_writers import JsonLines, LogWriter, TensorBoard, WeightsAndBiases
     from tpulab_recipes.ddpm.model.network import Network
     from tpulab_recipes.ddpm.trainer import Figures, Trainer
@@ -122,8 +127,9 @@ def run_train(options: argparse.Namespace) -> None:
         )
         told.step = figures.step  # type: ignore[attr-defined]
 
-    small = config.dataset.name == "shapes"
-    evaluator = ShapesEvaluator(Network(config)) if small and config.train.snapshot_freq else None
+    # What a sampler makes lies on all hosts, and none can show it.
+    sampling = bool(config.train.snapshot_freq) and processes == 1
+    evaluator = evaluator_for(Network(config), source) if sampling else None
     until = options.steps or config.train.iterations
     with Trainer(
         config, source, global_dir=global_dir, writers=writers, evaluate=evaluator, on_log=told
@@ -134,6 +140,8 @@ def run_train(options: argparse.Namespace) -> None:
             if trainer.resumed_at is not None
             else "from the beginning"
         )
+        if config.train.snapshot_freq and not sampling:
+            where += "; no samples on the way, because there are several hosts"
         progress.start("train", max(0, until - trainer.step), f"{where}; the first step compiles")
         trainer.train(until)
         progress.finish()
@@ -143,8 +151,9 @@ def run_train(options: argparse.Namespace) -> None:
 
 
 @contextmanager
-def _loaded(options: argparse.Namespace) -> Iterator[tuple[Config, Any]]:
-    """The configuration and the averaged weights of a checkpoint."""
+def _loaded(options: argparse.Namespace) -> Iterator[tuple[Config, Any, bool]]:
+    """The configuration and the averaged weights of a checkpoint. Of a student, the configuration says in how
+    many steps it samples."""
     from tpulab_recipes.ddpm.checkpoint import CheckpointFolder
     from tpulab_recipes.ddpm.mesh import make_mesh
     from tpulab_recipes.ddpm.model.network import Network
@@ -155,9 +164,13 @@ def _loaded(options: argparse.Namespace) -> Iterator[tuple[Config, Any]]:
         raise CheckpointError(f"{place} has no checkpoint: there is no such folder.")
     with CheckpointFolder(place) as folder:
         config = load_config(options.config) if options.config else folder.config(options.checkpoint)
+        # Students are saved with the number of their steps.
+        steps = folder.about(options.checkpoint).get("sampling_steps")
+        if steps:
+            config = with_settings(config, [f"model.eval_sampling_num_steps={steps}"])
         config = with_settings(config, options.settings)
         state = folder.load(Network(config), make_mesh(), options.checkpoint)
-    yield config, state.ema
+    yield config, state.ema, bool(steps)
 
 
 def run_evaluate(options: argparse.Namespace) -> None:
@@ -167,7 +180,11 @@ def run_evaluate(options: argparse.Namespace) -> None:
     from tpulab_recipes.ddpm.prompts import context_for, decode_images
     from tpulab_recipes.ddpm.sampler import Sampler
 
-    with _loaded(options) as (config, params):
+    with _loaded(options) as (config, params, is_student):
+        # A student has its teacher's guidance in its weights.
+        guidance = options.guidance_scale
+        if guidance is None:
+            guidance = 1.0 if is_student else DEFAULT_GUIDANCE
         prompts, classes = _prompts(options, config)
         out = Folder(options.save_dir).make()
         batch = min(options.max_batch_size, len(prompts))
@@ -191,7 +208,7 @@ def run_evaluate(options: argparse.Namespace) -> None:
                     context,
                     seed=options.seed + first,
                     steps=options.num_steps,
-                    guidance=options.guidance_scale,
+                    guidance=guidance,
                     known=None if known is None else np.repeat(known, len(part), axis=0),
                     mask=None if mask is None else np.repeat(mask, len(part), axis=0),
                 )[: len(part)]
@@ -247,7 +264,7 @@ def _inpainting(options: argparse.Namespace, config: Config) -> tuple[np.ndarray
             raise DataError(f"{path} cannot be read: {error.strerror}.") from error
 
     pixels = read(options.inpaint).astype(np.float32) / 127.5 - 1
-    if config.in_dimensions[2] == 3:
+    if config.in_pixels:
         known = pixels[None]
     else:
         known = encoders_for(config, options.auth_token)(pixels[None], [""])[0]["image"][None]
@@ -269,7 +286,7 @@ def run_distill(options: argparse.Namespace) -> None:
     from tpulab_recipes.ddpm.train_step import state_of
 
     progress = _progress(options)
-    with _loaded(options) as (config, teacher):
+    with _loaded(options) as (config, teacher, _):
         source = open_source(config, options.data_dir)
         distill = config.distill
         with CheckpointFolder(options.write_dir) as out:
@@ -280,9 +297,9 @@ def run_distill(options: argparse.Namespace) -> None:
                 about = out.about(done)
                 steps, saved = about["sampling_steps"], out.load(_network(config), _mesh(), done)
                 teacher = saved.ema
-            # Guidance is distilled by the first round alone.
-            scale = options.guidance_scale if not done else 1.0
-            distiller = Distiller(config, source, teacher, guidance=scale, steps=steps)
+            distiller = Distiller(
+                config, source, teacher, guidance=options.guidance_scale, steps=steps, rounds_done=done
+            )
             halvings = int(np.log2(steps // distill.end_num_steps)) if steps > distill.end_num_steps else 0
             progress.start("distill", halvings * distill.steps_per_halving, f"from {steps} steps")
             while distiller.steps > distill.end_num_steps:
@@ -313,7 +330,7 @@ def _mesh() -> Any:
 def run_export(options: argparse.Namespace) -> None:
     from tpulab_recipes.ddpm.exporter import write_export
 
-    with _loaded(options) as (config, params):
+    with _loaded(options) as (config, params, _):
         write_export(params, config, options.write_dir)
     _say(json.dumps({"folder": options.write_dir}))
 

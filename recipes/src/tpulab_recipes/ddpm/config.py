@@ -34,6 +34,7 @@ class DatasetArgs:
     image_size: int = 256
     resize_method: str = "random_crop"
     image_format: str = "jpg"
+    #: For files of the origin; nothing reads it. `download --samples_per_shard` says it.
     number_sample_per_shard: int = 10_000
     number_encodings_per_shard: int = 5_120
     remove_keys: tuple[str, ...] = ()
@@ -176,6 +177,11 @@ class Config:
     model: Model = Model()
     train: Train = Train()
     distill: Distill = field(default_factory=Distill)
+
+    @property
+    def in_pixels(self) -> bool:
+        """The images themselves are diffused: no encoder for them."""
+        return self.in_dimensions[2] == 3
 
 
 def config_from(values: Mapping[str, Any], base: Config | None = None) -> Config:

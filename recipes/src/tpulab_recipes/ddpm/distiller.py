@@ -57,7 +57,9 @@ class Distiller:
         guidance: float = 1.0,
         mesh: Mesh | None = None,
         steps: int | None = None,
+        rounds_done: int = 0,
     ) -> None:
+        """`rounds_done`: halvings that `teacher` has behind it, when a distillation goes on."""
         # Dropout and dropping of conditioning are for training from data.
         model = replace(config.model, args=replace(config.model.args, dropout=0.0))
         self.config = replace(config, model=model)
@@ -67,6 +69,7 @@ class Distiller:
         self.params, self.steps = teacher, steps or config.distill.start_num_steps
         self.guidance = guidance
         self.rounds: list[Round] = []
+        self._rounds_before = rounds_done
         self._optimizer = make_optimizer(replace(config.train, weight_decay=0.0))
         shardings = state_sharding(self.mesh, self.network.shapes)
         everywhere = replicated(self.mesh)
@@ -98,10 +101,12 @@ class Distiller:
             jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), self._moments), self._place[1]
         )
         levels = sampling_levels(self.schedule, self.steps)
+        rounds = self._rounds_before + len(self.rounds)
         # The teacher of the first round is guided; from then on guidance is in the weights.
-        scale = jnp.asarray(self.guidance if not self.rounds else 1.0, jnp.float32)
+        scale = jnp.asarray(1.0 if rounds else self.guidance, jnp.float32)
         losses = []
-        first = len(self.rounds) * updates
+        # A round reads and draws what it would have without an interruption before it.
+        first = rounds * updates
         with Prefetched(
             self.source.batches(first), then=lambda batch: put_batch(batch, self.mesh)
         ) as batches:

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing import get_context
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from tpulab_recipes.ddpm.data.fetch import Fetcher, FetchLimits, count_problems
+from tpulab_recipes.ddpm.data.image_shards import CLASS_KEY, SCORE_KEY
 from tpulab_recipes.ddpm.data.images import decode_image, encode_image, resize_smallest_side
 from tpulab_recipes.ddpm.data.protos import encode_example
 from tpulab_recipes.ddpm.data.storage import Folder
@@ -34,6 +37,7 @@ class DownloadOptions:
     caption_col: str = "caption"
     url_col: str = "url"
     score_col: str | None = None
+    class_col: str | None = None
     samples_per_shard: int = 10_000
     image_format: str = "jpg"
     limits: FetchLimits = field(default_factory=FetchLimits)
@@ -60,14 +64,15 @@ def download(options: DownloadOptions, progress: Progress) -> dict[str, Any]:
     workers = min(options.processes_count, len(missing))
     if workers <= 1:
         for task in missing:
-            fetch_shard(options, task)
-            progress.advance(task.rows)
+            fetch_shard(options, task, on_done=lambda: progress.advance(1))
     else:
         # Spawned: a forked child of a process with threads may hang.
-        with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-            for task, _ in zip(
-                missing, pool.map(fetch_shard, [options] * len(missing), missing), strict=True
-            ):
+        with (
+            TemporaryDirectory(prefix="tpulab-fetch-") as gates,
+            ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool,
+        ):
+            fetch = partial(fetch_shard, options, gates=gates)
+            for task, _ in zip(missing, pool.map(fetch, missing), strict=True):
                 progress.advance(task.rows)
     progress.finish()
     reports = [json.loads(_read(out, f"{task.name}.json")) for task in tasks]
@@ -94,29 +99,40 @@ def plan(options: DownloadOptions) -> list[ShardTask]:
         with tables.read(name) as file:
             parquet = _open_parquet(file, name)
             columns, rows = parquet.schema_arrow.names, parquet.metadata.num_rows
-        wanted = [options.url_col, options.caption_col, *([options.score_col] if options.score_col else [])]
+        wanted = [options.url_col, options.caption_col, options.score_col, options.class_col]
         for column in wanted:
-            if column not in columns:
+            if column and column not in columns:
                 raise DataError(
                     f"{name} has no column {column!r}; it has {', '.join(columns)}. "
-                    "Name yours with --caption_col, --url_col and --score_col."
+                    "Name yours with --caption_col, --url_col, --score_col and --class_col."
                 )
         if rows == 0:
             raise DataError(f"{name} has no rows.")
+        if options.class_col and not _holds_whole_numbers(parquet, options.class_col):
+            raise DataError(
+                f"{name}: the column {options.class_col!r} does not hold whole numbers; classes are numbered "
+                "from 0."
+            )
         for part, first in enumerate(range(0, rows, options.samples_per_shard)):
             count = min(options.samples_per_shard, rows - first)
             tasks.append(ShardTask(name, first, count, f"images-{number:05d}-{part:05d}"))
     return tasks
 
 
-def fetch_shard(options: DownloadOptions, task: ShardTask) -> None:
-    """Fetches, resizes and writes one shard, then its report, which says that it is whole."""
+def fetch_shard(
+    options: DownloadOptions,
+    task: ShardTask,
+    gates: str | None = None,
+    on_done: Callable[[], None] | None = None,
+) -> None:
+    """Fetches, resizes and writes one shard, then its report, which says that it is whole. `gates` as for
+    `Fetcher`."""
     rows = list(_rows(options, task))
     threads = max(1, options.thread_count // max(1, options.processes_count))
-    fetcher = Fetcher(threads, options.limits)
+    fetcher = Fetcher(threads, options.limits, gates)
     problems: list[str] = []
     kept: dict[int, bytes] = {}
-    for result in fetcher.fetch((index, str(row["url"])) for index, row in enumerate(rows)):
+    for result in fetcher.fetch(((index, str(row["url"])) for index, row in enumerate(rows)), on_done):
         if result.data is None:
             problems.append(result.problem or "unknown")
             continue
@@ -154,8 +170,10 @@ def _example(data: bytes, row: dict[str, Any], options: DownloadOptions, key: st
     resized = resize_smallest_side(pixels, options.image_size)
     about = {"height": height, "width": width, "url": row["url"]}
     if row.get("score") is not None:
-        about["AESTHETIC_SCORE"] = float(row["score"])
-    # The names of img2dataset, so that its shards and ours are read alike.
+        about[SCORE_KEY] = float(row["score"])
+    if row.get("class") is not None:
+        about[CLASS_KEY] = int(row["class"])
+    # The names of img2dataset's other formats; its TFRecords have no `json`, and a feature for each column.
     return encode_example(
         {
             "key": key,
@@ -170,6 +188,8 @@ def _rows(options: DownloadOptions, task: ShardTask) -> Iterator[dict[str, Any]]
     columns = {"url": options.url_col, "caption": options.caption_col}
     if options.score_col:
         columns["score"] = options.score_col
+    if options.class_col:
+        columns["class"] = options.class_col
     with Folder(options.data_dir).read(task.table) as file:
         table = _open_parquet(file, task.table).read(columns=list(columns.values()))
     for row in table.slice(task.first, task.rows).to_pylist():
@@ -186,6 +206,12 @@ def _open_parquet(file: Any, name: str) -> Any:
         return pq.ParquetFile(pa.BufferReader(io.BytesIO(file.read()).getbuffer()))
     except (pa.ArrowInvalid, OSError) as error:
         raise DataError(f"{name} cannot be read as parquet: {error}") from error
+
+
+def _holds_whole_numbers(parquet: Any, column: str) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_integer(parquet.schema_arrow.field(column).type))
 
 
 def _read(folder: Folder, name: str) -> bytes:

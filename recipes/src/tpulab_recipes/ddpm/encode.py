@@ -16,7 +16,7 @@ import numpy as np
 
 from tpulab_recipes.ddpm.config import Config
 from tpulab_recipes.ddpm.data.encodings import SUFFIX, encode_record
-from tpulab_recipes.ddpm.data.image_shards import CaptionedImage, read_images
+from tpulab_recipes.ddpm.data.image_shards import CLASS_KEY, SCORE_KEY, CaptionedImage, read_images
 from tpulab_recipes.ddpm.data.images import fit_image
 from tpulab_recipes.ddpm.data.small_encoders import PatchPca, encode_text
 from tpulab_recipes.ddpm.data.storage import Folder
@@ -37,9 +37,10 @@ class SmallEncoders:
     def __init__(self, config: Config) -> None:
         self._length = config.model.conditioning.clip_length
         self._text = bool(config.model.conditioning.clip_width)
+        self._in_pixels = config.in_pixels
 
     def __call__(self, images: np.ndarray, captions: Sequence[str]) -> list[dict[str, np.ndarray]]:
-        latents = PatchPca.shipped().encode(images)
+        latents = images if self._in_pixels else PatchPca.shipped().encode(images)
         rows: list[dict[str, np.ndarray]] = [{"image": latent} for latent in latents]
         if self._text:
             for row, states in zip(rows, encode_text(captions, self._length), strict=True):
@@ -48,9 +49,18 @@ class SmallEncoders:
 
 
 def encoders_for(config: Config, token: str | None = None) -> Encoders:
-    """The encoders that the configuration names."""
-    names = {config.model.vae_id, config.model.clip_model_id, config.model.t5_model_id}
-    if names == {"small"}:
+    """The encoders that the configuration names, as far as its network is told something by them."""
+    model, told = config.model, config.model.conditioning
+    names = {
+        name
+        for name, needed in (
+            (model.vae_id, not config.in_pixels),
+            (model.clip_model_id, told.clip_width or told.clip_image_width),
+            (model.t5_model_id, told.t5_width),
+        )
+        if needed
+    }
+    if names <= {"small"}:
         return SmallEncoders(config)
     if "small" in names:
         raise ConfigError("model.vae_id", "encoders are all `small`, or none of them is.")
@@ -66,6 +76,8 @@ def encode(
     progress: Progress,
     *,
     batch_size: int = 64,
+    score_col: str = SCORE_KEY,
+    class_col: str = CLASS_KEY,
     encoders: Encoders | None = None,
     process: int = 0,
     processes: int = 1,
@@ -89,22 +101,25 @@ def encode(
         encoders = encoders or encoders_for(config)
     for name in missing:
         assert encoders is not None
-        done = _encode_shard(config, source, out, name, encoders, batch_size, progress)
+        images = read_images(
+            source,
+            name,
+            config.dataset.args.image_format,
+            score_col=score_col,
+            class_col=class_col if config.model.conditioning.num_classes else None,
+        )
+        records = _records(config, images, encoders, batch_size, zlib.crc32(name.encode()), progress)
+        done = _write_shards(config, out, name, records)
         with out.write(f"{_stem(name)}.json") as file:
             file.write(json.dumps({"from": name, "images": done}).encode())
     progress.finish()
     return {"shards": len(mine), "encoded": len(missing), "images": sum(counts.values())}
 
 
-def _encode_shard(
-    config: Config, source: Folder, out: Folder, name: str, encoders: Encoders, size: int, progress: Progress
-) -> int:
-    args = config.dataset.args
-    images = read_images(source, name, args.image_format)
-    records = _records(config, images, encoders, size, zlib.crc32(name.encode()), progress)
+def _write_shards(config: Config, out: Folder, name: str, records: Iterator[bytes]) -> int:
     done = 0
     for part in itertools.count():
-        piece = list(itertools.islice(records, args.number_encodings_per_shard))
+        piece = list(itertools.islice(records, config.dataset.args.number_encodings_per_shard))
         if not piece:
             break
         with out.write(f"{_stem(name)}-{part:03d}{SUFFIX}") as file:
@@ -134,9 +149,21 @@ def _records(
                 "height": float(image.height),
                 "width": float(image.width),
             }
+            if image.label is not None:
+                scalars["class"] = _checked(image.label, config)
             stored = {key: value for key, value in (row | scalars).items() if key not in args.remove_keys}
             yield encode_record(stored, image.caption)
         progress.advance(len(batch))
+
+
+def _checked(label: int, config: Config) -> int:
+    classes = config.model.conditioning.num_classes
+    if not 0 <= label < classes:
+        raise DataError(
+            f"An image has the class {label}, but model.conditioning.num_classes is {classes}: classes are "
+            f"numbered from 0 to {classes - 1}."
+        )
+    return label
 
 
 def _stem(name: str) -> str:

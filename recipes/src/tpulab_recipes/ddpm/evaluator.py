@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from tpulab_recipes.ddpm.config import Config
+from tpulab_recipes.ddpm.data.pipeline import EncodingSource, Source
 from tpulab_recipes.ddpm.data.shapes import draw_shapes, recognise
+from tpulab_recipes.ddpm.errors import DataError, MissingPackage
 from tpulab_recipes.ddpm.frechet import BATCH, frechet_distance, image_features
 from tpulab_recipes.ddpm.model.network import Network
 from tpulab_recipes.ddpm.prompts import context_for, decode_images
@@ -61,3 +63,53 @@ class ShapesEvaluator:
             "caption_accuracy": float(np.mean(right)),
         }
         return Evaluation(images, list(self.captions), figures)
+
+
+class EncodingsEvaluator:
+    """For encoded data: samples with the conditioning of some of its images, beside those images themselves.
+
+    They are images of the training data; nothing is held back. Where the encoder for images is not at hand,
+    samples are shown as the first three channels of their latents, and there is no figure.
+    """
+
+    def __init__(
+        self, network: Network, source: EncodingSource, *, count: int = 16, steps: int | None = None
+    ) -> None:
+        # Few at a time: a large network is being trained in the same memory.
+        self.config: Config = network.config
+        shown = source.first(count)
+        self._latents = shown.pop("image")
+        self._context = shown
+        self.sampler = Sampler(network, len(self._latents))
+        self.steps = steps
+        self._decodes = True
+
+    def __call__(self, params: Any, *, guidance: float = 2.0, seed: int = 0) -> Evaluation:
+        made = self.sampler(params, self._context, seed=seed, guidance=guidance, steps=self.steps)
+        figures: dict[str, float] = {}
+        images = self._decoded(made)
+        if images is None:
+            return Evaluation(np.clip(made[..., :3] / 2, -1, 1), [""] * len(made), figures)
+        data = self._decoded(self._latents)
+        # Two images at least have a spread.
+        if data is not None and len(data) > 1:
+            # A batch of 512 large images would not fit beside the network.
+            features = [image_features(some, batch=len(some)) for some in (data, images)]
+            figures["frechet"] = frechet_distance(*features)
+        return Evaluation(images, [""] * len(made), figures)
+
+    def _decoded(self, latents: np.ndarray) -> np.ndarray | None:
+        if self._decodes:
+            try:
+                return decode_images(latents, self.config)
+            except (DataError, MissingPackage):
+                # Not tried again: looking for weights that are not there may take minutes.
+                self._decodes = False
+        return None
+
+
+def evaluator_for(network: Network, source: Source) -> ShapesEvaluator | EncodingsEvaluator | None:
+    """The evaluator for this data. None: the data set is one that nobody here knows."""
+    if network.config.dataset.name == "shapes":
+        return ShapesEvaluator(network)
+    return EncodingsEvaluator(network, source) if isinstance(source, EncodingSource) else None

@@ -112,7 +112,7 @@ def write_export(params: Any, config: Config, url: str) -> None:
         "unet": [UNET_MODULE, "UNet"],
         "scheduler": ["diffusers", "DDIMScheduler"],
     }
-    if config.model.vae_id == "small" and config.in_dimensions[2] != 3:
+    if config.model.vae_id == "small" and not config.in_pixels:
         pca = PatchPca.shipped()
         about["patch_pca"] = {
             "mean": pca.mean.tolist(),

@@ -18,7 +18,7 @@ def download_with_img2dataset(options: argparse.Namespace) -> None:
         input_format="parquet",
         url_col=options.url_col,
         caption_col=options.caption_col,
-        save_additional_columns=[options.score_col] if options.score_col else None,
+        save_additional_columns=[name for name in (options.score_col, options.class_col) if name] or None,
         output_folder=options.write_dir,
         output_format="tfrecord",
         image_size=options.image_size,

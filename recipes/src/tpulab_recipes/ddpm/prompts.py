@@ -61,7 +61,7 @@ def _text(
 
 def decode_images(latents: np.ndarray, config: Config, token: Any = None) -> np.ndarray:
     """Float32[image, height, width, 3] in [-1, 1] from latents."""
-    if config.in_dimensions[2] == 3:
+    if config.in_pixels:
         return np.clip(latents, -1, 1)
     if config.model.vae_id == "small":
         return PatchPca.shipped().decode(latents)

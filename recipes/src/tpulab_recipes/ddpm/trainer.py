@@ -19,7 +19,7 @@ from jax.sharding import Mesh
 from tpulab_recipes.ddpm.checkpoint import CheckpointFolder, newest, open_folders
 from tpulab_recipes.ddpm.config import Config
 from tpulab_recipes.ddpm.data.pipeline import Prefetched, Source
-from tpulab_recipes.ddpm.errors import TrainingDiverged
+from tpulab_recipes.ddpm.errors import RecipeError, TrainingDiverged
 from tpulab_recipes.ddpm.evaluator import Evaluation
 from tpulab_recipes.ddpm.log_writers import LogWriter
 from tpulab_recipes.ddpm.mesh import check_batch, make_mesh, put_batch, replicated
@@ -104,7 +104,7 @@ class Trainer:
         if first >= until:
             return self.state
         run = run or PlainRun(default_hyperparameters(self.config))
-        run.on(checkpoint=self.save, evaluate=self.run_evaluation, sample=self.run_evaluation)
+        run.on(checkpoint=self.save, evaluate=self._asked_to_evaluate, sample=self._asked_to_evaluate)
         pending: list[dict[str, Any]] = []
         since = time.perf_counter()
         with Prefetched(
@@ -146,10 +146,16 @@ class Trainer:
         step = self.step
         if self._is_main:
             for writer in self.writers:
-                writer.figures(step, found.figures)
+                if found.figures:
+                    writer.figures(step, found.figures)
                 writer.picture(step, "samples", grid(found.images[:32], 8, scale=2))
         if self._on_evaluation:
             self._on_evaluation(step, found)
+
+    def _asked_to_evaluate(self) -> None:
+        if self.evaluate is None:
+            raise RecipeError("This training cannot sample or evaluate: it was started without an evaluator.")
+        self.run_evaluation()
 
     def compilations(self) -> int:
         """How many programs have been compiled for the training step."""

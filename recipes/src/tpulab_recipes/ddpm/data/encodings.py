@@ -1,7 +1,8 @@
 """Encoded images on disk: one TFRecord `Example` for each, every array a bfloat16 `TensorProto`.
 
 Keys: `image` (latents), `clip_emb` and `t5_emb` (text states without the padding), `clip_image_emb`,
-`aesth_score`, `height`, `width`, and `txt`, the caption itself.
+`aesth_score`, `height`, `width`; `class`, a whole number (bfloat16 tells 256 of them apart); and `txt`, the
+caption itself.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ SUFFIX = ".tfrecord"
 def encode_record(arrays: Mapping[str, Any], caption: str) -> bytes:
     """One image as it lies on disk. Text states come without rows of padding."""
     features: dict[str, Any] = {
-        name: encode_tensor(np.asarray(value, ml_dtypes.bfloat16)) for name, value in arrays.items()
+        name: int(value) if name == "class" else encode_tensor(np.asarray(value, ml_dtypes.bfloat16))
+        for name, value in arrays.items()
     }
     return encode_example(features | {"txt": caption})
 

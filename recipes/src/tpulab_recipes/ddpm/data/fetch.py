@@ -4,15 +4,20 @@ same twice."""
 from __future__ import annotations
 
 import collections
+import contextlib
+import fcntl
 import http.client
+import os
 import threading
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from typing import IO
 
 USER_AGENT = "tpulab-recipes/0.1 (image data set download; respects X-Robots-Tag)"
 #: Directives by which a server says that its images are not for this (img2dataset honours the same).
@@ -43,10 +48,12 @@ class Fetched:
 class Fetcher:
     """Fetches many addresses over a pool of threads."""
 
-    def __init__(self, threads: int, limits: FetchLimits | None = None) -> None:
+    def __init__(self, threads: int, limits: FetchLimits | None = None, gates: str | None = None) -> None:
+        """`gates` is a folder on this machine: fetchers with the same one, in any process, keep the limit
+        for each host together."""
         self._threads, self._limits = max(1, threads), limits or FetchLimits()
-        self._hosts = _HostGates(self._limits.per_host)
         self._stopped = threading.Event()
+        self._hosts = _HostGates(self._limits.per_host, gates, self._stopped)
 
     def fetch(
         self, rows: Iterable[tuple[int, str]], on_done: Callable[[], None] | None = None
@@ -86,18 +93,18 @@ class Fetcher:
         for attempt in range(self._limits.retries + 1):
             if self._stopped.is_set():
                 return Fetched(row, None, "stopped")
-            with self._hosts.gate(parts.hostname):
-                try:
+            try:
+                with self._hosts.gate(parts.hostname):
                     return Fetched(row, self._read(url), None)
-                except _Refused as error:
-                    return Fetched(row, None, error.args[0])
-                except urllib.error.HTTPError as error:
-                    problem, pause = f"http_{error.code}", _retry_after(error)
-                    error.close()
-                    if error.code not in (429, 500, 502, 503, 504):
-                        return Fetched(row, None, problem)
-                except (OSError, http.client.HTTPException, ValueError) as error:
-                    problem, pause = type(error).__name__, 0.0
+            except _Refused as error:
+                return Fetched(row, None, error.args[0])
+            except urllib.error.HTTPError as error:
+                problem, pause = f"http_{error.code}", _retry_after(error)
+                error.close()
+                if error.code not in (429, 500, 502, 503, 504):
+                    return Fetched(row, None, problem)
+            except (OSError, http.client.HTTPException, ValueError) as error:
+                problem, pause = type(error).__name__, 0.0
             if attempt < self._limits.retries:
                 self._stopped.wait(min(max(pause, 0.2 * 2**attempt), self._limits.max_wait_s))
         return Fetched(row, None, problem)
@@ -127,15 +134,44 @@ class _Refused(Exception):
     """No use in trying again."""
 
 
+#: Files of one gate are shared by the hosts whose names fall together: a table may name very many hosts.
+_SHARED_GATES = 1024
+
+
 @dataclass
 class _HostGates:
     per_host: int
+    folder: str | None
+    stopped: threading.Event
     _gates: dict[str, threading.Semaphore] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def gate(self, host: str) -> threading.Semaphore:
+    @contextlib.contextmanager
+    def gate(self, host: str) -> Iterator[None]:
         with self._lock:
-            return self._gates.setdefault(host, threading.Semaphore(self.per_host))
+            mine = self._gates.setdefault(host, threading.Semaphore(self.per_host))
+        with mine:
+            if self.folder is None:
+                yield
+                return
+            file = self._locked(self.folder, zlib.crc32(host.encode()) % _SHARED_GATES)
+            try:
+                yield
+            finally:
+                file.close()
+
+    def _locked(self, folder: str, number: int) -> IO[bytes]:
+        """One of the files of a gate, locked; the system gives the lock back when a process dies."""
+        while True:
+            for place in range(self.per_host):
+                file = open(os.path.join(folder, f"{number}-{place}"), "ab")  # noqa: SIM115
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    return file
+                except OSError:
+                    file.close()
+            if self.stopped.wait(0.02):
+                raise ConnectionError("stopped")
 
 
 def _retry_after(error: urllib.error.HTTPError) -> float:

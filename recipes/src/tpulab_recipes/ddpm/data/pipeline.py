@@ -115,6 +115,12 @@ class EncodingSource:
                 yield {name: np.stack([record[name] for record in records]) for name in records[0]}
                 step += 1
 
+    def first(self, count: int) -> Batch:
+        """Up to `count` records of the first window, the same on every host; for looking at."""
+        count = min(count, self._windows[0].count)
+        records = list(self._read(self._windows[0], np.arange(count)))
+        return {name: np.stack([record[name] for record in records]) for name in records[0]}
+
     def _batches_per_epoch(self) -> int:
         # Windows are dealt out anew in each epoch; no host ever gets less than the smallest ones together.
         sizes = sorted(window.count for window in self._windows)

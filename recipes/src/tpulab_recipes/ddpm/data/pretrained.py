@@ -126,12 +126,9 @@ class PretrainedEncoders:
     def __call__(self, images: np.ndarray, captions: Sequence[str]) -> list[dict[str, np.ndarray]]:
         torch, _, _ = _packages()
         model, conditioning = self._config.model, self._config.model.conditioning
-        with torch.no_grad():
-            pixels = torch.from_numpy(np.ascontiguousarray(images.transpose(0, 3, 1, 2)))
-            mean = _vae(model.vae_id, self._token).encode(pixels).latent_dist.mean * LATENT_SCALE
-        rows: list[dict[str, np.ndarray]] = [
-            {"image": row} for row in mean.float().numpy().transpose(0, 2, 3, 1)
-        ]
+        rows = (
+            [{"image": image} for image in images] if self._config.in_pixels else self._latents(torch, images)
+        )
         if conditioning.clip_width:
             self._add(rows, "clip_emb", captions, "clip", model.clip_model_id, conditioning.clip_length)
         if conditioning.t5_width:
@@ -144,6 +141,13 @@ class PretrainedEncoders:
             for row, embedding in zip(rows, embedded, strict=True):
                 row["clip_image_emb"] = embedding
         return rows
+
+    def _latents(self, torch: Any, images: np.ndarray) -> list[dict[str, np.ndarray]]:
+        with torch.no_grad():
+            pixels = torch.from_numpy(np.ascontiguousarray(images.transpose(0, 3, 1, 2)))
+            encoded = _vae(self._config.model.vae_id, self._token).encode(pixels)
+            mean = encoded.latent_dist.mean * LATENT_SCALE
+        return [{"image": row} for row in mean.float().numpy().transpose(0, 2, 3, 1)]
 
     def _add(
         self,

@@ -121,10 +121,15 @@ def _room(size: str) -> float:
 
 
 def iterate_shapes(count: int, seed: int) -> Iterator[dict[str, Any]]:
-    """The same as records of an image data set: `image` (uint8), `txt`, `aesth_score`."""
-    drawn = draw_shapes(count, seed)
-    for image, caption, score in zip(drawn.images, drawn.captions, drawn.scores, strict=True):
-        yield {"image": to_uint8(image), "txt": caption, "aesth_score": float(score)}
+    """The same as records of an image data set: `image` (uint8), `txt`, `aesth_score`, `class` (0 to 31)."""
+    drawn, kinds = draw_shapes(count, seed), all_shapes()
+    for image, shape, score in zip(drawn.images, drawn.shapes, drawn.scores, strict=True):
+        yield {
+            "image": to_uint8(image),
+            "txt": shape.caption,
+            "aesth_score": float(score),
+            "class": kinds.index(shape),
+        }
 
 
 def to_uint8(images: np.ndarray) -> np.ndarray:
