@@ -173,6 +173,19 @@ export const AddRemote = Type.Object(
 );
 export type AddRemote = Static<typeof AddRemote>;
 
+/** `POST /bridge/v1/remotes/NAME/connect`; what is left out stays as it is. */
+export const ConnectRemote = Type.Object(
+  {
+    environment: Type.Optional(Type.String({ description: 'to have there from now on' })),
+    install: Type.Optional(Type.Boolean({ description: 'as in `AddRemote`, from now on' })),
+    takeOver: Type.Optional(
+      Type.Boolean({ description: 'a gateway of another build that runs there ends for ours; this once' })
+    )
+  },
+  { additionalProperties: false }
+);
+export type ConnectRemote = Static<typeof ConnectRemote>;
+
 /** `POST /bridge/v1/remotes/NAME/answer` */
 export const AnswerPrompt = Type.Object(
   { id: Type.String(), value: Type.Union([Type.String({ maxLength: 4096 }), Type.Boolean()]) },

@@ -1,6 +1,6 @@
 /** What people do with remotes: each action says when it fails instead of throwing. No DOM. */
 import { type ISignal, Signal } from '@lumino/signaling';
-import type { AddRemote, RemoteSource } from '@tpulab/protocol';
+import type { AddRemote, ConnectRemote, RemoteSource } from '@tpulab/protocol';
 import { RemotesError } from './api.js';
 import type { Remotes } from './model.js';
 
@@ -17,11 +17,16 @@ export class RemoteActions {
     return this._changed;
   }
 
-  /** Adds a remote and connects it; its name, or null when the hub refused. A known source is connected again. */
+  /**
+   * Adds a remote and connects it; its name, or null when the hub refused. A known source is connected again, and gets the
+   * environment; null: the one that it has.
+   */
   async connectTo(source: RemoteSource, environment: string | null): Promise<string | null> {
     const known = this.remotes.all.find(remote => sameSource(remote.source, source));
     if (known) {
-      return (await this.connect(known.name)) ? known.name : null;
+      return (await this.connect(known.name, environment === null ? undefined : { environment }))
+        ? known.name
+        : null;
     }
     const request: AddRemote = { source, ...(environment !== null && { environment }) };
     const added = await this.attempt(() => this.remotes.api.add(request));
@@ -31,8 +36,8 @@ export class RemoteActions {
     return added?.name ?? null;
   }
 
-  connect(name: string): Promise<boolean> {
-    return this.done(() => this.remotes.api.connect(name));
+  connect(name: string, wishes?: ConnectRemote): Promise<boolean> {
+    return this.done(() => this.remotes.api.connect(name, wishes));
   }
 
   disconnect(name: string): Promise<boolean> {

@@ -3,6 +3,7 @@ import type { ServerConnection } from '@jupyterlab/services';
 import type {
   AddRemote,
   AnswerPrompt,
+  ConnectRemote,
   EnvironmentInfo,
   Remote,
   RemoteCandidates,
@@ -58,8 +59,8 @@ export class RemotesApi {
     return this.ask('POST', 'bridge/v1/remotes', request);
   }
 
-  connect(name: string): Promise<unknown> {
-    return this.ask('POST', path(name, 'connect'));
+  connect(name: string, wishes?: ConnectRemote): Promise<unknown> {
+    return this.ask('POST', path(name, 'connect'), wishes);
   }
 
   disconnect(name: string): Promise<unknown> {

@@ -1,13 +1,13 @@
 /** What one may connect to: remotes that are known, ssh hosts, the project's TPU VMs, or what somebody types. */
 import { type FormEvent, type JSX, useEffect, useState } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
-import type { EnvironmentInfo, RemoteCandidates, RemoteSource } from '@tpulab/protocol';
+import type { EnvironmentInfo, Remote, RemoteCandidates, RemoteSource } from '@tpulab/protocol';
 import { useChanges } from '../panel/use-changes.js';
 import type { RemoteActions } from './actions.js';
 import { sourceName } from './names.js';
 import { ErrorView } from './progress-view.js';
 import { figuresText, stateText } from './state-text.js';
-import { sourceOf } from './target.js';
+import { CLOUD_FORM, CLOUD_FORM_IN_FULL, isCloud, sourceOf } from './target.js';
 
 export interface IChooseProps {
   readonly actions: RemoteActions;
@@ -65,7 +65,12 @@ export function ChooseView({ actions, trans, onChosen }: IChooseProps): JSX.Elem
           {trans.__('Connect')}
         </button>
       </form>
-      <KnownRemotes {...{ actions, trans, onChosen, isBusy }} />
+      {typed === null && isCloud(text) ? (
+        <p className="jp-TPULab-quiet" role="status">
+          {trans.__('A machine of Google Cloud is written %1, or %2.', CLOUD_FORM, CLOUD_FORM_IN_FULL)}
+        </p>
+      ) : null}
+      <KnownRemotes {...{ actions, trans, onChosen, isBusy, environment }} />
       <Candidates
         candidates={candidates}
         isBusy={isBusy}
@@ -87,14 +92,12 @@ function EnvironmentChoice(props: {
     <label>
       {trans.__('Environment')}
       <select className="jp-mod-styled" value={value} onChange={event => onChange(event.target.value)}>
-        <option value="">{trans.__('JAX (default)')}</option>
-        {environments
-          .filter(({ name }) => name !== 'jax')
-          .map(({ name, displayName }) => (
-            <option key={name} value={name}>
-              {displayName}
-            </option>
-          ))}
+        <option value="">{trans.__('As it is there; JAX at first')}</option>
+        {environments.map(({ name, displayName }) => (
+          <option key={name} value={name}>
+            {displayName}
+          </option>
+        ))}
       </select>
     </label>
   );
@@ -104,14 +107,17 @@ function KnownRemotes({
   actions,
   trans,
   onChosen,
-  isBusy
-}: IChooseProps & { readonly isBusy: boolean }): JSX.Element | null {
+  isBusy,
+  environment
+}: IChooseProps & { readonly isBusy: boolean; readonly environment: string }): JSX.Element | null {
   const { all } = actions.remotes;
   if (all.length === 0) {
     return null;
   }
-  const choose = async (name: string, isUp: boolean): Promise<void> => {
-    if (isUp || (await actions.connect(name))) {
+  const choose = async ({ name, state, environment: before }: Remote): Promise<void> => {
+    const wished = environment === '' ? before : environment;
+    const isReady = state === 'connected' && wished === before;
+    if (isReady || (await actions.connect(name, wished === before ? undefined : { environment: wished }))) {
       onChosen(name);
     }
   };
@@ -121,11 +127,7 @@ function KnownRemotes({
       <ul className="jp-TPULabRemote-list">
         {all.map(remote => (
           <li key={remote.name}>
-            <button
-              type="button"
-              disabled={isBusy}
-              onClick={() => void choose(remote.name, remote.state === 'connected')}
-            >
+            <button type="button" disabled={isBusy} onClick={() => void choose(remote)}>
               <span>{remote.name}</span>
               <span className="jp-TPULab-quiet">{sourceName(remote.source)}</span>
               <span className="jp-TPULab-quiet jp-TPULab-number">

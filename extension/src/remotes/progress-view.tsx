@@ -25,6 +25,17 @@ export function ProgressView({ remote, actions, trans }: IProgressProps): JSX.El
         <Question key={remote.prompt.id} {...{ remote, actions, trans }} prompt={remote.prompt} />
       ) : null}
       {remote.error ? <ErrorView {...remote.error} trans={trans} /> : null}
+      {remote.error?.code === 'setup_other_build' ? (
+        <div className="jp-TPULabRemote-buttons">
+          <button
+            type="button"
+            className="jp-mod-styled"
+            onClick={() => void actions.connect(remote.name, { takeOver: true })}
+          >
+            {trans.__('Connect anyway')}
+          </button>
+        </div>
+      ) : null}
       {remote.stages.length > 0 ? (
         <ol className="jp-TPULabRemote-stages" aria-label={trans.__('Stages')}>
           {remote.stages.map(stage => (

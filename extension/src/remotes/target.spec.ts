@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { sourceOf } from './target.js';
+import { isCloud, sourceOf } from './target.js';
 
 test.each(['tpu', 'ada@10.0.0.1', ' ada@host ', 'ssh://ada@host:2222', 'ada@[fe80::1]'])('takes %s', text => {
   expect(sourceOf(text)).toEqual({ kind: 'ssh', destination: text.trim() });
@@ -7,4 +7,24 @@ test.each(['tpu', 'ada@10.0.0.1', ' ada@host ', 'ssh://ada@host:2222', 'ada@[fe8
 
 test.each(['', ' ', '-oProxyCommand=x', 'a b', 'host;reboot', '$(x)', 'h`x`'])('refuses "%s"', text => {
   expect(sourceOf(text)).toBeNull();
+});
+
+test.each([
+  ['gcloud:us-east5-b/my-tpu', 'tpu-vm', 'my-tpu'],
+  [' gcloud:queued-resource/us-east5-b/q ', 'queued-resource', 'q'],
+  ['gcloud:instance-group/us-east5-b/g', 'instance-group', 'g']
+])('takes %s as a machine of Google Cloud', (text, product, name) => {
+  expect(sourceOf(text)).toEqual({ kind: 'gcloud', product, name, zone: 'us-east5-b' });
+});
+
+test.each([
+  'gcloud:my-tpu',
+  'gcloud:',
+  'gcloud:a/b/c',
+  'gcloud:zone/',
+  'gcloud:zone/-x',
+  'gcloud:instance/x'
+])('takes %s neither as a host nor as a machine: its zone is missing, or it is no name', text => {
+  expect(sourceOf(text)).toBeNull();
+  expect(isCloud(text)).toBe(true);
 });

@@ -42,6 +42,8 @@ export class FakeJupyterServer implements AsyncDisposable {
   readonly requests: string[] = [];
   /** Paths of what was asked of remotes. */
   readonly asked: string[] = [];
+  /** What came with it. */
+  readonly wishes: Record<string, unknown>[] = [];
   /** Headers of the last request. */
   lastHeaders: IncomingMessage['headers'] = {};
   /** Answer of `GET tpulab/bridge`; null means that the route does not exist. */
@@ -191,6 +193,7 @@ export class FakeJupyterServer implements AsyncDisposable {
       const name = path.split('/')[4];
       if (method === 'POST' && name !== undefined && this.remotes) {
         this.asked.push(path);
+        this.wishes.push(body);
         send(response, 200, this.remotes.find(remote => remote.name === name) ?? {});
         return;
       }

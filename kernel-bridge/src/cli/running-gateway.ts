@@ -65,20 +65,23 @@ export class RunningGateway {
     return answer;
   }
 
-  async holders(): Promise<HoldersPage> {
-    const answer = await ask(this.record.url, this.token, 'GET', 'bridge/v1/devices/holders', ANSWER_MS);
+  /** @param remote name of a remote, for the chips of that one */
+  async holders(remote?: string): Promise<HoldersPage> {
+    const path = `${below(remote)}bridge/v1/devices/holders`;
+    const answer = await ask(this.record.url, this.token, 'GET', path, ANSWER_MS);
     if (!Value.Check(HoldersPage, answer))
       throw new CommandError('gateway_unresponsive', 'What the gateway says of the holders is garbled.');
     return answer;
   }
 
   /** Shuts down the kernel that the process belongs to. */
-  async endHolder(pid: number): Promise<void> {
-    await ask(this.record.url, this.token, 'POST', `bridge/v1/devices/holders/${pid}/end`, SHUTDOWN_MS);
+  async endHolder(pid: number, remote?: string): Promise<void> {
+    const path = `${below(remote)}bridge/v1/devices/holders/${pid}/end`;
+    await ask(this.record.url, this.token, 'POST', path, SHUTDOWN_MS);
   }
 
-  async removeLock(): Promise<void> {
-    await ask(this.record.url, this.token, 'DELETE', 'bridge/v1/devices/lock', ANSWER_MS);
+  async removeLock(remote?: string): Promise<void> {
+    await ask(this.record.url, this.token, 'DELETE', `${below(remote)}bridge/v1/devices/lock`, ANSWER_MS);
   }
 
   async removeKernel(id: string): Promise<void> {
@@ -155,4 +158,8 @@ async function ask(
     throw new CommandError('gateway_unresponsive', `The gateway refused ${method} ${path}: ${message}`);
   }
   return body;
+}
+
+function below(remote: string | undefined): string {
+  return remote === undefined ? '' : `remotes/${encodeURIComponent(remote)}/`;
 }

@@ -12,6 +12,8 @@ import type { SshTarget } from './ssh/target.js';
 
 /** A stage that takes longer than this is something being installed, and not merely looked at. */
 const SETTING_UP_MS = 1_500;
+/** An attempt that began less long ago began on the network as it is now, and is not begun anew. */
+const HANGING_MS = 3_000;
 
 export class RemoteRun {
   readonly #remote: Remote;
@@ -21,6 +23,10 @@ export class RemoteRun {
   #link: RemoteLink | null = null;
   #heartbeat: Heartbeat | null = null;
   #waking = new AbortController();
+  /** Ends an attempt, or says of a connection that it was ended, so that the next one begins at once. */
+  #anew = new AbortController();
+  /** When the attempt began that is being made. */
+  #since: number | null = null;
   #renewing: ((problem: RemoteProblem) => void) | null = null;
   #isOver = false;
   #hasAccelerator = false;
@@ -42,10 +48,22 @@ export class RemoteRun {
     return this.#isOver;
   }
 
-  /** Whatever is waited for is tried at once; a connection that stands is put to the test. */
+  /** Whatever is waited for is tried at once, also where ssh hangs; a connection that stands is put to the test. */
   wake(): void {
     this.#waking.abort();
     this.#heartbeat?.probe();
+    const { current, wasAnswered } = this.#remote.prompts;
+    // Who is being asked, or has just answered, is not asked again.
+    if (this.#link !== null || current !== null || wasAnswered || this.#since === null) return;
+    if (performance.now() - this.#since > HANGING_MS) this.#anew.abort();
+  }
+
+  /** Something else is to be there than was. Logging in goes on: what is to be there is read after it. */
+  prepareAnew(): void {
+    this.#waking.abort();
+    if (this.#link === null) return;
+    this.#anew.abort();
+    this.#renewing?.(new RemoteProblem('remote_lost', 'Something else is to be there from now on.'));
   }
 
   renew(): void {
@@ -70,13 +88,22 @@ export class RemoteRun {
   async #loop(): Promise<void> {
     const { signal } = this.#stopped;
     for (let failures = 0; !this.#isStopped;) {
+      const anew = new AbortController();
+      this.#anew = anew;
+      this.#since = performance.now();
       try {
-        const { link, prepared } = await this.#attempt(signal);
+        const { link, prepared } = await this.#attempt(AbortSignal.any([signal, anew.signal]));
+        this.#since = null;
         failures = 0;
         throw await this.#whileConnected(link, prepared, signal);
       } catch (error) {
         if (signal.aborted) return;
+        this.#since = null;
         if (this.#link?.isOver === true) await this.#dropLink();
+        if (anew.signal.aborted) {
+          this.#remote.log.add('begun anew');
+          continue;
+        }
         if (this.#remote.prompts.current) {
           // ssh has given up waiting; the person has not, and the answer is for the next attempt.
           await Promise.race([this.#remote.prompts.settled(), aborted(signal)]);
@@ -110,6 +137,7 @@ export class RemoteRun {
       const prepared = await link.prepare(remote.record.install ? setup : installed, {
         environment: remote.record.environment,
         sender: remote.record.sender,
+        takeOver: remote.takesOver,
         signal,
         onStage: stage => remote.stage(stage),
         onCheck: check => remote.check(check),

@@ -1,5 +1,11 @@
 /** One remote: what is known of it, what a person can do with it, and what it tells of itself. */
-import type { Remote as RemoteView, RemoteCheck, RemoteNotice, RemoteStage } from '@tpulab/protocol';
+import type {
+  ConnectRemote,
+  Remote as RemoteView,
+  RemoteCheck,
+  RemoteNotice,
+  RemoteStage
+} from '@tpulab/protocol';
 import type { Logger } from 'pino';
 import type { HostSetup, RemoteShell } from './contracts.js';
 import type { Gcloud } from './gcloud/gcloud.js';
@@ -43,6 +49,8 @@ export interface RemoteContext {
 
 /** Progress of a download comes far more often than anybody can see. */
 const TELL_MS = 50;
+/** Here an attempt has its end. */
+const ENDS: ReadonlySet<RemotePhase['kind']> = new Set(['connected', 'failed', 'preempted', 'disconnected']);
 
 export class Remote {
   readonly log: RemoteLog;
@@ -57,6 +65,7 @@ export class Remote {
   #accelerator: RemoteView['accelerator'] = null;
   #reachable: ReachableRemote | null = null;
   #run: RemoteRun | null = null;
+  #takesOver = false;
   #telling: NodeJS.Timeout | null = null;
 
   constructor(record: RemoteRecord, context: RemoteContext) {
@@ -89,14 +98,27 @@ export class Remote {
     return this.#reachable;
   }
 
-  /** Begins, or tries again at once. Does nothing while it is connected or on its way. */
-  connect(): void {
-    this.change({ wanted: true });
-    if (this.#run?.isOver === false) {
-      this.#run.wake();
-      return;
-    }
-    this.#run = new RemoteRun(this);
+  /**
+   * Begins, or tries again at once. While it is connected or on its way it goes on so, unless something else is to be there than was:
+   * then the host is made ready anew.
+   */
+  connect({ environment, install, takeOver }: ConnectRemote = {}): void {
+    const before = this.#record;
+    this.change({
+      wanted: true,
+      ...(environment === undefined ? {} : { environment }),
+      ...(install === undefined ? {} : { install })
+    });
+    if (takeOver === true) this.#takesOver = true;
+    if (this.#run?.isOver !== false) this.#run = new RemoteRun(this);
+    else if (before.environment !== this.#record.environment || before.install !== this.#record.install)
+      this.#run.prepareAnew();
+    else this.#run.wake();
+  }
+
+  /** Whether a person insists, until the attempt has an end, that a gateway of another build ends for ours. */
+  get takesOver(): boolean {
+    return this.#takesOver;
   }
 
   /** For what is no longer reachable as it was: the gateway there refuses our token, or is another one. */
@@ -153,6 +175,7 @@ export class Remote {
   move(phase: RemotePhase): void {
     const before = this.#phase.kind;
     this.#phase = follow(this.#phase, phase);
+    if (ENDS.has(phase.kind)) this.#takesOver = false;
     const error = 'error' in phase ? phase.error : null;
     if (before !== phase.kind) {
       this.log.add(error ? `${phase.kind}: ${error.message}` : phase.kind);
@@ -164,7 +187,9 @@ export class Remote {
     this.tell();
   }
 
-  change(fields: Partial<Pick<RemoteRecord, 'wanted' | 'hosts' | 'lastConnectedAt' | 'environment'>>): void {
+  change(
+    fields: Partial<Pick<RemoteRecord, 'wanted' | 'hosts' | 'lastConnectedAt' | 'environment' | 'install'>>
+  ): void {
     const next = { ...this.#record, ...fields };
     if (JSON.stringify(next) === JSON.stringify(this.#record)) return;
     this.#record = next;

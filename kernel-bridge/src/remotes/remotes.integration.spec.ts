@@ -1,5 +1,6 @@
 /** A remote through a stand-in VM: what goes through, and what is left when something in between fails. */
-import { readFile } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { WebSocket } from 'ws';
@@ -159,5 +160,32 @@ describe.skipIf(why !== null)(`a remote over ssh${why === null ? '' : ` (skipped
     expect((await hub.rest('DELETE', '/bridge/v1/remotes/vm')).status).toBe(204);
     expect((await hub.rest('GET', '/remotes/vm/api')).status).toBe(404);
     expect(await vm.run('~/.local/bin/tpulab status --json')).toContain('"status":"ok"');
+  });
+
+  it('an attempt in which ssh hangs is begun anew when a person wants it', async () => {
+    const program = path.join(vm.laptop.bin, 'hanging-ssh');
+    const hung = path.join(vm.laptop.folder, 'hung');
+    // The first one that is to connect comes to nothing, and says nothing; those after it are the real one.
+    await writeFile(
+      program,
+      `#!/bin/sh
+case " $* " in
+  *' ControlMaster=yes '*) [ -e '${hung}' ] || { : >'${hung}'; exec sleep 1000000; } ;;
+esac
+exec '${path.join(vm.laptop.bin, 'ssh')}' "$@"
+`,
+      { mode: 0o755 }
+    );
+    await using other = await Hub.start(vm.laptop, { remotes: { sshProgram: program } });
+    await other.add();
+    await vi.waitFor(() => expect(existsSync(hung)).toBe(true), { timeout: 60_000 });
+    await vi.waitFor(
+      async () => {
+        await other.post('connect');
+        expect(await other.remote()).toMatchObject({ state: 'connected' });
+      },
+      { timeout: 90_000, interval: 500 }
+    );
+    expect(await other.log()).toContain('begun anew');
   });
 });

@@ -3,6 +3,7 @@ import { Type } from '@sinclair/typebox';
 import {
   AddRemote,
   AnswerPrompt,
+  ConnectRemote,
   Remote as RemoteSchema,
   RemoteCandidates,
   RemoteList,
@@ -81,12 +82,13 @@ export function addRemotesRoutes(app: App, remotes: Remotes): void {
       schema: {
         summary: 'Connects, or tries again at once; how it goes is in its state',
         params: Params,
+        body: Type.Optional(Type.Union([ConnectRemote, Type.Null()])),
         response: { 200: RemoteSchema, 404: UNKNOWN }
       }
     },
     async request => {
       const remote = remotes.get(request.params.name);
-      remote.connect();
+      remote.connect(request.body ?? {});
       return remote.view();
     }
   );

@@ -9,6 +9,7 @@ interface HoldersOptions extends OutputOptions {
   readonly stateDir?: string;
   readonly end?: number;
   readonly removeLock?: true;
+  readonly remote?: string;
 }
 
 export function holdersCommand(streams: Streams): Command {
@@ -16,14 +17,16 @@ export function holdersCommand(streams: Streams): Command {
     .description('show who holds the chips of this machine: process, user, kernel, notebook, how long idle')
     .option('--end <pid>', 'shut down the kernel of this gateway that the process belongs to', processId)
     .option('--remove-lock', "remove libtpu's lock file, if its owner is gone")
+    .option('--remote <name>', 'the chips of a remote that is connected, instead of those of this machine')
     .option('--state-dir <folder>', 'state folder of the gateway (default: $XDG_STATE_HOME/tpulab)')
     .option('--json', 'print JSON')
     .action(async (options: HoldersOptions) => {
       const gateway = await RunningGateway.find(stateFolder(options.stateDir));
-      if (options.end !== undefined) await gateway.endHolder(options.end);
-      if (options.removeLock === true) await gateway.removeLock();
-      const page = await gateway.holders();
-      say(streams, options, page, holdersText(page));
+      const { remote } = options;
+      if (options.end !== undefined) await gateway.endHolder(options.end, remote);
+      if (options.removeLock === true) await gateway.removeLock(remote);
+      const page = await gateway.holders(remote);
+      say(streams, options, page, holdersText(page, remote));
     });
 }
 

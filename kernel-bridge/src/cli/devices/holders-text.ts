@@ -1,14 +1,18 @@
 /** What `tpulab holders` shows to people: a line for each process, and what to do. */
 import type { Holder, HoldersPage, LibtpuLock } from '@tpulab/protocol';
 
-export function holdersText({ chips, holders, lock }: HoldersPage): string {
-  if (chips === 0 && holders.length === 0 && lock.state === 'none') return 'No TPU chips on this machine.';
-  const lines = holders.flatMap(holderLines);
+/** @param remote whose chips these are; absent: of this machine */
+export function holdersText({ chips, holders, lock }: HoldersPage, remote?: string): string {
+  const command = remote === undefined ? 'tpulab holders' : `tpulab holders --remote ${remote}`;
+  if (chips === 0 && holders.length === 0 && lock.state === 'none')
+    return `No TPU chips on ${remote ?? 'this machine'}.`;
+  const lines = holders.flatMap(holder => holderLines(holder, command));
   if (holders.length === 0) lines.push('Nobody that you may see holds the chips.');
-  return [...lines, ...lockLines(lock)].join('\n');
+  return [...lines, ...lockLines(lock, command)].join('\n');
 }
 
-function holderLines({ pid, user, command, nodes, kernelId, kernel }: Holder): string[] {
+function holderLines(holder: Holder, holders: string): string[] {
+  const { pid, user, command, nodes, kernelId, kernel } = holder;
   const what = nodes.length === 0 ? "libtpu's lock" : nodes.join(', ');
   const head = `process ${pid}  ${command ?? 'unknown'} of ${user ?? 'unknown'}  holds ${what}`;
   if (kernel === null) {
@@ -18,12 +22,12 @@ function holderLines({ pid, user, command, nodes, kernelId, kernel }: Holder): s
   const { id, name, executionState, idleS, documents } = kernel;
   const state = executionState === 'idle' ? `idle for ${duration(idleS)}` : executionState;
   const notebook = documents.length === 0 ? 'no notebook' : documents.join(', ');
-  return [head, `  kernel ${id} (${name}), ${notebook}, ${state}`, `  end it: tpulab holders --end ${pid}`];
+  return [head, `  kernel ${id} (${name}), ${notebook}, ${state}`, `  end it: ${holders} --end ${pid}`];
 }
 
-function lockLines({ path, state, owner }: LibtpuLock): string[] {
+function lockLines({ path, state, owner }: LibtpuLock, holders: string): string[] {
   if (state !== 'left') return [];
-  return [`${path} of ${owner ?? 'unknown'} is left over.`, '  remove it: tpulab holders --remove-lock'];
+  return [`${path} of ${owner ?? 'unknown'} is left over.`, `  remove it: ${holders} --remove-lock`];
 }
 
 /** `3 h 5 min`, `12 min`, `40 s` */

@@ -4,8 +4,12 @@ import path from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { RemotePrompt } from '@tpulab/protocol';
 import { StandInVm, whyNoStandIn } from '../../../../tests/stand-in-vm/index.js';
+import type { HostSetup } from '../../remotes/contracts.js';
+import { InstalledSetup } from '../../remotes/installed-setup.js';
+import { FakeMachine } from '../../devices/testing/fake-machine.js';
 import { Hub } from '../../remotes/testing/hub.js';
 import { type Ran, runCommand } from '../testing/command-line.js';
+import { holdersCommand } from '../devices/holders-command.js';
 import { connectCommand } from './connect-command.js';
 import { sourceOf } from './connect-target.js';
 import { remotesCommand } from './remotes-command.js';
@@ -50,15 +54,28 @@ describe('without a gateway', () => {
 describe.skipIf(why !== null)(`tpulab connect${why === null ? '' : ` (skipped: ${why})`}`, () => {
   let vm: StandInVm;
   let hub: Hub;
+  let here: FakeMachine;
   let asked: RemotePrompt[];
+  /** What the set-up that installs was asked for. */
+  const wanted: { readonly environment: string; readonly takeOver: boolean | undefined }[] = [];
 
   beforeAll(async () => {
     vm = await StandInVm.start();
-    hub = await Hub.start(vm.laptop);
+    const there = new InstalledSetup();
+    const setup: HostSetup = {
+      prepare: (shell, options) => {
+        wanted.push({ environment: options.environment, takeOver: options.takeOver });
+        return there.prepare(shell, options);
+      },
+      clean: (shell, options) => there.clean(shell, options)
+    };
+    here = await FakeMachine.make();
+    hub = await Hub.start(vm.laptop, { machineRoot: here.root, remotes: { setup } });
   });
   beforeEach(() => (asked = []));
   afterAll(async () => {
     await hub[Symbol.asyncDispose]();
+    await here[Symbol.asyncDispose]();
     await vm[Symbol.asyncDispose]();
   });
 
@@ -94,6 +111,37 @@ describe.skipIf(why !== null)(`tpulab connect${why === null ? '' : ` (skipped: $
     for (const target of ['vm', 'vm']) expect((await connect(null, target)).error).toBeNull();
     const { stdout } = await remotes('list', '--json');
     expect((JSON.parse(stdout) as { remotes: unknown[] }).remotes).toHaveLength(1);
+  });
+
+  it('gives a known remote what is asked for, also while it is connected', async () => {
+    expect(wanted).toEqual([]);
+    for (const more of [
+      ['--install', '--environment', 'torch-xla'],
+      [],
+      ['--environment', 'jax', '--take-over']
+    ]) {
+      expect((await connect(null, 'vm', ...more)).error).toBeNull();
+    }
+    expect(wanted).toEqual([
+      { environment: 'torch-xla', takeOver: false },
+      { environment: 'jax', takeOver: true }
+    ]);
+    expect((await connect(null, 'vm', '--no-install')).error).toBeNull();
+    const { stdout } = await remotes('list', '--json');
+    expect(JSON.parse(stdout)).toMatchObject({
+      remotes: [{ name: 'vm', environment: 'jax', install: false, state: 'connected' }]
+    });
+    expect(wanted).toHaveLength(2);
+  });
+
+  it('whoever holds the chips of a remote is asked for here', async () => {
+    const holders = (...args: string[]): Promise<Ran> =>
+      runCommand(holdersCommand, ...args, '--state-dir', hub.bridge.folder);
+    await here.write('tmp/libtpu_lockfile', '');
+    await here.write('proc/locks', '');
+    expect((await holders()).stdout).toContain('remove it: tpulab holders --remove-lock');
+    expect((await holders('--remote', 'vm')).stdout).toBe('No TPU chips on vm.\n');
+    expect((await holders('--remote', 'vm', '--end', '1')).error).not.toBeNull();
   });
 
   it('where nobody can be asked, it says what ssh asks and where to answer', async () => {

@@ -1,6 +1,6 @@
 /** `tpulab connect`: adds a remote where there is none yet, connects it, and shows how that goes. */
 import { Command } from 'commander';
-import type { Remote } from '@tpulab/protocol';
+import type { ConnectRemote, Remote } from '@tpulab/protocol';
 import { interruptible } from '../journal/interruptible.js';
 import { type OutputOptions, say, type Streams } from '../output.js';
 import { askOnTerminal, type AskPerson } from './ask-person.js';
@@ -11,15 +11,20 @@ import { RemoteCalls } from './remote-calls.js';
 interface ConnectOptions extends OutputOptions, TargetOptions {
   readonly name?: string;
   readonly environment?: string;
-  /** commander's form of `--no-install`. */
-  readonly install: boolean;
+  /** commander's form of `--no-install`; absent: as it was, at first true. */
+  readonly install?: boolean;
+  readonly takeOver?: true;
   readonly stateDir?: string;
 }
 
 export function addTargetOptions(command: Command): Command {
   return command
     .option('--name <name>', 'name of the remote (default: from the host)')
-    .option('--environment <name>', 'environment to have there: jax, torch-xla, torch-tpu (default: jax)')
+    .option(
+      '--environment <name>',
+      'environment to have there: jax, torch-xla, torch-tpu (default: as before, at first jax)'
+    )
+    .option('--install', 'install there what is missing (the default, unless --no-install was given before)')
     .option('--no-install', 'put nothing there; use the tpulab that is on its PATH')
     .option('--zone <zone>', 'Google Cloud: zone')
     .option('--project <project>', "Google Cloud: project (default: gcloud's own)")
@@ -36,6 +41,7 @@ export function connectCommand(streams: Streams, ask: AskPerson = askOnTerminal)
       'remote, ssh host, or gcloud:[tpu-vm|queued-resource|instance|instance-group/]NAME'
     );
   return addTargetOptions(command)
+    .option('--take-over', 'end the gateway of another build that runs there; its kernels go on')
     .option('--json', 'print each change as a line of JSON')
     .action((target: string, options: ConnectOptions) =>
       interruptible(async signal => {
@@ -47,15 +53,27 @@ export function connectCommand(streams: Streams, ask: AskPerson = askOnTerminal)
     );
 }
 
-/** A remote of this name, or with this source, is taken up again rather than added twice. */
+/** A remote of this name, or with this source, is taken up again rather than added twice; what is asked for is asked of it. */
 async function begin(calls: RemoteCalls, target: string, options: ConnectOptions): Promise<Remote> {
   const known = await calls.list();
   const source = sourceOf(target, options);
   const found =
     known.find(({ name }) => name === target) ??
     known.find(remote => options.name === undefined && isSame(remote.source, source));
-  if (found) return calls.act(found.name, 'connect');
-  return calls.add(addition(source, options));
+  if (found) return calls.connect(found.name, wishes(options));
+  const added = await calls.add({
+    ...addition(source, options),
+    ...(options.takeOver === true ? { connect: false } : {})
+  });
+  return options.takeOver === true ? calls.connect(added.name, { takeOver: true }) : added;
+}
+
+function wishes({ environment, install, takeOver }: ConnectOptions): ConnectRemote {
+  return {
+    ...(environment === undefined ? {} : { environment }),
+    ...(install === undefined ? {} : { install }),
+    ...(takeOver === undefined ? {} : { takeOver })
+  };
 }
 
 export function addition(
@@ -66,7 +84,7 @@ export function addition(
     source,
     ...(name === undefined ? {} : { name }),
     ...(environment === undefined ? {} : { environment }),
-    ...(install ? {} : { install: false })
+    ...(install === undefined ? {} : { install })
   };
 }
 

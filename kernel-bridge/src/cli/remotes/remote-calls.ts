@@ -2,6 +2,7 @@
 import {
   type AddRemote,
   type AnswerPrompt,
+  type ConnectRemote,
   Remote,
   RemoteCandidates,
   RemoteList,
@@ -61,6 +62,10 @@ export class RemoteCalls {
   act(name: string, action: 'connect' | 'disconnect' | 'clean'): Promise<Remote> {
     const timeoutMs = action === 'clean' ? CLEAN_MS : ANSWER_MS;
     return this.#ask(Remote, 'POST', `/${encodeURIComponent(name)}/${action}`, undefined, timeoutMs);
+  }
+
+  connect(name: string, body: ConnectRemote): Promise<Remote> {
+    return this.#ask(Remote, 'POST', `/${encodeURIComponent(name)}/connect`, body);
   }
 
   answer(name: string, body: AnswerPrompt): Promise<Remote> {

@@ -39,7 +39,11 @@ export function remotesCommand(streams: Streams): Command {
       async (
         target: string,
         options: RemotesOptions &
-          TargetOptions & { readonly name?: string; readonly environment?: string; readonly install: boolean }
+          TargetOptions & {
+            readonly name?: string;
+            readonly environment?: string;
+            readonly install?: boolean;
+          }
       ) => {
         const calls = await RemoteCalls.find(options.stateDir);
         const added = await calls.add({ ...addition(sourceOf(target, options), options), connect: false });

@@ -126,7 +126,7 @@ const holders: Judge = ({ facts }) => {
   return warning(
     'chips in use',
     `held by ${text}`,
-    'One process at a time has the chips. "tpulab holders" there says which kernel it is and can end one of ours.'
+    'One process at a time has the chips. "tpulab holders --remote NAME" here, once it is connected, says which kernel it is and can end one of ours.'
   );
 };
 
