@@ -179,10 +179,10 @@ export class StandInVm implements AsyncDisposable {
   }
 }
 
-/** The variables that programs look at, and those that say where this machine's package index is. */
+/** The variables that programs look at, and those that say where this machine's package index is and whom it trusts. */
 function proxyVariables(url: string): Record<string, string> {
   const own = Object.entries(process.env).filter(([name]) =>
-    /^(PIP|UV)_(INDEX|EXTRA|FIND|DEFAULT)/.test(name)
+    /^((PIP|UV)_(INDEX|EXTRA|FIND|DEFAULT)|SSL_CERT_)/.test(name)
   );
   return {
     HTTPS_PROXY: url,

@@ -5,13 +5,11 @@ import { LESSON, PROBES } from '../lab/paths.js';
 import { checkAccessibility } from './accessibility.js';
 import { expect, test } from './fixtures.js';
 import { currentKernel, openNotebook, readCells, runInKernel, setTheme } from './lab-page.js';
+import { EPOCHS, expectLesson, runLesson, STEPS_PER_EPOCH } from './lesson-outputs.js';
 import { SECTIONS, TPULabPanel } from './tpulab-panel.js';
 
 // The first test runs the notebook; the others open it again and find kernel, outputs and history where they were.
 test.describe.configure({ mode: 'serial' });
-
-const EPOCHS = 10;
-const STEPS_PER_EPOCH = 23;
 
 test.beforeEach(async ({ page }) => {
   await openNotebook(page, LESSON);
@@ -29,31 +27,8 @@ test('opens on the kernel of the bridge and runs top to bottom with the right ou
   expect(new URL(kernel?.baseUrl ?? '').port).toBe(new URL(gateway.url).port);
   await runInKernel(page, await readFile(join(PROBES, 'compile_log.py'), 'utf8'));
 
-  // Galata's own run waits for the kernel as long as for a click; training on a busy machine takes longer than that.
-  await page.evaluate(() => void window.jupyterapp.commands.execute('notebook:run-all-cells'));
-  const open = async (): Promise<string[]> =>
-    (await readCells(page)).filter(({ executionCount }) => executionCount === null).map(({ id }) => id);
-  await expect.poll(open, { timeout: 240_000 }).toEqual([]);
-
-  const cells = new Map((await readCells(page)).map(cell => [cell.id, cell]));
-  const text = (id: string): string => cells.get(id)?.text ?? '';
-  expect([...cells.values()].flatMap(({ errors }) => errors)).toEqual([]);
-  expect([...cells.values()].filter(({ executionCount }) => executionCount === null)).toEqual([]);
-  expect(text('devices')).toMatch(/^8 XLA devices, JAX [\d.]+\n( {2}device \d: cpu \(cpu\)\n){8}$/);
-  expect(text('tensors')).toContain('[[1. 1. 1.]\n [1. 1. 1.]\n [1. 1. 1.]]');
-  expect(text('arithmetic')).toContain('a * b = [[10.0, 40.0], [90.0, 160.0]]');
-  expect(text('matmul')).toBe('[[20. 23. 26. 29.]\n [56. 68. 80. 92.]]\n(2, 4)\n');
-  const [, byXla, byHand] = /by XLA +(\S+)\nby hand (\S+)/.exec(text('conv')) ?? [];
-  expect(Math.abs(Number(byXla) - Number(byHand))).toBeLessThan(2e-4);
-  expect(text('copies')).toContain('every element is 1024.0');
-  expect(text('linear')).toContain('[[15. 15.]\n [18. 18.]\n [21. 21.]\n [24. 24.]\n [27. 27.]]');
-  expect(text('lenet')).toContain('parameters: 81194\nlogits (1, 10)');
-  expect(text('first-epoch').match(/^step .* (64|29) images/gm)).toHaveLength(3);
-  expect(text('training').match(/^epoch \d+: mean loss [\d.]+$/gm)).toHaveLength(EPOCHS);
-  expect(text('training').trim().split('\n')).toHaveLength(EPOCHS);
-  expect(Number(/^([\d.]+)%/.exec(text('accuracy'))?.[1])).toBeGreaterThan(90);
-  expect(cells.get('digits')?.mimeTypes).toContain('image/png');
-  expect(cells.get('figure')?.mimeTypes).toContain('image/png');
+  await runLesson(page);
+  await expectLesson(page);
   await page.notebook.save();
 });
 

@@ -1,4 +1,4 @@
-/** A Lab with a stand-in for a TPU VM: the bridge is on the VM, nothing is connected yet. */
+/** A Lab with a stand-in for a TPU VM, to which nothing is connected yet. */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { StandInVm, type StandInVmOptions, whyNoStandIn } from '../../tests/stand-in-vm/index.js';
@@ -25,16 +25,18 @@ export const test = base.extend<object, Far>({
     { scope: 'worker', timeout: 240_000 }
   ],
   lab: [
-    ({ vm }, use) =>
+    ({ vm, vmOptions }, use) =>
       withLab({ galata: true, env: { PATH: vm.laptop.path, HOME: vm.laptop.home } }, async lab => {
-        // The bridge is on this VM already; setting one up from nothing has specs of its own.
-        const body = {
-          name: 'vm',
-          source: { kind: 'ssh', destination: 'vm' },
-          install: false,
-          connect: false
-        };
-        await ask(lab, 'POST', 'bridge/v1/remotes', body);
+        // A VM that has the bridge already is known as a remote; one that has nothing is found in the dialog.
+        if (vmOptions.bridge !== false) {
+          const body = {
+            name: 'vm',
+            source: { kind: 'ssh', destination: 'vm' },
+            install: false,
+            connect: false
+          };
+          await ask(lab, 'POST', 'bridge/v1/remotes', body);
+        }
         await use(lab);
       }),
     { scope: 'worker', timeout: 180_000 }

@@ -43,44 +43,6 @@ test('the dialog connects, asks about an unknown host key, and the kernels stand
   await expect(page.locator('.jp-TPULabStatus-remote')).toContainText(/^vm/);
 });
 
-test('a running cell loses nothing when the link is cut and the page loaded again meanwhile', async ({
-  lab,
-  page,
-  vm
-}) => {
-  const gate = join(vm.home, 'gate');
-  const source = `import pathlib, time
-for n in range(60):
-    print("line", n, flush=True)
-    while n == 30 and not pathlib.Path.home().joinpath("gate").exists():
-        time.sleep(0.02)
-print("done")`;
-  await writeNotebook(lab, 'far.ipynb', SPEC, source);
-  await openNotebook(page, 'far.ipynb');
-  await expect.poll(async () => (await currentKernel(page))?.name).toBe(SPEC);
-  const text = async (): Promise<string> => (await readCells(page))[0]?.text ?? '';
-  await page.evaluate(() => void window.jupyterapp.commands.execute('notebook:run-all-cells'));
-  await expect.poll(text).toContain('line 30\n');
-  await page.evaluate(() => window.jupyterapp.commands.execute('docmanager:save').then(() => undefined));
-
-  await vm.network.cut();
-  await expect(page.locator('.jp-TPULabStatus-remote')).toContainText('reconnecting');
-  await writeFile(gate, '');
-  await page.goto('tree/far.ipynb?reset');
-  const question = page.getByRole('dialog');
-  await expect(question).toContainText('is not connected');
-  await vm.network.restore();
-  await ask(lab, 'POST', 'bridge/v1/remotes/vm/connect');
-  await expect
-    .poll(async () => ((await ask(lab, 'GET', 'bridge/v1/remotes/vm')) as { state: string }).state)
-    .toBe('connected');
-  // Nobody has to answer: the remote is there again.
-  await expect(question).toBeHidden();
-  const expected = `${Array.from({ length: 60 }, (_, n) => `line ${n}\n`).join('')}done\n`;
-  await expect.poll(text).toBe(expected);
-  await expect.poll(async () => (await readCells(page))[0]?.executionCount).toBe(1);
-});
-
 test('a notebook moves from the VM to this machine and back', async ({ lab, page }) => {
   await writeNotebook(lab, 'moves-far.ipynb', SPEC);
   await openNotebook(page, 'moves-far.ipynb');
