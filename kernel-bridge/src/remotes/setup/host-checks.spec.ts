@@ -1,5 +1,6 @@
-import { execFile } from 'node:child_process';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
@@ -61,6 +62,44 @@ describe('the probe', () => {
     expect(found.nodes).toContain(node);
     expect(found.nodes).not.toContain('/dev/vfio/vfio');
     expect(found.holders).toMatchObject([{ pid: 4711, node, command: 'python3' }]);
+  });
+
+  it('says of a gateway who started it, and of an environment what it was made for', async () => {
+    const home = await mkdtemp(path.join(tmpdir(), 'tpl-home-'));
+    const base = path.join(home, 'tpulab');
+    const environment = 'envs/1/jax/tpulab.json';
+    const look = async (): Promise<HostFacts> => {
+      const { stdout } = await run('sh', ['-c', PROBE_SCRIPT, 'sh', base, home, environment], {
+        env: { HOME: home, PATH: process.env['PATH'] }
+      });
+      return parseFacts(stdout, 'vm');
+    };
+    const write = async (file: string, text: string): Promise<void> => {
+      await mkdir(path.dirname(path.join(base, file)), { recursive: true });
+      await writeFile(path.join(base, file), text);
+    };
+    // Something that runs and has our name in its command line.
+    const gateway = spawn('sh', ['-c', 'read -r line', 'tpulab'], { stdio: ['pipe', 'ignore', 'ignore'] });
+    try {
+      await once(gateway, 'spawn');
+      await write('state/gateway.json', `{"pid":${gateway.pid},"gatewayId":"g"}\n`);
+      await write('state/gateway.socket', '/s\n');
+      await write('state/token', 'secret\n');
+      await write('state/gateway.bridge', 'versions/2-b\n');
+      expect(await look()).toMatchObject({ gateway: { bridge: 'versions/2-b', starter: null } });
+      expect((await look()).environmentFor).toBeNull();
+      await write('state/gateway.starter', 'versions/1-a me no\n');
+      expect((await look()).gateway?.starter).toBeNull();
+      await write('state/gateway.starter', 'versions/2-b me yes\n');
+      expect((await look()).gateway?.starter).toEqual({ sender: 'me', tookOver: true });
+      await write(environment, JSON.stringify({ format: 1 }, null, 2));
+      expect((await look()).environmentFor).toBe('cpu');
+      await write(environment, JSON.stringify({ format: 1, accelerator: 'tpu' }, null, 2));
+      expect((await look()).environmentFor).toBe('tpu');
+    } finally {
+      gateway.kill();
+      await rm(home, { recursive: true, force: true });
+    }
   });
 
   it('is not taken for an answer when the output broke off or is something else', () => {
