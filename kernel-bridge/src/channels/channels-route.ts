@@ -4,7 +4,7 @@
  * `predecessor=SESSION_ID`, repeatable, a session whose replies and questions it takes over.
  */
 import type { KernelRegistry } from '../kernels/kernel-registry.js';
-import { InvalidRequestError } from '../kernels/errors.js';
+import { InvalidRequestError, NotReadyError } from '../kernels/errors.js';
 import type { ChannelsHub } from './channels-hub.js';
 import type { AttachRequest } from './kernel-channels.js';
 import { checkSessionId } from './position-store.js';
@@ -23,6 +23,8 @@ export function channelsRoute(registry: KernelRegistry, hub: ChannelsHub) {
     subprotocols: SUBPROTOCOLS,
     prepare: ({ params, query }: { params: Readonly<Record<string, string>>; query: URLSearchParams }) => {
       const kernel = registry.get(params['kernelId'] ?? '');
+      // Clients come back after a 503. What this one has, and what it missed, can only be told with the keeper's help.
+      if (kernel.isPresumed) throw new NotReadyError(kernel.cannotBeReached);
       const sessionId = query.get('session_id');
       const request = {
         sessionId: sessionId === null || sessionId === '' ? null : checkSessionId(sessionId),

@@ -13,6 +13,11 @@ import { launchKeeper, type LaunchOptions } from './launch-keeper.js';
 const UNSETTLED_MS = 60_000;
 const AGAIN_MS = 50;
 
+export interface AdoptOptions extends LaunchOptions {
+  /** How long a keeper that accepts may take to say hello. */
+  readonly helloMs?: number;
+}
+
 /**
  * Rejects with `KeeperGoneError` when keeper and kernel have both ended, and with `KeeperError` when a keeper runs but does not
  * answer, or none could be started.
@@ -20,9 +25,12 @@ const AGAIN_MS = 50;
 export async function attachOrAdopt(
   kernelDir: string,
   events: KeeperEvents,
-  options: LaunchOptions = {}
+  options: AdoptOptions = {}
 ): Promise<KeeperClient> {
-  const attach = options.signal === undefined ? {} : { signal: options.signal };
+  const attach = {
+    ...(options.signal === undefined ? {} : { signal: options.signal }),
+    ...(options.helloMs === undefined ? {} : { timeoutMs: options.helloMs })
+  };
   for (const deadline = performance.now() + UNSETTLED_MS; ;) {
     try {
       return await attachKeeper(kernelDir, events, attach);

@@ -5,7 +5,8 @@
 import type { ControlCommand, ControlMessage } from '@tpulab/protocol';
 import type { JournalRecord } from '../journal/record.js';
 
-export type ExecutionState = 'starting' | 'idle' | 'busy' | 'restarting' | 'dead';
+/** `unknown` is never said by a keeper: it is the gateway's word for the kernel of a keeper that does not answer. */
+export type ExecutionState = 'starting' | 'idle' | 'busy' | 'restarting' | 'dead' | 'unknown';
 
 /** What a keeper is to start. Written by the gateway to `<kernel dir>/launch.json` (0600). */
 export interface LaunchDescription {

@@ -1,5 +1,5 @@
 /** What the gateway uses of the keeper. */
-export { attachOrAdopt } from './adopt.js';
+export { type AdoptOptions, attachOrAdopt } from './adopt.js';
 export { attachKeeper, type AttachOptions } from './attach.js';
 export type * from './contract.js';
 export { KeeperClient } from './keeper-client.js';

@@ -1,9 +1,12 @@
 /** How the gateway reaches keepers: those of this machine, as `../keeper` starts and finds them. */
+import { setTimeout as delay } from 'node:timers/promises';
 import {
+  type AdoptOptions,
   attachOrAdopt,
   type KeeperEvents,
   KeeperGoneError,
   type KeeperHandle,
+  type KernelSnapshot,
   type LaunchDescription,
   type SpareKeeper,
   startKeeper
@@ -16,39 +19,99 @@ export interface KeeperAccess {
   start(kernelDir: string, launch: LaunchDescription, events: KeeperEvents): Promise<KeeperHandle>;
   /**
    * Connects to the keeper that a folder describes, or to a new one when only the kernel still runs; null when neither does.
+   * Rejects with `keeper_timeout` when the keeper runs but does not answer.
    */
-  attach(kernelDir: string, events: KeeperEvents): Promise<KeeperHandle | null>;
+  attach(kernelDir: string, events: KeeperEvents, signal?: AbortSignal): Promise<KeeperHandle | null>;
+  /** What the files say of a kernel whose keeper does not: `unknown`, without a newest record. */
+  presumed(kernelDir: string): Promise<KernelSnapshot>;
   /** What the keeper of this folder was started with. */
   launchOf(kernelDir: string): Promise<LaunchDescription>;
   /** Ends the kernel process that a keeper has left behind, if there is one. */
   endOrphan(kernelDir: string): Promise<void>;
+  /** Ends a keeper that does not answer, and its kernel. Nothing that is written is lost; it cannot be asked any more. */
+  endSilent(kernelDir: string): Promise<void>;
 }
+
+/** A killed process goes when what it was doing in the operating system has ended. */
+const KILL_MS = 10_000;
+const LOOK_AGAIN_MS = 20;
 
 export const localKeepers: KeeperAccess = {
   start: (kernelDir, launch, events) => startKeeper(launch, { kernelDir }, events),
   launchOf: kernelDir => readLaunch(kernelDir),
+  attach: (kernelDir, events, signal) => attach(kernelDir, events, signal === undefined ? {} : { signal }),
 
-  async attach(kernelDir, events) {
-    try {
-      return await attachOrAdopt(kernelDir, events);
-    } catch (error) {
-      if (error instanceof KeeperGoneError) return null;
-      throw error;
+  async presumed(kernelDir) {
+    const [record, launch] = await Promise.all([readKeeperRecord(kernelDir), readLaunch(kernelDir)]);
+    const startedAt = Date.parse(record?.startedAt ?? '') || Date.now();
+    return {
+      kernelId: launch.kernelId,
+      specName: launch.specName,
+      executionState: 'unknown',
+      reason: null,
+      lastActivity: startedAt,
+      startedAt,
+      keeperPid: record?.pid ?? 0,
+      kernelPid: record?.kernelPid ?? null,
+      kernelSession: null,
+      busyParent: null,
+      lastSeq: 0
+    };
+  },
+
+  async endSilent(kernelDir) {
+    const record = await readKeeperRecord(kernelDir);
+    const runs = async (): Promise<boolean> =>
+      record !== null && (await isSameProcess(record.pid, record.processStart));
+    if (record !== null && (await runs())) {
+      kill(record.pid);
+      for (const deadline = performance.now() + KILL_MS; await runs();) {
+        if (performance.now() > deadline)
+          throw new Error(`The keeper (process ${record.pid}) does not answer and cannot be killed.`);
+        await delay(LOOK_AGAIN_MS);
+      }
     }
+    await this.endOrphan(kernelDir);
   },
 
   async endOrphan(kernelDir) {
     const record = await readKeeperRecord(kernelDir);
     if (record?.kernelPid == null || !(await isSameProcess(record.kernelPid, record.kernelProcessStart)))
       return;
-    try {
-      // The kernel leads a process group of its own; what it started goes with it.
-      process.kill(-record.kernelPid, 'SIGKILL');
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
-    }
+    // The kernel leads a process group of its own; what it started goes with it.
+    kill(-record.kernelPid);
   }
 };
+
+async function attach(
+  kernelDir: string,
+  events: KeeperEvents,
+  options: AdoptOptions
+): Promise<KeeperHandle | null> {
+  try {
+    return await attachOrAdopt(kernelDir, events, options);
+  } catch (error) {
+    if (error instanceof KeeperGoneError) return null;
+    throw error;
+  }
+}
+
+function kill(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+  }
+}
+
+/** As `localKeepers`, but a keeper that has not said hello after `helloMs` counts as silent. */
+export function keepersWithin(helloMs: number): KeeperAccess {
+  return {
+    ...localKeepers,
+    attach: (kernelDir, events, signal) =>
+      attach(kernelDir, events, { helloMs, ...(signal === undefined ? {} : { signal }) })
+  };
+}
 
 /** As `localKeepers`, but a new kernel gets the keeper that waits in `spare`, if one does. */
 export function keepersWith(spare: SpareKeeper): KeeperAccess {

@@ -6,9 +6,11 @@ export const KernelModel = Type.Object({
   id: Type.String(),
   name: Type.String(),
   last_activity: Type.String({ format: 'date-time' }),
-  execution_state: Type.String({ description: 'starting, idle, busy, restarting, dead' }),
+  execution_state: Type.String({ description: 'starting, idle, busy, restarting, dead, unknown' }),
   connections: Type.Integer({ minimum: 0 }),
-  reason: Type.Optional(Type.String({ description: 'why the kernel is dead or restarting' }))
+  reason: Type.Optional(
+    Type.String({ description: 'why the kernel is dead or restarting, or cannot be asked' })
+  )
 });
 export type KernelModel = Static<typeof KernelModel>;
 

@@ -3,13 +3,14 @@ import { randomUUID } from 'node:crypto';
 import { mkdir, readdir, rm } from 'node:fs/promises';
 import path from 'node:path';
 import type { Logger } from 'pino';
-import { JOURNAL_LIMITS, type JournalLimits } from '../journal/index.js';
+import { JOURNAL_LIMITS, type JournalLimits, JournalReader } from '../journal/index.js';
 import type { KeeperHandle, LaunchDescription } from '../keeper/contract.js';
 import { forgetEnd, leaveJournal, readEnded, SHUT_DOWN } from './ended-kernel.js';
 import { KernelActionError, KernelExistsError, KernelNotFoundError, KernelStartError } from './errors.js';
 import type { KeeperAccess } from './keeper-access.js';
 import { kernelEnv } from './kernel-env.js';
-import { Kernel } from './kernel.js';
+import type { KeeperSearch } from './keeper-search.js';
+import { Kernel, type Reattach } from './kernel.js';
 import type { KernelSpecCatalog } from './kernelspec-catalog.js';
 import { makeRunFolder } from './run-folder.js';
 import { workingDirectory } from './working-directory.js';
@@ -142,7 +143,7 @@ export class KernelRegistry {
   /** A new kernel process under the same id. A keeper that has ended is replaced; the journal goes on. */
   async restart(id: string): Promise<Kernel> {
     const kernel = this.get(id);
-    if (kernel.isUnreachable) await this.#revive(kernel);
+    if (kernel.isUnreachable || kernel.isSilent) await this.#revive(kernel);
     else await kernel.restart();
     return kernel;
   }
@@ -152,10 +153,13 @@ export class KernelRegistry {
     if (this.#starting.has(kernel.id))
       throw new KernelActionError(`Kernel ${kernel.id} is already being restarted.`);
     this.#starting.add(kernel.id);
+    const isNew = kernel.isPresumed;
     try {
-      await keepers.endOrphan(kernel.directory);
+      await kernel.giveUp();
+      await keepers.endSilent(kernel.directory);
       const launch = await keepers.launchOf(kernel.directory);
       await this.#bind(kernel, await keepers.start(kernel.directory, launch, kernel.events));
+      if (isNew) this.#add(kernel);
       log.info({ kernelId: kernel.id }, 'kernel restarted under a new keeper');
     } catch (error) {
       const detail = error instanceof Error ? error.message : String(error);
@@ -165,7 +169,10 @@ export class KernelRegistry {
     }
   }
 
-  /** Finds the kernels whose keepers still run. A keeper that cannot be reached does not hold up the others. */
+  /**
+   * Finds the kernels whose keepers still run. A keeper that cannot be reached does not hold up the others; while it runs its
+   * kernel is listed, and it is tried again.
+   */
   async adopt(): Promise<void> {
     const { stateDir, log } = this.#options;
     let names: string[];
@@ -189,18 +196,54 @@ export class KernelRegistry {
     const { keepers, log } = this.#options;
     if (await readEnded(this.#directory(id))) return;
     const kernel = new Kernel(id, this.#directory(id), log);
-    const handle = await keepers.attach(kernel.directory, kernel.events);
-    if (!handle) {
-      log.info({ kernelId: id }, 'the keeper of this kernel no longer runs; its journal stays on disk');
+    const search = kernel.seek(this.#reattachOf(kernel));
+    await search.firstTry;
+    if (!kernel.isSilent) {
+      await this.#adopted(kernel, search);
       return;
     }
-    await this.#bind(kernel, handle);
-    this.#add(kernel);
-    log.info({ kernelId: id, kernelName: kernel.snapshot.specName }, 'kernel adopted');
+    try {
+      const lastSeq = await new JournalReader(kernel.journalDir).lastSeq().catch(() => 0);
+      kernel.presume(await keepers.presumed(kernel.directory), lastSeq);
+    } catch (error) {
+      await kernel.detach();
+      throw error;
+    }
+    if (!kernel.isPresumed) {
+      // It was found out after all while its files were read.
+      await this.#adopted(kernel, search);
+      return;
+    }
+    this.#kernels.set(id, kernel);
+    this.#adopted(kernel, search).catch((error: unknown) => {
+      log.error({ kernelId: id, err: error }, 'kernel could not be adopted');
+    });
+  }
+
+  /** Whoever listens hears of a kernel when its keeper has answered: before, there is nothing to follow. */
+  async #adopted(kernel: Kernel, search: KeeperSearch): Promise<void> {
+    const { log } = this.#options;
+    const { id } = kernel;
+    const end = await search.ended;
+    if (end.how === 'found' && !kernel.isRemoved) {
+      this.#add(kernel);
+      log.info({ kernelId: id, kernelName: kernel.snapshot.specName }, 'kernel adopted');
+    } else if (end.how === 'gone') {
+      if (this.#kernels.delete(id)) for (const listener of this.#listeners) listener.removed?.(kernel);
+      log.info({ kernelId: id }, 'the keeper of this kernel no longer runs; its journal stays on disk');
+    } else if (end.how === 'failed') {
+      // One that was listed stays, as dead: its process may run, and it can be restarted.
+      if (this.#kernels.has(id)) this.#add(kernel);
+      else throw end.error;
+    }
   }
 
   async #bind(kernel: Kernel, handle: KeeperHandle): Promise<void> {
-    await kernel.bind(handle, events => this.#options.keepers.attach(kernel.directory, events));
+    await kernel.bind(handle, this.#reattachOf(kernel));
+  }
+
+  #reattachOf(kernel: Kernel): Reattach {
+    return (events, signal) => this.#options.keepers.attach(kernel.directory, events, signal);
   }
 
   /** Running, being started or being ended: its journal is in use. */
@@ -224,7 +267,8 @@ export class KernelRegistry {
     // Read before the keeper goes; without it only an empty folder would stay.
     const launch = await keepers.launchOf(kernel.directory).catch(() => null);
     await kernel.shutdown();
-    await keepers.endOrphan(kernel.directory);
+    if (kernel.isSilent) await keepers.endSilent(kernel.directory);
+    else await keepers.endOrphan(kernel.directory);
     this.#kernels.delete(kernel.id);
     for (const listener of this.#listeners) listener.removed?.(kernel);
     try {

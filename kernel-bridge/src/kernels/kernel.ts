@@ -5,8 +5,10 @@ import type { Logger } from 'pino';
 import { JournalReader } from '../journal/journal-reader.js';
 import type { JournalRecord } from '../journal/record.js';
 import type { KeeperEvents, KeeperHandle, KernelSnapshot, TelemetryRecord } from '../keeper/contract.js';
+import { KeeperError } from '../keeper/keeper-error.js';
 import { controlError } from './control-error.js';
 import { KernelActionError } from './errors.js';
+import { KeeperSearch } from './keeper-search.js';
 import { UnjournaledRequests } from './unjournaled-requests.js';
 
 export interface KernelListener {
@@ -22,7 +24,7 @@ export interface KernelListener {
 }
 
 /** Connects again to the keeper of this kernel; null when it no longer runs. */
-export type Reattach = (events: KeeperEvents) => Promise<KeeperHandle | null>;
+export type Reattach = (events: KeeperEvents, signal: AbortSignal) => Promise<KeeperHandle | null>;
 
 export class Kernel {
   readonly id: string;
@@ -37,10 +39,15 @@ export class Kernel {
   #connections = 0;
   #removed = false;
   #unreachable = false;
+  #silent = false;
+  #reached = false;
   #reattach: Reattach | null = null;
   readonly #unjournaled = new UnjournaledRequests();
   /** The connection to the keeper was lost and is being made again, to the same one or another. */
+  #search: KeeperSearch | null = null;
   #recovery: Promise<void> | null = null;
+  /** The connection that a search has made was lost before it was of use. */
+  #cut = false;
   #heldFrames: Buffer[] = [];
 
   constructor(id: string, directory: string, log: Logger) {
@@ -69,10 +76,11 @@ export class Kernel {
       for (const listener of this.#listeners) listener.telemetry?.(record);
     },
     disconnected: error => {
-      this.#recovery = this.#lost(error).finally(() => {
-        this.#recovery = null;
-        this.#sendHeld();
-      });
+      this.#handle = null;
+      if (this.#search !== null) this.#cut = true;
+      if (this.#search !== null || this.#reattach === null || this.#removed) return;
+      this.#log.warn({ kernelId: this.id, err: error }, 'connection to the keeper lost');
+      this.seek(this.#reattach);
     }
   };
 
@@ -88,7 +96,75 @@ export class Kernel {
     this.#lastSeq = Math.max(this.#lastSeq, liveFrom - 1);
     if (before > 0) await this.#sendAgain(handle, before + 1, liveFrom - 1);
     if (this.#followsTelemetry) await handle.subscribeTelemetry(this.#telemetrySeq);
+    this.#silent = false;
+    this.#reached = true;
     this.#changed();
+  }
+
+  /**
+   * Looks for the keeper, until it answers or has ended: a lost connection says nothing about it, and nor does its silence.
+   * Until then messages are held, and actions fail once it has been silent.
+   */
+  seek(reattach: Reattach): KeeperSearch {
+    this.#reattach = reattach;
+    const search = new KeeperSearch({
+      attempt: signal => this.#tryKeeper(reattach, signal),
+      silent: error => this.#keeperSilent(error)
+    });
+    this.#search = search;
+    this.#recovery = search.ended.then(end => {
+      this.#search = this.#recovery = null;
+      if (end.how === 'found') this.#log.info({ kernelId: this.id }, 'connected to the keeper');
+      if (end.how === 'failed')
+        this.#log.error({ kernelId: this.id, err: end.error }, 'the keeper cannot be reached');
+      if (end.how === 'gone' || end.how === 'failed')
+        this.#lost('the process that keeps this kernel has ended');
+      this.#sendHeld();
+    });
+    return search;
+  }
+
+  async #tryKeeper(reattach: Reattach, signal: AbortSignal): Promise<boolean> {
+    this.#cut = false;
+    const handle = await reattach(this.events, signal);
+    if (handle === null) return false;
+    try {
+      signal.throwIfAborted();
+      await this.bind(handle, reattach);
+      if (this.#wasCut())
+        throw new KeeperError('keeper_disconnected', 'The keeper ended the connection at once.');
+      return true;
+    } catch (error) {
+      if (this.#handle === handle) this.#handle = null;
+      await handle[Symbol.asyncDispose]();
+      throw error;
+    }
+  }
+
+  #wasCut(): boolean {
+    return this.#cut;
+  }
+
+  #keeperSilent(error: KeeperError): void {
+    if (!this.#silent)
+      this.#log.warn({ kernelId: this.id, err: error }, 'the keeper does not answer; it is tried again');
+    this.#silent = true;
+    if (this.#snapshot) this.presume(this.#snapshot, this.#lastSeq);
+  }
+
+  /** While the keeper is silent: what is taken to be so. The newest record is one that is in the journal. */
+  presume(snapshot: KernelSnapshot, lastSeq: number): void {
+    if (!this.#silent) return;
+    this.#lastSeq = Math.max(this.#lastSeq, lastSeq);
+    const reason = `the process that keeps this kernel (${snapshot.keeperPid}) runs, but does not answer`;
+    this.#snapshot = { ...snapshot, executionState: 'unknown', reason, busyParent: null };
+    this.#changed();
+  }
+
+  /** Ends the search for a keeper, as the kernel is to get another one. */
+  async giveUp(): Promise<void> {
+    await this.#search?.[Symbol.asyncDispose]();
+    if (this.#silent) this.#lost('the process that kept this kernel did not answer');
   }
 
   /** Has telemetry pushed from now on, what the keeper still holds first; also from a keeper attached anew. */
@@ -150,6 +226,16 @@ export class Kernel {
     return this.#unreachable;
   }
 
+  /** The keeper runs, but has not answered; it is tried again. */
+  get isSilent(): boolean {
+    return this.#silent;
+  }
+
+  /** …nor has it ever answered this gateway. */
+  get isPresumed(): boolean {
+    return this.#silent && !this.#reached;
+  }
+
   get connections(): number {
     return this.#connections;
   }
@@ -181,7 +267,7 @@ export class Kernel {
 
   /** Passes a command for a run on to the agent. Resolves with its answer; rejects with `Control…Error`. */
   async control(command: ControlCommand): Promise<ControlMessage> {
-    await this.#recovery;
+    await this.#tried();
     try {
       return await this.#live().control(command);
     } catch (error) {
@@ -200,7 +286,7 @@ export class Kernel {
 
   /** Ends the kernel and its keeper. */
   async shutdown(): Promise<void> {
-    await this.#recovery;
+    await this.#tried();
     const handle = this.#handle;
     if (handle) await this.#act('shut down', () => handle.shutdown());
     this.#removed = true;
@@ -214,17 +300,27 @@ export class Kernel {
     const handle = this.#handle;
     this.#handle = null;
     this.#reattach = null;
-    await handle?.[Symbol.asyncDispose]();
+    await Promise.all([handle?.[Symbol.asyncDispose](), this.#search?.[Symbol.asyncDispose]()]);
+  }
+
+  get cannotBeReached(): string {
+    const why = this.#snapshot?.reason ?? 'its keeper is not running';
+    return `Kernel ${this.id} cannot be reached: ${why}; ${this.#silent ? 'wait, ' : ''}restart or delete it.`;
+  }
+
+  /** Until the connection is there again, or the keeper has been found to be silent. */
+  async #tried(): Promise<void> {
+    await this.#search?.firstTry;
+    if (!this.#silent) await this.#recovery;
   }
 
   #live(): KeeperHandle {
     if (this.#handle) return this.#handle;
-    const why = this.#snapshot?.reason ?? 'its keeper is not running';
-    throw new KernelActionError(`Kernel ${this.id} cannot be reached: ${why}; restart or delete it.`);
+    throw new KernelActionError(this.cannotBeReached);
   }
 
   async #act<T>(what: string, action: (handle: KeeperHandle) => Promise<T>): Promise<T> {
-    await this.#recovery;
+    await this.#tried();
     const handle = this.#live();
     try {
       return await action(handle);
@@ -263,31 +359,11 @@ export class Kernel {
     for (const listener of this.#listeners) listener.changed?.();
   }
 
-  /** A lost connection says nothing about the keeper; one that still runs is taken up again. */
-  async #lost(error: Error | null): Promise<void> {
-    const reattach = this.#reattach;
-    this.#handle = null;
-    if (!reattach || this.#removed) return;
-    this.#log.warn({ kernelId: this.id, err: error }, 'connection to the keeper lost');
-    try {
-      const handle = await reattach(this.events);
-      if (handle && this.#reattach === reattach) {
-        await this.bind(handle, reattach);
-        this.#log.info({ kernelId: this.id }, 'connected to the keeper again');
-        return;
-      }
-      await handle?.[Symbol.asyncDispose]();
-    } catch (failure) {
-      this.#log.error({ kernelId: this.id, err: failure }, 'the keeper cannot be reached');
-    }
-    if (this.#reattach !== reattach || !this.#snapshot) return;
+  #lost(reason: string): void {
+    this.#silent = false;
+    if (!this.#snapshot || this.#reattach === null) return;
     this.#unreachable = true;
-    this.#snapshot = {
-      ...this.#snapshot,
-      executionState: 'dead',
-      reason: 'the process that keeps this kernel has ended',
-      busyParent: null
-    };
+    this.#snapshot = { ...this.#snapshot, executionState: 'dead', reason, busyParent: null };
     this.#changed();
   }
 }
