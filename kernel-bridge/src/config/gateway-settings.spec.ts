@@ -17,13 +17,14 @@ describe('the options of a gateway', () => {
         shutdownWaitS: 2.5,
         pingIntervalS: 1.5,
         pingTimeoutS: 9,
+        backStep: 12,
         journalRetentionDays: 0.5,
         cullIdleTimeoutS: 60,
         debuggerLeaseS: 3
       })
     ).toMatchObject({
       shutdownWaitMs: 2500,
-      confirmation: { heartbeatMs: 1500, silenceMs: 9000 },
+      confirmation: { heartbeatMs: 1500, silenceMs: 9000, backStep: 12 },
       journal: { retentionMs: 43_200_000 },
       culling: { idleTimeoutS: 60 },
       leases: { debuggerMs: 3000 }

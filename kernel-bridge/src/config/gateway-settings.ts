@@ -68,7 +68,8 @@ export function gatewayOptions(settings: Settings): Omit<GatewayOptions, 'log'> 
     confirmation: {
       ...CONFIRMATION_DEFAULTS,
       heartbeatMs: Math.round(settings.pingIntervalS * 1000),
-      silenceMs: Math.round(settings.pingTimeoutS * 1000)
+      silenceMs: Math.round(settings.pingTimeoutS * 1000),
+      backStep: settings.backStep
     },
     sampleHz: settings.sampleHz,
     checkpointOnNotice: settings.checkpointOnNotice,

@@ -87,5 +87,12 @@ export const LIMIT_SETTINGS = {
     kind: kinds.number({ what: 'seconds', min: 2, max: 86_400, whole: false }),
     fallback: CONFIRMATION_DEFAULTS.silenceMs / 1000,
     help: 'seconds of silence after which a client counts as gone; more than the interval'
+  },
+  backStep: {
+    ...named(['Bridge'], 'back_step'),
+    variable: 'TPULAB_BACK_STEP',
+    kind: kinds.number({ what: 'records', min: 0, max: 1_000_000, whole: true }),
+    fallback: CONFIRMATION_DEFAULTS.backStep,
+    help: 'records that a stock client gets again when it returns, before those that it has not confirmed'
   }
 } satisfies Partial<SettingTable>;

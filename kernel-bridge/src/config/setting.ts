@@ -36,6 +36,7 @@ export interface Settings {
   readonly debuggerLeaseS: number;
   readonly pingIntervalS: number;
   readonly pingTimeoutS: number;
+  readonly backStep: number;
   readonly journalKernelBytes: number;
   readonly journalTotalBytes: number;
   readonly journalRetentionDays: number;
