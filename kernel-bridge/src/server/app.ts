@@ -7,7 +7,8 @@ import Fastify, {
   LogController,
   type RawServerDefault
 } from 'fastify';
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
 import type { Logger } from 'pino';
 import { InvalidRequestError } from '../kernels/errors.js';
 import { type AccessRules, addAccessHooks, refusal } from './access-hooks.js';
@@ -39,6 +40,7 @@ export interface AppOptions {
 export async function createApp(options: AppOptions): Promise<{ app: App; routes: readonly RouteEntry[] }> {
   const { rules, log, base, bodyLimitBytes, http } = options;
   const routes: RouteEntry[] = [];
+  const asking = new WeakMap<Socket, IncomingHttpHeaders>();
   // As the general type, or Fastify's own types become those of pino.
   const logger: FastifyBaseLogger = log;
   const app: App = Fastify({
@@ -48,7 +50,12 @@ export async function createApp(options: AppOptions): Promise<{ app: App; routes
     bodyLimit: bodyLimitBytes,
     requestTimeout: http.requestTimeoutMs,
     http: serverOptions(http),
-    clientErrorHandler: clientErrorHandler(http, log),
+    clientErrorHandler: clientErrorHandler({
+      limits: http,
+      origins: rules.origins,
+      headersOf: socket => asking.get(socket),
+      log
+    }),
     rewriteUrl: request => base.inner(request.url ?? ''),
     // A name that is too long is no name: 404 after the token was checked, not a special answer before.
     routerOptions: { maxParamLength: 1024 },
@@ -76,6 +83,7 @@ export async function createApp(options: AppOptions): Promise<{ app: App; routes
   // Answers are built from typed values; the schemas describe them for openapi.json.
   app.setSerializerCompiler(() => value => JSON.stringify(value));
   acceptJson(app);
+  app.addHook('onRequest', async ({ raw }) => void asking.set(raw.socket, raw.headers));
   addAnswerHeaders(app, base);
   addAccessHooks(app, rules);
   addErrorAnswers(app, bodyLimitBytes, routes);

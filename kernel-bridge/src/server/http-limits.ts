@@ -1,4 +1,5 @@
 /** What a connection may cost before anybody knows who it is. The same for both loopback addresses. */
+import type { IncomingHttpHeaders } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Logger } from 'pino';
 import {
@@ -7,6 +8,7 @@ import {
   InvalidRequestError,
   RequestTimeoutError
 } from '../kernels/errors.js';
+import type { OriginPolicy } from './origin-policy.js';
 import { answerRaw } from './raw-answer.js';
 
 export interface HttpLimits {
@@ -37,18 +39,47 @@ export function serverOptions(limits: HttpLimits) {
   };
 }
 
+export interface ClientErrors {
+  readonly limits: HttpLimits;
+  readonly origins: OriginPolicy;
+  /** Headers of the request that is being answered on this connection, when they have all come. */
+  readonly headersOf: (socket: Socket) => IncomingHttpHeaders | undefined;
+  readonly log: Logger;
+}
+
 /** Answers what the HTTP parser refuses, then ends the connection: what follows on it cannot be understood either. */
-export function clientErrorHandler(limits: HttpLimits, log: Logger) {
-  return (error: Error & { code?: string }, socket: Socket): void => {
+export function clientErrorHandler({ limits, origins, headersOf, log }: ClientErrors) {
+  return (error: Error & { code?: string; rawPacket?: unknown }, socket: Socket): void => {
     log.debug({ code: error.code }, 'malformed request');
     // A peer that has gone gets no answer, and one whose answer has begun would take a second for its body.
     if (error.code === 'ECONNRESET' || !socket.writable || socket.bytesWritten > 0) {
       socket.destroy();
       return;
     }
-    answerRaw(socket, explain(error.code, limits), {});
+    const headers = headersOf(socket) ?? rawHeaders(error.rawPacket);
+    // A page may only be told what it can read, and a host that is not ours is nobody to trust.
+    const cors = origins.allowsHost(headers.host) ? origins.corsHeaders(headers) : { vary: 'Origin' };
+    answerRaw(socket, explain(error.code, limits), cors);
     socket.destroySoon();
   };
+}
+
+/**
+ * Who asks, from the bytes that the parser had last, as it passes nothing on of a request that it refuses. Empty where they do
+ * not hold it, as when headers come in many pieces or not at all, and where a header is there twice.
+ */
+function rawHeaders(bytes: unknown): { origin?: string; host?: string } {
+  // Fastify's types have it as a Buffer looks in JSON; it is what Node's parser was given.
+  const text = Buffer.isBuffer(bytes) ? bytes.toString('latin1') : '';
+  const head = text.split('\r\n\r\n', 1)[0] ?? '';
+  const origin = onlyValue(head, /^origin:[ \t]*([!-~]+)[ \t]*\r?$/gim);
+  const host = onlyValue(head, /^host:[ \t]*([!-~]+)[ \t]*\r?$/gim);
+  return { ...(origin === undefined ? {} : { origin }), ...(host === undefined ? {} : { host }) };
+}
+
+function onlyValue(head: string, line: RegExp): string | undefined {
+  const [first, ...others] = [...head.matchAll(line)];
+  return others.length === 0 ? first?.[1] : undefined;
 }
 
 function explain(code: string | undefined, limits: HttpLimits): BridgeError {

@@ -54,6 +54,36 @@ describe('limits', () => {
     expect(half.status).toBe(408);
   });
 
+  it('what the parser refuses can be read by pages of the origin that asked, where that is known, and by no other', async () => {
+    const port = new URL(bridge.url).port;
+    const refused = (lines: string, from = PAGE, host = `127.0.0.1:${port}`): string =>
+      `GET /api HTTP/1.1\r\nHost: ${host}\r\nOrigin: ${from}\r\n${lines}\r\n\r\n`;
+    const tooLarge = `X: ${'x'.repeat(20_000)}`;
+    const allowed = `access-control-allow-origin: ${PAGE}\r\n`;
+    const overflow = await rawRequest(bridge.url, refused(tooLarge));
+    expect(overflow.status).toBe(431);
+    expect(overflow.text).toContain(allowed);
+    const malformed = await rawRequest(bridge.url, refused('Content-Length: many'));
+    expect(malformed.status).toBe(400);
+    expect(malformed.text).toContain(allowed);
+    const half = await rawRequest(
+      bridge.url,
+      `POST /api/kernels HTTP/1.1\r\nHost: localhost\r\nOrigin: ${PAGE}\r\nAuthorization: token ${TOKEN}\r\nContent-Length: 100\r\n\r\n{`
+    );
+    expect(half.status).toBe(408);
+    expect(half.text).toContain(allowed);
+    for (const request of [
+      refused(tooLarge, 'http://elsewhere.example'),
+      refused(tooLarge, `${PAGE}\r\nOrigin: ${PAGE}`),
+      refused(tooLarge, 'http://rebound.example', 'rebound.example')
+    ]) {
+      const { status, text } = await rawRequest(bridge.url, request);
+      expect(status).toBe(431);
+      expect(text).toContain('vary: Origin\r\n');
+      expect(text).not.toContain('access-control-');
+    }
+  });
+
   it('requests without a valid token are 429 after a while; a valid token is let in all the same', async () => {
     const headers = { origin: PAGE };
     const statuses: number[] = [];
