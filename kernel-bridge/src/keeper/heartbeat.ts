@@ -5,8 +5,14 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { ZmtpSocket } from '../zmtp/zmtp-socket.js';
 
-const PERIOD_MS = 10_000;
-const ANSWER_MS = 5_000;
+export interface HeartbeatTimes {
+  /** Between an answer, or the end of waiting for one, and the next question. */
+  readonly periodMs: number;
+  readonly answerMs: number;
+}
+
+export const HEARTBEAT_TIMES: HeartbeatTimes = { periodMs: 10_000, answerMs: 5_000 };
+
 /** A request of a REQ socket begins with an empty frame, and so does its answer. */
 const PING = [Buffer.alloc(0), Buffer.from('ping')];
 
@@ -19,7 +25,8 @@ export class Heartbeat {
 
   constructor(
     endpoint: string,
-    private readonly onChange: (alive: boolean) => void
+    private readonly onChange: (alive: boolean) => void,
+    private readonly times: HeartbeatTimes = HEARTBEAT_TIMES
   ) {
     this.#socket = new ZmtpSocket({
       type: 'REQ',
@@ -38,7 +45,7 @@ export class Heartbeat {
   async #beat(): Promise<void> {
     while (!this.#stop.signal.aborted) {
       this.#heard(await this.#ask());
-      await this.#pause(PERIOD_MS);
+      await this.#pause(this.times.periodMs);
     }
   }
 
@@ -56,7 +63,10 @@ export class Heartbeat {
       this.#echoed = () => resolve(true);
     });
     this.#socket.send(PING);
-    const answered = await Promise.race([echoed, this.#pause(ANSWER_MS, cancel.signal).then(() => false)]);
+    const answered = await Promise.race([
+      echoed,
+      this.#pause(this.times.answerMs, cancel.signal).then(() => false)
+    ]);
     cancel.abort();
     return answered;
   }

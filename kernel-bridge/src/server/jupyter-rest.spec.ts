@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { mkdir, realpath } from 'node:fs/promises';
+import { mkdir, readFile, realpath, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { TemporaryGateway } from './testing/temporary-gateway.js';
@@ -180,6 +180,33 @@ describe('kernels', () => {
       body: { code: 'kernelspec_unknown', short_message: 'nope not found' }
     });
     expect(await listed('kernels')).toEqual([]);
+  });
+
+  it('[3] a restart that fails is 500 in JSON and says why, and the kernel is listed as dead', async () => {
+    // A kernel that starts only for as long as its program is there.
+    const program = path.join(bridge.folder, 'program');
+    const specFile = path.join(bridge.folder, 'jupyter', 'kernels', 'python3', 'kernel.json');
+    const spec = JSON.parse(await readFile(specFile, 'utf8')) as { argv: string[] };
+    await writeFile(program, `#!/bin/sh\nexec "${spec.argv[0]}" "$@"\n`, { mode: 0o755 });
+    const folder = path.join(bridge.folder, 'jupyter', 'kernels', 'leaves');
+    await mkdir(folder);
+    const argv = [program, ...spec.argv.slice(1)];
+    await writeFile(path.join(folder, 'kernel.json'), JSON.stringify({ ...spec, argv }));
+    const id = await bridge.startKernel({ name: 'leaves' });
+    await rm(program);
+    const answer = await bridge.rest('POST', `/api/kernels/${id}/restart`);
+    expect(answer.status).toBe(500);
+    expect(answer.headers.get('content-type')).toContain('application/json');
+    expect(answer.body).toMatchObject({
+      code: 'kernel_action_failed',
+      message: expect.stringContaining(`Could not restart kernel ${id}: `) as string
+    });
+    expect(answer.body).toHaveProperty('reason');
+    expect(await bridge.rest('GET', `/api/kernels/${id}`)).toMatchObject({
+      status: 200,
+      body: { execution_state: 'dead', reason: expect.any(String) as string }
+    });
+    expect((await bridge.rest('DELETE', `/api/kernels/${id}`)).status).toBe(204);
   });
 
   it('[3] interrupt is 204, restart 200 with the model, both 404 for an unknown kernel', async () => {

@@ -89,6 +89,26 @@ describe('sessions', () => {
     await remove(one.kernel.id);
   });
 
+  it('[4] two documents that ask for a kernel under the same chosen id at the same time do not both get it: 409', async () => {
+    const id = randomUUID();
+    const ask = (path: string) =>
+      bridge.rest('POST', '/api/sessions', {
+        body: { path, type: 'notebook', kernel: { id, name: 'python3' } }
+      });
+    const answers = await Promise.all([ask('first.ipynb'), ask('second.ipynb')]);
+    const [made, refused] = answers.sort((one, two) => one.status - two.status);
+    expect(made).toMatchObject({ status: 201, body: { kernel: { id } } });
+    expect(refused).toMatchObject({
+      status: 409,
+      body: { code: 'kernel_exists', message: expect.stringContaining(id) as string }
+    });
+    expect(await listed('kernels')).toEqual([id]);
+    expect(await listed('sessions')).toEqual([(made.body as SessionBody).id]);
+    // Once it runs, it can be chosen.
+    const second = await ask('second.ipynb');
+    expect(second).toMatchObject({ status: 201, body: { kernel: { id } } });
+  });
+
   it.each([
     ['path', { type: 'notebook' }],
     ['type', { path: 'a.ipynb' }]
