@@ -8,7 +8,13 @@ import re
 import pytest
 
 from ..notebook_run import Executed
-from .conftest import Execute
+from .conftest import STOP_IN_THE_FIRST_STEP, Execute
+
+#: Of the loops of notebook 03 those of which the agent has said that each step waits for a value.
+ADVISED = (
+    "[name for name in found if __import__('tpulab.process_agent', fromlist=['current_agent'])"
+    ".current_agent().adviser.has_said('sync-each-step', f'a mistake: {name}')]"
+)
 
 
 def binomial_band(n: int, p: float = 0.1, deviations: float = 5.0) -> tuple[float, float]:
@@ -21,7 +27,8 @@ class TestGettingStarted:
     @pytest.fixture(scope="class")
     @classmethod
     def lesson(cls, execute: Execute) -> Executed:
-        ask = {"compiled": "compiled", "tensors": "tensors", "convolved": "convolved[7, 5, 10].item()"}
+        names = ("compiled", "numbers", "tensors", "factors")
+        ask = {**{name: name for name in names}, "convolved": "convolved[7, 5, 10].item()"}
         return execute("00-getting-started-pytorch.ipynb", ask)
 
     def test_it_says_what_it_runs_on_and_shows_eight_devices(self, lesson: Executed) -> None:
@@ -51,7 +58,12 @@ class TestGettingStarted:
         assert compiled["shape"] >= 1
         assert compiled["item"] >= 2
         assert (compiled["again"], compiled["both"], compiled["item again"]) == (0, 0, 0)
-        assert lesson.values["tensors"] == 0
+
+    def test_each_new_number_of_a_power_is_a_program_and_a_tensor_or_a_factor_is_none(
+        self, lesson: Executed
+    ) -> None:
+        values = lesson.values
+        assert (values["numbers"], values["tensors"], values["factors"]) == (3, 0, 0)
 
 
 class TestSingleCore:
@@ -137,6 +149,7 @@ class TestProfiling:
             "found": "found",
             "losses": "losses",
             "compiled_since": "compiled_since",
+            "advised": ADVISED,
         }
         folder = str(tmp_path_factory.mktemp("traces"))
         return execute("03-profiling.ipynb", ask, trace_folder=folder, mistake_steps=6)
@@ -161,11 +174,19 @@ class TestProfiling:
             "changing-shapes": 2,
         }
 
+    def test_the_panel_says_which_loop_waits_for_a_value_in_each_step(self, lesson: Executed) -> None:
+        assert lesson.values["advised"] == ["sync-each-step"]
+
 
 class TestFineTune:
     @pytest.fixture(scope="class")
     @classmethod
-    def lesson(cls, execute: Execute, tmp_path_factory: pytest.TempPathFactory) -> Executed:
+    def checkpoints(cls, tmp_path_factory: pytest.TempPathFactory) -> str:
+        return str(tmp_path_factory.mktemp("checkpoints"))
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def lesson(cls, execute: Execute, checkpoints: str) -> Executed:
         ask = {
             "before": "before.weighted_f1",
             "after": "after.weighted_f1",
@@ -177,10 +198,9 @@ class TestFineTune:
             "same": "same",
             "length": "length",
             "accelerated": "[accelerated.losses[0], accelerated.losses[-1], accelerated.device_kind]",
+            "accelerated_steps": "[len(accelerated.losses), accelerate_run.step_index]",
         }
-        return execute(
-            "04-bert-fine-tune.ipynb", ask, checkpoints=str(tmp_path_factory.mktemp("checkpoints"))
-        )
+        return execute("04-bert-fine-tune.ipynb", ask, checkpoints=checkpoints)
 
     def test_it_learns_what_customers_want(self, lesson: Executed) -> None:
         assert lesson.values["before"] < 0.4
@@ -213,3 +233,26 @@ class TestFineTune:
         first, last, kind = lesson.values["accelerated"]
         assert last < first
         assert kind == "XLA"
+        assert lesson.values["accelerated_steps"] == [52, 52]
+
+    def test_another_kernel_goes_on_from_its_checkpoint_and_may_be_stopped_in_the_first_step(
+        self, lesson: Executed, execute: Execute, checkpoints: str
+    ) -> None:
+        ask = {
+            "before": "before.weighted_f1",
+            "steps": "len(losses)",
+            "compiled_since": "compiled_since",
+            "done": "trainer.steps_done",
+        }
+        resumed = execute(
+            "04-bert-fine-tune.ipynb",
+            ask,
+            STOP_IN_THE_FIRST_STEP,
+            checkpoints=checkpoints,
+            resume=True,
+            epochs=6,
+            with_accelerate=False,
+        )
+        assert "going on after step 130" in resumed.text("model")
+        before = lesson.values["after"]
+        assert resumed.values == {"before": before, "steps": 1, "compiled_since": None, "done": 131}

@@ -27,7 +27,7 @@ from tpulab_recipes.intents.data import (  # noqa: E402
     train_batches,
 )
 from tpulab_recipes.intents.make_utterances import TEMPLATES, make_rows, write  # noqa: E402
-from tpulab_recipes.intents.tokenizer import load_tokenizer, train_tokenizer  # noqa: E402
+from tpulab_recipes.intents.tokenizer import choose_tokenizer, load_tokenizer, to_text, train_tokenizer  # noqa: E402
 from tpulab_recipes.intents.trainer import Evaluation, Trainer, make_model, rate_at  # noqa: E402
 from tpulab_recipes.runtime import Backend, installed_backends  # noqa: E402
 from tpulab_recipes.runtime.selection import make  # noqa: E402
@@ -102,6 +102,15 @@ class TestTokens:
         ids = tokenizer("I lost my card")["input_ids"]
         assert tokenizer.convert_ids_to_tokens(ids) == ["[CLS]", "i", "lost", "my", "card", "[SEP]"]
         assert len(tokenizer) <= 600
+
+    def test_a_checkpoint_brings_its_tokenizer_which_trained_again_would_be_another(self, tokenizer) -> None:
+        texts = ["where is my card", "I lost my card"]
+        expected = [tokenizer(text)["input_ids"] for text in texts]
+        again = choose_tokenizer("", texts, 600, {"tokenizer": to_text(tokenizer)})
+        assert [again(text)["input_ids"] for text in texts] == expected
+        assert again.pad_token_id == tokenizer.pad_token_id
+        with pytest.raises(DataError, match="does not hold the tokenizer"):
+            choose_tokenizer("", texts, 600, {})
 
     def test_an_unknown_word_is_broken_up_not_lost(self, tokenizer) -> None:
         assert len(tokenizer.tokenize("unstoppable")) > 1
@@ -201,6 +210,33 @@ def test_the_outputs_are_those_of_transformers_on_the_processor(
     found = trainer.evaluate(Encoded(data.ids[:30], data.mask[:30], data.labels[:30]), batch_size=16)
     assert found.predicted.tolist() == logits.argmax(-1).tolist()
     assert found.accuracy == sum(a == b for a, b in zip(found.predicted, data.labels[:30], strict=True)) / 30
+
+
+def test_accelerate_takes_its_steps_and_its_rate_from_a_run_which_can_stop_it(utterances, tokenizer) -> None:
+    tpulab = pytest.importorskip("tpulab")
+    pytest.importorskip("accelerate")
+    if "torch_xla" in installed_backends():
+        make("torch_xla", "cpu").world()  # counts the processes, before Accelerate takes devices for them
+    from tpulab_recipes.intents.with_accelerate import train_with_accelerate
+
+    config = Config(epochs=1, learning_rate=1e-3)
+    run = tpulab.run("accelerated", hyperparameters={"learning_rate": config.learning_rate}, log=False)
+    rates: list[float] = []
+    run.apply_to(lambda values: rates.append(values["learning_rate"]))
+    record = run.log
+
+    def steer(**metrics: object) -> None:
+        record(**metrics)
+        if run.step_index == 1:
+            run.set("learning_rate", 1e-4)
+        elif run.step_index == 3:
+            run.stop()
+
+    run.log = steer
+    found = train_with_accelerate(config, utterances, tokenizer, 24, run)
+    assert (len(found.losses), run.step_index, run.stopped) == (4, 4, True)
+    assert rates == [1e-3, 1e-4]
+    assert len(found.evaluation.predicted) == 96
 
 
 def test_the_step_has_no_data_dependent_operator(utterances, tokenizer) -> None:

@@ -8,7 +8,7 @@ import time
 from tpulab_recipes.command_line import backend_for, chosen, parser_for
 from tpulab_recipes.intents.config import FULL_SIZE, Config
 from tpulab_recipes.intents.data import DataError, choose_length, encode, load_utterances, train_batches
-from tpulab_recipes.intents.tokenizer import load_tokenizer, train_tokenizer
+from tpulab_recipes.intents.tokenizer import choose_tokenizer, to_text
 from tpulab_recipes.runtime import DeviceRuntimeError
 
 
@@ -24,9 +24,10 @@ def main(argv: list[str]) -> int:
         backend = backend_for(options)
         utterances = load_utterances(options.data)
         texts = list(utterances.train["text"])
-        tokenizer = (
-            load_tokenizer(config.model) if config.model else train_tokenizer(texts, config.vocabulary)
-        )
+        from tpulab_recipes.torch_training import load_checkpoint, save_checkpoint
+
+        found = load_checkpoint(options.checkpoints) if options.checkpoints else None
+        tokenizer = choose_tokenizer(config.model, texts, config.vocabulary, found and found[1])
         length = choose_length([len(ids) for ids in tokenizer(texts)["input_ids"]])
         from tpulab_recipes.intents.trainer import Trainer, make_model
 
@@ -35,13 +36,11 @@ def main(argv: list[str]) -> int:
     except (DeviceRuntimeError, DataError, ValueError) as error:
         print(error, file=sys.stderr)
         return 2
-    from tpulab_recipes.torch_training import load_checkpoint, save_checkpoint
 
     print(backend.describe(), flush=True)
     train, test = encode(utterances.train, tokenizer, length), encode(utterances.test, tokenizer, length)
     in_epoch = len(train) // config.batch_size
     trainer = Trainer(config, model, backend, config.epochs * in_epoch)
-    found = load_checkpoint(options.checkpoints) if options.checkpoints else None
     if found is not None:
         trainer.load_state(found[1])
         print(f"going on after step {found[0]}", flush=True)
@@ -58,7 +57,8 @@ def main(argv: list[str]) -> int:
             flush=True,
         )
         if options.checkpoints:
-            save_checkpoint(backend, options.checkpoints, trainer.steps_done, trainer.state())
+            state = {**trainer.state(), "tokenizer": to_text(tokenizer)}
+            save_checkpoint(backend, options.checkpoints, trainer.steps_done, state)
     return 0
 
 

@@ -2,17 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tpulab_recipes.intents.data import DataError
+
+
+def choose_tokenizer(
+    model: str, texts: Iterable[str], vocabulary: int, state: Mapping[str, Any] | None = None
+) -> Any:
+    """The tokenizer of a pretrained model, of a checkpoint's `state`, or else one trained on `texts`.
+
+    WordPiece breaks ties at random: trained again, even on the same sentences, it gives other numbers, which
+    mean nothing to a model that has learned the first ones. So a checkpoint holds its own (`to_text`).
+
+    Raises:
+        DataError: the model cannot be had, or the checkpoint is of a time when it held no tokenizer.
+    """
+    if model:
+        return load_tokenizer(model)
+    if state is None:
+        return train_tokenizer(texts, vocabulary)
+    if "tokenizer" not in state:
+        raise DataError(
+            "This checkpoint does not hold the tokenizer of its training, so nothing can go on from it; "
+            "begin anew, in another folder."
+        )
+    from tokenizers import Tokenizer
+
+    return _of_transformers(Tokenizer.from_str(state["tokenizer"]))
+
+
+def to_text(tokenizer: Any) -> str:
+    """A tokenizer as a checkpoint holds it, under the name `tokenizer`."""
+    return str(tokenizer.backend_tokenizer.to_str())
 
 
 def train_tokenizer(texts: Iterable[str], vocabulary: int) -> Any:
     """A lower-casing WordPiece tokenizer like BERT's, with at most `vocabulary` entries."""
     from tokenizers import BertWordPieceTokenizer
     from tokenizers.processors import TemplateProcessing
-    from transformers import PreTrainedTokenizerFast
 
     trained = BertWordPieceTokenizer(lowercase=True)
     trained.train_from_iterator(texts, vocab_size=vocabulary, min_frequency=2, show_progress=False)
@@ -20,8 +49,14 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int) -> Any:
     trained._tokenizer.post_processor = TemplateProcessing(
         single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=ends
     )
+    return _of_transformers(trained._tokenizer)
+
+
+def _of_transformers(tokenizer: Any) -> Any:
+    from transformers import PreTrainedTokenizerFast
+
     return PreTrainedTokenizerFast(
-        tokenizer_object=trained._tokenizer,
+        tokenizer_object=tokenizer,
         model_input_names=["input_ids", "attention_mask"],
         unk_token="[UNK]",
         sep_token="[SEP]",

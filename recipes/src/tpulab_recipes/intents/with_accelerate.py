@@ -1,4 +1,5 @@
-"""The same fine-tune by Hugging Face's Accelerate, which finds the device by itself."""
+"""The same fine-tune by Hugging Face's Accelerate, which finds the device by itself; the steps are those of a
+run, which a page shows and steers."""
 
 from __future__ import annotations
 
@@ -22,8 +23,16 @@ class Accelerated:
     evaluation: Evaluation
 
 
-def train_with_accelerate(config: Config, utterances: Utterances, tokenizer: Any, length: int) -> Accelerated:
-    """Trains and evaluates with Accelerate's wrappers; the rate stays at its peak."""
+def train_with_accelerate(
+    config: Config, utterances: Utterances, tokenizer: Any, length: int, run: Any
+) -> Accelerated:
+    """Trains and evaluates with Accelerate's wrappers.
+
+    Args:
+        config: its `learning_rate` holds for all steps, without warm-up and decay, until the run changes it.
+        run: of `tpulab.run`, with the hyperparameter `learning_rate`. A stop ends the training after the
+            running step; what was learned by then is evaluated.
+    """
     from accelerate import Accelerator
     from accelerate.utils import set_seed
 
@@ -32,20 +41,26 @@ def train_with_accelerate(config: Config, utterances: Utterances, tokenizer: Any
     train, test = encode(utterances.train, tokenizer, length), encode(utterances.test, tokenizer, length)
     model = make_model(config, utterances.names, len(tokenizer), length)
     optimizer = torch.optim.AdamW(
-        model.parameters(), lr=config.learning_rate / 3, weight_decay=config.weight_decay
+        model.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay
     )
     model, optimizer, train_loader, test_loader = accelerator.prepare(
         model, optimizer, _loader(train, config, shuffle=True), _loader(test, config, shuffle=False)
     )
+    # Now that its parameters are on the device: there a rate that changes must be a tensor.
+    run.apply_to(optimizer)
     losses = []
     model.train()
     for _ in range(config.epochs):
-        for ids, mask, labels in train_loader:
+        for ids, mask, labels in run.steps(train_loader):
             loss = model(input_ids=ids, attention_mask=prepared_mask(mask), labels=labels).loss
             accelerator.backward(loss)
             optimizer.step()
             optimizer.zero_grad()
             losses.append(loss.detach())
+            run.log(loss=loss.detach())
+        if run.stopped:
+            break
+    run.finish()
     model.eval()
     rows = []
     for ids, mask, labels in test_loader:
