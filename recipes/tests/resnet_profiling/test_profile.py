@@ -135,6 +135,19 @@ def test_sums_of_a_made_up_device_trace() -> None:
     ]
 
 
+def test_only_the_part_of_a_compilation_within_the_steps_counts() -> None:
+    ms = 1e6
+    steps = [Event(STEP_NAME, (100 + 10 * n) * ms, 10 * ms) for n in range(2)]
+    compilations = [
+        Event("PjRtClient::Compile", 20 * ms, 30 * ms),  # before the first step
+        Event("PjRtClient::Compile", 95 * ms, 8 * ms),  # 3 ms of it in the first step
+        Event("PjRtClient::Compile", 112 * ms, 2 * ms),
+        Event("PjRtClient::Compile", 118 * ms, 50 * ms),  # goes on after the last step
+    ]
+    summary = summarize([Plane("/host:CPU", [Line("python", steps), Line("compiler", compilations)])])
+    assert (summary.window_ms, summary.compile_ms, summary.gap_ms) == (20.0, 7.0, 13.0)
+
+
 def test_a_trace_without_steps_says_so() -> None:
     with pytest.raises(TraceError, match="no step in this trace"):
         summarize([Plane("/host:CPU", [Line("python", [Event("something", 0, 1)])])])

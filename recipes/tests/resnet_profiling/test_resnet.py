@@ -36,7 +36,7 @@ def test_equals_torchvision_with_the_same_weights(training: bool) -> None:
 def test_the_full_size_has_the_flags_of_the_original() -> None:
     assert (FULL_SIZE.width, FULL_SIZE.batch_size, FULL_SIZE.learning_rate) == (1.0, 128, 0.02)
     assert (FULL_SIZE.momentum, FULL_SIZE.weight_decay, FULL_SIZE.log_every) == (0.9, 5e-4, 20)
-    assert (FULL_SIZE.train_images, FULL_SIZE.test_images, steps_in_epoch(FULL_SIZE)) == (50_000, 10_000, 390)
+    assert (FULL_SIZE.train_images, steps_in_epoch(FULL_SIZE)) == (50_000, 390)
 
 
 def test_the_step_is_one_graph_without_data_dependent_operators() -> None:

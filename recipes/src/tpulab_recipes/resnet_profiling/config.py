@@ -17,7 +17,6 @@ class Config:
     batch_size: int = 32
     train_images: int = 50_000
     """Made-up images in an epoch."""
-    test_images: int = 10_000
     learning_rate: float = 0.02
     momentum: float = 0.9
     weight_decay: float = 5e-4

@@ -38,6 +38,7 @@ class ProfileSummary:
     step_ms: tuple[float, ...]
     between_ms: tuple[float, ...]
     compile_ms: float
+    """Time of the window in which something was compiled."""
     execute_ms: float
     """Time in which at least one operation ran."""
     window_ms: float
@@ -108,7 +109,12 @@ def summarize(planes: Iterable[Plane]) -> ProfileSummary:
         for event in host
         if re.search(r"XlaCompile|::Compile$|backend_compile|PjRt.*Compile", event.name)
     ]
-    window = max([end, *(event.end_ns for event in operations)]) - begin
+    end = max([end, *(event.end_ns for event in operations)])
+    # The capture begins before the first step, and what is compiled then is no part of the steps.
+    compiles = [
+        _within(event, begin, end) for event in compiles if begin < event.end_ns and event.start_ns < end
+    ]
+    window = end - begin
     return ProfileSummary(
         step_ms=tuple(event.duration_ns / 1e6 for event in steps),
         between_ms=tuple(max(0.0, after.start_ns - before.end_ns) / 1e6 for before, after in pairwise(steps)),
@@ -117,6 +123,12 @@ def summarize(planes: Iterable[Plane]) -> ProfileSummary:
         window_ms=window / 1e6,
         operations=_grouped(operations),
     )
+
+
+def _within(event: Event, begin_ns: float, end_ns: float) -> Event:
+    """The part of an event between two times, of which it has some."""
+    start = max(event.start_ns, begin_ns)
+    return Event(event.name, start, min(event.end_ns, end_ns) - start)
 
 
 def _operations(planes: list[Plane]) -> list[Event]:
