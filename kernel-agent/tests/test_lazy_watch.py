@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+
+import tpulab
 from keeper_double import PATIENCE_S, KeeperDouble
 from tpulab import lazy_watch
 from tpulab.agent import Agent
@@ -23,10 +26,13 @@ class ScriptedRuntime:
 
     def __init__(self) -> None:
         self.compiled = 0
+        self.queued = 0
+        self.ran: list[Execution] = []
         self.around: Callable[[Launch], Any] = lambda launch: launch()
+        self.waiting: Callable[[Launch], Any] = lambda wait: wait()
 
     def attach(self, around_launch: Callable[[Launch], Any], around_wait: Callable[[Launch], Any]) -> bool:
-        self.around = around_launch
+        self.around, self.waiting = around_launch, around_wait
         return True
 
     def detach(self) -> None:
@@ -36,6 +42,7 @@ class ScriptedRuntime:
         return 0
 
     def wrap_reads(self, around: Callable[[Read], Value]) -> Callable[[], None]:
+        del around
         return lambda: None
 
     def compilations(self) -> int:
@@ -45,10 +52,10 @@ class ScriptedRuntime:
         return self.compiled * 1_000_000
 
     def launched(self) -> int:
-        return 0
+        return self.queued
 
     def executions(self) -> tuple[int, Sequence[Execution]]:
-        return 0, ()
+        return len(self.ran), tuple(self.ran)
 
     def devices(self) -> DevicesMessage | None:
         return None
@@ -132,3 +139,36 @@ def test_what_was_told_as_begun_is_finished_also_when_another_thread_has_counted
 
     lazy.compile(meanwhile=compile_elsewhere)
     assert list(lazy.told(2).values()) == [["started", "finished"]] * 2
+
+
+def test_what_a_runtime_tells_of_its_device_and_its_loader_becomes_spans(
+    lazy: Lazy, agent: Agent, keeper: KeeperDouble
+) -> None:
+    agent.lazy = lazy.watch
+    waited: list[float] = []
+
+    def wait() -> None:
+        began = time.perf_counter()
+        time.sleep(0.03)
+        waited.append((time.perf_counter() - began) * 1e3)
+
+    def launch() -> None:
+        lazy.runtime.queued += 1
+
+    for _ in tpulab.steps(range(6), name="scripted"):
+        lazy.runtime.waiting(wait)
+        lazy.runtime.around(launch)
+        began = time.time_ns()
+        time.sleep(0.05)
+        ended = time.time_ns()
+        lazy.runtime.ran.append(Execution(ended, ended - began))
+        time.sleep(0.02)
+    [run] = keeper.wait(keeper.ended_runs, "the end of the run")
+    steps = keeper.steps(run["run"])
+    assert len(steps) == 6
+    for step, one, cost in zip(steps, lazy.runtime.ran, waited, strict=True):
+        assert step["deviceKnown"]
+        # Of what the runtime said, and not of what the clock of the test may have lost.
+        assert step["deviceMs"] == pytest.approx(one.duration_ns / 1e6, rel=0.1)
+        assert step["inputMs"] == pytest.approx(cost, rel=0.1)
+        assert step["gapMs"] > 0
