@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import statistics
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
+from torch_xla.distributed import xla_multiprocessing
 from torch_xla.distributed.parallel_loader import MpDeviceLoader
 
 import torch_xla
 import tpulab
 from keeper_double import KeeperDouble
 from tpulab.agent import Agent
+from tpulab.auto_steps import FEWEST_TURNS
+from tpulab.cells import Cell
 from tpulab.hyperparameters import Hyperparameters
 from tpulab.torch_xla_runtime import TorchXlaRuntime
+from tpulab.tracked_run import step_runs
 
 pytestmark = pytest.mark.usefixtures("agent")
 SPANS = ("inputMs", "hostMs", "compileMs", "deviceMs", "gapMs")
@@ -136,6 +141,23 @@ def test_a_new_shape_is_named_and_a_new_learning_rate_compiles_nothing(
     assert "drop_last" in advice["remedy"]
 
 
+def test_a_shape_that_changes_again_comes_with_the_sizes_to_pad_to(
+    model: Model, keeper: KeeperDouble
+) -> None:
+    rate = torch.tensor(0.1).to(model.device)
+    # Sizes that no other test has compiled: a program that is there already is no compilation.
+    for size in (16, 20, 24):
+        model.step(torch.ones(size, 256), rate).item()
+    reason = keeper.wait(
+        lambda: [m["reason"] for m in compiled(keeper) if m["reason"]["after"] == "f32[24,256]"],
+        "the verdict",
+    )[0]
+    assert reason["argument"] == "batch"
+    assert reason["advice"] == (
+        "Axis 0 of `batch` has had 3 sizes, each a program of `step`: pad it up to the next of 16, 24."
+    )
+
+
 def test_a_python_number_in_the_graph_is_found_and_said(keeper: KeeperDouble) -> None:
     device = torch_xla.device()
     weight = torch.ones(64, 64, device=device)
@@ -235,3 +257,25 @@ def test_the_devices_are_told_once_the_runtime_is_there(model: Model, keeper: Ke
     message = keeper.wait(lambda: keeper.of_type("devices"), "the devices")[-1]
     assert (message["runtime"], message["platform"]) == ("torch_xla", "cpu")
     assert len(message["devices"]) >= 1
+
+
+def test_a_loop_that_nobody_annotated_is_seen_by_its_launches(
+    model: Model, agent: Agent, keeper: KeeperDouble
+) -> None:
+    agent.cells._running[threading.get_ident()] = Cell("the-cell", 1)
+    rate = torch.tensor(0.1).to(model.device)
+    for _ in range(FEWEST_TURNS + 12):
+        time.sleep(0.005)
+        model.step(torch.ones(16, 256), rate).item()
+    step_runs.end_all("finished", agent=agent)
+    [run] = keeper.wait(keeper.ended_runs, "the run that was found")
+    steps = wait_for_end(keeper, run["name"])
+    assert len(steps) >= 10
+    assert all(step["wallMs"] > 1 for step in steps)
+    assert any(step["deviceKnown"] and step["deviceMs"] > 0 for step in steps)
+
+
+def test_the_ways_to_start_processes_are_those_that_are_watched(agent: Agent) -> None:
+    assert agent.lazy is not None
+    for found in (torch_xla.launch, xla_multiprocessing.spawn):
+        assert hasattr(found, "_tpulab_warns"), "torch_xla has changed: adapt tpulab/spawn_advice.py"
