@@ -2,6 +2,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { Reply } from 'zeromq';
 import { Heartbeat } from './heartbeat.js';
@@ -22,8 +23,8 @@ beforeEach(async () => {
   changes = [];
 });
 
-function beat(answerMs: number): void {
-  heartbeat = new Heartbeat(address, alive => changes.push(alive), { periodMs: 10, answerMs });
+function beat(answerMs: number, periodMs = 10): void {
+  heartbeat = new Heartbeat(address, alive => changes.push(alive), { periodMs, answerMs });
 }
 
 afterEach(async () => {
@@ -54,6 +55,15 @@ it('a kernel that stops answering is noticed, and so is one that answers again',
   await answer(1);
   await changed(3);
   expect(changes.slice(0, 3)).toEqual([true, false, true]);
+});
+
+it('an answer that comes late, when nobody waits for it any more, counts at once', async () => {
+  beat(1, 60_000);
+  await kernel.receive();
+  await delay(50);
+  await kernel.send('ping');
+  await changed(1);
+  expect(changes).toEqual([true]);
 });
 
 it('a kernel that has never answered has not stopped, and nothing is said of it after the end', async () => {

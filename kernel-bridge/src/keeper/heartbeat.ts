@@ -31,7 +31,11 @@ export class Heartbeat {
     this.#socket = new ZmtpSocket({
       type: 'REQ',
       endpoint,
-      message: () => this.#echoed(),
+      message: () => {
+        // Also one that comes late, between two questions: the process lives.
+        this.#heard(true);
+        this.#echoed();
+      },
       failed: () => undefined // it does not beat
     });
     this.#loop = this.#beat();
@@ -56,7 +60,7 @@ export class Heartbeat {
     }
   }
 
-  /** A late echo counts for the question after it: the process lives. */
+  /** True when an echo comes in time, be it that of an earlier question. */
   async #ask(): Promise<boolean> {
     const cancel = new AbortController();
     const echoed = new Promise<boolean>(resolve => {
