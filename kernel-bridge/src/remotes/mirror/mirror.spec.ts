@@ -26,6 +26,7 @@ vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 /** The tunnel: a unix socket of this machine that leads to the gateway of the remote, until it is cut. */
 class Tunnel implements AsyncDisposable {
   readonly #open = new Set<Socket>();
+  #isGone = false;
   private constructor(
     readonly socketPath: string,
     readonly server: Server
@@ -36,6 +37,10 @@ class Tunnel implements AsyncDisposable {
     const tunnel = new Tunnel(
       socketPath,
       createServer(near => {
+        if (tunnel.#isGone) {
+          near.destroy();
+          return;
+        }
         const far = connectTo(Number(port), hostname);
         for (const [one, other] of [
           [near, far],
@@ -56,6 +61,12 @@ class Tunnel implements AsyncDisposable {
   cut(): void {
     for (const socket of this.#open) socket.destroy();
     this.#open.clear();
+  }
+
+  /** As when the machine at the other end is no more. */
+  end(): void {
+    this.#isGone = true;
+    this.cut();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -198,7 +209,7 @@ describe('the mirror of a remote kernel', () => {
     await attach();
     await run("print('kept')");
     await caughtUp();
-    tunnel.cut();
+    tunnel.end();
     await remote.gateway.registry.remove(kernelId);
     await rm(path.join(remote.folder, 'kernels'), { recursive: true });
     expect(await printed()).toBe('kept\n');
