@@ -70,8 +70,12 @@ export async function startTraining(
   await runAbove(page, 'training');
   const run = await panel.section('Run');
   await startCell(page, 'training');
-  await expect.poll(() => stepOf(run), { timeout: FIRST_STEPS_DEADLINE_MS }).toBeGreaterThan(5);
-  return { panel, run, controls: trainingControls(page) };
+  const controls = trainingControls(page);
+  // The widget is of this run alone; the panel may still show the steps of a loop of an earlier cell, such as an evaluation.
+  for (const shown of [controls, run]) {
+    await expect.poll(() => stepOf(shown), { timeout: FIRST_STEPS_DEADLINE_MS }).toBeGreaterThan(5);
+  }
+  return { panel, run, controls };
 }
 
 /** Runs this cell and does not wait for it. */
