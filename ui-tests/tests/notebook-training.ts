@@ -56,12 +56,13 @@ export interface Training {
   readonly controls: Locator;
 }
 
-/** Opens a notebook of ours beside the panel and starts its cell `training`; resolves when that has made some steps. */
+/** Opens a notebook of ours beside the panel and starts its cell `training`; resolves when the run of that name has made some steps. */
 export async function startTraining(
   page: IJupyterLabPageFixture,
   lab: LabServer,
   file: string,
-  settings: readonly string[]
+  settings: readonly string[],
+  name: string
 ): Promise<Training> {
   await writeWithSettings(lab, file, settings);
   await openNotebook(page, file);
@@ -71,7 +72,9 @@ export async function startTraining(
   const run = await panel.section('Run');
   await startCell(page, 'training');
   const controls = trainingControls(page);
-  // The widget is of this run alone; the panel may still show the steps of a loop of an earlier cell, such as an evaluation.
+  // Until it has begun, both show the run before: an evaluation in an earlier cell is a loop with steps too.
+  await expect(controls).toContainText(`${name} · live`, { timeout: FIRST_STEPS_DEADLINE_MS });
+  await expect(run.getByText(name, { exact: true }).and(run.locator('strong'))).toBeVisible();
   for (const shown of [controls, run]) {
     await expect.poll(() => stepOf(shown), { timeout: FIRST_STEPS_DEADLINE_MS }).toBeGreaterThan(5);
   }

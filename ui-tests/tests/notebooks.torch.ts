@@ -28,7 +28,13 @@ test('notebook 01 is trained with its widgets, and what the panel shows is what 
 }) => {
   test.setTimeout(720_000);
   const settings = ['batch_size = 32', 'epochs = 1_000'];
-  const { panel, run, controls } = await startTraining(page, lab, '01-single-core.ipynb', settings);
+  const { panel, run, controls } = await startTraining(
+    page,
+    lab,
+    '01-single-core.ipynb',
+    settings,
+    'AlexNet on one core'
+  );
   const compiled = await panel.compilationCounts();
   expect(compiled.size).toBeGreaterThan(0);
 
@@ -65,7 +71,7 @@ test('notebook 04 is fine-tuned with its widgets, and what the panel shows is wh
 }) => {
   test.setTimeout(720_000);
   const settings = ['epochs = 1_000', 'with_accelerate = False'];
-  const { run, controls } = await startTraining(page, lab, '04-bert-fine-tune.ipynb', settings);
+  const { run, controls } = await startTraining(page, lab, '04-bert-fine-tune.ipynb', settings, 'BERT');
 
   await setHyperparameter(controls, 'learning_rate', '0.002');
   const log = run.getByRole('list', { name: /^What was asked/ });
