@@ -232,6 +232,8 @@ describe('a keeper with a small kernel', { timeout: 120_000 }, () => {
     await view.untilState('dead');
     expect(client.snapshot.reason).toBe('exited with code 7');
     await expect(client.restart()).rejects.toMatchObject({ code: 'kernel_dead' });
+    // Whoever was answered has been told the state before that.
+    expect(client.snapshot).toMatchObject({ executionState: 'dead', reason: 'exited with code 7' });
   });
 
   it('takes a client’s own shutdown_request for what it is', async () => {

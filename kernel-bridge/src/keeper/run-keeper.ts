@@ -1,5 +1,6 @@
 /** Composition of the keeper process: builds its parts, joins them, and takes them down in order. */
 import { rm, rmdir } from 'node:fs/promises';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { WrittenBatch } from '../journal/record-batch.js';
 import { WireError } from '../wire/wire-error.js';
 import type { KernelSnapshot } from './contract.js';
@@ -102,6 +103,12 @@ async function keep(
     clearImmediate(stateDue);
     stateDue = null;
     return gateways === null ? null : keeper.snapshot;
+  };
+  /** Resolves when every gateway has been sent the state as it is. */
+  const stateTold = async (): Promise<void> => {
+    if (stateDue !== null) {
+      await nextTurn();
+    }
   };
   const listener: KeeperListener = {
     written: (batch: WrittenBatch) => {
@@ -218,7 +225,8 @@ async function keep(
             await keeper.interrupt();
             return {};
           case 'restart':
-            return { snapshot: await keeper.restart() };
+            // Also when it failed: who is answered and then asks must not be told the state before.
+            return { snapshot: await keeper.restart().finally(stateTold) };
           case 'shutdown':
             await keeper.shutdown();
             // After the reply, which is written when this has returned.
