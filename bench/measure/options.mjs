@@ -20,9 +20,16 @@ export function readOptions(defaultPeers) {
       peers: { type: 'string' },
       samples: { type: 'string' },
       quick: { type: 'boolean', default: false },
-      'no-save': { type: 'boolean', default: false }
+      'no-save': { type: 'boolean', default: false },
+      help: { type: 'boolean', short: 'h', default: false }
     }
   });
+  if (values.help) {
+    console.log(
+      `Options: --peers NAME,NAME or none (default: ${defaultPeers.join(',') || 'none'}), --samples N, --quick, --no-save.`
+    );
+    process.exit(0);
+  }
   const samples = values.samples === undefined ? null : Number(values.samples);
   if (samples !== null && (!Number.isInteger(samples) || samples < 1)) {
     throw new Error('--samples wants a whole number above 0.');

@@ -19,7 +19,7 @@ const WARM_UP = 20;
 const CODE = 'x = 1';
 const BLOCK = 50;
 
-const options = readOptions(PEERS.filter(name => name !== 'jupyter-server-unlimited'));
+const options = readOptions(PEERS);
 const full = options.samples ?? (options.quick ? 60 : 300);
 /** A second for each sample is dear, and there is little to see in it. */
 const SAMPLES = {

@@ -13,7 +13,7 @@ import { printTable, saveResults } from '../measure/results.mjs';
 import { openBareReader } from '../servers/bare-reader.mjs';
 import { Client } from '../servers/client.mjs';
 import { displayData, flushedPrints } from '../servers/kernel-code.mjs';
-import { BRIDGE, DIRECT, withServers } from '../servers/open-servers.mjs';
+import { BRIDGE, DIRECT, PEERS, withServers } from '../servers/open-servers.mjs';
 import { peersPython } from '../servers/peers-environment.mjs';
 
 const ROUNDS = 4;
@@ -21,7 +21,7 @@ const ROUNDS = 4;
 const SILENCE_MS = 15_000;
 const BARE = 'bare';
 
-const options = readOptions(['jupyverse', 'jupyter-server', 'jupyter-server-nodelay', 'kernel-gateway']);
+const options = readOptions(PEERS);
 const full = options.samples ?? (options.quick ? 10_000 : 100_000);
 const CASES = [
   {
