@@ -21,7 +21,7 @@ from tpulab_recipes.ddpm.config import AlphaSchedule, Conditioning, Config
 from tpulab_recipes.ddpm.diffusion import interpret
 from tpulab_recipes.ddpm.exporter import export_to_diffusers
 from tpulab_recipes.ddpm.model import Network
-from tpulab_recipes.ddpm.presets import SMALL
+from tpulab_recipes.ddpm.presets import LAION256, SMALL
 from tpulab_recipes.ddpm.prompts import context_for
 from tpulab_recipes.ddpm.sampler import Sampler
 from tpulab_recipes.ddpm.sampling import ancestral_step, ddim_step
@@ -59,6 +59,22 @@ def networks() -> dict[str, Config]:
         ),
     )
     return {"text": text, "classes": classes}
+
+
+def published() -> Config:
+    """Told by encoders that have to be downloaded, so only its export is made."""
+    model = SMALL.model
+    ids = {name: getattr(LAION256.model, name) for name in ("clip_model_id", "t5_model_id", "vae_id")}
+    return replace(
+        SMALL,
+        in_dimensions=(8, 8, 4),
+        model=replace(
+            model,
+            args=replace(model.args, ch=16, emb_ch=24, seq_width=24, head_dim=8, norm_groups=4, out_ch=4),
+            conditioning=Conditioning(24, 4, 16, 3, 8, ("aesth_score", "height", "width")),
+            **ids,
+        ),
+    )
 
 
 def write_network(name: str, config: Config, folder: Path) -> None:
@@ -111,4 +127,5 @@ if __name__ == "__main__":
     target = Path(sys.argv[1])
     for network_name, network_config in networks().items():
         write_network(network_name, network_config, target)
+    export_to_diffusers(Network(published()).init(3), published(), target / "published")
     write_steps(target)

@@ -112,8 +112,44 @@ def test_prompts_and_decoded_images_work_without_jax(reference: Path) -> None:
     arrays = _arrays(reference / "text" / "reference.npz")
     told = pipeline.tell(["a large red circle", "a small blue cross", ""], 6.5)
     np.testing.assert_array_equal(told["clip_emb"].numpy(), arrays["context_clip_emb"])
-    images = pipeline(prompt=["a large red circle"], num_inference_steps=2)["images"]
-    assert images.shape == (1, 16, 16, 3)
+    for prompt in (["a large red circle"], "a large red circle"):
+        images = pipeline(prompt=prompt, num_inference_steps=2)["images"]
+        assert images.shape == (1, 16, 16, 3)
+
+
+def test_what_an_export_without_encoders_cannot_do_is_refused_and_said(reference: Path) -> None:
+    """Words are not told as another encoder would, and latents are not shown as if they were images."""
+    pipeline = _pipeline(reference / "published")
+    pipeline.set_progress_bar_config(disable=True)
+    with pytest.raises(ValueError, match="holds no text encoder") as refused:
+        pipeline(prompt="a lighthouse in fog", output_type="latent")
+    assert getattr(refused.value, "code", None) == "not_in_the_export"
+    for said in ("a lighthouse in fog", "clip_emb [image, 4, 24]", "t5_emb [image, 3, 16]", "google/t5"):
+        assert said in str(refused.value)
+    with pytest.raises(ValueError, match="stable-diffusion"):
+        pipeline(num_inference_steps=2)
+    # Told nothing, or told by arrays, it samples latents; the arrays are those that the message names.
+    told = pipeline.tell([""], 6.5)
+    assert {name: tuple(value.shape) for name, value in told.items()} == {
+        "clip_emb": (1, 4, 24),
+        "t5_emb": (1, 3, 16),
+        "clip_image_emb": (1, 8),
+        **dict.fromkeys(("aesth_score", "height", "width"), (1,)),
+    }
+    assert all(name in str(refused.value) for name in told)
+    for asked in ({}, {"context": told}):
+        made = pipeline(**asked, num_inference_steps=2, output_type="latent")["images"]
+        assert made.shape == (1, 4, 8, 8)
+        assert torch.isfinite(made).all()
+
+
+def test_words_for_a_network_of_classes_are_refused(reference: Path) -> None:
+    pipeline = _pipeline(reference / "classes")
+    pipeline.set_progress_bar_config(disable=True)
+    with pytest.raises(ValueError, match=r'knows no words.*"class"'):
+        pipeline(prompt=["a red circle"])
+    made = pipeline(context={"class": torch.tensor([1, 4])}, num_inference_steps=2, output_type="latent")
+    assert made["images"].shape[0] == 2
 
 
 def test_the_schedule_is_the_one_of_diffusers(reference: Path) -> None:

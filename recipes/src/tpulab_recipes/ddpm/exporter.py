@@ -111,6 +111,12 @@ def write_export(params: Any, config: Config, url: str) -> None:
         "_class_name": [PIPELINE_MODULE, "TpulabPipeline"],
         "unet": [UNET_MODULE, "UNet"],
         "scheduler": ["diffusers", "DDIMScheduler"],
+        "encoders": {
+            "clip": config.model.clip_model_id,
+            "t5": config.model.t5_model_id,
+            "vae": config.model.vae_id,
+        },
+        "image_size": config.dataset.args.image_size,
     }
     if config.model.vae_id == "small" and not config.in_pixels:
         pca = PatchPca.shipped()

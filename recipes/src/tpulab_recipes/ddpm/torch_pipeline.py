@@ -25,14 +25,23 @@ def encode_text(prompts, length, width):
     return torch.from_numpy(states)
 
 
+class NotInTheExport(ValueError):
+    """What was asked needs an encoder or a decoder that the export does not hold. The message says what to
+    give or to ask for instead."""
+
+    code = "not_in_the_export"
+
+
 class TpulabPipeline(DiffusionPipeline):
     """`pipeline(prompt=[…], guidance_scale=3.0, num_inference_steps=32).images`: Float32[image, height,
     width, 3] in [-1, 1], or latents with `output_type="latent"`."""
 
-    def __init__(self, unet, scheduler, patch_pca=None):
+    def __init__(self, unet, scheduler, patch_pca=None, encoders=None, image_size=None):
+        """`encoders`: what the network was trained with, by the names `clip`, `t5` and `vae`; `small` are
+        those of TPULab, which need no weights. `image_size`: the side that the network is told."""
         super().__init__()
         self.register_modules(unet=unet, scheduler=scheduler)
-        self.register_to_config(patch_pca=patch_pca)
+        self.register_to_config(patch_pca=patch_pca, encoders=encoders, image_size=image_size)
 
     @torch.no_grad()
     def __call__(
@@ -46,11 +55,14 @@ class TpulabPipeline(DiffusionPipeline):
         generator=None,
         output_type="np",
     ):
-        """`context` (arrays by name, as in training) replaces `prompt`; `latents` is the noise to start from,
-        [image, channel, height, width]."""
+        """`prompt` is a text, or a list of them. `context` (arrays by name, as in training) replaces it;
+        `latents` is the noise to start from, [image, channel, height, width]."""
         config = self.unet.config
-        told = dict(context) if context is not None else self.tell(prompt or [""], aesth_score)
-        count = len(next(iter(told.values()))) if told else 1
+        prompts = [prompt] if isinstance(prompt, str) else list(prompt or [""])
+        told = dict(context) if context is not None else self.tell(prompts, aesth_score)
+        if output_type != "latent":
+            self.check_decoder()
+        count = len(next(iter(told.values()))) if told else len(prompts)
         size = config.sample_size
         if latents is None:
             latents = torch.randn(count, config.in_channels, size, size, generator=generator)
@@ -78,13 +90,55 @@ class TpulabPipeline(DiffusionPipeline):
         return {"images": self.decode(z.movedim(1, -1).double().numpy())}
 
     def tell(self, prompts, aesth_score):
+        """What the network is told for these prompts. An empty one tells it nothing, whatever the encoder."""
         conditioning = self.unet.config.conditioning
-        told = {}
-        if conditioning["clip_width"]:
-            told["clip_emb"] = encode_text(prompts, conditioning["clip_length"], conditioning["clip_width"])
-        if "aesth_score" in conditioning["scalars"]:
-            told["aesth_score"] = torch.full((len(prompts),), float(aesth_score))
+        self.check_prompts(prompts)
+        count, told = len(prompts), {}
+        for which in ("clip", "t5"):
+            length, width = conditioning[f"{which}_length"], conditioning[f"{which}_width"]
+            if width:
+                told[f"{which}_emb"] = encode_text(prompts, length, width)
+        if conditioning["clip_image_width"]:
+            told["clip_image_emb"] = torch.zeros(count, conditioning["clip_image_width"])
+        for name in conditioning["scalars"]:
+            value = aesth_score if name == "aesth_score" else self.config.image_size
+            told[name] = torch.full((count,), float(value))
+        if conditioning["num_classes"]:
+            told["class"] = torch.full((count,), conditioning["num_classes"])
         return told
+
+    def check_prompts(self, prompts):
+        """Raises `NotInTheExport` for words that nothing in this folder can tell the network."""
+        if not any(prompts):
+            return
+        conditioning, encoders = self.unet.config.conditioning, self.config.encoders or {}
+        texts = [which for which in ("clip", "t5") if conditioning[f"{which}_width"]]
+        if not texts:
+            instead = 'context={"class": …}' if conditioning["num_classes"] else "no prompt"
+            raise NotInTheExport(f"This network knows no words (prompt={prompts!r}); give it {instead}.")
+        missing = [which for which in texts if encoders.get(which) != "small"]
+        if not missing:
+            return
+        arrays = [
+            f"{which}_emb [image, {conditioning[f'{which}_length']}, {conditioning[f'{which}_width']}], the "
+            f"states of {encoders.get(which)} padded with zeros"
+            for which in missing
+        ]
+        if conditioning["clip_image_width"]:
+            arrays.append(f"clip_image_emb [image, {conditioning['clip_image_width']}], zeros for no image")
+        arrays += [f"{name} [image]" for name in conditioning["scalars"]]
+        raise NotInTheExport(
+            f"prompt={prompts!r} cannot be told: the export holds no text encoder. Give context={{…}} "
+            f"instead: {'; '.join(arrays)}."
+        )
+
+    def check_decoder(self):
+        """Raises `NotInTheExport` where latents cannot be made images here."""
+        if self.config.patch_pca is None and self.unet.config.in_channels != 3:
+            raise NotInTheExport(
+                'The export holds no decoder for its latents. Ask for output_type="latent", and decode '
+                f"latents / 0.18215 with the VAE of {(self.config.encoders or {}).get('vae')}."
+            )
 
     def decode(self, latents):
         pca = self.config.patch_pca
