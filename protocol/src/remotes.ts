@@ -173,11 +173,20 @@ export const AddRemote = Type.Object(
 );
 export type AddRemote = Static<typeof AddRemote>;
 
+/** How ssh gets to a machine of Google Cloud: by its external address, its internal one, or through Identity-Aware Proxy. */
+export const CloudReach = Type.Union([
+  Type.Literal('external'),
+  Type.Literal('internal'),
+  Type.Literal('iap')
+]);
+export type CloudReach = Static<typeof CloudReach>;
+
 /** `POST /bridge/v1/remotes/NAME/connect`; what is left out stays as it is. */
 export const ConnectRemote = Type.Object(
   {
     environment: Type.Optional(Type.String({ description: 'to have there from now on' })),
     install: Type.Optional(Type.Boolean({ description: 'as in `AddRemote`, from now on' })),
+    reach: Type.Optional(CloudReach),
     takeOver: Type.Optional(
       Type.Boolean({ description: 'a gateway of another build that runs there ends for ours; this once' })
     )

@@ -1,7 +1,9 @@
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import type { CloudReach, RemoteSource } from '@tpulab/protocol';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { Page, until } from '../testing/page.js';
 import { remote } from '../testing/remotes.js';
 import { RemoteActions } from './actions.js';
+import { reachedBy } from './target.js';
 
 let page: Page;
 let actions: RemoteActions;
@@ -16,10 +18,10 @@ beforeEach(async () => {
 });
 afterEach(() => page[Symbol.asyncDispose]());
 
-test('a known machine gets the environment that is asked for, and keeps its own where none is', async () => {
+test('a known machine gets the environment that is asked for, keeps its own where none is, and ssh reaches its hosts in its own way', async () => {
   const source = { kind: 'ssh', destination: 'ada@vm' } as const;
-  expect(await actions.connectTo(source, 'torch-xla')).toBe('my-tpu');
-  expect(await actions.connectTo(source, null)).toBe('my-tpu');
+  expect(await actions.connectTo(source, { environment: 'torch-xla', reach: null })).toBe('my-tpu');
+  expect(await actions.connectTo(source, { environment: null, reach: 'iap' })).toBe('my-tpu');
   const path = '/bridge/v1/remotes/my-tpu/connect';
   expect(page.bridge.asked).toEqual([path, path]);
   expect(page.bridge.wishes).toEqual([{ environment: 'torch-xla' }, {}]);
@@ -28,4 +30,33 @@ test('a known machine gets the environment that is asked for, and keeps its own 
 test('somebody who insists takes a machine over from another build', async () => {
   expect(await actions.connect('my-tpu', { takeOver: true })).toBe(true);
   expect(page.bridge.wishes).toEqual([{ takeOver: true }]);
+});
+
+test('a machine of Google Cloud is reached as was chosen from then on, and the same choice again changes nothing', async () => {
+  const source = { kind: 'gcloud', product: 'tpu-vm', name: 'far', zone: 'us-east5-b' } as const;
+  const { remotes } = page.backends;
+  const choose = (reach: CloudReach | null) => actions.connectTo(source, { environment: null, reach });
+  const known = (given: RemoteSource) =>
+    remotes.apply({ remote: remote({ name: 'far', source: given }), removed: false });
+  known(source);
+  expect(await choose('iap')).toBe('far');
+  known(reachedBy(source, 'iap'));
+  await choose('iap');
+  await choose(null);
+  await choose('external');
+  expect(page.bridge.wishes).toEqual([{ reach: 'iap' }, {}, {}, { reach: 'external' }]);
+});
+
+test('a machine that is new is added as it is to be reached', async () => {
+  const source = { kind: 'gcloud', product: 'instance', name: 'new', zone: 'us-east5-b' } as const;
+  const add = vi.spyOn(page.backends.remotes.api, 'add').mockResolvedValue(remote({ name: 'new', source }));
+  for (const reach of ['iap', 'internal', null] as const) {
+    page.backends.remotes.apply({ remote: remote({ name: 'new', source }), removed: true });
+    await actions.connectTo(source, { environment: null, reach });
+  }
+  expect(add.mock.calls.map(([request]) => request.source)).toEqual([
+    { ...source, tunnelThroughIap: true },
+    { ...source, internalIp: true },
+    source
+  ]);
 });

@@ -1,8 +1,16 @@
 /** What people do with remotes: each action says when it fails instead of throwing. No DOM. */
 import { type ISignal, Signal } from '@lumino/signaling';
-import type { AddRemote, ConnectRemote, RemoteSource } from '@tpulab/protocol';
+import type { AddRemote, CloudReach, ConnectRemote, Remote, RemoteSource } from '@tpulab/protocol';
 import { RemotesError } from './api.js';
 import type { Remotes } from './model.js';
+import { reachedBy, reachOf } from './target.js';
+
+/** What somebody wants of a machine; null: as it is there, and for a new one as is usual. */
+export interface IConnectChoice {
+  readonly environment: string | null;
+  /** For a machine of Google Cloud. */
+  readonly reach: CloudReach | null;
+}
 
 export class RemoteActions {
   constructor(readonly remotes: Remotes) {}
@@ -18,17 +26,19 @@ export class RemoteActions {
   }
 
   /**
-   * Adds a remote and connects it; its name, or null when the hub refused. A known source is connected again, and gets the
-   * environment; null: the one that it has.
+   * Adds a remote and connects it; its name, or null when the hub refused. A known source is connected again, and gets what is
+   * wanted of it.
    */
-  async connectTo(source: RemoteSource, environment: string | null): Promise<string | null> {
+  async connectTo(source: RemoteSource, choice: IConnectChoice): Promise<string | null> {
+    const { environment, reach } = choice;
     const known = this.remotes.all.find(remote => sameSource(remote.source, source));
     if (known) {
-      return (await this.connect(known.name, environment === null ? undefined : { environment }))
-        ? known.name
-        : null;
+      return (await this.connect(known.name, wishesFor(known, choice))) ? known.name : null;
     }
-    const request: AddRemote = { source, ...(environment !== null && { environment }) };
+    const request: AddRemote = {
+      source: reach === null ? source : reachedBy(source, reach),
+      ...(environment !== null && { environment })
+    };
     const added = await this.attempt(() => this.remotes.api.add(request));
     if (added) {
       this.remotes.apply({ remote: added, removed: false });
@@ -81,6 +91,18 @@ export class RemoteActions {
 
   private readonly _changed = new Signal<this, void>(this);
   private _problem: string | null = null;
+}
+
+/** What is to be different from how this remote is. */
+export function wishesFor(
+  { source, environment: before }: Remote,
+  { environment, reach }: IConnectChoice
+): ConnectRemote {
+  const reachedNow = reachOf(source);
+  return {
+    ...(environment !== null && environment !== before && { environment }),
+    ...(reach !== null && reachedNow !== null && reach !== reachedNow && { reach })
+  };
 }
 
 function sameSource(a: RemoteSource, b: RemoteSource): boolean {

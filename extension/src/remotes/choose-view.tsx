@@ -1,9 +1,9 @@
 /** What one may connect to: remotes that are known, ssh hosts, the project's TPU VMs, or what somebody types. */
 import { type FormEvent, type JSX, useEffect, useState } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
-import type { EnvironmentInfo, Remote, RemoteCandidates, RemoteSource } from '@tpulab/protocol';
+import type { CloudReach, EnvironmentInfo, Remote, RemoteCandidates, RemoteSource } from '@tpulab/protocol';
 import { useChanges } from '../panel/use-changes.js';
-import type { RemoteActions } from './actions.js';
+import { type IConnectChoice, type RemoteActions, wishesFor } from './actions.js';
 import { sourceName } from './names.js';
 import { ErrorView } from './progress-view.js';
 import { figuresText, stateText } from './state-text.js';
@@ -22,17 +22,23 @@ export function ChooseView({ actions, trans, onChosen }: IChooseProps): JSX.Elem
   const candidates = useAnswer(() => actions.remotes.api.candidates());
   const environments = useAnswer(() => actions.remotes.api.environments());
   const [environment, setEnvironment] = useState('');
+  const [reach, setReach] = useState<CloudReach | ''>('');
   const [text, setText] = useState('');
   const [isBusy, setBusy] = useState(false);
+  const choice = { environment: environment === '' ? null : environment, reach: reach === '' ? null : reach };
   const connect = async (source: RemoteSource): Promise<void> => {
     setBusy(true);
-    const name = await actions.connectTo(source, environment === '' ? null : environment);
+    const name = await actions.connectTo(source, choice);
     setBusy(false);
     if (name !== null) {
       onChosen(name);
     }
   };
   const typed = sourceOf(text);
+  const hasCloud =
+    isCloud(text) ||
+    candidates.value?.gcloud.state === 'ok' ||
+    actions.remotes.all.some(({ source }) => source.kind === 'gcloud');
   const onSubmit = (event: FormEvent): void => {
     event.preventDefault();
     if (typed) {
@@ -61,6 +67,7 @@ export function ChooseView({ actions, trans, onChosen }: IChooseProps): JSX.Elem
           onChange={setEnvironment}
           trans={trans}
         />
+        {hasCloud ? <ReachChoice value={reach} onChange={setReach} trans={trans} /> : null}
         <button type="submit" className="jp-mod-styled jp-mod-accept" disabled={typed === null || isBusy}>
           {trans.__('Connect')}
         </button>
@@ -70,7 +77,7 @@ export function ChooseView({ actions, trans, onChosen }: IChooseProps): JSX.Elem
           {trans.__('A machine of Google Cloud is written %1, or %2.', CLOUD_FORM, CLOUD_FORM_IN_FULL)}
         </p>
       ) : null}
-      <KnownRemotes {...{ actions, trans, onChosen, isBusy, environment }} />
+      <KnownRemotes {...{ actions, trans, onChosen, isBusy, choice }} />
       <Candidates
         candidates={candidates}
         isBusy={isBusy}
@@ -103,21 +110,46 @@ function EnvironmentChoice(props: {
   );
 }
 
+function ReachChoice(props: {
+  value: CloudReach | '';
+  onChange: (value: CloudReach | '') => void;
+  trans: TranslationBundle;
+}): JSX.Element {
+  const { value, onChange, trans } = props;
+  return (
+    <label>
+      {trans.__('Way to a machine of Google Cloud')}
+      <select
+        className="jp-mod-styled"
+        value={value}
+        onChange={event => onChange(event.target.value as CloudReach | '')}
+      >
+        <option value="">{trans.__('As before; at first its external address')}</option>
+        <option value="external">{trans.__('Its external address')}</option>
+        <option value="iap">{trans.__('Identity-Aware Proxy (IAP)')}</option>
+        <option value="internal">{trans.__('Its internal address')}</option>
+      </select>
+    </label>
+  );
+}
+
 function KnownRemotes({
   actions,
   trans,
   onChosen,
   isBusy,
-  environment
-}: IChooseProps & { readonly isBusy: boolean; readonly environment: string }): JSX.Element | null {
+  choice
+}: IChooseProps & { readonly isBusy: boolean; readonly choice: IConnectChoice }): JSX.Element | null {
   const { all } = actions.remotes;
   if (all.length === 0) {
     return null;
   }
-  const choose = async ({ name, state, environment: before }: Remote): Promise<void> => {
-    const wished = environment === '' ? before : environment;
-    const isReady = state === 'connected' && wished === before;
-    if (isReady || (await actions.connect(name, wished === before ? undefined : { environment: wished }))) {
+  const choose = async (remote: Remote): Promise<void> => {
+    const { name, state } = remote;
+    const wishes = wishesFor(remote, choice);
+    const isAsWished = Object.keys(wishes).length === 0;
+    const isReady = state === 'connected' && isAsWished;
+    if (isReady || (await actions.connect(name, isAsWished ? undefined : wishes))) {
       onChosen(name);
     }
   };
@@ -173,6 +205,15 @@ function Candidates({ candidates, isBusy, trans, onChosen }: ICandidatesProps): 
         )}
         {gcloud.state === 'ok' && gcloud.machines.length === 0 ? (
           <p className="jp-TPULab-quiet">{trans.__('There are none.')}</p>
+        ) : null}
+        {gcloud.state === 'ok' ? (
+          <p className="jp-TPULab-quiet">
+            {trans.__(
+              'Queued resources and managed groups are not listed. Type one as host: %1 or %2.',
+              'gcloud:queued-resource/ZONE/NAME',
+              'gcloud:instance-group/ZONE/NAME'
+            )}
+          </p>
         ) : null}
         <ul className="jp-TPULabRemote-list">
           {gcloud.machines.map(({ source, acceleratorType, state }) => (

@@ -26,5 +26,14 @@ export function remoteKernelName(displayName: string, remoteDisplayName: string)
 export function sourceName(source: RemoteSource): string {
   return source.kind === 'ssh'
     ? source.destination
-    : [source.name, source.zone, source.project].filter(part => part !== undefined).join(', ');
+    : [
+        source.name,
+        source.zone,
+        source.project,
+        // As Google calls them, in every language.
+        source.internalIp === true ? 'internal IP' : undefined,
+        source.tunnelThroughIap === true ? 'IAP' : undefined
+      ]
+        .filter(part => part !== undefined)
+        .join(', ');
 }

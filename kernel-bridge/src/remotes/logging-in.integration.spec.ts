@@ -199,7 +199,7 @@ describe.skipIf(why !== null)(`logging in${why === null ? '' : ` (skipped: ${why
       );
     });
 
-    it('through IAP, whose proxy command has spaces', async () => {
+    it('through IAP, whose proxy command has spaces, once it is told that this is the way', async () => {
       await knowAs('tpu.1234-0');
       const proxy = path.join(vm.laptop.folder, 'proxy.cjs');
       await writeFile(
@@ -210,14 +210,34 @@ describe.skipIf(why !== null)(`logging in${why === null ? '' : ` (skipped: ${why
       await vm.laptop.answerGcloud([
         { words: ['queued-resources', 'describe'], stdout: '{"state": {"state": "ACTIVE"}}' },
         {
-          words: ['queued-resources', 'ssh', '--dry-run'],
+          words: ['queued-resources', 'ssh', '--tunnel-through-iap', '--dry-run'],
           stdout: tpuDryRun({ ...reached(), address: 'tpu.1234-0', proxyCommand })
         }
       ]);
-      await hub.add({
-        source: { kind: 'gcloud', product: 'queued-resource', name: 'queue', zone, tunnelThroughIap: true }
+      const source = { kind: 'gcloud', product: 'queued-resource', name: 'queue', zone };
+      await hub.add({ source });
+      await failed();
+      await hub.post('connect', { reach: 'iap' });
+      const overIap = await hub.until('connected');
+      expect(overIap.source).toEqual({ ...source, tunnelThroughIap: true });
+      // A connection that stands is not given up for another way to the machine; the next one takes it.
+      await hub.post('connect', { reach: 'internal' });
+      expect(await hub.remote()).toMatchObject({
+        state: 'connected',
+        connectedAt: overIap.connectedAt,
+        source: { ...source, internalIp: true }
       });
-      await hub.until('connected');
+      await hub.post('connect', { reach: 'external' });
+      expect((await hub.remote()).source).toEqual(source);
+    });
+
+    it('a host of ssh is reached as ssh is configured, and in no other way', async () => {
+      await hub.add({ connect: false });
+      expect(await hub.post('connect', { reach: 'iap' })).toMatchObject({
+        status: 400,
+        body: { code: 'invalid_request' }
+      });
+      expect(await hub.remote()).toMatchObject({ state: 'disconnected' });
     });
 
     it('an instance, and the instances of a group', async () => {

@@ -66,6 +66,12 @@ export class RemoteRun {
     this.#renewing?.(new RemoteProblem('remote_lost', 'Something else is to be there from now on.'));
   }
 
+  /** It is reached in another way from now on: not where hosts are known already. A connection that stands goes on. */
+  reachAnew(): void {
+    this.#targets = null;
+    if (this.#link === null) this.#anew.abort();
+  }
+
   renew(): void {
     this.#renewing?.(
       new RemoteProblem('remote_lost', 'The gateway there does not know us any more; it is asked anew.')

@@ -16,6 +16,7 @@ import { RemoteLog } from './remote-log.js';
 import { follow, type RemotePhase } from './remote-phase.js';
 import { RemoteRun } from './remote-run.js';
 import type { RemoteRecord } from './remote-store.js';
+import { reachedBy } from './resolve-source.js';
 import type { Askpass } from './ssh/askpass.js';
 
 /** How the gateway of a remote is reached, for as long as it is. */
@@ -102,18 +103,22 @@ export class Remote {
    * Begins, or tries again at once. While it is connected or on its way it goes on so, unless something else is to be there than was:
    * then the host is made ready anew.
    */
-  connect({ environment, install, takeOver }: ConnectRemote = {}): void {
+  connect({ environment, install, reach, takeOver }: ConnectRemote = {}): void {
     const before = this.#record;
     this.change({
       wanted: true,
+      ...(reach === undefined ? {} : { source: reachedBy(before.source, reach) }),
       ...(environment === undefined ? {} : { environment }),
       ...(install === undefined ? {} : { install })
     });
     if (takeOver === true) this.#takesOver = true;
     if (this.#run?.isOver !== false) this.#run = new RemoteRun(this);
-    else if (before.environment !== this.#record.environment || before.install !== this.#record.install)
-      this.#run.prepareAnew();
-    else this.#run.wake();
+    else {
+      if (before.source !== this.#record.source) this.#run.reachAnew();
+      if (before.environment !== this.#record.environment || before.install !== this.#record.install)
+        this.#run.prepareAnew();
+      else this.#run.wake();
+    }
   }
 
   /** Whether a person insists, until the attempt has an end, that a gateway of another build ends for ours. */
@@ -188,7 +193,9 @@ export class Remote {
   }
 
   change(
-    fields: Partial<Pick<RemoteRecord, 'wanted' | 'hosts' | 'lastConnectedAt' | 'environment' | 'install'>>
+    fields: Partial<
+      Pick<RemoteRecord, 'wanted' | 'source' | 'hosts' | 'lastConnectedAt' | 'environment' | 'install'>
+    >
   ): void {
     const next = { ...this.#record, ...fields };
     if (JSON.stringify(next) === JSON.stringify(this.#record)) return;

@@ -4,7 +4,7 @@ import type { ConnectRemote, Remote } from '@tpulab/protocol';
 import { interruptible } from '../journal/interruptible.js';
 import { type OutputOptions, say, type Streams } from '../output.js';
 import { askOnTerminal, type AskPerson } from './ask-person.js';
-import { sourceOf, type TargetOptions } from './connect-target.js';
+import { isSameMachine, reachOf, sourceOf, type TargetOptions } from './connect-target.js';
 import { followRemote } from './follow-remote.js';
 import { RemoteCalls } from './remote-calls.js';
 
@@ -28,8 +28,9 @@ export function addTargetOptions(command: Command): Command {
     .option('--no-install', 'put nothing there; use the tpulab that is on its PATH')
     .option('--zone <zone>', 'Google Cloud: zone')
     .option('--project <project>', "Google Cloud: project (default: gcloud's own)")
-    .option('--internal-ip', 'Google Cloud: connect to the internal address')
-    .option('--iap', 'Google Cloud: tunnel through Identity-Aware Proxy')
+    .option('--internal-ip', 'Google Cloud: connect to the internal address, from now on')
+    .option('--iap', 'Google Cloud: tunnel through Identity-Aware Proxy, from now on')
+    .option('--external-ip', 'Google Cloud: connect to the external address again (at first the default)')
     .option('--state-dir <folder>', 'state folder of the gateway (default: $XDG_STATE_HOME/tpulab)');
 }
 
@@ -59,7 +60,7 @@ async function begin(calls: RemoteCalls, target: string, options: ConnectOptions
   const source = sourceOf(target, options);
   const found =
     known.find(({ name }) => name === target) ??
-    known.find(remote => options.name === undefined && isSame(remote.source, source));
+    known.find(remote => options.name === undefined && isSameMachine(remote.source, source));
   if (found) return calls.connect(found.name, wishes(options));
   const added = await calls.add({
     ...addition(source, options),
@@ -68,8 +69,11 @@ async function begin(calls: RemoteCalls, target: string, options: ConnectOptions
   return options.takeOver === true ? calls.connect(added.name, { takeOver: true }) : added;
 }
 
-function wishes({ environment, install, takeOver }: ConnectOptions): ConnectRemote {
+function wishes(options: ConnectOptions): ConnectRemote {
+  const { environment, install, takeOver } = options;
+  const reach = reachOf(options);
   return {
+    ...(reach === undefined ? {} : { reach }),
     ...(environment === undefined ? {} : { environment }),
     ...(install === undefined ? {} : { install }),
     ...(takeOver === undefined ? {} : { takeOver })
@@ -86,11 +90,6 @@ export function addition(
     ...(environment === undefined ? {} : { environment }),
     ...(install === undefined ? {} : { install })
   };
-}
-
-function isSame(a: object, b: object): boolean {
-  const text = (value: object): string => JSON.stringify(Object.entries(value).sort());
-  return text(a) === text(b);
 }
 
 function connectedText({ name, roundTripMs, accelerator }: Remote): string {

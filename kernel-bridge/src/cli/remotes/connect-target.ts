@@ -1,10 +1,11 @@
 /** What `tpulab connect TARGET` means: a remote that is known, a host for ssh, or a machine of Google Cloud. */
-import { type AddRemote, type RemoteSource } from '@tpulab/protocol';
+import { type AddRemote, type CloudReach, type RemoteSource } from '@tpulab/protocol';
 import { CommandError } from '../command-errors.js';
 
 export interface TargetOptions {
   readonly zone?: string;
   readonly project?: string;
+  readonly externalIp?: true;
   readonly internalIp?: true;
   readonly iap?: true;
 }
@@ -43,9 +44,28 @@ export function sourceOf(target: string, options: TargetOptions): AddRemote['sou
   };
 }
 
+/** How the machine is to be reached, where that was said. */
+export function reachOf({ externalIp, internalIp, iap }: TargetOptions): CloudReach | undefined {
+  if (iap) return 'iap';
+  if (internalIp) return 'internal';
+  return externalIp ? 'external' : undefined;
+}
+
+/** Whether both are the same host or machine, however it is reached. */
+export function isSameMachine(one: RemoteSource, other: RemoteSource): boolean {
+  if (one.kind === 'ssh' || other.kind === 'ssh')
+    return one.kind === 'ssh' && other.kind === 'ssh' && one.destination === other.destination;
+  return (['product', 'name', 'zone', 'project'] as const).every(key => one[key] === other[key]);
+}
+
 /** As a person would write it. */
 export function sourceText(source: RemoteSource): string {
-  return source.kind === 'ssh'
-    ? source.destination
-    : `gcloud:${source.product}/${source.zone}/${source.name}${source.project === undefined ? '' : ` (${source.project})`}`;
+  if (source.kind === 'ssh') return source.destination;
+  const { product, zone, name, project, internalIp, tunnelThroughIap } = source;
+  return [
+    `gcloud:${product}/${zone}/${name}`,
+    ...(project === undefined ? [] : [`(${project})`]),
+    ...(internalIp === true ? ['--internal-ip'] : []),
+    ...(tunnelThroughIap === true ? ['--iap'] : [])
+  ].join(' ');
 }
