@@ -1,5 +1,8 @@
-/** Who holds the chips: named by notebook where it is a kernel of the bridge, shown at a click, and released at another. */
-import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+/**
+ * Who holds the chips: named by notebook where it is a kernel of the bridge, shown at a click, and released at another; and the lock
+ * file that somebody who is gone has left.
+ */
+import { access, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { Locator } from '@playwright/test';
@@ -18,6 +21,7 @@ class Machine {
   constructor(readonly root: string) {}
 
   async addChips(): Promise<void> {
+    await this.#write('etc/passwd', `ada:x:${process.getuid?.() ?? 0}:1000::/:/bin/sh\n`);
     for (let chip = 0; chip < CHIPS; chip += 1) {
       const at = `sys/bus/pci/devices/0000:00:0${chip + 4}.0`;
       await this.#write(`${at}/vendor`, '0x1ae0\n');
@@ -37,6 +41,13 @@ class Machine {
   /** Linux forgets a process when it has ended. */
   async removeHolder(pid: number): Promise<void> {
     await rm(join(this.root, 'proc', String(pid)), { recursive: true });
+  }
+
+  /** As libtpu leaves it when its process ends. */
+  async leaveLock(): Promise<string> {
+    await this.#write('proc/locks', '');
+    await this.#write('tmp/libtpu_lockfile', '');
+    return join(this.root, 'tmp', 'libtpu_lockfile');
   }
 
   async #write(file: string, text: string): Promise<void> {
@@ -98,10 +109,12 @@ test('the notebook that holds the chips is shown, and its kernel is shut down to
   const mine = holders.filter({ hasText: 'holder.ipynb' });
   await expect(mine).toContainText('holds chips 0–2');
   await expect(mine).toContainText(`pid ${pid}`);
+  await expect(mine).toContainText('user ada · python3 · kernel ');
+  await expect(mine).toContainText('idle for');
   // What is no kernel of the bridge cannot be ended from here.
   const theirs = holders.filter({ hasText: 'train' });
   await expect(theirs).toContainText('holds chip 3');
-  await expect(theirs).toContainText('It is no kernel of TPULab');
+  await expect(theirs).toContainText('It is no kernel of TPULab and belongs to ada');
   await expect(theirs.getByRole('button')).toHaveCount(0);
   await checkAccessibility(page, panel.root);
 
@@ -125,4 +138,11 @@ test('the notebook that holds the chips is shown, and its kernel is shut down to
   await machine.removeHolder(stranger);
   await expect(devices).toContainText('The chips are free');
   await expect(holders).toHaveCount(0);
+
+  const lock = await machine.leaveLock();
+  await expect(devices).toContainText('/tmp/libtpu_lockfile');
+  await checkAccessibility(page, panel.root);
+  await devices.getByRole('button', { name: 'Remove the lock file' }).click();
+  await expect(devices).not.toContainText('/tmp/libtpu_lockfile');
+  await expect(access(lock)).rejects.toThrow('ENOENT');
 });

@@ -1,55 +1,170 @@
-/** Who holds the chips, with what can be done about it. */
+/** Who holds the chips, whose that is, and what can be done about it. */
 import type { TranslationBundle } from '@jupyterlab/translation';
+import type { HoldersPage } from '@tpulab/protocol';
 import { type JSX, memo } from 'react';
+import { secondsText } from '../text/duration.js';
+import { fromBackticks, withBackticks } from '../text/marked.js';
+import { Marked } from '../text/marked-view.js';
 import { type Holder, rangesText } from './owners.js';
 
 export interface OwnersViewProps {
   readonly holders: readonly Holder[];
+  /** Null where nothing is known of it. */
+  readonly lock: HoldersPage['lock'] | null;
   /** Shows the document of a kernel. */
   readonly onShow: (document: string) => void;
   /** Asks whether to shut the kernel down, and does so. */
   readonly onRelease: (kernelId: string) => void;
+  /** Has the lock file removed, if its owner is gone. */
+  readonly onRemoveLock: () => void;
   readonly trans: TranslationBundle;
 }
 
 export const OwnersView = memo(function OwnersView({
   holders,
-  onShow,
-  onRelease,
-  trans
-}: OwnersViewProps): JSX.Element | null {
-  if (holders.length === 0) {
-    return null;
-  }
+  lock,
+  onRemoveLock,
+  trans,
+  ...rest
+}: OwnersViewProps): JSX.Element {
   return (
-    <ul className="jp-TPULabOwners" aria-label={trans.__('Who holds the chips')}>
-      {holders.map(({ pid, command, kernelId, document, chips }) => (
-        <li key={pid} className="jp-TPULabOwners-item">
-          <div className="jp-TPULab-row">
-            <span>
-              <strong>{document ?? command ?? trans.__('process %1', pid)}</strong>{' '}
-              {trans._n('holds chip %2', 'holds chips %2', chips.length, rangesText(chips))}
-            </span>
-            <span className="jp-TPULab-number jp-TPULab-quiet">{trans.__('pid %1', pid)}</span>
-          </div>
-          {kernelId === null ? (
-            <p className="jp-TPULab-quiet">
-              {trans.__('It is no kernel of TPULab; end it where it was started to free the chips.')}
-            </p>
-          ) : (
-            <div className="jp-TPULab-buttons">
-              {document === null ? null : (
-                <button type="button" className="jp-TPULab-button" onClick={() => onShow(document)}>
-                  {trans.__('Show notebook')}
-                </button>
-              )}
-              <button type="button" className="jp-TPULab-button" onClick={() => onRelease(kernelId)}>
-                {trans.__('Release the chips…')}
-              </button>
-            </div>
-          )}
-        </li>
-      ))}
-    </ul>
+    <>
+      {holders.length === 0 ? null : (
+        <ul className="jp-TPULabOwners" aria-label={trans.__('Who holds the chips')}>
+          {holders.map(holder => (
+            <HolderView key={holder.pid} holder={holder} {...rest} trans={trans} />
+          ))}
+        </ul>
+      )}
+      {lock ? <LockView lock={lock} onRemove={onRemoveLock} trans={trans} /> : null}
+    </>
   );
 });
+
+type HolderViewProps = Pick<OwnersViewProps, 'onShow' | 'onRelease' | 'trans'> & { readonly holder: Holder };
+
+function HolderView({ holder, onShow, onRelease, trans }: HolderViewProps): JSX.Element {
+  const { pid, command, kernel, document, chips } = holder;
+  const documents = kernel?.documents.join(', ') ?? '';
+  const name = document ?? (documents === '' ? command : documents);
+  return (
+    <li className="jp-TPULabOwners-item">
+      <div className="jp-TPULab-row">
+        <span>
+          <strong>{name ?? trans.__('process %1', pid)}</strong>{' '}
+          {chips.length === 0
+            ? trans.__('holds the lock of libtpu')
+            : trans._n('holds chip %2', 'holds chips %2', chips.length, rangesText(chips))}
+        </span>
+        <span className="jp-TPULab-number jp-TPULab-quiet">{trans.__('pid %1', pid)}</span>
+      </div>
+      <p className="jp-TPULab-quiet">{whoseText(holder, trans)}</p>
+      {kernel === null ? (
+        <p className="jp-TPULab-quiet">
+          <Marked pieces={fromBackticks(notOursText(holder, trans))} />
+        </p>
+      ) : (
+        <div className="jp-TPULab-buttons">
+          {document === null ? null : (
+            <button type="button" className="jp-TPULab-button" onClick={() => onShow(document)}>
+              {trans.__('Show notebook')}
+            </button>
+          )}
+          <button type="button" className="jp-TPULab-button" onClick={() => onRelease(kernel.id)}>
+            {trans.__('Release the chips…')}
+          </button>
+        </div>
+      )}
+    </li>
+  );
+}
+
+/** For example `user ada · python3 · kernel tpulab-jax · idle for 3 h 5 min`. */
+function whoseText({ user, command, kernel }: Holder, trans: TranslationBundle): string {
+  const parts = [
+    user === null ? trans.__('unknown user') : trans.__('user %1', user),
+    command,
+    kernel?.name == null ? null : trans.__('kernel %1', kernel.name),
+    kernel && stateText(kernel, trans)
+  ];
+  return parts.filter(part => part !== null).join(' · ');
+}
+
+function stateText(
+  { executionState, idleS }: NonNullable<Holder['kernel']>,
+  trans: TranslationBundle
+): string | null {
+  switch (executionState) {
+    case 'idle':
+      return idleS === null ? trans.__('idle') : trans.__('idle for %1', secondsText(idleS * 1_000));
+    case 'busy':
+      return trans.__('busy');
+    default:
+      return executionState;
+  }
+}
+
+function notOursText({ pid, user, foreignKernelId }: Holder, trans: TranslationBundle): string {
+  const kill = withBackticks(`kill ${pid}`);
+  if (foreignKernelId !== null) {
+    return trans.__(
+      'It is the kernel %1 of another TPULab. Shut it down there; if it is yours, %2 on that machine ends it too.',
+      withBackticks(foreignKernelId),
+      kill
+    );
+  }
+  return user === null
+    ? trans.__(
+        'It is no kernel of TPULab. End it where it was started to free the chips; if it is yours, %1 on that machine does so.',
+        kill
+      )
+    : trans.__(
+        'It is no kernel of TPULab and belongs to %1: ask them to end it. If that is you, %2 on that machine does so.',
+        user,
+        kill
+      );
+}
+
+interface LockViewProps {
+  readonly lock: HoldersPage['lock'];
+  readonly onRemove: () => void;
+  readonly trans: TranslationBundle;
+}
+
+/** A lock that is held goes with its holder, who is named above. */
+function LockView({ lock: { path, state, owner }, onRemove, trans }: LockViewProps): JSX.Element | null {
+  if (state === 'left') {
+    return (
+      <div className="jp-TPULabSay jp-mod-act">
+        <p>
+          <Marked
+            pieces={fromBackticks(
+              trans.__(
+                'The lock file %1 of %2 is left over: no process has it. While it is there, libtpu may say that the TPU is in use.',
+                withBackticks(path),
+                owner ?? trans.__('an unknown user')
+              )
+            )}
+          />
+        </p>
+        <div className="jp-TPULab-buttons">
+          <button type="button" className="jp-TPULab-button" onClick={onRemove}>
+            {trans.__('Remove the lock file')}
+          </button>
+        </div>
+      </div>
+    );
+  }
+  return state === 'unknown' ? (
+    <p className="jp-TPULab-quiet">
+      <Marked
+        pieces={fromBackticks(
+          trans.__(
+            'There is a lock file %1. Who has it cannot be seen here, so it stays.',
+            withBackticks(path)
+          )
+        )}
+      />
+    </p>
+  ) : null;
+}

@@ -1,22 +1,75 @@
 /** Who holds the chips: processes, named by kernel and notebook where they are of this bridge. */
-import type { DevicesPage } from '@tpulab/protocol';
+import type { DevicesPage, HoldersPage } from '@tpulab/protocol';
 
 export interface Holder {
   readonly pid: number;
   readonly command: string | null;
+  /** Null where it cannot be seen, or the bridge does not tell. */
+  readonly user: string | null;
   /** Null for a process that is no kernel of this bridge. */
-  readonly kernelId: string | null;
-  /** Path of the document that the kernel belongs to, where the page knows it. */
+  readonly kernel: HoldingKernel | null;
+  /** Of a kernel that belongs to another bridge, which alone can end it. */
+  readonly foreignKernelId: string | null;
+  /** Path of the document that the kernel belongs to, where the page knows it and can show it. */
   readonly document: string | null;
   /** Chips that it has open. */
   readonly chips: readonly number[];
+  /** Has libtpu's lock file, which keeps others off the chips too. */
+  readonly holdsLock: boolean;
 }
 
-/** @param documentOf path of the document of a kernel */
+export interface HoldingKernel {
+  readonly id: string;
+  /** Null where the bridge does not tell more than the id; so is what follows. */
+  readonly name: string | null;
+  readonly executionState: string | null;
+  /** Since its last activity, as of the page. */
+  readonly idleS: number | null;
+  /** As its gateway calls them; the page may know none of them. */
+  readonly documents: readonly string[];
+}
+
+/**
+ * @param told by the bridge of the processes; null from one that tells of the chips only
+ * @param documentOf path of the document of a kernel
+ */
 export function holdersOf(
   page: DevicesPage | null,
+  told: HoldersPage | null,
   documentOf: (kernelId: string) => string | null
 ): Holder[] {
+  return told === null
+    ? ownersOf(page, documentOf)
+    : told.holders.map(one => toldHolder(one, page, documentOf));
+}
+
+function toldHolder(
+  { pid, command, user, nodes, holdsLock, kernelId, kernel }: HoldersPage['holders'][number],
+  page: DevicesPage | null,
+  documentOf: (kernelId: string) => string | null
+): Holder {
+  const chips = (page?.chips ?? []).flatMap(({ index, node }) =>
+    node !== null && nodes.includes(node) ? [index] : []
+  );
+  return {
+    pid,
+    command,
+    user,
+    kernel: kernel && {
+      id: kernel.id,
+      name: kernel.name,
+      executionState: kernel.executionState,
+      idleS: kernel.idleS,
+      documents: kernel.documents
+    },
+    foreignKernelId: kernel === null ? kernelId : null,
+    document: kernel && documentOf(kernel.id),
+    chips,
+    holdsLock
+  };
+}
+
+function ownersOf(page: DevicesPage | null, documentOf: (kernelId: string) => string | null): Holder[] {
   const holders = new Map<number, { command: string | null; kernelId: string | null; chips: number[] }>();
   for (const chip of page?.chips ?? []) {
     for (const { pid, command, kernelId } of chip.owners) {
@@ -28,9 +81,15 @@ export function holdersOf(
   return [...holders].map(([pid, { command, kernelId, chips }]) => ({
     pid,
     command,
-    kernelId,
+    user: null,
+    kernel:
+      kernelId === null
+        ? null
+        : { id: kernelId, name: null, executionState: null, idleS: null, documents: [] },
+    foreignKernelId: null,
     document: kernelId === null ? null : documentOf(kernelId),
-    chips
+    chips,
+    holdsLock: false
   }));
 }
 

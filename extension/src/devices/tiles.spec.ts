@@ -207,12 +207,12 @@ describe('who holds the chips', () => {
   it('is a process with its kernel, notebook and chips', () => {
     const owner = { pid: 41, command: 'python', kernelId: 'k' };
     const other = { pid: 7, command: 'train', kernelId: null };
-    const holders = holdersOf(page([chip(0, [owner]), chip(1, [owner]), chip(2, [other])]), id =>
+    const holders = holdersOf(page([chip(0, [owner]), chip(1, [owner]), chip(2, [other])]), null, id =>
       id === 'k' ? 'a.ipynb' : null
     );
-    expect(holders).toEqual([
-      { pid: 41, command: 'python', kernelId: 'k', document: 'a.ipynb', chips: [0, 1] },
-      { pid: 7, command: 'train', kernelId: null, document: null, chips: [2] }
+    expect(holders).toMatchObject([
+      { pid: 41, command: 'python', kernel: { id: 'k' }, document: 'a.ipynb', chips: [0, 1] },
+      { pid: 7, command: 'train', kernel: null, document: null, chips: [2] }
     ]);
   });
 

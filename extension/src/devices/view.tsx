@@ -42,6 +42,7 @@ export interface DevicesViewProps {
   readonly documentOf: (kernelId: string) => string | null;
   readonly onShow: (document: string) => void;
   readonly onRelease: (kernelId: string) => void;
+  readonly onRemoveLock: () => void;
   readonly trans: TranslationBundle;
 }
 
@@ -84,9 +85,11 @@ export function DevicesView(props: DevicesViewProps): JSX.Element {
         <>
           <ChipsLine chips={page.chips} accelerator={page.accelerator.type} trans={trans} />
           <OwnersView
-            holders={holdersOf(page, props.documentOf)}
+            holders={holdersOf(page, machine?.holders ?? null, props.documentOf)}
+            lock={machine?.holders?.lock ?? null}
             onShow={props.onShow}
             onRelease={props.onRelease}
+            onRemoveLock={props.onRemoveLock}
             trans={trans}
           />
           <TopologyView accelerator={page.accelerator} tiles={tiles} trans={trans} />

@@ -1,14 +1,16 @@
-/** Asks a bridge for its chips and for the history of its machine, while somebody looks. */
+/** Asks a bridge for its chips, for who holds them, and for the history of its machine, while somebody looks. */
 import { URLExt } from '@jupyterlab/coreutils';
 import type { ServerConnection } from '@jupyterlab/services';
 import { DisposableDelegate, type IDisposable } from '@lumino/disposable';
-import { DevicesHistory, DevicesPage } from '@tpulab/protocol';
-import { askBridge, bodyAs, NoAnswer } from '../backends/bridge-request.js';
+import { DevicesHistory, DevicesPage, HoldersPage, LibtpuLock } from '@tpulab/protocol';
+import { askBridge, type BridgeAnswer, bodyAs, messageOf, NoAnswer } from '../backends/bridge-request.js';
 import type { MachineTelemetry } from './machine-telemetry.js';
 
 /** Owners of chips come and go with kernels; looking them up costs the bridge some milliseconds. */
 export const PAGE_INTERVAL_MS = 10_000;
 const ANSWER_MS = 10_000;
+const UNSURE = 'The bridge did not say what became of the lock file; look whether it is still there.';
+const UNREADABLE = 'an answer that this page cannot read; update page and bridge';
 
 export type TierS = 1 | 10 | 60;
 
@@ -38,7 +40,7 @@ export class MachineSource implements IDisposable {
   /** Keeps `machine.page` fresh until disposed. Several may look at once; the bridge is asked for all of them together. */
   look(): IDisposable {
     this._lookers += 1;
-    this._ask();
+    this._look();
     return new DisposableDelegate(() => {
       this._lookers -= 1;
       if (this._lookers === 0) {
@@ -53,7 +55,7 @@ export class MachineSource implements IDisposable {
     if (this._lookers > 0) {
       clearTimeout(this._timer);
       this._timer = undefined;
-      this._ask();
+      this._look();
     }
   }
 
@@ -63,45 +65,66 @@ export class MachineSource implements IDisposable {
     return this._get(`bridge/v1/devices/history${query}`, DevicesHistory, signal);
   }
 
+  /**
+   * Removes libtpu's lock file, which the bridge does only when its owner is gone.
+   *
+   * @returns null when it is removed, else why it stays
+   */
+  async removeLock(): Promise<string | null> {
+    try {
+      const answer = await this._ask('bridge/v1/devices/lock', { method: 'DELETE' });
+      if (answer.response.ok) {
+        return bodyAs(LibtpuLock, answer)?.state === 'none' ? null : UNSURE;
+      }
+      return messageOf(answer) ?? `The bridge answered with status ${answer.response.status}.`;
+    } catch {
+      return UNSURE;
+    } finally {
+      this.refresh();
+    }
+  }
+
   dispose(): void {
     clearTimeout(this._timer);
     this._stopped.abort();
   }
 
-  private _ask(): void {
-    if (this._asking || this._timer !== undefined || this.isDisposed) {
+  private _look(): void {
+    if (this._looking || this._timer !== undefined || this.isDisposed) {
       return;
     }
-    this._asking = true;
-    this._get('bridge/v1/devices', DevicesPage)
-      .then(page => {
+    this._looking = true;
+    this._pages()
+      .then(([page, holders]) => {
         if (!this.isDisposed) {
-          this._options.machine.setPage(page);
+          this._options.machine.setPage(page, holders);
         }
       })
       // The connection shows its own state; the next turn asks again.
       .catch(() => undefined)
       .finally(() => {
-        this._asking = false;
+        this._looking = false;
         if (this._lookers > 0 && !this.isDisposed) {
           this._timer = setTimeout(() => {
             this._timer = undefined;
-            this._ask();
+            this._look();
           }, PAGE_INTERVAL_MS);
         }
       });
   }
 
+  /** Who holds chips is asked for where there are some. A bridge that does not know the question tells of its chips all the same. */
+  private async _pages(): Promise<[DevicesPage, HoldersPage | null]> {
+    const page = await this._get('bridge/v1/devices', DevicesPage);
+    const holders =
+      page.chips.length === 0
+        ? null
+        : await this._get('bridge/v1/devices/holders', HoldersPage).catch(() => null);
+    return [page, holders];
+  }
+
   private async _get<T>(path: string, schema: { readonly static: T }, signal?: AbortSignal): Promise<T> {
-    const answer = await askBridge({
-      settings: this._options.settings(),
-      route: path,
-      timeoutMs: ANSWER_MS,
-      signals: [this._stopped.signal, signal]
-    }).catch((cause: unknown) => {
-      const isUnknown = cause instanceof NoAnswer && cause.code === 'request.noAddress';
-      throw new MachineError(isUnknown ? 'its address is not known' : 'no answer', { cause });
-    });
+    const answer = await this._ask(path, { signal });
     if (!answer.response.ok) {
       throw new MachineError(`status ${answer.response.status}`);
     }
@@ -110,13 +133,30 @@ export class MachineSource implements IDisposable {
     }
     const body = bodyAs(schema, answer);
     if (body === null) {
-      throw new MachineError('an answer that this page cannot read; update page and bridge');
+      throw new MachineError(UNREADABLE);
     }
     return body;
   }
 
+  /** An answer with any status; throws MachineError when none comes. */
+  private async _ask(
+    route: string,
+    { method, signal }: { readonly method?: string; readonly signal?: AbortSignal | undefined }
+  ): Promise<BridgeAnswer> {
+    return askBridge({
+      settings: this._options.settings(),
+      route,
+      ...(method !== undefined && { method }),
+      timeoutMs: ANSWER_MS,
+      signals: [this._stopped.signal, signal]
+    }).catch((cause: unknown) => {
+      const isUnknown = cause instanceof NoAnswer && cause.code === 'request.noAddress';
+      throw new MachineError(isUnknown ? 'its address is not known' : 'no answer', { cause });
+    });
+  }
+
   private readonly _stopped = new AbortController();
   private _lookers = 0;
-  private _asking = false;
+  private _looking = false;
   private _timer: ReturnType<typeof setTimeout> | undefined;
 }

@@ -1,7 +1,7 @@
 /** What the page knows of the machine of one bridge: its newest sample, the last minutes, its chips and who holds them. */
 import type { IDisposable } from '@lumino/disposable';
 import type { ISignal } from '@lumino/signaling';
-import type { DevicesPage, MachineEvent, MachineSample } from '@tpulab/protocol';
+import type { DevicesPage, HoldersPage, MachineEvent, MachineSample } from '@tpulab/protocol';
 import { ThrottledSignal } from '../events/throttled-signal.js';
 import { figuresOf } from './figures.js';
 import { SeriesRing } from './series-ring.js';
@@ -36,6 +36,11 @@ export class MachineTelemetry implements IDisposable {
     return this._page;
   }
 
+  /** Who holds the chips, as of the page; null where there are none, or the bridge does not tell. */
+  get holders(): HoldersPage | null {
+    return this._holders;
+  }
+
   /** Changes with the page only: what is drawn of chips and owners need not be drawn for each sample. */
   get pageVersion(): number {
     return this._pageVersion;
@@ -55,8 +60,9 @@ export class MachineTelemetry implements IDisposable {
     this._changed.fire();
   }
 
-  setPage(page: DevicesPage): void {
+  setPage(page: DevicesPage, holders: HoldersPage | null = null): void {
     this._page = page;
+    this._holders = holders;
     this._pageVersion += 1;
     this._sample ??= page.sample;
     this._changed.fire();
@@ -69,6 +75,7 @@ export class MachineTelemetry implements IDisposable {
   private readonly _changed: ThrottledSignal<this>;
   private _sample: MachineSample | null = null;
   private _page: DevicesPage | null = null;
+  private _holders: HoldersPage | null = null;
   private _pageVersion = 0;
   private _gatewayId = '';
   private _seq = 0;

@@ -5,6 +5,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import type { IDisposable } from '@lumino/disposable';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
 import type { Run } from '../events/run.js';
+import type { MachineSource } from '../machine/machine-source.js';
 import { sendCommand } from '../runs/control-client.js';
 import { KeptRunList } from '../runs/kept-runs.js';
 import { ControlModel } from '../runs/model.js';
@@ -23,8 +24,10 @@ export interface PanelActions {
   /** Path of the document that a kernel belongs to; null where that is not known. */
   documentOf(kernelId: string): string | null;
   showDocument(path: string): void;
-  /** Asks whether to shut a kernel down that holds chips, and does so. */
-  release(kernelId: string): void;
+  /** Asks whether to shut a kernel down that holds chips, does so, and looks again who holds them. */
+  release(kernelId: string, machine: MachineSource | null): void;
+  /** Has libtpu's lock file removed; says so where it stays. */
+  removeLock(machine: MachineSource): void;
   exportSteps(what: ExportKind, run: Run, summary: StepSummary, say: string): void;
   /** There is a notebook that a picture can go into. */
   canInsert(): boolean;
@@ -37,6 +40,8 @@ export interface PageActionsOptions {
   readonly notebooks: INotebookTracker | null;
   /** Asks with a title, a text and the name of the action. */
   readonly confirm: (title: string, body: string, action: string) => Promise<boolean>;
+  /** Says that something could not be done, and why. */
+  readonly tellFailure: (title: string, why: string) => void;
   readonly trans: TranslationBundle;
 }
 
@@ -90,8 +95,8 @@ export class PageActions implements PanelActions, IDisposable {
     void this._options.app.commands.execute('docmanager:open', { path });
   }
 
-  release(kernelId: string): void {
-    const { app, confirm, trans } = this._options;
+  release(kernelId: string, machine: MachineSource | null): void {
+    const { app, confirm, tellFailure, trans } = this._options;
     const document = this.documentOf(kernelId);
     const body = trans.__(
       'Its kernel is shut down: what it computes is lost, what it printed stays. The chips are free a moment later.'
@@ -99,8 +104,26 @@ export class PageActions implements PanelActions, IDisposable {
     const title =
       document === null ? trans.__('Release the chips?') : trans.__('Release the chips from %1?', document);
     void confirm(title, body, trans.__('Shut down the kernel')).then(async agreed => {
-      if (agreed) {
+      if (!agreed) {
+        return;
+      }
+      try {
         await app.serviceManager.kernels.shutdown(kernelId);
+      } catch (error) {
+        tellFailure(
+          trans.__('The kernel was not shut down'),
+          error instanceof Error ? error.message : String(error)
+        );
+      }
+      machine?.refresh();
+    });
+  }
+
+  removeLock(machine: MachineSource): void {
+    const { tellFailure, trans } = this._options;
+    void machine.removeLock().then(why => {
+      if (why !== null) {
+        tellFailure(trans.__('The lock file was not removed'), why);
       }
     });
   }

@@ -1,6 +1,13 @@
 /** Puts the panel into the right side area, with its commands and settings. */
 import { ILayoutRestorer, type JupyterFrontEnd, type JupyterFrontEndPlugin } from '@jupyterlab/application';
-import { Dialog, ICommandPalette, MainAreaWidget, showDialog, WidgetTracker } from '@jupyterlab/apputils';
+import {
+  Dialog,
+  ICommandPalette,
+  MainAreaWidget,
+  showDialog,
+  showErrorMessage,
+  WidgetTracker
+} from '@jupyterlab/apputils';
 import { INotebookTracker } from '@jupyterlab/notebook';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator, nullTranslator, type TranslationBundle } from '@jupyterlab/translation';
@@ -50,7 +57,7 @@ export const panelPlugin: JupyterFrontEndPlugin<void> = {
     const trans = (translator ?? nullTranslator).load('jupyterlab_tpulab');
     const loop = new DrawLoop(window);
     const shown = new ShownSettings();
-    const actions = new PageActions({ app, currentKernel, events, notebooks, confirm, trans });
+    const actions = new PageActions({ app, currentKernel, events, notebooks, confirm, tellFailure, trans });
     const create = (): { panel: PanelWidget; state: PanelState } => {
       const state = new PanelState(currentKernel, events);
       shown.add(state);
@@ -271,6 +278,10 @@ async function confirm(title: string, body: string, action: string): Promise<boo
     buttons: [Dialog.cancelButton(), Dialog.warnButton({ label: action })]
   });
   return button.accept;
+}
+
+function tellFailure(title: string, why: string): void {
+  void showErrorMessage(title, why);
 }
 
 /** Without settings, or with broken ones, the defaults hold. */

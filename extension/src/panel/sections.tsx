@@ -105,7 +105,8 @@ const DevicesSection = memo(function DevicesSection({
           paused={!isLooking}
           documentOf={kernelId => actions.documentOf(kernelId)}
           onShow={path => actions.showDocument(path)}
-          onRelease={kernelId => actions.release(kernelId)}
+          onRelease={kernelId => actions.release(kernelId, machineSource)}
+          onRemoveLock={() => machineSource && actions.removeLock(machineSource)}
           trans={trans}
         />
       ) : (

@@ -70,6 +70,7 @@ class Surroundings {
     documentOf: () => null,
     showDocument: () => undefined,
     release: () => undefined,
+    removeLock: () => undefined,
     exportSteps: what => this.exported.push(what),
     canInsert: () => true
   };

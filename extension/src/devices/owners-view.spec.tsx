@@ -1,0 +1,136 @@
+// @vitest-environment jsdom
+import { nullTranslator } from '@jupyterlab/translation';
+import type { HoldersPage } from '@tpulab/protocol';
+import { act } from 'react';
+import { createRoot, type Root } from 'react-dom/client';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { machineSample } from '../events/samples.spec-data.js';
+import { holdersOf } from './owners.js';
+import { OwnersView } from './owners-view.js';
+
+const trans = nullTranslator.load('jupyterlab_tpulab');
+const NO_LOCK: HoldersPage['lock'] = {
+  path: '/tmp/libtpu_lockfile',
+  state: 'none',
+  owner: null,
+  pids: []
+};
+
+type Holder = HoldersPage['holders'][number];
+const process = (fields: Partial<Holder>): Holder => ({
+  pid: 41,
+  user: 'ada',
+  command: 'python3',
+  nodes: ['/dev/vfio/0', '/dev/vfio/1'],
+  holdsLock: true,
+  kernelId: null,
+  kernel: null,
+  ...fields
+});
+const kernel = (fields: Partial<NonNullable<Holder['kernel']>> = {}): Partial<Holder> => ({
+  kernelId: 'k',
+  kernel: {
+    id: 'k',
+    name: 'tpulab-jax',
+    executionState: 'idle',
+    idleS: 11_100,
+    connections: 0,
+    documents: ['a.ipynb'],
+    ...fields
+  }
+});
+
+const page = {
+  accelerator: { type: null, workerId: null, processBounds: null, chipsPerProcessBounds: null },
+  chips: [0, 1].map(index => ({
+    index,
+    pciAddress: `0000:0${index}`,
+    pciDevice: '0x0063',
+    name: 'v5e',
+    node: `/dev/vfio/${index}`,
+    owners: []
+  })),
+  specs: [],
+  sample: machineSample(1).machine,
+  runtime: { uptimeS: null, errors: null, distributions: [] },
+  sampleHz: 2
+};
+
+describe('who holds the chips', () => {
+  let host: HTMLElement;
+  let root: Root;
+  const done: string[] = [];
+
+  const show = (holders: Holder[], lock: Partial<HoldersPage['lock']> = {}, known: string | null = null) => {
+    const told = { chips: 2, holders, lock: { ...NO_LOCK, ...lock } };
+    act(() =>
+      root.render(
+        <OwnersView
+          holders={holdersOf(page, told, () => known)}
+          lock={told.lock}
+          onShow={document => done.push(`show ${document}`)}
+          onRelease={id => done.push(`release ${id}`)}
+          onRemoveLock={() => done.push('remove lock')}
+          trans={trans}
+        />
+      )
+    );
+    return host.textContent;
+  };
+  const buttons = (): HTMLButtonElement[] => [...host.querySelectorAll('button')];
+
+  beforeEach(() => {
+    vi.stubGlobal('IS_REACT_ACT_ENVIRONMENT', true);
+    host = document.body.appendChild(document.createElement('div'));
+    root = createRoot(host);
+    done.length = 0;
+  });
+
+  afterEach(() => {
+    act(() => root.unmount());
+    host.remove();
+    vi.unstubAllGlobals();
+  });
+
+  it('a kernel of this bridge is told with process, user, notebook and how long it is idle, and can be ended', () => {
+    const text = show([process(kernel())], {}, 'a.ipynb');
+    expect(text).toContain('a.ipynb holds chips 0–1');
+    expect(text).toContain('pid 41');
+    expect(text).toContain('user ada · python3 · kernel tpulab-jax · idle for 3 h 5 min');
+    for (const button of buttons()) act(() => button.click());
+    expect(done).toEqual(['show a.ipynb', 'release k']);
+  });
+
+  it('a notebook that the page does not know is named, and is not offered to be shown', () => {
+    expect(show([process(kernel({ executionState: 'busy' }))])).toContain('a.ipynb holds chips 0–1');
+    expect(host.textContent).toContain('· busy');
+    expect(buttons().map(({ textContent }) => textContent)).toEqual(['Release the chips…']);
+  });
+
+  it('a process of somebody else is not ended: it is said whose it is', () => {
+    const text = show([process({})]);
+    expect(text).toContain('It is no kernel of TPULab and belongs to ada: ask them to end it.');
+    expect(text).toContain('kill 41');
+    expect(show([process({ user: null })])).toContain('unknown user');
+    expect(show([process({ kernelId: 'far' })])).toContain('It is the kernel far of another TPULab.');
+    expect(buttons()).toEqual([]);
+  });
+
+  it('who has the lock only is named with it', () => {
+    expect(show([process({ nodes: [] })], { state: 'held', pids: [41] })).toContain(
+      'python3 holds the lock of libtpu'
+    );
+    expect(buttons()).toEqual([]);
+  });
+
+  it('a lock that is left over can be removed; one whose holder cannot be seen stays', () => {
+    expect(show([], { state: 'left', owner: 'bob' })).toContain(
+      'The lock file /tmp/libtpu_lockfile of bob is left over'
+    );
+    act(() => buttons()[0]?.click());
+    expect(done).toEqual(['remove lock']);
+    expect(show([], { state: 'unknown' })).toContain('Who has it cannot be seen here, so it stays.');
+    expect(buttons()).toEqual([]);
+    expect(show([])).toBe('');
+  });
+});

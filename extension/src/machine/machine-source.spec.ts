@@ -1,0 +1,115 @@
+import { ServerConnection } from '@jupyterlab/services';
+import type { DevicesPage, HoldersPage } from '@tpulab/protocol';
+import { afterEach, expect, it, vi } from 'vitest';
+import { machineSample } from '../events/samples.spec-data.js';
+import { MachineSource } from './machine-source.js';
+import { MachineTelemetry } from './machine-telemetry.js';
+
+const CHIP = {
+  index: 0,
+  pciAddress: '0000:00',
+  pciDevice: '0x0063',
+  name: 'v5e',
+  node: '/dev/vfio/0',
+  owners: []
+};
+const devices = (chips: DevicesPage['chips']): DevicesPage => ({
+  accelerator: { type: null, workerId: null, processBounds: null, chipsPerProcessBounds: null },
+  chips,
+  specs: [],
+  sample: machineSample(1).machine,
+  runtime: { uptimeS: null, errors: null, distributions: [] },
+  sampleHz: 2
+});
+const lock = (state: HoldersPage['lock']['state']): HoldersPage['lock'] => ({
+  path: '/tmp/libtpu_lockfile',
+  state,
+  owner: 'ada',
+  pids: []
+});
+const LEFT: HoldersPage = { chips: 1, holders: [], lock: lock('left') };
+
+type Answers = Record<string, readonly [status: number, body: unknown]>;
+
+let machine: MachineTelemetry;
+let source: MachineSource;
+let asked: string[];
+
+/** A bridge that answers these questions, and no other. */
+function bridge(answers: Answers): void {
+  asked = [];
+  machine = new MachineTelemetry('bridge');
+  const settings = ServerConnection.makeSettings({
+    baseUrl: 'http://bridge.test/',
+    // Else Lab adds the time to each address.
+    init: { cache: 'default' },
+    fetch: input => {
+      const { method, url } = input as Request;
+      const question = `${method} ${url.replace('http://bridge.test/bridge/v1/', '')}`;
+      asked.push(question);
+      const [status, body] = answers[question] ?? [404, { code: 'not_found', message: 'No such route.' }];
+      return Promise.resolve(new Response(JSON.stringify(body), { status }));
+    }
+  });
+  source = new MachineSource({ machine, settings: () => settings });
+}
+
+afterEach(() => {
+  source.dispose();
+  machine.dispose();
+});
+
+it('asks who holds the chips where there are some, and tells chips and holders together', async () => {
+  bridge({ 'GET devices': [200, devices([CHIP])], 'GET devices/holders': [200, LEFT] });
+  source.look();
+  await vi.waitFor(() => expect(machine.page).not.toBeNull());
+  expect(machine.holders).toEqual(LEFT);
+  expect(asked).toEqual(['GET devices', 'GET devices/holders']);
+});
+
+it('does not ask on a machine without chips', async () => {
+  bridge({ 'GET devices': [200, devices([])] });
+  source.look();
+  await vi.waitFor(() => expect(machine.page).not.toBeNull());
+  expect(machine.holders).toBeNull();
+  expect(asked).toEqual(['GET devices']);
+});
+
+it('has the chips of a bridge that does not tell who holds them', async () => {
+  bridge({ 'GET devices': [200, devices([CHIP])] });
+  source.look();
+  await vi.waitFor(() => expect(machine.page).not.toBeNull());
+  expect(machine.page?.chips).toHaveLength(1);
+  expect(machine.holders).toBeNull();
+});
+
+it('has the lock file removed, and looks again', async () => {
+  bridge({
+    'GET devices': [200, devices([CHIP])],
+    'GET devices/holders': [200, LEFT],
+    'DELETE devices/lock': [200, lock('none')]
+  });
+  source.look();
+  await vi.waitFor(() => expect(machine.page).not.toBeNull());
+  expect(await source.removeLock()).toBeNull();
+  await vi.waitFor(() =>
+    expect(asked.slice(2)).toEqual(['DELETE devices/lock', 'GET devices', 'GET devices/holders'])
+  );
+});
+
+it.each<[string, Answers, string]>([
+  [
+    'as the bridge says it',
+    { 'DELETE devices/lock': [409, { code: 'lock_not_removable', message: 'It is held by process 7.' }] },
+    'It is held by process 7.'
+  ],
+  ['with its status', { 'DELETE devices/lock': [502, {}] }, 'The bridge answered with status 502.'],
+  [
+    'where the file is there still',
+    { 'DELETE devices/lock': [200, lock('held')] },
+    'The bridge did not say what became of the lock file; look whether it is still there.'
+  ]
+])('says why the lock file stays: %s', async (_, answers, why) => {
+  bridge(answers);
+  expect(await source.removeLock()).toBe(why);
+});
