@@ -246,3 +246,10 @@ def test_a_loop_that_nobody_annotated_is_seen_and_ends_with_its_cell(
     kernel.run("train(40)")
     keeper.wait(lambda: len(keeper.ended_runs()) == 4, "the loop in a cell of its own")
     assert [run["name"] for run in keeper.ended_runs()] == ["train", "told", "epochs", "train"]
+    # One that was seen is over when a training that has a name begins in its cell, and stays over after it.
+    kernel.run("train(40)\nfor _ in tpulab.run('named').steps(range(4)):\n    x = train_step(x)\ntrain(40)")
+    keeper.wait(lambda: len(keeper.ended_runs()) == 6, "the loop and the training of one cell")
+    seen, named = keeper.ended_runs()[-2:]
+    assert [seen["name"], named["name"]] == ["train", "named"]
+    began = keeper.steps(named["run"])[0]["startTime"]
+    assert all(step["startTime"] + step["wallMs"] <= began for step in keeper.steps(seen["run"]))

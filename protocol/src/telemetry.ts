@@ -173,7 +173,7 @@ export const PaceMessage = Type.Object({
       totalMs: Ms,
       badputMs: Type.Record(Type.String(), Ms, {
         description:
-          "by cause, in ml-goodput's words: TPU_INITIALIZATION, TRAINING_PREP, PROGRAM_STARTUP, DATA_LOADING_SYNC, UNPRODUCTIVE_CHECKPOINT_SAVE_TIME, CUSTOM_BADPUT_EVENTS, OTHER"
+          "by cause, in ml-goodput's words: TRAINING_PREP, PROGRAM_STARTUP, DATA_LOADING_SYNC, UNPRODUCTIVE_CHECKPOINT_SAVE_TIME, CUSTOM_BADPUT_EVENTS, OTHER"
       })
     },
     { description: 'productive and bad time add up to the total' }

@@ -1,8 +1,17 @@
+import type { RunControl } from '@tpulab/protocol';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { CHANGED_INTERVAL_MS, KernelTelemetry } from './kernel-telemetry.js';
 import { RUNS_KEPT } from './run-history.js';
 import { STEPS_KEPT } from './run.js';
 import { compile, devices, hello, kernelState, run, steps, T0, telemetry } from './samples.spec-data.js';
+
+const control: RunControl = {
+  state: 'starting',
+  actions: ['pause', 'resume', 'stop'],
+  hyperparameters: [],
+  config: {},
+  log: null
+};
 
 describe('KernelTelemetry', () => {
   let kernel: KernelTelemetry;
@@ -109,6 +118,16 @@ describe('KernelTelemetry', () => {
     }
     expect(kernel.runs.runs).toHaveLength(RUNS_KEPT);
     expect(kernel.runs.current?.key).toContain(`other-${RUNS_KEPT + 2}`);
+  });
+
+  it('keeps the run that is shown when others are forgotten', () => {
+    receive(hello(), run({ run: 'long', control }), steps(0, 1, {}, 'long'));
+    for (let at = 0; at < RUNS_KEPT + 3; at += 1) {
+      receive(run({ run: `evaluation-${at}` }), run({ run: `evaluation-${at}`, state: 'finished' }));
+    }
+    expect(kernel.runs.runs).toHaveLength(RUNS_KEPT);
+    expect(kernel.runs.current?.id).toBe('long');
+    expect(kernel.runs.runs.map(({ id }) => id)).toContain(`evaluation-${RUNS_KEPT + 2}`);
   });
 
   it('knows each attached client until it detaches or the link is lost', () => {

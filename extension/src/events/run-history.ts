@@ -7,7 +7,10 @@ import { StepRing } from './step-ring.js';
 export const RUNS_KEPT = 8;
 
 export class RunHistory {
-  /** The run that sent something last; null before the first. */
+  /**
+   * The run that people want to see; null before the first. One that begins is shown at once. Another that is live takes its
+   * place by a step that began later, but a loop that is only watched never that of a live run that can be steered.
+   */
   get current(): Run | null {
     return this._current;
   }
@@ -18,19 +21,39 @@ export class RunHistory {
   }
 
   applyRun(message: RunMessage, process: number): void {
-    this._of(message.run, process).applyRun(message);
+    const { run, isNew } = this._of(message.run, process);
+    const begins = message.state === 'running' && (isNew || run.state !== 'running');
+    run.applyRun(message);
+    if (begins) {
+      run.begunAt = message.time;
+      this._show(run);
+    } else if (isNew && !this._isLive) {
+      // Its beginning was not seen here.
+      this._current = run;
+    }
   }
 
   applySteps(message: StepsMessage, process: number): void {
-    this._of(message.run, process).applySteps(message);
+    const { run } = this._of(message.run, process);
+    run.applySteps(message);
+    // The last steps of a loop are told when the device is done with them: by then the next run may have begun.
+    const startedAt = message.steps.at(-1)?.startTime ?? 0;
+    if (!this._isLive || startedAt >= (this._current?.begunAt ?? 0)) {
+      this._show(run);
+    }
   }
 
   applyBand(message: BandMessage, process: number): void {
-    this._of(message.run, process).applyBand(message);
+    this._apart(message.run, process).applyBand(message);
   }
 
   applyPace(message: PaceMessage, process: number): void {
-    this._of(message.run, process).applyPace(message);
+    this._apart(message.run, process).applyPace(message);
+  }
+
+  /** Shows this run whatever was told when: for who gets only the newest run, chosen by the kernel. */
+  show(id: string): void {
+    this._current = this.runs.findLast(run => run.id === id) ?? this._current;
   }
 
   /** A word on a run that is not held any more, or on none, is of no use here. */
@@ -61,20 +84,47 @@ export class RunHistory {
     this._current = this._current && this._runs.has(this._current.key) ? this._current : null;
   }
 
-  /** The run of a message; what sends is what people want to see. */
-  private _of(id: string, process: number): Run {
-    const key = `${process}:${id}`;
-    let run = this._runs.get(key);
-    if (!run) {
-      run = new Run(key, id);
-      this._runs.set(key, run);
-      const oldest = this._runs.keys().next();
-      if (this._runs.size > RUNS_KEPT && !oldest.done) {
-        this._runs.delete(oldest.value);
-      }
+  private get _isLive(): boolean {
+    return this._current?.state === 'running';
+  }
+
+  private _show(run: Run): void {
+    const keeps = this._isLive && this._current?.control !== null && run.control === null;
+    if (!keeps && run.state === 'running') {
+      this._current = run;
     }
-    this._current = run;
+  }
+
+  /** The run of a message that says nothing of when: it takes no place of a live one. */
+  private _apart(id: string, process: number): Run {
+    const { run } = this._of(id, process);
+    if (!this._isLive) {
+      this._show(run);
+    }
     return run;
+  }
+
+  private _of(id: string, process: number): { readonly run: Run; readonly isNew: boolean } {
+    const key = `${process}:${id}`;
+    const known = this._runs.get(key);
+    if (known) {
+      return { run: known, isNew: false };
+    }
+    const run = new Run(key, id);
+    this._runs.set(key, run);
+    if (this._runs.size > RUNS_KEPT) {
+      this._forgetOne();
+    }
+    return { run, isNew: true };
+  }
+
+  /** The oldest that is over; the run that is shown and the newest stay. */
+  private _forgetOne(): void {
+    const others = this.runs.slice(0, -1).filter(run => run !== this._current);
+    const oldest = others.find(({ state }) => state !== 'running') ?? others[0];
+    if (oldest) {
+      this._runs.delete(oldest.key);
+    }
   }
 
   private readonly _runs = new Map<string, Run>();

@@ -47,7 +47,8 @@ export class Run {
   readonly bands: BandMessage[] = [];
   /** What was asked, each with its newest word; oldest first. */
   readonly commands: ControlMessage[] = [];
-  /** Unix milliseconds, kernel's clock. */
+  /** When it began, or last went on after an end; 0 when that was not seen. Unix milliseconds, kernel's clock, as the next two. */
+  begunAt = 0;
   firstMessageAt = 0;
   lastMessageAt = 0;
   /** Grows with each change of metrics, bands or commands. */

@@ -62,18 +62,13 @@ function sourceText(source: NonNullable<PaceMessage['mfu']>['source'], trans: Tr
   }
 }
 
-/** ml-goodput's causes in words; one that is not known here as it is. */
+/** Those of ml-goodput's causes that the agent tells, in words; one that is not known here as it is. */
 export function badputName(cause: string, trans: TranslationBundle): string {
   const names: Readonly<Record<string, string>> = {
-    TPU_INITIALIZATION: trans.__('starting the device'),
     TRAINING_PREP: trans.__('preparing the training'),
     PROGRAM_STARTUP: trans.__('compiling and starting programs'),
     DATA_LOADING_SYNC: trans.__('waiting for data'),
-    DATA_LOADING_ASYNC: trans.__('loading data beside the steps'),
     UNPRODUCTIVE_CHECKPOINT_SAVE_TIME: trans.__('saving checkpoints'),
-    UNPRODUCTIVE_CHECKPOINT_RESTORE_TIME: trans.__('restoring checkpoints'),
-    WASTED_PROGRESS_FROM_DISRUPTION: trans.__('steps done again after a disruption'),
-    INFRASTRUCTURE_RECOVERY_FROM_DISRUPTION: trans.__('recovering from a disruption'),
     CUSTOM_BADPUT_EVENTS: trans.__('evaluation, samples and pauses'),
     OTHER: trans.__('other')
   };

@@ -57,6 +57,10 @@ export class SnapshotReader {
     }
     told.push(...commands);
     this._apply(told, snapshot.time);
+    if (run) {
+      // Which run is shown was decided in the kernel, which saw all of them; the end of the one before never comes here.
+      this.kernel.runs.show(run.run);
+    }
     this._readMetrics(snapshot);
   }
 

@@ -101,5 +101,6 @@ class AutoSteps:
                 # The evaluation between the epochs of a training that somebody has annotated.
                 return
             self._tracked = tracked = TrackedRun(agent, None, None, user)
+            tracked.run.noticed = True
             step_runs.keep(tracked)
             tracked.begin_step()

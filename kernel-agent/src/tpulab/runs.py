@@ -74,6 +74,8 @@ class Run:
     metrics: dict[str, float] = field(default_factory=dict)
     compilations: int = 0
     compile_ms: float = 0.0
+    #: nobody annotated the loop: it was seen by what it repeats
+    noticed: bool = False
     #: how it can be steered; None for a loop that is only measured
     control: Callable[[], RunControl | None] | None = None
     #: called by the agent's thread with the steps done and the newest metrics

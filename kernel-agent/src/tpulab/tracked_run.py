@@ -117,6 +117,15 @@ class StepRuns:
         mine = threading.get_ident()
         return [tracked for (thread, _), tracked in self._runs.items() if thread == mine]
 
+    def end_noticed(self) -> None:
+        """A run that somebody has named begins on this thread: a loop that was only noticed is over.
+
+        Nobody else says so: its last step would go on until its cell ends, with the whole training in it.
+        """
+        for tracked in self.of_this_cell():
+            if tracked.run.noticed:
+                tracked.end("finished")
+
     def forget(self, tracked: TrackedRun) -> None:
         self._runs = {key: other for key, other in self._runs.items() if other is not tracked}
 

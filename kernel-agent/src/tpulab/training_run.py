@@ -202,6 +202,7 @@ class TrainingRun:
 
     def begin_loop(self, frame: FrameType, length: int | None) -> SteeredRun:
         """A loop of this run starts on the calling thread."""
+        step_runs.end_noticed()
         tracked = self._tracked
         if tracked is None:
             tracked = self._tracked = self._announce(frame)

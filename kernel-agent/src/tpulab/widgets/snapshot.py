@@ -47,6 +47,8 @@ class SnapshotStore:
         self._agent = agent
         self._lock = threading.Lock()
         self._run: dict[str, Any] | None = None
+        #: the newest message of each run that has not ended
+        self._live: dict[str, dict[str, Any]] = {}
         self._pace: dict[str, Any] | None = None
         self._steps: deque[list[float]] = deque(maxlen=STEPS)
         self._metrics: dict[str, MetricPoints] = {}
@@ -57,6 +59,8 @@ class SnapshotStore:
         run = agent.last_run
         if run is not None:
             self._run = dict(run.message())
+            if not run.ended:
+                self._live[run.id] = self._run
         agent.recorder.taps.append(self._tap)
 
     def close(self) -> None:
@@ -97,13 +101,14 @@ class SnapshotStore:
     def _add(self, message: Any) -> None:
         kind = message["type"]
         if kind == "run":
-            if self._run is None or self._run["run"] != message["run"]:
-                self._begin()
-            self._run = message
-            self.ended += message["state"] != "running"
-        elif self._run is None or message.get("run") != self._run["run"]:
+            self._add_run(message)
             return
-        elif kind == "steps":
+        if kind == "steps" and self._run is not None and self._run["run"] not in self._live:
+            # An inner loop has ended, and the one around it goes on.
+            self._show(self._live.get(message["run"]))
+        if self._run is None or message.get("run") != self._run["run"]:
+            return
+        if kind == "steps":
             for step in message["steps"]:
                 self._steps.append([*(step[name] for name in _SPANS), int(step["deviceKnown"])])
                 for name, value in step.get("metrics", {}).items():
@@ -112,10 +117,34 @@ class SnapshotStore:
         elif kind == "pace":
             self._pace = message
 
-    def _begin(self) -> None:
+    def _add_run(self, message: dict[str, Any]) -> None:
+        """The run that is shown is the one that began last, as in a page (`run-history.ts`)."""
+        run_id, ended = message["run"], message["state"] != "running"
+        begins = not ended and run_id not in self._live
+        if ended:
+            self._live.pop(run_id, None)
+            self.ended += 1
+        else:
+            self._live[run_id] = message
+        shown = self._run
+        if shown is None or shown["run"] == run_id:
+            self._run = message
+        elif begins and not (shown["run"] in self._live and "control" in shown and "control" not in message):
+            # The end of the run before may be told after this beginning, and changes nothing then.
+            self._show(message)
+
+    def _show(self, run: dict[str, Any] | None) -> None:
+        if run is None:
+            return
+        self._run = run
         self._pace = None
         self._steps.clear()
         self._metrics.clear()
+
+
+def without_run(snapshot: dict[str, Any]) -> dict[str, Any]:
+    """The same before a run has begun."""
+    return {**snapshot, "run": None, "pace": None, "steps": [], "metrics": {}, "commands": []}
 
 
 def _devices() -> Any:
