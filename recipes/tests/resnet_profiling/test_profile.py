@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
+import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 os.environ.setdefault("PJRT_DEVICE", "CPU")
@@ -14,27 +19,31 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 from tpulab_recipes.resnet_profiling.capture import STEP_NAME, Capture
 from tpulab_recipes.resnet_profiling.summary import summarize
 from tpulab_recipes.resnet_profiling.xplane import Event, Line, Plane, TraceError, newest_trace, read_trace
-from tpulab_recipes.runtime import Backend, installed_backends
+from tpulab_recipes.runtime import INPUT_NAME, Backend, installed_backends
 from tpulab_recipes.runtime.selection import make
 
+PROFILED = [name for name in ("torch_xla", "jax") if name in installed_backends()]
 
-@pytest.fixture(
-    scope="module", params=[name for name in ("torch_xla", "jax") if name in installed_backends()]
-)
+
+def square(seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal((128, 128)).astype(np.float32)
+
+
+def product_on(backend: Backend) -> Any:
+    if backend.framework == "torch":
+        return lambda a: (a @ a) * 0.01
+    return backend.compile(lambda a: (a @ a) * 0.01)
+
+
+@pytest.fixture(scope="module", params=PROFILED)
 def captured(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Backend, Path]:
     """A capture of four of nine steps, asked for after the second."""
-    import numpy as np
-
     backend = make(request.param, "cpu")
     folder = tmp_path_factory.mktemp("trace")
-    x = backend.to_device(np.random.default_rng(0).standard_normal((128, 128)).astype(np.float32))
-    product = (
-        (lambda a: (a @ a) * 0.01)
-        if backend.framework == "torch"
-        else backend.compile(lambda a: (a @ a) * 0.01)
-    )
+    x = backend.to_device(square(0))
+    product = product_on(backend)
     capture = Capture(backend, folder, steps=4)
     for number in range(9):
         if number == 2:
@@ -57,6 +66,36 @@ def test_the_trace_has_the_steps_that_were_asked_for(captured: tuple[Backend, Pa
     assert any("dot" in operation.name or "fusion" in operation.name for operation in summary.operations)
     assert summary.as_text().startswith("4 steps of")
     assert summary.as_csv().splitlines()[0] == "operation,count,total_ms,share"
+
+
+@pytest.mark.parametrize("name", PROFILED)
+def test_the_row_for_input_is_what_the_loader_had_the_loop_wait_for(name: str, tmp_path: Path) -> None:
+    backend, slept, waited = make(name, "cpu"), [], []
+    product, capture = product_on(backend), Capture(backend, tmp_path, steps=4)
+
+    def slow_loader() -> Iterator[np.ndarray]:
+        for number in range(6):
+            began = time.perf_counter()
+            time.sleep(0.05)
+            slept.append(1e3 * (time.perf_counter() - began))
+            yield square(number)
+
+    batches = backend.batches(slow_loader(), ahead=0)
+    for number in range(6):
+        began = time.perf_counter()
+        batch = next(batches)
+        waited.append(1e3 * (time.perf_counter() - began))
+        if number == 1:
+            capture.request()
+        with capture.step(), backend.step():
+            product(batch)
+    summary = summarize(read_trace(capture.done[0]))
+    # Steps 1 to 4 were captured, so the waits are those for the batches of 2, 3 and 4. Each sleep lies within
+    # the wait that the profile has, and that within the wait as the loop sees it. 1 %: two clocks.
+    assert 0.99 * sum(slept[2:5]) <= summary.input_ms <= 1.01 * sum(waited[2:5])
+    assert summary.input_ms <= sum(summary.between_ms)
+    assert summary.input_ms + summary.gap_ms <= summary.window_ms
+    assert re.search(rf"^  input +{summary.input_ms:.1f} ms", summary.as_text(), re.MULTILINE)
 
 
 def test_jax_reads_the_same_events_from_the_file(captured: tuple[Backend, Path]) -> None:
@@ -146,6 +185,32 @@ def test_only_the_part_of_a_compilation_within_the_steps_counts() -> None:
     ]
     summary = summarize([Plane("/host:CPU", [Line("python", steps), Line("compiler", compilations)])])
     assert (summary.window_ms, summary.compile_ms, summary.gap_ms) == (20.0, 7.0, 13.0)
+
+
+def test_waits_for_input_are_no_gap_and_count_whole_where_the_device_still_works() -> None:
+    ms = 1e6
+    steps = [Event(STEP_NAME, 20 * n * ms, 5 * ms) for n in range(3)]
+    waits = [
+        Event(INPUT_NAME, -4 * ms, 4 * ms),  # before the first step
+        Event(INPUT_NAME, 6 * ms, 12 * ms),
+        Event(INPUT_NAME, 26 * ms, 12 * ms),
+        Event(INPUT_NAME, 44 * ms, 9 * ms),  # the last 8 ms of it after the last step
+    ]
+    host = Plane("/host:CPU", [Line("python", [*steps, *waits])])
+    device = Plane(
+        "/device:TPU:0", [Line("XLA Ops", [Event(f"dot.{n}", (1 + 20 * n) * ms, 7 * ms) for n in range(2)])]
+    )
+    summary = summarize([host, device])
+    assert summary.between_ms == (15.0, 15.0)
+    assert (summary.window_ms, summary.input_ms, summary.execute_ms) == (45.0, 25.0, 14.0)
+    assert summary.gap_ms == 10.0  # but for 1 to 18, 21 to 38 and 44 to 45
+    assert [line.split()[0] for line in summary.as_text().splitlines()[1:6]] == [
+        "input",
+        "compile",
+        "execute",
+        "gap",
+        "between",
+    ]
 
 
 def test_a_trace_without_steps_says_so() -> None:

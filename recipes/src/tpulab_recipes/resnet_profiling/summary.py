@@ -12,6 +12,7 @@ from itertools import pairwise
 
 from tpulab_recipes.resnet_profiling.capture import STEP_NAME
 from tpulab_recipes.resnet_profiling.xplane import Event, Plane, TraceError
+from tpulab_recipes.runtime import INPUT_NAME
 
 #: Events that wrap or wait for others, or mark the end of one; they are no operations of the program.
 _NOT_OPERATIONS = re.compile(
@@ -33,22 +34,26 @@ class Operation:
 @dataclass(frozen=True)
 class ProfileSummary:
     """`step_ms`: what each step took on the host's clock, in order. `between_ms`: the time from the end of
-    each step to the start of the next, in which the loop waited for its input or did something else."""
+    each step to the start of the next, in which the loop waited for its input or did something else.
+
+    Input, compile and execute may overlap: a device can still compute while the loop waits. All together
+    cover the window without the gap.
+    """
 
     step_ms: tuple[float, ...]
     between_ms: tuple[float, ...]
+    input_ms: float
+    """Time of the window in which the loop waited for a batch of `Backend.batches`."""
     compile_ms: float
     """Time of the window in which something was compiled."""
     execute_ms: float
     """Time in which at least one operation ran."""
     window_ms: float
     """From the start of the first step to the end of the last operation or step."""
+    gap_ms: float
+    """Time of the window in which no operation ran, nothing was compiled, and the loop did not wait for
+    input."""
     operations: tuple[Operation, ...]
-
-    @property
-    def gap_ms(self) -> float:
-        """Time of the window in which no operation ran and nothing was compiled."""
-        return max(0.0, self.window_ms - self.execute_ms - self.compile_ms)
 
     def as_csv(self) -> str:
         """The operations as a table with a header line."""
@@ -59,25 +64,23 @@ class ProfileSummary:
         return text.getvalue()
 
     def as_text(self, top: int = 10) -> str:
-        """For reading: one line of sums, then the `top` operations."""
-        steps = len(self.step_ms)
+        """For reading: the sums, then the `top` operations."""
+        steps, shown = len(self.step_ms), self.operations[:top]
         mean = sum(self.step_ms) / steps
         lines = [
             f"{steps} steps of {mean:.1f} ms on average; window {self.window_ms:.0f} ms",
             *(
                 f"  {name:<8} {value:9.1f} ms  {value / self.window_ms:6.1%}"
                 for name, value in (
-                    ("execute", self.execute_ms),
+                    ("input", self.input_ms),
                     ("compile", self.compile_ms),
+                    ("execute", self.execute_ms),
                     ("gap", self.gap_ms),
                     ("(between", sum(self.between_ms)),
                 )
             ),
-            f"  {'operation':<44}{'count':>7}{'ms':>10}{'share':>8}",
-            *(
-                f"  {o.name[:43]:<44}{o.count:>7}{o.total_ms:>10.1f}{o.share:>8.1%}"
-                for o in self.operations[:top]
-            ),
+            *([f"  {'operation':<44}{'count':>7}{'ms':>10}{'share':>8}"] if shown else []),
+            *(f"  {o.name[:43]:<44}{o.count:>7}{o.total_ms:>10.1f}{o.share:>8.1%}" for o in shown),
         ]
         return "\n".join(lines).replace("(between", "between ")
 
@@ -111,24 +114,29 @@ def summarize(planes: Iterable[Plane]) -> ProfileSummary:
     ]
     end = max([end, *(event.end_ns for event in operations)])
     # The capture begins before the first step, and what is compiled then is no part of the steps.
-    compiles = [
-        _within(event, begin, end) for event in compiles if begin < event.end_ns and event.start_ns < end
-    ]
+    compiles = _within(compiles, begin, end)
+    waits = _within([event for event in host if event.name == INPUT_NAME], begin, end)
     window = end - begin
     return ProfileSummary(
         step_ms=tuple(event.duration_ns / 1e6 for event in steps),
         between_ms=tuple(max(0.0, after.start_ns - before.end_ns) / 1e6 for before, after in pairwise(steps)),
+        input_ms=_covered_ns(waits) / 1e6,
         compile_ms=_covered_ns(compiles) / 1e6,
         execute_ms=_covered_ns(operations) / 1e6,
         window_ms=window / 1e6,
+        gap_ms=(window - _covered_ns([*waits, *compiles, *operations])) / 1e6,
         operations=_grouped(operations),
     )
 
 
-def _within(event: Event, begin_ns: float, end_ns: float) -> Event:
-    """The part of an event between two times, of which it has some."""
-    start = max(event.start_ns, begin_ns)
-    return Event(event.name, start, min(event.end_ns, end_ns) - start)
+def _within(events: list[Event], begin_ns: float, end_ns: float) -> list[Event]:
+    """The parts of events between two times; without those that have none."""
+    parts = []
+    for event in events:
+        start, end = max(event.start_ns, begin_ns), min(event.end_ns, end_ns)
+        if start < end:
+            parts.append(Event(event.name, start, end - start))
+    return parts
 
 
 def _operations(planes: list[Plane]) -> list[Event]:

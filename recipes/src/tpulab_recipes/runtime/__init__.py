@@ -8,13 +8,14 @@
 Recipes take a `Backend` and know nothing below it. `runtime.current()` is the one of this process.
 """
 
-from tpulab_recipes.runtime.backend import Backend, Reduction
+from tpulab_recipes.runtime.backend import INPUT_NAME, Backend, Reduction
 from tpulab_recipes.runtime.errors import DeviceRuntimeError, RuntimeErrorCode
 from tpulab_recipes.runtime.figures import Compilations, DeviceInfo, DeviceMemory, Platform, World
 from tpulab_recipes.runtime.precision import Precision, PrecisionName
 from tpulab_recipes.runtime.selection import VARIABLE, current, installed_backends, use
 
 __all__ = [
+    "INPUT_NAME",
     "VARIABLE",
     "Backend",
     "Compilations",

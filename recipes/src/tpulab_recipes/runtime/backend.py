@@ -18,6 +18,9 @@ from tpulab_recipes.runtime.trees import tree_leaves, tree_map
 
 Step = TypeVar("Step", bound=Callable[..., Any])
 Reduction = Literal["mean", "sum", "max"]
+#: Under this name a loop's waits for its next batch (`Backend.batches`) stand in a profile.
+INPUT_NAME = "wait_for_input"
+_END = object()
 
 
 class Backend(ABC):
@@ -121,6 +124,12 @@ class Backend(ABC):
         """Marks the block as a step in a profile that is being captured."""
         yield
 
+    @contextmanager
+    def trace_span(self, name: str) -> Iterator[None]:  # noqa: ARG002
+        """Marks the block by this name in a profile that is being captured; costs next to nothing when none
+        is."""
+        yield
+
     def start_trace(self, folder: str) -> None:  # noqa: ARG002
         """Begins a profile, which `stop_trace` writes below `folder` as `plugins/profile/…/*.xplane.pb`."""
         raise DeviceRuntimeError(
@@ -150,11 +159,17 @@ class Backend(ABC):
     def batches(self, loader: Iterable[Any], *, parts: int | None = None, ahead: int = 2) -> Iterator[Any]:
         """The batches of `loader` on the devices, rows divided; a thread prepares `ahead` of them meanwhile.
 
-        Leaving the loop early ends the thread.
+        Leaving the loop early ends the thread. In a profile each wait of the loop, until its batch is handed
+        to the devices, stands under `INPUT_NAME`.
         """
         with prefetched(loader, ahead) as items:
-            for batch in items:
-                yield self.shard_batch(batch, parts=parts)
+            while True:
+                with self.trace_span(INPUT_NAME):
+                    batch = next(items, _END)
+                    if batch is _END:
+                        return
+                    placed = self.shard_batch(batch, parts=parts)
+                yield placed
 
     def _parts(self, tree: Any, parts: int | None) -> int:
         """`parts`, checked against the devices and the rows of every array of the batch."""

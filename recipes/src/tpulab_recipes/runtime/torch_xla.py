@@ -230,6 +230,12 @@ class TorchXlaBackend(TorchBackend):
         with self._torch_xla._XLAC.profiler.TraceMe(name, step_num=number, _r=1):
             yield
 
+    @contextmanager
+    def trace_span(self, name: str) -> Iterator[None]:
+        # Not `Trace`, for the same reason.
+        with self._torch_xla._XLAC.profiler.TraceMe(name):
+            yield
+
     def start_trace(self, folder: str) -> None:
         import torch_xla.debug.profiler as xp
 
