@@ -1,4 +1,7 @@
-"""Plain PyTorch on the processor: no compiler, no chip. What one compares with."""
+"""Plain PyTorch on the processor: no compiler, no chip. What one compares with.
+
+Several processes of it are a group of torch.distributed with gloo, each with the processor as its one device.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
-from tpulab_recipes.runtime.backend import Reduction, Step
+from tpulab_recipes.runtime.backend import Step
 from tpulab_recipes.runtime.errors import DeviceRuntimeError
-from tpulab_recipes.runtime.figures import Compilations, DeviceInfo, DeviceMemory, Platform, World
-from tpulab_recipes.runtime.torch_base import TorchBackend, no_context
+from tpulab_recipes.runtime.figures import Compilations, DeviceInfo, DeviceMemory, Platform
+from tpulab_recipes.runtime.torch_base import no_context
+from tpulab_recipes.runtime.torch_processes import TorchProcessesBackend
 
 
-class CpuBackend(TorchBackend):
+class CpuBackend(TorchProcessesBackend):
     name: ClassVar[str] = "cpu"
     compiles_steps: ClassVar[bool] = False
 
@@ -40,16 +41,15 @@ class CpuBackend(TorchBackend):
         self.platform: Platform = "cpu"
 
     def describe(self) -> str:
-        return f"PyTorch {self.torch.__version__} on the processor, without XLA"
+        count = self.world().process_count
+        processes = "" if count == 1 else f", in {count} processes"
+        return f"PyTorch {self.torch.__version__} on the processor, without XLA{processes}"
 
     def device(self) -> Any:
         return self.torch.device("cpu")
 
     def devices(self) -> Sequence[DeviceInfo]:
-        return [DeviceInfo(0, "cpu", "cpu", 0)]
-
-    def world(self) -> World:
-        return World(0, 1, 1, 1, one_program=True)
+        return [DeviceInfo(number, "cpu", "cpu", number) for number in range(self.world().process_count)]
 
     @contextmanager
     def step(self) -> Iterator[None]:
@@ -72,7 +72,7 @@ class CpuBackend(TorchBackend):
         return self.to_device(tree)
 
     def memory(self) -> Sequence[DeviceMemory]:
-        return [DeviceMemory(0, None, None, None)]
+        return [DeviceMemory(self.world().process_index, None, None, None)]
 
     def compilations(self) -> Compilations:
         return Compilations(0, 0.0)
@@ -82,10 +82,3 @@ class CpuBackend(TorchBackend):
 
     def _exact_products(self) -> AbstractContextManager[None]:
         return no_context()
-
-    def _reduce_over_processes(
-        self,
-        values: NDArray[np.float64],  # noqa: ARG002 - never called
-        how: Reduction,  # noqa: ARG002
-    ) -> NDArray[np.float64]:
-        raise AssertionError("the plain processor is one process")

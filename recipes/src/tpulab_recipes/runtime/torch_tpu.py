@@ -11,14 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
-from tpulab_recipes.runtime.backend import Reduction, Step
+from tpulab_recipes.runtime.backend import Step
 from tpulab_recipes.runtime.chips import count_chips
 from tpulab_recipes.runtime.errors import DeviceRuntimeError
-from tpulab_recipes.runtime.figures import Compilations, DeviceInfo, DeviceMemory, Platform, World
-from tpulab_recipes.runtime.torch_base import TorchBackend
+from tpulab_recipes.runtime.figures import Compilations, DeviceInfo, DeviceMemory, Platform
+from tpulab_recipes.runtime.torch_processes import TorchProcessesBackend
 
 #: What this backend calls and only a machine with a chip can show to work; docs/runtime.md lists them by
 #: name.
@@ -48,7 +45,7 @@ NEEDS_A_CHIP = (
 NOT_OFFERED = ("spmd=True", "start_trace", "stop_trace", "the seconds of compilations", "the memory in use")
 
 
-class TorchTpuBackend(TorchBackend):
+class TorchTpuBackend(TorchProcessesBackend):
     name: ClassVar[str] = "torch_tpu"
     times_compilations: ClassVar[bool] = False
 
@@ -107,14 +104,6 @@ class TorchTpuBackend(TorchBackend):
         rank = self.world().process_index
         return [DeviceInfo(n, tpu.get_device_name(n), "tpu", rank) for n in range(tpu.device_count())]
 
-    def world(self) -> World:
-        distributed = self.torch.distributed
-        if distributed.is_available() and distributed.is_initialized():
-            count = distributed.get_world_size()
-            return World(distributed.get_rank(), count, 1, count, one_program=count == 1)
-        # Alone, a process computes on one device; the others wait for processes of their own.
-        return World(0, 1, 1, 1, one_program=True)
-
     @contextmanager
     def step(self) -> Iterator[None]:
         # Eager operations are handed over one by one, fused ones at the latest when somebody waits.
@@ -140,16 +129,6 @@ class TorchTpuBackend(TorchBackend):
 
     def replicate(self, tree: Any) -> Any:
         return self.to_device(tree)
-
-    def optimizer_step(self, optimizer: Any) -> None:
-        world = self.world()
-        if not world.one_program:
-            for group in optimizer.param_groups:
-                for parameter in group["params"]:
-                    if parameter.grad is not None:
-                        self.torch.distributed.all_reduce(parameter.grad)
-                        parameter.grad /= world.process_count
-        optimizer.step()
 
     def memory(self) -> Sequence[DeviceMemory]:
         tpu = self.torch.tpu
@@ -177,11 +156,3 @@ class TorchTpuBackend(TorchBackend):
     def _exact_products(self) -> AbstractContextManager[Any]:
         context: AbstractContextManager[Any] = self.torch.tpu.precision(self.torch.tpu.Precision.HIGHEST)
         return context
-
-    def _reduce_over_processes(self, values: NDArray[np.float64], how: Reduction) -> NDArray[np.float64]:
-        distributed = self.torch.distributed
-        parts: list[Any] = [None] * self.world().process_count
-        distributed.all_gather_object(parts, values)
-        reduce: Any = {"mean": np.mean, "sum": np.sum, "max": np.max}[how]
-        reduced: NDArray[np.float64] = reduce(np.stack(parts), axis=0)
-        return reduced

@@ -1,0 +1,148 @@
+"""Two real processes, brought together over loopback: torch.distributed with gloo, and JAX's own. torch_xla's
+processes do not find each other on a processor (docs/runtime.md), so its way is run with one process only
+(`fashion_mnist/test_trainer.py`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tpulab_recipes.runtime import installed_backends
+
+#: Both import their framework and compile, on a machine that may be busy. Reached only when one waits for the
+#: other for ever.
+DEADLINE_S = 600
+PROGRAM = Path(__file__).with_name("one_process.py")
+
+Said = list[dict[str, Any]]
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def run(name: str, folder: Path, processes: int) -> Said:
+    """What each process wrote."""
+    port = str(_free_port())
+    environment = os.environ | {"JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "4", "OMP_NUM_THREADS": "1"}
+    started = [
+        subprocess.Popen(
+            [sys.executable, str(PROGRAM), name, str(folder), str(process), str(processes), port],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for process in range(processes)
+    ]
+    try:
+        for each in started:
+            output, _ = each.communicate(timeout=DEADLINE_S)
+            assert each.returncode == 0, output[-3000:]
+    finally:
+        for each in started:
+            if each.poll() is None:
+                each.kill()
+                each.wait()
+    return [json.loads((folder / f"{n}-of-{processes}.json").read_text()) for n in range(processes)]
+
+
+@pytest.mark.skipif("cpu" not in installed_backends(), reason="PyTorch is not installed here")
+class TestOneProcessForEachDevice:
+    @pytest.fixture(scope="class")
+    @classmethod
+    def folder(cls, tmp_path_factory: pytest.TempPathFactory) -> Path:
+        return tmp_path_factory.mktemp("torch")
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def both(cls, folder: Path) -> Said:
+        return run("cpu", folder, 2)
+
+    def test_each_knows_who_it_is_and_how_many_there_are(self, both: Said) -> None:
+        for process, said in enumerate(both):
+            counts = {"process_count": 2, "local_devices": 1, "global_devices": 2}
+            assert said["world"] == {"process_index": process, **counts, "one_program": False}
+            assert said["devices"] == [0, 1]
+            assert said["memory"] == [process]
+            assert said["describe"].endswith("in 2 processes")
+
+    def test_equal_seeds_draw_equal_numbers_in_both(self, both: Said) -> None:
+        assert both[0]["drawn"] == both[1]["drawn"]
+
+    def test_their_rows_are_disjoint_and_complete(self, both: Said) -> None:
+        first, second = (set(said["rows"]) for said in both)
+        assert (len(first), len(second), len(first | second)) == (20, 20, 40)
+
+    def test_metrics_of_their_own_are_reduced_to_the_same_in_both(self, both: Said) -> None:
+        assert [said["reduced"] for said in both] == [{"mean": 1.5, "sum": 3.0, "max": 2.0}] * 2
+
+    def test_they_train_as_one_process_with_both_shares_does(self, both: Said, folder: Path) -> None:
+        (alone,) = run("cpu", folder, 1)
+        assert both[0]["losses"] == both[1]["losses"]
+        assert both[0]["losses"] == pytest.approx(alone["losses"], rel=1e-4)
+        assert len(set(alone["losses"])) == 4
+
+    def test_their_replicas_are_equal_after_training(self, both: Said) -> None:
+        assert both[0]["weights"] == both[1]["weights"]
+
+    def test_accuracy_is_a_plain_count_although_both_end_with_a_ragged_batch(self, both: Said) -> None:
+        assert [said["read"] for said in both] == [11, 10]
+        for said in both:
+            assert said["sums"] == {"correct": said["counted"], "read": 21}
+
+    def test_only_the_main_one_writes_a_checkpoint(self, both: Said, folder: Path) -> None:
+        assert len(both) == 2
+        assert [file.parent.name for file in folder.rglob("*.pt") if "-of-2" in str(file)] == [
+            "checkpoints-0-of-2"
+        ]
+
+
+@pytest.mark.skipif("jax" not in installed_backends(), reason="JAX is not installed here")
+class TestOneProgramOverTwoProcesses:
+    @pytest.fixture(scope="class")
+    @classmethod
+    def both(cls, tmp_path_factory: pytest.TempPathFactory) -> Said:
+        return run("jax", tmp_path_factory.mktemp("jax"), 2)
+
+    def test_each_knows_who_it_is_and_how_many_there_are(self, both: Said) -> None:
+        for process, said in enumerate(both):
+            counts = {"process_count": 2, "local_devices": 4, "global_devices": 8}
+            assert said["world"] == {"process_index": process, **counts, "one_program": True}
+            assert said["devices"] == [0] * 4 + [1] * 4
+            assert said["describe"].endswith("8 devices in 2 processes")
+
+    def test_equal_seeds_draw_equal_numbers_in_both(self, both: Said) -> None:
+        assert both[0]["drawn"] == both[1]["drawn"]
+
+    def test_the_shards_of_a_batch_are_disjoint_and_complete(self, both: Said) -> None:
+        whole = np.arange(48, dtype=np.float32).reshape(16, 3)
+        assert [len(said["rows"]) for said in both] == [4, 4]
+        assert np.array_equal(np.concatenate([*both[0]["rows"], *both[1]["rows"]]), whole)
+
+    def test_every_device_of_both_holds_a_whole_replica(self, both: Said) -> None:
+        whole = np.arange(48, dtype=np.float32).reshape(16, 3)
+        for said in both:
+            assert len(said["replicas"]) == 4
+            assert all(np.array_equal(piece, whole) for piece in said["replicas"])
+
+    def test_what_goes_to_the_host_is_whole_in_both(self, both: Said) -> None:
+        for said in both:
+            assert np.array_equal(said["whole"], np.arange(48, dtype=np.float32).reshape(16, 3))
+
+    def test_a_mean_over_all_rows_is_that_of_one_process(self, both: Said) -> None:
+        assert [said["mean"] for said in both] == pytest.approx([23.5, 23.5])
+
+    def test_accuracy_is_a_plain_count_although_the_last_batch_is_ragged(self, both: Said) -> None:
+        for said in both:
+            assert said["sums"] == {"correct": said["counted"], "read": 21}
