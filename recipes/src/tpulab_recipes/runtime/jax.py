@@ -119,8 +119,8 @@ class JaxBackend(Backend):
         yield
 
     def sync(self, *values: Any) -> None:
-        # All that is held in this process: XLA:CPU keeps no order between programs, so there is no last one to
-        # wait for.
+        # All that is held in this process: XLA:CPU keeps no order between programs, so there is no last one
+        # to wait for.
         self._jax.block_until_ready((values, self._jax.live_arrays()))
         self._jax.effects_barrier()
 
