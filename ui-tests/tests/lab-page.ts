@@ -86,7 +86,12 @@ export async function openNotebook(page: IJupyterLabPageFixture, path: string): 
   await expect.poll(async () => (await currentKernel(page))?.name).toBeTruthy();
 }
 
-export async function setTheme(page: IJupyterLabPageFixture, theme: 'light' | 'dark'): Promise<void> {
-  if (theme === 'dark') await page.theme.setDarkTheme();
-  else await page.theme.setLightTheme();
+const THEMES = {
+  light: 'JupyterLab Light',
+  dark: 'JupyterLab Dark',
+  'high contrast': 'JupyterLab Dark High Contrast'
+} as const;
+
+export async function setTheme(page: IJupyterLabPageFixture, theme: keyof typeof THEMES): Promise<void> {
+  await page.theme.setTheme(THEMES[theme]);
 }
