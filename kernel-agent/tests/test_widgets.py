@@ -17,6 +17,7 @@ from tpulab.widgets import DeviceMonitor, StepTimeline, TrainingControls, Widget
 from tpulab.widgets.hosts import VARIABLE, chosen_host, module_source
 from tpulab.widgets.publisher import publisher
 from tpulab.widgets.snapshot import POINTS, MetricPoints
+from tpulab.widgets.views import MAX_VIEWS
 
 
 @pytest.fixture
@@ -81,6 +82,43 @@ def test_a_widget_made_before_its_run_begins_stays_with_it_from_its_first_step_o
     later.close()
 
 
+def test_a_widget_made_before_its_run_begins_shows_nothing_of_the_run_before() -> None:
+    for _ in tpulab.steps(range(3), name="earlier"):
+        pass
+    current_agent().settle(5.0)
+    run = tpulab.run("to come", hyperparameters={"rate": 0.5})
+    shown = TrainingControls(run)
+    assert (shown.run_id, shown.run_name) == ("", "to come")
+    assert "No run had begun." in shown._repr_mimebundle_()["text/html"]
+    for _ in run.steps(range(3)):
+        pass
+    current_agent().settle(5.0)
+    shown.take(publisher().store.take())
+    assert "to come: " in shown._repr_mimebundle_()["text/html"]
+    shown.close()
+
+
+def test_a_run_that_begins_is_in_the_snapshot_although_the_loop_before_it_is_told_later() -> None:
+    store = publisher().store
+    for _ in tpulab.steps(range(3), name="evaluation"):
+        pass
+    run = tpulab.run("training")
+    for turn in run.steps(range(3)):
+        # Its beginning, and the steps and the end of the loop before, are told in one go.
+        current_agent().settle(5.0)
+        snapshot = store.take()
+        assert snapshot["run"]["name"] == "training"
+        assert [row[0] for row in snapshot["steps"]] == list(range(turn))
+    for _ in tpulab.steps(range(3), name="evaluation"):
+        pass
+    current_agent().settle(5.0)
+    assert store.take()["run"]["name"] == "training"
+    run.finish()
+    for _ in tpulab.steps(range(3), name="evaluation"):
+        current_agent().settle(5.0)
+    assert store.take()["run"]["name"] == "evaluation"
+
+
 def test_a_monitor_without_devices_says_so() -> None:
     shown = DeviceMonitor()
     assert "<svg" in shown._repr_mimebundle_()["text/html"]
@@ -94,6 +132,49 @@ def test_names_in_a_picture_cannot_break_out_of_it() -> None:
     current_agent().settle(5.0)
     shown = StepTimeline()
     assert "<script>" not in shown._repr_mimebundle_()["text/html"]
+    shown.close()
+
+
+def test_snapshots_are_sent_only_where_a_page_has_nothing_better() -> None:
+    shown = StepTimeline()
+
+    def says(view: str, by: str | None) -> None:
+        shown._handle_custom_msg({"type": "feed", "view": view, "by": by}, [])
+
+    def is_sent() -> bool:
+        shown.take({**publisher().store.take(), "time": shown._newest["time"] + 1})
+        return bool(shown._snapshot["time"] == shown._newest["time"])
+
+    assert is_sent(), "nobody has said anything: a page of an earlier version, or none"
+    says("a page with the bridge", "bridge")
+    assert not is_sent()
+    says("a page without", "comm")
+    assert shown._snapshot == shown._newest, "a page that comes gets the newest at once"
+    assert is_sent()
+    says("a page without", None)
+    assert not is_sent()
+    says("a page with the bridge", None)
+    assert is_sent()
+    for number in range(MAX_VIEWS):
+        says(f"reloaded {number}", "bridge")
+    assert not is_sent()
+    says("one too many to be true", "bridge")
+    assert is_sent()
+    shown.close()
+
+
+def test_the_picture_is_of_now_although_no_snapshot_was_sent() -> None:
+    shown = StepTimeline()
+    shown._handle_custom_msg({"type": "feed", "view": "v", "by": "bridge"}, [])
+    for _ in tpulab.run("pictured").steps(range(3)):
+        pass
+    current_agent().settle(5.0)
+    shown.take(publisher().store.take())
+    assert (shown._snapshot["run"] or {}).get("name") != "pictured"
+    assert "pictured: " in shown._repr_mimebundle_()["text/html"]
+    # The run has ended: whoever opens the saved notebook without a bridge has its last figures.
+    shown.keep_picture()
+    assert shown._snapshot["run"]["name"] == "pictured"
     shown.close()
 
 

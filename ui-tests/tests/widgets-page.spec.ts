@@ -96,9 +96,13 @@ for (const host of ['tpulab', 'anywidget']) {
     await expect(controls).toContainText('step 50 of 100');
     await controls.getByRole('button', { name: 'Pause' }).click();
     await expect(controls.getByRole('button', { name: 'Pause…' })).toBeDisabled();
-    const sent = await page.evaluate(() => window.shown.sent);
-    expect(sent).toMatchObject([{ type: 'command', command: { action: 'pause' } }]);
-    const { command } = sent[0] as { command: { id: string; run: string } };
+    const sent = await page.evaluate(() => window.shown.sent as { type: string }[]);
+    // Each has told the kernel that it depends on what comes over its comm.
+    const feeds = sent.filter(({ type }) => type === 'feed');
+    expect(feeds).toMatchObject(Array.from({ length: 3 }, () => ({ by: 'comm' })));
+    const asked = sent.filter(({ type }) => type !== 'feed');
+    expect(asked).toMatchObject([{ type: 'command', command: { action: 'pause' } }]);
+    const { command } = asked[0] as unknown as { command: { id: string; run: string } };
     await page.evaluate(answer => window.shown.answer(2, { type: 'answer', answer }), {
       type: 'control',
       time: 1,

@@ -1,6 +1,8 @@
 /** The widgets of the Python package in JupyterLab: live while their cell is busy, and a picture in the saved notebook. */
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { NotebookPanel } from '@jupyterlab/notebook';
+import type { Page } from '@playwright/test';
 import { checkAccessibility } from './accessibility.js';
 import { expect, test } from './fixtures.js';
 import { openNotebook, readCells } from './lab-page.js';
@@ -13,7 +15,7 @@ def train_step(w, rate):
     return w - rate * w, jnp.mean(w ** 2)
 
 run = tpulab.run("shown", hyperparameters={"rate": tpulab.hyper(1e-3, min=1e-6, max=1e-1, scale="log")})
-display(tpulab.DeviceMonitor(), tpulab.StepTimeline(), tpulab.TrainingControls())`;
+display(tpulab.DeviceMonitor(), tpulab.StepTimeline(), tpulab.TrainingControls(run))`;
 
 const TRAIN = `w = jnp.ones(64)
 for turn in run.steps(range(100_000)):
@@ -22,6 +24,21 @@ for turn in run.steps(range(100_000)):
     time.sleep(0.02)
 print("ended at", float(run.hyper.rate))`;
 
+/** Counts from now on what the kernel of the notebook sends to its widgets; gives what asks how many that were. */
+async function countSnapshots(page: Page): Promise<() => Promise<number>> {
+  const counter = await page.evaluateHandle(() => {
+    const counted = { snapshots: 0 };
+    const { sessionContext } = window.jupyterapp.shell.currentWidget as NotebookPanel;
+    sessionContext.session?.kernel?.iopubMessage.connect((_, message) => {
+      if (message.header.msg_type === 'comm_msg' && JSON.stringify(message.content).includes('"_snapshot"')) {
+        counted.snapshots += 1;
+      }
+    });
+    return counted;
+  });
+  return () => counter.evaluate(({ snapshots }) => snapshots);
+}
+
 test('widgets made in a cell follow and steer the next one while it is busy', async ({ lab, page }) => {
   await writeFile(join(lab.rootDir, 'widgets.ipynb'), notebookText([SHOW, TRAIN]));
   await openNotebook(page, 'widgets.ipynb');
@@ -29,14 +46,17 @@ test('widgets made in a cell follow and steer the next one while it is busy', as
   const cell = page.locator('.jp-Notebook .jp-CodeCell').first();
   const shown = cell.locator('.tpulab');
   await expect(shown).toHaveCount(3);
+  const [devices, steps, controls] = [shown.nth(0), shown.nth(1), shown.nth(2)];
+  // It is of this run, of which nothing is known before its first step begins.
+  await expect(controls).toContainText(/^shown\s*No step of it is known here yet\./);
   await page.notebook.selectCells(1);
   await page.keyboard.press('Control+Enter');
 
-  const [devices, steps, controls] = [shown.nth(0), shown.nth(1), shown.nth(2)];
   await expect(devices).toContainText('8 XLA devices, CPU');
   await expect(steps).toContainText('per step');
   await expect(steps.getByRole('img', { name: /^Where the time went: .*host [1-9]/ })).toBeVisible();
   await expect(controls).toContainText(/step \d+ of 100,000/);
+  const snapshots = await countSnapshots(page);
 
   const field = controls.getByRole('textbox', { name: 'rate, exactly' });
   await field.fill('0.05');
@@ -47,6 +67,8 @@ test('widgets made in a cell follow and steer the next one while it is busy', as
   await checkAccessibility(page, cell.locator('.jp-Cell-outputArea'));
   await controls.getByRole('button', { name: 'Resume' }).click();
   await expect(controls).toContainText('live');
+  // All of it came by the bridge: what the widgets' comms would have told as well was not sent.
+  expect(await snapshots()).toBe(0);
   await controls.getByRole('button', { name: 'Stop after this step' }).click();
   await expect.poll(async () => (await readCells(page))[1]?.text ?? '').toMatch(/ended at 0\.05/);
 

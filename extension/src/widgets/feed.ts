@@ -23,8 +23,10 @@ export interface Feed {
   readonly kernel: KernelTelemetry;
   readonly machine: MachineTelemetry | null;
   readonly control: ControlModel;
-  /** The run that the widget is of, or the newest one. */
+  /** The run that the widget is of; the newest one where it is of none. */
   readonly run: Run | null;
+  /** Name of the run that the widget is of, while nothing is known of that: as a rule its first step has not begun. */
+  readonly awaited: string | null;
   /** Told after each change of any of it. */
   onChange(listener: () => void): void;
   dispose(): void;
@@ -46,14 +48,43 @@ function textOf(value: unknown): string | null {
   return typeof value === 'string' && value !== '' ? value : null;
 }
 
-function runOf(kernel: KernelTelemetry, model: AnyModel): Run | null {
+interface Shown {
+  readonly run: Run | null;
+  readonly awaited: string | null;
+}
+
+/** A run has no id before its first step begins; a widget of it must not show another one's figures until then. */
+function shownOf(kernel: KernelTelemetry, model: AnyModel): Shown {
   const wanted = textOf(model.get('run_id'));
-  return kernel.runs.runs.find(({ id }) => id === wanted) ?? kernel.runs.current;
+  const run = kernel.runs.runs.findLast(({ id }) => id === wanted) ?? null;
+  const awaited = run ? null : textOf(model.get('run_name'));
+  return { run: awaited === null ? (run ?? kernel.runs.current) : null, awaited };
+}
+
+let views = 0;
+
+/**
+ * Tells the kernel from where a view has its figures, so that it need not send them to pages that have the bridge. Gives what says
+ * that the view is gone; a page that goes without a word is remembered as it was.
+ */
+function announce(model: AnyModel, by: 'bridge' | 'comm'): () => void {
+  views += 1;
+  const view = `${Date.now().toString(36)}-${Math.random().toString(36).slice(2)}-${views}`;
+  const say = (value: string | null): void => {
+    try {
+      model.send({ type: 'feed', view, by: value });
+    } catch {
+      // A page without a kernel, or whose kernel is gone: nobody sends anything then.
+    }
+  };
+  say(by);
+  return () => say(null);
 }
 
 class BridgeFeed implements Feed {
   readonly control: ControlModel;
   readonly machine: MachineTelemetry | null;
+  private readonly _leave: () => void;
   private readonly _listeners: (() => void)[] = [];
 
   constructor(
@@ -67,10 +98,15 @@ class BridgeFeed implements Feed {
     kernel.changed.connect(this._tell, this);
     this.machine?.changed.connect(this._tell, this);
     this.control.changed.connect(this._tell, this);
+    this._leave = announce(_model, 'bridge');
   }
 
   get run(): Run | null {
-    return runOf(this.kernel, this._model);
+    return shownOf(this.kernel, this._model).run;
+  }
+
+  get awaited(): string | null {
+    return shownOf(this.kernel, this._model).awaited;
   }
 
   onChange(listener: () => void): void {
@@ -79,6 +115,7 @@ class BridgeFeed implements Feed {
 
   dispose(): void {
     this._listeners.length = 0;
+    this._leave();
     this.kernel.changed.disconnect(this._tell, this);
     this.machine?.changed.disconnect(this._tell, this);
     this.control.dispose();
@@ -98,6 +135,7 @@ class CommFeed implements Feed {
   readonly kernel = new KernelTelemetry('widget');
   readonly machine = null;
   readonly control: ControlModel;
+  private readonly _leave: () => void;
   private readonly _reader = new SnapshotReader(this.kernel);
   private readonly _listeners: (() => void)[] = [];
   private readonly _waiting = new Map<string, (message: ControlMessage) => void>();
@@ -109,10 +147,15 @@ class CommFeed implements Feed {
     this.kernel.changed.connect(this._tell, this);
     this.control.changed.connect(this._tell, this);
     this._onSnapshot();
+    this._leave = announce(_model, 'comm');
   }
 
   get run(): Run | null {
-    return runOf(this.kernel, this._model);
+    return shownOf(this.kernel, this._model).run;
+  }
+
+  get awaited(): string | null {
+    return shownOf(this.kernel, this._model).awaited;
   }
 
   onChange(listener: () => void): void {
@@ -121,6 +164,7 @@ class CommFeed implements Feed {
 
   dispose(): void {
     this._listeners.length = 0;
+    this._leave();
     this._model.off(`change:${SNAPSHOT}`, this._onSnapshot);
     this._model.off('msg:custom', this._onMessage);
     this.control.dispose();

@@ -22,7 +22,8 @@ function modelClass(name: string): typeof DOMWidgetModel {
         _view_name: `${name}View`,
         _snapshot: null,
         kernel_id: '',
-        run_id: ''
+        run_id: '',
+        run_name: ''
       };
     }
   };

@@ -50,6 +50,7 @@ function render({ model, el }: RenderProps): () => void {
     const summary = run ? summarize(run.steps, window_) : null;
     if (!run || !summary) {
       setText(time, 'No steps yet');
+      setText(meta, run?.name ?? feed.awaited ?? '');
       setText(say, 'Wrap the loop of a training: for batch in run.steps(loader)');
       return;
     }

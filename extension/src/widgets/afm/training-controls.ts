@@ -100,8 +100,13 @@ function render({ model, el }: RenderProps): () => void {
   const draw = (): void => {
     const { run } = feed;
     if (!run) {
-      setText(head, 'No run yet');
-      setText(step, 'A run of tpulab.run(…) appears here when its first step begins.');
+      setText(head, feed.awaited ?? 'No run yet');
+      setText(
+        step,
+        feed.awaited === null
+          ? 'A run of tpulab.run(…) appears here when its first step begins.'
+          : 'No step of it is known here yet.'
+      );
       return;
     }
     const [name, series] = [...run.series].find(([one]) => /loss/i.test(one)) ?? [...run.series][0] ?? [];

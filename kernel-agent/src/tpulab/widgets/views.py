@@ -14,6 +14,10 @@ from tpulab.process_agent import current_agent
 from tpulab.widgets.hosts import WidgetFilesError, chosen_host, host_traits
 from tpulab.widgets.picture import control_picture, device_picture, step_picture
 from tpulab.widgets.publisher import publisher
+from tpulab.widgets.snapshot import without_run
+
+#: Views that one widget remembers, more than anybody opens.
+MAX_VIEWS = 256
 
 __all__ = ["DeviceMonitor", "StepTimeline", "TrainingControls", "WidgetFilesError"]
 
@@ -39,6 +43,8 @@ class TelemetryWidget(ipywidgets.DOMWidget):  # type: ignore[misc]
     kernel_id = traitlets.Unicode("", read_only=True).tag(sync=True)
     #: id of the run to show; empty for the newest
     run_id = traitlets.Unicode("").tag(sync=True)
+    #: name of that run, which it has before its first step gives it an id; empty for the newest
+    run_name = traitlets.Unicode("").tag(sync=True)
 
     def __init__(self, run: Any = None, **options: Any) -> None:
         """
@@ -49,13 +55,21 @@ class TelemetryWidget(ipywidgets.DOMWidget):  # type: ignore[misc]
             WidgetFilesError: the front end that was chosen is not in this installation.
         """
         self._display_id: str | None = None
+        #: views of pages by their own names: those that have the bridge, and those that depend on this comm
+        self._by_bridge: set[str] = set()
+        self._by_comm: set[str] = set()
         traits = host_traits(chosen_host(_user_names()), self._name, self._file)
         publisher_ = publisher()
-        snapshot = publisher_.store.take()
-        super().__init__(**traits, _snapshot=snapshot, **options)
+        #: the newest, whether it was sent or not
+        self._newest = publisher_.store.take()
+        super().__init__(**traits, _snapshot=self._newest, **options)
         self.set_trait("kernel_id", os.environ.get("TPULAB_KERNEL_ID", ""))
-        # A run whose first step has not begun has no id yet; until then the newest run is followed.
+        self.on_msg(self._on_message)
+        if self.kernel_id:
+            self._listen_while_busy()
+        # A run whose first step has not begun has no id yet; until then nothing is known of it.
         if hasattr(run, "when_announced"):
+            self.run_name = run.name or "run"
             run.when_announced(lambda run_id: self.set_trait("run_id", run_id))
         publisher_.add(self)
 
@@ -63,15 +77,38 @@ class TelemetryWidget(ipywidgets.DOMWidget):  # type: ignore[misc]
         raise NotImplementedError
 
     def take(self, snapshot: dict[str, Any]) -> None:
-        """Shows a newer snapshot."""
-        self._snapshot = snapshot
+        """Shows a newer snapshot. It is not sent where every page that shows the widget has the bridge."""
+        self._newest = snapshot
+        if not self._by_bridge or self._by_comm:
+            self._snapshot = snapshot
 
     def keep_picture(self) -> None:
         """Replaces the picture that the notebook keeps by one of now."""
+        self._snapshot = self._newest
         if self._display_id is not None:
             from IPython.display import update_display
 
             update_display(self._bundle(), raw=True, display_id=self._display_id)
+
+    def _on_message(self, _: Any, content: dict[str, Any], __: Any) -> None:
+        if content.get("type") != "feed":
+            return
+        view, by = str(content.get("view"))[:64], content.get("by")
+        self._by_bridge.discard(view)
+        self._by_comm.discard(view)
+        if len(self._by_bridge) + len(self._by_comm) >= MAX_VIEWS:
+            # Pages that were closed without a word: whoever is still there gets snapshots again.
+            self._by_bridge.clear()
+        elif by in ("bridge", "comm"):
+            (self._by_bridge if by == "bridge" else self._by_comm).add(view)
+        self.take(self._newest)
+
+    def _listen_while_busy(self) -> None:
+        """A page says where its figures are from while the cell is busy, in which the widget was made."""
+        from tpulab.live_widget import live
+
+        # The handlers set flags only, which any thread may.
+        live(self, immediate=True)
 
     def close(self) -> None:
         publisher().remove(self)
@@ -82,7 +119,10 @@ class TelemetryWidget(ipywidgets.DOMWidget):  # type: ignore[misc]
         if bundle is None:
             return None
         data, metadata = bundle if isinstance(bundle, tuple) else (bundle, None)
-        data = {**data, "text/html": self._picture(self._snapshot or publisher().store.take())}
+        snapshot = self._newest
+        if self.run_name and not self.run_id:
+            snapshot = without_run(snapshot)
+        data = {**data, "text/html": self._picture(snapshot)}
         return data if metadata is None else (data, metadata)
 
     def _ipython_display_(self, **_: Any) -> None:
@@ -134,13 +174,10 @@ class TrainingControls(TelemetryWidget):
 
     def __init__(self, run: Any = None, **options: Any) -> None:
         super().__init__(run, **options)
-        from tpulab.live_widget import live
+        self._listen_while_busy()
 
-        self.on_msg(self._on_message)
-        # The handler below sets flags only, which any thread may.
-        live(self, immediate=True)
-
-    def _on_message(self, _: Any, content: dict[str, Any], __: Any) -> None:
+    def _on_message(self, widget: Any, content: dict[str, Any], buffers: Any) -> None:
+        super()._on_message(widget, content, buffers)
         if content.get("type") != "command" or not isinstance(content.get("command"), dict):
             return
         agent = current_agent()
