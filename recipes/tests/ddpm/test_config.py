@@ -33,6 +33,8 @@ def test_a_preset_survives_being_written_and_read(name: str, tmp_path: Path) -> 
         ({"train": 5}, "train", "group of keys"),
         ({"train": {"ema_decay": 1.5}}, "train.ema_decay", "[0, 1)"),
         ({"model": {"args": {"attn_resolutions": [7]}}}, "model.args.attn_resolutions", "none of"),
+        ({"dataset": {"held_out": 0.1}}, "dataset.held_out", "'held_out_"),
+        ({"dataset": {"held_out_share": 1}}, "dataset.held_out_share", "[0, 1)"),
         ({"distill": {"end_num_steps": 5}}, "distill.end_num_steps", "halved"),
     ],
 )

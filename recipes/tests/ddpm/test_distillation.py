@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import jax
 import numpy as np
 import pytest
+from ddpm.tiny import speaking_network
 from tpulab_recipes.ddpm.checkpoint import CheckpointFolder
 from tpulab_recipes.ddpm.cli import main
 from tpulab_recipes.ddpm.config import Config
@@ -74,14 +74,6 @@ def test_a_student_is_sampled_in_its_own_steps_without_guidance_again(tiny: Conf
     # What is asked for is done all the same, and makes other images.
     assert (plain != images("--num_steps", "3")).any()
     assert (plain != images("--guidance_scale", "3.5")).any()
-
-
-def speaking_network(config: Config) -> Any:
-    """Parameters that say something: fresh networks say nothing at all, whatever they are asked."""
-    params = Network(config).init(1)
-    kernel = params["conv_out"]["kernel"]
-    params["conv_out"]["kernel"] = 0.05 * np.random.default_rng(0).standard_normal(kernel.shape, np.float32)
-    return params
 
 
 def replace_steps(distiller: Distiller, steps: int) -> Distiller:

@@ -116,21 +116,26 @@ def _train_and_sample(tmp_path: Path, preset: str, settings: list[str], *more: s
     config = ["--config", preset, "--set", *TINY, *settings]
     assert main(["shapes", "--write_dir", images, "--count", "32"]) == 0
     assert main(["encode", *config, "--data_dir", images, "--write_dir", data, "--quiet"]) == 0
-    assert main(["train", *config, "--global_dir", run, data, "--steps", "2", "--quiet"]) == 0
+    assert main(["train", *config, "--global_dir", run, data, "--steps", "2"]) == 0
     checkpoints = f"{run}/checkpoints_recent"
     flags = ["--save_dir", out, "--num_steps", "2", "--npz", "--quiet", *more]
     assert main(["evaluate", "--checkpoint_dir", checkpoints, *flags]) == 0
     return np.asarray(np.load(f"{out}/images.npz")["images"])
 
 
-def test_pixels_are_trained_and_sampled_without_an_encoder(tmp_path: Path) -> None:
+def test_pixels_are_trained_and_sampled_without_an_encoder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     settings = ["in_dimensions=[16,16,3]", "train.snapshot_freq=2", "model.eval_sampling_num_steps=2"]
+    settings.append("dataset.held_out_share=0.25")
     made = _train_and_sample(tmp_path, "cifar10", settings, "--num_images", "3")
     assert made.shape == (3, 16, 16, 3)
-    # The evaluator inside the training has sampled, and compared with the data.
+    # The evaluator inside the training has sampled, and compared with data that was held out.
+    assert "held out: 8 of 32 records" in capsys.readouterr().err
     (row,) = [row for row in read_json_lines(str(tmp_path / "run" / "logs")) if "frechet" in row]
     assert row["step"] == 2
     assert np.isfinite(row["frechet"])
+    assert row["held_out_images"] == 8
     assert (tmp_path / "run" / "logs" / "samples_0000002.png").read_bytes().startswith(b"\x89PNG")
     first = decode_tensor(_encodings(tmp_path / "data")[0]["image"][0])  # type: ignore[arg-type]
     np.testing.assert_allclose(first.astype(np.float32), draw_shapes(32, seed=0).images[0], atol=0.01)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
+import numpy as np
 from tpulab_recipes.ddpm.config import Config
+from tpulab_recipes.ddpm.model import Network
 from tpulab_recipes.ddpm.presets import SMALL
 
 
@@ -21,3 +24,11 @@ def tiny_config() -> Config:
         ),
         train=replace(SMALL.train, batch_size=8, learning_rate_warmup_steps=1, log_loss_every_steps=2),
     )
+
+
+def speaking_network(config: Config) -> Any:
+    """Parameters that say something: fresh networks say nothing at all, whatever they are asked."""
+    params = Network(config).init(1)
+    kernel = params["conv_out"]["kernel"]
+    params["conv_out"]["kernel"] = 0.05 * np.random.default_rng(0).standard_normal(kernel.shape, np.float32)
+    return params

@@ -117,6 +117,7 @@ def make_parser() -> argparse.ArgumentParser:
     evaluate.add_argument("--npz", action="store_true", help="also save all images and latents as arrays")
     evaluate.add_argument("--inpaint", metavar="IMAGE", help="an image to change; needs --mask")
     evaluate.add_argument("--mask", metavar="IMAGE", help="white where the image is to be made anew")
+    _host_flags(evaluate)
 
     distill = commands.add_parser("distill", help="halve the steps that a network needs, again and again")
     _config_flags(distill, required=False)
@@ -129,6 +130,7 @@ def make_parser() -> argparse.ArgumentParser:
     distill.add_argument(
         "--guidance_scale", type=float, default=1.0, help="scale to distil into the student (default 1)"
     )
+    _host_flags(distill)
 
     export = commands.add_parser("export", help="write a folder that diffusers loads")
     _config_flags(export, required=False)

@@ -31,16 +31,9 @@ def _say(text: str) -> None:
 
 
 def _join_slice(options: argparse.Namespace) -> tuple[int, int]:
-    """This host's number and the number of hosts, after the hosts have found each other."""
-    import jax
+    from tpulab_recipes.ddpm.hosts import join_slice
 
-    if options.coordinator == "auto":
-        jax.distributed.initialize()
-    elif options.coordinator:
-        if options.num_processes is None or options.process_id is None:
-            raise ConfigError("--coordinator", "needs --num_processes and --process_id.")
-        jax.distributed.initialize(options.coordinator, options.num_processes, options.process_id)
-    return jax.process_index(), jax.process_count()
+    return join_slice(options.coordinator, options.num_processes, options.process_id)
 
 
 def run_download(options: argparse.Namespace) -> None:
@@ -91,7 +84,7 @@ def run_encode(options: argparse.Namespace) -> None:
 
 
 def run_train(options: argparse.Namespace) -> None:
-    from tpulab_recipes.ddpm.data.pipeline import open_source
+    from tpulab_recipes.ddpm.data.pipeline import EncodingSource, open_source
     from tpulab_recipes.ddpm.data.storage import Folder
     from tpulab_recipes.ddpm.evaluator import evaluator_for
     from tpulab_recipes.ddpm.log_writers import JsonLines, LogWriter, TensorBoard, WeightsAndBiases
@@ -127,9 +120,7 @@ def run_train(options: argparse.Namespace) -> None:
         )
         told.step = figures.step  # type: ignore[attr-defined]
 
-    # What a sampler makes lies on all hosts, and none can show it.
-    sampling = bool(config.train.snapshot_freq) and processes == 1
-    evaluator = evaluator_for(Network(config), source) if sampling else None
+    evaluator = evaluator_for(Network(config), source) if config.train.snapshot_freq else None
     until = options.steps or config.train.iterations
     with Trainer(
         config, source, global_dir=global_dir, writers=writers, evaluate=evaluator, on_log=told
@@ -140,8 +131,8 @@ def run_train(options: argparse.Namespace) -> None:
             if trainer.resumed_at is not None
             else "from the beginning"
         )
-        if config.train.snapshot_freq and not sampling:
-            where += "; no samples on the way, because there are several hosts"
+        if isinstance(source, EncodingSource):
+            where += f"; {source.held_out_words}"
         progress.start("train", max(0, until - trainer.step), f"{where}; the first step compiles")
         trainer.train(until)
         progress.finish()
@@ -175,63 +166,72 @@ def _loaded(options: argparse.Namespace) -> Iterator[tuple[Config, Any, bool]]:
 
 def run_evaluate(options: argparse.Namespace) -> None:
     from tpulab_recipes.ddpm.data.storage import Folder
+    from tpulab_recipes.ddpm.hosts import dealt_out
+    from tpulab_recipes.ddpm.mesh import state_of_this_host
     from tpulab_recipes.ddpm.model.network import Network
     from tpulab_recipes.ddpm.pictures import grid, png
     from tpulab_recipes.ddpm.prompts import context_for, decode_images
     from tpulab_recipes.ddpm.sampler import Sampler
 
+    process, _ = _join_slice(options)
     with _loaded(options) as (config, params, is_student):
         # A student has its teacher's guidance in its weights.
         guidance = options.guidance_scale
         if guidance is None:
             guidance = 1.0 if is_student else DEFAULT_GUIDANCE
         prompts, classes = _prompts(options, config)
-        out = Folder(options.save_dir).make()
+        out = Folder(options.save_dir)
+        if process == 0:
+            out.make()
         batch = min(options.max_batch_size, len(prompts))
         sampler = Sampler(Network(config), batch, options.sampler)
         known, mask = _inpainting(options, config)
-        progress = _progress(options)
-        progress.start("sample", len(prompts), "the first images compile")
-        pieces = []
-        for first in range(0, len(prompts), batch):
-            part = prompts[first : first + batch]
+        params = state_of_this_host(params)
+
+        def make(first: int, last: int) -> tuple[np.ndarray, ...]:
             context = context_for(
-                part,
+                prompts[first:last],
                 config,
                 aesth_score=options.aesth_score,
-                classes=None if classes is None else classes[first : first + batch],
+                classes=None if classes is None else classes[first:last],
                 token=options.auth_token,
             )
-            pieces.append(
-                sampler(
-                    params,
-                    context,
-                    seed=options.seed + first,
-                    steps=options.num_steps,
-                    guidance=guidance,
-                    known=None if known is None else np.repeat(known, len(part), axis=0),
-                    mask=None if mask is None else np.repeat(mask, len(part), axis=0),
-                )[: len(part)]
-            )
-            progress.advance(len(part))
+            count = last - first
+            latents = sampler(
+                params,
+                context,
+                seed=options.seed + first,
+                steps=options.num_steps,
+                guidance=guidance,
+                known=None if known is None else np.repeat(known, count, axis=0),
+                mask=None if mask is None else np.repeat(mask, count, axis=0),
+            )[:count]
+            return latents, decode_images(latents, config, options.auth_token)
+
+        progress = _progress(options) if process == 0 else Silent()
+        progress.start("sample", len(prompts), "the first images compile")
+        pieces = []
+        for piece in dealt_out(len(prompts), batch, make):
+            pieces.append(piece)
+            progress.advance(len(piece[0]))
         progress.finish()
-        latents = np.concatenate(pieces)
-        images = decode_images(latents, config, options.auth_token)
-        for index, image in enumerate(images):
-            with out.write(f"image_{index:04d}.png") as file:
-                file.write(png(image))
-        with out.write("grid.png") as file:
-            file.write(
-                png(grid(images, columns=min(8, max(options.num_images, 1)) if options.num_images > 1 else 8))
-            )
-        with out.write("prompts.json") as file:
-            file.write(json.dumps(prompts, indent=2).encode())
-        if options.npz:
-            buffer = io.BytesIO()
-            np.savez(buffer, images=images, latents=latents)
-            with out.write("images.npz") as file:
-                file.write(buffer.getvalue())
-        _say(json.dumps({"images": len(images), "folder": options.save_dir}))
+    if process:
+        return
+    latents, images = (np.concatenate(rows) for rows in zip(*pieces, strict=True))
+    for index, image in enumerate(images):
+        with out.write(f"image_{index:04d}.png") as file:
+            file.write(png(image))
+    columns = min(8, max(options.num_images, 1)) if options.num_images > 1 else 8
+    with out.write("grid.png") as file:
+        file.write(png(grid(images, columns=columns)))
+    with out.write("prompts.json") as file:
+        file.write(json.dumps(prompts, indent=2).encode())
+    if options.npz:
+        buffer = io.BytesIO()
+        np.savez(buffer, images=images, latents=latents)
+        with out.write("images.npz") as file:
+            file.write(buffer.getvalue())
+    _say(json.dumps({"images": len(images), "folder": options.save_dir}))
 
 
 def _prompts(options: argparse.Namespace, config: Config) -> tuple[list[str], list[int] | None]:
@@ -278,16 +278,17 @@ def _inpainting(options: argparse.Namespace, config: Config) -> tuple[np.ndarray
 
 
 def run_distill(options: argparse.Namespace) -> None:
-    import jax
-
     from tpulab_recipes.ddpm.checkpoint import CheckpointFolder
     from tpulab_recipes.ddpm.data.pipeline import open_source
     from tpulab_recipes.ddpm.distiller import Distiller
-    from tpulab_recipes.ddpm.train_step import state_of
+    from tpulab_recipes.ddpm.mesh import make_mesh, whole_state
+    from tpulab_recipes.ddpm.model.network import Network
+    from tpulab_recipes.ddpm.train_step import place_state, state_of
 
-    progress = _progress(options)
+    process, processes = _join_slice(options)
+    progress = _progress(options) if process == 0 else Silent()
     with _loaded(options) as (config, teacher, _):
-        source = open_source(config, options.data_dir)
+        source = open_source(config, options.data_dir, process=process, processes=processes)
         distill = config.distill
         with CheckpointFolder(options.write_dir) as out:
             # A student that was saved is the next teacher; its folder is numbered by the halvings done.
@@ -295,7 +296,7 @@ def run_distill(options: argparse.Namespace) -> None:
             steps = distill.start_num_steps
             if done:
                 about = out.about(done)
-                steps, saved = about["sampling_steps"], out.load(_network(config), _mesh(), done)
+                steps, saved = about["sampling_steps"], out.load(Network(config), make_mesh(), done)
                 teacher = saved.ema
             distiller = Distiller(
                 config, source, teacher, guidance=options.guidance_scale, steps=steps, rounds_done=done
@@ -305,26 +306,13 @@ def run_distill(options: argparse.Namespace) -> None:
             while distiller.steps > distill.end_num_steps:
                 found = distiller.halve(lambda *_: progress.advance(1))
                 done += 1
-                state = state_of(distiller.network, distiller.params)
-                state = state._replace(step=jax.numpy.asarray(done, jax.numpy.int32))
+                state = state_of(distiller.network, whole_state(distiller.params))
+                state = place_state(state._replace(step=np.asarray(done, np.int32)), distiller.mesh)
                 out.save(state, config, {"sampling_steps": found.steps, "loss": found.loss})
                 progress.advance(0, f"{found.steps} steps, loss {found.loss:.4f}")
             progress.finish()
-            _say(
-                json.dumps({"sampling_steps": distiller.steps, "halvings": done, "folder": options.write_dir})
-            )
-
-
-def _network(config: Config) -> Any:
-    from tpulab_recipes.ddpm.model.network import Network
-
-    return Network(config)
-
-
-def _mesh() -> Any:
-    from tpulab_recipes.ddpm.mesh import make_mesh
-
-    return make_mesh()
+    if process == 0:
+        _say(json.dumps({"sampling_steps": distiller.steps, "halvings": done, "folder": options.write_dir}))
 
 
 def run_export(options: argparse.Namespace) -> None:

@@ -45,6 +45,11 @@ class Dataset:
     #: `encodings` (TFRecords that `encode` wrote) or `shapes` (made on the fly). Ours.
     name: str = "encodings"
     args: DatasetArgs = DatasetArgs()
+    #: Share of each shard of encodings, its last records and at least one, that training does not read: the
+    #: evaluator samples for them and compares with them. 0: nothing is held out. Ours.
+    held_out_share: float = 0.01
+    #: A folder of encodings for the evaluator instead; then training reads all the others. Ours.
+    held_out_dir: str = ""
 
 
 @dataclass(frozen=True)
@@ -240,6 +245,10 @@ def check_config(config: Config) -> None:
     model, train, args = config.model, config.train, config.model.args
     _choice("sampler", config.sampler, SAMPLERS)
     _choice("dataset.name", config.dataset.name, ("encodings", "shapes"))
+    if not 0 <= config.dataset.held_out_share < 1:
+        raise ConfigError(
+            "dataset.held_out_share", f"must be in [0, 1), not {config.dataset.held_out_share}."
+        )
     _choice("model.name", model.name, ("unet_iddpm",))
     _choice("model.mean_type", model.mean_type, MEAN_TYPES)
     _choice("model.logvar_type", model.logvar_type, LOGVAR_TYPES)

@@ -21,8 +21,18 @@ from tpulab_recipes.ddpm.config import Config
 from tpulab_recipes.ddpm.data.pipeline import Prefetched, Source
 from tpulab_recipes.ddpm.diffusion import diffuse, guided, interpret, weighted_error
 from tpulab_recipes.ddpm.distillation import distillation_target
+from tpulab_recipes.ddpm.hosts import compile_on_all_hosts
 from tpulab_recipes.ddpm.masks import draw_masks
-from tpulab_recipes.ddpm.mesh import batch_sharding, make_mesh, put_batch, replicated, state_sharding
+from tpulab_recipes.ddpm.mesh import (
+    batch_sharding,
+    check_batch,
+    make_mesh,
+    put_batch,
+    put_state,
+    replicated,
+    state_sharding,
+    whole_state,
+)
 from tpulab_recipes.ddpm.model.context import unconditional
 from tpulab_recipes.ddpm.model.network import Network
 from tpulab_recipes.ddpm.optimizer import clip_gradient, make_optimizer
@@ -64,6 +74,7 @@ class Distiller:
         model = replace(config.model, args=replace(config.model.args, dropout=0.0))
         self.config = replace(config, model=model)
         self.source, self.mesh = source, mesh or make_mesh()
+        check_batch(config.train.batch_size, self.mesh)
         self.network = Network(self.config)
         self.schedule = schedule_from(config.model.eval_alpha_schedule)
         self.params, self.steps = teacher, steps or config.distill.start_num_steps
@@ -95,15 +106,17 @@ class Distiller:
             raise ValueError(f"{self.steps} steps cannot be halved")
         distill = self.config.distill
         updates = updates or distill.steps_per_halving
-        teacher = jax.device_put(self.params, self._place[0])
-        student = jax.device_put(jax.tree.map(np.array, teacher), self._place[0])
-        moments = jax.device_put(
+        teacher = put_state(self.params, self._place[0])
+        # A copy: the step gives the student up for the next one.
+        student = put_state(whole_state(teacher), self._place[0])
+        moments = put_state(
             jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), self._moments), self._place[1]
         )
-        levels = sampling_levels(self.schedule, self.steps)
+        # Arrays of the host, alike on all hosts: those of a device belong to one host.
+        levels = jax.tree.map(np.asarray, sampling_levels(self.schedule, self.steps))
         rounds = self._rounds_before + len(self.rounds)
         # The teacher of the first round is guided; from then on guidance is in the weights.
-        scale = jnp.asarray(1.0 if rounds else self.guidance, jnp.float32)
+        scale = np.asarray(1.0 if rounds else self.guidance, np.float32)
         losses = []
         # A round reads and draws what it would have without an interruption before it.
         first = rounds * updates
@@ -112,11 +125,11 @@ class Distiller:
         ) as batches:
             for number in range(updates):
                 # A falling rate and a number, as arrays: the same program for all rounds and steps.
-                rate = jnp.asarray(distill.learning_rate * (1 - number / updates), jnp.float32)
-                key = jax.random.fold_in(jax.random.key(self.config.seed + 77), first + number)
-                student, moments, loss = self._run(
-                    student, moments, teacher, next(batches), rate, key, levels, scale
-                )
+                rate = np.asarray(distill.learning_rate * (1 - number / updates), np.float32)
+                told = (next(batches), rate, np.asarray(first + number, np.int32), levels, scale)
+                if not self.compilations():
+                    compile_on_all_hosts(self._run, student, moments, teacher, *told)
+                student, moments, loss = self._run(student, moments, teacher, *told)
                 losses.append(loss)
                 if on_step:
                     on_step(self.steps // 2, number + 1, loss)
@@ -135,12 +148,13 @@ class Distiller:
         teacher: Any,
         batch: Mapping[str, Array],
         rate: Array,
-        key: Array,
+        number: Array,
         levels: Levels,
         scale: Array,
     ) -> tuple[Any, Any, Array]:
         model, conditioning = self.config.model, self.config.model.conditioning
         x = batch["image"].astype(jnp.float32)
+        key = jax.random.fold_in(jax.random.key(self.config.seed + 77), number)
         keys = jax.random.split(key, 3)
         # A student's step i goes over the teacher's steps 2 i and 2 i + 1.
         place = 2 * jax.random.randint(keys[0], (x.shape[0],), 0, levels.count // 2)

@@ -66,10 +66,12 @@ class ShapesEvaluator:
 
 
 class EncodingsEvaluator:
-    """For encoded data: samples with the conditioning of some of its images, beside those images themselves.
+    """For encoded data: samples with the conditioning of images that were held out of the training, compared
+    with those images.
 
-    They are images of the training data; nothing is held back. Where the encoder for images is not at hand,
-    samples are shown as the first three channels of their latents, and there is no figure.
+    Where the configuration holds nothing out they are images of the training data, and the figure
+    `held_out_images` is 0. Where the encoder for images is not at hand, samples are shown as the first three
+    channels of their latents, and there are no figures.
     """
 
     def __init__(
@@ -77,9 +79,9 @@ class EncodingsEvaluator:
     ) -> None:
         # Few at a time: a large network is being trained in the same memory.
         self.config: Config = network.config
-        shown = source.first(count)
-        self._latents = shown.pop("image")
-        self._context = shown
+        self.shown = source.examples(count)
+        self._latents = self.shown.rows["image"]
+        self._context = {name: value for name, value in self.shown.rows.items() if name != "image"}
         self.sampler = Sampler(network, len(self._latents))
         self.steps = steps
         self._decodes = True
@@ -96,6 +98,7 @@ class EncodingsEvaluator:
             # A batch of 512 large images would not fit beside the network.
             features = [image_features(some, batch=len(some)) for some in (data, images)]
             figures["frechet"] = frechet_distance(*features)
+            figures["held_out_images"] = float(len(data) if self.shown.held_out else 0)
         return Evaluation(images, [""] * len(made), figures)
 
     def _decoded(self, latents: np.ndarray) -> np.ndarray | None:

@@ -53,6 +53,41 @@ def state_sharding(mesh: Mesh, shapes: Any) -> Any:
     return jax.tree.map(of, shapes)
 
 
+def put_state(tree: Any, shardings: Any) -> Any:
+    """Whole arrays, the same on every host, in slices over the mesh; what lies there already stays."""
+    if jax.process_count() == 1:
+        return jax.device_put(tree, shardings)
+
+    def put(leaf: Any, sharding: NamedSharding) -> Any:
+        if isinstance(leaf, jax.Array) and leaf.sharding.is_equivalent_to(sharding, leaf.ndim):
+            return leaf
+        return jax.make_array_from_callback(leaf.shape, sharding, lambda index: leaf[index])
+
+    return jax.tree.map(put, tree, shardings)
+
+
+def whole_state(tree: Any) -> Any:
+    """Copies of sliced arrays, whole, in the memory of the host. Each host has all slices of them."""
+
+    def whole(leaf: jax.Array) -> np.ndarray:
+        if leaf.is_fully_replicated:
+            return np.array(leaf.addressable_data(0))
+        found = np.empty(leaf.shape, leaf.dtype)
+        for shard in leaf.addressable_shards:
+            found[shard.index] = np.asarray(shard.data)
+        return found
+
+    return jax.tree.map(whole, tree)
+
+
+def state_of_this_host(tree: Any) -> Any:
+    """The same arrays on the devices of this host alone, for programs that hosts run by themselves."""
+    if jax.process_count() == 1:
+        return tree
+    mesh = make_mesh(jax.local_devices())
+    return jax.device_put(whole_state(tree), state_sharding(mesh, tree))
+
+
 def check_batch(batch_size: int, mesh: Mesh) -> None:
     """Each device gets as many images as the others."""
     per_host = mesh.shape["shard"]

@@ -17,7 +17,7 @@ from jax.sharding import Mesh
 
 from tpulab_recipes.ddpm.diffusion import diffuse, target, weighted_error
 from tpulab_recipes.ddpm.masks import draw_masks
-from tpulab_recipes.ddpm.mesh import batch_sharding, replicated, state_sharding
+from tpulab_recipes.ddpm.mesh import batch_sharding, put_state, replicated, state_sharding
 from tpulab_recipes.ddpm.model.context import drop_conditioning
 from tpulab_recipes.ddpm.model.network import Network
 from tpulab_recipes.ddpm.optimizer import (
@@ -69,16 +69,8 @@ def state_shapes(network: Network) -> TrainState:
 
 def place_state(state: TrainState, mesh: Mesh) -> TrainState:
     """The state, sliced over the mesh."""
-    shardings = state_sharding(mesh, state)
-    if jax.process_count() == 1:
-        placed: TrainState = jax.device_put(state, shardings)
-        return placed
-
-    def put(leaf: Any, sharding: Any) -> Any:
-        return jax.make_array_from_callback(leaf.shape, sharding, lambda index: leaf[index])
-
-    whole: TrainState = jax.tree.map(put, state, shardings)
-    return whole
+    placed: TrainState = put_state(state, state_sharding(mesh, state))
+    return placed
 
 
 def make_initial_state(network: Network, mesh: Mesh, seed: int) -> TrainState:

@@ -13,7 +13,6 @@ from typing import Any
 
 import jax
 import numpy as np
-import orbax.checkpoint as ocp
 from jax.sharding import Mesh
 
 from tpulab_recipes.ddpm.checkpoint import CheckpointFolder, newest, open_folders
@@ -21,16 +20,14 @@ from tpulab_recipes.ddpm.config import Config
 from tpulab_recipes.ddpm.data.pipeline import Prefetched, Source
 from tpulab_recipes.ddpm.errors import RecipeError, TrainingDiverged
 from tpulab_recipes.ddpm.evaluator import Evaluation
+from tpulab_recipes.ddpm.hosts import compile_on_all_hosts, wait_for_all
 from tpulab_recipes.ddpm.log_writers import LogWriter
-from tpulab_recipes.ddpm.mesh import check_batch, make_mesh, put_batch, replicated
+from tpulab_recipes.ddpm.mesh import check_batch, make_mesh, put_batch, replicated, state_of_this_host
 from tpulab_recipes.ddpm.model.network import Network
 from tpulab_recipes.ddpm.optimizer import MAX_SKIPPED, default_hyperparameters
 from tpulab_recipes.ddpm.pictures import grid
 from tpulab_recipes.ddpm.steering import PlainRun, Run
 from tpulab_recipes.ddpm.train_step import TrainState, compile_step, make_initial_state
-
-#: How long a host waits for the others to compile. The big network takes minutes on a busy host.
-COMPILE_LIMIT_MS = 60 * 60 * 1000
 
 #: The averaged weights, and `guidance=`, to what was found.
 Evaluator = Callable[..., Evaluation]
@@ -116,7 +113,7 @@ class Trainer:
                 self.guidance = float(knobs.pop("guidance", self.guidance))
                 hyper = jax.device_put(knobs, replicated(self.mesh))
                 if number == first + 1:
-                    self._compile_on_all_hosts(batch, hyper)
+                    compile_on_all_hosts(self._step, self.state, batch, hyper)
                 self.state, figures = self._step(self.state, batch, hyper)
                 pending.append(figures)
                 run.log(loss=figures["loss"], gnorm=figures["gnorm"])
@@ -142,7 +139,9 @@ class Trainer:
         """Samples and figures of the averaged weights, now."""
         if self.evaluate is None:
             return
-        found = self.evaluate(self.state.ema, guidance=self.guidance)
+        # Each host samples by itself, and the same: what lies on all of them none could look at.
+        found = self.evaluate(state_of_this_host(self.state.ema), guidance=self.guidance)
+        wait_for_all("samples made")
         step = self.step
         if self._is_main:
             for writer in self.writers:
@@ -160,16 +159,6 @@ class Trainer:
     def compilations(self) -> int:
         """How many programs have been compiled for the training step."""
         return int(self._step._cache_size())
-
-    def _compile_on_all_hosts(self, batch: Any, hyper: Any) -> None:
-        """No host runs the step before all have compiled it.
-
-        At a first collective, whoever is first waits half a minute for the others (XLA:CPU over Gloo).
-        Compiling can take longer than that.
-        """
-        if jax.process_count() > 1:
-            self._step.lower(self.state, batch, hyper).compile()
-            ocp.multihost.get_barrier_sync_fn()(key="step compiled", timeout_ms=COMPILE_LIMIT_MS)
 
     def close(self) -> None:
         for folder in self.folders:

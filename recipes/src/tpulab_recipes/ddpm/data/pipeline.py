@@ -4,7 +4,7 @@ run that goes on reads exactly what it would have read.
 
 from __future__ import annotations
 
-import itertools
+import math
 import queue
 import threading
 from collections.abc import Callable, Iterator
@@ -14,16 +14,13 @@ from typing import Protocol
 import numpy as np
 
 from tpulab_recipes.ddpm.config import Config
-from tpulab_recipes.ddpm.data import tfrecord
-from tpulab_recipes.ddpm.data.encodings import SUFFIX, decode_record
+from tpulab_recipes.ddpm.data.encoding_shards import EncodingShards, Window, windows
 from tpulab_recipes.ddpm.data.shapes import draw_shapes
 from tpulab_recipes.ddpm.data.small_encoders import PatchPca, encode_text
 from tpulab_recipes.ddpm.data.storage import Folder
 from tpulab_recipes.ddpm.errors import ConfigError, DataError
 
 Batch = dict[str, np.ndarray]
-#: Records that are read in one piece and shuffled among themselves.
-WINDOW = 256
 
 
 class Source(Protocol):
@@ -70,38 +67,38 @@ class ShapesSource:
 
 
 @dataclass(frozen=True)
-class _Window:
-    shard: str
-    first: int
-    count: int
+class Examples:
+    """Records to look at while training goes on."""
 
-
-def _windows(shard: str, records: int) -> list[_Window]:
-    """Pieces of nearly equal length: a short last one would count against every host."""
-    edges = np.linspace(0, records, -(-records // WINDOW) + 1).round().astype(int)
-    return [_Window(shard, int(a), int(b - a)) for a, b in itertools.pairwise(edges)]
+    rows: Batch
+    #: False: training reads them too.
+    held_out: bool
 
 
 class EncodingSource:
     """Shards that `encode` wrote. Windows of records are dealt out to the hosts; each reads its own in
-    pieces."""
+    pieces.
+
+    Held out are the last records of each shard, or a folder of their own: whatever the seed, the number of
+    hosts and the shards that are added later, a record that was held out stays so.
+    """
 
     def __init__(self, folder: str, config: Config, *, process: int = 0, processes: int = 1) -> None:
-        self.folder, self.config = Folder(folder), config
-        self.process, self.processes = process, processes
-        names = self.folder.names(SUFFIX)
-        if not names:
-            raise DataError(f"{folder} holds no {SUFFIX} files; run `encode` into it first.")
-        self._places: dict[str, list[tuple[int, int]]] = {}
-        for name in names:
-            with self.folder.read(name) as file:
-                self._places[name] = tfrecord.record_places(file, name)
-            if not self._places[name]:
-                raise DataError(f"{folder}/{name} is empty; delete it, or encode it again.")
-        self._windows = [
-            window for name, places in self._places.items() for window in _windows(name, len(places))
-        ]
-        self.records = sum(len(places) for places in self._places.values())
+        self.config, self.process, self.processes = config, process, processes
+        self._shards = EncodingShards(folder, config)
+        share, elsewhere = config.dataset.held_out_share, config.dataset.held_out_dir
+        if elsewhere and Folder(elsewhere).path("") == self._shards.folder.path(""):
+            raise ConfigError(
+                "dataset.held_out_dir", f"{elsewhere} is the folder that training reads; name another."
+            )
+        self._windows: list[Window] = []
+        self._held_out: list[Window] = []
+        for name, records in self._shards.counts.items():
+            # 0.1 times 30 is a little more than 3 in binary.
+            kept = 0 if elsewhere else math.ceil(round(share * records, 6))
+            self._windows += windows(name, records - kept)
+            self._held_out += [Window(name, records - kept, kept)] if kept else []
+        self.records = sum(self._shards.counts.values())
         self._batches_per_epoch()
 
     def batches(self, start: int) -> Iterator[Batch]:
@@ -115,11 +112,25 @@ class EncodingSource:
                 yield {name: np.stack([record[name] for record in records]) for name in records[0]}
                 step += 1
 
-    def first(self, count: int) -> Batch:
-        """Up to `count` records of the first window, the same on every host; for looking at."""
-        count = min(count, self._windows[0].count)
-        records = list(self._read(self._windows[0], np.arange(count)))
-        return {name: np.stack([record[name] for record in records]) for name in records[0]}
+    def examples(self, count: int) -> Examples:
+        """Up to `count` records that training does not read, the same on every host; where nothing is held
+        out, of those that it reads."""
+        elsewhere = self.config.dataset.held_out_dir
+        if elsewhere:
+            shards = EncodingShards(elsewhere, self.config)
+            whole = [Window(name, 0, records) for name, records in shards.counts.items()]
+            return Examples(shards.spread(whole, count), held_out=True)
+        among = self._held_out or self._windows
+        return Examples(self._shards.spread(among, count), held_out=bool(self._held_out))
+
+    @property
+    def held_out_words(self) -> str:
+        """What is held out, for people."""
+        elsewhere = self.config.dataset.held_out_dir
+        if elsewhere:
+            return f"held out: what {elsewhere} holds"
+        count = sum(window.count for window in self._held_out)
+        return f"held out: {count} of {self.records} records" if count else "nothing is held out"
 
     def _batches_per_epoch(self) -> int:
         # Windows are dealt out anew in each epoch; no host ever gets less than the smallest ones together.
@@ -127,8 +138,9 @@ class EncodingSource:
         count = sum(sizes[: len(sizes) // self.processes]) // self.config.train.batch_size
         if count < 1:
             raise DataError(
-                f"{self.folder.url} has {self.records} records in {len(self._windows)} pieces, too few for a "
-                f"batch of {self.config.train.batch_size} on each of {self.processes} hosts."
+                f"{self._shards.folder.url} has {self.records} records in {len(self._windows)} pieces "
+                f"({self.held_out_words}), too few for a batch of {self.config.train.batch_size} on each of "
+                f"{self.processes} hosts."
             )
         return count
 
@@ -140,22 +152,8 @@ class EncodingSource:
                 skip -= window.count
                 continue
             order = np.random.default_rng([self.config.seed, epoch, int(number)]).permutation(window.count)
-            yield from self._read(window, order[skip:])
+            yield from self._shards.read(window, order[skip:])
             skip = 0
-
-    def _read(self, window: _Window, order: np.ndarray) -> Iterator[Batch]:
-        places = self._places[window.shard][window.first : window.first + window.count]
-        first, last = places[0][0], places[-1][0] + places[-1][1] + 4
-        with self.folder.read(window.shard) as file:
-            file.seek(first)
-            piece = file.read(last - first)
-        for index in order:
-            place, length = places[index]
-            data = piece[place - first : place - first + length]
-            stored = piece[place - first + length : place - first + length + 4]
-            if len(data) < length or int.from_bytes(stored, "little") != tfrecord.masked_crc(data):
-                raise DataError(f"{window.shard}: the record at byte {place} is damaged; encode it again.")
-            yield decode_record(data, self.config, window.shard)
 
 
 def open_source(config: Config, folder: str | None, *, process: int = 0, processes: int = 1) -> Source:

@@ -1,0 +1,78 @@
+"""Several hosts at one work: how they find each other, wait for each other, and share out what each can do
+alone."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import numpy as np
+import orbax.checkpoint as ocp
+from jax.experimental import multihost_utils
+
+from tpulab_recipes.ddpm.errors import ConfigError
+
+#: How long a host waits for the others to compile. The big network takes minutes on a busy host.
+COMPILE_LIMIT_MS = 60 * 60 * 1000
+
+#: A barrier has a name of its own. All hosts run the same program, so they count alike.
+_barriers = itertools.count()
+
+
+def join_slice(coordinator: str | None, processes: int | None, process: int | None) -> tuple[int, int]:
+    """This host's number and the number of hosts, after the hosts have found each other."""
+    if coordinator == "auto":
+        jax.distributed.initialize()
+    elif coordinator:
+        if processes is None or process is None:
+            raise ConfigError("--coordinator", "needs --num_processes and --process_id.")
+        jax.distributed.initialize(coordinator, processes, process)
+    return jax.process_index(), jax.process_count()
+
+
+def wait_for_all(what: str) -> None:
+    """Returns when every host has come here.
+
+    At a collective, whoever is first waits half a minute for the others (XLA:CPU over Gloo). Compiling can
+    take longer than that.
+    """
+    if jax.process_count() > 1:
+        key = f"{what} {next(_barriers)}"
+        ocp.multihost.get_barrier_sync_fn()(key=key, timeout_ms=COMPILE_LIMIT_MS)
+
+
+def compile_on_all_hosts(program: Any, *arguments: Any) -> None:
+    """No host runs the program before all have compiled it."""
+    if jax.process_count() > 1:
+        program.lower(*arguments).compile()
+        wait_for_all("program compiled")
+
+
+#: Makes the pieces from the first number to before the last: arrays with a row for each.
+Make = Callable[[int, int], tuple[np.ndarray, ...]]
+
+
+def dealt_out(count: int, batch: int, make: Make) -> Iterator[tuple[np.ndarray, ...]]:
+    """What `make` says of `range(count)`, in batches and in order, the same on every host. Each host makes
+    its share of the batches; what it makes must not depend on which host it is."""
+    process, processes = jax.process_index(), jax.process_count()
+    firsts = range(0, count, batch)
+    for turn in range(0, len(firsts), processes):
+        dealt = firsts[turn : turn + processes]
+        # In the last turn some have nothing to do. They make a piece of another once more: all must bring
+        # arrays of one shape.
+        first = dealt[process if process < len(dealt) else 0]
+        made = make(first, min(first + batch, count))
+        wait_for_all("turn made")
+        together = [_of_all_hosts(rows, batch) for rows in made]
+        for place, start in enumerate(dealt):
+            yield tuple(rows[place, : count - start] for rows in together)
+
+
+def _of_all_hosts(rows: np.ndarray, batch: int) -> np.ndarray:
+    """[host, row, ...]; batches that are not full are filled up with zeros."""
+    missing = np.zeros((batch - len(rows), *rows.shape[1:]), rows.dtype)
+    whole = np.concatenate([rows, missing])
+    return whole[None] if jax.process_count() == 1 else np.asarray(multihost_utils.process_allgather(whole))

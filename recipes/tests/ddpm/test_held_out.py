@@ -1,0 +1,150 @@
+"""What is held out for the evaluator: training never reads it, whoever trains and whatever is added."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tpulab_recipes.ddpm.config import Config, with_settings
+from tpulab_recipes.ddpm.data.image_shards import write_shape_images
+from tpulab_recipes.ddpm.data.pipeline import EncodingSource
+from tpulab_recipes.ddpm.data.storage import Folder
+from tpulab_recipes.ddpm.encode import encode
+from tpulab_recipes.ddpm.errors import ConfigError, DataError, StorageError
+from tpulab_recipes.ddpm.evaluator import EncodingsEvaluator
+from tpulab_recipes.ddpm.model import Network
+from tpulab_recipes.ddpm.presets import PRESETS, SMALL
+from tpulab_recipes.ddpm.progress import Silent
+
+#: Of shards with 300, 20 and 280 records.
+SHARE, HELD_OUT = 0.1, 30 + 2 + 28
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """600 shapes, encoded into three shards."""
+    folder = tmp_path_factory.mktemp("held-out")
+    write_shape_images(Folder(folder / "images"), 600, per_shard=320)
+    config = with_settings(
+        SMALL, ["dataset.args.image_format=png", "dataset.args.number_encodings_per_shard=300"]
+    )
+    encode(config, str(folder / "images"), str(folder / "data"), Silent())
+    return folder / "data"
+
+
+def _config(batch: int, **dataset: object) -> Config:
+    return replace(
+        SMALL,
+        train=replace(SMALL.train, batch_size=batch),
+        dataset=replace(SMALL.dataset, **dataset),  # type: ignore[arg-type]
+    )
+
+
+def _trained_on(source: EncodingSource) -> set[bytes]:
+    """The images of an epoch and a half: the second one deals other windows to a host."""
+    batches = islice(source.batches(0), source._batches_per_epoch() * 3 // 2)
+    return {image.tobytes() for batch in batches for image in batch["image"]}
+
+
+def _held_out(source: EncodingSource, count: int = 600) -> set[bytes]:
+    examples = source.examples(count)
+    assert examples.held_out
+    return {image.tobytes() for image in examples.rows["image"]}
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_training_reads_all_but_what_is_held_out(data: Path, processes: int) -> None:
+    config = _config(60 // processes, held_out_share=SHARE)
+    hosts = [EncodingSource(str(data), config, process=i, processes=processes) for i in range(processes)]
+    held_out = _held_out(hosts[0])
+    assert len(held_out) == HELD_OUT
+    assert hosts[0].held_out_words == "held out: 60 of 600 records"
+    trained = [_trained_on(host) for host in hosts]
+    assert all(not seen & held_out for seen in trained)
+    assert all(len(seen) > 100 for seen in trained)
+    if processes == 1:
+        assert len(trained[0]) == 600 - HELD_OUT
+    # Whoever asks, and whatever the seed, is shown the same.
+    assert _held_out(hosts[-1]) == held_out
+    assert _held_out(EncodingSource(str(data), replace(config, seed=5))) == held_out
+
+
+def test_what_was_held_out_stays_so_when_shards_are_added(data: Path, tmp_path: Path) -> None:
+    config = _config(20, held_out_share=SHARE)
+    first = sorted(data.glob("*.tfrecord"))[0]
+    shutil.copy(first, tmp_path / first.name)
+    before = _held_out(EncodingSource(str(tmp_path), config))
+    assert len(before) == 30
+    assert before < _held_out(EncodingSource(str(data), config))
+
+
+def test_few_examples_come_from_all_shards(data: Path) -> None:
+    """Shards may be sorted: the first of them would be of one kind."""
+    source = EncodingSource(str(data), _config(20, held_out_share=SHARE))
+    few = source.examples(3).rows["image"]
+    assert few.shape[0] == 3
+    shards = []
+    for shard in sorted(data.glob("*.tfrecord")):
+        (data / "alone").mkdir(exist_ok=True)
+        shutil.copy(shard, data / "alone" / "a.tfrecord")
+        alone = EncodingSource(str(data / "alone"), _config(8, held_out_share=SHARE))
+        shards.append(_held_out(alone))
+    shutil.rmtree(data / "alone")
+    assert [sum(image.tobytes() in shard for image in few) for shard in shards] == [2, 0, 1]
+
+
+def test_a_folder_of_its_own_is_held_out_and_all_else_is_trained_on(data: Path, tmp_path: Path) -> None:
+    """The share then says nothing."""
+    first = sorted(data.glob("*.tfrecord"))[0]
+    shutil.copy(first, tmp_path / first.name)
+    rest = tmp_path / "rest"
+    rest.mkdir()
+    for shard in sorted(data.glob("*.tfrecord"))[1:]:
+        shutil.copy(shard, rest / shard.name)
+    source = EncodingSource(str(rest), _config(20, held_out_share=SHARE, held_out_dir=str(tmp_path)))
+    assert len(_trained_on(source)) == 300
+    assert len(_held_out(source)) == 300
+    assert str(tmp_path) in source.held_out_words
+    with pytest.raises(ConfigError, match=r"held_out_dir.*is the folder that training reads"):
+        EncodingSource(str(rest), _config(20, held_out_dir=f"{rest}/"))
+    with pytest.raises(StorageError, match="does not exist"):
+        EncodingSource(str(rest), _config(20, held_out_dir=str(tmp_path / "none"))).examples(1)
+
+
+def test_holding_out_too_much_is_said(data: Path) -> None:
+    with pytest.raises(DataError, match=r"held out: 540 of 600 records\), too few"):
+        EncodingSource(str(data), _config(80, held_out_share=0.9))
+
+
+def test_nothing_held_out_is_said_to_be_training_data(data: Path) -> None:
+    source = EncodingSource(str(data), _config(60, held_out_share=0.0))
+    assert source.held_out_words == "nothing is held out"
+    examples = source.examples(16)
+    assert not examples.held_out
+    assert {image.tobytes() for image in examples.rows["image"]} <= _trained_on(source)
+
+
+def test_the_evaluator_asks_for_what_was_held_out(data: Path, tiny: Config) -> None:
+    """The same weights, seeds and number of images, with words of its own and words that training reads."""
+    found = {}
+    for share in (SHARE, 0.0):
+        config = replace(tiny, dataset=replace(tiny.dataset, held_out_share=share))
+        source = EncodingSource(str(data), config)
+        evaluate = EncodingsEvaluator(Network(config), source, count=8, steps=2)
+        for name, rows in source.examples(8).rows.items():
+            np.testing.assert_array_equal(evaluate.shown.rows[name], rows)
+        found[share] = evaluate(Network(config).init(0)).figures
+    assert found[SHARE]["held_out_images"] == 8
+    assert found[0.0]["held_out_images"] == 0
+    # Compared with other images.
+    assert found[SHARE]["frechet"] != found[0.0]["frechet"]
+
+
+def test_encoded_data_has_something_held_out_unless_it_is_switched_off() -> None:
+    assert {name: preset.dataset.held_out_share for name, preset in PRESETS.items()} == {
+        name: 0.0 if name == "small" else 0.01 for name in PRESETS
+    }
