@@ -55,10 +55,12 @@ export const KernelEvent = Type.Object({
   topic: Type.Literal('kernels'),
   kernelId: Type.String(),
   name: Type.String({ description: 'kernelspec name at the bridge' }),
-  executionState: Type.String({ description: 'starting, idle, busy, restarting, dead' }),
+  executionState: Type.String({
+    description: 'starting, idle, busy, restarting, dead; unknown while its keeper does not answer'
+  }),
   connections: Type.Integer({ minimum: 0 }),
   reason: Type.Union([Type.String(), Type.Null()], {
-    description: 'why the kernel is dead or restarting, when known'
+    description: 'why the kernel is dead, restarting or unknown, when known'
   }),
   removed: Type.Boolean({ description: 'the kernel has been shut down and is no longer listed' })
 });

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { type ChannelsClient, isStatus, type Message } from '../server/testing/channels-client.js';
 import { TemporaryGateway } from '../server/testing/temporary-gateway.js';
+import { CONFIRMATION_DEFAULTS } from './confirmations.js';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
@@ -122,6 +123,26 @@ describe('a client that comes back with its session_id', () => {
   });
 });
 
+describe('a client of a gateway with a back-step', () => {
+  it('[22] gets so many records again, before those that it has not confirmed', async () => {
+    await using other = await TemporaryGateway.start({
+      confirmation: { ...CONFIRMATION_DEFAULTS, backStep: 10 }
+    });
+    await other.gateway.ready;
+    const id = await other.startKernel({ name: 'lossless' });
+    using before = await other.connect(id, { sessionId });
+    const cell = before.execute(COUNT.replaceAll('LINES', '20').replace(/^ +if .*$/m, ''));
+    await before.done(cell);
+    await confirmed(sessionId, other.gateway.registry.get(id));
+    await before.abort();
+    using again = await other.connect(id, { sessionId });
+    await again.run('pass');
+    // The last two of the ten are the reply and the idle status.
+    expect(numbers(again.messages, cell)).toEqual(upTo(20).slice(-8));
+    expect(again.answers(cell).filter(({ channel }) => channel === 'shell')).toHaveLength(1);
+  });
+});
+
 describe('a client with a new session_id', () => {
   it('[22] starts with the present', async () => {
     using before = await bridge.connect(kernelId, { sessionId });
@@ -152,9 +173,8 @@ for n in range(${lines}): display({'text/plain': str(n), 'text/html': 'x' * 4000
 });
 
 /** When the gateway knows that the client has everything there is. */
-async function confirmed(client: string): Promise<void> {
+async function confirmed(client: string, kernel = bridge.gateway.registry.get(kernelId)): Promise<void> {
   const { PositionStore } = await import('./position-store.js');
-  const kernel = bridge.gateway.registry.get(kernelId);
   await vi.waitUntil(
     () => {
       const store = new PositionStore(`${kernel.directory}/positions`);
