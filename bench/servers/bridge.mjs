@@ -7,6 +7,7 @@ import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
+import { WebSocket } from 'ws';
 import { endChild, startChild } from './child.mjs';
 import { openWebSocket } from './websocket-connection.mjs';
 
@@ -18,6 +19,8 @@ const STOP_DEADLINE_MS = 60_000;
  *   stateDir: string,
  *   startKernelAs: (kernelId: string, spec: string) => Promise<string>,
  *   connectFrom: (kernelId: string, seq: number) => Promise<import('./server.mjs').Connection>,
+ *   control: (kernelId: string, command: object) => Promise<{ phase: string, time: number, reason: string | null }>,
+ *   openEvents: () => Promise<WebSocket>,
  *   kernelspec: () => Promise<import('./server.mjs').Kernel>
  * }} Bridge
  */
@@ -68,6 +71,23 @@ export async function openBridge({ entry, envDir, folder, jupyterPath }) {
     startKernelAs: (kernelId, spec) => start({ kernel_id: kernelId, name: spec }),
     connect: kernelId => openWebSocket({ url, token, kernelId }),
     connectFrom: (kernelId, seq) => openWebSocket({ url, token, kernelId, query: `&resume=${seq}` }),
+    async control(kernelId, command) {
+      const response = await fetch(`${url}/bridge/v1/kernels/${kernelId}/control`, {
+        method: 'POST',
+        headers,
+        body: JSON.stringify(command)
+      });
+      const answer = await response.text();
+      if (!response.ok) throw new Error(`The bridge answered a command with ${response.status}: ${answer}`);
+      return JSON.parse(answer);
+    },
+    async openEvents() {
+      const socket = new WebSocket(`${url.replace(/^http/, 'ws')}/bridge/v1/events`, {
+        headers: { Authorization: `token ${token}` }
+      });
+      await once(socket, 'open', { signal: AbortSignal.timeout(60_000) });
+      return socket;
+    },
     async kernelspec() {
       const response = await fetch(`${url}/api/kernelspecs`, { headers });
       const { kernelspecs } = /** @type {any} */ (await response.json());
