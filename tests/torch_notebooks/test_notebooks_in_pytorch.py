@@ -35,6 +35,7 @@ class TestGettingStarted:
         first, *rest = lesson.text("devices").splitlines()
         assert re.match(r"torch_xla 2\.9\.0 on XLA:CPU", first)
         assert rest == [f"  device {number}: cpu" for number in range(8)]
+        assert "application/vnd.jupyter.widget-view+json" in lesson.mime_types("monitor")
 
     def test_arithmetic_is_that_of_paper(self, lesson: Executed) -> None:
         assert lesson.text("arithmetic").splitlines() == [
@@ -131,6 +132,9 @@ class TestMultiCore:
         assert lesson.values["losses"][-1] < lesson.values["losses"][0]
         assert lesson.values["compiled_since"] == 0
 
+    def test_controls_are_shown(self, lesson: Executed) -> None:
+        assert "application/vnd.jupyter.widget-view+json" in lesson.mime_types("run")
+
     def test_replicas_are_equal_after_training(self, lesson: Executed) -> None:
         assert lesson.values["equal"] is True
 
@@ -145,6 +149,8 @@ class TestProfiling:
     def lesson(cls, execute: Execute, tmp_path_factory: pytest.TempPathFactory) -> Executed:
         ask = {
             "steps": "len(profile.step_ms)",
+            "slow_input": "[slow_profile.input_ms, sum(slow_profile.between_ms)]",
+            "slow_waits_ms": "1e3 * slow_input_s * (len(slow_profile.step_ms) - 1)",
             "operations": "[operation.name for operation in profile.operations[:10]]",
             "found": "found",
             "losses": "losses",
@@ -173,6 +179,17 @@ class TestProfiling:
             "sync-each-step": 0,
             "changing-shapes": 2,
         }
+
+    def test_the_profile_of_the_slow_input_shows_its_waits_in_the_row_for_input(
+        self, lesson: Executed
+    ) -> None:
+        waited, between = lesson.values["slow_input"]
+        assert lesson.values["slow_waits_ms"] == pytest.approx(4 * 300)
+        # At least what the loader slept (1 %: another clock), at most what was between the steps.
+        assert 0.99 * lesson.values["slow_waits_ms"] <= waited <= between
+        for cell in ("summary", "slow-input"):
+            rows = [line.split()[0] for line in lesson.lines(cell)[1:6]]
+            assert rows == ["input", "compile", "execute", "gap", "between"]
 
     def test_the_panel_says_which_loop_waits_for_a_value_in_each_step(self, lesson: Executed) -> None:
         assert lesson.values["advised"] == ["sync-each-step"]

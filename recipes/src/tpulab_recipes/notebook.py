@@ -23,6 +23,11 @@ def compiled_in_words(compiled_since: int | None) -> str:
     return f"compiled since step 2: {compiled_since}"
 
 
+def show_devices() -> Any:
+    """The devices of this kernel, drawn while the notebook goes on; to be the last expression of a cell."""
+    return _widget("DeviceMonitor") or _note("The devices are in the *Devices* section of the TPULab panel.")
+
+
 def show_controls(run: Any) -> Any:
     """Buttons and sliders of a run made by `tpulab.run`, to be the last expression of a cell."""
     return _widget("TrainingControls", run) or _note(
@@ -35,7 +40,7 @@ def show_steps(run: Any) -> Any:
     return _widget("StepTimeline", run) or _note("The split of each step is drawn in the *Steps* panel.")
 
 
-def _widget(name: str, run: Any) -> Any | None:
+def _widget(name: str, run: Any = None) -> Any | None:
     try:
         from tpulab import widgets
     except ImportError:
