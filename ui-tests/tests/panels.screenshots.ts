@@ -6,7 +6,8 @@ import type { IJupyterLabPageFixture } from '@jupyterlab/galata';
 import type { Locator } from '@playwright/test';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdir, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { CHECKOUT, IMAGES } from '../lab/paths.js';
@@ -45,6 +46,23 @@ for turn in run.steps(range(20_000)):
     run.log(loss=2.3 + 4 * 0.99 ** turn + 0.2 * float(jnp.sin(turn / 3.0)), accuracy=1 - 0.99 ** turn)
     time.sleep(0.004 if turn % 9 else 0.012)`;
 
+/** Stands for the parts of `/` where Linux shows chips, and for the Python that has libtpu's SDK, which says how much of a TensorCore is used. */
+async function addChips(root: string, chips: number): Promise<void> {
+  for (let chip = 0; chip < chips; chip += 1) {
+    const at = join(root, `sys/bus/pci/devices/0000:00:${(chip + 4).toString(16).padStart(2, '0')}.0`);
+    await mkdir(at, { recursive: true });
+    await writeFile(join(at, 'vendor'), '0x1ae0\n');
+    await writeFile(join(at, 'device'), '0x0063\n');
+    await symlink(`../../../../kernel/iommu_groups/${chip}`, join(at, 'iommu_group'));
+    await mkdir(join(root, 'dev/vfio'), { recursive: true });
+    await writeFile(join(root, `dev/vfio/${chip}`), '');
+  }
+  const used = Array.from({ length: chips }, (_, chip) => String(58 + ((chip * 5) % 13)));
+  const told = JSON.stringify({ tensorcore_util: used, ici_link_health: [], tpu_throttle_score: [] });
+  const lines = ['#!/bin/sh', 'while :; do', `  echo '${told}'`, '  sleep 1', 'done', ''];
+  await writeFile(join(root, 'sdk'), lines.join('\n'), { mode: 0o755 });
+}
+
 /**
  * Lab on a machine with so many devices. The gateway gets the runtime's port by Lab's environment, so the runtime is there before
  * Lab is, and for this Lab only.
@@ -55,11 +73,21 @@ function testWith(devices: number): typeof labTest {
       async ({}, use) => {
         const script = join(CHECKOUT, 'bench', 'sampler', 'metric-server.mjs');
         const runtime = spawn(process.execPath, [script, String(devices)]);
+        const root = await mkdtemp(join(tmpdir(), 'tpulab-pictures-'));
+        // Of a larger slice one machine has a part only; its picture is of what the runtime tells.
+        await addChips(root, devices <= 8 ? devices : 0);
         try {
           const [port] = (await once(createInterface(runtime.stdout), 'line')) as [string];
-          await use({ galata: true, env: { TPU_RUNTIME_METRICS_PORTS: port, TPU_SKIP_MDS_QUERY: '1' } });
+          const env = {
+            TPU_RUNTIME_METRICS_PORTS: port,
+            TPU_SKIP_MDS_QUERY: '1',
+            TPULAB_SDK_PYTHON: join(root, 'sdk')
+          };
+          const bridge = join(CHECKOUT, 'ui-tests', 'lab', 'chips-bridge.mjs');
+          await use({ galata: true, env, bridgeCommand: [process.execPath, bridge, root] });
         } finally {
           runtime.kill();
+          await rm(root, { recursive: true });
         }
       },
       { scope: 'worker' }
@@ -128,7 +156,7 @@ testWith(8)('the panel beside a notebook and the dashboard, in all themes', asyn
   await devices.getByRole('button', { name: 'Devices', expanded: true }).click();
   await page.setViewportSize({ width: 1440, height: 1900 });
   await picture(page, panel.root, 'panels', ['light', 'dark', 'contrast']);
-  await page.setViewportSize({ width: 1440, height: 1000 });
+  await page.setViewportSize({ width: 1440, height: 1150 });
   const dashboard = await openDashboard(page);
   await picture(page, dashboard, 'dashboard', ['light', 'dark', 'contrast']);
 });
@@ -142,7 +170,8 @@ testWith(256)('a slice of 256 devices in the panel', async ({ lab, page }) => {
   await panel.open();
   const devices = await panel.section('Devices');
   await expect(devices).toContainText('256 devices busy');
-  await page.setViewportSize({ width: 1440, height: 1200 });
+  await page.setViewportSize({ width: 1440, height: 1900 });
+  await devices.getByRole('button', { name: 'Memory, network and disk of the host' }).click();
   const grid = devices.getByRole('slider', { name: 'Devices, one cell each' });
   await grid.focus();
   for (let at = 0; at < 5; at += 1) await grid.press('ArrowDown');
