@@ -118,13 +118,13 @@ function ReachChoice(props: {
   const { value, onChange, trans } = props;
   return (
     <label>
-      {trans.__('Way to a machine of Google Cloud')}
+      {trans.__('Way to Google Cloud')}
       <select
         className="jp-mod-styled"
         value={value}
         onChange={event => onChange(event.target.value as CloudReach | '')}
       >
-        <option value="">{trans.__('As before; at first its external address')}</option>
+        <option value="">{trans.__('As before; external at first')}</option>
         <option value="external">{trans.__('Its external address')}</option>
         <option value="iap">{trans.__('Identity-Aware Proxy (IAP)')}</option>
         <option value="internal">{trans.__('Its internal address')}</option>
