@@ -142,8 +142,11 @@ class SendRing:
         if self._watched is not None:
             self._watched.shrunk(self._waiting)
 
-    def add(self, channel: str, frames: Frames) -> None:
-        """Called with the frames of one message, before they are sent. They must not change afterwards."""
+    def add(self, channel: str, frames: Frames) -> int:
+        """Called with the frames of one message, before they are sent. They must not change afterwards.
+
+        Answers what they are reckoned at, in bytes.
+        """
         msg_id = message_id(frames)
         size = OVERHEAD_BYTES
         for frame in frames:
@@ -162,6 +165,7 @@ class SendRing:
             while self._bytes > self._limit:
                 oldest = min((one for one in self._lanes.values() if one.entries), key=_oldest)
                 self._bytes -= oldest.drop()
+        return size
 
     def confirm(self, last: Mapping[str, str]) -> None:
         """The keeper has written all up to these messages, given by channel. Unknown ids change nothing."""
