@@ -150,7 +150,7 @@ export const PARTS = [
   {
     name: 'recipes',
     what: 'the recipes in JAX, on eight XLA:CPU devices',
-    limitMin: 25,
+    limitMin: 35,
     steps: async () => [
       pytest('recipes', testPythons.agent, [
         '-c',
