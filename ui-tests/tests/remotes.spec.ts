@@ -82,7 +82,7 @@ test('a folder is synced from the dialog, and a notebook in it imports a module 
   const dialog = page.getByRole('dialog');
   const form = dialog.locator('.jp-TPULabSync');
   await expect(form.getByLabel('Folder here')).toHaveValue('my lesson');
-  // Lab gives a new dialog its focus when the page is idle; what is typed before would land here.
+  // The form has its focus as soon as it is drawn; what is typed before would land here.
   await expect(form.getByLabel('Folder here')).toBeFocused();
   await form.getByLabel('Folder there').fill('lesson');
   await form.getByLabel('Leave out').fill('*.ckpt');
