@@ -94,7 +94,8 @@ def test_the_row_for_input_is_what_the_loader_had_the_loop_wait_for(name: str, t
     # the wait that the profile has, and that within the wait as the loop sees it. 1 %: two clocks.
     assert 0.99 * sum(slept[2:5]) <= summary.input_ms <= 1.01 * sum(waited[2:5])
     assert summary.input_ms <= sum(summary.between_ms)
-    assert summary.input_ms + summary.gap_ms <= summary.window_ms
+    # A picosecond more than nothing: the figures are rounded one by one.
+    assert summary.input_ms + summary.gap_ms <= summary.window_ms + 1e-9
     assert re.search(rf"^  input +{summary.input_ms:.1f} ms", summary.as_text(), re.MULTILINE)
 
 
