@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from ddpm.tiny import speaking_network, tiny_config
+from ddpm.tiny import shallow_config, speaking_network
 from tpulab_recipes.ddpm.checkpoint import CheckpointFolder
 from tpulab_recipes.ddpm.cli import main
 from tpulab_recipes.ddpm.hosts import dealt_out
@@ -24,8 +24,10 @@ from tpulab_recipes.ddpm.train_step import state_of
 #: Both hosts compile, on a machine that may be busy. Reached only when one waits for the other for ever.
 DEADLINE_S = 900
 HOST = Path(__file__).with_name("one_host.py")
-#: The network of `tiny.tiny_config`, in the words of the commands.
-TINY = [
+#: The network of `tiny.shallow_config`, in the words of the commands.
+SHALLOW = [
+    "model.args.ch_mult=[1]",
+    "model.args.attn_resolutions=[]",
     "model.args.ch=8",
     "model.args.emb_ch=16",
     "model.args.seq_width=16",
@@ -96,7 +98,7 @@ def test_two_hosts_train_as_one_does_and_share_a_checkpoint(tmp_path: Path) -> N
 @pytest.fixture(scope="module")
 def teacher(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Checkpoints of a network that says something."""
-    folder, config = str(tmp_path_factory.mktemp("teacher")), tiny_config()
+    folder, config = str(tmp_path_factory.mktemp("teacher")), shallow_config()
     with CheckpointFolder(folder) as checkpoints:
         checkpoints.save(state_of(Network(config), speaking_network(config)), config)
     return folder
@@ -108,7 +110,7 @@ def test_the_evaluator_runs_inside_a_training_of_two_hosts(tmp_path: Path) -> No
         run = tmp_path / str(hosts)
         settings = [f"train.batch_size={8 // hosts}", "train.snapshot_freq=2"]
         settings.append("model.eval_sampling_num_steps=2")
-        command = ["train", "--config", "small", "--set", *TINY, *settings, "--global_dir", str(run)]
+        command = ["train", "--config", "small", "--set", *SHALLOW, *settings, "--global_dir", str(run)]
         command += ["--steps", "2", "--quiet"]
         if hosts == 1:
             assert main(command) == 0
@@ -156,7 +158,7 @@ def test_two_hosts_distil_as_one_does(teacher: str, tmp_path: Path) -> None:
         with CheckpointFolder(str(out)) as folder:
             assert folder.steps() == [1, 2]
             assert folder.about(2)["sampling_steps"] == 1
-            state = folder.load(Network(tiny_config()), make_mesh())
+            state = folder.load(Network(shallow_config()), make_mesh())
             students[hosts] = folder.about(2)["loss"], jax.tree.map(np.asarray, state.ema)
     (loss_alone, alone), (loss_together, together) = students[1], students[2]
     assert loss_together == pytest.approx(loss_alone, rel=1e-3)
@@ -167,7 +169,7 @@ def test_two_hosts_distil_as_one_does(teacher: str, tmp_path: Path) -> None:
 
     # Adam makes a whole step of a gradient that is nearly nothing, and rounding decides its sign: few weights
     # may differ.
-    moved = mean_difference(alone, speaking_network(tiny_config()))
+    moved = mean_difference(alone, speaking_network(shallow_config()))
     assert moved > 1e-4
     assert mean_difference(alone, together) < 0.02 * moved
 

@@ -26,6 +26,13 @@ def tiny_config() -> Config:
     )
 
 
+def shallow_config() -> Config:
+    """Of one level, without attention but in the middle: its programs are compiled in seconds."""
+    config = tiny_config()
+    args = replace(config.model.args, ch_mult=(1,), attn_resolutions=())
+    return replace(config, model=replace(config.model, args=args))
+
+
 def speaking_network(config: Config) -> Any:
     """Parameters that say something: fresh networks say nothing at all, whatever they are asked."""
     params = Network(config).init(1)
