@@ -92,10 +92,6 @@ def test_the_teacher_is_halved_once(executed: Executed) -> None:
     assert executed.values["rounds"] == [4]
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="not reached: error of the student 0.089 after 40 updates, 0.071 after 300; of the teacher 0.042",
-)
 def test_the_student_is_nearer_to_its_teacher_than_the_teacher_in_as_few_steps(executed: Executed) -> None:
     values = executed.values
     assert values["error"]["student, 4 steps"] < values["error"]["teacher, 4 steps"]
