@@ -1,8 +1,23 @@
 /** What the specs start from: a running Lab, and Galata's page pointed at it. */
+import { createRequire } from 'node:module';
 import { test as galataTest } from '@jupyterlab/galata';
+import { expect } from '@playwright/test';
 import { type LabOptions, LabServer } from '../lab/lab-server.js';
 
-export { expect } from '@playwright/test';
+export { expect };
+
+/** Galata gives Lab's start, and whatever else it waits for, 15 s. A machine that is busy needs more. */
+const PATIENCE_MS = 90_000;
+
+interface GalataUtils {
+  waitForCondition: (condition: () => Promise<boolean> | boolean, timeout?: number) => Promise<void>;
+}
+
+// Galata has no setting for it.
+const galataUtils = createRequire(import.meta.url)('@jupyterlab/galata/lib/utils') as GalataUtils;
+galataUtils.waitForCondition = async (condition, timeout = PATIENCE_MS) => {
+  await expect.poll(async () => condition(), { timeout, intervals: [50] }).toBe(true);
+};
 
 export interface LabFixtures {
   /** How the Lab of this spec file is started; specs with equal options share one. */
