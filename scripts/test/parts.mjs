@@ -192,7 +192,7 @@ export const PARTS = [
   {
     name: 'browser',
     what: 'JupyterLab in Chromium, with a real kernel',
-    limitMin: 35,
+    limitMin: 50,
     steps: async (signal, say) => [playwright('browser', await requireChromium(signal, say))]
   },
   {
