@@ -6,6 +6,7 @@ export * from './holders.js';
 export * from './journal.js';
 export * from './mirror.js';
 export * from './outputs.js';
+export * from './remote-source.js';
 export * from './remotes.js';
 export * from './rest.js';
 export * from './runs.js';

@@ -1,17 +1,18 @@
-import type { RunControl } from '@tpulab/protocol';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { CHANGED_INTERVAL_MS, KernelTelemetry } from './kernel-telemetry.js';
 import { RUNS_KEPT } from './run-history.js';
 import { STEPS_KEPT } from './run.js';
-import { compile, devices, hello, kernelState, run, steps, T0, telemetry } from './samples.spec-data.js';
-
-const control: RunControl = {
-  state: 'starting',
-  actions: ['pause', 'resume', 'stop'],
-  hyperparameters: [],
-  config: {},
-  log: null
-};
+import {
+  compile,
+  control,
+  devices,
+  hello,
+  kernelState,
+  run,
+  steps,
+  T0,
+  telemetry
+} from './samples.spec-data.js';
 
 describe('KernelTelemetry', () => {
   let kernel: KernelTelemetry;

@@ -1,15 +1,6 @@
-import type { RunControl } from '@tpulab/protocol';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { RunHistory } from './run-history.js';
-import { run, step, T0 } from './samples.spec-data.js';
-
-const control: RunControl = {
-  state: 'starting',
-  actions: ['pause', 'resume', 'stop'],
-  hyperparameters: [],
-  config: {},
-  log: null
-};
+import { control, run, step, T0 } from './samples.spec-data.js';
 
 describe('the run that is shown', () => {
   let runs: RunHistory;

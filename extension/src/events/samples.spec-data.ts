@@ -7,6 +7,7 @@ import type {
   KernelEvent,
   MachineEvent,
   MachineSample,
+  RunControl,
   RunMessage,
   StepSample,
   StepsMessage,
@@ -15,6 +16,15 @@ import type {
 } from '@tpulab/protocol';
 
 export const T0 = 1_790_000_000_000;
+
+/** Of a run that can be steered. */
+export const control: RunControl = {
+  state: 'starting',
+  actions: ['pause', 'resume', 'stop'],
+  hyperparameters: [],
+  config: {},
+  log: null
+};
 
 export function step(index: number, fields: Partial<StepSample> = {}): StepSample {
   const spans = { inputMs: 2, hostMs: 3, compileMs: 0, deviceMs: 40, gapMs: 5, ...fields };

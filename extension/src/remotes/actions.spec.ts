@@ -1,9 +1,8 @@
-import type { CloudReach, RemoteSource } from '@tpulab/protocol';
+import { type CloudReach, reachedBy, type RemoteSource } from '@tpulab/protocol';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { Page, until } from '../testing/page.js';
 import { remote } from '../testing/remotes.js';
 import { RemoteActions } from './actions.js';
-import { reachedBy } from './target.js';
 
 let page: Page;
 let actions: RemoteActions;

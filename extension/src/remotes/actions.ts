@@ -1,9 +1,17 @@
 /** What people do with remotes: each action says when it fails instead of throwing. No DOM. */
 import { type ISignal, Signal } from '@lumino/signaling';
-import type { AddRemote, CloudReach, ConnectRemote, Remote, RemoteSource } from '@tpulab/protocol';
+import {
+  type AddRemote,
+  type CloudReach,
+  type ConnectRemote,
+  isSameMachine,
+  reachedBy,
+  reachOf,
+  type Remote,
+  type RemoteSource
+} from '@tpulab/protocol';
 import { RemotesError } from './api.js';
 import type { Remotes } from './model.js';
-import { reachedBy, reachOf } from './target.js';
 
 /** What somebody wants of a machine; null: as it is there, and for a new one as is usual. */
 export interface IConnectChoice {
@@ -31,7 +39,7 @@ export class RemoteActions {
    */
   async connectTo(source: RemoteSource, choice: IConnectChoice): Promise<string | null> {
     const { environment, reach } = choice;
-    const known = this.remotes.all.find(remote => sameSource(remote.source, source));
+    const known = this.remotes.all.find(remote => isSameMachine(remote.source, source));
     if (known) {
       return (await this.connect(known.name, wishesFor(known, choice))) ? known.name : null;
     }
@@ -103,11 +111,4 @@ export function wishesFor(
     ...(environment !== null && environment !== before && { environment }),
     ...(reach !== null && reachedNow !== null && reach !== reachedNow && { reach })
   };
-}
-
-function sameSource(a: RemoteSource, b: RemoteSource): boolean {
-  if (a.kind === 'ssh' || b.kind === 'ssh') {
-    return a.kind === 'ssh' && b.kind === 'ssh' && a.destination === b.destination;
-  }
-  return a.product === b.product && a.name === b.name && a.zone === b.zone && a.project === b.project;
 }

@@ -1,5 +1,5 @@
 /** Reads what somebody typed: a destination of ssh, or a machine of Google Cloud as `tpulab connect` takes it, with its zone. */
-import type { CloudReach, RemoteSource } from '@tpulab/protocol';
+import type { RemoteSource } from '@tpulab/protocol';
 
 const PRODUCTS = ['tpu-vm', 'queued-resource', 'instance', 'instance-group'] as const;
 const CLOUD = /^gcloud:/i;
@@ -16,30 +16,6 @@ export function sourceOf(text: string): RemoteSource | null {
   }
   const isOne = /^(ssh:\/\/)?[^\s-][^\s]*$/.test(destination) && !/[;&|<>`$'"\\]/.test(destination);
   return isOne && destination.length <= 512 ? { kind: 'ssh', destination } : null;
-}
-
-/** The same source, reached in this way; a host of ssh is reached as its configuration says. */
-export function reachedBy(source: RemoteSource, reach: CloudReach): RemoteSource {
-  if (source.kind === 'ssh') {
-    return source;
-  }
-  const { internalIp: _internalIp, tunnelThroughIap: _tunnelThroughIap, ...machine } = source;
-  return {
-    ...machine,
-    ...(reach === 'internal' && { internalIp: true }),
-    ...(reach === 'iap' && { tunnelThroughIap: true })
-  };
-}
-
-/** How a source is reached; null for a host of ssh. */
-export function reachOf(source: RemoteSource): CloudReach | null {
-  if (source.kind === 'ssh') {
-    return null;
-  }
-  if (source.tunnelThroughIap === true) {
-    return 'iap';
-  }
-  return source.internalIp === true ? 'internal' : 'external';
 }
 
 /** Whether somebody means a machine of Google Cloud, be it written right or not. */

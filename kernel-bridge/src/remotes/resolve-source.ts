@@ -1,8 +1,8 @@
 /** The hosts of a remote, as ssh is to be told of them. The first one runs the gateway. */
-import type { CloudReach, RemoteSource } from '@tpulab/protocol';
+import { type CloudReach, reachedBy as machineReachedBy, reachOf, type RemoteSource } from '@tpulab/protocol';
 import { InvalidRequestError } from '../kernels/errors.js';
 import { type Gcloud } from './gcloud/gcloud.js';
-import { findMachine, type GcloudSource, keyCommand } from './gcloud/machine.js';
+import { findMachine, keyCommand } from './gcloud/machine.js';
 import { RemoteProblem } from './remote-error.js';
 import { checkDestination, type SshTarget } from './ssh/target.js';
 
@@ -31,18 +31,7 @@ export function reachedBy(source: RemoteSource, reach: CloudReach): RemoteSource
       `${source.destination} is reached as your ssh configuration says; an internal address and IAP are for machines of Google Cloud.`
     );
   }
-  if (reach === reachOf(source)) return source;
-  const { internalIp: _internalIp, tunnelThroughIap: _tunnelThroughIap, ...machine } = source;
-  return {
-    ...machine,
-    ...(reach === 'internal' ? { internalIp: true } : {}),
-    ...(reach === 'iap' ? { tunnelThroughIap: true } : {})
-  };
-}
-
-function reachOf({ internalIp, tunnelThroughIap }: GcloudSource): CloudReach {
-  if (tunnelThroughIap === true) return 'iap';
-  return internalIp === true ? 'internal' : 'external';
+  return reach === reachOf(source) ? source : machineReachedBy(source, reach);
 }
 
 /** A key that a cloud machine does not know yet is made known to it by gcloud's own ssh; a person runs that once. */

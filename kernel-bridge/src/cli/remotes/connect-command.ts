@@ -1,10 +1,10 @@
 /** `tpulab connect`: adds a remote where there is none yet, connects it, and shows how that goes. */
 import { Command } from 'commander';
-import type { ConnectRemote, Remote } from '@tpulab/protocol';
+import { type ConnectRemote, isSameMachine, type Remote } from '@tpulab/protocol';
 import { interruptible } from '../journal/interruptible.js';
 import { type OutputOptions, say, type Streams } from '../output.js';
 import { askOnTerminal, type AskPerson } from './ask-person.js';
-import { isSameMachine, reachOf, sourceOf, type TargetOptions } from './connect-target.js';
+import { reachOf, sourceOf, type TargetOptions } from './connect-target.js';
 import { followRemote } from './follow-remote.js';
 import { RemoteCalls } from './remote-calls.js';
 

@@ -1,5 +1,6 @@
+import { isSameMachine } from '@tpulab/protocol';
 import { describe, expect, it } from 'vitest';
-import { isSameMachine, reachOf, sourceOf, sourceText } from './connect-target.js';
+import { reachOf, sourceOf, sourceText } from './connect-target.js';
 
 const machine = (options: object, target = 'gcloud:instance/us-east5-b/my-tpu') => sourceOf(target, options);
 

@@ -51,13 +51,6 @@ export function reachOf({ externalIp, internalIp, iap }: TargetOptions): CloudRe
   return externalIp ? 'external' : undefined;
 }
 
-/** Whether both are the same host or machine, however it is reached. */
-export function isSameMachine(one: RemoteSource, other: RemoteSource): boolean {
-  if (one.kind === 'ssh' || other.kind === 'ssh')
-    return one.kind === 'ssh' && other.kind === 'ssh' && one.destination === other.destination;
-  return (['product', 'name', 'zone', 'project'] as const).every(key => one[key] === other[key]);
-}
-
 /** As a person would write it. */
 export function sourceText(source: RemoteSource): string {
   if (source.kind === 'ssh') return source.destination;
