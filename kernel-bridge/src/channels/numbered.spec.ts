@@ -1,6 +1,6 @@
 import { NUMBERED_SUBPROTOCOL } from '@tpulab/protocol';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { ChannelsClient, Message } from '../server/testing/channels-client.js';
+import { type ChannelsClient, isStatus, type Message } from '../server/testing/channels-client.js';
 import { TemporaryGateway } from '../server/testing/temporary-gateway.js';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
@@ -94,11 +94,11 @@ describe('numbered channels', () => {
       messages.push(...client.messages);
       client = await connect({ resume: lastOf(messages) });
     }
-    await client.until(() =>
-      [...messages, ...client.messages].some(
-        ({ channel, parent }) => channel === 'shell' && parent.msg_id === id
-      )
-    );
+    const got = (test: (message: Message) => boolean): boolean =>
+      [...messages, ...client.messages].some(message => message.parent.msg_id === id && test(message));
+    // The reply comes by another socket of the kernel than the output and may overtake its end: both are awaited.
+    await client.until(() => got(({ channel }) => channel === 'shell'));
+    await client.until(() => got(message => isStatus(message, 'idle')));
     messages.push(...client.messages);
     client[Symbol.dispose]();
     expect(displayed(messages, id)).toEqual(Array.from({ length: 400 }, (_, n) => String(n)));
