@@ -27,6 +27,8 @@ class TelemetryWidget(ipywidgets.DOMWidget):  # type: ignore[misc]
 
     _name: ClassVar[str]
     _file: ClassVar[str]
+    #: whether its page asks for something even where it has no bridge
+    _steers: ClassVar[bool] = False
 
     # ipywidgets fixes these for a class; here the host decides.
     _model_module = traitlets.Unicode("").tag(sync=True)
@@ -65,7 +67,7 @@ class TelemetryWidget(ipywidgets.DOMWidget):  # type: ignore[misc]
         super().__init__(**traits, _snapshot=self._newest, **options)
         self.set_trait("kernel_id", os.environ.get("TPULAB_KERNEL_ID", ""))
         self.on_msg(self._on_message)
-        if self.kernel_id:
+        if self.kernel_id or self._steers:
             self._listen_while_busy()
         # A run whose first step has not begun has no id yet; until then nothing is known of it.
         if hasattr(run, "when_announced"):
@@ -104,7 +106,7 @@ class TelemetryWidget(ipywidgets.DOMWidget):  # type: ignore[misc]
         self.take(self._newest)
 
     def _listen_while_busy(self) -> None:
-        """A page says where its figures are from while the cell is busy, in which the widget was made."""
+        """While the cell is busy a page is heard too: where its figures are from, and what it asks for."""
         from tpulab.live_widget import live
 
         # The handlers set flags only, which any thread may.
@@ -168,13 +170,10 @@ class TrainingControls(TelemetryWidget):
 
     _name = "TrainingControls"
     _file = "training-controls"
+    _steers = True
 
     def _picture(self, snapshot: dict[str, Any]) -> str:
         return control_picture(snapshot)
-
-    def __init__(self, run: Any = None, **options: Any) -> None:
-        super().__init__(run, **options)
-        self._listen_while_busy()
 
     def _on_message(self, widget: Any, content: dict[str, Any], buffers: Any) -> None:
         super()._on_message(widget, content, buffers)
