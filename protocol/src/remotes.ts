@@ -212,6 +212,19 @@ export type RemoteLogLine = Static<typeof RemoteLogLine>;
 export const RemoteLogPage = Type.Object({ lines: Type.Array(RemoteLogLine) });
 export type RemoteLogPage = Static<typeof RemoteLogPage>;
 
+/** Of `GET /bridge/v1/remotes/candidates`. */
+export const CandidatesQuery = Type.Object({
+  project: Type.Optional(
+    Type.String({
+      // A word that begins with a dash would be an option of gcloud.
+      pattern: '^[\\w.:][\\w.:-]*$',
+      maxLength: 256,
+      description: "project of Google Cloud; else gcloud's own"
+    })
+  )
+});
+export type CandidatesQuery = Static<typeof CandidatesQuery>;
+
 /** `GET /bridge/v1/remotes/candidates`: what a person may want to connect to. */
 export const RemoteCandidates = Type.Object({
   sshHosts: Type.Array(Type.String(), { description: "aliases of the user's ssh config, without patterns" }),

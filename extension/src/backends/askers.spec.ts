@@ -84,7 +84,7 @@ const askers: Record<string, Ask> = {
   kept: given => new KeptApi(() => given, 'a b').kernels(never),
   machine: given => machineSource(given).history(10, 5.5),
   remotes: given => remotes(given).connect('a b'),
-  candidates: given => remotes(given).candidates(),
+  candidates: given => remotes(given).candidates('a&b'),
   add: given => remotes(given).add({ name: 'n' } as unknown as Parameters<RemotesApi['add']>[0]),
   control: given => sendCommand({ kernelId: 'a b', settings: given }, command),
   runs: given => runList(given).open('a b')
@@ -107,6 +107,7 @@ describe('what is sent', () => {
     ['kept', 'GET', 'bridge/v1/remotes/a%20b/mirror', ''],
     ['machine', 'GET', 'bridge/v1/devices/history?tier=10&from=5', ''],
     ['remotes', 'POST', 'bridge/v1/remotes/a%20b/connect', ''],
+    ['candidates', 'GET', 'bridge/v1/remotes/candidates?project=a%26b', ''],
     ['add', 'POST', 'bridge/v1/remotes', '{"name":"n"}'],
     ['control', 'POST', 'bridge/v1/kernels/a%20b/control', JSON.stringify(command)],
     ['runs', 'GET', 'bridge/v1/runs/a%20b', '']

@@ -45,8 +45,10 @@ export class RemotesApi {
     return Array.isArray(remotes) ? remotes : null;
   }
 
-  candidates(): Promise<RemoteCandidates> {
-    return this.ask('GET', 'bridge/v1/remotes/candidates', undefined, CANDIDATES_TIMEOUT_MS);
+  /** `project` of Google Cloud; null for gcloud's own. */
+  candidates(project: string | null): Promise<RemoteCandidates> {
+    const query = project === null ? '' : `?${new URLSearchParams({ project }).toString()}`;
+    return this.ask('GET', `bridge/v1/remotes/candidates${query}`, undefined, CANDIDATES_TIMEOUT_MS);
   }
 
   async environments(): Promise<readonly EnvironmentInfo[]> {

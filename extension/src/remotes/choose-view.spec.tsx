@@ -42,7 +42,11 @@ describe('the choice of a machine', () => {
         changed: new Signal<object, string | null>({}),
         all: known,
         api: {
-          candidates: () => Promise.resolve({ sshHosts: ['vm'], gcloud: found }),
+          candidates: (project: string | null) =>
+            Promise.resolve({
+              sshHosts: ['vm'],
+              gcloud: project === null ? found : gcloud({ project, machines: [] })
+            }),
           environments: () => Promise.resolve([])
         }
       },
@@ -71,22 +75,22 @@ describe('the choice of a machine', () => {
       select.value = value;
       select.dispatchEvent(new Event('change', { bubbles: true }));
     });
-  const type = (text: string): void =>
+  const type = (text: string, label = 'Host'): void =>
     act(() => {
-      const input = host.querySelector('input')!;
+      const input = [...host.querySelectorAll('label')]
+        .find(({ textContent }) => textContent.startsWith(label))!
+        .querySelector('input')!;
       // React hears of a value only by the setter of the element itself.
       Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, 'value')!.set!.call(input, text);
       input.dispatchEvent(new Event('input', { bubbles: true }));
     });
-  const click = (name: string): Promise<void> => {
-    const button = [...host.querySelectorAll('button')].find(({ textContent }) =>
-      textContent.startsWith(name)
-    );
-    return act(async () => {
-      button!.click();
+  const button = (name: string): HTMLButtonElement =>
+    [...host.querySelectorAll('button')].find(({ textContent }) => textContent.startsWith(name))!;
+  const click = (name: string): Promise<void> =>
+    act(async () => {
+      button(name).click();
       await Promise.resolve();
     });
-  };
 
   beforeEach(() => {
     vi.stubGlobal('IS_REACT_ACT_ENVIRONMENT', true);
@@ -113,6 +117,24 @@ describe('the choice of a machine', () => {
       [MACHINE, { environment: null, reach: 'iap' }],
       [queued, { environment: null, reach: 'internal' }]
     ]);
+  });
+
+  it('lists another project, whose machine a typed one is then', async () => {
+    await show(gcloud());
+    expect(host.textContent).toContain('TPU VMs of project p');
+    type('no project!', 'Another project');
+    expect(button('List').disabled).toBe(true);
+    type('other', 'Another project');
+    await click('List');
+    expect(host.textContent).toContain('TPU VMs of project other');
+    expect(host.textContent).not.toContain('far');
+    type('gcloud:us-east5-b/near');
+    await click('Connect');
+    type('', 'Another project');
+    await click('List');
+    await click('far');
+    const near = { kind: 'gcloud', product: 'tpu-vm', name: 'near', zone: 'us-east5-b', project: 'other' };
+    expect(connected.map(([source]) => source)).toEqual([near, MACHINE]);
   });
 
   it('says how what is not listed is written', async () => {

@@ -1,5 +1,5 @@
 /** What one may connect to: remotes that are known, ssh hosts, the project's TPU VMs, or what somebody types. */
-import { type FormEvent, type JSX, useEffect, useState } from 'react';
+import { type FormEvent, type JSX, useEffect, useId, useState } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CloudReach, EnvironmentInfo, Remote, RemoteCandidates, RemoteSource } from '@tpulab/protocol';
 import { useChanges } from '../panel/use-changes.js';
@@ -19,8 +19,10 @@ export interface IChooseProps {
 export function ChooseView({ actions, trans, onChosen }: IChooseProps): JSX.Element {
   useChanges(actions.remotes, false);
   useChanges(actions, false, 0);
-  const candidates = useAnswer(() => actions.remotes.api.candidates());
-  const environments = useAnswer(() => actions.remotes.api.environments());
+  /** Of Google Cloud; null for gcloud's own. */
+  const [project, setProject] = useState<string | null>(null);
+  const candidates = useAnswer(() => actions.remotes.api.candidates(project), project);
+  const environments = useAnswer(() => actions.remotes.api.environments(), null);
   const [environment, setEnvironment] = useState('');
   const [reach, setReach] = useState<CloudReach | ''>('');
   const [text, setText] = useState('');
@@ -34,7 +36,7 @@ export function ChooseView({ actions, trans, onChosen }: IChooseProps): JSX.Elem
       onChosen(name);
     }
   };
-  const typed = sourceOf(text);
+  const typed = inProject(sourceOf(text), project);
   const hasCloud =
     isCloud(text) ||
     candidates.value?.gcloud.state === 'ok' ||
@@ -83,6 +85,7 @@ export function ChooseView({ actions, trans, onChosen }: IChooseProps): JSX.Elem
         isBusy={isBusy}
         trans={trans}
         onChosen={source => void connect(source)}
+        onProject={setProject}
       />
     </div>
   );
@@ -178,16 +181,20 @@ interface ICandidatesProps {
   readonly isBusy: boolean;
   readonly trans: TranslationBundle;
   readonly onChosen: (source: RemoteSource) => void;
+  readonly onProject: (project: string | null) => void;
 }
 
-function Candidates({ candidates, isBusy, trans, onChosen }: ICandidatesProps): JSX.Element {
-  const { value, problem } = candidates;
-  if (value === null) {
-    return (
+function Candidates(props: ICandidatesProps): JSX.Element | null {
+  const { candidates, isBusy, trans, onChosen, onProject } = props;
+  const { value, problem, isAsking } = candidates;
+  const asked =
+    problem === null && !isAsking ? null : (
       <p className="jp-TPULab-quiet" role="status">
         {problem ?? trans.__('Asking ssh and gcloud what there is…')}
       </p>
     );
+  if (value === null) {
+    return asked;
   }
   const { gcloud, sshHosts } = value;
   return (
@@ -215,6 +222,8 @@ function Candidates({ candidates, isBusy, trans, onChosen }: ICandidatesProps): 
             )}
           </p>
         ) : null}
+        {asked}
+        {gcloud.state === 'missing' ? null : <ProjectChoice onChosen={onProject} trans={trans} />}
         <ul className="jp-TPULabRemote-list">
           {gcloud.machines.map(({ source, acceleratorType, state }) => (
             <li key={`${source.product} ${source.zone} ${source.name}`}>
@@ -249,30 +258,80 @@ function Candidates({ candidates, isBusy, trans, onChosen }: ICandidatesProps): 
   );
 }
 
-interface IAnswer<T> {
-  readonly value: T | null;
-  readonly problem: string | null;
+/** Null: what is typed is no name of a project. */
+function projectOf(text: string): string | null {
+  return /^[\w.:][\w.:-]{0,255}$/.test(text.trim()) ? text.trim() : null;
 }
 
-/** Asks once. */
-function useAnswer<T>(ask: () => Promise<T>): IAnswer<T> {
-  const [answer, setAnswer] = useState<IAnswer<T>>({ value: null, problem: null });
+function ProjectChoice(props: {
+  onChosen: (project: string | null) => void;
+  trans: TranslationBundle;
+}): JSX.Element {
+  const { onChosen, trans } = props;
+  const [text, setText] = useState('');
+  const hint = useId();
+  const isEmpty = text.trim() === '';
+  const project = projectOf(text);
+  const onSubmit = (event: FormEvent): void => {
+    event.preventDefault();
+    if (isEmpty || project !== null) {
+      onChosen(project);
+    }
+  };
+  return (
+    <form onSubmit={onSubmit} className="jp-TPULabRemote-typed">
+      <label>
+        {trans.__('Another project')}
+        <input
+          className="jp-mod-styled"
+          value={text}
+          spellCheck={false}
+          aria-invalid={!isEmpty && project === null}
+          aria-describedby={hint}
+          onChange={event => setText(event.target.value)}
+        />
+      </label>
+      <button type="submit" className="jp-mod-styled" disabled={!isEmpty && project === null}>
+        {trans.__('List')}
+      </button>
+      <p id={hint} className="jp-TPULab-quiet">
+        {trans.__('Machines that you type are taken from the listed project, too.')}
+      </p>
+    </form>
+  );
+}
+
+/** A machine of Google Cloud that was typed is one of the project that was named; null: of gcloud's own. */
+function inProject(source: RemoteSource | null, project: string | null): RemoteSource | null {
+  return source?.kind === 'gcloud' && project !== null ? { ...source, project } : source;
+}
+
+interface IAnswer<T> {
+  /** The newest that has come; it stays while something else is asked. */
+  readonly value: T | null;
+  readonly problem: string | null;
+  readonly isAsking: boolean;
+}
+
+/** Asks once for each `about`. */
+function useAnswer<T>(ask: () => Promise<T>, about: string | null): IAnswer<T> {
+  const [answer, setAnswer] = useState<IAnswer<T>>({ value: null, problem: null, isAsking: true });
   useEffect(() => {
     let isGone = false;
+    const say = (change: Partial<IAnswer<T>>): void => {
+      if (!isGone) setAnswer(before => ({ ...before, ...change }));
+    };
+    say({ problem: null, isAsking: true });
     ask().then(
-      value => {
-        if (!isGone) setAnswer({ value, problem: null });
-      },
-      (error: unknown) => {
-        const problem = error instanceof Error ? error.message : String(error);
-        if (!isGone) setAnswer({ value: null, problem });
-      }
+      value => say({ value, isAsking: false }),
+      (error: unknown) =>
+        say({ problem: error instanceof Error ? error.message : String(error), isAsking: false })
     );
     return () => {
       isGone = true;
     };
-    // Once, when the view appears.
+    // `ask` is made anew each time the view is drawn.
     // eslint-disable-next-line react-hooks/exhaustive-deps
-  }, []);
+  }, [about]);
   return answer;
 }

@@ -157,6 +157,12 @@ describe.skipIf(why !== null)(`logging in${why === null ? '' : ` (skipped: ${why
       expect(await hub.until('connected')).toMatchObject({ hosts: [vm.destination] });
     });
 
+    it.each(['', '-q', '--account=x', 'a b'])('%j is no project of Google Cloud', async project => {
+      const query = new URLSearchParams({ project }).toString();
+      const answer = await hub.rest('GET', `/bridge/v1/remotes/candidates?${query}`);
+      expect(answer).toMatchObject({ status: 400, body: { code: 'invalid_request' } });
+    });
+
     it.each(['-oProxyCommand=touch /tmp/x', 'a b', '', 'host;id'])(
       '%j is no destination',
       async destination => {

@@ -156,11 +156,12 @@ export class Remotes implements AsyncDisposable {
     await cleanRemote(this.get(name), signal);
   }
 
-  async candidates(signal: AbortSignal): Promise<RemoteCandidates> {
+  /** `project` of Google Cloud; else gcloud's own. */
+  async candidates(signal: AbortSignal, project?: string): Promise<RemoteCandidates> {
     const limit = AbortSignal.any([signal, AbortSignal.timeout(CANDIDATES_MS)]);
     const [hosts, gcloud] = await Promise.all([
       sshHosts(this.#options.home ?? homedir()),
-      projectMachines(this.#context.gcloud, limit)
+      projectMachines(this.#context.gcloud, limit, project)
     ]);
     return { sshHosts: hosts, gcloud };
   }

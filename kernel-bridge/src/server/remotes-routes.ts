@@ -5,6 +5,7 @@ import {
   AnswerPrompt,
   ConnectRemote,
   Remote as RemoteSchema,
+  CandidatesQuery,
   RemoteCandidates,
   RemoteList,
   RemoteLogPage,
@@ -44,14 +45,15 @@ export function addRemotesRoutes(app: App, remotes: Remotes): void {
     '/bridge/v1/remotes/candidates',
     {
       schema: {
-        summary: "What a person may want to connect to: ssh hosts, and the project's machines",
+        summary: "What a person may want to connect to: ssh hosts, and a project's machines",
+        querystring: CandidatesQuery,
         response: { 200: RemoteCandidates }
       }
     },
-    async (_request, reply) => {
+    async (request, reply) => {
       const gone = new AbortController();
       reply.raw.once('close', () => gone.abort());
-      return remotes.candidates(gone.signal);
+      return remotes.candidates(gone.signal, request.query.project);
     }
   );
 

@@ -94,8 +94,10 @@ export class RemoteCalls {
     return this.#ask(SyncStatus, 'DELETE', `/${encodeURIComponent(name)}/sync`);
   }
 
-  candidates(): Promise<RemoteCandidates> {
-    return this.#ask(RemoteCandidates, 'GET', '/candidates', undefined, CANDIDATES_MS);
+  /** `project` of Google Cloud; else gcloud's own. */
+  candidates(project?: string): Promise<RemoteCandidates> {
+    const query = project === undefined ? '' : `?${new URLSearchParams({ project }).toString()}`;
+    return this.#ask(RemoteCandidates, 'GET', `/candidates${query}`, undefined, CANDIDATES_MS);
   }
 
   async #ask<T extends TSchema>(

@@ -21,12 +21,12 @@ export function remotesCommand(streams: Streams): Command {
     say(streams, options, { remotes: found }, remotesText(found));
   });
 
-  sub(remotes, 'candidates', "show what could be connected to: ssh hosts, and your project's TPU VMs").action(
-    async (options: RemotesOptions) => {
-      const found = await (await RemoteCalls.find(options.stateDir)).candidates();
+  sub(remotes, 'candidates', "show what could be connected to: ssh hosts, and a project's TPU VMs")
+    .option('--project <project>', "Google Cloud: project (default: gcloud's own)")
+    .action(async (options: RemotesOptions & { readonly project?: string }) => {
+      const found = await (await RemoteCalls.find(options.stateDir)).candidates(options.project);
       say(streams, options, found, candidatesText(found));
-    }
-  );
+    });
 
   addTargetOptions(
     remotes

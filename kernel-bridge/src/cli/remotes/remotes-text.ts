@@ -42,7 +42,7 @@ export function candidatesText({ sshHosts, gcloud }: RemoteCandidates): string {
   return [
     'Hosts of your ssh configuration:',
     ...(sshHosts.length === 0 ? ['  none'] : sshHosts.map(host => `  ${host}`)),
-    `Machines of your project${gcloud.project === null ? '' : ` ${gcloud.project}`}:`,
+    `Machines of ${gcloud.project === null ? 'your project' : `project ${gcloud.project}`}:`,
     ...(machines.length === 0
       ? [`  ${gcloud.message ?? 'none'}`]
       : table(machines)

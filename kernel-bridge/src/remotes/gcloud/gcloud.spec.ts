@@ -168,6 +168,19 @@ describe('the machines of a project', () => {
     });
   });
 
+  it('are those of the project that is named, whatever gcloud has been set to', async () => {
+    const asked: string[] = [];
+    const gcloud: Gcloud = {
+      ask: async args => {
+        asked.push(args.join(' '));
+        return '[]';
+      }
+    };
+    expect(await projectMachines(gcloud, signal, 'other')).toMatchObject({ state: 'ok', project: 'other' });
+    expect(asked).toHaveLength(2);
+    expect(asked.every(words => words.endsWith('--project=other'))).toBe(true);
+  });
+
   it('are unknown without gcloud', async () => {
     const missing = answering({ config: new RemoteProblem('gcloud_missing', 'There is no gcloud.') });
     expect(await projectMachines(missing, signal)).toMatchObject({ state: 'missing', machines: [] });

@@ -1,4 +1,4 @@
-/** The machines with TPUs in the user's project, of both generations of the API. */
+/** The machines with TPUs in a project, of both generations of the API. */
 import type { RemoteCandidates } from '@tpulab/protocol';
 import { told } from '../remote-error.js';
 import { RemoteProblem } from '../remote-error.js';
@@ -7,16 +7,11 @@ import type { Gcloud } from './gcloud.js';
 type Found = RemoteCandidates['gcloud'];
 type Machine = Found['machines'][number];
 
-export async function projectMachines(gcloud: Gcloud, signal: AbortSignal): Promise<Found> {
-  let project: string | null = null;
+/** `wanted` is the project; without it the one that gcloud has been set to. */
+export async function projectMachines(gcloud: Gcloud, signal: AbortSignal, wanted?: string): Promise<Found> {
+  let project = wanted ?? null;
   try {
-    const nobody = { project: undefined, zone: undefined };
-    project = (await gcloud.ask(['config', 'get-value', 'project'], nobody, signal)).trim() || null;
-    if (project === null || project === '(unset)') {
-      throw new RemoteProblem('gcloud_project', 'gcloud has no project; choose one.', {
-        command: 'gcloud config set project PROJECT'
-      });
-    }
+    project ??= await ownProject(gcloud, signal);
     const asked = { project, zone: undefined };
     const list = async (args: readonly string[]): Promise<readonly Item[]> =>
       items(await gcloud.ask([...args, '--format=json', `--project=${project}`], asked, signal));
@@ -41,6 +36,17 @@ export async function projectMachines(gcloud: Gcloud, signal: AbortSignal): Prom
       machines: []
     };
   }
+}
+
+async function ownProject(gcloud: Gcloud, signal: AbortSignal): Promise<string> {
+  const nobody = { project: undefined, zone: undefined };
+  const project = (await gcloud.ask(['config', 'get-value', 'project'], nobody, signal)).trim();
+  if (project === '' || project === '(unset)') {
+    throw new RemoteProblem('gcloud_project', 'gcloud has no project; choose one.', {
+      command: 'gcloud config set project PROJECT'
+    });
+  }
+  return project;
 }
 
 type Item = Readonly<Record<string, unknown>>;
