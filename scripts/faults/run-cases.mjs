@@ -50,6 +50,6 @@ export async function runToTheLast(command, args, options) {
   } finally {
     signal?.removeEventListener('abort', onAbort);
     await descendants.end(END_WAIT_MS);
-    await rm(folder, { recursive: true, force: true });
+    await rm(folder, { recursive: true, force: true, maxRetries: 10 });
   }
 }

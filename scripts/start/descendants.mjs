@@ -11,6 +11,8 @@ export const MARK = 'TPULAB_START_MARK';
 
 const KEEPER = /\bkeeper\/main\.js\b/;
 const LOOK_AGAIN_MS = 100;
+/** Until killed processes are gone: a machine that is busy comes to it late, and what is left then is not left for good. */
+const KILLED_WAIT_MS = 30_000;
 
 export class Descendants {
   #mark;
@@ -51,7 +53,7 @@ export class Descendants {
     signalAll(found, 'SIGTERM');
     if (!(await this.allEnded(waitMs))) {
       signalAll(await this.look(), 'SIGKILL');
-      await this.allEnded(waitMs);
+      await this.allEnded(KILLED_WAIT_MS);
     }
     return found.length;
   }

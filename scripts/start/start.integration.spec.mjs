@@ -22,7 +22,7 @@ beforeEach(async () => {
 afterEach(async () => {
   child?.kill('SIGKILL');
   for (const mark of await marks()) await new Descendants(mark).end(2000);
-  await rm(state, { recursive: true, force: true, maxRetries: 3 });
+  await rm(state, { recursive: true, force: true, maxRetries: 10 });
 });
 
 function marks() {
