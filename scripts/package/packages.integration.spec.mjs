@@ -19,7 +19,8 @@ import { makeLabWheel } from './lab-wheel.mjs';
 
 const SET_UP = existsSync(checkout.uv) && existsSync(path.join(checkout.labextension, 'package.json'));
 const WAIT = { timeout: 200_000, interval: 200 };
-vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 });
+// Two environments are installed and a Lab is started in one test.
+vi.setConfig({ testTimeout: 600_000, hookTimeout: 300_000 });
 
 /** @type {string} */
 let folder;
@@ -250,6 +251,8 @@ function execute(bridge, kernelId, code) {
   const content = { code, silent: false, store_history: true, user_expressions: {}, allow_stdin: false };
   return new Promise((resolve, reject) => {
     let printed = '';
+    /** @type {Set<string>} */
+    const awaited = new Set(['reply', 'idle']);
     socket.on('error', reject);
     socket.on('open', () =>
       socket.send(
@@ -261,7 +264,10 @@ function execute(bridge, kernelId, code) {
       if (message.parent_header?.msg_id !== 'one') return;
       if (message.msg_type === 'stream') printed += message.content.text;
       if (message.msg_type === 'error') printed += message.content.traceback.join('\n');
-      if (message.msg_type === 'execute_reply') {
+      // Its own channel: the reply may overtake what is printed, and the idle status the reply.
+      if (message.msg_type === 'execute_reply') awaited.delete('reply');
+      if (message.msg_type === 'status' && message.content.execution_state === 'idle') awaited.delete('idle');
+      if (awaited.size === 0) {
         socket.close();
         resolve(printed);
       }
