@@ -144,6 +144,8 @@ describe('the chip table', () => {
 });
 
 describe('the accelerator', () => {
+  /** The server is in this process; when that stands still for a while, both do. */
+  const timeoutMs = 30_000;
   const NONE = { type: null, workerId: null, processBounds: null, chipsPerProcessBounds: null };
 
   async function metadata(answer: { status?: number; flavor?: boolean; body?: string } | 'silence') {
@@ -171,7 +173,7 @@ describe('the accelerator', () => {
     await using server = await metadata({
       body: "ACCELERATOR_TYPE: 'v5litepod-8'\nWORKER_ID: '0'\nTPU_PROCESS_BOUNDS: '1,1,1'\nZONE: x\n: bad\n"
     });
-    expect(await acceleratorInfo({ TPU_WORKER_ID: '3' }, { url: server.url })).toEqual({
+    expect(await acceleratorInfo({ TPU_WORKER_ID: '3' }, { url: server.url, timeoutMs })).toEqual({
       type: 'v5litepod-8',
       workerId: '3',
       processBounds: '1,1,1',
@@ -183,14 +185,14 @@ describe('the accelerator', () => {
   it('takes the address of the metadata server from the environment, as jax does', async () => {
     await using server = await metadata({ body: 'ACCELERATOR_TYPE: v6e-8' });
     const env = { GCE_METADATA_IP: server.url.replace('http://', '') };
-    expect(await acceleratorInfo(env)).toMatchObject({ type: 'v6e-8' });
+    expect(await acceleratorInfo(env, { timeoutMs })).toMatchObject({ type: 'v6e-8' });
   });
 
   it.each([{ status: 404 }, { flavor: false, body: 'ACCELERATOR_TYPE: portal' }, { body: '<html>' }])(
     'is unknown when the server answers %j',
     async answer => {
       await using server = await metadata(answer);
-      expect(await acceleratorInfo({}, { url: server.url })).toEqual(NONE);
+      expect(await acceleratorInfo({}, { url: server.url, timeoutMs })).toEqual(NONE);
     }
   );
 

@@ -14,6 +14,8 @@ import {
 const BANDWIDTH = 'tpu.runtime.hbm.utilization.percent';
 const TOTAL = 'tpu.runtime.hbm.memory.total.bytes';
 const STYLES: OrdinalStyle[] = ['number', 'text', 'list'];
+/** The server is in this process; when that stands still for a while, both do. */
+const answerMs = 30_000;
 const generationOf = (name: string): Generation => GENERATIONS.find(one => one.name === name)!;
 
 let server: MetricServer;
@@ -29,7 +31,7 @@ describe('readings of devices', () => {
     GENERATIONS.flatMap(generation => STYLES.map(style => ({ name: generation.name, style, generation })))
   )('of $name with ordinals as $style give each device its own figures', async ({ generation, style }) => {
     serve(server, generation, { style });
-    using readings = new DeviceReadings({ ports: [server.port] });
+    using readings = new DeviceReadings({ ports: [server.port], answerMs });
     const { devices, metrics } = await readings.read(generation.devicesPerChip);
     expect(metrics).toEqual({ state: 'serving', detail: null });
     expect(devices).toHaveLength(generation.chips * generation.devicesPerChip);
@@ -50,7 +52,7 @@ describe('readings of devices', () => {
 
   it('of an unknown chip take each device for a chip', async () => {
     serve(server, generationOf('v6e'), { chips: 2 });
-    using readings = new DeviceReadings({ ports: [server.port] });
+    using readings = new DeviceReadings({ ports: [server.port], answerMs });
     const { devices } = await readings.read(null);
     expect(devices.map(({ ordinal, chip }) => [ordinal, chip])).toEqual([
       [0, 0],
@@ -65,7 +67,7 @@ describe('readings of devices', () => {
       const generation = generationOf('7x');
       serve(server, generation, { chips: 1 });
       serve(second, generation, { chips: 1, firstChip: byHost ? 1 : 0 });
-      using readings = new DeviceReadings({ ports: [server.port, second.port] });
+      using readings = new DeviceReadings({ ports: [server.port, second.port], answerMs });
       const { devices } = await readings.read(2);
       expect(devices.map(({ ordinal, chip }) => [ordinal, chip])).toEqual([
         [0, 0],
@@ -81,7 +83,7 @@ describe('readings of devices', () => {
     await using second = await MetricServer.start();
     serve(server, generationOf('v5p'), { chips: 1 });
     second.isStuck = true;
-    using readings = new DeviceReadings({ ports: [server.port, second.port], answerMs: 200 });
+    using readings = new DeviceReadings({ ports: [server.port, second.port], answerMs: 5_000 });
     const { devices, metrics } = await readings.read(1);
     expect(devices).toHaveLength(1);
     expect(metrics).toEqual({
@@ -93,7 +95,7 @@ describe('readings of devices', () => {
   it('ask seldom for what changes seldom, and for what the runtime did not know', async () => {
     let now = 0;
     serve(server, generationOf('v2'));
-    using readings = new DeviceReadings({ ports: [server.port], now: () => now });
+    using readings = new DeviceReadings({ ports: [server.port], answerMs, now: () => now });
     const asked = (metric: string) => server.asked.filter(({ metric_name }) => metric_name === metric).length;
     await readings.read(2);
     await readings.read(2);
@@ -109,7 +111,7 @@ describe('readings of devices', () => {
   it('are none when nobody serves, and begin anew with the next process', async () => {
     const { port } = server;
     serve(server, generationOf('v3'));
-    using readings = new DeviceReadings({ ports: [port] });
+    using readings = new DeviceReadings({ ports: [port], answerMs });
     await readings.read(2);
     await server[Symbol.asyncDispose]();
     await expect
@@ -127,7 +129,7 @@ describe('readings of devices', () => {
 
   it('say why a process that serves gives none', async () => {
     server.refusal = { code: status.PERMISSION_DENIED, details: 'not yours' };
-    using readings = new DeviceReadings({ ports: [server.port] });
+    using readings = new DeviceReadings({ ports: [server.port], answerMs });
     expect(await readings.read(1)).toEqual({
       devices: [],
       metrics: { state: 'failing', detail: `port ${server.port}: not yours` }

@@ -37,6 +37,15 @@ function sampler(options: Partial<SamplerOptions> = {}): MachineSampler {
   });
 }
 
+/** The server has a second to answer a sample, and is in this process: when that stands still, the next sample counts. */
+function servedPage(of: MachineSampler): Promise<DevicesPage> {
+  return vi.waitFor(async () => {
+    const page = await of.page();
+    expect(page.sample.metrics.state).toBe('serving');
+    return page;
+  }, WAIT);
+}
+
 describe('the sampler', () => {
   it('tells chips, who holds them, and the figures of their devices', async () => {
     await machine.addChips(V6E);
@@ -46,7 +55,7 @@ describe('the sampler', () => {
     await machine.write('proc/72/environ', `TPULAB_KERNEL_ID=${KERNEL}-gone\0`);
     serve(server, V6E);
     await using one = sampler({ isKernel: id => id === KERNEL });
-    const page = await one.page();
+    const page = await servedPage(one);
     expect([...Value.Errors(DevicesPage, page)]).toEqual([]);
     expect(page.chips).toHaveLength(8);
     expect(page.chips[0]?.owners).toEqual([{ pid: 71, command: 'python3', kernelId: KERNEL }]);
@@ -72,11 +81,15 @@ describe('the sampler', () => {
     await machine.addChips({ ...V6E, pciDevice: '0x00aa', chips: 1 });
     await server[Symbol.asyncDispose]();
     await using one = sampler();
-    expect(await one.page()).toMatchObject({
-      chips: [{ name: null, pciDevice: '0x00aa' }],
-      specs: [],
-      sample: { metrics: { state: 'idle' } }
-    });
+    await vi.waitFor(
+      async () =>
+        expect(await one.page()).toMatchObject({
+          chips: [{ name: null, pciDevice: '0x00aa' }],
+          specs: [],
+          sample: { metrics: { state: 'idle' } }
+        }),
+      WAIT
+    );
   });
 
   it('samples while somebody looks, and hardly when nobody does', async () => {

@@ -7,6 +7,8 @@ import { PROTO_FILE } from './metric-service.js';
 import { MetricServer } from './testing/metric-server.js';
 
 const HBM = 'tpu.runtime.hbm.memory.usage.bytes';
+/** The server is in this process; when that stands still for a while, both do. */
+const answerMs = 30_000;
 
 describe('a metric client', () => {
   let server: MetricServer;
@@ -37,7 +39,7 @@ describe('a metric client', () => {
       },
       { gauge: { as_bool: true } }
     ]);
-    using client = new MetricClient({ port: server.port });
+    using client = new MetricClient({ port: server.port, answerMs });
     const answer = await client.metric(HBM);
     expect(server.asked).toEqual([{ metric_name: HBM, skip_node_aggregation: false }]);
     expect(answer.state === 'ok' && answer.points).toMatchObject([
@@ -49,13 +51,13 @@ describe('a metric client', () => {
   });
 
   it('asks one process alone when told so', async () => {
-    using client = new MetricClient({ port: server.port, alone: true });
+    using client = new MetricClient({ port: server.port, answerMs, alone: true });
     await client.metric(HBM);
     expect(server.asked).toEqual([{ metric_name: HBM, skip_node_aggregation: true }]);
   });
 
   it('tells a metric that the runtime lacks from a runtime that fails', async () => {
-    using client = new MetricClient({ port: server.port });
+    using client = new MetricClient({ port: server.port, answerMs });
     expect(await client.metric('no.such.metric')).toEqual({ state: 'unknown' });
     server.refusal = { code: status.INTERNAL, details: 'chip fell off' };
     expect(await client.metric(HBM)).toEqual({ state: 'failed', reason: 'chip fell off' });
@@ -70,7 +72,7 @@ describe('a metric client', () => {
   it('knows that nobody serves the port, and finds the server that comes later', async () => {
     const { port } = server;
     await server[Symbol.asyncDispose]();
-    using client = new MetricClient({ port });
+    using client = new MetricClient({ port, answerMs });
     expect(await client.metric(HBM)).toEqual({ state: 'absent' });
     server = await MetricServer.start(port);
     server.metrics.set(HBM, []);
@@ -81,7 +83,7 @@ describe('a metric client', () => {
 
   it('lists the metrics that the runtime has', async () => {
     server.metrics.set(HBM, []).set('megascale.error.detected.gauge', []);
-    using client = new MetricClient({ port: server.port });
+    using client = new MetricClient({ port: server.port, answerMs });
     expect(await client.supported('^megascale')).toEqual(new Set(['megascale.error.detected.gauge']));
     expect((await client.supported())?.size).toBe(2);
   });

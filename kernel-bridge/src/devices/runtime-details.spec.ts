@@ -66,7 +66,7 @@ describe('details of the runtime', () => {
         distribution
       }
     ]);
-    using readings = new DeviceReadings({ ports: [server.port] });
+    using readings = new DeviceReadings({ ports: [server.port], answerMs: 30_000 });
     const spread = { count: 10, mean: 15, p50: 15, p90: 19, unit: 'us' };
     expect(await readings.details()).toMatchObject({
       uptimeS: 12.5,
@@ -80,7 +80,7 @@ describe('details of the runtime', () => {
 
   it('are none when nobody serves them', async () => {
     await server[Symbol.asyncDispose]();
-    using readings = new DeviceReadings({ ports: [server.port] });
+    using readings = new DeviceReadings({ ports: [server.port], answerMs: 30_000 });
     expect(await readings.details()).toEqual({ uptimeS: null, errors: null, distributions: [] });
     server = await MetricServer.start();
   });

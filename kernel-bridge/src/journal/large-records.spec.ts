@@ -63,7 +63,7 @@ describe('a large record', { timeout: 60_000 }, () => {
       const log = new WriterLog();
       const writer = await JournalWriter.open(dir, log.options());
       writer.append(RecordChannel.iopub, [piece('x', LARGE_BYTES)]);
-      await vi.waitFor(() => expect(log.batches).toHaveLength(1));
+      await vi.waitFor(() => expect(log.batches).toHaveLength(1), 20_000);
       await writer.close();
     });
   });

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { WebSocket } from 'ws';
 import { MetricServer } from '../devices/testing/metric-server.js';
 import { GENERATIONS, serve, usedBytes } from '../devices/testing/traces.js';
-import { TemporaryGateway, TOKEN } from './testing/temporary-gateway.js';
+import { type Answer, TemporaryGateway, TOKEN } from './testing/temporary-gateway.js';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
@@ -34,6 +34,15 @@ afterAll(async () => {
   await metrics[Symbol.asyncDispose]();
 });
 
+/** The server has a second to answer a sample, and is in this process: when that stands still, the next sample counts. */
+function served(from: TemporaryGateway): Promise<Answer> {
+  return vi.waitFor(async () => {
+    const answer = await from.rest('GET', '/bridge/v1/devices');
+    expect((answer.body as DevicesPage).sample.metrics.state).toBe('serving');
+    return answer;
+  }, WAIT);
+}
+
 class Page implements Disposable {
   readonly samples: MachineEvent[] = [];
   readonly socket = new WebSocket(`${bridge.url.replace('http', 'ws')}bridge/v1/events?token=${TOKEN}`);
@@ -54,7 +63,7 @@ class Page implements Disposable {
 
 describe('/bridge/v1/devices', () => {
   it('answers with what the runtime tells of its devices, as the protocol has it', async () => {
-    const { status, body } = await bridge.rest('GET', '/bridge/v1/devices');
+    const { status, body } = await served(bridge);
     expect([status, [...Value.Errors(DevicesPage, body)]]).toEqual([200, []]);
     const { sample } = body as DevicesPage;
     expect(sample.metrics.state).toBe('serving');
@@ -72,7 +81,8 @@ describe('/bridge/v1/devices', () => {
   it('has a history that a new gateway on the same folder goes on with', async () => {
     const folder = await mkdtemp(path.join(tmpdir(), 'tpl-'));
     const first = await TemporaryGateway.start({ stateDir: folder, env: env() });
-    await first.rest('GET', '/bridge/v1/devices');
+    await first.gateway.ready;
+    await served(first);
     await first.gateway[Symbol.asyncDispose]();
     await using second = await TemporaryGateway.start({ stateDir: folder, env: env() });
     await second.gateway.ready;
