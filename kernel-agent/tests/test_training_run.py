@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import re
 import signal
@@ -17,7 +18,10 @@ import pytest
 import tpulab
 from keeper_double import PATIENCE_S, KeeperDouble, wait_until
 from tpulab.agent import Agent
-from tpulab.controller import MAX_WAITING
+from tpulab.control_command import Command
+from tpulab.controller import MAX_WAITING, Controller, ControlListener
+from tpulab.hyperparameters import Hyperparameters
+from tpulab.messages import ControlMessage
 from tpulab.training_run import TrainingRun
 
 pytestmark = pytest.mark.usefixtures("agent")
@@ -111,7 +115,7 @@ def test_a_pause_holds_the_loop_until_it_is_resumed(run: TrainingRun, keeper: Ke
         keeper.command("resume")
 
     steering = Page(run, page)
-    for index in run.steps(range(100_000)):
+    for index in run.steps(range(10**9)):
         time.sleep(0.001)
         if index == 1:
             steering.start()
@@ -142,6 +146,31 @@ def test_a_stop_ends_this_loop_and_those_that_follow(run: TrainingRun, keeper: K
     # Epochs make one run, whose steps are counted on.
     keeper.wait(lambda: len(keeper.steps(end["run"])) == 6, "all steps")
     assert [step["index"] for step in keeper.steps(end["run"])] == list(range(6))
+
+
+def test_a_stop_is_applied_also_when_the_loop_is_faster_than_whoever_asks() -> None:
+    told: list[str] = []
+    asked = threading.Event()
+
+    class Slow(ControlListener):
+        def told(self, message: ControlMessage) -> None:
+            told.append(message["phase"])
+            if message["phase"] == "accepted":
+                asked.set()
+                # Time for the loop to come to its next step, if it does not wait for the command.
+                time.sleep(0.2)
+
+    controller = Controller("r", Hyperparameters({}), Slow())
+    controller.start()
+    controller.begin()
+    page = threading.Thread(target=controller.submit, args=(Command("stop"),))
+    page.start()
+    assert asked.wait(PATIENCE_S)
+    assert not controller.boundary(3)
+    controller.finish("end", "The run ended before its next step.")
+    page.join(PATIENCE_S)
+    assert told == ["accepted", "applied"]
+    assert controller.state == "stopped"
 
 
 def test_what_makes_no_sense_is_refused_with_a_reason(run: TrainingRun, keeper: KeeperDouble) -> None:
@@ -221,6 +250,9 @@ def test_a_handler_that_raises_fails_the_command_and_not_the_run(
 def test_an_interrupt_ends_a_pause_and_the_run_as_failed(run: TrainingRun, keeper: KeeperDouble) -> None:
     def page() -> None:
         keeper.wait(lambda: states(keeper)[-1:] == ["paused"], "the pause")
+        # What is applied now is applied by the loop that waits: the state is told a moment before that begins.
+        for rate in (0.1, 0.2):
+            keeper.outcome(keeper.command("set", name="rate", value=rate), "applied")
         signal.pthread_kill(main, signal.SIGINT)
 
     main = threading.main_thread().ident
@@ -264,7 +296,8 @@ def test_an_asynchronous_loop_is_steered_and_a_pause_leaves_the_event_loop_alone
     run: TrainingRun, keeper: KeeperDouble
 ) -> None:
     async def items() -> AsyncIterator[int]:
-        for number in range(100_000):
+        # Without an end of its own: the thread that takes commands may get its turn late.
+        for number in itertools.count():
             await asyncio.sleep(0)
             yield number
 
@@ -446,7 +479,7 @@ def test_without_a_bridge_commands_of_the_code_are_text(
 
 
 def test_an_outage_of_the_keeper_loses_no_word_on_a_command(run: TrainingRun, keeper: KeeperDouble) -> None:
-    for index in run.steps(range(100_000)):
+    for index in run.steps(range(10**9)):
         if index == 0:
             identity = keeper.command("set", name="rate", value=0.25)
             keeper.outcome(identity, "accepted")

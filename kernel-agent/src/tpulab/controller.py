@@ -32,7 +32,8 @@ Handler = Callable[..., Any]
 
 
 class ControlListener:
-    """What a controller tells. `told` may be called with its lock held, so it must not call back."""
+    """What a controller tells. `told` and `changed` may be called with its lock held: they must not call
+    back."""
 
     def told(self, message: ControlMessage) -> None:
         """Something became of a command."""
@@ -62,7 +63,8 @@ class Controller:
         self._listener = listener
         self._handlers: dict[ControlAction, Handler] = {}
         self._appliers: list[Callable[[Hyperparameters], None]] = []
-        self._lock = threading.Lock()
+        # Reentrant: what is told makes garbage, and a finalizer may end this very run.
+        self._lock = threading.RLock()
         self._waiting: deque[Command] = deque()
         self._news = threading.Event()
         self._replay = deque(replay.commands if replay is not None else ())
@@ -100,20 +102,20 @@ class Controller:
     def submit(self, command: Command) -> ControlMessage:
         """Takes a command, or refuses it; on any thread. The answer is told as well."""
         command.run = self._run_id
-        before = self.state
         try:
             with self._lock:
+                before = self.state
                 self._take(command)
                 answer = command.message("accepted")
                 # Told before the loop can apply it: the order of what is told is the order of what happened.
                 self._listener.told(answer)
+                if self.state != before:
+                    self._listener.changed()
                 self._waiting.append(command)
         except (ControlRefusedError, HyperparameterError) as error:
             answer = command.message("refused", reason=str(error))
             self._listener.told(answer)
         self._news.set()
-        if self.state != before:
-            self._listener.changed()
         return answer
 
     def _take(self, command: Command) -> None:
@@ -218,10 +220,19 @@ class Controller:
         return Command(logged.action, logged.name, logged.value, self._run_id, "replay")
 
     def _drain(self, step: int) -> None:
+        self._await_stop()
         while self._waiting and self.state not in ENDED:
             self._apply(self._waiting.popleft(), step)
 
+    def _await_stop(self) -> None:
+        """A stop shows in the state a moment before its command waits; without it the loop would end and the
+        command expire."""
+        if self.state == "stopping":
+            with self._lock:
+                return
+
     async def _drain_async(self, step: int) -> None:
+        self._await_stop()
         while self._waiting and self.state not in ENDED:
             await self._apply_async(self._waiting.popleft(), step)
 
@@ -314,8 +325,9 @@ class Controller:
             self.state = after(before, event)
             if not self._waiting or event == "start":
                 self._ahead = self.state
-        if self.state != before:
-            self._listener.changed()
+            if self.state != before:
+                # With the lock held: nobody may tell the next state before this one.
+                self._listener.changed()
 
 
 _ASKED: dict[ControlAction, ControlEvent] = {"pause": "ask_pause", "resume": "resume", "stop": "ask_stop"}
