@@ -176,6 +176,8 @@ describe('state', () => {
     using running = await attached();
     const id = running.execute('input("wait ")', { allow_stdin: true });
     await running.first(({ header, parent }) => header.msg_type === 'input_request' && parent.msg_id === id);
+    // The question comes by a socket of its own and may overtake this.
+    await running.until(() => running.answers(id).some(message => isStatus(message, 'busy')));
     const own = running.messages.find(({ channel }) => channel === 'iopub')?.header.session;
     using late = await bridge.connect(kernelId);
     const [status] = [await late.first(() => true)];
@@ -221,18 +223,17 @@ describe('state', () => {
 
 describe('liveness', () => {
   it('[12] a client that answers no ping is let go, one that answers stays', async () => {
-    const confirmation = { heartbeatMs: 20, silenceMs: 200 };
+    // Both ends are in this process: time enough for an answer, also after it stood still for a while.
+    const confirmation = { heartbeatMs: 500, silenceMs: 4_000 };
     await using strict = await TemporaryGateway.start({ confirmation });
     await strict.gateway.ready;
     const own = await strict.startKernel();
     using silent = await strict.connect(own);
     using talking = await strict.connect(own);
     silent.pause();
-    const connections = () => strict.gateway.registry.get(own).connections;
-    await talking.until(() => {
-      talking.send('control', 'kernel_info_request', {});
-      return connections() === 1 ? true : undefined;
-    });
+    const { registry } = strict.gateway;
+    await vi.waitUntil(() => registry.get(own).connections === 1, { timeout: 60_000 });
+    expect(types(await talking.run('1'))).toContain('shell:execute_reply');
     expect(talking.closed).toBeNull();
     silent.resume();
     expect((await silent.untilClosed()).code).toBe(1006);

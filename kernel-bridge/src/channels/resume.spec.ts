@@ -71,6 +71,7 @@ describe('a client that comes back with its session_id', () => {
     const id = asking.execute(counting(50), { allow_stdin: true });
     await asking.first(({ header, parent }) => header.msg_type === 'input_request' && parent.msg_id === id);
     await asking.abort();
+    await gone();
     // Somebody who speaks for the same session ends the cell, and leaves without having read the rest.
     using helper = await bridge.connect(kernelId, { sessionId: null });
     Object.defineProperty(helper, 'sessionId', { value: sessionId });
@@ -100,6 +101,8 @@ describe('a client that comes back with its session_id', () => {
     using before = await bridge.connect(kernelId, { sessionId });
     const id = before.execute(counting(20), { allow_stdin: true });
     await before.first(({ header, parent }) => header.msg_type === 'input_request' && parent.msg_id === id);
+    // The question comes by a socket of its own and may overtake output.
+    await before.until(() => numbers(before.messages, id).at(-1) === 10);
     await confirmed(sessionId);
     await before.abort();
     using again = await bridge.connect(kernelId, { sessionId });
@@ -173,6 +176,12 @@ for n in range(${lines}): display({'text/plain': str(n), 'text/html': 'x' * 4000
     expect(numbers(slow.messages, id)).toEqual(upTo(lines));
   });
 });
+
+/** When the gateway knows that nobody is attached any more. */
+async function gone(): Promise<void> {
+  const { registry } = bridge.gateway;
+  await vi.waitUntil(() => registry.get(kernelId).connections === 0, { timeout: 60_000 });
+}
 
 /** When the gateway knows that the client has everything there is. */
 async function confirmed(client: string, kernel = bridge.gateway.registry.get(kernelId)): Promise<void> {
