@@ -68,6 +68,8 @@ export class Kernel {
       return false;
     },
     state: snapshot => {
+      // Unknown until the keeper that was silent has said everything: `bind` ends that.
+      if (this.#silent) return;
       this.#snapshot = snapshot;
       this.#changed();
     },
@@ -89,13 +91,14 @@ export class Kernel {
     this.#reattach = reattach;
     this.#handle = handle;
     this.#unreachable = false;
-    this.#snapshot = handle.snapshot;
+    if (!this.#silent) this.#snapshot = handle.snapshot;
     const before = this.#lastSeq;
     const { liveFrom } = await handle.subscribe();
     // Records may already have been pushed while the answer was on its way.
     this.#lastSeq = Math.max(this.#lastSeq, liveFrom - 1);
     if (before > 0) await this.#sendAgain(handle, before + 1, liveFrom - 1);
     if (this.#followsTelemetry) await handle.subscribeTelemetry(this.#telemetrySeq);
+    this.#snapshot = handle.snapshot;
     this.#silent = false;
     this.#reached = true;
     this.#changed();

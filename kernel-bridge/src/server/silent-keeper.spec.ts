@@ -13,6 +13,8 @@ const WAIT = { timeout: 90_000, interval: 50 };
 
 let bridge: TemporaryGateway;
 let handles: KeeperHandle[];
+/** Called, and waited for, before a keeper that was found again is asked for what it has. */
+let beforeSubscribing: () => Promise<void>;
 
 function keepers(): KeeperAccess {
   const access = keepersWithin(HELLO_MS);
@@ -22,12 +24,18 @@ function keepers(): KeeperAccess {
       const handle = await access.start(kernelDir, launch, events);
       handles.push(handle);
       return handle;
+    },
+    attach: async (kernelDir, events, signal) => {
+      const handle = await access.attach(kernelDir, events, signal);
+      const subscribe = handle?.subscribe.bind(handle);
+      return handle && Object.assign(handle, { subscribe: () => beforeSubscribing().then(subscribe) });
     }
   };
 }
 
 beforeEach(async () => {
   handles = [];
+  beforeSubscribing = () => Promise.resolve();
   bridge = await TemporaryGateway.start({ keepers: keepers() });
   await bridge.gateway.ready;
 });
@@ -156,6 +164,26 @@ describe('a keeper that hangs while a gateway starts', () => {
     const asked = client.execute('print(kept + 1)');
     await client.done(asked);
     expect(client.printed(asked)).toBe('42\n');
+    client[Symbol.dispose]();
+  });
+});
+
+describe('a keeper that goes on after a gateway has started', () => {
+  it('has its kernel unknown until a client can be told what it missed', async () => {
+    const { id, keeperPid } = await newSession();
+    process.kill(keeperPid, 'SIGSTOP');
+    await replaceGateway();
+    let goOn = (): void => undefined;
+    const held = new Promise<void>(resolve => (goOn = resolve));
+    const isAsked = vi.fn(() => held);
+    beforeSubscribing = isAsked;
+    process.kill(keeperPid, 'SIGCONT');
+    await vi.waitUntil(() => isAsked.mock.calls.length > 0, WAIT);
+    expect([(await modelOf(id))['execution_state'], await refusalOf(id)]).toEqual(['unknown', 503]);
+    goOn();
+    await vi.waitUntil(async () => (await modelOf(id))['execution_state'] === 'idle', WAIT);
+    const client = await bridge.connect(id);
+    await client.run('pass');
     client[Symbol.dispose]();
   });
 });
