@@ -6,6 +6,7 @@ import { conformanceEnvironment } from '../conformance/environment.mjs';
 import { SUITES } from '../conformance/suites.mjs';
 import { checkout } from '../setup/checkout.mjs';
 import { setUp } from '../setup/set-up.mjs';
+import { StagePrinter } from '../setup/stage-printer.mjs';
 import { testPythons } from '../setup/test-environments.mjs';
 import { TORCH_XLA_STAGES, torchPythons } from '../setup/torch-tests.mjs';
 import { requireChromium } from './chromium.mjs';
@@ -25,6 +26,9 @@ import { countChecks, countJunit, countPlaywright, countVitest } from './counts.
  * @property {string} name
  * @property {string} what
  * @property {number} limitMin ended when it takes longer
+ * @property {boolean} [waits] more than it reckons: it runs together with neighbours of the same kind
+ * @property {string} [prepareBeside] the part beside which `prepare` runs
+ * @property {(signal: AbortSignal, say: (text: string) => void) => Promise<unknown>} [prepare] fetches what it needs
  * @property {() => string | null} [leftOut] why it does not run unless it is named; null when it does
  * @property {(signal: AbortSignal, say: (text: string) => void) => Promise<readonly Step[]>} steps
  */
@@ -100,6 +104,9 @@ function playwright(name, chromium, env) {
   };
 }
 
+/** @param {(text: string) => void} say */
+const printerOf = say => new StagePrinter({ write: text => say(text.trimEnd()) });
+
 /** @type {readonly Part[]} */
 export const PARTS = [
   {
@@ -140,12 +147,30 @@ export const PARTS = [
     name: 'server',
     what: "the Jupyter server's part of the extension",
     limitMin: 15,
+    waits: true,
     steps: async () => [
       pytest('server', testPythons.server, [
         ...['-c', inRoot('extension/pyproject.toml')],
         inRoot('extension/jupyterlab_tpulab')
       ])
     ]
+  },
+  {
+    name: 'clients',
+    what: 'clients in Python, as other people write them, on a real kernel',
+    limitMin: 15,
+    waits: true,
+    steps: async () => [pytest('clients', testPythons.clients, [inRoot('tests/clients')])]
+  },
+  {
+    name: 'conformance',
+    what: "other people's tests of a kernel server, the short form of `npm run conformance`",
+    limitMin: 15,
+    waits: true,
+    steps: async (signal, say) => {
+      await setUp({ stages: [conformanceEnvironment], signal, printer: printerOf(say) });
+      return Promise.all(SUITES.filter(suite => suite.short).map(suite => suite.step(signal, say)));
+    }
   },
   {
     name: 'recipes',
@@ -162,23 +187,11 @@ export const PARTS = [
   },
   {
     name: 'integration',
-    what: 'real keepers, kernels and clients',
+    what: 'real keepers, kernels and machines',
     limitMin: 35,
     steps: async (signal, say) => {
       await offerSshd(signal, say);
-      return [
-        vitest('integration', ['integration']),
-        pytest('clients', testPythons.clients, [inRoot('tests/clients')])
-      ];
-    }
-  },
-  {
-    name: 'conformance',
-    what: "other people's tests of a kernel server, the short form of `npm run conformance`",
-    limitMin: 15,
-    steps: async (signal, say) => {
-      await setUp({ stages: [conformanceEnvironment], signal });
-      return Promise.all(SUITES.filter(suite => suite.short).map(suite => suite.step(signal, say)));
+      return [vitest('integration', ['integration'])];
     }
   },
   {
@@ -201,6 +214,9 @@ export const PARTS = [
     limitMin: 45,
     leftOut: () =>
       process.env['TPULAB_SKIP_TORCH'] === '1' ? 'TPULAB_SKIP_TORCH=1; `npm test -- torch` runs it' : null,
+    // Tests that only reckon mind a download and an unpacking beside them least.
+    prepareBeside: 'recipes',
+    prepare: (signal, say) => setUp({ stages: TORCH_XLA_STAGES, signal, printer: printerOf(say) }),
     steps: async (signal, say) => {
       await setUp({ stages: TORCH_XLA_STAGES, signal });
       const chromium = await requireChromium(signal, say);

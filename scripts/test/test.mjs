@@ -6,7 +6,7 @@ import { SetupProblem } from '../setup/setup-problem.mjs';
 import { formatSeconds } from '../setup/stage-printer.mjs';
 import { add, NONE } from './counts.mjs';
 import { PARTS } from './parts.mjs';
-import { runPart } from './run-part.mjs';
+import { runParts } from './run-parts.mjs';
 
 const HELP = `npm test [-- NAME…]
 
@@ -47,16 +47,7 @@ export async function test(signal, argv) {
   );
   await setUp({ stages: TEST_STAGES, signal });
 
-  const results = [];
-  for (const part of chosen) {
-    say(`\n── ${part.name}: ${part.what}`);
-    const result = await runPart(part, signal, say);
-    const { passed, failed, skipped } = result.counts;
-    say(
-      `── ${part.name}: ${passed} passed, ${failed} failed, ${skipped} skipped, ${formatSeconds(result.ms)}`
-    );
-    results.push(result);
-  }
+  const results = await runParts(chosen, signal, say);
   for (const part of positionals.length === 0 ? PARTS : []) {
     const why = part.leftOut?.();
     if (why) say(`\n── ${part.name} was left out: ${why}`);
