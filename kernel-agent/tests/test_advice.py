@@ -83,7 +83,8 @@ def matrix() -> jax.Array:
 @pytest.mark.usefixtures("agent")
 def test_a_loss_that_is_read_in_each_step_is_said_once_with_its_line(keeper: KeeperDouble) -> None:
     x = matrix()
-    for _ in tpulab.steps(range(STEPS_IN_A_ROW + 10), name="reads"):
+    # Twice as many: on a busy machine the device is done before the host comes to read, now and then.
+    for _ in tpulab.steps(range(2 * STEPS_IN_A_ROW), name="reads"):
         float(slow(x))
     [advice] = keeper.wait(lambda: keeper.of_type("advice"), "the advice")
     assert advice["kind"] == "sync-each-step"

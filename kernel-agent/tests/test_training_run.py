@@ -250,7 +250,7 @@ def test_a_handler_that_raises_fails_the_command_and_not_the_run(
 def test_an_interrupt_ends_a_pause_and_the_run_as_failed(run: TrainingRun, keeper: KeeperDouble) -> None:
     def page() -> None:
         keeper.wait(lambda: states(keeper)[-1:] == ["paused"], "the pause")
-        # What is applied now is applied by the loop that waits: the state is told a moment before that begins.
+        # What is applied now is applied by the loop that waits: its state is told a moment earlier.
         for rate in (0.1, 0.2):
             keeper.outcome(keeper.command("set", name="rate", value=rate), "applied")
         signal.pthread_kill(main, signal.SIGINT)

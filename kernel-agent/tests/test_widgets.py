@@ -12,12 +12,20 @@ import pytest
 pytest.importorskip("ipywidgets")
 
 import tpulab
+from keeper_double import PATIENCE_S
 from tpulab.process_agent import current_agent
 from tpulab.widgets import DeviceMonitor, StepTimeline, TrainingControls, WidgetFilesError
+from tpulab.widgets import publisher as publisher_module
 from tpulab.widgets.hosts import VARIABLE, chosen_host, module_source
 from tpulab.widgets.publisher import publisher
 from tpulab.widgets.snapshot import POINTS, MetricPoints
 from tpulab.widgets.views import MAX_VIEWS
+
+
+@pytest.fixture(autouse=True)
+def _no_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the tests give snapshots to widgets, and not the thread of the publisher, twice a second."""
+    monkeypatch.setattr(publisher_module, "PERIOD_S", 3600.0)
 
 
 @pytest.fixture
@@ -26,7 +34,7 @@ def trained() -> Any:
     run = tpulab.run("seen", {"batch": 8}, hyperparameters={"rate": tpulab.hyper(0.5, min=0.0, max=1.0)})
     for turn in run.steps(range(20)):
         run.log(loss=1.0 / (turn + 1))
-    current_agent().settle(5.0)
+    current_agent().settle(PATIENCE_S)
     return run
 
 
@@ -85,14 +93,14 @@ def test_a_widget_made_before_its_run_begins_stays_with_it_from_its_first_step_o
 def test_a_widget_made_before_its_run_begins_shows_nothing_of_the_run_before() -> None:
     for _ in tpulab.steps(range(3), name="earlier"):
         pass
-    current_agent().settle(5.0)
+    current_agent().settle(PATIENCE_S)
     run = tpulab.run("to come", hyperparameters={"rate": 0.5})
     shown = TrainingControls(run)
     assert (shown.run_id, shown.run_name) == ("", "to come")
     assert "No run had begun." in shown._repr_mimebundle_()["text/html"]
     for _ in run.steps(range(3)):
         pass
-    current_agent().settle(5.0)
+    current_agent().settle(PATIENCE_S)
     shown.take(publisher().store.take())
     assert "to come: " in shown._repr_mimebundle_()["text/html"]
     shown.close()
@@ -105,17 +113,17 @@ def test_a_run_that_begins_is_in_the_snapshot_although_the_loop_before_it_is_tol
     run = tpulab.run("training")
     for turn in run.steps(range(3)):
         # Its beginning, and the steps and the end of the loop before, are told in one go.
-        current_agent().settle(5.0)
+        current_agent().settle(PATIENCE_S)
         snapshot = store.take()
         assert snapshot["run"]["name"] == "training"
         assert [row[0] for row in snapshot["steps"]] == list(range(turn))
     for _ in tpulab.steps(range(3), name="evaluation"):
         pass
-    current_agent().settle(5.0)
+    current_agent().settle(PATIENCE_S)
     assert store.take()["run"]["name"] == "training"
     run.finish()
     for _ in tpulab.steps(range(3), name="evaluation"):
-        current_agent().settle(5.0)
+        current_agent().settle(PATIENCE_S)
     assert store.take()["run"]["name"] == "evaluation"
 
 
@@ -129,7 +137,7 @@ def test_names_in_a_picture_cannot_break_out_of_it() -> None:
     run = tpulab.run("<script>alert(1)</script>")
     for _ in run.steps(range(3)):
         pass
-    current_agent().settle(5.0)
+    current_agent().settle(PATIENCE_S)
     shown = StepTimeline()
     assert "<script>" not in shown._repr_mimebundle_()["text/html"]
     shown.close()
@@ -168,7 +176,7 @@ def test_the_picture_is_of_now_although_no_snapshot_was_sent() -> None:
     shown._handle_custom_msg({"type": "feed", "view": "v", "by": "bridge"}, [])
     for _ in tpulab.run("pictured").steps(range(3)):
         pass
-    current_agent().settle(5.0)
+    current_agent().settle(PATIENCE_S)
     shown.take(publisher().store.take())
     assert (shown._snapshot["run"] or {}).get("name") != "pictured"
     assert "pictured: " in shown._repr_mimebundle_()["text/html"]

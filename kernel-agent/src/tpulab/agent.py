@@ -49,6 +49,8 @@ BATCH_PERIOD_S = 0.1
 IDLE_PERIOD_S = 1.0
 BARE_PERIOD_S = 5.0
 EXIT_TIMEOUT_S = 0.5
+#: For the last report, which waits for nothing but a keeper that does not read (`SEND_TIMEOUT_S`).
+LAST_REPORT_TIMEOUT_S = 5.0
 
 _log = logging.getLogger("tpulab")
 
@@ -144,7 +146,7 @@ class Agent:
             return
         deadline = now_ns() + int(patience_s * 1e9)
         # Not acquired: the agent's thread is at it, or this is a finalizer that interrupted this very thread.
-        while self._collecting.acquire(timeout=0.05):
+        while self._collecting.acquire(timeout=max(0.05, (deadline - now_ns()) / 1e9)):
             try:
                 if self.lazy is not None:
                     self.lazy.poll()
@@ -172,7 +174,7 @@ class Agent:
         self.wake()
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
-            thread.join(EXIT_TIMEOUT_S)
+            thread.join(LAST_REPORT_TIMEOUT_S)
         if self._commands is not None:
             self._commands.close()
         self.device.stop(EXIT_TIMEOUT_S)

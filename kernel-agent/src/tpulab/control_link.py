@@ -22,7 +22,8 @@ from tpulab.messages import ControlHello, ControlMessage
 #: What waits while there is no connection; the oldest goes first.
 KEPT_MESSAGES = 1024
 MAX_LINE_BYTES = 64 * 1024
-EXIT_TIMEOUT_S = 0.5
+#: For what is left to send, which waits for nothing but a keeper that does not read (`SEND_TIMEOUT_S`).
+EXIT_TIMEOUT_S = 5.0
 
 Receive = Callable[[dict[str, Any]], tuple[ControlMessage, bool]]
 

@@ -59,9 +59,12 @@ class SyncWatch:
         def value(array: Any) -> Any:
             clocks = thread_state().clocks
             if clocks and clocks[-1].is_open and getattr(array, "_npy_value", 0) is None:
+                run = clocks[-1].run
                 try:
-                    if not array.is_ready():
-                        watch.noticed(clocks[-1].run, sys._getframe(1))
+                    waits = not array.is_ready()
+                    # Where a row has begun, also when it need not wait: the host may come late now and then.
+                    if waits or run.id in watch._rows:
+                        watch.noticed(run, sys._getframe(1), waited=waits)
                 except Exception:  # the user's own access tells what is wrong with the array
                     return read(array)
             return read(array)
