@@ -35,32 +35,28 @@ export async function attachOrAdopt(
     try {
       return await attachKeeper(kernelDir, events, attach);
     } catch (error) {
-      const goesOn =
-        error instanceof KeeperGoneError
-          ? error.keeper.orphanPid !== null && (await adopted(kernelDir, options))
-          : isRefusal(error);
+      const isGone = error instanceof KeeperGoneError;
+      const goesOn = isGone ? error.keeper.orphanPid !== null : isRefusal(error);
       if (!goesOn || performance.now() > deadline) {
         throw error;
+      }
+      if (isGone) {
+        await adopt(kernelDir, options);
       }
     }
     await delay(AGAIN_MS, undefined, options.signal === undefined ? {} : { signal: options.signal });
   }
 }
 
-/** False: there is nothing to take over any more. */
-async function adopted(kernelDir: string, options: LaunchOptions): Promise<boolean> {
+/** Somebody else may be quicker, and the kernel may have ended meanwhile: the next look finds what has become of it. */
+async function adopt(kernelDir: string, options: LaunchOptions): Promise<void> {
   try {
     await launchKeeper('adopt', kernelDir, options);
-    return true;
   } catch (error) {
     const { code } = error as KeeperError;
-    if (code === 'keeper_exists') {
-      return true;
+    if (code !== 'keeper_exists' && code !== 'kernel_dead') {
+      throw error;
     }
-    if (code === 'kernel_dead') {
-      return false;
-    }
-    throw error;
   }
 }
 
