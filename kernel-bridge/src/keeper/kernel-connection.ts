@@ -24,6 +24,8 @@ export class KernelConnection implements AsyncDisposable {
   readonly #heartbeat: Heartbeat;
   /** The kernel knows our stdin socket. A ROUTER drops what it sends to a peer that it does not know yet. */
   readonly stdinConnected: Promise<void>;
+  /** The subscription is on its way: what is asked on shell from now on comes behind it. */
+  readonly iopubConnected: Promise<void>;
   /** Called when a connection ends, while `drained` waits for that. */
   #disconnected: () => void = () => undefined;
   #closed: Promise<void> | null = null;
@@ -41,14 +43,18 @@ export class KernelConnection implements AsyncDisposable {
         disconnected: () => this.#disconnected(),
         failed: error => events.failure(error)
       });
-    let connected!: () => void;
+    let stdinConnected!: () => void;
     this.stdinConnected = new Promise(resolve => {
-      connected = resolve;
+      stdinConnected = resolve;
+    });
+    let iopubConnected!: () => void;
+    this.iopubConnected = new Promise(resolve => {
+      iopubConnected = resolve;
     });
     this.#sockets = {
-      iopub: open('iopub', info.iopub_port),
+      iopub: open('iopub', info.iopub_port, () => iopubConnected()),
       shell: open('shell', info.shell_port),
-      stdin: open('stdin', info.stdin_port, () => connected()),
+      stdin: open('stdin', info.stdin_port, () => stdinConnected()),
       control: open('control', info.control_port)
     };
     this.#heartbeat = new Heartbeat(endpoint(info, info.hb_port), alive => events.heartbeat(alive));

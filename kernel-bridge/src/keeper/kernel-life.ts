@@ -189,7 +189,7 @@ export class KernelLife {
     if (tail.state.ready) {
       this.#readyAt = performance.now();
       const late = delay(PROOF_MS, undefined, { signal }).catch(() => undefined);
-      proven = Promise.race([link === null ? this.#connection.stdinConnected : proven, late]);
+      proven = Promise.race([link === null ? this.#connected() : proven, late]);
     }
     const again = await takeover.run(Promise.race([proven, stopped]));
     this.#readiness.stop();
@@ -201,6 +201,11 @@ export class KernelLife {
       await takeover.secondLook(signal);
       this.#settle();
     }
+  }
+
+  /** Without the subscription, output of the first request would go nowhere; without stdin, its questions. */
+  async #connected(): Promise<void> {
+    await Promise.all([this.#connection.stdinConnected, this.#connection.iopubConnected]);
   }
 
   #begin(): void {
