@@ -24,11 +24,12 @@ const launcher = {
 
 const lines = (count: number): string => Array.from({ length: count }, (_, n) => `line ${n}\n`).join('');
 
-/** Prints numbered lines one by one. */
-const flood = (count: number): string =>
-  `import sys\nfor i in range(${count}):\n    sys.stdout.write(f"line {i}\\n")\n    sys.stdout.flush()`;
+/** Prints numbered lines one by one, the last quarter of them once the file is there. */
+const flood = (count: number, go: string): string =>
+  `import os, sys, time\nfor i in range(${count}):\n    sys.stdout.write(f"line {i}\\n")\n    sys.stdout.flush()\n` +
+  `    while i == ${count * 0.75} and not os.path.exists(${JSON.stringify(go)}): time.sleep(0.01)`;
 
-describe.skipIf(!isInstalled)('a kernel of our launcher whose keeper is killed', { timeout: 240_000 }, () => {
+describe.skipIf(!isInstalled)('a kernel of our launcher whose keeper is killed', () => {
   let view: GatewayView;
   let keeper: KeeperFixture;
 
@@ -72,10 +73,13 @@ describe.skipIf(!isInstalled)('a kernel of our launcher whose keeper is killed',
     const count = 20_000;
     const client = await keeper.ready(view);
     const { kernelPid } = client.snapshot;
-    const msgId = keeper.execute(client, flood(count));
+    const go = `${keeper.launch.cwd}/go`;
+    const msgId = keeper.execute(client, flood(count, go));
     await view.until('it prints', () => view.messages.length > 500);
     await kill(client);
     const second = await takenOver();
+    // However long that has taken, there is something left for this keeper.
+    await writeFile(go, '');
     await second.seen.until('it prints on', () => second.seen.records.length > 500);
     await kill(second.client);
     const { client: third, seen } = await takenOver();
@@ -124,18 +128,23 @@ describe.skipIf(!isInstalled)('a kernel of our launcher whose keeper is killed',
   it('takes the answer to a question that was asked before, and to one that was asked of nobody', async () => {
     const client = await keeper.ready(view);
     const go = `${keeper.launch.cwd}/go`;
+    const answered = `${keeper.launch.cwd}/answered`;
     const msgId = keeper.execute(
       client,
-      `import os, time\nfirst = input("first? ")\nwhile not os.path.exists(${JSON.stringify(go)}): time.sleep(0.01)\n` +
-        `print(first, input("second? "))`
+      `import os, time\nfirst = input("first? ")\nopen(${JSON.stringify(answered)}, "w").close()\n` +
+        `while not os.path.exists(${JSON.stringify(go)}): time.sleep(0.01)\nprint(first, input("second? "))`
     );
     await view.until('it asks', () => view.messages.some(({ type }) => type === 'input_request'));
+    // By another socket than the question.
+    await view.untilState('busy');
     await kill(client);
     const { client: second, seen } = await takenOver();
     expect(second.snapshot.executionState).toBe('busy');
     expect(JSON.parse(second.snapshot.busyParent!)).toMatchObject({ msg_id: msgId });
     second.send(keeper.request('input_reply', { value: 'Ada' }, 'stdin').frame);
     await seen.until('the answer is kept', () => seen.messages.some(({ type }) => type === 'input_reply'));
+    // Kept is not yet sent: a keeper that is still taking over holds it.
+    await expect.poll(() => existsSync(answered), { timeout: 60_000 }).toBe(true);
     await kill(second);
     await writeFile(go, '');
     const { client: third, seen: last } = await takenOver();
@@ -207,7 +216,7 @@ describe.skipIf(!isInstalled)('a kernel of our launcher whose keeper is killed',
   });
 });
 
-describe('a kernel of another launcher whose keeper is killed', { timeout: 120_000 }, () => {
+describe('a kernel of another launcher whose keeper is killed', () => {
   let view: GatewayView;
   let keeper: KeeperFixture;
 
@@ -249,7 +258,9 @@ describe('a kernel of another launcher whose keeper is killed', { timeout: 120_0
     await view.until('the kernel asks', () => view.messages.some(({ type }) => type === 'input_request'));
     await view.untilState('busy');
     // As long as it takes until the state is noted.
-    await expect.poll(() => existsSync(`${keeper.kernelDir}/checkpoint.json`)).toBe(true);
+    await expect
+      .poll(() => existsSync(`${keeper.kernelDir}/checkpoint.json`), { timeout: 60_000 })
+      .toBe(true);
     process.kill(client.snapshot.keeperPid, 'SIGKILL');
     const seen = new GatewayView();
     const second = await keeper.attachOrAdopt(seen);

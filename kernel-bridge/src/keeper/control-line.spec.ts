@@ -28,6 +28,7 @@ const ANSWER: ControlMessage = {
 let folder: string;
 let server: Server;
 let agent: Socket;
+let socket: Socket;
 let line: ControlLine;
 let expired: ControlMessage[];
 
@@ -39,8 +40,8 @@ beforeEach(async () => {
   const accepted = once(server, 'connection') as Promise<[Socket]>;
   agent = connect(path.join(folder, 's'));
   expired = [];
-  line = new ControlLine(message => expired.push(message), pino({ level: 'silent' }), 100);
-  const [socket] = await accepted;
+  line = new ControlLine(message => expired.push(message), pino({ level: 'silent' }), 60_000);
+  [socket] = await accepted;
   // As the telemetry socket does with its connections.
   socket.on('error', () => undefined);
   socket.resume();
@@ -74,7 +75,9 @@ describe('the line of commands to an agent', () => {
   });
 
   it('says so when no answer comes, and when the connection ends', async () => {
-    await expect(line.send({ id: 'a', action: 'pause' })).rejects.toMatchObject({
+    const impatient = new ControlLine(() => undefined, pino({ level: 'silent' }), 100);
+    impatient.use(socket);
+    await expect(impatient.send({ id: 'a', action: 'pause' })).rejects.toMatchObject({
       code: 'control_unanswered'
     });
     const cut = line.send({ id: 'b', action: 'pause' });

@@ -18,7 +18,7 @@ function expectNoHole(records: readonly JournalRecord[]): void {
   expect(records.findIndex(({ seq }, index) => seq !== first + index)).toBe(-1);
 }
 
-describe('gateways that come and go', { timeout: 180_000 }, () => {
+describe('gateways that come and go', () => {
   let view: GatewayView;
   let keeper: KeeperFixture;
 

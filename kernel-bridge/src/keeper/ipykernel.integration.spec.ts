@@ -24,7 +24,7 @@ function python(root: { HOME: string }): Partial<LaunchDescription> {
   };
 }
 
-describe.skipIf(!isInstalled)('a keeper with ipykernel and our launcher', { timeout: 240_000 }, () => {
+describe.skipIf(!isInstalled)('a keeper with ipykernel and our launcher', () => {
   let view: GatewayView;
   let keeper: KeeperFixture;
 

@@ -10,7 +10,7 @@ import { kernelPaths, readKeeperRecord } from './keeper-file.js';
 import { isSameProcess, processStart } from '../processes/process-identity.js';
 import { GatewayView, KeeperFixture } from './testing/keeper-fixture.js';
 
-describe('a keeper with a small kernel', { timeout: 120_000 }, () => {
+describe('a keeper with a small kernel', () => {
   let view: GatewayView;
   let keeper: KeeperFixture;
 
@@ -90,11 +90,13 @@ describe('a keeper with a small kernel', { timeout: 120_000 }, () => {
   });
 
   it('[16] holds requests that come while the kernel is starting, and loses nothing of what they cause', async () => {
-    keeper = await KeeperFixture.create();
+    keeper = await KeeperFixture.create({}, ['--bind-after', 'go']);
     const client = await keeper.start(view);
     expect(await client.subscribe()).toEqual({ liveFrom: 1 });
     expect(client.snapshot.executionState).toBe('starting');
     const ids = ['print 1', 'print 2', 'print 3'].map(code => keeper.execute(client, code));
+    await view.until('the keeper has the requests', () => view.records.length === ids.length);
+    await writeFile(join(keeper.launch.cwd, 'go'), '');
     for (const id of ids) {
       await view.untilDone(id);
       const about = view.messages.filter(({ parentId, channel }) => parentId === id && channel === 'iopub');
@@ -180,7 +182,10 @@ describe('a keeper with a small kernel', { timeout: 120_000 }, () => {
         ({ message }) => parseParentHeader(message.parts[PART.parentHeader] ?? Buffer.alloc(0))?.msg_type
       )
     ).toEqual(['shutdown_request']);
-    expect(await readKeeperRecord(keeper.kernelDir)).toMatchObject({ kernelPid: after.kernelPid });
+    // The keeper notes it without waiting for that.
+    await expect
+      .poll(() => readKeeperRecord(keeper.kernelDir), { timeout: 30_000 })
+      .toMatchObject({ kernelPid: after.kernelPid });
   });
 
   it('[17] starts a crashed kernel again until the limit, then says that it is dead, with the kernel’s own session', async () => {

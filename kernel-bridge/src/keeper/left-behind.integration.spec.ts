@@ -11,16 +11,21 @@ if (!isInstalled) {
   process.stderr.write(`Specs with ipykernel are skipped: ${PYTHON} does not exist; "npm start" makes it.\n`);
 }
 
-/** Leaves the kernel's group, so that only the test ends it, and keeps every descriptor of the kernel. */
+/**
+ * Leaves the kernel's group, so that only the test ends it, and keeps every descriptor of the kernel. The kernel tells of it once
+ * it has left: the pipe has its end then.
+ */
 const FORK = [
   'import os, time',
+  'left, leaving = os.pipe()',
   'child = os.fork()',
   'if child == 0:',
-  '    os.setsid(); time.sleep(600); os._exit(0)',
+  '    os.setsid(); os.close(leaving); time.sleep(600); os._exit(0)',
+  'os.close(leaving); os.read(left, 1)',
   'print(f"child {child};", flush=True)'
 ].join('\n');
 
-describe.skipIf(!isInstalled)('a keeper with ipykernel', { timeout: 240_000 }, () => {
+describe.skipIf(!isInstalled)('a keeper with ipykernel', () => {
   let view: GatewayView;
   let keeper: KeeperFixture;
   let child: number | undefined;

@@ -13,7 +13,7 @@ import { GatewayView, KeeperFixture } from './testing/keeper-fixture.js';
 
 const PATIENCE = { timeout: 60_000, interval: 20 };
 
-describe('a spare keeper', { timeout: 120_000 }, () => {
+describe('a spare keeper', () => {
   let folder: string;
   let view: GatewayView;
   let keeper: KeeperFixture;

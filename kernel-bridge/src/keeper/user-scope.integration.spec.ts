@@ -15,7 +15,7 @@ shift
 exec "$@"
 `;
 
-describe.skipIf(process.platform !== 'linux')('a keeper in a scope of systemd', { timeout: 120_000 }, () => {
+describe.skipIf(process.platform !== 'linux')('a keeper in a scope of systemd', () => {
   let root: string;
   let keeper: KeeperFixture;
   let client: KeeperClient | undefined;

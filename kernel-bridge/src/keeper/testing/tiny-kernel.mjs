@@ -4,12 +4,13 @@
  * print N · exit CODE · die · wait (until SIGINT) · input · env NAME · cwd · child (prints the pid of a child in its group)
  * · forge (a message with a wrong signature, then a right one) · buffers · large BYTES · telemetry JSON · stall MS (blocks)
  *
- * node tiny-kernel.mjs CONNECTION_FILE [--ignore-sigterm] [--exit-at-start CODE] [--deaf] [--no-control-info]
+ * node tiny-kernel.mjs CONNECTION_FILE [--ignore-sigterm] [--exit-at-start CODE] [--deaf] [--no-control-info] [--bind-after FILE]
  */
 import { spawn } from 'node:child_process';
 import { createHmac, randomUUID } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { connect } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
 import { Publisher, Reply, Router } from 'zeromq';
 
 const [connectionFile, ...flags] = process.argv.slice(2);
@@ -17,8 +18,13 @@ const info = JSON.parse(readFileSync(connectionFile, 'utf8'));
 const session = randomUUID();
 const flag = name => flags.includes(name);
 
+const valueOf = name => flags[flags.indexOf(name) + 1];
+
 if (flag('--exit-at-start')) {
-  process.exit(Number(flags[flags.indexOf('--exit-at-start') + 1]));
+  process.exit(Number(valueOf('--exit-at-start')));
+}
+while (flag('--bind-after') && !existsSync(valueOf('--bind-after'))) {
+  await delay(10);
 }
 if (flag('--ignore-sigterm')) {
   process.on('SIGTERM', () => process.stdout.write('SIGTERM ignored\n'));
@@ -27,13 +33,15 @@ let interrupted = () => undefined;
 process.on('SIGINT', () => interrupted());
 
 const address = port => `${info.transport}://${info.ip}-${port}`;
-const unbounded = { sendHighWaterMark: 0, receiveHighWaterMark: 0, linger: 1000 };
+// Generous: what was sent must leave also when the machine is busy with other things.
+const linger = 30_000;
+const unbounded = { sendHighWaterMark: 0, receiveHighWaterMark: 0, linger };
 // As ipykernel has it: a peer that comes back under its name takes the place of the one that has gone.
 const router = () => new Router({ ...unbounded, handover: true });
 const shell = router();
 const stdin = router();
 const control = router();
-const iopub = new Publisher({ sendHighWaterMark: 0, linger: 1000 });
+const iopub = new Publisher({ sendHighWaterMark: 0, linger });
 const heartbeat = new Reply();
 
 const sign = (key, parts) => {
