@@ -77,18 +77,25 @@ export class Remotes implements IDisposable {
     } else {
       this._remotes.set(remote.name, remote);
     }
+    this._listing.forEach(told => told.add(remote.name));
     this.remember();
     this._changed.emit(remote.name);
   }
 
   /** Asks the hub. Never rejects: the next event or recovery brings what is missing. */
   async refresh(): Promise<void> {
+    const told = new Set<string>();
+    this._listing.add(told);
     try {
-      const list = (await this.api.list()) ?? [];
+      const listed = (await this.api.list()) ?? [];
       if (this._isDisposed) {
         return;
       }
+      // News that came while the list was on its way may be newer than the list. If they are not, those that are follow.
+      const list = listed.flatMap(remote => (told.has(remote.name) ? (this.get(remote.name) ?? []) : remote));
       const names = new Set(list.map(({ name }) => name));
+      list.push(...this.all.filter(({ name }) => told.has(name) && !names.has(name)));
+      list.forEach(({ name }) => names.add(name));
       const gone = [...this._remotes.keys()].filter(name => !names.has(name));
       this._remotes = new Map(list.map(remote => [remote.name, remote]));
       this._isKnown = true;
@@ -97,6 +104,8 @@ export class Remotes implements IDisposable {
       this._changed.emit(null);
     } catch {
       this.bridge.suspect();
+    } finally {
+      this._listing.delete(told);
     }
   }
 
@@ -132,6 +141,8 @@ export class Remotes implements IDisposable {
   private readonly _remembered: readonly string[];
   private readonly _changed = new Signal<this, string | null>(this);
   private _remotes = new Map<string, Remote>();
+  /** For each list that is under way, the names of which there was news meanwhile. */
+  private readonly _listing = new Set<Set<string>>();
   private _isKnown = false;
   private _isDisposed = false;
 }
