@@ -11,9 +11,6 @@ import { labSpecName } from './spec-names.js';
 
 export type Specs = Record<string, KernelSpec.ISpecModel>;
 
-/** As for sessions: long enough for a gateway that serves, too short to be noticed with one that hangs. */
-const WAIT_MS = 1_200;
-
 export class GatewaySpecs {
   constructor(
     readonly gateway: GatewayBackend,
@@ -48,14 +45,14 @@ export class GatewaySpecs {
     );
   }
 
-  /** Never rejects: what is wrong with the gateway is in its state. */
-  async refresh(): Promise<void> {
+  /** Waits so long for the list, which else arrives later. Never rejects: what is wrong with the gateway is in its state. */
+  async refresh(waitMs: number): Promise<void> {
     if (this.gateway.state !== 'ok') {
       return;
     }
     const arrival = this.fetch();
     try {
-      if ((await within(arrival, WAIT_MS)) === null) {
+      if ((await within(arrival, waitMs)) === null) {
         void arrival.then(
           () => this._changed.emit(),
           () => this.gateway.suspect()

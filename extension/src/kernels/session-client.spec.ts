@@ -1,18 +1,16 @@
 import { ServerConnection } from '@jupyterlab/services';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { Fault } from '../testing/fake-jupyter-server.js';
-import { Page, until } from '../testing/page.js';
-import { CompositeSessionClient, SESSION_WAITS } from './session-client.js';
+import { longWaits, Page, until } from '../testing/page.js';
+import { CompositeSessionClient, type ISessionWaits } from './session-client.js';
 
 let page: Page;
 let client: CompositeSessionClient;
+let waits: ISessionWaits;
 beforeEach(async () => {
-  page = await Page.open({ readTimeoutMs: 500 });
-  client = new CompositeSessionClient(page.backends, {
-    ...SESSION_WAITS,
-    bridgeListMs: 100,
-    oldSessionMs: 100
-  });
+  page = await Page.open();
+  waits = longWaits();
+  client = new CompositeSessionClient(page.backends, waits);
 });
 afterEach(() => page[Symbol.asyncDispose]());
 
@@ -140,6 +138,9 @@ test.each<Fault>(['hang', 'stall', 'html', 'unavailable', 'wrongToken'])(
     page.bridge.addSession('b.ipynb', 'tpulab-jax');
     await client.listRunning();
     page.bridge.fault = fault;
+    if (fault === 'hang' || fault === 'stall') {
+      waits.bridgeListMs = 100;
+    }
     page.jupyter.addSession('new.ipynb', 'python3');
     let failures = 0;
     client.connectionFailure.connect(() => failures++);
@@ -172,7 +173,6 @@ test('the first list fails as in a plain JupyterLab when the Jupyter server is a
 test('the first list waits a moment for a bridge that has not answered yet, and no longer', async () => {
   const other = new Page(page.jupyter, page.bridge);
   page.bridge.addSession('b.ipynb', 'tpulab-jax');
-  const waits = { ...SESSION_WAITS, firstListMs: 20_000 };
   const patient = new CompositeSessionClient(other.backends, waits).listRunning();
   other.backends.bridge.start();
   expect((await patient).map(model => model.path)).toEqual(['b.ipynb']);
@@ -181,7 +181,7 @@ test('the first list waits a moment for a bridge that has not answered yet, and 
   const hanging = new Page(page.jupyter, page.bridge);
   page.bridge.fault = 'hang';
   hanging.backends.bridge.start();
-  const impatient = new CompositeSessionClient(hanging.backends, { ...SESSION_WAITS, firstListMs: 10 });
+  const impatient = new CompositeSessionClient(hanging.backends, { ...waits, firstListMs: 10 });
   expect(await impatient.listRunning()).toEqual([]);
   hanging.backends.dispose();
 });

@@ -1,16 +1,18 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { Page, until } from '../testing/page.js';
+import { longWaits, Page, until } from '../testing/page.js';
 import { CompositeKernelManager } from './kernel-manager.js';
 import { CompositeSessionManager } from './managers.js';
-import { CompositeSessionClient, SESSION_WAITS } from './session-client.js';
+import { CompositeSessionClient, type ISessionWaits } from './session-client.js';
 
 let page: Page;
 let kernels: CompositeKernelManager;
 let sessions: CompositeSessionManager;
+let waits: ISessionWaits;
 beforeEach(async () => {
-  page = await Page.open({ readTimeoutMs: 300 });
+  page = await Page.open();
   kernels = new CompositeKernelManager({ backends: page.backends, specClient: undefined });
-  const sessionAPIClient = new CompositeSessionClient(page.backends, { ...SESSION_WAITS, bridgeListMs: 200 });
+  waits = longWaits();
+  const sessionAPIClient = new CompositeSessionClient(page.backends, waits);
   sessions = new CompositeSessionManager({
     kernelManager: kernels,
     serverSettings: sessionAPIClient.serverSettings,
@@ -95,6 +97,7 @@ test('stopIfNeeded ends the only session of a path, wherever it is, and no other
 });
 
 test('ends one session or all of both backends, and tells of the change', async () => {
+  await sessions.ready;
   const one = page.bridge.addSession('b.ipynb', 'tpulab-jax');
   page.bridge.addSession('c.ipynb', 'tpulab-jax');
   page.jupyter.addSession('j.ipynb', 'python3');
@@ -113,6 +116,7 @@ test('is ready while the bridge hangs, and reports only lost connections of the 
   let failures = 0;
   sessions.connectionFailure.connect(() => failures++);
   page.bridge.fault = 'hang';
+  waits.bridgeListMs = 100;
   await sessions.refreshRunning();
   expect(failures).toBe(0);
   page.jupyter.fault = 'unavailable';

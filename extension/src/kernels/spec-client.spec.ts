@@ -1,16 +1,18 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { FakeJupyterServer, type Fault } from '../testing/fake-jupyter-server.js';
-import { Page, until } from '../testing/page.js';
+import { longWaits, Page, until } from '../testing/page.js';
 import { LogoLoader } from './logos.js';
 import { CompositeSpecManager } from './managers.js';
 import { SpecCache } from './spec-cache.js';
-import { CompositeSpecClient } from './spec-client.js';
+import { CompositeSpecClient, type ISpecWaits } from './spec-client.js';
 
 let page: Page;
 let storage: Map<string, string>;
+let waits: ISpecWaits;
 beforeEach(async () => {
-  page = await Page.open({ readTimeoutMs: 300 });
+  page = await Page.open();
   storage = new Map();
+  waits = longWaits();
 });
 afterEach(() => page[Symbol.asyncDispose]());
 
@@ -19,7 +21,7 @@ function newClient(of: Page = page): CompositeSpecClient {
     getItem: (key: string) => storage.get(key) ?? null,
     setItem: (key: string, value: string) => void storage.set(key, value)
   };
-  return new CompositeSpecClient(of.backends, new SpecCache(memory), new LogoLoader());
+  return new CompositeSpecClient(of.backends, new SpecCache(memory), new LogoLoader(), waits);
 }
 
 const names = (specs: { kernelspecs: object }): string[] => Object.keys(specs.kernelspecs).sort();
@@ -63,6 +65,9 @@ test.each<Fault>(['hang', 'html', 'unavailable', 'wrongToken'])(
     const client = newClient();
     await client.get();
     page.bridge.fault = fault;
+    if (fault === 'hang') {
+      waits.gatewayListMs = 100;
+    }
     expect(names(await client.get())).toEqual(['bridge/python3', 'python3', 'tpulab-jax']);
     await until(() => page.backends.bridge.lastError !== null || fault === 'hang');
   }
@@ -83,6 +88,7 @@ test('remembers the specs for a page that opens while the bridge starts, and for
   const early = new Page(page.jupyter, page.bridge, { longestRetryMs: 60_000 });
   page.jupyter.bridgeAddress = { status: 'starting', url: null, token: null, message: null };
   early.backends.bridge.start();
+  waits.firstListMs = 100;
   const client = newClient(early);
   const specs = await client.get();
   expect(names(specs)).toEqual(['bridge/python3', 'python3', 'tpulab-jax']);
@@ -126,6 +132,7 @@ test('the manager is ready without the bridge and tells of specs that come later
   page.jupyter.bridgeAddress = { status: 'starting', url: null, token: null, message: null };
   const late = new Page(page.jupyter, page.bridge);
   late.backends.bridge.start();
+  waits.firstListMs = 100;
   const client = newClient(late);
   const manager = new CompositeSpecManager({
     serverSettings: client.serverSettings,

@@ -12,8 +12,15 @@ import { GatewaySpecs, type Specs } from './gateway-specs.js';
 import type { LogoLoader } from './logos.js';
 import type { SpecCache } from './spec-cache.js';
 
+export interface ISpecWaits {
+  /** How long the first list waits for gateways that have not answered yet. */
+  firstListMs: number;
+  /** How long a list waits for the part of a gateway before it uses the last one. */
+  gatewayListMs: number;
+}
+
 /** As for sessions: long enough for a gateway that serves, too short to be noticed with one that hangs. */
-const FIRST_WAIT_MS = 1_200;
+export const SPEC_WAITS: ISpecWaits = { firstListMs: 1_200, gatewayListMs: 1_200 };
 
 export class CompositeSpecClient implements KernelSpec.IKernelSpecAPIClient {
   readonly serverSettings: ServerConnection.ISettings;
@@ -21,7 +28,8 @@ export class CompositeSpecClient implements KernelSpec.IKernelSpecAPIClient {
   constructor(
     private readonly backends: Backends,
     private readonly cache: SpecCache,
-    private readonly logos: LogoLoader
+    private readonly logos: LogoLoader,
+    private readonly waits: ISpecWaits = SPEC_WAITS
   ) {
     this.serverSettings = backends.jupyter.serverSettings;
     this._jupyter = new KernelSpecAPI.KernelSpecAPIClient({ serverSettings: this.serverSettings });
@@ -83,14 +91,14 @@ export class CompositeSpecClient implements KernelSpec.IKernelSpecAPIClient {
   /** Never rejects. */
   private async refreshGateways(): Promise<void> {
     if (!this._waited) {
-      await firstAnswers(this.backends, FIRST_WAIT_MS);
+      await firstAnswers(this.backends, this.waits.firstListMs);
       this._waited = true;
     }
     await Promise.all([...this._gateways.values()].map(each => this.refreshOne(each)));
   }
 
   private async refreshOne(each: GatewaySpecs): Promise<void> {
-    await each.refresh();
+    await each.refresh(this.waits.gatewayListMs);
     if (each.isKnown) {
       this.backends.specsListed(each.gateway.id, Object.keys(each.specs()));
     }

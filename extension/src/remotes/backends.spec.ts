@@ -5,7 +5,7 @@ import { CompositeSessionClient } from '../kernels/session-client.js';
 import { SpecCache } from '../kernels/spec-cache.js';
 import { CompositeSpecClient } from '../kernels/spec-client.js';
 import { FakeJupyterServer } from '../testing/fake-jupyter-server.js';
-import { Page, until } from '../testing/page.js';
+import { longWaits, Page, until } from '../testing/page.js';
 import { remote } from '../testing/remotes.js';
 
 const ACCELERATOR = { type: 'v5litepod-8', chip: 'v5e', chips: 8 };
@@ -33,7 +33,7 @@ afterEach(async () => {
 });
 
 test('kernelspecs of a remote stand beside those of this machine, and say where they are', async () => {
-  const client = new CompositeSpecClient(page.backends, new SpecCache(null), new LogoLoader());
+  const client = new CompositeSpecClient(page.backends, new SpecCache(null), new LogoLoader(), longWaits());
   const { kernelspecs } = await client.get();
   expect(Object.keys(kernelspecs)).toEqual([
     'python3',
@@ -45,7 +45,7 @@ test('kernelspecs of a remote stand beside those of this machine, and say where 
 });
 
 test('a session starts on its remote, moves to the bridge and back, under one id', async () => {
-  const sessions = new CompositeSessionClient(page.backends);
+  const sessions = new CompositeSessionClient(page.backends, longWaits());
   await sessions.listRunning();
   const kernel = { name: 'remote/my-tpu/tpulab-jax' };
   const begun = await sessions.startNew({ path: 'a.ipynb', name: 'a', type: 'notebook', kernel });
@@ -97,6 +97,25 @@ test('a remote that is removed takes its kernels along, and starting one there s
   expect(manager.runningCount).toBe(0);
   await expect(manager.startNew({ name: 'remote/my-tpu/tpulab-jax' })).rejects.toThrow('no remote "my-tpu"');
   manager.dispose();
+});
+
+test('news of a remote outrank a list that was asked for before them', async () => {
+  const { remotes } = page.backends;
+  const listing = remotes.refresh();
+  remotes.apply({ remote: remote({ state: 'reconnecting' }), removed: false });
+  remotes.apply({ remote: remote({ name: 'other' }), removed: true });
+  remotes.apply({ remote: remote({ name: 'new' }), removed: false });
+  await listing;
+  expect(remotes.all.map(({ name, state }) => [name, state])).toEqual([
+    ['my-tpu', 'reconnecting'],
+    ['new', 'disconnected']
+  ]);
+  // The next list is newer than they are.
+  await remotes.refresh();
+  expect(remotes.all.map(({ name, state }) => [name, state])).toEqual([
+    ['my-tpu', 'connected'],
+    ['other', 'disconnected']
+  ]);
 });
 
 test('a bridge that knows no remotes is a bridge without remotes', async () => {

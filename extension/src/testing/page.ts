@@ -3,7 +3,20 @@ import { ServerConnection } from '@jupyterlab/services';
 import { Backends } from '../backends/backends.js';
 import { BridgeBackend, type IBridgeBackendOptions } from '../backends/bridge-backend.js';
 import { JupyterBackend } from '../backends/jupyter-backend.js';
+import type { ISessionWaits } from '../kernels/session-client.js';
+import type { ISpecWaits } from '../kernels/spec-client.js';
 import { FakeJupyterServer } from './fake-jupyter-server.js';
+
+/** A limit that is not to end, however busy the machine is; a spec of what hangs sets a short one. */
+export const LONG_MS = 60_000;
+
+/** Such limits for the lists of sessions and of kernelspecs. */
+export function longWaits(): ISessionWaits & ISpecWaits {
+  const ms = LONG_MS;
+  return { firstListMs: ms, bridgeListMs: ms, gatewayListMs: ms, jupyterListMs: ms, oldSessionMs: ms };
+}
+
+const LIMITS = { probeTimeoutMs: LONG_MS, readTimeoutMs: LONG_MS };
 
 export class Page implements AsyncDisposable {
   readonly backends: Backends;
@@ -21,7 +34,14 @@ export class Page implements AsyncDisposable {
     });
     this.backends = new Backends(
       new JupyterBackend(settings),
-      new BridgeBackend({ jupyter: settings, pageHostname: 'localhost', longestRetryMs: 20, ...options })
+      new BridgeBackend({
+        jupyter: settings,
+        pageHostname: 'localhost',
+        longestRetryMs: 20,
+        ...LIMITS,
+        ...options
+      }),
+      { remote: LIMITS }
     );
   }
 
