@@ -15,6 +15,8 @@ type Settings = ServerConnection.ISettings | null;
 type Ask = (settings: Settings) => Promise<unknown>;
 
 const BASE = 'http://bridge.test/';
+/** However busy the machine is. */
+const WAIT = { timeout: 20_000 };
 /** The timeouts that were asked for, in order; `elapse` has them all run out. */
 let timeoutsMs: number[];
 let elapse: () => void;
@@ -134,7 +136,7 @@ describe('how long an answer is waited for', () => {
   ])('%s: %j ms', async (name, expected) => {
     const asking = outcome(askers[name]!(silent()));
     for (const [place] of expected.entries()) {
-      await vi.waitFor(() => expect(sent).toHaveLength(place + 1));
+      await vi.waitFor(() => expect(sent).toHaveLength(place + 1), WAIT);
       elapse();
     }
     expect(await asking).not.toContain('resolved: {');
@@ -148,7 +150,7 @@ describe('how long an answer is waited for', () => {
       new KeptApi(() => silent(), 'r').kernels(stopping.signal),
       remotes(silent()).ask('GET', 'bridge/v1/x', undefined, 1_000, stopping.signal)
     ].map(outcome);
-    await vi.waitFor(() => expect(sent).toHaveLength(3));
+    await vi.waitFor(() => expect(sent).toHaveLength(3), WAIT);
     stopping.abort();
     for (const one of await Promise.all(asking)) expect(one).not.toContain('resolved');
     const [, , ofRemotes] = await Promise.all(asking);
@@ -158,7 +160,7 @@ describe('how long an answer is waited for', () => {
   it('ends with the one who asked', async () => {
     const [source, runs] = [machineSource(silent()), runList(silent())];
     const asking = [source.history(10, 5), runs.open('k')].map(outcome);
-    await vi.waitFor(() => expect(sent).toHaveLength(2));
+    await vi.waitFor(() => expect(sent).toHaveLength(2), WAIT);
     source.dispose();
     runs.dispose();
     expect(await Promise.all(asking)).toEqual([
@@ -273,7 +275,7 @@ describe('in what words it is said that there is no answer', () => {
 
   it('a remote that does not answer in time is told with the time', async () => {
     const asking = outcome(askers['remotes']!(silent()));
-    await vi.waitFor(() => expect(sent).toHaveLength(1));
+    await vi.waitFor(() => expect(sent).toHaveLength(1), WAIT);
     elapse();
     expect(await asking).toBe(
       remote('remotes.unreachable', 'The TPULab bridge on this machine did not answer within 15 s.')

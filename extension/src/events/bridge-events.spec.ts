@@ -6,7 +6,7 @@ import type { BackendState, IBackend, IBackendError, IBridgeBackends } from '../
 import { BridgeEvents } from './bridge-events.js';
 import { hello, kernelState, run, steps, telemetry } from './samples.spec-data.js';
 
-const WAIT = { timeout: 10_000, interval: 5 };
+const WAIT = { timeout: 30_000, interval: 5 };
 
 class Backend implements IBackend {
   constructor(readonly id: string) {}

@@ -6,7 +6,7 @@ import type { ParsedFrame } from './parse-frame.js';
 import { kernelState } from './samples.spec-data.js';
 
 const SUBSCRIBED = JSON.stringify({ op: 'subscribed', topics: [], gatewayId: 'g1', historyFrom: {} });
-const WAIT = { timeout: 10_000, interval: 5 };
+const WAIT = { timeout: 30_000, interval: 5 };
 
 /** A gateway with real sockets that answers each subscription and keeps what it was asked. */
 class Gateway {

@@ -5,6 +5,9 @@ import { machineSample } from '../events/samples.spec-data.js';
 import { MachineSource } from './machine-source.js';
 import { MachineTelemetry } from './machine-telemetry.js';
 
+/** However busy the machine is. */
+const WAIT = { timeout: 20_000 };
+
 const CHIP = {
   index: 0,
   pciAddress: '0000:00',
@@ -62,7 +65,7 @@ afterEach(() => {
 it('asks who holds the chips where there are some, and tells chips and holders together', async () => {
   bridge({ 'GET devices': [200, devices([CHIP])], 'GET devices/holders': [200, LEFT] });
   source.look();
-  await vi.waitFor(() => expect(machine.page).not.toBeNull());
+  await vi.waitFor(() => expect(machine.page).not.toBeNull(), WAIT);
   expect(machine.holders).toEqual(LEFT);
   expect(asked).toEqual(['GET devices', 'GET devices/holders']);
 });
@@ -70,7 +73,7 @@ it('asks who holds the chips where there are some, and tells chips and holders t
 it('does not ask on a machine without chips', async () => {
   bridge({ 'GET devices': [200, devices([])] });
   source.look();
-  await vi.waitFor(() => expect(machine.page).not.toBeNull());
+  await vi.waitFor(() => expect(machine.page).not.toBeNull(), WAIT);
   expect(machine.holders).toBeNull();
   expect(asked).toEqual(['GET devices']);
 });
@@ -78,7 +81,7 @@ it('does not ask on a machine without chips', async () => {
 it('has the chips of a bridge that does not tell who holds them', async () => {
   bridge({ 'GET devices': [200, devices([CHIP])] });
   source.look();
-  await vi.waitFor(() => expect(machine.page).not.toBeNull());
+  await vi.waitFor(() => expect(machine.page).not.toBeNull(), WAIT);
   expect(machine.page?.chips).toHaveLength(1);
   expect(machine.holders).toBeNull();
 });
@@ -90,10 +93,11 @@ it('has the lock file removed, and looks again', async () => {
     'DELETE devices/lock': [200, lock('none')]
   });
   source.look();
-  await vi.waitFor(() => expect(machine.page).not.toBeNull());
+  await vi.waitFor(() => expect(machine.page).not.toBeNull(), WAIT);
   expect(await source.removeLock()).toBeNull();
-  await vi.waitFor(() =>
-    expect(asked.slice(2)).toEqual(['DELETE devices/lock', 'GET devices', 'GET devices/holders'])
+  await vi.waitFor(
+    () => expect(asked.slice(2)).toEqual(['DELETE devices/lock', 'GET devices', 'GET devices/holders']),
+    WAIT
   );
 });
 

@@ -6,6 +6,8 @@ import type { MachineSource } from '../machine/machine-source.js';
 import { PageActions, type PageActionsOptions } from './actions.js';
 
 const trans = nullTranslator.load('jupyterlab_tpulab');
+/** However busy the machine is. */
+const WAIT = { timeout: 20_000 };
 
 function scene(agrees: boolean, shutdown: () => Promise<void>) {
   const said: string[] = [];
@@ -33,7 +35,7 @@ const source = (machine: object): MachineSource => machine as MachineSource;
 it('releases chips when somebody agrees, and looks again who holds them', async () => {
   const { actions, asked, said, machine, shutdown } = scene(true, () => Promise.resolve());
   actions.release('k', source(machine));
-  await vi.waitFor(() => expect(machine.refresh).toHaveBeenCalledOnce());
+  await vi.waitFor(() => expect(machine.refresh).toHaveBeenCalledOnce(), WAIT);
   expect(asked).toEqual(['Release the chips from a.ipynb?']);
   expect(shutdown).toHaveBeenCalledExactlyOnceWith('k');
   expect(said).toEqual([]);
@@ -42,7 +44,7 @@ it('releases chips when somebody agrees, and looks again who holds them', async 
 it('leaves the kernel alone when somebody does not', async () => {
   const { actions, asked, machine, shutdown } = scene(false, () => Promise.resolve());
   actions.release('other', source(machine));
-  await vi.waitFor(() => expect(asked).toEqual(['Release the chips?']));
+  await vi.waitFor(() => expect(asked).toEqual(['Release the chips?']), WAIT);
   await new Promise(resolve => setTimeout(resolve));
   expect(shutdown).not.toHaveBeenCalled();
 });
@@ -50,7 +52,7 @@ it('leaves the kernel alone when somebody does not', async () => {
 it('says when the kernel cannot be shut down', async () => {
   const { actions, said, machine } = scene(true, () => Promise.reject(new Error('The bridge is away.')));
   actions.release('k', source(machine));
-  await vi.waitFor(() => expect(said).toEqual(['The kernel was not shut down: The bridge is away.']));
+  await vi.waitFor(() => expect(said).toEqual(['The kernel was not shut down: The bridge is away.']), WAIT);
 });
 
 it('says why a lock file stays, and nothing when it is gone', async () => {
@@ -58,5 +60,8 @@ it('says why a lock file stays, and nothing when it is gone', async () => {
   actions.removeLock(source(machine));
   machine.removeLock.mockResolvedValue('It is held by process 7.');
   actions.removeLock(source(machine));
-  await vi.waitFor(() => expect(said).toEqual(['The lock file was not removed: It is held by process 7.']));
+  await vi.waitFor(
+    () => expect(said).toEqual(['The lock file was not removed: It is held by process 7.']),
+    WAIT
+  );
 });

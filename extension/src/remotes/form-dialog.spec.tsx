@@ -34,7 +34,7 @@ const focused = (): string | null => document.activeElement?.getAttribute('name'
 
 it('begins in the first field as soon as that is drawn, and leaves the focus alone when the page becomes idle', async () => {
   const closed = dialog.launch();
-  await vi.waitFor(() => expect(focused()).toBe('host'));
+  await vi.waitFor(() => expect(focused()).toBe('host'), { timeout: 20_000 });
   document.querySelector<HTMLElement>('input[name="folder"]')!.focus();
   expect(idle).not.toHaveLength(0);
   for (const callback of idle) callback();
