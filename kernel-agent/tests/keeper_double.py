@@ -76,6 +76,8 @@ class KeeperDouble:
                 self._listener.shutdown(socket.SHUT_RDWR)
             self._listener.close()
             self._listener = None
+            # First, so that no connection comes in after the others have been closed.
+            self._threads.pop(0).join(10)
         for connection in self._open:
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)

@@ -78,6 +78,15 @@ class KernelProcess:
         """Runs a cell and waits for its reply only; iopub is left to others."""
         self._reply_to(self.client.execute(code), patience_s)
 
+    def end_of(self, request: str) -> None:
+        """Waits until a cell is over. A cell that comes before that is aborted when this one has failed."""
+        while True:
+            message: dict[str, Any] = self.client.get_iopub_msg(timeout=PATIENCE_S)
+            state = message["content"].get("execution_state")
+            if message["parent_header"].get("msg_id") == request and state == "idle":
+                break
+        self._reply_to(request)
+
     def __exit__(self, *_: object) -> None:
         self.client.stop_channels()
         if self.process.poll() is None:
