@@ -85,7 +85,8 @@ def is_running(pid: int) -> bool:
         return False
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
+        # It has ended meanwhile (the second: after the file was opened), or there is no /proc.
         return is_alive(pid) and not Path("/proc/self").exists()
 
 

@@ -7,6 +7,10 @@ from dataclasses import dataclass
 
 from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest, HTTPResponse
 
+# A gateway that is alive answers in milliseconds, on a machine that is busy with other things in seconds. One
+# that is taken for dead, or for one that refuses, is replaced or left alone with its kernels.
+TIMEOUT_S = 20.0
+
 
 @dataclass(frozen=True)
 class GatewayApi:
@@ -15,7 +19,7 @@ class GatewayApi:
     url: str
     token: str
 
-    async def is_serving(self, timeout_s: float = 3.0) -> bool:
+    async def is_serving(self, timeout_s: float = TIMEOUT_S) -> bool:
         """True when it answers its health route to our token. Starting counts: it is alive."""
         response = await self._request("GET", "bridge/v1/health", timeout_s)
         if response is None or response.code not in (200, 503):
@@ -25,7 +29,7 @@ class GatewayApi:
         body = _json(response)
         return isinstance(body, dict) and body.get("status") in ("ok", "starting")
 
-    async def allows_origin(self, origin: str, timeout_s: float = 3.0) -> bool:
+    async def allows_origin(self, origin: str, timeout_s: float = TIMEOUT_S) -> bool:
         """Whether a page of this origin may talk to it: what a browser would ask before its first request."""
         headers = {
             "Origin": origin,
@@ -35,7 +39,7 @@ class GatewayApi:
         response = await self._request("OPTIONS", "bridge/v1/health", timeout_s, headers)
         return response is not None and response.headers.get("Access-Control-Allow-Origin") == origin
 
-    async def kernel_ids(self, timeout_s: float = 5.0) -> list[str]:
+    async def kernel_ids(self, timeout_s: float = TIMEOUT_S) -> list[str]:
         """Ids of the running kernels; empty when the gateway does not say."""
         response = await self._request("GET", "api/kernels", timeout_s)
         body = _json(response) if response is not None and response.code == 200 else None

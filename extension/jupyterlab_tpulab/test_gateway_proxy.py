@@ -12,7 +12,7 @@ import pytest
 from tornado.httpclient import HTTPClientError, HTTPRequest
 from tornado.websocket import websocket_connect
 
-from .conftest import Bridge
+from .conftest import DEADLINE_S, Bridge
 from .test_server import TOKEN, serving
 
 pytest.importorskip("jupyter_server_proxy")
@@ -27,7 +27,7 @@ def ask(url: str, host: str | None = None, method: str = "GET", **headers: str) 
     given = {key.replace("_", "-"): value for key, value in headers.items()}
     request = urllib.request.Request(url, method=method, headers=given | ({"Host": host} if host else {}))
     try:
-        with urllib.request.urlopen(request, timeout=30) as response:
+        with urllib.request.urlopen(request, timeout=DEADLINE_S) as response:
             return response.status, parsed(response.read()), response.headers
     except urllib.error.HTTPError as error:
         with error:
@@ -98,12 +98,16 @@ async def test_sockets_of_the_real_bridge_pass_through_without_its_token(bridge:
         _, _, given = ask(f"{server.url}api/status", ELSEWHERE, Authorization=f"token {TOKEN}")
         cookies = "; ".join(cookie.split(";")[0] for cookie in given.get_all("Set-Cookie") or [])
         headers = {"Host": ELSEWHERE, "Cookie": cookies, "Origin": "http://lab.example"}
-        socket = await websocket_connect(HTTPRequest(address, headers=headers))
+        socket = await websocket_connect(
+            HTTPRequest(address, headers=headers, connect_timeout=DEADLINE_S, request_timeout=DEADLINE_S)
+        )
         await socket.write_message(json.dumps({"op": "subscribe", "topics": ["kernels"]}))
         answer = json.loads(await socket.read_message() or "null")
         assert answer["op"] == "subscribed"
         socket.close()
         foreign = headers | {"Origin": "http://evil.example"}
         with pytest.raises(HTTPClientError) as refused:
-            await websocket_connect(HTTPRequest(address, headers=foreign))
+            await websocket_connect(
+                HTTPRequest(address, headers=foreign, connect_timeout=DEADLINE_S, request_timeout=DEADLINE_S)
+            )
         assert refused.value.code == 403

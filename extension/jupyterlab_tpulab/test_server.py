@@ -12,7 +12,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -57,13 +57,14 @@ class Server:
         headers = {"Authorization": f"token {token}"} if token else {}
         try:
             with urllib.request.urlopen(
-                urllib.request.Request(self.url + path, headers=headers), timeout=10
+                urllib.request.Request(self.url + path, headers=headers), timeout=DEADLINE_S
             ) as answer:
                 return answer.status, json.load(answer)
         except urllib.error.HTTPError as error:
             with error:
                 return error.code, None
-        except urllib.error.URLError:
+        except OSError:
+            # It listens before it serves: the connection may be refused, cut, or not answered in time.
             return 0, None
 
     def bridge(self, *statuses: str) -> dict[str, Any]:
@@ -86,10 +87,14 @@ class Server:
         return Path(self.log.name).read_text()
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+@contextmanager
+def reserved_port() -> Iterator[int]:
+    """A port that the system gives to nobody else: bound and not listened on. Who binds it by its number with
+    SO_REUSEADDR, as servers do, gets it."""
+    with socket.socket() as holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind(("127.0.0.1", 0))
+        yield int(holder.getsockname()[1])
 
 
 @contextmanager
@@ -100,17 +105,20 @@ def serving(
     arguments: Sequence[str] = (),
     environ: Mapping[str, str] | None = None,
 ) -> Iterator[Server]:
+    """`port`: one that the caller has reserved."""
     command = {"TPULAB_BRIDGE_COMMAND": json.dumps(FAKE_GATEWAY)}
-    server = Server(bridge, port or free_port(), {**command, **(environ or {})}, arguments)
-    try:
-        with closing(server.log):
+    with ExitStack() as held:
+        port = port or held.enter_context(reserved_port())
+        server = Server(bridge, port, {**command, **(environ or {})}, arguments)
+        held.enter_context(closing(server.log))
+        try:
             yield server
             if server.process.poll() is None:
                 server.end()
-    finally:
-        if server.process.poll() is None:
-            server.process.kill()
-            server.process.wait()
+        finally:
+            if server.process.poll() is None:
+                server.process.kill()
+                server.process.wait()
 
 
 @pytest.mark.usefixtures("config_home")
@@ -149,15 +157,15 @@ def test_a_gateway_that_never_becomes_ready_does_not_delay_the_server(bridge: Br
 
 @pytest.mark.usefixtures("config_home")
 def test_after_a_killed_server_the_next_one_takes_its_gateway_over(bridge: Bridge) -> None:
-    port = free_port()
-    with serving(bridge, port=port) as first:
-        before = first.bridge("ready")
-        first.end(signal.SIGKILL)
-    assert is_running(bridge.pids[0])
-    kernel = bridge.add_kernel("kept")
-    with serving(bridge, port=port) as second:
-        assert second.bridge("ready") == before
-        assert kernel.exists()
+    with reserved_port() as port:
+        with serving(bridge, port=port) as first:
+            before = first.bridge("ready")
+            first.end(signal.SIGKILL)
+        assert is_running(bridge.pids[0])
+        kernel = bridge.add_kernel("kept")
+        with serving(bridge, port=port) as second:
+            assert second.bridge("ready") == before
+            assert kernel.exists()
     assert len(bridge.starts) == 1
     assert not kernel.exists()
     assert not is_running(bridge.pids[0])

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -50,19 +51,22 @@ async def test_starts_a_killed_gateway_again_on_the_same_port_with_the_same_toke
 
 
 async def test_takes_another_port_when_the_old_one_is_gone_for_good(bridge: Bridge) -> None:
-    supervisor = await ready(bridge.supervisor())
-    port = int(str(supervisor.status.url).rsplit(":", 1)[1].strip("/"))
-    os.kill(bridge.pids[0], signal.SIGKILL)
-    await until(lambda: not is_running(bridge.pids[0]))
+    blocker = socket.socket()
+    blocker.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
 
-    async def refuse(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.close()
+    def command() -> list[str]:
+        # Asked for before each start: when the old gateway is gone, and before a new one can have its port.
+        if bridge.starts and blocker.getsockname()[1] == 0:
+            blocker.bind(("127.0.0.1", port))
+            blocker.listen()
+        return FAKE_GATEWAY
 
-    blocker = await asyncio.start_server(refuse, "127.0.0.1", port, reuse_address=True)
-    await until(lambda: len(bridge.starts) == 2 and supervisor.status.status == "ready")
-    assert supervisor.status.url != bridge.starts[0]["url"]
-    blocker.close()
-    await blocker.wait_closed()
+    with blocker:
+        supervisor = await ready(bridge.supervisor(command=command))
+        port = int(str(supervisor.status.url).rsplit(":", 1)[1].strip("/"))
+        os.kill(bridge.pids[0], signal.SIGKILL)
+        await until(lambda: len(bridge.starts) == 2 and supervisor.status.status == "ready")
+        assert supervisor.status.url != bridge.starts[0]["url"]
     await supervisor.stop(keep_kernels=False)
 
 
