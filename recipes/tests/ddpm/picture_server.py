@@ -12,6 +12,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from tpulab_recipes.ddpm.data.images import encode_image
 from tpulab_recipes.ddpm.data.shapes import draw_shapes, to_uint8
 
+#: Reached only when too few come.
+GATHERING_S = 30.0
+
 
 class PictureServer(ThreadingHTTPServer):
     daemon_threads = True
@@ -23,7 +26,9 @@ class PictureServer(ThreadingHTTPServer):
         self.requests: Counter[str] = Counter()
         self.agents: set[str] = set()
         self.at_once = self.most_at_once = 0
-        self.lock = threading.Lock()
+        #: Requests wait until so many were there together, however slowly they come.
+        self.gathers = 1
+        self.arrivals = threading.Condition()
 
     @property
     def url(self) -> str:
@@ -35,15 +40,17 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         server = self.server
-        with server.lock:
+        with server.arrivals:
             server.requests[self.path] += 1
             server.agents.add(self.headers["User-Agent"])
             server.at_once += 1
             server.most_at_once = max(server.most_at_once, server.at_once)
+            server.arrivals.notify_all()
+            server.arrivals.wait_for(lambda: server.most_at_once >= server.gathers, GATHERING_S)
         # Long enough for others to come meanwhile.
         time.sleep(0.01)
         # Before the answer, not after it: whoever has it may ask again before this thread goes on.
-        with server.lock:
+        with server.arrivals:
             server.at_once -= 1
         self._answer(server)
 

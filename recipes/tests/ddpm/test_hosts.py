@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +12,7 @@ import jax
 import numpy as np
 import pytest
 from ddpm.tiny import shallow_config, speaking_network
+from reserved_port import reserved_port
 from tpulab_recipes.ddpm.checkpoint import CheckpointFolder
 from tpulab_recipes.ddpm.cli import main
 from tpulab_recipes.ddpm.hosts import dealt_out
@@ -36,12 +36,6 @@ SHALLOW = [
     "train.learning_rate_warmup_steps=1",
     "train.log_loss_every_steps=2",
 ]
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 def _together(hosts: list[list[str]]) -> list[str]:
@@ -73,16 +67,17 @@ def _together(hosts: list[list[str]]) -> list[str]:
 
 
 def _run(folder: Path, processes: int) -> dict[str, np.ndarray]:
-    port = str(_free_port())
-    _together([[str(HOST), str(folder), str(one), str(processes), port] for one in range(processes)])
+    with reserved_port() as port:
+        _together([[str(HOST), str(folder), str(one), str(processes), str(port)] for one in range(processes)])
     with np.load(folder / f"result-{processes}.npz") as archive:
         return dict(archive)
 
 
 def _command_on_two_hosts(*arguments: str) -> list[str]:
-    slice_flags = ["--coordinator", f"127.0.0.1:{_free_port()}", "--num_processes", "2"]
-    command = ["-m", "tpulab_recipes.ddpm", *arguments, *slice_flags]
-    said = _together([[*command, "--process_id", str(one)] for one in range(2)])
+    with reserved_port() as port:
+        slice_flags = ["--coordinator", f"127.0.0.1:{port}", "--num_processes", "2"]
+        command = ["-m", "tpulab_recipes.ddpm", *arguments, *slice_flags]
+        said = _together([[*command, "--process_id", str(one)] for one in range(2)])
     # The commands end with a line of JSON, which one of the hosts says for all.
     assert [output.count("\n{") + output.startswith("{") for output in said] == [1, 0]
     return said

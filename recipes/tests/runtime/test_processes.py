@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from reserved_port import reserved_port
 from tpulab_recipes.runtime import installed_backends
 
 #: Both import their framework and compile, on a machine that may be busy. Reached only when one waits for the
@@ -25,35 +25,29 @@ PROGRAM = Path(__file__).with_name("one_process.py")
 Said = list[dict[str, Any]]
 
 
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
-
-
 def run(name: str, folder: Path, processes: int) -> Said:
     """What each process wrote."""
-    port = str(_free_port())
     environment = os.environ | {"JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "4", "OMP_NUM_THREADS": "1"}
-    started = [
-        subprocess.Popen(
-            [sys.executable, str(PROGRAM), name, str(folder), str(process), str(processes), port],
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for process in range(processes)
-    ]
-    try:
-        for each in started:
-            output, _ = each.communicate(timeout=DEADLINE_S)
-            assert each.returncode == 0, output[-3000:]
-    finally:
-        for each in started:
-            if each.poll() is None:
-                each.kill()
-                each.wait()
+    with reserved_port() as port:
+        started = [
+            subprocess.Popen(
+                [sys.executable, str(PROGRAM), name, str(folder), str(process), str(processes), str(port)],
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+            for process in range(processes)
+        ]
+        try:
+            for each in started:
+                output, _ = each.communicate(timeout=DEADLINE_S)
+                assert each.returncode == 0, output[-3000:]
+        finally:
+            for each in started:
+                if each.poll() is None:
+                    each.kill()
+                    each.wait()
     return [json.loads((folder / f"{n}-of-{processes}.json").read_text()) for n in range(processes)]
 
 
