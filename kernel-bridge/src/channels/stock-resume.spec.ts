@@ -32,7 +32,8 @@ beforeEach(async () => {
 
 afterEach(async () => {
   await promisify(execFile)(process.execPath, [ENTRY, 'stop', '--kernels', '--state-dir', stateDir]);
-  await rm(folder, { recursive: true, force: true });
+  // A keeper that is ending may still write.
+  await rm(folder, { recursive: true, force: true, maxRetries: 10 });
 });
 
 function connect(): Promise<ChannelsClient> {

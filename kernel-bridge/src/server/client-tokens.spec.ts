@@ -59,7 +59,7 @@ describe('a named token', () => {
   });
 
   it('ends by itself when it expires, its sockets too', async () => {
-    const { token } = await store.create('visitor', new Date(Date.now() + 3000));
+    const { token } = await store.create('visitor', new Date(Date.now() + 8000));
     const socket = await eventsSocket(token);
     const [code] = (await once(socket, 'close')) as [number];
     expect(code).toBe(1008);

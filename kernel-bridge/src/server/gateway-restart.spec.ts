@@ -25,7 +25,8 @@ afterEach(async () => {
   if (gateway.child.exitCode !== null || gateway.child.signalCode !== null)
     gateway = await GatewayProcess.start(stateDir);
   await promisify(execFile)(process.execPath, [ENTRY, 'stop', '--kernels', '--state-dir', stateDir]);
-  await rm(folder, { recursive: true, force: true });
+  // A keeper that is ending may still write.
+  await rm(folder, { recursive: true, force: true, maxRetries: 10 });
 });
 
 async function rest(

@@ -193,6 +193,9 @@ describe('kernels', () => {
     const argv = [program, ...spec.argv.slice(1)];
     await writeFile(path.join(folder, 'kernel.json'), JSON.stringify({ ...spec, argv }));
     const id = await bridge.startKernel({ name: 'leaves' });
+    // Until it has answered, the shell may not have read its program.
+    using client = await bridge.connect(id);
+    await client.run('pass');
     await rm(program);
     const answer = await bridge.rest('POST', `/api/kernels/${id}/restart`);
     expect(answer.status).toBe(500);

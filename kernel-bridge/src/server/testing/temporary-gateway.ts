@@ -79,7 +79,8 @@ export class TemporaryGateway implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.all(this.gateway.registry.list().map(kernel => this.gateway.registry.remove(kernel.id)));
     await this.gateway[Symbol.asyncDispose]();
-    await rm(this.folder, { recursive: true, force: true });
+    // A keeper that is ending may still write.
+    await rm(this.folder, { recursive: true, force: true, maxRetries: 10 });
   }
 }
 
