@@ -86,6 +86,7 @@ async def _through_bridge(notebook: Any, folder: Path, cell_deadline_s: float) -
             notebook,
             km=BridgeKernelManager(bridge, notebook.metadata.kernelspec.name),  # type: ignore[arg-type]  # it has what nbclient uses of a KernelManager
             timeout=cell_deadline_s,
+            startup_timeout=int(cell_deadline_s),
             iopub_timeout=cell_deadline_s,
         )
         execution = asyncio.ensure_future(client.async_execute())

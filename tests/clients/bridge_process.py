@@ -17,8 +17,8 @@ from typing import Any
 
 from ..lesson import CHECKOUT
 
-START_DEADLINE_S = 60
-STOP_DEADLINE_S = 60
+START_DEADLINE_S = 120
+STOP_DEADLINE_S = 120
 # Kernels import JAX on a busy machine.
 REST_DEADLINE_S = 120
 

@@ -51,6 +51,9 @@ class KernelConnection:
             subprotocols=[Subprotocol(SUBPROTOCOL)],
             max_size=None,
             compression=None,
+            # The library's own are for servers on machines that do nothing else.
+            open_timeout=REPLY_DEADLINE_S,
+            ping_timeout=REPLY_DEADLINE_S,
         )
         assert self._socket.subprotocol == SUBPROTOCOL
         self._reader = asyncio.create_task(self._read(self._socket))
@@ -109,14 +112,21 @@ class KernelConnection:
     async def wait_for(self, wanted: Callable[[Message], bool]) -> Message:
         """The first message, already here or still to come, that `wanted` accepts."""
 
+        looked_at = 0
+
         def found() -> Message | None:
-            return next((message for message in self.messages if wanted(message)), None)
+            # Each message once: of a flood there are too many to begin anew with each.
+            nonlocal looked_at
+            for message in self.messages[looked_at:]:
+                looked_at += 1
+                if wanted(message):
+                    return message
+            return None
 
         async with asyncio.timeout(REPLY_DEADLINE_S), self._arrived:
-            await self._arrived.wait_for(lambda: found() is not None)
-        message = found()
-        assert message
-        return message
+            while (message := found()) is None:
+                await self._arrived.wait()
+            return message
 
     async def wait_idle(self, msg_id: str) -> None:
         await self.wait_for(

@@ -5,6 +5,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
 from .bridge_process import BridgeProcess
+from .kernel_connection import REPLY_DEADLINE_S
 
 
 @pytest.mark.parametrize("path", ["/api/kernels", "/api/kernelspecs", "/api/sessions", "/bridge/v1/health"])
@@ -19,9 +20,9 @@ async def test_a_socket_without_a_token_is_refused(bridge: BridgeProcess) -> Non
     address = bridge.url.replace("http", "ws", 1) + f"/api/kernels/{kernel_id}/channels"
     for query in ("", "?token=wrong"):
         with pytest.raises(InvalidStatus) as refused:
-            await connect(address + query)
+            await connect(address + query, open_timeout=REPLY_DEADLINE_S)
         assert refused.value.response.status_code in (401, 403)
-    async with connect(f"{address}?token={bridge.token}"):
+    async with connect(f"{address}?token={bridge.token}", open_timeout=REPLY_DEADLINE_S):
         pass
 
 

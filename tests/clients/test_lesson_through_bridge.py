@@ -30,6 +30,7 @@ async def executed_lesson(tmp_path_factory: pytest.TempPathFactory) -> AsyncIter
             read_lesson(),
             km=manager,  # type: ignore[arg-type]  # it has what nbclient uses of a KernelManager
             timeout=CELL_DEADLINE_S,
+            startup_timeout=CELL_DEADLINE_S,
             iopub_timeout=CELL_DEADLINE_S,
         )
         yield await execute_lesson(client, folder / "arrays.npz")

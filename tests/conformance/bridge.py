@@ -8,6 +8,7 @@ import secrets
 import shutil
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -81,11 +82,20 @@ class Bridge:
             raw = response.read()
         return json.loads(raw) if raw else None
 
+    def end_kernels(self) -> None:
+        """Ends all kernels. One that somebody else has ended meanwhile is not there any more."""
+        for kernel in self.rest("GET", "/api/kernels"):
+            try:
+                self.rest("DELETE", f"/api/kernels/{kernel['id']}")
+            except urllib.error.HTTPError as error:
+                with error:
+                    if error.code != 404:
+                        raise
+
     def close(self) -> None:
         if self._process.poll() is None:
             try:
-                for kernel in self.rest("GET", "/api/kernels"):
-                    self.rest("DELETE", f"/api/kernels/{kernel['id']}")
+                self.end_kernels()
             finally:
                 self._process.terminate()
                 try:

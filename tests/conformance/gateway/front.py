@@ -9,15 +9,16 @@ import sys
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import requests
 import websocket
-from tornado.testing import bind_unused_port
 
 from ..bridge import END_DEADLINE_S, REST_DEADLINE_S, Bridge, stock_kernels
+from ..reserved_port import reserved_port
 
 Message = dict[str, Any]
 POLL_INTERVAL_S = 0.1
@@ -25,8 +26,8 @@ POLL_INTERVAL_S = 0.1
 
 class Front:
     def __init__(self, bridge: Bridge, folder: Path) -> None:
-        sock, port = bind_unused_port()
-        sock.close()
+        self._held = ExitStack()
+        port = self._held.enter_context(reserved_port())
         self.url = f"http://127.0.0.1:{port}"
         self.token = secrets.token_hex(16)
         self._log = folder / "front.log"
@@ -86,6 +87,8 @@ class Front:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait(END_DEADLINE_S)
+        finally:
+            self._held.close()
 
 
 class FrontKernel:

@@ -32,8 +32,7 @@ def bridge() -> Bridge:
 
 
 def end_kernels() -> None:
-    for kernel in bridge().rest("GET", "/api/kernels"):
-        bridge().rest("DELETE", f"/api/kernels/{kernel['id']}")
+    bridge().end_kernels()
 
 
 def close() -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import tornado.testing
 from tornado.httpclient import HTTPResponse
 from tornado.simple_httpclient import SimpleAsyncHTTPClient
 
+from ..reserved_port import reserved_port
 from .bridge_app import BridgeApp
 
 # jp_fetch asks with 20 s, for a machine that does nothing else.
@@ -25,10 +25,9 @@ def jp_base_url() -> str:
 
 
 @pytest.fixture
-def jp_http_port() -> int:
-    sock, port = tornado.testing.bind_unused_port()
-    sock.close()
-    return int(port)
+def jp_http_port() -> Iterator[int]:
+    with reserved_port() as port:
+        yield port
 
 
 @pytest.fixture

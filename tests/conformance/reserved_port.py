@@ -1,0 +1,17 @@
+"""A port for a server that must be told its number before it starts."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def reserved_port() -> Iterator[int]:
+    """A port that the system gives to nobody else: bound and not listened on. Who binds it by its number with
+    SO_REUSEADDR, as servers do, gets it."""
+    with socket.socket() as holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind(("127.0.0.1", 0))
+        yield int(holder.getsockname()[1])
