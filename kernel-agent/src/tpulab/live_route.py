@@ -14,7 +14,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-INSTALL_TIMEOUT_S = 10.0
+#: For a machine that is busy: without the route a live widget acts only when its cell has ended.
+INSTALL_TIMEOUT_S = 60.0
 #: A slider that is dragged sends some tens a second. The oldest go first; the newest value is what counts.
 KEPT_MESSAGES = 1024
 
