@@ -21,7 +21,7 @@ from .supervisor import BridgeSupervisor, SupervisorSettings
 FAKE_GATEWAY = [sys.executable, str(Path(__file__).resolve().parent / "testing" / "fake_gateway.py")]
 ORIGIN = "http://127.0.0.1:8888"
 # For a machine that is busy with other things; nothing waits this long when all is well.
-DEADLINE_S = 60.0
+DEADLINE_S = 120.0
 
 
 async def until(condition: Callable[[], bool]) -> None:
