@@ -41,8 +41,8 @@ export default defineConfig({
   outputDir: 'test-results',
   // Two cores carry the browser, Lab, the bridge and a kernel that compiles: one test at a time, patiently.
   workers: 1,
-  timeout: 300_000,
-  expect: { timeout: 60_000 },
+  timeout: 480_000,
+  expect: { timeout: 120_000 },
   forbidOnly: process.env['CI'] !== undefined,
   reporter: [['list']],
   use: {
@@ -50,7 +50,7 @@ export default defineConfig({
     video: 'off',
     trace: 'retain-on-failure',
     screenshot: 'only-on-failure',
-    actionTimeout: 60_000,
+    actionTimeout: 120_000,
     launchOptions: {
       executablePath: findChromium(),
       args: ['--no-sandbox', '--disable-gpu', '--disable-lcd-text', '--disable-background-networking']

@@ -111,7 +111,7 @@ export class LabServer {
       '--state-dir',
       this.stateDir
     ]).catch(() => undefined);
-    await rm(this.#folder, { recursive: true, force: true, maxRetries: 5 });
+    await rm(this.#folder, { recursive: true, force: true, maxRetries: 20 });
   }
 
   async #launch(): Promise<void> {

@@ -1,7 +1,8 @@
 /** Waiting for child processes, and for conditions outside the page. */
 import type { ChildProcess } from 'node:child_process';
 
-export const DEADLINE_MS = 90_000;
+/** Generous: a computer may be busy with other things. */
+export const DEADLINE_MS = 180_000;
 
 const POLL_INTERVAL_MS = 50;
 

@@ -84,7 +84,7 @@ export class StockLab implements AsyncDisposable {
       );
     }
     await this.#proxy?.[Symbol.asyncDispose]();
-    await rm(this.#folder, { recursive: true, force: true, maxRetries: 5 });
+    await rm(this.#folder, { recursive: true, force: true, maxRetries: 20 });
   }
 
   async #launch(sockets: Sockets): Promise<void> {

@@ -7,7 +7,7 @@ import { type LabOptions, LabServer } from '../lab/lab-server.js';
 export { expect };
 
 /** Galata gives Lab's start, and whatever else it waits for, 15 s. A machine that is busy needs more. */
-const PATIENCE_MS = 90_000;
+const PATIENCE_MS = 120_000;
 
 interface GalataUtils {
   waitForCondition: (condition: () => Promise<boolean> | boolean, timeout?: number) => Promise<void>;
@@ -38,7 +38,7 @@ export async function withLab(options: LabOptions, use: (lab: LabServer) => Prom
 /** Lab as everybody has it, with Galata's helpers; kernels and sessions are the real ones. */
 export const test = galataTest.extend<object, LabFixtures>({
   labOptions: [{ galata: true }, { scope: 'worker', option: true }],
-  lab: [({ labOptions }, use) => withLab(labOptions, use), { scope: 'worker', timeout: 180_000 }],
+  lab: [({ labOptions }, use) => withLab(labOptions, use), { scope: 'worker', timeout: 420_000 }],
   baseURL: ({ lab }, use) => use(lab.url),
   // Galata would answer for the kernels of both servers, as if there were one.
   kernels: null,

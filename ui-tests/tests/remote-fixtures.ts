@@ -22,7 +22,7 @@ export const test = base.extend<object, Far>({
       await use(vm);
       await vm[Symbol.asyncDispose]();
     },
-    { scope: 'worker', timeout: 240_000 }
+    { scope: 'worker', timeout: 420_000 }
   ],
   lab: [
     ({ vm, vmOptions }, use) =>
@@ -39,7 +39,7 @@ export const test = base.extend<object, Far>({
         }
         await use(lab);
       }),
-    { scope: 'worker', timeout: 180_000 }
+    { scope: 'worker', timeout: 420_000 }
   ]
 });
 

@@ -23,6 +23,6 @@ w = jnp.ones(64)
 for _ in run.steps(range(40)):
     w, loss = train_step(w, run.hyper.rate)
     run.log(loss=loss)
-current_agent().settle(5.0)
+current_agent().settle(60.0)
 shown = [tpulab.DeviceMonitor(), tpulab.StepTimeline(), tpulab.TrainingControls()]
 print("SAVED " + json.dumps(ipywidgets.embed.embed_data(views=shown)))
