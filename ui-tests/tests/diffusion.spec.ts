@@ -98,8 +98,8 @@ test('a diffusion model is steered from the page, and its curve and its images a
   const found = JSON.parse(await runInKernel(page, PROBE)) as Found;
   expect(found.compiled).toEqual([1, 1]);
   expect((await panel.compilationCounts()).get('step')).toBe(1);
-  expect(await stepOf(run)).toBe(found.steps);
-  expect(await stepOf(controls)).toBe(found.steps);
+  await expect.poll(() => stepOf(run)).toBe(found.steps);
+  await expect.poll(() => stepOf(controls)).toBe(found.steps);
   const rates = found.history.map(([, , rate]) => rate);
   expect(Math.max(...rates.slice(0, 2))).toBeLessThanOrEqual(0.002);
   expect(rates.at(-1)).toBeCloseTo(0.004, 5);

@@ -2,7 +2,7 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from './fixtures.js';
-import { openNotebook, readCells } from './lab-page.js';
+import { openNotebook, readCells, setSource } from './lab-page.js';
 import { notebookText } from './notebook-file.js';
 
 const LINES = 300;
@@ -30,23 +30,28 @@ test('the output of a running cell is complete and in order after the gateway wa
   const status = page.locator('#jp-main-statusbar');
   await expect(status).toContainText('live');
 
-  // Looked for in each frame, because the next gateway may be there at once.
-  const reconnecting = page.waitForFunction(() =>
-    document.querySelector('#jp-main-statusbar')?.textContent.includes('reconnecting')
-  );
+  // Each change is looked at, because the next gateway may be there at once.
+  const shown = await status.evaluateHandle(bar => {
+    const seen = { reconnecting: false };
+    const look = (): void => {
+      seen.reconnecting ||= bar.textContent.includes('reconnecting');
+    };
+    new MutationObserver(look).observe(bar, { childList: true, characterData: true, subtree: true });
+    return seen;
+  });
   const { before, after } = await lab.killGateway();
   expect(after.url).toBe(before.url);
-  await reconnecting;
+  await expect.poll(() => shown.evaluate(({ reconnecting }) => reconnecting)).toBe(true);
   await writeFile(gate, '');
 
-  await expect.poll(output, { timeout: 120_000 }).toContain('done');
+  await expect.poll(output, { timeout: 120_000 }).toContain('done\n');
   expect(await output()).toBe(`${EXPECTED}done\n`);
   await expect.poll(async () => (await readCells(page))[0]?.executionCount).toBe(1);
 
   await expect(status).toContainText('live');
 
   // The kernel is the same one, and answers again.
-  await page.notebook.setCell(0, 'code', 'print(n)');
+  await setSource(page, 0, 'print(n)');
   await page.notebook.runCell(0, true);
   await expect.poll(output).toBe(`${LINES - 1}\n`);
 });

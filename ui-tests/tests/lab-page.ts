@@ -44,6 +44,19 @@ export function readCells(page: Page): Promise<CellOutputs[]> {
   });
 }
 
+/** Sets the text of a cell of the current notebook. Galata types it, and gives a page that is busy only 10 s to come to rest. */
+export async function setSource(page: Page, index: number, source: string): Promise<void> {
+  await page.evaluate(
+    ([at, text]) => {
+      const { content } = window.jupyterapp.shell.currentWidget as NotebookPanel;
+      const cell = content.widgets[at];
+      if (!cell) throw new Error(`The notebook has no cell ${at}.`);
+      cell.model.sharedModel.setSource(text);
+    },
+    [index, source] as const
+  );
+}
+
 /** Runs code in the kernel of the current notebook without a cell; what it printed. */
 export function runInKernel(page: Page, code: string): Promise<string> {
   return page.evaluate(async source => {

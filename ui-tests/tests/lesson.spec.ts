@@ -98,8 +98,7 @@ test('the slider works both ways', async ({ page }) => {
   await expect(page.getByText('Python sees a learning rate of 0.100')).toBeVisible();
 
   // From the page to Python: the sentence is written in the kernel.
-  await handle.focus();
-  await page.keyboard.press('ArrowLeft');
+  await handle.press('ArrowLeft');
   await expect(page.getByText('Python sees a learning rate of 0.079')).toBeVisible();
   expect(Number(await runInKernel(page, 'print(slider.value)'))).toBeCloseTo(10 ** -1.1, 6);
 

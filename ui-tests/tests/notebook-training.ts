@@ -114,6 +114,18 @@ export async function stepOf(shown: Locator): Promise<number> {
   return Number((digits ?? '0').replaceAll(',', ''));
 }
 
+/** The step at which a paused run is held: its last steps are told after its pause. */
+export async function heldAt(shown: Locator): Promise<number> {
+  let held = -1;
+  const isStill = async (): Promise<boolean> => {
+    const before = held;
+    held = await stepOf(shown);
+    return held === before;
+  };
+  await expect.poll(isStill, { intervals: [3_000] }).toBe(true);
+  return held;
+}
+
 /** Sets a hyperparameter by its field, as somebody who types does. */
 export async function setHyperparameter(shown: Locator, name: string, value: string): Promise<void> {
   const field = shown.getByRole('textbox', { name: `${name}, exactly` });

@@ -14,11 +14,11 @@ test.use({ viewport: { width: 1440, height: 1600 } });
 
 /** Panel and widget have counted the notebook's steps, and show the loss of its last one. */
 async function expectSameSteps(run: Locator, controls: Locator, losses: readonly number[]): Promise<void> {
-  expect(await stepOf(run)).toBe(losses.length);
-  expect(await stepOf(controls)).toBe(losses.length);
   for (const shown of [run, controls]) {
-    const [, loss] = /loss (\d+\.\d+)/.exec(await shown.innerText()) ?? [];
-    expect(Number(loss) / (losses.at(-1) ?? NaN)).toBeCloseTo(1, 3);
+    await expect.poll(() => stepOf(shown)).toBe(losses.length);
+    const loss = async (): Promise<number> =>
+      Number(/loss (\d+\.\d+)/.exec(await shown.innerText())?.[1]) / (losses.at(-1) ?? NaN);
+    await expect.poll(loss).toBeCloseTo(1, 3);
   }
 }
 

@@ -1,12 +1,14 @@
 /** A notebook that is opened again finds its cells where the kernel is, whatever they were doing meanwhile. */
+import { existsSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { NotebookPanel } from '@jupyterlab/notebook';
 import type { IJupyterLabPageFixture } from '@jupyterlab/galata';
 import type { Page } from '@playwright/test';
 import type { LabServer } from '../lab/lab-server.js';
+import { waitUntil } from '../lab/processes.js';
 import { expect, test } from './fixtures.js';
-import { type CellOutputs, openNotebook, readCells } from './lab-page.js';
+import { type CellOutputs, currentKernel, openNotebook, readCells, setSource } from './lab-page.js';
 import { notebookText } from './notebook-file.js';
 
 /** Cells wait at gates, so that a test decides how far they are, however fast the machine is. */
@@ -14,6 +16,8 @@ const GATE = `import pathlib, time
 def gate(name):
     while not pathlib.Path("ROOT", name).exists():
         time.sleep(0.02)
+def passed(name):
+    pathlib.Path("ROOT", name).touch()
 `;
 
 class Story {
@@ -29,7 +33,7 @@ class Story {
 
   /** Writes the notebook (the first cell is the gates'), opens it and runs its cells without waiting for them. */
   async begin(sources: readonly string[]): Promise<void> {
-    const all = [GATE.replace('ROOT', this.lab.rootDir), ...sources];
+    const all = [GATE.replaceAll('ROOT', this.lab.rootDir), ...sources];
     const text = notebookText(all.map(source => source.replaceAll('GATE', `${this.name}-`)));
     await writeFile(join(this.lab.rootDir, this.path), text);
     await openNotebook(this.page, this.path);
@@ -38,6 +42,11 @@ class Story {
 
   open(gate: string): Promise<void> {
     return writeFile(join(this.lab.rootDir, `${this.name}-${gate}`), '');
+  }
+
+  /** Whether a cell has said that it came so far. */
+  has(mark: string): boolean {
+    return existsSync(join(this.lab.rootDir, `${this.name}-${mark}`));
   }
 
   async cell(index: number, page: Page = this.page): Promise<CellOutputs> {
@@ -118,17 +127,19 @@ test('cells that finished while nobody watched are filled: results, tracebacks, 
 handle = display(HTML("<b>first</b>"), display_id=True)
 handle.update(HTML("<b>second</b>"))
 print("gone"); clear_output(wait=True); print("kept")`,
-    `import matplotlib_is_not_here`
+    'passed("GATElast")\nimport matplotlib_is_not_here'
   ]);
   await expect.poll(() => prompts(page)).toEqual(['[1]:', '[*]:', '[*]:', '[*]:']);
   await story.save();
   await page.goto('?reset');
   await story.open('go');
+  // Between two cells a kernel is idle too.
+  await waitUntil('The last cell', () => Promise.resolve(story.has('last') || null));
   await expect.poll(() => kernelsAreIdle(lab)).toBe(true);
 
   await story.reload();
   await story.expectText(1, 'made while away\n');
-  expect((await story.cell(1)).mimeTypes).toContain('text/plain');
+  await expect.poll(async () => (await story.cell(1)).mimeTypes).toContain('text/plain');
   await story.expectText(2, 'kept\n');
   await expect.poll(async () => (await story.cell(3)).errors).toEqual(['ModuleNotFoundError']);
   await expect.poll(() => prompts(page)).toEqual(['[1]:', '[2]:', '[3]:', '[4]:']);
@@ -151,12 +162,12 @@ test('a question of the kernel is asked again, and the answer reaches it', async
   await story.reload();
   await expect(page.locator('.jp-Stdin-prompt')).toHaveText('Your name? ');
   await page.locator('.jp-Stdin-input').fill('Ada');
-  await page.keyboard.press('Enter');
+  await page.locator('.jp-Stdin-input').press('Enter');
   await expect.poll(async () => (await story.cell(1)).text).toContain('Hello Ada\n');
   // The next question comes as it is asked.
   await expect(page.locator('.jp-Stdin-prompt')).toHaveText('Sure? ');
   await page.locator('.jp-Stdin-input').fill('yes');
-  await page.keyboard.press('Enter');
+  await page.locator('.jp-Stdin-input').press('Enter');
   await expect.poll(async () => (await story.cell(1)).text).toMatch(/Sure\? +yes\nyes\n$/);
   await expect.poll(() => prompts(page)).toEqual(['[1]:', '[2]:']);
 });
@@ -177,9 +188,8 @@ print("value", slider.value)`
   await story.open('go');
   await story.expectText(2, 'value 3\n');
   await expect(page.locator('.jp-Notebook').getByRole('slider')).toHaveAttribute('aria-valuetext', '3');
-  await page.locator('.jp-Notebook').getByRole('slider').focus();
-  await page.keyboard.press('ArrowRight');
-  await page.notebook.setCell(2, 'code', 'print("now", slider.value)');
+  await page.locator('.jp-Notebook').getByRole('slider').press('ArrowRight');
+  await setSource(page, 2, 'print("now", slider.value)');
   await page.notebook.runCell(2, true);
   await story.expectText(2, 'now 4\n');
 });
@@ -191,6 +201,8 @@ test('two pages show the same running cell', async ({ lab, page, context }) => {
   await story.save();
   const other = await context.newPage();
   await other.goto(`${lab.url}/lab/workspaces/other/tree/${story.path}?reset`);
+  // Its cells are drawn before the notebook is the current widget.
+  await expect.poll(async () => (await currentKernel(other))?.name).toBeTruthy();
   await expect(other.locator('.jp-Notebook .jp-CodeCell')).toHaveCount(2);
   await story.expectText(1, lines(20), other);
   await story.open('half');
@@ -213,7 +225,7 @@ test('a display is updated by a cell that is run after the reload', async ({ lab
   await expect(page.locator('.jp-OutputArea-output i')).toHaveText('old');
   await expect(page.locator('#jp-main-statusbar')).toContainText('live');
   expect(await isDirty(page)).toBe(false);
-  await page.notebook.setCell(2, 'code', 'handle.update(HTML("<i>new</i>"))');
+  await setSource(page, 2, 'handle.update(HTML("<i>new</i>"))');
   await page.notebook.runCell(2, true);
   await expect(page.locator('.jp-OutputArea-output i')).toHaveText('new');
 });
@@ -225,7 +237,7 @@ test('a cell that was edited since keeps what it shows, and the output can be lo
   const story = new Story(lab, page, 'edited');
   await story.begin([COUNT]);
   await story.expectText(1, lines(20));
-  await page.notebook.setCell(1, 'code', 'print("something else")');
+  await setSource(page, 1, 'print("something else")');
   await story.save();
   await story.open('half');
   await story.reload();

@@ -118,7 +118,7 @@ test('the bridge of this computer is killed in mid-cell: every line is there onc
   await expect.poll(() => textOf(page), LONG).toBe(lines(60));
   await expect.poll(async () => (await readCells(page))[0]?.executionCount).toBe(1);
   // What was connected is connected again, to the same gateway over there, and nobody had to ask for it.
-  expect(await remote(lab)).toMatchObject({ state: 'connected', gatewayId });
+  await expect.poll(() => remote(lab), LONG).toMatchObject({ state: 'connected', gatewayId });
 });
 
 test('it is rebooted: the notebook says what became of its kernel, and offers another', async ({

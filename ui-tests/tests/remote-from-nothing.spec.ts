@@ -116,7 +116,8 @@ home = pathlib.Path.home()
 n = 0
 while not home.joinpath("stop").exists():
     print("line", n, flush=True)
-    home.joinpath("printed").write_text(str(n))
+    home.joinpath("printing").write_text(str(n))
+    home.joinpath("printing").replace(home / "printed")
     n += 1
     time.sleep(0.1)
 print("done")`;
