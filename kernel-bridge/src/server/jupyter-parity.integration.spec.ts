@@ -7,10 +7,10 @@ import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { JupyterServer } from './testing/jupyter-server.js';
 import { TemporaryGateway, TOKEN } from './testing/temporary-gateway.js';
 
-vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 });
+vi.setConfig({ testTimeout: 600_000, hookTimeout: 600_000 });
 
 /** A server that does not answer is a failure of its own, with the name of the request. */
-const ANSWER_MS = 60_000;
+const ANSWER_MS = 180_000;
 
 interface Step {
   readonly status: number;

@@ -1,8 +1,7 @@
 /** For specs: a stock jupyter_server, to see what the routes that we share with it answer there. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { createServer, type AddressInfo } from 'node:net';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -23,11 +22,11 @@ export class JupyterServer implements AsyncDisposable {
 
   static async start(): Promise<JupyterServer> {
     const folder = await mkdtemp(path.join(tmpdir(), 'tpl-'));
-    const port = await freePort();
+    const runtime = path.join(folder, 'runtime');
     const settings = {
       'ServerApp.ip': '127.0.0.1',
-      'ServerApp.port': String(port),
-      'ServerApp.port_retries': '0',
+      // A free one, which it chooses itself: one that was free a moment ago may be another's now.
+      'ServerApp.port': '0',
       'ServerApp.root_dir': folder,
       'ServerApp.open_browser': 'False',
       'ServerApp.allow_root': 'True'
@@ -43,28 +42,21 @@ export class JupyterServer implements AsyncDisposable {
           JUPYTER_PATH: writeKernelSpecs(folder),
           JUPYTER_DATA_DIR: path.join(folder, 'data'),
           JUPYTER_CONFIG_DIR: path.join(folder, 'config'),
-          JUPYTER_RUNTIME_DIR: path.join(folder, 'runtime')
+          JUPYTER_RUNTIME_DIR: runtime
         },
         stdio: 'ignore'
       }
     );
-    const server = new JupyterServer(`http://127.0.0.1:${port}/`, folder, child);
     const deadline = performance.now() + DEADLINE_MS;
-    while (!(await server.#answers())) {
+    for (;;) {
+      const url = await urlIn(path.join(runtime, `jpserver-${child.pid ?? 0}.json`));
+      if (url !== null && (await answers(url))) return new JupyterServer(url, folder, child);
       if (child.exitCode !== null || performance.now() > deadline) {
-        await server[Symbol.asyncDispose]();
+        await new JupyterServer('', folder, child)[Symbol.asyncDispose]();
         throw new Error('jupyter_server did not start');
       }
       await new Promise(resolve => setTimeout(resolve, LOOK_MS));
     }
-    return server;
-  }
-
-  async #answers(): Promise<boolean> {
-    return fetch(new URL('api', this.url)).then(
-      answer => answer.ok,
-      () => false
-    );
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -76,15 +68,24 @@ export class JupyterServer implements AsyncDisposable {
       await ended;
       clearTimeout(timer);
     }
-    await rm(this.folder, { recursive: true, force: true });
+    // A kernel that is ending may still write.
+    await rm(this.folder, { recursive: true, force: true, maxRetries: 10 });
   }
 }
 
-async function freePort(): Promise<number> {
-  const probe = createServer().listen(0, '127.0.0.1');
-  await once(probe, 'listening');
-  const { port } = probe.address() as AddressInfo;
-  probe.close();
-  await once(probe, 'close');
-  return port;
+/** What a server says of itself once it listens; null before. */
+async function urlIn(infoFile: string): Promise<string | null> {
+  try {
+    return (JSON.parse(await readFile(infoFile, 'utf8')) as { url: string }).url;
+  } catch {
+    // Not there yet, or not whole.
+    return null;
+  }
+}
+
+function answers(url: string): Promise<boolean> {
+  return fetch(new URL('api', url)).then(
+    answer => answer.ok,
+    () => false
+  );
 }
