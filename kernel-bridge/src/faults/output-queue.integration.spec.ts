@@ -34,13 +34,15 @@ async function sceneWith(bridge: object): Promise<Scene> {
   return scene;
 }
 
-/** A cell prints, and its keeper stands still. */
+/** A cell prints all but its first number while its keeper stands still. */
 async function printingToNobody(on: Scene, count: number, padding: number): Promise<NumberedClient> {
   const client = await on.client('stock');
   // A keeper has confirmed something: its link to the kernel's ring is there.
   await on.until(() => existsSync(path.join(on.kernelDir, 'checkpoint.json')), 'a confirmation');
-  await on.print(client, { count, padding, ...UNHURRIED });
+  const gate = path.join(on.folder, 'gate');
+  await on.print(client, { count, padding, gate, ...UNHURRIED });
   process.kill(on.keeper!.pid, 'SIGSTOP');
+  await writeFile(gate, '');
   return client;
 }
 

@@ -4,6 +4,7 @@ import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { cutTail, flipBits, losesItsEnd } from './testing/damage.js';
+import { waitingFor } from './testing/numbered-output.js';
 import { judge, printingPair, share } from './testing/pair.js';
 import { Scene } from './testing/scene.js';
 import { faultEnds, IS_FULL, type Score, WHOLE } from './testing/scoreboard.js';
@@ -21,11 +22,6 @@ afterEach(async () => {
 });
 
 const noDisk = whyNoSmallDisk();
-
-/** The cell goes on after this number when the file is there. */
-function waitingFor(gate: string, number: number): { number: number; code: string } {
-  return { number, code: `while not os.path.exists(${JSON.stringify(gate)}): time.sleep(0.01)` };
-}
 
 /** What is missing is accounted for: the journal has counted it, and the client was told. */
 function expectExplained(row: Score): void {
@@ -52,16 +48,17 @@ describe(`a disk that is full${noDisk === null ? '' : ` (skipped: ${noDisk})`}`,
   it.skipIf(noDisk !== null)('for longer than memory lasts counts what is missing, and says so', async () => {
     disk = SmallDisk.make(96);
     scene = await Scene.start({ stateDir: `${disk.folder}/s` });
-    // 16 KB each: after some 500 the 8 MiB that may be held are full.
-    const gate = path.join(scene.folder, 'gate');
+    // 16 KB each: after some 500 the 8 MiB that may be held are full. All of them come after the disk is.
+    const [filled, gate] = ['filled', 'gate'].map(name => path.join(scene!.folder, name)) as [string, string];
     const pair = await printingPair(scene, {
       count: 1_500,
       perSecond: 1_000,
       padding: 16_000,
-      at: waitingFor(gate, 1_350)
+      at: [waitingFor(filled, 300), waitingFor(gate, 1_350)]
     });
     await share(scene, pair, 0.2);
     disk.fill();
+    await writeFile(filled, '');
     await share(scene, pair, 0.9);
     await scene.keeperQuiet();
     disk.free();

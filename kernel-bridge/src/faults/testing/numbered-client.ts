@@ -4,7 +4,6 @@
  * taken and names its last record (`resume=`) when it returns. Neither drops anything: what comes twice is counted twice.
  */
 import { randomUUID } from 'node:crypto';
-import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { NUMBERED_HEADER_BYTES, NUMBERED_SUBPROTOCOL } from '@tpulab/protocol';
 import { type RawData, WebSocket } from 'ws';
@@ -161,7 +160,8 @@ export class NumberedClient implements Disposable {
     const socket = this.#socket;
     this.#socket = null;
     if (!socket || socket.readyState === WebSocket.CLOSED) return;
-    const closed = once(socket, 'close');
+    // Not `once` of node:events: a socket that is still connecting fails before it closes.
+    const closed = new Promise<void>(resolve => socket.once('close', () => resolve()));
     socket.terminate();
     await closed;
   }

@@ -1,6 +1,17 @@
 /** A cell whose output is numbered, and the marks for what arrived of it. */
 import { readFileSync } from 'node:fs';
 
+/** Python that runs behind this number. */
+export interface Step {
+  readonly number: number;
+  readonly code: string;
+}
+
+/** The cell goes on behind this number when the file is there. */
+export function waitingFor(gate: string, number: number): Step {
+  return { number, code: `while not os.path.exists(${JSON.stringify(gate)}): time.sleep(0.01)` };
+}
+
 export interface NumberedOptions {
   /** Numbered outputs: flushed lines, and every tenth one a display_data. */
   readonly count: number;
@@ -9,14 +20,17 @@ export interface NumberedOptions {
   readonly witness: string;
   /** Behind its first number the cell waits for this file; the rate counts from then on. */
   readonly gate?: string;
-  /** Python that runs once this many were given out. */
-  readonly at?: { readonly number: number; readonly code: string };
+  /** What the cell does on its way. */
+  readonly at?: Step | readonly Step[];
   /** Characters by which each output is longer. */
   readonly padding?: number;
 }
 
 /** Prints `#0`, `#1`, … in one `write` and one `flush` each, at a steady rate that a busy machine only lowers. */
 export function numberedCell({ count, perSecond, witness, gate, at, padding = 0 }: NumberedOptions): string {
+  const steps = [at ?? []]
+    .flat()
+    .map(({ number, code }) => `        if number == ${number}:\n            ${code}\n`);
   return `
 def _numbered():
     import os, sys, time
@@ -35,9 +49,7 @@ def _numbered():
             while not os.path.exists(${JSON.stringify(gate ?? '')}):
                 time.sleep(0.005)
             start = time.perf_counter()
-        if number == ${at?.number ?? -1}:
-            ${at?.code ?? 'pass'}
-        early = start + (number + 1) / ${perSecond} - time.perf_counter()
+${steps.join('')}        early = start + (number + 1) / ${perSecond} - time.perf_counter()
         if early > 0:
             time.sleep(early)
     os.close(witness)

@@ -8,7 +8,7 @@ import { catchUp, IS_FULL, score, type Score, type Settling } from './scoreboard
 
 const KINDS: readonly ClientKind[] = ['stock', 'ours'];
 const REPLIES = 5;
-const ANSWERED_MS = 60_000;
+const ANSWERED_MS = 120_000;
 
 /** How much is printed while something goes wrong. */
 export const COUNT = IS_FULL ? 10_000 : 2_000;

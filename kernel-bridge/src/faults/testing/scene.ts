@@ -22,6 +22,7 @@ import { givenOut, numberedCell, type NumberedOptions, numbersIn } from './numbe
 const POLL_MS = 25;
 const QUIET_MS = 500;
 const QUIET_BYTES = 64 * 1024;
+const QUIET_TIMES = 4;
 /** Longest wait for a process or a state. */
 const DEADLINE_MS = 120_000;
 
@@ -95,9 +96,14 @@ export class Scene implements AsyncDisposable {
 
   /** `keeper.json` as it is now. */
   get keeper(): { pid: number; kernelPid: number | null } | null {
-    const file = path.join(this.kernelDir, 'keeper.json');
-    if (!existsSync(file)) return null;
-    return JSON.parse(readFileSync(file, 'utf8')) as { pid: number; kernelPid: number | null };
+    let text: string;
+    try {
+      text = readFileSync(path.join(this.kernelDir, 'keeper.json'), 'utf8');
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
+      throw error;
+    }
+    return JSON.parse(text) as { pid: number; kernelPid: number | null };
   }
 
   get kernelDir(): string {
@@ -184,16 +190,19 @@ export class Scene implements AsyncDisposable {
     }
   }
 
-  /** Until the keeper has taken what the kernel has sent: it reads next to nothing for half a second. Linux only. */
+  /** Until the keeper has taken what the kernel has sent: again and again it reads next to nothing for half a second. Linux only. */
   async keeperQuiet(): Promise<void> {
     const readBytes = (): number =>
       Number(/rchar: (\d+)/.exec(readFileSync(`/proc/${this.keeper?.pid ?? 0}/io`, 'utf8'))?.[1]);
-    let before = NaN;
+    let before = readBytes();
+    let quiet = 0;
     await this.until(async () => {
+      await delay(QUIET_MS);
       const last = before;
       before = readBytes();
-      await delay(QUIET_MS);
-      return before - last < QUIET_BYTES;
+      // Once may mean that others had the processor.
+      quiet = before - last < QUIET_BYTES ? quiet + 1 : 0;
+      return quiet === QUIET_TIMES;
     }, 'a keeper that has nothing to read');
   }
 
@@ -225,7 +234,10 @@ export class Scene implements AsyncDisposable {
     for (const [pid, start] of this.#processes) {
       if (await isSameProcess(pid, start)) killGroup(pid);
     }
-    await rm(this.folder, { recursive: true, force: true });
+    for (const [pid, start] of this.#processes) {
+      await this.until(async () => !(await isSameProcess(pid, start)), `the end of process ${pid}`);
+    }
+    await rm(this.folder, { recursive: true, force: true, maxRetries: 10 });
   }
 }
 

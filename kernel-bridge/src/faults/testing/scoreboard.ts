@@ -42,7 +42,7 @@ export function faultEnds(scene: Scene): Settling {
 export async function catchUp(
   client: NumberedClient,
   { since, by }: Settling,
-  deadlineMs = 60_000
+  deadlineMs = 120_000
 ): Promise<number | null> {
   const ended = (): boolean => client.greatest >= by - 1 || client.gaveUp !== null;
   await client.within(ended, deadlineMs);

@@ -47,7 +47,8 @@ export class SmallDisk implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    execFileSync('umount', [this.folder], { stdio: 'pipe' });
+    // Also while a process that is ending has a file open there.
+    execFileSync('umount', ['--lazy', this.folder], { stdio: 'pipe' });
     rmSync(this.parent, { recursive: true, force: true });
   }
 }
