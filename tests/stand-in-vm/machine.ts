@@ -87,14 +87,17 @@ export class Machine implements AsyncDisposable {
     return path.join(`/proc/${this.#initPid}/root`, file);
   }
 
-  /** All its processes are killed at once. What was in its memory is gone, and nobody is told. */
+  /** All its processes are killed at once. What was in its memory is gone, and nobody is told. Resolves when none is left. */
   async powerOff(): Promise<void> {
     const child = this.#child;
+    const initPid = this.#initPid;
     this.#child = null;
-    if (!child) return;
+    this.#initPid = 0;
+    if (!child || child.exitCode !== null || child.signalCode !== null) return;
     const ended = once(child, 'exit');
-    process.kill(this.#initPid, 'SIGKILL');
-    child.kill('SIGKILL');
+    // The first process ends when all others have, and the program that made the namespaces when that one has.
+    if (initPid > 0) process.kill(initPid, 'SIGKILL');
+    else child.kill('SIGKILL');
     await ended;
   }
 

@@ -2,7 +2,7 @@
  * A stand-in for a TPU VM that is reached over a network: a real sshd with its own host key, users and keys, in namespaces of
  * its own. Nothing that runs on either side knows that it is not what it seems to be.
  */
-import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { chmod, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -145,7 +145,11 @@ export class StandInVm implements AsyncDisposable {
   /** As when it is made anew under the same name; takes effect for new connections. */
   async changeHostKey(): Promise<void> {
     await newHostKey(this.folder);
-    await this.machine.run(`pkill -x -o sshd || true; ${requireProgram('sshd')} -f /opt/sshd_config`);
+    // Until the one before has ended, its port is taken.
+    const start = `${requireProgram('sshd')} -f /opt/sshd_config`;
+    await this.machine.run(
+      `pkill -x -o sshd; n=0; until ${start}; do n=$((n + 1)); [ $n -lt 600 ] || exit 1; sleep 0.1; done`
+    );
   }
 
   async knowHostKey(): Promise<void> {
@@ -163,7 +167,10 @@ export class StandInVm implements AsyncDisposable {
 
   /** What its metadata server says from now on; whoever waits for a change is told. */
   async setMetadata(metadata: Metadata): Promise<void> {
-    await writeFile(path.join(this.folder, 'opt', 'metadata.json'), JSON.stringify(metadata));
+    const file = path.join(this.folder, 'opt', 'metadata.json');
+    // As a whole: the server reads it again and again.
+    await writeFile(`${file}.new`, JSON.stringify(metadata));
+    await rename(`${file}.new`, file);
   }
 
   sshdLog(): Promise<string> {
@@ -175,7 +182,7 @@ export class StandInVm implements AsyncDisposable {
     await this.network[Symbol.asyncDispose]();
     await this.#proxy?.[Symbol.asyncDispose]();
     this.#disk?.[Symbol.dispose]();
-    await rm(this.folder, { recursive: true, force: true });
+    await rm(this.folder, { recursive: true, force: true, maxRetries: 10 });
   }
 }
 
