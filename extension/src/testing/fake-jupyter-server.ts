@@ -61,9 +61,18 @@ export class FakeJupyterServer implements AsyncDisposable {
 
   private constructor(private readonly options: IFakeOptions) {
     this.token = options.token ?? randomUUID();
-    this._server = createServer((request, response) => void this.answer(request, response));
+    this._server = createServer((request, response) => {
+      this.answer(request, response).catch((error: unknown) => {
+        // Whoever gives up in the middle of a question needs no answer.
+        if (request.complete) {
+          throw error;
+        }
+      });
+    });
     this._webSockets = new WebSocketServer({ noServer: true });
     this._server.on('upgrade', (request, socket, head) => {
+      // The client may be gone before it is answered.
+      socket.on('error', () => undefined);
       const url = new URL(request.url ?? '/', 'http://x');
       this.requests.push(`WS ${url.pathname}`);
       if (url.searchParams.get('token') !== this.token || this.fault !== null) {
