@@ -162,7 +162,7 @@ describe('a request', () => {
     const block = Buffer.alloc(MIB);
     for (let count = 0; count < 64; count++) sent.write(block);
     const proceed = await arrived;
-    await vi.waitFor(() => expect(sent.writableNeedDrain).toBe(true));
+    await vi.waitFor(() => expect(sent.writableNeedDrain).toBe(true), 30_000);
     // Much of it is still on the sender's side: nobody in between has taken it all.
     expect(sent.writableLength).toBeGreaterThan(16 * MIB);
     proceed();
@@ -296,7 +296,7 @@ describe('a WebSocket', () => {
     client.pause();
     const block = Buffer.alloc(MIB, 5);
     for (let count = 0; count < 48; count++) server.send(block);
-    await vi.waitFor(() => expect(server.bufferedAmount).toBeGreaterThan(16 * MIB));
+    await vi.waitFor(() => expect(server.bufferedAmount).toBeGreaterThan(16 * MIB), 30_000);
     let bytes = 0;
     const all = new Promise<void>(resolve =>
       client.on('message', (data: Buffer) => {

@@ -18,7 +18,7 @@ import { pythonBuild } from './testing/python-build.js';
 import { uvCache, WatchedSetup } from './testing/watched-setup.js';
 import { checkRemoteHost } from './host-setup.js';
 
-vi.setConfig({ testTimeout: 280_000, hookTimeout: 120_000 });
+vi.setConfig({ testTimeout: 600_000, hookTimeout: 240_000 });
 
 const SET_UP = existsSync(UV);
 const DONE = ['check', 'node', 'bridge', 'uv', 'python', 'environment', 'gateway'];
@@ -97,8 +97,8 @@ describe.runIf(SET_UP)('a host from nothing', () => {
 
     await newer.clean();
     expect(await host.list('.')).not.toContain('.tpulab');
-    await vi.waitFor(() => {
-      expect([keeper.pid, keeper.kernelPid].filter(isAlive)).toEqual([]);
+    await vi.waitFor(() => expect([keeper.pid, keeper.kernelPid].filter(isAlive)).toEqual([]), {
+      timeout: 60_000
     });
     await expect(ask(replaced, 'GET', '/bridge/v1/health')).rejects.toThrow();
   });

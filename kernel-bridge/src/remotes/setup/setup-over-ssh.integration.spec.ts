@@ -13,7 +13,7 @@ import { Hub } from '../testing/hub.js';
 import { createHostSetup } from './index.js';
 import { makeBundle, UV } from './testing/bundles.js';
 
-vi.setConfig({ testTimeout: 280_000, hookTimeout: 120_000 });
+vi.setConfig({ testTimeout: 600_000, hookTimeout: 240_000 });
 
 /** Gateways that have looked at a host before any of them changes it, and then send each file at the same moment. */
 class Together {

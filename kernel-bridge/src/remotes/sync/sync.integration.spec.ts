@@ -9,7 +9,7 @@ import { StandInVm, whyNoStandIn } from '../../../../tests/stand-in-vm/index.js'
 import type { Answer } from '../../server/testing/temporary-gateway.js';
 import { Hub } from '../testing/hub.js';
 
-vi.setConfig({ testTimeout: 120_000, hookTimeout: 240_000 });
+vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });
 
 const why = whyNoStandIn() ?? whyNoRsync();
 
