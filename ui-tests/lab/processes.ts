@@ -12,11 +12,11 @@ export async function waitUntil<T>(
   probe: () => Promise<T | null>,
   deadlineMs = DEADLINE_MS
 ): Promise<T> {
-  const end = Date.now() + deadlineMs;
+  const end = performance.now() + deadlineMs;
   for (;;) {
     const value = await probe();
     if (value !== null) return value;
-    if (Date.now() > end) throw new Error(`${what}: not within ${deadlineMs / 1000} s.`);
+    if (performance.now() > end) throw new Error(`${what}: not within ${deadlineMs / 1000} s.`);
     await new Promise(resolve => setTimeout(resolve, POLL_INTERVAL_MS));
   }
 }

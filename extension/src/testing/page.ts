@@ -65,9 +65,9 @@ export class Page implements AsyncDisposable {
 
 /** Waits until a condition holds; the deadline is for a machine that is busy with other things. */
 export async function until(condition: () => boolean, deadlineMs = 20_000): Promise<void> {
-  const end = Date.now() + deadlineMs;
+  const end = performance.now() + deadlineMs;
   while (!condition()) {
-    if (Date.now() > end) {
+    if (performance.now() > end) {
       throw new Error(`Not within ${deadlineMs} ms: ${condition.toString()}`);
     }
     await new Promise(resolve => setTimeout(resolve, 5));
