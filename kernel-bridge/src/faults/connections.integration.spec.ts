@@ -6,7 +6,7 @@ import { Scene } from './testing/scene.js';
 import { AT_LEAST_ONCE, faultEnds, IS_FULL, WHOLE } from './testing/scoreboard.js';
 import { Tunnel } from './testing/tunnel.js';
 
-vi.setConfig({ testTimeout: 600_000, hookTimeout: 120_000 });
+vi.setConfig({ testTimeout: 600_000, hookTimeout: 300_000 });
 
 let scene: Scene;
 

@@ -9,7 +9,7 @@ import { decodeV1, PART } from '../wire/index.js';
 import type { NumberedClient } from './testing/numbered-client.js';
 import { Scene } from './testing/scene.js';
 
-vi.setConfig({ testTimeout: 300_000, hookTimeout: 120_000 });
+vi.setConfig({ testTimeout: 600_000, hookTimeout: 300_000 });
 
 const STANDSTILL_MS = 3_000;
 const UNHURRIED = { perSecond: 1_000_000 };

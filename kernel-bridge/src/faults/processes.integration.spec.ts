@@ -8,7 +8,7 @@ import { judge, printingPair, share } from './testing/pair.js';
 import { Scene } from './testing/scene.js';
 import { AT_LEAST_ONCE, faultEnds, IS_FULL, record, WHOLE } from './testing/scoreboard.js';
 
-vi.setConfig({ testTimeout: 600_000, hookTimeout: 120_000 });
+vi.setConfig({ testTimeout: 600_000, hookTimeout: 300_000 });
 
 let scene: Scene;
 

@@ -10,7 +10,7 @@ import { Scene } from './testing/scene.js';
 import { faultEnds, IS_FULL, type Score, WHOLE } from './testing/scoreboard.js';
 import { SmallDisk, whyNoSmallDisk } from './testing/small-disk.js';
 
-vi.setConfig({ testTimeout: 600_000, hookTimeout: 120_000 });
+vi.setConfig({ testTimeout: 600_000, hookTimeout: 300_000 });
 
 let scene: Scene | null = null;
 let disk: SmallDisk | null = null;

@@ -24,7 +24,7 @@ const QUIET_MS = 500;
 const QUIET_BYTES = 64 * 1024;
 const QUIET_TIMES = 4;
 /** Longest wait for a process or a state. */
-const DEADLINE_MS = 120_000;
+const DEADLINE_MS = 240_000;
 
 export interface SceneOptions {
   /** Folder for the state, when it is to lie on a disk of its own. */

@@ -13,7 +13,7 @@ import { Hub } from '../testing/hub.js';
 import { createHostSetup } from './index.js';
 import { makeBundle, UV } from './testing/bundles.js';
 
-vi.setConfig({ testTimeout: 600_000, hookTimeout: 240_000 });
+vi.setConfig({ testTimeout: 900_000, hookTimeout: 240_000 });
 
 /** Gateways that have looked at a host before any of them changes it, and then send each file at the same moment. */
 class Together {
@@ -68,7 +68,7 @@ class Together {
 const SENT_BY_ALL = /^(nodejs|uv-|bridge)/;
 
 const why = whyNoStandIn() ?? (existsSync(UV) ? null : 'the set-up has not been done');
-const WAIT = { timeout: 200_000, interval: 50 };
+const WAIT = { timeout: 400_000, interval: 50 };
 
 describe.skipIf(why !== null)(`a set-up over ssh${why === null ? '' : ` (skipped: ${why})`}`, () => {
   let folder: string;
