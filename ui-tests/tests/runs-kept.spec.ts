@@ -27,6 +27,7 @@ train("first", 40, 1.0)`;
 const ENDED = /second · (finished|stopped)/;
 
 const AGAIN = `train("second", 30, 2.0)`;
+const ALL_STEPS = 'step 30 of 30';
 
 /** The text of the file that a button of the panel gives. */
 async function taken(page: Page, button: Locator): Promise<{ name: string; text: string }> {
@@ -47,6 +48,8 @@ test('the steps of a finished run are taken along, kept over a reload, and compa
   expect(await page.notebook.runCell(1, true)).toBe(true);
   const steps = await panel.section('Steps');
   await expect(steps).toContainText(ENDED);
+  // The state of the controller is told before the last steps are.
+  await expect(steps).toContainText(ALL_STEPS);
 
   // As a table and as JSON: every step, with what the run logged.
   const csv = await taken(page, steps.getByRole('button', { name: 'CSV' }));
@@ -91,6 +94,7 @@ test('the steps of a finished run are taken along, kept over a reload, and compa
   await panel.open();
   const again = await panel.section('Steps');
   await expect(again).toContainText(ENDED);
+  await expect(again).toContainText(ALL_STEPS);
   await expect(again.getByRole('img', { name: /^Where the time went/ })).toBeVisible();
   expect((await taken(page, again.getByRole('button', { name: 'CSV' }))).text).toBe(csv.text);
 
