@@ -1,10 +1,14 @@
 import { once } from 'node:events';
+import { createServer as createHttpServer } from 'node:http';
 import { createServer } from 'node:net';
 import { describe, expect, it, vi } from 'vitest';
 import { WebSocket } from 'ws';
+import type { App } from './app.js';
+import { HTTP_LIMITS } from './http-limits.js';
+import { listen } from './listening.js';
 import { TemporaryGateway, TOKEN } from './testing/temporary-gateway.js';
 
-vi.setConfig({ testTimeout: 60_000 });
+vi.setConfig({ testTimeout: 120_000 });
 
 /** Whether this machine has an IPv6 loopback address at all. */
 async function hasIpv6(): Promise<boolean> {
@@ -34,6 +38,30 @@ describe('a gateway on 127.0.0.1', () => {
       socket.close();
     }
     await expect(fetch(twin)).rejects.toThrow();
+  });
+
+  it.skipIf(!ipv6)('takes another free port when the first is taken on 127.0.0.1', async () => {
+    const server = createHttpServer((_, response) => response.end('here'));
+    const ports: number[] = [];
+    const app = {
+      server,
+      ready: () => Promise.resolve(),
+      listen: async ({ port }: { port: number }) => {
+        ports.push(port);
+        if (ports.length === 1) throw Object.assign(new Error('taken'), { code: 'EADDRINUSE' });
+        server.listen({ host: '127.0.0.1', port });
+        await once(server, 'listening');
+      }
+    } as unknown as App;
+    const { url, close } = await listen(app, '127.0.0.1', 0, HTTP_LIMITS);
+    expect(ports).toHaveLength(2);
+    expect(url).toBe(`http://127.0.0.1:${ports[1]}/`);
+    for (const host of ['127.0.0.1', '[::1]'])
+      expect(await (await fetch(`http://${host}:${ports[1]}/`)).text()).toBe('here');
+    await close();
+    await expect(fetch(`http://[::1]:${ports[1]}/`)).rejects.toThrow();
+    server.closeAllConnections();
+    server.close();
   });
 
   it.skipIf(!ipv6)(

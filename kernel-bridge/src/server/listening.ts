@@ -1,11 +1,11 @@
 /** Where the gateway listens on TCP: the chosen address and port, and the IPv6 loopback beside the IPv4 one. */
-import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { App } from './app.js';
 import type { HttpLimits } from './http-limits.js';
-import { listenOnTwin } from './loopback-twin.js';
+import { listenOnTwin, type LoopbackTwin } from './loopback-twin.js';
 import { ServeError } from './server-errors.js';
 
+const IPV4_LOOPBACK = '127.0.0.1';
 /** How many free ports are tried until one is free on both loopback addresses. */
 const FREE_PORT_TRIES = 10;
 
@@ -22,11 +22,11 @@ export async function listen(
 ): Promise<{ url: string; close: () => Promise<void> }> {
   const shownHost = host.includes(':') ? `[${host}]` : host;
   try {
-    const chosen = port === 0 && host === '127.0.0.1' ? await portFreeOnBoth(http) : port;
-    await app.listen({ host, port: chosen });
+    let twin: LoopbackTwin | null = null;
+    if (host === IPV4_LOOPBACK) twin = await listenOnBoth(app, port, http);
+    else await app.listen({ host, port });
     const { port: actual } = app.server.address() as AddressInfo;
-    const closeTwin = host === '127.0.0.1' ? await listenOnTwin(app.server, actual, http) : null;
-    return { url: `http://${shownHost}:${actual}/`, close: closeTwin ?? (() => Promise.resolve()) };
+    return { url: `http://${shownHost}:${actual}/`, close: () => twin?.close() ?? Promise.resolve() };
   } catch (error) {
     const { code = 'unknown error', address = host } = error as NodeJS.ErrnoException & { address?: string };
     if (code === 'EADDRINUSE') {
@@ -38,24 +38,18 @@ export async function listen(
   }
 }
 
-/** A port that was free on 127.0.0.1 and on ::1 a moment ago; 0 when none was found, and then listening says why. */
-async function portFreeOnBoth(http: HttpLimits): Promise<number> {
-  for (let tries = 0; tries < FREE_PORT_TRIES; tries++) {
-    const probe = createServer();
+/** With the same port on both loopback addresses. One that the system chooses is held from the moment that it is found. */
+async function listenOnBoth(app: App, port: number, http: HttpLimits): Promise<LoopbackTwin | null> {
+  await app.ready();
+  for (let tries = 1; ; tries++) {
+    const twin = port === 0 ? await listenOnTwin(app.server, 0, http) : null;
     try {
-      await new Promise<void>((resolve, reject) => {
-        probe.once('error', reject);
-        probe.listen({ host: '127.0.0.1', port: 0 }, () => resolve());
-      });
-      const { port } = probe.address() as AddressInfo;
-      const closeTwin = await listenOnTwin(probe, port, http);
-      await closeTwin?.();
-      return port;
+      await app.listen({ host: IPV4_LOOPBACK, port: twin?.port ?? port });
+      return twin ?? (await listenOnTwin(app.server, (app.server.address() as AddressInfo).port, http));
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error;
-    } finally {
-      probe.close();
+      await twin?.close();
+      const isTaken = (error as NodeJS.ErrnoException).code === 'EADDRINUSE';
+      if (twin === null || !isTaken || tries === FREE_PORT_TRIES) throw error;
     }
   }
-  return 0;
 }

@@ -5,23 +5,30 @@
  * could listen there on the gateway's port and be handed the token of a page that says `localhost`.
  */
 import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { type HttpLimits, serverOptions } from './http-limits.js';
 
 const IPV6_LOOPBACK = '::1';
 /** There is no IPv6 on this machine, so nobody else can listen there either. */
 const NO_IPV6 = new Set(['EADDRNOTAVAIL', 'EAFNOSUPPORT', 'EINVAL', 'EPROTONOSUPPORT']);
 
+export interface LoopbackTwin {
+  readonly port: number;
+  close(): Promise<void>;
+}
+
 /**
  * Listens on `[::1]` and hands every request and upgrade to `primary`.
  *
- * @returns what closes it again; null where the machine has no IPv6
+ * @param port 0: a free one
+ * @returns null where the machine has no IPv6
  * @throws NodeJS.ErrnoException EADDRINUSE when somebody has that port there
  */
 export async function listenOnTwin(
   primary: Server,
   port: number,
   http: HttpLimits
-): Promise<(() => Promise<void>) | null> {
+): Promise<LoopbackTwin | null> {
   const twin = createServer(serverOptions(http));
   twin.maxConnections = http.connections;
   twin.on('request', (request, response) => primary.emit('request', request, response));
@@ -36,9 +43,12 @@ export async function listenOnTwin(
     if (NO_IPV6.has((error as NodeJS.ErrnoException).code ?? '')) return null;
     throw error;
   }
-  return () =>
-    new Promise<void>(resolve => {
-      twin.close(() => resolve());
-      twin.closeAllConnections();
-    });
+  return {
+    port: (twin.address() as AddressInfo).port,
+    close: () =>
+      new Promise<void>(resolve => {
+        twin.close(() => resolve());
+        twin.closeAllConnections();
+      })
+  };
 }
