@@ -1,6 +1,8 @@
+import { once } from 'node:events';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { type ChannelsClient, isStatus, type Message } from '../server/testing/channels-client.js';
 import { TemporaryGateway } from '../server/testing/temporary-gateway.js';
+import { EventsPage } from '../telemetry/testing/events-page.js';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
@@ -244,7 +246,11 @@ describe('liveness', () => {
     await stopping.gateway.ready;
     using client = await stopping.connect(await stopping.startKernel());
     await client.run('1');
+    using page = new EventsPage(stopping);
+    await page.subscribe({ op: 'subscribe', topics: ['kernels'] });
+    const pageClosed = once(page.socket, 'close') as Promise<[number]>;
     await stopping[Symbol.asyncDispose]();
+    expect((await pageClosed)[0]).toBe(1012);
     // Kernels are removed first in this helper, and a removed kernel closes with 1000; see gateway-restart.spec.ts.
     expect([1000, 1012]).toContain((await client.untilClosed()).code);
   });

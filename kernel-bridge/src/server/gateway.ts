@@ -122,8 +122,13 @@ export interface Gateway extends AsyncDisposable {
 }
 
 const MIB = 1024 * 1024;
-/** How long sockets may take to close when the gateway stops. */
-const CLOSE_GRACE_MS = 1000;
+/**
+ * How long sockets may take to close when the gateway stops. A stock client that is cut off before it has answered gets its last
+ * moments again, so one that is only slow must have time to.
+ */
+const CLOSE_GRACE_MS = 5_000;
+/** …and when its token is no longer valid. */
+const REVOKED_GRACE_MS = 1_000;
 const MAX_SOCKETS = 1024;
 
 export async function startGateway(options: GatewayOptions): Promise<Gateway> {
@@ -261,7 +266,7 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
   });
   const { maxPayloadBytes = 256 * MIB, maxSockets = MAX_SOCKETS } = options;
   const upgrades = new Upgrades({ rules, log, base, maxPayloadBytes, maxSockets });
-  undo.use(clientTokens.onChange(() => upgrades.closeUnauthorized(CLOSE_GRACE_MS)));
+  undo.use(clientTokens.onChange(() => upgrades.closeUnauthorized(REVOKED_GRACE_MS)));
   upgrades.add(channelsRoute(registry, hub));
   upgrades.add(eventsRoute(events, gatewayId));
   upgrades.addPipe(forwardedSockets(forwarder));

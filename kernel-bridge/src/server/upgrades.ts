@@ -125,13 +125,15 @@ export class Upgrades {
     }
   }
 
-  /** Gives sockets that are being closed a moment, then ends them. */
+  /** Closes all sockets and gives them a moment for it, then ends them. */
   async close(graceMs: number): Promise<void> {
     // Clients come back at once, and would keep the server open.
     this.#isClosing = true;
+    const { code, reason } = CLOSE.gatewayStopping;
     const piped = [...this.#piped.keys()];
-    for (const one of piped) one.close(CLOSE.gatewayStopping.code, CLOSE.gatewayStopping.reason);
+    for (const one of piped) one.close(code, reason);
     const open = [...this.#sockets.clients];
+    for (const socket of open) if (socket.readyState === socket.OPEN) socket.close(code, reason);
     const closed = open.map(socket => new Promise<void>(resolve => socket.once('close', () => resolve())));
     const timer = setTimeout(() => [...open, ...piped].forEach(socket => socket.terminate()), graceMs);
     await Promise.all([
