@@ -6,6 +6,8 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { parseSdkLine } from './sdk-figures.js';
 import { SdkHelper } from './sdk-helper.js';
 
+vi.setConfig({ testTimeout: 120_000 });
+
 const LINE = JSON.stringify({
   tensorcore_util: ['12.5', 'NaN'],
   ici_link_health: ['tray1.chip3.ici0.int: 0', 'tray1.chip3.ici1.int: 7', 'tray1.chip2.ici0.int: 10', 'odd'],

@@ -2,13 +2,15 @@
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { inTemporaryFolder } from '../journal/testing/journal-folder.js';
 import { KernelOutputs } from './kernel-outputs.js';
 import type { Outputs } from './read-outputs.js';
 import type { KernelStory } from './testing/kernel-story.js';
 import { runPython } from './testing/lab-python.js';
 import { story } from './testing/random-story.js';
+
+vi.setConfig({ testTimeout: 240_000 });
 
 interface Shown {
   readonly executions: Record<string, unknown[]>;

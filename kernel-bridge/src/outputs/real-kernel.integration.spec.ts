@@ -70,6 +70,7 @@ beforeAll(async () => {
   const content = { cells, metadata: {}, nbformat: 4, nbformat_minor: 5 };
   await writeFile(notebook, `${JSON.stringify(content, null, 1)}\n`);
   kernelId = await bridge.startKernel();
+  await makeFontCache();
   const [printed] = await Promise.all([
     runPython('run_with_nbclient.py', [notebook], { JUPYTER_PATH: writeKernelSpecs(bridge.folder) }),
     runCells()
@@ -79,6 +80,13 @@ beforeAll(async () => {
 });
 
 afterAll(async () => bridge[Symbol.asyncDispose]());
+
+/** matplotlib makes it when there is none. Where that takes more than 5 s it says so, in whichever cell is then running. */
+async function makeFontCache(): Promise<void> {
+  using client = await bridge.connect(kernelId);
+  const options = { silent: true, store_history: false };
+  await client.done(client.execute('import matplotlib.font_manager', options));
+}
 
 async function runCells(): Promise<void> {
   using client = await bridge.connect(kernelId);

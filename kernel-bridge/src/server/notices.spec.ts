@@ -6,7 +6,7 @@ import { MetadataServer } from '../devices/testing/metadata-server.js';
 import { checkpointOnNotice } from './notice-checkpoint.js';
 import { silent, TemporaryGateway, TOKEN } from './testing/temporary-gateway.js';
 
-vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 const WAIT = { timeout: 30_000 };
 
 let metadata: MetadataServer;
