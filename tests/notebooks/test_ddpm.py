@@ -3,6 +3,7 @@ distilled."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from typing import Any
@@ -101,6 +102,18 @@ def test_it_writes_checkpoints_and_an_export(executed: Executed) -> None:
     run = executed.folder / "run"
     assert (run / "checkpoints_recent" / "450").is_dir()
     assert (run / "diffusers" / "unet" / "diffusion_pytorch_model.safetensors").stat().st_size > 1e6
+
+
+def test_its_figures_are_in_both_logs(executed: Executed) -> None:
+    logs = executed.folder / "run" / "logs"
+    rows = [json.loads(line) for line in (logs / "metrics.jsonl").read_text().splitlines()]
+    assert [row["loss"] for row in rows if "loss" in row] == executed.values["losses"]
+    evaluated = {row["step"]: row for row in rows if "frechet" in row}
+    assert list(evaluated) == [150, 300, 450]
+    assert evaluated[450]["frechet"] == executed.values["found"][-1]["frechet"]
+    assert (logs / "samples_0000450.png").read_bytes().startswith(b"\x89PNG")
+    (events,) = logs.glob("events.out.tfevents*")
+    assert all(key in events.read_bytes() for key in (b"loss", b"frechet", b"samples"))
 
 
 def test_pictures_and_widgets_are_shown(executed: Executed) -> None:
