@@ -7,7 +7,7 @@ import { OutputArea } from './output-area.js';
 import { type Said, sequence } from './testing/message-sequences.js';
 
 // JupyterLab's packages are many files, all of which are looked at before the first test.
-vi.setConfig({ hookTimeout: 240_000 });
+vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });
 
 /** What is used of JupyterLab's packages, whose own types want a browser. */
 interface LabModules {
