@@ -61,7 +61,7 @@ test('a TPU VM of the project is chosen in the dialog, and gets all that it lack
   const dialog = page.getByRole('dialog');
   const machines = dialog.getByRole('region', { name: 'TPU VMs of your project' });
   await expect(machines.getByRole('heading')).toHaveText('TPU VMs of project my-project');
-  await expect(machines.getByRole('button')).toHaveText([
+  await expect(machines.getByRole('listitem')).toHaveText([
     `my-tpuv5litepod-8 ${ZONE}READY`,
     `laterv6e-4 ${ZONE}CREATING`
   ]);
