@@ -213,17 +213,6 @@ function Candidates(props: ICandidatesProps): JSX.Element | null {
         {gcloud.state === 'ok' && gcloud.machines.length === 0 ? (
           <p className="jp-TPULab-quiet">{trans.__('There are none.')}</p>
         ) : null}
-        {gcloud.state === 'ok' ? (
-          <p className="jp-TPULab-quiet">
-            {trans.__(
-              'Queued resources and managed groups are not listed. Type one as host: %1 or %2.',
-              'gcloud:queued-resource/ZONE/NAME',
-              'gcloud:instance-group/ZONE/NAME'
-            )}
-          </p>
-        ) : null}
-        {asked}
-        {gcloud.state === 'missing' ? null : <ProjectChoice onChosen={onProject} trans={trans} />}
         <ul className="jp-TPULabRemote-list">
           {gcloud.machines.map(({ source, acceleratorType, state }) => (
             <li key={`${source.product} ${source.zone} ${source.name}`}>
@@ -235,6 +224,17 @@ function Candidates(props: ICandidatesProps): JSX.Element | null {
             </li>
           ))}
         </ul>
+        {gcloud.state === 'ok' ? (
+          <p className="jp-TPULab-quiet">
+            {trans.__(
+              'Queued resources and managed groups are not listed. Type one as host: %1 or %2.',
+              'gcloud:queued-resource/ZONE/NAME',
+              'gcloud:instance-group/ZONE/NAME'
+            )}
+          </p>
+        ) : null}
+        {asked}
+        {gcloud.state === 'missing' ? null : <ProjectChoice onChosen={onProject} trans={trans} />}
       </section>
       {sshHosts.length === 0 ? null : (
         <section aria-label={trans.__('Hosts of your ssh config')}>
