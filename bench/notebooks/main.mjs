@@ -1,0 +1,110 @@
+// @ts-check
+/**
+ * The notebooks 00 to 05 through a bridge, from top to bottom, with the settings that they have when they are opened.
+ *
+ * Seconds are the sum of what the cells took, without the start of bridge and kernel; of them compilers took what is said beside.
+ * The aim: two minutes on two processor cores, four for 05. Needs the environments `jax` and `torch-xla`, and the Python of the
+ * client tests (`npm test -- clients` makes it). Exit code 1: one took longer, or failed.
+ */
+import { spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { loadavg } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { machineFacts, versionsOf } from '../measure/machine.mjs';
+import { printTable, saveResults } from '../measure/results.mjs';
+
+const ROOT = fileURLToPath(new URL('../../', import.meta.url));
+const PYTHON = join(ROOT, '.tpulab', 'test', 'clients', 'bin', 'python');
+const ENVS = process.env['TPULAB_ENV_DIR'] ?? join(ROOT, '.tpulab', 'envs');
+const NOTEBOOKS = [
+  { file: '00-getting-started.ipynb', limitS: 120 },
+  { file: '00-getting-started-pytorch.ipynb', limitS: 120 },
+  { file: '01-single-core.ipynb', limitS: 120 },
+  { file: '02-multi-core.ipynb', limitS: 120 },
+  { file: '03-profiling.ipynb', limitS: 120 },
+  { file: '04-bert-fine-tune.ipynb', limitS: 120 },
+  { file: '05-ddpm.ipynb', limitS: 240 }
+];
+
+/** @typedef {{ seconds: number, programs: number, compileS: number, slowestCells: Record<string, number> }} Took */
+
+const HELP = `npm run bench -- notebooks [options]
+
+  --only 01,05   those whose file names begin so
+  --no-save      do not write results/notebooks.json
+  --help         this text`;
+
+const { values } = parseArgs({
+  options: {
+    only: { type: 'string', default: '' },
+    'no-save': { type: 'boolean', default: false },
+    help: { type: 'boolean', default: false }
+  }
+});
+if (values.help) {
+  console.log(HELP);
+  process.exit(0);
+}
+const wanted = values.only.split(',');
+const missing = [PYTHON, ...['jax', 'torch-xla'].map(name => join(ENVS, name, 'bin', 'python'))].filter(
+  file => !existsSync(file)
+);
+if (missing.length > 0) {
+  console.error(
+    'An environment is missing; `npx tpulab env create jax`, the same with torch-xla, and `npm test -- clients` make them.'
+  );
+  process.exit(2);
+}
+const machine = {
+  ...machineFacts(),
+  packages: {
+    ...versionsOf(join(ENVS, 'jax', 'bin', 'python'), ['jax', 'flax']),
+    ...versionsOf(join(ENVS, 'torch-xla', 'bin', 'python'), ['torch', 'torch_xla', 'transformers'])
+  }
+};
+
+const results = [];
+for (const { file, limitS } of NOTEBOOKS.filter(each => wanted.some(name => each.file.startsWith(name)))) {
+  console.error(`running ${file} …`);
+  const loadBefore = loadavg()[0] ?? 0;
+  const took = await run(file);
+  if (took === null) {
+    console.error(`  ${file} failed`);
+    process.exitCode = 1;
+    continue;
+  }
+  results.push({ notebook: file, ...took, limitS, loadBefore });
+  if (took.seconds > limitS) process.exitCode = 1;
+}
+
+printTable(
+  'notebook',
+  ['seconds', 'of them compiling', 'programs', 'at most', 'load before'],
+  results.map(each => [
+    each.notebook,
+    each.seconds,
+    each.compileS,
+    each.programs,
+    each.limitS,
+    each.loadBefore
+  ])
+);
+if (!values['no-save']) await saveResults('notebooks', machine, results, { only: values.only });
+
+/** @param {string} file @returns {Promise<Took | null>} null when it failed; what it said is on the terminal */
+function run(file) {
+  const child = spawn(PYTHON, [join(ROOT, 'bench', 'notebooks', 'run_one.py'), file], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+    env: { ...process.env, PYTHONPATH: ROOT }
+  });
+  let output = '';
+  child.stdout.setEncoding('utf8').on('data', text => (output += String(text)));
+  return new Promise(resolve => {
+    child.on('error', () => resolve(null));
+    child.on('close', code =>
+      resolve(code === 0 ? JSON.parse(output.trim().split('\n').at(-1) ?? '') : null)
+    );
+  });
+}

@@ -1,0 +1,94 @@
+"""Runs one notebook through a bridge with the settings that it has when it is opened; prints what it took.
+
+`python run_one.py FILE`, with the checkout on PYTHONPATH, in the environment of the Python clients. The last
+line is JSON. The folders of the cache are empty: the first run of a reader, who has its environment already.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+#: More than any of them may take on a busy machine.
+CELL_DEADLINE_S = 1200
+
+#: The notebook runs in a folder of its own; what it reads lies beside it.
+COPY_DATA = """
+import shutil
+shutil.copytree({data!r}, "data")
+"""
+COUNT_IN_JAX = """
+import jax
+compile_times_s = []
+
+def _note(event, duration, **_):
+    if event == "/jax/core/compile/backend_compile_duration":
+        compile_times_s.append(duration)
+
+jax.monitoring.register_event_duration_secs_listener(_note)
+"""
+ASK_JAX = """
+import json
+print(json.dumps({"programs": len(compile_times_s), "compileS": sum(compile_times_s)}))
+"""
+ASK_TORCH = """
+import json
+from tpulab_recipes import runtime
+made = runtime.current().compilations()
+print(json.dumps({"programs": made.count, "compileS": made.seconds}))
+"""
+
+
+def seconds_of(cells: list[Any]) -> dict[str, float]:
+    """Seconds from the kernel's note that it begins a cell to the client's note that it has ended, by cell
+    id."""
+    took = {}
+    for cell in cells:
+        times = cell.metadata.get("execution", {})
+        if "iopub.execute_input" in times and "shell.execute_reply" in times:
+            begin, end = (
+                datetime.fromisoformat(times[name].replace("Z", "+00:00"))
+                for name in ("iopub.execute_input", "shell.execute_reply")
+            )
+            took[cell.id] = (end - begin).total_seconds()
+    return took
+
+
+def main(file: str) -> None:
+    from tests.notebook_run import NOTEBOOKS, run_notebook
+
+    kernel = json.loads((NOTEBOOKS / file).read_text())["metadata"]["kernelspec"]["name"]
+    in_jax = kernel == "tpulab-jax"
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["XDG_CACHE_HOME"] = str(Path(folder) / "cache")
+        run = Path(folder) / "run"
+        run.mkdir()
+        executed = run_notebook(
+            file,
+            run,
+            settings={},
+            probe=ASK_JAX if in_jax else ASK_TORCH,
+            cell_deadline_s=CELL_DEADLINE_S,
+            before=COPY_DATA.format(data=str(NOTEBOOKS / "data")) + (COUNT_IN_JAX if in_jax else ""),
+        )
+        # Without the first and the last one, which are ours.
+        took = seconds_of(executed.notebook.cells[1:-1])
+    slowest = sorted(took, key=lambda cell: -took[cell])[:3]
+    print(
+        json.dumps(
+            {
+                "seconds": sum(took.values()),
+                **executed.values,
+                "slowestCells": {cell: round(took[cell], 2) for cell in slowest},
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
