@@ -8,12 +8,13 @@
  */
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
 import { loadavg } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { machineFacts, versionsOf } from '../measure/machine.mjs';
-import { printTable, saveResults } from '../measure/results.mjs';
+import { printTable, RESULTS, saveResults } from '../measure/results.mjs';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const PYTHON = join(ROOT, '.tpulab', 'test', 'clients', 'bin', 'python');
@@ -27,12 +28,13 @@ const NOTEBOOKS = [
   { file: '04-bert-fine-tune.ipynb', limitS: 120 },
   { file: '05-ddpm.ipynb', limitS: 240 }
 ];
+const JAX_ONLY = new Set(['00-getting-started.ipynb', '05-ddpm.ipynb']);
 
 /** @typedef {{ seconds: number, programs: number, compileS: number, slowestCells: Record<string, number> }} Took */
 
 const HELP = `npm run bench -- notebooks [options]
 
-  --only 01,05   those whose file names begin so
+  --only 01,05   those whose file names begin so; of the others the last figures are kept
   --no-save      do not write results/notebooks.json
   --help         this text`;
 
@@ -48,7 +50,9 @@ if (values.help) {
   process.exit(0);
 }
 const wanted = values.only.split(',');
-const missing = [PYTHON, ...['jax', 'torch-xla'].map(name => join(ENVS, name, 'bin', 'python'))].filter(
+const chosen = NOTEBOOKS.filter(each => wanted.some(name => each.file.startsWith(name)));
+const environments = chosen.every(each => JAX_ONLY.has(each.file)) ? ['jax'] : ['jax', 'torch-xla'];
+const missing = [PYTHON, ...environments.map(name => join(ENVS, name, 'bin', 'python'))].filter(
   file => !existsSync(file)
 );
 if (missing.length > 0) {
@@ -61,12 +65,14 @@ const machine = {
   ...machineFacts(),
   packages: {
     ...versionsOf(join(ENVS, 'jax', 'bin', 'python'), ['jax', 'flax']),
-    ...versionsOf(join(ENVS, 'torch-xla', 'bin', 'python'), ['torch', 'torch_xla', 'transformers'])
+    ...(environments.includes('torch-xla')
+      ? versionsOf(join(ENVS, 'torch-xla', 'bin', 'python'), ['torch', 'torch_xla', 'transformers'])
+      : {})
   }
 };
 
 const results = [];
-for (const { file, limitS } of NOTEBOOKS.filter(each => wanted.some(name => each.file.startsWith(name)))) {
+for (const { file, limitS } of chosen) {
   console.error(`running ${file} …`);
   const loadBefore = loadavg()[0] ?? 0;
   const took = await run(file);
@@ -75,7 +81,7 @@ for (const { file, limitS } of NOTEBOOKS.filter(each => wanted.some(name => each
     process.exitCode = 1;
     continue;
   }
-  results.push({ notebook: file, ...took, limitS, loadBefore });
+  results.push({ notebook: file, ...took, limitS, loadBefore, commit: machine.commit });
   if (took.seconds > limitS) process.exitCode = 1;
 }
 
@@ -91,7 +97,17 @@ printTable(
     each.loadBefore
   ])
 );
-if (!values['no-save']) await saveResults('notebooks', machine, results, { only: values.only });
+if (!values['no-save']) {
+  const kept = JSON.parse(
+    await readFile(join(RESULTS, 'notebooks.json'), 'utf8').catch(() => '{"results":[]}')
+  );
+  const rows = NOTEBOOKS.map(({ file }) =>
+    [...results, ...kept.results].find(
+      (/** @type {{ notebook: string }} */ { notebook }) => notebook === file
+    )
+  );
+  await saveResults('notebooks', machine, rows.filter(Boolean), { only: values.only });
+}
 
 /** @param {string} file @returns {Promise<Took | null>} null when it failed; what it said is on the terminal */
 function run(file) {

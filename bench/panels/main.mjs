@@ -2,38 +2,51 @@
 /**
  * How much of the page's main thread eight live step panels take, seen and hidden.
  *
- * `npm run bench -- panels [--seconds N] [--no-save]`. Builds the panels as they are, opens them in Chromium and feeds each
+ * `npm run bench -- panels [--seconds N] [--heap-minutes N] [--no-save]`. Builds the panels as they are, opens them in Chromium and feeds each
  * ten frames a second with ten steps in each. The share is processor time of the page's main thread, as Chromium counts it.
  * Reading the frames without any panel is measured in the same run, to compare with; so are eight line charts against those of
  * Recharts, which the dashboards of GPUs draw with, and a grid of 256 devices. Writes `bench/results/panels.json`.
+ *
+ * `--heap-minutes N` measures something else, and nothing but that: how the heap of three such pages, open at once, grows
+ * in N minutes. Writes `bench/results/panels-heap.json`.
  */
-import { execFileSync } from 'node:child_process';
 import { createServer } from 'node:http';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { availableParallelism, cpus, tmpdir } from 'node:os';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { dirname, extname, join, normalize } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { chromium } from '@playwright/test';
 import { build } from 'vite';
+import { requireChromium } from '../../scripts/test/chromium.mjs';
+import { machineFacts } from '../measure/machine.mjs';
+import { printTable, saveResults } from '../measure/results.mjs';
 
 const HERE = dirname(fileURLToPath(import.meta.url));
-const CHECKOUT = dirname(dirname(HERE));
-const RESULT = join(CHECKOUT, 'bench', 'results', 'panels.json');
 /** Design aim: percent of the main thread while eight panels are seen. */
 const AIM_PERCENT = 5;
 const TYPES = { '.html': 'text/html', '.js': 'text/javascript', '.css': 'text/css' };
 
 const { values } = parseArgs({
-  options: { seconds: { type: 'string', default: '10' }, 'no-save': { type: 'boolean', default: false } }
+  options: {
+    seconds: { type: 'string', default: '10' },
+    'heap-minutes': { type: 'string', default: '0' },
+    'no-save': { type: 'boolean', default: false }
+  }
 });
 const seconds = Number(values.seconds);
+const heapMinutes = Number(values['heap-minutes']);
 if (!(seconds >= 1 && seconds <= 600)) {
   console.error(`--seconds takes 1 to 600, not "${values.seconds}".`);
   process.exit(2);
 }
+if (heapMinutes !== 0 && !(heapMinutes >= 3 && heapMinutes <= 600)) {
+  console.error(`--heap-minutes takes 3 to 600, not "${values['heap-minutes']}".`);
+  process.exit(2);
+}
 
+const machine = machineFacts();
 const folder = await mkdtemp(join(tmpdir(), 'tpulab-panels-'));
 try {
   await build({
@@ -42,34 +55,40 @@ try {
     logLevel: 'error',
     build: { outDir: folder, emptyOutDir: true, chunkSizeWarningLimit: 4_000 }
   });
-  const results = await measure(folder);
-  print(results);
-  if (!values['no-save']) {
-    const machine = {
-      measuredAt: new Date().toISOString(),
-      cpu: cpus()[0]?.model ?? 'unknown',
-      cores: availableParallelism(),
-      node: process.version,
-      commit: execFileSync('git', ['rev-parse', '--short', 'HEAD'], {
-        cwd: CHECKOUT,
-        encoding: 'utf8'
-      }).trim()
-    };
-    await writeFile(RESULT, `${JSON.stringify({ benchmark: 'panels', machine, results }, null, 2)}\n`);
-    console.log('Written to bench/results/panels.json.');
+  if (heapMinutes > 0) {
+    const results = await inBrowser(folder, measureHeaps);
+    printHeaps(results);
+    await save('panels-heap', results);
+  } else {
+    const results = await inBrowser(folder, measure);
+    print(results);
+    await save('panels', results);
+    process.exitCode =
+      results.seen.mainThreadPercent <= AIM_PERCENT &&
+      results.lines.mainThreadPercent <= AIM_PERCENT &&
+      results.hidden.framesDrawn === 0
+        ? 0
+        : 1;
   }
-  process.exitCode =
-    results.seen.mainThreadPercent <= AIM_PERCENT &&
-    results.lines.mainThreadPercent <= AIM_PERCENT &&
-    results.hidden.framesDrawn === 0
-      ? 0
-      : 1;
 } finally {
   await rm(folder, { recursive: true, force: true });
 }
 
-/** @param {string} root */
-async function measure(root) {
+/** @param {'panels' | 'panels-heap'} name @param {object} results */
+async function save(name, results) {
+  if (values['no-save']) return;
+  await saveResults(name, machine, results, { seconds, heapMinutes });
+}
+
+/**
+ * Serves the built page and opens a browser for as long as `use` takes.
+ *
+ * @template T
+ * @param {string} root
+ * @param {(open: () => Promise<Opened>) => Promise<T>} use
+ * @returns {Promise<T>}
+ */
+async function inBrowser(root, use) {
   const server = createServer((request, response) => {
     const path = normalize(new URL(request.url ?? '/', 'http://x').pathname);
     const file = join(root, path === '/' ? 'index.html' : path);
@@ -84,48 +103,116 @@ async function measure(root) {
   await new Promise(resolve => server.listen(0, '127.0.0.1', () => resolve(undefined)));
   const address = server.address();
   const port = typeof address === 'object' && address ? address.port : 0;
-  const executablePath = process.env['CHROMIUM'] ?? '/usr/bin/chromium';
+  const executablePath = await requireChromium(new AbortController().signal, console.log);
   const browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-gpu'] });
+  /** @type {Error[]} */
+  const errors = [];
   try {
-    const page = await browser.newPage({ viewport: { width: 1500, height: 1400 } });
-    /** @type {Error[]} */
-    const errors = [];
-    page.on('pageerror', error => errors.push(error));
-    await page.goto(`http://127.0.0.1:${port}/`);
-    await page.waitForFunction(() => 'bench' in window);
-    const devtools = await page.context().newCDPSession(page);
-    await devtools.send('Performance.enable');
-    const idle = await window_(page, devtools);
-    // Enough for all windows of measurement, with the pauses between them.
-    const frames = (seconds * 3 + 60) * 10;
-    await page.evaluate(count => /** @type {any} */ (window).bench.feed(count), frames);
-    const reading = await window_(page, devtools);
-    await page.evaluate(() => /** @type {any} */ (window).bench.mount());
-    await page.waitForFunction(
-      () =>
-        /** @type {any} */ (window).bench.counts().charts === 8 &&
-        /** @type {any} */ (window).bench.counts().frames > 5
-    );
-    const seen = await window_(page, devtools);
-    await page.evaluate(() => /** @type {any} */ (window).bench.hide(true));
-    const hidden = await window_(page, devtools);
-    await page.evaluate(() => {
-      const { bench } = /** @type {any} */ (window);
-      bench.hide(false);
-      bench.feed(0);
-      bench.unmount();
+    const result = await use(async () => {
+      // A context of its own: a page behind another one of the same window would draw nothing.
+      const context = await browser.newContext({ viewport: { width: 1500, height: 1400 } });
+      const page = await context.newPage();
+      page.on('pageerror', error => errors.push(error));
+      await page.goto(`http://127.0.0.1:${port}/`);
+      await page.waitForFunction(() => 'bench' in window);
+      const devtools = await context.newCDPSession(page);
+      await devtools.send('Performance.enable');
+      return { page, devtools };
     });
-    const lines = await load(page, devtools, bench => bench.mountLines('ours'));
-    const recharts = await load(page, devtools, bench => bench.mountLines('recharts'));
-    const devices = await load(page, devtools, bench => bench.mountDevices(256));
     if (errors[0]) {
       throw errors[0];
     }
-    return { idle, reading, seen, hidden, lines, recharts, devices };
+    return result;
   } finally {
     await browser.close();
     server.close();
   }
+}
+
+/** @typedef {{ page: import('@playwright/test').Page, devtools: import('@playwright/test').CDPSession }} Opened */
+
+/** @param {() => Promise<Opened>} open */
+async function measureHeaps(open) {
+  const loads = {
+    panels: (/** @type {any} */ bench) => (bench.feedEndlessly(), bench.mount()),
+    lines: (/** @type {any} */ bench) => bench.mountLines('ours'),
+    devices: (/** @type {any} */ bench) => bench.mountDevices(256)
+  };
+  /** @type {Record<string, { devtools: Opened['devtools'], mib: number[] }>} */
+  const pages = {};
+  for (const [name, mount] of Object.entries(loads)) {
+    const { page, devtools } = await open();
+    await page.evaluate(`(${mount.toString()})(window.bench)`);
+    pages[name] = { devtools, mib: [] };
+  }
+  for (let minute = 0; minute <= heapMinutes; minute += 1) {
+    if (minute > 0) await wait(60_000);
+    for (const { devtools, mib } of Object.values(pages)) {
+      mib.push(Math.round(((await heap(devtools)) / 2 ** 20) * 1_000) / 1_000);
+    }
+  }
+  return Object.fromEntries(
+    Object.entries(pages).map(([name, { mib }]) => [
+      name,
+      { mibEachMinute: mib, mibPerHour: slope(mib) * 60 }
+    ])
+  );
+}
+
+/** Least squares over the second half, when all buffers are full. @param {number[]} values each minute */
+function slope(values) {
+  const later = values.slice(Math.floor(values.length / 2));
+  const middle = (later.length - 1) / 2;
+  const mean = later.reduce((sum, value) => sum + value, 0) / later.length;
+  const [up, across] = later.reduce(
+    ([up = 0, across = 0], value, at) => [up + (at - middle) * (value - mean), across + (at - middle) ** 2],
+    [0, 0]
+  );
+  return (up ?? 0) / (across || 1);
+}
+
+/** @param {Awaited<ReturnType<typeof measureHeaps>>} results */
+function printHeaps(results) {
+  printTable(
+    'heap after a collection, MiB',
+    ['at first', 'half way', 'at last', 'an hour in the second half'],
+    Object.entries(results).map(([name, { mibEachMinute: mib, mibPerHour }]) => [
+      name,
+      mib[0],
+      mib[Math.floor(mib.length / 2)],
+      mib.at(-1),
+      mibPerHour
+    ])
+  );
+}
+
+/** @param {() => Promise<Opened>} open */
+async function measure(open) {
+  const { page, devtools } = await open();
+  const idle = await window_(page, devtools);
+  // Enough for all windows of measurement, with the pauses between them.
+  const frames = (seconds * 3 + 60) * 10;
+  await page.evaluate(count => /** @type {any} */ (window).bench.feed(count), frames);
+  const reading = await window_(page, devtools);
+  await page.evaluate(() => /** @type {any} */ (window).bench.mount());
+  await page.waitForFunction(
+    () =>
+      /** @type {any} */ (window).bench.counts().charts === 8 &&
+      /** @type {any} */ (window).bench.counts().frames > 5
+  );
+  const seen = await window_(page, devtools);
+  await page.evaluate(() => /** @type {any} */ (window).bench.hide(true));
+  const hidden = await window_(page, devtools);
+  await page.evaluate(() => {
+    const { bench } = /** @type {any} */ (window);
+    bench.hide(false);
+    bench.feed(0);
+    bench.unmount();
+  });
+  const lines = await load(page, devtools, bench => bench.mountLines('ours'));
+  const recharts = await load(page, devtools, bench => bench.mountLines('recharts'));
+  const devices = await load(page, devtools, bench => bench.mountDevices(256));
+  return { idle, reading, seen, hidden, lines, recharts, devices };
 }
 
 /**

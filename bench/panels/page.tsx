@@ -39,6 +39,7 @@ const seqs = kernels.map(() => 0);
 let steps = 0;
 let made = 0;
 let prepared: string[][] = [];
+let isEndless = false;
 let timer: ReturnType<typeof setInterval> | undefined;
 
 function stateOf(kernel: KernelTelemetry): PanelState {
@@ -110,7 +111,7 @@ function prepareFrames(count: number): string[][] {
 }
 
 function tick(): void {
-  const frames = prepared.shift();
+  const frames = isEndless ? prepareFrames(1)[0] : prepared.shift();
   if (!frames) {
     throw new Error('The benchmark has run out of frames.');
   }
@@ -136,6 +137,8 @@ declare global {
       unmount(): void;
       /** Feeds prepared frames; 0 stops. */
       feed(frames: number): void;
+      /** Feeds frames that are made as they are needed, for as long as the page is open. */
+      feedEndlessly(): void;
       hide(hidden: boolean): void;
       counts(): { frames: number; steps: number; charts: number };
     };
@@ -210,6 +213,11 @@ window.bench = {
     clearInterval(timer);
     prepared = prepareFrames(frames);
     timer = frames > 0 ? setInterval(tick, 1_000 / FRAMES_PER_SECOND) : undefined;
+  },
+  feedEndlessly() {
+    clearInterval(timer);
+    isEndless = true;
+    timer = setInterval(tick, 1_000 / FRAMES_PER_SECOND);
   },
   hide(hidden) {
     document.body.classList.toggle('hidden', hidden);

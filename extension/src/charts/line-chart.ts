@@ -262,7 +262,7 @@ export class LineChart implements Drawing, IDisposable {
 function lineOf({ dash, fill, joinsGaps = false }: LineSeries, stroke: string): uPlot.Series {
   return {
     stroke,
-    width: 1.5,
+    width: 1,
     points: { show: false },
     spanGaps: joinsGaps,
     ...(dash ? { dash: [...dash] } : {}),

@@ -16,6 +16,8 @@ from tpulab_recipes.ddpm.data.pipeline import ShapesSource
 from tpulab_recipes.ddpm.distiller import Distiller
 from tpulab_recipes.ddpm.mesh import make_mesh
 from tpulab_recipes.ddpm.model import Network
+from tpulab_recipes.ddpm.prompts import context_for
+from tpulab_recipes.ddpm.sampler import Sampler
 from tpulab_recipes.ddpm.train_step import state_of
 
 
@@ -42,6 +44,21 @@ def test_rounds_halve_the_steps_in_one_program_and_errors_fall(tiny: Config) -> 
     assert max(jax.tree.leaves(moved)) > 0
     with pytest.raises(ValueError, match="cannot be halved"):
         replace_steps(distiller, 3).halve()
+
+
+def test_a_sampler_without_guidance_makes_what_a_scale_of_one_makes_in_one_evaluation_a_step(
+    tiny: Config,
+) -> None:
+    network, params = Network(tiny), speaking_network(tiny)
+    told = context_for(["a large red circle", "a small blue cross"], tiny)
+    plain = Sampler(network, 2, is_guided=False)
+    images = plain(params, told, steps=3, seed=4)
+    np.testing.assert_allclose(
+        images, Sampler(network, 2)(params, told, steps=3, seed=4, guidance=1.0), atol=1e-5
+    )
+    assert np.abs(images - Sampler(network, 2)(params, told, steps=3, seed=4, guidance=3.0)).max() > 1e-3
+    with pytest.raises(ValueError, match="no guidance"):
+        plain(params, told, steps=3, guidance=2.0)
 
 
 def test_a_distillation_that_goes_on_after_a_round_is_the_unbroken_one(tiny: Config) -> None:

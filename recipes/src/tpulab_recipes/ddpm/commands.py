@@ -184,7 +184,7 @@ def run_evaluate(options: argparse.Namespace) -> None:
         if process == 0:
             out.make()
         batch = min(options.max_batch_size, len(prompts))
-        sampler = Sampler(Network(config), batch, options.sampler)
+        sampler = Sampler(Network(config), batch, options.sampler, is_guided=guidance != 1.0)
         known, mask = _inpainting(options, config)
         params = state_of_this_host(params)
 

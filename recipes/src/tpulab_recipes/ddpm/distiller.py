@@ -168,7 +168,12 @@ class Distiller:
 
         def teach(z: Array, logsnr: Array) -> Array:
             told = self.network.apply(copy, z, logsnr, context)
-            return guided(told, self.network.apply(copy, z, logsnr, nothing), scale)
+            # A scale of 1 is the plain conditional network: its other half need not be run.
+            return jax.lax.cond(
+                scale == 1.0,
+                lambda: told,
+                lambda: guided(told, self.network.apply(copy, z, logsnr, nothing), scale),
+            )
 
         goal = jax.lax.stop_gradient(
             distillation_target(teach, z, start, middle, end, model.mean_type, model.eval_clip_denoised)

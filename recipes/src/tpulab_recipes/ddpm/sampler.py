@@ -21,8 +21,12 @@ Array: TypeAlias = jax.Array
 class Sampler:
     """Makes images of a network. Batches of any size up to `batch` run in the same program."""
 
-    def __init__(self, network: Network, batch: int, sampler: str | None = None) -> None:
-        self.network, self.batch = network, batch
+    def __init__(
+        self, network: Network, batch: int, sampler: str | None = None, *, is_guided: bool = True
+    ) -> None:
+        """Without `is_guided` the network is run once a step instead of twice, and `guidance` must be 1: for
+        students that were distilled with guidance."""
+        self.network, self.batch, self.is_guided = network, batch, is_guided
         config = network.config
         self.config = config
         self.kind = sampler or config.sampler
@@ -49,6 +53,8 @@ class Sampler:
         count = len(next(iter(context.values()))) if context else self.batch
         if not 1 <= count <= self.batch:
             raise ValueError(f"this sampler makes 1 to {self.batch} images at a time, not {count}")
+        if guidance != 1.0 and not self.is_guided:
+            raise ValueError(f"this sampler has no guidance (is_guided=False): a scale of 1, not {guidance}")
         shape = self.config.in_dimensions
         known = np.zeros((count, *shape), np.float32) if known is None else known
         mask = np.ones((count, *shape[:2], 1), np.float32) if mask is None else mask
@@ -95,7 +101,7 @@ class Sampler:
         both = {name: jnp.concatenate([context[name], nothing[name]]) for name in context}
 
         def denoise(z: Array, logsnr: Array) -> Array:
-            if not context_shapes(conditioning):
+            if not self.is_guided or not context_shapes(conditioning):
                 return network.apply(params, z, logsnr, context)
             output = network.apply(params, jnp.concatenate([z, z]), jnp.concatenate([logsnr, logsnr]), both)
             told, untold = jnp.split(output, 2)
