@@ -71,6 +71,7 @@ const machine = {
   }
 };
 
+/** @type {(Took & { notebook: string, limitS: number, loadBefore: number, commit: string })[]} */
 const results = [];
 for (const { file, limitS } of chosen) {
   console.error(`running ${file} …`);
@@ -98,13 +99,12 @@ printTable(
   ])
 );
 if (!values['no-save']) {
+  /** @type {{ results: typeof results }} */
   const kept = JSON.parse(
     await readFile(join(RESULTS, 'notebooks.json'), 'utf8').catch(() => '{"results":[]}')
   );
   const rows = NOTEBOOKS.map(({ file }) =>
-    [...results, ...kept.results].find(
-      (/** @type {{ notebook: string }} */ { notebook }) => notebook === file
-    )
+    [...results, ...kept.results].find(({ notebook }) => notebook === file)
   );
   await saveResults('notebooks', machine, rows.filter(Boolean), { only: values.only });
 }
