@@ -1,4 +1,4 @@
-"""What the step clock costs: the same loop with and without `tpulab.steps`, groups of ten steps in turn.
+"""What the step clock costs: the same loop with and without `tpulab.steps`, groups of steps in turn.
 
 For programs of several lengths it prints the lower quartile of both step times (a busy machine only adds),
 their difference, the difference of two plain groups beside it (noise), and the processor time of the agent's
@@ -59,14 +59,17 @@ def program(size: int, repeats: int) -> Callable[[Any], Any]:
     return step
 
 
-#: Steps of one group. Groups with and without the clock take turns, so that a busy machine hits both alike.
-GROUP = 10
+#: Groups with and without the clock take turns, so that a busy machine hits both alike. One lasts about so
+#: long: what the clock does at the end of a loop, which comes after each group here, must not count as a
+#: cost of steps.
+GROUP_S = 0.2
+GROUP_LEAST, GROUP_MOST = 10, 500
 
 
-def group_seconds(step: Callable[[Any], Any], x: Any, loop: Iterator[int]) -> float:
+def group_seconds(step: Callable[[Any], Any], x: Any, loop: Iterator[int], count: int) -> float:
     """Time of a group of steps. Each waits for its result, as a loop that prints its loss does."""
     start = time.perf_counter()
-    for _ in range(GROUP):
+    for _ in range(count):
         next(loop)
         step(x).block_until_ready()
     return time.perf_counter() - start
@@ -98,12 +101,14 @@ def compare(size: int, repeats: int, seconds: float) -> dict[str, float]:
     plain: list[float] = []
     other: list[float] = []
     measured: list[float] = []
-    group_seconds(step, x, clocked)
+    group_seconds(step, x, clocked, GROUP_LEAST)
+    usual = group_seconds(step, x, bare, GROUP_LEAST) / GROUP_LEAST
+    count = max(GROUP_LEAST, min(int(GROUP_S / usual), GROUP_MOST))
     background, started = background_seconds(), time.perf_counter()
     while time.perf_counter() - started < seconds:
         turns = [(plain, bare), (measured, clocked), (other, bare)]
         for figures, loop in turns if len(plain) % 2 else reversed(turns):
-            figures.append(group_seconds(step, x, loop))
+            figures.append(group_seconds(step, x, loop, count))
             if loop is clocked and clocked._tracked is not None:
                 # Otherwise the last step of the group would last until its next turn, and look long.
                 clocked._tracked.clock.discard()
@@ -114,8 +119,8 @@ def compare(size: int, repeats: int, seconds: float) -> dict[str, float]:
         for name, figures in (("plain", plain), ("measured", measured), ("other", other))
     }
     return {
-        "plainMs": quarter["plain"] / GROUP * 1e3,
-        "measuredMs": quarter["measured"] / GROUP * 1e3,
+        "plainMs": quarter["plain"] / count * 1e3,
+        "measuredMs": quarter["measured"] / count * 1e3,
         "overheadPercent": (quarter["measured"] / ((quarter["plain"] + quarter["other"]) / 2) - 1) * 100,
         "noisePercent": abs(quarter["other"] / quarter["plain"] - 1) * 100,
         "backgroundPercent": spent / max(sum(measured), 1e-9) * 100,
