@@ -262,6 +262,7 @@ export class LineChart implements Drawing, IDisposable {
 function lineOf({ dash, fill, joinsGaps = false }: LineSeries, stroke: string): uPlot.Series {
   return {
     stroke,
+    // Wider lines are stroked as areas, which takes a page without a GPU three times as long (bench/panels).
     width: 1,
     points: { show: false },
     spanGaps: joinsGaps,
