@@ -216,7 +216,7 @@ async function measure(open) {
 }
 
 /**
- * One load that draws by itself: mounted, measured with the growth of the heap, and taken away.
+ * One load that draws by itself: mounted, measured, and taken away.
  *
  * @param {import('@playwright/test').Page} page
  * @param {import('@playwright/test').CDPSession} devtools
@@ -225,14 +225,9 @@ async function measure(open) {
 async function load(page, devtools, mount) {
   await page.evaluate(`(${mount.toString()})(window.bench)`);
   await wait(2_000);
-  const before = await heap(devtools);
-  const from = performance.now();
   const measured = await window_(page, devtools);
-  const heapMbPerHour =
-    Math.round((((await heap(devtools)) - before) / 2 ** 20 / (performance.now() - from)) * 3_600_000 * 10) /
-    10;
   await page.evaluate(() => /** @type {any} */ (window).bench.unmount());
-  return { ...measured, heapMbPerHour };
+  return measured;
 }
 
 /** What is left after a collection, bytes. @param {import('@playwright/test').CDPSession} devtools */
@@ -301,12 +296,8 @@ function print(results) {
     );
     console.log(`${name.padEnd(22)}${cells.join(' ')}  ${String(row.framesDrawn).padStart(8)}`);
   }
-  const { lines, recharts, devices } = results;
   console.log(
     '\nThe charts: 4 series of 600 points, drawn anew 10 times a second, by ours and by the peer in one run.'
-  );
-  console.log(
-    `Heap after a collection grows by ${lines.heapMbPerHour} MB an hour with ours, ${recharts.heapMbPerHour} with the peer's, ${devices.heapMbPerHour} with the grid.`
   );
   const own = results.hidden.mainThreadPercent - results.reading.mainThreadPercent;
   console.log(
