@@ -41,6 +41,8 @@ export interface SetupOptions {
    * so that two who send the same file at once do not write into one.
    */
   readonly sender: string;
+  /** Of a slice: kernels there use the chips of their host alone; absent: as it was. */
+  readonly hostOnly?: boolean;
   /** A person insists that a gateway of another build ends for ours. */
   readonly takeOver?: boolean;
   readonly signal: AbortSignal;
@@ -57,6 +59,15 @@ export interface PreparedHost {
   readonly gatewayId: string;
   /** Of the bridge that runs there. */
   readonly version: string;
+}
+
+/** How the gateway of a remote is reached, for as long as it is. */
+export interface ReachableRemote {
+  readonly name: string;
+  /** Unix socket on this machine. */
+  readonly socketPath: string;
+  readonly token: string;
+  readonly gatewayId: string;
 }
 
 /** Makes a host ready; what is there already is left as it is, so that calling it again is quick. */

@@ -1,8 +1,9 @@
 /** Asks the gateway of a remote how it is: measures the round trip, and notices when it has gone although ssh stands. */
 import { Agent } from 'node:http';
-import type { RemoteNotice } from '@tpulab/protocol';
-import { askGateway } from './forward/ask-gateway.js';
+import { DevicesPage, type Remote, RemoteNotice } from '@tpulab/protocol';
+import { askGateway } from './ask-gateway.js';
 import { RemoteProblem } from './remote-error.js';
+import { Value } from '@sinclair/typebox/value';
 
 const EVERY_MS = 5_000;
 /** ssh itself notices a dead connection earlier; this is for a gateway that hangs. */
@@ -97,8 +98,20 @@ export class Heartbeat implements Disposable {
 }
 
 function noticeOf(value: unknown): RemoteNotice | null {
-  const notice = value as Partial<RemoteNotice> | null | undefined;
-  if (notice?.kind !== 'preemption' && notice?.kind !== 'maintenance') return null;
-  const { kind, since = null, deadline = null, message = '' } = notice;
-  return { kind, since, deadline, message };
+  return Value.Check(RemoteNotice, value) ? value : null;
+}
+
+/** What kind of TPU a remote has, as its gateway tells. */
+export async function acceleratorOf(
+  socketPath: string,
+  token: string,
+  signal: AbortSignal
+): Promise<Remote['accelerator']> {
+  const { status, body } = await askGateway({ socketPath, token, path: '/bridge/v1/devices', signal });
+  if (status !== 200 || !Value.Check(DevicesPage, body)) return null;
+  return {
+    type: body.accelerator.type,
+    chip: body.chips[0]?.name ?? null,
+    chips: body.chips.length
+  };
 }

@@ -1,5 +1,7 @@
 export { RemoteProblem, type RemoteErrorCode } from './remote-error.js';
-export type { ReachableRemote, Remote } from './remote.js';
+export type { ReachableRemote } from './contracts.js';
+export type { Remote } from './remote.js';
 export { type ReachableListener, Remotes, type RemotesOptions } from './remotes.js';
 export { Forwarder } from './forward/forwarder.js';
+export { RequestedHere } from './forward/requested-here.js';
 export type { PipedSocket } from './forward/forward-upgrade.js';

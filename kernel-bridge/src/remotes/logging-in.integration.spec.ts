@@ -4,10 +4,16 @@ import path from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import {
   computeDryRun,
+  GCLOUD_EXPIRED,
   GCLOUD_FAILURES,
+  GCLOUD_OFFLINE,
+  hostKeyAttributes,
+  type GcloudAnswer,
   PASSWORD,
+  queuedResource,
   StandInVm,
   tpuDryRun,
+  tpuNode,
   USER,
   whyNoStandIn
 } from '../../../tests/stand-in-vm/index.js';
@@ -183,7 +189,8 @@ describe.skipIf(why !== null)(`logging in${why === null ? '' : ` (skipped: ${why
       address: vm.network.vmAddress,
       key: path.join(vm.laptop.ssh, 'id_ed25519'),
       knownHosts: path.join(vm.laptop.ssh, 'google_compute_known_hosts'),
-      hostKeyAlias: alias
+      hostKeyAlias: alias,
+      isKnown: true
     });
     const zone = 'us-east5-b';
 
@@ -195,7 +202,7 @@ describe.skipIf(why !== null)(`logging in${why === null ? '' : ` (skipped: ${why
     it('a TPU VM is reached as gcloud says, by our ssh, with all its hosts', async () => {
       await knowAs('tpu.1234-0');
       await vm.laptop.answerGcloud([
-        { words: ['tpu-vm', 'describe', 'my-tpu'], stdout: '{"state": "READY"}' },
+        { words: ['tpu-vm', 'describe', 'my-tpu'], stdout: tpuNode() },
         {
           words: ['tpu-vm', 'ssh', 'my-tpu', '--dry-run'],
           stdout: tpuDryRun(reached()) + tpuDryRun(reached('tpu.1234-1'))
@@ -204,30 +211,50 @@ describe.skipIf(why !== null)(`logging in${why === null ? '' : ` (skipped: ${why
       await hub.add({ source: { kind: 'gcloud', product: 'tpu-vm', name: 'my-tpu', zone, project: 'p' } });
       const remote = await hub.until('connected');
       expect(remote.hosts).toEqual([vm.destination, vm.destination]);
+      const slice = (): Promise<unknown> =>
+        hub.remote().then(({ checks }) => checks.find(({ name }) => name === 'slice'));
+      expect(await slice()).toMatchObject({ state: 'warning', action: { connect: { hostOnly: true } } });
+      await hub.post('connect', { hostOnly: true });
+      await vi.waitFor(
+        async () => expect(await hub.remote()).toMatchObject({ hostOnly: true, state: 'connected' }),
+        {
+          timeout: 90_000,
+          interval: 50
+        }
+      );
+      await vi.waitFor(
+        async () => expect(await vm.run('cat ~/.local/state/tpulab/host-only')).toContain('on'),
+        { timeout: 90_000, interval: 200 }
+      );
       expect((await vm.laptop.gcloudCalls()).every(call => call.includes(`--zone=${zone} --project=p`))).toBe(
         true
       );
     });
 
-    it('through IAP, whose proxy command has spaces, once it is told that this is the way', async () => {
+    it('one without an external address offers IAP, and is reached through it', async () => {
       await knowAs('tpu.1234-0');
       const proxy = path.join(vm.laptop.folder, 'proxy.cjs');
       await writeFile(
         proxy,
         `const socket = require('node:net').connect(process.argv[3], process.argv[2]); process.stdin.pipe(socket).pipe(process.stdout);`
       );
-      const proxyCommand = `'${process.execPath}' '${proxy}' '${vm.network.vmAddress}' '%p' --listen-on-stdin`;
+      const proxyCommand = `${process.execPath} ${proxy} ${vm.network.vmAddress} %p --listen-on-stdin`;
       await vm.laptop.answerGcloud([
-        { words: ['queued-resources', 'describe'], stdout: '{"state": {"state": "ACTIVE"}}' },
+        { words: ['queued-resources', 'describe'], stdout: queuedResource('ACTIVE') },
+        {
+          words: ['tpu-vm', 'describe', 'my-tpu'],
+          stdout: tpuNode({ networkEndpoints: [{ ipAddress: '10.202.0.7', accessConfig: {} }] })
+        },
         {
           words: ['queued-resources', 'ssh', '--tunnel-through-iap', '--dry-run'],
-          stdout: tpuDryRun({ ...reached(), address: 'tpu.1234-0', proxyCommand })
+          stdout: tpuDryRun({ ...reached(), address: '10.202.0.7', proxyCommand })
         }
       ]);
       const source = { kind: 'gcloud', product: 'queued-resource', name: 'queue', zone };
       await hub.add({ source });
-      await failed();
-      await hub.post('connect', { reach: 'iap' });
+      const { error } = await failed();
+      expect(error).toMatchObject({ code: 'remote_no_address' });
+      await hub.post('connect', error!.action!.connect);
       const overIap = await hub.until('connected');
       expect(overIap.source).toEqual({ ...source, tunnelThroughIap: true });
       // A connection that stands is not given up for another way to the machine; the next one takes it.
@@ -279,15 +306,31 @@ describe.skipIf(why !== null)(`logging in${why === null ? '' : ` (skipped: ${why
         const { error } = await failed();
         expect(error).toMatchObject({ code });
         expect(error!.message).toContain(stderr.split('\n')[0]!.slice(0, 60));
-        if (code !== 'gcloud_failed' && code !== 'gcloud_permission')
-          expect(error!.command).toMatch(/^gcloud /);
+        if (code !== 'gcloud_offline') expect(error!.command).toMatch(/^gcloud /);
       }
     );
 
+    it('is found where it was named without its zone, and refused where it has no place', async () => {
+      await vm.laptop.answerGcloud([
+        { words: ['config', 'get-value', 'compute/zone'], stdout: '(unset)\n' },
+        {
+          words: ['tpu-vm', 'list'],
+          stdout: JSON.stringify([{ name: `projects/p/locations/${zone}/nodes/my-tpu` }])
+        },
+        { words: ['tpu-vm', 'describe'], stdout: tpuNode({ state: 'STOPPED' }) }
+      ]);
+      const source = { kind: 'gcloud', product: 'tpu-vm', name: 'my-tpu' };
+      expect((await hub.add({ source, connect: false })).source).toEqual({ ...source, zone });
+      const other = { name: 'other', source: { ...source, name: 'other' } };
+      expect(await hub.rest('POST', '/bridge/v1/remotes', { body: other })).toMatchObject({
+        status: 400,
+        body: { message: expect.stringContaining('no tpu-vm named other') as string }
+      });
+    });
+
     it.each([
       ['PREEMPTED', 'preempted', 'remote_preempted'],
-      ['STOPPED', 'failed', 'remote_machine_stopped'],
-      ['CREATING', 'failed', 'remote_unreachable']
+      ['STOPPED', 'failed', 'remote_machine_stopped']
     ] as const)('a machine that is %s', async (state, ends, code) => {
       await vm.laptop.answerGcloud([{ words: ['describe'], stdout: JSON.stringify({ state }) }]);
       await hub.add({ source: { kind: 'gcloud', product: 'tpu-vm', name: 'my-tpu', zone } });
@@ -295,19 +338,139 @@ describe.skipIf(why !== null)(`logging in${why === null ? '' : ` (skipped: ${why
       expect(remote).toMatchObject({ state: ends, error: { code } });
     });
 
-    it('a key that the machine does not know yet is made known by one command', async () => {
-      await knowAs('compute.99');
+    it('a preempted machine that is created again under its name is connected without a question', async () => {
+      await knowAs('tpu.1234-0');
+      await vm.laptop.configure([...HOST(), 'Host *', '  PasswordAuthentication no']);
+      await hub[Symbol.asyncDispose]();
+      hub = await Hub.start(vm.laptop, { remotes: { queueLookMs: 100 } });
+      await vm.laptop.answerGcloud(ready());
+      await hub.add({ source: MY_TPU });
+      await hub.until('connected');
+      await vm.laptop.answerGcloud([{ words: ['describe'], stdout: tpuNode({ state: 'PREEMPTED' }) }]);
+      await hub.post('disconnect');
+      await hub.post('connect');
+      expect(await hub.until('preempted')).toMatchObject({ error: { code: 'remote_preempted' } });
+      await vm.laptop.answerGcloud([
+        { words: ['describe'], stderr: GCLOUD_FAILURES['gcloud_not_found']!, code: 1 }
+      ]);
+      await vi.waitUntil(async () => (await vm.laptop.gcloudCalls()).length >= 2, { timeout: 60_000 });
+      expect((await hub.remote()).state).toBe('preempted');
+      const preempted = { error: { code: 'remote_preempted' } };
+      const click = async () =>
+        expect((await hub.post('connect')).body).toMatchObject({ state: 'connecting' });
+      // A click, between two looks or during one, is a look: it neither gives the machine up nor ends the looking.
+      for (let clicks = 0; clicks < 5; clicks++) {
+        await click();
+        expect(await hub.until('preempted')).toMatchObject(preempted);
+      }
+      // Only to a person who asks is it news that Google Cloud cannot be asked. Nothing answers at the last known address.
+      await vm.authorize('');
+      await vm.laptop.answerGcloud([{ words: ['describe'], stderr: GCLOUD_EXPIRED.expired, code: 1 }]);
+      const before = (await vm.laptop.gcloudCalls()).length;
+      await vi.waitUntil(async () => (await vm.laptop.gcloudCalls()).length >= before + 2, {
+        timeout: 60_000
+      });
+      expect(await hub.remote()).toMatchObject({ state: 'preempted', ...preempted });
+      await click();
+      expect(await hub.until('preempted')).toMatchObject({ error: { code: 'gcloud_login' } });
+      await vm.laptop.answerGcloud([
+        { words: ['describe'], stderr: GCLOUD_FAILURES['gcloud_not_found']!, code: 1 }
+      ]);
+      await vi.waitFor(
+        async () => expect(await hub.remote()).toMatchObject({ state: 'preempted', ...preempted }),
+        {
+          timeout: 60_000
+        }
+      );
+      // Another machine of its name that needs a person is not looked for any further.
+      await vm.laptop.answerGcloud([
+        {
+          words: ['describe'],
+          stdout: tpuNode({ networkEndpoints: [{ ipAddress: '10.202.0.7', accessConfig: {} }] })
+        }
+      ]);
+      expect((await failed()).error).toMatchObject({ code: 'remote_no_address' });
+      await vm.laptop.answerGcloud([{ words: ['describe'], stdout: tpuNode({ state: 'PREEMPTED' }) }]);
+      await hub.post('connect');
+      await hub.until('preempted');
+      await vm.authorize(await vm.laptop.publicKey());
+      await vm.changeHostKey();
+      const again = { ...reached('tpu.777-0-q2w3e4'), isKnown: false };
+      await vm.laptop.answerGcloud([
+        { words: ['tpu-vm', 'describe'], stdout: tpuNode({ id: '777' }) },
+        { words: ['get-guest-attributes'], stdout: hostKeyAttributes(await vm.publicHostKey()) },
+        { words: ['tpu-vm', 'ssh', '--dry-run'], stdout: tpuDryRun(again) }
+      ]);
+      // Nobody answers a question here: where one is asked, this does not end.
+      await hub.until('connected');
+      await vm.knowHostKey();
+    });
+
+    const MY_TPU = { kind: 'gcloud', product: 'tpu-vm', name: 'my-tpu', zone };
+    const ready = (): GcloudAnswer[] => [
+      { words: ['describe'], stdout: tpuNode() },
+      { words: ['tpu-vm', 'ssh', '--dry-run'], stdout: tpuDryRun(reached()) }
+    ];
+
+    it('a node that does not know the key gets it from gcloud, once a person wants that', async () => {
+      await knowAs('tpu.1234-0');
       await vm.authorize(await vm.laptop.makeKey('another', ''));
       await vm.laptop.configure([...HOST(), 'Host *', '  PasswordAuthentication no']);
+      await vm.laptop.answerGcloud([...ready(), { words: ['tpu-vm', 'ssh', '--command=true'] }]);
+      await hub.add({ source: MY_TPU });
+      const { error } = await failed();
+      const command = `gcloud compute tpus tpu-vm ssh my-tpu --zone=${zone} --worker=0 --command=true`;
+      expect(error).toMatchObject({ code: 'remote_auth_refused', command });
+      await vm.authorize(await vm.laptop.publicKey());
+      await hub.post('connect', error!.action!.connect);
+      await hub.until('connected');
+      expect((await vm.laptop.gcloudCalls()).map(call => `gcloud ${call}`)).toContain(`${command} --quiet`);
+    });
+
+    it('a queued resource is waited for, also at first, and connected when it is ready', async () => {
+      await knowAs('tpu.1234-0');
+      await hub[Symbol.asyncDispose]();
+      hub = await Hub.start(vm.laptop, { remotes: { queueLookMs: 100 } });
+      const waiting = [
+        { words: ['queued-resources', 'describe'], stdout: queuedResource('WAITING_FOR_RESOURCES') }
+      ];
+      await vm.laptop.answerGcloud(waiting);
+      await hub.add({ source: { ...MY_TPU, product: 'queued-resource', name: 'queue' } });
+      const since = Date.parse('2026-11-22T20:00:00.000Z');
+      expect(await hub.until('queued')).toMatchObject({ queue: { state: 'WAITING_FOR_RESOURCES', since } });
+      await hub.post('disconnect');
+      expect(await hub.remote()).toMatchObject({ state: 'disconnected', queue: null });
+      await hub.post('connect');
+      await hub.until('queued');
       await vm.laptop.answerGcloud([
-        { words: ['instances', 'describe'], stdout: '{"status": "RUNNING"}' },
-        { words: ['compute', 'ssh', '--dry-run'], stdout: computeDryRun(reached('compute.99')) }
+        { words: ['queued-resources', 'describe'], stdout: queuedResource('ACTIVE') },
+        { words: ['tpu-vm', 'describe'], stdout: tpuNode() },
+        { words: ['queued-resources', 'ssh', '--dry-run'], stdout: tpuDryRun(reached()) }
       ]);
-      await hub.add({ source: { kind: 'gcloud', product: 'instance', name: 'vm1', zone } });
-      expect((await failed()).error).toMatchObject({
-        code: 'remote_auth_refused',
-        command: `gcloud compute ssh vm1 --zone=${zone} --command=true`
-      });
+      await hub.until('connected');
+    });
+
+    it.each([
+      ['the login has expired', GCLOUD_EXPIRED.expired, 'gcloud_login'],
+      ['this computer is offline', GCLOUD_OFFLINE.refresh, 'gcloud_offline']
+    ])('%s: the last known address is used, and trying never ends', async (_what, stderr, code) => {
+      await knowAs('tpu.1234-0');
+      await vm.laptop.configure([...HOST(), 'Host *', '  PasswordAuthentication no']);
+      await vm.laptop.answerGcloud(ready());
+      await hub.add({ source: MY_TPU });
+      await hub.until('connected');
+      await vm.laptop.answerGcloud([{ words: ['describe'], stderr, code: 1 }]);
+      await hub.post('disconnect');
+      await hub.post('connect');
+      await hub.until('connected');
+      // What is there now may be another machine.
+      await vm.authorize('');
+      await hub.post('disconnect');
+      await hub.post('connect');
+      expect(await hub.until('reconnecting')).toMatchObject({ error: { code } });
+      await vm.authorize(await vm.laptop.publicKey());
+      await hub.post('connect');
+      await hub.until('connected');
     });
   });
 

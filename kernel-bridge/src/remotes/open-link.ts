@@ -1,44 +1,157 @@
-/** Opens the ssh connection of a remote: where its hosts are, the questions of ssh, and what to say when it fails. */
+/** Opens the connection of a remote: where its hosts are, the questions of ssh, and what to say when it fails. */
 import { createHash } from 'node:crypto';
 import path from 'node:path';
-import type { Remote } from './remote.js';
-import { RemoteProblem } from './remote-error.js';
-import { RemoteLink } from './remote-link.js';
-import { resolveSource, withCloudRemedy } from './resolve-source.js';
-import { commandFor, type SshTarget } from './ssh/target.js';
+import type { RemoteCheck, RemoteStage } from '@tpulab/protocol';
+import type { ColabRuntime } from './colab/colab-runtime.js';
+import { type Gcloud, withNames } from './gcloud/gcloud.js';
+import { addKey } from './gcloud/machine.js';
+import { RemoteLink } from './link.js';
+import type { Prompts } from './prompts.js';
+import { isCloudSilent, RemoteProblem, type RemoteErrorCode, RemoteQueued } from './remote-error.js';
+import type { RemoteLog } from './remote-log.js';
+import type { RemoteRecord } from './remote-store.js';
+import { resolveSource, sliceWarning, withCloudRemedy } from './resolve-source.js';
+import type { Askpass } from './ssh/askpass.js';
+import { commandFor, type SshTarget } from './ssh/ssh-config.js';
 
 export type Targets = readonly [SshTarget, ...SshTarget[]];
 
-/** @param known hosts of an earlier attempt, if they are still to be used */
+export interface OpenedLink {
+  readonly link: RemoteLink;
+  readonly targets: Targets;
+}
+
+/** What the links of all remotes share. */
+export interface LinkContext {
+  readonly sshProgram: string;
+  /** Folder for sockets, for this user alone and with a short path, and who takes the questions of ssh. */
+  readonly place: () => Promise<{ readonly runDir: string; readonly askpass: Askpass }>;
+  readonly logDir: string;
+  readonly gcloud: Gcloud;
+}
+
+/** Whose link is opened: what is known of it, who answers for it, and who hears how it goes. */
+export interface LinkOwner {
+  readonly name: string;
+  readonly record: RemoteRecord;
+  readonly context: LinkContext;
+  readonly log: Pick<RemoteLog, 'add'>;
+  readonly prompts: Prompts;
+  /** null: its source is not Colab. */
+  readonly colab: ColabRuntime | null;
+  /** Whether gcloud is to add the key before the next login; true once for each time that a person asks for it. */
+  takeKeyWish(): boolean;
+  /** Where its hosts are is known now. */
+  located(hosts: readonly string[]): void;
+  /** ssh has logged in to the first of them. */
+  loggedIn(targets: Targets): void;
+  stage(stage: RemoteStage): void;
+  check(check: RemoteCheck): void;
+}
+
+/** What another machine at the old address of this one brings about, too. */
+const MAY_HAVE_MOVED: ReadonlySet<RemoteErrorCode> = new Set([
+  'remote_host_key_changed',
+  'remote_host_key_unknown',
+  'remote_auth_refused'
+]);
+
+/** @param known hosts of the connection that was lost a moment ago, if they are still to be used */
 export async function openLink(
-  remote: Remote,
+  remote: LinkOwner,
   known: Targets | null,
   signal: AbortSignal
-): Promise<{ readonly link: RemoteLink; readonly targets: Targets }> {
-  const { gcloud, sshProgram } = remote.context;
+): Promise<OpenedLink> {
   const { source } = remote.record;
-  const stage = (name: string, title: string, state: 'running' | 'done' | 'failed'): void =>
-    remote.stage({ name, title, state, detail: null, fraction: null });
-  let targets = known;
-  let running: [string, string] | null = null;
+  if (source.kind === 'colab') return openColab(remote, known, signal);
   try {
-    if (targets === null) {
-      running = ['gcloud', 'Google Cloud'];
-      if (source.kind === 'gcloud') stage(...running, 'running');
-      targets = await resolveSource(source, gcloud, signal);
-      if (source.kind === 'gcloud') stage(...running, 'done');
-      remote.change({ hosts: targets.map(({ destination }) => destination) });
-    }
-    const [target] = targets;
-    remote.log.add(commandFor(target));
-    running = ['ssh', 'SSH'];
-    const { askpass, runDir } = await remote.context.place();
-    stage(...running, 'running');
-    using asking = askpass.register(remote.prompts.ask);
-    // Short, and the same at each attempt, so that what a killed gateway has left behind is found.
-    const id = createHash('sha256').update(remote.name).digest('hex').slice(0, 10);
-    const link = await RemoteLink.open({
-      program: sshProgram,
+    return await openHost(remote, source, known, signal);
+  } catch (error) {
+    throw await withNames(error, remote.context.gcloud, signal);
+  }
+}
+
+async function openHost(
+  remote: LinkOwner,
+  source: Parameters<typeof resolveSource>[0],
+  known: Targets | null,
+  signal: AbortSignal
+): Promise<OpenedLink> {
+  try {
+    if (remote.takeKeyWish()) await makeKeyKnown(remote, signal);
+    else if (known !== null) return await logIn(remote, known, signal);
+  } catch (error) {
+    const isElsewhere = source.kind === 'gcloud' && hasCode(error, MAY_HAVE_MOVED);
+    if (known === null || !isElsewhere || remote.prompts.wasRefused) throw withCloudRemedy(error, source);
+    remote.log.add(
+      'another machine answers at the last known address; Google Cloud is asked where this one is'
+    );
+  }
+  let silence: RemoteProblem | null = null;
+  let targets: Targets;
+  try {
+    targets = await askCloud(remote, source, signal);
+  } catch (error) {
+    const last = lastTargets(remote);
+    if (last === null || !isCloudSilent(error)) throw error;
+    remote.log.add(`${error.message} The last known address is tried.`);
+    [silence, targets] = [error, last];
+  }
+  try {
+    return await logIn(remote, targets, signal);
+  } catch (error) {
+    if (silence === null || signal.aborted || remote.prompts.wasRefused) throw withCloudRemedy(error, source);
+    // Whatever ssh says, it may speak of another machine. Only a permission is not given back by waiting.
+    throw new RemoteProblem(
+      silence.code,
+      `${silence.message} The last known address of ${remote.name} does not answer either.`,
+      {
+        command: silence.command ?? undefined,
+        outlook: silence.code === 'gcloud_permission' ? 'person' : 'again',
+        cause: error
+      }
+    );
+  }
+}
+
+function hasCode(error: unknown, codes: ReadonlySet<RemoteErrorCode>): boolean {
+  return error instanceof RemoteProblem && codes.has(error.code);
+}
+
+function lastTargets({ record }: LinkOwner): Targets | null {
+  const [first, ...others] = record.targets ?? [];
+  return first === undefined ? null : [first, ...others];
+}
+
+async function makeKeyKnown(remote: LinkOwner, signal: AbortSignal): Promise<void> {
+  const { source } = remote.record;
+  if (source.kind !== 'gcloud') return;
+  await staged(remote, 'key', 'Your ssh key', signal, () => addKey(remote.context.gcloud, source, signal));
+}
+
+async function askCloud(
+  remote: LinkOwner,
+  source: Parameters<typeof resolveSource>[0],
+  signal: AbortSignal
+): Promise<Targets> {
+  const knownHosts = path.join(remote.context.logDir, `${remote.name}.known_hosts`);
+  const ask = (): Promise<Targets> => resolveSource(source, remote.context.gcloud, knownHosts, signal);
+  const targets =
+    source.kind === 'gcloud' ? await staged(remote, 'gcloud', 'Google Cloud', signal, ask) : await ask();
+  remote.located(targets.map(({ destination }) => destination));
+  return targets;
+}
+
+async function logIn(remote: LinkOwner, targets: Targets, signal: AbortSignal): Promise<OpenedLink> {
+  const [target] = targets;
+  remote.log.add(commandFor(target));
+  const { askpass, runDir } = await remote.context.place();
+  using asking = askpass.register(remote.prompts.ask);
+  // Short, and the same at each attempt, so that what a killed gateway has left behind is found.
+  const id = createHash('sha256').update(remote.name).digest('hex').slice(0, 10);
+  const open = (): Promise<RemoteLink> =>
+    RemoteLink.open({
+      program: remote.context.sshProgram,
       target,
       controlPath: path.join(runDir, `${id}.c`),
       socketPath: path.join(runDir, `${id}.s`),
@@ -46,13 +159,69 @@ export async function openLink(
       log: line => remote.log.add(line),
       signal
     });
-    stage(...running, 'done');
+  try {
+    const link = await staged(remote, 'ssh', 'SSH', signal, open);
+    remote.loggedIn(targets);
+    const warning = sliceWarning(remote.record.source, remote.name, targets.length);
+    if (warning !== null && remote.record.hostOnly !== true) remote.check(sliceCheck(warning));
     return { link, targets };
   } catch (error) {
-    if (running && !signal.aborted) stage(...running, 'failed');
-    if (remote.prompts.wasRefused) throw unanswered(targets?.[0]);
-    throw withCloudRemedy(error, source);
+    throw remote.prompts.wasRefused && !remote.colab ? unanswered(target) : error;
   }
+}
+
+async function staged<T>(
+  remote: LinkOwner,
+  name: string,
+  title: string,
+  signal: AbortSignal,
+  work: () => Promise<T>
+): Promise<T> {
+  const stage = (state: 'running' | 'done' | 'failed', detail: string | null = null): void =>
+    remote.stage({ name, title, state, detail, fraction: null });
+  stage('running');
+  try {
+    const value = await work();
+    stage('done');
+    return value;
+  } catch (error) {
+    if (error instanceof RemoteQueued) stage('running', error.queue.state);
+    else if (!signal.aborted) stage('failed');
+    throw error;
+  }
+}
+
+function sliceCheck(message: string): RemoteCheck {
+  return {
+    name: 'slice',
+    state: 'warning',
+    message,
+    remedy: "Use this host's chips only, or start JAX on every host yourself.",
+    action: { label: "Use this host's chips only", connect: { hostOnly: true } }
+  };
+}
+
+async function openColab(remote: LinkOwner, known: Targets | null, signal: AbortSignal): Promise<OpenedLink> {
+  let targets = known;
+  try {
+    // Each time: ssh would be asked for a login that has ended, and answer with its own first words.
+    targets = [await reachColab(remote, signal)];
+    remote.located(targets.map(({ destination }) => destination));
+    return await logIn(remote, targets, signal);
+  } catch (error) {
+    if (!remote.colab || targets === null || !(error instanceof RemoteProblem)) throw error;
+    throw await remote.colab.explain(error, signal);
+  }
+}
+
+async function reachColab(remote: LinkOwner, signal: AbortSignal): Promise<SshTarget> {
+  if (!remote.colab) throw new TypeError(`${remote.name} is no Colab runtime`);
+  return remote.colab.reach({
+    onStage: stage => remote.stage(stage),
+    onCheck: check => remote.check(check),
+    ask: consent => remote.prompts.agree(consent, signal),
+    signal
+  });
 }
 
 function unanswered(target: SshTarget | undefined): RemoteProblem {

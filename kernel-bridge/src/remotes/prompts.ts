@@ -1,7 +1,12 @@
 /** Questions of ssh about one remote, and the answers of a person. Answers stay in memory, while the remote is wanted. */
 import { randomUUID } from 'node:crypto';
-import type { RemotePrompt } from '@tpulab/protocol';
-import type { Answerer, Question } from './ssh/askpass.js';
+import type { RemoteConsent, RemotePrompt } from '@tpulab/protocol';
+import { consentText } from './colab/consent.js';
+import type { Answerer, Question as SshQuestion } from './ssh/askpass.js';
+import { hostKeyQuestion } from './ssh/host-key-question.js';
+
+type Question =
+  SshQuestion | { readonly kind: 'consent'; readonly text: string; readonly consent: RemoteConsent };
 
 interface Open {
   readonly prompt: RemotePrompt;
@@ -65,6 +70,16 @@ export class Prompts {
     return Promise.race([answered, gone]);
   };
 
+  /** Whether the person agrees; false also when the question is withdrawn. It is never answered from memory. */
+  async agree(consent: RemoteConsent, signal: AbortSignal): Promise<boolean> {
+    const { answered } = this.#opened({ kind: 'consent', text: consentText(consent), consent });
+    const gone = new Promise<null>(resolve => {
+      signal.addEventListener('abort', () => resolve(null), { once: true });
+      if (signal.aborted) resolve(null);
+    });
+    return (await Promise.race([answered, gone])) === 'yes';
+  }
+
   /** False: there is no such question, or no longer. */
   answer(id: string, value: string | boolean): boolean {
     const open = this.#open;
@@ -93,6 +108,7 @@ export class Prompts {
   #keep(question: Question, answer: string): void {
     this.#wasAnswered = true;
     if (question.kind === 'secret') this.#options.hide(answer);
+    if (question.kind === 'consent') return;
     if (question.kind === 'secret' || answer !== 'no') this.#held.set(question.text, answer);
   }
 
@@ -101,11 +117,14 @@ export class Prompts {
     this.#open?.settle(null);
     let settle: (value: string | null) => void = () => undefined;
     const answered = new Promise<string | null>(resolve => (settle = resolve));
+    const hostKey = question.kind === 'confirm' ? hostKeyQuestion(question.text) : null;
     const prompt: RemotePrompt = {
       id: randomUUID(),
       kind: question.kind,
       text: question.text,
-      host: this.#options.host
+      host: this.#options.host,
+      ...(question.kind === 'consent' ? { consent: question.consent } : {}),
+      ...(hostKey && { hostKey })
     };
     this.#open = { prompt, question, answered, settle };
     this.#options.onOpen(prompt);
@@ -115,6 +134,7 @@ export class Prompts {
 
 /** null: no answer. A fingerprint is an answer to a question about a host key, too. */
 function textOf(value: string | boolean, kind: Question['kind']): string | null {
+  if (kind === 'consent') return value === true ? 'yes' : null;
   if (kind === 'confirm') return value === true ? 'yes' : value === false ? 'no' : value;
   return typeof value === 'string' && !/[\r\n]/.test(value) ? value : null;
 }

@@ -1,5 +1,6 @@
 /** Why a remote is not reachable: one stable code for each thing that a person can do about it. */
-import type { RemoteError } from '@tpulab/protocol';
+import type { RemoteAction, RemoteError, RemoteQueue } from '@tpulab/protocol';
+import { plainText } from '../text/plain-text.js';
 
 /** Whether trying again without a person may help. */
 export type Outlook = 'person' | 'again';
@@ -24,18 +25,41 @@ const OUTLOOKS = {
   remote_disk_full: 'person',
   remote_machine_stopped: 'person',
   remote_preempted: 'person',
-  sync_no_rsync: 'person',
+  remote_queued: 'again',
+  remote_no_address: 'person',
+  remote_iap_blocked: 'again',
   sync_bad_folder: 'person',
   sync_running: 'person',
   sync_failed: 'person',
   gcloud_missing: 'person',
+  gcloud_alpha_missing: 'person',
   gcloud_login: 'person',
   gcloud_project: 'person',
   gcloud_not_found: 'person',
   gcloud_api_disabled: 'person',
   gcloud_permission: 'person',
   gcloud_failed: 'again',
-  gcloud_unreadable: 'person'
+  gcloud_offline: 'again',
+  gcloud_unreadable: 'person',
+  colab_missing: 'person',
+  colab_outdated: 'person',
+  colab_login: 'person',
+  colab_offline: 'again',
+  colab_failed: 'again',
+  colab_declined: 'person',
+  colab_no_capacity: 'person',
+  colab_not_entitled: 'person',
+  colab_not_assigned: 'person',
+  colab_unavailable: 'again',
+  colab_unrecorded: 'person',
+  colab_busy: 'again',
+  colab_taken: 'person',
+  colab_key_refused: 'person',
+  colab_forbidden: 'person',
+  colab_runtime_unknown: 'again',
+  colab_unreachable: 'again',
+  colab_reclaimed: 'person',
+  colab_not_stopped: 'person'
 } as const satisfies Record<string, Outlook>;
 
 export type RemoteErrorCode = keyof typeof OUTLOOKS;
@@ -44,15 +68,52 @@ export class RemoteProblem extends Error {
   override readonly name = 'RemoteProblem';
   /** What settles it when it is typed into a terminal. */
   readonly command: string | null;
+  /** The same remedy, when the gateway can carry it out itself. */
+  readonly action: RemoteAction | null;
+  readonly outlook: Outlook;
 
   constructor(
     readonly code: RemoteErrorCode,
     message: string,
-    options: { readonly command?: string; readonly cause?: unknown } = {}
+    options: {
+      readonly command?: string | undefined;
+      readonly action?: RemoteAction | undefined;
+      /** Where it is not that of the code. */
+      readonly outlook?: Outlook;
+      readonly cause?: unknown;
+    } = {}
   ) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
     this.command = options.command ?? null;
+    this.action = options.action ?? null;
+    this.outlook = options.outlook ?? OUTLOOKS[code];
   }
+}
+
+/** The cloud has promised the machine and not handed it over yet, which may take hours. */
+export class RemoteQueued extends RemoteProblem {
+  constructor(
+    message: string,
+    readonly queue: RemoteQueue
+  ) {
+    super('remote_queued', message);
+  }
+}
+
+const CLOUD_IS_SILENT: ReadonlySet<RemoteErrorCode> = new Set([
+  'gcloud_login',
+  'gcloud_offline',
+  'gcloud_failed',
+  'gcloud_missing',
+  'gcloud_alpha_missing',
+  'gcloud_permission',
+  'gcloud_api_disabled',
+  'gcloud_unreadable'
+]);
+
+/** Whether Google Cloud cannot be asked now, or not by this account: the machine may well be where it was. */
+export function isCloudSilent(error: unknown): error is RemoteProblem {
+  return error instanceof RemoteProblem && CLOUD_IS_SILENT.has(error.code);
 }
 
 /** Of the errors of the setup, those that can pass by themselves: another laptop is at it, or a network is away. */
@@ -64,18 +125,23 @@ const PASSING = new Set([
 ]);
 
 export function outlookOf(error: unknown): Outlook {
-  if (error instanceof RemoteProblem) return OUTLOOKS[error.code];
+  if (error instanceof RemoteProblem) return error.outlook;
   return PASSING.has(String((error as { code?: unknown } | null)?.code)) ? 'again' : 'person';
 }
 
 /** As people and programs see it. */
 export function told(error: unknown): RemoteError {
-  if (!(error instanceof Error)) return { code: 'internal', message: String(error), command: null };
+  if (!(error instanceof Error))
+    return { code: 'internal', message: plainText(String(error)), command: null };
   const { code, command } = error as Error & { code?: unknown; command?: unknown };
+  const action = error instanceof RemoteProblem ? error.action : null;
   const isOurs = typeof code === 'string' && /^[a-z][a-z_]+$/.test(code);
+  const message = plainText(error.message);
   return {
     code: isOurs ? code : 'internal',
-    message: isOurs ? error.message : `Something unforeseen happened (${error.message}); the log has more.`,
-    command: typeof command === 'string' ? command : null
+    message: isOurs ? message : `Something unforeseen happened (${message}); the log has more.`,
+    // One with a line end would be two when it is pasted.
+    command: typeof command === 'string' && command === plainText(command) ? command : null,
+    ...(action === null ? {} : { action })
   };
 }

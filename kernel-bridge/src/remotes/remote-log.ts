@@ -2,6 +2,7 @@
 import { appendFileSync, mkdirSync, readFileSync, renameSync, statSync } from 'node:fs';
 import path from 'node:path';
 import type { RemoteLogLine } from '@tpulab/protocol';
+import { plainText } from '../text/plain-text.js';
 
 const KEPT_LINES = 1_000;
 const LINE_CHARACTERS = 2_000;
@@ -45,17 +46,12 @@ export class RemoteLog {
   }
 
   #clean(text: string): string {
-    let clean = withoutControls(text).slice(0, LINE_CHARACTERS);
+    let clean = plainText(text, LINE_CHARACTERS);
     for (const secret of this.#secrets) clean = clean.replaceAll(secret, '[secret]');
     return clean
       .replace(/([?&]token=)[^&\s"']+/gi, '$1[token]')
       .replace(/\b(token|bearer)(["']?\s*[:=]?\s*["']?)[\x21-\x7e]{16,}/gi, '$1$2[token]');
   }
-}
-
-/** What a machine far away sends must not steer the terminal in which the log is read. */
-function withoutControls(text: string): string {
-  return text.replace(/\x1b\[[0-9;?]*[ -/]*[@-~]/g, '').replace(/[\x00-\x08\x0b-\x1f\x7f]/g, '');
 }
 
 function earlier(file: string): RemoteLogLine[] {

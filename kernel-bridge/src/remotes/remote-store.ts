@@ -5,6 +5,7 @@ import { type Static, Type } from '@sinclair/typebox';
 import { RemoteName, RemoteSource } from '@tpulab/protocol';
 import type { Logger } from 'pino';
 import { StoredList } from '../processes/stored-list.js';
+import { Value } from '@sinclair/typebox/value';
 
 const StoredRemote = Type.Object({
   name: RemoteName,
@@ -17,6 +18,12 @@ const StoredRemote = Type.Object({
   /** Hosts as they were last known. */
   hosts: Type.Array(Type.String()),
   lastConnectedAt: Type.Union([Type.Number(), Type.Null()]),
+  /** How ssh last got through to the hosts; of use while Google Cloud cannot be asked. */
+  targets: Type.Optional(
+    Type.Array(Type.Object({ destination: Type.String(), options: Type.Array(Type.String()) }))
+  ),
+  /** Of a slice: kernels use the chips of their own host alone. */
+  hostOnly: Type.Optional(Type.Boolean()),
   /** Absent in files of older versions. */
   sender: Type.Optional(Type.String({ pattern: '^[0-9a-f]{16}$' }))
 });
@@ -44,4 +51,44 @@ export class RemoteStore extends StoredList<typeof StoredRemote> {
 /** Of chance, because two computers may have the same name, user and folders. */
 export function newSender(): string {
   return randomBytes(8).toString('hex');
+}
+
+/** Paths of the API that would be taken for a remote. */
+const RESERVED = new Set(['candidates']);
+
+export function isRemoteName(name: string): boolean {
+  return Value.Check(RemoteName, name) && !RESERVED.has(name) && !name.includes('..');
+}
+
+/** A name for a source that was given none, unlike those that are taken. */
+export function nameFor(source: RemoteSource, isTaken: (name: string) => boolean): string {
+  const base = plain(sourceName(source));
+  for (let number = 1; ; number++) {
+    const name = number === 1 ? base : `${base.slice(0, 58)}-${number}`;
+    if (isRemoteName(name) && !isTaken(name)) return name;
+  }
+}
+
+/** What a person calls the machine. */
+export function sourceName(source: RemoteSource): string {
+  if (source.kind === 'colab') return `colab-${source.accelerator}`;
+  return source.kind === 'gcloud' ? source.name : hostOf(source.destination);
+}
+
+function hostOf(destination: string): string {
+  return destination
+    .replace(/^ssh:\/\//i, '')
+    .replace(/^[^@]*@/, '')
+    .replace(/:\d+$/, '')
+    .replace(/^\[(.*)\]$/, '$1');
+}
+
+function plain(text: string): string {
+  const name = text
+    .toLowerCase()
+    .replace(/[^a-z0-9.-]+/g, '-')
+    .replace(/\.{2,}/g, '.')
+    .slice(0, 60)
+    .replace(/^[.-]+|[.-]+$/g, '');
+  return name === '' ? 'remote' : name;
 }

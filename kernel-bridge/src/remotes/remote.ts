@@ -1,44 +1,35 @@
 /** One remote: what is known of it, what a person can do with it, and what it tells of itself. */
+import path from 'node:path';
+import { plainLines, plainValue } from '../text/plain-text.js';
 import type {
   ConnectRemote,
   Remote as RemoteView,
   RemoteCheck,
   RemoteNotice,
+  RemoteSsh,
   RemoteStage
 } from '@tpulab/protocol';
-import type { Logger } from 'pino';
-import type { HostSetup, RemoteShell } from './contracts.js';
-import type { Gcloud } from './gcloud/gcloud.js';
-import type { NetworkWatch } from './network-watch.js';
+import { InvalidRequestError } from '../kernels/errors.js';
+import type { ReachableRemote, RemoteShell } from './contracts.js';
+import type { ColabAccount } from './colab/colab-account.js';
+import { ColabRuntime } from './colab/colab-runtime.js';
 import { Prompts } from './prompts.js';
 import { told } from './remote-error.js';
 import { RemoteLog } from './remote-log.js';
 import { follow, type RemotePhase } from './remote-phase.js';
-import { RemoteRun } from './remote-run.js';
-import type { RemoteRecord } from './remote-store.js';
+import { type ConnectionContext, type ConnectionOwner, RemoteConnection } from './connection.js';
+import { type RemoteRecord, sourceName } from './remote-store.js';
 import { reachedBy } from './resolve-source.js';
-import type { Askpass } from './ssh/askpass.js';
-
-/** How the gateway of a remote is reached, for as long as it is. */
-export interface ReachableRemote {
-  readonly name: string;
-  /** Unix socket on this machine. */
-  readonly socketPath: string;
-  readonly token: string;
-  readonly gatewayId: string;
-}
+import type { SshTarget } from './ssh/ssh-config.js';
+import { StageList } from './stage-list.js';
 
 /** What all remotes of a gateway share. */
-export interface RemoteContext {
-  readonly sshProgram: string;
-  /** Folder for sockets, for this user alone and with a short path, and who takes the questions of ssh. */
-  readonly place: () => Promise<{ readonly runDir: string; readonly askpass: Askpass }>;
-  readonly logDir: string;
-  readonly gcloud: Gcloud;
-  readonly setup: HostSetup;
-  readonly installed: HostSetup;
-  readonly network: NetworkWatch;
-  readonly log: Logger;
+export interface RemoteContext extends ConnectionContext {
+  readonly colab: ColabAccount;
+  /** Between two looks at what is left of it. */
+  readonly colabBalanceMs?: number;
+  /** For what is kept of Colab runtimes, a folder for each remote. */
+  readonly colabDir: string;
   /** Where the mirror of its journals stands. */
   readonly mirror: (name: string) => RemoteView['mirror'];
   /** Something that people see has changed. */
@@ -53,28 +44,41 @@ const TELL_MS = 50;
 /** Here an attempt has its end. */
 const ENDS: ReadonlySet<RemotePhase['kind']> = new Set(['connected', 'failed', 'preempted', 'disconnected']);
 
-export class Remote {
+export class Remote implements ConnectionOwner {
   readonly log: RemoteLog;
   readonly prompts: Prompts;
   readonly context: RemoteContext;
+  /** Of a source that is created and ended through the `colab` command; null: another source. */
+  readonly colab: ColabRuntime | null;
   #record: RemoteRecord;
   #phase: RemotePhase = { kind: 'disconnected' };
-  #stages: RemoteStage[] = [];
+  readonly #stages = new StageList();
   #checks: RemoteCheck[] = [];
   #notice: RemoteNotice | null = null;
   #roundTripMs: number | null = null;
   #accelerator: RemoteView['accelerator'] = null;
   #reachable: ReachableRemote | null = null;
-  #run: RemoteRun | null = null;
+  #connection: RemoteConnection | null = null;
   #takesOver = false;
+  #addsKey = false;
   #telling: NodeJS.Timeout | null = null;
 
   constructor(record: RemoteRecord, context: RemoteContext) {
     this.#record = record;
     this.context = context;
+    const { source } = record;
+    this.colab =
+      source.kind !== 'colab'
+        ? null
+        : new ColabRuntime({
+            accelerator: source.accelerator,
+            account: context.colab,
+            ...(context.colabBalanceMs === undefined ? {} : { balanceMs: context.colabBalanceMs }),
+            folder: path.join(context.colabDir, record.name)
+          });
     this.log = new RemoteLog(context.logDir, record.name);
     this.prompts = new Prompts({
-      host: record.source.kind === 'ssh' ? record.source.destination : record.source.name,
+      host: record.source.kind === 'ssh' ? record.source.destination : sourceName(record.source),
       onOpen: prompt => this.move({ kind: 'waiting', prompt }),
       onAnswered: () => {
         if (this.#phase.kind === 'waiting') this.move({ kind: 'connecting' });
@@ -103,21 +107,29 @@ export class Remote {
    * Begins, or tries again at once. While it is connected or on its way it goes on so, unless something else is to be there than was:
    * then the host is made ready anew.
    */
-  connect({ environment, install, reach, takeOver }: ConnectRemote = {}): void {
+  connect({ environment, install, reach, hostOnly, takeOver, addKey }: ConnectRemote = {}): void {
     const before = this.#record;
     this.change({
       wanted: true,
       ...(reach === undefined ? {} : { source: reachedBy(before.source, reach) }),
+      ...(hostOnly === undefined ? {} : { hostOnly }),
       ...(environment === undefined ? {} : { environment }),
       ...(install === undefined ? {} : { install })
     });
+    // The way that was last taken is another one.
+    if (before.source !== this.#record.source) this.change({ targets: [] });
     if (takeOver === true) this.#takesOver = true;
-    if (this.#run?.isOver !== false) this.#run = new RemoteRun(this);
+    if (addKey === true) this.#addsKey = true;
+    if (this.#connection?.isOver !== false) this.#connection = new RemoteConnection(this);
     else {
-      if (before.source !== this.#record.source) this.#run.reachAnew();
-      if (before.environment !== this.#record.environment || before.install !== this.#record.install)
-        this.#run.prepareAnew();
-      else this.#run.wake();
+      // Who asks for it sees that it is looked for.
+      if (this.#phase.kind === 'preempted') this.move({ kind: 'connecting' });
+      if (before.source !== this.#record.source) this.#connection.reachAnew();
+      const isSame = (['environment', 'install', 'hostOnly'] as const).every(
+        key => before[key] === this.#record[key]
+      );
+      if (!isSame) this.#connection.prepareAnew();
+      else this.#connection.wake();
     }
   }
 
@@ -126,55 +138,90 @@ export class Remote {
     return this.#takesOver;
   }
 
+  /** Whether a person wants gcloud to add the key before the next login; asked once. */
+  takeKeyWish(): boolean {
+    const isWanted = this.#addsKey;
+    this.#addsKey = false;
+    return isWanted;
+  }
+
   /** For what is no longer reachable as it was: the gateway there refuses our token, or is another one. */
   renew(): void {
-    this.#run?.renew();
+    this.#connection?.renew();
   }
 
   /** Resolves when ssh has ended. */
   async disconnect(): Promise<void> {
     this.change({ wanted: false });
     await this.close();
+    this.colab?.withdraw();
     if (this.#phase.kind !== 'disconnected') this.move({ kind: 'disconnected' });
+  }
+
+  /**
+   * Disconnects, and ends the machine with all that runs there; resolves when it is certain that it has ended.
+   *
+   * @throws InvalidRequestError where it is not ours to end; RemoteProblem
+   */
+  async stop(signal: AbortSignal): Promise<void> {
+    if (!this.colab) {
+      throw new InvalidRequestError(
+        `Only a Colab runtime is ended from here; ${this.name} goes on until you stop it yourself.`
+      );
+    }
+    await this.disconnect();
+    await this.colab.stop(signal);
+    this.log.add('the Colab runtime has ended');
   }
 
   /** As `disconnect`, but the next gateway connects again. */
   async close(): Promise<void> {
-    const run = this.#run;
-    this.#run = null;
+    const connection = this.#connection;
+    this.#connection = null;
     this.prompts.forget();
-    await run?.end();
+    await connection?.end();
     if (this.#telling) clearTimeout(this.#telling);
     this.#telling = null;
   }
 
   /** A connection to it, for as long as `use` takes: the one that stands, or one of its own. */
   withShell<T>(use: (shell: RemoteShell) => Promise<T>): Promise<T> | null {
-    return this.#run?.withShell(use) ?? null;
+    return this.#connection?.withShell(use) ?? null;
+  }
+
+  /** null while there is no connection. */
+  get ssh(): RemoteSsh | null {
+    return this.#connection?.ssh ?? null;
   }
 
   view(): RemoteView {
-    const { name, source, hosts, environment, install } = this.#record;
+    const { name, source, hosts, environment, install, hostOnly = false } = this.#record;
     const phase = this.#phase;
-    return {
+    // Much of it is what the machine says of itself.
+    const view = plainValue({
       name,
       source,
       hosts,
       environment,
       install,
+      hostOnly,
       state: phase.kind,
-      stages: this.#stages,
+      stages: this.#stages.all,
       checks: this.#checks,
       error: 'error' in phase ? phase.error : null,
-      prompt: phase.kind === 'waiting' ? phase.prompt : null,
+      prompt: null,
       notice: this.#notice,
-      nextAttemptAt: phase.kind === 'reconnecting' ? phase.nextAttemptAt : null,
+      queue: phase.kind === 'queued' ? phase.queue : null,
+      nextAttemptAt: 'nextAttemptAt' in phase ? phase.nextAttemptAt : null,
       connectedAt: phase.kind === 'connected' ? phase.since : null,
+      lastConnectedAt: this.#record.lastConnectedAt,
       roundTripMs: phase.kind === 'connected' ? this.#roundTripMs : null,
       accelerator: this.#accelerator,
       gatewayId: phase.kind === 'connected' ? phase.gatewayId : null,
       mirror: this.context.mirror(name)
-    };
+    });
+    const prompt = phase.kind === 'waiting' ? phase.prompt : null;
+    return { ...view, prompt: prompt && { ...prompt, text: plainLines(prompt.text) } };
   }
 
   move(phase: RemotePhase): void {
@@ -194,7 +241,10 @@ export class Remote {
 
   change(
     fields: Partial<
-      Pick<RemoteRecord, 'wanted' | 'source' | 'hosts' | 'lastConnectedAt' | 'environment' | 'install'>
+      Pick<
+        RemoteRecord,
+        'wanted' | 'source' | 'hosts' | 'targets' | 'lastConnectedAt' | 'environment' | 'install' | 'hostOnly'
+      >
     >
   ): void {
     const next = { ...this.#record, ...fields };
@@ -205,18 +255,30 @@ export class Remote {
   }
 
   beginAttempt(): void {
-    this.#stages = [];
+    this.#stages.clear();
     this.#checks = [];
     this.prompts.beginAttempt();
   }
 
+  located(hosts: readonly string[]): void {
+    this.#isThere();
+    this.change({ hosts: [...hosts] });
+  }
+
+  loggedIn(targets: readonly SshTarget[]): void {
+    // Also where Google Cloud could not be asked, and the last known address was tried.
+    this.#isThere();
+    // That of a Colab runtime is asked for each time.
+    if (this.#record.source.kind !== 'gcloud') return;
+    this.change({
+      targets: targets.map(({ destination, options }) => ({ destination, options: [...options] }))
+    });
+  }
+
   stage(stage: RemoteStage): void {
-    const index = this.#stages.findIndex(({ name }) => name === stage.name);
-    const before = this.#stages[index];
-    if (before?.state !== stage.state) {
+    if (this.#stages.put(stage)) {
       this.log.add(`${stage.title}: ${stage.state}${stage.detail === null ? '' : ` (${stage.detail})`}`);
     }
-    this.#stages = index < 0 ? [...this.#stages, stage] : this.#stages.with(index, stage);
     this.#tellSoon();
   }
 
@@ -258,8 +320,14 @@ export class Remote {
   /** Why it is not reachable now, for whoever asked for something of it. */
   whyAway(): string {
     const phase = this.#phase;
+    if (phase.kind === 'queued') return `Google Cloud has not handed it over yet (${phase.queue.state})`;
     if ('error' in phase) return told(Object.assign(new Error(phase.error.message), phase.error)).message;
     return `its state is ${phase.kind}`;
+  }
+
+  /** A machine that is looked for is seen to be looked for until it is there. */
+  #isThere(): void {
+    if (this.#phase.kind === 'queued' || this.#phase.kind === 'preempted') this.move({ kind: 'connecting' });
   }
 
   #tellSoon(): void {

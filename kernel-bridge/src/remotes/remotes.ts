@@ -2,23 +2,30 @@
 import { chmod, mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { homedir, tmpdir } from 'node:os';
 import path from 'node:path';
-import type { AddRemote, Remote as RemoteView, RemoteCandidates, RemoteEvent } from '@tpulab/protocol';
+import type {
+  AddRemote,
+  Remote as RemoteView,
+  RemoteCandidates,
+  RemoteEvent,
+  RemoteSource
+} from '@tpulab/protocol';
 import type { Logger } from 'pino';
 import { InvalidRequestError, RemoteExistsError, RemoteNotFoundError } from '../kernels/errors.js';
-import { cleanRemote } from './clean-remote.js';
-import type { HostSetup } from './contracts.js';
+import { ColabAccount } from './colab/colab-account.js';
+import { colabOnPath } from './colab/colab-command.js';
+import type { HostSetup, ReachableRemote } from './contracts.js';
 import { type Gcloud, gcloudOnPath } from './gcloud/gcloud.js';
 import { projectMachines } from './gcloud/project-machines.js';
-import { InstalledSetup } from './installed-setup.js';
+import { withZone } from './gcloud/zone.js';
+import { InstalledSetup } from './setup/host-setup.js';
 import { NetworkWatch } from './network-watch.js';
-import { type ReachableRemote, Remote, type RemoteContext } from './remote.js';
-import { told } from './remote-error.js';
-import { isRemoteName, nameFor } from './remote-name.js';
-import { newSender, RemoteStore } from './remote-store.js';
+import { Remote, type RemoteContext } from './remote.js';
+import { RemoteProblem, told } from './remote-error.js';
+import { isRemoteName, nameFor, newSender, RemoteStore } from './remote-store.js';
 import { createHostSetup } from './setup/index.js';
 import { Askpass } from './ssh/askpass.js';
-import { sshHosts } from './ssh/ssh-config.js';
-import { checkDestination } from './ssh/target.js';
+import { checkDestination, sshHosts } from './ssh/ssh-config.js';
+import { openLink } from './open-link.js';
 
 export interface RemotesOptions {
   readonly stateDir: string;
@@ -27,10 +34,16 @@ export interface RemotesOptions {
   readonly setup?: HostSetup;
   readonly sshProgram?: string;
   readonly gcloud?: Gcloud;
+  readonly colab?: ColabAccount;
+  readonly colabBalanceMs?: number;
   readonly network?: NetworkWatch;
   readonly home?: string;
+  readonly queueLookMs?: number;
   readonly mirror?: (name: string) => RemoteView['mirror'];
 }
+
+/** What is to be added, at a place that is known. */
+export type PlacedRemote = Omit<AddRemote, 'source'> & { readonly source: RemoteSource };
 
 /** Hears when the gateway of a remote can be reached, and when it cannot any more (null). */
 export type ReachableListener = (name: string, found: ReachableRemote | null) => void;
@@ -38,6 +51,8 @@ export type ReachableListener = (name: string, found: ReachableRemote | null) =>
 const DEFAULT_ENVIRONMENT = 'jax';
 const NO_MIRROR = { kernels: 0, bytes: 0, behindBytes: 0 };
 const CANDIDATES_MS = 60_000;
+/** A look costs gcloud a start. */
+const QUEUE_LOOK_MS = 30_000;
 /** Longest path of a control socket, with what ssh adds to it, that every system takes. */
 const RUN_DIR_BYTES = 60;
 
@@ -59,9 +74,13 @@ export class Remotes implements AsyncDisposable {
       place: () => (this.#place ??= makePlace(options.stateDir)),
       logDir: path.join(options.stateDir, 'remotes'),
       gcloud: options.gcloud ?? gcloudOnPath(),
+      colab: options.colab ?? new ColabAccount(colabOnPath()),
+      ...(options.colabBalanceMs === undefined ? {} : { colabBalanceMs: options.colabBalanceMs }),
+      colabDir: path.join(options.stateDir, 'colab'),
       setup: options.setup ?? createHostSetup(),
       installed,
       network: options.network ?? new NetworkWatch(),
+      queueLookMs: options.queueLookMs ?? QUEUE_LOOK_MS,
       log: options.log,
       mirror: options.mirror ?? (() => NO_MIRROR),
       changed: remote => this.#tell(remote, false),
@@ -100,8 +119,14 @@ export class Remotes implements AsyncDisposable {
     return remote;
   }
 
+  /** With the zone of a machine of Google Cloud that was named without it. @throws InvalidRequestError */
+  async place({ source, ...body }: AddRemote, signal: AbortSignal): Promise<PlacedRemote> {
+    if (source.kind !== 'gcloud' || 'zone' in source) return { ...body, source };
+    return { ...body, source: await withZone(this.#context.gcloud, source, signal) };
+  }
+
   /** @throws RemoteExistsError, InvalidRequestError */
-  add({ name, source, environment, install, connect }: AddRemote): Remote {
+  add({ name, source, environment, install, connect }: PlacedRemote): Remote {
     if (source.kind === 'ssh') {
       try {
         checkDestination(source.destination);
@@ -109,6 +134,7 @@ export class Remotes implements AsyncDisposable {
         throw new InvalidRequestError(told(error).message, error);
       }
     } else if (
+      source.kind === 'gcloud' &&
       [source.name, source.zone, source.project ?? ''].some(
         word => !/^[\w.:-]*$/.test(word) || word.startsWith('-')
       )
@@ -145,6 +171,11 @@ export class Remotes implements AsyncDisposable {
   /** What was installed there stays, and so do its kernels; `clean` is for that. */
   async remove(name: string): Promise<void> {
     const remote = this.get(name);
+    if ((await remote.colab?.isKnown()) === true) {
+      throw new InvalidRequestError(
+        `${name} has a Colab runtime that uses compute units. End it first ("tpulab disconnect ${name} --stop"), then remove it.`
+      );
+    }
     await remote.disconnect();
     this.#remotes.delete(name);
     this.#save();
@@ -159,11 +190,12 @@ export class Remotes implements AsyncDisposable {
   /** `project` of Google Cloud; else gcloud's own. */
   async candidates(signal: AbortSignal, project?: string): Promise<RemoteCandidates> {
     const limit = AbortSignal.any([signal, AbortSignal.timeout(CANDIDATES_MS)]);
-    const [hosts, gcloud] = await Promise.all([
+    const [hosts, gcloud, colab] = await Promise.all([
       sshHosts(this.#options.home ?? homedir()),
-      projectMachines(this.#context.gcloud, limit, project)
+      projectMachines(this.#context.gcloud, limit, project),
+      this.#context.colab.candidate(limit)
     ]);
-    return { sshHosts: hosts, gcloud };
+    return { sshHosts: hosts, gcloud, colab };
   }
 
   /** As if each had just changed. */
@@ -229,4 +261,36 @@ async function makePlace(stateDir: string): Promise<Place> {
       if (!isNear) await rm(runDir, { recursive: true, force: true });
     }
   };
+}
+
+/** The remote is disconnected afterwards, whether it worked or not. */
+export async function cleanRemote(remote: Remote, signal: AbortSignal): Promise<void> {
+  await remote.disconnect();
+  remote.move({ kind: 'connecting' });
+  remote.beginAttempt();
+  try {
+    const { link } = await openLink(remote, null, signal);
+    try {
+      const { setup, installed } = remote.context;
+      await (remote.record.install ? setup : installed).clean(link.shell, {
+        signal,
+        onStage: stage => remote.stage(stage),
+        onCheck: check => remote.check(check),
+        onLog: line => remote.log.add(line)
+      });
+      remote.log.add('cleaned: nothing of ours is left there');
+    } finally {
+      await link[Symbol.asyncDispose]();
+    }
+    remote.move({ kind: 'disconnected' });
+  } catch (error) {
+    if (signal.aborted) {
+      remote.move({ kind: 'disconnected' });
+      throw new RemoteProblem('remote_interrupted', 'Cleaning was interrupted; run it again.', {
+        cause: error
+      });
+    }
+    remote.move({ kind: 'failed', error: told(error) });
+    throw error;
+  }
 }

@@ -1,23 +1,36 @@
 /** The hosts of a remote, as ssh is to be told of them. The first one runs the gateway. */
 import { type CloudReach, reachedBy as machineReachedBy, reachOf, type RemoteSource } from '@tpulab/protocol';
 import { InvalidRequestError } from '../kernels/errors.js';
-import { type Gcloud } from './gcloud/gcloud.js';
-import { findMachine, keyCommand } from './gcloud/machine.js';
+import { type Gcloud, grantCommand } from './gcloud/gcloud.js';
+import { findMachine, iapRuleCommand, keyCommand } from './gcloud/machine.js';
 import { RemoteProblem } from './remote-error.js';
-import { checkDestination, type SshTarget } from './ssh/target.js';
+import { checkDestination, type SshTarget } from './ssh/ssh-config.js';
 
 export async function resolveSource(
-  source: RemoteSource,
+  source: Exclude<RemoteSource, { kind: 'colab' }>,
   gcloud: Gcloud,
+  knownHosts: string,
   signal: AbortSignal
 ): Promise<readonly [SshTarget, ...SshTarget[]]> {
   const targets =
     source.kind === 'ssh'
       ? [{ destination: checkDestination(source.destination), options: [] }]
-      : await findMachine(gcloud, source, signal);
+      : await findMachine(gcloud, source, knownHosts, signal);
   const [first, ...others] = targets;
   if (!first) throw new RemoteProblem('gcloud_unreadable', 'gcloud named no host.');
   return [first, ...others];
+}
+
+/**
+ * What may go wrong where a remote has several hosts; null: nothing. `jax.devices()` of one host of a slice waits for all the others, which
+ * nobody has started (jax-ml/jax#19971). The instances of a group are a slice or are apart: gcloud's list of them does not say.
+ */
+export function sliceWarning(source: RemoteSource, name: string, hosts: number): string | null {
+  if (hosts < 2) return null;
+  const waits = 'JAX there waits for the others, so the first cell that uses a chip hangs.';
+  return source.kind === 'gcloud' && source.product === 'instance-group'
+    ? `${name} is a group of ${hosts} instances, and only the first one is connected. If they form a slice, ${waits}`
+    : `${name} is a slice of ${hosts} hosts, and only the first one is connected. ${waits}`;
 }
 
 /**
@@ -26,6 +39,9 @@ export async function resolveSource(
  * @throws InvalidRequestError for a host that is no machine of Google Cloud
  */
 export function reachedBy(source: RemoteSource, reach: CloudReach): RemoteSource {
+  if (source.kind === 'colab') {
+    throw new InvalidRequestError('A Colab runtime is reached through the colab command only.');
+  }
   if (source.kind === 'ssh') {
     throw new InvalidRequestError(
       `${source.destination} is reached as your ssh configuration says; an internal address and IAP are for machines of Google Cloud.`
@@ -34,13 +50,33 @@ export function reachedBy(source: RemoteSource, reach: CloudReach): RemoteSource
   return reach === reachOf(source) ? source : machineReachedBy(source, reach);
 }
 
-/** A key that a cloud machine does not know yet is made known to it by gcloud's own ssh; a person runs that once. */
+/** What settles an error of ssh on a machine of Google Cloud, with the names that the person gave. */
 export function withCloudRemedy(problem: unknown, source: RemoteSource): unknown {
-  if (!(problem instanceof RemoteProblem) || problem.code !== 'remote_auth_refused') return problem;
-  if (source.kind !== 'gcloud') return problem;
-  return new RemoteProblem(
-    'remote_auth_refused',
-    `${problem.message} The machine may not know your key yet: the command makes it known.`,
-    { command: keyCommand(source), cause: problem }
-  );
+  if (!(problem instanceof RemoteProblem) || source.kind !== 'gcloud') return problem;
+  const { code, message } = problem;
+  switch (code) {
+    // gcloud's own ssh adds the key to a machine that does not know it yet; ours cannot.
+    case 'remote_auth_refused':
+      return new RemoteProblem(
+        code,
+        `${message} A new machine does not know your ssh key yet: let gcloud add it.`,
+        {
+          command: keyCommand(source),
+          ...(source.product === 'instance-group'
+            ? {}
+            : { action: { label: `Add my ssh key to ${source.name}`, connect: { addKey: true } } }),
+          cause: problem
+        }
+      );
+    case 'remote_iap_blocked':
+      return new RemoteProblem(code, message, { command: iapRuleCommand(source), cause: problem });
+    case 'gcloud_permission':
+      if (problem.command !== null) return problem;
+      return new RemoteProblem(code, message, {
+        command: grantCommand(source.project, 'roles/iap.tunnelResourceAccessor'),
+        cause: problem
+      });
+    default:
+      return problem;
+  }
 }

@@ -1,4 +1,5 @@
 /** Asks the person at the terminal what ssh asks. What is typed as a secret is not shown. */
+import { forTerminal } from '../../text/plain-text.js';
 import { createInterface } from 'node:readline';
 import { Writable } from 'node:stream';
 import type { RemotePrompt } from '@tpulab/protocol';
@@ -8,7 +9,7 @@ export type AskPerson = (prompt: RemotePrompt, signal: AbortSignal) => Promise<s
 
 export const askOnTerminal: AskPerson = async (prompt, signal) => {
   if (!process.stdin.isTTY) return null;
-  process.stderr.write(`${prompt.text.replace(/\s*$/, '')} `);
+  process.stderr.write(`${forTerminal(prompt.text).replace(/\s*$/, '')} `);
   const silent = new Writable({ write: (_chunk, _encoding, done) => done() });
   const isSecret = prompt.kind === 'secret';
   const terminal = createInterface({

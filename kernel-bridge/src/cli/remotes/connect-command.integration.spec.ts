@@ -1,18 +1,34 @@
-import { mkdtemp, rm } from 'node:fs/promises';
+import { spawnSync } from 'node:child_process';
+import { mkdtemp, readFile, rm, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import type { Command } from 'commander';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { RemotePrompt } from '@tpulab/protocol';
-import { StandInVm, whyNoStandIn } from '../../../../tests/stand-in-vm/index.js';
+import {
+  computeDryRun,
+  queuedResource,
+  StandInVm,
+  tpuDryRun,
+  tpuNode,
+  USER,
+  whyNoStandIn
+} from '../../../../tests/stand-in-vm/index.js';
+import { bridgeBuild } from '../../faults/testing/bridge-build.js';
 import type { HostSetup } from '../../remotes/contracts.js';
-import { InstalledSetup } from '../../remotes/installed-setup.js';
+import { InstalledSetup } from '../../remotes/setup/host-setup.js';
 import { FakeMachine } from '../../devices/testing/fake-machine.js';
 import { Hub } from '../../remotes/testing/hub.js';
 import { type Ran, runCommand } from '../testing/command-line.js';
+import { ON_A_VM, Reader } from '../testing/documented-commands.js';
+import type { Streams } from '../output.js';
 import { holdersCommand } from '../devices/holders-command.js';
 import { connectCommand } from './connect-command.js';
 import { sourceOf } from './connect-target.js';
 import { remotesCommand } from './remotes-command.js';
+import { sshCommand } from './ssh-command.js';
+import { sshConfigCommand } from './ssh-config-command.js';
+import { pullCommand, pushCommand } from './sync-command.js';
 
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });
 
@@ -103,7 +119,7 @@ describe.skipIf(why !== null)(`tpulab connect${why === null ? '' : ` (skipped: $
       .split('\n')
       .map(line => JSON.parse(line) as Record<string, unknown>);
     const stages = lines.flatMap(({ stage }) => (stage === undefined ? [] : [stage]));
-    expect(stages).toContainEqual({ name: 'ssh', title: 'SSH', state: 'done', detail: null, fraction: null });
+    expect(stages).toContainEqual(expect.objectContaining({ name: 'ssh', title: 'SSH', state: 'done' }));
     expect(lines.at(-1)).toMatchObject({ name: 'vm', state: 'connected' });
   });
 
@@ -161,6 +177,71 @@ describe.skipIf(why !== null)(`tpulab connect${why === null ? '' : ` (skipped: $
     expect(error!.message).toContain('$ ssh -o StrictHostKeyChecking=ask vm');
   });
 
+  it('ssh runs a command there over the connection that stands, with its exit code', async () => {
+    await connect(true, 'vm', '--no-install');
+    const ran: { output: string; code: number } = { output: '', code: -1 };
+    const ssh = (streams: Streams): Command =>
+      sshCommand(streams, async (program, args) => {
+        const { stdout, status } = spawnSync(program, args, { encoding: 'utf8' });
+        Object.assign(ran, { output: stdout, code: status });
+        return 0;
+      });
+    const state = ['--state-dir', hub.bridge.folder];
+    expect((await runCommand(ssh, 'vm', ...state, '--', 'echo "$HOME"; exit 7')).error).toBeNull();
+    expect(ran).toEqual({ output: `/home/${USER}\n`, code: 7 });
+    const { stdout } = await runCommand(sshConfigCommand, 'vm', ...state);
+    expect(stdout).toMatch(/^Host vm\n {2}/);
+    expect(stdout).toMatch(/\n {2}HostName \S+\n[\s\S]*\n {2}ControlPath \S+\n {2}ControlMaster no\n$/);
+  });
+
+  it('a folder goes there and back; nothing is deleted, and nothing newer overwritten, before that was agreed to', async () => {
+    const folder = await mkdtemp(path.join(tmpdir(), 'tpl-'));
+    const state = ['--state-dir', hub.bridge.folder];
+    await writeFile(path.join(folder, 'a.txt'), '1');
+    await writeFile(path.join(folder, 'b.txt'), '2');
+    expect((await runCommand(pushCommand, 'vm', folder, '--to', 'pushed', ...state)).stdout).toContain(
+      '2 files, 2 bytes'
+    );
+    await rm(path.join(folder, 'a.txt'));
+    const refused = await runCommand(
+      streams => pushCommand(streams, async () => null),
+      'vm',
+      folder,
+      '--to',
+      'pushed',
+      '--delete',
+      ...state
+    );
+    expect(refused.error).toMatchObject({ code: 'not_confirmed' });
+    expect(refused.error!.message).toContain('delete   a.txt');
+    expect((await runCommand(pullCommand, 'vm', folder, '--from', 'pushed', ...state)).error).toBeNull();
+    expect(await readFile(path.join(folder, 'a.txt'), 'utf8')).toBe('1');
+    // Work of today is not overwritten with what was copied yesterday.
+    await writeFile(path.join(folder, 'a.txt'), 'newer');
+    const later = new Date(Date.now() + 3_600_000);
+    await utimes(path.join(folder, 'a.txt'), later, later);
+    const questions: string[] = [];
+    const pull = (...more: string[]): Promise<Ran> =>
+      runCommand(
+        streams => pullCommand(streams, async question => (questions.push(question), false)),
+        ...['vm', folder, '--from', 'pushed', ...more, ...state]
+      );
+    expect((await pull()).error).toMatchObject({ code: 'not_confirmed' });
+    expect(questions).toEqual(['On this machine: overwrite 1 file newer than the copy?']);
+    expect((await pull('--dry-run')).stdout).toContain('a.txt  (1 bytes, overwrites a newer file)');
+    expect(await readFile(path.join(folder, 'a.txt'), 'utf8')).toBe('newer');
+    expect((await pull('--yes')).error).toBeNull();
+    expect(await readFile(path.join(folder, 'a.txt'), 'utf8')).toBe('1');
+    expect(questions).toHaveLength(1);
+    expect(
+      (await runCommand(streams => remotesCommand(streams, async () => null), 'clean', 'vm', ...state)).error
+    ).toMatchObject({
+      code: 'not_confirmed'
+    });
+    expect((await remotes('ls')).stdout).toContain('connected');
+    await rm(folder, { recursive: true });
+  });
+
   it('the other commands show, end and forget a remote', async () => {
     await vm.knowHostKey();
     expect((await connect(null, 'vm')).error).toBeNull();
@@ -177,5 +258,69 @@ describe.skipIf(why !== null)(`tpulab connect${why === null ? '' : ` (skipped: $
     for (const name of ['vm', 'other']) expect((await remotes('remove', name)).error).toBeNull();
     expect((await remotes('status', 'vm')).error).toMatchObject({ code: 'remote_not_found' });
     expect((await remotes('list')).stdout).toContain('No remotes');
+  });
+
+  describe('as the docs say', () => {
+    let reader: Reader;
+    let folder: string;
+
+    beforeAll(async () => {
+      const { laptop, network } = vm;
+      const proxy = path.join(laptop.folder, 'proxy.cjs');
+      await writeFile(
+        proxy,
+        `const socket = require('node:net').connect(22, process.argv[2]); process.stdin.pipe(socket).pipe(process.stdout);`
+      );
+      const reached = {
+        user: USER,
+        address: network.vmAddress,
+        key: path.join(laptop.ssh, 'id_ed25519'),
+        knownHosts: laptop.knownHosts,
+        hostKeyAlias: network.vmAddress,
+        isKnown: true
+      };
+      const throughIap = {
+        ...reached,
+        address: '10.202.0.7',
+        proxyCommand: `${process.execPath} ${proxy} ${network.vmAddress} --listen-on-stdin`
+      };
+      const instances = [{ instance: 'zones/z/instances/my-group-0', instanceStatus: 'RUNNING' }];
+      await laptop.answerGcloud([
+        { words: ['config', 'get-value', 'compute/zone'], stdout: 'us-east5-b\n' },
+        { words: ['config', 'get-value'], stdout: 'p\n' },
+        { words: ['queued-resources', 'describe', 'my-queue'], stdout: queuedResource('ACTIVE') },
+        { words: ['tpu-vm', 'describe', 'my-tpu'], stdout: tpuNode() },
+        { words: ['instances', 'describe', 'my-tpu'], stdout: '{"status": "RUNNING"}' },
+        { words: ['managed', 'list-instances', 'my-group'], stdout: JSON.stringify(instances) },
+        { words: ['tpus', 'ssh', '--tunnel-through-iap', '--dry-run'], stdout: tpuDryRun(throughIap) },
+        { words: ['tpus', 'ssh', '--dry-run'], stdout: tpuDryRun(reached) },
+        { words: ['compute', 'ssh', '--tunnel-through-iap', '--dry-run'], stdout: computeDryRun(throughIap) },
+        { words: ['compute', 'ssh', '--dry-run'], stdout: computeDryRun(reached) }
+      ]);
+      await laptop.configure(
+        ['vm', 'my-alias'].flatMap(name => [
+          `Host ${name}`,
+          `  HostName ${network.vmAddress}`,
+          `  User ${USER}`
+        ])
+      );
+      await laptop.know(['vm', 'my-alias', network.vmAddress], await vm.publicHostKey());
+      folder = await mkdtemp(path.join(tmpdir(), 'tpl-'));
+      reader = await Reader.make({
+        folder,
+        program: await bridgeBuild(),
+        path: laptop.path,
+        home: laptop.home,
+        stateDir: hub.bridge.folder,
+        others: { 'me@192.0.2.7': vm.destination, PID: '4711' }
+      });
+    });
+    afterAll(() => rm(folder, { recursive: true }));
+
+    it.each(ON_A_VM)('$line', async step => {
+      const { code, output } = await reader.type(step);
+      expect(output).toMatch(step.shows);
+      expect(code, output).toBe(step.code ?? 0);
+    });
   });
 });

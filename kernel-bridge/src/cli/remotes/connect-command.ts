@@ -1,10 +1,11 @@
 /** `tpulab connect`: adds a remote where there is none yet, connects it, and shows how that goes. */
-import { Command } from 'commander';
+import { Command, Option } from 'commander';
 import { type ConnectRemote, isSameMachine, type Remote } from '@tpulab/protocol';
+import { gcloudOnPath } from '../../remotes/gcloud/gcloud.js';
 import { interruptible } from '../journal/interruptible.js';
 import { type OutputOptions, say, type Streams } from '../output.js';
 import { askOnTerminal, type AskPerson } from './ask-person.js';
-import { reachOf, sourceOf, type TargetOptions } from './connect-target.js';
+import { reachOf, sourceOf, type TargetOptions, withZone } from './connect-target.js';
 import { followRemote } from './follow-remote.js';
 import { RemoteCalls } from './remote-calls.js';
 
@@ -14,6 +15,7 @@ interface ConnectOptions extends OutputOptions, TargetOptions {
   /** commander's form of `--no-install`; absent: as it was, at first true. */
   readonly install?: boolean;
   readonly takeOver?: true;
+  readonly hostOnly?: boolean;
   readonly stateDir?: string;
 }
 
@@ -26,12 +28,17 @@ export function addTargetOptions(command: Command): Command {
     )
     .option('--install', 'install there what is missing (the default, unless --no-install was given before)')
     .option('--no-install', 'put nothing there; use the tpulab that is on its PATH')
-    .option('--zone <zone>', 'Google Cloud: zone')
+    .option(
+      '--zone <zone>',
+      "Google Cloud: zone (default: gcloud's own, or where the only machine of this name is)"
+    )
     .option('--project <project>', "Google Cloud: project (default: gcloud's own)")
     .option('--internal-ip', 'Google Cloud: connect to the internal address, from now on')
-    .option('--iap', 'Google Cloud: tunnel through Identity-Aware Proxy, from now on')
+    .option('--tunnel-through-iap', 'Google Cloud: tunnel through Identity-Aware Proxy (IAP), from now on')
+    .addOption(new Option('--iap', 'the same').implies({ tunnelThroughIap: true }))
     .option('--external-ip', 'Google Cloud: connect to the external address again (at first the default)')
-    .option('--state-dir <folder>', 'state folder of the gateway (default: $XDG_STATE_HOME/tpulab)');
+    .option('--tpu <type>', 'Colab: v5e1 or v6e1 (default: v5e1)')
+    .option('--state-dir <folder>', 'state folder of the gateway (default: the one that runs)');
 }
 
 export function connectCommand(streams: Streams, ask: AskPerson = askOnTerminal): Command {
@@ -42,12 +49,14 @@ export function connectCommand(streams: Streams, ask: AskPerson = askOnTerminal)
       'remote, ssh host, or gcloud:[tpu-vm|queued-resource|instance|instance-group/]NAME'
     );
   return addTargetOptions(command)
+    .option('--host-only', 'of a slice: kernels use the chips of the first host alone, from now on')
+    .option('--no-host-only', 'of a slice: kernels use the chips of every host, from now on')
     .option('--take-over', 'end the gateway of another build that runs there; its kernels go on')
     .option('--json', 'print each change as a line of JSON')
     .action((target: string, options: ConnectOptions) =>
       interruptible(async signal => {
         const calls = await RemoteCalls.find(options.stateDir);
-        const { name } = await begin(calls, target, options);
+        const { name } = await begin(calls, target, await withZone(target, options, gcloudOnPath(), signal));
         const remote = await followRemote({ ...options, calls, name, streams, ask, signal });
         say(streams, options, remote, connectedText(remote));
       })
@@ -62,21 +71,25 @@ async function begin(calls: RemoteCalls, target: string, options: ConnectOptions
     known.find(({ name }) => name === target) ??
     known.find(remote => options.name === undefined && isSameMachine(remote.source, source));
   if (found) return calls.connect(found.name, wishes(options));
-  const added = await calls.add({
-    ...addition(source, options),
-    ...(options.takeOver === true ? { connect: false } : {})
-  });
-  return options.takeOver === true ? calls.connect(added.name, { takeOver: true }) : added;
+  const { takeOver, hostOnly } = options;
+  const further = {
+    ...(takeOver === true ? { takeOver } : {}),
+    ...(hostOnly === undefined ? {} : { hostOnly })
+  };
+  if (Object.keys(further).length === 0) return calls.add(addition(source, options));
+  const added = await calls.add({ ...addition(source, options), connect: false });
+  return calls.connect(added.name, further);
 }
 
 function wishes(options: ConnectOptions): ConnectRemote {
-  const { environment, install, takeOver } = options;
+  const { environment, install, takeOver, hostOnly } = options;
   const reach = reachOf(options);
   return {
     ...(reach === undefined ? {} : { reach }),
     ...(environment === undefined ? {} : { environment }),
     ...(install === undefined ? {} : { install }),
-    ...(takeOver === undefined ? {} : { takeOver })
+    ...(takeOver === undefined ? {} : { takeOver }),
+    ...(hostOnly === undefined ? {} : { hostOnly })
   };
 }
 
@@ -96,5 +109,5 @@ function connectedText({ name, roundTripMs, accelerator }: Remote): string {
   const chips =
     accelerator && accelerator.chips > 0 ? `, ${accelerator.type ?? accelerator.chip ?? 'TPU'}` : '';
   const trip = roundTripMs === null ? '' : ` (${roundTripMs} ms)`;
-  return `${name} is connected${trip}${chips}. Its kernels are in JupyterLab's launcher; "tpulab remotes status ${name}" says more.`;
+  return `${name} is connected${trip}${chips}. Its kernels are in JupyterLab's launcher; "tpulab remote describe ${name}" says more.`;
 }

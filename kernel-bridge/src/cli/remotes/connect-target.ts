@@ -1,5 +1,8 @@
 /** What `tpulab connect TARGET` means: a remote that is known, a host for ssh, or a machine of Google Cloud. */
-import { type AddRemote, type CloudReach, type RemoteSource } from '@tpulab/protocol';
+import type { CloudReach, RemoteSource } from '@tpulab/protocol';
+import type { Gcloud } from '../../remotes/gcloud/gcloud.js';
+import { withZone as zoneOf } from '../../remotes/gcloud/zone.js';
+import { InvalidRequestError } from '../../kernels/errors.js';
 import { CommandError } from '../command-errors.js';
 
 export interface TargetOptions {
@@ -7,15 +10,60 @@ export interface TargetOptions {
   readonly project?: string;
   readonly externalIp?: true;
   readonly internalIp?: true;
-  readonly iap?: true;
+  readonly tunnelThroughIap?: true;
+  /** Of Colab. */
+  readonly tpu?: string;
 }
 
+const TPUS = ['v5e1', 'v6e1'] as const;
 const PRODUCTS = ['tpu-vm', 'queued-resource', 'instance', 'instance-group'] as const;
-const FORM = 'gcloud:[PRODUCT/]NAME with --zone, or gcloud:[PRODUCT/]ZONE/NAME';
+const FORM = 'gcloud:[PRODUCT/]NAME or gcloud:[PRODUCT/]ZONE/NAME';
 
 /** @throws CommandError `remote_target_invalid` */
-export function sourceOf(target: string, options: TargetOptions): AddRemote['source'] {
+export function sourceOf(target: string, options: TargetOptions): RemoteSource {
+  if (/^colab:/i.test(target)) return colabSource(target.slice('colab:'.length).toLowerCase(), options.tpu);
   if (!/^gcloud:/i.test(target)) return { kind: 'ssh', destination: target };
+  const { product, name, zone } = machineIn(target, options);
+  if (zone === '') throw zoneWanted(name);
+  return {
+    kind: 'gcloud',
+    product,
+    name,
+    zone,
+    ...(options.project === undefined ? {} : { project: options.project }),
+    ...(options.internalIp ? { internalIp: true } : {}),
+    ...(options.tunnelThroughIap ? { tunnelThroughIap: true } : {})
+  };
+}
+
+/**
+ * The options, with the zone of a machine of Google Cloud that was named without one: gcloud's own, or that of the only machine of this name.
+ *
+ * @throws CommandError `remote_target_invalid`
+ */
+export async function withZone<T extends TargetOptions>(
+  target: string,
+  options: T,
+  gcloud: Gcloud,
+  signal: AbortSignal
+): Promise<T> {
+  if (!/^gcloud:/i.test(target)) return options;
+  const { product, name, zone } = machineIn(target, options);
+  if (zone !== '') return options;
+  const { project } = options;
+  const source = { kind: 'gcloud', product, name, ...(project === undefined ? {} : { project }) } as const;
+  try {
+    return { ...options, zone: (await zoneOf(gcloud, source, signal)).zone };
+  } catch (error) {
+    if (!(error instanceof InvalidRequestError)) throw error;
+    throw new CommandError('remote_target_invalid', `${error.message} Write it as --zone ZONE.`, {
+      cause: error
+    });
+  }
+}
+
+/** `zone` is empty where nobody has named one. */
+function machineIn(target: string, options: TargetOptions) {
   const parts = target.slice('gcloud:'.length).split('/');
   const product = PRODUCTS.find(one => one === parts[0]);
   if (product) parts.shift();
@@ -27,26 +75,32 @@ export function sourceOf(target: string, options: TargetOptions): AddRemote['sou
       `"${target}" names no machine; write ${FORM}. Products are ${PRODUCTS.join(', ')}.`
     );
   }
-  if (zone === '') {
+  return { product: product ?? 'tpu-vm', name, zone } as const;
+}
+
+function zoneWanted(name: string, why = ''): CommandError {
+  return new CommandError(
+    'remote_target_invalid',
+    `In which zone is ${name}? Add --zone, as in --zone us-east5-b. ${why}`.trim()
+  );
+}
+
+/** `colab:`, `colab:v6e1`. What `colab` does not know it takes for v6e1, which costs more. */
+function colabSource(named: string, tpu: string | undefined): RemoteSource {
+  const wanted = named === '' ? (tpu ?? 'v5e1') : named;
+  const accelerator = TPUS.find(one => one === wanted);
+  if (accelerator === undefined || (named !== '' && tpu !== undefined && tpu !== named)) {
     throw new CommandError(
       'remote_target_invalid',
-      `In which zone is ${name}? Add --zone, as in --zone us-east5-b.`
+      `Colab has no TPU "${wanted}"; write colab: with --tpu ${TPUS.join(' or --tpu ')}.`
     );
   }
-  return {
-    kind: 'gcloud',
-    product: product ?? 'tpu-vm',
-    name,
-    zone,
-    ...(options.project === undefined ? {} : { project: options.project }),
-    ...(options.internalIp ? { internalIp: true } : {}),
-    ...(options.iap ? { tunnelThroughIap: true } : {})
-  };
+  return { kind: 'colab', accelerator };
 }
 
 /** How the machine is to be reached, where that was said. */
-export function reachOf({ externalIp, internalIp, iap }: TargetOptions): CloudReach | undefined {
-  if (iap) return 'iap';
+export function reachOf({ externalIp, internalIp, tunnelThroughIap }: TargetOptions): CloudReach | undefined {
+  if (tunnelThroughIap) return 'iap';
   if (internalIp) return 'internal';
   return externalIp ? 'external' : undefined;
 }
@@ -54,11 +108,12 @@ export function reachOf({ externalIp, internalIp, iap }: TargetOptions): CloudRe
 /** As a person would write it. */
 export function sourceText(source: RemoteSource): string {
   if (source.kind === 'ssh') return source.destination;
+  if (source.kind === 'colab') return `colab:${source.accelerator}`;
   const { product, zone, name, project, internalIp, tunnelThroughIap } = source;
   return [
     `gcloud:${product}/${zone}/${name}`,
     ...(project === undefined ? [] : [`(${project})`]),
     ...(internalIp === true ? ['--internal-ip'] : []),
-    ...(tunnelThroughIap === true ? ['--iap'] : [])
+    ...(tunnelThroughIap === true ? ['--tunnel-through-iap'] : [])
   ].join(' ');
 }

@@ -3,7 +3,8 @@ import { setTimeout as wait } from 'node:timers/promises';
 import type { Remote, RemoteStage } from '@tpulab/protocol';
 import type { OutputOptions, Streams } from '../output.js';
 import type { AskPerson } from './ask-person.js';
-import { GatewayRefusal, type RemoteCalls } from './remote-calls.js';
+import { GatewayRefusal } from '../running-gateway.js';
+import type { RemoteCalls } from './remote-calls.js';
 import { stageText } from './remotes-text.js';
 
 const LOOK_MS = 200;
@@ -29,6 +30,17 @@ export async function followRemote(options: FollowOptions): Promise<Remote> {
       show.take(remote);
       const { state, prompt, error } = remote;
       if (state === 'connected') return remote;
+      const action = state === 'failed' ? error?.action : null;
+      if (error && action && !asked.has(action.label)) {
+        asked.add(action.label);
+        show.pause();
+        const text = `${error.message}\n${action.label}? (yes/no)`;
+        const isWanted = await ask({ id: error.code, kind: 'confirm', text, host: name }, signal);
+        if (isWanted === true) {
+          await calls.connect(name, action.connect);
+          continue;
+        }
+      }
       if (state === 'failed' || state === 'preempted' || state === 'disconnected') {
         throw new GatewayRefusal(error?.code ?? 'remote_interrupted', words(remote));
       }
@@ -39,7 +51,7 @@ export async function followRemote(options: FollowOptions): Promise<Remote> {
         if (value === null) {
           throw new GatewayRefusal(
             'remote_question_unanswered',
-            `ssh asks "${prompt.text}", and this is no terminal to ask on. Run "tpulab connect ${name}" in one, or answer in JupyterLab.`
+            `${prompt.kind === 'consent' ? `${prompt.text}\nOnly a person can agree` : `ssh asks "${prompt.text}"`}, and this is no terminal to ask on. Run "tpulab connect ${name}" in one, or answer in JupyterLab.`
           );
         }
         await calls.answer(name, { id: prompt.id, value });
@@ -69,16 +81,23 @@ class Progress {
     this.#isLive = options.json !== true && process.stderr.isTTY;
   }
 
-  take({ name, state, stages, nextAttemptAt, error }: Remote): void {
+  take({ name, state, stages, nextAttemptAt, error, queue }: Remote): void {
     const { streams, json } = this.#options;
     for (const stage of stages) this.#stage(stage);
     if (state === this.#state) return;
     this.#state = state;
     if (json === true) {
-      streams.stdout.write(`${JSON.stringify({ name, state, nextAttemptAt, error })}\n`);
+      streams.stdout.write(
+        `${JSON.stringify({ name, state, nextAttemptAt, error, ...(queue ? { queue } : {}) })}\n`
+      );
     } else if (state === 'reconnecting') {
       this.pause();
       streams.stderr.write(`${error?.message ?? ''} It is tried again.\n`);
+    } else if (state === 'queued') {
+      this.pause();
+      streams.stderr.write(
+        `${name} is waiting for Google Cloud (${queue?.state ?? 'queued'}). It is connected as soon as it is ready, also after Ctrl+C here; "tpulab remotes disconnect ${name}" stops that.\n`
+      );
     }
   }
 

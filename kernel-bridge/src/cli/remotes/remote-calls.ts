@@ -7,40 +7,26 @@ import {
   RemoteCandidates,
   RemoteList,
   RemoteLogPage,
+  RemoteSsh,
   SyncPlan,
   type SyncRequest,
   SyncStatus
 } from '@tpulab/protocol';
 import type { Static, TSchema } from '@sinclair/typebox';
-import { Value } from '@sinclair/typebox/value';
-import { stateFolder } from '../../server/state-folder.js';
-import { CommandError } from '../command-errors.js';
-import { requestGateway } from '../gateway-request.js';
+import { chosenStateFolder } from '../chosen-gateway.js';
 import { RunningGateway } from '../running-gateway.js';
 
-const ANSWER_MS = 30_000;
 /** gcloud is asked for the machines of a project. */
 const CANDIDATES_MS = 90_000;
 const PLAN_MS = 6 * 60_000;
 const CLEAN_MS = 11 * 60_000;
-
-/** The gateway refused, with a code of its own (docs/errors.md). */
-export class GatewayRefusal extends Error {
-  override readonly name = 'GatewayRefusal';
-
-  constructor(
-    readonly code: string,
-    message: string
-  ) {
-    super(message);
-  }
-}
+const STOP_MS = 4 * 60_000;
 
 export class RemoteCalls {
   private constructor(private readonly gateway: RunningGateway) {}
 
   static async find(stateDir: string | undefined): Promise<RemoteCalls> {
-    return new RemoteCalls(await RunningGateway.find(stateFolder(stateDir)));
+    return new RemoteCalls(await RunningGateway.find(await chosenStateFolder(stateDir)));
   }
 
   async list(): Promise<Remote[]> {
@@ -56,12 +42,18 @@ export class RemoteCalls {
   }
 
   async remove(name: string): Promise<void> {
-    await this.#send('DELETE', `/${encodeURIComponent(name)}`, ANSWER_MS);
+    await this.gateway.send('DELETE', `bridge/v1/remotes/${encodeURIComponent(name)}`);
   }
 
-  act(name: string, action: 'connect' | 'disconnect' | 'clean'): Promise<Remote> {
-    const timeoutMs = action === 'clean' ? CLEAN_MS : ANSWER_MS;
+  act(name: string, action: 'connect' | 'clean'): Promise<Remote> {
+    const timeoutMs = action === 'clean' ? CLEAN_MS : undefined;
     return this.#ask(Remote, 'POST', `/${encodeURIComponent(name)}/${action}`, undefined, timeoutMs);
+  }
+
+  /** `stop`: ends a Colab runtime too. */
+  disconnect(name: string, stop: boolean): Promise<Remote> {
+    const timeoutMs = stop ? STOP_MS : undefined;
+    return this.#ask(Remote, 'POST', `/${encodeURIComponent(name)}/disconnect`, { stop }, timeoutMs);
   }
 
   connect(name: string, body: ConnectRemote): Promise<Remote> {
@@ -74,6 +66,10 @@ export class RemoteCalls {
 
   async log(name: string): Promise<RemoteLogPage['lines']> {
     return (await this.#ask(RemoteLogPage, 'GET', `/${encodeURIComponent(name)}/log`)).lines;
+  }
+
+  ssh(name: string): Promise<RemoteSsh> {
+    return this.#ask(RemoteSsh, 'GET', `/${encodeURIComponent(name)}/ssh`);
   }
 
   /** What a sync would do; comparing a large folder takes long. */
@@ -100,36 +96,14 @@ export class RemoteCalls {
     return this.#ask(RemoteCandidates, 'GET', `/candidates${query}`, undefined, CANDIDATES_MS);
   }
 
-  async #ask<T extends TSchema>(
+  #ask<T extends TSchema>(
     schema: T,
     method: string,
     path: string,
     json?: unknown,
-    timeoutMs = ANSWER_MS
+    timeoutMs?: number
   ): Promise<Static<T>> {
-    const answer = await this.#send(method, path, timeoutMs, json);
-    if (!Value.Check(schema, answer)) {
-      throw new CommandError('gateway_unresponsive', 'What the gateway says of its remotes is garbled.');
-    }
-    return answer;
-  }
-
-  async #send(method: string, path: string, timeoutMs: number, json?: unknown): Promise<unknown> {
-    const { record, token } = this.gateway;
-    const { status, body } = await requestGateway({
-      url: record.url,
-      token,
-      method,
-      path: `bridge/v1/remotes${path}`,
-      timeoutMs,
-      json
-    });
-    const answer: unknown = body === '' ? null : JSON.parse(body);
-    if (status >= 200 && status <= 299) return answer;
-    const { code = 'gateway_unresponsive', message = `The gateway answered ${status}.` } = (answer ?? {}) as {
-      code?: string;
-      message?: string;
-    };
-    throw new GatewayRefusal(code, message);
+    const how = { json, ...(timeoutMs === undefined ? {} : { timeoutMs }) };
+    return this.gateway.ask(schema, method, `bridge/v1/remotes${path}`, how);
   }
 }

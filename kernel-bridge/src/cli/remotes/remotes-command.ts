@@ -1,25 +1,30 @@
-/** `tpulab remotes`: the machines that the running gateway reaches over ssh. */
+/** `tpulab remote`: the machines that the running gateway reaches over ssh. */
 import { Command } from 'commander';
+import { gcloudOnPath } from '../../remotes/gcloud/gcloud.js';
+import { agree, type Confirm, type ConfirmOptions, confirmOnTerminal, YES } from '../confirm.js';
 import { type OutputOptions, say, type Streams } from '../output.js';
 import { addition, addTargetOptions } from './connect-command.js';
-import { sourceOf, type TargetOptions } from './connect-target.js';
+import { disconnectCommand } from './disconnect-command.js';
+import { sourceOf, type TargetOptions, withZone } from './connect-target.js';
+import { interruptible } from '../journal/interruptible.js';
 import { RemoteCalls } from './remote-calls.js';
-import { addSyncCommand } from './sync-command.js';
 import { candidatesText, remotesText, statusText } from './remotes-text.js';
 
 interface RemotesOptions extends OutputOptions {
   readonly stateDir?: string;
 }
 
-export function remotesCommand(streams: Streams): Command {
-  const remotes = new Command('remotes').description(
-    'the TPU VMs and other machines that the running gateway reaches over ssh'
-  );
+export function remotesCommand(streams: Streams, confirm: Confirm = confirmOnTerminal): Command {
+  const remotes = new Command('remote')
+    .alias('remotes')
+    .description('the TPU VMs and other machines that the running gateway reaches over ssh');
 
-  sub(remotes, 'list', 'show the remotes and how they are').action(async (options: RemotesOptions) => {
-    const found = await (await RemoteCalls.find(options.stateDir)).list();
-    say(streams, options, { remotes: found }, remotesText(found));
-  });
+  sub(remotes, 'ls', 'show the remotes and how they are')
+    .alias('list')
+    .action(async (options: RemotesOptions) => {
+      const found = await (await RemoteCalls.find(options.stateDir)).list();
+      say(streams, options, { remotes: found }, remotesText(found));
+    });
 
   sub(remotes, 'candidates', "show what could be connected to: ssh hosts, and a project's TPU VMs")
     .option('--project <project>', "Google Cloud: project (default: gcloud's own)")
@@ -36,7 +41,7 @@ export function remotesCommand(streams: Streams): Command {
   )
     .option('--json', 'print JSON')
     .action(
-      async (
+      (
         target: string,
         options: RemotesOptions &
           TargetOptions & {
@@ -44,14 +49,22 @@ export function remotesCommand(streams: Streams): Command {
             readonly environment?: string;
             readonly install?: boolean;
           }
-      ) => {
-        const calls = await RemoteCalls.find(options.stateDir);
-        const added = await calls.add({ ...addition(sourceOf(target, options), options), connect: false });
-        say(streams, options, added, `${added.name} added; connect it with "tpulab connect ${added.name}".`);
-      }
+      ) =>
+        interruptible(async signal => {
+          const calls = await RemoteCalls.find(options.stateDir);
+          const source = sourceOf(target, await withZone(target, options, gcloudOnPath(), signal));
+          const added = await calls.add({ ...addition(source, options), connect: false });
+          say(
+            streams,
+            options,
+            added,
+            `${added.name} added; connect it with "tpulab connect ${added.name}".`
+          );
+        })
     );
 
-  sub(remotes, 'status', 'show one remote in full')
+  sub(remotes, 'describe', 'show one remote in full')
+    .alias('status')
     .argument('<name>')
     .action(async (name: string, options: RemotesOptions) => {
       const remote = await (await RemoteCalls.find(options.stateDir)).get(name);
@@ -66,40 +79,50 @@ export function remotesCommand(streams: Streams): Command {
       say(streams, options, { lines }, text);
     });
 
-  for (const [name, action, what, done] of ACTIONS) {
-    sub(remotes, name, what)
-      .argument('<name>')
-      .action(async (remote: string, options: RemotesOptions) => {
-        const found = await (await RemoteCalls.find(options.stateDir)).act(remote, action);
-        say(streams, options, found, `${remote} ${done}.`);
-      });
-  }
+  sub(remotes, 'reconnect', 'try at once to connect')
+    .argument('<name>')
+    .action(async (name: string, options: RemotesOptions) => {
+      const found = await (await RemoteCalls.find(options.stateDir)).act(name, 'connect');
+      say(streams, options, found, `${name} is being connected.`);
+    });
 
-  sub(remotes, 'remove', 'disconnect and forget a remote; what runs there goes on')
+  remotes.addCommand(disconnectCommand(streams));
+
+  sub(remotes, 'clean', 'end what runs on a remote and remove everything that was installed there')
+    .argument('<name>')
+    .option(...YES)
+    .action(async (name: string, options: RemotesOptions & ConfirmOptions) => {
+      const calls = await RemoteCalls.find(options.stateDir);
+      await agree(
+        streams,
+        options,
+        {
+          plan: `All kernels on ${name} end, and the folder ~/.tpulab there is deleted: environments, the bridge, and the journals of its kernels. Your own files stay.`,
+          question: `Clean ${name}?`
+        },
+        confirm
+      );
+      const found = await calls.act(name, 'clean');
+      say(streams, options, found, `${name} is clean: nothing of TPULab is left there.`);
+    });
+
+  sub(remotes, 'rm', 'disconnect and forget a remote; what runs there goes on')
+    .alias('remove')
     .argument('<name>')
     .action(async (name: string, options: RemotesOptions) => {
       await (await RemoteCalls.find(options.stateDir)).remove(name);
       say(streams, options, { removed: name }, `${name} removed; what was installed there stays.`);
     });
-  addSyncCommand(remotes, streams);
   return remotes;
 }
 
-const ACTIONS = [
-  ['reconnect', 'connect', 'try at once to connect', 'is being connected'],
-  ['disconnect', 'disconnect', 'end the connection; what runs there goes on', 'is disconnected'],
-  [
-    'clean',
-    'clean',
-    'end what runs on a remote and remove everything that was installed there',
-    'is clean: nothing of TPULab is left there'
-  ]
-] as const;
-
 function sub(parent: Command, name: string, what: string): Command {
-  return parent
-    .command(name)
+  return withGateway(parent.command(name), what);
+}
+
+function withGateway(command: Command, what: string): Command {
+  return command
     .description(what)
-    .option('--state-dir <folder>', 'state folder of the gateway (default: $XDG_STATE_HOME/tpulab)')
+    .option('--state-dir <folder>', 'state folder of the gateway (default: that of the one that runs)')
     .option('--json', 'print JSON');
 }

@@ -1,5 +1,5 @@
 /** Remotes as lines for people. */
-import type { Remote, RemoteCandidates, RemoteStage } from '@tpulab/protocol';
+import type { Remote, RemoteCandidates, RemoteStage, Transfer } from '@tpulab/protocol';
 import { sourceText } from './connect-target.js';
 
 export function remotesText(remotes: readonly Remote[]): string {
@@ -25,7 +25,7 @@ export function statusText(remote: Remote): string {
     ...(notice ? [`  ${notice.kind}: ${notice.message}`] : []),
     ...remote.stages.map(stage => `  ${stageText(stage)}`),
     ...checks
-      .filter(({ state }) => state !== 'ok')
+      .filter(({ name: about, state }) => state !== 'ok' || about === 'compute-units')
       .map(check => `  ${check.state}: ${check.message}${check.remedy === null ? '' : ` ${check.remedy}`}`),
     ...(prompt ? [`  asks: ${prompt.text}`, `  answer with "tpulab connect ${name}"`] : []),
     ...(error ? [`  ${error.message}`, ...(error.command === null ? [] : [`  $ ${error.command}`])] : [])
@@ -52,16 +52,28 @@ export function candidatesText({ sshHosts, gcloud }: RemoteCandidates): string {
   ].join('\n');
 }
 
-export function stageText({ title, state, detail, fraction }: RemoteStage): string {
+export function stageText({ title, state, detail, fraction, transfer }: RemoteStage): string {
   const sign = { running: '…', done: '✓', skipped: '–', failed: '✗' }[state];
   const percent = state === 'running' && fraction !== null ? ` ${Math.floor(fraction * 100)} %` : '';
-  return `${sign} ${title}${percent}${detail === null ? '' : ` (${detail})`}`;
+  const words = [detail, state === 'running' && transfer ? transferText(transfer) : null].filter(
+    part => part !== null
+  );
+  return `${sign} ${title}${percent}${words.length === 0 ? '' : ` (${words.join(', ')})`}`;
 }
 
-function stateText({ state, roundTripMs, nextAttemptAt }: Remote): string {
+function transferText({ bytes, totalBytes }: Transfer): string {
+  const mib = (count: number): string => (count / 2 ** 20).toFixed(count < 10 * 2 ** 20 ? 1 : 0);
+  return `${mib(bytes)}${totalBytes === null ? '' : ` of ${mib(totalBytes)}`} MiB`;
+}
+
+function stateText({ state, roundTripMs, nextAttemptAt, queue }: Remote): string {
   if (state === 'connected' && roundTripMs !== null) return `connected, ${roundTripMs} ms`;
   if (state === 'reconnecting' && nextAttemptAt !== null) {
     return `reconnecting in ${Math.max(0, Math.ceil((nextAttemptAt - Date.now()) / 1000))} s`;
+  }
+  if (state === 'queued' && queue) {
+    const since = queue.since === null ? '' : ` since ${new Date(queue.since).toLocaleString()}`;
+    return `waiting for Google Cloud (${queue.state}${since})`;
   }
   return state;
 }

@@ -1,15 +1,20 @@
-/** `tpulab remotes sync`: a folder here and one on a remote are made the same. */
+/**
+ * `tpulab push` and `tpulab pull`: a folder is copied to a remote, or from it. Deletions, and files that are newer than what overwrites
+ * them, are shown and agreed to first.
+ */
 import path from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
-import { type Command, Option } from 'commander';
+import { Command } from 'commander';
 import type { SyncDirection, SyncPlan, SyncRequest, SyncStatus } from '@tpulab/protocol';
+import { agree, type Confirm, type ConfirmOptions, confirmOnTerminal, YES } from '../confirm.js';
 import { type OutputOptions, say, type Streams } from '../output.js';
-import { GatewayRefusal, RemoteCalls } from './remote-calls.js';
+import { GatewayRefusal } from '../running-gateway.js';
+import { RemoteCalls } from './remote-calls.js';
 
-interface SyncOptions extends OutputOptions {
+interface SyncOptions extends ConfirmOptions {
   readonly stateDir?: string;
   readonly to?: string;
-  readonly direction: SyncDirection;
+  readonly from?: string;
   readonly include?: string[];
   readonly exclude?: string[];
   readonly delete?: boolean;
@@ -17,50 +22,70 @@ interface SyncOptions extends OutputOptions {
 }
 
 const LOOK_MS = 300;
+const THERE =
+  'absolute, or below the home folder; on Colab, below /content (default: the last part of FOLDER)';
 
-export function addSyncCommand(remotes: Command, streams: Streams): void {
-  remotes
-    .command('sync')
-    .description('copy the files of a folder to a remote, from it, or what is newer both ways')
-    .argument('<name>', 'the remote')
+export function pushCommand(streams: Streams, confirm: Confirm = confirmOnTerminal): Command {
+  const command = new Command('push')
+    .description('copy a folder of this machine to a remote')
+    .option('--to <folder>', `folder there: ${THERE}`);
+  return syncCommand(command, 'to-remote', streams, confirm);
+}
+
+export function pullCommand(streams: Streams, confirm: Confirm = confirmOnTerminal): Command {
+  const command = new Command('pull')
+    .description('copy a folder of a remote to this machine')
+    .option('--from <folder>', `folder there: ${THERE}`);
+  return syncCommand(command, 'from-remote', streams, confirm);
+}
+
+function syncCommand(
+  command: Command,
+  direction: SyncDirection,
+  streams: Streams,
+  confirm: Confirm
+): Command {
+  return command
+    .argument('<name>', 'the remote, as "tpulab remote ls" shows it')
     .argument('<folder>', 'folder on this machine')
-    .option('--to <folder>', 'folder there: absolute, or below the home folder (default: the same last part)')
-    .addOption(
-      new Option('--direction <way>', 'which side is followed')
-        .choices(['to-remote', 'from-remote', 'both'])
-        .default('to-remote')
-    )
     .option('--include <pattern...>', 'rsync patterns that are copied though an --exclude has them')
     .option('--exclude <pattern...>', 'rsync patterns that are left out')
-    .option('--delete', 'also remove what the followed side does not have')
+    .option('--delete', 'also delete what the side that is copied from does not have')
     .option('--dry-run', 'only say what would happen')
-    .option('--state-dir <folder>', 'state folder of the gateway (default: $XDG_STATE_HOME/tpulab)')
+    .option(...YES)
+    .option('--state-dir <folder>', 'state folder of the gateway (default: that of the one that runs)')
     .option('--json', 'print JSON')
     .action(async (name: string, folder: string, options: SyncOptions) => {
       const calls = await RemoteCalls.find(options.stateDir);
-      const request = requestOf(folder, options);
-      if (options.dryRun === true) {
+      const request = requestOf(folder, direction, options);
+      if (options.dryRun === true || options.yes !== true) {
         const plan = await calls.planSync(name, request);
-        say(streams, options, plan, planText(plan));
-        return;
+        if (options.dryRun === true) {
+          say(streams, options, plan, planText(plan));
+          return;
+        }
+        const question = questionOf(plan, direction === 'to-remote' ? name : 'this machine');
+        if (question !== null) await agree(streams, options, { plan: planText(plan), question }, confirm);
       }
       await calls.startSync(name, request);
       const status = await ended(calls, name, streams, options);
       if (status.state === 'failed') {
         throw new GatewayRefusal(
           status.error?.code ?? 'sync_failed',
-          status.error?.message ?? 'The folder could not be synced.'
+          status.error?.message ?? 'The folder could not be copied.'
         );
       }
-      say(streams, options, status, `${status.files} files, ${status.bytes} bytes: ${name} has them.`);
+      const place = direction === 'to-remote' ? `${name}:${status.remoteFolder}` : status.localFolder;
+      say(streams, options, status, `${filesText(status.files)}, ${status.bytes} bytes copied to ${place}.`);
     });
 }
 
-function requestOf(folder: string, options: SyncOptions): SyncRequest {
+function requestOf(folder: string, direction: SyncDirection, options: SyncOptions): SyncRequest {
+  const remoteFolder = options.to ?? options.from;
   return {
     localFolder: path.resolve(folder),
-    direction: options.direction,
-    ...(options.to !== undefined && { remoteFolder: options.to }),
+    direction,
+    ...(remoteFolder !== undefined && { remoteFolder }),
     ...(options.include && { include: options.include }),
     ...(options.exclude && { exclude: options.exclude }),
     ...(options.delete === true && { delete: true })
@@ -83,12 +108,29 @@ async function ended(
   }
 }
 
+/** null: nothing is lost by it. */
+function questionOf({ newer, deletions }: SyncPlan, where: string): string | null {
+  const losses = [
+    ...(newer > 0 ? [`overwrite ${filesText(newer)} newer than the copy`] : []),
+    ...(deletions > 0 ? [`delete ${filesText(deletions)}`] : [])
+  ].join(' and ');
+  return losses === '' ? null : `On ${where}: ${losses}?`;
+}
+
+function filesText(count: number): string {
+  return count === 1 ? '1 file' : `${count} files`;
+}
+
 function planText({ changes, files, deletions, bytes, localFolder, remoteFolder }: SyncPlan): string {
-  const lines = changes.map(({ action, path: file, bytes: size }) =>
-    action === 'delete' ? `delete   ${file}` : `${action.padEnd(8)} ${file}  (${size} bytes)`
+  const lines = changes.map(({ action, path: file, bytes: size, newer }) =>
+    action === 'delete'
+      ? `delete   ${file}`
+      : `${action.padEnd(8)} ${file}  (${size} bytes${newer === true ? ', overwrites a newer file' : ''})`
   );
   const rest = files + deletions - changes.length;
   if (rest > 0) lines.push(`… and ${rest} more`);
-  lines.push(`${files} files, ${bytes} bytes, ${deletions} to delete: ${localFolder} and ${remoteFolder}`);
+  lines.push(
+    `${filesText(files)}, ${bytes} bytes, ${deletions} to delete: ${localFolder} and ${remoteFolder}`
+  );
   return lines.join('\n');
 }

@@ -1,7 +1,7 @@
 /** Passes one request on to the gateway of a remote, and its answer back, as they stream. */
 import { type Agent, type IncomingMessage, request as httpRequest, type ServerResponse } from 'node:http';
 import { RemoteUnavailableError } from '../../kernels/errors.js';
-import type { ReachableRemote } from '../remote.js';
+import type { ReachableRemote } from '../contracts.js';
 import { headersForClient, headersForRemote, withoutToken } from './headers.js';
 
 export interface ForwardRequest {
@@ -21,6 +21,9 @@ export interface ForwardRequest {
   readonly refused: () => void;
 }
 
+/** They change nothing at the far side (RFC 9110, section 9.2.1). */
+const SAFE_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS']);
+
 export function forwardRequest(forward: ForwardRequest): void {
   send(forward, true);
 }
@@ -29,10 +32,13 @@ function send(forward: ForwardRequest, mayRetry: boolean): void {
   const { request, response, remote, agent, target, prefix, headers, fail, refused } = forward;
   const hasBody =
     'transfer-encoding' in request.headers || Number(request.headers['content-length'] ?? 0) > 0;
+  const method = request.method ?? 'GET';
+  // Sent again, a restart or a start would happen twice: whatever acts gets a connection of its own, which cannot be stale.
+  const isSafe = SAFE_METHODS.has(method);
   const sent = httpRequest({
     socketPath: remote.socketPath,
-    agent,
-    method: request.method ?? 'GET',
+    agent: isSafe ? agent : false,
+    method,
     path: withoutToken(target),
     headers: headersForRemote(request.rawHeaders, remote.token),
     setHost: false
@@ -71,7 +77,7 @@ function send(forward: ForwardRequest, mayRetry: boolean): void {
     response.off('close', gone);
     if (response.destroyed) return;
     // A connection that was kept for the next request may have been closed just now; nothing has been sent on it.
-    if (mayRetry && sent.reusedSocket && !hasBody && /ECONNRESET|EPIPE/.test(codeOf(error))) {
+    if (mayRetry && isSafe && sent.reusedSocket && !hasBody && /ECONNRESET|EPIPE/.test(codeOf(error))) {
       send(forward, false);
       return;
     }

@@ -1,4 +1,5 @@
 /** Requests and sockets through the forwarder to servers that are not ours, which write down what they are sent. */
+import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import {
@@ -220,6 +221,21 @@ describe('a request', () => {
     }
   });
 
+  it.each(['POST', 'DELETE', 'PATCH'])(
+    'a %s reaches the far side once, though its connection breaks',
+    async method => {
+      const seen: string[] = [];
+      answer = (asked, response) => {
+        seen.push(asked.method!);
+        if (asked.method === 'GET') response.end('hello');
+        else asked.socket.destroy();
+      };
+      await (await fetch(url('/'))).text(); // leaves a connection that could be taken again
+      expect((await fetch(url('/restart'), { method })).status).toBe(503);
+      expect(seen).toEqual(['GET', method]);
+    }
+  );
+
   it.each([
     ['garbage', 'nonsense\r\n\r\n'],
     ['two lengths', 'POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab'],
@@ -324,6 +340,38 @@ describe('a WebSocket', () => {
       client.terminate();
     }
     expect([statuses, refused]).toEqual([[404, 503, 503], 1]);
+  });
+
+  it('that was not opened is no pipe: what the far side goes on to say does not arrive', async () => {
+    far.on('upgrade', (_asked: IncomingMessage, socket: Socket) => {
+      socket.write('HTTP/1.1 404 Not\x1b[2J Here\r\nContent-Type: text/html\r\nSet-Cookie: a=b\r\n\r\n');
+      socket.write('<script>alert(1)</script>');
+      socket.on('error', () => undefined);
+    });
+    const text = await raw(
+      'GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n'
+    );
+    expect(text).toBe('HTTP/1.1 404 Not Found\r\nConnection: close\r\nContent-Length: 0\r\n\r\n');
+  });
+
+  it('gets nothing into the browser with its handshake, and is not compressed', async () => {
+    let offered: unknown = 'nothing was asked';
+    far.on('upgrade', (asked: IncomingMessage, socket: Socket) => {
+      offered = asked.headers['sec-websocket-extensions'];
+      const accept = createHash('sha1')
+        .update(`${String(asked.headers['sec-websocket-key'])}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`)
+        .digest('base64');
+      socket.write(
+        `HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ${accept}\r\nSet-Cookie: _xsrf=theirs; Path=/\r\nSec-WebSocket-Extensions: permessage-deflate\r\n\r\n`
+      );
+    });
+    const client = new WebSocket(url('/ws').replace('http', 'ws'), { perMessageDeflate: true });
+    const upgraded = once(client, 'upgrade') as Promise<[IncomingMessage]>;
+    await once(client, 'open');
+    const [{ headers }] = await upgraded;
+    client.terminate();
+    expect(offered).toBeUndefined();
+    expect([headers['set-cookie'], headers['sec-websocket-extensions']]).toEqual([undefined, undefined]);
   });
 
   it('a far side that answers with something else is 503', async () => {

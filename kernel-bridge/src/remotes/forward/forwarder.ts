@@ -3,9 +3,11 @@ import { Agent, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { RemoteUnavailableError } from '../../kernels/errors.js';
 import type { Remotes } from '../remotes.js';
-import type { ReachableRemote } from '../remote.js';
+import type { ReachableRemote } from '../contracts.js';
 import { forwardRequest } from './forward-request.js';
 import { PipedSocket } from './forward-upgrade.js';
+import { RequestReader } from './request-reader.js';
+import type { RequestedHere } from './requested-here.js';
 
 /** A connection through ssh costs a round trip to make, so some are kept. */
 const KEPT_CONNECTIONS = 32;
@@ -21,11 +23,14 @@ type Fail = (error: RemoteUnavailableError) => void;
 
 export class Forwarder implements Disposable {
   readonly #remotes: Remotes;
+  readonly #requested: RequestedHere;
   readonly #lanes = new Map<string, Lane>();
   readonly #listening: Disposable;
 
-  constructor(remotes: Remotes) {
+  /** @param requested where it is written down what is asked of the kernels there */
+  constructor(remotes: Remotes, requested: RequestedHere) {
     this.#remotes = remotes;
+    this.#requested = requested;
     this.#listening = remotes.onReachable((name, found) => {
       this.#close(name);
       if (found) {
@@ -68,7 +73,8 @@ export class Forwarder implements Disposable {
       request,
       client,
       remote,
-      refused: () => this.#refused(name)
+      refused: () => this.#refused(name),
+      ...this.#reading(name, options.target)
     });
     sockets.add(socket);
     void socket.closed.then(() => sockets.delete(socket));
@@ -78,6 +84,14 @@ export class Forwarder implements Disposable {
   [Symbol.dispose](): void {
     this.#listening[Symbol.dispose]();
     for (const name of [...this.#lanes.keys()]) this.#close(name);
+  }
+
+  /** Sockets of kernels are read along. */
+  #reading(name: string, target: string): { read?: (chunk: Buffer) => void } {
+    const kernelId = /^\/api\/kernels\/([^/?]+)\/channels(\?|$)/.exec(target)?.[1];
+    if (kernelId === undefined) return {};
+    const reader = new RequestReader(request => this.#requested.note(name, kernelId, request));
+    return { read: chunk => reader.take(chunk) };
   }
 
   #lane(name: string): Lane {

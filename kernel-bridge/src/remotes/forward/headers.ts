@@ -17,6 +17,29 @@ const HOP_BY_HOP = new Set([
 /** What is between the client and this gateway, and no business of the remote: our token above all. */
 const OURS = new Set(['host', 'authorization', 'origin', 'cookie', 'referer', 'x-xsrftoken']);
 
+/** What an answer says to the browser beyond itself: of cookies, of storage, of other answers. It holds for all of this machine. */
+const FOR_BROWSERS = new Set([
+  'set-cookie',
+  'clear-site-data',
+  'content-security-policy',
+  'content-security-policy-report-only',
+  'x-content-type-options',
+  'refresh',
+  'link',
+  'alt-svc',
+  'strict-transport-security',
+  'service-worker-allowed',
+  'nel',
+  'report-to',
+  'reporting-endpoints'
+]);
+
+/** An answer that is opened as a page is nobody's page, and is what it says that it is. */
+export const GUEST_HEADERS: Readonly<Record<string, string>> = {
+  'content-security-policy': "sandbox; default-src 'none'; frame-ancestors 'self'",
+  'x-content-type-options': 'nosniff'
+};
+
 type RawHeaders = readonly string[];
 
 /** For the remote: its own token in the place of ours. */
@@ -36,7 +59,7 @@ export function headersForClient(
     raw,
     (name, value) =>
       !name.startsWith('access-control-') &&
-      name !== 'set-cookie' &&
+      !FOR_BROWSERS.has(name) &&
       !(name === 'vary' && value.toLowerCase() === 'origin')
   );
   eachHeader(kept, (name, value) => {

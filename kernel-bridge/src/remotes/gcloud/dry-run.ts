@@ -1,12 +1,7 @@
-/**
- * What `gcloud … ssh --dry-run` prints: the ssh command that it would run. From it we take where the host is, whose user and
- * key are used and how its host key is found; ssh itself is then run by us.
- *
- * The command line is printed without quotes by the TPU commands (gcloud 528, `tpus/tpu_vm/ssh.py`), and with double quotes
- * around arguments with spaces by `compute ssh`. A ProxyCommand is the only argument that has any.
- */
+/** How gcloud would run ssh, read from what it prints. */
 import { RemoteProblem } from '../remote-error.js';
-import { checkDestination, type SshTarget } from '../ssh/target.js';
+import { checkDestination } from '../ssh/ssh-config.js';
+import type { GcloudTarget } from './host-keys.js';
 
 /** Options that name the host and its key. Others (`StrictHostKeyChecking=no`) are the user's business, not gcloud's. */
 const TAKEN = new Set([
@@ -22,8 +17,15 @@ const TAKEN = new Set([
   'user'
 ]);
 
-/** One target for each line that is an ssh command. */
-export function parseDryRun(stdout: string): SshTarget[] {
+/**
+ * What `gcloud … ssh --dry-run` prints, one target for each line that is an ssh command: where the host is, whose user and key are used
+ * and how its host key is found. ssh itself is then run by us.
+ *
+ * The TPU commands join the arguments with spaces and quote nothing (`tpus/tpu_vm/ssh.py`); `compute ssh` puts double quotes around those
+ * with spaces and escapes nothing (`surface/compute/ssh.py`). So an argument ends where the next flag begins, and the command of a proxy
+ * where `ProxyUseFdpass` does, which always follows it (`command_lib/util/ssh/ssh.py`).
+ */
+export function parseDryRun(stdout: string): GcloudTarget[] {
   return stdout
     .split('\n')
     .map(line => line.trim())
@@ -31,41 +33,40 @@ export function parseDryRun(stdout: string): SshTarget[] {
     .map(parseLine);
 }
 
-function parseLine(line: string): SshTarget {
-  const words = splitLine(line).slice(1);
+const PROXY = / -o ("?)ProxyCommand[ =](.+?)\1(?= -o ProxyUseFdpass=)/i;
+
+function parseLine(line: string): GcloudTarget {
+  const proxy = PROXY.exec(line);
+  const rest = (proxy === null ? line : line.replace(proxy[0], () => '')).replace(/ -- .*$/, '');
+  const [, flags = '', destination = ''] = /^(?:"[^"]*"|\S+)((?: .*)?) (\S+)$/.exec(rest) ?? [];
   const options: string[] = [];
-  let destination: string | null = null;
-  for (let index = 0; index < words.length; index++) {
-    const word = words[index] ?? '';
-    if (word === '--') break;
-    if (word === '-o' || word.startsWith('-o ')) {
-      const given = word === '-o' ? (words[++index] ?? '') : word.slice(3);
-      if (TAKEN.has((given.split(/[= ]/)[0] ?? '').toLowerCase())) options.push('-o', given);
-    } else if (word === '-i' || word === '-p') {
-      options.push(word, words[++index] ?? '');
-    } else if (!word.startsWith('-')) {
-      destination ??= word;
+  let alias: string | null = null;
+  let isKnown = false;
+  for (const part of flags.split(/ "?-(?=[iop] |[iop]$)/).slice(1)) {
+    const [flag, value] = [part.charAt(0), part.slice(1).replaceAll('"', '').trim()];
+    if (value === '') throw unreadable(line);
+    if (flag !== 'o') {
+      options.push(`-${flag}`, value);
+      continue;
     }
+    const [, name = '', text = ''] = /^(\w+)[= ](.*)$/.exec(value) ?? [];
+    if (/^StrictHostKeyChecking$/i.test(name)) isKnown = text === 'yes';
+    if (/^HostKeyAlias$/i.test(name)) alias = text;
+    if (TAKEN.has(name.toLowerCase())) options.push('-o', `${name}=${quoted(text)}`);
   }
-  if (destination === null) {
-    throw new RemoteProblem(
-      'gcloud_unreadable',
-      `gcloud printed an ssh command without a host: ${line.slice(0, 300)}`
-    );
-  }
-  return { destination: checkDestination(destination), options };
+  if (proxy?.[2] !== undefined) options.push('-o', `ProxyCommand=${proxy[2]}`);
+  if (destination === '' || destination.startsWith('-')) throw unreadable(line);
+  return { destination: checkDestination(destination), options, alias, isKnown };
 }
 
-function splitLine(line: string): string[] {
-  const words: string[] = [];
-  let rest = line;
-  while (rest !== '') {
-    // Unquoted, the command of a proxy ends where the next option begins, or before the host, the last word.
-    const proxy = /^(ProxyCommand=.*?)(?=\s-o\s|\s\S+$)\s*/i.exec(rest);
-    const match = proxy ?? /^"([^"]*)"\s*/.exec(rest) ?? /^(\S+)\s*/.exec(rest);
-    if (match?.[1] === undefined) break;
-    words.push(match[1]);
-    rest = rest.slice(match[0].length);
-  }
-  return words;
+/** As ssh reads a value with spaces. */
+function quoted(value: string): string {
+  return value.includes(' ') ? `"${value}"` : value;
+}
+
+function unreadable(line: string): RemoteProblem {
+  return new RemoteProblem(
+    'gcloud_unreadable',
+    `gcloud printed an ssh command without a host: ${line.slice(0, 300)}`
+  );
 }

@@ -1,33 +1,54 @@
 /** Asks the user's own gcloud. It is never told to change anything but to make the user's key known to a machine. */
 import { spawn } from 'node:child_process';
-import { RemoteProblem } from '../remote-error.js';
-import { type Asked, explainGcloud } from './gcloud-problem.js';
+import { type RemoteErrorCode, RemoteProblem } from '../remote-error.js';
 
-/** gcloud starts slowly, and makes a key the first time. */
+/** gcloud starts slowly, and makes a key the first time; adding a key to all hosts of a node takes it minutes. */
 const ANSWER_MS = 120_000;
+const CHANGE_MS = 5 * 60_000;
 const OUTPUT_BYTES = 16 * 1024 * 1024;
 
 export interface Gcloud {
   /** Standard output of a command that succeeded. Throws a `RemoteProblem`. */
   ask(args: readonly string[], asked: Asked, signal: AbortSignal): Promise<string>;
+  /** Runs a command that changes something. Throws a `RemoteProblem`. */
+  change(args: readonly string[], asked: Asked, signal: AbortSignal): Promise<void>;
 }
 
 export function gcloudOnPath(program = 'gcloud'): Gcloud {
-  return {
+  const gcloud: Gcloud = {
     ask: async (args, asked, signal) => {
-      const { code, stdout, stderr } = await runToEnd(program, [...args, '--quiet'], signal);
-      if (code !== 0) throw explainGcloud(stderr, asked);
+      const { code, stdout, stderr } = await runToEnd(program, [...args, '--quiet'], signal, ANSWER_MS);
+      // `queued-resources ssh` asks for its nodes in threads: a refusal is a traceback, and the exit code 0.
+      const isRefused = stdout.trim() === '' && stderr.includes('Traceback (most recent call last)');
+      if (code !== 0 || isRefused) throw await withNames(explainGcloud(stderr, asked), gcloud, signal);
       return stdout;
+    },
+    change: async (args, asked, signal) => {
+      const { code, stderr } = await runToEnd(program, [...args, '--quiet'], signal, CHANGE_MS);
+      if (code !== 0) throw await withNames(explainGcloud(stderr, asked), gcloud, signal);
     }
   };
+  return gcloud;
+}
+
+/** What gcloud has been set to, also through its environment; null: nothing. */
+export async function gcloudSetting(
+  gcloud: Gcloud,
+  name: 'account' | 'project' | 'compute/zone',
+  signal: AbortSignal
+): Promise<string | null> {
+  const nobody = { project: undefined, zone: undefined };
+  const value = (await gcloud.ask(['config', 'get-value', name], nobody, signal)).trim();
+  return value === '' || value === '(unset)' ? null : value;
 }
 
 async function runToEnd(
   program: string,
   args: readonly string[],
-  signal: AbortSignal
+  signal: AbortSignal,
+  limitMs: number
 ): Promise<{ code: number | null; stdout: string; stderr: string }> {
-  const limit = AbortSignal.any([signal, AbortSignal.timeout(ANSWER_MS)]);
+  const limit = AbortSignal.any([signal, AbortSignal.timeout(limitMs)]);
   const env = { ...process.env, CLOUDSDK_CORE_DISABLE_PROMPTS: '1' };
   const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'], env, detached: true });
   const end = (): void => {
@@ -53,7 +74,7 @@ async function runToEnd(
     if (limit.aborted) {
       throw new RemoteProblem(
         'gcloud_failed',
-        `gcloud has not answered within ${ANSWER_MS / 1000} s; see whether this computer is online.`
+        `gcloud did not answer within ${limitMs / 1000} s; check that this computer is online.`
       );
     }
     return { code, ...read };
@@ -67,4 +88,152 @@ async function runToEnd(
   } finally {
     limit.removeEventListener('abort', end);
   }
+}
+
+/** What was asked of gcloud: what its refusal is explained by. */
+export interface Asked {
+  /** Of the machine. */
+  readonly name?: string;
+  readonly project: string | undefined;
+  readonly zone: string | undefined;
+  /** Absent: it was not one machine that was asked for. */
+  readonly product?: keyof typeof LISTS | undefined;
+}
+
+/** The zone may be what is wrong, so all of them are listed. */
+export const LISTS = {
+  'tpu-vm': 'tpus tpu-vm list --zone=-',
+  'queued-resource': 'tpus queued-resources list --zone=-',
+  instance: 'instances list',
+  'instance-group': 'instance-groups managed list'
+} as const;
+
+interface Reason {
+  readonly pattern: RegExp;
+  readonly code: RemoteErrorCode;
+  readonly remedy: string;
+  readonly command?: (asked: Asked, words: string) => string;
+}
+
+/**
+ * Tested before all others: gcloud's advice after a failed refresh is to log in, also where only the network is away.
+ * The words are those of requests, urllib3 and the C library below it.
+ */
+export const OFFLINE =
+  /NameResolutionError|Temporary failure in name resolution|Failed to resolve|nodename nor servname|Name or service not known|getaddrinfo|Max retries exceeded|Failed to establish a new connection|Network is unreachable|No route to host|Unable to find the server|Connection (aborted|refused|reset)|ConnectTimeout|ReadTimeout|Read timed out|network connectivity issues/i;
+
+export const LOGIN =
+  /do not currently have an active account|does not have any valid credentials|Reauthentication|refreshing your current auth tokens|invalid_grant|could not find default credentials|UNAUTHENTICATED|gcloud auth login/i;
+
+const REASONS: readonly Reason[] = [
+  {
+    pattern: OFFLINE,
+    code: 'gcloud_offline',
+    remedy: 'Check that this computer is online.'
+  },
+  {
+    // IAP to TPU VMs is an alpha command, and that part of gcloud is not in every installation.
+    pattern:
+      /command group installed\.\s+Using it\s+requires the installation of components: \[alpha\]|Invalid choice: 'alpha'/,
+    code: 'gcloud_alpha_missing',
+    remedy:
+      'IAP to a TPU VM needs the alpha commands of gcloud. Install them, then connect again. If gcloud came from a package manager (apt, dnf), install the current google-cloud-cli package instead.',
+    command: () => 'gcloud components install alpha'
+  },
+  {
+    pattern: LOGIN,
+    code: 'gcloud_login',
+    remedy: 'Log in, then try again.',
+    command: () => 'gcloud auth login'
+  },
+  {
+    pattern: /SERVICE_DISABLED|has not been used in project|API \[[^\]]+\] (is )?not enabled|it is disabled/i,
+    code: 'gcloud_api_disabled',
+    remedy: 'Enable the API in the project, wait a minute, then try again.',
+    command: ({ project }, words) =>
+      `gcloud services enable ${/\b((?:tpu|compute|iap)\.googleapis\.com)\b/.exec(words)?.[1] ?? 'tpu.googleapis.com'}${project === undefined ? '' : ` --project=${project}`}`
+  },
+  {
+    pattern:
+      /required property \[project\]|Failed to find attribute \[project\]|project property is set to the empty|Project .*(not found|does not exist)|Invalid project|CONSUMER_INVALID|Failed to find project|not a valid project/i,
+    code: 'gcloud_project',
+    remedy: 'Name the project with --project, or make it the default.',
+    command: ({ project }) => `gcloud config set project ${project ?? 'PROJECT'}`
+  },
+  {
+    pattern:
+      /PERMISSION_DENIED|Permission '[\w.]+' denied|does not have permission|Required '[\w.]+' permission|forbidden|HTTPError 403/i,
+    code: 'gcloud_permission',
+    remedy:
+      'Your account may not do this in the project, or not any more. Ask an owner of the project to run the command.',
+    command: ({ project, product }) => grantCommand(project, roleFor(product))
+  },
+  {
+    pattern:
+      /NOT_FOUND|was not found|could not fetch resource|Unknown zone|Invalid value for field 'zone'|Location .* (is not|was not)|invalid location|HTTPError 404/i,
+    code: 'gcloud_not_found',
+    remedy: 'Check the name, the zone and the project.',
+    command: ({ project, product = 'tpu-vm' }) =>
+      `gcloud compute ${LISTS[product]}${project === undefined ? '' : ` --project=${project}`}`
+  }
+];
+
+function roleFor(product: Asked['product']): string {
+  return product === 'instance' || product === 'instance-group'
+    ? 'roles/compute.instanceAdmin.v1'
+    : 'roles/tpu.admin';
+}
+
+const UNKNOWN_PROJECT = 'PROJECT';
+const UNKNOWN_ACCOUNT = 'YOUR_ADDRESS';
+
+/** What an owner of the project runs. */
+export function grantCommand(project: string | undefined, role: string): string {
+  return `gcloud projects add-iam-policy-binding ${project ?? UNKNOWN_PROJECT} --member=user:${UNKNOWN_ACCOUNT} --role=${role}`;
+}
+
+/** Whatever it is; with the account and the project in its command that gcloud is set to, where the command has none yet. */
+export async function withNames(problem: unknown, gcloud: Gcloud, signal: AbortSignal): Promise<unknown> {
+  if (!(problem instanceof RemoteProblem) || problem.command?.includes(UNKNOWN_ACCOUNT) !== true)
+    return problem;
+  const known = async (name: 'account' | 'project', form: RegExp): Promise<string | null> => {
+    const value = await gcloudSetting(gcloud, name, signal).catch(() => null);
+    return value !== null && form.test(value) ? value : null;
+  };
+  const account = await known('account', /^[\w.+-]+@[\w.-]+$/);
+  const needsProject = problem.command.includes(` ${UNKNOWN_PROJECT} `);
+  const project = needsProject ? await known('project', /^[\w.:-]+$/) : null;
+  signal.throwIfAborted();
+  const kind = account?.endsWith('.gserviceaccount.com') === true ? 'serviceAccount' : 'user';
+  const command = problem.command
+    .replace(`user:${UNKNOWN_ACCOUNT}`, given => (account === null ? given : `${kind}:${account}`))
+    .replace(` ${UNKNOWN_PROJECT} `, given => (project === null ? given : ` ${project} `));
+  const { code, message, outlook, cause } = problem;
+  return new RemoteProblem(code, message, { command, outlook, cause });
+}
+
+/** What gcloud says when it does not do what it was asked, in its own words and with what to do. */
+export function explainGcloud(stderr: string, asked: Asked): RemoteProblem {
+  const words = shortened(stderr);
+  for (const { pattern, code, remedy, command } of REASONS) {
+    if (!pattern.test(stderr)) continue;
+    return new RemoteProblem(code, `gcloud says: ${words} ${remedy}`, {
+      ...(command ? { command: command(asked, stderr) } : {})
+    });
+  }
+  return new RemoteProblem(
+    'gcloud_failed',
+    `gcloud says: ${words === '' ? 'nothing, and fails.' : words} Run it in a terminal to see more.`
+  );
+}
+
+/** The error itself, on one line, without what gcloud prints around it. */
+function shortened(stderr: string): string {
+  const start = stderr.search(/^ERROR:/m);
+  // Of a traceback the last line that names an exception.
+  const raised = stderr.match(/^[\w.]+(?:Error|Exception): .*$/gm)?.at(-1);
+  const text = (start < 0 && raised !== undefined ? raised : stderr.slice(Math.max(0, start)))
+    .replace(/\s+/g, ' ')
+    .trim();
+  return text.length > 600 ? `${text.slice(0, 600)}…` : text;
 }

@@ -1,10 +1,11 @@
 /** A machine of Google Cloud: whether it runs, and how ssh reaches its hosts. */
-import type { GcloudSource as GcloudSourceSchema } from '@tpulab/protocol';
+import { type GcloudSource as GcloudSourceSchema, reachOf } from '@tpulab/protocol';
 import type { Static } from '@sinclair/typebox';
-import { RemoteProblem } from '../remote-error.js';
-import type { SshTarget } from '../ssh/target.js';
+import { RemoteProblem, RemoteQueued } from '../remote-error.js';
+import type { SshTarget } from '../ssh/ssh-config.js';
 import { parseDryRun } from './dry-run.js';
 import type { Gcloud } from './gcloud.js';
+import { type GcloudTarget, withHostKeys } from './host-keys.js';
 
 export type GcloudSource = Static<typeof GcloudSourceSchema>;
 
@@ -20,30 +21,104 @@ const COMES = new Set([
   'WAITING_FOR_RESOURCES'
 ]);
 
+/**
+ * @param knownHosts file for the host keys that Google Cloud tells
+ * @throws RemoteProblem; `RemoteQueued` for a machine that is still to come
+ */
 export async function findMachine(
   gcloud: Gcloud,
   source: GcloudSource,
+  knownHosts: string,
   signal: AbortSignal
 ): Promise<SshTarget[]> {
-  const { product } = source;
+  const { product, name } = source;
   if (product === 'instance-group') return findGroup(gcloud, source, signal);
-  const described = parseJson(
-    await ask(gcloud, source, [...DESCRIBE[product], source.name, '--format=json'], signal)
+  const describe = async (what: keyof typeof DESCRIBE, named: string): Promise<unknown> =>
+    parseJson(await ask(gcloud, source, [...DESCRIBE[what], named, '--format=json'], signal));
+  const described = await describe(product, name);
+  if (product === 'instance') {
+    checkState(source, described);
+    return (await dryRun(gcloud, source, name, signal)).map(plain);
+  }
+  const isQueued = product === 'queued-resource';
+  if (isQueued) checkState(source, described);
+  const nodeName = isQueued ? (nodeOf(described) ?? name) : name;
+  const node = isQueued ? await describe('tpu-vm', nodeName) : described;
+  checkState(source, node);
+  checkAddress(source, node);
+  const targets = await dryRun(gcloud, source, name, signal);
+  return withHostKeys(targets, knownHosts, () =>
+    ask(gcloud, source, [...GUEST_ATTRIBUTES, nodeName, '--query-path=hostkeys/', '--format=json'], signal)
   );
-  checkState(source, product === 'queued-resource' ? at(described, 'state', 'state') : stateOf(described));
-  return dryRun(gcloud, source, source.name, signal);
+}
+
+const GUEST_ATTRIBUTES = ['compute', 'tpus', 'tpu-vm', 'get-guest-attributes'];
+
+function plain({ destination, options }: GcloudTarget): SshTarget {
+  return { destination, options };
+}
+
+/** The first node of a queued resource that has been granted; a name that gcloud would take for an option is none. */
+function nodeOf(described: unknown): string | null {
+  const specs = (described as { tpu?: { nodeSpec?: unknown } } | null)?.tpu?.nodeSpec;
+  const id = at(Array.isArray(specs) ? (specs as unknown[])[0] : null, 'nodeId');
+  return id !== null && /^[a-z][a-z0-9-]*$/.test(id) ? id : null;
+}
+
+/** For a node without an external address gcloud names the internal one, which is of use inside its network alone. */
+function checkAddress(source: GcloudSource, node: unknown): void {
+  if (reachOf(source) !== 'external') return;
+  const endpoints = (node as { networkEndpoints?: unknown } | null)?.networkEndpoints;
+  const first: unknown = Array.isArray(endpoints) ? (endpoints as unknown[])[0] : undefined;
+  if (first === undefined || at(first, 'accessConfig', 'externalIp') !== null) return;
+  throw new RemoteProblem(
+    'remote_no_address',
+    `${source.name} has no external address, so ssh cannot reach it from here. Connect through Identity-Aware Proxy, or choose the internal address if this computer is in its network.`,
+    { action: { label: 'Connect through IAP', connect: { reach: 'iap' } } }
+  );
 }
 
 /** The command that makes the user's key known to the machine, as gcloud does at its first ssh. */
 export function keyCommand(source: GcloudSource): string {
-  const more = product(source) === 'compute' ? [] : ['--worker=0'];
   // The key becomes one of the project, so any instance of a group will do.
   const name =
     source.product === 'instance-group'
       ? `"$(gcloud ${LIST_GROUP} ${source.name} ${where(source).join(' ')} --format='value(instance.basename())' --limit=1)"`
       : source.name;
-  const args = [...track(source), ...SSH[source.product], name, ...where(source), ...reach(source), ...more];
-  return ['gcloud', ...args, '--command=true'].join(' ');
+  return ['gcloud', ...keyArguments(source, name)].join(' ');
+}
+
+function keyArguments(source: GcloudSource, name: string): string[] {
+  const more = product(source) === 'compute' ? [] : ['--worker=0'];
+  return [
+    ...track(source),
+    ...SSH[source.product],
+    name,
+    ...where(source),
+    ...reach(source),
+    ...more,
+    '--command=true'
+  ];
+}
+
+/**
+ * Runs that command. gcloud adds the key before it logs in itself, so whether its own ssh gets through does not matter.
+ *
+ * @throws RemoteProblem when gcloud was refused
+ */
+export async function addKey(gcloud: Gcloud, source: GcloudSource, signal: AbortSignal): Promise<void> {
+  const { name, project, zone, product: asked } = source;
+  try {
+    await gcloud.change(keyArguments(source, name), { name, project, zone, product: asked }, signal);
+  } catch (error) {
+    const isOfSsh = error instanceof RemoteProblem && /exited with return code \[255\]/.test(error.message);
+    if (!isOfSsh) throw error;
+  }
+}
+
+/** The rule that lets Identity-Aware Proxy reach ssh; the range is Google's, the same for every project. */
+export function iapRuleCommand({ project }: GcloudSource): string {
+  return `gcloud compute firewall-rules create allow-ssh-from-iap --direction=INGRESS --action=allow --rules=tcp:22 --source-ranges=35.235.240.0/20${project === undefined ? '' : ` --project=${project}`}`;
 }
 
 const LIST_GROUP = 'compute instance-groups managed list-instances';
@@ -86,7 +161,7 @@ async function dryRun(
   source: GcloudSource,
   name: string,
   signal: AbortSignal
-): Promise<SshTarget[]> {
+): Promise<GcloudTarget[]> {
   // Several workers at once are allowed with a command only, which a dry run does not run.
   const workers = product(source) === 'tpus' ? ['--worker=all', '--command=true'] : [];
   const args = [...track(source), ...SSH[source.product], name, ...reach(source), ...workers, '--dry-run'];
@@ -124,51 +199,57 @@ async function findGroup(gcloud: Gcloud, source: GcloudSource, signal: AbortSign
       `The instance group ${source.name} has no instances; resize it, or wait until the queue gives it some.`
     );
   }
-  for (const { name, state } of instances) checkState(source, state, name);
+  for (const { name, state } of instances) checkState(source, { state }, name);
   const targets: SshTarget[] = [];
-  for (const { name } of instances) targets.push(...(await dryRun(gcloud, source, name, signal)));
+  for (const { name } of instances) targets.push(...(await dryRun(gcloud, source, name, signal)).map(plain));
   return targets;
 }
 
-/** @param instance of a group */
-function checkState(source: GcloudSource, state: string | null, instance?: string): void {
+/**
+ * @param described a queued resource, a node or an instance
+ * @param instance of a group
+ */
+function checkState(source: GcloudSource, described: unknown, instance?: string): void {
+  const state = stateOf(described);
   const what = `${instance ?? source.name} in ${source.zone}`;
   if (state === null || RUNS.has(state)) return;
   if (state === 'PREEMPTED') {
     throw new RemoteProblem(
       'remote_preempted',
-      `${what} was preempted. Its disk is gone; delete it and create another, then connect again. What its kernels printed is still here.`,
+      `${what} was preempted. Its disk is gone. Delete it and create another of the same name: that one is connected as soon as it is ready. What its kernels printed is still here.`,
       {
         command: `gcloud compute tpus ${source.product === 'queued-resource' ? 'queued-resources' : 'tpu-vm'} delete ${source.name} ${where(source).join(' ')}`
       }
     );
   }
   if (COMES.has(state)) {
-    throw new RemoteProblem(
-      'remote_unreachable',
-      `${what} is not there yet: its state is ${state}. It is looked for again.`
-    );
+    const created = Date.parse(at(described, 'createTime') ?? at(described, 'creationTimestamp') ?? '');
+    throw new RemoteQueued(`${what} is not ready yet: Google Cloud says ${state}.`, {
+      state,
+      since: Number.isFinite(created) ? created : null
+    });
   }
   throw new RemoteProblem(
     'remote_machine_stopped',
     `${what} does not run: its state is ${state}. Start it, or create another, then connect again.`,
-    source.product === 'queued-resource' ? {} : { command: startCommand(source, instance) }
+    { command: startCommand(source, instance) }
   );
 }
 
 function startCommand(source: GcloudSource, instance = ''): string {
   const start = {
     'tpu-vm': `tpus tpu-vm start ${source.name}`,
-    'queued-resource': '',
+    // One that has failed or was suspended is not resumed; it is deleted and requested again.
+    'queued-resource': `tpus queued-resources delete ${source.name}`,
     instance: `instances start ${source.name}`,
     'instance-group': `instance-groups managed start-instances ${source.name} --instances=${instance}`
   }[source.product];
   return `gcloud compute ${start} ${where(source).join(' ')}`;
 }
 
-/** TPU nodes have a `state`, instances a `status`; a spot instance that was taken back is only TERMINATED. */
+/** A queued resource has `state.state`, a node `state`, an instance `status`; a spot instance that was preempted is only TERMINATED. */
 function stateOf(described: unknown): string | null {
-  return at(described, 'state') ?? at(described, 'status');
+  return at(described, 'state', 'state') ?? at(described, 'state') ?? at(described, 'status');
 }
 
 function ask(
@@ -179,7 +260,7 @@ function ask(
 ): Promise<string> {
   return gcloud.ask(
     [...args, ...where(source)],
-    { project: source.project, zone: source.zone, product: source.product },
+    { name: source.name, project: source.project, zone: source.zone, product: source.product },
     signal
   );
 }

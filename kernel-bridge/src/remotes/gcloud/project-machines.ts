@@ -2,7 +2,7 @@
 import type { RemoteCandidates } from '@tpulab/protocol';
 import { told } from '../remote-error.js';
 import { RemoteProblem } from '../remote-error.js';
-import type { Gcloud } from './gcloud.js';
+import { type Gcloud, gcloudSetting } from './gcloud.js';
 
 type Found = RemoteCandidates['gcloud'];
 type Machine = Found['machines'][number];
@@ -39,9 +39,8 @@ export async function projectMachines(gcloud: Gcloud, signal: AbortSignal, wante
 }
 
 async function ownProject(gcloud: Gcloud, signal: AbortSignal): Promise<string> {
-  const nobody = { project: undefined, zone: undefined };
-  const project = (await gcloud.ask(['config', 'get-value', 'project'], nobody, signal)).trim();
-  if (project === '' || project === '(unset)') {
+  const project = await gcloudSetting(gcloud, 'project', signal);
+  if (project === null) {
     throw new RemoteProblem('gcloud_project', 'gcloud has no project; choose one.', {
       command: 'gcloud config set project PROJECT'
     });
@@ -51,7 +50,7 @@ async function ownProject(gcloud: Gcloud, signal: AbortSignal): Promise<string> 
 
 type Item = Readonly<Record<string, unknown>>;
 
-function items(text: string): readonly Item[] {
+export function items(text: string): readonly Item[] {
   const json: unknown = JSON.parse(text);
   return Array.isArray(json)
     ? json.filter((one): one is Item => typeof one === 'object' && one !== null)
@@ -67,7 +66,8 @@ function tpuVm(item: Item): Machine[] {
     {
       source: { kind: 'gcloud', product: 'tpu-vm', name, zone, project },
       acceleratorType: lastPart(item['acceleratorType']),
-      state: text(item['state']) || 'UNKNOWN'
+      state: text(item['state']) || 'UNKNOWN',
+      ...spot(item['schedulingConfig'])
     }
   ];
 }
@@ -86,15 +86,22 @@ function instance(item: Item): Machine[] {
         ...(project === undefined ? {} : { project })
       },
       acceleratorType: lastPart(item['machineType']),
-      state: text(item['status']) || 'UNKNOWN'
+      state: text(item['status']) || 'UNKNOWN',
+      ...spot(item['scheduling'])
     }
   ];
+}
+
+/** Nodes say `spot`, instances `provisioningModel`, and older ones of both `preemptible`. */
+function spot(scheduling: unknown): { spot?: true } {
+  const { spot: isSpot, preemptible, provisioningModel } = (scheduling ?? {}) as Item;
+  return isSpot === true || preemptible === true || provisioningModel === 'SPOT' ? { spot: true } : {};
 }
 
 function text(value: unknown): string {
   return typeof value === 'string' ? value : '';
 }
 
-function lastPart(value: unknown): string | null {
+export function lastPart(value: unknown): string | null {
   return text(value).split('/').at(-1) || null;
 }

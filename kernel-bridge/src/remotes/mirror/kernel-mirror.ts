@@ -2,11 +2,11 @@
 import { request } from 'node:http';
 import type { IncomingMessage } from 'node:http';
 import { once } from 'node:events';
-import { writePrivateFile } from '../../keeper/keeper-file.js';
+import { writeAtomically } from '../../processes/write-atomically.js';
 import path from 'node:path';
 import { noteDocument } from '../../kernels/kernel-documents.js';
 import type { MirroredJournal } from './mirrored-journal.js';
-import { framesOf, StreamError } from './stream-frames.js';
+import { type FrameBudget, framesOf, StreamError } from './stream-frames.js';
 
 /** How to reach the gateway of a remote. */
 export interface ReachableGateway {
@@ -23,6 +23,8 @@ export interface FollowOptions {
   readonly kernelId: string;
   readonly journal: MirroredJournal;
   readonly signal: AbortSignal;
+  /** Of its remote. */
+  readonly budget: FrameBudget;
   readonly onProgress: (progress: { readonly behindBytes: number }) => void;
   /** Without a byte for so long the connection counts as lost; the remote says its standing more often. */
   readonly silenceMs?: number;
@@ -45,10 +47,12 @@ export async function followJournal(options: FollowOptions): Promise<FollowEnd> 
   }
   let behindBytes = 0;
   try {
-    for await (const frame of framesOf(guarded(response))) {
+    for await (const frame of framesOf(guarded(response), { budget: options.budget, signal })) {
       if (frame.kind === 'records') {
         await journal.append(frame.bytes);
         behindBytes = Math.max(behindBytes - frame.bytes.length, 0);
+      } else if (frame.kind === 'skipped') {
+        behindBytes = Math.max(behindBytes - frame.bytes, 0);
       } else if (frame.note.kind === 'restart') {
         await journal.restart();
       } else if (frame.note.kind === 'standing') {
@@ -56,7 +60,7 @@ export async function followJournal(options: FollowOptions): Promise<FollowEnd> 
         await noteAll(journal.kernelDir, frame.note.documents ?? []);
       } else if (frame.note.kind === 'ended') {
         const { endedAt, reason, specName } = frame.note;
-        await writePrivateFile(path.join(journal.kernelDir, 'ended.json'), {
+        await writeAtomically(path.join(journal.kernelDir, 'ended.json'), {
           kernelId,
           specName,
           endedAt,

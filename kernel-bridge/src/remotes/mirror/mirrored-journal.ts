@@ -2,7 +2,7 @@
  * The copy of one remote kernel's journal: the same records with the same numbers in segment files of our own, so that everything
  * that reads journals reads it too. Where records are missing at the remote, a new segment begins after them.
  */
-import { mkdir, rename, rm } from 'node:fs/promises';
+import { mkdir, readdir, rename } from 'node:fs/promises';
 import path from 'node:path';
 import {
   checkStretch,
@@ -80,14 +80,20 @@ export class MirroredJournal implements AsyncDisposable {
   /** The remote has another journal under this name: ours is put aside, beside what an earlier time put aside. */
   async restart(): Promise<void> {
     await this.#finish();
-    const aside = path.join(this.kernelDir, 'journal.other');
-    await rm(aside, { recursive: true, force: true });
-    await rename(this.journalDir, aside);
+    await rename(this.journalDir, await this.#aside());
     await this.#open();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#finish();
+  }
+
+  /** Each copy may be the only one left of what its kernel said, so none takes the place of another. */
+  async #aside(): Promise<string> {
+    const names = new Set(await readdir(this.kernelDir));
+    let name = 'journal.other';
+    for (let n = 2; names.has(name); n++) name = `journal.other-${n}`;
+    return path.join(this.kernelDir, name);
   }
 
   async #open(): Promise<void> {

@@ -2,11 +2,13 @@
  * Mirrors the kernels of one remote while it can be reached: those that its gateway lists, and those that are here in part from
  * an earlier time. One stream for each kernel, taken up again where it was lost.
  */
-import type { EventsFrame } from '@tpulab/protocol';
+import { Value } from '@sinclair/typebox/value';
+import { KernelEvent } from '@tpulab/protocol';
 import type { Logger } from 'pino';
 import { WebSocket } from 'ws';
 import { followJournal, type ReachableGateway } from './kernel-mirror.js';
 import { MirroredJournal } from './mirrored-journal.js';
+import { FrameBudget } from './stream-frames.js';
 
 export interface RemoteMirrorOptions {
   readonly gateway: ReachableGateway;
@@ -26,11 +28,20 @@ export interface KernelProgress {
 const FIRST_RETRY_MS = 500;
 const LONGEST_RETRY_MS = 30_000;
 const KERNEL_ID = /^[0-9a-f-]{36}$/i;
+/** Kernels that are read at the same time; the others wait. */
+const MAX_FOLLOWED = 64;
+/** Each becomes a folder here. More than any machine has had. */
+const MAX_KERNELS = 2_000;
+/** The events of the kernels of one machine at once. */
+const MAX_EVENTS_BYTES = 4 * 1024 * 1024;
 
 export class RemoteMirror implements AsyncDisposable {
   readonly #options: RemoteMirrorOptions;
   readonly #over = new AbortController();
   readonly #following = new Map<string, Promise<void>>();
+  readonly #waiting = new Set<string>();
+  readonly #known = new Set<string>();
+  readonly #budget = new FrameBudget();
   readonly #watching: Promise<void>;
 
   constructor(options: RemoteMirrorOptions) {
@@ -61,6 +72,7 @@ export class RemoteMirror implements AsyncDisposable {
       const socket = new WebSocket(`ws+unix://${gateway.socketPath}:/bridge/v1/events`, {
         headers: { authorization: `token ${gateway.token}`, host: 'localhost' },
         perMessageDeflate: false,
+        maxPayload: MAX_EVENTS_BYTES,
         handshakeTimeout: this.#options.silenceMs ?? LONGEST_RETRY_MS
       });
       let wasOpen = false;
@@ -79,22 +91,22 @@ export class RemoteMirror implements AsyncDisposable {
     });
   }
 
+  /** What is not as it should be is not about kernels of ours. */
   #take(data: unknown): void {
-    let frame: EventsFrame;
-    try {
-      frame = JSON.parse(String(data)) as EventsFrame;
-    } catch {
-      return; // a remote that speaks otherwise has no kernels for us
-    }
-    if (frame.op !== 'events') return;
-    for (const event of frame.events) {
-      if (event.topic === 'kernels' && !event.removed) this.#follow(event.kernelId);
+    for (const event of eventsOf(String(data))) {
+      if (Value.Check(KernelEvent, event) && !event.removed) this.#follow(event.kernelId);
     }
   }
 
   #follow(kernelId: string): void {
     // It becomes a folder's name.
     if (!KERNEL_ID.test(kernelId) || this.#following.has(kernelId) || this.#over.signal.aborted) return;
+    if (this.#known.size >= MAX_KERNELS && !this.#known.has(kernelId)) return;
+    this.#known.add(kernelId);
+    if (this.#following.size >= MAX_FOLLOWED) {
+      this.#waiting.add(kernelId);
+      return;
+    }
     const followed = this.#run(kernelId)
       .catch((error: unknown) => {
         this.#options.log.error(
@@ -102,7 +114,13 @@ export class RemoteMirror implements AsyncDisposable {
           'the journal of a remote kernel cannot be mirrored'
         );
       })
-      .finally(() => this.#following.delete(kernelId));
+      .finally(() => {
+        this.#following.delete(kernelId);
+        const [next] = this.#waiting;
+        if (next === undefined) return;
+        this.#waiting.delete(next);
+        this.#follow(next);
+      });
     this.#following.set(kernelId, followed);
   }
 
@@ -119,6 +137,7 @@ export class RemoteMirror implements AsyncDisposable {
           kernelId,
           journal,
           signal,
+          budget: this.#budget,
           ...(silenceMs === undefined ? {} : { silenceMs }),
           onProgress: ({ behindBytes }) => tell({ state: 'following', behindBytes })
         });
@@ -134,6 +153,15 @@ export class RemoteMirror implements AsyncDisposable {
       tell({ state: 'behind', behindBytes: 0 });
       await pause(retryMs(attempt), signal);
     }
+  }
+}
+
+function eventsOf(text: string): readonly unknown[] {
+  try {
+    const { op, events } = (JSON.parse(text) ?? {}) as { op?: unknown; events?: unknown };
+    return op === 'events' && Array.isArray(events) ? events : [];
+  } catch {
+    return []; // a remote that speaks otherwise has no kernels for us
   }
 }
 

@@ -3,38 +3,133 @@ import { STREAM_FRAME, STREAM_FRAME_HEADER_BYTES, StreamNote } from '@tpulab/pro
 import { Value } from '@sinclair/typebox/value';
 
 export type StreamFrame =
-  { readonly kind: 'records'; readonly bytes: Buffer } | { readonly kind: 'note'; readonly note: StreamNote };
+  | { readonly kind: 'records'; readonly bytes: Buffer }
+  | { readonly kind: 'note'; readonly note: StreamNote }
+  /** Records that are too large to be held; the mirror has a gap there. */
+  | { readonly kind: 'skipped'; readonly bytes: number };
 
-/** The largest record with what is read around it. */
-const MAX_FRAME_BYTES = 513 * 1024 * 1024;
+/** The largest frame that is held in memory. A remote says itself how large the next one is. */
+export const MAX_FRAME_BYTES = 32 * 1024 * 1024;
+/** The largest record that a journal has, with what is read around it. */
+const POSSIBLE_BYTES = 513 * 1024 * 1024;
+/** Twenty paths of documents are the most that one has. */
+const NOTE_BYTES = 256 * 1024;
+/** What is shorter is held without asking; it is about what a connection holds anyhow. */
+const SMALL_BYTES = 256 * 1024;
 
 /** The other side does not speak the protocol, or a byte was changed on the way. */
 export class StreamError extends Error {
   override readonly name = 'StreamError';
 }
 
-export async function* framesOf(source: AsyncIterable<Buffer>): AsyncGenerator<StreamFrame, void, void> {
+/** Memory for the large frames of one remote, whatever the number of its kernels. Who finds none left waits, and is not read. */
+export class FrameBudget {
+  #free = 2 * MAX_FRAME_BYTES;
+  #waiting: { readonly bytes: number; readonly resolve: () => void }[] = [];
+
+  /** @throws when `signal` ends the waiting */
+  async take(bytes: number, signal?: AbortSignal): Promise<Disposable> {
+    signal?.throwIfAborted();
+    if (this.#waiting.length > 0 || bytes > this.#free) await this.#turn(bytes, signal);
+    else this.#free -= bytes;
+    return { [Symbol.dispose]: () => this.#giveBack(bytes) };
+  }
+
+  #turn(bytes: number, signal?: AbortSignal): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const turn = {
+        bytes,
+        resolve: (): void => {
+          signal?.removeEventListener('abort', leave);
+          resolve();
+        }
+      };
+      const leave = (): void => {
+        this.#waiting = this.#waiting.filter(each => each !== turn);
+        reject(new StreamError('nobody waits for this frame any more'));
+        this.#giveBack(0);
+      };
+      signal?.addEventListener('abort', leave, { once: true });
+      this.#waiting.push(turn);
+    });
+  }
+
+  #giveBack(bytes: number): void {
+    this.#free += bytes;
+    for (let next = this.#waiting[0]; next && next.bytes <= this.#free; next = this.#waiting[0]) {
+      this.#waiting.shift();
+      this.#free -= next.bytes;
+      next.resolve();
+    }
+  }
+}
+
+export interface FramesOptions {
+  /** Shared by all kernels of a remote. */
+  readonly budget?: FrameBudget;
+  readonly signal?: AbortSignal;
+}
+
+export async function* framesOf(
+  source: AsyncIterable<Buffer>,
+  { budget = new FrameBudget(), signal }: FramesOptions = {}
+): AsyncGenerator<StreamFrame, void, void> {
   let chunks: Buffer[] = [];
   let held = 0;
   let needed = STREAM_FRAME_HEADER_BYTES;
-  for await (const chunk of source) {
-    chunks.push(chunk);
-    held += chunk.length;
-    if (held < needed) continue;
-    let bytes = chunks.length === 1 ? chunk : Buffer.concat(chunks, held);
-    for (;;) {
-      needed = STREAM_FRAME_HEADER_BYTES;
-      if (bytes.length < needed) break;
-      const length = bytes.readUInt32LE(0);
-      if (length > MAX_FRAME_BYTES) throw new StreamError(`a frame of ${length} bytes is impossible`);
-      needed += length;
-      if (bytes.length < needed) break;
-      yield frameOf(bytes.readUInt8(4), bytes.subarray(STREAM_FRAME_HEADER_BYTES, needed));
-      bytes = bytes.subarray(needed);
+  let lease: Disposable | null = null;
+  let skipped = { bytes: 0, left: 0 };
+  try {
+    for await (const read of source) {
+      const passed = Math.min(skipped.left, read.length);
+      skipped.left -= passed;
+      const chunk = read.subarray(passed);
+      if (skipped.bytes > 0 && skipped.left === 0) {
+        yield { kind: 'skipped', bytes: skipped.bytes };
+        skipped = { bytes: 0, left: 0 };
+      }
+      chunks.push(chunk);
+      held += chunk.length;
+      if (held < needed) continue;
+      let bytes = chunks.length === 1 ? chunk : Buffer.concat(chunks, held);
+      for (;;) {
+        needed = STREAM_FRAME_HEADER_BYTES;
+        if (bytes.length < needed) break;
+        const length = lengthOf(bytes);
+        needed += length;
+        if (length > MAX_FRAME_BYTES) {
+          const there = Math.min(bytes.length, needed);
+          skipped = { bytes: length, left: needed - there };
+          needed = STREAM_FRAME_HEADER_BYTES;
+          bytes = bytes.subarray(there);
+          if (skipped.left > 0) break;
+          yield { kind: 'skipped', bytes: length };
+          skipped = { bytes: 0, left: 0 };
+          continue;
+        }
+        if (bytes.length < needed) {
+          if (length > SMALL_BYTES) lease ??= await budget.take(length, signal);
+          break;
+        }
+        yield frameOf(bytes.readUInt8(4), bytes.subarray(STREAM_FRAME_HEADER_BYTES, needed));
+        lease?.[Symbol.dispose]();
+        lease = null;
+        bytes = bytes.subarray(needed);
+      }
+      chunks = bytes.length === 0 ? [] : [bytes];
+      held = bytes.length;
     }
-    chunks = bytes.length === 0 ? [] : [bytes];
-    held = bytes.length;
+  } finally {
+    lease?.[Symbol.dispose]();
   }
+}
+
+/** Of the body of the frame that begins here. */
+function lengthOf(bytes: Buffer): number {
+  const length = bytes.readUInt32LE(0);
+  const most = bytes.readUInt8(4) === STREAM_FRAME.records ? POSSIBLE_BYTES : NOTE_BYTES;
+  if (length > most) throw new StreamError(`a frame of ${length} bytes is impossible`);
+  return length;
 }
 
 function frameOf(type: number, body: Buffer): StreamFrame {

@@ -10,8 +10,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { pythonFreeEnv, runUv } from '../../environments/uv.js';
 import { runProgram, type ProgramResult } from '../../environments/run-program.js';
 import { LockHeldError, type ProcessLock, takeProcessLock } from '../../processes/process-lock.js';
-import { SetupError } from './setup-error.js';
-import { pipPlatforms, type Platform, type ToolWheel, uvPlatform } from './tool-locks.js';
+import { SetupError } from './stage-reporter.js';
+import { pipPlatforms, type Platform, type ToolWheel, uvPlatform } from './host-layout.js';
 
 export interface FetchContext {
   readonly cache: string;

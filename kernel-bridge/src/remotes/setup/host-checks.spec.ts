@@ -8,10 +8,8 @@ import { describe, expect, it } from 'vitest';
 import { ChipTable } from '../../devices/index.js';
 import { FakeMachine } from '../../devices/testing/fake-machine.js';
 import { GENERATIONS } from '../../devices/testing/traces.js';
-import { type CheckContext, checkHost } from './host-checks.js';
-import { chipNames, hasChips } from './host-chips.js';
-import { type HostFacts, parseFacts } from './host-facts.js';
-import { PROBE_SCRIPT } from './probe-script.js';
+import { type CheckContext, checkHost, chipNames, hasChips } from './host-checks.js';
+import { type HostFacts, parseFacts, PROBE_SCRIPT } from './probe-script.js';
 
 const run = promisify(execFile);
 const chips = new ChipTable();

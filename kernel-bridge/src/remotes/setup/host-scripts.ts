@@ -171,7 +171,7 @@ cd "$HOME" || exit 1
 : >"$state/gateway.ready"
 TPULAB_UV=$uv UV_CACHE_DIR=$base/cache/uv UV_PYTHON_INSTALL_DIR=$base/python \\
   setsid nohup "$node" "$base/$bridge/bin/tpulab.js" serve --unix-socket "$socket" --state-dir "$state" \\
-  --env-dir "$environments" --root-dir "$HOME" >"$state/gateway.ready" 2>"$state/gateway.err" </dev/null 9>&- &
+  --env-dir "$environments" --root-dir "\${TPULAB_ROOT_DIR:-$HOME}" >"$state/gateway.ready" 2>"$state/gateway.err" </dev/null 9>&- &
 child=$!
 waited=0
 until [ -s "$state/gateway.ready" ]; do

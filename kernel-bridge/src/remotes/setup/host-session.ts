@@ -1,7 +1,10 @@
 /** Runs our scripts on one host and says in typed errors why one ended. */
 import type { RemoteShell } from '../contracts.js';
-import { EXIT } from './host-scripts.js';
-import { SetupError } from './setup-error.js';
+import { EXIT, LIST_SCRIPT } from './host-scripts.js';
+import { type RunningStage, SetupError } from './stage-reporter.js';
+import { stat } from 'node:fs/promises';
+import path from 'node:path';
+import { sha256Of } from './payload.js';
 
 export interface ScriptEnd {
   readonly code: number;
@@ -95,4 +98,46 @@ export class HostSession {
 function keep(lines: string[], line: string): void {
   lines.push(line);
   if (lines.length > KEPT_LINES) lines.shift();
+}
+
+/** Sends one file, with its progress. */
+export async function sendFile(
+  session: HostSession,
+  local: string,
+  name: string,
+  stage: RunningStage
+): Promise<void> {
+  await session.upload(local, name, (bytes, total) => {
+    stage.moved(`sending ${path.basename(name)}`, bytes, total);
+  });
+}
+
+/** Sends those that are not there with the same content. Their names must differ. */
+export async function sendFiles(
+  session: HostSession,
+  files: readonly string[],
+  folder: string,
+  stage: RunningStage
+): Promise<void> {
+  const there = new Map<string, string>();
+  await session.run(LIST_SCRIPT, [folder], {
+    timeoutMs: 10 * QUICK_MS,
+    onSaid: (key, value) => {
+      const space = value.indexOf(' ');
+      if (key === 'file') there.set(value.slice(space + 1), value.slice(0, space));
+    }
+  });
+  const sizes = await Promise.all(files.map(async file => (await stat(file)).size));
+  const total = sizes.reduce((sum, size) => sum + size, 0);
+  let done = 0;
+  for (const [at, file] of files.entries()) {
+    const name = path.basename(file);
+    const before = done;
+    if (there.get(name) !== (await sha256Of(file))) {
+      await session.upload(file, `${folder}/${name}`, bytes =>
+        stage.moved(`sending ${name}`, before + bytes, total)
+      );
+    }
+    done += sizes[at] ?? 0;
+  }
 }

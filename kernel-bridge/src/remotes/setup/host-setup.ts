@@ -1,21 +1,27 @@
 /** Makes a host ready: checks it, installs what is missing, starts the gateway there. Can be broken off and called again at any point. */
-import type { RemoteCheck } from '@tpulab/protocol';
+import type { RemoteCheck, RemoteStage } from '@tpulab/protocol';
 import { ChipTable } from '../../devices/index.js';
+import { plainText } from '../../text/plain-text.js';
+import { shown } from '../ssh/ssh-config.js';
 import { variantOf } from '../../environments/definition.js';
 import type { HostSetup, PreparedHost, RemoteShell, SetupOptions } from '../contracts.js';
-import { acceleratorFor } from './host-chips.js';
-import { checkHost } from './host-checks.js';
-import { type HostFacts, parseFacts } from './host-facts.js';
-import { DEFAULT_FOLDER, incomingOf } from './host-layout.js';
+import { acceleratorFor, checkHost, gib } from './host-checks.js';
+import { type HostFacts, parseFacts, PROBE_SCRIPT } from './probe-script.js';
+import {
+  DEFAULT_FOLDER,
+  hasEnvironment,
+  incomingOf,
+  partsOf,
+  readContext,
+  type SetupContext
+} from './host-layout.js';
 import { CLEAN_SCRIPT } from './host-scripts.js';
 import { HostSession, QUICK_MS } from './host-session.js';
 import { installAll } from './install-all.js';
 import { setupCache } from './payload.js';
-import { PROBE_SCRIPT } from './probe-script.js';
-import { hasEnvironment, partsOf, readContext, type SetupContext } from './setup-context.js';
-import { SetupError } from './setup-error.js';
-import { StageReporter } from './stage-reporter.js';
+import { SetupError, StageReporter } from './stage-reporter.js';
 import { checkRunning, startHostGateway } from './start-gateway.js';
+import { RemoteProblem } from '../remote-error.js';
 
 export interface HostSetupOptions {
   /** The bundle that is copied; default the one that runs, else the checkout's. */
@@ -72,17 +78,29 @@ async function prepare(
     for (const check of checks) wanted.onCheck(check);
     const failures = checks.filter(({ state }) => state === 'failed');
     if (failures.length > 0) throw unfit(shell.host, failures);
-    const warnings = checks.filter(({ state }) => state === 'warning').length;
     return {
       value: { facts: found, context: needed, newcomer: comer },
-      detail: warnings === 0 ? 'all well' : `${warnings} to look at`
+      detail: checkedText(found, checks)
     };
   });
   const session = new HostSession(shell, facts.base, wanted);
-  const { chips = new ChipTable(), cache = setupCache(), uv = null } = options;
+  const { chips = new ChipTable(), cache = setupCache(), uv = null, folder = DEFAULT_FOLDER } = options;
   const incoming = incomingOf(wanted.sender);
   await installAll({ session, facts, context, incoming, stages, chips, cache, uv });
-  return startHostGateway({ session, facts, context, incoming, stages, newcomer });
+  return startHostGateway({ session, facts, context, folder, incoming, stages, newcomer });
+}
+
+/** What people choose a machine by, and whether something is to be looked at. */
+function checkedText({ diskFreeBytes }: HostFacts, checks: readonly RemoteCheck[]): string {
+  const chips = checks.find(({ name, state }) => name === 'chips' && state === 'ok');
+  const warnings = checks.filter(({ state }) => state === 'warning').length;
+  return [
+    chips?.message ?? null,
+    diskFreeBytes === null ? null : `${gib(diskFreeBytes)} disk free`,
+    warnings === 0 ? null : `${warnings} to look at`
+  ]
+    .filter(part => part !== null)
+    .join(', ');
 }
 
 async function probe(
@@ -131,7 +149,129 @@ async function clean(
   if (code === 0) return;
   throw new SetupError(
     'setup_clean_failed',
-    `${base} on ${shell.host} could not be removed whole (${lines.at(-1) ?? `code ${code}`}); remove it by hand.`,
-    { command: `ssh ${shell.host} rm -rf ${base}` }
+    `Our folder on ${shell.host} could not be removed whole; it said "${plainText(lines.at(-1) ?? `code ${code}`, 300)}". Remove it by hand.`,
+    { command: `ssh ${shown(shell.host)} rm -rf ${shown(options.folder ?? DEFAULT_FOLDER)}` }
   );
+}
+
+const STEP_MS = 30_000;
+const START_MS = 180_000;
+
+/** A login shell's PATH, without its prompts and greetings; tools of a user are often only there. */
+const USER_PATH = `PATH="$PATH:$HOME/.local/bin:$HOME/bin"
+export PATH`;
+
+/** Fails with 3 where there is none. */
+const FIND = `${USER_PATH}
+command -v tpulab > /dev/null || exit 3`;
+
+/**
+ * Prints version, record and token of the gateway that serves the state folder, a line each, after it was started where none did.
+ * Exit 4: it does not start; why is on standard error.
+ */
+const SERVE = `${USER_PATH}
+state="\${TPULAB_STATE_DIR:-\${XDG_STATE_HOME:-$HOME/.local/state}/tpulab}"
+umask 077
+mkdir -p "$state/run" || { echo "the state folder $state cannot be made" >&2; exit 4; }
+serves() { tpulab status --state-dir "$state" --json 2> /dev/null | grep -q '"status":"'; }
+# Cheap, and not as sure: a process of another program may have got the number.
+seems_to() {
+  pid_there=$(sed -n 's/.*"pid":\\([0-9]*\\).*/\\1/p' "$state/gateway.json" 2> /dev/null)
+  [ -n "$pid_there" ] && kill -0 "$pid_there" 2> /dev/null
+}
+if ! serves; then
+  free=$(df -Pk "$state" | awk 'NR == 2 { print $4 }')
+  if [ "\${free:-9999}" -lt 1024 ]; then echo "No space left on device: $free KiB for $state" >&2; exit 4; fi
+  rm -f "$state/gateway.json"
+  out="$state/run/serve.out"
+  if command -v setsid > /dev/null; then
+    setsid tpulab serve --unix-socket --state-dir "$state" > "$out" 2>&1 < /dev/null &
+  else
+    nohup tpulab serve --unix-socket --state-dir "$state" > "$out" 2>&1 < /dev/null &
+  fi
+  pid=$!
+  tries=0
+  until seems_to; do
+    # One that ends at once may have met another that has just been started; then that one is soon there.
+    kill -0 "$pid" 2> /dev/null || tries=$((tries + 10))
+    tries=$((tries + 1))
+    if [ "$tries" -gt 300 ]; then tail -n 20 "$out" >&2; exit 4; fi
+    sleep 0.2
+  done
+fi
+tpulab --version
+tr -d '\\n' < "$state/gateway.json"; echo
+cat "$state/token"`;
+
+/**
+ * The setup of a host on which nothing is to be installed: the `tpulab` that is on its PATH is used. Starts its gateway on a
+ * unix socket when none runs, detached, so that it goes on after the connection has ended.
+ */
+export class InstalledSetup implements HostSetup {
+  async prepare(shell: RemoteShell, options: SetupOptions): Promise<PreparedHost> {
+    const { signal } = options;
+    const stage = stages(options.onStage);
+    stage('bridge', 'Kernel bridge', 'running', null);
+    const found = await shell.run(FIND, [], { signal, timeoutMs: STEP_MS });
+    if (found.code !== 0) {
+      stage('bridge', 'Kernel bridge', 'failed', null);
+      throw new RemoteProblem(
+        'remote_bridge_missing',
+        `There is no program "tpulab" on ${shell.host}; install it there, or connect with --install.`
+      );
+    }
+    stage('bridge', 'Kernel bridge', 'done', null);
+    stage('gateway', 'Gateway', 'running', null);
+    const served = await shell.run(SERVE, [], { signal, timeoutMs: START_MS });
+    if (served.code !== 0) {
+      stage('gateway', 'Gateway', 'failed', null);
+      throw notStarted(shell.host, served.stderr);
+    }
+    const prepared = parse(served.stdout);
+    if (!prepared) {
+      throw new RemoteProblem(
+        'remote_bridge_failed',
+        `The gateway on ${shell.host} does not listen on a unix socket; stop it there with "tpulab stop" (its kernels go on), then connect again.`
+      );
+    }
+    stage('gateway', 'Gateway', 'done', null);
+    return prepared;
+  }
+
+  /** Nothing was put there, so the gateway is all there is to end; its kernels are ended too. */
+  async clean(
+    shell: RemoteShell,
+    { signal }: Omit<SetupOptions, 'environment' | 'sender' | 'takeOver'>
+  ): Promise<void> {
+    await shell.run(`${USER_PATH}\ntpulab stop --kernels`, [], { signal, timeoutMs: START_MS });
+  }
+}
+
+function stages(onStage: (stage: RemoteStage) => void) {
+  return (name: string, title: string, state: RemoteStage['state'], detail: string | null): void =>
+    onStage({ name, title, state, detail, fraction: null });
+}
+
+function notStarted(host: string, words: string): RemoteProblem {
+  const why = words.trim().split('\n').slice(-3).join(' ');
+  if (/No space left|ENOSPC|Disk quota/i.test(words)) {
+    return new RemoteProblem(
+      'remote_disk_full',
+      `The disk of ${host} is full (${why}); free some space there, then connect again.`
+    );
+  }
+  return new RemoteProblem('remote_bridge_failed', `The gateway on ${host} does not start: ${why}`);
+}
+
+/** The last three lines; a login shell may have said something before. */
+function parse(stdout: string): PreparedHost | null {
+  const [version = '', record = '', token = ''] = stdout.trim().split('\n').slice(-3);
+  try {
+    const { url, gatewayId } = JSON.parse(record) as { url?: string; gatewayId?: string };
+    const socket = /^http\+unix:\/\/([^/]+)\//.exec(url ?? '')?.[1];
+    if (socket === undefined || gatewayId === undefined || token === '') return null;
+    return { socketPath: decodeURIComponent(socket), token, gatewayId, version };
+  } catch {
+    return null;
+  }
 }

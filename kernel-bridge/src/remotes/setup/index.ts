@@ -1,2 +1,2 @@
 export { checkRemoteHost, createHostSetup, type HostSetupOptions } from './host-setup.js';
-export { SetupError, type SetupErrorCode } from './setup-error.js';
+export { SetupError, type SetupErrorCode } from './stage-reporter.js';

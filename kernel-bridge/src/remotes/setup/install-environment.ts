@@ -2,7 +2,8 @@
 import path from 'node:path';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { type Definition, variantOf } from '../../environments/definition.js';
-import { fetchEnvironment, fetchPython, type FetchContext, OWN_PYTHON } from './fetch-here.js';
+import { UvProgress } from '../../environments/index.js';
+import { type FetchContext, fetchEnvironment, fetchPython, OWN_PYTHON } from './fetch-here.js';
 import type { HostLayout, HostTools } from './host-layout.js';
 import {
   ENVIRONMENT_SCRIPT,
@@ -11,11 +12,9 @@ import {
   REMOVE_SCRIPT,
   UNPACK_ARCHIVE_SCRIPT
 } from './host-scripts.js';
-import { type HostSession, QUICK_MS, type ScriptEnd } from './host-session.js';
+import { type HostSession, QUICK_MS, type ScriptEnd, sendFile, sendFiles } from './host-session.js';
 import { sha256Of, tar } from './payload.js';
-import { sendFile, sendFiles } from './send-file.js';
-import { SetupError } from './setup-error.js';
-import type { RunningStage } from './stage-reporter.js';
+import { type RunningStage, SetupError } from './stage-reporter.js';
 
 export interface EnvironmentInstallation {
   readonly session: HostSession;
@@ -63,6 +62,7 @@ export async function installEnvironment(
   stage: RunningStage
 ): Promise<void> {
   const { session, definition, layout, tools } = installation;
+  const uv = new UvProgress();
   const create = (wheels: string): Promise<ScriptEnd> =>
     session.run(
       ENVIRONMENT_SCRIPT,
@@ -74,7 +74,9 @@ export async function installEnvironment(
       {
         timeoutMs: ENVIRONMENT_MS,
         onText: text => {
-          if (!text.startsWith('{')) stage.at(text.trim());
+          if (text.startsWith('{')) return;
+          uv.line(text);
+          stage.at(text.trim(), uv.fraction, uv.transfer);
         },
         onSaid: (key, value) => {
           if (key === 'waiting') stage.at(value);

@@ -8,7 +8,7 @@ import { type Static, Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
 import { PACKAGE_FOLDER } from '../../environments/locations.js';
 import { runProgram } from '../../environments/run-program.js';
-import { SetupError } from './setup-error.js';
+import { SetupError } from './stage-reporter.js';
 
 type Env = Readonly<Record<string, string | undefined>>;
 

@@ -3,7 +3,7 @@
  *
  * `$1` the folder (relative to the home folder, or absolute), `$2` what stands for `/` where devices, sysfs and proc are
  * (empty: `/`), then the paths below the folder whose presence is asked for.
- */
+ */ import { SetupError } from './stage-reporter.js';
 export const PROBE_SCRIPT = `
 LC_ALL=C; export LC_ALL
 root=$2
@@ -80,3 +80,149 @@ if [ -f "$gateway" ]; then
 fi
 say end yes
 `;
+
+/** What the probe found on a host, as typed values. */
+export interface HostFacts {
+  /** Unix seconds by the host's clock. */
+  readonly time: number;
+  readonly system: string;
+  readonly machine: string;
+  /** `[2, 35]`; null where the C library is another. */
+  readonly glibc: readonly [number, number] | null;
+  readonly user: string;
+  readonly home: string;
+  /** Absolute path of our folder there. */
+  readonly base: string;
+  readonly isWritable: boolean;
+  readonly diskFreeBytes: number | null;
+  readonly memoryBytes: number | null;
+  readonly memoryAvailableBytes: number | null;
+  readonly programs: ReadonlySet<string>;
+  readonly python3: string | null;
+  /** Whether programs outlive the log-out of this user; null where systemd does not run. */
+  readonly lingers: boolean | null;
+  readonly pciDevices: readonly PciDevice[];
+  readonly nodes: readonly string[];
+  readonly holders: readonly HostHolder[];
+  readonly have: ReadonlySet<string>;
+  readonly gateway: HostGateway | null;
+  /** What the environment that was asked for was made for there; null where it is not there. */
+  readonly environmentFor: 'cpu' | 'tpu' | null;
+}
+
+export interface PciDevice {
+  readonly address: string;
+  readonly device: string;
+  readonly subsystem: string | null;
+  readonly node: string | null;
+}
+
+export interface HostHolder {
+  readonly pid: number;
+  readonly user: string;
+  readonly node: string;
+  readonly command: string;
+}
+
+/** A gateway that runs there. */
+export interface HostGateway {
+  readonly socketPath: string;
+  readonly token: string;
+  readonly gatewayId: string;
+  /** The folder of the bridge that it runs from, relative to ours; empty while it is being started. */
+  readonly bridge: string;
+  /** Whose set-up started it; null where that is not known. */
+  readonly starter: { readonly sender: string; readonly tookOver: boolean } | null;
+}
+
+/** @throws SetupError `setup_host_garbled` when the output is not that of the probe */
+export function parseFacts(output: string, host: string): HostFacts {
+  const all = new Map<string, string[]>();
+  for (const line of output.split('\n')) {
+    const tab = line.indexOf('\t');
+    if (tab < 0) continue;
+    const key = line.slice(0, tab);
+    const values = all.get(key) ?? [];
+    all.set(key, values);
+    values.push(line.slice(tab + 1).trim());
+  }
+  const one = (key: string): string => all.get(key)?.at(-1) ?? '';
+  // A shell's start-up files may print; without the last line something broke off.
+  if (one('end') !== 'yes' || one('base') === '') {
+    throw new SetupError(
+      'setup_host_garbled',
+      `${host} did not answer the questions about itself; see that "ssh ${host} true" works and that your shell's start-up files there print nothing.`,
+      { command: `ssh ${host} true` }
+    );
+  }
+  return {
+    time: Number(one('time')),
+    system: one('system'),
+    machine: one('machine'),
+    glibc: glibcOf(one('glibc')),
+    user: one('user'),
+    home: one('home'),
+    base: one('base'),
+    isWritable: one('writable') === 'yes',
+    diskFreeBytes: kib(one('disk_free_kib')),
+    memoryBytes: kib(one('memory_kib')),
+    memoryAvailableBytes: kib(one('memory_available_kib')),
+    programs: new Set(all.get('program')),
+    python3: one('python3') || null,
+    lingers: all.has('lingers') ? one('lingers') === 'yes' : null,
+    pciDevices: (all.get('pci') ?? []).map(pciDevice),
+    nodes: all.get('node') ?? [],
+    holders: (all.get('holder') ?? []).flatMap(holder),
+    have: new Set(all.get('have')),
+    gateway: gatewayOf(one),
+    environmentFor: all.has('environment_for') ? (one('environment_for') === 'tpu' ? 'tpu' : 'cpu') : null
+  };
+}
+
+function glibcOf(text: string): [number, number] | null {
+  const [, major, minor] = /^glibc (\d+)\.(\d+)/.exec(text) ?? [];
+  return major === undefined || minor === undefined ? null : [Number(major), Number(minor)];
+}
+
+function kib(text: string): number | null {
+  return /^\d+$/.test(text) ? Number(text) * 1024 : null;
+}
+
+function pciDevice(text: string): PciDevice {
+  const [address = '', device = '', subsystem = '', node = ''] = text.split(' ');
+  return { address, device, subsystem: subsystem || null, node: node || null };
+}
+
+function holder(text: string): HostHolder[] {
+  const [, pid, user = '', node = '', command = ''] = /^(\d+) (\S*) (\/dev\/\S+) ?(.*)$/.exec(text) ?? [];
+  return pid === undefined ? [] : [{ pid: Number(pid), user, node, command }];
+}
+
+function gatewayOf(one: (key: string) => string): HostGateway | null {
+  const [record, socketPath, bridge, token] = [
+    one('gateway'),
+    one('gateway_socket'),
+    one('gateway_bridge'),
+    one('token')
+  ];
+  if (record === '' || socketPath === '' || token === '') return null;
+  try {
+    const parsed = JSON.parse(record) as { gatewayId?: unknown };
+    if (typeof parsed.gatewayId !== 'string') return null;
+    return {
+      socketPath,
+      token,
+      gatewayId: parsed.gatewayId,
+      bridge,
+      starter: starterOf(one('gateway_starter'), bridge)
+    };
+  } catch {
+    return null;
+  }
+}
+
+/** Said of another bridge, it was left by a version that does not write it down. */
+function starterOf(text: string, bridge: string): HostGateway['starter'] {
+  const [of = '', sender = '', tookOver] = text.split(' ');
+  return of === bridge && sender !== '' ? { sender, tookOver: tookOver === 'yes' } : null;
+}

@@ -1,5 +1,6 @@
 /** Tells how far a set-up is, stage by stage; the stage that is running when something fails is the one that failed. */
-import type { RemoteStage } from '@tpulab/protocol';
+import type { RemoteStage, Transfer } from '@tpulab/protocol';
+import { TransferRate } from '../../environments/index.js';
 
 /** Stages of a set-up in their order, with what people read. */
 export const STAGE_TITLES = {
@@ -15,7 +16,9 @@ export type StageName = keyof typeof STAGE_TITLES;
 
 export interface RunningStage {
   /** What it is at now; `fraction` 0 to 1 where that is known. */
-  at(detail: string | null, fraction?: number | null): void;
+  at(detail: string | null, fraction?: number | null, transfer?: Transfer | null): void;
+  /** Something is downloaded or sent: how much of it has come, and its size where that is known. */
+  moved(detail: string, bytes: number, totalBytes: number | null): void;
 }
 
 export class StageReporter {
@@ -32,14 +35,24 @@ export class StageReporter {
     title: string = STAGE_TITLES[name]
   ): Promise<Value> {
     let last: string | null = null;
-    const tell = (state: RemoteStage['state'], detail: string | null, fraction: number | null): void =>
-      this.#tell({ name, title, state, detail, fraction });
+    const rate = new TransferRate();
+    const tell = (
+      state: RemoteStage['state'],
+      detail: string | null,
+      fraction: number | null,
+      transfer: Transfer | null = null
+    ): void => this.#tell({ name, title, state, detail, fraction, ...(transfer && { transfer }) });
+    const at: RunningStage['at'] = (text, fraction = null, transfer = null) => {
+      last = text;
+      tell('running', text, fraction === null ? null : Math.min(1, Math.max(0, fraction)), transfer);
+    };
     tell('running', null, null);
     try {
       const { value, detail } = await work({
-        at: (text, fraction = null) => {
-          last = text;
-          tell('running', text, fraction === null ? null : Math.min(1, Math.max(0, fraction)));
+        at,
+        moved: (text, bytes, totalBytes) => {
+          const fraction = totalBytes === null ? null : totalBytes === 0 ? 1 : bytes / totalBytes;
+          at(text, fraction, rate.at(bytes, totalBytes));
         }
       });
       tell('done', detail, 1);
@@ -52,5 +65,36 @@ export class StageReporter {
 
   skip(name: StageName, detail: string, title: string = STAGE_TITLES[name]): void {
     this.#tell({ name, title, state: 'skipped', detail, fraction: null });
+  }
+}
+
+/** Why a host could not be made ready. `command` is what a person can run in a terminal to settle it, where there is one. */
+export type SetupErrorCode =
+  | 'setup_payload_missing'
+  | 'setup_host_unfit'
+  | 'setup_host_garbled'
+  | 'setup_uv_missing'
+  | 'setup_download_failed'
+  | 'setup_checksum_wrong'
+  | 'setup_disk_full'
+  | 'setup_unpack_failed'
+  | 'setup_python_failed'
+  | 'setup_environment_failed'
+  | 'setup_gateway_failed'
+  | 'setup_other_build'
+  | 'setup_busy'
+  | 'setup_clean_failed';
+
+export class SetupError extends Error {
+  override readonly name = 'SetupError';
+  readonly command: string | null;
+
+  constructor(
+    readonly code: SetupErrorCode,
+    message: string,
+    options: { readonly cause?: unknown; readonly command?: string } = {}
+  ) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.command = options.command ?? null;
   }
 }

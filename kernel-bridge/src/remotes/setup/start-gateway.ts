@@ -1,12 +1,12 @@
 /** Starts the gateway on a host, detached from the connection; one that runs already from the same bridge is left alone. */
 import type { PreparedHost } from '../contracts.js';
-import type { HostFacts } from './host-facts.js';
+import type { HostFacts, HostGateway } from './probe-script.js';
+import { plainText } from '../../text/plain-text.js';
+import { shown } from '../ssh/ssh-config.js';
 import { EXIT, START_SCRIPT } from './host-scripts.js';
 import type { HostSession } from './host-session.js';
-import { mayReplace, type Newcomer, otherBuild } from './other-build.js';
-import type { SetupContext } from './setup-context.js';
-import { SetupError } from './setup-error.js';
-import type { StageReporter } from './stage-reporter.js';
+import type { SetupContext } from './host-layout.js';
+import { SetupError, type StageReporter } from './stage-reporter.js';
 
 const START_MS = 5 * 60_000;
 
@@ -14,6 +14,8 @@ export interface GatewayStart {
   readonly session: HostSession;
   readonly facts: HostFacts;
   readonly context: SetupContext;
+  /** Our folder there as we name it, not as the host does: it becomes part of a command. */
+  readonly folder: string;
   /** Folder there of what was sent, relative: it is done with. */
   readonly incoming: string;
   readonly stages: StageReporter;
@@ -65,8 +67,62 @@ export async function startHostGateway(start: GatewayStart): Promise<PreparedHos
     if (code === EXIT.otherBuild) throw otherBuild(session.host, said.get('other') ?? '', newcomer);
     throw new SetupError(
       'setup_gateway_failed',
-      `The gateway did not start on ${session.host}: ${lines.at(-1) ?? `code ${code}`}. ${session.base}/state/gateway.log there may say more.`,
-      { command: `ssh ${session.host} tail ${session.base}/state/gateway.log` }
+      `The gateway did not start on ${session.host}: it said "${plainText(lines.at(-1) ?? `code ${code}`, 300)}". state/gateway.log in our folder there may say more.`,
+      { command: `ssh ${shown(session.host)} tail ${shown(`${start.folder}/state/gateway.log`)}` }
     );
   });
+}
+
+/**
+ * Who wants to have its gateway on a host where two builds of TPULab meet. A newer version replaces an older one; a build that is
+ * older, or as old, leaves the other one alone until a person insists, and what a person insisted on is left alone by all: two computers
+ * never replace each other in turn.
+ */
+export interface Newcomer {
+  /** `versions/0.1.0-1a2b3c4d5e6f`: the folder of its bridge. */
+  readonly bridge: string;
+  readonly sender: string;
+  /** A person insists. */
+  readonly takeOver: boolean;
+}
+
+/** Whether this gateway is the newcomer's own, or may end for it. */
+export function mayReplace(running: HostGateway, newcomer: Newcomer): boolean {
+  // One that was broken off at its start has not said yet what it is.
+  if (running.bridge === newcomer.bridge || running.bridge === '' || newcomer.takeOver) return true;
+  const { starter } = running;
+  if (starter?.sender === newcomer.sender) return true;
+  return starter?.tookOver !== true && isNewer(newcomer.bridge, running.bridge);
+}
+
+/** Says what runs there and what to do. */
+export function otherBuild(host: string, running: string, newcomer: Newcomer): SetupError {
+  const [theirs, ours] = [nameOf(running), nameOf(newcomer.bridge)];
+  const same = isNewer(running, newcomer.bridge)
+    ? 'Update TPULab on this computer'
+    : 'Have the same TPULab on both computers';
+  return new SetupError(
+    'setup_other_build',
+    `On ${host} TPULab ${theirs} runs for another computer, and this one has ${ours}; it is left alone. ${same}, or connect anyway ("Connect anyway" in JupyterLab, "tpulab connect NAME --take-over"): then the other computer is put aside. Kernels go on either way.`
+  );
+}
+
+function isNewer(one: string, other: string): boolean {
+  const [a, b] = [numbersOf(one), numbersOf(other)];
+  if (a === null || b === null) return false;
+  for (let index = 0; index < a.length; index++) {
+    if (a[index] !== b[index]) return (a[index] ?? 0) > (b[index] ?? 0);
+  }
+  return false;
+}
+
+/** The three numbers of a version; null for a folder that is named otherwise. Builds of one version have no order. */
+function numbersOf(bridge: string): number[] | null {
+  const found = /^versions\/(\d+)\.(\d+)\.(\d+)-/.exec(bridge);
+  return found ? found.slice(1).map(Number) : null;
+}
+
+function nameOf(bridge: string): string {
+  const [, version, hash] = /^versions\/(.+)-([0-9a-f]{12})$/.exec(bridge) ?? [];
+  return version === undefined ? bridge : `${version} (build ${hash})`;
 }

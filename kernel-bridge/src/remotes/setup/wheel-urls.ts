@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { parse } from 'smol-toml';
 import { runUv } from '../../environments/uv.js';
-import { SetupError } from './setup-error.js';
-import { type Platform, type ToolWheel, uvPlatform } from './tool-locks.js';
+import { SetupError } from './stage-reporter.js';
+import { type Platform, type ToolWheel, uvPlatform } from './host-layout.js';
 
 export interface WheelFile {
   readonly url: string;

@@ -3,7 +3,6 @@ import { randomBytes } from 'node:crypto';
 import { chmod, rm, writeFile } from 'node:fs/promises';
 import { createServer, type Server, type Socket } from 'node:net';
 import path from 'node:path';
-import { ASKPASS_SCRIPT, askpassStarter } from './askpass-program.js';
 
 export interface Question {
   readonly kind: 'secret' | 'confirm';
@@ -127,4 +126,40 @@ function parse(text: string): { key: string; hint: string; question: Question } 
   if (typeof key !== 'string' || typeof words !== 'string' || typeof hint !== 'string') return null;
   const isConfirm = hint === 'confirm' || /\(yes\/no/.test(words);
   return { key, hint, question: { kind: isConfirm ? 'confirm' : 'secret', text: words.trim() } };
+}
+
+/**
+ * The program that ssh runs to ask for something. It passes the question to the gateway over a unix socket and writes the
+ * answer, which is on no command line and in no file. Written out as text, so that it is there in every kind of package.
+ */
+export const ASKPASS_SCRIPT = `'use strict';
+const { connect } = require('node:net');
+const socket = connect(process.env.TPULAB_ASKPASS_SOCKET);
+let answer = '';
+socket.setEncoding('utf8');
+socket.on('connect', () => {
+  const question = {
+    key: process.env.TPULAB_ASKPASS_KEY,
+    text: process.argv.slice(2).join(' '),
+    hint: process.env.SSH_ASKPASS_PROMPT || ''
+  };
+  socket.write(JSON.stringify(question) + '\\n');
+});
+socket.on('data', text => { answer += text; });
+socket.on('error', () => process.exit(1));
+socket.on('close', () => {
+  let value = null;
+  try { value = JSON.parse(answer).value; } catch {}
+  if (typeof value !== 'string') process.exit(1);
+  process.stdout.write(value + '\\n', () => process.exit(0));
+});
+`;
+
+/** What ssh starts; it takes the path of one program without arguments. */
+export function askpassStarter(node: string, script: string): string {
+  return `#!/bin/sh\nexec ${quoted(node)} ${quoted(script)} "$@"\n`;
+}
+
+function quoted(argument: string): string {
+  return `'${argument.replaceAll("'", `'\\''`)}'`;
 }

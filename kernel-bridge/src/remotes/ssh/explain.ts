@@ -1,13 +1,23 @@
-/** What went wrong, from what ssh wrote before it ended. Its messages are not translated. */
+/**
+ * What went wrong, from what ssh wrote before it ended. Its messages are not translated.
+ *
+ * ssh also prints what whoever answered says: a farewell, which may come before any host key was checked, and a banner. Such words can
+ * be shown, as words of the other side; which command helps is told from the typed target alone.
+ */
+import { explainTunnel } from '../gcloud/tunnel.js';
 import { RemoteProblem, type RemoteErrorCode } from '../remote-error.js';
-import { commandFor, type SshTarget } from './target.js';
+import { plainText } from '../../text/plain-text.js';
+import { commandFor, shown, type SshTarget } from './ssh-config.js';
+import { FAREWELL, isProxied } from './ssh-process.js';
 
 interface Reason {
   readonly pattern: RegExp;
   readonly code: RemoteErrorCode;
   readonly say: (target: SshTarget, words: string, all: string) => string;
-  readonly command?: (target: SshTarget, all: string) => string | undefined;
+  readonly command?: (target: SshTarget, configured: string) => string;
 }
+
+const SHOWN_CHARACTERS = 300;
 
 /** In this order: a changed key also says that verification failed. */
 const REASONS: readonly Reason[] = [
@@ -16,10 +26,7 @@ const REASONS: readonly Reason[] = [
     code: 'remote_host_key_changed',
     say: ({ destination }, _words, all) =>
       `The host key of ${destination} is not the one that is known for it${fingerprint(all)}. Either the machine was made anew, or somebody is between you and it; nothing was sent. If you know why it changed, remove the old key and connect again.`,
-    command: ({ destination }, all) => {
-      const line = /^\s*(ssh-keygen -f .+ -R .+)$/m.exec(all)?.[1]?.trim();
-      return line ?? `ssh-keygen -R ${hostOf(destination)}`;
-    }
+    command: (target, configured) => removeKey(target, configured)
   },
   {
     pattern: /Host key verification failed|No \S+ host key is known for/,
@@ -50,25 +57,59 @@ const REASONS: readonly Reason[] = [
   }
 ];
 
-/** @param lines what ssh wrote to standard error, oldest first */
-export function explainSsh(target: SshTarget, lines: readonly string[], code: number | null): RemoteProblem {
-  const all = lines.join('\n');
+/**
+ * @param lines what ssh wrote to standard error, oldest first
+ * @param configured what this computer's ssh makes of the target (`ssh -G`); '' when it could not be asked
+ */
+export function explainSsh(
+  target: SshTarget,
+  lines: readonly string[],
+  code: number | null,
+  configured = ''
+): RemoteProblem {
+  const end = lines.findIndex(line => FAREWELL.test(line));
+  // Their words count for one thing only, which needs no trust: they do not let us in.
+  const theirs = end < 0 ? '' : (REFUSED.exec(lines[end] ?? '')?.[0] ?? '');
+  const own = [...(end < 0 ? lines : lines.slice(0, end)), theirs];
+  const beneath = target.explain?.(own);
+  if (beneath) return beneath;
+  // The command of a proxy speaks before ssh, which then knows only that its proxy has gone.
+  const tunnel = isProxied(target) ? explainTunnel(own) : null;
+  if (tunnel !== null) return tunnel;
+  const all = own.join('\n');
   for (const { pattern, code: reason, say, command } of REASONS) {
     if (!pattern.test(all)) continue;
-    const words = lines.findLast(line => pattern.test(line))?.trim() ?? '';
-    const settles = command?.(target, all);
+    const words = plainText(own.findLast(line => pattern.test(line))?.trim() ?? '', SHOWN_CHARACTERS);
+    const settles = command?.(target, configured);
     return new RemoteProblem(
       reason,
       say(target, words, all),
       settles === undefined ? {} : { command: settles }
     );
   }
-  const last = lines.findLast(line => line.trim() !== '')?.trim() ?? `exit code ${code ?? 'unknown'}`;
+  const last = lines.slice(0, end < 0 ? undefined : end + 1).findLast(line => line.trim() !== '');
+  const words = plainText(last?.trim() ?? `exit code ${code ?? 'unknown'}`, SHOWN_CHARACTERS);
   return new RemoteProblem(
     'remote_ssh_failed',
-    `ssh to ${target.destination} ended (${last}). Try the command in a terminal.`,
+    `ssh to ${target.destination} ended (${words}). Try the command in a terminal.`,
     { command: commandFor(target) }
   );
+}
+
+const REFUSED = /Too many authentication failures|No more authentication methods/;
+
+/** As ssh itself advises it, made from what the user has typed and configured. */
+function removeKey({ destination }: SshTarget, configured: string): string {
+  const values = new Map<string, string>();
+  for (const line of configured.split('\n')) {
+    const [keyword = '', ...words] = line.trim().split(' ');
+    values.set(keyword, words.join(' '));
+  }
+  const host = values.get('hostkeyalias') ?? values.get('hostname') ?? hostOf(destination);
+  const port = values.get('port') ?? /:(\d+)$/.exec(destination)?.[1] ?? '22';
+  const name = port === '22' || values.has('hostkeyalias') ? host : `[${host}]:${port}`;
+  const [file] = (values.get('userknownhostsfile') ?? '').split(' ');
+  return ['ssh-keygen', ...(file ? ['-f', file] : []), '-R', name].map(shown).join(' ');
 }
 
 function fingerprint(all: string): string {
@@ -77,5 +118,8 @@ function fingerprint(all: string): string {
 }
 
 function hostOf(destination: string): string {
-  return destination.replace(/^ssh:\/\//, '').replace(/^[^@]*@/, '');
+  return destination
+    .replace(/^ssh:\/\//, '')
+    .replace(/^[^@]*@/, '')
+    .replace(/:\d+$/, '');
 }

@@ -1,16 +1,19 @@
 /** One authenticated ssh connection to a host. Programs and forwardings go through it without asking anything again. */
+import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { setTimeout as wait } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import { RemoteProblem } from '../remote-error.js';
-import { masterArguments, socketForward, viaMaster } from './arguments.js';
+import { refusesSockets } from './tcp-relay.js';
+import { masterArguments, socketForward, SshProcess, viaMaster } from './ssh-process.js';
 import { explainSsh } from './explain.js';
-import { SshProcess } from './ssh-process.js';
-import { type SshTarget } from './target.js';
+import type { SshTarget } from './ssh-config.js';
 
 const LOOK_MS = 25;
 /** For what needs no answer of a person: the control socket of our own process, and one round trip. */
 const REQUEST_MS = 20_000;
+const CONFIG_MS = 5_000;
 
 export interface MasterOptions {
   /** `ssh`, or the path of another OpenSSH. */
@@ -41,9 +44,11 @@ export class SshMaster implements AsyncDisposable {
     const { program, target, controlPath, askpass, log, signal } = options;
     signal.throwIfAborted();
     await endStale(program, controlPath);
+    const configured = await configurationOf(program, target);
+    const isProxied = /^proxy(command|jump) (?!none$)/m.test(configured);
     const ssh = await SshProcess.start({
       program,
-      args: masterArguments(target, controlPath, askpass !== null),
+      args: masterArguments(target, controlPath, { askable: askpass !== null, isProxied }),
       env: { ...process.env, ...askpass },
       onErrorLine: line => log(`ssh: ${line}`)
     });
@@ -53,7 +58,10 @@ export class SshMaster implements AsyncDisposable {
       // The socket appears when the host has let us in, and not before.
       while (!existsSync(controlPath)) {
         signal.throwIfAborted();
-        if (ssh.isOver) throw explainSsh(target, ssh.errors, (await ssh.ended).code);
+        if (ssh.isOver) {
+          const { code } = await ssh.ended;
+          throw explainSsh(target, ssh.errors, code, configured);
+        }
         await wait(LOOK_MS);
       }
       return new SshMaster(ssh, options);
@@ -71,7 +79,12 @@ export class SshMaster implements AsyncDisposable {
     return this.#process.isOver;
   }
 
-  /** Forwards connections to a unix socket here to one on the host. */
+  /** Whether sshd has refused a connection to a unix socket: it allows the forwarding, and refuses when it is used. */
+  get refusesSockets(): boolean {
+    return this.#process.errors.some(refusesSockets);
+  }
+
+  /** Forwards connections to a unix socket here to one on the host, or to `127.0.0.1:PORT` there. */
   async forward(localPath: string, remotePath: string, signal: AbortSignal): Promise<void> {
     await rm(localPath, { force: true });
     await this.#request(
@@ -138,5 +151,15 @@ function lostProblem(target: SshTarget, errors: readonly string[], code: number 
   return new RemoteProblem(
     'remote_lost',
     `The connection to ${target.destination} has ended (${words ?? `ssh ended with ${code ?? 'a signal'}`}).`
+  );
+}
+
+/** What this computer's ssh makes of a target, a keyword and its value in each line. Nothing is sent anywhere. */
+async function configurationOf(program: string, { destination, options }: SshTarget): Promise<string> {
+  const args = ['-G', ...options, '--', destination];
+  return promisify(execFile)(program, args, { timeout: CONFIG_MS }).then(
+    ({ stdout }) => stdout,
+    // Too old for it, or not there: connecting says so.
+    () => ''
   );
 }

@@ -1,7 +1,8 @@
-/** The hosts that the user's ssh configuration names, for people to choose from. ssh itself reads what it says of them. */
+/** Which host ssh is to reach, and the hosts that the user's ssh configuration names. ssh itself reads what it says of them. */
 import { readdir, readFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import path from 'node:path';
+import { RemoteProblem } from '../remote-error.js';
 
 /** As ssh itself. */
 const DEEPEST_INCLUDE = 16;
@@ -88,4 +89,39 @@ function matcher(pattern: string): RegExp {
   } catch {
     return /^(?!)/;
   }
+}
+
+/** What ssh is told about one host. */
+export interface SshTarget {
+  /** As ssh takes it: an alias, `user@host` or `ssh://user@host:port`. */
+  readonly destination: string;
+  /** Further arguments, as an array that no shell sees. */
+  readonly options: readonly string[];
+  /** Seconds until an attempt ends, where a ProxyCommand takes its time. */
+  readonly connectTimeoutS?: number;
+  /** What a ProxyCommand says when it fails: it is the cause of what ssh says after it. Null: it said nothing known. */
+  readonly explain?: (lines: readonly string[]) => RemoteProblem | null;
+  /** In POSIX sh, before every script that runs there. */
+  readonly preamble?: string;
+}
+
+/** Refuses what ssh would take for an option, or what no host name has. */
+export function checkDestination(destination: string): string {
+  if (destination === '' || destination.startsWith('-') || /[\s\x00-\x1f\x7f'"`$;|&<>\\]/.test(destination)) {
+    throw new RemoteProblem(
+      'remote_destination_invalid',
+      `${JSON.stringify(destination)} is not a destination of ssh; write HOST, USER@HOST or ssh://USER@HOST:PORT.`
+    );
+  }
+  return destination;
+}
+
+/** The command that a person would type to reach the same host. */
+export function commandFor({ destination, options }: SshTarget, more: readonly string[] = []): string {
+  return ['ssh', ...options, ...more, destination].map(shown).join(' ');
+}
+
+/** As a person would type it: in quotes where a shell would read something into it. */
+export function shown(argument: string): string {
+  return /^[\w@%+=:,./~-]+$/.test(argument) ? argument : `'${argument.replaceAll("'", `'\\''`)}'`;
 }

@@ -1,10 +1,14 @@
-/** Runs ssh, and ends it when it is no longer wanted. */
+/** Runs ssh, and ends it when it is no longer wanted. What the user's own configuration says of keys, hosts and proxies stays in force. */
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { RemoteProblem } from '../remote-error.js';
+import type { SshTarget } from './ssh-config.js';
 
 /** Kept of what it wrote to standard error: enough to explain how it ended. */
 const KEPT_LINES = 100;
+const KEPT_CHARACTERS = 2_000;
+/** As `packet.c` of OpenSSH has it. */
+export const FAREWELL = /^Received disconnect from /;
 const END_WAIT_MS = 2_000;
 
 export interface SshProcessOptions {
@@ -20,14 +24,18 @@ export class SshProcess {
   /** Resolves when it has ended and all it wrote has been read. */
   readonly ended: Promise<{ readonly code: number | null }>;
   #isOver = false;
+  #isFarewell = false;
 
   private constructor(child: ChildProcessWithoutNullStreams, options: SshProcessOptions) {
     this.child = child;
     const stderr = createInterface({ input: child.stderr });
     stderr.on('line', line => {
-      this.errors.push(line);
+      // ssh prints the farewell of whoever answered, with its line ends, also before a host key was checked. What follows is theirs.
+      if (this.#isFarewell) return;
+      this.#isFarewell = FAREWELL.test(line);
+      this.errors.push(line.slice(0, KEPT_CHARACTERS));
       if (this.errors.length > KEPT_LINES) this.errors.shift();
-      options.onErrorLine?.(line);
+      options.onErrorLine?.(line.slice(0, KEPT_CHARACTERS));
     });
     this.ended = new Promise(resolve => {
       child.once('close', code => {
@@ -94,4 +102,74 @@ export class SshProcess {
       this.child.kill(signal);
     }
   }
+}
+
+/** A connection counts as dead after three of these without an answer. */
+const ALIVE_S = 5;
+const CONNECT_S = 15;
+/** The command of a proxy counts: gcloud's own start takes most of a minute on a slow machine. */
+const PROXY_CONNECT_S = 45;
+
+function option(name: string, value: string | number): [string, string] {
+  return ['-o', `${name}=${value}`];
+}
+
+/** The connection that all else goes through. It runs no command and forwards nothing that the user's files may ask for. */
+export function masterArguments(
+  target: SshTarget,
+  controlPath: string,
+  { askable, isProxied }: { readonly askable: boolean; readonly isProxied: boolean }
+): string[] {
+  return [
+    '-N',
+    '-T',
+    ...option('ControlMaster', 'yes'),
+    ...option('ControlPath', controlPath),
+    ...option('ControlPersist', 'no'),
+    ...option('BatchMode', askable ? 'no' : 'yes'),
+    ...option('ServerAliveInterval', ALIVE_S),
+    ...option('ServerAliveCountMax', 3),
+    ...option('ConnectTimeout', target.connectTimeoutS ?? (isProxied ? PROXY_CONNECT_S : CONNECT_S)),
+    ...option('ExitOnForwardFailure', 'yes'),
+    ...option('StreamLocalBindUnlink', 'yes'),
+    ...option('ClearAllForwardings', 'yes'),
+    ...option('RemoteCommand', 'none'),
+    ...option('PermitLocalCommand', 'no'),
+    ...option('ForwardAgent', 'no'),
+    ...option('ForwardX11', 'no'),
+    // Or its reasons stay unsaid where the user's file has `LogLevel QUIET`.
+    ...option('LogLevel', 'INFO'),
+    ...target.options,
+    '--',
+    target.destination
+  ];
+}
+
+export function isProxied({ options }: SshTarget): boolean {
+  return options.some(word => /^ProxyCommand[= ]/i.test(word));
+}
+
+/**
+ * A request to that connection. `-F none`: forwardings of the user's files must not be added, and the host name is not
+ * looked up. Where the connection has gone there must be no other one in its place, so the way to the host is a dead end.
+ */
+export function viaMaster(controlPath: string, more: readonly string[], command?: string): string[] {
+  return [
+    '-F',
+    'none',
+    ...option('ControlPath', controlPath),
+    ...option('ControlMaster', 'no'),
+    ...option('BatchMode', 'yes'),
+    ...option('ProxyCommand', 'false'),
+    ...option('LogLevel', 'ERROR'),
+    ...more,
+    '--',
+    'remote',
+    ...(command === undefined ? [] : [command])
+  ];
+}
+
+/** `-L` of a unix socket here to one there. A colon would end the path. */
+export function socketForward(localPath: string, remotePath: string): string[] {
+  return ['-L', `${localPath}:${remotePath}`];
 }

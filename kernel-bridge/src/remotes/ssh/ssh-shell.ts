@@ -3,17 +3,18 @@ import { once } from 'node:events';
 import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { createHash } from 'node:crypto';
+import type { Readable, Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { StringDecoder } from 'node:string_decoder';
 import type { RemoteShell, ShellOptions, ShellResult } from '../contracts.js';
 import { RemoteProblem } from '../remote-error.js';
-import { viaMaster } from './arguments.js';
-import { shellCommand } from './quoting.js';
-import { SshProcess } from './ssh-process.js';
+import { SshProcess, viaMaster } from './ssh-process.js';
 
 /** Of each stream; more than any answer that is looked at. */
 const OUTPUT_CHARACTERS = 16 * 1024 * 1024;
 const TAIL_CHARACTERS = 1024 * 1024;
+/** Of one line as it comes; a longer one is cut. */
+const LINE_CHARACTERS = 1024 * 1024;
 const SMALL_STEP_MS = 60_000;
 /** Without a byte taken for so long, an upload counts as stuck. */
 const STALLED_MS = 60_000;
@@ -22,6 +23,8 @@ export interface SshShellOptions {
   readonly program: string;
   readonly controlPath: string;
   readonly host: string;
+  /** Runs before every script, without changing its arguments. */
+  readonly preamble?: string | undefined;
 }
 
 export class SshShell implements RemoteShell {
@@ -42,6 +45,28 @@ export class SshShell implements RemoteShell {
     const { ssh, finish } = await this.#start(script, args, options.signal, options.timeoutMs);
     ssh.child.stdin.end(options.stdin ?? '');
     return finish(options.onLine);
+  }
+
+  /** A program whose input or output is more than memory should hold; it may take as long as the connection stands. */
+  async stream(
+    script: string,
+    args: readonly string[],
+    options: {
+      readonly signal: AbortSignal;
+      readonly stdin?: Readable | string | undefined;
+      /** Takes its standard output, and is ended with it. */
+      readonly into?: Writable;
+      readonly onLine?: (line: string) => void;
+    }
+  ): Promise<ShellResult> {
+    const { ssh, finish } = await this.#start(script, args, options.signal, null);
+    const { stdin = '', into } = options;
+    if (into) ssh.child.stdout.pipe(into);
+    const result = finish(into ? 'piped' : options.onLine);
+    // How it ends is told by the program there.
+    if (typeof stdin === 'string') ssh.child.stdin.end(stdin);
+    else void pipeline(stdin, ssh.child.stdin).catch(() => undefined);
+    return result;
   }
 
   async upload(
@@ -107,7 +132,11 @@ export class SshShell implements RemoteShell {
     signal.throwIfAborted();
     const ssh = await SshProcess.start({
       program: this.#options.program,
-      args: viaMaster(this.#options.controlPath, ['-T'], shellCommand(script, args))
+      args: viaMaster(
+        this.#options.controlPath,
+        ['-T'],
+        shellCommand(`${this.#options.preamble ?? ''}\n${script}`, args)
+      )
     });
     let isLate = false;
     const timer =
@@ -120,8 +149,8 @@ export class SshShell implements RemoteShell {
     const abort = (): void => void ssh.end();
     signal.addEventListener('abort', abort, { once: true });
     if (signal.aborted) abort();
-    const finish = async (onLine?: (line: string) => void): Promise<ShellResult> => {
-      const stdout = await collect(ssh.child.stdout, onLine);
+    const finish = async (output?: 'piped' | ((line: string) => void)): Promise<ShellResult> => {
+      const stdout = output === 'piped' ? '' : await collect(ssh.child.stdout, output);
       const { code } = await ssh.ended;
       const stderr = ssh.errors.join('\n');
       if (timer) clearTimeout(timer);
@@ -192,7 +221,7 @@ async function collect(stream: NodeJS.ReadableStream, onLine?: (line: string) =>
     if (text.length > OUTPUT_CHARACTERS) text = text.slice(-TAIL_CHARACTERS);
     if (!onLine) return;
     const lines = (line + piece).split('\n');
-    line = lines.pop() ?? '';
+    line = (lines.pop() ?? '').slice(0, LINE_CHARACTERS);
     lines.forEach(onLine);
   };
   stream.on('data', (chunk: Buffer) => take(decoder.write(chunk)));
@@ -207,4 +236,20 @@ function abortProblem(signal: AbortSignal): Error {
   return new RemoteProblem('remote_interrupted', 'The command on the remote machine was interrupted.', {
     cause: signal.reason
   });
+}
+
+/**
+ * A script with arguments as one command line that every login shell understands alike (sh, bash, zsh, fish, csh): there is
+ * nothing in it but letters, digits and one pair of quotes, and the script itself is Base64 until sh reads it.
+ */
+const RUN = `exec sh -c 'eval "$(printf %s "$1" | base64 -d)"' tpulab`;
+
+export function shellCommand(script: string, args: readonly string[]): string {
+  const text = `set -- ${args.map(quoted).join(' ')}\n${script}\n`;
+  return `${RUN} ${Buffer.from(text, 'utf8').toString('base64')}`;
+}
+
+/** For a POSIX shell. */
+export function quoted(argument: string): string {
+  return `'${argument.replaceAll("'", `'\\''`)}'`;
 }

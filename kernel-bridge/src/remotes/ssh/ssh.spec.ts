@@ -1,16 +1,16 @@
 import { execFile, execFileSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { mkdir, mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { masterArguments, viaMaster } from './arguments.js';
+import { masterArguments, viaMaster } from './ssh-process.js';
 import { Askpass } from './askpass.js';
 import { explainSsh } from './explain.js';
-import { shellCommand } from './quoting.js';
-import { sshHosts } from './ssh-config.js';
-import { checkDestination, commandFor } from './target.js';
+import { SshMaster } from './master.js';
+import { shellCommand } from './ssh-shell.js';
+import { checkDestination, commandFor, sshHosts } from './ssh-config.js';
 
 const run = promisify(execFile);
 let folder: string;
@@ -21,13 +21,40 @@ describe('the arguments of ssh', () => {
   const target = { destination: 'ana@host', options: ['-p', '2222'] };
 
   it('are understood by the ssh of this machine, and keep what the user has set', () => {
-    const args = masterArguments(target, path.join(folder, 'c'), true);
+    const args = masterArguments(target, path.join(folder, 'c'), { askable: true, isProxied: false });
     const told = execFileSync('ssh', ['-G', ...args], { encoding: 'utf8' });
     for (const line of ['user ana', 'hostname host', 'port 2222', 'serveraliveinterval 5', 'batchmode no']) {
       expect(told).toContain(line);
     }
     expect(args.join(' ')).not.toMatch(/StrictHostKeyChecking|UserKnownHostsFile|IdentityFile/);
   });
+
+  it.each([
+    ['behind', 45],
+    ['plain', 15]
+  ])(
+    'to %s give it %d s: a proxy of the configuration of ssh takes its time too',
+    async (destination, seconds) => {
+      const [config, log, program] = ['config', 'log', 'ssh'].map(name => path.join(folder, name));
+      const nowhere = '  HostName 127.0.0.1\n  Port 1\n';
+      await writeFile(
+        config!,
+        `Host behind\n${nowhere}  ProxyCommand false\nHost plain\n${nowhere}  ProxyCommand none\n`
+      );
+      const starter = `#!/bin/sh\necho "$@" >> '${log!}'\nexec ssh -F '${config!}' "$@"\n`;
+      await writeFile(program!, starter, { mode: 0o755 });
+      const opened = SshMaster.open({
+        program: program!,
+        target: { destination, options: [] },
+        controlPath: path.join(folder, 'c'),
+        askpass: null,
+        log: () => undefined,
+        signal: new AbortController().signal
+      });
+      await expect(opened).rejects.toMatchObject({ code: 'remote_unreachable' });
+      expect(await readFile(log!, 'utf8')).toContain(`ConnectTimeout=${seconds} `);
+    }
+  );
 
   it('to a connection that has gone reach no other machine', async () => {
     const started = run('ssh', viaMaster(path.join(folder, 'gone'), ['-T'], 'true'));

@@ -1,4 +1,4 @@
-/** Makes a folder here and one on a remote the same, with rsync over the connection that stands. */
+/** Copies a folder to a remote, or from it, over the connection that stands: with rsync where both machines have it, else with tar. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, stat } from 'node:fs/promises';
@@ -6,12 +6,12 @@ import { homedir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import type { SyncChange, SyncPlan, SyncRequest } from '@tpulab/protocol';
+import { runProgram } from '../../environments/run-program.js';
 import type { RemoteShell } from '../contracts.js';
 import { RemoteProblem } from '../remote-error.js';
 import { SshShell } from '../ssh/ssh-shell.js';
-import { changeOf } from './rsync-output.js';
-import { type OneWay, rsyncArguments, type RsyncFolders } from './rsync-arguments.js';
-import { syncProblem } from './sync-error.js';
+import { changeOf, isUsableRsync, rsyncArguments, type SyncFolders } from './rsync-arguments.js';
+import { copyByTar, tarChanges } from './tar-sync.js';
 
 const LISTED = 1_000;
 const ERROR_CHARACTERS = 8_192;
@@ -20,111 +20,155 @@ const SMALL_STEP_MS = 30_000;
 
 export interface SyncRun {
   readonly request: SyncRequest;
-  readonly folders: RsyncFolders;
+  readonly folders: SyncFolders;
   readonly shell: RemoteShell;
   readonly signal: AbortSignal;
   readonly onChange: (change: SyncChange) => void;
 }
 
-/** @throws RemoteProblem when the folder here cannot be used */
-export async function foldersOf(request: SyncRequest): Promise<RsyncFolders> {
-  const given = request.localFolder;
-  const local = given === '~' || given.startsWith('~/') ? path.join(homedir(), given.slice(1)) : given;
-  if (!path.isAbsolute(local) || local.includes('\0')) {
-    throw new RemoteProblem('sync_bad_folder', `"${given}" is not an absolute path; name the whole path.`);
-  }
-  const found = await stat(local).catch(() => null);
-  if (found === null && request.direction !== 'from-remote') {
-    throw new RemoteProblem('sync_bad_folder', `There is no folder ${local}; choose one that exists.`);
-  }
-  if (found !== null && !found.isDirectory()) {
-    throw new RemoteProblem('sync_bad_folder', `${local} is not a folder.`);
-  }
-  if ([homedir(), path.parse(local).root].includes(path.resolve(local))) {
-    throw new RemoteProblem('sync_bad_folder', `${local} is too much to sync; choose a folder in it.`);
-  }
-  const remote = (request.remoteFolder ?? path.basename(local)).replace(/^~\/+/, '');
+/** @throws RemoteProblem when one of the folders cannot be used */
+export async function foldersOf(
+  request: SyncRequest,
+  shell: RemoteShell,
+  signal: AbortSignal
+): Promise<SyncFolders> {
+  const local = await folderHere(request);
+  const named = request.remoteFolder ?? path.basename(local);
   if (
-    remote === '' ||
-    remote === '~' ||
-    remote.split('/').includes('..') ||
-    remote.startsWith('-') ||
-    remote.includes('\0')
+    ['', '~'].includes(named.replace(/\/+$/, '')) ||
+    named.split('/').includes('..') ||
+    named.startsWith('-') ||
+    named.includes('\0')
   ) {
-    throw new RemoteProblem(
-      'sync_bad_folder',
-      `"${remote}" cannot be the folder on the remote; name one below its home folder, or an absolute path.`
+    throw badFolder(
+      `"${named}" cannot be the folder on the remote; name one below its home folder, or an absolute path.`
     );
   }
-  return { local: path.resolve(local), remote };
+  return { local, remote: await folderThere(named, shell, signal) };
 }
 
-/** What would happen. */
-export async function planSync(run: Omit<SyncRun, 'onChange'>): Promise<SyncPlan> {
-  const changes: SyncChange[] = [];
-  let files = 0;
-  let deletions = 0;
-  let bytes = 0;
-  await eachWay({
-    ...run,
-    dryRun: true,
-    onChange: change => {
-      if (changes.length < LISTED) changes.push(change);
-      if (change.action === 'delete') deletions += 1;
-      else {
-        files += 1;
-        bytes += change.bytes;
-      }
-    }
-  });
+async function folderHere({ localFolder: given, direction }: SyncRequest): Promise<string> {
+  const local = given === '~' || given.startsWith('~/') ? path.join(homedir(), given.slice(1)) : given;
+  if (!path.isAbsolute(local) || local.includes('\0')) {
+    throw badFolder(`"${given}" is not an absolute path; name the whole path.`);
+  }
+  const found = await stat(local).catch(() => null);
+  if (found === null && direction !== 'from-remote') {
+    throw badFolder(`There is no folder ${local}; choose one that exists.`);
+  }
+  if (found !== null && !found.isDirectory()) throw badFolder(`${local} is not a folder.`);
+  if ([homedir(), path.parse(local).root].includes(path.resolve(local))) {
+    throw badFolder(`${local} is too much to sync; choose a folder in it.`);
+  }
+  return path.resolve(local);
+}
+
+/** Below the folder in which kernels start there: the home folder, or what the runtime has in its place. */
+async function folderThere(named: string, shell: RemoteShell, signal: AbortSignal): Promise<string> {
+  if (named.startsWith('/')) return named;
+  const script = `printf '%s\\n' "\${TPULAB_ROOT_DIR:-$HOME}" "$HOME"`;
+  const { stdout } = await shell.run(script, [], { signal, timeoutMs: SMALL_STEP_MS });
+  const [start, home] = stdout.split('\n');
+  const above = named.startsWith('~/') ? home : start;
+  if (above === undefined || !/^\/[^\x00-\x1f]*$/.test(above)) {
+    throw badFolder(`${shell.host} names no home folder; name the absolute path of the folder there.`);
+  }
+  return path.posix.join(above, named.replace(/^~\/+/, ''));
+}
+
+function badFolder(message: string): RemoteProblem {
+  return new RemoteProblem('sync_bad_folder', message);
+}
+
+/** What would happen. @param ages whether files that are newer than what overwrites them are looked for, which costs rsync a second look */
+export async function planSync(
+  run: Omit<SyncRun, 'onChange'>,
+  ages: 'compared' | 'ignored' = 'compared'
+): Promise<SyncPlan> {
+  const transport = await transportOf(run);
+  const all =
+    transport === 'rsync'
+      ? await rsyncChanges(run, ages)
+      : await tarChanges({ ...run, shell: overSsh(run.shell) });
+  const copied = all.filter(({ action }) => action !== 'delete');
   return {
     localFolder: run.folders.local,
     remoteFolder: run.folders.remote,
-    changes,
-    files,
-    deletions,
-    bytes
+    transport,
+    changes: all.slice(0, LISTED),
+    files: copied.length,
+    newer: copied.filter(({ newer }) => newer === true).length,
+    deletions: all.length - copied.length,
+    bytes: copied.reduce((sum, { bytes }) => sum + bytes, 0)
   };
 }
 
 export async function runSync(run: SyncRun): Promise<void> {
-  if (run.request.direction !== 'to-remote') await mkdir(run.folders.local, { recursive: true });
-  await eachWay({ ...run, dryRun: false });
+  const { folders, request, shell, signal } = run;
+  if (request.direction === 'from-remote') await mkdir(folders.local, { recursive: true });
+  if ((await transportOf(run)) === 'tar') {
+    const sync = { ...run, shell: overSsh(shell) };
+    await copyByTar(sync, await tarChanges(sync), run.onChange);
+    return;
+  }
+  if (request.direction === 'to-remote') {
+    // rsync makes a folder only if the one above it exists.
+    const made = await shell.run('mkdir -p -- "$1"', [folders.remote], { signal, timeoutMs: SMALL_STEP_MS });
+    if (made.code !== 0) throw syncProblem(made.code, made.stderr, shell.host);
+  }
+  await rsync({ ...run, dryRun: false });
 }
 
-async function eachWay(run: SyncRun & { readonly dryRun: boolean }): Promise<void> {
-  await prepare(run);
-  const { direction } = run.request;
-  const ways: OneWay[] = direction === 'both' ? ['to-remote', 'from-remote'] : [direction];
-  for (const way of ways) await rsync(way, run);
+async function transportOf({ shell, signal }: Pick<SyncRun, 'shell' | 'signal'>): Promise<'rsync' | 'tar'> {
+  const script = 'rsync --version 2>/dev/null || true';
+  const [here, there] = await Promise.all([
+    rsyncHere(signal),
+    shell.run(script, [], { signal, timeoutMs: SMALL_STEP_MS }).then(({ stdout }) => stdout)
+  ]);
+  return isUsableRsync(here) && isUsableRsync(there) ? 'rsync' : 'tar';
 }
 
-/** The folder there, which rsync makes only if the one above it exists. */
-async function prepare({
-  shell,
-  folders,
-  request,
-  signal,
-  dryRun
-}: SyncRun & { readonly dryRun: boolean }): Promise<void> {
-  const script = `command -v rsync >/dev/null || exit 127
-[ "$2" = yes ] || exit 0
-mkdir -p -- "$1"`;
-  const isMade = request.direction !== 'from-remote';
-  const { code, stderr } = await shell.run(script, [folders.remote, isMade && !dryRun ? 'yes' : 'no'], {
+async function rsyncHere(signal: AbortSignal): Promise<string> {
+  const { stdout } = await runProgram({
+    command: 'rsync',
+    args: ['--version'],
+    env: process.env,
     signal,
     timeoutMs: SMALL_STEP_MS
-  });
-  if (code !== 0) throw syncProblem(code, stderr, shell.host);
+  }).catch(() => ({ stdout: [] }));
+  return stdout.join('\n');
 }
 
-async function rsync(way: OneWay, run: SyncRun & { readonly dryRun: boolean }): Promise<void> {
-  const { shell, folders, request, signal, onChange, dryRun } = run;
-  if (!(shell instanceof SshShell)) {
-    throw new RemoteProblem('sync_failed', 'Folders can be synced over ssh only.');
-  }
+function overSsh(shell: RemoteShell): SshShell {
+  if (shell instanceof SshShell) return shell;
+  throw new RemoteProblem('sync_failed', 'Folders can be synced over ssh only.');
+}
+
+/** rsync names both files of a change only by what differs: what `--update` leaves alone is the newer one. */
+async function rsyncChanges(
+  run: Omit<SyncRun, 'onChange'>,
+  ages: 'compared' | 'ignored'
+): Promise<SyncChange[]> {
+  const all: SyncChange[] = [];
+  await rsync({ ...run, dryRun: true, onChange: change => all.push(change) });
+  if (ages === 'ignored' || all.every(({ action }) => action === 'delete')) return all;
+  const older = new Set<string>();
+  await rsync({ ...run, dryRun: true, keepsNewer: true, onChange: ({ path: file }) => older.add(file) });
+  return all.map(change =>
+    change.action === 'delete' || older.has(change.path) ? change : { ...change, newer: true }
+  );
+}
+
+interface RsyncRun extends SyncRun {
+  readonly dryRun: boolean;
+  readonly keepsNewer?: boolean;
+}
+
+async function rsync(run: RsyncRun): Promise<void> {
+  const { shell, folders, request, signal, onChange, dryRun, keepsNewer } = run;
+  const way = request.direction;
   signal.throwIfAborted();
-  const args = rsyncArguments(way, folders, request, shell.transport, dryRun);
+  const args = rsyncArguments(way, folders, request, overSsh(shell).transport, dryRun, keepsNewer);
   // No shell, and the words of rsync in English, so that they can be told apart.
   const child = spawn('rsync', args, {
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -147,15 +191,28 @@ async function rsync(way: OneWay, run: SyncRun & { readonly dryRun: boolean }): 
     const isNew = dryRun && way === 'from-remote' && /No such file or directory/.test(words);
     // 24: files that vanished while they were looked at, which a working folder has all the time.
     if (code !== 0 && code !== 24 && !isNew) throw syncProblem(code, words, shell.host);
-  } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') {
-      throw new RemoteProblem(
-        'sync_no_rsync',
-        'There is no rsync on this machine; install it (Debian and Ubuntu: sudo apt-get install rsync), then sync again.'
-      );
-    }
-    throw error;
   } finally {
     signal.removeEventListener('abort', end);
   }
+}
+
+/** What rsync or the way to the remote has said, with what to do about it. */
+export function syncProblem(code: number | null, words: string, host: string): RemoteProblem {
+  const last = words.trim().split('\n').slice(-2).join(' ').slice(-400);
+  if (/No space left|Disk quota/i.test(words)) {
+    return new RemoteProblem(
+      'remote_disk_full',
+      `A disk is full (${last}); free some space, then sync again.`
+    );
+  }
+  if (code === 12 || code === 30 || code === 255) {
+    return new RemoteProblem(
+      'remote_lost',
+      `The connection to ${host} ended while files were copied (${last}); sync again: what is there stays.`
+    );
+  }
+  return new RemoteProblem(
+    'sync_failed',
+    `rsync ended with ${code ?? 'a signal'}: ${last || 'no reason given'}`
+  );
 }

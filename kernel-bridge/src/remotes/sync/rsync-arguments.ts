@@ -1,13 +1,10 @@
-/** The arguments of rsync for one direction. Only options that the rsync of every macOS and Linux knows. */
-import type { SyncRequest } from '@tpulab/protocol';
-import { viaMaster } from '../ssh/arguments.js';
+/** The arguments of rsync 3 for one direction, and what it says of each file. */
+import type { SyncChange, SyncDirection, SyncRequest } from '@tpulab/protocol';
+import { viaMaster } from '../ssh/ssh-process.js';
 
-export type OneWay = 'to-remote' | 'from-remote';
-
-export interface RsyncFolders {
-  /** Absolute. */
+export interface SyncFolders {
+  /** Both absolute. */
   readonly local: string;
-  /** Absolute, or relative to the home folder of the remote user. */
   readonly remote: string;
 }
 
@@ -18,11 +15,12 @@ export const ALWAYS_LEFT_OUT = ['.git/', '__pycache__/', '.ipynb_checkpoints/', 
 const LINE = '%i %l %n';
 
 export function rsyncArguments(
-  way: OneWay,
-  { local, remote }: RsyncFolders,
-  request: Pick<SyncRequest, 'direction' | 'include' | 'exclude' | 'delete'>,
+  way: SyncDirection,
+  { local, remote }: SyncFolders,
+  request: Pick<SyncRequest, 'include' | 'exclude' | 'delete'>,
   ssh: { readonly program: string; readonly controlPath: string },
-  dryRun: boolean
+  dryRun: boolean,
+  keepsNewer = false
 ): string[] {
   const there = `remote:${remote.replace(/\/+$/, '')}/`;
   const here = `${local.replace(/\/+$/, '')}/`;
@@ -36,9 +34,11 @@ export function rsyncArguments(
     '--partial',
     '--timeout=60',
     `--out-format=${LINE}`,
+    // Nothing that leads out of the folder here, and no devices: what is there was made by somebody else.
+    ...(way === 'from-remote' ? ['--safe-links', '--no-D'] : []),
     ...(dryRun ? ['--dry-run'] : []),
-    ...(request.direction === 'both' ? ['--update'] : []),
-    ...(request.delete === true && request.direction !== 'both' ? ['--delete'] : []),
+    ...(keepsNewer ? ['--update'] : []),
+    ...(request.delete === true ? ['--delete'] : []),
     ...(request.include ?? []).map(pattern => `--include=${pattern}`),
     ...[...ALWAYS_LEFT_OUT, ...(request.exclude ?? [])].map(pattern => `--exclude=${pattern}`),
     '-e',
@@ -57,4 +57,22 @@ function remoteShell({ program, controlPath }: { program: string; controlPath: s
 
 function quoted(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "''")}'`;
+}
+
+/** Null for what is no change of a file: folders, times, and words of rsync. */
+export function changeOf(line: string, way: SyncDirection): SyncChange | null {
+  const deleted = /^\*deleting\s+(?:\d+\s+)?(.+)$/.exec(line);
+  if (deleted?.[1] !== undefined) return { path: deleted[1], action: 'delete', bytes: 0 };
+  const moved = /^[<>c][fL][\w.+?~]*\s+(\d+)\s(.+)$/.exec(line);
+  if (moved?.[1] === undefined || moved[2] === undefined) return null;
+  return {
+    path: moved[2],
+    action: way === 'to-remote' ? 'send' : 'receive',
+    bytes: Number(moved[1])
+  };
+}
+
+/** By what `--version` says. Those that macOS comes with (2.6.9, openrsync) do not know `--protect-args`. */
+export function isUsableRsync(words: string): boolean {
+  return Number(/rsync\s+version\s+v?(\d+)\./.exec(words)?.[1] ?? 0) >= 3 && !words.includes('openrsync');
 }

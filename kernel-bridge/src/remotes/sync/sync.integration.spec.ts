@@ -1,40 +1,49 @@
 /** Folders that are synced with a stand-in VM, over the connection that its remote has. */
-import { execFileSync } from 'node:child_process';
-import { mkdir, mkdtemp, readFile, rm, utimes, writeFile } from 'node:fs/promises';
+import { lstat, mkdir, mkdtemp, readdir, readFile, rm, symlink, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { SyncPlan, SyncRequest, SyncStatus } from '@tpulab/protocol';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
-import { StandInVm, whyNoStandIn } from '../../../../tests/stand-in-vm/index.js';
+import { findProgram, StandInVm, USER, whyNoStandIn } from '../../../../tests/stand-in-vm/index.js';
 import type { Answer } from '../../server/testing/temporary-gateway.js';
 import { Hub } from '../testing/hub.js';
 
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });
 
-const why = whyNoStandIn() ?? whyNoRsync();
+const why = whyNoStandIn();
 
-function whyNoRsync(): string | null {
-  try {
-    execFileSync('rsync', ['--version'], { stdio: 'pipe' });
-    return null;
-  } catch {
-    return 'there is no rsync';
-  }
-}
+/** What the program of that name says on macOS 15, which has no other one. */
+const MAC_RSYNC = `#!/bin/sh
+echo 'openrsync: protocol version 29'
+echo 'rsync version 2.6.9 compatible'
+`;
 
 describe.skipIf(why !== null)(`syncing a folder${why === null ? '' : ` (skipped: ${why})`}`, () => {
+  describe.skipIf(findProgram('rsync') === null)('with rsync (skipped without the program)', () =>
+    syncing('rsync')
+  );
+  describe('with tar, where this machine has only the rsync of macOS', () => syncing('tar'));
+});
+
+function syncing(transport: 'rsync' | 'tar'): void {
   let vm: StandInVm;
   let hub: Hub;
   let folder: string;
   let number = 0;
 
   beforeAll(async () => {
+    if (transport === 'tar') {
+      const bin = await mkdtemp(path.join(tmpdir(), 'tpulab-mac-'));
+      await writeFile(path.join(bin, 'rsync'), MAC_RSYNC, { mode: 0o755 });
+      vi.stubEnv('PATH', `${bin}:${process.env['PATH'] ?? ''}`);
+    }
     vm = await StandInVm.start();
     hub = await Hub.start(vm.laptop);
     await hub.add();
     await hub.until('connected');
   });
   afterAll(async () => {
+    vi.unstubAllEnvs();
     await hub[Symbol.asyncDispose]();
     await vm[Symbol.asyncDispose]();
   });
@@ -82,7 +91,8 @@ describe.skipIf(why !== null)(`syncing a folder${why === null ? '' : ` (skipped:
       'send model.py',
       'send sub/a file.csv'
     ]);
-    expect(body).toMatchObject({ files: 2, deletions: 0, bytes: 15, remoteFolder: there() });
+    expect(body).toMatchObject({ files: 2, deletions: 0, bytes: 15, transport });
+    expect(body.remoteFolder).toBe(`/home/${USER}/${there()}`);
     await expect(read('model.py')).rejects.toThrow();
   });
 
@@ -101,17 +111,43 @@ describe.skipIf(why !== null)(`syncing a folder${why === null ? '' : ` (skipped:
     expect((await planOf({ exclude: ['*.ckpt'] })).files).toBe(0);
   });
 
-  it('both ways take what is newer, and lose nothing', async () => {
+  it('copies from the VM, and what is not there is deleted here only when that was asked for', async () => {
     await sync();
-    await vm.run(`echo 'LAYERS = 4' > "$HOME/${there()}/model.py"; echo new > "$HOME/${there()}/there.txt"`);
-    const later = new Date(Date.now() + 60_000);
-    await writeFile(path.join(folder, 'sub', 'a file.csv'), '3,4\n');
-    await utimes(path.join(folder, 'sub', 'a file.csv'), later, later);
+    await vm.run(`echo 'LAYERS = 4' > "$HOME/${there()}/model.py"; mkdir -p "$HOME/${there()}/new/deep"
+echo new > "$HOME/${there()}/new/deep/a b.txt"; rm "$HOME/${there()}/sub/a file.csv"`);
+    // A file that is newer here is overwritten too; the plan says which.
+    const later = new Date(Date.now() + 3_600_000);
+    await utimes(path.join(folder, 'model.py'), later, later);
+    const first = await planOf({ direction: 'from-remote' });
+    expect(first.newer).toBe(1);
+    expect(first.changes.filter(({ newer }) => newer).map(({ path: file }) => file)).toEqual(['model.py']);
     await utimes(path.join(folder, 'model.py'), new Date(0), new Date(0));
-    expect((await sync({ direction: 'both' })).error).toBeNull();
+    expect((await planOf({ direction: 'from-remote' })).newer).toBe(0);
+    expect((await sync({ direction: 'from-remote' })).error).toBeNull();
     expect(await readFile(path.join(folder, 'model.py'), 'utf8')).toBe('LAYERS = 4\n');
-    expect(await readFile(path.join(folder, 'there.txt'), 'utf8')).toBe('new\n');
-    expect(await read('sub/a file.csv')).toBe('3,4\n');
+    expect(await readFile(path.join(folder, 'new/deep/a b.txt'), 'utf8')).toBe('new\n');
+    expect(await readFile(path.join(folder, 'sub/a file.csv'), 'utf8')).toBe('1,2\n');
+    const plan = await planOf({ direction: 'from-remote', delete: true });
+    expect(plan.changes.filter(({ path: file }) => !file.endsWith('/'))).toEqual([
+      { path: 'sub/a file.csv', action: 'delete', bytes: 0 }
+    ]);
+    expect((await sync({ direction: 'from-remote', delete: true })).error).toBeNull();
+    await expect(readFile(path.join(folder, 'sub/a file.csv'))).rejects.toThrow();
+    expect((await readdir(folder)).filter(name => name.startsWith('.tpulab'))).toEqual([]);
+  });
+
+  it('writes nothing outside the folder, whatever links there are', async () => {
+    const outside = await mkdtemp(path.join(tmpdir(), 'tpulab outside '));
+    await vm.run(`mkdir -p "$HOME/${there()}/way"; echo x > "$HOME/${there()}/way/in.txt"
+ln -s /etc/hostname "$HOME/${there()}/link.txt"; ln -s / "$HOME/${there()}/root"`);
+    await symlink(outside, path.join(folder, 'way'));
+    await sync({ direction: 'from-remote' });
+    expect(await readdir(outside)).toEqual([]);
+    if (transport === 'tar') {
+      expect((await planOf({ direction: 'from-remote', exclude: ['way'] })).files).toBe(0);
+      await expect(lstat(path.join(folder, 'root'))).rejects.toThrow();
+    }
+    await rm(outside, { recursive: true });
   });
 
   it('deletes only when it is told to, and shows that before', async () => {
@@ -131,6 +167,8 @@ describe.skipIf(why !== null)(`syncing a folder${why === null ? '' : ` (skipped:
     [{ localFolder: '/nowhere/at/all' }, 'no folder'],
     [{ localFolder: '/' }, 'too much'],
     [{ remoteFolder: '../etc' }, 'cannot be the folder'],
+    [{ remoteFolder: '/' }, 'cannot be the folder'],
+    [{ remoteFolder: '~/' }, 'cannot be the folder'],
     [{ remoteFolder: '-oProxyCommand=x' }, 'cannot be the folder']
   ])('refuses %j', async (request, words) => {
     const { status, body } = await post(request);
@@ -158,4 +196,4 @@ describe.skipIf(why !== null)(`syncing a folder${why === null ? '' : ` (skipped:
     await hub.until('connected');
     expect(await sync()).toMatchObject({ state: 'done', error: null });
   });
-});
+}

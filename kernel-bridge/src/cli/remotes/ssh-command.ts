@@ -1,0 +1,55 @@
+/** `tpulab ssh`: a shell or a command on a remote, over the connection that stands: nothing is asked, nothing logs in again. */
+import { spawn } from 'node:child_process';
+import { Command } from 'commander';
+import type { RemoteSsh } from '@tpulab/protocol';
+import { viaMaster } from '../../remotes/ssh/ssh-process.js';
+import { CommandError } from '../command-errors.js';
+import { type OutputOptions, say, type Streams } from '../output.js';
+import { RemoteCalls } from './remote-calls.js';
+
+interface SshOptions extends OutputOptions {
+  readonly stateDir?: string;
+}
+
+export type RunSsh = (program: string, args: readonly string[]) => Promise<number>;
+
+export function sshCommand(streams: Streams, runSsh: RunSsh = onThisTerminal): Command {
+  return new Command('ssh')
+    .description('open a shell on a remote, or run a command there, over the connection that stands')
+    .argument('<name>', 'the remote, as "tpulab remote ls" shows it')
+    .argument('[command...]', 'after "--": what runs there; the exit code is its own')
+    .option('--state-dir <folder>', 'state folder of the gateway (default: that of the one that runs)')
+    .option('--json', 'print the ssh command line as JSON, and run nothing')
+    .action(async (name: string, command: readonly string[], options: SshOptions) => {
+      const ssh = await (await RemoteCalls.find(options.stateDir)).ssh(name);
+      const args = sshArguments(ssh, command);
+      if (options.json === true) say(streams, options, { program: ssh.program, args }, '');
+      else process.exitCode = await runSsh(ssh.program, args);
+    });
+}
+
+/** As ssh itself: the words of the command are joined, and the shell there reads them. */
+function sshArguments({ controlPath }: RemoteSsh, command: readonly string[]): string[] {
+  return command.length === 0 ? viaMaster(controlPath, []) : viaMaster(controlPath, [], command.join(' '));
+}
+
+/** Ctrl+C is the program's there, so it must not end this one. */
+async function onThisTerminal(program: string, args: readonly string[]): Promise<number> {
+  const ignore = (): void => undefined;
+  process.on('SIGINT', ignore);
+  try {
+    return await new Promise<number>((resolve, reject) => {
+      const child = spawn(program, args, { stdio: 'inherit' });
+      child.once('error', cause =>
+        reject(
+          new CommandError('ssh_not_started', `The program ${program} cannot be started; install OpenSSH.`, {
+            cause
+          })
+        )
+      );
+      child.once('close', code => resolve(code ?? 255));
+    });
+  } finally {
+    process.off('SIGINT', ignore);
+  }
+}

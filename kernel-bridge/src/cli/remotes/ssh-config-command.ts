@@ -1,0 +1,106 @@
+/** `tpulab ssh-config`: an entry for ssh_config, so that VS Code, rsync and scp reach a remote by its name. */
+import { execFile } from 'node:child_process';
+import { mkdir, readFile, realpath } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { Command } from 'commander';
+import type { RemoteSsh } from '@tpulab/protocol';
+import { writeAtomically } from '../../processes/write-atomically.js';
+import { CommandError } from '../command-errors.js';
+import { type OutputOptions, say, type Streams } from '../output.js';
+import { RemoteCalls } from './remote-calls.js';
+
+interface SshConfigOptions extends OutputOptions {
+  readonly stateDir?: string;
+  readonly write?: true;
+}
+
+/** Beside the user's own file, which includes it. */
+const OUR_FILE = 'tpulab_config';
+const INCLUDE = `Include ${OUR_FILE}`;
+
+/** What `ssh -G` prints of the way to a host; the rest is left to the user's own defaults. */
+const KEPT = new Map(
+  [
+    'HostName',
+    'User',
+    'Port',
+    'IdentityFile',
+    'CertificateFile',
+    'IdentitiesOnly',
+    'HostKeyAlias',
+    'UserKnownHostsFile',
+    'ProxyJump',
+    'ProxyCommand'
+  ].map(name => [name.toLowerCase(), name])
+);
+
+export function sshConfigCommand(streams: Streams, home = homedir()): Command {
+  return new Command('ssh-config')
+    .description('print an entry for ssh_config, by which VS Code, rsync and scp reach a remote by its name')
+    .argument('<name>', 'the remote, as "tpulab remote ls" shows it')
+    .option('--write', `write it to ~/.ssh/${OUR_FILE}, and include that file in ~/.ssh/config`)
+    .option('--state-dir <folder>', 'state folder of the gateway (default: that of the one that runs)')
+    .option('--json', 'print JSON')
+    .action(async (name: string, options: SshConfigOptions) => {
+      const ssh = await (await RemoteCalls.find(options.stateDir)).ssh(name);
+      const entry = await entryOf(name, ssh);
+      if (options.write !== true) {
+        say(streams, options, { name, entry }, entry);
+        return;
+      }
+      const folder = path.join(home, '.ssh');
+      await writeEntry(folder, name, entry);
+      const file = path.join(folder, OUR_FILE);
+      say(
+        streams,
+        options,
+        { name, entry, file },
+        `${file} has ${name}: "ssh ${name}" works now, and VS Code lists it.`
+      );
+    });
+}
+
+/** While the connection stands it is used, and ssh logs in by itself otherwise. */
+async function entryOf(
+  name: string,
+  { program, controlPath, destination, options }: RemoteSsh
+): Promise<string> {
+  const { stdout } = await promisify(execFile)(program, [...options, '-G', '--', destination]).catch(
+    (cause: unknown) => {
+      throw new CommandError(
+        'ssh_not_started',
+        `The program ${program} does not say how it reaches ${destination}; OpenSSH 6.8 or newer does.`,
+        { cause }
+      );
+    }
+  );
+  const lines = stdout.split('\n').flatMap(line => {
+    const space = line.indexOf(' ');
+    const [key, value] = [KEPT.get(line.slice(0, space)), line.slice(space + 1).trim()];
+    return key === undefined || value === '' || value === 'none' ? [] : [`  ${key} ${value}`];
+  });
+  return [`Host ${name}`, ...lines, `  ControlPath ${controlPath}`, '  ControlMaster no'].join('\n');
+}
+
+/** The entry of another name stays; the one of this name is replaced. */
+export async function writeEntry(folder: string, name: string, entry: string): Promise<void> {
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  const ours = path.join(folder, OUR_FILE);
+  const others = (await text(ours)).split(/^(?=Host )/m).filter(one => !one.startsWith(`Host ${name}\n`));
+  const kept = others.map(one => one.trim()).filter(one => one !== '');
+  await writeAtomically(ours, `${[...kept, entry].join('\n\n')}\n`);
+  const config = path.join(folder, 'config');
+  const own = await text(config);
+  // In front: after a Host line it would be for that host only.
+  if (!own.split('\n').includes(INCLUDE))
+    await writeAtomically(await realpath(config).catch(() => config), `${INCLUDE}\n\n${own}`);
+}
+
+async function text(file: string): Promise<string> {
+  return readFile(file, 'utf8').catch((error: unknown) => {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return '';
+    throw error;
+  });
+}

@@ -1,0 +1,100 @@
+/** The person's Colab account as the `colab` command sees it: whether it can be used, what is left on it, and what runs. */
+import { lookup } from 'node:dns/promises';
+import type { RemoteCandidates } from '@tpulab/protocol';
+import { RemoteProblem, told } from '../remote-error.js';
+import type { ColabAnswer, ColabCall, ColabCommand } from './colab-command.js';
+import {
+  type ColabUsage,
+  knowsSsh,
+  type ListedRuntime,
+  parseRuntimes,
+  parseUsage,
+  parseVersion
+} from './colab-output.js';
+import { colabFailure, explainColab } from './colab-problem.js';
+
+const COLAB_HOST = 'colab.research.google.com';
+export const ACCELERATORS = ['v5e1', 'v6e1'] as const;
+
+export class ColabAccount {
+  readonly #isOnline: () => Promise<boolean>;
+
+  constructor(
+    readonly command: ColabCommand,
+    isOnline: () => Promise<boolean> = colabHasAnAddress,
+    /** Of a runtime: where people look for their files, and where Colab's own kernels start. */
+    readonly workFolder = '/content'
+  ) {
+    this.#isOnline = isOnline;
+  }
+
+  /** @throws RemoteProblem `colab_missing`, `colab_outdated` */
+  async version(signal: AbortSignal): Promise<string> {
+    const { code, lines, errors } = await this.command.run(['version'], { signal });
+    const version = parseVersion(lines);
+    if (code !== 0 || version === null) throw colabFailure('version', errors);
+    if (!knowsSsh(version)) throw explainColab(["No such command 'ssh'"]) ?? colabFailure('version', errors);
+    return version;
+  }
+
+  /** Fails where nobody is logged in, and asks nothing. @throws RemoteProblem `colab_login`, `colab_offline`, `colab_failed` */
+  async usage(signal: AbortSignal): Promise<ColabUsage> {
+    const { code, lines, errors } = await this.command.run(['usage'], { signal });
+    const usage = parseUsage(lines);
+    if (code === 0 && usage) return usage;
+    const problem = colabFailure('usage', errors);
+    // Offline, a login that has to be renewed looks as if there were none.
+    if (problem.code === 'colab_login' && !(await this.#isOnline()))
+      throw explainColab(['NameResolutionError']) ?? problem;
+    throw problem;
+  }
+
+  /** Of the whole account; named are those of this session file. */
+  async runtimes(config: string, signal: AbortSignal): Promise<ListedRuntime[]> {
+    const answer = await this.ask(config, ['sessions'], { signal });
+    // Logged out, it lists nothing and calls that a success.
+    const problem = explainColab(answer.errors);
+    if (problem) throw problem;
+    return parseRuntimes(answer.lines);
+  }
+
+  /** With a session file of our own. @throws RemoteProblem when it fails */
+  async ask(config: string, args: readonly string[], call: ColabCall): Promise<ColabAnswer> {
+    const answer = await this.command.run(['--config', config, ...args], call);
+    if (answer.code !== 0) throw colabFailure(args[0] ?? '', answer.errors);
+    return answer;
+  }
+
+  /** For the dialog: whether a runtime can be offered, and otherwise the one line that says how. */
+  async candidate(signal: AbortSignal): Promise<NonNullable<RemoteCandidates['colab']>> {
+    const accelerators = [...ACCELERATORS];
+    try {
+      await this.version(signal);
+      await this.usage(signal);
+      return { state: 'ok', message: null, remedy: null, accelerators };
+    } catch (error) {
+      const { code, message, command } = told(error);
+      const state =
+        code === 'colab_missing' || code === 'colab_outdated'
+          ? 'missing'
+          : code === 'colab_login'
+            ? 'login'
+            : 'failed';
+      return { state, message, remedy: command, accelerators };
+    }
+  }
+}
+
+/** Through a proxy names are resolved elsewhere, so only trying can tell. */
+async function colabHasAnAddress(): Promise<boolean> {
+  const { https_proxy: lower, HTTPS_PROXY: upper } = process.env;
+  if (lower || upper) return true;
+  return lookup(COLAB_HOST).then(
+    () => true,
+    () => false
+  );
+}
+
+export function isColabProblem(error: unknown): error is RemoteProblem {
+  return error instanceof RemoteProblem && error.code.startsWith('colab_');
+}

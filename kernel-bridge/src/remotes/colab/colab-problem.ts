@@ -1,0 +1,121 @@
+/** What `colab` says when it fails, by itself or below ssh: one code for each thing that can be done about it. */
+import { RemoteProblem, type RemoteErrorCode } from '../remote-error.js';
+
+interface Reason {
+  readonly pattern: RegExp;
+  readonly code: RemoteErrorCode;
+  readonly say: string;
+  readonly command?: string;
+}
+
+export const MANAGE_SESSIONS =
+  'in Colab (https://colab.research.google.com), under Runtime > Manage sessions';
+export const LOGIN_COMMAND = 'colab usage';
+const ADC_LOGIN =
+  'gcloud auth application-default login --scopes=openid,https://www.googleapis.com/auth/cloud-platform,https://www.googleapis.com/auth/userinfo.email,https://www.googleapis.com/auth/colaboratory';
+
+/** In this order: a message about 403 names 404 too, and a time-out names the connection. */
+const REASONS: readonly Reason[] = [
+  {
+    pattern: /No such command 'ssh'/,
+    code: 'colab_outdated',
+    say: 'This version of the colab command has no "ssh". Update it, then connect again.',
+    command: 'uv tool upgrade google-colab-cli'
+  },
+  {
+    pattern: /To authorize colab-cli/,
+    code: 'colab_login',
+    say: 'The colab command is not logged in. Run the command in a terminal and follow what it says, then connect again.',
+    command: LOGIN_COMMAND
+  },
+  {
+    pattern: /No valid default credentials|default credentials were not found/,
+    code: 'colab_login',
+    say: 'The colab command found no default credentials of Google Cloud. Run the command in a terminal, then connect again.',
+    command: ADC_LOGIN
+  },
+  {
+    pattern: /Allocation refused/,
+    code: 'colab_no_capacity',
+    say: 'Colab refused the runtime: no such TPU is free, too many runtimes are active, or a usage limit is reached. End a runtime that you do not need, or wait, then connect again.'
+  },
+  {
+    pattern: /Backend rejected accelerator/,
+    code: 'colab_not_entitled',
+    say: 'Your Colab plan does not include this TPU. Choose the other one (v5e1 or v6e1), or change your plan, then connect again.'
+  },
+  {
+    pattern: /'outcome': 5\b/,
+    code: 'colab_not_assigned',
+    say: 'Colab has restricted this account and creates no runtime for it. Read what Colab shows when you open a notebook there.'
+  },
+  {
+    pattern: /'outcome': 2\b/,
+    code: 'colab_not_assigned',
+    say: 'The quota of this account is used up, so Colab created no runtime. Wait, or change your plan, then connect again.'
+  },
+  {
+    pattern: /PostAssignmentResponse|'outcome': 1\b/,
+    code: 'colab_not_assigned',
+    say: 'Colab created no runtime: none is free now, or your plan has none. Wait, or change your plan, then connect again.'
+  },
+  {
+    pattern: /Service Unavailable|Read timed out/,
+    code: 'colab_unavailable',
+    say: 'Colab is overloaded or answers too slowly, and created no runtime that is known.'
+  },
+  {
+    pattern: /\(HTTP 429\)/,
+    code: 'colab_busy',
+    say: 'Another SSH connection to this runtime is open; Colab allows one. A connection that was lost is released after a while.'
+  },
+  {
+    pattern: /unsupported key type/,
+    code: 'colab_key_refused',
+    say: 'Colab does not accept the kind of key that was sent. It takes Ed25519: end this runtime, then connect again to get a new key.'
+  },
+  {
+    pattern: /\(HTTP 403\)/,
+    code: 'colab_forbidden',
+    say: 'Colab refuses SSH to this runtime. Your plan may not include it: Colab asks for a positive balance of compute units.'
+  },
+  {
+    pattern: /\(HTTP 401\)|\(HTTP 404\)|not found\. Run/,
+    code: 'colab_runtime_unknown',
+    say: 'Colab did not let SSH into the runtime, which still runs.'
+  },
+  {
+    pattern: /\(HTTP 502\)|WebSocket connection failed|WebSocket upgrade/,
+    code: 'colab_unreachable',
+    say: 'The runtime cannot be reached through Colab now.'
+  },
+  {
+    pattern: /Max retries exceeded|NameResolutionError|Failed to establish a new connection/,
+    code: 'colab_offline',
+    say: 'Colab cannot be reached from this computer. Check that it is online.'
+  }
+];
+
+/** Null: these are no words of `colab` that are known. Its login address is never repeated: it belongs to one login. */
+export function explainColab(lines: readonly string[]): RemoteProblem | null {
+  const all = lines.join('\n');
+  const reason = REASONS.find(({ pattern }) => pattern.test(all));
+  if (!reason) return null;
+  return new RemoteProblem(reason.code, reason.say, {
+    ...(reason.command === undefined ? {} : { command: reason.command })
+  });
+}
+
+/** Of a call that failed, whatever it said. */
+export function colabFailure(what: string, errors: readonly string[]): RemoteProblem {
+  const last = errors.findLast(line => line.trim() !== '')?.trim() ?? 'no reason given';
+  return (
+    explainColab(errors) ??
+    new RemoteProblem('colab_failed', `"colab ${what}" failed (${withoutQueries(last).slice(0, 300)}).`)
+  );
+}
+
+/** What follows the `?` of an address may be a token. */
+function withoutQueries(text: string): string {
+  return text.replace(/(https?:\/\/[^\s?]+)\?\S+/g, '$1?…');
+}

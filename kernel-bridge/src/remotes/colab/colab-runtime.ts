@@ -1,0 +1,269 @@
+/** The runtime of one remote: created when a person has agreed, reached, found to be reclaimed, and ended. */
+import { setTimeout as wait } from 'node:timers/promises';
+import type { ColabAccelerator, RemoteCheck, RemoteConsent, RemoteStage } from '@tpulab/protocol';
+import { RemoteProblem } from '../remote-error.js';
+import type { SshTarget } from '../ssh/ssh-config.js';
+import { type ColabAccount, isColabProblem } from './colab-account.js';
+import { type ColabUsage, isNotFound, type ListedRuntime, parseRuntimes } from './colab-output.js';
+import { MANAGE_SESSIONS } from './colab-problem.js';
+import { colabTarget } from './colab-target.js';
+import { balanceCheck, colabConsent } from './consent.js';
+import { type RuntimeRecord, RuntimeRecords } from './runtime-record.js';
+
+/** The HTTP limit of `colab new`, which waits for a TPU to become free. */
+const REQUEST_S = 600;
+/** It tries four times, with 10, 20 and 40 s in between. */
+const NEW_MS = (4 * REQUEST_S + 120) * 1000;
+const TICK_MS = 5_000;
+/** After a `new` that was broken off, and after `stop`. */
+const LOOK_MS = 60_000;
+/** The place of a connection that was lost becomes free after a while. */
+const BUSY_MS = 3 * 60_000;
+/** Compute units are used by the hour; the warning comes an hour before they are used up. */
+const BALANCE_MS = 5 * 60_000;
+const STOP_CHECKS = 5;
+const STOP_CHECK_MS = 2_000;
+
+/** What connecting shows and asks. */
+export interface Reaching {
+  readonly onStage: (stage: RemoteStage) => void;
+  readonly onCheck: (check: RemoteCheck) => void;
+  /** Resolves with true when the person agrees. */
+  readonly ask: (consent: RemoteConsent) => Promise<boolean>;
+  readonly signal: AbortSignal;
+}
+
+export interface ColabRuntimeOptions {
+  readonly accelerator: ColabAccelerator;
+  readonly account: ColabAccount;
+  /** For this remote alone. */
+  readonly folder: string;
+  readonly stopCheckMs?: number;
+  readonly balanceMs?: number;
+}
+
+export class ColabRuntime {
+  readonly #options: ColabRuntimeOptions;
+  readonly #records: RuntimeRecords;
+  /** Agreed to, and not created yet: a failure that passes by itself is not asked about again. */
+  #isAgreed = false;
+  /** Since when the one SSH connection of the runtime is taken. */
+  #busySince: number | null = null;
+
+  constructor(options: ColabRuntimeOptions) {
+    this.#options = options;
+    this.#records = new RuntimeRecords(options.folder);
+  }
+
+  /** Whether one was created that is not known to have ended, or may have been. */
+  async isKnown(): Promise<boolean> {
+    return (await this.#records.read()) !== null;
+  }
+
+  /** Where ssh goes; creates a runtime when there is none and the person agrees. @throws RemoteProblem */
+  async reach(to: Reaching): Promise<SshTarget> {
+    const { account } = this.#options;
+    await staged(to, 'colab', 'Colab command', async () => account.version(to.signal));
+    const usage = await staged(to, 'colab-account', 'Colab account', async () => account.usage(to.signal));
+    let record = await this.#settled(to);
+    if (record === null) {
+      record = await this.#create(to, usage);
+      to.onCheck(balanceCheck(await account.usage(to.signal).catch(() => usage)));
+    } else to.onCheck(balanceCheck(usage));
+    const program = await account.command.program();
+    return colabTarget(program, record.session, this.#records.filesOf(record.session), account.workFolder);
+  }
+
+  /** Tells what is left, again and again until the signal fires; while Colab cannot be asked, what it said last stays. */
+  async watchBalance(onCheck: Reaching['onCheck'], signal: AbortSignal): Promise<void> {
+    const { account, balanceMs = BALANCE_MS } = this.#options;
+    while (!signal.aborted) {
+      await wait(balanceMs, undefined, { signal, ref: false }).catch(() => undefined);
+      const usage = await account.usage(signal).catch(() => null);
+      if (usage !== null) onCheck(balanceCheck(usage));
+    }
+  }
+
+  /** What is behind a failure of ssh: whether the runtime is still there is asked, because `colab` tells ssh nothing of it. */
+  async explain(problem: RemoteProblem, signal: AbortSignal): Promise<RemoteProblem> {
+    const isBusy = problem.code === 'colab_busy';
+    if (!isBusy) this.#busySince = null;
+    const record = await this.#records.read();
+    if (record === null) return problem;
+    if (isBusy) {
+      this.#busySince ??= performance.now();
+      return performance.now() - this.#busySince < BUSY_MS ? problem : taken();
+    }
+    const isGone = await this.#isGone(record, signal).catch(() => false);
+    return isGone ? this.#reclaimed(problem) : problem;
+  }
+
+  /** Resolves when it is certain that it has ended; at once where none is known. @throws RemoteProblem `colab_not_stopped` */
+  async stop(signal: AbortSignal): Promise<void> {
+    this.#isAgreed = false;
+    const record = await this.#records.read();
+    if (record === null) return;
+    const { account, stopCheckMs = STOP_CHECK_MS } = this.#options;
+    const { config } = this.#records.filesOf(record.session);
+    const status = await account.ask(config, ['status', '-s', record.session], { signal });
+    const [runtime] = parseRuntimes(status.lines);
+    if (runtime === undefined) {
+      const lost = await this.#unrecorded(record, signal);
+      await this.#records.forget();
+      if (lost.length > 0) throw unrecorded(lost);
+      return;
+    }
+    await account.ask(config, ['stop', '-s', record.session], { signal });
+    for (let left = STOP_CHECKS; ; left--) {
+      const running = await account.runtimes(config, signal);
+      if (!running.some(({ endpoint }) => endpoint === runtime.endpoint)) break;
+      if (left === 1) throw notStopped(runtime.endpoint);
+      await wait(stopCheckMs, undefined, { signal });
+    }
+    await this.#records.forget();
+  }
+
+  /** Withdraws what was agreed to. */
+  withdraw(): void {
+    this.#isAgreed = false;
+    this.#busySince = null;
+  }
+
+  /** The runtime on record; null: one has to be created. One whose creation was broken off may be there with a record or without. */
+  async #settled({ signal }: Reaching): Promise<RuntimeRecord | null> {
+    const record = await this.#records.read();
+    if (record === null || record.state === 'created') return record;
+    if (!(await this.#isGone(record, signal))) return this.#records.write({ ...record, state: 'created' });
+    const lost = await this.#unrecorded(record, signal);
+    await this.#records.forget();
+    if (lost.length > 0) throw unrecorded(lost);
+    return null;
+  }
+
+  async #create(to: Reaching, usage: ColabUsage): Promise<RuntimeRecord> {
+    const { account, accelerator } = this.#options;
+    const running = await account.runtimes(await this.#records.emptyConfig(), to.signal);
+    if (!this.#isAgreed) {
+      if (!(await to.ask(colabConsent(accelerator, usage, running)))) throw declined();
+      this.#isAgreed = true;
+    }
+    to.signal.throwIfAborted();
+    const record = await this.#records.begin(running.map(({ endpoint }) => endpoint));
+    const created = await staged(
+      to,
+      'colab-runtime',
+      `Colab runtime with a TPU ${accelerator}`,
+      async tell => {
+        const since = performance.now();
+        const tick = setInterval(
+          () => tell(`waiting for Colab, ${Math.round((performance.now() - since) / 1000)} s so far`),
+          TICK_MS
+        );
+        try {
+          await this.#new(record, to.signal);
+        } finally {
+          clearInterval(tick);
+        }
+        return this.#records.write({ ...record, state: 'created' });
+      }
+    );
+    this.#isAgreed = false;
+    return created;
+  }
+
+  async #new(record: RuntimeRecord, signal: AbortSignal): Promise<void> {
+    const { account, accelerator } = this.#options;
+    const { config } = this.#records.filesOf(record.session);
+    try {
+      await account.ask(config, ['new', '-s', record.session, '--tpu', accelerator], {
+        signal,
+        timeoutMs: NEW_MS,
+        env: { COLAB_CLI_REQUEST_TIMEOUT: String(REQUEST_S) }
+      });
+    } catch (error) {
+      // Broken off, the record stays: the next attempt looks for what was created nevertheless.
+      if (signal.aborted || !isColabProblem(error)) throw error;
+      const lost = await this.#unrecorded(record, AbortSignal.timeout(LOOK_MS)).catch(() => null);
+      if (lost === null) throw error;
+      if (lost.length > 0) {
+        await this.#records.forget();
+        throw unrecorded(lost);
+      }
+      // One that came too late for its answer may still appear.
+      if (error.code !== 'colab_unavailable' && error.code !== 'colab_failed') await this.#records.forget();
+      throw error;
+    }
+  }
+
+  async #isGone(record: RuntimeRecord, signal: AbortSignal): Promise<boolean> {
+    const { config } = this.#records.filesOf(record.session);
+    const { lines } = await this.#options.account.ask(config, ['status', '-s', record.session], { signal });
+    return isNotFound(lines, record.session);
+  }
+
+  /** Runtimes that came since, with our hardware, and of which no command here knows. */
+  async #unrecorded(record: RuntimeRecord, signal: AbortSignal): Promise<ListedRuntime[]> {
+    const { account, accelerator } = this.#options;
+    const { config } = this.#records.filesOf(record.session);
+    const before = new Set(record.before);
+    return (await account.runtimes(config, signal)).filter(
+      ({ session, endpoint, hardware }) =>
+        session === null && !before.has(endpoint) && hardware.toLowerCase() === accelerator
+    );
+  }
+
+  async #reclaimed(cause: RemoteProblem): Promise<RemoteProblem> {
+    await this.#records.forget();
+    return new RemoteProblem(
+      'colab_reclaimed',
+      'Colab reclaimed the runtime: what ran there has ended, and files that were only there are lost. Every output that reached this computer stays in its place. Connect again to create a new runtime.',
+      { cause, action: { label: 'Create a new runtime', connect: {} } }
+    );
+  }
+}
+
+/** Shows a stage as long as it runs, and how it ended. */
+async function staged<T>(
+  { onStage, signal }: Reaching,
+  name: string,
+  title: string,
+  work: (tell: (detail: string) => void) => Promise<T>
+): Promise<T> {
+  const show = (state: RemoteStage['state'], detail: string | null = null): void =>
+    onStage({ name, title, state, detail, fraction: null });
+  show('running');
+  try {
+    const value = await work(detail => show('running', detail));
+    show('done');
+    return value;
+  } catch (error) {
+    if (!signal.aborted) show('failed');
+    throw error;
+  }
+}
+
+function declined(): RemoteProblem {
+  return new RemoteProblem('colab_declined', 'No runtime was created, because you did not agree.');
+}
+
+function taken(): RemoteProblem {
+  return new RemoteProblem(
+    'colab_taken',
+    'Another SSH connection to this runtime has been open for 3 minutes; Colab allows one. Close it (another terminal or another computer), then connect again.'
+  );
+}
+
+function unrecorded(lost: readonly ListedRuntime[]): RemoteProblem {
+  const names = lost.map(({ endpoint }) => endpoint).join(', ');
+  return new RemoteProblem(
+    'colab_unrecorded',
+    `A runtime was created whose answer did not arrive: ${names}. It uses compute units, and no command can reach or end it. End it ${MANAGE_SESSIONS}, then connect again.`
+  );
+}
+
+function notStopped(endpoint: string): RemoteProblem {
+  return new RemoteProblem(
+    'colab_not_stopped',
+    `The colab command says that it ended the runtime, but ${endpoint} still runs and uses compute units. End it ${MANAGE_SESSIONS}.`
+  );
+}

@@ -1,0 +1,111 @@
+/**
+ * `/remotes/NAME/…`: the whole gateway of a remote, as if it were here. Who may ask was decided before (`access-hooks.ts`); from
+ * here on the request belongs to the forwarder.
+ */
+import { Type } from '@sinclair/typebox';
+import { RemoteName, RequestedAnswer, RequestedQuestion } from '@tpulab/protocol';
+import type { FastifyReply } from 'fastify';
+import type { BridgeError } from '../../kernels/errors.js';
+import type { Forwarder, PipedSocket } from '../index.js';
+import type { App } from '../../server/app.js';
+import type { BaseUrl } from '../../server/base-url.js';
+import { errorBody, errorHeaders } from '../../server/error-answers.js';
+import { GUEST_HEADERS } from './headers.js';
+import type { RequestedHere } from './requested-here.js';
+import type { PipeRoute } from '../../server/upgrades.js';
+
+/** Those that a gateway has; TRACE and CONNECT are for no one. */
+const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
+export const FORWARDED_PATH = '/remotes/:name/*';
+
+export async function addForwardingRoutes(app: App, forwarder: Forwarder, base: BaseUrl): Promise<void> {
+  await app.register(async scope => {
+    // A body is not read here: it streams.
+    scope.removeAllContentTypeParsers();
+    scope.addContentTypeParser('*', (_request, _body, done) => done(null));
+    scope.route({
+      method: METHODS,
+      url: FORWARDED_PATH,
+      exposeHeadRoute: false,
+      schema: {
+        hide: true,
+        summary: "The gateway of a remote: everything that it serves, with this gateway's token",
+        response: { 200: Type.Unknown() }
+      },
+      handler: (request, reply) => {
+        const { name, target } = split(request.raw.url ?? '');
+        const headers = accessHeaders(reply);
+        forwarder.request(name, request.raw, reply.raw, {
+          target,
+          prefix: base.full(`/remotes/${name}`),
+          headers,
+          fail: error => answer(reply, error, headers)
+        });
+        reply.hijack();
+      }
+    });
+  });
+}
+
+/** Which executions went through here: a remote's own word would be worth nothing. */
+export function addRequestedRoute(app: App, requested: RequestedHere): void {
+  app.post(
+    '/bridge/v1/remotes/:name/requested',
+    {
+      schema: {
+        summary: 'Which executions on a remote were requested through this gateway',
+        params: Type.Object({ name: RemoteName }),
+        body: RequestedQuestion,
+        response: { 200: RequestedAnswer }
+      }
+    },
+    async ({ params, body }): Promise<RequestedAnswer> => ({
+      requested: await requested.among(params.name, body.kernelId, body.executions)
+    })
+  );
+}
+
+export function forwardedSockets(forwarder: Forwarder): PipeRoute {
+  return {
+    path: FORWARDED_PATH,
+    matches: path => /^\/remotes\/[^/]+\/./.test(path),
+    open: ({ request, client, head, fail }): PipedSocket => {
+      const { name, target } = split(request.url ?? '');
+      return forwarder.upgrade(name, request, client, { head, target, fail });
+    }
+  };
+}
+
+/** As it was written: nothing in the rest of a path is decoded or resolved here. */
+function split(url: string): { name: string; target: string } {
+  const [, name = '', target = '/'] = /^\/remotes\/([^/?]+)(\/.*)?$/.exec(url) ?? [];
+  return { name, target };
+}
+
+/** Of the headers that every answer of ours has, those that say who may read it; and what holds for a guest's. */
+function accessHeaders(reply: FastifyReply): Record<string, string> {
+  const access = Object.entries(reply.getHeaders())
+    .filter(([name]) => name.startsWith('access-control-') || name === 'vary')
+    .map(([name, value]) => [name, String(value)] as const);
+  return { ...Object.fromEntries(access), ...GUEST_HEADERS };
+}
+
+/** The reply is no longer the framework's. */
+function answer(reply: FastifyReply, error: BridgeError, headers: Record<string, string>): void {
+  const { raw } = reply;
+  if (raw.headersSent || raw.destroyed) {
+    raw.destroy();
+    return;
+  }
+  const body = JSON.stringify(errorBody(error));
+  raw.writeHead(error.status, {
+    ...headers,
+    ...errorHeaders(error),
+    'cache-control': 'no-store',
+    'content-type': 'application/json',
+    'content-length': Buffer.byteLength(body),
+    // What the client still sends is not read.
+    connection: 'close'
+  });
+  raw.end(body);
+}

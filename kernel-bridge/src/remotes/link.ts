@@ -1,0 +1,151 @@
+/** The ssh connection of one remote, and the forwarded socket of its gateway. */
+import { rm } from 'node:fs/promises';
+import type { RemoteSsh } from '@tpulab/protocol';
+import type { HostSetup, PreparedHost, RemoteShell, SetupOptions } from './contracts.js';
+import { askGateway } from './ask-gateway.js';
+import { RemoteProblem } from './remote-error.js';
+import { SshMaster } from './ssh/master.js';
+import { startTcpRelay, type TcpRelay } from './ssh/tcp-relay.js';
+import { SshShell } from './ssh/ssh-shell.js';
+import type { SshTarget } from './ssh/ssh-config.js';
+
+/** Of a gateway that has just been started and finds its kernels. */
+const READY_MS = 60_000;
+const LOOK_MS = 100;
+/** The host names it, and it becomes part of an argument of ssh in which a colon ends a path. */
+const SOCKET_PATH = /^\/[^:\x00-\x1f]+$/;
+
+export interface LinkOptions {
+  readonly program: string;
+  readonly target: SshTarget;
+  readonly controlPath: string;
+  readonly socketPath: string;
+  readonly askpass: Readonly<Record<string, string>> | null;
+  readonly log: (line: string) => void;
+  readonly signal: AbortSignal;
+}
+
+export class RemoteLink implements AsyncDisposable {
+  readonly shell: RemoteShell;
+  readonly #master: SshMaster;
+  readonly #options: LinkOptions;
+  #forwarded: string | null = null;
+  #relay: TcpRelay | null = null;
+
+  private constructor(master: SshMaster, options: LinkOptions) {
+    this.#master = master;
+    this.#options = options;
+    this.shell = new SshShell({
+      program: options.program,
+      controlPath: options.controlPath,
+      host: options.target.destination,
+      preamble: options.target.preamble
+    });
+  }
+
+  static async open(options: LinkOptions): Promise<RemoteLink> {
+    return new RemoteLink(await SshMaster.open(options), options);
+  }
+
+  get isOver(): boolean {
+    return this.#master.isOver;
+  }
+
+  /** For programs of this user that bring their own terminal or ssh. */
+  get ssh(): RemoteSsh {
+    const { program, controlPath, target } = this.#options;
+    return { program, controlPath, destination: target.destination, options: [...target.options] };
+  }
+
+  /** Resolves with the reason when ssh has ended. */
+  get lost(): Promise<RemoteProblem> {
+    return this.#master.lost;
+  }
+
+  get socketPath(): string {
+    return this.#options.socketPath;
+  }
+
+  /** Makes the host ready and its gateway reachable at `socketPath`; resolves when that gateway serves. */
+  async prepare(setup: HostSetup, options: SetupOptions): Promise<PreparedHost> {
+    const prepared = await setup.prepare(this.shell, options);
+    if (!SOCKET_PATH.test(prepared.socketPath)) {
+      throw new RemoteProblem(
+        'remote_forward_failed',
+        `${this.shell.host} names a socket of its gateway that is none; see that nobody has changed what was installed there.`
+      );
+    }
+    const { signal } = options;
+    await (this.#relay === null
+      ? this.#forward(prepared.socketPath, signal)
+      : this.#relayTo(prepared.socketPath, signal));
+    const gatewayId = await this.#serving(prepared, options.signal);
+    if (options.hostOnly !== undefined) await this.#keepToHost(options.hostOnly, prepared, options.signal);
+    return { ...prepared, gatewayId };
+  }
+
+  /** @param there socket on the host, or `127.0.0.1:PORT` of it */
+  async #forward(there: string, signal: AbortSignal): Promise<void> {
+    const { socketPath } = this.#options;
+    if (this.#forwarded !== null) await this.#master.cancelForward(socketPath, this.#forwarded, signal);
+    await this.#master.forward(socketPath, there, signal);
+    this.#forwarded = there;
+  }
+
+  /** As `#forward`, where sshd forwards ports only. */
+  async #relayTo(socketPath: string, signal: AbortSignal): Promise<void> {
+    await this.#relay?.[Symbol.asyncDispose]();
+    this.#relay = null;
+    const { program, controlPath, log } = this.#options;
+    log('sshd forwards no unix sockets: a port of its loopback interface is used');
+    const relay = await startTcpRelay({ program, controlPath, socketPath, host: this.shell.host, signal });
+    this.#relay = relay;
+    await this.#forward(`127.0.0.1:${relay.port}`, signal);
+  }
+
+  async #keepToHost(hostOnly: boolean, { token }: PreparedHost, signal: AbortSignal): Promise<void> {
+    const { socketPath } = this.#options;
+    const path = '/bridge/v1/devices/host-only';
+    const { status } = await askGateway({ socketPath, token, path, put: { hostOnly }, signal });
+    if (status === 200) return;
+    throw new RemoteProblem(
+      'remote_bridge_failed',
+      `The gateway on ${this.shell.host} cannot keep kernels to the chips of its host (it answers ${status}); it is of an older version.`
+    );
+  }
+
+  /** A new gateway answers before it has found its kernels; it counts when it has. */
+  async #serving({ token, socketPath: there }: PreparedHost, signal: AbortSignal): Promise<string> {
+    const deadline = performance.now() + READY_MS;
+    for (;;) {
+      signal.throwIfAborted();
+      if (this.isOver) throw await this.lost;
+      const { socketPath } = this.#options;
+      const health = await askGateway({ socketPath, token, path: '/bridge/v1/health', signal }).catch(
+        (error: unknown) => error as Error
+      );
+      if (!(health instanceof Error) && health.status === 200) {
+        const { gatewayId, status } = (health.body ?? {}) as { gatewayId?: unknown; status?: unknown };
+        if (typeof gatewayId === 'string' && status === 'ok') return gatewayId;
+      }
+      if (health instanceof Error && this.#relay === null && this.#master.refusesSockets) {
+        await this.#relayTo(there, signal);
+        continue;
+      }
+      if (performance.now() > deadline) {
+        const why = health instanceof Error ? health.message : `it answers ${health.status}`;
+        throw new RemoteProblem(
+          'remote_bridge_failed',
+          `The gateway on ${this.shell.host} was started but does not serve (${why}); its gateway.log there says more.`
+        );
+      }
+      await new Promise(resolve => setTimeout(resolve, LOOK_MS));
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#relay?.[Symbol.asyncDispose]();
+    await this.#master[Symbol.asyncDispose]();
+    await rm(this.#options.socketPath, { force: true });
+  }
+}

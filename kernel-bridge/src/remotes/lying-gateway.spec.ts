@@ -1,0 +1,214 @@
+/**
+ * A remote whose gateway, and whose set-up, lie in every field that they send, as the schemas of the protocol have them. The ssh
+ * between is a script that makes the sockets that ssh would make.
+ */
+import { once } from 'node:events';
+import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createServer, type Server } from 'node:http';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import {
+  DevicesPage,
+  EventsFrame,
+  Health,
+  OutputsPage,
+  STREAM_FRAME,
+  StreamNote,
+  type Remote
+} from '@tpulab/protocol';
+import fc from 'fast-check';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { WebSocketServer } from 'ws';
+import { remotesCommand } from '../cli/remotes/remotes-command.js';
+import { runCommand } from '../cli/testing/command-line.js';
+import { TemporaryGateway } from '../server/testing/temporary-gateway.js';
+import type { HostSetup } from './contracts.js';
+import { HOSTILE_TEXT, liesOf } from './testing/lies.js';
+
+vi.setConfig({ testTimeout: 240_000, hookTimeout: 120_000 });
+
+const GATEWAY_ID = 'the-gateway';
+const ROUNDS = 12;
+/** Of everything that this gateway tells of one remote, whatever that says of itself. */
+const VIEW_BYTES = 400_000;
+
+/** As a master it makes its control socket's file and waits; asked to forward, it leads one socket to the other. */
+const SSH = `#!/bin/sh
+forward= control=
+for word do
+  case $word in ControlPath=*) control=\${word#ControlPath=};; *.s:/*) forward=$word;; esac
+done
+case " $* " in
+  *" -O forward "*) ln -sf "\${forward#*:}" "\${forward%%:*}"; exit 0;;
+  *" -O "*) exit 0;;
+esac
+: > "$control"; trap 'rm -f "$control"; exit 0' TERM; while :; do sleep 1; done
+`;
+
+let folder: string;
+let liar: Server;
+let bridge: TemporaryGateway;
+/** Of a kernel here, under which the liar has one too. */
+let named: string | null = null;
+/** Kernels whose journal the gateway has asked it for. */
+const asked: string[] = [];
+
+/** One of what the schema may be answered with; another one at each call. */
+function lie(schema: Parameters<typeof liesOf>[0]): unknown {
+  return fc.sample(liesOf(schema), 1)[0];
+}
+
+function noise(): string {
+  return fc.sample(HOSTILE_TEXT, 1)[0] ?? '';
+}
+
+function frame(type: number, body: string): Buffer {
+  const head = Buffer.alloc(5);
+  head.writeUInt32LE(Buffer.byteLength(body), 0);
+  head.writeUInt8(type, 4);
+  return Buffer.concat([head, Buffer.from(body)]);
+}
+
+/** What it lies about before there is a gateway. */
+const setup: HostSetup = {
+  prepare: (_shell, { onStage, onCheck, onLog }) => {
+    for (let count = 0; count < 5; count++) {
+      onStage({ name: `s${count}`, title: noise(), detail: noise(), state: 'running', fraction: null });
+      onCheck({ name: noise(), message: noise(), remedy: noise(), state: 'warning' });
+      onLog(noise());
+    }
+    const socketPath = path.join(folder, 'liar.sock');
+    return Promise.resolve({
+      socketPath,
+      token: 'a-token-of-the-liar',
+      gatewayId: GATEWAY_ID,
+      version: noise()
+    });
+  },
+  clean: () => Promise.resolve()
+};
+
+beforeAll(async () => {
+  folder = await mkdtemp(path.join(tmpdir(), 'tpl-'));
+  await writeFile(path.join(folder, 'ssh'), SSH);
+  await chmod(path.join(folder, 'ssh'), 0o700);
+  liar = createServer((request, response) => {
+    const target = request.url ?? '';
+    const kernel = /\/kernels\/([^/]+)\/journal/.exec(target)?.[1];
+    if (kernel !== undefined) asked.push(kernel);
+    if (target.startsWith('/bridge/v1/health')) {
+      const health = lie(Health) as object | null;
+      response.end(JSON.stringify({ ...health, gatewayId: GATEWAY_ID, status: 'ok' }));
+    } else if (target.startsWith('/bridge/v1/devices')) response.end(JSON.stringify(lie(DevicesPage)));
+    else if (target.includes('/journal/stream')) {
+      response.write(frame(STREAM_FRAME.note, JSON.stringify(lie(StreamNote))));
+      response.end(frame(STREAM_FRAME.records, noise()));
+    } else {
+      response.setHeader('content-type', 'text/html');
+      response.setHeader('set-cookie', 'a=b; Path=/');
+      response.setHeader('clear-site-data', '"*"');
+      response.setHeader('content-security-policy', 'default-src *');
+      response.end(`<script>alert(1)</script>${JSON.stringify(lie(OutputsPage))}`);
+    }
+  });
+  const sockets = new WebSocketServer({ server: liar });
+  sockets.on('connection', socket => {
+    socket.send('null');
+    socket.send(noise());
+    for (let count = 0; count < 20; count++) socket.send(JSON.stringify(lie(EventsFrame)));
+    const kernels = Array.from({ length: 4 }, (_, index) => ({
+      topic: 'kernels',
+      kernelId: `00000000-0000-4000-8000-00000000000${index}`,
+      ...{ name: noise(), executionState: noise(), connections: 0, reason: null, removed: false }
+    }));
+    const events = [...kernels, ...(named === null ? [] : [{ ...kernels[0], kernelId: named }])];
+    socket.send(JSON.stringify({ op: 'events', events }));
+  });
+  liar.listen(path.join(folder, 'liar.sock'));
+  await once(liar, 'listening');
+  bridge = await TemporaryGateway.start({ remotes: { setup, sshProgram: path.join(folder, 'ssh') } });
+  await bridge.gateway.ready;
+});
+
+afterAll(async () => {
+  await bridge[Symbol.asyncDispose]();
+  liar.closeAllConnections();
+  liar.close();
+  await rm(folder, { recursive: true, force: true });
+});
+
+async function remote(): Promise<Remote> {
+  const { body } = await bridge.rest('GET', '/bridge/v1/remotes/liar');
+  return body as Remote;
+}
+
+function texts(value: unknown): string[] {
+  if (typeof value === 'string') return [value];
+  if (typeof value !== 'object' || value === null) return [];
+  return Object.entries(value).flatMap(([key, each]) => [key, ...texts(each)]);
+}
+
+function expectPlain(value: unknown): void {
+  for (const text of texts(value)) expect(text).not.toMatch(/[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]/);
+}
+
+it('says nothing raw in a view, a log or a terminal, ends nothing, and fills nothing', async () => {
+  const source = { kind: 'ssh', destination: 'liar' };
+  expect((await bridge.rest('POST', '/bridge/v1/remotes', { body: { name: 'liar', source } })).status).toBe(
+    201
+  );
+  for (let round = 0; round < ROUNDS; round++) {
+    if (round > 0) await bridge.rest('POST', '/bridge/v1/remotes/liar/connect', { body: {} });
+    await vi.waitFor(async () => expect((await remote()).roundTripMs).not.toBeNull(), 20_000);
+    const view = await remote();
+    expectPlain(view);
+    expect(JSON.stringify(view).length).toBeLessThan(VIEW_BYTES);
+    await bridge.rest('POST', '/bridge/v1/remotes/liar/disconnect');
+  }
+  expectPlain((await bridge.rest('GET', '/bridge/v1/remotes/liar/log')).body);
+  for (const args of [
+    ['status', 'liar'],
+    ['log', 'liar'],
+    ['list', '--json']
+  ]) {
+    const { stdout } = await runCommand(remotesCommand, ...args, '--state-dir', bridge.folder);
+    expect(stdout).not.toMatch(/[\x00-\x08\x0b-\x1f\x7f-\x9f]/);
+  }
+  expect((await bridge.rest('GET', '/bridge/v1/health')).body).toMatchObject({ status: 'ok' });
+  const kept = await bridge.rest('GET', '/bridge/v1/remotes/liar/mirror');
+  expect((kept.body as { kernels: unknown[] }).kernels.length).toBeLessThanOrEqual(4);
+});
+
+it('gets no cookie, no script and no policy of its own into the browser', async () => {
+  await bridge.rest('POST', '/bridge/v1/remotes/liar/connect', { body: {} });
+  await vi.waitFor(async () => expect((await remote()).state).toBe('connected'), 20_000);
+  const { headers } = await bridge.rest('GET', '/remotes/liar/api/kernels/x');
+  expect(headers.get('content-security-policy')).toBe("sandbox; default-src 'none'; frame-ancestors 'self'");
+  expect(headers.get('x-content-type-options')).toBe('nosniff');
+  expect([headers.get('set-cookie'), headers.get('clear-site-data')]).toEqual([null, null]);
+});
+
+it('that lists a kernel under the id of a kernel here changes, shows and ends nothing of that', async () => {
+  const started = await bridge.rest('POST', '/api/kernels', { body: { name: 'python3' } });
+  expect(started.status).toBe(201);
+  const { id } = started.body as { id: string };
+  named = id;
+  await bridge.rest('POST', '/bridge/v1/remotes/liar/disconnect');
+  await bridge.rest('POST', '/bridge/v1/remotes/liar/connect', { body: {} });
+  // The mirror of the remote has a kernel of that id, beside this gateway's own.
+  const mirrored = async (): Promise<string[]> =>
+    (
+      (await bridge.rest('GET', '/bridge/v1/remotes/liar/mirror')).body as { kernels: { kernelId: string }[] }
+    ).kernels.map(({ kernelId }) => kernelId);
+  await vi.waitFor(async () => expect(asked).toContain(id), 20_000);
+  expect((await bridge.rest('GET', `/api/kernels/${id}`)).body).toMatchObject({ id, name: 'python3' });
+  const outputs = await bridge.rest('GET', `/bridge/v1/kernels/${id}/outputs`);
+  expect(outputs).toMatchObject({ status: 200, body: { alive: true, executions: [] } });
+  // What is removed of the remote is not removed here.
+  await bridge.rest('POST', '/bridge/v1/remotes/liar/disconnect');
+  await bridge.rest('DELETE', '/bridge/v1/remotes/liar/mirror');
+  expect(await mirrored()).not.toContain(id);
+  expect((await bridge.rest('DELETE', '/bridge/v1/remotes/liar')).status).toBe(204);
+  expect((await bridge.rest('GET', `/bridge/v1/kernels/${id}/outputs`)).body).toMatchObject({ alive: true });
+  expect((await bridge.rest('DELETE', `/api/kernels/${id}`)).status).toBe(204);
+});

@@ -1,0 +1,98 @@
+/** What is on this machine of the journals of a remote's kernels: readable when the remote is away, or gone for good. */
+import { Type } from '@sinclair/typebox';
+import {
+  JournalPage,
+  JournalQuery,
+  MirroredKernels,
+  OutputsPage,
+  OutputsQuery,
+  RemoteName
+} from '@tpulab/protocol';
+import { KernelNotFoundError } from '../../kernels/errors.js';
+import type { OutputsOfKernels } from '../../outputs/index.js';
+import type { Mirrors } from './index.js';
+import { failure } from '../../server/api-description.js';
+import type { App } from '../../server/app.js';
+import { readJournalPage } from '../../server/journal-page.js';
+import { outputsRequestOf } from '../../server/outputs-routes.js';
+
+const Params = Type.Object({ name: RemoteName });
+const KernelParams = Type.Object({ name: RemoteName, kernelId: Type.String() });
+const NO_JOURNAL = failure('Nothing of such a kernel is on this machine.');
+
+export function addMirrorRoutes(app: App, mirrors: Mirrors): void {
+  /** Names are the client's: nothing may be made for one that nobody has. */
+  const outputsOf = async (name: string, kernelId: string): Promise<OutputsOfKernels> => {
+    if (!(await mirrors.has(name))) throw new KernelNotFoundError(kernelId);
+    return mirrors.outputs(name);
+  };
+
+  app.get(
+    '/bridge/v1/remotes/:name/mirror',
+    {
+      schema: {
+        summary: 'The kernels of a remote whose journal is on this machine',
+        params: Params,
+        response: { 200: MirroredKernels }
+      }
+    },
+    async request => {
+      const { name } = request.params;
+      return { kernels: (await mirrors.has(name)) ? await mirrors.kernels(name) : [] };
+    }
+  );
+
+  app.get(
+    '/bridge/v1/remotes/:name/mirror/:kernelId/outputs',
+    {
+      schema: {
+        summary: 'Outputs by cell, from the mirror',
+        params: KernelParams,
+        querystring: OutputsQuery,
+        response: { 200: OutputsPage, 404: NO_JOURNAL }
+      }
+    },
+    async request => {
+      const { name, kernelId } = request.params;
+      return (await outputsOf(name, kernelId)).read(kernelId, outputsRequestOf(request.query));
+    }
+  );
+
+  app.get(
+    '/bridge/v1/remotes/:name/mirror/:kernelId/journal',
+    {
+      schema: {
+        summary: 'A stretch of the mirror',
+        params: KernelParams,
+        querystring: JournalQuery,
+        response: { 200: JournalPage, 404: NO_JOURNAL }
+      }
+    },
+    async request => {
+      const { name, kernelId } = request.params;
+      const { from = 1, limit = 1000 } = request.query;
+      const outputs = await outputsOf(name, kernelId);
+      return outputs.withJournal(kernelId, async dir => {
+        const { until } = await outputs.extent(kernelId);
+        // The copy may grow as soon as the remote is reached again.
+        return readJournalPage(dir, { from, limit, lastSeq: until, isOver: false });
+      });
+    }
+  );
+
+  app.delete(
+    '/bridge/v1/remotes/:name/mirror',
+    {
+      schema: {
+        summary: 'Removes what is on this machine of the journals of a remote',
+        params: Params,
+        response: { 204: Type.Null({ description: 'nothing is left' }) }
+      }
+    },
+    async (request, reply) => {
+      const { name } = request.params;
+      if (await mirrors.has(name)) await mirrors.remove(name);
+      return reply.code(204).send(null);
+    }
+  );
+}

@@ -1,0 +1,261 @@
+/** Remotes under `/bridge/v1/remotes`: which there are, connecting them, and answering what ssh asks. */
+import { Type } from '@sinclair/typebox';
+import {
+  AddRemote,
+  AnswerPrompt,
+  CandidatesQuery,
+  ConnectRemote,
+  DisconnectRemote,
+  Remote as RemoteSchema,
+  RemoteCandidates,
+  RemoteList,
+  RemoteLogPage,
+  RemoteName,
+  RemoteSsh,
+  SyncPlan,
+  SyncRequest,
+  SyncStatus
+} from '@tpulab/protocol';
+import {
+  BridgeError,
+  RemoteActionError,
+  RemotePromptGoneError,
+  RemoteUnavailableError
+} from '../kernels/errors.js';
+import type { Remotes } from './index.js';
+import { failure } from '../server/api-description.js';
+import type { App } from '../server/app.js';
+import type { SyncJobs } from './sync/index.js';
+
+const Params = Type.Object({ name: RemoteName });
+const UNKNOWN = failure('There is no remote of this name.');
+const Nothing = Type.Null({ description: 'done' });
+/** Everything that was installed on a machine is removed: many files, perhaps on a slow disk. */
+const CLEAN_MS = 10 * 60_000;
+/** gcloud is asked twice. */
+const ZONE_MS = 90_000;
+/** `colab` is asked several times, and once a day asks the package index. */
+const STOP_MS = 3 * 60_000;
+
+/** Something done at a remote: why it failed is for whoever asked. */
+async function acting(act: () => Promise<void>): Promise<void> {
+  try {
+    await act();
+  } catch (error) {
+    if (error instanceof BridgeError) throw error;
+    throw new RemoteActionError(error instanceof Error ? error.message : String(error), { cause: error });
+  }
+}
+
+export function addRemotesRoutes(app: App, remotes: Remotes): void {
+  app.get(
+    '/bridge/v1/remotes',
+    { schema: { summary: 'The remotes and how they are', response: { 200: RemoteList } } },
+    async () => ({ remotes: remotes.list().map(remote => remote.view()) })
+  );
+
+  app.post(
+    '/bridge/v1/remotes',
+    {
+      schema: {
+        summary: 'Adds a remote, and connects it unless told otherwise',
+        body: AddRemote,
+        response: { 201: RemoteSchema, 409: failure('There is a remote of this name.') }
+      }
+    },
+    async (request, reply) => {
+      const body = await remotes.place(request.body, AbortSignal.timeout(ZONE_MS));
+      return reply.code(201).send(remotes.add(body).view());
+    }
+  );
+
+  app.get(
+    '/bridge/v1/remotes/candidates',
+    {
+      schema: {
+        summary: "What a person may want to connect to: ssh hosts, and a project's machines",
+        querystring: CandidatesQuery,
+        response: { 200: RemoteCandidates }
+      }
+    },
+    async (request, reply) => {
+      const gone = new AbortController();
+      reply.raw.once('close', () => gone.abort());
+      return remotes.candidates(gone.signal, request.query.project);
+    }
+  );
+
+  app.get(
+    '/bridge/v1/remotes/:name',
+    { schema: { summary: 'One remote', params: Params, response: { 200: RemoteSchema, 404: UNKNOWN } } },
+    async request => remotes.get(request.params.name).view()
+  );
+
+  app.delete(
+    '/bridge/v1/remotes/:name',
+    {
+      schema: {
+        summary: 'Disconnects and forgets a remote; what runs there goes on, what is installed there stays',
+        params: Params,
+        response: { 204: Nothing, 404: UNKNOWN }
+      }
+    },
+    async (request, reply) => {
+      await remotes.remove(request.params.name);
+      return reply.code(204).send(null);
+    }
+  );
+
+  app.post(
+    '/bridge/v1/remotes/:name/connect',
+    {
+      schema: {
+        summary: 'Connects, or tries again at once; how it goes is in its state',
+        params: Params,
+        body: Type.Optional(Type.Union([ConnectRemote, Type.Null()])),
+        response: { 200: RemoteSchema, 404: UNKNOWN }
+      }
+    },
+    async request => {
+      const remote = remotes.get(request.params.name);
+      remote.connect(request.body ?? {});
+      return remote.view();
+    }
+  );
+
+  app.post(
+    '/bridge/v1/remotes/:name/disconnect',
+    {
+      schema: {
+        summary: 'Ends the connection; what runs there goes on, unless a Colab runtime is to end',
+        params: Params,
+        body: Type.Optional(Type.Union([DisconnectRemote, Type.Null()])),
+        response: { 200: RemoteSchema, 404: UNKNOWN }
+      }
+    },
+    async request => {
+      const remote = remotes.get(request.params.name);
+      if (request.body?.stop === true) await acting(() => remote.stop(AbortSignal.timeout(STOP_MS)));
+      else await remote.disconnect();
+      return remote.view();
+    }
+  );
+
+  app.post(
+    '/bridge/v1/remotes/:name/answer',
+    {
+      schema: {
+        summary: 'Answers what ssh asks; false declines',
+        params: Params,
+        body: AnswerPrompt,
+        response: { 200: RemoteSchema, 404: UNKNOWN, 409: failure('Nothing waits for this answer.') }
+      }
+    },
+    async request => {
+      const remote = remotes.get(request.params.name);
+      const { id, value } = request.body;
+      if (!remote.prompts.answer(id, value)) throw new RemotePromptGoneError(remote.name);
+      return remote.view();
+    }
+  );
+
+  app.post(
+    '/bridge/v1/remotes/:name/clean',
+    {
+      schema: {
+        summary: 'Ends what runs on a remote and removes all that was installed there',
+        params: Params,
+        response: { 200: RemoteSchema, 404: UNKNOWN }
+      }
+    },
+    async request => {
+      const { name } = request.params;
+      await acting(() => remotes.clean(name, AbortSignal.timeout(CLEAN_MS)));
+      return remotes.get(name).view();
+    }
+  );
+
+  app.get(
+    '/bridge/v1/remotes/:name/ssh',
+    {
+      schema: {
+        summary: 'How programs of this user on this machine reach a remote over the connection that stands',
+        params: Params,
+        response: { 200: RemoteSsh, 404: UNKNOWN, 503: failure('It is not connected now.') }
+      }
+    },
+    async request => {
+      const remote = remotes.get(request.params.name);
+      if (!remote.ssh) throw new RemoteUnavailableError(remote.name, remote.whyAway());
+      return remote.ssh;
+    }
+  );
+
+  app.get(
+    '/bridge/v1/remotes/:name/log',
+    {
+      schema: {
+        summary: 'What happened to a remote, oldest first',
+        params: Params,
+        response: { 200: RemoteLogPage, 404: UNKNOWN }
+      }
+    },
+    async request => ({ lines: [...remotes.get(request.params.name).log.lines()] })
+  );
+}
+
+/** Copying a folder here to a remote, or from it, under `/bridge/v1/remotes/NAME/sync`. */
+export function addSyncRoutes(app: App, remotes: Remotes, jobs: SyncJobs): void {
+  app.post(
+    '/bridge/v1/remotes/:name/sync',
+    {
+      schema: {
+        summary: 'Makes a folder here and one on the remote the same; a dry run says what would happen',
+        params: Params,
+        body: SyncRequest,
+        response: { 200: SyncPlan, 202: SyncStatus, 404: UNKNOWN }
+      }
+    },
+    async (request, reply) => {
+      const remote = remotes.get(request.params.name);
+      try {
+        if (request.body.dryRun !== true) {
+          return await reply.code(202).send(await jobs.start(remote, request.body));
+        }
+        const gone = new AbortController();
+        reply.raw.once('close', () => gone.abort(new Error('the client has gone')));
+        return await reply.code(200).send(await jobs.plan(remote, request.body, gone.signal));
+      } catch (error) {
+        throw new RemoteActionError(error instanceof Error ? error.message : String(error), { cause: error });
+      }
+    }
+  );
+
+  app.get(
+    '/bridge/v1/remotes/:name/sync',
+    {
+      schema: {
+        summary: 'How the present or the last run goes',
+        params: Params,
+        response: { 200: SyncStatus, 404: UNKNOWN }
+      }
+    },
+    async request => jobs.status(remotes.get(request.params.name).name)
+  );
+
+  app.delete(
+    '/bridge/v1/remotes/:name/sync',
+    {
+      schema: {
+        summary: 'Ends the present run; what was copied stays',
+        params: Params,
+        response: { 200: SyncStatus, 404: UNKNOWN }
+      }
+    },
+    async request => {
+      const { name } = remotes.get(request.params.name);
+      await jobs.cancel(name);
+      return jobs.status(name);
+    }
+  );
+}

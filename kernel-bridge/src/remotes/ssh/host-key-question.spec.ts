@@ -1,0 +1,30 @@
+import { describe, expect, it } from 'vitest';
+import { hostKeyQuestion } from './host-key-question.js';
+
+const PRINT = 'SHA256:zI1bIMiw3c4KwYeXA2e14JdZmgLn8Njh4X5x6hedC2c';
+
+describe('a question about a host key', () => {
+  // As OpenSSH 9.2 asks; 10.1 has a colon after "is".
+  it.each(['is', 'is:'])('is taken apart ("fingerprint %s")', is => {
+    const text = `The authenticity of host 'vm (198.51.100.23)' can't be established.
+ED25519 key fingerprint ${is} ${PRINT}.
+This key is not known by any other names.
+Are you sure you want to continue connecting (yes/no/[fingerprint])? `;
+    expect(hostKeyQuestion(text)).toEqual({
+      type: 'ED25519',
+      fingerprint: PRINT,
+      address: '198.51.100.23',
+      command: 'ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub'
+    });
+  });
+
+  it('has no address where ssh names none, and no command for a key that is kept nowhere in particular', () => {
+    const text = `The authenticity of host 'tpu.1234-0' can't be established.\nDSA key fingerprint is ${PRINT}.\n`;
+    expect(hostKeyQuestion(text)).toEqual({ type: 'DSA', fingerprint: PRINT, address: null, command: null });
+  });
+
+  it('is no other question', () => {
+    expect(hostKeyQuestion("ada@vm's password: ")).toBeNull();
+    expect(hostKeyQuestion('ED25519 key fingerprint is SHA256:short.')).toBeNull();
+  });
+});
