@@ -14,10 +14,14 @@ let scene: Scene;
 
 afterEach(async () => scene[Symbol.asyncDispose]());
 
-/** The kernel has ended while it printed: all that it handed over is there, and a new process answers. */
-async function expectPrefixAndNewProcess(name: string, pair: Pair): Promise<void> {
+/** The kernel has crashed while it printed: clients are told, all that it handed over is there, and a new process answers. */
+async function expectRestart(name: string, pair: Pair): Promise<void> {
   for (const client of pair.all)
     await client.until(() => client.states.includes('restarting'), 'for the restart');
+  await expectPrefixAndNewProcess(name, pair);
+}
+
+async function expectPrefixAndNewProcess(name: string, pair: Pair): Promise<void> {
   for (const row of await catchUpWithCutOff(scene, pair, name)) {
     expect(row).toMatchObject({ lost: 0, doubled: 0, reordered: 0 });
   }
@@ -33,13 +37,13 @@ describe('a kernel', () => {
     const pair = await printingPair(scene);
     await share(scene, pair, 0.5);
     await scene.killKernel();
-    await expectPrefixAndNewProcess('kernel SIGKILL', pair);
+    await expectRestart('kernel SIGKILL', pair);
   });
 
   it('that leaves by os._exit has said all that it handed over', async () => {
     scene = await Scene.start();
     const pair = await printingPair(scene, { at: { number: 1_000, code: 'os._exit(7)' } });
-    await expectPrefixAndNewProcess('kernel os._exit', pair);
+    await expectRestart('kernel os._exit', pair);
   });
 
   it('that ignores SIGTERM and SIGINT is restarted all the same', async () => {

@@ -1,11 +1,12 @@
 /** Faults of what the journal is written to: full, read-only, cut, changed. */
 import { execFileSync } from 'node:child_process';
-import { writeFile } from 'node:fs/promises';
+import { readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { afterEach, describe, expect, it, vi } from 'vitest';
+import { bridgeBuild } from './testing/bridge-build.js';
 import { cutTail, flipBits, losesItsEnd } from './testing/damage.js';
 import { waitingFor } from './testing/numbered-output.js';
-import { judge, printingPair, share } from './testing/pair.js';
+import { COUNT, judge, printingPair, share } from './testing/pair.js';
 import { Scene } from './testing/scene.js';
 import { faultEnds, IS_FULL, type Score, WHOLE } from './testing/scoreboard.js';
 import { SmallDisk, whyNoSmallDisk } from './testing/small-disk.js';
@@ -31,6 +32,12 @@ function expectExplained(row: Score): void {
   if (row.gap !== null) expect(row.gap).toBeGreaterThanOrEqual(row.lost);
 }
 
+/** What whoever asks about the kernel is told of its journal. */
+async function atRisk({ bridge, kernelId }: Scene): Promise<string | undefined> {
+  const { body } = await bridge.rest('GET', `api/kernels/${kernelId}`);
+  return (body as { journal_fault?: string }).journal_fault;
+}
+
 describe(`a disk that is full${noDisk === null ? '' : ` (skipped: ${noDisk})`}`, () => {
   it.skipIf(noDisk !== null)('and freed soon loses nothing', async () => {
     disk = SmallDisk.make(48);
@@ -39,7 +46,11 @@ describe(`a disk that is full${noDisk === null ? '' : ` (skipped: ${noDisk})`}`,
     await share(scene, pair, 0.3);
     disk.fill();
     await share(scene, pair, 0.7);
+    await vi.waitUntil(async () => /The disk is full/.test((await atRisk(scene!)) ?? ''), {
+      timeout: 60_000
+    });
     disk.free();
+    await vi.waitUntil(async () => (await atRisk(scene!)) === undefined, { timeout: 60_000 });
     for (const row of await judge(scene, pair, 'disk full, freed soon', faultEnds(scene))) {
       expect(row).toMatchObject({ ...WHOLE, gap: 0 });
     }
@@ -104,6 +115,48 @@ describe(`a journal folder that becomes read-only${noDisk === null ? '' : ` (ski
       }
     }
   );
+});
+
+const CODES = ['ENOSPC', 'EDQUOT', 'EIO', 'EROFS', 'EMFILE'];
+
+describe.runIf(process.platform === 'linux')('a disk that refuses every write of gateway and keeper', () => {
+  it(`with ${CODES.join(', ')}: nobody ends, what is at risk is told, and all of it is written afterwards`, async () => {
+    scene = await Scene.start({ program: await bridgeBuild({ refusing: true }) });
+    const { folder, bridge, kernelId } = scene;
+    const refusal = path.join(folder, 'refusal');
+    const turns = CODES.map((code, turn) => ({
+      code,
+      gate: path.join(folder, `gate-${code}`),
+      from: Math.floor((COUNT * (turn + 1)) / (CODES.length + 1))
+    }));
+    const pair = await printingPair(scene, { at: turns.map(({ gate, from }) => waitingFor(gate, from)) });
+    const processes = [bridge.pid, scene.keeper?.pid];
+    for (const { code, gate, from } of turns) {
+      await scene.until(() => scene!.givenOut > from, `number ${from}`);
+      await writeFile(refusal, code);
+      const kernel = { id: kernelId };
+      const session = await bridge.rest('POST', 'api/sessions', { path: code, type: 'notebook', kernel });
+      expect(session).toMatchObject({ status: 201 });
+      await writeFile(gate, '');
+      await vi.waitUntil(async () => (await atRisk(scene!))?.includes(code), { timeout: 60_000 });
+      const outputs = await bridge.rest('GET', `bridge/v1/kernels/${kernelId}/outputs`);
+      expect(outputs).toMatchObject({ status: 200 });
+      await rm(refusal);
+      await vi.waitUntil(async () => (await atRisk(scene!)) === undefined, { timeout: 60_000 });
+    }
+    for (const row of await judge(scene, pair, 'disk refuses', faultEnds(scene))) {
+      expect(row).toMatchObject({ ...WHOLE, gap: 0 });
+    }
+    expect([bridge.pid, scene.keeper?.pid]).toEqual(processes);
+    expect(bridge.isRunning).toBe(true);
+    for (const client of pair.all)
+      expect(await readFile(path.join(scene.kernelDir, 'positions'), 'utf8')).toContain(client.session);
+    // The next gateway knows what was promised meanwhile.
+    await scene.killGateway();
+    await scene.startGateway();
+    const { body } = await scene.bridge.rest('GET', 'api/sessions');
+    expect((body as { path: string }[]).map(each => each.path)).toEqual(CODES);
+  });
 });
 
 describe('a journal that was damaged while nobody wrote to it', () => {

@@ -3,7 +3,6 @@ export * from './journal-limits.js';
 export * from './journal-reader.js';
 export * from './journal-trim.js';
 export * from './journal-writer.js';
-export { explainMissing, type NumberedGap, recordOfGap } from './missing-records.js';
 export type { WrittenBatch } from './record-batch.js';
 export * from './record.js';
 export { bytesOfBatch, checkStretch, checksumOfRecord, type RecordStretch } from './record-bytes.js';

@@ -26,6 +26,8 @@ export interface ReadOptions {
 export interface ReadAcrossOptions extends ReadOptions {
   /** The last record that is known to have been written. Without it, the end of the files counts. */
   readonly newest?: () => number;
+  /** Nothing is written any more: damage to the end is a gap of at least one record, for whoever has not been told it. */
+  readonly ended?: boolean;
 }
 
 export class JournalReader {
@@ -63,16 +65,18 @@ export class JournalReader {
 
   /**
    * As `readBatches`, but records that are gone do not end it: a gap record of its own batch stands for each stretch of them,
-   * under the number of the first. For whoever shows records to people; nothing is left out in silence. Without `newest`,
-   * damage after which nothing can be read is thrown, because nobody knows how much is missing.
+   * under the number of the first (`JournalRecord.missing`). Every reader of a journal that may be damaged reads it by this, so nothing
+   * is left out in silence and each gap is told once. Damage after which nothing can be read is thrown without `newest` and
+   * `ended`, because nobody knows how much is missing.
    */
   async *readAcross(
     from: number,
-    { newest, ...options }: ReadAcrossOptions = {}
+    { newest, ended = false, ...options }: ReadAcrossOptions = {}
   ): AsyncGenerator<JournalRecord[], void, void> {
     const to = options.to ?? Infinity;
     let next = Math.max(from, 1);
-    for (;;) {
+    while (next <= to) {
+      // Before the reading: what is written meanwhile lies behind what looked damaged, and is no part of a gap.
       const announced = Math.min(newest?.() ?? 0, to);
       let error: unknown;
       try {
@@ -87,21 +91,21 @@ export class JournalReader {
       } catch (failure) {
         error = failure;
       }
-      const isOpenEnded = error instanceof JournalDamagedError && error.resumeSeq === null;
-      if (isOpenEnded && newest === undefined) {
+      const damage = error instanceof JournalDamagedError && error.resumeSeq === null ? error : null;
+      if (damage !== null && newest === undefined && !ended) {
         throw error;
       }
-      const known = Math.min(newest?.() ?? 0, to);
-      if (isOpenEnded && known < next) {
-        return; // nothing that was announced is missing yet
+      // Nothing that was announced is missing yet; at the end of a journal that grows no more, one record is, and once.
+      if (damage !== null && announced < next && !(ended && next <= damage.seq)) {
+        return;
       }
-      const gap = await explainMissing(this.dir, error, next, known, to);
+      const gap = await explainMissing(this.dir, error, next, announced, to);
       if (gap === null) {
         throw error;
       }
       next = gap.toSeq + 1;
       yield [recordOfGap(gap)];
-      if (isOpenEnded) {
+      if (damage !== null) {
         return; // where records go on is known once there is another segment
       }
     }

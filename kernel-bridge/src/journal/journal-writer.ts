@@ -68,6 +68,8 @@ export class JournalWriter implements AsyncDisposable {
   #nextSeq = 1;
   #lastSeq = 0;
   #fault: WriteFault | null = null;
+  /** What is written could not be made durable. */
+  #isUnsynced = false;
   #retry: NodeJS.Timeout | null = null;
   #reopening: Promise<void> | null = null;
   #flushing: NodeJS.Immediate | null = null;
@@ -86,8 +88,11 @@ export class JournalWriter implements AsyncDisposable {
     this.#segments = new SegmentSequence(dir, options);
     this.#builder = new BatchBuilder(options.headroom ?? 0);
     this.#schedule = new SyncSchedule(
-      () => this.#segments.sync(),
-      error => options.onFault(asJournalError(error, 'syncing'))
+      () => this.#syncInTime(),
+      error => {
+        if (!this.#isUnsynced && this.#fault === null) options.onFault(asJournalError(error, 'syncing'));
+        this.#isUnsynced = true;
+      }
     );
   }
 
@@ -133,19 +138,19 @@ export class JournalWriter implements AsyncDisposable {
       this.append(RecordChannel.bridge, [tooLarge(bytes)], { essential: true });
       return;
     }
-    if (this.#fault !== null) {
+    const isLarge = bytes >= LARGE_BYTES && this.options.onStored !== undefined;
+    if (this.#fault === null && (isLarge || !this.#builder.fits(bytes))) {
+      this.#flush(); // which may be the first write that fails: only now is it known what becomes of this message
+    }
+    if (this.#hasFailed()) {
       after?.();
-      if (!this.#fault.admits(bytes, this.#openBytes(), essential === true)) {
+      if (this.#fault?.admits(bytes, this.#openBytes(), essential === true) === false) {
         this.#fault.missed(Date.now());
         return;
       }
-    }
-    if (bytes >= LARGE_BYTES && this.options.onStored !== undefined) {
-      this.#flush();
-      if (this.#fault === null) {
-        this.#appendLarge(channel, pieces, bytes, { durable, essential, after });
-        return;
-      }
+    } else if (isLarge) {
+      this.#appendLarge(channel, pieces, bytes, { durable, essential, after });
+      return;
     }
     if (!this.#builder.fits(bytes)) {
       this.#flush();
@@ -261,6 +266,10 @@ export class JournalWriter implements AsyncDisposable {
     this.#unopened = failure !== null;
   }
 
+  #hasFailed(): boolean {
+    return this.#fault !== null;
+  }
+
   #openBytes(): number {
     const open = this.#builder.open;
     return open === null ? 0 : open.end - open.start;
@@ -372,7 +381,13 @@ export class JournalWriter implements AsyncDisposable {
       }
     }
     this.#fault = null;
-    this.options.onFault(null);
+    if (!this.#isUnsynced) this.options.onFault(null);
+  }
+
+  async #syncInTime(): Promise<void> {
+    await this.#segments.sync();
+    if (this.#isUnsynced && this.#fault === null) this.options.onFault(null);
+    this.#isUnsynced = false;
   }
 }
 

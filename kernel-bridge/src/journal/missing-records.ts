@@ -1,6 +1,6 @@
 /** What a reader makes of records that are gone: a gap that says how many, which, and why, and where reading goes on. */
 import { JournalDamagedError, JournalTrimmedError } from './journal-error.js';
-import { type GapRecord, type JournalRecord, RecordChannel } from './record.js';
+import { type JournalRecord, type NumberedGap, RecordChannel } from './record.js';
 import { readTrimNotes, type TrimCode } from './trim-notes.js';
 
 const WHY: Readonly<Record<TrimCode, string>> = {
@@ -44,11 +44,10 @@ export function recordOfGap(gap: NumberedGap): JournalRecord {
     seq: gap.fromSeq,
     timeNs: BigInt(Math.trunc(gap.to)) * 1_000_000n,
     channel: RecordChannel.bridge,
-    payload: Buffer.from(JSON.stringify(gap))
+    payload: Buffer.from(JSON.stringify(gap)),
+    missing: gap
   };
 }
-
-export type NumberedGap = GapRecord & { readonly fromSeq: number; readonly toSeq: number };
 
 function gap(fromSeq: number, toSeq: number, code: string, reason: string, at = Date.now()): NumberedGap {
   return { type: 'gap', count: toSeq - fromSeq + 1, code, reason, from: at, to: at, fromSeq, toSeq };

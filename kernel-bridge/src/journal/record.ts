@@ -10,6 +10,8 @@ export interface JournalRecord {
   readonly payload: Buffer;
   /** The payload is not all of it, but a message without what nobody needed to know. Never so when read from the journal. */
   readonly isAbridged?: true;
+  /** No record of the journal, but a gap that `readAcross` made in the place of records that are gone. */
+  readonly missing?: NumberedGap;
 }
 
 export const RecordChannel = { shell: 0, control: 1, stdin: 2, iopub: 3, bridge: 15 } as const;
@@ -37,14 +39,39 @@ export interface GapRecord {
   readonly toSeq?: number;
 }
 
+export type NumberedGap = GapRecord & { readonly fromSeq: number; readonly toSeq: number };
+
+/**
+ * Payload (JSON) of a `RecordChannel.bridge` record: somebody asked for another process. Requests before it that have no
+ * answer get none, unless the process still answers while it ends.
+ */
+export interface RestartRecord {
+  readonly type: 'restart';
+  /** For people. */
+  readonly reason: string;
+}
+
 /** The gap that a record tells of; null for any other record. */
-export function gapOf({ channel, payload }: Pick<JournalRecord, 'channel' | 'payload'>): GapRecord | null {
+export function gapOf(record: Pick<JournalRecord, 'channel' | 'payload'>): GapRecord | null {
+  const note = noteOf(record);
+  return note?.type === 'gap' && typeof note.reason === 'string' ? (note as GapRecord) : null;
+}
+
+/** Whether a record says that somebody asked for another process. */
+export function isRestart(record: Pick<JournalRecord, 'channel' | 'payload'>): boolean {
+  return noteOf(record)?.type === 'restart';
+}
+
+/** What the bridge itself has noted; null for a message. */
+function noteOf({
+  channel,
+  payload
+}: Pick<JournalRecord, 'channel' | 'payload'>): Partial<GapRecord | RestartRecord> | null {
   if (channel !== RecordChannel.bridge) {
     return null;
   }
   try {
-    const value = JSON.parse(payload.toString('utf8')) as Partial<GapRecord> | null;
-    return value?.type === 'gap' && typeof value.reason === 'string' ? (value as GapRecord) : null;
+    return JSON.parse(payload.toString('utf8')) as Partial<GapRecord | RestartRecord> | null;
   } catch {
     return null;
   }

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { listSegments, SEGMENT_HEADER_BYTES, segmentHeaderFault, type SegmentName } from './segment-file.js';
 import { type DamagedRecord, gapInPlace } from './replace-damaged.js';
 import { type ScanEnd, scanSegment } from './segment-scan.js';
-import { syncFolder } from './segment-writer.js';
+import { syncFolder } from '../processes/write-atomically.js';
 import { seqAfterTrimmed } from './trim-notes.js';
 
 export interface JournalCut {
@@ -34,6 +34,7 @@ export class UnrepairedError extends Error {
   override readonly name = 'UnrepairedError';
 
   constructor(
+    /** The number after the last record that stays once the journal can be repaired. */
     readonly nextSeq: number,
     options: ErrorOptions
   ) {
@@ -43,78 +44,95 @@ export class UnrepairedError extends Error {
 
 /** Must not run while a writer has the journal open. Rejects with `UnrepairedError` when it cannot write. */
 export async function repairJournal(dir: string): Promise<OpenedJournal> {
-  await writing(1, () => mkdir(dir, { recursive: true, mode: 0o700 }));
-  const segments = await listSegments(dir);
+  // All of it is read before anything is written: also on a disk that refuses, the number that follows has to be right.
+  const { nextSeq, tail, repairs } = await planRepair(dir);
   const cuts: JournalCut[] = [];
+  try {
+    await mkdir(dir, { recursive: true, mode: 0o700 });
+    for (const repair of repairs) {
+      cuts.push(await repair());
+    }
+  } catch (cause) {
+    throw new UnrepairedError(nextSeq, { cause });
+  }
+  return { nextSeq, tail, cuts };
+}
+
+type Repair = () => Promise<JournalCut>;
+
+interface RepairPlan extends Omit<OpenedJournal, 'cuts'> {
+  readonly repairs: readonly Repair[];
+}
+
+/** Writes nothing. */
+async function planRepair(dir: string): Promise<RepairPlan> {
+  const segments = await listSegments(dir);
+  const repairs: Repair[] = [];
   let nextSeq = 1;
   for (let segment = segments.pop(); segment !== undefined; segment = segments.pop()) {
-    const tail = await repairSegment(dir, segment, cuts);
+    const tail = await planSegment(dir, segment, repairs);
     if (tail !== null) {
       return {
         nextSeq: tail.nextSeq,
         tail: { file: tail.file, firstSeq: segment.firstSeq, bytes: tail.bytes },
-        cuts
+        repairs
       };
     }
     // Its header was never completed, so it held no record: the segment before it is the last one.
     nextSeq = segment.firstSeq;
   }
-  return { nextSeq: Math.max(nextSeq, await seqAfterTrimmed(dir)), tail: null, cuts };
+  return { nextSeq: Math.max(nextSeq, await seqAfterTrimmed(dir)), tail: null, repairs };
 }
 
-async function repairSegment(
+async function planSegment(
   dir: string,
-  segment: SegmentName,
-  cuts: JournalCut[]
+  { file: segment, firstSeq }: SegmentName,
+  repairs: Repair[]
 ): Promise<{ file: string; bytes: number; nextSeq: number } | null> {
-  const file = join(dir, segment.file);
+  const file = join(dir, segment);
   const handle = await open(file, 'r');
-  let end;
-  let size;
   try {
     const header = Buffer.alloc(SEGMENT_HEADER_BYTES);
     const { bytesRead } = await handle.read(header, 0, SEGMENT_HEADER_BYTES, 0);
-    const fault = segmentHeaderFault(header.subarray(0, bytesRead), segment.firstSeq);
-    size = (await handle.stat()).size;
+    const fault = segmentHeaderFault(header.subarray(0, bytesRead), firstSeq);
+    const { size } = await handle.stat();
     if (fault !== null) {
-      const damagedFile = await freeName(`${file}.0.damaged`);
-      await writing(segment.firstSeq, () => rename(file, damagedFile));
-      await syncFolder(dir);
-      cuts.push({ segment: segment.file, damagedFile, damagedBytes: size, why: fault, replacedSeq: null });
+      repairs.push(() => putAside(dir, segment, size, fault));
       return null;
     }
-    end = await endOfWhole(handle, { offset: SEGMENT_HEADER_BYTES, seq: segment.firstSeq });
+    let end = await endOfWhole(handle, { offset: SEGMENT_HEADER_BYTES, seq: firstSeq });
     for (let gap = await gapFor(handle, end); gap !== null; gap = await gapFor(handle, end)) {
       const { offset, seq, bytes, why } = gap;
-      const part = { segment: segment.file, offset, end: offset + bytes.length, why };
-      const kept = await writing(seq, () => keepDamaged(dir, part));
-      await writing(seq, () => overwrite(file, offset, bytes));
-      cuts.push({ ...kept, replacedSeq: seq });
-      end = await endOfWhole(handle, { offset, seq });
+      const part = { segment, offset, end: offset + bytes.length, why };
+      repairs.push(async () => {
+        const kept = await keepDamaged(dir, part);
+        await overwrite(file, offset, bytes);
+        return { ...kept, replacedSeq: seq };
+      });
+      end = await endOfWhole(handle, { offset: part.end, seq: seq + 1 });
     }
+    const { offset } = end;
+    if (offset < size) {
+      const why = end.kind === 'damaged' ? end.why : 'it ends inside a record';
+      repairs.push(async () => {
+        const kept = await keepDamaged(dir, { segment, offset, end: size, why });
+        await truncate(file, offset);
+        await syncFolder(dir);
+        return { ...kept, replacedSeq: null };
+      });
+    }
+    return { file, bytes: offset, nextSeq: end.seq };
   } finally {
     await handle.close();
   }
-  if (end.offset < size) {
-    const why = end.kind === 'damaged' ? end.why : 'it ends inside a record';
-    const { offset, seq } = end;
-    const part = { segment: segment.file, offset, end: size, why };
-    const kept = await writing(seq, () => keepDamaged(dir, part));
-    await writing(seq, async () => {
-      await truncate(file, offset);
-      await syncFolder(dir);
-    });
-    cuts.push({ ...kept, replacedSeq: null });
-  }
-  return { file, bytes: end.offset, nextSeq: end.seq };
 }
 
-async function writing<T>(nextSeq: number, work: () => Promise<T>): Promise<T> {
-  try {
-    return await work();
-  } catch (cause) {
-    throw new UnrepairedError(nextSeq, { cause });
-  }
+/** A segment without a header holds nothing that could be read. */
+async function putAside(dir: string, segment: string, size: number, why: string): Promise<JournalCut> {
+  const damagedFile = await freeName(`${join(dir, segment)}.0.damaged`);
+  await rename(join(dir, segment), damagedFile);
+  await syncFolder(dir);
+  return { segment, damagedFile, damagedBytes: size, why, replacedSeq: null };
 }
 
 /** Where whole records end, read from one of them on. */

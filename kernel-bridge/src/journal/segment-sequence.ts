@@ -5,7 +5,8 @@ import { JOURNAL_LIMITS, segmentBytesFor } from './journal-limits.js';
 import { measureSegments, segmentsOver, type Trim, trimSegments } from './journal-trim.js';
 import type { OpenedJournal } from './repair.js';
 import { SEGMENT_HEADER_BYTES } from './segment-file.js';
-import { SegmentWriter, syncFolder } from './segment-writer.js';
+import { syncFolder } from '../processes/write-atomically.js';
+import { SegmentWriter } from './segment-writer.js';
 
 export interface SegmentSequenceOptions {
   /** All segments together; the one that is written counts as full, so that the quota holds at any time. */

@@ -1,6 +1,14 @@
 /** The segment file that is being appended to. Writes are synchronous and positional; syncing is not. */
-import { close, closeSync, fdatasync, openSync, unlinkSync, writeSync, writevSync } from 'node:fs';
-import { open } from 'node:fs/promises';
+import {
+  close,
+  closeSync,
+  fdatasync,
+  ftruncateSync,
+  openSync,
+  unlinkSync,
+  writeSync,
+  writevSync
+} from 'node:fs';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { encodeSegmentHeader, SEGMENT_HEADER_BYTES, segmentFileName } from './segment-file.js';
@@ -11,6 +19,8 @@ const closeAsync = promisify(close);
 
 export class SegmentWriter {
   #syncing: Promise<void> = Promise.resolve();
+  /** Bytes of a failed write lie behind the last record. They must go before anything is written or the file counts as whole. */
+  #hasRemains = false;
 
   private constructor(
     readonly file: string,
@@ -53,8 +63,8 @@ export class SegmentWriter {
   }
 
   /**
-   * Appends `buffer[from..to)`, which begins with record `seq`. When it throws, the segment is as long as before for the writer: what a failed write left
-   * on disk is overwritten by the next one, which begins with the same bytes.
+   * Appends `buffer[from..to)`, which begins with record `seq`. When it throws, the segment is as long as before: what the
+   * failed write left in the file is cut off again, at the latest before the next one.
    */
   write(seq: number, buffer: Buffer, from: number, to: number): void {
     const offset = this.end;
@@ -65,23 +75,53 @@ export class SegmentWriter {
   /** As `write`, for one record in pieces, none of which is copied. Returns where in the file it begins. */
   writePieces(seq: number, pieces: readonly Buffer[]): number {
     const offset = this.end;
-    let at = offset;
-    for (let left = pieces; left.length > 0;) {
-      const written = writevSync(this.fd, left, at);
-      at += written;
-      left = behind(left, written);
-    }
-    this.end = at;
+    this.#whole(() => {
+      let at = offset;
+      for (let left = pieces; left.length > 0;) {
+        const written = writevSync(this.fd, left, at);
+        at += written;
+        left = behind(left, written);
+      }
+      this.end = at;
+    });
     this.index.written({ seq, offset });
     return offset;
   }
 
   #append(buffer: Buffer, from: number, to: number): void {
-    let at = from;
-    while (at < to) {
-      at += writeSync(this.fd, buffer, at, to - at, this.end + at - from);
+    this.#whole(() => {
+      let at = from;
+      while (at < to) {
+        at += writeSync(this.fd, buffer, at, to - at, this.end + at - from);
+      }
+      this.end += to - from;
+    });
+  }
+
+  /** Megabytes of a half-written record would read as damage, also after the fault has cleared. */
+  #whole(write: () => void): void {
+    if (this.#hasRemains) {
+      ftruncateSync(this.fd, this.end);
+      this.#hasRemains = false;
     }
-    this.end += to - from;
+    try {
+      write();
+    } catch (error) {
+      this.#hasRemains = true;
+      this.#cutRemains();
+      throw error;
+    }
+  }
+
+  #cutRemains(): void {
+    try {
+      if (this.#hasRemains) {
+        ftruncateSync(this.fd, this.end);
+      }
+      this.#hasRemains = false;
+    } catch {
+      // The disk refuses this too; it is tried again before the next write, and at the end.
+    }
   }
 
   sync(): Promise<void> {
@@ -91,6 +131,7 @@ export class SegmentWriter {
 
   /** The last sync and the end. The descriptor is closed even when the sync fails. */
   async finish(): Promise<void> {
+    this.#cutRemains();
     try {
       await this.sync();
     } finally {
@@ -110,14 +151,4 @@ function behind(pieces: readonly Buffer[], bytes: number): Buffer[] {
     skip = Math.max(0, skip - piece.length);
   }
   return left;
-}
-
-/** Makes the names in a folder durable. */
-export async function syncFolder(dir: string): Promise<void> {
-  const handle = await open(dir, 'r');
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
 }

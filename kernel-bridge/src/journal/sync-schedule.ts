@@ -7,13 +7,16 @@ const DIRTY_MS = 80;
  * sequence of executions that of the next as well. */
 const SOON_MS = 10;
 
+/** After a sync that failed. */
+const RETRY_MS = 500;
+
 export class SyncSchedule {
   #timer: NodeJS.Timeout | null = null;
   #due = Infinity;
   #running: Promise<void> | null = null;
   #stopped = false;
 
-  /** `sync` must not throw synchronously; a rejection goes to `onError` and the next write schedules anew. */
+  /** `sync` must not throw synchronously; a rejection goes to `onError`, and it is tried again. */
   constructor(
     private readonly sync: () => Promise<void>,
     private readonly onError: (error: unknown) => void
@@ -21,7 +24,11 @@ export class SyncSchedule {
 
   /** Bytes were written. `soon` when they end an execution. */
   written(soon: boolean): void {
-    const due = performance.now() + (soon ? SOON_MS : DIRTY_MS);
+    this.#within(soon ? SOON_MS : DIRTY_MS);
+  }
+
+  #within(waitMs: number): void {
+    const due = performance.now() + waitMs;
     if (this.#stopped || (this.#timer !== null && this.#due <= due)) {
       return;
     }
@@ -29,7 +36,7 @@ export class SyncSchedule {
       clearTimeout(this.#timer);
     }
     this.#due = due;
-    this.#timer = setTimeout(() => this.#run(), soon ? SOON_MS : DIRTY_MS);
+    this.#timer = setTimeout(() => this.#run(), waitMs);
   }
 
   /** No sync starts any more; resolves when the running one has ended. */
@@ -50,7 +57,10 @@ export class SyncSchedule {
       return;
     }
     this.#running = this.sync()
-      .catch(this.onError)
+      .catch((error: unknown) => {
+        this.onError(error);
+        this.#within(RETRY_MS);
+      })
       .finally(() => {
         this.#running = null;
       });

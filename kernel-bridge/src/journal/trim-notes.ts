@@ -3,11 +3,10 @@
  * removed. What is missing is told by the segment files alone; the notes only give the reason, so that a crash in between,
  * or the loss of this file, makes nobody wrong.
  */
-import { randomUUID } from 'node:crypto';
-import { open, readFile, rename, rm } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { writeAtomically } from '../processes/write-atomically.js';
 import { integer, isShaped, list, number, object, oneOf, type Shaped } from '../text/shape.js';
-import { syncFolder } from './segment-writer.js';
 
 export const TRIM_NOTES_FILE = 'trimmed.json';
 
@@ -51,22 +50,7 @@ export async function seqAfterTrimmed(dir: string): Promise<number> {
 /** Adds a note and makes it durable. Of two at the same time one may be lost, and with it a reason, never a gap. */
 export async function addTrimNote(dir: string, note: TrimNote): Promise<void> {
   const notes = joined([...(await readTrimNotes(dir)), note]);
-  const file = join(dir, TRIM_NOTES_FILE);
-  const draft = `${file}.${randomUUID()}.tmp`;
-  try {
-    const handle = await open(draft, 'w', 0o600);
-    try {
-      await handle.writeFile(`${JSON.stringify({ version: 1, trimmed: notes })}\n`);
-      await handle.sync();
-    } finally {
-      await handle.close();
-    }
-    await rename(draft, file);
-  } catch (error) {
-    await rm(draft, { force: true });
-    throw error;
-  }
-  await syncFolder(dir);
+  await writeAtomically(join(dir, TRIM_NOTES_FILE), `${JSON.stringify({ version: 1, trimmed: notes })}\n`);
 }
 
 function joined(notes: readonly TrimNote[]): TrimNote[] {

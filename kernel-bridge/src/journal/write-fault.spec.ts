@@ -1,16 +1,24 @@
-import type { openSync as OpenSync, writeSync as WriteSync } from 'node:fs';
-import { appendFile, readdir } from 'node:fs/promises';
+import type {
+  fdatasync as Fdatasync,
+  openSync as OpenSync,
+  writeSync as WriteSync,
+  writevSync as WritevSync
+} from 'node:fs';
+import { appendFile, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import type { open as Open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { JournalWriter } from './journal-writer.js';
-import { RecordChannel } from './record.js';
-import { inTemporaryFolder, readAll, WriterLog } from './testing/journal-folder.js';
+import { gapOf, RecordChannel } from './record.js';
+import { inTemporaryFolder, readAll, WriterLog, writeJournal } from './testing/journal-folder.js';
 
 /** How many bytes the disk still takes. */
 let room = Infinity;
 let failure = 'ENOSPC';
+
+/** The disk takes bytes, but does not make them durable. */
+let isUnsyncable = false;
 
 /** Permissions do not stop root, so the calls that open something for writing are refused instead. */
 let isReadOnly = false;
@@ -33,9 +41,28 @@ vi.mock('node:fs/promises', async importOriginal => {
 });
 
 vi.mock('node:fs', async importOriginal => {
-  const fs = await importOriginal<{ writeSync: typeof WriteSync; openSync: typeof OpenSync }>();
+  const fs = await importOriginal<{
+    writeSync: typeof WriteSync;
+    writevSync: typeof WritevSync;
+    openSync: typeof OpenSync;
+    fdatasync: typeof Fdatasync;
+  }>();
   return {
     ...fs,
+    fdatasync: (fd: number, done: (error: Error | null) => void): void => {
+      if (isUnsyncable)
+        setImmediate(done, Object.assign(new Error('EIO: i/o error, fdatasync'), { code: 'EIO' }));
+      else fs.fdatasync(fd, done);
+    },
+    writevSync: (fd: number, pieces: readonly Buffer[], position: number): number => {
+      const bytes = Buffer.concat(pieces);
+      const fits = Math.min(bytes.length, room);
+      if (fits === 0) {
+        throw Object.assign(new Error(`${failure}: no space left on device, writev`), { code: failure });
+      }
+      room -= fits;
+      return fs.writeSync(fd, bytes, 0, fits, position);
+    },
     openSync: (...args: Parameters<typeof OpenSync>): number => {
       refuseWriting(String(args[1]));
       return fs.openSync(...args);
@@ -56,9 +83,16 @@ afterEach(() => {
   room = Infinity;
   failure = 'ENOSPC';
   isReadOnly = false;
+  isUnsyncable = false;
 });
 
 const line = (index: number): Buffer => Buffer.from(`line ${index}`.padEnd(100));
+
+async function flipByte(file: string, at: number): Promise<void> {
+  const bytes = await readFile(file);
+  bytes.writeUInt8(bytes.readUInt8(at) ^ 0xff, at);
+  await writeFile(file, bytes);
+}
 
 describe('a journal on a full disk', { timeout: 60_000 }, () => {
   it('holds back what fits into memory, and loses nothing when there is room again in time', async () => {
@@ -86,6 +120,64 @@ describe('a journal on a full disk', { timeout: 60_000 }, () => {
       expect(log.batches.map(({ firstSeq }) => firstSeq)).toEqual(
         log.batches.map(({ firstSeq }) => firstSeq).toSorted((a, b) => a - b)
       );
+    });
+  });
+
+  it('that takes bytes but cannot sync them is told once, and no longer when they are synced, without another write', async () => {
+    await inTemporaryFolder(async dir => {
+      const log = new WriterLog();
+      await using writer = await JournalWriter.open(dir, log.options());
+      isUnsyncable = true;
+      writer.append(3, [line(0)]);
+      await vi.waitFor(() => expect(log.faults).toMatchObject([{ code: 'journal_write_failed' }]), 20_000);
+      writer.append(3, [line(1)], { durable: true });
+      await expect(writer.sync()).rejects.toMatchObject({ code: 'journal_write_failed' });
+      isUnsyncable = false;
+      await vi.waitFor(() => expect(log.faults.at(-1)).toBeNull(), 20_000);
+      expect(log.faults).toHaveLength(2);
+    });
+  });
+
+  it('leaves nothing of a large record that did not fit, so that the file reads as whole', async () => {
+    await inTemporaryFolder(async dir => {
+      const log = new WriterLog();
+      const options = { ...log.options({ retryMs: 1, heldBytes: 10_000 }), onStored: () => undefined };
+      const writer = await JournalWriter.open(dir, options);
+      writer.append(3, [line(0)]);
+      await turn();
+      room = 500_000;
+      writer.append(3, [Buffer.alloc(2_000_000, 1)]);
+      const readMeanwhile = await readAll(dir);
+      room = Infinity;
+      await vi.waitFor(() => expect(log.faults.at(-1)).toBeNull(), 20_000);
+      writer.append(3, [line(1)]);
+      await writer.close();
+
+      expect(readMeanwhile).toHaveLength(1);
+      const records = await readAll(dir);
+      expect(records.map(({ channel }) => channel)).toEqual([3, RecordChannel.bridge, 3]);
+      const [segment] = (await readdir(dir)).filter(name => name.endsWith('.seg'));
+      expect((await stat(join(dir, segment!))).size).toBeLessThan(10_000);
+    });
+  });
+
+  it('calls back for a request during whose writing the disk becomes full', async () => {
+    await inTemporaryFolder(async dir => {
+      const log = new WriterLog();
+      const writer = await JournalWriter.open(dir, log.options({ retryMs: 1 }));
+      room = 0;
+      const sent: string[] = [];
+      // More than a batch holds: appending the second one writes the first, and that write fails.
+      writer.append(3, [Buffer.alloc(200_000)]);
+      writer.append(0, [Buffer.alloc(200_000)], { essential: true, after: () => sent.push('request') });
+      await turn();
+      expect(log.faults).toMatchObject([{ code: 'journal_disk_full' }]);
+      expect(sent).toEqual(['request']);
+      room = Infinity;
+      await vi.waitFor(() => expect(log.faults.at(-1)).toBeNull(), 20_000);
+      await writer.close();
+      expect((await readAll(dir)).map(({ channel }) => channel)).toEqual([3, 0]);
+      expect(sent).toEqual(['request']);
     });
   });
 
@@ -204,6 +296,26 @@ describe('a journal whose folder becomes read-only', { timeout: 60_000 }, () => 
         [2, line(1)]
       ]);
       expect(writer.cuts).toHaveLength(tail === '' ? 0 : 1);
+    });
+  });
+
+  it('numbers what it holds behind the records that follow a damaged one', async () => {
+    await inTemporaryFolder(async dir => {
+      await writeJournal(dir, [line(0), Buffer.alloc(400, 'x'), line(2), line(3)]);
+      await flipByte(join(dir, (await readdir(dir))[0]!), 400);
+
+      isReadOnly = true;
+      const log = new WriterLog();
+      const writer = await JournalWriter.open(dir, log.options({ retryMs: 1 }));
+      expect(writer.lastSeq).toBe(4);
+      writer.append(3, [line(4)]);
+      isReadOnly = false;
+      await vi.waitFor(() => expect(log.faults.at(-1)).toBeNull(), 20_000);
+      await writer.close();
+      const records = await readAll(dir);
+      expect(records.map(({ seq }) => seq)).toEqual([1, 2, 3, 4, 5]);
+      expect(gapOf(records[1]!)).toMatchObject({ code: 'journal_damaged', fromSeq: 2, toSeq: 2 });
+      expect(records[4]!.payload).toEqual(line(4));
     });
   });
 

@@ -5,9 +5,10 @@ import type { KeeperEvents } from './contract.js';
 import { FRAME_HEADER_BYTES, FrameType, MAX_FRAME_BYTES } from './frames.js';
 import { KeeperClient } from './keeper-client.js';
 import { KeeperError, KeeperGoneError } from './keeper-error.js';
-import { type KeeperRecord, readKeeperRecord } from './keeper-file.js';
+import { type KeeperRecord, kernelPaths, readKeeperRecord } from './keeper-file.js';
 import { type KeeperEvent, parseEvent } from './keeper-protocol.js';
 import { isSameProcess } from '../processes/process-identity.js';
+import { holderOf } from '../processes/process-lock.js';
 
 const HELLO_MS = 10_000;
 
@@ -28,7 +29,7 @@ export async function attachKeeper(
 ): Promise<KeeperClient> {
   const record = await readKeeperRecord(kernelDir);
   if (record === null) {
-    throw new KeeperGoneError({ kernelId: basename(kernelDir), keeperPid: null, orphanPid: null });
+    throw await explainAbsence(kernelDir);
   }
   let socket: Socket | null = null;
   try {
@@ -47,6 +48,21 @@ export async function attachKeeper(
     }
     throw await explainSilence(record, cause);
   }
+}
+
+/**
+ * Why there is no `keeper.json`. A gateway that was killed may have started a keeper that has yet to write it: that one has a
+ * kernel, or will have one in a moment, and nobody else would find it.
+ */
+async function explainAbsence(kernelDir: string): Promise<KeeperError> {
+  const kernelId = basename(kernelDir);
+  const holder = await holderOf(kernelPaths(kernelDir).lock);
+  return holder === null
+    ? new KeeperGoneError({ kernelId, keeperPid: null, orphanPid: null })
+    : new KeeperError(
+        'keeper_timeout',
+        `The keeper of kernel ${kernelId} (process ${holder.pid}) does not listen yet; see its keeper.log.`
+      );
 }
 
 /** Why nobody answers. */

@@ -5,7 +5,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { integer, isShaped, list, object, orNull, pair, type Shaped, text, truth } from '../text/shape.js';
-import { writePrivateFile } from './keeper-file.js';
+import { writeForThisBoot } from '../processes/write-atomically.js';
 
 const RestorableState = object({
   /** The kernel has answered, and takes requests. */
@@ -43,5 +43,5 @@ export async function readCheckpoint(kernelDir: string): Promise<Checkpoint | nu
 }
 
 export async function writeCheckpoint(kernelDir: string, checkpoint: Checkpoint): Promise<void> {
-  await writePrivateFile(checkpointFile(kernelDir), checkpoint);
+  await writeForThisBoot(checkpointFile(kernelDir), checkpoint);
 }

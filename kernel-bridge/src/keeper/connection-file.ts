@@ -4,7 +4,7 @@ import { readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { integer, isShaped, object, oneOf, type Shaped, text } from '../text/shape.js';
 import { KeeperError } from './keeper-error.js';
-import { writePrivateFile } from './keeper-file.js';
+import { writeForThisBoot } from '../processes/write-atomically.js';
 
 /** As in a connection file. With `ipc`, a socket's path is `<ip>-<port>`. */
 const Connection = object(
@@ -73,7 +73,7 @@ export async function writeConnectionFile(
     kernel_name: kernelName,
     resend_socket: resendSocket
   };
-  await writePrivateFile(file, info);
+  await writeForThisBoot(file, info);
   return info;
 }
 

@@ -51,8 +51,8 @@ export interface KernelSnapshot {
   /** seq of the newest journal record, 0 when empty. */
   readonly lastSeq: number;
   /**
-   * Only where the journal was cut when this keeper took over: from this record on, numbers may have been given to other
-   * messages before.
+   * Only where the journal was cut when this keeper took over, or a kernel of the same id was lost with its machine: from this record
+   * on, numbers may have been given to other messages before.
    */
   readonly renumberedFrom?: number;
   /** False while the keeper takes over and the kernel may still send again what was said before. */

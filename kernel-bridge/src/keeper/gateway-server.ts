@@ -14,7 +14,8 @@ const MAX_GATEWAYS = 16;
 const FAREWELL_MS = 1_000;
 
 export interface GatewayRequests {
-  hello(): KeeperEvent;
+  /** What a gateway is told first: hello, and then whatever is wrong at the moment. */
+  greeting(): readonly KeeperEvent[];
   /** Answers everything but `subscribe` and `telemetry`, which belong to a link. */
   command(command: Exclude<Command, { op: 'subscribe' | 'telemetry' }>): Promise<object>;
   subscribe(): CommandReplies['subscribe'];
@@ -39,7 +40,7 @@ export class GatewayServer implements AsyncDisposable {
         closed: (closed, error) => this.#closed(closed, error)
       });
       this.#links.add(link);
-      link.event(requests.hello());
+      for (const event of requests.greeting()) link.event(event);
     });
     this.#server.maxConnections = MAX_GATEWAYS;
   }

@@ -2,9 +2,8 @@
  * What the end of a kernel's journal says to a keeper that takes over: what the kernel is doing, which of its messages have
  * been written, and which requests it has not begun to answer.
  */
-import { JournalDamagedError, JournalTrimmedError } from '../journal/journal-error.js';
 import type { JournalReader } from '../journal/journal-reader.js';
-import { FROM_CLIENT, type JournalRecord, RecordChannel } from '../journal/record.js';
+import { FROM_CLIENT, isRestart, type JournalRecord, RecordChannel } from '../journal/record.js';
 import {
   type ChannelName,
   type KernelMessage,
@@ -40,20 +39,9 @@ export async function readJournalTail(
   before: RestorableState
 ): Promise<JournalTail> {
   const tail = new TailReader(before);
-  for (let next: number | null = from; next !== null;) {
-    try {
-      for await (const batch of journal.readBatches(next)) {
-        batch.forEach(record => tail.take(record));
-      }
-      next = null;
-    } catch (error) {
-      if (error instanceof JournalDamagedError) {
-        next = error.resumeSeq;
-      } else if (error instanceof JournalTrimmedError) {
-        next = error.firstSeq;
-      } else {
-        throw error;
-      }
+  for await (const batch of journal.readAcross(from, { ended: true })) {
+    for (const record of batch) {
+      if (record.missing === undefined) tail.take(record);
     }
   }
   return tail.result;
@@ -82,9 +70,13 @@ class TailReader {
     };
   }
 
-  take({ channel, payload, timeNs }: JournalRecord): void {
+  take(record: JournalRecord): void {
+    const { channel, payload, timeNs } = record;
     this.#lastTimeMs = Number(timeNs / 1_000_000n);
     if (channel === RecordChannel.bridge) {
+      if (isRestart(record)) {
+        this.#asked.clear();
+      }
       return;
     }
     try {

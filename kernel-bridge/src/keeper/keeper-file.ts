@@ -1,5 +1,5 @@
 /** `keeper.json` and `launch.json` in a kernel's folder, and the names beside them. */
-import { readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import {
   integer,
@@ -13,6 +13,7 @@ import {
   text,
   truth
 } from '../text/shape.js';
+import { writeForThisBoot } from '../processes/write-atomically.js';
 import type { LaunchDescription } from './contract.js';
 import { KeeperError } from './keeper-error.js';
 
@@ -91,7 +92,7 @@ export async function readKeeperRecord(kernelDir: string): Promise<KeeperRecord 
 }
 
 export async function writeKeeperRecord(kernelDir: string, record: KeeperRecord): Promise<void> {
-  await writePrivateFile(kernelPaths(kernelDir).keeper, record);
+  await writeForThisBoot(kernelPaths(kernelDir).keeper, record);
 }
 
 export async function readLaunch(kernelDir: string): Promise<LaunchDescription> {
@@ -108,16 +109,4 @@ export async function readLaunch(kernelDir: string): Promise<LaunchDescription> 
     throw new KeeperError('launch_invalid', `${file} does not describe a kernel: ${Launch.fault(value)}.`);
   }
   return value;
-}
-
-/** JSON, readable by its owner alone, complete or not there at all. */
-export async function writePrivateFile(file: string, content: object): Promise<void> {
-  const draft = `${file}.${process.pid}.tmp`;
-  try {
-    await writeFile(draft, `${JSON.stringify(content, null, 2)}\n`, { mode: 0o600 });
-    await rename(draft, file);
-  } catch (error) {
-    await rm(draft, { force: true });
-    throw error;
-  }
 }

@@ -1,6 +1,6 @@
 /** Writes messages to the kernel's journal: which record, how soon it must be durable, how dear it is. */
 import { JournalWriter, type JournalWriterOptions } from '../journal/journal-writer.js';
-import { FROM_CLIENT, type GapRecord, RecordChannel } from '../journal/record.js';
+import { FROM_CLIENT, type GapRecord, RecordChannel, type RestartRecord } from '../journal/record.js';
 import { type ChannelName, type KernelMessage, PART } from '../wire/kernel-message.js';
 import { v1Pieces } from '../wire/v1-frame.js';
 import { FRAME_HEADER_BYTES } from './frames.js';
@@ -49,6 +49,15 @@ export class KernelJournal implements AsyncDisposable {
   /** A status that the bridge itself made. */
   ownStatus(parts: readonly Buffer[]): void {
     this.writer.append(RecordChannel.iopub, v1Pieces('iopub', parts), { durable: true, essential: true });
+  }
+
+  /** For readers of the journal. Clients hear what the kernel says about its end, and then the next process. */
+  restart(reason: string): void {
+    const record: RestartRecord = { type: 'restart', reason };
+    this.writer.append(RecordChannel.bridge, [Buffer.from(JSON.stringify(record))], {
+      durable: true,
+      essential: true
+    });
   }
 
   /** Messages are missing that the journal never got; clients are shown it at this place. */

@@ -68,7 +68,14 @@ export class KernelKeeper {
 
   /** Rejects with `kernel_start_failed` when the program cannot be run. The kernel is still starting when this resolves. */
   static start(parts: KeeperParts): Promise<KernelKeeper> {
-    return KernelKeeper.#make(parts, keeper => keeper.#begin());
+    return KernelKeeper.#make(parts, keeper => {
+      if (keeper.#journal.lastSeq > 0) {
+        // Of the kernel before, clients may have had more than a power loss left in the journal: its numbers are given again.
+        keeper.#renumberedFrom = keeper.#journal.lastSeq + 1;
+        keeper.#isSettled = true;
+      }
+      return keeper.#begin();
+    });
   }
 
   /** Takes over a kernel that runs. Resolves before the kernel has been heard: it may be too busy to say a word. */
@@ -189,7 +196,7 @@ export class KernelKeeper {
       this.#crashes.forget();
       this.#unsent = [];
       this.#state.restarting('restart requested');
-      this.#journal.ownStatus(this.#own.restartStatus(this.#state.session));
+      this.#journal.restart('restart requested');
       await this.#endLife(true);
       await this.#beginOrDie();
     });

@@ -76,7 +76,7 @@ export class KernelLife {
     this.#readiness = new Readiness(() => {
       // Two requests: the kernel refuses a second message with the same signature. One that runs may be busy on shell.
       if (takeover?.tail.state.ready !== true) {
-        this.#transmit('shell', own.request('kernel_info_request').parts);
+        this.#transmit('shell', own.shownRequest('kernel_info_request').parts);
       }
       this.#transmit('control', own.request('kernel_info_request').parts);
     });
@@ -164,7 +164,7 @@ export class KernelLife {
   }
 
   requestShutdown(restart: boolean): void {
-    this.#transmit('control', this.own.request('shutdown_request', { restart }).parts);
+    this.#transmit('control', this.own.shownRequest('shutdown_request', { restart }).parts);
   }
 
   /** After the process has ended: takes what it sent last, then closes the sockets. */
@@ -255,7 +255,7 @@ export class KernelLife {
     }
     if (this.own.isOwn(parent)) {
       this.#answered(header, parent, message);
-      return null;
+      return channel === 'iopub' && this.own.isShown(parent) ? { message, header, parent } : null;
     }
     return header.msg_type === 'iopub_welcome' ? null : { message, header, parent };
   }

@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, openSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { LaunchDescription } from './contract.js';
-import { isSameProcess } from '../processes/process-identity.js';
+import { processEnd } from '../processes/process-end.js';
 import { KeeperError } from './keeper-error.js';
 import { KILL_MS } from './kernel-limits.js';
 
@@ -19,9 +19,6 @@ export interface KernelFiles {
 }
 
 const GROUP_POLL_MS = 20;
-
-/** How soon the end of a process is noticed that is not a child of ours. */
-const ADOPTED_POLL_MS = 200;
 
 /** How long the rest of a killed group may take to be collected by init before we stop looking. */
 const GROUP_GONE_MS = 2_000;
@@ -146,11 +143,9 @@ export class KernelProcess {
   }
 }
 
-/** Looks until the process is gone. Its files may live on in a child, so no socket or pipe can tell. */
+/** Its files may live on in a child, so no socket or pipe can tell. */
 async function endOf(pid: number, start: string): Promise<KernelExit> {
-  while (await isSameProcess(pid, start).catch(() => true)) {
-    await delay(ADOPTED_POLL_MS);
-  }
+  await processEnd(pid, start);
   return { code: null, signal: null };
 }
 

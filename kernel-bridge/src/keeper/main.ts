@@ -79,7 +79,7 @@ try {
   report({ ready: true });
   await keeper.ended;
   log.info('ended');
-  // libzmq's threads and a timer of a library must not keep a keeper without a kernel.
+  // A timer of a library must not keep a keeper without a kernel.
   process.exit(0);
 } catch (error) {
   log.fatal({ err: error }, 'the keeper cannot start');

@@ -1,6 +1,7 @@
 /**
  * Messages that the bridge itself makes. Requests carry a session of ours, so that whatever a kernel says about them is
- * known to be ours by its parent header and goes to no client. Messages for clients carry the kernel's own session, because
+ * known to be ours by its parent header and goes to no client, except what every client of a Jupyter server hears on iopub:
+ * that the kernel is idle when it has started, and that it ends. Messages for clients carry the kernel's own session, because
  * JupyterLab drops what it has queued when the session changes.
  */
 import { randomUUID } from 'node:crypto';
@@ -8,6 +9,8 @@ import type { MessageHeader } from '../wire/kernel-message.js';
 
 const PROTOCOL = '5.4';
 const EMPTY = Buffer.from('{}');
+/** Between session and number of a message whose effects are shown. */
+const SHOWN = '_shown_';
 
 export interface OwnRequest {
   readonly msgId: string;
@@ -23,7 +26,19 @@ export class OwnMessages {
   }
 
   request(msgType: string, content: object = {}): OwnRequest {
-    const msgId = `${this.#session}_${randomUUID()}`;
+    return this.#request(`${this.#session}_${randomUUID()}`, msgType, content);
+  }
+
+  /** What the kernel says about it on iopub is for clients, also when another keeper hears it. */
+  shownRequest(msgType: string, content: object = {}): OwnRequest {
+    return this.#request(`${this.#session}${SHOWN}${randomUUID()}`, msgType, content);
+  }
+
+  isShown(parent: MessageHeader | null): boolean {
+    return parent?.msg_id.startsWith(`${this.#session}${SHOWN}`) === true;
+  }
+
+  #request(msgId: string, msgType: string, content: object): OwnRequest {
     return {
       msgId,
       parts: [header(msgId, msgType, this.#session), EMPTY, EMPTY, Buffer.from(JSON.stringify(content))]
@@ -35,23 +50,14 @@ export class OwnMessages {
   }
 
   /** A status for clients. `kernelSession` is null for a kernel that never said anything. */
-  status(executionState: string, kernelSession: string | null, parent: Buffer = EMPTY): readonly Buffer[] {
+  status(executionState: string, kernelSession: string | null): readonly Buffer[] {
     const session = kernelSession ?? this.#session;
     return [
       header(`${session}_${randomUUID()}`, 'status', session),
-      parent,
+      EMPTY,
       EMPTY,
       Buffer.from(JSON.stringify({ execution_state: executionState }))
     ];
-  }
-
-  /**
-   * `status: restarting` for a restart that somebody asked for. Its parent is a `shutdown_request`, as with the kernel's own
-   * statuses about one: JupyterLab takes a `restarting` without such a parent for a crash, and tells its user so.
-   */
-  restartStatus(kernelSession: string | null): readonly Buffer[] {
-    const [parent] = this.request('shutdown_request', { restart: true }).parts;
-    return this.status('restarting', kernelSession, parent);
   }
 }
 

@@ -82,6 +82,7 @@ async function keep(
   });
 
   let gateways: GatewayServer | null = null;
+  let journalFault: { readonly code: string; readonly message: string } | null = null;
   let stateDue: NodeJS.Immediate | null = null;
   const hear = (json: string, message: Readonly<Record<string, unknown>>): void => {
     const added = telemetry.add(json, message);
@@ -138,9 +139,9 @@ async function keep(
       });
     },
     journalFault: fault => {
-      const told = fault === null ? null : { code: fault.code, message: fault.message };
+      journalFault = fault === null ? null : { code: fault.code, message: fault.message };
       for (const link of gateways?.links ?? []) {
-        link.event({ event: 'journal', fault: told });
+        link.event({ event: 'journal', fault: journalFault });
       }
     },
     processChanged: pid => {
@@ -208,13 +209,16 @@ async function keep(
   gateways = await GatewayServer.listen(
     sockets.keeperSocket,
     {
-      hello: () => ({
-        event: 'hello',
-        version: KEEPER_PROTOCOL_VERSION,
-        shutdownWaitMs: launch.shutdownWaitMs,
-        features: KEEPER_FEATURES,
-        snapshot: keeper.snapshot
-      }),
+      greeting: () => [
+        {
+          event: 'hello',
+          version: KEEPER_PROTOCOL_VERSION,
+          shutdownWaitMs: launch.shutdownWaitMs,
+          features: KEEPER_FEATURES,
+          snapshot: keeper.snapshot
+        },
+        ...(journalFault === null ? [] : [{ event: 'journal', fault: journalFault } as const])
+      ],
       command: async command => {
         switch (command.op) {
           case 'control':

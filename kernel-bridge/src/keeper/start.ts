@@ -3,7 +3,8 @@ import { mkdir } from 'node:fs/promises';
 import { attachKeeper } from './attach.js';
 import type { KeeperEvents, LaunchDescription } from './contract.js';
 import type { KeeperClient } from './keeper-client.js';
-import { kernelPaths, writePrivateFile } from './keeper-file.js';
+import { writeForThisBoot } from '../processes/write-atomically.js';
+import { kernelPaths } from './keeper-file.js';
 import { launchKeeper, type LaunchOptions } from './launch-keeper.js';
 import type { SpareKeeper } from './spare-keeper.js';
 
@@ -29,7 +30,7 @@ export async function startKeeper(
 ): Promise<KeeperClient> {
   await mkdir(kernelDir, { recursive: true, mode: 0o700 });
   await mkdir(launch.runDir, { recursive: true, mode: 0o700 });
-  await writePrivateFile(kernelPaths(kernelDir).launch, launch);
+  await writeForThisBoot(kernelPaths(kernelDir).launch, launch);
   const child = await (options.spare?.take(kernelDir, options) ?? launchKeeper('start', kernelDir, options));
   try {
     return await attachKeeper(

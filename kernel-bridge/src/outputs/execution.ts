@@ -50,6 +50,6 @@ export type OutputWidget = Static<typeof OutputWidget>;
 export const MAX_GAPS = 50;
 export const MAX_CAPTURED = 32;
 
-export function isOpen({ state }: Execution): boolean {
+export function isOpen({ state }: Pick<Execution, 'state'>): boolean {
   return state === 'queued' || state === 'running';
 }

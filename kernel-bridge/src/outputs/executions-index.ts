@@ -3,7 +3,7 @@
  * records and state. Fed with every record in order. It spares reading the whole journal for one cell; whatever it says
  * can be worked out again from the journal.
  */
-import { type GapRecord, gapOf, type JournalRecord } from '../journal/index.js';
+import { type GapRecord, gapOf, isRestart, type JournalRecord } from '../journal/index.js';
 import { displayIdOf, integerOrNull, pageOf } from './kernel-output.js';
 import {
   contentMentions,
@@ -108,6 +108,10 @@ export class ExecutionsIndex {
       this.#gap(record.seq, gap);
       return;
     }
+    if (isRestart(record)) {
+      this.#ended(record.seq);
+      return;
+    }
     const message = this.#messages.read(record);
     if (message === null) return;
     if (message.fromClient) this.#fromClient(message);
@@ -131,8 +135,7 @@ export class ExecutionsIndex {
     if (message.onIopub && message.msgType === 'status' && message.parentId === null) {
       const { execution_state: state } = contentOf(message);
       if (typeof state === 'string' && ENDED.has(state)) {
-        this.#restartSeq = message.seq;
-        this.#lose(message.seq);
+        this.#ended(message.seq);
       }
       return;
     }
@@ -141,6 +144,12 @@ export class ExecutionsIndex {
     if (execution === null) return;
     if (message.onIopub) this.#iopub(message, execution);
     else if (message.msgType === 'execute_reply') this.#replied(message, execution);
+  }
+
+  /** The process ends here, or has ended. */
+  #ended(seq: number): void {
+    this.#restartSeq = seq;
+    this.#lose(seq);
   }
 
   /** Requests that are no longer kept are known from what the kernel says about them. */

@@ -12,7 +12,7 @@ import {
   type JournalRecord,
   JournalTrimmedError
 } from '../journal/index.js';
-import { writeAtomically } from '../processes/write-atomically.js';
+import { writeForThisBoot } from '../processes/write-atomically.js';
 import { Display, Execution, OutputWidget } from './execution.js';
 import type { IndexState } from './index-state.js';
 
@@ -69,7 +69,7 @@ export async function loadIndex(file: string, reader: JournalReader): Promise<Sa
 
 export async function saveIndex(file: string, state: IndexState, witness: Witness): Promise<void> {
   const body = JSON.stringify({ version: 1, witness, state });
-  await writeAtomically(file, `${hashOf(body)}\n${body}\n`);
+  await writeForThisBoot(file, `${hashOf(body)}\n${body}\n`);
 }
 
 function hashOf(body: string): string {

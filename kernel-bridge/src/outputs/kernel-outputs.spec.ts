@@ -89,13 +89,16 @@ describe('what is known of an execution', () => {
       expect(executions.map(({ cellId }) => cellId)).toEqual(['a']);
     }));
 
-  it('ends with the kernel: lost, until another word of it comes', () =>
+  it.each([
+    ['crashes', (story: KernelStory) => story.status(null, 'restarting')],
+    ['is restarted', (story: KernelStory) => story.restart()]
+  ])('ends with a kernel that %s: lost, until another word of it comes', (_how, end) =>
     inFolder(async ({ journalDir }) => {
       const story = new KernelStory();
       const runs = story.request('long()', { cellId: 'runs' });
       story.begin(runs, 'long()', 1);
       story.request('next()', { cellId: 'waits' });
-      story.status(null, 'restarting');
+      end(story);
       const held = story.request('held()', { cellId: 'held' });
       story.session = 'kernel-2';
       story.status(null, 'starting');
@@ -110,7 +113,8 @@ describe('what is known of an execution', () => {
       story.end(held);
       await more.writeTo(journalDir, {}, story.messages.slice(all));
       expect(await states()).toEqual(['lost', 'lost', 'ok']);
-    }));
+    })
+  );
 
   it('without a restart message is lost when another process speaks', () =>
     inFolder(async ({ journalDir }) => {

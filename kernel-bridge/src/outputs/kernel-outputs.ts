@@ -2,11 +2,10 @@
  * The outputs of one kernel, read back from its journal: keeps the index up to date and answers questions. One thing is done
  * at a time, so that an answer holds exactly what was there at its `until`.
  */
-import { gapOf, JournalReader, type JournalRecord } from '../journal/index.js';
+import { gapOf, JournalReader, type JournalRecord, type NumberedGap } from '../journal/index.js';
 import { ExecutionsIndex } from './executions-index.js';
 import { INDEX_LIMITS, type IndexLimits } from './index-state.js';
 import { loadIndex, saveIndex, type Witness, witnessOf } from './index-file.js';
-import { readStretch } from './journal-stretch.js';
 import { type Outputs, type OutputsRequest, readOutputs } from './read-outputs.js';
 
 export interface KernelOutputsOptions {
@@ -53,13 +52,24 @@ export class KernelOutputs implements AsyncDisposable {
     });
   }
 
-  /** `to`: the newest record to take into account; null for all that the journal has now. */
-  read(request: OutputsRequest, to: number | null, signal?: AbortSignal): Promise<Outputs> {
+  /**
+   * `to`: the newest record to take into account; null for all that the journal has now. `isOver`: nothing is written any more, so all
+   * of it is read, and damage at the end is told to the executions that were waiting for more.
+   */
+  read(
+    request: OutputsRequest,
+    to: number | null,
+    { signal, isOver = false }: { readonly signal?: AbortSignal | undefined; readonly isOver?: boolean } = {}
+  ): Promise<Outputs> {
     return this.#inTurn(async () => {
       using stop = new EitherSignal(this.#disposed.signal, signal);
-      const index = await this.#catchUp(to ?? (await this.#reader.lastSeq()), stop.signal);
-      const { journalDir: dir } = this.#options;
-      return await readOutputs({ index, reader: this.#reader, dir, request, signal: stop.signal });
+      const { index, lostEnd } = isOver
+        ? await this.#readToTheEnd(stop.signal)
+        : {
+            index: await this.#catchUp(to ?? (await this.#reader.lastSeq()), stop.signal),
+            lostEnd: null
+          };
+      return await readOutputs({ index, reader: this.#reader, request, signal: stop.signal, lostEnd });
     });
   }
 
@@ -87,20 +97,34 @@ export class KernelOutputs implements AsyncDisposable {
 
   async #catchUp(to: number, signal: AbortSignal): Promise<ExecutionsIndex> {
     const index = (this.#index ??= await this.#load());
-    const stretch = {
-      reader: this.#reader,
-      dir: this.#options.journalDir,
-      from: index.throughSeq + 1,
-      to,
-      signal
-    };
-    for await (const batch of readStretch(stretch)) {
-      signal.throwIfAborted();
-      for (const record of batch) index.apply(record);
-      this.#see(batch);
+    const unread = { to, newest: () => to, signal };
+    for await (const batch of this.#reader.readAcross(index.throughSeq + 1, unread)) {
+      this.#take(index, batch, signal);
     }
     await this.#save(SAVE_AFTER);
     return index;
+  }
+
+  /**
+   * As `#catchUp`, of a journal that nobody writes any more; also answers what its end lacks. The index is not told of that: the number
+   * belongs to another record when a kernel of the same id goes on with the journal.
+   */
+  async #readToTheEnd(signal: AbortSignal): Promise<{ index: ExecutionsIndex; lostEnd: NumberedGap | null }> {
+    const index = (this.#index ??= await this.#load());
+    let gap: readonly JournalRecord[] = [];
+    for await (const batch of this.#reader.readAcross(index.throughSeq + 1, { ended: true, signal })) {
+      this.#take(index, gap, signal);
+      gap = batch[0]?.missing === undefined ? [] : batch;
+      if (gap.length === 0) this.#take(index, batch, signal);
+    }
+    await this.#save(SAVE_AFTER);
+    return { index, lostEnd: gap[0]?.missing ?? null };
+  }
+
+  #take(index: ExecutionsIndex, batch: readonly JournalRecord[], signal: AbortSignal): void {
+    signal.throwIfAborted();
+    for (const record of batch) index.apply(record);
+    this.#see(batch);
   }
 
   async #load(): Promise<ExecutionsIndex> {

@@ -32,6 +32,8 @@ const MAX_ENDED = 4;
 export interface Extent {
   readonly alive: boolean;
   readonly until: number;
+  /** The kernel has been removed: nothing is written any more. */
+  readonly isOver: boolean;
 }
 
 interface Followed {
@@ -73,8 +75,9 @@ export class OutputsOfKernels implements AsyncDisposable {
   async extent(kernelId: string): Promise<Extent> {
     const kernel = this.#options.registry.find(kernelId);
     // Not further than what clients may have been sent: a page goes on from here, and must be told the rest.
-    if (kernel) return { alive: isAlive(kernel), until: kernel.lastSeq };
-    return { alive: false, until: await this.withJournal(kernelId, dir => new JournalReader(dir).lastSeq()) };
+    if (kernel) return { alive: isAlive(kernel), until: kernel.lastSeq, isOver: false };
+    const until = await this.withJournal(kernelId, dir => new JournalReader(dir).lastSeq());
+    return { alive: false, until, isOver: true };
   }
 
   /** Failures of the journal's files become errors that a client may see. */
@@ -108,8 +111,9 @@ export class OutputsOfKernels implements AsyncDisposable {
     signal?: AbortSignal
   ): Promise<{ readonly alive: boolean; readonly answer: Outputs }> {
     for (;;) {
-      const { alive, until } = await this.extent(kernelId);
-      const work = (outputs: KernelOutputs): Promise<Outputs> => outputs.read(request, until, signal);
+      const { alive, until, isOver } = await this.extent(kernelId);
+      const work = (outputs: KernelOutputs): Promise<Outputs> =>
+        outputs.read(request, until, { signal, isOver });
       try {
         return { alive, answer: await readable(kernelId, () => this.#withOutputs(kernelId, work)) };
       } catch (error) {

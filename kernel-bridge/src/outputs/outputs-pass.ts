@@ -139,7 +139,7 @@ function concerns(execution: Execution, seq: number, { fromSeq, toSeq }: GapReco
 }
 
 /** The words in which clients that are attached are told. */
-function gapInWords({ count, reason }: GapRecord): string {
+export function gapInWords({ count, reason }: Pick<GapRecord, 'count' | 'reason'>): string {
   const missing =
     count === null
       ? 'An unknown number of messages is'

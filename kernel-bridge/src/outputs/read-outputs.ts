@@ -1,11 +1,10 @@
 /** Answers a question about the outputs of a kernel: which executions, what they have put out, and how to go on. */
 import type { CapturedOutputs, CellExecution } from '@tpulab/protocol';
-import type { JournalReader } from '../journal/index.js';
-import type { Execution, OutputWidget } from './execution.js';
+import type { JournalReader, JournalRecord, NumberedGap } from '../journal/index.js';
+import { type Execution, isOpen, type OutputWidget } from './execution.js';
 import type { ExecutionsIndex } from './executions-index.js';
-import { readStretch } from './journal-stretch.js';
 import { OutputArea } from './output-area.js';
-import { type Chosen, OutputsPass } from './outputs-pass.js';
+import { type Chosen, gapInWords, OutputsPass } from './outputs-pass.js';
 
 export interface OutputsRequest {
   /** Only these cells; null: all. */
@@ -37,14 +36,18 @@ const ANSWER_BYTES = 32 * 1024 * 1024;
 interface Source {
   readonly index: ExecutionsIndex;
   readonly reader: JournalReader;
-  readonly dir: string;
   readonly signal: AbortSignal;
 }
 
 export async function readOutputs({
   request,
+  lostEnd,
   ...source
-}: Source & { readonly request: OutputsRequest }): Promise<Outputs> {
+}: Source & {
+  readonly request: OutputsRequest;
+  /** The journal ends with damage: how much is missing nobody knows. */
+  readonly lostEnd: NumberedGap | null;
+}): Promise<Outputs> {
   const { index } = source;
   const { limit = 200, maxBytes = DEFAULT_MAX_BYTES } = request;
   const matching = chooseExecutions(index, request);
@@ -56,7 +59,7 @@ export async function readOutputs({
   const shown = pass.executions;
   return {
     until: index.throughSeq,
-    executions: shown.map(describeExecution),
+    executions: shown.map(each => describeExecution(each, isOpen(each.of) ? lostEnd : null)),
     widgets: widgets.map(each => describeWidget(each, index)),
     nextAfter: shown.length < matching.length ? (shown.at(-1)?.of.requestSeq ?? null) : null,
     forgotten: index.forgotten
@@ -124,12 +127,16 @@ class Pass {
   }
 
   async #read(from: number, to: number): Promise<void> {
-    const { reader, dir, signal } = this.#source;
-    for await (const batch of readStretch({ reader, dir, from, to, signal })) {
-      signal.throwIfAborted();
+    for await (const batch of this.#stretch(from, to)) {
+      this.#source.signal.throwIfAborted();
       for (const record of batch) this.#pass.apply(record);
       this.#bound();
     }
+  }
+
+  #stretch(from: number, to: number): AsyncIterable<readonly JournalRecord[]> {
+    const { reader, signal } = this.#source;
+    return reader.readAcross(from, { to, newest: () => to, signal });
   }
 
   /** Leaves the last executions to the next page. One always stays. */
@@ -146,7 +153,7 @@ class Pass {
 
   /** A display may have been updated by what is not among the records that were read. */
   async #updateDisplays(): Promise<void> {
-    const { index, reader, dir, signal } = this.#source;
+    const { index } = this.#source;
     const records = new Set<number>();
     let scanFrom = Infinity;
     for (const { area } of [...this.#executions, ...this.#widgets]) {
@@ -157,12 +164,12 @@ class Pass {
       }
     }
     for (const seq of records) {
-      for await (const batch of readStretch({ reader, dir, from: seq, to: seq, signal })) {
+      for await (const batch of this.#stretch(seq, seq)) {
         for (const record of batch) this.#pass.applyUpdate(record);
       }
     }
     if (scanFrom === Infinity) return;
-    for await (const batch of readStretch({ reader, dir, from: scanFrom, to: index.throughSeq, signal })) {
+    for await (const batch of this.#stretch(scanFrom, index.throughSeq)) {
       for (const record of batch) this.#pass.applyUpdate(record);
     }
   }
@@ -182,7 +189,9 @@ function stretches(chosen: readonly Chosen[]): { from: number; to: number }[] {
   return joined;
 }
 
-function describeExecution({ of, area }: Chosen<Execution>): CellExecution {
+function describeExecution({ of, area }: Chosen<Execution>, lostEnd: NumberedGap | null): CellExecution {
+  const lost = lostEnd && { seq: lostEnd.fromSeq, count: null, code: lostEnd.code, reason: lostEnd.reason };
+  if (lost) area.add({ output_type: 'stream', name: 'stderr', text: gapInWords(lost) }, { seq: lost.seq });
   const { msgId, cellId, codeHash, state, executionCount, requestSeq, changedSeq, gaps } = of;
   return {
     msgId,
@@ -198,7 +207,7 @@ function describeExecution({ of, area }: Chosen<Execution>): CellExecution {
     outputs: area.entries(),
     clearPending: area.clearPending,
     cutBytes: area.cutBytes,
-    gaps: [...gaps]
+    gaps: [...gaps, ...(lost ? [lost] : [])]
   };
 }
 
@@ -216,8 +225,7 @@ function describeWidget({ of, area }: Chosen<OutputWidget>, index: ExecutionsInd
 
 /** The execution as it is when no kernel is left that could answer it. */
 export function withoutKernel(execution: CellExecution): CellExecution {
-  const isOpen = execution.state === 'queued' || execution.state === 'running';
-  return isOpen ? { ...execution, state: 'lost' } : execution;
+  return isOpen(execution) ? { ...execution, state: 'lost' } : execution;
 }
 
 function timeText(unixMs: number): string {

@@ -27,6 +27,10 @@ export interface BuildOptions {
   readonly shiftedClock?: boolean;
   /** SIGUSR2 has a process write down what it holds. */
   readonly sampled?: boolean;
+  /** Each sync is noted beside the state folder, for `powerLoss`. Linux only. */
+  readonly syncsNoted?: boolean;
+  /** Every write to the state folder fails while the file `refusal` beside that folder holds a system error's name. Linux only. */
+  readonly refusing?: boolean;
 }
 
 /** The `tpulab` program of a build. Builds of the same sources share a folder. */
@@ -79,7 +83,12 @@ async function write(folder: string, sources: Map<string, string>, options: Buil
   }
   const own = path.join(CHECKOUT, 'kernel-bridge', 'node_modules');
   if (existsSync(own)) await symlink(own, path.join(folder, 'kernel-bridge', 'node_modules'));
-  const preludes = [...(options.shiftedClock ? [SHIFTED_CLOCK] : []), ...(options.sampled ? [SAMPLER] : [])];
+  const preludes = [
+    ...(options.shiftedClock ? [SHIFTED_CLOCK] : []),
+    ...(options.sampled ? [SAMPLER] : []),
+    ...(options.syncsNoted ? [SYNC_NOTES] : []),
+    ...(options.refusing ? [REFUSAL] : [])
+  ];
   if (preludes.length === 0) return;
   const lib = path.join(folder, 'kernel-bridge', 'lib');
   await writeFile(path.join(lib, 'prelude.js'), [STATE_FOLDER, ...preludes].join(''));
@@ -149,4 +158,100 @@ process.on('SIGUSR2', () => {
   const sample = { at: performance.now(), rss, held: heapUsed + external, timers, handles: resources.length - timers, descriptors };
   appendFileSync(join(state, 'samples', String(process.pid)), JSON.stringify(sample) + '\\n');
 });
+`;
+
+/** What a sync covers is what the file or folder has when it begins; it counts when it has ended. */
+const SYNC_NOTES = `
+import fs from 'node:fs';
+import { open } from 'node:fs/promises';
+import { syncBuiltinESMExports } from 'node:module';
+const covered = fd => {
+  const path = fs.readlinkSync('/proc/self/fd/' + fd);
+  const { ino, birthtimeMs, size } = fs.fstatSync(fd);
+  const isFolder = fs.fstatSync(fd).isDirectory();
+  const entries = isFolder ? fs.readdirSync(path).map(name => [name, fs.statSync(join(path, name)).ino]) : null;
+  return { path, ino, birthtimeMs, size, entries };
+};
+const note = found => {
+  const folder = at < 0 ? found.path.split('/kernels/')[0] : state;
+  appendFileSync(folder + '.syncs', JSON.stringify(found) + '\\n');
+};
+for (const name of ['fsync', 'fdatasync']) {
+  const real = fs[name];
+  fs[name] = (fd, done) => {
+    const found = covered(fd);
+    real(fd, error => {
+      if (!error) note(found);
+      done(error);
+    });
+  };
+}
+syncBuiltinESMExports();
+const handle = await open('/dev/null');
+const FileHandle = Object.getPrototypeOf(handle);
+await handle.close();
+for (const name of ['sync', 'datasync']) {
+  const real = FileHandle[name];
+  FileHandle[name] = async function () {
+    const found = covered(this.fd);
+    await real.call(this);
+    note(found);
+  };
+}
+`;
+
+/** What a disk does that is full, broken or read-only: it refuses whatever opens, writes, syncs, makes or renames. */
+const REFUSAL = `
+import fs from 'node:fs';
+import files from 'node:fs/promises';
+import { syncBuiltinESMExports } from 'node:module';
+const refusalOf = target => {
+  const path = typeof target === 'number' ? fs.readlinkSync('/proc/self/fd/' + target) : String(target);
+  const folder = at < 0 ? path.split('/kernels/')[0] : state;
+  if (!path.startsWith(folder + '/')) return null;
+  try {
+    return readFileSync(join(folder, '..', 'refusal'), 'utf8').trim() || null;
+  } catch {
+    return null;
+  }
+};
+const check = (name, target) => {
+  const code = refusalOf(target);
+  if (code !== null) throw Object.assign(new Error(code + ': refused, ' + name), { code, syscall: name });
+};
+const writes = flags => typeof flags === 'number' || !/^(r|rs)$/.test(flags ?? 'r');
+const isWriting = (name, given) => !name.startsWith('open') || writes(given[1]);
+const wrap = (owner, name, targetOf = ([first]) => first) => {
+  const real = owner[name];
+  owner[name] = function (...given) {
+    if (isWriting(name, given)) check(name, targetOf(given, this));
+    return real.apply(this, given);
+  };
+};
+for (const name of ['open', 'write', 'writev', 'writeFile', 'appendFile', 'mkdir', 'rename', 'ftruncate', 'fsync', 'fdatasync'])
+  wrap(fs, name + 'Sync');
+const { fdatasync } = fs;
+fs.fdatasync = (fd, done) => {
+  try {
+    check('fdatasync', fd);
+  } catch (error) {
+    setImmediate(done, error);
+    return;
+  }
+  fdatasync(fd, done);
+};
+const wrapAsync = (owner, name, targetOf) => {
+  const real = owner[name];
+  owner[name] = async function (...given) {
+    if (isWriting(name, given)) check(name, targetOf(given, this));
+    return real.apply(this, given);
+  };
+};
+for (const name of ['open', 'writeFile', 'appendFile', 'mkdir', 'rename', 'truncate'])
+  wrapAsync(files, name, ([first]) => first);
+syncBuiltinESMExports();
+const probe = await files.open('/dev/null');
+const Handle = Object.getPrototypeOf(probe);
+await probe.close();
+for (const name of ['write', 'writev', 'writeFile', 'sync', 'datasync']) wrapAsync(Handle, name, (_given, handle) => handle.fd);
 `;

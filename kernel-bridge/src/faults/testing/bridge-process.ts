@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
 import type { ServeReady } from '@tpulab/protocol';
+import { freePort } from '../../server/testing/free-port.js';
 import { writeKernelSpecs } from '../../server/testing/kernelspecs.js';
 import { AGENT_SOURCES } from './bridge-build.js';
 import { TOKEN } from '../../server/testing/temporary-gateway.js';
@@ -13,6 +14,7 @@ const DEADLINE_MS = 120_000;
 export interface BridgeStart {
   readonly program: string;
   readonly stateDir: string;
+  /** One that it can have again when it is started once more, unless given. */
   readonly port?: number;
   readonly args?: readonly string[];
 }
@@ -23,9 +25,10 @@ export class BridgeProcess {
     readonly url: string
   ) {}
 
-  static async start({ program, stateDir, port = 0, args = [] }: BridgeStart): Promise<BridgeProcess> {
+  static async start({ program, stateDir, port, args = [] }: BridgeStart): Promise<BridgeProcess> {
+    const at = String(port ?? (await freePort()));
     const own = ['--state-dir', stateDir, '--root-dir', stateDir, '--env-dir', `${stateDir}/no-environments`];
-    const child = spawn(process.execPath, [program, 'serve', ...own, '--port', String(port), ...args], {
+    const child = spawn(process.execPath, [program, 'serve', ...own, '--port', at, ...args], {
       env: {
         ...process.env,
         TPULAB_TOKEN: TOKEN,

@@ -148,6 +148,7 @@ export class GatewayView implements KeeperEvents {
     let reply: Seen | undefined;
     let idle = false;
     const look = (record: JournalRecord): void => {
+      if (record.channel === RecordChannel.bridge) return;
       const message = seen(record);
       reply = isReply(message) ? message : reply;
       idle ||= isIdle(message);

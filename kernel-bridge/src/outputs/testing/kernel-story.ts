@@ -67,6 +67,11 @@ export class KernelStory {
     });
   }
 
+  /** Somebody asks for another process. */
+  restart(): void {
+    this.#note({ type: 'restart', reason: 'restart requested' });
+  }
+
   status(id: string | null, state: string): void {
     this.iopub(id, 'status', { execution_state: state });
   }
@@ -85,7 +90,10 @@ export class KernelStory {
   }
 
   gap(count: number, reason: string): void {
-    const content = { type: 'gap', count, code: 'journal_disk_full', reason, from: 1, to: 2 };
+    this.#note({ type: 'gap', count, code: 'journal_disk_full', reason, from: 1, to: 2 });
+  }
+
+  #note(content: Content): void {
     this.messages.push({
       channel: 'bridge',
       fromClient: false,

@@ -1,0 +1,176 @@
+/** The machine loses its power: every process is gone at once, and of the files only what was synced is there. */
+import { mkdir, mkdtemp, readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises';
+import { connect, createServer, type Server } from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { JournalReader, measureSegments } from '../journal/index.js';
+import { kernelPaths } from '../keeper/keeper-file.js';
+import { readEnded, SHUT_DOWN } from '../kernels/ended-kernel.js';
+import { followJournal } from '../remotes/mirror/kernel-mirror.js';
+import { MirroredJournal } from '../remotes/mirror/mirrored-journal.js';
+import { FrameBudget } from '../remotes/mirror/stream-frames.js';
+import { TOKEN } from '../server/testing/temporary-gateway.js';
+import { bridgeBuild } from './testing/bridge-build.js';
+import { BridgeProcess } from './testing/bridge-process.js';
+import { marksOf, numbersIn } from './testing/numbered-output.js';
+import { printingPair, share, type Pair } from './testing/pair.js';
+import { LOSSES, powerLoss, storedFiles, type StoredFile } from './testing/power-loss.js';
+import { Scene } from './testing/scene.js';
+import { record } from './testing/scoreboard.js';
+
+vi.setConfig({ testTimeout: 600_000, hookTimeout: 300_000 });
+
+const isLinux = process.platform === 'linux';
+/** What the kernel prints that is started under the id of the one that was lost. */
+const LATER = Array.from({ length: 500 }, (_, index) => 100_000 + index);
+
+let scene: Scene;
+let pair: Pair;
+let other: string;
+let files: StoredFile[];
+
+function isSegment({ file }: StoredFile): boolean {
+  return file.startsWith(`kernels/${scene.kernelId}/journal/`) && file.endsWith('.seg');
+}
+
+/** Syncs end at a record, so whatever stands in these bytes is readable. */
+function syncedNumbers(found: readonly StoredFile[]): number[] {
+  return found
+    .filter(isSegment)
+    .sort((a, b) => a.file.localeCompare(b.file))
+    .flatMap(({ bytes, syncs }) => numbersIn(bytes.toString('latin1', 0, syncs.at(-1))));
+}
+
+beforeAll(async () => {
+  if (!isLinux) return;
+  scene = await Scene.start({ program: await bridgeBuild({ syncsNoted: true }) });
+  // A second kernel that somebody ends, and that nobody ends again.
+  const { body } = await scene.bridge.rest('POST', 'api/kernels', { name: 'lossless' });
+  other = (body as { id: string }).id;
+  const { journal } = kernelPaths(path.join(scene.stateDir, 'kernels', other));
+  await scene.until(async () => (await measureSegments(journal)).length > 0, 'its first words');
+  expect(await scene.bridge.rest('DELETE', `api/kernels/${other}`)).toMatchObject({ status: 204 });
+  pair = await printingPair(scene);
+  await share(scene, pair, 0.5);
+  await scene.remember();
+  const { kernelPid, pid } = scene.keeper!;
+  await Promise.all([scene.killGateway(), scene.kill(pid), scene.kill(kernelPid)]);
+  // Clients may have had more than the disk.
+  for (const client of pair.all) await client.leave();
+  files = await storedFiles(scene.stateDir);
+});
+
+afterAll(async () => {
+  if (isLinux) await scene[Symbol.asyncDispose]();
+});
+
+/** A laptop that has had a part of the journal, and lost its own power. */
+async function mirrorFrom(bridge: BridgeProcess, folder: string, loss: number): Promise<void> {
+  const socketPath = path.join(folder, 'tunnel.sock');
+  const server: Server = createServer(near => {
+    const far = connect(bridge.port, '127.0.0.1');
+    for (const socket of [near, far]) socket.on('error', () => [near, far].forEach(each => each.destroy()));
+    near.pipe(far).pipe(near);
+  });
+  await new Promise<void>(resolve => server.listen(socketPath, resolve));
+  const kernelDir = path.join(folder, 'mirror');
+  const follow = async (): Promise<string> => {
+    await using journal = await MirroredJournal.open(kernelDir);
+    return await followJournal({
+      gateway: { socketPath, token: TOKEN },
+      kernelId: scene.kernelId,
+      journal,
+      signal: AbortSignal.timeout(60_000),
+      budget: new FrameBudget(),
+      onProgress: () => undefined
+    });
+  };
+  try {
+    expect(await follow()).toBe('ended');
+    const { journalDir } = await MirroredJournal.open(kernelDir);
+    const whole = await recordsIn(journalDir);
+    const newest = path.join(
+      journalDir,
+      (await readdir(journalDir))
+        .filter(name => name.endsWith('.seg'))
+        .sort()
+        .at(-1)!
+    );
+    const { length } = await readFile(newest);
+    await truncate(newest, Math.floor(length * loss));
+    if (loss > 0.5) await truncate(newest, length);
+    await writeFile(path.join(kernelDir, 'ended.json'), '');
+    expect(await follow()).toBe('ended');
+    expect(await recordsIn(journalDir)).toEqual(whole);
+    expect(await readEnded(kernelDir)).not.toBeNull();
+  } finally {
+    await new Promise(resolve => server.close(resolve));
+  }
+}
+
+async function recordsIn(journalDir: string): Promise<string[]> {
+  const found: string[] = [];
+  for await (const batch of new JournalReader(journalDir).readAcross(1, { ended: true })) {
+    for (const { seq, missing, payload } of batch)
+      found.push(missing ? `gap ${seq}` : `${seq} ${payload.toString('base64')}`);
+  }
+  return found;
+}
+
+/** A kernel with the id of the lost one: its journal goes on. */
+async function goesOn(bridge: BridgeProcess): Promise<void> {
+  const body = { name: 'lossless', kernel_id: scene.kernelId };
+  expect(await bridge.rest('POST', 'api/kernels', body)).toMatchObject({ status: 201 });
+  const { stock, ours } = pair;
+  await stock.connect();
+  stock.execute(`for n in range(${LATER[0]}, ${LATER.at(-1)! + 1}): print(f"#{n};", flush=True)`);
+  // It comes when numbers beyond the last that it had are given already, to other messages.
+  await stock.until(() => stock.greatest >= LATER.at(-1)!, 'for what the next kernel printed');
+  await ours.connect();
+  for (const client of pair.all) {
+    await client.until(() => client.greatest >= LATER.at(-1)!, 'for what the next kernel printed');
+    expect(client.shown.filter(number => number >= LATER[0]!)).toEqual(LATER);
+  }
+}
+
+describe.runIf(isLinux)('a machine that loses its power', () => {
+  it.each(LOSSES)('has all that was synced, and goes on: %s', async loss => {
+    const folder = await mkdtemp(path.join(tmpdir(), 'tpp-'));
+    const stateDir = path.join(folder, 's');
+    await mkdir(stateDir);
+    // The power went while the last sync was under way: clients have much that the disk has not.
+    const found = files.map(each => (isSegment(each) ? { ...each, syncs: each.syncs.slice(0, -1) } : each));
+    await powerLoss(found, loss, stateDir);
+    const synced = syncedNumbers(found);
+    expect(synced.length).toBeGreaterThan(0);
+    const bridge = await BridgeProcess.start({ program: scene.program, stateDir });
+    scene.bridge = bridge;
+    try {
+      // The kernel went with the machine; what it had said has not.
+      expect(await bridge.rest('GET', 'api/kernels')).toEqual({ status: 200, body: [] });
+      const outputs = await bridge.rest('GET', `bridge/v1/kernels/${scene.kernelId}/outputs`);
+      const read = numbersIn(JSON.stringify(outputs.body));
+      expect(marksOf(synced.length, read)).toMatchObject({ lost: 0, doubled: 0, reordered: 0 });
+      record({
+        case: `power loss, ${loss}`,
+        client: 'journal',
+        ...marksOf(synced.length, read),
+        replyFaults: 0,
+        gap: 0,
+        told: [],
+        cutOff: scene.givenOut - synced.length,
+        catchUpMs: 0,
+        note: 'clients learn that the kernel is gone'
+      });
+      expect(await readEnded(path.join(stateDir, 'kernels', other))).toMatchObject({ reason: SHUT_DOWN });
+      await mirrorFrom(bridge, folder, { cut: 0.4, zeros: 0.7, names: 0.05 }[loss]);
+
+      if (loss === 'cut') await goesOn(bridge);
+    } finally {
+      await BridgeProcess.stopAll(scene.program, stateDir).catch(() => undefined);
+      await bridge.end('SIGKILL');
+      await rm(folder, { recursive: true, force: true, maxRetries: 10 });
+    }
+  });
+});
