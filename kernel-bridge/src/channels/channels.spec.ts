@@ -190,11 +190,17 @@ describe('state', () => {
     await late.until(() => late.answers(id).some(message => isStatus(message, 'idle')));
   });
 
-  it('[13] a client that joins an idle kernel is told nothing', async () => {
+  it('[13] a client that joins an idle kernel is told that it is idle, and nothing else', async () => {
     using client = await bridge.connect(kernelId);
+    // A cell that is sent at once may run before the state is read.
+    await client.first(() => true);
     const id = client.execute('1');
     await client.done(id);
-    expect(client.messages.filter(({ parent }) => parent.msg_id !== id)).toEqual([]);
+    const [status, ...others] = client.messages.filter(({ parent }) => parent.msg_id !== id);
+    expect(others).toEqual([]);
+    expect(status).toMatchObject({ channel: 'iopub', content: { execution_state: 'idle' } });
+    expect(status?.parent).toMatchObject({ msg_type: 'kernel_info_request' });
+    expect(status?.header.session).toBe(client.answers(id)[0]?.header.session);
   });
 
   it('[12] a restart keeps the sockets, and the id of the kernel', async () => {

@@ -10,7 +10,7 @@ import { ClientFeed, type FeedLimits, type FeedState } from './client-feed.js';
 import { CLOSE, type CloseCode } from './close-codes.js';
 import { type ConfirmationOptions, Confirmations } from './confirmations.js';
 import { CLOSING, type GatheringWebSocket } from './gathering-websocket.js';
-import { busyStatus, gapNotice } from './made-messages.js';
+import { attachStatus, gapNotice } from './made-messages.js';
 import type { OutgoingMessage } from './outgoing-message.js';
 import { type ClientRequest, type Refusal, refusalFrames } from './refusal.js';
 import type { ResumePoint } from './resume-point.js';
@@ -144,13 +144,10 @@ export class ClientConnection {
     try {
       // Nothing may be awaited between the answer and the message: an idle could come in between.
       const snapshot = await kernel.currentSnapshot();
-      const busy = snapshot && busyStatus(snapshot, new Date());
-      if (busy) this.sendMade(busy);
+      const status = snapshot && attachStatus(snapshot, new Date());
+      if (status) this.sendMade(status);
     } catch (error) {
-      log.warn(
-        { err: error },
-        'the state of the kernel is not known; the client is not told whether it is busy'
-      );
+      log.warn({ err: error }, 'the state of the kernel is not known; the client is not told it');
     }
     this.#isStarted = true;
     this.#feed.wake();

@@ -1,20 +1,23 @@
-import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { RETRY_MS } from '../processes/retried-write.js';
 import { ClientLeases, LEASE_TIMES } from './client-leases.js';
 
 let folder: string;
 let file: string;
 let attached: Set<string>;
 let done: string[];
+let faults: (string | null)[];
 const open: ClientLeases[] = [];
 
 function leases(): ClientLeases {
   const made = new ClientLeases(file, LEASE_TIMES, {
     isAttached: session => attached.has(session),
     deleteSubshell: id => void done.push(`delete ${id}`),
-    disconnectDebugger: () => void done.push('disconnect')
+    disconnectDebugger: () => void done.push('disconnect'),
+    onWriteFault: error => faults.push(error === null ? null : ((error as NodeJS.ErrnoException).code ?? ''))
   });
   open.push(made);
   made.kernelIs('kernel-1');
@@ -27,6 +30,7 @@ beforeEach(() => {
   file = path.join(folder, 'leases.json');
   attached = new Set(['a']);
   done = [];
+  faults = [];
 });
 
 afterEach(() => {
@@ -43,6 +47,20 @@ describe('[19] what a client holds', () => {
     held.debugger = 'a';
     vi.advanceTimersByTime(100 * LEASE_TIMES.subshellMs);
     expect(done).toEqual([]);
+  });
+
+  it('is kept in memory while the disk refuses, and written when it works again', () => {
+    file = path.join(folder, 'absent', 'leases.json');
+    const held = leases();
+    held.subshellCreated('a', 's1');
+    held.debugger = 'a';
+    expect([held.subshellsOf('a'), held.debugger, faults]).toEqual([['s1'], 'a', ['ENOENT']]);
+    vi.advanceTimersByTime(RETRY_MS);
+    expect(faults).toEqual(['ENOENT']);
+    mkdirSync(path.dirname(file));
+    vi.advanceTimersByTime(RETRY_MS);
+    expect([existsSync(file), faults]).toEqual([true, ['ENOENT', null]]);
+    expect(leases().subshellsOf('a')).toEqual(['s1']);
   });
 
   it('is given back after its time: the debugger soon, subshells after a day', () => {

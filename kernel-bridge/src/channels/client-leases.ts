@@ -6,9 +6,11 @@
  * gateway gives it back too; with a new gateway, and with a new socket, the time begins anew. A kernel that is started again
  * holds nothing for anybody.
  */
-import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync } from 'node:fs';
 import { Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
+import { type OnWriteFault, RetriedWrite } from '../processes/retried-write.js';
+import { writeForThisBootSync } from '../processes/write-atomically.js';
 
 export interface LeaseTimes {
   /** From the loss of a client's last socket to the deletion of its subshells. */
@@ -24,6 +26,7 @@ export interface LeaseActions {
   isAttached(session: string): boolean;
   deleteSubshell(id: string): void;
   disconnectDebugger(): void;
+  readonly onWriteFault: OnWriteFault;
 }
 
 const LeasesJson = Type.Object({
@@ -39,6 +42,7 @@ export class ClientLeases implements Disposable {
   readonly #file: string;
   readonly #times: LeaseTimes;
   readonly #actions: LeaseActions;
+  readonly #write: RetriedWrite;
   /** `header.session` of a client to the ids of its subshells. */
   readonly #subshells = new Map<string, Set<string>>();
   #debugger: string | null = null;
@@ -51,6 +55,7 @@ export class ClientLeases implements Disposable {
     this.#file = file;
     this.#times = times;
     this.#actions = actions;
+    this.#write = new RetriedWrite(() => this.#save(), actions.onWriteFault);
     this.#load();
   }
 
@@ -102,18 +107,23 @@ export class ClientLeases implements Disposable {
   }
 
   [Symbol.dispose](): void {
+    this.#write[Symbol.dispose]();
+    this.#stopWaiting();
+  }
+
+  #stopWaiting(): void {
     if (this.#timer) clearTimeout(this.#timer);
     this.#timer = null;
   }
 
   #changed(): void {
-    this.#save();
+    this.#write.attempt();
     this.#schedule();
   }
 
   /** Sees who is away, lets go of what is over, and waits for the next lease to end. */
   #schedule(): void {
-    this[Symbol.dispose]();
+    this.#stopWaiting();
     const now = performance.now();
     const holders = new Set(this.#subshells.keys());
     if (this.#debugger !== null) holders.add(this.#debugger);
@@ -139,7 +149,7 @@ export class ClientLeases implements Disposable {
       if (end > now) pending.push(end);
       else {
         this.#debugger = null;
-        this.#save();
+        this.#write.attempt();
         this.#actions.disconnectDebugger();
       }
     }
@@ -149,7 +159,7 @@ export class ClientLeases implements Disposable {
       if (end > now) pending.push(end);
       else {
         this.#subshells.delete(session);
-        this.#save();
+        this.#write.attempt();
         for (const id of ids) this.#actions.deleteSubshell(id);
       }
     }
@@ -162,13 +172,8 @@ export class ClientLeases implements Disposable {
       return;
     }
     const subshells = Object.fromEntries([...this.#subshells].map(([session, ids]) => [session, [...ids]]));
-    const text = JSON.stringify({
-      kernelSession: this.#kernelSession ?? '',
-      debugger: this.#debugger,
-      subshells
-    });
-    writeFileSync(`${this.#file}.tmp`, text, { mode: 0o600 });
-    renameSync(`${this.#file}.tmp`, this.#file);
+    const kernelSession = this.#kernelSession ?? '';
+    writeForThisBootSync(this.#file, { kernelSession, debugger: this.#debugger, subshells });
   }
 
   /** A file that cannot be read holds nothing: the subshells then stay until the kernel ends. */

@@ -27,6 +27,11 @@ const SETTLING_MS = 30_000;
 /** Beside the journal: what clients hold in the kernel. */
 export const LEASES_FILE = 'leases.json';
 
+const POSITIONS_AT_RISK =
+  'Client positions cannot be saved: after a gateway restart, clients may receive output twice.';
+const LEASES_AT_RISK =
+  'Subshell leases cannot be saved: after a gateway restart, unused subshells may stay until the kernel ends.';
+
 /** A change of one client, for `/bridge/v1/events`. */
 export interface ClientChange {
   readonly kernelId: string;
@@ -72,7 +77,9 @@ export class KernelChannels {
   constructor(options: KernelChannelsOptions) {
     this.#options = options;
     const { kernel } = options;
-    this.#positions = new PositionStore(path.join(kernel.directory, 'positions'));
+    this.#positions = new PositionStore(path.join(kernel.directory, 'positions'), error =>
+      kernel.unsaved(POSITIONS_AT_RISK, error)
+    );
     this.#journal = new JournalReader(kernel.journalDir);
     const own = new OwnRequests(kernel, options.log);
     this.#rules = new KernelRules({
@@ -83,7 +90,8 @@ export class KernelChannels {
       actions: {
         isAttached: session => [...this.#clients].some(client => client.owns(session)),
         deleteSubshell: id => own.deleteSubshell(id),
-        disconnectDebugger: () => own.disconnectDebugger()
+        disconnectDebugger: () => own.disconnectDebugger(),
+        onWriteFault: error => kernel.unsaved(LEASES_AT_RISK, error)
       }
     });
     this.#listening = kernel.listen({

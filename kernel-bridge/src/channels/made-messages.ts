@@ -10,11 +10,19 @@ import type { GapRecord } from '../journal/record.js';
 import type { KernelSnapshot } from '../keeper/contract.js';
 import { encodeV1 } from '../wire/index.js';
 
-/** An iopub `status: busy` whose parent is the running request; null when there is nothing true to say. */
-export function busyStatus(snapshot: KernelSnapshot, now: Date): Buffer | null {
+/**
+ * The state of a kernel as an iopub `status`, for a client that attaches: `busy` with the running request as its parent, or
+ * `idle` with a `kernel_info_request` of ours, as Jupyter's server has the kernel say it. Null when there is nothing true to say.
+ */
+export function attachStatus(snapshot: KernelSnapshot, now: Date): Buffer | null {
   const { executionState, kernelSession, busyParent } = snapshot;
-  if (executionState !== 'busy' || kernelSession === null || busyParent === null) return null;
-  return statusFrame(kernelSession, 'busy', busyParent, now);
+  if (kernelSession === null) return null;
+  if (executionState === 'busy' && busyParent !== null)
+    return statusFrame(kernelSession, 'busy', busyParent, now);
+  if (executionState !== 'idle') return null;
+  const session = randomUUID();
+  const asked = { msg_id: `${session}_0`, msg_type: 'kernel_info_request', session, ...madeAt(now) };
+  return statusFrame(kernelSession, 'idle', JSON.stringify(asked), now);
 }
 
 /** An iopub `status: dead`, for when the keeper itself has gone and can no longer say so. */
@@ -68,7 +76,11 @@ function iopubFrame(
   content: object,
   now: Date
 ): Buffer {
-  const header = { ...ids, username: 'kernel', date: now.toISOString(), version: '5.3' };
+  const header = { ...ids, ...madeAt(now) };
   const parts = [JSON.stringify(header), parent, JSON.stringify(metadata), JSON.stringify(content)];
   return encodeV1({ channel: 'iopub', parts: parts.map(part => Buffer.from(part)) });
+}
+
+function madeAt(now: Date): object {
+  return { username: 'kernel', date: now.toISOString(), version: '5.3' };
 }

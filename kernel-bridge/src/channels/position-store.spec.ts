@@ -1,20 +1,44 @@
 import { mkdtempSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { openSync as OpenSync, writeSync as WriteSync } from 'node:fs';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { checkSessionId, MAX_SESSION_ID, MAX_SLOTS, PositionStore } from './position-store.js';
 
 let folder: string;
 let file: string;
 const stores: PositionStore[] = [];
+let faults: unknown[] = [];
+/** What the disk says to every write. */
+let refusal: string | null = null;
+
+vi.mock('node:fs', async importOriginal => {
+  const fs = await importOriginal<{ writeSync: typeof WriteSync; openSync: typeof OpenSync }>();
+  const refused = (): void => {
+    if (refusal !== null) throw Object.assign(new Error(refusal), { code: refusal });
+  };
+  return {
+    ...fs,
+    writeSync: (...args: Parameters<typeof WriteSync>) => {
+      refused();
+      return fs.writeSync(...args);
+    },
+    openSync: (...args: Parameters<typeof OpenSync>) => {
+      refused();
+      return fs.openSync(...args);
+    }
+  };
+});
 
 function open(): PositionStore {
-  const store = new PositionStore(file);
+  const store = new PositionStore(file, error => faults.push(error));
   stores.push(store);
   return store;
 }
 
 beforeEach(() => {
+  faults = [];
+  refusal = null;
   folder = mkdtempSync(path.join(tmpdir(), 'positions-'));
   file = path.join(folder, 'positions');
 });
@@ -33,6 +57,23 @@ describe('PositionStore', () => {
     const second = open();
     expect([second.get('a'), second.get('b'), second.get('c')]).toEqual([12, 7, undefined]);
   });
+
+  for (const code of ['ENOSPC', 'EDQUOT', 'EIO', 'EROFS', 'EMFILE']) {
+    it(`keeps positions in memory while the disk says ${code}, and writes them when it works again`, () => {
+      open().set('before', 3);
+      refusal = code;
+      const store = open();
+      store.set('a', 5);
+      store.set('b', 6);
+      store.set('a', 7);
+      expect(faults).toMatchObject([{ code }]);
+      expect(store.get('a')).toBe(7);
+      refusal = null;
+      store.set('b', 8);
+      const after = open();
+      expect([after.get('before'), after.get('a'), after.get('b')]).toEqual([3, 7, 8]);
+    });
+  }
 
   it('is readable by its owner alone', () => {
     open().set('a', 1);

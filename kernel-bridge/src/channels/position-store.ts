@@ -7,6 +7,7 @@
  */
 import { closeSync, fstatSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { InvalidRequestError } from '../kernels/errors.js';
+import { type OnWriteFault, RetriedWrite } from '../processes/retried-write.js';
 
 const SLOT_BYTES = 256;
 /** Longest `session_id` whose line fits a slot even when every character needs escaping or three bytes. */
@@ -23,12 +24,18 @@ interface Slot {
 export class PositionStore {
   readonly #slots = new Map<string, Slot>();
   readonly #free: number[] = [];
+  readonly #file: string;
+  readonly #write: RetriedWrite;
+  /** Clients whose position is not in the file. */
+  readonly #unwritten = new Set<string>();
   #used = 0;
-  #fd: number | null;
+  #fd: number | null = null;
+  #closed = false;
 
-  constructor(file: string) {
-    this.#fd = openSync(file, openFlags(file), 0o600);
-    this.#load();
+  constructor(file: string, onFault: OnWriteFault) {
+    this.#file = file;
+    this.#write = new RetriedWrite(() => this.#writeAll(), onFault);
+    this.#write.attempt();
   }
 
   /** The last seq that this client has confirmed; undefined for a client that is not known. */
@@ -37,24 +44,53 @@ export class PositionStore {
   }
 
   set(sessionId: string, seq: number): void {
-    if (this.#fd === null) return;
-    let slot = this.#slots.get(sessionId);
-    if (!slot) {
-      slot = { index: this.#takeSlot(), seq, at: 0 };
-      this.#slots.set(sessionId, slot);
-    }
-    slot.seq = seq;
-    slot.at = Date.now();
-    const line = JSON.stringify({ session: sessionId, seq, at: slot.at });
-    const bytes = Buffer.alloc(SLOT_BYTES, ' ');
-    bytes.write(line, 0, 'utf8');
-    bytes.write('\n', SLOT_BYTES - 1, 'latin1');
-    writeSync(this.#fd, bytes, 0, SLOT_BYTES, slot.index * SLOT_BYTES);
+    if (this.#closed) return;
+    this.#keep(sessionId, seq, Date.now());
+    this.#unwritten.add(sessionId);
+    this.#write.attempt();
   }
 
   close(): void {
+    this.#write[Symbol.dispose]();
     if (this.#fd !== null) closeSync(this.#fd);
     this.#fd = null;
+    this.#closed = true;
+  }
+
+  #keep(sessionId: string, seq: number, at: number): void {
+    let slot = this.#slots.get(sessionId);
+    if (!slot) {
+      slot = { index: this.#takeSlot(), seq, at };
+      this.#slots.set(sessionId, slot);
+    }
+    slot.seq = seq;
+    slot.at = at;
+  }
+
+  #open(): number {
+    if (this.#fd !== null) return this.#fd;
+    this.#fd = openSync(this.#file, openFlags(this.#file), 0o600);
+    // What was confirmed while the file could not be opened stands beside what is in it.
+    const meanwhile = [...this.#slots];
+    this.#slots.clear();
+    this.#used = 0;
+    this.#load();
+    for (const [sessionId, { seq, at }] of meanwhile) this.#keep(sessionId, seq, at);
+    return this.#fd;
+  }
+
+  #writeAll(): void {
+    const fd = this.#open();
+    for (const session of this.#unwritten) {
+      const slot = this.#slots.get(session);
+      if (slot !== undefined) {
+        const bytes = Buffer.alloc(SLOT_BYTES, ' ');
+        bytes.write(JSON.stringify({ session, seq: slot.seq, at: slot.at }), 0, 'utf8');
+        bytes.write('\n', SLOT_BYTES - 1, 'latin1');
+        writeSync(fd, bytes, 0, SLOT_BYTES, slot.index * SLOT_BYTES);
+      }
+      this.#unwritten.delete(session);
+    }
   }
 
   #takeSlot(): number {

@@ -188,7 +188,7 @@ async function confirmed(client: string, kernel = bridge.gateway.registry.get(ke
   const { PositionStore } = await import('./position-store.js');
   await vi.waitUntil(
     () => {
-      const store = new PositionStore(`${kernel.directory}/positions`);
+      const store = new PositionStore(`${kernel.directory}/positions`, () => undefined);
       const seq = store.get(client);
       store.close();
       return seq === kernel.lastSeq;

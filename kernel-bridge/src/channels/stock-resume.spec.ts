@@ -57,7 +57,7 @@ const ALL = Array.from({ length: LINES }, (_, n) => `${n}\n`).join('');
 function positionOf(): number {
   const file = path.join(stateDir, 'kernels', kernelId, 'positions');
   if (!existsSync(file)) return 0;
-  const store = new PositionStore(file);
+  const store = new PositionStore(file, () => undefined);
   const position = store.get('stock') ?? 0;
   store.close();
   return position;

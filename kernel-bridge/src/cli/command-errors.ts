@@ -1,6 +1,7 @@
 /** Why a command that talks to a running gateway, or its arguments, failed. */
 export type CommandErrorCode =
   | 'no_gateway'
+  | 'several_gateways'
   | 'gateway_unresponsive'
   | 'gateway_not_stopped'
   | 'kernel_unknown'
@@ -14,7 +15,13 @@ export type CommandErrorCode =
   | 'journal_in_use'
   | 'journal_not_repaired'
   | 'export_not_written'
-  | 'remote_target_invalid';
+  | 'remote_target_invalid'
+  | 'not_confirmed'
+  | 'ssh_not_started'
+  | 'run_in_progress'
+  | 'run_unknown'
+  | 'run_not_started'
+  | 'notebook_failed';
 
 export class CommandError extends Error {
   override readonly name = 'CommandError';

@@ -13,7 +13,8 @@ export interface GatewayAnswer {
 export interface GatewayRequest {
   /** As `gateway.json` has it. */
   readonly url: string;
-  readonly token: string;
+  /** Null: nothing is shown to whoever answers. */
+  readonly token: string | null;
   readonly method: string;
   /** Relative to the URL, without a slash before it. */
   readonly path: string;
@@ -33,7 +34,7 @@ export async function requestGateway({
   const onSocket = socketPathOf(url);
   const body = json === undefined ? undefined : JSON.stringify(json);
   const headers = {
-    authorization: `token ${token}`,
+    ...(token === null ? {} : { authorization: `token ${token}` }),
     ...(body === undefined ? {} : { 'content-type': 'application/json' })
   };
   const signal = AbortSignal.timeout(timeoutMs);

@@ -2,7 +2,7 @@
 import { readdir, stat } from 'node:fs/promises';
 import path from 'node:path';
 import type { Command } from 'commander';
-import { stateFolder } from '../server/state-folder.js';
+import { chosenStateFolder } from './chosen-gateway.js';
 import { CommandError } from './command-errors.js';
 
 export function withMirrorOption(command: Command): Command {
@@ -11,7 +11,7 @@ export function withMirrorOption(command: Command): Command {
     .hook('preAction', async (_, action) => {
       const { remote, stateDir } = action.opts<{ remote?: string; stateDir?: string }>();
       if (remote === undefined) return;
-      action.setOptionValue('stateDir', await mirrorFolder(stateFolder(stateDir), remote));
+      action.setOptionValue('stateDir', await mirrorFolder(await chosenStateFolder(stateDir), remote));
     });
 }
 

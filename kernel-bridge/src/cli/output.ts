@@ -1,4 +1,5 @@
 /** What a command says: a line for people, or with `--json` one line of JSON; failures as one sentence. */
+import { forTerminal, forTerminalAsJson } from '../text/plain-text.js';
 import { redact } from './redaction.js';
 
 export interface OutputOptions {
@@ -11,7 +12,8 @@ export interface Streams {
 }
 
 export function say(streams: Streams, { json }: OutputOptions, value: object, text: string): void {
-  streams.stdout.write(`${json === true ? JSON.stringify(value) : text}\n`);
+  // Much of it may be what a kernel, or a machine far away, has said.
+  streams.stdout.write(`${json === true ? forTerminalAsJson(value) : forTerminal(text)}\n`);
 }
 
 /** The code of an error of ours, for programs; null for what was not foreseen. */
@@ -23,8 +25,9 @@ export function codeOf(error: unknown): string | null {
 export function complain(streams: Streams, { json }: OutputOptions, error: unknown): void {
   const code = codeOf(error);
   const detail = error instanceof Error ? error.message : String(error);
-  const message = redact(code === null ? `Unexpected failure: ${detail}` : detail);
+  const said = redact(code === null ? `Unexpected failure: ${detail}` : detail);
+  const message = forTerminal(said);
   if (json === true)
-    streams.stdout.write(`${JSON.stringify({ error: { code: code ?? 'internal', message } })}\n`);
+    streams.stdout.write(`${forTerminalAsJson({ error: { code: code ?? 'internal', message } })}\n`);
   streams.stderr.write(`${message}\n`);
 }

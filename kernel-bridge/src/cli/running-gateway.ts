@@ -1,12 +1,16 @@
 /** A gateway that some process serves, found by the files in its state folder. */
-import { type Static, Type } from '@sinclair/typebox';
+import { type Static, type TSchema, Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
 import { DevicesPage, type Health, HoldersPage } from '@tpulab/protocol';
+import { IDENTITY, isProof, newChallenge } from '../server/gateway-proof.js';
+import { isRunning } from '../server/running-gateways.js';
 import { type GatewayRecord, readGatewayRecord, readToken } from '../server/state-folder.js';
 import { CommandError } from './command-errors.js';
 import { requestGateway } from './gateway-request.js';
 
-const ANSWER_MS = 10_000;
+/** A gateway behind which a remote is may have to wait for it. */
+const ANSWER_MS = 30_000;
+const FIRST_ANSWER_MS = 10_000;
 /** Kernels are given time to end by themselves before they are killed. */
 const SHUTDOWN_MS = 60_000;
 const RESTART_MS = 180_000;
@@ -19,10 +23,32 @@ const Kernels = Type.Array(
     execution_state: Type.String(),
     connections: Type.Integer(),
     last_activity: Type.String(),
-    reason: Type.Optional(Type.String())
+    reason: Type.Optional(Type.String()),
+    journal_fault: Type.Optional(Type.String())
   })
 );
 const Sessions = Type.Array(Type.Object({ path: Type.String(), kernel: Type.Object({ id: Type.String() }) }));
+
+export interface Ask {
+  /** Sent as JSON. */
+  readonly json?: unknown;
+  /** Default 30 s. */
+  readonly timeoutMs?: number;
+}
+
+/** The gateway refused, with a code of its own (docs/errors.md), or something that it does has failed with that code. */
+export class GatewayRefusal extends Error {
+  override readonly name = 'GatewayRefusal';
+
+  constructor(
+    readonly code: string,
+    message: string,
+    /** Of the answer; null: it was not one. */
+    readonly status: number | null = null
+  ) {
+    super(message);
+  }
+}
 
 export class RunningGateway {
   private constructor(
@@ -35,74 +61,70 @@ export class RunningGateway {
   static async find(stateDir: string): Promise<RunningGateway> {
     const record = await readGatewayRecord(stateDir);
     const token = await readToken(stateDir);
-    if (!record || token === null || !isAlive(record.pid)) throw noGateway(stateDir);
-    let health: unknown;
-    try {
-      health = await ask(record.url, token, 'GET', 'bridge/v1/health', ANSWER_MS);
-    } catch (cause) {
-      throw new CommandError(
-        'gateway_unresponsive',
-        `Process ${record.pid} should serve ${stateDir} at ${record.url}, but does not answer; see gateway.log there, or end that process.`,
-        { cause }
-      );
-    }
-    // Another program may have got the port of a gateway that was killed.
+    if (!record || token === null || !(await isRunning(record))) throw noGateway(stateDir);
+    // Another program may have got the port of a gateway that was killed; it is not to have the token.
+    if (!(await answerOf(record, stateDir, provesItself(record)))) throw noGateway(stateDir);
+    const asked = send(record.url, token, 'GET', 'bridge/v1/health', { timeoutMs: FIRST_ANSWER_MS });
+    const health = await answerOf(record, stateDir, asked);
     if (!isHealth(health) || health.gatewayId !== record.gatewayId) throw noGateway(stateDir);
     return new RunningGateway(record, health, token);
   }
 
-  async kernels(): Promise<Static<typeof Kernels>> {
-    const answer = await ask(this.record.url, this.token, 'GET', 'api/kernels', ANSWER_MS);
-    if (!Value.Check(Kernels, answer))
-      throw new CommandError('gateway_unresponsive', 'The list of kernels is garbled.');
-    return answer;
+  /** @throws GatewayRefusal; CommandError where the answer is not what was asked for */
+  async ask<T extends TSchema>(schema: T, method: string, path: string, how?: Ask): Promise<Static<T>> {
+    const answer = await this.send(method, path, how);
+    if (Value.Check(schema, answer)) return answer;
+    throw new CommandError(
+      'gateway_unresponsive',
+      `The answer of the gateway to ${method} ${path} is garbled.`
+    );
   }
 
-  async devices(): Promise<DevicesPage> {
-    const answer = await ask(this.record.url, this.token, 'GET', 'bridge/v1/devices', ANSWER_MS);
-    if (!Value.Check(DevicesPage, answer))
-      throw new CommandError('gateway_unresponsive', 'What the gateway says of the devices is garbled.');
-    return answer;
+  /** As `ask`, with whatever is answered. */
+  send(method: string, path: string, how: Ask = {}): Promise<unknown> {
+    return send(this.record.url, this.token, method, path, how);
+  }
+
+  kernels(): Promise<Static<typeof Kernels>> {
+    return this.ask(Kernels, 'GET', 'api/kernels');
+  }
+
+  devices(): Promise<DevicesPage> {
+    return this.ask(DevicesPage, 'GET', 'bridge/v1/devices');
   }
 
   /** @param remote name of a remote, for the chips of that one */
-  async holders(remote?: string): Promise<HoldersPage> {
-    const path = `${below(remote)}bridge/v1/devices/holders`;
-    const answer = await ask(this.record.url, this.token, 'GET', path, ANSWER_MS);
-    if (!Value.Check(HoldersPage, answer))
-      throw new CommandError('gateway_unresponsive', 'What the gateway says of the holders is garbled.');
-    return answer;
+  holders(remote?: string): Promise<HoldersPage> {
+    return this.ask(HoldersPage, 'GET', `${below(remote)}bridge/v1/devices/holders`);
   }
 
   /** Shuts down the kernel that the process belongs to. */
   async endHolder(pid: number, remote?: string): Promise<void> {
     const path = `${below(remote)}bridge/v1/devices/holders/${pid}/end`;
-    await ask(this.record.url, this.token, 'POST', path, SHUTDOWN_MS);
+    await this.send('POST', path, { timeoutMs: SHUTDOWN_MS });
   }
 
   async removeLock(remote?: string): Promise<void> {
-    await ask(this.record.url, this.token, 'DELETE', `${below(remote)}bridge/v1/devices/lock`, ANSWER_MS);
+    await this.send('DELETE', `${below(remote)}bridge/v1/devices/lock`);
   }
 
   async removeKernel(id: string): Promise<void> {
-    await ask(this.record.url, this.token, 'DELETE', `api/kernels/${id}`, SHUTDOWN_MS);
+    await this.send('DELETE', `api/kernels/${id}`, { timeoutMs: SHUTDOWN_MS });
   }
 
   /** Resolves when the kernel has been asked; what it does with that is its own business. */
   async interruptKernel(id: string): Promise<void> {
-    await ask(this.record.url, this.token, 'POST', `api/kernels/${id}/interrupt`, ANSWER_MS);
+    await this.send('POST', `api/kernels/${id}/interrupt`);
   }
 
   /** Resolves when the new process has answered. */
   async restartKernel(id: string): Promise<void> {
-    await ask(this.record.url, this.token, 'POST', `api/kernels/${id}/restart`, RESTART_MS);
+    await this.send('POST', `api/kernels/${id}/restart`, { timeoutMs: RESTART_MS });
   }
 
   /** Which documents run on which kernels. */
   async documents(): Promise<{ path: string; kernelId: string }[]> {
-    const answer = await ask(this.record.url, this.token, 'GET', 'api/sessions', ANSWER_MS);
-    if (!Value.Check(Sessions, answer))
-      throw new CommandError('gateway_unresponsive', 'The list of sessions is garbled.');
+    const answer = await this.ask(Sessions, 'GET', 'api/sessions');
     return answer.map(({ path, kernel }) => ({ path, kernelId: kernel.id }));
   }
 
@@ -126,13 +148,48 @@ export class RunningGateway {
 function noGateway(stateDir: string): CommandError {
   return new CommandError(
     'no_gateway',
-    `No gateway serves ${stateDir}; start one with "tpulab serve", or name its folder with --state-dir.`
+    `No gateway serves ${stateDir}; start one with "npm start" or "tpulab serve", or name its folder with --state-dir.`
   );
+}
+
+async function answerOf<T>({ pid, url }: GatewayRecord, stateDir: string, asked: Promise<T>): Promise<T> {
+  try {
+    return await asked;
+  } catch (cause) {
+    throw new CommandError(
+      'gateway_unresponsive',
+      `Process ${pid} should serve ${stateDir} at ${url}, but does not answer; see gateway.log there, or end that process.`,
+      { cause }
+    );
+  }
 }
 
 /** The check of a schema with a format needs the format registered; the shape is what matters here. */
 function isHealth(value: unknown): value is Health {
   return typeof value === 'object' && value !== null && 'gatewayId' in value && 'status' in value;
+}
+
+/** @throws when nobody answers. A gateway of an earlier version has no key; then its id is all there is. */
+async function provesItself({ url, proofKey }: GatewayRecord): Promise<boolean> {
+  if (proofKey === undefined) return true;
+  const challenge = newChallenge();
+  const path = `${IDENTITY.slice(1)}?challenge=${challenge}`;
+  const { body } = await requestGateway({
+    url,
+    token: null,
+    method: 'GET',
+    path,
+    timeoutMs: FIRST_ANSWER_MS
+  });
+  return isProof(proofKey, challenge, parsed(body));
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
 }
 
 export function isAlive(pid: number): boolean {
@@ -144,22 +201,22 @@ export function isAlive(pid: number): boolean {
   }
 }
 
-async function ask(
+async function send(
   url: string,
   token: string,
   method: string,
   path: string,
-  timeoutMs: number
+  { json, timeoutMs = ANSWER_MS }: Ask
 ): Promise<unknown> {
-  const { status, body: text } = await requestGateway({ url, token, method, path, timeoutMs });
-  const body: unknown = status === 204 ? null : JSON.parse(text);
-  if (status < 200 || status > 299) {
-    const message = (body as { message?: string } | null)?.message ?? `it answered ${status}`;
-    throw new CommandError('gateway_unresponsive', `The gateway refused ${method} ${path}: ${message}`);
-  }
-  return body;
+  const { status, body } = await requestGateway({ url, token, method, path, timeoutMs, json });
+  const answer: unknown = body === '' ? null : JSON.parse(body);
+  if (status >= 200 && status <= 299) return answer;
+  const { code = 'gateway_unresponsive', message = `The gateway answered ${status} to ${method} ${path}.` } =
+    (answer ?? {}) as { code?: string; message?: string };
+  throw new GatewayRefusal(code, message, status);
 }
 
-function below(remote: string | undefined): string {
-  return remote === undefined ? '' : `remotes/${encodeURIComponent(remote)}/`;
+/** How requests to the gateway of a remote begin. */
+export function below(remote: string | null | undefined): string {
+  return remote == null ? '' : `remotes/${encodeURIComponent(remote)}/`;
 }

@@ -41,7 +41,7 @@ afterEach(async () => {
 /** The environment without what the one who runs the specs has set. */
 function environment(further: Record<string, string>): Record<string, string | undefined> {
   const own = Object.entries(process.env).filter(([name]) => !name.startsWith('TPULAB_'));
-  return { ...Object.fromEntries(own), ...further };
+  return { ...Object.fromEntries(own), XDG_STATE_HOME: folder, ...further };
 }
 
 interface Served {
@@ -85,6 +85,26 @@ function written(name: string, text: string): string {
   return file;
 }
 
+describe('tpulab serve that fails', () => {
+  it('has the error with its stack in gateway.log, and the next one serves', async () => {
+    // Something of ours throws where nobody catches it.
+    const bug = 'process.on("SIGUSR2", () => { throw new Error("a fault of ours") })';
+    const { child } = await serve([], {
+      NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(bug)}`
+    });
+    const ended = once(child, 'exit');
+    child.kill('SIGUSR2');
+    expect(await ended).toEqual([1, null]);
+    const lines = readFileSync(path.join(stateDir, 'gateway.log'), 'utf8').trim().split('\n');
+    expect(JSON.parse(lines.at(-1)!)).toMatchObject({
+      level: 60,
+      err: { message: 'a fault of ours', stack: expect.stringContaining('at ') as string }
+    });
+    const next = await serve([]);
+    expect(await status(next.url, TOKEN)).toBe(403);
+  });
+});
+
 describe('tpulab serve --config', () => {
   it('serves as the file says, a variable above it and a flag above both', async () => {
     const file = written(
@@ -102,11 +122,11 @@ describe('tpulab serve --config', () => {
   });
 
   it('does not start with a file that has a mistake, and leaves nothing behind', async () => {
-    const file = written('config.json', '{"ServerApp": {"prot": 1}}');
+    const file = written('config.json', '{"Journal": {"total_byte": 1}}');
     const outcome = await tpulab('serve', '--state-dir', stateDir, '--config', file, '--json');
     expect(outcome.code).toBe(1);
     expect(JSON.parse(outcome.stdout)).toMatchObject({ error: { code: 'config_unknown_setting' } });
-    expect(outcome.stderr).toContain('ServerApp.port');
+    expect(outcome.stderr).toContain('Journal.total_bytes');
     expect(existsSync(stateDir)).toBe(false);
   });
 

@@ -9,6 +9,7 @@ import { resolveSettings } from '../config/resolve-settings.js';
 import { INVALID } from '../config/setting-kinds.js';
 import { SETTING_KEYS, type SettingKey, SETTINGS } from '../config/settings.js';
 import { type Gateway, startGateway } from '../server/gateway.js';
+import { enterGateway } from '../server/running-gateways.js';
 import { prepareStateFolder } from '../server/state-folder.js';
 import { openLog } from './logging.js';
 import type { Streams } from './output.js';
@@ -49,7 +50,15 @@ async function serve(
   flags: Partial<Record<SettingKey, unknown>>,
   streams: Streams
 ): Promise<void> {
-  const file = config === undefined ? new Map<SettingKey, unknown>() : readConfigFile(config);
+  const passedOver: string[] = [];
+  const file =
+    config === undefined
+      ? new Map<SettingKey, unknown>()
+      : readConfigFile(config, (name, why) => passedOver.push(why === null ? name : `${name} (${why})`));
+  if (passedOver.length > 0) {
+    const names = passedOver.join('; ');
+    streams.stderr.write(`Ignored in ${String(config)}, as the bridge has no such settings: ${names}.\n`);
+  }
   const settings = resolveSettings({ flags, env: process.env, file });
   if (printConfig === true) {
     streams.stdout.write(printSettings(settings));
@@ -60,17 +69,27 @@ async function serve(
   const stateDir = stateDirOf(settings.values);
   await prepareStateFolder(stateDir);
   const log = openLog(stateDir, settings.values.logLevel as Level);
+  // Node prints the stack and ends the process; whoever started it in the background finds it in the log only.
+  process.on('uncaughtExceptionMonitor', (err, origin) => {
+    log.fatal({ err, origin }, 'gateway failed; kernels go on, and the next gateway finds them');
+  });
   const stopping = new AbortController();
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => stopping.abort(signal));
   let gateway: Gateway | null = null;
+  let entry: AsyncDisposable | null = null;
   try {
     gateway = await startGateway({ ...options, log });
     await gateway.ready;
+    entry = await enterGateway(stateDir, gateway.gatewayId).catch((error: unknown) => {
+      log.warn({ err: error }, 'commands find this gateway by --state-dir only');
+      return null;
+    });
     const line: ServeReady = { url: gateway.url, pid: process.pid };
     streams.stdout.write(`${JSON.stringify(line)}\n`);
     await aborted(stopping.signal);
     log.info({ signal: String(stopping.signal.reason) }, 'gateway stopping; kernels go on');
   } finally {
+    await entry?.[Symbol.asyncDispose]();
     await gateway?.[Symbol.asyncDispose]();
   }
 }

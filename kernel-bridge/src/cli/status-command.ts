@@ -1,7 +1,7 @@
 /** `tpulab status`: whether a gateway runs, and its kernels. */
 import { Command } from 'commander';
 import { isLingering } from '../keeper/index.js';
-import { stateFolder } from '../server/state-folder.js';
+import { chosenStateFolder } from './chosen-gateway.js';
 import { lingerAdvice } from './linger-advice.js';
 import { type OutputOptions, say, type Streams } from './output.js';
 import { RunningGateway } from './running-gateway.js';
@@ -13,17 +13,17 @@ interface StatusOptions extends OutputOptions {
 export function statusCommand(streams: Streams): Command {
   return new Command('status')
     .description('show the gateway that serves a state folder, and its kernels')
-    .option('--state-dir <folder>', 'state folder of the gateway (default: $XDG_STATE_HOME/tpulab)')
+    .option('--state-dir <folder>', 'state folder of the gateway (default: the one that runs)')
     .option('--json', 'print JSON')
     .action(async (options: StatusOptions) => {
-      const gateway = await RunningGateway.find(stateFolder(options.stateDir));
+      const gateway = await RunningGateway.find(await chosenStateFolder(options.stateDir));
       const kernels = gateway.health.status === 'ok' ? await gateway.kernels() : [];
       const { url, pid } = gateway.record;
       const { status, version, startedAt } = gateway.health;
-      const lines = kernels.map(
-        ({ id, name, execution_state, connections }) =>
-          `  ${id}  ${name}  ${execution_state}  ${connections} clients`
-      );
+      const lines = kernels.flatMap(({ id, name, execution_state, connections, journal_fault }) => [
+        `  ${id}  ${name}  ${execution_state}  ${connections} clients`,
+        ...(journal_fault === undefined ? [] : [`    output at risk: ${journal_fault}`])
+      ]);
       const head = `${url} (pid ${pid}, version ${version}, since ${startedAt}): ${status}, ${kernels.length} kernels`;
       const lingering = await isLingering();
       const text = [head, ...lines, ...lingerAdvice(lingering)].join('\n');

@@ -1,6 +1,6 @@
 /** `tpulab stop`: ends the gateway, and with `--kernels` its kernels first. */
 import { Command } from 'commander';
-import { stateFolder } from '../server/state-folder.js';
+import { chosenStateFolder } from './chosen-gateway.js';
 import { type OutputOptions, say, type Streams } from './output.js';
 import { RunningGateway } from './running-gateway.js';
 
@@ -12,11 +12,11 @@ interface StopOptions extends OutputOptions {
 export function stopCommand(streams: Streams): Command {
   return new Command('stop')
     .description('end the gateway that serves a state folder; its kernels go on unless --kernels is given')
-    .option('--state-dir <folder>', 'state folder of the gateway (default: $XDG_STATE_HOME/tpulab)')
+    .option('--state-dir <folder>', 'state folder of the gateway (default: the one that runs)')
     .option('--kernels', 'shut all kernels down first')
     .option('--json', 'print JSON')
     .action(async (options: StopOptions) => {
-      const gateway = await RunningGateway.find(stateFolder(options.stateDir));
+      const gateway = await RunningGateway.find(await chosenStateFolder(options.stateDir));
       const kernels = await gateway.kernels();
       if (options.kernels === true) await Promise.all(kernels.map(({ id }) => gateway.removeKernel(id)));
       await gateway.stop();

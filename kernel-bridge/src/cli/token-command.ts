@@ -1,6 +1,7 @@
 /** `tpulab token`: a token for each client, which can be revoked without disturbing the others. */
 import { Command } from 'commander';
-import { prepareStateFolder, stateFolder } from '../server/state-folder.js';
+import { chosenStateFolder } from './chosen-gateway.js';
+import { prepareStateFolder } from '../server/state-folder.js';
 import { parseExpiry } from '../tokens/token-expiry.js';
 import { hasExpired, type TokenRecord } from '../tokens/token-file.js';
 import { TokenStore } from '../tokens/token-store.js';
@@ -24,7 +25,7 @@ export function tokenCommand(streams: Streams): Command {
       )
       .action(async (name: string, options: TokenOptions & { readonly expires?: string }) => {
         const expiresAt = options.expires === undefined ? null : parseExpiry(options.expires, new Date());
-        const stateDir = stateFolder(options.stateDir);
+        const stateDir = await chosenStateFolder(options.stateDir);
         await prepareStateFolder(stateDir);
         const { token, record } = await new TokenStore(stateDir).create(name, expiresAt);
         say(streams, options, { ...shown(record), token }, token);
@@ -33,8 +34,8 @@ export function tokenCommand(streams: Streams): Command {
   command.addCommand(
     common(new Command('list'))
       .description('show all named tokens')
-      .action((options: TokenOptions) => {
-        const tokens = new TokenStore(stateFolder(options.stateDir)).list().map(shown);
+      .action(async (options: TokenOptions) => {
+        const tokens = new TokenStore(await chosenStateFolder(options.stateDir)).list().map(shown);
         const lines = tokens.map(({ name, createdAt, expiresAt, expired }) => {
           const end =
             expiresAt === null ? 'does not expire' : `${expired ? 'expired' : 'expires'} ${expiresAt}`;
@@ -53,7 +54,7 @@ export function tokenCommand(streams: Streams): Command {
       .description('end a token at once; open sockets that came with it are closed')
       .argument('<name>', 'name of the token')
       .action(async (name: string, options: TokenOptions) => {
-        await new TokenStore(stateFolder(options.stateDir)).revoke(name);
+        await new TokenStore(await chosenStateFolder(options.stateDir)).revoke(name);
         say(streams, options, { revoked: name }, `The token "${name}" is revoked.`);
       })
   );
@@ -62,7 +63,7 @@ export function tokenCommand(streams: Streams): Command {
 
 function common(command: Command): Command {
   return command
-    .option('--state-dir <folder>', 'state folder of the gateway (default: $XDG_STATE_HOME/tpulab)')
+    .option('--state-dir <folder>', 'state folder of the gateway (default: the one that runs)')
     .option('--json', 'print JSON');
 }
 

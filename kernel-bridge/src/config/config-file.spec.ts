@@ -64,7 +64,7 @@ describe('a configuration file', () => {
     ['json-without-an-ending', JSON_TEXT],
     ['toml-without-an-ending', TOML_TEXT]
   ])('%s sets the same in either notation', (name, text) => {
-    expect(Object.fromEntries(readConfigFile(written(name, text)))).toEqual({
+    expect(Object.fromEntries(readConfigFile(written(name, text), () => undefined))).toEqual({
       port: 8890,
       host: '0.0.0.0',
       allowedOrigins: ['http://127.0.0.1:8888'],
@@ -77,11 +77,9 @@ describe('a configuration file', () => {
   });
 
   it.each([
-    ['ServerApp.prot', 'ServerApp.port'],
     ['serverapp.port', 'ServerApp.port'],
-    ['ServerApp.allow_origins', 'ServerApp.allow_origin'],
-    ['ServerApp.default_kernel_nam', null],
-    ['MappingKernelManager.default_kernel', 'MappingKernelManager.default_kernel_name'],
+    ['Journal.total_byte', 'Journal.total_bytes'],
+    ['Bridge.nothing_like_it', null],
     ['Jornal.total_bytes', 'Journal.total_bytes']
   ])('%s is refused, and the nearest name is said', (name, near) => {
     const [section = '', trait = ''] = name.split('.');
@@ -91,12 +89,50 @@ describe('a configuration file', () => {
     if (near !== null) expect(message).toMatch(new RegExp(`nearest name is ${near}`));
   });
 
-  it.each(Object.entries(NOT_HERE))('%s of Jupyter is refused with what to do instead', (name, why) => {
-    const [section = '', trait = ''] = name.split('.');
-    const { code, message } = failure(() => settingsOf({ [section]: { [trait]: true } }, 'f'));
-    expect(code).toBe('config_unknown_setting');
-    expect(message).toContain(why);
+  it("takes the configuration of a real installation, and names what it passes over of Jupyter's classes", () => {
+    const passed = new Map<string, string | null>();
+    const real = {
+      ServerApp: {
+        port: 8890,
+        open_browser: false,
+        prot: 1,
+        jpserver_extensions: { jupyterlab: true, nbclassic: true },
+        root_dir: '/home/me'
+      },
+      IdentityProvider: { hashed_password: 'argon2:$argon2id$v=19$…' },
+      LabApp: { collaborative: true },
+      FileContentsManager: { delete_to_trash: false },
+      KernelManager: { shutdown_wait_time: 0 }
+    };
+    const found = settingsOf(real, 'f', (name, why) => passed.set(name, why));
+    expect(Object.fromEntries(found)).toEqual({ port: 8890, rootDir: '/home/me', shutdownWaitS: 0 });
+    expect(Object.fromEntries(passed)).toEqual({
+      'ServerApp.open_browser': null,
+      'ServerApp.prot': 'the nearest name is ServerApp.port',
+      'ServerApp.jpserver_extensions': null,
+      'IdentityProvider.hashed_password': null,
+      'LabApp.collaborative': null,
+      'FileContentsManager.delete_to_trash': null
+    });
   });
+
+  it.each(Object.entries(NOT_HERE))(
+    '%s of Jupyter is answered with what to do instead',
+    (name, { why, isRefused }) => {
+      const [section = '', trait = ''] = name.split('.');
+      const said: (string | null)[] = [];
+      const read = (): unknown =>
+        settingsOf({ [section]: { [trait]: true } }, 'f', (_, reason) => said.push(reason));
+      if (isRefused) {
+        const { code, message } = failure(read);
+        expect(code).toBe('config_unknown_setting');
+        expect(message).toContain(why);
+      } else {
+        expect(read()).toEqual(new Map());
+        expect(said).toEqual([why]);
+      }
+    }
+  );
 
   it.each([
     ['ServerApp.port', '8890'],
@@ -143,7 +179,7 @@ describe('a configuration file', () => {
 
   it('refuses a token in a file that others can read, and never shows a token', () => {
     const text = JSON.stringify({ IdentityProvider: { token: 'secret-secret-secret' } });
-    const { code, message } = failure(() => readConfigFile(written('a.json', text, 0o644)));
+    const { code, message } = failure(() => readConfigFile(written('a.json', text, 0o644), () => undefined));
     expect([code, message.includes('secret-secret')]).toEqual(['config_invalid', false]);
     const wrong = failure(() => settingsOf({ IdentityProvider: { token: ['secret-secret'] } }, 'f'));
     expect(wrong.message).not.toContain('secret-secret');
@@ -157,11 +193,11 @@ describe('a configuration file', () => {
     ['a.json', '{"port": 1}', /no setting port/],
     ['a.json', `{"a": "${'x'.repeat(2 * 1024 * 1024)}"}`, /larger than/]
   ])('%s with other content is refused with what is wrong', (name, text, why) => {
-    expect(failure(() => readConfigFile(written(name, text))).message).toMatch(why);
+    expect(failure(() => readConfigFile(written(name, text), () => undefined)).message).toMatch(why);
   });
 
   it('says so when there is none', () => {
-    expect(failure(() => readConfigFile(path.join(folder, 'none')))).toMatchObject({
+    expect(failure(() => readConfigFile(path.join(folder, 'none'), () => undefined))).toMatchObject({
       code: 'config_unreadable'
     });
   });

@@ -18,8 +18,23 @@ const KEY_OF: ReadonlyMap<string, SettingKey> = new Map(
   )
 );
 
-/** @throws ConfigError */
-export function readConfigFile(file: string): FileSettings {
+/** Of Jupyter's own classes, with what to say of it: a real `jupyter_server_config.json` has many that mean nothing here. */
+export type PassOver = (name: string, why: string | null) => void;
+
+/** Jupyter's classes are named like this; sections that only we have are checked by name. */
+const JUPYTER_CLASS =
+  /^[A-Z][A-Za-z]*(App|Manager|Provider|Provisioner|Authorizer|Handler|Checkpoints|Store|Restarter|Session|Exporter|Preprocessor|Logger|Resolver|Base)$/;
+const OURS: ReadonlySet<string> = new Set(
+  SETTING_KEYS.map(key => SETTINGS[key].name.split('.')[0] ?? '').filter(
+    section => !JUPYTER_CLASS.test(section)
+  )
+);
+
+/**
+ * @param passOver is told of each setting of Jupyter's that the bridge does not have
+ * @throws ConfigError
+ */
+export function readConfigFile(file: string, passOver: PassOver): FileSettings {
   let text: string;
   let mode: number;
   try {
@@ -31,7 +46,7 @@ export function readConfigFile(file: string): FileSettings {
     if (error instanceof ConfigError) throw error;
     throw unreadable(file, (error as NodeJS.ErrnoException).code ?? 'unknown error', error);
   }
-  const found = settingsOf(parseConfig(file, text), file);
+  const found = settingsOf(parseConfig(file, text), file, passOver);
   const hasSecret = [...found.keys()].some(key => SETTINGS[key].isSecret);
   if (hasSecret && (mode & 0o077) !== 0) {
     throw new ConfigError(
@@ -54,7 +69,7 @@ function parseConfig(file: string, text: string): unknown {
 }
 
 /** Checks every name and every value of a parsed file. */
-export function settingsOf(json: unknown, file: string): FileSettings {
+export function settingsOf(json: unknown, file: string, passOver: PassOver = () => undefined): FileSettings {
   if (!isTable(json)) throw unreadable(file, 'it has no sections like {"ServerApp": {"port": 8890}}');
   const found = new Map<SettingKey, unknown>();
   const nameUsed = new Map<SettingKey, string>();
@@ -65,7 +80,12 @@ export function settingsOf(json: unknown, file: string): FileSettings {
     for (const [trait, value] of Object.entries(traits)) {
       const name = `${section}.${trait}`;
       const key = KEY_OF.get(name);
-      if (key === undefined) throw unknown(name, file);
+      if (key === undefined) {
+        const { why, isRefused } = judge(section, name);
+        if (isRefused) throw unknown(name, file, why);
+        passOver(name, why);
+        continue;
+      }
       if (value === null) continue;
       const other = nameUsed.get(key);
       if (other !== undefined) {
@@ -90,16 +110,17 @@ export function settingsOf(json: unknown, file: string): FileSettings {
   return found;
 }
 
-function unknown(name: string, file: string): ConfigError {
-  const reason = NOT_HERE[name];
-  if (reason !== undefined) {
-    return new ConfigError(
-      'config_unknown_setting',
-      `${name} in ${file} is not a setting of the bridge: ${reason}.`
-    );
-  }
+/** A name that is no setting: whether that ends the start, and what helps whoever wrote it. */
+function judge(section: string, name: string): { readonly why: string | null; readonly isRefused: boolean } {
+  const known = NOT_HERE[name];
+  if (known !== undefined) return { why: known.why, isRefused: known.isRefused };
   const near = nearestName(name, [...KEY_OF.keys()]);
-  const hint = near === null ? 'docs/configuration.md lists all' : `the nearest name is ${near}`;
+  const isJupyters = JUPYTER_CLASS.test(section) && !OURS.has(section);
+  return { why: near === null ? null : `the nearest name is ${near}`, isRefused: !isJupyters };
+}
+
+function unknown(name: string, file: string, why: string | null = null): ConfigError {
+  const hint = why ?? 'docs/configuration.md lists all';
   return new ConfigError('config_unknown_setting', `There is no setting ${name} (in ${file}); ${hint}.`);
 }
 

@@ -61,9 +61,9 @@ export const KERNEL_SETTINGS = {
   shutdownWaitS: {
     ...named(['KernelManager', 'AsyncKernelManager', 'ServerKernelManager'], 'shutdown_wait_time'),
     variable: 'TPULAB_SHUTDOWN_WAIT',
-    kind: kinds.number({ what: 'seconds', min: 0.1, max: 3600, whole: false }),
+    kind: kinds.number({ what: 'seconds', min: 0, max: 3600, whole: false }),
     fallback: 5,
-    help: 'seconds that a kernel has to end by itself before it is killed'
+    help: 'seconds that a kernel has to end by itself before it is killed; 0: none'
   },
   restartLimit: {
     ...named(['KernelRestarter', 'AsyncIOLoopKernelRestarter'], 'restart_limit'),

@@ -3,11 +3,9 @@
  *
  * Sources: memory, peak rates and interconnect are the published values of Google's Cloud TPU documentation; cores and devices
  * are what JAX lists for a topology of that chip; the usable memory is the limit that the XLA:TPU compiler of libtpu 0.0.42.1
- * applied when programs for each chip were compiled. `notes` says where sources differ. The version counts changes of data.
+ * applied when programs for each chip were compiled. `notes` says where sources differ.
  */
 import type { ChipSpec } from '@tpulab/protocol';
-
-export const CHIP_TABLE_VERSION = 1;
 
 const PUBLISHED = 'Cloud TPU documentation; usable memory: compiler limit of libtpu 0.0.42.1';
 

@@ -1,6 +1,7 @@
 import { status } from '@grpc/grpc-js';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { DeviceReadings, SLOW_MS, UNKNOWN_MS } from './device-readings.js';
+import { freePort } from '../server/testing/free-port.js';
 import { MetricServer } from './testing/metric-server.js';
 import {
   dutyPercent,
@@ -21,7 +22,7 @@ const generationOf = (name: string): Generation => GENERATIONS.find(one => one.n
 let server: MetricServer;
 
 beforeEach(async () => {
-  server = await MetricServer.start();
+  server = await MetricServer.start(await freePort());
 });
 
 afterEach(async () => server[Symbol.asyncDispose]());
@@ -63,7 +64,7 @@ describe('readings of devices', () => {
   it.each([true, false])(
     'of several processes are one table, numbered by the host (%s) or each from 0',
     async byHost => {
-      await using second = await MetricServer.start();
+      await using second = await MetricServer.start(await freePort());
       const generation = generationOf('7x');
       serve(server, generation, { chips: 1 });
       serve(second, generation, { chips: 1, firstChip: byHost ? 1 : 0 });
@@ -80,7 +81,7 @@ describe('readings of devices', () => {
   );
 
   it('say so when one of several processes is stuck, and have the figures of the others', async () => {
-    await using second = await MetricServer.start();
+    await using second = await MetricServer.start(await freePort());
     serve(server, generationOf('v5p'), { chips: 1 });
     second.isStuck = true;
     using readings = new DeviceReadings({ ports: [server.port, second.port], answerMs: 5_000 });

@@ -4,6 +4,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { MetricClient } from './metric-client.js';
 import { metricPorts } from './metric-ports.js';
 import { PROTO_FILE } from './metric-service.js';
+import { freePort } from '../server/testing/free-port.js';
 import { MetricServer } from './testing/metric-server.js';
 
 const HBM = 'tpu.runtime.hbm.memory.usage.bytes';
@@ -14,7 +15,7 @@ describe('a metric client', () => {
   let server: MetricServer;
 
   beforeEach(async () => {
-    server = await MetricServer.start();
+    server = await MetricServer.start(await freePort());
   });
 
   afterEach(async () => server[Symbol.asyncDispose]());

@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { DeviceReadings } from './device-readings.js';
 import type { Distribution } from './metric-points.js';
 import { quantile } from './quantile.js';
+import { freePort } from '../server/testing/free-port.js';
 import { MetricServer } from './testing/metric-server.js';
 import { ordinal } from './testing/traces.js';
 
@@ -38,7 +39,7 @@ describe('details of the runtime', () => {
   let server: MetricServer;
 
   beforeEach(async () => {
-    server = await MetricServer.start();
+    server = await MetricServer.start(await freePort());
   });
 
   afterEach(async () => server[Symbol.asyncDispose]());
@@ -82,6 +83,6 @@ describe('details of the runtime', () => {
     await server[Symbol.asyncDispose]();
     using readings = new DeviceReadings({ ports: [server.port], answerMs: 30_000 });
     expect(await readings.details()).toEqual({ uptimeS: null, errors: null, distributions: [] });
-    server = await MetricServer.start();
+    server = await MetricServer.start(await freePort());
   });
 });

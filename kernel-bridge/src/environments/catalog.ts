@@ -43,8 +43,8 @@ export class EnvironmentCatalog {
   /** State of one environment; `definition` undefined means that it is no longer described. */
   async info(name: string, definition: Definition | undefined): Promise<EnvironmentInfo> {
     const folder = environmentFolder(this.environments, name);
-    const displayName = definition?.description.displayName ?? name;
-    const common = { name, displayName, kernelspec: kernelspecName(name) };
+    const { displayName = name, diskMiB = null } = definition?.description ?? {};
+    const common = { name, displayName, kernelspec: kernelspecName(name), diskMiB };
     if (!existsSync(folder)) {
       return { ...common, state: 'available', path: null, detail: definition?.description.summary ?? null };
     }

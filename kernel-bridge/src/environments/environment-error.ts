@@ -1,6 +1,6 @@
 /**
- * Failures of `tpulab env`. The code is stable and is what programs look at; the message is one sentence with
- * the remedy. Nothing here is sent over HTTP, so the codes have no status.
+ * Failures of `tpulab env` and `tpulab lessons`. The code is stable and is what programs look at; the message is one sentence with
+ * the remedy. How a creation failed is in the state of the creation, so the codes have no HTTP status of their own.
  */
 export const ENVIRONMENT_ERROR_CODES = [
   'env_unknown',
@@ -18,7 +18,9 @@ export const ENVIRONMENT_ERROR_CODES = [
   'env_package_refused',
   'env_build_failed',
   'env_check_failed',
-  'env_interrupted'
+  'env_interrupted',
+  'lessons_missing',
+  'lessons_not_written'
 ] as const;
 
 export type EnvironmentErrorCode = (typeof ENVIRONMENT_ERROR_CODES)[number];

@@ -49,7 +49,8 @@ describe('an environment that is described', () => {
         kernelspec: 'tpulab-tiny',
         state: 'available',
         path: null,
-        detail: 'Python alone.'
+        detail: 'Python alone.',
+        diskMiB: null
       }
     ]);
     expect(await catalog.kernelspecs()).toEqual(new Map());

@@ -4,6 +4,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { canSignal } from '../processes/process-identity.js';
 import { type EnvProgram, ended, envProgram } from './testing/env-program.js';
 import { type TinyFolders, tinyFolders } from './testing/tiny-definitions.js';
 import { findUv } from './uv.js';
@@ -29,7 +30,7 @@ beforeEach(async () => {
 });
 afterEach(async () => {
   const pid = await slowUvPid();
-  if (pid !== null && isAlive(pid)) process.kill(pid, 'SIGKILL');
+  if (pid !== null && canSignal(pid)) process.kill(pid, 'SIGKILL');
   await folders[Symbol.asyncDispose]();
 });
 
@@ -51,15 +52,6 @@ async function slowUvPid(): Promise<number | null> {
   return text === '' ? null : Number(text);
 }
 
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
 describe('a creation that is interrupted', () => {
   it.each([
     ['SIGINT', 130],
@@ -73,7 +65,7 @@ describe('a creation that is interrupted', () => {
     expect(result.stderr).toContain('was interrupted; nothing of it is left');
     expect(await readdir(folders.environments)).toEqual([]);
     const installer = await slowUvPid();
-    await vi.waitFor(() => expect(installer !== null && isAlive(installer)).toBe(false), WAIT);
+    await vi.waitFor(() => expect(installer !== null && canSignal(installer)).toBe(false), WAIT);
   });
 
   it('by SIGKILL is never taken for an environment, and is swept by the next command', async () => {

@@ -66,9 +66,13 @@ function packagedWheel(packageName: string): string | null {
   return found === undefined ? null : path.join(folder, found);
 }
 
-/** uv of a checkout's set-up, beside the one that TPULAB_UV names and those on PATH. */
-export function checkoutUv(): string {
-  return path.resolve(PACKAGE_FOLDER, '..', '.tpulab', 'tools', 'bin', 'uv');
+/**
+ * Where the set-up of a checkout puts uv, seen from the sources' package (`kernel-bridge`) and from the bundle that `npm start` runs
+ * (`.tpulab/bridge`). A bridge that pip installed is given the uv of its Python environment in TPULAB_UV.
+ */
+export function installedUv(packageFolder: string = PACKAGE_FOLDER): readonly string[] {
+  const program = path.join('tools', 'bin', 'uv');
+  return [path.resolve(packageFolder, '..', '.tpulab', program), path.resolve(packageFolder, '..', program)];
 }
 
 function nonEmpty(value: string | undefined): string | undefined {

@@ -2,13 +2,13 @@
 import { accessSync, constants } from 'node:fs';
 import path from 'node:path';
 import { EnvironmentError } from './environment-error.js';
-import { checkoutUv } from './locations.js';
+import { installedUv } from './locations.js';
 import { type ProgramResult, runProgram } from './run-program.js';
 
 type Env = Readonly<Record<string, string | undefined>>;
 
-/** `$TPULAB_UV`, else the one of a checkout's set-up, else the first on PATH. */
-export function findUv(env: Env = process.env, ofCheckout: string = checkoutUv()): string {
+/** `$TPULAB_UV`, else the one that belongs to this installation, else the first on PATH. */
+export function findUv(env: Env = process.env, installed: readonly string[] = installedUv()): string {
   const named = env['TPULAB_UV'];
   if (named !== undefined && named !== '') {
     if (isExecutable(named)) return named;
@@ -18,7 +18,7 @@ export function findUv(env: Env = process.env, ofCheckout: string = checkoutUv()
     );
   }
   const onPath = (env['PATH'] ?? '').split(path.delimiter).map(folder => path.join(folder, 'uv'));
-  const found = [ofCheckout, ...onPath].find(isExecutable);
+  const found = [...installed, ...onPath].find(isExecutable);
   if (found !== undefined) return found;
   throw new EnvironmentError(
     'env_uv_missing',

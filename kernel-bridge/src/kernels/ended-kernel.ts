@@ -4,7 +4,7 @@ import path from 'node:path';
 import { type Static, Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
 import { measureSegments } from '../journal/index.js';
-import { writePrivateFile } from '../keeper/keeper-file.js';
+import { writeAtomically } from '../processes/write-atomically.js';
 
 const EndedKernel = Type.Object({
   kernelId: Type.String(),
@@ -39,19 +39,24 @@ export async function leaveJournal(kernelDir: string, ended: EndedKernel): Promi
     await rm(kernelDir, { recursive: true, force: true });
     return;
   }
-  const note = (): Promise<void> => writePrivateFile(path.join(kernelDir, ENDED_FILE), ended);
+  const note = (): Promise<void> => writeAtomically(path.join(kernelDir, ENDED_FILE), ended);
   // First, so that a crash in between leaves a kernel that is known to have ended.
   const isNoted = await note().then(
     () => true,
     () => false
   );
+  await keepOnlyJournal(kernelDir);
+  // On a full disk there may be room for it now.
+  if (!isNoted) await note();
+}
+
+/** Removes what describes a process that no longer runs. */
+export async function keepOnlyJournal(kernelDir: string): Promise<void> {
   for (const name of await readdir(kernelDir)) {
     if (name !== ENDED_FILE && !KEPT.test(name)) {
       await rm(path.join(kernelDir, name), { recursive: true, force: true });
     }
   }
-  // On a full disk there may be room for it now.
-  if (!isNoted) await note();
 }
 
 /** A kernel with this id begins again, and its journal goes on. */

@@ -18,6 +18,7 @@ export const BRIDGE_ERRORS = {
   kernel_exists: 409,
   kernelspec_unknown: 501,
   kernelspec_not_found: 404,
+  env_unknown: 404,
   resource_not_found: 404,
   kernel_start_failed: 500,
   kernel_action_failed: 500,
@@ -35,6 +36,7 @@ export const BRIDGE_ERRORS = {
   remote_prompt_gone: 409,
   remote_unavailable: 503,
   remote_action_failed: 500,
+  lessons_not_written: 500,
   internal: 500
 } as const;
 
@@ -82,9 +84,11 @@ export class HostRefusedError extends BridgeError {
 export class OriginRefusedError extends BridgeError {
   readonly code = 'origin_refused';
   constructor(origin: string) {
-    super(`Pages of ${JSON.stringify(origin)} may not use this gateway; allow them with --allow-origin.`, {
-      reason: 'Forbidden'
-    });
+    const flag = /^https?:\/\/[\w.:[\]-]+$/.test(origin) ? `--allow-origin ${origin}` : '--allow-origin';
+    super(
+      `Pages of ${JSON.stringify(origin)} may not use this gateway, with a valid token either; start it with ${flag} to let them in.`,
+      { reason: 'Forbidden' }
+    );
   }
 }
 
@@ -199,6 +203,24 @@ export class KernelExistsError extends BridgeError {
   }
 }
 
+/** What is wrong is said where it was found; nothing secret is in it. */
+export class LessonsUnavailableError extends BridgeError {
+  readonly code = 'lessons_not_written';
+  constructor(cause: unknown) {
+    super(cause instanceof Error ? cause.message : String(cause), { cause });
+  }
+}
+
+/** The same code as that of `tpulab env`. */
+export class EnvironmentUnknownError extends BridgeError {
+  readonly code = 'env_unknown';
+  constructor(name: string) {
+    super(`There is no environment "${name}"; "tpulab env list" shows those that can be made.`, {
+      reason: 'Not Found'
+    });
+  }
+}
+
 /** A kernel was asked for by a kernelspec name that is not known. 501 is what Jupyter's clients expect. */
 export class KernelSpecUnknownError extends BridgeError {
   readonly code = 'kernelspec_unknown';
@@ -297,7 +319,7 @@ export class LockNotRemovableError extends BridgeError {
 export class RemoteNotFoundError extends BridgeError {
   readonly code = 'remote_not_found';
   constructor(name: string) {
-    super(`There is no remote named "${name}"; add it with "tpulab connect", or see "tpulab remotes list".`, {
+    super(`There is no remote named "${name}"; add it with "tpulab connect", or see "tpulab remote ls".`, {
       reason: 'Not Found'
     });
   }

@@ -204,4 +204,41 @@ describe('the sweeper of a gateway', () => {
     expect(await readdir(path.join(stateDir, 'kernels'))).toEqual(['used']);
     await sweeper[Symbol.asyncDispose]();
   });
+
+  it('does not believe a clock that jumps ahead, and removes what stays too old', async () => {
+    await kernel('k', 10, 1);
+    let now = NOW;
+    let elapsed = 0;
+    await using sweeper = new JournalSweeper({
+      stateDir,
+      limits: { totalBytes: Infinity, retentionMs: 14 * DAY },
+      isKept: () => false,
+      log: pino({ level: 'silent' }),
+      clock: { now: () => now, elapsed: () => elapsed }
+    });
+    const lives = async (): Promise<boolean> => {
+      await sweeper.sweep();
+      return existsSync(dirOf('k'));
+    };
+    const pass = (ms: number): void => {
+      now += ms;
+      elapsed += ms;
+    };
+    const HOUR = DAY / 24;
+    expect(await lives()).toBe(true);
+    now += 3650 * DAY;
+    expect(await lives()).toBe(true);
+    pass(HOUR / 2);
+    expect(await lives()).toBe(true);
+    // The time server has answered, and the clock goes wrong again later: the hour begins again.
+    now -= 3650 * DAY;
+    pass(HOUR);
+    expect(await lives()).toBe(true);
+    now += 3650 * DAY;
+    expect(await lives()).toBe(true);
+    pass(HOUR - 1);
+    expect(await lives()).toBe(true);
+    pass(1);
+    expect(await lives()).toBe(false);
+  });
 });

@@ -1,5 +1,6 @@
 /** Keeps the journals of a state folder within their limits while a gateway runs. */
 import type { Logger } from 'pino';
+import { ExpiryGrace, GRACE_MS, type SweepClock, SYSTEM_CLOCK } from './expiry-grace.js';
 import { findJournals } from './journal-folders.js';
 import { planRemovals, remove, type RetentionLimits } from './journal-retention.js';
 
@@ -13,16 +14,22 @@ export interface JournalSweeperOptions {
   readonly isKept: (kernelId: string) => boolean;
   readonly log: Logger;
   readonly intervalMs?: number;
+  readonly clock?: SweepClock;
 }
 
 export class JournalSweeper implements AsyncDisposable {
   readonly #options: JournalSweeperOptions;
+  readonly #clock: SweepClock;
+  readonly #grace: ExpiryGrace;
   readonly #timer: NodeJS.Timeout;
   #running: Promise<void> | null = null;
   #isDisposed = false;
 
   constructor(options: JournalSweeperOptions) {
     this.#options = options;
+    this.#clock = options.clock ?? SYSTEM_CLOCK;
+    // Whoever keeps journals for a shorter time does not wait longer than that for them to go.
+    this.#grace = new ExpiryGrace(Math.min(options.limits.retentionMs, GRACE_MS), this.#clock);
     this.#timer = setInterval(() => void this.sweep(), options.intervalMs ?? SWEEP_MS);
     this.#timer.unref();
   }
@@ -42,9 +49,12 @@ export class JournalSweeper implements AsyncDisposable {
   async #sweep(): Promise<void> {
     const { stateDir, limits, isKept, log } = this.#options;
     try {
-      const plan = planRemovals(await findJournals(stateDir, isKept), limits, Date.now());
+      const plan = planRemovals(await findJournals(stateDir, isKept), limits, this.#clock.now());
+      const expired = plan.filter(({ code }) => code === 'journal_retention');
+      const overdue = this.#grace.overdue(expired.map(({ journal }) => journal.kernelId));
       for (const removal of plan) {
         const { journal, code, segments, bytes, whole } = removal;
+        if (code === 'journal_retention' && !overdue.has(journal.kernelId)) continue;
         // A client may have started a kernel with this id since the look.
         if (this.#isDisposed || (whole && isKept(journal.kernelId))) continue;
         await remove(removal);

@@ -1,8 +1,11 @@
 /** How the gateway reaches keepers: those of this machine, as `../keeper` starts and finds them. */
+import { stat } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
+import { measureSegments } from '../journal/index.js';
 import {
   type AdoptOptions,
   attachOrAdopt,
+  KeeperError,
   type KeeperEvents,
   KeeperGoneError,
   type KeeperHandle,
@@ -11,7 +14,7 @@ import {
   type SpareKeeper,
   startKeeper
 } from '../keeper/index.js';
-import { readKeeperRecord, readLaunch } from '../keeper/keeper-file.js';
+import { kernelPaths, readKeeperRecord, readLaunch } from '../keeper/keeper-file.js';
 import { isSameProcess } from '../processes/process-identity.js';
 
 export interface KeeperAccess {
@@ -24,6 +27,8 @@ export interface KeeperAccess {
   attach(kernelDir: string, events: KeeperEvents, signal?: AbortSignal): Promise<KeeperHandle | null>;
   /** What the files say of a kernel whose keeper does not: `unknown`, without a newest record. */
   presumed(kernelDir: string): Promise<KernelSnapshot>;
+  /** Whether the folder describes a keeper or a kernel process that runs. */
+  isKept(kernelDir: string): Promise<boolean>;
   /** What the keeper of this folder was started with. */
   launchOf(kernelDir: string): Promise<LaunchDescription>;
   /** Ends the kernel process that a keeper has left behind, if there is one. */
@@ -36,10 +41,23 @@ export interface KeeperAccess {
 const KILL_MS = 10_000;
 const LOOK_AGAIN_MS = 20;
 
+/** From `launch.json` to the keeper's lock: a process starts and loads its program. */
+const BEGIN_MS = 10_000;
+
 export const localKeepers: KeeperAccess = {
   start: (kernelDir, launch, events) => startKeeper(launch, { kernelDir }, events),
   launchOf: kernelDir => readLaunch(kernelDir),
   attach: (kernelDir, events, signal) => attach(kernelDir, events, signal === undefined ? {} : { signal }),
+
+  async isKept(kernelDir) {
+    const record = await readKeeperRecord(kernelDir);
+    if (record === null) return false;
+    const { pid, processStart, kernelPid, kernelProcessStart } = record;
+    return (
+      (await isSameProcess(pid, processStart)) ||
+      (kernelPid !== null && (await isSameProcess(kernelPid, kernelProcessStart)))
+    );
+  },
 
   async presumed(kernelDir) {
     const [record, launch] = await Promise.all([readKeeperRecord(kernelDir), readLaunch(kernelDir)]);
@@ -91,9 +109,27 @@ async function attach(
   try {
     return await attachOrAdopt(kernelDir, events, options);
   } catch (error) {
-    if (error instanceof KeeperGoneError) return null;
-    throw error;
+    if (!(error instanceof KeeperGoneError)) throw error;
+    if (error.keeper.keeperPid !== null || !(await isBeginning(kernelDir))) return null;
+    throw new KeeperError(
+      'keeper_timeout',
+      `The keeper of kernel ${error.keeper.kernelId} is being started; see its keeper.log.`
+    );
   }
+}
+
+/**
+ * A gateway that was killed may have started a keeper just now, which has not come as far as its lock and its journal. Of a
+ * start that failed the gateway removes what this looks at.
+ */
+async function isBeginning(kernelDir: string): Promise<boolean> {
+  const { launch, journal } = kernelPaths(kernelDir);
+  const launched = await stat(launch).catch(() => null);
+  return (
+    launched !== null &&
+    Math.abs(Date.now() - launched.mtimeMs) < BEGIN_MS &&
+    (await measureSegments(journal)).length === 0
+  );
 }
 
 function kill(pid: number): void {

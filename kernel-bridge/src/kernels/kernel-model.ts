@@ -10,6 +10,9 @@ export const KernelModel = Type.Object({
   connections: Type.Integer({ minimum: 0 }),
   reason: Type.Optional(
     Type.String({ description: 'why the kernel is dead or restarting, or cannot be asked' })
+  ),
+  journal_fault: Type.Optional(
+    Type.String({ description: 'why its output cannot be written down at the moment, and may be lost' })
   )
 });
 export type KernelModel = Static<typeof KernelModel>;
@@ -22,6 +25,7 @@ export function kernelModel(kernel: Kernel): KernelModel {
     last_activity: new Date(lastActivity).toISOString(),
     execution_state: executionState,
     connections: kernel.connections,
-    ...(reason === null ? {} : { reason })
+    ...(reason === null ? {} : { reason }),
+    ...(kernel.journalFault === null ? {} : { journal_fault: kernel.journalFault.message })
   };
 }

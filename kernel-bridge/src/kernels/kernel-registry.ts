@@ -3,9 +3,17 @@ import { randomUUID } from 'node:crypto';
 import { mkdir, readdir, rm } from 'node:fs/promises';
 import path from 'node:path';
 import type { Logger } from 'pino';
-import { JOURNAL_LIMITS, type JournalLimits, JournalReader } from '../journal/index.js';
+import { JOURNAL_LIMITS, type JournalLimits, JournalReader, measureSegments } from '../journal/index.js';
 import type { KeeperHandle, LaunchDescription } from '../keeper/contract.js';
-import { forgetEnd, leaveJournal, readEnded, SHUT_DOWN } from './ended-kernel.js';
+import { KeeperError } from '../keeper/keeper-error.js';
+import {
+  type EndedKernel,
+  forgetEnd,
+  keepOnlyJournal,
+  leaveJournal,
+  readEnded,
+  SHUT_DOWN
+} from './ended-kernel.js';
 import { KernelActionError, KernelExistsError, KernelNotFoundError, KernelStartError } from './errors.js';
 import type { KeeperAccess } from './keeper-access.js';
 import { kernelEnv } from './kernel-env.js';
@@ -21,6 +29,8 @@ export interface KernelRegistryOptions {
   readonly specs: KernelSpecCatalog;
   readonly keepers: KeeperAccess;
   readonly env: Readonly<Record<string, string | undefined>>;
+  /** Further variables for a kernel that starts now, which win over those of the gateway. */
+  readonly hostEnv?: () => Promise<Readonly<Record<string, string>>>;
   readonly log: Logger;
   readonly restartLimit?: number;
   readonly shutdownWaitMs?: number;
@@ -83,7 +93,7 @@ export class KernelRegistry {
 
   async start(request: StartKernelRequest): Promise<Kernel> {
     const id = request.kernelId ?? randomUUID();
-    if (this.#kernels.has(id) || this.#starting.has(id)) throw new KernelExistsError(id);
+    if (this.isInUse(id)) throw new KernelExistsError(id);
     this.#starting.add(id);
     try {
       return await this.#start(id, request);
@@ -96,6 +106,9 @@ export class KernelRegistry {
     const { stateDir, rootDir, specs, keepers, log } = this.#options;
     const spec = await specs.get(request.name);
     const directory = this.#directory(id);
+    // A keeper that no gateway knows may have this id: one that was started by a gateway that was killed, or was silent.
+    if (await keepers.isKept(directory)) await this.#adopt(id);
+    if (this.#kernels.has(id)) throw new KernelExistsError(id);
     const { kernelBytes, retentionMs } = { ...JOURNAL_LIMITS, ...this.#options.journal };
     const launch: LaunchDescription = {
       kernelId: id,
@@ -104,7 +117,7 @@ export class KernelRegistry {
       argv: spec.argv,
       resourceDir: spec.resourceDir,
       env: kernelEnv({
-        gateway: this.#options.env,
+        gateway: { ...this.#options.env, ...(await this.#options.hostEnv?.()) },
         spec,
         request: request.env,
         clientEnvs: this.#options.clientEnvs ?? [],
@@ -118,8 +131,11 @@ export class KernelRegistry {
       shutdownWaitMs: this.#options.shutdownWaitMs ?? 5000,
       journalBytes: kernelBytes
     };
-    // The client may have chosen the id of a kernel that has ended; its journal goes on.
-    const before = retentionMs > 0 ? await readEnded(directory) : null;
+    // The client may have chosen the id of a kernel that has ended, or was lost with its machine; its journal goes on.
+    const before = {
+      ended: retentionMs > 0 ? await readEnded(directory) : null,
+      hasRecords: (await measureSegments(path.join(directory, 'journal'))).length > 0
+    };
     const kernel = new Kernel(id, directory, log);
     try {
       await mkdir(directory, { recursive: true, mode: 0o700 });
@@ -127,9 +143,12 @@ export class KernelRegistry {
       const handle = await keepers.start(directory, launch, kernel.events);
       await this.#bind(kernel, handle);
     } catch (error) {
-      await rm(launch.runDir, { recursive: true, force: true });
-      if (before) await leaveJournal(directory, before);
-      else await rm(directory, { recursive: true, force: true });
+      await kernel.detach();
+      if (error instanceof KeeperError && error.code === 'keeper_exists') {
+        await this.#adopt(id);
+        throw new KernelExistsError(id);
+      }
+      await this.#undoStart(id, launch, before);
       const detail = error instanceof Error ? error.message : String(error);
       throw new KernelStartError(`The kernel "${spec.displayName}" (${spec.name}) did not start: ${detail}`, {
         cause: error
@@ -138,6 +157,27 @@ export class KernelRegistry {
     this.#add(kernel);
     log.info({ kernelId: id, kernelName: spec.name }, 'kernel started');
     return kernel;
+  }
+
+  /** Of a start that failed nothing runs on unseen, and an earlier kernel's journal is as it was. */
+  async #undoStart(
+    id: string,
+    { runDir }: LaunchDescription,
+    before: { readonly ended: EndedKernel | null; readonly hasRecords: boolean }
+  ): Promise<void> {
+    const directory = this.#directory(id);
+    try {
+      await this.#options.keepers.endSilent(directory);
+    } catch (error) {
+      // It may hold the accelerator: it is listed, so that it can be ended later.
+      this.#options.log.error({ kernelId: id, err: error }, 'a kernel that did not start cannot be ended');
+      await this.#adopt(id);
+      return;
+    }
+    await rm(runDir, { recursive: true, force: true });
+    if (before.ended) await leaveJournal(directory, before.ended);
+    else if (before.hasRecords) await keepOnlyJournal(directory);
+    else await rm(directory, { recursive: true, force: true });
   }
 
   /** A new kernel process under the same id. A keeper that has ended is replaced; the journal goes on. */

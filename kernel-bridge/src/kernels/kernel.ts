@@ -23,6 +23,11 @@ export interface KernelListener {
   removed?(): void;
 }
 
+export interface JournalFault {
+  readonly code: string;
+  readonly message: string;
+}
+
 /** Connects again to the keeper of this kernel; null when it no longer runs. */
 export type Reattach = (events: KeeperEvents, signal: AbortSignal) => Promise<KeeperHandle | null>;
 
@@ -49,6 +54,8 @@ export class Kernel {
   /** The connection that a search has made was lost before it was of use. */
   #cut = false;
   #heldFrames: Buffer[] = [];
+  #journalFault: JournalFault | null = null;
+  readonly #unsaved = new Map<string, JournalFault>();
 
   constructor(id: string, directory: string, log: Logger) {
     this.id = id;
@@ -77,8 +84,16 @@ export class Kernel {
       this.#telemetrySeq = record.seq;
       for (const listener of this.#listeners) listener.telemetry?.(record);
     },
+    journalFault: fault => {
+      this.#journalFault = fault;
+      if (fault === null) this.#log.info({ kernelId: this.id }, 'the journal can be written again');
+      else this.#log.error({ kernelId: this.id, fault }, 'the journal cannot be written');
+      this.#changed();
+    },
     disconnected: error => {
       this.#handle = null;
+      // The keeper that is found again says what is wrong with its journal, if anything is.
+      this.#journalFault = null;
       if (this.#search !== null) this.#cut = true;
       if (this.#search !== null || this.#reattach === null || this.#removed) return;
       this.#log.warn({ kernelId: this.id, err: error }, 'connection to the keeper lost');
@@ -214,6 +229,25 @@ export class Kernel {
       const listening = this.listen({ changed: look, removed: end });
       look();
     });
+  }
+
+  /** Why what the kernel says, or what the gateway knows of it, cannot be written at the moment; null while it can. */
+  get journalFault(): JournalFault | null {
+    return this.#journalFault ?? [...this.#unsaved.values()][0] ?? null;
+  }
+
+  /** Says that something beside the journal cannot be saved, and what that means (`risk`, a sentence), or that it can (null). */
+  unsaved(risk: string, error: Error | null): void {
+    if ((error !== null) === this.#unsaved.has(risk)) return;
+    if (error === null) this.#unsaved.delete(risk);
+    else {
+      const { code = error.message } = error as NodeJS.ErrnoException;
+      const isFull = code === 'ENOSPC' || code === 'EDQUOT';
+      const advice = isFull ? 'Free some disk space' : 'See gateway.log';
+      this.#unsaved.set(risk, { code: 'state_not_saved', message: `${risk} ${advice} (${code}).` });
+      this.#log.error({ kernelId: this.id, err: error }, risk);
+    }
+    this.#changed();
   }
 
   get journalDir(): string {

@@ -30,3 +30,13 @@ it.each([
 ])('[4] the path %j of a client is the folder %j below the root', async (given, expected) => {
   expect(await workingDirectory(root, given)).toBe(path.join(root, expected));
 });
+
+it('a path that names the root folder is that path', async () => {
+  const whole = (below: string): string => `${root}${below}`;
+  expect(await workingDirectory(root, whole('/a/b/notebook.ipynb'))).toBe(whole('/a/b'));
+  expect(await workingDirectory(root, whole('/'))).toBe(root);
+  expect(await workingDirectory(root, whole('/a/../../etc'))).toBe(root);
+  // Only with its slash: else it is one below the root folder, which is not there.
+  expect(await workingDirectory(root, whole('/a/b').slice(1))).toBe(root);
+  expect(await workingDirectory(root, `${root}-elsewhere/a/b`)).toBe(root);
+});

@@ -11,8 +11,12 @@ export async function workingDirectory(
   clientPath: string | null | undefined
 ): Promise<string> {
   const root = path.resolve(rootDir);
-  // A leading slash of the client means the root folder; `..` cannot lead out of it.
-  let folder = path.resolve(root, `.${path.posix.normalize(`/${(clientPath ?? '').replaceAll('\0', '')}`)}`);
+  const asked = (clientPath ?? '').replaceAll('\0', '');
+  // A leading slash of the client means the root folder, unless it names the root itself, as a page does that knows where a folder of
+  // this machine is. `..` cannot lead out of it.
+  const below = path.posix.normalize(`/${asked}`);
+  const isWhole = asked.startsWith('/') && `${below}/`.startsWith(`${root}/`);
+  let folder = isWhole ? below.replace(/\/$/, '') : path.resolve(root, `.${below}`);
   while (folder !== root && !(await isFolder(folder))) folder = path.dirname(folder);
   return folder;
 }

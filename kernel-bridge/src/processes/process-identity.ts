@@ -46,6 +46,16 @@ export async function isSameProcess(pid: number, start: string | null): Promise<
   return now !== null && now === start;
 }
 
+/** Whether there is a process with this pid that we may send signals to, as we may to each that we started. */
+export function canSignal(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 /** Start times count from the boot, so equal ones of two boots would otherwise look alike. */
 async function bootId(): Promise<string> {
   return (await readFile('/proc/sys/kernel/random/boot_id', 'utf8').catch(() => '')).trim();

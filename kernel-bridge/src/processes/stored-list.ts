@@ -3,6 +3,7 @@ import { readFile, rename } from 'node:fs/promises';
 import { type Static, type TSchema, Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
 import type { Logger } from 'pino';
+import { type OnWriteFault, RETRY_MS } from './retried-write.js';
 import { writeAtomically } from './write-atomically.js';
 
 export interface StoredListOptions<S extends TSchema> {
@@ -11,12 +12,14 @@ export interface StoredListOptions<S extends TSchema> {
   readonly name: string;
   readonly record: S;
   readonly log: Logger;
+  readonly onFault?: OnWriteFault;
 }
 
 export class StoredList<S extends TSchema> {
   readonly #options: StoredListOptions<S>;
   #pending: readonly Static<S>[] | null = null;
   #writing: Promise<void> | null = null;
+  #retry: NodeJS.Timeout | null = null;
 
   constructor(options: StoredListOptions<S>) {
     this.#options = options;
@@ -44,25 +47,47 @@ export class StoredList<S extends TSchema> {
     return [];
   }
 
-  /** Writes soon; of several calls in a row only the last matters. Resolves when this state, or a later one, is on disk. */
+  /**
+   * Writes soon; of several calls in a row only the last matters. Resolves when this state, or a later one, is on disk; rejects when the
+   * disk refuses, and goes on trying.
+   */
   save(records: readonly Static<S>[]): Promise<void> {
     this.#pending = records;
     return (this.#writing ??= this.#drain());
   }
 
-  /** Resolves when nothing is left to write. */
+  /** Resolves when nothing is left to write, or the disk has refused it once more. */
   async settled(): Promise<void> {
-    await this.#writing;
+    await this.#writing?.catch(() => undefined);
+    if (this.#retry) await this.#tryAgain();
+    clearTimeout(this.#retry ?? undefined);
+  }
+
+  async #tryAgain(): Promise<void> {
+    if (this.#pending) await this.save(this.#pending).catch(() => undefined);
   }
 
   async #drain(): Promise<void> {
-    const { file, name } = this.#options;
+    const { file, name, log, onFault } = this.#options;
+    const wasRefused = this.#retry !== null;
+    clearTimeout(this.#retry ?? undefined);
+    this.#retry = null;
+    let writing: readonly Static<S>[] | null = null;
     try {
       while (this.#pending) {
-        const text = JSON.stringify({ version: 1, [name]: this.#pending }, null, 1);
+        writing = this.#pending;
         this.#pending = null;
-        await writeAtomically(file, `${text}\n`);
+        await writeAtomically(file, `${JSON.stringify({ version: 1, [name]: writing }, null, 1)}\n`);
       }
+      if (wasRefused) onFault?.(null);
+    } catch (error) {
+      this.#pending ??= writing;
+      this.#retry = setTimeout(() => void this.#tryAgain(), RETRY_MS).unref();
+      if (!wasRefused) {
+        log.error({ file, err: error }, `${name} cannot be saved; it is tried again`);
+        onFault?.(error as Error);
+      }
+      throw error;
     } finally {
       // In the same turn as the last look at #pending, so that no state can be left behind.
       this.#writing = null;

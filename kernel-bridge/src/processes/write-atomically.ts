@@ -1,20 +1,67 @@
-/** Files that are replaced as a whole. */
+/** Files that are replaced as a whole: whenever this program is killed, a file has either its old or its new content. */
+import { randomUUID } from 'node:crypto';
+import { renameSync, rmSync, writeFileSync } from 'node:fs';
 import { open, rename, rm } from 'node:fs/promises';
+import path from 'node:path';
 
-/** The file has either its old or its new content, whatever happens in between. */
-export async function writeAtomically(file: string, text: string): Promise<void> {
-  const temporary = `${file}.${process.pid}.tmp`;
+/** When this resolves, content and name are on the disk, and are there after a power loss. An object is written as JSON. */
+export async function writeAtomically(file: string, content: string | object): Promise<void> {
+  await replace(file, content, true);
+  await syncFolder(path.dirname(file));
+}
+
+/**
+ * For what describes processes of this machine, or can be made again, and so is not worth a sync: after a power loss the file may be
+ * old, empty or absent. Whoever reads it takes an incomplete one for absent.
+ */
+export async function writeForThisBoot(file: string, content: string | object): Promise<void> {
+  await replace(file, content, false);
+}
+
+/** As `writeForThisBoot`, in this turn. */
+export function writeForThisBootSync(file: string, content: string | object): void {
+  const draft = draftOf(file);
   try {
-    const handle = await open(temporary, 'w', 0o600);
+    writeFileSync(draft, textOf(content), { mode: 0o600 });
+    renameSync(draft, file);
+  } catch (error) {
+    rmSync(draft, { force: true });
+    throw error;
+  }
+}
+
+/** Makes the names in a folder durable. */
+export async function syncFolder(folder: string): Promise<void> {
+  const handle = await open(folder, 'r');
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+async function replace(file: string, content: string | object, isDurable: boolean): Promise<void> {
+  const draft = draftOf(file);
+  try {
+    const handle = await open(draft, 'wx', 0o600);
     try {
-      await handle.writeFile(text);
-      await handle.sync();
+      await handle.writeFile(textOf(content));
+      if (isDurable) await handle.sync();
     } finally {
       await handle.close();
     }
-    await rename(temporary, file);
+    await rename(draft, file);
   } catch (error) {
-    await rm(temporary, { force: true });
+    await rm(draft, { force: true });
     throw error;
   }
+}
+
+/** One of its own for each call: two that write the same file at once must not write the same draft. */
+function draftOf(file: string): string {
+  return `${file}.${randomUUID()}.tmp`;
+}
+
+function textOf(content: string | object): string {
+  return typeof content === 'string' ? content : `${JSON.stringify(content, null, 2)}\n`;
 }

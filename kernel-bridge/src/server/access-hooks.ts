@@ -13,6 +13,7 @@ import {
   UnauthorizedError
 } from '../kernels/errors.js';
 import { type Authenticator, type Identity, pathOf } from './authentication.js';
+import { IDENTITY } from './gateway-proof.js';
 import type { FailedAttempts } from './failed-attempts.js';
 import type { OriginPolicy } from './origin-policy.js';
 
@@ -25,6 +26,8 @@ export interface AccessRules {
 }
 
 const HEALTH = '/bridge/v1/health';
+/** Who sends no token, because it wants to know first to whom. */
+const NOBODY: Identity = { client: null };
 /** A file of a kernelspec, here or on a remote. */
 const LOGO = /^(\/remotes\/[^/]+)?\/kernelspecs\//;
 
@@ -43,6 +46,7 @@ export function admit(request: IncomingMessage, rules: AccessRules, upgrade: boo
   const { host, origin } = request.headers;
   if (!rules.origins.allowsHost(host)) throw new HostRefusedError(host ?? '');
   if (!rules.origins.allowsOrigin(request.headers)) throw new OriginRefusedError(origin ?? '');
+  if (!upgrade && request.method === 'GET' && pathOf(request.url ?? '') === IDENTITY) return NOBODY;
   const identity = rules.authenticator.identify(request, queryTokenAllowed(request, rules, upgrade));
   if (identity === null) {
     // Requests over a unix socket have no address, and all come from this user.

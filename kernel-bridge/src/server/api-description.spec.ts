@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { FORWARDED_PATH } from './forwarding-routes.js';
+import { FORWARDED_PATH } from '../remotes/forward/routes.js';
 import { TemporaryGateway } from './testing/temporary-gateway.js';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });

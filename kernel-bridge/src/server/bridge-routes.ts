@@ -1,6 +1,6 @@
 /** Our own API, `/bridge/v1`. */
 import { Type } from '@sinclair/typebox';
-import { EnvironmentInfo, Health, PROTOCOL_VERSION, type RemoteNotice } from '@tpulab/protocol';
+import { Health, PROTOCOL_VERSION, type RemoteNotice } from '@tpulab/protocol';
 import { UpgradeRequiredError } from '../kernels/errors.js';
 import type { KernelRegistry } from '../kernels/kernel-registry.js';
 import { failure } from './api-description.js';
@@ -13,7 +13,6 @@ export interface BridgeRoutesOptions {
   readonly gatewayId: string;
   readonly startedAt: Date;
   readonly ready: () => boolean;
-  readonly environments: () => Promise<EnvironmentInfo[]>;
   readonly notice: () => RemoteNotice | null;
 }
 
@@ -33,12 +32,6 @@ export function addBridgeRoutes(app: App, options: BridgeRoutesOptions): void {
       kernels: registry.list().length,
       notice: options.notice()
     })
-  );
-
-  app.get(
-    '/bridge/v1/environments',
-    { schema: { summary: 'Kernel environments', response: { 200: Type.Array(EnvironmentInfo) } } },
-    async () => options.environments()
   );
 
   addControlRoutes(app, registry);

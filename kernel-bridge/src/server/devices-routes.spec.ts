@@ -5,6 +5,7 @@ import { Value } from '@sinclair/typebox/value';
 import { DevicesHistory, DevicesPage, type EventsFrame, MachineEvent } from '@tpulab/protocol';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { WebSocket } from 'ws';
+import { freePort } from './testing/free-port.js';
 import { MetricServer } from '../devices/testing/metric-server.js';
 import { GENERATIONS, serve, usedBytes } from '../devices/testing/traces.js';
 import { type Answer, TemporaryGateway, TOKEN } from './testing/temporary-gateway.js';
@@ -23,7 +24,7 @@ const env = () => ({
 });
 
 beforeAll(async () => {
-  metrics = await MetricServer.start();
+  metrics = await MetricServer.start(await freePort());
   serve(metrics, V5P);
   bridge = await TemporaryGateway.start({ env: env() });
   await bridge.gateway.ready;

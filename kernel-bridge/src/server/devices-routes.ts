@@ -1,5 +1,5 @@
 /** The machine and its chips (`/bridge/v1/devices`), now and before. Live samples come over the events socket. */
-import { DevicesHistory, DevicesPage, HistoryQuery } from '@tpulab/protocol';
+import { DevicesHistory, DevicesPage, HistoryQuery, HostOnly } from '@tpulab/protocol';
 import type { App } from './app.js';
 
 /** What the routes need of the sampler. */
@@ -8,7 +8,27 @@ export interface Machine {
   history(tierS: number, fromMs: number): Promise<DevicesHistory>;
 }
 
-export function addDevicesRoutes(app: App, machine: Machine): void {
+/** Whether kernels keep to the chips of their own host. */
+export interface HostOnlyWish {
+  set(isOn: boolean): Promise<void>;
+}
+
+export function addDevicesRoutes(app: App, machine: Machine, hostOnly: HostOnlyWish): void {
+  app.put(
+    '/bridge/v1/devices/host-only',
+    {
+      schema: {
+        summary: 'Of a slice: whether kernels that start from now on use the chips of this host alone',
+        body: HostOnly,
+        response: { 200: HostOnly }
+      }
+    },
+    async ({ body }) => {
+      await hostOnly.set(body.hostOnly);
+      return body;
+    }
+  );
+
   app.get(
     '/bridge/v1/devices',
     {

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { canSignal } from '../processes/process-identity.js';
 import { ChannelsClient } from './testing/channels-client.js';
 import { ENTRY, GatewayProcess } from './testing/gateway-process.js';
 import { TOKEN } from './testing/temporary-gateway.js';
@@ -136,19 +137,10 @@ describe('a gateway that is asked to end', () => {
     const pids = client.printed(id).trim().split(' ').map(Number);
     await rest('DELETE', `api/kernels/${kernelId}`);
     expect((await client.untilClosed()).code).toBe(1000);
-    await vi.waitUntil(() => pids.every(pid => !isAlive(pid)), { timeout: 60_000 });
+    await vi.waitUntil(() => pids.every(pid => !canSignal(pid)), { timeout: 60_000 });
     const left = await readdir(path.join(stateDir, 'kernels', kernelId));
     expect(left).toEqual(expect.arrayContaining(['ended.json', 'journal']));
     expect(left).not.toContain('launch.json');
     expect(await readdir(path.join(stateDir, 'run'))).toEqual([]);
   });
 });
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch {
-    return false;
-  }
-}

@@ -6,9 +6,10 @@ import path from 'node:path';
 import type { Logger } from 'pino';
 import { ChannelsHub, type ChannelsTuning } from '../channels/channels-hub.js';
 import { channelsRoute } from '../channels/channels-route.js';
+import { processStart } from '../processes/process-identity.js';
 import { JOURNAL_LIMITS, type JournalLimits } from '../journal/index.js';
-import { ChipHolders, ChipTable, CloudNotices, MachineSampler } from '../devices/index.js';
-import { EnvironmentCatalog } from '../environments/index.js';
+import { ChipHolders, ChipTable, CloudNotices, HostOnly, MachineSampler } from '../devices/index.js';
+import { EnvironmentCatalog, EnvironmentCreations } from '../environments/index.js';
 import { JupyterKernelSpecs } from '../kernels/jupyter-kernelspecs.js';
 import { jupyterDataFolders } from '../kernels/jupyter-paths.js';
 import { SpareKeeper } from '../keeper/index.js';
@@ -18,9 +19,8 @@ import { CULLING_DEFAULTS, type CullingOptions, KernelCulling } from '../kernels
 import { KernelRegistry } from '../kernels/kernel-registry.js';
 import { KernelSpecCatalog } from '../kernels/kernelspec-catalog.js';
 import { OutputsOfKernels } from '../outputs/index.js';
-import { Forwarder, Remotes, type RemotesOptions } from '../remotes/index.js';
+import { Forwarder, Remotes, type RemotesOptions, RequestedHere } from '../remotes/index.js';
 import { Mirrors } from '../remotes/mirror/index.js';
-import { SessionFile } from '../sessions/session-file.js';
 import { SessionStore } from '../sessions/session-store.js';
 import { ClientTokens } from '../tokens/client-tokens.js';
 import { EventSource } from '../telemetry/event-source.js';
@@ -38,6 +38,8 @@ import { checkpointOnNotice } from './notice-checkpoint.js';
 import type { RouteEntry } from './error-answers.js';
 import { DisposalStack } from './disposal-stack.js';
 import { EnvironmentSpecs } from './environment-specs.js';
+import { addEnvironmentsRoutes } from './environments-routes.js';
+import { addIdentityRoute, newProofKey } from './gateway-proof.js';
 import { lockStateFolder } from './gateway-lock.js';
 import { addJupyterRoutes } from './jupyter-routes.js';
 import { addKernelRoutes } from './kernel-routes.js';
@@ -47,16 +49,22 @@ import { HTTP_LIMITS, type HttpLimits } from './http-limits.js';
 import { listen } from './listening.js';
 import { listenOnSocket } from './unix-listening.js';
 import { OriginPolicy } from './origin-policy.js';
-import { addMirrorRoutes } from './mirror-routes.js';
+import { addLessonsRoutes } from './lessons-routes.js';
+import { addMirrorRoutes } from '../remotes/mirror/routes.js';
 import { addOutputsRoutes } from './outputs-routes.js';
 import { ServeError } from './server-errors.js';
-import { addForwardingRoutes, forwardedSockets } from './forwarding-routes.js';
+import { addForwardingRoutes, addRequestedRoute, forwardedSockets } from '../remotes/forward/routes.js';
 import { SyncJobs } from '../remotes/sync/index.js';
-import { addRemotesRoutes } from './remotes-routes.js';
-import { addSyncRoutes } from './sync-routes.js';
+import { addRemotesRoutes, addSyncRoutes } from '../remotes/routes.js';
 import { addResolvePathRoutes } from './resolve-path-routes.js';
 import { addSessionRoutes } from './session-routes.js';
-import { chooseToken, prepareStateFolder, removeGatewayRecord, writeGatewayRecord } from './state-folder.js';
+import {
+  chooseToken,
+  forgetToken,
+  prepareStateFolder,
+  removeGatewayRecord,
+  writeGatewayRecord
+} from './state-folder.js';
 import { Upgrades } from './upgrades.js';
 
 export interface GatewayOptions extends ChannelsTuning {
@@ -105,7 +113,10 @@ export interface GatewayOptions extends ChannelsTuning {
   /** Hold a keeper ready for the next kernel. */
   readonly spareKeeper?: boolean;
   /** How remotes are reached and prepared. */
-  readonly remotes?: Pick<RemotesOptions, 'setup' | 'sshProgram' | 'gcloud' | 'network' | 'home'>;
+  readonly remotes?: Pick<
+    RemotesOptions,
+    'setup' | 'sshProgram' | 'gcloud' | 'colab' | 'network' | 'home' | 'queueLookMs' | 'colabBalanceMs'
+  >;
   readonly log: Logger;
 }
 
@@ -145,6 +156,7 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
   const { stateDir, rootDir, log, env = process.env, host = '127.0.0.1' } = options;
   const gatewayId = randomUUID();
   const startedAt = new Date();
+  const proofKey = newProofKey();
   await checkRoot(rootDir);
   await prepareStateFolder(stateDir);
   undo.use(await lockStateFolder(stateDir));
@@ -164,6 +176,7 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
   const keepers = options.keepers ?? (spare === null ? localKeepers : keepersWith(spare));
   const journal = { ...JOURNAL_LIMITS, ...options.journal };
   const table = options.chipTable === undefined ? new ChipTable() : await ChipTable.read(options.chipTable);
+  const hostOnly = new HostOnly(stateDir, table, options.machineRoot);
   const registry = new KernelRegistry({
     stateDir,
     rootDir,
@@ -174,6 +187,7 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
       options.chipTable === undefined
         ? env
         : { ...env, TPULAB_PEAK_FLOPS: JSON.stringify(table.ownPeakFlops()) },
+    hostEnv: () => hostOnly.variables(),
     journal,
     log,
     clientEnvs: options.clientEnvs ?? [],
@@ -183,9 +197,7 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
   undo.defer(() => registry.detach());
   const isKept = (id: string): boolean => registry.isInUse(id);
   const sweeper = undo.use(new JournalSweeper({ stateDir, limits: journal, isKept, log }));
-  const sessions = undo.use(
-    new SessionStore(registry, new SessionFile(path.join(stateDir, 'sessions.json'), log), log)
-  );
+  const sessions = undo.use(new SessionStore(registry, path.join(stateDir, 'sessions.json'), log));
   const { confirmation, limits, leases, held, unsentLimitBytes } = options;
   const hub = undo.use(
     new ChannelsHub({ registry, log, confirmation, limits, leases, held, unsentLimitBytes })
@@ -216,7 +228,8 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
       done.catch((error: unknown) => log.error({ remote: name, err: error }, 'journals cannot be mirrored'));
     })
   );
-  const forwarder = undo.use(new Forwarder(remotes));
+  const requested = undo.use(new RequestedHere({ stateDir, log }));
+  const forwarder = undo.use(new Forwarder(remotes, requested));
   const notices = undo.use(new CloudNotices({ env, root: options.machineRoot, log }));
   if (options.checkpointOnNotice !== false)
     undo.use(checkpointOnNotice({ notices, kernels: () => registry.list(), log }));
@@ -239,6 +252,7 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
   };
   const bodyLimitBytes = options.bodyLimitBytes ?? 4 * MIB;
   const { app, routes } = await createApp({ rules, log, base, bodyLimitBytes, http });
+  addIdentityRoute(app, proofKey);
   addJupyterRoutes(app, registry, startedAt, base);
   addKernelSpecRoutes(app, specs, base);
   addKernelRoutes(app, registry, base);
@@ -248,20 +262,22 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
   addMirrorRoutes(app, mirrors);
   addRemotesRoutes(app, remotes);
   addSyncRoutes(app, remotes, undo.use(new SyncJobs()));
+  addRequestedRoute(app, requested);
   await addForwardingRoutes(app, forwarder, base);
-  addDevicesRoutes(app, machine);
+  addDevicesRoutes(app, machine, hostOnly);
   addRunsRoutes(app, runs);
   addHoldersRoutes(app, {
     holders: new ChipHolders({ table, root: options.machineRoot }),
     registry,
     sessions
   });
+  addEnvironmentsRoutes(app, undo.use(new EnvironmentCreations(environments)));
+  addLessonsRoutes(app, rootDir);
   addBridgeRoutes(app, {
     registry,
     gatewayId,
     startedAt,
     ready: rules.ready,
-    environments: () => environments.list(),
     notice: () => notices.notice
   });
   const { maxPayloadBytes = 256 * MIB, maxSockets = MAX_SOCKETS } = options;
@@ -278,17 +294,26 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
     await app.close();
   });
 
-  const address =
+  const address = await (
     options.unixSocket === undefined
-      ? await listen(app, host, options.port ?? 0, http)
-      : await listenOnSocket(app, options.unixSocket);
+      ? listen(app, host, options.port ?? 0, http)
+      : listenOnSocket(app, options.unixSocket)
+  ).catch(async (error: unknown) => {
+    // Clients of the gateway that had the port may have sent their token to whoever has it now.
+    const isTaken = error instanceof ServeError && error.code === 'address_in_use';
+    if (isTaken && options.token === undefined) await forgetToken(stateDir);
+    throw error;
+  });
   undo.defer(address.close);
   const url = address.url + base.path.slice(1);
+  const start = await processStart(process.pid);
   await writeGatewayRecord(stateDir, {
     url,
     pid: process.pid,
     gatewayId,
-    startedAt: startedAt.toISOString()
+    startedAt: startedAt.toISOString(),
+    ...(start === null ? {} : { processStart: start }),
+    proofKey
   });
   undo.defer(() => removeGatewayRecord(stateDir, gatewayId));
   const ready = (async () => {

@@ -22,7 +22,7 @@ async function inJournal(work: (dir: string, lastSeq: number) => Promise<void>):
 async function pages(dir: string, lastSeq: number, limit: number): Promise<JournalPage['entries']> {
   const entries: JournalPage['entries'] = [];
   for (let from = 1; from <= lastSeq;) {
-    const page = await readJournalPage(dir, { from, limit, lastSeq });
+    const page = await readJournalPage(dir, { from, limit, lastSeq, isOver: true });
     entries.push(...page.entries);
     expect(page.next).toBeGreaterThan(from);
     from = page.next;
@@ -74,14 +74,14 @@ describe('a stretch of a journal', () => {
     inJournal(async (dir, lastSeq) => {
       const [oldest, second] = await segmentsOf(dir);
       await rm(oldest!);
-      const page = await readJournalPage(dir, { from: 1, limit: 100, lastSeq });
+      const page = await readJournalPage(dir, { from: 1, limit: 100, lastSeq, isOver: true });
       expect(page.firstSeq).toBe(Number(path.basename(second!, '.seg')));
       expect(page.entries[0]!.seq).toBe(page.firstSeq);
     }));
 
   it('is empty past the end', () =>
     inJournal(async (dir, lastSeq) => {
-      const page = await readJournalPage(dir, { from: lastSeq + 5, limit: 10, lastSeq });
+      const page = await readJournalPage(dir, { from: lastSeq + 5, limit: 10, lastSeq, isOver: true });
       expect(page).toMatchObject({ entries: [], next: lastSeq + 5, lastSeq });
     }));
 });

@@ -1,39 +1,38 @@
 /** A stretch of a kernel's journal as JSON, for tools and for pages that place output again. */
 import type { JournalEntry, JournalPage } from '@tpulab/protocol';
-import {
-  explainMissing,
-  FROM_CLIENT,
-  JournalReader,
-  type JournalRecord,
-  recordOfGap
-} from '../journal/index.js';
+import { FROM_CLIENT, JournalReader, type JournalRecord } from '../journal/index.js';
 import { decodeV1, JSON_PARTS, PART } from '../wire/index.js';
 
 /** A page ends early at this size, so that one request cannot fill the memory. */
 const MAX_PAGE_BYTES = 8 * 1024 * 1024;
 
+export interface JournalPageRequest {
+  readonly from: number;
+  /** At most so many entries. */
+  readonly limit: number;
+  /** The newest record that is known to have been written. */
+  readonly lastSeq: number;
+  /** The kernel has ended: nothing is written any more. */
+  readonly isOver: boolean;
+}
+
 export async function readJournalPage(
   journalDir: string,
-  { from, limit, lastSeq }: { from: number; limit: number; lastSeq: number }
+  { from, limit, lastSeq, isOver }: JournalPageRequest
 ): Promise<JournalPage> {
   const reader = new JournalReader(journalDir);
   const firstSeq = await reader.firstSeq();
   const entries: JournalEntry[] = [];
   let bytes = 0;
   let next = Math.max(from, firstSeq);
-  try {
-    for await (const record of reader.read(next, { to: next + limit - 1 })) {
-      if (entries.length > 0 && bytes + record.payload.length > MAX_PAGE_BYTES) break;
+  page: for await (const batch of reader.readAcross(next, { newest: () => lastSeq, ended: isOver })) {
+    for (const record of batch) {
+      const isFull = entries.length >= limit || bytes + record.payload.length > MAX_PAGE_BYTES;
+      if (entries.length > 0 && isFull) break page;
       bytes += record.payload.length;
       entries.push(entryOf(record));
-      next = record.seq + 1;
+      next = (record.missing?.toSeq ?? record.seq) + 1;
     }
-  } catch (error) {
-    // Damaged, or trimmed after the look at its beginning: a gap stands for what is missing.
-    const gap = await explainMissing(journalDir, error, next, lastSeq);
-    if (gap === null) throw error;
-    entries.push(entryOf(recordOfGap(gap)));
-    next = gap.toSeq + 1;
   }
   return { entries, next, firstSeq, lastSeq };
 }

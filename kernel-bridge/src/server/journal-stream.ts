@@ -1,5 +1,4 @@
 /** A kernel's journal as a stream that goes on as the journal grows: what another gateway keeps as its mirror. */
-import { once } from 'node:events';
 import path from 'node:path';
 import {
   MAX_DOCUMENT_PATH,
@@ -7,13 +6,7 @@ import {
   STREAM_FRAME_HEADER_BYTES,
   type StreamNote
 } from '@tpulab/protocol';
-import {
-  bytesOfBatch,
-  checksumOfRecord,
-  explainMissing,
-  JournalReader,
-  measureSegments
-} from '../journal/index.js';
+import { bytesOfBatch, checksumOfRecord, JournalReader, measureSegments } from '../journal/index.js';
 import { readEnded } from '../kernels/ended-kernel.js';
 import { documentsOfKernel } from '../kernels/kernel-documents.js';
 import type { Kernel } from '../kernels/kernel.js';
@@ -21,7 +14,7 @@ import type { Kernel } from '../kernels/kernel.js';
 export interface JournalStreamOptions {
   readonly journalDir: string;
   /** Null for a kernel that has ended: the stream ends with its journal. */
-  readonly kernel: Kernel | null;
+  readonly kernel: Pick<Kernel, 'lastSeq' | 'listen' | 'isRemoved'> | null;
   readonly from: number;
   /** Of record `from` - 1 as the client has it. */
   readonly checksum: number | undefined;
@@ -60,20 +53,23 @@ export async function* journalStream(options: JournalStreamOptions): AsyncGenera
       // Before the reading, so that what comes meanwhile is not taken for read.
       news.seen();
       const over = news.isOver;
-      const upTo = over ? Infinity : (kernel?.lastSeq ?? Infinity);
+      const newest = kernel?.lastSeq ?? 0;
+      const end = over ? { ended: true } : { to: newest, newest: () => newest };
       try {
-        for await (const batch of reader.readBatches(next, { to: upTo, signal })) {
-          yield frame(STREAM_FRAME.records, bytesOfBatch(batch));
-          next += batch.length;
+        for await (const batch of reader.readAcross(next, { ...end, signal })) {
+          const missing = batch[0]?.missing;
+          if (missing === undefined) {
+            yield frame(STREAM_FRAME.records, bytesOfBatch(batch));
+            next += batch.length;
+          } else {
+            const { fromSeq, toSeq, code, reason } = missing;
+            yield note({ kind: 'gap', fromSeq, toSeq, code, reason });
+            next = toSeq + 1;
+          }
         }
       } catch (error) {
         if (isOver(signal)) return;
-        const gap = await explainMissing(journalDir, error, next, kernel?.lastSeq ?? next);
-        if (gap === null) throw error;
-        const { fromSeq, toSeq, code, reason } = gap;
-        yield note({ kind: 'gap', fromSeq, toSeq, code, reason });
-        next = toSeq + 1;
-        continue;
+        throw error;
       }
       if (over) {
         yield note(await endOf(journalDir, next - 1));
@@ -163,16 +159,16 @@ function note(value: StreamNote): Buffer {
 class News implements Disposable {
   readonly #signal: AbortSignal;
   readonly #listening: Disposable | null;
-  readonly #happened = new EventTarget();
+  #wake: () => void = () => undefined;
   #isNew = false;
   #isOver: boolean;
 
-  constructor(kernel: Kernel | null, signal: AbortSignal) {
+  constructor(kernel: JournalStreamOptions['kernel'], signal: AbortSignal) {
     this.#signal = signal;
     this.#isOver = kernel === null || kernel.isRemoved;
     const tell = (): void => {
       this.#isNew = true;
-      this.#happened.dispatchEvent(new Event('news'));
+      this.#wake();
     };
     this.#listening =
       kernel?.listen({
@@ -194,13 +190,24 @@ class News implements Disposable {
 
   /** Until there is something new, at most `longestMs`; then `gatherMs` for more of it. */
   async wait(longestMs: number, gatherMs: number): Promise<void> {
-    if (!this.#isNew) {
-      const until = AbortSignal.any([this.#signal, AbortSignal.timeout(longestMs)]);
-      await once(this.#happened, 'news', { signal: until }).catch(() => undefined);
-    }
+    if (!this.#isNew && !this.#signal.aborted) await this.#news(longestMs);
     if (this.#isNew && !this.#isOver && !this.#signal.aborted) {
       await new Promise(resolve => setTimeout(resolve, gatherMs));
     }
+  }
+
+  /** Leaves nothing at the signal, which lives as long as the stream, for days perhaps. */
+  #news(longestMs: number): Promise<void> {
+    return new Promise(resolve => {
+      const end = (): void => {
+        clearTimeout(timer);
+        this.#signal.removeEventListener('abort', end);
+        resolve();
+      };
+      const timer = setTimeout(end, longestMs);
+      this.#signal.addEventListener('abort', end);
+      this.#wake = end;
+    });
   }
 
   [Symbol.dispose](): void {

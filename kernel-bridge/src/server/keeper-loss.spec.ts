@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { canSignal } from '../processes/process-identity.js';
 import { isStatus } from './testing/channels-client.js';
 import { TemporaryGateway } from './testing/temporary-gateway.js';
 
@@ -84,7 +85,7 @@ it('a restart brings it back under the same id, with the same clients and a jour
   await client.done(asked);
   expect(client.printed(asked)).toBe('False\n');
   expect(bridge.gateway.registry.get(id).lastSeq).toBeGreaterThan(lastSeq);
-  await vi.waitUntil(() => !isAlive(pid), { timeout: 60_000 });
+  await vi.waitUntil(() => !canSignal(pid), { timeout: 60_000 });
   client[Symbol.dispose]();
 });
 
@@ -92,14 +93,5 @@ it('deleting it closes the sockets of its clients', async () => {
   const { id, client, pid } = await kernelLost();
   expect((await bridge.rest('DELETE', `/api/kernels/${id}`)).status).toBe(204);
   expect((await client.untilClosed()).code).toBe(1000);
-  await vi.waitUntil(() => !isAlive(pid), { timeout: 60_000 });
+  await vi.waitUntil(() => !canSignal(pid), { timeout: 60_000 });
 });
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch {
-    return false;
-  }
-}

@@ -71,8 +71,10 @@ export function addOutputsRoutes(app: App, outputs: OutputsOfKernels, registry: 
     async request => {
       const { kernelId } = request.params;
       const { from = 1, limit = 1000 } = request.query;
-      const { until } = await outputs.extent(kernelId);
-      return outputs.withJournal(kernelId, dir => readJournalPage(dir, { from, limit, lastSeq: until }));
+      return outputs.withJournal(kernelId, async dir => {
+        const { until, isOver } = await outputs.extent(kernelId);
+        return readJournalPage(dir, { from, limit, lastSeq: until, isOver });
+      });
     }
   );
 

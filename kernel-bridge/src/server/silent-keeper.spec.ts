@@ -2,6 +2,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { KeeperHandle } from '../keeper/contract.js';
 import { type KeeperAccess, keepersWithin } from '../kernels/keeper-access.js';
+import { canSignal } from '../processes/process-identity.js';
 import { isStatus } from './testing/channels-client.js';
 import { TemporaryGateway } from './testing/temporary-gateway.js';
 
@@ -63,15 +64,6 @@ async function modelOf(id: string): Promise<Record<string, unknown>> {
   return (await bridge.rest('GET', `/api/kernels/${id}`)).body as Record<string, unknown>;
 }
 
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
 describe('a keeper that hangs while a gateway starts', () => {
   it('keeps its kernel and its session listed, and when it goes on nothing that the kernel said is missing', async () => {
     const { id, sessionId, keeperPid } = await newSession();
@@ -129,7 +121,7 @@ describe('a keeper that hangs while a gateway starts', () => {
     await replaceGateway();
     expect(await modelOf(id)).toMatchObject({ execution_state: 'unknown' });
     expect((await bridge.rest('DELETE', `/api/kernels/${id}`)).status).toBe(204);
-    await vi.waitUntil(() => !isAlive(keeperPid) && !isAlive(kernelPid ?? 0), WAIT);
+    await vi.waitUntil(() => !canSignal(keeperPid) && !canSignal(kernelPid ?? 0), WAIT);
     expect((await bridge.rest('GET', '/api/kernels')).body).toEqual([]);
     expect((await bridge.rest('GET', '/api/sessions')).body).toEqual([]);
   });
@@ -142,7 +134,7 @@ describe('a keeper that hangs while a gateway starts', () => {
       status: 200,
       body: { id }
     });
-    expect(isAlive(keeperPid)).toBe(false);
+    expect(canSignal(keeperPid)).toBe(false);
     const client = await bridge.connect(id);
     const asked = client.execute("print('here')");
     await client.done(asked);

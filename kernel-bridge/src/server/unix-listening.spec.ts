@@ -1,4 +1,13 @@
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync
+} from 'node:fs';
 import { once } from 'node:events';
 import { request } from 'node:http';
 import { createServer } from 'node:net';
@@ -75,6 +84,13 @@ describe('a gateway on a unix socket', () => {
     mkdirSync(open);
     chmodSync(open, 0o755);
     expect(await refusal(path.join(open, 's'))).toBe('socket_unusable');
+  });
+
+  it('refuses a link to a folder: whoever made it could lead it elsewhere', async () => {
+    const real = path.join(folder, 'real');
+    mkdirSync(real, { mode: 0o700 });
+    symlinkSync(real, path.join(folder, 'link'));
+    expect(await refusal(path.join(folder, 'link', 's'))).toBe('socket_unusable');
   });
 
   it('takes the place of a socket that a killed gateway has left, but of nothing else', async () => {

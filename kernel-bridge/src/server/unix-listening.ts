@@ -2,7 +2,7 @@
  * Listening on a unix socket, for use through `ssh -L PORT:SOCKET`: no other user of the machine can reach it, as they can
  * a port of 127.0.0.1. The socket is 0600 in a folder that is this user's alone.
  */
-import { chmod, lstat, mkdir, rm, stat } from 'node:fs/promises';
+import { chmod, lstat, mkdir, rm } from 'node:fs/promises';
 import { connect } from 'node:net';
 import path from 'node:path';
 import type { App } from './app.js';
@@ -69,11 +69,13 @@ async function ownFolder(folder: string): Promise<void> {
       }
     );
   }
-  const { mode, uid } = await stat(folder);
-  if ((mode & 0o077) !== 0 || uid !== process.getuid?.()) {
+  // Not what a link leads to: whoever made the link could lead it elsewhere later.
+  const found = await lstat(folder);
+  const { mode, uid } = found;
+  if (!found.isDirectory() || (mode & 0o077) !== 0 || uid !== process.getuid?.()) {
     throw new ServeError(
       'socket_unusable',
-      `Other users can enter ${folder}; make it yours alone with chmod 700, or choose another folder for the socket.`
+      `The folder ${folder} is a link, or other users can enter it; make it yours alone with chmod 700, or choose another folder for the socket.`
     );
   }
 }

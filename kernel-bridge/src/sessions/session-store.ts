@@ -1,4 +1,4 @@
-/** All sessions, and Jupyter's rules for them. */
+/** All sessions, and Jupyter's rules for them. They are kept in sessions.json, so that a new gateway knows them too. */
 import { randomUUID } from 'node:crypto';
 import path from 'node:path';
 import type { Logger } from 'pino';
@@ -11,9 +11,9 @@ import {
 } from '../kernels/errors.js';
 import type { Kernel } from '../kernels/kernel.js';
 import { isKernelId, type KernelRegistry } from '../kernels/kernel-registry.js';
-import { type SessionModel, sessionModel, type SessionRecord } from './session.js';
+import { StoredList } from '../processes/stored-list.js';
+import { type SessionModel, sessionModel, SessionRecord } from './session.js';
 import { noteDocument } from '../kernels/kernel-documents.js';
-import type { SessionFile } from './session-file.js';
 
 export interface KernelChoice {
   readonly id?: string | null | undefined;
@@ -38,9 +38,11 @@ export interface SessionChange {
 /** Sessions whose kernel went first, remembered to answer 410 to the client that deletes them next. */
 const MAX_GONE = 1000;
 
+const AT_RISK = 'Sessions cannot be saved: after a gateway restart, notebooks may not find their kernel.';
+
 export class SessionStore implements AsyncDisposable {
   readonly #registry: KernelRegistry;
-  readonly #file: SessionFile;
+  readonly #file: StoredList<typeof SessionRecord>;
   readonly #log: Logger;
   readonly #sessions = new Map<string, SessionRecord>();
   readonly #gone = new Set<string>();
@@ -48,9 +50,15 @@ export class SessionStore implements AsyncDisposable {
   readonly #creating = new Map<string, Promise<SessionRecord>>();
   readonly #listening: Disposable;
 
-  constructor(registry: KernelRegistry, file: SessionFile, log: Logger) {
+  constructor(registry: KernelRegistry, file: string, log: Logger) {
     this.#registry = registry;
-    this.#file = file;
+    this.#file = new StoredList({
+      file,
+      name: 'sessions',
+      record: SessionRecord,
+      log,
+      onFault: error => this.#saved(error)
+    });
     this.#log = log;
     this.#listening = registry.listen({ removed: kernel => this.#kernelRemoved(kernel) });
   }
@@ -105,7 +113,12 @@ export class SessionStore implements AsyncDisposable {
     const wantsKernel = (choice.id ?? choice.name ?? null) !== null;
     const kernel = wantsKernel ? await this.#chooseOther(choice, change.path ?? before.path) : null;
     // Starting a kernel takes a while, in which the session may have been changed or deleted.
-    const current = this.#find(id);
+    const current = this.#sessions.get(id);
+    if (!current) {
+      // Started for nobody, it would run on.
+      if (kernel && (choice.id ?? null) === null) await this.#release(kernel.id);
+      throw new SessionNotFoundError(id);
+    }
     const after: SessionRecord = {
       ...current,
       path: change.path ?? current.path,
@@ -170,8 +183,7 @@ export class SessionStore implements AsyncDisposable {
       this.#bury(id);
       changed = true;
     }
-    if (changed)
-      this.#save().catch((error: unknown) => this.#log.error({ err: error }, 'sessions not saved'));
+    if (changed) void this.#save();
   }
 
   #bury(id: string): void {
@@ -201,8 +213,15 @@ export class SessionStore implements AsyncDisposable {
     });
   }
 
-  #save(): Promise<void> {
-    return this.#file.save([...this.#sessions.values()]);
+  /** On a disk that refuses, people go on working; the kernels say what is at risk until it has been saved after all. */
+  async #save(): Promise<void> {
+    await this.#file
+      .save([...this.#sessions.values()])
+      .catch((error: unknown) => this.#saved(error as Error));
+  }
+
+  #saved(error: Error | null): void {
+    for (const kernel of this.#registry.list()) kernel.unsaved(AT_RISK, error);
   }
 }
 

@@ -187,7 +187,8 @@ function kernelEvent(kernel: Kernel, removed: boolean): SourcedEvent {
     executionState,
     connections: kernel.connections,
     reason,
-    removed
+    removed,
+    ...(kernel.journalFault === null ? {} : { journalFault: kernel.journalFault })
   });
 }
 

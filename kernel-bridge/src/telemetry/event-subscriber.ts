@@ -70,7 +70,8 @@ export class EventSubscriber {
       historyFrom: this.#source.historyFrom()
     };
     this.#socket.send(JSON.stringify(answer));
-    this.#waiting.push(...this.#source.past(this.#topics, since));
+    // Not spread into `push`: a long training has more events than a call takes arguments.
+    for (const event of this.#source.past(this.#topics, since)) this.#waiting.push(event);
     this.#flush();
   }
 

@@ -88,19 +88,6 @@ export function decodeV1(frame: Buffer): KernelMessage {
   return { channel: channelOf(name), parts };
 }
 
-/** The channel of a frame that `decodeV1` would accept, without cutting out its parts. */
-export function peekV1Channel(frame: Buffer): ChannelName {
-  if (frame.length < 24) {
-    throw new WireError('frame_malformed', `A frame of ${frame.length} bytes has no channel.`);
-  }
-  const start = readU64(frame, 8);
-  const end = readU64(frame, 16);
-  if (start > end || end > frame.length) {
-    throw new WireError('frame_malformed', 'The channel name lies outside the frame.');
-  }
-  return channelOf(frame.subarray(start, end));
-}
-
 function channelOf(bytes: Buffer | undefined): ChannelName {
   // latin1 so that no byte sequence but the name itself can become the name
   const name = bytes && bytes.length <= 16 ? bytes.toString('latin1') : '';

@@ -2,6 +2,7 @@ import { Value } from '@sinclair/typebox/value';
 import { DevicesPage } from '@tpulab/protocol';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { CHIPS } from '../../devices/chip-data.js';
+import { freePort } from '../../server/testing/free-port.js';
 import { MetricServer } from '../../devices/testing/metric-server.js';
 import { GENERATIONS, serve } from '../../devices/testing/traces.js';
 import { TemporaryGateway } from '../../server/testing/temporary-gateway.js';
@@ -15,7 +16,7 @@ let metrics: MetricServer;
 let bridge: TemporaryGateway;
 
 beforeAll(async () => {
-  metrics = await MetricServer.start();
+  metrics = await MetricServer.start(await freePort());
   serve(
     metrics,
     GENERATIONS.find(({ name }) => name === 'v5p')!

@@ -1,7 +1,7 @@
 /** `tpulab devices`: the chips of the machine that the running gateway serves, who holds them, and what they do. */
 import { setTimeout as wait } from 'node:timers/promises';
 import { Command } from 'commander';
-import { stateFolder } from '../../server/state-folder.js';
+import { chosenStateFolder } from '../chosen-gateway.js';
 import { type OutputOptions, say, type Streams } from '../output.js';
 import { RunningGateway } from '../running-gateway.js';
 import { devicesText } from './devices-text.js';
@@ -18,10 +18,10 @@ export function devicesCommand(streams: Streams, end?: AbortSignal): Command {
   return new Command('devices')
     .description('show the chips of this machine, who holds them, and what they do')
     .option('--watch', 'again every second, until Ctrl+C')
-    .option('--state-dir <folder>', 'state folder of the gateway (default: $XDG_STATE_HOME/tpulab)')
+    .option('--state-dir <folder>', 'state folder of the gateway (default: the one that runs)')
     .option('--json', 'print JSON, one line each time')
     .action(async (options: DevicesOptions) => {
-      const gateway = await RunningGateway.find(stateFolder(options.stateDir));
+      const gateway = await RunningGateway.find(await chosenStateFolder(options.stateDir));
       const show = async (): Promise<void> => {
         const page = await gateway.devices();
         say(streams, options, page, devicesText(page));

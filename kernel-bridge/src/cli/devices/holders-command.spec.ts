@@ -48,7 +48,7 @@ describe('tpulab holders', () => {
   it('refuses what is no process, and says why one that is not ours stays', async () => {
     await machine.addProcess(12, 'other', '/dev/vfio/11');
     expect((await run('--end', 'all')).error).toMatchObject({ code: 'commander.invalidArgument' });
-    expect((await run('--end', '12')).error).toMatchObject({ code: 'gateway_unresponsive' });
+    expect((await run('--end', '12')).error).toMatchObject({ code: 'holder_not_ours' });
     expect(((await run('--end', '12')).error as Error).message).toContain('is no kernel of this bridge');
   });
 });

@@ -1,6 +1,6 @@
 /** `tpulab holders`: who holds the chips of the machine, and getting them back. */
 import { Command, InvalidArgumentError } from 'commander';
-import { stateFolder } from '../../server/state-folder.js';
+import { chosenStateFolder } from '../chosen-gateway.js';
 import { type OutputOptions, say, type Streams } from '../output.js';
 import { RunningGateway } from '../running-gateway.js';
 import { holdersText } from './holders-text.js';
@@ -18,10 +18,10 @@ export function holdersCommand(streams: Streams): Command {
     .option('--end <pid>', 'shut down the kernel of this gateway that the process belongs to', processId)
     .option('--remove-lock', "remove libtpu's lock file, if its owner is gone")
     .option('--remote <name>', 'the chips of a remote that is connected, instead of those of this machine')
-    .option('--state-dir <folder>', 'state folder of the gateway (default: $XDG_STATE_HOME/tpulab)')
+    .option('--state-dir <folder>', 'state folder of the gateway (default: the one that runs)')
     .option('--json', 'print JSON')
     .action(async (options: HoldersOptions) => {
-      const gateway = await RunningGateway.find(stateFolder(options.stateDir));
+      const gateway = await RunningGateway.find(await chosenStateFolder(options.stateDir));
       const { remote } = options;
       if (options.end !== undefined) await gateway.endHolder(options.end, remote);
       if (options.removeLock === true) await gateway.removeLock(remote);

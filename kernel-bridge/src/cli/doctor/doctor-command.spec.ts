@@ -7,6 +7,15 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { runCommand } from '../testing/command-line.js';
 import { doctorCommand, type Findings } from './doctor-command.js';
 import { doctorText } from './doctor-text.js';
+import {
+  GCLOUD_EXPIRED,
+  GCLOUD_FAILURES,
+  GCLOUD_OFFLINE,
+  tpuDryRun,
+  tpuNode
+} from '../../../../tests/stand-in-vm/gcloud.js';
+import { explainGcloud, type Gcloud } from '../../remotes/gcloud/gcloud.js';
+import { checkThere } from './remote-checks.js';
 
 vi.setConfig({ testTimeout: 120_000 });
 
@@ -58,6 +67,78 @@ describe('tpulab doctor', () => {
     expect(stdout).toContain('WRONG  ssh');
     expect(stdout).toMatch(/\d+ wrong, \d+ to look at\./);
     expect(process.exitCode).toBe(1);
+  });
+});
+
+describe('a machine of Google Cloud, before anything is connected', () => {
+  const target = 'gcloud:my-tpu';
+  /** The first check, from what gcloud answers to words of its command line; a refusal begins with `ERROR`. */
+  const first = async (
+    answers: Readonly<Record<string, string>>,
+    where: { zone?: string } = { zone: 'z' }
+  ) => {
+    const ask: Gcloud['ask'] = async (args, asked) => {
+      const words = args.join(' ');
+      const said = Object.entries(answers).find(([part]) => words.includes(part))?.[1] ?? 'ERROR: no';
+      if (said.startsWith('ERROR')) throw explainGcloud(said, asked);
+      return said;
+    };
+    const gcloud: Gcloud = { ask, change: async () => undefined };
+    const { signal } = new AbortController();
+    const sshProgram = path.join(folder, 'no-such-ssh');
+    const wanted = { target, ...where, project: 'p', stateDir: folder, environment: undefined, sshProgram };
+    return checkThere({ ...wanted, gcloud, signal });
+  };
+  const inside = { networkEndpoints: [{ ipAddress: '10.0.0.7', accessConfig: {} }] };
+  const hosts = [0, 1].map(worker =>
+    tpuDryRun({
+      user: 'ana',
+      address: `192.0.2.${worker}`,
+      key: '/k',
+      knownHosts: '/h',
+      hostKeyAlias: `tpu.1-${worker}`,
+      isKnown: true
+    })
+  );
+
+  it.each([
+    ['is still to come', { describe: tpuNode({ state: 'CREATING' }) }, 'warning', /^Connect already/],
+    ['has no external address', { describe: tpuNode(inside) }, 'failed', /^Connect with --iap\.$/],
+    [
+      'was preempted',
+      { describe: tpuNode({ state: 'PREEMPTED' }) },
+      'failed',
+      /^Run: gcloud .* delete my-tpu/
+    ],
+    ['is stopped', { describe: tpuNode({ state: 'STOPPED' }) }, 'failed', /^Run: gcloud .* start my-tpu/],
+    ['may not be seen', { describe: GCLOUD_FAILURES['gcloud_permission']! }, 'failed', /roles\/tpu\.admin$/],
+    [
+      'is asked for without a login',
+      { describe: GCLOUD_EXPIRED.expired },
+      'failed',
+      /^Run: gcloud auth login$/
+    ],
+    ['is asked for offline', { describe: GCLOUD_OFFLINE.refresh }, 'failed', /to the network/]
+  ] as const)('%s', async (_what, answers, state, remedy) => {
+    const [check, ...others] = await first(answers);
+    expect(check).toMatchObject({ name: 'Google Cloud', state });
+    expect(check!.remedy).toMatch(remedy);
+    expect(others).toEqual([]);
+  });
+
+  it('is a slice', async () => {
+    const [ready, slice] = await first({ describe: tpuNode(), '--dry-run': hosts.join('') });
+    expect(ready).toMatchObject({ name: 'Google Cloud', state: 'ok' });
+    expect(slice).toMatchObject({ name: 'slice', state: 'warning' });
+    expect(slice!.remedy).toContain('--host-only');
+  });
+
+  it('is sought by its name where no zone is given, and said to be none where there is none', async () => {
+    const answers = { 'config get-value compute/zone': '(unset)', 'tpu-vm list': '[]' };
+    const [check, ...others] = await first(answers, {});
+    expect(check).toMatchObject({ name: 'target', state: 'failed' });
+    expect(check!.message).toContain('There is no tpu-vm named my-tpu in the project p.');
+    expect(others).toEqual([]);
   });
 });
 

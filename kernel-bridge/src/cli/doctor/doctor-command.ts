@@ -1,7 +1,7 @@
 /** `tpulab doctor`: what is wrong on this computer, and on a TPU VM when one is named, with what to do. */
-import { Command } from 'commander';
+import { Command, Option } from 'commander';
 import type { RemoteCheck } from '@tpulab/protocol';
-import { stateFolder } from '../../server/state-folder.js';
+import { chosenStateFolder } from '../chosen-gateway.js';
 import { type OutputOptions, say, type Streams } from '../output.js';
 import type { TargetOptions } from '../remotes/connect-target.js';
 import { doctorText } from './doctor-text.js';
@@ -28,9 +28,10 @@ export function doctorCommand(streams: Streams): Command {
     .option('--zone <zone>', 'of a machine of Google Cloud')
     .option('--project <project>', "of a machine of Google Cloud, else gcloud's own")
     .option('--internal-ip', 'reach it by its internal address')
-    .option('--iap', 'reach it through the Identity-Aware Proxy')
+    .option('--tunnel-through-iap', 'reach it through Identity-Aware Proxy (IAP)')
+    .addOption(new Option('--iap', 'the same').implies({ tunnelThroughIap: true }))
     .option('--environment <name>', 'environment that the machine is to have (default: jax)')
-    .option('--state-dir <folder>', 'state folder of the gateway (default: $XDG_STATE_HOME/tpulab)')
+    .option('--state-dir <folder>', 'state folder of the gateway (default: the one that runs)')
     .option('--env-dir <folder>', 'folder of environments (default: the XDG data folder)')
     .option('--ssh <program>', 'OpenSSH to use', 'ssh')
     .option('--json', 'print JSON')
@@ -54,7 +55,7 @@ async function examine(
   options: DoctorOptions,
   signal: AbortSignal
 ): Promise<readonly Findings[]> {
-  const stateDir = stateFolder(options.stateDir);
+  const stateDir = await chosenStateFolder(options.stateDir);
   const here = checkHere({ stateDir, envDir: options.envDir, env: process.env, signal });
   const there =
     target === undefined

@@ -38,7 +38,8 @@ export async function checkHere(context: LocalContext): Promise<RemoteCheck[]> {
         return await check(context);
       } catch (error) {
         context.signal.throwIfAborted();
-        return failed(name, error instanceof Error ? error.message : String(error), 'See the message.');
+        // The message of an error says what to do.
+        return failed(name, error instanceof Error ? error.message : String(error), null);
       }
     })
   );
@@ -289,7 +290,7 @@ export function ok(name: string, message: string): RemoteCheck {
   return { name, state: 'ok', message, remedy: null };
 }
 
-function warning(name: string, message: string, remedy: string | null): RemoteCheck {
+export function warning(name: string, message: string, remedy: string | null): RemoteCheck {
   return { name, state: 'warning', message, remedy };
 }
 

@@ -4,15 +4,19 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { RemoteCheck, RemoteSource } from '@tpulab/protocol';
 import { pino } from 'pino';
-import { gcloudOnPath } from '../../remotes/gcloud/gcloud.js';
+import { ColabAccount } from '../../remotes/colab/colab-account.js';
+import { colabOnPath } from '../../remotes/colab/colab-command.js';
+import { type Gcloud, gcloudOnPath, withNames } from '../../remotes/gcloud/gcloud.js';
+import { isCloudSilent, RemoteProblem, RemoteQueued, told } from '../../remotes/remote-error.js';
 import { RemoteStore } from '../../remotes/remote-store.js';
-import { resolveSource } from '../../remotes/resolve-source.js';
+import { resolveSource, sliceWarning, withCloudRemedy } from '../../remotes/resolve-source.js';
 import { checkRemoteHost } from '../../remotes/setup/index.js';
 import { SshMaster } from '../../remotes/ssh/master.js';
+import type { SshTarget } from '../../remotes/ssh/ssh-config.js';
 import { SshShell } from '../../remotes/ssh/ssh-shell.js';
 import { codeOf } from '../output.js';
-import { sourceOf, type TargetOptions } from '../remotes/connect-target.js';
-import { failed, ok } from './local-checks.js';
+import { sourceOf, type TargetOptions, withZone } from '../remotes/connect-target.js';
+import { failed, ok, warning } from './local-checks.js';
 
 export interface RemoteTarget extends TargetOptions {
   /** The name of a remote that was added, or what `tpulab connect` takes. */
@@ -20,6 +24,8 @@ export interface RemoteTarget extends TargetOptions {
   readonly stateDir: string;
   readonly environment: string | undefined;
   readonly sshProgram: string;
+  /** Absent: the one on PATH. */
+  readonly gcloud?: Gcloud;
   readonly signal: AbortSignal;
 }
 
@@ -27,35 +33,112 @@ const DEFAULT_ENVIRONMENT = 'jax';
 
 /** Asks nothing: what would have to be answered is a failed check with the command that settles it. */
 export async function checkThere(wanted: RemoteTarget): Promise<RemoteCheck[]> {
-  const { signal, sshProgram: program } = wanted;
+  const { signal, sshProgram: program, gcloud = gcloudOnPath() } = wanted;
   const folder = await mkdtemp(path.join(tmpdir(), 'tpl-'));
+  const found: RemoteCheck[] = [];
   try {
-    const { source, environment } = await find(wanted);
-    const [target] = await resolveSource(source, gcloudOnPath(), signal);
-    const controlPath = path.join(folder, 'c');
-    const log = (): void => undefined;
-    await using _master = await SshMaster.open({ program, target, controlPath, askpass: null, log, signal });
-    const shell = new SshShell({ program, controlPath, host: target.destination });
-    const checks = await checkRemoteHost(shell, { environment, signal });
-    return [ok('ssh', `${target.destination} lets you in`), ...checks];
+    const { source, environment, last, hostOnly } = await find(wanted, gcloud);
+    if (source.kind === 'colab') return await checkColab(signal);
+    const targets = await hostsOf({ source, gcloud, last, hostOnly, folder, signal }, found);
+    const [target] = targets;
+    if (target === undefined) return found;
+    try {
+      const controlPath = path.join(folder, 'c');
+      const log = (): void => undefined;
+      await using _master = await SshMaster.open({
+        program,
+        target,
+        controlPath,
+        askpass: null,
+        log,
+        signal
+      });
+      found.push(ok('ssh', `${target.destination} lets you in`));
+      const shell = new SshShell({ program, controlPath, host: target.destination });
+      return [...found, ...(await checkRemoteHost(shell, { environment, signal }))];
+    } catch (error) {
+      throw await withNames(withCloudRemedy(error, source), gcloud, signal);
+    }
   } catch (error) {
     signal.throwIfAborted();
     const code = codeOf(error);
     if (code === null) throw error;
-    const { message, command } = error as Error & { command?: unknown };
-    const name = code.startsWith('setup_') || code.startsWith('env_') ? 'what is installed' : 'ssh';
-    return [failed(name, message, typeof command === 'string' ? `Run: ${command}` : null)];
+    return [...found, failed(partOf(code), told(error).message, remedyOf(error))];
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
 }
 
-async function find(wanted: RemoteTarget): Promise<{ source: RemoteSource; environment: string }> {
-  const { target, stateDir, environment } = wanted;
+/** What an error is about. */
+function partOf(code: string): string {
+  if (code === 'remote_target_invalid') return 'target';
+  return code.startsWith('setup_') || code.startsWith('env_') ? 'what is installed' : 'ssh';
+}
+
+/** Nothing is created to be looked at. */
+async function checkColab(signal: AbortSignal): Promise<RemoteCheck[]> {
+  const { state, message, remedy } = await new ColabAccount(colabOnPath()).candidate(signal);
+  if (state === 'ok') return [ok('colab', 'the colab command is there and logged in')];
+  return [failed('colab', message ?? state, remedy === null ? null : `Run: ${remedy}`)];
+}
+
+interface Hosts {
+  readonly source: Exclude<RemoteSource, { kind: 'colab' }>;
+  readonly gcloud: Gcloud;
+  readonly last: readonly SshTarget[];
+  readonly hostOnly: boolean;
+  readonly folder: string;
+  readonly signal: AbortSignal;
+}
+
+/** What Google Cloud says of the machine; where it cannot be asked, the hosts as they were last reached. */
+async function hostsOf(
+  { source, gcloud, last, hostOnly, folder, signal }: Hosts,
+  found: RemoteCheck[]
+): Promise<readonly SshTarget[]> {
+  const name = 'Google Cloud';
+  try {
+    const targets = await resolveSource(source, gcloud, path.join(folder, 'known_hosts'), signal);
+    if (source.kind === 'gcloud') found.push(ok(name, `${source.name} is ready`));
+    const slice = source.kind === 'gcloud' ? sliceWarning(source, source.name, targets.length) : null;
+    if (slice !== null && !hostOnly)
+      found.push(warning('slice', slice, "Connect with --host-only to use the first host's chips alone."));
+    return targets;
+  } catch (error) {
+    signal.throwIfAborted();
+    if (!(error instanceof RemoteProblem) || source.kind !== 'gcloud') throw error;
+    if (error instanceof RemoteQueued) {
+      const since =
+        error.queue.since === null ? '' : ` Since ${new Date(error.queue.since).toLocaleString()}.`;
+      const remedy = 'Connect already: it waits, and connects as soon as the machine is ready.';
+      found.push(warning(name, `${error.message}${since}`, remedy));
+      return [];
+    }
+    found.push(failed(name, error.message, remedyOf(error)));
+    return isCloudSilent(error) ? last : [];
+  }
+}
+
+/** What the gateway would do is said as an option of `tpulab connect` here. */
+function remedyOf(error: unknown): string | null {
+  const { code, command, action } = told(error);
+  if (command !== null) return `Run: ${command}`;
+  if (action?.connect.reach === 'iap') return 'Connect with --iap.';
+  if (code === 'gcloud_offline') return 'Connect this computer to the network.';
+  return null;
+}
+
+async function find(
+  wanted: RemoteTarget,
+  gcloud: Gcloud
+): Promise<{ source: RemoteSource; environment: string; last: readonly SshTarget[]; hostOnly: boolean }> {
+  const { target, stateDir, environment, signal } = wanted;
   const remotes = await new RemoteStore(stateDir, pino({ level: 'silent' })).load();
   const known = remotes.find(({ name }) => name === target);
   return {
-    source: known?.source ?? sourceOf(target, wanted),
-    environment: environment ?? known?.environment ?? DEFAULT_ENVIRONMENT
+    source: known?.source ?? sourceOf(target, await withZone(target, wanted, gcloud, signal)),
+    environment: environment ?? known?.environment ?? DEFAULT_ENVIRONMENT,
+    last: known?.targets ?? [],
+    hostOnly: known?.hostOnly ?? false
   };
 }

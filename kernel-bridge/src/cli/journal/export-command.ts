@@ -3,7 +3,7 @@ import { constants, copyFile, mkdir, readdir } from 'node:fs/promises';
 import path from 'node:path';
 import { Command, Option } from 'commander';
 import { gapOf, JournalReader, TRIM_NOTES_FILE } from '../../journal/index.js';
-import { stateFolder } from '../../server/state-folder.js';
+import { chosenStateFolder } from '../chosen-gateway.js';
 import { CommandError } from '../command-errors.js';
 import { type OutputOptions, say, type Streams } from '../output.js';
 import { chooseJournal, type ChosenJournal, KERNEL_ARGUMENT } from './choose-journal.js';
@@ -34,7 +34,7 @@ export function exportCommand(streams: Streams): Command {
     .option('--to <seq|time>', 'last record, or an ISO 8601 time', parseBound)
     .action((kernel: string, options: ExportOptions) =>
       interruptible(async signal => {
-        const journal = await chooseJournal(stateFolder(options.stateDir), kernel);
+        const journal = await chooseJournal(await chosenStateFolder(options.stateDir), kernel);
         const { output, copy } = options;
         if (copy !== undefined) {
           const files = await orRefused(copy, () => copyFiles(journal, copy, signal));

@@ -23,7 +23,7 @@ export function journalCommand(streams: Streams): Command {
   ]) {
     journal.addCommand(
       withMirrorOption(command)
-        .option('--state-dir <folder>', 'state folder of the gateway (default: $XDG_STATE_HOME/tpulab)')
+        .option('--state-dir <folder>', 'state folder of the gateway (default: the one that runs)')
         .option('--json', 'print JSON')
     );
   }

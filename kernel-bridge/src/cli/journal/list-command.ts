@@ -2,7 +2,7 @@
 import { Command } from 'commander';
 import { JournalReader, type JournalRecord, readTrimNotes, verifySegments } from '../../journal/index.js';
 import { bytesOf, type JournalFolder } from '../../kernels/journal-folders.js';
-import { stateFolder } from '../../server/state-folder.js';
+import { chosenStateFolder } from '../chosen-gateway.js';
 import { type OutputOptions, say, type Streams } from '../output.js';
 import { journalsOf } from './choose-journal.js';
 import { interruptible } from './interruptible.js';
@@ -41,7 +41,7 @@ export function listCommand(streams: Streams): Command {
     .action((options: ListOptions) =>
       interruptible(async signal => {
         const listed: ListedJournal[] = [];
-        for (const folder of await journalsOf(stateFolder(options.stateDir))) {
+        for (const folder of await journalsOf(await chosenStateFolder(options.stateDir))) {
           const journal = await describe(folder, options.gaps === true, signal);
           if (journal !== null) listed.push(journal);
         }

@@ -3,7 +3,7 @@ import { Command } from 'commander';
 import { JOURNAL_LIMITS } from '../../journal/index.js';
 import { type JournalFolder } from '../../kernels/journal-folders.js';
 import { oldest, planRemovals, type Removal, remove, whole } from '../../kernels/journal-retention.js';
-import { stateFolder } from '../../server/state-folder.js';
+import { chosenStateFolder } from '../chosen-gateway.js';
 import { type OutputOptions, say, type Streams } from '../output.js';
 import { chooseJournal, journalsOf } from './choose-journal.js';
 import { formatSize, parseDuration, parseSize } from './quantities.js';
@@ -30,7 +30,7 @@ export function pruneCommand(streams: Streams): Command {
     .option('--max-size <size>', 'the oldest, until all together have no more than this, as 20GiB', parseSize)
     .option('--dry-run', 'only say what would be removed')
     .action(async (asked: readonly string[], options: PruneOptions) => {
-      const journals = await chosen(stateFolder(options.stateDir), asked);
+      const journals = await chosen(await chosenStateFolder(options.stateDir), asked);
       const plan = planPrune(journals, options, Date.now());
       if (options.dryRun !== true) for (const removal of plan) await remove(removal);
       const bytes = plan.reduce((sum, each) => sum + each.bytes, 0);

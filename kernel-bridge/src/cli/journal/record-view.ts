@@ -1,5 +1,11 @@
 /** A journal record as people and programs get to see it. */
-import { FROM_CLIENT, gapOf, type GapRecord, type JournalRecord } from '../../journal/index.js';
+import {
+  FROM_CLIENT,
+  gapOf,
+  type GapRecord,
+  type JournalRecord,
+  RecordChannel
+} from '../../journal/index.js';
 import { decodeV1, JSON_PARTS, PART } from '../../wire/index.js';
 
 /** By `RecordChannel`. */
@@ -28,7 +34,8 @@ export interface RecordSummary {
 
 export function summarize(record: JournalRecord): RecordSummary {
   const gap = gapOf(record);
-  const parts = gap === null ? partsOf(record.payload) : [];
+  const isOurs = record.channel === RecordChannel.bridge;
+  const parts = isOurs ? [] : partsOf(record.payload);
   const header = parseObject(parts[PART.header]);
   const parent = parseObject(parts[PART.parentHeader]);
   return {
@@ -36,7 +43,7 @@ export function summarize(record: JournalRecord): RecordSummary {
     time: timeOf(record),
     channel: channelOf(record),
     fromClient: (record.channel & FROM_CLIENT) !== 0,
-    msgType: gap === null ? text(header['msg_type']) : 'gap',
+    msgType: isOurs ? text(parseObject(record.payload)['type']) : text(header['msg_type']),
     msgId: text(header['msg_id']),
     parentId: text(parent['msg_id']),
     bytes: record.payload.length,

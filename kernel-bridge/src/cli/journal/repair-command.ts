@@ -3,7 +3,7 @@ import { Command } from 'commander';
 import { repairJournal, UnrepairedError } from '../../journal/index.js';
 import { kernelPaths } from '../../keeper/keeper-file.js';
 import { LockHeldError, takeProcessLock } from '../../processes/process-lock.js';
-import { stateFolder } from '../../server/state-folder.js';
+import { chosenStateFolder } from '../chosen-gateway.js';
 import { CommandError } from '../command-errors.js';
 import { type OutputOptions, say, type Streams } from '../output.js';
 import { chooseJournal, type ChosenJournal, KERNEL_ARGUMENT } from './choose-journal.js';
@@ -20,7 +20,7 @@ export function repairCommand(streams: Streams): Command {
     )
     .argument('<kernel>', KERNEL_ARGUMENT)
     .action(async (asked: string, options: RepairOptions) => {
-      const journal = await chooseJournal(stateFolder(options.stateDir), asked);
+      const journal = await chooseJournal(await chosenStateFolder(options.stateDir), asked);
       await using lock = await lockOut(journal);
       const { cuts, nextSeq } = await repaired(journal);
       const { faults } = await verify(journal);

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { gapOf, JournalReader } from '../../journal/index.js';
-import { stateFolder } from '../../server/state-folder.js';
+import { chosenStateFolder } from '../chosen-gateway.js';
 import type { OutputOptions, Streams } from '../output.js';
 import { chooseJournal, type ChosenJournal, KERNEL_ARGUMENT } from './choose-journal.js';
 import { interruptible } from './interruptible.js';
@@ -45,7 +45,7 @@ export function showCommand(streams: Streams): Command {
     .option('--follow', 'go on with what comes, until interrupted or the kernel has ended')
     .action((kernel: string, options: ShowOptions) =>
       interruptible(async signal => {
-        const journal = await chooseJournal(stateFolder(options.stateDir), kernel);
+        const journal = await chooseJournal(await chosenStateFolder(options.stateDir), kernel);
         await using sink = streamSink(streams.stdout);
         const ending = AbortSignal.any([signal, sink.closed]);
         try {

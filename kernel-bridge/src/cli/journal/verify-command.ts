@@ -1,7 +1,7 @@
 /** `tpulab journal verify`: reads everything, checks every checksum, and says where a journal is damaged. */
 import { Command } from 'commander';
 import { type SegmentReport, verifySegments } from '../../journal/index.js';
-import { stateFolder } from '../../server/state-folder.js';
+import { chosenStateFolder } from '../chosen-gateway.js';
 import type { CommandErrorCode } from '../command-errors.js';
 import { type OutputOptions, say, type Streams } from '../output.js';
 import { chooseJournal, type ChosenJournal, journalsOf, KERNEL_ARGUMENT } from './choose-journal.js';
@@ -29,7 +29,7 @@ export function verifyCommand(streams: Streams): Command {
     .action((asked: readonly string[], options: VerifyOptions) =>
       interruptible(async signal => {
         const verified: VerifiedJournal[] = [];
-        for (const journal of await chosen(stateFolder(options.stateDir), asked)) {
+        for (const journal of await chosen(await chosenStateFolder(options.stateDir), asked)) {
           verified.push(await verify(journal, signal));
         }
         const error = failureOf(verified);

@@ -1,6 +1,6 @@
 /** `tpulab kernels`: the kernels of the running gateway. */
 import { Command } from 'commander';
-import { stateFolder } from '../../server/state-folder.js';
+import { chosenStateFolder } from '../chosen-gateway.js';
 import { type OutputOptions, say, type Streams } from '../output.js';
 import { RunningGateway } from '../running-gateway.js';
 import { chooseKernel } from './choose-kernel.js';
@@ -22,13 +22,13 @@ export function kernelsCommand(streams: Streams): Command {
     common(kernels.command(name).description(description))
       .argument('<kernel>', 'id of the kernel, the beginning of its id, or the path of its notebook')
       .action(async (asked: string, options: KernelsOptions) => {
-        const gateway = await RunningGateway.find(stateFolder(options.stateDir));
+        const gateway = await RunningGateway.find(await chosenStateFolder(options.stateDir));
         await act({ gateway, kernel: await choose(gateway, asked), options, streams });
       });
   };
   common(kernels.command('list').description('show the kernels that run')).action(
     async (options: KernelsOptions) => {
-      const gateway = await RunningGateway.find(stateFolder(options.stateDir));
+      const gateway = await RunningGateway.find(await chosenStateFolder(options.stateDir));
       const all = await listed(gateway);
       say(
         streams,
@@ -68,7 +68,7 @@ type Act = (acting: Acting) => Promise<void>;
 
 function common(command: Command): Command {
   return command
-    .option('--state-dir <folder>', 'state folder of the gateway (default: $XDG_STATE_HOME/tpulab)')
+    .option('--state-dir <folder>', 'state folder of the gateway (default: the one that runs)')
     .option('--json', 'print JSON');
 }
 
@@ -102,7 +102,7 @@ function line({ id, name, execution_state: state, connections, documents }: List
 }
 
 async function show({ kernel, options, streams }: Acting): Promise<void> {
-  const folder = kernelFolder(stateFolder(options.stateDir), kernel.id);
+  const folder = kernelFolder(await chosenStateFolder(options.stateDir), kernel.id);
   const text = [
     line(kernel),
     `  last activity  ${kernel.last_activity}`,

@@ -9,7 +9,7 @@ import {
   type OutputsRequest,
   withoutKernel
 } from '../../outputs/index.js';
-import { stateFolder } from '../../server/state-folder.js';
+import { chosenStateFolder } from '../chosen-gateway.js';
 import { CommandError } from '../command-errors.js';
 import { chooseKernel } from '../kernels/choose-kernel.js';
 import {
@@ -58,10 +58,10 @@ export function outputsCommand(
     .option('--force', 'with --into: also into cells whose code has changed since')
     .option('--dry-run', 'with --into: only say what would be written')
     .option('--no-backup', 'with --into: keep no copy of the notebook as it was')
-    .option('--state-dir <folder>', 'state folder of the gateway (default: $XDG_STATE_HOME/tpulab)')
+    .option('--state-dir <folder>', 'state folder of the gateway (default: the one that runs)')
     .option('--json', 'print JSON')
     .action(async (asked: string, options: OutputsOptions) => {
-      const stateDir = stateFolder(options.stateDir);
+      const stateDir = await chosenStateFolder(options.stateDir);
       const ids = await kernelsInState(stateDir);
       const kernelId = chooseKernel(asked, ids, await documentsInState(stateDir));
       const page = await readAll(stateDir, kernelId, options);

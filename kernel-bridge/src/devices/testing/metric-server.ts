@@ -21,7 +21,7 @@ export class MetricServer implements AsyncDisposable {
     readonly server: Server
   ) {}
 
-  static async start(port = 0): Promise<MetricServer> {
+  static async start(port: number): Promise<MetricServer> {
     const server = new Server();
     let self: MetricServer | null = null;
     server.addService(metricService(), {

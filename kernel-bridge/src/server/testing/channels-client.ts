@@ -32,7 +32,7 @@ export interface Message {
   readonly seq: number | null;
   readonly channel: ChannelName;
   readonly header: { readonly msg_id: string; readonly msg_type: string; readonly session: string };
-  readonly parent: { readonly msg_id?: string; readonly session?: string };
+  readonly parent: { readonly msg_id?: string; readonly msg_type?: string; readonly session?: string };
   readonly metadata: Readonly<Record<string, unknown>>;
   readonly content: Readonly<Record<string, unknown>>;
   readonly buffers: readonly Buffer[];

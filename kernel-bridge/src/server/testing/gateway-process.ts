@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import type { ServeReady } from '@tpulab/protocol';
+import { freePort } from './free-port.js';
 import { writeKernelSpecs } from './kernelspecs.js';
 import { TOKEN } from './temporary-gateway.js';
 
@@ -17,7 +18,8 @@ export class GatewayProcess {
     readonly ready: ServeReady
   ) {}
 
-  static async start(stateDir: string, port = 0): Promise<GatewayProcess> {
+  /** On a port that it can have again when it is started once more. */
+  static async start(stateDir: string, port?: number): Promise<GatewayProcess> {
     const child = spawn(
       process.execPath,
       [
@@ -30,7 +32,7 @@ export class GatewayProcess {
         '--env-dir',
         `${stateDir}/no-environments`,
         '--port',
-        String(port)
+        String(port ?? (await freePort()))
       ],
       {
         env: { ...process.env, TPULAB_TOKEN: TOKEN, JUPYTER_PATH: writeKernelSpecs(stateDir) },

@@ -1,0 +1,41 @@
+/** Which state folder a command means: the one that is named, else that of the gateway that runs. */
+import path from 'node:path';
+import { PACKAGE_FOLDER } from '../environments/locations.js';
+import { type RunningGatewayFolder, runningGateways } from '../server/running-gateways.js';
+import { stateFolder } from '../server/state-folder.js';
+import { CommandError } from './command-errors.js';
+
+/** `.tpulab`, in which `npm start` keeps its state: beside `kernel-bridge`, and around the bundle. */
+const OF_CHECKOUT = ['../.tpulab', '..']
+  .map(part => path.resolve(PACKAGE_FOLDER, part))
+  .filter(folder => path.basename(folder) === '.tpulab');
+
+/**
+ * `--state-dir`, else `$TPULAB_STATE_DIR`, else the folder of the one gateway that runs; the checkout's own goes before others. Where
+ * none runs, the default folder.
+ *
+ * @throws CommandError `several_gateways`
+ */
+export async function chosenStateFolder(
+  asked: string | undefined,
+  env: NodeJS.ProcessEnv = process.env,
+  running: () => Promise<readonly RunningGatewayFolder[]> = runningGateways
+): Promise<string> {
+  if (asked !== undefined || (env['TPULAB_STATE_DIR'] ?? '') !== '') return stateFolder(asked, env);
+  const found = await running();
+  const own = found.filter(({ stateDir }) => isOfCheckout(stateDir));
+  const [chosen, ...others] = own.length > 0 ? own : found;
+  if (chosen === undefined) return stateFolder(undefined, env);
+  if (others.length === 0) return chosen.stateDir;
+  const lines = [chosen, ...others].map(
+    ({ stateDir, record }) => `  --state-dir ${stateDir}  (${record.url}, since ${record.startedAt})`
+  );
+  throw new CommandError(
+    'several_gateways',
+    `${lines.length} gateways run; choose one with --state-dir. The newest first:\n${lines.join('\n')}`
+  );
+}
+
+function isOfCheckout(stateDir: string): boolean {
+  return OF_CHECKOUT.some(folder => stateDir.startsWith(folder + path.sep));
+}

@@ -1,0 +1,41 @@
+/** What every command has: a description, help that works, and output for programs. */
+import type { Command } from 'commander';
+import { expect, it } from 'vitest';
+import { programOf } from './program.js';
+
+const program = programOf({ stdout: { write: () => true }, stderr: { write: () => true } });
+
+/** `serve` prints one JSON line when it is ready, without being asked. */
+const WITHOUT_JSON = ['serve'];
+
+function leaves(command: Command, path: readonly string[] = []): [string, Command][] {
+  return command.commands.flatMap((child): [string, Command][] => {
+    const name = [...path, child.name()];
+    return child.commands.length > 0 ? leaves(child, name) : [[name.join(' '), child]];
+  });
+}
+
+const all = leaves(program);
+
+it('there are commands', () => {
+  expect(all.map(([name]) => name)).toEqual(
+    expect.arrayContaining(['connect', 'disconnect', 'ssh', 'ssh-config', 'run', 'push', 'pull', 'remote ls'])
+  );
+});
+
+it.each(all)('%s says what it does, and what each option does', (_name, command) => {
+  expect(command.description()).toMatch(/^[a-z].{10,}[^.]$/);
+  expect(command.helpInformation()).toContain('Usage: tpulab');
+  for (const option of command.options) expect(option.description, option.flags).not.toBe('');
+});
+
+it.each(all.filter(([name]) => !WITHOUT_JSON.includes(name)))('%s has --json', (_name, command) => {
+  expect(command.options.map(({ long }) => long)).toContain('--json');
+});
+
+it('nothing that deletes or ends something lacks --yes', () => {
+  const yes = all.flatMap(([name, { options }]) =>
+    options.some(({ long }) => long === '--yes') ? [name] : []
+  );
+  expect(yes.sort()).toEqual(expect.arrayContaining(['pull', 'push', 'remote clean']));
+});

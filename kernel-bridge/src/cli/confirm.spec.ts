@@ -1,0 +1,23 @@
+import { expect, it } from 'vitest';
+import { agree } from './confirm.js';
+
+const streams = { stdout: { write: () => true }, stderr: { write: () => true } };
+const plan = { plan: 'delete a.txt', question: 'Delete it?' };
+
+it('does it when a person says yes, or a script said --yes', async () => {
+  await agree(streams, {}, plan, async () => true);
+  await agree(streams, { yes: true }, plan, async () => {
+    throw new Error('nobody is asked');
+  });
+});
+
+it('does nothing when a person says no, and shows the plan where nobody can be asked', async () => {
+  await expect(agree(streams, {}, plan, async () => false)).rejects.toMatchObject({
+    code: 'not_confirmed',
+    message: 'Nothing was done.'
+  });
+  await expect(agree(streams, {}, plan, async () => null)).rejects.toMatchObject({
+    code: 'not_confirmed',
+    message: expect.stringMatching(/delete a\.txt[\s\S]*--yes/) as unknown
+  });
+});

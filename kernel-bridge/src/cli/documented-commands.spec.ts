@@ -1,0 +1,50 @@
+/** Each command in the pages about remotes is one that the program takes, and is run by a test or named here with the reason. */
+import { type Command, CommanderError } from 'commander';
+import { describe, expect, it } from 'vitest';
+import { programOf } from './program.js';
+import { documentedCommands, NOT_RUN, ON_A_VM, ON_COLAB, PAGES } from './testing/documented-commands.js';
+
+const ALL = [...new Set(PAGES.flatMap(documentedCommands))];
+const RUN = [...ON_A_VM, ...ON_COLAB].filter(({ isOwn }) => isOwn !== true).map(({ line }) => line);
+
+/** The argument parser of the real program, with nothing behind it. */
+async function parse(argv: readonly string[]): Promise<string | null> {
+  const quiet = { write: () => true };
+  let ran: string | null = null;
+  const idle = (command: Command): void => {
+    command.exitOverride().configureOutput({ writeOut: () => undefined, writeErr: () => undefined });
+    if (command.commands.length === 0) command.action(() => void (ran = command.name()));
+    // What a hook would look for on this machine is not what the page is about.
+    Object.assign(command, { _lifeCycleHooks: {} });
+    for (const child of command.commands) idle(child);
+  };
+  const program = programOf({ stdout: quiet, stderr: quiet });
+  idle(program);
+  await program.parseAsync([...argv], { from: 'user' });
+  return ran;
+}
+
+describe.each(PAGES)('docs/%s', page => {
+  const commands = documentedCommands(page);
+  it('has commands', () => expect(commands.length).toBeGreaterThan(0));
+
+  it.each(commands.filter(line => line.startsWith('tpulab ')))('%s', async line => {
+    const words = line.split(' ').map(word => word.replace(/^PID$/, '4711'));
+    expect(await parse(words.slice(1))).not.toBeNull();
+  });
+});
+
+it('refuses what is no command', async () => {
+  await expect(parse(['remote', 'frobnicate'])).rejects.toThrow(CommanderError);
+  await expect(parse(['connect', 'vm', '--no-such-option'])).rejects.toThrow(CommanderError);
+});
+
+it('a command of these pages is run on a stand-in, or is named with the reason why it is not', () => {
+  const reasonFor = (line: string): string | undefined =>
+    Object.entries(NOT_RUN).find(([words]) => line === words || line.startsWith(`${words} `))?.[1];
+  expect(ALL.filter(line => !RUN.includes(line) && reasonFor(line) === undefined)).toEqual([]);
+  // Nothing is kept for a command that the pages no longer have.
+  expect(RUN.filter(line => !ALL.includes(line))).toEqual([]);
+  const unused = Object.keys(NOT_RUN).filter(words => !ALL.some(line => line.startsWith(words)));
+  expect(unused).toEqual([]);
+});

@@ -1,0 +1,18 @@
+/** `tpulab lessons FOLDER`: the notebooks that come with the bridge, to work in. */
+import path from 'node:path';
+import { Command } from 'commander';
+import { copyLessons } from '../environments/index.js';
+import { type OutputOptions, say, type Streams } from './output.js';
+
+export function lessonsCommand(streams: Streams): Command {
+  return new Command('lessons')
+    .description('copy the lessons into a folder; notebooks that are there already are kept')
+    .argument('<folder>', 'folder to copy them into; made where it is missing')
+    .option('--json', 'print JSON')
+    .action(async (folder: string, options: OutputOptions) => {
+      const done = await copyLessons(path.resolve(folder));
+      const kept = done.kept.length === 0 ? '' : ` ${done.kept.length} were there already and are kept.`;
+      const text = `${done.copied.length} lessons are now in ${done.folder}.${kept}`;
+      say(streams, options, done, text);
+    });
+}

@@ -1,0 +1,185 @@
+/** What `tpulab run` asks of the gateway on which the notebook runs: this machine's own, or that of a remote behind it. */
+import { randomUUID } from 'node:crypto';
+import { type Static, Type } from '@sinclair/typebox';
+import { type CellExecution, MAX_OUTPUT_BYTES, type OutputsPage } from '@tpulab/protocol';
+import WebSocket from 'ws';
+import { socketPathOf } from '../../server/unix-listening.js';
+import { CommandError } from '../command-errors.js';
+import { below, type RunningGateway } from '../running-gateway.js';
+
+const ANSWER_MS = 60_000;
+/** A kernel that has to load its framework, on a machine that is busy. */
+const START_MS = 180_000;
+const TAKEN_MS = 60_000;
+const LOOK_MS = 200;
+
+const Session = Type.Object({
+  id: Type.String(),
+  path: Type.String(),
+  kernel: Type.Object({ id: Type.String() })
+});
+export type RunSession = Static<typeof Session>;
+const Specs = Type.Object({
+  default: Type.String(),
+  kernelspecs: Type.Record(Type.String(), Type.Unknown())
+});
+
+export interface Cell {
+  readonly id: string | null;
+  readonly source: string;
+}
+
+export class BridgeCalls {
+  readonly #gateway: RunningGateway;
+  readonly #prefix: string;
+
+  constructor(gateway: RunningGateway, remote: string | null) {
+    this.#gateway = gateway;
+    this.#prefix = below(remote);
+  }
+
+  async specs(): Promise<Static<typeof Specs>> {
+    return this.#gateway.ask(Specs, 'GET', `${this.#prefix}api/kernelspecs`);
+  }
+
+  async sessions(): Promise<RunSession[]> {
+    return this.#gateway.ask(Type.Array(Session), 'GET', `${this.#prefix}api/sessions`);
+  }
+
+  async begin(path: string, kernelName: string): Promise<RunSession> {
+    const body = {
+      path,
+      name: path.split('/').at(-1) ?? path,
+      type: 'notebook',
+      kernel: { name: kernelName }
+    };
+    const how = { json: body, timeoutMs: START_MS };
+    return this.#gateway.ask(Session, 'POST', `${this.#prefix}api/sessions`, how);
+  }
+
+  /** Its kernel ends with it; what it printed is kept. */
+  async end(sessionId: string): Promise<void> {
+    await this.#gateway.send('DELETE', `${this.#prefix}api/sessions/${sessionId}`, { timeoutMs: ANSWER_MS });
+  }
+
+  /** @param since only what changed after this record */
+  async outputs(kernelId: string, since: number): Promise<OutputsPage> {
+    const found: CellExecution[] = [];
+    let first: OutputsPage | null = null;
+    for (let after: number | null = 0; after !== null;) {
+      const query = new URLSearchParams({
+        history: 'true',
+        maxBytes: String(MAX_OUTPUT_BYTES),
+        since: String(since)
+      });
+      if (after > 0) query.set('after', String(after));
+      const path = `${this.#prefix}bridge/v1/kernels/${kernelId}/outputs?${query.toString()}`;
+      const page = await this.#gateway.send('GET', path, { timeoutMs: ANSWER_MS });
+      if (!isPage(page))
+        throw new CommandError('gateway_unresponsive', `The answer to GET ${path} is garbled.`);
+      first ??= page;
+      found.push(...page.executions);
+      after = page.nextAfter;
+    }
+    if (first === null) throw new TypeError('a page was asked for');
+    return { ...first, executions: found };
+  }
+
+  /**
+   * Hands all cells to the kernel at once: from then on they run without anybody here. The first error ends the run, as the kernel
+   * aborts what waits behind it. Resolves when the journal there has every request.
+   */
+  async execute(kernelId: string, cells: readonly Cell[]): Promise<void> {
+    const session = randomUUID();
+    const socket = await this.#open(kernelId, session);
+    try {
+      const ids = new Set<string>();
+      for (const { id, source } of cells) {
+        const msgId = randomUUID();
+        ids.add(msgId);
+        socket.send(JSON.stringify(executeRequest({ msgId, session, source, cellId: id })));
+      }
+      const deadline = performance.now() + TAKEN_MS;
+      for (;;) {
+        const { executions } = await this.outputs(kernelId, 0);
+        for (const { msgId } of executions) ids.delete(msgId);
+        if (ids.size === 0) return;
+        if (socket.readyState !== WebSocket.OPEN || performance.now() > deadline) {
+          throw new CommandError(
+            'run_not_started',
+            `The kernel did not take ${ids.size} of ${cells.length} cells; run it again.`
+          );
+        }
+        await new Promise(resolve => setTimeout(resolve, LOOK_MS));
+      }
+    } finally {
+      socket.close();
+    }
+  }
+
+  async #open(kernelId: string, session: string): Promise<WebSocket> {
+    const { record, token } = this.#gateway;
+    const path = `${this.#prefix}api/kernels/${kernelId}/channels?session_id=${session}`;
+    const onSocket = socketPathOf(record.url);
+    const url = onSocket
+      ? `ws+unix://${onSocket.socketPath}:${onSocket.base}${path}`
+      : new URL(path, record.url.replace(/^http/, 'ws'));
+    const headers = { authorization: `token ${token}`, ...(onSocket ? { host: 'localhost' } : {}) };
+    const socket = new WebSocket(url, { headers, handshakeTimeout: ANSWER_MS });
+    // What the kernel prints is read from the journal.
+    socket.on('message', () => undefined);
+    await new Promise<void>((resolve, reject) => {
+      socket.once('open', resolve);
+      socket.once('error', cause =>
+        reject(
+          new CommandError('run_not_started', `The kernel cannot be reached (${cause.message}).`, { cause })
+        )
+      );
+    });
+    socket.on('error', () => undefined);
+    return socket;
+  }
+}
+
+/** The check of a schema with a format needs the format registered; the shape is what matters here. */
+function isPage(value: unknown): value is OutputsPage {
+  const page = value as Partial<OutputsPage> | null;
+  return (
+    typeof page === 'object' &&
+    Array.isArray(page?.executions) &&
+    Array.isArray(page.widgets) &&
+    typeof page.until === 'number' &&
+    typeof page.alive === 'boolean'
+  );
+}
+
+function executeRequest(request: {
+  msgId: string;
+  session: string;
+  source: string;
+  cellId: string | null;
+}): object {
+  const { msgId, session, source, cellId } = request;
+  return {
+    channel: 'shell',
+    header: {
+      msg_id: msgId,
+      msg_type: 'execute_request',
+      session,
+      username: 'tpulab',
+      version: '5.3',
+      date: new Date().toISOString()
+    },
+    parent_header: {},
+    metadata: cellId === null ? {} : { cellId },
+    content: {
+      code: source,
+      silent: false,
+      store_history: true,
+      user_expressions: {},
+      allow_stdin: false,
+      stop_on_error: true
+    },
+    buffers: []
+  };
+}

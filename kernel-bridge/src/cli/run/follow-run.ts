@@ -1,0 +1,124 @@
+/** Follows a run until it ends: what the kernel puts out goes into the notebook as it comes, through every loss of the connection. */
+import { setTimeout as wait } from 'node:timers/promises';
+import type { CellExecution, OutputsPage } from '@tpulab/protocol';
+import { LockHeldError, type ProcessLock, takeProcessLock } from '../../processes/process-lock.js';
+import { CommandError } from '../command-errors.js';
+import { NotebookFile } from '../outputs/notebook-file.js';
+import { outputsOf, placeOutputs } from '../outputs/place-outputs.js';
+import { widgetsOf, withWidgetOutputs } from '../outputs/widget-states.js';
+import { GatewayRefusal } from '../running-gateway.js';
+import type { BridgeCalls } from './bridge-calls.js';
+import type { RunFile, RunRecord } from './run-record.js';
+
+const LOOK_MS = 500;
+const OVER = new Set<CellExecution['state']>(['ok', 'error', 'aborted', 'lost']);
+
+export interface Follow {
+  readonly calls: BridgeCalls;
+  readonly file: RunFile;
+  readonly record: RunRecord;
+  readonly signal: AbortSignal;
+  /** A line for people. */
+  readonly tell: (text: string) => void;
+}
+
+/** Resolves with the record of a run that has ended; null: nobody wants to follow it any more. */
+export async function followRun({ calls, file, record, signal, tell }: Follow): Promise<RunRecord | null> {
+  const all = new Map<string, CellExecution>();
+  const told = new Set<string>();
+  let until = 0;
+  let isAway = false;
+  await using writer = await writerOf(file);
+  while (!signal.aborted) {
+    const page = await calls.outputs(record.kernelId, until).catch((error: unknown) => {
+      const status = error instanceof GatewayRefusal ? error.status : null;
+      if (status !== null && status < 500 && status !== 404) throw error;
+      if (!isAway)
+        tell(
+          `${record.remote ?? 'The gateway'} cannot be reached now; the run goes on there. Waiting for it.`
+        );
+      isAway = true;
+      return null;
+    });
+    if (page !== null) {
+      isAway = false;
+      until = page.until;
+      for (const execution of page.executions) all.set(execution.msgId, execution);
+      if (page.executions.length > 0 && writer) await save(record.notebook, [...all.values()], page, tell);
+      tellCells([...all.values()], told, tell);
+      const isOver = [...all.values()].every(({ state }) => OVER.has(state));
+      // The journal of a kernel that ended has been read whole by the look after its end.
+      if ((isOver && all.size > 0) || !page.alive)
+        return await end({ calls, file, record, signal, tell }, [...all.values()]);
+    }
+    await wait(LOOK_MS, undefined, { signal }).catch(() => undefined);
+  }
+  return null;
+}
+
+/** null: another process follows this run too, and writes. */
+async function writerOf(file: RunFile): Promise<ProcessLock | null> {
+  try {
+    return await takeProcessLock(file.lockFile);
+  } catch (error) {
+    if (error instanceof LockHeldError) return null;
+    throw error;
+  }
+}
+
+/** A cell that was edited meanwhile keeps what it shows. */
+async function save(
+  notebook: string,
+  executions: readonly CellExecution[],
+  { widgets }: OutputsPage,
+  tell: (text: string) => void
+): Promise<void> {
+  try {
+    const file = await NotebookFile.read(notebook);
+    const placed = placeOutputs(file.notebook.codeCells, executions, { force: false, cells: null });
+    const text = withWidgetOutputs(file.notebook.withOutputs(outputsOf(placed)), widgetsOf(placed, widgets));
+    if (text !== file.text) await file.replace(text, { backup: false });
+  } catch (error) {
+    // Somebody has saved it at this moment, or the disk is full: the next look writes it, and the journal has it.
+    if (!(error instanceof CommandError)) throw error;
+    tell(error.message);
+  }
+}
+
+function tellCells(
+  executions: readonly CellExecution[],
+  told: Set<string>,
+  tell: (text: string) => void
+): void {
+  for (const [at, { msgId, state }] of executions.entries()) {
+    if (!OVER.has(state) || told.has(msgId)) continue;
+    told.add(msgId);
+    tell(`cell ${at + 1} of ${executions.length}: ${state}`);
+  }
+}
+
+async function end(
+  { calls, file, record }: Follow,
+  executions: readonly CellExecution[]
+): Promise<RunRecord> {
+  const ended = { ...record, failure: failureOf(executions), endedAt: new Date().toISOString() };
+  await file.write(ended);
+  // The chips are free for the next one.
+  if (!record.keepKernel) await calls.end(record.sessionId).catch(() => undefined);
+  return ended;
+}
+
+/** null: every cell ran to its end without an error. */
+function failureOf(executions: readonly CellExecution[]): string | null {
+  const at = executions.findIndex(({ state }) => state !== 'ok');
+  const execution = executions[at];
+  if (!execution) return null;
+  const where = `Cell ${at + 1} of ${executions.length}`;
+  const error = execution.outputs
+    .map(({ output }) => output)
+    .find(({ output_type }) => output_type === 'error');
+  if (error?.output_type === 'error') return `${where} raised ${error.ename}: ${error.evalue}`;
+  return execution.state === 'error'
+    ? `${where} failed.`
+    : `${where} did not finish: the kernel ended or was restarted.`;
+}

@@ -1,0 +1,114 @@
+/** A notebook that runs through a gateway with a real kernel: as it ends, while nobody is there, and followed again. */
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, it, vi } from 'vitest';
+import { TemporaryGateway } from '../../server/testing/temporary-gateway.js';
+import { type Ran, runCommand as runInThisProcess } from '../testing/command-line.js';
+import { writeNotebook } from '../testing/notebook-file.js';
+import { runCommand } from './run-command.js';
+
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
+
+let bridge: TemporaryGateway;
+let folder: string;
+let followers: string[][];
+
+beforeAll(async () => {
+  bridge = await TemporaryGateway.start();
+  await bridge.gateway.ready;
+});
+afterAll(async () => bridge[Symbol.asyncDispose]());
+beforeEach(async () => {
+  folder = await mkdtemp(path.join(tmpdir(), 'tpl-'));
+  followers = [];
+});
+afterEach(async () => rm(folder, { recursive: true }));
+
+const run = (...args: string[]): Promise<Ran> =>
+  runInThisProcess(
+    streams => runCommand(streams, args => void followers.push([...args])),
+    ...args,
+    '--state-dir',
+    bridge.folder
+  );
+
+const notebook = (...sources: string[]): Promise<string> => writeNotebook(folder, 'lesson', sources);
+
+interface Cell {
+  readonly outputs: { text?: string | string[]; ename?: string }[];
+  readonly execution_count: number | null;
+}
+const cellsOf = async (file: string): Promise<Cell[]> =>
+  (JSON.parse(await readFile(file, 'utf8')) as { cells: Cell[] }).cells;
+const textOf = ({ outputs }: Cell): string =>
+  outputs.map(({ text }) => [text ?? ''].flat().join('')).join('');
+const sessions = async (): Promise<unknown> => (await bridge.rest('GET', '/api/sessions')).body;
+
+it('runs all cells, saves what they print, and ends the kernel', async () => {
+  const file = await notebook('x = 20', '', 'print(x + 1)', 'x * 2');
+  const { error, stdout } = await run(file, '--json');
+  expect(error).toBeNull();
+  expect(JSON.parse(stdout)).toMatchObject({ failure: null, remote: null });
+  const cells = await cellsOf(file);
+  expect(textOf(cells[2]!)).toBe('21\n');
+  expect(cells.map(({ execution_count }) => execution_count)).toEqual([1, null, 2, 3]);
+  expect(await sessions()).toEqual([]);
+});
+
+it('fails as the notebook fails: the error is in its cell, and what comes after it was not run', async () => {
+  const file = await notebook('print("before")', '1 / 0', 'print("after")');
+  const { error } = await run(file);
+  expect(error).toMatchObject({ code: 'notebook_failed' });
+  expect(error!.message).toContain('Cell 2 of 3 raised ZeroDivisionError');
+  const cells = await cellsOf(file);
+  expect(textOf(cells[0]!)).toBe('before\n');
+  expect(cells[1]!.outputs[0]!.ename).toBe('ZeroDivisionError');
+  expect(textOf(cells[2]!)).toBe('');
+  // Whoever asks again hears the same.
+  expect((await run(file, '--attach')).error).toMatchObject({ code: 'notebook_failed' });
+});
+
+it('goes on without anybody, is not begun twice, and can be followed again', async () => {
+  const gate = path.join(folder, 'gate');
+  const wait = `import os, time\nprint("begun", flush=True)\nwhile not os.path.exists(${JSON.stringify(gate)}): time.sleep(0.02)`;
+  const file = await notebook(wait, 'print("done")');
+  const { stdout, error } = await run(file, '--detach', '--json');
+  expect(error).toBeNull();
+  expect(JSON.parse(stdout)).toMatchObject({ endedAt: null });
+  expect(followers).toEqual([['run', file, '--attach', '--json', '--state-dir', bridge.folder]]);
+  const again = await vi.waitUntil(async () => {
+    const { error: refused } = await run(file);
+    return refused;
+  });
+  expect(again).toMatchObject({ code: 'run_in_progress' });
+  const followed = run(file, '--attach');
+  // What was printed is in the file while the cell still runs.
+  await vi.waitUntil(async () => textOf((await cellsOf(file))[0]!) === 'begun\n', { timeout: 60_000 });
+  await writeFile(gate, '');
+  expect((await followed).error).toBeNull();
+  expect(textOf((await cellsOf(file))[1]!)).toBe('done\n');
+});
+
+it('says so when the kernel ends in the middle', async () => {
+  const file = await notebook('print("here", flush=True)', 'import os; os._exit(3)', 'print("never")');
+  const { error } = await run(file);
+  expect(error).toMatchObject({ code: 'notebook_failed' });
+  expect(textOf((await cellsOf(file))[0]!)).toBe('here\n');
+});
+
+it('refuses what cannot be run, with what to do', async () => {
+  const file = await notebook('');
+  expect((await run(file)).error).toMatchObject({ code: 'notebook_unusable' });
+  expect((await run(path.join(folder, 'none.ipynb'))).error).toMatchObject({ code: 'notebook_unusable' });
+  expect((await run(file, '--attach')).error).toMatchObject({ code: 'run_unknown' });
+  const other = await notebook('1');
+  expect((await run(other, '--kernel', 'fortran')).error).toMatchObject({ code: 'run_not_started' });
+  // In JAX's kernel its first cell would fail, with a word about a module.
+  const metadata = { kernelspec: { name: 'tpulab-torch-xla', display_name: 'PyTorch/XLA' } };
+  const lesson = JSON.parse(await readFile(other, 'utf8')) as object;
+  await writeFile(other, JSON.stringify({ ...lesson, metadata }));
+  const { error } = await run(other);
+  expect(error).toMatchObject({ code: 'run_not_started' });
+  expect(error!.message).toContain('"tpulab env create torch-xla" makes it');
+});

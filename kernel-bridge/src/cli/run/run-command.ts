@@ -1,0 +1,210 @@
+/** `tpulab run`: a notebook runs top to bottom on a remote, whether or not this terminal stays open. */
+import { spawn } from 'node:child_process';
+import { realpath } from 'node:fs/promises';
+import { Command } from 'commander';
+import { chosenStateFolder } from '../chosen-gateway.js';
+import { CommandError } from '../command-errors.js';
+import { interruptible } from '../journal/interruptible.js';
+import { type OutputOptions, say, type Streams } from '../output.js';
+import { NotebookFile } from '../outputs/notebook-file.js';
+import { RunningGateway } from '../running-gateway.js';
+import { BridgeCalls } from './bridge-calls.js';
+import { followRun } from './follow-run.js';
+import { RunFile, type RunRecord } from './run-record.js';
+
+interface RunOptions extends OutputOptions {
+  readonly on?: string;
+  readonly kernel?: string;
+  readonly detach?: true;
+  readonly attach?: true;
+  readonly keepKernel?: true;
+  readonly stateDir?: string;
+}
+
+/** Not the end of the terminal. */
+const INTERRUPTIONS = ['SIGINT', 'SIGTERM'] as const;
+/** As a shell says it of Ctrl+C: how the notebook ends is not known yet. */
+const INTERRUPTED = 130;
+
+export type StartFollower = (args: readonly string[]) => void;
+
+export function runCommand(streams: Streams, startFollower: StartFollower = inBackground): Command {
+  return new Command('run')
+    .description('run a notebook top to bottom on a remote, and save its outputs as they come')
+    .argument('<notebook>', 'notebook on this machine')
+    .option('--on <name>', 'the remote, as "tpulab remote ls" shows it (default: this machine)')
+    .option('--kernel <name>', "kernelspec there (default: the notebook's, else the first one there)")
+    .option('--detach', 'return at once; outputs are saved in the background')
+    .option('--attach', 'follow a run that was started before, and end as it ends')
+    .option('--keep-kernel', 'leave the kernel and its variables when the run has ended')
+    .option('--state-dir <folder>', 'state folder of the gateway (default: that of the one that runs)')
+    .option('--json', 'print JSON')
+    .action((asked: string, options: RunOptions) =>
+      interruptible(async signal => {
+        const stateDir = await chosenStateFolder(options.stateDir);
+        const gateway = await RunningGateway.find(stateDir);
+        const remote = options.on ?? null;
+        const { path: notebook } = await NotebookFile.read(asked);
+        const calls = new BridgeCalls(gateway, remote);
+        const file = new RunFile(stateDir, notebook, remote);
+        const record =
+          options.attach === true
+            ? await known(file, asked, options)
+            : await begin(calls, file, notebook, options);
+        const again = `tpulab run ${asked} --attach${remote === null ? '' : ` --on ${remote}`}`;
+        if (options.detach === true) {
+          startFollower([
+            ...['run', notebook, '--attach', '--json', '--state-dir', stateDir],
+            ...(remote === null ? [] : ['--on', remote])
+          ]);
+          say(
+            streams,
+            options,
+            record,
+            `${asked} runs as kernel ${record.kernelId}. Follow it with "${again}".`
+          );
+          return;
+        }
+        using _ = survivingTerminal();
+        const tell = (text: string): void => {
+          if (options.json !== true) streams.stderr.write(`${text}\n`);
+        };
+        const ended =
+          record.endedAt === null ? await followRun({ calls, file, record, signal, tell }) : record;
+        if (ended === null) {
+          tell(`No longer followed; ${asked} runs on. Follow it with "${again}".`);
+          process.exitCode = INTERRUPTED;
+          return;
+        }
+        if (ended.failure !== null) {
+          throw new CommandError(
+            'notebook_failed',
+            `${ended.failure} The outputs up to there are in ${asked}.`
+          );
+        }
+        say(streams, options, ended, `${asked} ran to its end; its outputs are in it.`);
+      }, INTERRUPTIONS)
+    );
+}
+
+async function known(file: RunFile, asked: string, { on }: RunOptions): Promise<RunRecord> {
+  const record = await file.read();
+  if (record) return record;
+  throw new CommandError(
+    'run_unknown',
+    `No run of ${asked} ${on === undefined ? 'here' : `on ${on}`} was started from this machine; run it without --attach.`
+  );
+}
+
+async function begin(
+  calls: BridgeCalls,
+  file: RunFile,
+  notebook: string,
+  options: RunOptions
+): Promise<RunRecord> {
+  const { notebook: parsed, text } = await NotebookFile.read(notebook);
+  const cells = parsed.codeCells.filter(({ source }) => source.trim() !== '');
+  if (cells.length === 0) throw new CommandError('notebook_unusable', `${notebook} has no code to run.`);
+  const kernelName = await kernelFor(calls, text, options);
+  const path = sessionPath(await realpath(notebook));
+  const before = (await calls.sessions()).find(session => session.path === path);
+  if (before) await endBefore(calls, before.id, before.kernel.id, notebook);
+  const session = await calls.begin(path, kernelName);
+  try {
+    await calls.execute(session.kernel.id, cells);
+  } catch (error) {
+    await calls.end(session.id).catch(() => undefined);
+    throw error;
+  }
+  const record: RunRecord = {
+    notebook,
+    remote: options.on ?? null,
+    kernelId: session.kernel.id,
+    sessionId: session.id,
+    keepKernel: options.keepKernel === true,
+    startedAt: new Date().toISOString(),
+    failure: null,
+    endedAt: null
+  };
+  await file.write(record);
+  return record;
+}
+
+/** A run begins with a new kernel; one that still computes is not ended for it. */
+async function endBefore(
+  calls: BridgeCalls,
+  sessionId: string,
+  kernelId: string,
+  notebook: string
+): Promise<void> {
+  const { executions, alive } = await calls.outputs(kernelId, 0);
+  if (alive && executions.some(({ state }) => state === 'queued' || state === 'running')) {
+    throw new CommandError(
+      'run_in_progress',
+      `${notebook} runs there already, as kernel ${kernelId}. Follow it with --attach, or end it with "tpulab kernels".`
+    );
+  }
+  await calls.end(sessionId);
+}
+
+/** Of kernelspecs of our environments. */
+const OURS = 'tpulab-';
+
+function environmentMissing(kernel: string, names: readonly string[], on: string | undefined): CommandError {
+  const environment = kernel.slice(OURS.length);
+  const how =
+    on === undefined
+      ? `"tpulab env create ${environment}" makes it`
+      : `"tpulab connect ${on} --environment ${environment}" installs it`;
+  return new CommandError(
+    'run_not_started',
+    `The notebook needs the kernel "${kernel}", which is not there: ${how}. --kernel chooses another; there are ${names.join(', ')}.`
+  );
+}
+
+async function kernelFor(
+  calls: BridgeCalls,
+  text: string,
+  { kernel: asked, on }: RunOptions
+): Promise<string> {
+  const { default: first, kernelspecs } = await calls.specs();
+  const names = Object.keys(kernelspecs);
+  if (asked !== undefined) {
+    if (names.includes(asked)) return asked;
+    throw new CommandError(
+      'run_not_started',
+      `There is no kernel "${asked}" there; there are ${names.join(', ')}.`
+    );
+  }
+  const own = (JSON.parse(text) as { metadata?: { kernelspec?: { name?: unknown } } }).metadata?.kernelspec
+    ?.name;
+  if (typeof own === 'string' && names.includes(own)) return own;
+  // A kernel of ours is an environment that the notebook needs; any other name is of the machine that it was written on.
+  if (typeof own === 'string' && own.startsWith(OURS)) throw environmentMissing(own, names, on);
+  return first;
+}
+
+/** Unlike that of any other notebook of this machine; the kernel starts in the home folder where there is no such one. */
+function sessionPath(notebook: string): string {
+  return notebook.replace(/^\/+/, '');
+}
+
+/** The terminal may close: what comes goes on into the notebook. */
+function survivingTerminal(): Disposable {
+  const ignore = (): void => undefined;
+  const outputs = [process.stdout, process.stderr];
+  process.on('SIGHUP', ignore);
+  for (const stream of outputs) stream.on('error', ignore);
+  return {
+    [Symbol.dispose]: () => {
+      process.off('SIGHUP', ignore);
+      for (const stream of outputs) stream.off('error', ignore);
+    }
+  };
+}
+
+function inBackground(args: readonly string[]): void {
+  const [, script] = process.argv;
+  if (script === undefined) throw new TypeError('a command has a script');
+  spawn(process.execPath, [script, ...args], { detached: true, stdio: 'ignore' }).unref();
+}

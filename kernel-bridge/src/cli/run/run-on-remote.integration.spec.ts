@@ -1,0 +1,95 @@
+/** `tpulab run --on NAME --detach`, as a program in a terminal of its own, on a stand-in VM over ssh: the terminal closes, the run goes on. */
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { StandInVm, whyNoStandIn } from '../../../../tests/stand-in-vm/index.js';
+import { bridgeBuild } from '../../faults/testing/bridge-build.js';
+import { holderOf } from '../../processes/process-lock.js';
+import { Hub } from '../../remotes/testing/hub.js';
+import { writeNotebook } from '../testing/notebook-file.js';
+import { inTerminal } from '../testing/terminal.js';
+
+vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });
+
+const why = whyNoStandIn();
+const LOOKING = { timeout: 60_000, interval: 50 };
+
+describe.skipIf(why !== null)(`a run on a remote${why === null ? '' : ` (skipped: ${why})`}`, () => {
+  let vm: StandInVm;
+  let hub: Hub;
+  let program: string;
+  let folder: string;
+
+  beforeAll(async () => {
+    program = await bridgeBuild();
+    folder = await mkdtemp(path.join(tmpdir(), 'tpl-'));
+    vm = await StandInVm.start();
+    hub = await Hub.start(vm.laptop);
+    await hub.add();
+    await hub.until('connected');
+  });
+  afterAll(async () => {
+    await hub[Symbol.asyncDispose]();
+    await vm[Symbol.asyncDispose]();
+    await rm(folder, { recursive: true });
+  });
+
+  const tpulab = (...args: string[]) =>
+    inTerminal([process.execPath, program, ...args, '--state-dir', hub.bridge.folder]);
+
+  /** The process that writes the outputs into the notebook. */
+  async function follower(): Promise<number | null> {
+    const runs = path.join(hub.bridge.folder, 'notebook-runs');
+    const names = await readdir(runs).catch(() => []);
+    const lock = names.find(name => name.endsWith('.lock'));
+    return lock === undefined ? null : ((await holderOf(path.join(runs, lock)))?.pid ?? null);
+  }
+
+  /** A cell that waits for a file on the VM between two lines, and one that comes after it. */
+  function notebook(name: string, last: string): Promise<string> {
+    const wait = `import os, time\nprint("begun", flush=True)\nwhile not os.path.exists("go-on-${name}"): time.sleep(0.02)\nprint("on")`;
+    return writeNotebook(folder, name, [wait, last]);
+  }
+
+  const goOn = (name: string): Promise<string> => vm.run(`touch "$HOME/go-on-${name}"`);
+
+  async function textOf(file: string, at: number): Promise<string> {
+    const { cells } = JSON.parse(await readFile(file, 'utf8')) as {
+      cells: { outputs: { text?: string | string[]; ename?: string }[] }[];
+    };
+    return cells[at]!.outputs.map(({ text, ename }) => ename ?? [text ?? ''].flat().join('')).join('');
+  }
+
+  it('goes on after its terminal has closed, and ends for whoever follows it as the notebook ends', async () => {
+    const file = await notebook('fails', '1 / 0');
+    const begun = await tpulab('run', file, '--on', 'vm', '--detach');
+    expect(begun).toMatchObject({ code: 0 });
+    expect(begun.output).toContain(`tpulab run ${file} --attach --on vm`);
+    const pid = await vi.waitUntil(follower, LOOKING);
+    // What closing a terminal sends to those who are still on it, for good measure.
+    process.kill(-pid, 'SIGHUP');
+    await vi.waitUntil(async () => (await textOf(file, 0)) === 'begun\n', LOOKING);
+    expect(await follower()).toBe(pid);
+    const attached = tpulab('run', file, '--on', 'vm', '--attach');
+    await goOn('fails');
+    const { code, output } = await attached;
+    expect(code).toBe(1);
+    expect(output).toContain('Cell 2 of 2 raised ZeroDivisionError');
+    await vi.waitUntil(async () => (await follower()) === null, LOOKING);
+    expect(await textOf(file, 0)).toBe('begun\non\n');
+    expect(await textOf(file, 1)).toBe('ZeroDivisionError');
+    expect((await hub.rest('GET', '/remotes/vm/api/kernels')).body).toEqual([]);
+  });
+
+  it('is followed again where its follower was killed, and nothing that came in between is missing', async () => {
+    const file = await notebook('works', 'print("done")');
+    expect(await tpulab('run', file, '--on', 'vm', '--detach')).toMatchObject({ code: 0 });
+    const pid = await vi.waitUntil(follower, LOOKING);
+    process.kill(pid, 'SIGKILL');
+    await goOn('works');
+    expect(await tpulab('run', file, '--on', 'vm', '--attach')).toMatchObject({ code: 0 });
+    expect(await textOf(file, 0)).toBe('begun\non\n');
+    expect(await textOf(file, 1)).toBe('done\n');
+  });
+});

@@ -1,0 +1,30 @@
+/** For specs: a program on a terminal of its own, which closes when the program has ended. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+
+export interface AtTerminal {
+  readonly cwd?: string;
+  readonly env?: NodeJS.ProcessEnv;
+  /** What the person types, before it is asked for. */
+  readonly typed?: string;
+}
+
+const IN_TERMINAL = `import os, pty, sys
+sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))`;
+
+/** Resolves when the terminal has closed, with all that it has shown. */
+export async function inTerminal(
+  argv: readonly string[],
+  { cwd, env, typed = '' }: AtTerminal = {}
+): Promise<{ readonly code: number; readonly output: string }> {
+  const child = spawn('python3', ['-c', IN_TERMINAL, ...argv], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+    ...(cwd === undefined ? {} : { cwd }),
+    ...(env === undefined ? {} : { env })
+  });
+  let output = '';
+  child.stdout.on('data', (chunk: Buffer) => (output += chunk.toString('utf8')));
+  child.stdin.end(typed);
+  const [code] = (await once(child, 'close')) as [number];
+  return { code, output };
+}

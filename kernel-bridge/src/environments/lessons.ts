@@ -1,0 +1,60 @@
+/** The notebooks that come with the bridge, and copies of them for a person to work in. */
+import { constants, existsSync } from 'node:fs';
+import { copyFile, mkdir, readdir } from 'node:fs/promises';
+import path from 'node:path';
+import type { LessonsCopied } from '@tpulab/protocol';
+import { EnvironmentError } from './environment-error.js';
+import { PACKAGE_FOLDER } from './locations.js';
+
+/** In a package beside the program; in a checkout the folder `notebooks`, beside `kernel-bridge` and around the bundle's place. */
+const PLACES = ['lessons', '../notebooks', '../../notebooks'];
+
+const REASONS: Readonly<Record<string, string>> = {
+  EACCES: 'you may not write there',
+  EPERM: 'you may not write there',
+  EROFS: 'its disk is read-only',
+  ENOSPC: 'its disk is full',
+  EDQUOT: 'your quota is used up',
+  EEXIST: 'a file has its name',
+  ENOTDIR: 'a file has its name'
+};
+
+/** @throws EnvironmentError */
+export function lessonsFolder(packageFolder: string = PACKAGE_FOLDER): string {
+  const found = PLACES.map(place => path.resolve(packageFolder, place)).find(folder => existsSync(folder));
+  if (found !== undefined) return found;
+  throw new EnvironmentError(
+    'lessons_missing',
+    'The lessons are not in this installation; install the package of the bridge again.'
+  );
+}
+
+/**
+ * Copies the lessons. A notebook that is there already may be somebody's work, and is kept.
+ *
+ * @throws EnvironmentError
+ */
+export async function copyLessons(folder: string, from: string = lessonsFolder()): Promise<LessonsCopied> {
+  const copied: string[] = [];
+  const kept: string[] = [];
+  try {
+    await mkdir(folder, { recursive: true });
+    for (const name of (await readdir(from)).filter(file => file.endsWith('.ipynb')).sort()) {
+      try {
+        await copyFile(path.join(from, name), path.join(folder, name), constants.COPYFILE_EXCL);
+        copied.push(name);
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+        kept.push(name);
+      }
+    }
+  } catch (error) {
+    const { code = 'unknown error' } = error as NodeJS.ErrnoException;
+    throw new EnvironmentError(
+      'lessons_not_written',
+      `The lessons could not be copied into ${folder}: ${REASONS[code] ?? code}. "tpulab lessons FOLDER" copies them into another folder.`,
+      { cause: error }
+    );
+  }
+  return { folder, copied, kept };
+}

@@ -1,0 +1,69 @@
+/**
+ * How far uv is with an environment, from the lines that it prints without a terminal (uv 0.9 to 0.13): `Downloading NAME (33.7MiB)` and
+ * ` Downloaded NAME` for each large file, then `Prepared`, `Installed` and `Bytecode compiled`, each with a count.
+ */
+import type { Transfer } from '@tpulab/protocol';
+import { TransferRate } from './transfer-rate.js';
+
+/** Shares of the whole, as they were on a home connection: downloads take the most, and bytecode of an environment some 10 s. */
+const DOWNLOADS = 0.6;
+const REACHED: readonly (readonly [begin: RegExp, fraction: number])[] = [
+  [/^Prepared \d/, DOWNLOADS],
+  [/^Installed \d/, 0.75],
+  [/^Bytecode compiled \d/, 0.9]
+];
+const UNITS: Readonly<Record<string, number>> = { B: 1, KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30 };
+
+export class UvProgress {
+  readonly #rate: TransferRate;
+  readonly #sizes = new Map<string, number>();
+  readonly #done = new Set<string>();
+  #fraction: number | null = null;
+
+  /** @param now in milliseconds, from any moment on */
+  constructor(now?: () => number) {
+    this.#rate = new TransferRate(now);
+  }
+
+  /** 0 to 1, never less than before; null: nothing is known yet. */
+  get fraction(): number | null {
+    return this.#fraction;
+  }
+
+  /** Null before the first large file, and once the downloads are over. */
+  get transfer(): Transfer | null {
+    if (this.#sizes.size === 0 || (this.#fraction ?? 0) >= DOWNLOADS) return null;
+    const { bytes, totalBytes } = this.#counted();
+    return this.#rate.at(bytes, totalBytes);
+  }
+
+  line(text: string): void {
+    const begun = /^\s*Downloading (\S+) \(([\d.]+)(B|KiB|MiB|GiB)\)/.exec(text);
+    if (begun) {
+      const [, name = '', size = '', unit = ''] = begun;
+      this.#sizes.set(name, Number(size) * (UNITS[unit] ?? 1));
+      this.#rate.begin();
+    }
+    const ended = /^\s*Downloaded (\S+)/.exec(text)?.[1];
+    if (ended !== undefined && this.#sizes.has(ended)) this.#done.add(ended);
+    if (begun || ended !== undefined) {
+      const { bytes, totalBytes } = this.#counted();
+      if (totalBytes > 0) this.#reach((DOWNLOADS * bytes) / totalBytes);
+    }
+    const reached = REACHED.find(([begin]) => begin.test(text.trim()));
+    if (reached) this.#reach(reached[1]);
+  }
+
+  #counted(): { readonly bytes: number; readonly totalBytes: number } {
+    let [bytes, totalBytes] = [0, 0];
+    for (const [name, size] of this.#sizes) {
+      totalBytes += size;
+      if (this.#done.has(name)) bytes += size;
+    }
+    return { bytes, totalBytes };
+  }
+
+  #reach(fraction: number): void {
+    this.#fraction = Math.max(this.#fraction ?? 0, fraction);
+  }
+}

@@ -1,0 +1,80 @@
+/** Work that clients ask for and look at: one job for each name at a time, with what is told of it. */
+
+interface JobError {
+  readonly code: string;
+  readonly message: string;
+}
+
+export interface JobStatus {
+  readonly state: 'idle' | 'running' | 'done' | 'failed' | 'cancelled';
+  readonly error: JobError | null;
+}
+
+/** A job, as the work in it sees it. */
+export interface RunningJob<Status> {
+  readonly signal: AbortSignal;
+  readonly status: Status;
+  change(fields: Partial<Status>): void;
+}
+
+interface Job<Status> {
+  status: Status;
+  readonly abort: AbortController;
+  readonly ended: Promise<void>;
+}
+
+export class NamedJobs<Status extends JobStatus> implements AsyncDisposable {
+  readonly #jobs = new Map<string, Job<Status>>();
+  readonly #told: (error: unknown) => JobError;
+
+  /** @param told what clients read of a failure */
+  constructor(told: (error: unknown) => JobError) {
+    this.#told = told;
+  }
+
+  /** null: nothing of this name was ever begun. */
+  status(name: string): Status | null {
+    return this.#jobs.get(name)?.status ?? null;
+  }
+
+  /** The work begins when this has returned; its end, its failure and its cancellation become the state. */
+  start(name: string, begun: Status, work: (job: RunningJob<Status>) => Promise<void>): Status {
+    const abort = new AbortController();
+    const change = (fields: Partial<Status>): void => {
+      job.status = { ...job.status, ...fields };
+    };
+    const end = (state: JobStatus['state'], error: JobError | null = null): void => {
+      job.status = { ...job.status, state, error };
+    };
+    const run = async (): Promise<void> => {
+      // Let the job be known before anything happens.
+      await Promise.resolve();
+      await work({
+        signal: abort.signal,
+        change,
+        get status() {
+          return job.status;
+        }
+      });
+      end('done');
+    };
+    const ended = run().catch((error: unknown) => {
+      if (abort.signal.aborted) end('cancelled');
+      else end('failed', this.#told(error));
+    });
+    const job: Job<Status> = { status: begun, abort, ended };
+    this.#jobs.set(name, job);
+    return begun;
+  }
+
+  /** Resolves when the job has ended. */
+  async cancel(name: string): Promise<void> {
+    const job = this.#jobs.get(name);
+    job?.abort.abort(new Error('cancelled'));
+    await job?.ended;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all([...this.#jobs.keys()].map(name => this.cancel(name)));
+  }
+}

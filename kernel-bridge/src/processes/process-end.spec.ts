@@ -1,0 +1,66 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { processEnd } from './process-end.js';
+import { processStart } from './process-identity.js';
+
+const REAL = { platform: process.platform, path: process.env['PATH'] };
+let folder: string;
+let child: ChildProcess;
+
+beforeEach(async () => {
+  folder = await mkdtemp(path.join(tmpdir(), 'tpulab-process-end-'));
+  child = spawn(process.execPath, ['-e', 'setInterval(() => undefined, 1000)'], { stdio: 'ignore' });
+  await once(child, 'spawn');
+});
+
+afterEach(async () => {
+  Object.defineProperty(process, 'platform', { value: REAL.platform });
+  process.env['PATH'] = REAL.path;
+  child.kill('SIGKILL');
+  await rm(folder, { recursive: true, force: true });
+});
+
+/** A machine without /proc, whose `ps` writes down that it was called. Returns how often it was. */
+async function withoutProc(): Promise<() => Promise<number>> {
+  const calls = path.join(folder, 'calls');
+  const ps = path.join(folder, 'ps');
+  await writeFile(calls, '');
+  await writeFile(ps, `#!/bin/sh\necho call >> '${calls}'\nPATH='${REAL.path}' exec ps "$@"\n`);
+  await chmod(ps, 0o700);
+  process.env['PATH'] = `${folder}:${REAL.path}`;
+  Object.defineProperty(process, 'platform', { value: 'darwin' });
+  return async () => (await readFile(calls, 'utf8')).split('\n').length - 1;
+}
+
+describe.each(['with /proc', 'without /proc'])('the end of a process, %s', where => {
+  it('is noticed, and starts no program for each look', async () => {
+    const calls = where === 'without /proc' ? await withoutProc() : null;
+    const start = (await processStart(child.pid!))!;
+    let hasEnded = false;
+    const end = processEnd(child.pid!, start).then(() => (hasEnded = true));
+    await delay(1000); // five looks
+    expect(hasEnded).toBe(false);
+    child.kill('SIGKILL');
+    await end;
+    if (calls !== null) expect(await calls()).toBe(2); // for `start`, and at the beginning
+  });
+
+  it('is noticed when another process has the pid', async () => {
+    if (where === 'without /proc') await withoutProc();
+    await processEnd(child.pid!, 'another start');
+  });
+});
+
+it('identifies the process again after a while where a look alone cannot', async () => {
+  const calls = await withoutProc();
+  const start = (await processStart(child.pid!))!;
+  const end = processEnd(child.pid!, start, 300);
+  await vi.waitFor(async () => expect(await calls()).toBeGreaterThan(3), 20_000);
+  child.kill('SIGKILL');
+  await end;
+});

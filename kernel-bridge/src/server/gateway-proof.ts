@@ -1,0 +1,54 @@
+/**
+ * How a gateway shows that it is the one whose record was read, before anybody sends it a token. A gateway that has ended frees
+ * its port, and on a shared machine any user may take it.
+ *
+ * The key is made for each process and kept in `gateway.json`, which only this user can read. It is not the token: one that
+ * somebody has chosen could be guessed from an answer.
+ */
+import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
+import { Type } from '@sinclair/typebox';
+import { GatewayIdentity } from '@tpulab/protocol';
+import type { App } from './app.js';
+
+/** The one route that answers without a token. */
+export const IDENTITY = '/bridge/v1/identity';
+
+const CHALLENGE = '^[0-9a-f]{32,64}$';
+
+export function newProofKey(): string {
+  return randomBytes(32).toString('hex');
+}
+
+/** Nobody has asked it before, so no earlier answer fits. */
+export function newChallenge(): string {
+  return randomBytes(32).toString('hex');
+}
+
+/** @param challenge made by whoever asks, so that an answer cannot be used twice */
+export function proofOf(key: string, challenge: string): string {
+  return createHmac('sha256', key).update(challenge).digest('hex');
+}
+
+/** @param answer body of an answer of the identity route, from whoever it may be */
+export function isProof(key: string, challenge: string, answer: unknown): boolean {
+  const proof = (answer as { proof?: unknown } | null | undefined)?.proof;
+  if (typeof proof !== 'string') return false;
+  const wanted = Buffer.from(proofOf(key, challenge));
+  const given = Buffer.from(proof);
+  return given.length === wanted.length && timingSafeEqual(given, wanted);
+}
+
+export function addIdentityRoute(app: App, key: string): void {
+  app.get(
+    IDENTITY,
+    {
+      schema: {
+        summary: 'Proves that this is the gateway whose `proofKey` the client knows. Needs no token',
+        security: [],
+        querystring: Type.Object({ challenge: Type.String({ pattern: CHALLENGE }) }),
+        response: { 200: GatewayIdentity }
+      }
+    },
+    async ({ query }): Promise<GatewayIdentity> => ({ proof: proofOf(key, query.challenge) })
+  );
+}

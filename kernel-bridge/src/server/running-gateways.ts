@@ -1,0 +1,85 @@
+/**
+ * Which gateways of this user run: a file for each, named after its id, that names its state folder. So a command finds the gateway of
+ * `npm start`, of a Jupyter server or of `tpulab serve`, wherever each keeps its state. What a file says is believed only after the state
+ * folder and the process have been checked; nothing is sent to anybody before.
+ */
+import { mkdir, readdir, readFile, rm, stat } from 'node:fs/promises';
+import { hostname, userInfo } from 'node:os';
+import path from 'node:path';
+import { type Static, Type } from '@sinclair/typebox';
+import { Value } from '@sinclair/typebox/value';
+import { canSignal, isSameProcess } from '../processes/process-identity.js';
+import { writeForThisBoot } from '../processes/write-atomically.js';
+import { type GatewayRecord, readGatewayRecord, stateFolder } from './state-folder.js';
+
+export interface RunningGatewayFolder {
+  readonly stateDir: string;
+  readonly record: GatewayRecord;
+}
+
+/** Independent of where a gateway keeps its own state: `gateways` in the user's default state folder. */
+export function registryFolder(env: NodeJS.ProcessEnv = process.env): string {
+  return path.join(stateFolder(undefined, { ...env, TPULAB_STATE_DIR: undefined }), 'gateways');
+}
+
+/** Enters a gateway until it is disposed of. */
+export async function enterGateway(
+  stateDir: string,
+  gatewayId: string,
+  registry: string = registryFolder()
+): Promise<AsyncDisposable> {
+  await mkdir(registry, { recursive: true, mode: 0o700 });
+  const file = path.join(registry, `${gatewayId}.json`);
+  await writeForThisBoot(file, `${JSON.stringify({ stateDir, host: hostname() })}\n`);
+  return { [Symbol.asyncDispose]: () => rm(file, { force: true }) };
+}
+
+/** Those that run, the newest first. What gateways that were killed have left behind is removed. */
+export async function runningGateways(registry: string = registryFolder()): Promise<RunningGatewayFolder[]> {
+  if (!(await isOurs(registry))) return [];
+  const found: RunningGatewayFolder[] = [];
+  for (const name of await readdir(registry)) {
+    const file = path.join(registry, name);
+    if (!name.endsWith('.json')) continue;
+    const entry = await entryIn(file);
+    // A home folder may be shared by several machines, whose processes cannot be seen from here.
+    if (entry !== null && entry.host !== hostname()) continue;
+    const running = entry === null ? null : await check(entry.stateDir, path.basename(name, '.json'));
+    if (running === null) await rm(file, { force: true });
+    else found.push(running);
+  }
+  return found.sort((a, b) => b.record.startedAt.localeCompare(a.record.startedAt));
+}
+
+async function check(stateDir: string, gatewayId: string): Promise<RunningGatewayFolder | null> {
+  if (!(await isOurs(stateDir))) return null;
+  const record = await readGatewayRecord(stateDir);
+  // Another gateway may have taken the folder over, and another process the pid.
+  if (record?.gatewayId !== gatewayId || !(await isRunning(record))) return null;
+  return { stateDir, record };
+}
+
+/** Whether the process of a record is still the one that wrote it; that of an earlier version is known by its pid alone. */
+export async function isRunning({ pid, processStart }: GatewayRecord): Promise<boolean> {
+  // A process of somebody else is none of our gateways.
+  return processStart === undefined ? canSignal(pid) : isSameProcess(pid, processStart);
+}
+
+const Entry = Type.Object({ stateDir: Type.String({ minLength: 1 }), host: Type.String() });
+
+/** Null where somebody else could have written it, and where it is damaged. */
+async function entryIn(file: string): Promise<Static<typeof Entry> | null> {
+  if (!(await isOurs(file))) return null;
+  try {
+    const entry: unknown = JSON.parse(await readFile(file, 'utf8'));
+    return Value.Check(Entry, entry) && path.isAbsolute(entry.stateDir) ? entry : null;
+  } catch {
+    return null;
+  }
+}
+
+/** Belongs to this user, and nobody else can write it. */
+async function isOurs(place: string): Promise<boolean> {
+  const found = await stat(place).catch(() => null);
+  return found !== null && found.uid === userInfo().uid && (found.mode & 0o022) === 0;
+}
