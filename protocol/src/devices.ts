@@ -206,3 +206,10 @@ export const DevicesHistory = Type.Object({
   })
 });
 export type DevicesHistory = Static<typeof DevicesHistory>;
+
+/** `PUT /bridge/v1/devices/host-only` */
+export const HostOnly = Type.Object(
+  { hostOnly: Type.Boolean({ description: 'of a slice: kernels use the chips of this host alone' }) },
+  { additionalProperties: false }
+);
+export type HostOnly = Static<typeof HostOnly>;

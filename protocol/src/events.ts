@@ -62,7 +62,13 @@ export const KernelEvent = Type.Object({
   reason: Type.Union([Type.String(), Type.Null()], {
     description: 'why the kernel is dead, restarting or unknown, when known'
   }),
-  removed: Type.Boolean({ description: 'the kernel has been shut down and is no longer listed' })
+  removed: Type.Boolean({ description: 'the kernel has been shut down and is no longer listed' }),
+  journalFault: Type.Optional(
+    Type.Object(
+      { code: Type.String(), message: Type.String() },
+      { description: 'what the kernel prints cannot be written down at the moment, and may be lost' }
+    )
+  )
 });
 export type KernelEvent = Static<typeof KernelEvent>;
 

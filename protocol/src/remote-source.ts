@@ -1,23 +1,29 @@
 /** What is said of the source of a remote by all who handle one: which machine it is, and which way there is taken. */
-import type { CloudReach, RemoteSource } from './remotes.js';
+import type { AddRemote, CloudReach, RemoteSource } from './remotes.js';
 
-/** Whether both are the same host or machine, however it is reached. */
-export function isSameMachine(one: RemoteSource, other: RemoteSource): boolean {
-  if (one.kind === 'ssh' || other.kind === 'ssh')
-    return one.kind === 'ssh' && other.kind === 'ssh' && one.destination === other.destination;
-  return (['product', 'name', 'zone', 'project'] as const).every(key => one[key] === other[key]);
+/** Whether both are the same host or machine, however it is reached. One that was named without its zone is the machine of that name. */
+export function isSameMachine(one: RemoteSource, other: AddRemote['source']): boolean {
+  if (one.kind === 'ssh') return other.kind === 'ssh' && one.destination === other.destination;
+  if (one.kind === 'colab') return other.kind === 'colab' && one.accelerator === other.accelerator;
+  return (
+    other.kind === 'gcloud' &&
+    (['product', 'name', 'project'] as const).every(key => one[key] === other[key]) &&
+    (!('zone' in other) || one.zone === other.zone)
+  );
 }
 
-/** How a machine is reached; null for a host of ssh, which is reached as its configuration says. */
+/** How a machine is reached; null where there is one way only: a host of ssh, a Colab runtime. */
 export function reachOf(source: RemoteSource): CloudReach | null {
-  if (source.kind === 'ssh') return null;
+  if (source.kind !== 'gcloud') return null;
   if (source.tunnelThroughIap === true) return 'iap';
   return source.internalIp === true ? 'internal' : 'external';
 }
 
-/** The same machine, reached in this way; a host of ssh as it is. */
-export function reachedBy(source: RemoteSource, reach: CloudReach): RemoteSource {
-  if (source.kind === 'ssh') return source;
+/** The same machine, reached in this way; what can be reached in one way only, as it is. */
+export function reachedBy(source: RemoteSource, reach: CloudReach): RemoteSource;
+export function reachedBy(source: AddRemote['source'], reach: CloudReach): AddRemote['source'];
+export function reachedBy(source: AddRemote['source'], reach: CloudReach): AddRemote['source'] {
+  if (source.kind !== 'gcloud') return source;
   const { internalIp: _internalIp, tunnelThroughIap: _tunnelThroughIap, ...machine } = source;
   return {
     ...machine,

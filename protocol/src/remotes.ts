@@ -5,6 +5,7 @@
  * `GET …/NAME/log`, `GET …/candidates`, and events of topic `remotes`. A remote is a list of OpenSSH hosts with a name; the first one runs the gateway.
  */
 import { type Static, Type } from '@sinclair/typebox';
+import { Transfer } from './transfer.js';
 
 const Text = Type.Union([Type.String(), Type.Null()]);
 const UnixMs = Type.Union([Type.Number({ minimum: 0 }), Type.Null()], {
@@ -44,14 +45,24 @@ export const GcloudSource = Type.Object(
   { additionalProperties: false }
 );
 
-export const RemoteSource = Type.Union([SshSource, GcloudSource]);
+export const ColabAccelerator = Type.Union([Type.Literal('v5e1'), Type.Literal('v6e1')]);
+export type ColabAccelerator = Static<typeof ColabAccelerator>;
+
+/** A runtime of Google Colab, created through Google's own `colab` command once a person has agreed. */
+export const ColabSource = Type.Object(
+  { kind: Type.Literal('colab'), accelerator: ColabAccelerator },
+  { additionalProperties: false }
+);
+
+export const RemoteSource = Type.Union([SshSource, GcloudSource, ColabSource]);
 export type RemoteSource = Static<typeof RemoteSource>;
 
 /**
  * `disconnected`: not wanted now. `connecting`: ssh, then checks. `setting-up`: something is being installed there.
  * `connected`: its gateway answers. `reconnecting`: it was connected; the next attempt is at `nextAttemptAt`.
+ * `queued`: the cloud has not handed the machine over yet (`queue`); it is connected as soon as it is ready.
  * `waiting`: for an answer of the person (`prompt`). `failed`: the person must act (`error` says how); no attempt is due.
- * `preempted`: the machine has been taken back.
+ * `preempted`: the machine was preempted.
  */
 export const RemoteState = Type.Union([
   Type.Literal('disconnected'),
@@ -59,6 +70,7 @@ export const RemoteState = Type.Union([
   Type.Literal('setting-up'),
   Type.Literal('connected'),
   Type.Literal('reconnecting'),
+  Type.Literal('queued'),
   Type.Literal('waiting'),
   Type.Literal('failed'),
   Type.Literal('preempted')
@@ -78,27 +90,116 @@ export const RemoteStage = Type.Object({
     Type.Literal('failed')
   ]),
   detail: Text,
-  fraction: Type.Union([Type.Number({ minimum: 0, maximum: 1 }), Type.Null()])
+  fraction: Type.Union([Type.Number({ minimum: 0, maximum: 1 }), Type.Null()]),
+  durationMs: Type.Optional(Type.Number({ minimum: 0, description: 'how long it took, once it has ended' })),
+  transfer: Type.Optional(
+    Type.Union([Transfer, Type.Null()], { description: 'while something is downloaded or sent' })
+  )
 });
 export type RemoteStage = Static<typeof RemoteStage>;
 
-/** What a check of the machine found; `remedy` says what to do when it is not `ok`. */
+/** How ssh gets to a machine of Google Cloud: by its external address, its internal one, or through Identity-Aware Proxy. */
+export const CloudReach = Type.Union([
+  Type.Literal('external'),
+  Type.Literal('internal'),
+  Type.Literal('iap')
+]);
+export type CloudReach = Static<typeof CloudReach>;
+
+/** `POST /bridge/v1/remotes/NAME/connect`; what is left out stays as it is. */
+export const ConnectRemote = Type.Object(
+  {
+    environment: Type.Optional(Type.String({ description: 'to have there from now on' })),
+    install: Type.Optional(Type.Boolean({ description: 'as in `AddRemote`, from now on' })),
+    reach: Type.Optional(CloudReach),
+    hostOnly: Type.Optional(
+      Type.Boolean({ description: 'of a slice: kernels use the chips of their own host alone, from now on' })
+    ),
+    takeOver: Type.Optional(
+      Type.Boolean({ description: 'a gateway of another build that runs there ends for ours; this once' })
+    ),
+    addKey: Type.Optional(
+      Type.Boolean({
+        description: "gcloud first adds the person's ssh key to the machine of Google Cloud; this once"
+      })
+    )
+  },
+  { additionalProperties: false }
+);
+export type ConnectRemote = Static<typeof ConnectRemote>;
+
+/** A remedy that the gateway carries out: a front end shows `label` on a button and sends `connect` to `POST …/NAME/connect`. */
+export const RemoteAction = Type.Object({
+  label: Type.String({ description: 'a verb and its object: "Connect through IAP"' }),
+  connect: ConnectRemote
+});
+export type RemoteAction = Static<typeof RemoteAction>;
+
+const Action = Type.Optional(Type.Union([RemoteAction, Type.Null()]));
+
+/** What a check of the machine found; `remedy` says what to do when it is not `ok`, and `action` does it. */
 export const RemoteCheck = Type.Object({
   name: Type.String(),
   state: Type.Union([Type.Literal('ok'), Type.Literal('warning'), Type.Literal('failed')]),
   message: Type.String(),
-  remedy: Text
+  remedy: Text,
+  action: Action
 });
 export type RemoteCheck = Static<typeof RemoteCheck>;
 
-/** A question of ssh: a passphrase, a password, or whether an unknown host key is right. */
+/** The key that a host has shown, when ssh asks whether it is the right one. */
+export const HostKeyQuestion = Type.Object({
+  type: Type.String({ description: '`ED25519`' }),
+  fingerprint: Type.String({ description: '`SHA256:…`' }),
+  address: Type.Union([Type.String(), Type.Null()], { description: 'that ssh reached, where it says so' }),
+  command: Type.Union([Type.String(), Type.Null()], {
+    description:
+      'shows the fingerprint when it is typed on that host; null for a type of key without a usual place'
+  })
+});
+export type HostKeyQuestion = Static<typeof HostKeyQuestion>;
+
+/** A figure that a person weighs before agreeing. */
+export const ConsentFigure = Type.Object({
+  name: Type.String({ description: 'stable: `balance`, `rate`, `hours-left`, `runtimes`' }),
+  label: Type.String({ description: 'for people: "Compute units left"' }),
+  value: Type.Union([Type.Number(), Type.Null()], { description: 'null: unknown' }),
+  unit: Type.String({ description: '`compute units`, `compute units/h`, `h`; empty for a count' })
+});
+export type ConsentFigure = Static<typeof ConsentFigure>;
+
+/** Something that costs or binds the person, and is done only after they agree. */
+export const RemoteConsent = Type.Object({
+  title: Type.String({ description: 'what is about to be done: "Create a Colab runtime with a TPU v5e"' }),
+  terms: Type.Array(Type.String(), { description: 'paragraphs, the most important first' }),
+  figures: Type.Array(ConsentFigure),
+  accept: Type.String({ description: 'label of the button that agrees, a verb: "Create runtime"' }),
+  source: Type.Union([Type.String(), Type.Null()], { description: 'address of the terms' })
+});
+export type RemoteConsent = Static<typeof RemoteConsent>;
+
+/**
+ * A question that must be answered before connecting goes on. `secret`: a passphrase or password of ssh. `confirm`: whether an unknown
+ * host key is right. `consent`: whether something may be done that costs or binds the person; answered with true or false.
+ */
 export const RemotePrompt = Type.Object({
   id: Type.String(),
-  kind: Type.Union([Type.Literal('secret'), Type.Literal('confirm')]),
-  text: Type.String({ description: 'as ssh asks it' }),
-  host: Type.String()
+  kind: Type.Union([Type.Literal('secret'), Type.Literal('confirm'), Type.Literal('consent')]),
+  text: Type.String({ description: 'as ssh asks it; of a consent, all of it as plain text' }),
+  host: Type.String(),
+  consent: Type.Optional(RemoteConsent),
+  hostKey: Type.Optional(HostKeyQuestion)
 });
 export type RemotePrompt = Static<typeof RemotePrompt>;
+
+/** `GET /bridge/v1/remotes/NAME/ssh`: how a program of this user on this machine reaches the remote over the connection that stands. */
+export const RemoteSsh = Type.Object({
+  program: Type.String({ description: 'OpenSSH: its name or its path' }),
+  controlPath: Type.String({ description: 'socket of the connection that stands' }),
+  destination: Type.String({ description: 'what ssh is given' }),
+  options: Type.Array(Type.String(), { description: 'and with it: `-i`, `-o`, …' })
+});
+export type RemoteSsh = Static<typeof RemoteSsh>;
 
 /** Preemption or maintenance that the cloud has announced. */
 export const RemoteNotice = Type.Object({
@@ -114,9 +215,22 @@ export const RemoteError = Type.Object({
   message: Type.String({ description: 'what failed and what to do' }),
   command: Type.Union([Type.String(), Type.Null()], {
     description: 'a command to run in a terminal that settles it'
-  })
+  }),
+  action: Type.Optional(
+    Type.Union([RemoteAction, Type.Null()], {
+      description:
+        'the same remedy, carried out by the gateway; where there is one it is offered before `command`'
+    })
+  )
 });
 export type RemoteError = Static<typeof RemoteError>;
+
+/** A machine that the cloud has promised and not handed over yet. */
+export const RemoteQueue = Type.Object({
+  state: Type.String({ description: "the cloud's own word: WAITING_FOR_RESOURCES, CREATING" }),
+  since: UnixMs
+});
+export type RemoteQueue = Static<typeof RemoteQueue>;
 
 export const Remote = Type.Object({
   name: RemoteName,
@@ -124,14 +238,17 @@ export const Remote = Type.Object({
   hosts: Type.Array(Type.String(), { description: 'as ssh knows them; empty until they were asked for' }),
   environment: Type.String({ description: 'the environment that is set up there: `jax`' }),
   install: Type.Boolean({ description: 'false: nothing is put there, what is installed is used' }),
+  hostOnly: Type.Optional(Type.Boolean({ description: 'as in `ConnectRemote`; absent is false' })),
   state: RemoteState,
   stages: Type.Array(RemoteStage, { description: 'of the present or the last attempt' }),
   checks: Type.Array(RemoteCheck),
   error: Type.Union([RemoteError, Type.Null()]),
   prompt: Type.Union([RemotePrompt, Type.Null()]),
   notice: Type.Union([RemoteNotice, Type.Null()]),
+  queue: Type.Optional(Type.Union([RemoteQueue, Type.Null()], { description: 'while `queued`' })),
   nextAttemptAt: UnixMs,
   connectedAt: UnixMs,
+  lastConnectedAt: Type.Optional(UnixMs),
   roundTripMs: Type.Union([Type.Number({ minimum: 0 }), Type.Null()]),
   accelerator: Type.Union(
     [
@@ -156,11 +273,15 @@ export type Remote = Static<typeof Remote>;
 export const RemoteList = Type.Object({ remotes: Type.Array(Remote) });
 export type RemoteList = Static<typeof RemoteList>;
 
+/** A machine whose zone is to be found: gcloud's own, or that of the only machine of this name. */
+export const UnplacedGcloudSource = Type.Omit(GcloudSource, ['zone'], { additionalProperties: false });
+export type UnplacedGcloudSource = Static<typeof UnplacedGcloudSource>;
+
 /** `POST /bridge/v1/remotes` */
 export const AddRemote = Type.Object(
   {
     name: Type.Optional(RemoteName),
-    source: RemoteSource,
+    source: Type.Union([RemoteSource, UnplacedGcloudSource]),
     environment: Type.Optional(Type.String()),
     install: Type.Optional(
       Type.Boolean({
@@ -173,27 +294,16 @@ export const AddRemote = Type.Object(
 );
 export type AddRemote = Static<typeof AddRemote>;
 
-/** How ssh gets to a machine of Google Cloud: by its external address, its internal one, or through Identity-Aware Proxy. */
-export const CloudReach = Type.Union([
-  Type.Literal('external'),
-  Type.Literal('internal'),
-  Type.Literal('iap')
-]);
-export type CloudReach = Static<typeof CloudReach>;
-
-/** `POST /bridge/v1/remotes/NAME/connect`; what is left out stays as it is. */
-export const ConnectRemote = Type.Object(
+/** `POST /bridge/v1/remotes/NAME/disconnect` */
+export const DisconnectRemote = Type.Object(
   {
-    environment: Type.Optional(Type.String({ description: 'to have there from now on' })),
-    install: Type.Optional(Type.Boolean({ description: 'as in `AddRemote`, from now on' })),
-    reach: Type.Optional(CloudReach),
-    takeOver: Type.Optional(
-      Type.Boolean({ description: 'a gateway of another build that runs there ends for ours; this once' })
+    stop: Type.Optional(
+      Type.Boolean({ description: 'ends the Colab runtime too, with all that runs there; verified' })
     )
   },
   { additionalProperties: false }
 );
-export type ConnectRemote = Static<typeof ConnectRemote>;
+export type DisconnectRemote = Static<typeof DisconnectRemote>;
 
 /** `POST /bridge/v1/remotes/NAME/answer` */
 export const AnswerPrompt = Type.Object(
@@ -237,10 +347,24 @@ export const RemoteCandidates = Type.Object({
       Type.Object({
         source: GcloudSource,
         acceleratorType: Text,
-        state: Type.String({ description: "the cloud's own word: READY, RUNNING, PREEMPTED" })
+        state: Type.String({ description: "the cloud's own word: READY, RUNNING, PREEMPTED" }),
+        spot: Type.Optional(
+          Type.Boolean({ description: 'the cloud may end it at any time; also preemptible ones' })
+        )
       })
     )
-  })
+  }),
+  colab: Type.Optional(
+    Type.Object({
+      state: Type.Union(
+        [Type.Literal('ok'), Type.Literal('missing'), Type.Literal('login'), Type.Literal('failed')],
+        { description: '`ok`: the `colab` command is there and logged in' }
+      ),
+      message: Text,
+      remedy: Type.Union([Type.String(), Type.Null()], { description: 'a command for a terminal' }),
+      accelerators: Type.Array(ColabAccelerator)
+    })
+  )
 });
 export type RemoteCandidates = Static<typeof RemoteCandidates>;
 

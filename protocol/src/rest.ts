@@ -19,27 +19,22 @@ export const Health = Type.Object({
 });
 export type Health = Static<typeof Health>;
 
-/** One kernel environment (`GET /bridge/v1/environments`, `tpulab env list`). */
-export const EnvironmentInfo = Type.Object({
-  name: Type.String(),
-  displayName: Type.String(),
-  state: Type.Union(
-    [Type.Literal('available'), Type.Literal('ready'), Type.Literal('outdated'), Type.Literal('broken')],
-    {
-      description: 'available: described, not created; outdated: created from another lock file'
-    }
-  ),
-  path: Type.Union([Type.String(), Type.Null()]),
-  kernelspec: Type.String({ description: 'name of its kernelspec at the bridge' }),
-  detail: Type.Union([Type.String(), Type.Null()])
+/** `GET /bridge/v1/identity?challenge=HEX`: answered without a token, so that nobody sends one to a stranger. */
+export const GatewayIdentity = Type.Object({
+  proof: Type.String({ description: 'HMAC-SHA256 of the challenge under the gateway’s `proofKey`, in hex' })
 });
-export type EnvironmentInfo = Static<typeof EnvironmentInfo>;
+export type GatewayIdentity = Static<typeof GatewayIdentity>;
 
 /** Answer of the Jupyter server extension, `GET <base>/tpulab/bridge`: where the page finds the bridge. */
 export const BridgeAddress = Type.Object({
   status: Type.Union([Type.Literal('ready'), Type.Literal('starting'), Type.Literal('failed')]),
   url: Type.Union([Type.String(), Type.Null()], { description: 'base URL with a trailing slash' }),
   token: Type.Union([Type.String(), Type.Null()]),
+  proofKey: Type.Optional(
+    Type.Union([Type.String(), Type.Null()], {
+      description: 'with it the page sees that it speaks to this bridge (`GET /bridge/v1/identity`)'
+    })
+  ),
   message: Type.Union([Type.String(), Type.Null()], { description: 'what failed and what to do' }),
   proxy: Type.Optional(
     Type.Union([Type.String(), Type.Null()], {

@@ -1,5 +1,5 @@
 /**
- * Folders of this machine and of a remote that are made the same: `POST`, `GET`, `DELETE /bridge/v1/remotes/NAME/sync`.
+ * A folder that is copied to a remote, or from it: `POST`, `GET`, `DELETE /bridge/v1/remotes/NAME/sync`.
  *
  * A dry run answers with what would happen. Otherwise the answer is the state of the run that has begun; `GET` has its progress,
  * `DELETE` ends it. One run a remote at a time.
@@ -9,12 +9,7 @@ import { type Static, Type } from '@sinclair/typebox';
 const Folder = Type.String({ minLength: 1, maxLength: 4096 });
 const Patterns = Type.Array(Type.String({ minLength: 1, maxLength: 512 }), { maxItems: 200 });
 
-/** `both` copies what is newer each way and deletes nothing. */
-export const SyncDirection = Type.Union([
-  Type.Literal('to-remote'),
-  Type.Literal('from-remote'),
-  Type.Literal('both')
-]);
+export const SyncDirection = Type.Union([Type.Literal('to-remote'), Type.Literal('from-remote')]);
 export type SyncDirection = Static<typeof SyncDirection>;
 
 export const SyncRequest = Type.Object(
@@ -28,14 +23,15 @@ export const SyncRequest = Type.Object(
       Type.String({
         minLength: 1,
         maxLength: 4096,
-        description: 'absolute, or relative to the home folder there; else the last part of `localFolder`'
+        description:
+          'absolute, or below the folder in which kernels start there (the home folder; on Colab `/content`); else the last part of `localFolder`'
       })
     ),
     direction: SyncDirection,
     include: Type.Optional(Patterns),
     exclude: Type.Optional(Patterns),
     delete: Type.Optional(
-      Type.Boolean({ description: 'also remove what the other side does not have; one way only' })
+      Type.Boolean({ description: 'also delete what the side that is copied from does not have' })
     ),
     dryRun: Type.Optional(Type.Boolean())
   },
@@ -46,7 +42,10 @@ export type SyncRequest = Static<typeof SyncRequest>;
 export const SyncChange = Type.Object({
   path: Type.String({ description: 'relative to the folder' }),
   action: Type.Union([Type.Literal('send'), Type.Literal('receive'), Type.Literal('delete')]),
-  bytes: Type.Number({ minimum: 0 })
+  bytes: Type.Number({ minimum: 0 }),
+  newer: Type.Optional(
+    Type.Literal(true, { description: 'the file that is overwritten is newer than the one that replaces it' })
+  )
 });
 export type SyncChange = Static<typeof SyncChange>;
 
@@ -54,8 +53,14 @@ export type SyncChange = Static<typeof SyncChange>;
 export const SyncPlan = Type.Object({
   localFolder: Folder,
   remoteFolder: Folder,
-  changes: Type.Array(SyncChange, { description: 'at most 1000; `files` and `deletions` count all' }),
+  transport: Type.Optional(
+    Type.Union([Type.Literal('rsync'), Type.Literal('tar')], {
+      description: 'tar where one of the machines has no rsync 3: whole files, and no links'
+    })
+  ),
+  changes: Type.Array(SyncChange, { description: 'at most 1000; the counts are of all' }),
   files: Type.Integer({ minimum: 0 }),
+  newer: Type.Integer({ minimum: 0, description: 'of `files`: overwrite a file that is newer' }),
   deletions: Type.Integer({ minimum: 0 }),
   bytes: Type.Number({ minimum: 0 })
 });

@@ -119,6 +119,13 @@ export const StepSample = Type.Object({
     description: 'false when no output was watched, so that device time is part of host and gap'
   }),
   metrics: Type.Optional(Type.Record(Type.String(), Type.Number())),
+  nonFinite: Type.Optional(
+    Type.Record(
+      Type.String(),
+      Type.Union([Type.Literal('NaN'), Type.Literal('Infinity'), Type.Literal('-Infinity')]),
+      { description: 'metrics that are no finite number, which JSON does not have' }
+    )
+  ),
   bands: Type.Optional(
     Type.Record(Type.String(), Ms, {
       description: 'milliseconds of each `BandKind` inside the step; they overlap the spans'
@@ -173,7 +180,7 @@ export const PaceMessage = Type.Object({
       totalMs: Ms,
       badputMs: Type.Record(Type.String(), Ms, {
         description:
-          "by cause, in ml-goodput's words: TRAINING_PREP, PROGRAM_STARTUP, DATA_LOADING_SYNC, UNPRODUCTIVE_CHECKPOINT_SAVE_TIME, CUSTOM_BADPUT_EVENTS, OTHER"
+          "by cause, in ml-goodput's words: TRAINING_PREP, PROGRAM_STARTUP, DATA_LOADING_SYNC, UNPRODUCTIVE_CHECKPOINT_SAVE_TIME, CUSTOM_BADPUT_EVENTS, OTHER; and DEVICE_IDLE"
       })
     },
     { description: 'productive and bad time add up to the total' }
@@ -191,7 +198,9 @@ export const AdviceMessage = Type.Object({
     Type.Literal('spawn-in-cell'),
     Type.Literal('sync-each-step'),
     Type.Literal('constant-hyperparameter'),
-    Type.Literal('ragged-batch')
+    Type.Literal('ragged-batch'),
+    Type.Literal('non-finite-metric'),
+    Type.Literal('missing-hook')
   ]),
   message: Type.String({ description: 'one sentence: what was seen' }),
   remedy: Type.String({ description: 'one sentence: what to do' }),

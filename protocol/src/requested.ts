@@ -1,0 +1,27 @@
+/**
+ * Which executions on a remote were requested through this gateway (`POST /bridge/v1/remotes/NAME/requested`): their outputs are
+ * trusted as if they had come live. What else a remote says that it has executed is somebody else's.
+ */
+import { type Static, Type } from '@sinclair/typebox';
+
+const Id = Type.String({ minLength: 1, maxLength: 256 });
+
+export const RequestedExecution = Type.Object({
+  msgId: Id,
+  cellId: Type.Union([Type.String({ maxLength: 256 }), Type.Null()])
+});
+export type RequestedExecution = Static<typeof RequestedExecution>;
+
+/** Of one question; a page asks again for the rest. */
+export const MAX_REQUESTED = 1_000;
+
+export const RequestedQuestion = Type.Object({
+  kernelId: Id,
+  executions: Type.Array(RequestedExecution, { maxItems: MAX_REQUESTED })
+});
+export type RequestedQuestion = Static<typeof RequestedQuestion>;
+
+export const RequestedAnswer = Type.Object({
+  requested: Type.Array(Type.String(), { description: 'message ids, of those in the question' })
+});
+export type RequestedAnswer = Static<typeof RequestedAnswer>;
