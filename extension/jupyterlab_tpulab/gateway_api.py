@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hmac
 import json
+import secrets
 from dataclasses import dataclass
 
 from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest, HTTPResponse
@@ -18,6 +20,17 @@ class GatewayApi:
 
     url: str
     token: str
+
+    async def proves_itself(self, proof_key: str, timeout_s: float = TIMEOUT_S) -> bool:
+        """True when it knows the key that only the gateway and its user have. Nothing of ours is sent."""
+        challenge = secrets.token_hex(32)
+        response = await self._request(
+            "GET", f"bridge/v1/identity?challenge={challenge}", timeout_s, {"Accept": "application/json"}
+        )
+        body = _json(response) if response is not None and response.code == 200 else None
+        proof = body.get("proof") if isinstance(body, dict) else None
+        wanted = hmac.new(proof_key.encode(), challenge.encode(), "sha256").hexdigest()
+        return isinstance(proof, str) and hmac.compare_digest(proof.encode(), wanted.encode())
 
     async def is_serving(self, timeout_s: float = TIMEOUT_S) -> bool:
         """True when it answers its health route to our token. Starting counts: it is alive."""
@@ -59,7 +72,7 @@ class GatewayApi:
         request = HTTPRequest(
             self.url + path,
             method=method,
-            # A preflight carries no credentials; everything else is refused without them.
+            # A preflight and the question for a proof carry no credentials; all else is refused without them.
             headers=headers or {"Authorization": f"token {self.token}"},
             connect_timeout=timeout_s,
             request_timeout=timeout_s,

@@ -26,5 +26,5 @@ class BridgeAddressHandler(APIHandler):
         answer = asdict(self._status()) | {"proxy": self._proxy}
         if self._proxy is not None and self.request.host_name not in LOOPBACK:
             # That page goes through this server, which knows the token itself.
-            answer |= {"url": None, "token": None}
+            answer |= {"url": None, "token": None, "proofKey": None}
         self.finish(json.dumps(answer))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import shutil
@@ -40,10 +41,9 @@ def find_node(environ: Mapping[str, str]) -> str:
 def with_tools(environ: Mapping[str, str]) -> dict[str, str]:
     """The environment, with uv and the Python of this installation named in it, unless they are already."""
     result = dict(environ)
-    # Beside the interpreter, not where it really lies: in a virtual environment that is a link to elsewhere.
-    beside = Path(sys.executable).parent / "uv"
-    if not result.get(UV_VARIABLE) and os.access(beside, os.X_OK):
-        result[UV_VARIABLE] = str(beside)
+    uv = None if result.get(UV_VARIABLE) else _find_uv()
+    if uv is not None:
+        result[UV_VARIABLE] = uv
     base = getattr(sys, "_base_executable", sys.executable)
     if base:
         result.setdefault(PYTHON_VARIABLE, str(base))
@@ -66,6 +66,15 @@ def main() -> int:
     sys.stdout.flush()
     os.execve(node, [node, str(script), *sys.argv[1:]], with_tools(os.environ))
     return 1
+
+
+def _find_uv() -> str | None:
+    """The program of the package `uv`, wherever pip put it: a virtual environment, `--user` or `--target`."""
+    try:
+        found: object = importlib.import_module("uv").find_uv_bin()
+    except (ImportError, AttributeError, OSError):
+        return None
+    return str(found)
 
 
 def _folder_of(package: str) -> Path | None:

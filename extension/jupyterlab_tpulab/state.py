@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,6 +21,16 @@ class GatewayRecord:
 
     url: str
     pid: int
+    process_start: str | None = None
+    """Tells the process from a later one with its pid; None in the record of an older gateway."""
+    proof_key: str | None = None
+    """With it the gateway proves who it is (`GatewayApi.proves_itself`); None as above."""
+
+    def is_running(self) -> bool:
+        """Whether this very process of this very user still runs."""
+        if self.process_start is None:
+            return is_alive(self.pid) and runs_as_us(self.pid)
+        return process_start(self.pid) == self.process_start and runs_as_us(self.pid)
 
 
 @dataclass(frozen=True)
@@ -27,6 +39,14 @@ class OwnerRecord:
 
     server_pid: int
     gateway_pid: int
+    server_start: str | None = None
+    """Of that process; None in records of older versions, and then its id alone counts."""
+
+    def is_server_running(self) -> bool:
+        """Whether it is the very process: another one may have got its id."""
+        if self.server_start is None:
+            return is_alive(self.server_pid)
+        return process_start(self.server_pid) == self.server_start
 
 
 def find_state_dir(configured: str, environ: Mapping[str, str]) -> Path:
@@ -42,7 +62,12 @@ def read_gateway(state_dir: Path) -> GatewayRecord | None:
     body = _read_object(state_dir / "gateway.json")
     url, pid = body.get("url"), body.get("pid")
     if isinstance(url, str) and url.startswith("http") and isinstance(pid, int) and not isinstance(pid, bool):
-        return GatewayRecord(url if url.endswith("/") else url + "/", pid)
+        return GatewayRecord(
+            url if url.endswith("/") else url + "/",
+            pid,
+            _text(body.get("processStart")),
+            _text(body.get("proofKey")),
+        )
     return None
 
 
@@ -61,13 +86,18 @@ def write_token(state_dir: Path, token: str) -> None:
 def read_owner(state_dir: Path) -> OwnerRecord | None:
     body = _read_object(state_dir / "lab.json")
     server, gateway = body.get("serverPid"), body.get("gatewayPid")
+    start = body.get("serverStart")
     if isinstance(server, int) and isinstance(gateway, int):
-        return OwnerRecord(server, gateway)
+        return OwnerRecord(server, gateway, start if isinstance(start, str) else None)
     return None
 
 
 def write_owner(state_dir: Path, owner: OwnerRecord) -> None:
-    body = {"serverPid": owner.server_pid, "gatewayPid": owner.gateway_pid}
+    body = {
+        "serverPid": owner.server_pid,
+        "serverStart": owner.server_start,
+        "gatewayPid": owner.gateway_pid,
+    }
     _write_private(state_dir / "lab.json", json.dumps(body) + "\n")
 
 
@@ -88,8 +118,52 @@ def is_alive(pid: int) -> bool:
     return True
 
 
+def process_start(pid: int) -> str | None:
+    """Differs between two processes that have had the same pid; None for none (`process-identity.ts`)."""
+    if sys.platform == "linux":
+        try:
+            stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        except (FileNotFoundError, ProcessLookupError):
+            return None
+        # The command name may hold spaces and brackets; fields are counted after its last bracket.
+        fields = stat[stat.rindex(")") + 2 :].split(" ")
+        return None if fields[0] == "Z" else f"{_boot_id()}/{fields[19]}"
+    words = _ps("stat=,lstart=", pid)
+    return None if words is None or words.startswith("Z") else words.split(maxsplit=1)[-1]
+
+
+def runs_as_us(pid: int) -> bool:
+    if sys.platform == "linux":
+        try:
+            return os.stat(f"/proc/{pid}").st_uid == os.getuid()
+        except (FileNotFoundError, ProcessLookupError):
+            return False
+    return _ps("uid=", pid) == str(os.getuid())
+
+
+def _boot_id() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""
+
+
+def _ps(columns: str, pid: int) -> str | None:
+    command = ["ps", "-o", columns, "-p", str(pid)]
+    environ = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LC_ALL": "C"}
+    try:
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=5, env=environ, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return ran.stdout.strip() or None
+
+
 def make_private_dir(path: Path) -> None:
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
 
 
 def _read_object(path: Path) -> dict[str, object]:

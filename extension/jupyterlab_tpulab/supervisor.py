@@ -1,6 +1,7 @@
 """Keeps a gateway running beside the Jupyter server: attaches to one, else starts one, and starts it again.
 
-The gateway keeps its port and token over restarts, so the sockets of open pages find it again.
+The gateway keeps its port over restarts, so open pages find it again, and gets a new token with each: while
+it was away, another user's program may have been sent the old one.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ class BridgeStatus:
     status: Literal["ready", "starting", "failed"]
     url: str | None = None
     token: str | None = None
+    proofKey: str | None = None
     message: str | None = None
 
 
@@ -58,7 +60,7 @@ class _Gateway:
     """The gateway in use. `process` is set when it is our child; `owned` when it ends with this server."""
 
     api: GatewayApi
-    pid: int
+    record: state.GatewayRecord
     owned: bool
     process: GatewayProcess | None = None
 
@@ -73,7 +75,6 @@ class BridgeSupervisor:
         self._settings = settings
         self._log = log
         self._gateway: _Gateway | None = None
-        self._token: str | None = None
         self._port = 0
         self._failures = 0
         self._task: asyncio.Task[None] | None = None
@@ -98,7 +99,7 @@ class BridgeSupervisor:
         if gateway.process is not None:
             await gateway.process.terminate()
         else:
-            await self._end_other(gateway.pid)
+            await self._end_other(gateway.record)
         state.forget_owner(self._settings.state_dir)
 
     async def _run(self) -> None:
@@ -133,35 +134,42 @@ class BridgeSupervisor:
             # Known before anything is awaited: `stop` must find it.
             self._gateway = gateway
             if gateway.owned:
-                state.write_owner(self._settings.state_dir, state.OwnerRecord(os.getpid(), gateway.pid))
-        self._token = gateway.api.token
+                own = os.getpid()
+                state.write_owner(
+                    self._settings.state_dir,
+                    state.OwnerRecord(own, gateway.record.pid, state.process_start(own)),
+                )
         self._port = urlsplit(gateway.api.url).port or 0
-        self.status = BridgeStatus("ready", url=gateway.api.url, token=gateway.api.token)
-        self._log.info("The kernel bridge serves at %s (process %d).", gateway.api.url, gateway.pid)
+        self.status = BridgeStatus(
+            "ready", url=gateway.api.url, token=gateway.api.token, proofKey=gateway.record.proof_key
+        )
+        self._log.info("The kernel bridge serves at %s (process %d).", gateway.api.url, gateway.record.pid)
 
     async def _attach(self) -> _Gateway | None:
         """A living gateway of this state folder that talks to us and our pages; None when there is none."""
         folder = self._settings.state_dir
         record, token = state.read_gateway(folder), state.read_token(folder)
-        if record is None or token is None or not state.is_alive(record.pid):
+        if record is None or token is None or not record.is_running():
             return None
         api = GatewayApi(record.url, token)
+        if record.proof_key is not None and not await api.proves_itself(record.proof_key):
+            # Nothing was sent to whoever answers there, if anybody does.
+            self._log.warning("Process %d does not serve at %s as its record says.", record.pid, record.url)
+            return None
         if not await api.is_serving():
             return None
         owner = state.read_owner(folder)
         ours = owner is not None and owner.gateway_pid == record.pid
         orphan = (
-            owner is not None
-            and ours
-            and (owner.server_pid == os.getpid() or not state.is_alive(owner.server_pid))
+            owner is not None and ours and (owner.server_pid == os.getpid() or not owner.is_server_running())
         )
         refused = [origin for origin in self._settings.origins if not await api.allows_origin(origin)]
         if not refused:
             self._log.info("Using the kernel bridge that is already running.")
-            return _Gateway(api, record.pid, owned=orphan)
+            return _Gateway(api, record, owned=orphan)
         if orphan:
             # Left by a Jupyter server on another port. Its kernels go on under their keepers.
-            await self._end_other(record.pid)
+            await self._end_other(record)
             return None
         raise BridgeError(
             "bridge.foreignGateway",
@@ -171,7 +179,7 @@ class BridgeSupervisor:
 
     async def _spawn(self) -> _Gateway:
         settings = self._settings
-        token = self._token or secrets.token_urlsafe(32)
+        token = secrets.token_urlsafe(32)
         # Before the gateway runs, so that a server that finds it can also talk to it.
         state.write_token(settings.state_dir, token)
         options = GatewayOptions(
@@ -184,7 +192,10 @@ class BridgeSupervisor:
             extra_arguments=settings.extra_arguments,
         )
         process = await GatewayProcess.start(options, settings.environ)
-        return _Gateway(GatewayApi(process.url, token), process.pid, owned=True, process=process)
+        record = state.read_gateway(settings.state_dir)
+        if record is None or record.url != process.url:
+            record = state.GatewayRecord(process.url, process.pid)
+        return _Gateway(GatewayApi(process.url, token), record, owned=True, process=process)
 
     async def _watch(self) -> None:
         """Returns when the gateway has ended."""
@@ -193,7 +204,7 @@ class BridgeSupervisor:
         if gateway.process is not None:
             await gateway.process.wait()
             return
-        while state.is_alive(gateway.pid):
+        while gateway.record.is_running():
             await asyncio.sleep(self._settings.watch_interval_s)
 
     async def _let_go(self) -> None:
@@ -214,12 +225,14 @@ class BridgeSupervisor:
                 KERNELS_TIMEOUT_S,
             )
 
-    async def _end_other(self, pid: int) -> None:
+    async def _end_other(self, record: state.GatewayRecord) -> None:
         """Ends a gateway that is not our child, and waits until it is gone."""
-        terminate_other(pid)
+        if not record.is_running():
+            return
+        terminate_other(record.pid)
         deadline = asyncio.get_running_loop().time() + TERMINATE_TIMEOUT_S
-        while state.is_alive(pid):
+        while record.is_running():
             if asyncio.get_running_loop().time() > deadline:
-                self._log.warning("The kernel bridge (process %d) did not end; end it by hand.", pid)
+                self._log.warning("The kernel bridge (process %d) did not end; end it by hand.", record.pid)
                 return
             await asyncio.sleep(0.1)

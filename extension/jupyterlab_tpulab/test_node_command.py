@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -40,11 +41,14 @@ def test_without_any_node_it_is_said_what_to_install(tmp_path: Path) -> None:
 def test_uv_and_the_python_of_the_installation_are_named_unless_the_user_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setattr(sys, "_base_executable", "/base/python3")
+    monkeypatch.setitem(sys.modules, "uv", None)
     base = {"A": "1", "TPULAB_BASE_PYTHON": "/base/python3"}
     assert node_command.with_tools({"A": "1"}) == base
     uv = program(tmp_path / "uv")
+    package = types.ModuleType("uv")
+    package.find_uv_bin = lambda: str(uv)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "uv", package)
     assert node_command.with_tools({"A": "1"}) == {**base, "TPULAB_UV": str(uv)}
     own = {"TPULAB_UV": "mine", "TPULAB_BASE_PYTHON": "other"}
     assert node_command.with_tools(own) == own

@@ -126,7 +126,7 @@ def test_answers_who_may_use_the_server_and_nobody_else(bridge: Bridge) -> None:
     with serving(bridge) as server:
         body = server.bridge("ready")
         assert body["url"] == bridge.starts[0]["url"]
-        assert set(body) == {"status", "url", "token", "message", "proxy"}
+        assert set(body) == {"status", "url", "token", "proofKey", "message", "proxy"}
         assert server.get("tpulab/bridge", token=None)[0] == 403
         assert server.get("tpulab/bridge", token="wrong")[0] == 403
         port = server.url.split(":")[2].split("/")[0]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import signal
 import socket
 import subprocess
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -41,12 +44,16 @@ async def test_starts_a_gateway_and_says_where_it_is(bridge: Bridge) -> None:
     assert not is_running(bridge.pids[0])
 
 
-async def test_starts_a_killed_gateway_again_on_the_same_port_with_the_same_token(bridge: Bridge) -> None:
+async def test_starts_a_killed_gateway_again_on_the_same_port_with_another_token(bridge: Bridge) -> None:
     supervisor = await ready(bridge.supervisor())
     before = supervisor.status
     os.kill(bridge.pids[0], signal.SIGKILL)
     await until(lambda: len(bridge.starts) == 2 and supervisor.status.status == "ready")
-    assert supervisor.status == before
+    assert supervisor.status.url == before.url
+    # While nobody listened there, pages went on asking: whoever took the port then has the old token.
+    assert supervisor.status.token != before.token
+    assert supervisor.status.token == state.read_token(bridge.state_dir)
+    assert supervisor.status.proofKey not in (None, before.proofKey)
     await supervisor.stop(keep_kernels=False)
 
 
@@ -102,7 +109,7 @@ async def test_a_guest_starts_a_gateway_itself_when_the_one_it_used_has_ended(br
     before = guest.status
     await owner.stop(keep_kernels=True)
     await until(lambda: len(bridge.starts) == 2 and guest.status.status == "ready")
-    assert guest.status == before
+    assert guest.status.url == before.url
     await guest.stop(keep_kernels=False)
 
 
@@ -144,6 +151,15 @@ async def test_takes_over_the_gateway_of_a_server_that_was_killed_and_ends_it(br
     await until(lambda: not is_running(pid))
 
 
+async def test_takes_over_the_gateway_of_a_server_whose_process_id_another_has_now(bridge: Bridge) -> None:
+    pid = await orphan(bridge)
+    # Alive, and not the process that started the gateway.
+    state.write_owner(bridge.state_dir, state.OwnerRecord(os.getppid(), pid, "long ago/1"))
+    supervisor = await ready(bridge.supervisor())
+    await supervisor.stop(keep_kernels=False)
+    await until(lambda: not is_running(pid))
+
+
 async def test_replaces_an_orphan_that_does_not_accept_our_pages(bridge: Bridge) -> None:
     pid = await orphan(bridge, origin="http://127.0.0.1:1")
     supervisor = await ready(bridge.supervisor())
@@ -172,6 +188,82 @@ async def test_ignores_a_stale_record_whose_process_is_gone(bridge: Bridge) -> N
     supervisor = await ready(bridge.supervisor())
     assert supervisor.status.token != "old"
     await supervisor.stop(keep_kernels=False)
+
+
+class Stranger:
+    """A program of somebody else on the port that a gateway had: answers all, and keeps what it was sent."""
+
+    def __init__(self, answer: bytes = b'{"status": "ok", "proof": "00", "gatewayId": "fake"}') -> None:
+        self.heard: list[str] = []
+        stranger = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                stranger.heard.append(f"{self.requestline}\n{self.headers}")
+                self.send_response(200)
+                self.send_header("Access-Control-Allow-Origin", self.headers.get("Origin", ORIGIN))
+                self.send_header("Content-Length", str(len(answer)))
+                self.end_headers()
+                self.wfile.write(answer)
+
+            do_OPTIONS = do_GET
+
+            def log_message(self, format: str, *args: object) -> None:
+                """Nothing."""
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/"
+        self._thread = threading.Thread(target=self.server.serve_forever, args=(0.05,))
+
+    def __enter__(self) -> Stranger:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.server.shutdown()
+        self._thread.join()
+        self.server.server_close()
+
+
+def left_behind(bridge: Bridge, **record: object) -> None:
+    """The record and the token of a gateway that was killed."""
+    bridge.state_dir.mkdir()
+    (bridge.state_dir / "gateway.json").write_text(json.dumps(record))
+    state.write_token(bridge.state_dir, "old-token")
+
+
+@pytest.mark.parametrize("start", ["the same", "another"])
+async def test_a_stranger_on_the_old_port_gets_no_token_and_serves_no_page(
+    bridge: Bridge, start: str
+) -> None:
+    # The pid is that of a living process of ours: another has it now, or the gateway hangs without its port.
+    process_start = state.process_start(os.getpid()) if start == "the same" else "long ago/1"
+    with Stranger() as stranger:
+        left_behind(
+            bridge, url=stranger.url, pid=os.getpid(), processStart=process_start, proofKey="only ours"
+        )
+        supervisor = await ready(bridge.supervisor())
+        assert supervisor.status.url == bridge.starts[0]["url"]
+        assert supervisor.status.token != "old-token"
+        await supervisor.stop(keep_kernels=False)
+    assert "old-token" not in "".join(stranger.heard)
+    assert all("Authorization" not in request for request in stranger.heard)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root, to run a process as another user")
+async def test_a_process_of_another_user_is_no_gateway_of_ours(bridge: Bridge) -> None:
+    # As an earlier version recorded it, with neither start nor key.
+    other = subprocess.Popen(["/bin/sh", "-c", "read line"], user=65534, stdin=subprocess.PIPE)
+    try:
+        with Stranger() as stranger:
+            left_behind(bridge, url=stranger.url, pid=other.pid)
+            supervisor = await ready(bridge.supervisor())
+            assert supervisor.status.url == bridge.starts[0]["url"]
+            await supervisor.stop(keep_kernels=False)
+        assert stranger.heard == []
+    finally:
+        other.kill()
+        other.communicate()
 
 
 async def test_two_servers_that_start_together_use_one_gateway(bridge: Bridge) -> None:

@@ -2,7 +2,7 @@
 import { absentPlugin } from './absent/plugin.js';
 import { backendPlugins } from './backends/plugin.js';
 import { conflictPlugin } from './conflict/plugin.js';
-import { currentKernelPlugin } from './current/plugin.js';
+import { currentKernelPlugin, kernelDetailsPlugin } from './current/plugin.js';
 import { eventsPlugin } from './events/plugin.js';
 import { kernelPlugins } from './kernels/plugin.js';
 import { launcherPlugin } from './launcher/plugin.js';
@@ -22,6 +22,7 @@ export default [
   conflictPlugin,
   eventsPlugin,
   currentKernelPlugin,
+  kernelDetailsPlugin,
   panelPlugin,
   reattachPlugin,
   remotesPlugin,

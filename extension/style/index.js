@@ -8,3 +8,4 @@ import './steps.css';
 import './compilations.css';
 import './status.css';
 import './remotes.css';
+import './dialog.css';

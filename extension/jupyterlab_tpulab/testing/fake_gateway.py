@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import argparse
+import hmac
 import json
 import os
+import secrets
 import signal
 import sys
 import threading
@@ -15,6 +17,7 @@ import uuid
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import FrameType
+from urllib.parse import parse_qs, urlsplit
 
 
 def main() -> int:
@@ -35,11 +38,18 @@ def main() -> int:
     if fault in ("garbage", "silent"):
         signal.pause()
     options.state_dir.mkdir(parents=True, exist_ok=True)
+    proof_key = secrets.token_hex(32)
     server = ThreadingHTTPServer(
-        ("127.0.0.1", options.port), handler(token, options.allow_origin, options.state_dir)
+        ("127.0.0.1", options.port), handler(token, proof_key, options.allow_origin, options.state_dir)
     )
     url = f"http://127.0.0.1:{server.server_port}/"
-    record = {"url": url, "pid": os.getpid(), "gatewayId": uuid.uuid4().hex, "startedAt": "now"}
+    record = {
+        "url": url,
+        "pid": os.getpid(),
+        "gatewayId": uuid.uuid4().hex,
+        "startedAt": "now",
+        "proofKey": proof_key,
+    }
     (options.state_dir / "gateway.json").write_text(json.dumps(record))
     (options.state_dir / "started.log").open("a").write(
         json.dumps(vars(options) | record, default=str) + "\n"
@@ -55,13 +65,19 @@ def main() -> int:
     return 0
 
 
-def handler(token: str, origins: list[str], state_dir: Path) -> type[BaseHTTPRequestHandler]:
+def handler(token: str, proof_key: str, origins: list[str], state_dir: Path) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_OPTIONS(self) -> None:
             self.answer(204, None)
 
         def do_GET(self) -> None:
-            if self.headers.get("Authorization") != f"token {token}":
+            asked = urlsplit(self.path)
+            if asked.path == "/bridge/v1/identity":
+                challenge = parse_qs(asked.query)["challenge"][0]
+                self.answer(
+                    200, {"proof": hmac.new(proof_key.encode(), challenge.encode(), "sha256").hexdigest()}
+                )
+            elif self.headers.get("Authorization") != f"token {token}":
                 self.answer(403, {"message": "Forbidden"})
             elif self.path == "/headers":
                 self.answer(200, {name.lower(): value for name, value in self.headers.items()})

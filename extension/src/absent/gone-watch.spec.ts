@@ -88,7 +88,7 @@ test('a machine that is taken back says so at once, and once', () => {
   scene.tell('reconnecting');
   expect(scene.shown).toBeNull();
   scene.tell('preempted');
-  expect(scene.shown?.text).toMatch(/has taken my-tpu back/);
+  expect(scene.shown?.text).toMatch(/my-tpu was preempted/);
   scene.shown = null;
   scene.tell('preempted');
   expect(scene.shown).toBeNull();

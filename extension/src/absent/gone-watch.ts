@@ -131,7 +131,7 @@ export class GoneWatch implements IDisposable {
     return why === 'taken'
       ? {
           text: trans.__(
-            'The cloud has taken %1 back, and the kernel of this notebook with it. What it printed is here; its variables are gone.',
+            '%1 was preempted, and the kernel of this notebook with it. Its output is kept here; its variables are lost.',
             remote
           ),
           actions: [

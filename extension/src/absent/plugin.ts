@@ -222,7 +222,7 @@ function choiceDialog(
         ? trans.__('"%1" was last run on the remote "%2", which is not known here.', path, name)
         : isTaken
           ? trans.__(
-              '"%1" was last run on the remote "%2", which the cloud has taken back. What its cells printed is kept on this machine. Create a machine again, then connect.',
+              '"%1" was last run on the remote "%2", which was preempted. What its cells printed is kept on this computer. Create a machine again, then connect.',
               path,
               name
             )
@@ -231,7 +231,7 @@ function choiceDialog(
       Dialog.cancelButton({ label: trans.__('No kernel'), actions: actions('none') }),
       Dialog.createButton({ label: trans.__('Use a local kernel…'), actions: actions('local') }),
       Dialog.okButton({
-        label: why === 'down' ? trans.__('Connect') : trans.__('Connect to a TPU VM…'),
+        label: why === 'down' ? trans.__('Connect') : trans.__('Connect to a TPU…'),
         actions: actions('connect')
       })
     ]

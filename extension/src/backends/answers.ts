@@ -11,7 +11,7 @@ export function asBridgeAddress(body: unknown): BridgeAddress | null {
   if (!isRecord(body)) {
     return null;
   }
-  const { status, url, token, message, proxy = null } = body;
+  const { status, url, token, message, proxy = null, proofKey = null } = body;
   if (status !== 'ready' && status !== 'starting' && status !== 'failed') {
     return null;
   }
@@ -20,11 +20,12 @@ export function asBridgeAddress(body: unknown): BridgeAddress | null {
     !isTextOrNull(token) ||
     !isTextOrNull(message) ||
     !isTextOrNull(proxy) ||
+    !isTextOrNull(proofKey) ||
     (url !== null && !isHttpUrl(url))
   ) {
     return null;
   }
-  return { status, url, token, message, proxy };
+  return { status, url, token, message, proxy, proofKey };
 }
 
 export function asHealth(body: unknown): KnownHealth | null {

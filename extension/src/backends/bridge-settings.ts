@@ -13,6 +13,8 @@ export interface IBridgeAddress {
   readonly token: string;
   /** It is the page's own server that passes requests on: with its login, without a token. */
   readonly isProxied?: true;
+  /** With this the bridge on this machine shows that it is the one; absent where it cannot, or need not. */
+  readonly proof?: { readonly url: string; readonly key: string };
 }
 
 export interface IBridgeSettingsOptions {
@@ -20,6 +22,8 @@ export interface IBridgeSettingsOptions {
   address(): IBridgeAddress | null;
   /** Called when an answer, or its absence, says that the bridge may not be well. */
   suspect(): void;
+  /** Called when nobody answers, or a socket has broken: whoever answers next may be another program, on the port that was freed. */
+  lost(): void;
   fetch?: typeof fetch;
   readTimeoutMs?: number;
   writeTimeoutMs?: number;
@@ -75,7 +79,7 @@ export function liveBridgeSettings(options: IBridgeSettingsOptions): {
   const own = options.fetch ?? fetch;
   const isProxied = (): boolean => options.address()?.isProxied === true;
   const either: Fetch = (input, init) => (isProxied() ? own(input, init) : fixed.fetch(input, init));
-  const sockets = new KernelSockets(fixed.WebSocket);
+  const sockets = new KernelSockets(fixed.WebSocket, () => options.lost());
   const settings = {
     ...fixed,
     fetch: watched(either, options),
@@ -128,7 +132,12 @@ function watched(fetcher: Fetch, options: IBridgeSettingsOptions): Fetch {
       }
       return response;
     } catch (error) {
-      options.suspect();
+      // What was given up here says nothing of who is there.
+      if (error instanceof TypeError) {
+        options.lost();
+      } else {
+        options.suspect();
+      }
       throw error;
     }
   };

@@ -24,8 +24,12 @@ export function addressesFor(
 ): IBridgeAddress[] {
   const isLocal = OTHER_NAMES[page.pageHostname] !== undefined;
   if (direct !== null && (isLocal || proxy === null)) {
-    const { token } = direct;
-    return bridgeUrlsFor(direct.url, page.pageHostname).map(url => ({ url, token }));
+    const { token, proof } = direct;
+    return bridgeUrlsFor(direct.url, page.pageHostname).map(url => ({
+      url,
+      token,
+      ...(proof && { proof: { url, key: proof.key } })
+    }));
   }
   return proxy === null ? [] : [{ url: new URL(proxy, page.base).href, token: '', isProxied: true }];
 }

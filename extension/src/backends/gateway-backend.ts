@@ -9,7 +9,7 @@ import type { BackendState, IBackend, IBackendError } from '../tokens.js';
 import { BackendError } from './backend-error.js';
 import { fixedBridgeSettings, type IBridgeAddress, liveBridgeSettings } from './bridge-settings.js';
 import type { KernelSockets } from './numbered-socket.js';
-import { askHealth, type IProbeOptions } from './probe.js';
+import { askHealth, askProof, type IProbeOptions } from './probe.js';
 import { retryDelayMs } from './retry-delay.js';
 
 export interface IGatewayBackendOptions {
@@ -39,6 +39,8 @@ export interface IGatewayFinder {
 
 /** While the bridge says that it is starting, ask again soon. */
 const STARTING_RETRY_MS = 1_000;
+/** After these it is not known who is there. */
+const UNPROVEN: ReadonlySet<string> = new Set(['bridge.unreachable', 'bridge.timeout', 'bridge.notABridge']);
 
 export abstract class GatewayBackend implements IBackend, IDisposable {
   /** For managers and connections: always the present address, every request with a deadline. */
@@ -53,8 +55,9 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
     private readonly options: IGatewayBackendOptions
   ) {
     const settings = liveBridgeSettings({
-      address: () => this._address,
+      address: () => this.trusted(),
       suspect: () => this.suspect(),
+      lost: () => this.doubt(),
       ...(options.fetch && { fetch: options.fetch }),
       ...(options.readTimeoutMs !== undefined && { readTimeoutMs: options.readTimeoutMs }),
       ...(options.writeTimeoutMs !== undefined && { writeTimeoutMs: options.writeTimeoutMs })
@@ -74,7 +77,7 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
   }
   /** Null also while the hub says that nothing can be reached there. */
   get serverSettings(): ServerConnection.ISettings | null {
-    return this._isRefused ? null : this._settings;
+    return this._isRefused || this.trusted() === null ? null : this._settings;
   }
   /** The present address; null while it is unknown. */
   get address(): IBridgeAddress | null {
@@ -110,6 +113,17 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
     if (this._state === 'ok') {
       this._wake?.();
     }
+  }
+
+  /** Nobody answered: before anything is sent there again, whoever answers then has to show who it is. */
+  private doubt(): void {
+    this._isDoubted = this._address?.proof !== undefined;
+    this.suspect();
+  }
+
+  private trusted(): IBridgeAddress | null {
+    this._wasRefused ||= this._isDoubted;
+    return this._isDoubted ? null : this._address;
   }
 
   /** Something that people are shown has changed, though the state has not. */
@@ -178,7 +192,9 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
       this._isRefused = false;
       if (error === null) {
         this._attempt = 0;
-        const wasServing = this._state === 'ok';
+        // Who was refused meanwhile waits for a sign, as after an outage.
+        const wasServing = this._state === 'ok' && !this._wasRefused;
+        this._wasRefused = false;
         this.update({ state: 'ok', lastError: null, nextRetryAt: null });
         if (!wasServing) {
           this._recovered.emit();
@@ -211,6 +227,7 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
     // A bridge that serves at the known address needs no question to the Jupyter server, which may be away itself.
     const known = this._address;
     const knownError = known === null ? null : await this.check([known], options);
+    this._isDoubted ||= known?.proof !== undefined && UNPROVEN.has(knownError?.code ?? '');
     if (known !== null && knownError === null) {
       return null;
     }
@@ -230,6 +247,7 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
     let worst: BackendError | null = null;
     for (const candidate of candidates) {
       try {
+        await askProof(candidate, options);
         await askHealth(candidate, options);
         this.adopt(candidate);
         return null;
@@ -249,7 +267,9 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
   }
 
   private adopt(address: IBridgeAddress): void {
-    if (this._address?.url === address.url && this._address.token === address.token) {
+    this._isDoubted = false;
+    const { url, token, proof } = this._address ?? {};
+    if (url === address.url && token === address.token && proof?.key === address.proof?.key) {
       return;
     }
     this._address = address;
@@ -314,6 +334,8 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
   }
 
   private _isRefused = false;
+  private _isDoubted = false;
+  private _wasRefused = false;
   private _state: BackendState = 'starting';
   private _lastError: IBackendError | null = null;
   private _nextRetryAt: number | null = null;

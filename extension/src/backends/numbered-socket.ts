@@ -17,6 +17,8 @@ const MAX_LINKS = 256;
 /** The gateway keeps what a client has said to have, for a page that comes back without knowing. */
 const ACK_INTERVAL_MS = 1_000;
 
+/** What a page says when it closes a socket itself, or says nothing. */
+const CLOSED_HERE: ReadonlySet<number> = new Set([1000, 1005]);
 /** What the gateway takes for the id of a message; it refuses a socket that names another. */
 const LAST_ID = /^.{1,256}$/;
 
@@ -25,8 +27,10 @@ export class KernelSockets {
   readonly WebSocket: typeof WebSocket;
   readonly #links = new Map<string, ChannelLink>();
 
-  constructor(base: typeof WebSocket) {
-    this.WebSocket = numberedSocket(base, (kernelId, sessionId) => this.link(kernelId, sessionId));
+  /** @param broken called when a socket was closed by nobody here, before anybody else hears of it */
+  constructor(base: typeof WebSocket, broken: () => void = () => undefined) {
+    const linkOf = (kernelId: string, sessionId: string): ChannelLink => this.link(kernelId, sessionId);
+    this.WebSocket = numberedSocket(base, linkOf, broken);
   }
 
   /** The link of a client (`kernel.clientId`) to a kernel; the same object for the same two. */
@@ -44,7 +48,8 @@ export class KernelSockets {
 
 function numberedSocket(
   Base: typeof WebSocket,
-  linkOf: (kernelId: string, sessionId: string) => ChannelLink
+  linkOf: (kernelId: string, sessionId: string) => ChannelLink,
+  broken: () => void
 ): typeof WebSocket {
   return class extends Base {
     readonly #link: ChannelLink | null;
@@ -55,6 +60,11 @@ function numberedSocket(
       const isOurs = link !== null && offered.includes(V1_SUBPROTOCOL);
       super(isOurs ? address : url, isOurs ? [NUMBERED_SUBPROTOCOL, ...offered] : offered);
       this.#link = isOurs ? link : null;
+      this.addEventListener('close', ({ code }) => {
+        if (!CLOSED_HERE.has(code)) {
+          broken();
+        }
+      });
       if (isOurs) {
         link.opening();
         listen(

@@ -1,4 +1,7 @@
 /** Asks for the bridge's address and for its health, and turns every way of failing into a typed error. */
+import { hmac } from '@noble/hashes/hmac.js';
+import { sha256 } from '@noble/hashes/sha2.js';
+import { bytesToHex, randomBytes, utf8ToBytes } from '@noble/hashes/utils.js';
 import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
 import { PROTOCOL_VERSION } from '@tpulab/protocol';
@@ -54,8 +57,9 @@ export async function askAddress(
     );
   }
   if (answer.status === 'ready') {
-    const { url, token, proxy = null } = answer;
-    const direct = url !== null && token !== null ? { url, token } : null;
+    const { url, token, proxy = null, proofKey: key = null } = answer;
+    const direct =
+      url !== null && token !== null ? { url, token, ...(key !== null && { proof: { url, key } }) } : null;
     if (direct !== null || proxy !== null) {
       return { direct, proxy };
     }
@@ -67,6 +71,34 @@ export async function askAddress(
     );
   }
   throw new BackendError('bridge.starting', answer.message ?? 'The TPULab bridge is starting.');
+}
+
+/**
+ * Asks whoever answers there to prove that it is the bridge. Nothing of ours is sent, the token least of all. Throws `BackendError`;
+ * returns when it is the bridge, or has no way to prove it.
+ */
+export async function askProof({ proof }: IBridgeAddress, options: IProbeOptions): Promise<void> {
+  if (proof === undefined) {
+    return;
+  }
+  const challenge = bytesToHex(randomBytes(32));
+  const url = `${URLExt.join(proof.url, 'bridge/v1/identity')}?challenge=${challenge}`;
+  const timeout = AbortSignal.timeout(options.timeoutMs);
+  const signal = AbortSignal.any([options.signal, timeout]);
+  let body: unknown;
+  try {
+    const response = await (options.fetch ?? fetch)(new Request(url, { credentials: 'omit', signal }));
+    body = await response.json().catch(() => null);
+  } catch (cause) {
+    throw unanswered(timeout, options, cause);
+  }
+  const wanted = bytesToHex(hmac(sha256, utf8ToBytes(proof.key), utf8ToBytes(challenge)));
+  if ((body as { proof?: unknown } | null)?.proof !== wanted) {
+    throw new BackendError(
+      'bridge.notABridge',
+      `Another program answers at ${new URL(proof.url).origin}, where the TPULab bridge was; nothing is sent to it. The Jupyter server is asked where the bridge is now.`
+    );
+  }
 }
 
 /** `GET <bridge>bridge/v1/health`. Throws `BackendError`; returns when the bridge serves. */
@@ -89,21 +121,7 @@ export async function askHealth(address: IBridgeAddress, options: IProbeOptions)
       return null;
     });
   } catch (cause) {
-    throw timeout.aborted
-      ? new BackendError(
-          'bridge.timeout',
-          `The TPULab bridge did not answer within ${options.timeoutMs / 1000} s.`,
-          {
-            cause
-          }
-        )
-      : new BackendError(
-          'bridge.unreachable',
-          'The TPULab bridge cannot be reached; it is restarted when it has stopped.',
-          {
-            cause
-          }
-        );
+    throw unanswered(timeout, options, cause);
   }
   if (response.status === 401 || response.status === 403) {
     throw new BackendError(
@@ -138,4 +156,16 @@ export async function askHealth(address: IBridgeAddress, options: IProbeOptions)
     );
   }
   return health;
+}
+
+function unanswered(timeout: AbortSignal, { timeoutMs }: IProbeOptions, cause: unknown): BackendError {
+  return timeout.aborted
+    ? new BackendError('bridge.timeout', `The TPULab bridge did not answer within ${timeoutMs / 1000} s.`, {
+        cause
+      })
+    : new BackendError(
+        'bridge.unreachable',
+        'The TPULab bridge cannot be reached; it is restarted when it has stopped.',
+        { cause }
+      );
 }

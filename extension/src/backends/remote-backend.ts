@@ -92,12 +92,14 @@ function stateSentence(name: string, remote: Remote | null): string {
     case 'connecting':
     case 'setting-up':
       return `${name} is being connected.`;
+    case 'queued':
+      return `${name} waits for Google Cloud; it is connected as soon as it is ready.`;
     case 'waiting':
       return `${name} waits for an answer of yours: open the remotes.`;
     case 'reconnecting':
       return `The connection to ${name} was lost; it is being tried again.`;
     case 'preempted':
-      return `${name} has been taken back by the cloud.`;
+      return `${name} was preempted.`;
     case 'failed':
       return remote.error?.message ?? `${name} cannot be connected; open the remotes to see why.`;
     default:

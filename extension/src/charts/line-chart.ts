@@ -84,9 +84,14 @@ export class LineChart implements Drawing, IDisposable {
     return this._isDisposed;
   }
 
-  /** The arrays are kept, not copied; give new ones, or the same ones grown, each time. */
-  show(data: LineData): void {
+  /**
+   * The arrays are kept, not copied; give new ones, or the same ones grown, each time.
+   *
+   * @param failsFrom where on the x axis the failure begins that a line marks
+   */
+  show(data: LineData, failsFrom: number | null = null): void {
     this._data = data;
+    this._failsFrom = failsFrom;
     this._isNew = true;
     this._options.loop.request(this);
   }
@@ -196,7 +201,8 @@ export class LineChart implements Drawing, IDisposable {
       series: [{}, ...series.map(one => lineOf(one, colour(one.colour, 'gray')))],
       hooks: {
         setCursor: [({ cursor }) => this._options.onCursor?.(cursor.idx ?? null)],
-        setSelect: [chart => this._selected(chart)]
+        setSelect: [chart => this._selected(chart)],
+        draw: [chart => this._markFailure(chart, colour('--jp-error-color1', 'red'))]
       }
     };
     const chart = new Chart(options, (this._data ?? [[]]) as uPlot.AlignedData, host);
@@ -210,6 +216,23 @@ export class LineChart implements Drawing, IDisposable {
   /** Labels that there is room for on the y axis: one at its lower end, and one more for each distance. */
   private get _room(): number {
     return 1 + Math.max(1, Math.floor((this._height - AXIS_HEIGHT - PADDING_TOP) / Y_SPACE));
+  }
+
+  private _markFailure(chart: uPlot, stroke: string): void {
+    if (this._failsFrom === null) {
+      return;
+    }
+    const { ctx, bbox } = chart;
+    const x = Math.round(chart.valToPos(this._failsFrom, 'x', true));
+    ctx.save();
+    ctx.strokeStyle = stroke;
+    ctx.lineWidth = Math.max(1, devicePixelRatio);
+    ctx.setLineDash([4 * ctx.lineWidth, 2 * ctx.lineWidth]);
+    ctx.beginPath();
+    ctx.moveTo(x, bbox.top);
+    ctx.lineTo(x, bbox.top + bbox.height);
+    ctx.stroke();
+    ctx.restore();
   }
 
   private _selected(chart: uPlot): void {
@@ -252,6 +275,7 @@ export class LineChart implements Drawing, IDisposable {
   private readonly _contrast: MediaQueryList | null;
   private _chart: uPlot | null = null;
   private _data: LineData | null = null;
+  private _failsFrom: number | null = null;
   private _isNew = false;
   private _width = 0;
   private _height = 0;

@@ -18,6 +18,8 @@ export interface LineViewProps {
   readonly meta: string;
   readonly series: readonly LineViewSeries[];
   readonly data: LineData;
+  /** Where on the x axis there are no figures any more, which is a failure; the heading says which. */
+  readonly failsFrom?: number | null;
   /** Changes when `data` has; then the chart is drawn again. */
   readonly version: number | string;
   readonly loop: DrawLoop;
@@ -37,6 +39,8 @@ export function LineView(props: LineViewProps): JSX.Element {
   const latest = useRef(props);
   latest.current = props;
   const [cursor, setCursor] = useState<number | null>(null);
+  // A chart that is drawn (the first time, as it comes into view) has no pointer over it; that takes no row from the keyboard.
+  const isKeyed = useRef(false);
   // Another set of lines is another chart; new figures are not.
   const shape = `${series.map(one => `${one.name} ${one.colour} ${one.fill ?? ''}`).join('|')} ${props.logarithmic ?? ''}`;
   useEffect(() => {
@@ -50,20 +54,22 @@ export function LineView(props: LineViewProps): JSX.Element {
       series: lines,
       xText: value => latest.current.xText(value),
       yText: value => (latest.current.yTicks?.text ?? latest.current.yText)(value),
-      onCursor: setCursor,
+      onCursor: row => {
+        if (row !== null || !isKeyed.current) setCursor(row);
+      },
       ...(yTicks ? { yTicks: yTicks.at } : {}),
       ...(yRange ? { yRange } : {}),
       ...(logarithmic === undefined ? {} : { logarithmic }),
       ...(onRange ? { onRange: range => latest.current.onRange?.(range) } : {})
     });
     chart.current = made;
-    made.show(latest.current.data);
+    made.show(latest.current.data, latest.current.failsFrom ?? null);
     return () => {
       chart.current = null;
       made.dispose();
     };
   }, [loop, shape]);
-  useEffect(() => chart.current?.show(latest.current.data), [version]);
+  useEffect(() => chart.current?.show(latest.current.data, latest.current.failsFrom ?? null), [version]);
   const rows = data[0]?.length ?? 0;
   const onKey = useCallback((event: KeyboardEvent): void => {
     const count = latest.current.data[0]?.length ?? 0;
@@ -73,16 +79,22 @@ export function LineView(props: LineViewProps): JSX.Element {
         return at;
       }
       event.preventDefault();
+      isKeyed.current = next !== null;
       chart.current?.setCursor(next);
       return next;
     });
+  }, []);
+  const release = useCallback((): void => {
+    isKeyed.current = false;
   }, []);
   const readout = cursor === null || cursor >= rows ? '' : readoutText(cursor, series, data, xText, yText);
   return (
     <figure className="jp-TPULabLine">
       <figcaption className="jp-TPULab-row">
         <span className="jp-TPULab-quiet">{title}</span>
-        <span className="jp-TPULab-number">{meta}</span>
+        <span className={`jp-TPULab-number${(props.failsFrom ?? null) === null ? '' : ' jp-TPULab-failure'}`}>
+          {meta}
+        </span>
       </figcaption>
       <div
         ref={host}
@@ -95,6 +107,8 @@ export function LineView(props: LineViewProps): JSX.Element {
         aria-valuenow={cursor ?? Math.max(0, rows - 1)}
         aria-valuetext={readout || meta}
         onKeyDown={onKey}
+        onBlur={release}
+        onPointerMove={release}
       />
       <div className="jp-TPULabLine-readout" aria-hidden="true">
         {readout ? <span>{readout}</span> : series.length > 1 ? <Names series={series} /> : null}

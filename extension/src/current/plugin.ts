@@ -1,8 +1,10 @@
-/** Follows the notebook or console that people look at. */
+/** Follows the notebook or console that people look at, and what its kernel writes into it. */
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ILabShell } from '@jupyterlab/application';
+import { INotebookTracker } from '@jupyterlab/notebook';
 import type { Widget } from '@lumino/widgets';
 import { IBridgeBackends, ICurrentKernel } from '../tokens.js';
+import { ignoreKernelDetails } from './kernel-details.js';
 import { CurrentKernelModel, type FollowedContext } from './model.js';
 
 export const currentKernelPlugin: JupyterFrontEndPlugin<ICurrentKernel> = {
@@ -26,6 +28,23 @@ export const currentKernelPlugin: JupyterFrontEndPlugin<ICurrentKernel> = {
     }
     void app.restored.then(() => follow(app.shell.currentWidget));
     return model;
+  }
+};
+
+export const kernelDetailsPlugin: JupyterFrontEndPlugin<void> = {
+  id: '@tpulab/labextension:kernel-details',
+  description: 'Keeps a notebook unchanged that is only opened.',
+  autoStart: true,
+  requires: [INotebookTracker],
+  activate: (_: JupyterFrontEnd, notebooks: INotebookTracker): void => {
+    // A second view of a notebook shows the same model.
+    const watched = new WeakSet<object>();
+    notebooks.widgetAdded.connect((__, { model }) => {
+      if (model !== null && !watched.has(model)) {
+        watched.add(model);
+        ignoreKernelDetails(model);
+      }
+    });
   }
 };
 

@@ -74,7 +74,7 @@ describe('the charts of a machine', () => {
       'HBM of a device11.0 GiB',
       'Duty cycle87 %',
       'TensorCore and HBM bandwidth65 % · 41 %',
-      'Processor of the host22 %'
+      'Host CPU22 %'
     ]);
   });
 
@@ -93,10 +93,10 @@ describe('the charts of a machine', () => {
         networkSentBytesPerS: 512
       }
     });
-    expect(headings()).toEqual(['Processor of the host22 %']);
+    expect(headings()).toEqual(['Host CPU22 %']);
     click('Memory, network and disk of the host');
     expect(headings()).toEqual([
-      'Processor of the host22 %',
+      'Host CPU22 %',
       'Memory of the host4.0 GiB',
       'Network of the host2.0 KiB/s · 512 B/s'
     ]);

@@ -12,7 +12,7 @@ export function HostCharts(props: ChartProps): JSX.Element {
     <>
       <FigureChart
         {...props}
-        title={trans.__('Processor of the host')}
+        title={trans.__('Host CPU')}
         meta={newest(machine, 'host.cpuPercent', percentText)}
         figures={['host.cpuPercent']}
         series={[{ name: trans.__('CPU'), colour: '--jp-tpulab-host', fill: true }]}

@@ -23,6 +23,11 @@ export class MetricSeries {
     return this._last;
   }
 
+  /** The step from which on every value has been NaN or infinite; null while the newest is finite. */
+  get nonFiniteSince(): number | null {
+    return this._nonFiniteSince;
+  }
+
   /** Views of what is held: not to be kept beyond the next `push`. */
   get steps(): Float64Array {
     return this._steps.subarray(0, this._length);
@@ -34,6 +39,7 @@ export class MetricSeries {
 
   push(step: number, value: number): void {
     this._last = value;
+    this._nonFiniteSince = Number.isFinite(value) ? null : (this._nonFiniteSince ?? step);
     const isDue = this._added % this._stride === 0;
     this._added += 1;
     if (!isDue) {
@@ -73,6 +79,7 @@ export class MetricSeries {
   private _added = 0;
   private _stride = 1;
   private _last = Number.NaN;
+  private _nonFiniteSince: number | null = null;
 }
 
 const INITIAL = 64;

@@ -71,9 +71,9 @@ export class Run {
   applySteps(message: StepsMessage): void {
     for (const step of message.steps) {
       this.steps.push(step);
-      if (step.metrics) {
-        for (const [name, value] of Object.entries(step.metrics)) {
-          this.addMetric(name, step.index, value);
+      for (const metrics of [step.metrics, step.nonFinite]) {
+        for (const [name, value] of Object.entries(metrics ?? {})) {
+          this.addMetric(name, step.index, Number(value));
         }
       }
     }

@@ -4,14 +4,17 @@
  */
 import type { Backends } from '../backends/backends.js';
 
-/** Resolves when each gateway has been heard of, or after `timeoutMs`. Remotes count that the last page knew. */
+/** Resolves when each gateway has been heard of, or after `timeoutMs`: the hub says which remotes there are. */
 export async function firstAnswers(backends: Backends, timeoutMs: number): Promise<void> {
   const end = Date.now() + timeoutMs;
   const isUp = await backends.bridge.settled(timeoutMs);
-  if (!isUp || backends.remotes.expected.length === 0) {
+  if (!isUp) {
     return;
   }
   await backends.remotes.settled(Math.max(0, end - Date.now()));
+  if (backends.remoteBackends.length === 0) {
+    return;
+  }
   // A remote is one more round trip away, often on another continent.
   const left = Math.max(timeoutMs / 2, end - Date.now());
   await Promise.all(backends.remoteBackends.map(remote => remote.settled(left)));

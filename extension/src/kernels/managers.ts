@@ -42,6 +42,25 @@ export class CompositeSpecManager extends KernelSpecManager {
     return this._failure;
   }
 
+  /**
+   * Resolves with a list that was asked for after the call. The stock manager joins one that is under way, which has passed over a gateway
+   * that began to serve meanwhile, and asks for none while the page is hidden; the next poll is a minute away.
+   */
+  override async refreshSpecs(): Promise<void> {
+    const before = this._lists;
+    await super.refreshSpecs();
+    if (this._lists === before && !this.isDisposed) {
+      void this.requestSpecs();
+    }
+    await this._latest;
+  }
+
+  protected override requestSpecs(): Promise<void> {
+    this._lists += 1;
+    this._latest = super.requestSpecs();
+    return this._latest;
+  }
+
   private fail(_: unknown, error: Error): void {
     this._failure.emit(error);
   }
@@ -53,5 +72,8 @@ export class CompositeSpecManager extends KernelSpecManager {
     }
   }
 
+  // The stock constructor asks for the first list before these are set, which is as well: nobody has called yet.
+  private _lists = 0;
+  private _latest = Promise.resolve();
   private readonly _failure = new Signal<this, Error>(this);
 }

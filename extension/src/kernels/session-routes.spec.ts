@@ -32,6 +32,37 @@ test('a list of one backend leaves the sessions of the other alone', () => {
   expect(ids(routes)).toEqual(['b']);
 });
 
+test.each(['jupyter', 'bridge'] as const)(
+  'a remote that lists a kernel and a session of %s under their ids gets neither, whoever is heard first',
+  place => {
+    const mine = session('s', 'k', 'mine.ipynb');
+    const theirs = session('s', 'k', 'theirs.ipynb');
+    const first = new SessionRoutes();
+    first.sessionsListed(place, first.ticket(), [mine]);
+    first.sessionsListed('remote/liar', first.ticket(), [theirs]);
+    const second = new SessionRoutes();
+    second.kernelsListed('remote/liar', [{ id: 'k', name: 'python3' }]);
+    second.sessionsListed('remote/liar', second.ticket(), [theirs]);
+    second.sessionsListed(place, second.ticket(), [mine]);
+    for (const routes of [first, second]) {
+      expect(routes.kernelPlace('k')).toBe(place);
+      expect(routes.sessions()).toEqual([mine]);
+      expect(routes.sessionTarget('s')).toEqual({ place, id: 's' });
+    }
+  }
+);
+
+test('a remote takes over no kernel of another remote, but that of one that was removed', () => {
+  const routes = new SessionRoutes();
+  routes.kernelsListed('remote/vm', [{ id: 'k', name: 'python3' }]);
+  routes.kernelsListed('remote/liar', [{ id: 'k', name: 'python3' }]);
+  expect(routes.kernelPlace('k')).toBe('remote/vm');
+  // The same machine under another name.
+  routes.forget('remote/vm');
+  routes.kernelsListed('remote/again', [{ id: 'k', name: 'python3' }]);
+  expect(routes.kernelPlace('k')).toBe('remote/again');
+});
+
 test('a moved session keeps the id that Lab knows', () => {
   const routes = new SessionRoutes();
   listed(routes, 'jupyter', session('lab', 'k1'));

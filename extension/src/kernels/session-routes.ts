@@ -9,6 +9,7 @@
  * Pure bookkeeping: no requests, no clock. Models hold the page's kernelspec names.
  */
 import type { Kernel, Session } from '@jupyterlab/services';
+import { remoteOfPlace } from './spec-names.js';
 
 /** `jupyter`: the page's own server. `bridge`: the bridge on this machine. `remote/NAME`: a remote behind it. */
 export type Place = string;
@@ -125,11 +126,18 @@ export class SessionRoutes {
     return this.at(target.place).sessions.get(target.id) ?? null;
   }
 
-  /** All sessions under Lab's ids, the page's own server first. */
+  /** All sessions under Lab's ids, the page's own server first. Of two with one id the first counts. */
   sessions(): Session.IModel[] {
-    return [...this._places].flatMap(([place, { sessions }]) =>
-      [...sessions.values()].map(model => this.asLabSees(place, model))
-    );
+    const byId = new Map<string, Session.IModel>();
+    for (const [place, { sessions }] of this._places) {
+      for (const model of sessions.values()) {
+        const seen = this.asLabSees(place, model);
+        if (!byId.has(seen.id)) {
+          byId.set(seen.id, seen);
+        }
+      }
+    }
+    return [...byId.values()];
   }
 
   /** The model with the id that Lab knows. */
@@ -149,8 +157,13 @@ export class SessionRoutes {
   }
 
   learnKernel(place: Place, model: Pick<Kernel.IModel, 'id'> | null): void {
-    if (model !== null) {
-      // A kernel never moves, so this is only ever added to; ids are small and a page sees few.
+    if (model === null) {
+      return;
+    }
+    // A kernel never moves, so this is only ever added to; ids are small and a page sees few. A remote that lists a kernel of
+    // this machine, or of another remote, would otherwise be sent what people run on that.
+    const known = this._kernels.get(model.id);
+    if (known === undefined || remoteOfPlace(place) === null) {
       this._kernels.set(model.id, place);
     }
   }

@@ -1,17 +1,24 @@
 /** Launcher cards for the bridge's kernelspecs, under a category of ours. */
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import { type JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { showErrorMessage } from '@jupyterlab/apputils';
 import { ILauncher } from '@jupyterlab/launcher';
-import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+import { ITranslator, nullTranslator, type TranslationBundle } from '@jupyterlab/translation';
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
-import { DisposableSet } from '@lumino/disposable';
+import { DisposableSet, type IDisposable } from '@lumino/disposable';
+import type { EnvironmentInfo } from '@tpulab/protocol';
+import { Backends } from '../backends/backends.js';
+import { chipIcon } from '../panel/icon.js';
 import { IBridgeBackends } from '../tokens.js';
 import { specIcon } from './icon.js';
+import { offerLessons, openLessons } from './lessons.js';
+import { CATEGORY_RANK } from './rank.js';
+import { showSetupDialog } from './setup-dialog.js';
+import { EnvironmentSetup, offeredEnvironment } from './setup-model.js';
 import { bridgeCards, type IItem, isDouble, STOCK_NOTEBOOK_COMMAND } from './cards.js';
 
 const CREATE_NOTEBOOK = 'tpulab:create-notebook';
-/** Before Lab's own categories, of which "Notebook" has 0. */
-const CATEGORY_RANK = -1;
+const SET_UP = 'tpulab:set-up-environment';
 
 export const launcherPlugin: JupyterFrontEndPlugin<void> = {
   id: '@tpulab/labextension:launcher',
@@ -80,8 +87,62 @@ export const launcherPlugin: JupyterFrontEndPlugin<void> = {
     };
     update();
     kernelspecs.specsChanged.connect(update);
+    if (backends instanceof Backends) {
+      offerSetup(app, launcher, backends, trans);
+      offerLessons(app, launcher, backends, trans, showErrorMessage);
+    }
   }
 };
+
+/** A card that makes an environment of ours, for as long as this machine has none. */
+function offerSetup(
+  app: JupyterFrontEnd,
+  launcher: ILauncher,
+  backends: Backends,
+  trans: TranslationBundle
+): void {
+  const { bridge, remotes } = backends;
+  const { kernelspecs } = app.serviceManager;
+  const { api } = remotes;
+  let card: IDisposable | null = null;
+  let isAsking = false;
+  const offered = async (): Promise<EnvironmentInfo | null> => offeredEnvironment(await api.environments());
+  app.commands.addCommand(SET_UP, {
+    label: trans.__('Set up JAX on this machine'),
+    caption: trans.__('Try lessons and panels without a TPU'),
+    icon: chipIcon,
+    describedBy: { args: { type: 'object', properties: {} } },
+    execute: async () => {
+      const environment = await offered();
+      if (environment !== null) {
+        const setup = new EnvironmentSetup(api, environment);
+        const onLessons = (): Promise<void> => openLessons(app, backends);
+        await showSetupDialog({ setup, trans, onLessons });
+      }
+      await kernelspecs.refreshSpecs();
+    }
+  });
+  const hasOurs = (): boolean =>
+    Object.keys(kernelspecs.specs?.kernelspecs ?? {}).some(name => name.startsWith('tpulab-'));
+  const look = async (): Promise<void> => {
+    if (hasOurs()) {
+      card?.dispose();
+      card = null;
+    } else if (card === null && !isAsking && bridge.state === 'ok') {
+      isAsking = true;
+      const environment = await offered().catch(() => null);
+      isAsking = false;
+      if (environment !== null && !hasOurs()) {
+        const category = trans.__('TPULab');
+        card = launcher.add({ command: SET_UP, category, categoryRank: CATEGORY_RANK, rank: 90 });
+      }
+    }
+  };
+  const update = (): void => void look();
+  update();
+  kernelspecs.specsChanged.connect(update);
+  bridge.changed.connect(update);
+}
 
 function nameIn(args: ReadonlyPartialJSONObject): string {
   return typeof args.kernelName === 'string' ? args.kernelName : '';

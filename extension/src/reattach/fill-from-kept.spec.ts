@@ -16,7 +16,10 @@ class Notebook implements INotebook {
   readonly savedAt = SAVED;
   isDisposed = false;
   isDirty = false;
-  readonly cells = new Map<string, { outputs: IOutput[]; count: number | null; isRunHere: boolean }>();
+  readonly cells = new Map<
+    string,
+    { outputs: IOutput[]; count: number | null; isRunHere: boolean; isTrusted?: boolean }
+  >();
 
   constructor(...ids: string[]) {
     for (const id of ids) {
@@ -45,7 +48,7 @@ class Notebook implements INotebook {
         return at().isRunHere;
       },
       read: () => ({ id, source: id, outputs: at().outputs, executionCount: at().count }),
-      begin: () => Object.assign(at(), { outputs: [], count: null }),
+      begin: isTrusted => Object.assign(at(), { outputs: [], count: null, isTrusted }),
       show: outputs => Object.assign(at(), { outputs: [...outputs] }),
       attach: () => {
         throw new Error('There is no kernel to be attached to.');
@@ -94,9 +97,11 @@ function kernel(kernelId: string, given: Partial<MirroredKernel> = {}): Mirrored
 /** What is kept: kernels with their executions; each newest record is of `recordedAt`. */
 function kept(
   kernels: readonly [MirroredKernel, CellExecution[]][],
-  recordedAt: string | null = null
+  recordedAt: string | null = null,
+  isTrusted: (execution: CellExecution) => boolean = () => true
 ): IKept {
   return {
+    trust: () => ({ learn: () => Promise.resolve(), has: isTrusted }),
     kernels: () => Promise.resolve(kernels.map(([each]) => each)),
     outputs: kernelId => ({
       read: async () => ({
@@ -142,7 +147,7 @@ describe('a notebook whose kernel is gone', () => {
     notebook.cells.get('b')!.isRunHere = true;
     const open = execution('a', 'so far\n', { state: 'lost', finishedAt: null });
     const filled = await fill(notebook, kept([[kernel('k'), [open, execution('b', 'x\n')]]], BEFORE));
-    expect(filled).toEqual({ filled: [], unfinished: [], unplaced: [], last: null });
+    expect(filled).toEqual({ filled: [], unfinished: [], untrusted: [], unplaced: [], last: null });
     expect([notebook.text('a'), notebook.text('b'), notebook.isDirty]).toEqual(['', '', false]);
   });
 
@@ -201,5 +206,31 @@ describe('a notebook whose kernel is gone', () => {
     notebook.isDisposed = true;
     const filled = await fill(notebook, kept([[kernel('k'), [execution('a', 'one\n')]]]));
     expect([filled.filled, notebook.text('a')]).toEqual([[], '']);
+  });
+});
+
+describe('what nobody has requested from here', () => {
+  it('is shown without being trusted, and is named where that matters', async () => {
+    const html = { output_type: 'display_data' as const, data: { 'text/html': '<b>' }, metadata: {} };
+    const rich = (cellId: string): CellExecution => {
+      const plain = execution(cellId, 'x');
+      return { ...plain, outputs: plain.outputs.map(entry => ({ ...entry, output: html })) };
+    };
+    const notebook = new Notebook('mine', 'theirs', 'text');
+    const source = kept(
+      [[kernel('k'), [rich('mine'), rich('theirs'), execution('text', 'x\n'), rich('gone')]]],
+      null,
+      ({ cellId }) => cellId === 'mine'
+    );
+    const { filled, untrusted, unplaced } = await fill(notebook, source);
+    expect(filled).toEqual(['mine', 'theirs', 'text']);
+    expect(untrusted).toEqual(['theirs']);
+    expect(unplaced).toMatchObject([{ why: 'gone', isTrusted: false }]);
+    const trusted = [...notebook.cells].map(([id, { isTrusted }]) => [id, isTrusted]);
+    expect(trusted).toEqual([
+      ['mine', true],
+      ['theirs', false],
+      ['text', false]
+    ]);
   });
 });

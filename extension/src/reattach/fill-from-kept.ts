@@ -10,11 +10,13 @@ import type { ICodeCell, INotebook } from './notebook.js';
 import type { OutputsApi } from './outputs-api.js';
 import type { IUnplaced } from './reattachment.js';
 import { saysTheSame } from './same-content.js';
+import { hasScriptable, type ITrust } from './trust.js';
 
 /** `KeptApi`, or what a spec has in its place. */
 export interface IKept {
   kernels(signal: AbortSignal): Promise<readonly MirroredKernel[]>;
   outputs(kernelId: string): Pick<OutputsApi, 'read' | 'whole' | 'record'>;
+  trust(kernelId: string): ITrust;
 }
 
 export interface IFillOptions {
@@ -30,6 +32,8 @@ export interface IFilled {
   readonly filled: readonly string[];
   /** Those of them whose end is not known here. */
   readonly unfinished: readonly string[];
+  /** Those of them that show less than they might until the person trusts them. */
+  readonly untrusted: readonly string[];
   readonly unplaced: readonly IUnplaced[];
   /** The kernel that spoke last of those whose outputs are shown, and when; null when none are. */
   readonly last: { readonly kernelId: string; readonly at: number } | null;
@@ -38,6 +42,7 @@ export interface IFilled {
 interface IFound {
   readonly kernelId: string;
   readonly execution: CellExecution;
+  readonly isTrusted: boolean;
   /** Unix milliseconds of the newest record that is kept of it. */
   readonly at: number;
 }
@@ -48,16 +53,22 @@ export async function fillFromKept({ kept, notebook, path, signal }: IFillOption
   for (const { kernelId } of (await kept.kernels(signal)).filter(each => mayHaveRun(each, path))) {
     const api = kept.outputs(kernelId);
     const { executions } = await api.read(null, signal);
+    const trust = kept.trust(kernelId);
+    await trust.learn(executions, signal);
     for (const execution of executions) {
       if (execution.cellId !== null && hasBegun(execution)) {
-        found.push({ kernelId, ...(await completed(execution, api, signal)) });
+        found.push({
+          kernelId,
+          isTrusted: trust.has(execution),
+          ...(await completed(execution, api, signal))
+        });
       }
     }
   }
   return notebook.isDisposed ? NOTHING : place(newestOfEachCell(found), notebook);
 }
 
-const NOTHING: IFilled = { filled: [], unfinished: [], unplaced: [], last: null };
+const NOTHING: IFilled = { filled: [], unfinished: [], untrusted: [], unplaced: [], last: null };
 
 /** What somebody has shut down is over for them, and what is followed now is told by the kernel itself. */
 function mayHaveRun({ state, wasShutDown, documents }: MirroredKernel, path: string): boolean {
@@ -105,13 +116,13 @@ function place(found: readonly IFound[], notebook: INotebook): IFilled {
   const filled: IFound[] = [];
   const unplaced: IUnplaced[] = [];
   for (const each of found) {
-    const { execution } = each;
+    const { execution, isTrusted } = each;
     const cell = cells.get(execution.cellId ?? '');
     const decision = decide(execution, cell, notebook.savedAt);
     if (decision === 'changed' || decision === 'gone') {
-      unplaced.push({ execution, why: decision });
+      unplaced.push({ execution, why: decision, isTrusted });
     } else if (cell !== undefined && decision === 'fill') {
-      show(cell, execution);
+      show(cell, each);
       filled.push(each);
     }
   }
@@ -123,13 +134,15 @@ function place(found: readonly IFound[], notebook: INotebook): IFilled {
   return {
     filled: idsOf(filled),
     unfinished: idsOf(filled.filter(({ execution }) => execution.state === 'lost')),
+    untrusted: idsOf(filled.filter(({ execution, isTrusted }) => !isTrusted && hasScriptable(execution))),
     unplaced,
     last: last && { kernelId: last.kernelId, at: last.at }
   };
 }
 
-function show(cell: ICodeCell, { outputs, executionCount }: CellExecution): void {
-  cell.begin();
+function show(cell: ICodeCell, { execution, isTrusted }: IFound): void {
+  const { outputs, executionCount } = execution;
+  cell.begin(isTrusted);
   cell.show(outputs.map(({ output }) => output as IOutput));
   cell.end(executionCount);
 }

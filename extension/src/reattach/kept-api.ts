@@ -3,6 +3,7 @@ import type { ServerConnection } from '@jupyterlab/services';
 import type { MirroredKernel, MirroredKernels } from '@tpulab/protocol';
 import { askBridge } from '../backends/bridge-request.js';
 import { OutputsApi, readable } from './outputs-api.js';
+import { type ITrust, RequestedHere } from './trust.js';
 
 /** It looks through the folders of all kernels of the remote. */
 const TIMEOUT_MS = 30_000;
@@ -30,6 +31,10 @@ export class KeptApi {
 
   outputs(kernelId: string): OutputsApi {
     return new OutputsApi(this.settings, `${this.route}/${encodeURIComponent(kernelId)}`);
+  }
+
+  trust(kernelId: string): ITrust {
+    return new RequestedHere(this.settings, this.remote, kernelId);
   }
 
   private get route(): string {

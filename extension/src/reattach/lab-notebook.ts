@@ -47,7 +47,7 @@ class LabCell implements ICodeCell {
     return { id, source: sharedModel.getSource(), outputs: outputs.toJSON(), executionCount };
   }
 
-  begin(): void {
+  begin(isTrusted: boolean): void {
     const { model, widget } = this;
     // Not an edit that could be undone; the same as at the start of a run.
     model.sharedModel.transact(
@@ -59,7 +59,7 @@ class LabCell implements ICodeCell {
       'silent-change'
     );
     model.executionState = 'running';
-    model.trusted = true;
+    model.trusted = isTrusted;
   }
 
   show(outputs: readonly IOutput[]): void {

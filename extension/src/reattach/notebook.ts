@@ -19,8 +19,8 @@ export interface ICodeCell {
   read(): IShownCell;
   /** Whether it has been run in this page: then its outputs are what they should be. */
   readonly isRunHere: boolean;
-  /** As at the start of a run: no outputs, `[*]`, trusted. */
-  begin(): void;
+  /** As at the start of a run: no outputs, `[*]`. What is not trusted is shown without its scripts until the person acts. */
+  begin(isTrusted: boolean): void;
   /** Puts these in place of its outputs; nothing follows. */
   show(outputs: readonly IOutput[]): void;
   /** Outputs of this future are the cell's from now on. */

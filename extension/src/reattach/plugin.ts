@@ -4,7 +4,7 @@
  */
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { MainAreaWidget, Notification } from '@jupyterlab/apputils';
-import { INotebookTracker, type NotebookPanel } from '@jupyterlab/notebook';
+import { INotebookTracker, NotebookActions, type NotebookPanel } from '@jupyterlab/notebook';
 import type { Kernel } from '@jupyterlab/services';
 import { ITranslator, nullTranslator, type TranslationBundle } from '@jupyterlab/translation';
 import type { IChangedArgs } from '@jupyterlab/coreutils';
@@ -18,7 +18,8 @@ import { fillFromKept, type IFilled } from './fill-from-kept.js';
 import { KeptApi } from './kept-api.js';
 import { LabNotebook } from './lab-notebook.js';
 import { kernelRoute, OutputsApi } from './outputs-api.js';
-import { type IUnplaced, reattach } from './reattachment.js';
+import { type IReattached, type IUnplaced, reattach } from './reattachment.js';
+import { ALL_TRUSTED, type ITrust, RequestedHere } from './trust.js';
 import { UnplacedOutputs } from './unplaced-view.js';
 
 /** A page that is opened while the bridge is away tries again this often, each time when the connection is back. */
@@ -68,11 +69,14 @@ function follow(panel: NotebookPanel, parts: IParts): void {
   const { sessionContext } = panel;
   const closed = new AbortController();
   const notice = new NoticePlace(panel.contentHeader, parts.trans);
+  const trustNotice = new NoticePlace(panel.contentHeader, parts.trans);
   let abort = new AbortController();
   /** What the kernel itself tells is more than what is kept here. */
   const attachTo = async (kernel: Kernel.IKernelConnection): Promise<void> => {
-    if (await attach(panel, kernel, parts, abort.signal)) {
+    const result = await attach(panel, kernel, parts, abort.signal);
+    if (result !== null && result.running.length + result.filled.length > 0) {
       notice.clear();
+      sayUntrusted(panel, trustNotice, result.untrusted, parts);
     }
   };
   const onKernel = (
@@ -90,7 +94,7 @@ function follow(panel: NotebookPanel, parts: IParts): void {
   if (kernel) {
     void attachTo(kernel);
   }
-  void fill(panel, notice, parts, closed.signal);
+  void fill(panel, { notice, trustNotice }, parts, closed.signal);
   panel.disposed.connect(() => {
     abort.abort();
     closed.abort();
@@ -101,7 +105,7 @@ function follow(panel: NotebookPanel, parts: IParts): void {
 /** Fills cells from what is kept here of a kernel on a remote. Never rejects. */
 async function fill(
   panel: NotebookPanel,
-  notice: NoticePlace,
+  { notice, trustNotice }: { readonly notice: NoticePlace; readonly trustNotice: NoticePlace },
   parts: IParts,
   signal: AbortSignal
 ): Promise<void> {
@@ -121,6 +125,7 @@ async function fill(
         signal: AbortSignal.any([signal, AbortSignal.timeout(ATTEMPT_TIMEOUT_MS)])
       });
       sayFilled(panel, notice, remote, filled, parts);
+      sayUntrusted(panel, trustNotice, filled.untrusted, parts);
       return;
     } catch {
       await wait(RETRY_MS, signal);
@@ -152,6 +157,37 @@ function sayFilled(
   }
 }
 
+/** Until the person trusts it, output that somebody else may have made is shown without scripts. */
+function sayUntrusted(
+  panel: NotebookPanel,
+  notice: NoticePlace,
+  untrusted: readonly string[],
+  { trans }: IParts
+): void {
+  if (untrusted.length === 0) {
+    return;
+  }
+  notice.say({
+    text: trans._n(
+      'One cell shows output that was not requested from this computer. It is shown without scripts until you run the cell or trust the notebook.',
+      '%1 cells show output that was not requested from this computer. It is shown without scripts until you run the cells or trust the notebook.',
+      untrusted.length
+    ),
+    actions: [
+      {
+        label: trans.__('Trust Notebook…'),
+        stays: true,
+        onClick: () =>
+          void NotebookActions.trust(panel.content).then(() => {
+            if (panel.content.widgets.every(({ model }) => model.type !== 'code' || model.trusted)) {
+              notice.clear();
+            }
+          })
+      }
+    ]
+  });
+}
+
 function unfinishedText(count: number, all: number, trans: TranslationBundle): string {
   if (count === 0) {
     return '';
@@ -163,19 +199,19 @@ function unfinishedText(count: number, all: number, trans: TranslationBundle): s
   return ` ${text}`;
 }
 
-/** True once the page has what the kernel has. Never rejects. */
+/** What was placed, once the page has what the kernel has; null when it could not be asked. Never rejects. */
 async function attach(
   panel: NotebookPanel,
   kernel: Kernel.IKernelConnection,
   parts: IParts,
   signal: AbortSignal
-): Promise<boolean> {
+): Promise<IReattached | null> {
   const { backends, events } = parts;
   await Promise.all([panel.context.ready, panel.revealed]);
   for (let attempt = 1; attempt <= MAX_ATTEMPTS && !signal.aborted; attempt += 1) {
     const sockets = backends.socketsOf(kernel.id, kernel.name);
     if (sockets === null) {
-      return false; // a kernel of the page's own server, which keeps nothing
+      return null; // a kernel of the page's own server, which keeps nothing
     }
     try {
       const result = await reattach({
@@ -186,18 +222,27 @@ async function attach(
           kernelRoute(kernel.id)
         ),
         notebook: new LabNotebook(panel),
+        trust: trustOf(kernel, backends),
         isAttachedElsewhere: session => events?.telemetryOf(kernel.id).client(session) != null,
         signal: AbortSignal.any([signal, AbortSignal.timeout(ATTEMPT_TIMEOUT_MS)])
       });
-      const wasAnybodyThere = result.running.length + result.filled.length > 0;
       report(panel, { unplaced: result.unplaced, command: `tpulab outputs ${kernel.id}` }, parts);
-      return wasAnybodyThere;
+      return result;
     } catch {
       // The bridge or the connection is away, which the status bar shows; once it is back the question makes sense again.
       await connectedAgain(kernel, signal);
     }
   }
-  return false;
+  return null;
+}
+
+/** A remote is not asked what it may do here. */
+function trustOf(kernel: Kernel.IKernelConnection, backends: Backends): ITrust {
+  const place = backends.routes.kernelPlace(kernel.id) ?? backends.specPlace(kernel.name);
+  const remote = remoteOfPlace(place);
+  return remote === null
+    ? ALL_TRUSTED
+    : new RequestedHere(() => backends.bridge.serverSettings, remote, kernel.id);
 }
 
 function connectedAgain(kernel: Kernel.IKernelConnection, signal: AbortSignal): Promise<void> {

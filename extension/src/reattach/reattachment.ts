@@ -16,12 +16,14 @@ import { frameOf, outputMessages, replyMessage } from './messages.js';
 import type { ExecuteFuture, ICodeCell, INotebook } from './notebook.js';
 import { saysTheSame } from './same-content.js';
 import { type IOutputs, merged, type OutputsApi } from './outputs-api.js';
+import { hasScriptable, type ITrust } from './trust.js';
 
 export interface IReattachmentOptions {
   readonly kernel: Kernel.IKernelConnection;
   readonly link: ChannelLink;
   readonly api: OutputsApi;
   readonly notebook: INotebook;
+  readonly trust: ITrust;
   /** Whether another page that is attached now has this session: then its questions are that page's. */
   isAttachedElsewhere(session: string): boolean;
   readonly signal: AbortSignal;
@@ -31,12 +33,15 @@ export interface IReattachmentOptions {
 export interface IUnplaced {
   readonly execution: CellExecution;
   readonly why: 'changed' | 'gone';
+  readonly isTrusted: boolean;
 }
 
 export interface IReattached {
   /** Ids of the cells that go on, and of those that were filled. */
   readonly running: readonly string[];
   readonly filled: readonly string[];
+  /** Ids of the cells that show less than they might until the person trusts them. */
+  readonly untrusted: readonly string[];
   readonly unplaced: readonly IUnplaced[];
 }
 
@@ -49,7 +54,7 @@ interface IPlan {
   readonly decision: Extract<Decision, 'attach' | 'fill' | 'follow'>;
 }
 
-const NOTHING: IReattached = { running: [], filled: [], unplaced: [] };
+const NOTHING: IReattached = { running: [], filled: [], untrusted: [], unplaced: [] };
 
 /** Rejects when the bridge cannot say, or when `signal` ends it; the notebook is then as it was. */
 export async function reattach(options: IReattachmentOptions): Promise<IReattached> {
@@ -68,11 +73,12 @@ class Reattachment {
   ) {}
 
   async run(): Promise<IReattached> {
-    const { api, kernel, link, notebook, signal } = this.options;
+    const { api, kernel, link, notebook, signal, trust } = this.options;
     const first = await api.read(null, signal);
     if (first.executions.length === 0 || notebook.isDisposed) {
       return NOTHING;
     }
+    await trust.learn(first.executions, signal);
     if (this.plans(first.executions).length === 0) {
       return { ...NOTHING, unplaced: this.unplaced(first.executions) };
     }
@@ -85,6 +91,7 @@ class Reattachment {
     }
     try {
       const latest = merged(outputs, await api.read(outputs.until, signal));
+      await trust.learn(latest.executions, signal);
       if (hold.isOver) {
         throw new Error('The connection to the kernel was lost while its outputs were read.');
       }
@@ -108,12 +115,12 @@ class Reattachment {
   }
 
   private unplaced(executions: readonly CellExecution[]): IUnplaced[] {
-    const { notebook } = this.options;
+    const { notebook, trust } = this.options;
     const cells = notebook.codeCells();
     return executions.flatMap(execution => {
       const cell = execution.cellId === null ? undefined : cells.get(execution.cellId);
       const why = decide(execution, cell, notebook.savedAt);
-      return why === 'changed' || why === 'gone' ? [{ execution, why }] : [];
+      return why === 'changed' || why === 'gone' ? [{ execution, why, isTrusted: trust.has(execution) }] : [];
     });
   }
 
@@ -157,7 +164,7 @@ class Reattachment {
     kernelSession: string,
     pass: (frames: ArrayBuffer[], drop: (seq: number, data: ArrayBuffer) => boolean) => void
   ): Promise<IReattached> {
-    const { kernel, link, notebook, signal } = this.options;
+    const { kernel, link, notebook, signal, trust } = this.options;
     const plans = this.plans(outputs.executions);
     const before = notebook.content();
     const wasDirty = notebook.isDirty;
@@ -169,7 +176,7 @@ class Reattachment {
     for (const { execution, cell, decision } of plans) {
       const request = { code: cell.read().source, clientSession: kernel.clientId };
       const future = adopt(kernel, link, execution, request);
-      cell.begin();
+      cell.begin(trust.has(execution));
       cell.attach(future);
       messages.push(...outputMessages(execution, speaker(execution)));
       if (decision === 'attach') {
@@ -196,11 +203,16 @@ class Reattachment {
       notebook.isDirty = false;
     }
     await this.ask(plans, kernelSession);
-    const ids = (wanted: Decision): string[] =>
-      plans.flatMap(({ decision, execution }) => (decision === wanted ? (execution.cellId ?? []) : []));
+    const idsOf = (wanted: (plan: IPlan) => boolean): string[] =>
+      plans.filter(wanted).flatMap(({ execution }) => execution.cellId ?? []);
     return {
-      running: ids('attach'),
-      filled: ids('fill'),
+      running: idsOf(({ decision }) => decision === 'attach'),
+      filled: idsOf(({ decision }) => decision === 'fill'),
+      // One that goes on may still put out anything.
+      untrusted: idsOf(
+        ({ decision, execution }) =>
+          !trust.has(execution) && (decision === 'attach' || hasScriptable(execution))
+      ),
       unplaced: this.unplaced(outputs.executions)
     };
   }

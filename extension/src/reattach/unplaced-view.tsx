@@ -5,6 +5,7 @@ import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { Panel, Widget } from '@lumino/widgets';
 import type { IUnplaced } from './reattachment.js';
+import { hasScriptable } from './trust.js';
 
 export interface IUnplacedOptions {
   readonly unplaced: readonly IUnplaced[];
@@ -29,7 +30,7 @@ export class UnplacedOutputs extends Panel {
         )
       )
     );
-    for (const { execution, why } of unplaced) {
+    for (const { execution, why, isTrusted } of unplaced) {
       const count = execution.executionCount ?? '*';
       const title =
         why === 'changed'
@@ -37,13 +38,30 @@ export class UnplacedOutputs extends Panel {
           : trans.__('[%1] The cell is not in the notebook', count);
       this.addWidget(text('h3', title));
       const values = execution.outputs.map(({ output }) => output as IOutput);
-      // As trusted as the outputs of a cell that was just run: the person's own kernel made them.
-      const model = new OutputAreaModel({ values, trusted: true });
+      const model = new OutputAreaModel({ values, trusted: isTrusted });
       const area = new OutputArea({ model, rendermime });
       area.disposed.connect(() => model.dispose());
+      if (!isTrusted && hasScriptable(execution)) {
+        this.addWidget(untrustedNote(model, trans));
+      }
       this.addWidget(area);
     }
   }
+}
+
+/** Says that an output is shown without its scripts, until the button has been pressed. */
+function untrustedNote(model: OutputAreaModel, trans: TranslationBundle): Widget {
+  const note = text('p', trans.__('Not requested from this computer, so shown without scripts.'));
+  const button = document.createElement('button');
+  button.type = 'button';
+  button.className = 'jp-mod-styled';
+  button.textContent = trans.__('Trust this output');
+  button.addEventListener('click', () => {
+    model.trusted = true;
+    note.dispose();
+  });
+  note.node.append(' ', button);
+  return note;
 }
 
 function text(tag: 'p' | 'h3', content: string): Widget {

@@ -19,11 +19,26 @@ afterEach(() => page[Symbol.asyncDispose]());
 
 test('a known machine gets the environment that is asked for, keeps its own where none is, and ssh reaches its hosts in its own way', async () => {
   const source = { kind: 'ssh', destination: 'ada@vm' } as const;
-  expect(await actions.connectTo(source, { environment: 'torch-xla', reach: null })).toBe('my-tpu');
-  expect(await actions.connectTo(source, { environment: null, reach: 'iap' })).toBe('my-tpu');
+  expect(await actions.connectTo(source, { environment: 'torch-xla', reach: null, install: null })).toBe(
+    'my-tpu'
+  );
+  expect(await actions.connectTo(source, { environment: null, reach: 'iap', install: null })).toBe('my-tpu');
   const path = '/bridge/v1/remotes/my-tpu/connect';
   expect(page.bridge.asked).toEqual([path, path]);
   expect(page.bridge.wishes).toEqual([{ environment: 'torch-xla' }, {}]);
+});
+
+test('a runtime that is being ended is named until it is gone, or why it is not is said', async () => {
+  const seen: (string | null)[] = [];
+  actions.changed.connect(({ ending }) => seen.push(ending));
+  const ended = actions.disconnect('my-tpu', true);
+  expect(actions.ending).toBe('my-tpu');
+  await ended;
+  expect(actions.ending).toBeNull();
+  expect([seen[0], seen.at(-1)]).toEqual(['my-tpu', null]);
+  seen.length = 0;
+  await actions.disconnect('my-tpu');
+  expect(seen).not.toContain('my-tpu');
 });
 
 test('somebody who insists takes a machine over from another build', async () => {
@@ -34,7 +49,8 @@ test('somebody who insists takes a machine over from another build', async () =>
 test('a machine of Google Cloud is reached as was chosen from then on, and the same choice again changes nothing', async () => {
   const source = { kind: 'gcloud', product: 'tpu-vm', name: 'far', zone: 'us-east5-b' } as const;
   const { remotes } = page.backends;
-  const choose = (reach: CloudReach | null) => actions.connectTo(source, { environment: null, reach });
+  const choose = (reach: CloudReach | null) =>
+    actions.connectTo(source, { environment: null, reach, install: null });
   const known = (given: RemoteSource) =>
     remotes.apply({ remote: remote({ name: 'far', source: given }), removed: false });
   known(source);
@@ -51,7 +67,7 @@ test('a machine that is new is added as it is to be reached', async () => {
   const add = vi.spyOn(page.backends.remotes.api, 'add').mockResolvedValue(remote({ name: 'new', source }));
   for (const reach of ['iap', 'internal', null] as const) {
     page.backends.remotes.apply({ remote: remote({ name: 'new', source }), removed: true });
-    await actions.connectTo(source, { environment: null, reach });
+    await actions.connectTo(source, { environment: null, reach, install: null });
   }
   expect(add.mock.calls.map(([request]) => request.source)).toEqual([
     { ...source, tunnelThroughIap: true },

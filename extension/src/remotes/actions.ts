@@ -7,8 +7,7 @@ import {
   isSameMachine,
   reachedBy,
   reachOf,
-  type Remote,
-  type RemoteSource
+  type Remote
 } from '@tpulab/protocol';
 import { RemotesError } from './api.js';
 import type { Remotes } from './model.js';
@@ -18,6 +17,8 @@ export interface IConnectChoice {
   readonly environment: string | null;
   /** For a machine of Google Cloud. */
   readonly reach: CloudReach | null;
+  /** Whether what is missing there is installed. */
+  readonly install: boolean | null;
 }
 
 export class RemoteActions {
@@ -28,7 +29,12 @@ export class RemoteActions {
     return this._problem;
   }
 
-  /** Emitted after `problem` or a remote has changed. */
+  /** The remote whose Colab runtime is being ended: it is disconnected at once, and costs until it is gone. */
+  get ending(): string | null {
+    return this._ending;
+  }
+
+  /** Emitted after `problem`, `ending` or a remote has changed. */
   get changed(): ISignal<this, void> {
     return this._changed;
   }
@@ -37,15 +43,16 @@ export class RemoteActions {
    * Adds a remote and connects it; its name, or null when the hub refused. A known source is connected again, and gets what is
    * wanted of it.
    */
-  async connectTo(source: RemoteSource, choice: IConnectChoice): Promise<string | null> {
-    const { environment, reach } = choice;
+  async connectTo(source: AddRemote['source'], choice: IConnectChoice): Promise<string | null> {
+    const { environment, reach, install } = choice;
     const known = this.remotes.all.find(remote => isSameMachine(remote.source, source));
     if (known) {
       return (await this.connect(known.name, wishesFor(known, choice))) ? known.name : null;
     }
     const request: AddRemote = {
       source: reach === null ? source : reachedBy(source, reach),
-      ...(environment !== null && { environment })
+      ...(environment !== null && { environment }),
+      ...(install !== null && { install })
     };
     const added = await this.attempt(() => this.remotes.api.add(request));
     if (added) {
@@ -58,8 +65,18 @@ export class RemoteActions {
     return this.done(() => this.remotes.api.connect(name, wishes));
   }
 
-  disconnect(name: string): Promise<boolean> {
-    return this.done(() => this.remotes.api.disconnect(name));
+  /** `stop`: ends a Colab runtime too. */
+  async disconnect(name: string, stop = false): Promise<boolean> {
+    if (stop) {
+      this.end(name);
+    }
+    try {
+      return await this.done(() => this.remotes.api.disconnect(name, stop));
+    } finally {
+      if (stop) {
+        this.end(null);
+      }
+    }
   }
 
   answer(name: string, id: string, value: string | boolean): Promise<boolean> {
@@ -97,18 +114,25 @@ export class RemoteActions {
     }
   }
 
+  private end(name: string | null): void {
+    this._ending = name;
+    this._changed.emit();
+  }
+
   private readonly _changed = new Signal<this, void>(this);
   private _problem: string | null = null;
+  private _ending: string | null = null;
 }
 
 /** What is to be different from how this remote is. */
 export function wishesFor(
-  { source, environment: before }: Remote,
-  { environment, reach }: IConnectChoice
+  { source, environment: before, install: installs }: Remote,
+  { environment, reach, install }: IConnectChoice
 ): ConnectRemote {
   const reachedNow = reachOf(source);
   return {
     ...(environment !== null && environment !== before && { environment }),
+    ...(install !== null && install !== installs && { install }),
     ...(reach !== null && reachedNow !== null && reach !== reachedNow && { reach })
   };
 }

@@ -8,7 +8,9 @@ import type {
   Remote,
   RemoteCandidates,
   RemoteList,
-  RemoteLogPage
+  RemoteLogPage,
+  SyncPlan,
+  SyncRequest
 } from '@tpulab/protocol';
 import { askBridge, type BridgeAnswer, messageOf, NoAnswer } from '../backends/bridge-request.js';
 
@@ -27,6 +29,10 @@ export class RemotesError extends Error {
 /** gcloud answers within half a minute where it answers at all. */
 const CANDIDATES_TIMEOUT_MS = 60_000;
 const TIMEOUT_MS = 15_000;
+/** `colab` is asked several times whether the runtime has ended. */
+const STOP_TIMEOUT_MS = 4 * 60_000;
+/** Comparing a large folder takes long. */
+const PLAN_TIMEOUT_MS = 6 * 60_000;
 
 export class RemotesApi {
   /** `settings` of the hub; null while its address is not known. */
@@ -65,8 +71,10 @@ export class RemotesApi {
     return this.ask('POST', path(name, 'connect'), wishes);
   }
 
-  disconnect(name: string): Promise<unknown> {
-    return this.ask('POST', path(name, 'disconnect'));
+  /** `stop`: ends a Colab runtime too. */
+  disconnect(name: string, stop = false): Promise<unknown> {
+    const route = path(name, 'disconnect');
+    return stop ? this.ask('POST', route, { stop }, STOP_TIMEOUT_MS) : this.ask('POST', route);
   }
 
   answer(name: string, answer: AnswerPrompt): Promise<unknown> {
@@ -80,6 +88,16 @@ export class RemotesApi {
   /** What happened to this remote, oldest first. */
   async log(name: string): Promise<RemoteLogPage['lines']> {
     return (await this.ask<RemoteLogPage>('GET', path(name, 'log'))).lines;
+  }
+
+  /** What a sync would do, and does not do yet. */
+  planSync(name: string, request: SyncRequest, signal?: AbortSignal): Promise<SyncPlan> {
+    return this.ask('POST', path(name, 'sync'), { ...request, dryRun: true }, PLAN_TIMEOUT_MS, signal);
+  }
+
+  /** Shuts down the kernel that holds the chips of a remote, if it is one of its gateway. */
+  endHolder(name: string, pid: number): Promise<unknown> {
+    return this.ask('POST', `remotes/${encodeURIComponent(name)}/bridge/v1/devices/holders/${pid}/end`);
   }
 
   /** A route of ours at the hub. Throws `RemotesError`. */

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { CompositeKernelManager } from '../kernels/kernel-manager.js';
 import { LogoLoader } from '../kernels/logos.js';
+import { CompositeSpecManager } from '../kernels/managers.js';
 import { CompositeSessionClient } from '../kernels/session-client.js';
 import { SpecCache } from '../kernels/spec-cache.js';
 import { CompositeSpecClient } from '../kernels/spec-client.js';
@@ -42,6 +43,42 @@ test('kernelspecs of a remote stand beside those of this machine, and say where 
     'remote/my-tpu/python3'
   ]);
   expect(kernelspecs['remote/my-tpu/tpulab-jax']?.display_name).toBe('Spec tpulab-jax · my-tpu (v5e-8)');
+});
+
+test('the first list of a page that knows no remotes yet has those that are connected', async () => {
+  const fresh = new Page(page.jupyter, page.bridge);
+  const client = new CompositeSpecClient(fresh.backends, new SpecCache(null), new LogoLoader(), longWaits());
+  const first = client.get();
+  fresh.backends.bridge.start();
+  expect(Object.keys((await first).kernelspecs)).toContain('remote/my-tpu/tpulab-jax');
+  fresh.backends.dispose();
+});
+
+test('a remote that begins to serve while a list is under way is in the next, which only joining would miss', async () => {
+  const { backends, bridge } = page;
+  const client = new CompositeSpecClient(backends, new SpecCache(null), new LogoLoader(), longWaits());
+  const get = client.get.bind(client);
+  let release = (): void => undefined;
+  let held: Promise<void> | null = null;
+  client.get = async () => {
+    const specs = await get();
+    await held;
+    return specs;
+  };
+  const options = { serverSettings: client.serverSettings, kernelSpecAPIClient: client };
+  const manager = new CompositeSpecManager({ ...options, standby: 'never' });
+  await manager.ready;
+  held = new Promise(resolve => (release = resolve));
+  const underWay = manager.refreshSpecs();
+  await get();
+  bridge.mounts.set('other', far);
+  backends.remotes.apply({ remote: remote({ name: 'other', state: 'connected' }), removed: false });
+  await until(() => backends.gateway('remote/other')?.state === 'ok');
+  const asked = manager.refreshSpecs();
+  release();
+  await Promise.all([underWay, asked]);
+  expect(Object.keys(manager.specs?.kernelspecs ?? {})).toContain('remote/other/tpulab-jax');
+  manager.dispose();
 });
 
 test('a session starts on its remote, moves to the bridge and back, under one id', async () => {

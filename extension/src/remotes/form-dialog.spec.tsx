@@ -11,36 +11,59 @@ vi.hoisted(() =>
   })
 );
 
-let idle: (() => void)[];
 let dialog: FormDialog;
+let pressed: string[];
+let outside: HTMLButtonElement;
+let isClosed: boolean;
 
-beforeEach(() => {
-  idle = [];
-  vi.stubGlobal('requestIdleCallback', (callback: () => void) => idle.push(callback));
+const press = (selector: string, key: string): void => {
+  document
+    .querySelector(selector)!
+    .dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true, cancelable: true }));
+};
+
+beforeEach(async () => {
+  vi.stubGlobal('requestIdleCallback', () => 0);
+  pressed = [];
+  isClosed = false;
+  outside = document.body.appendChild(document.createElement('button'));
   const body = ReactWidget.create(
-    <form>
-      <input name="host" />
-      <input name="folder" />
-    </form>
+    <div onKeyDown={({ key }) => pressed.push(key)}>
+      <h2 id="title" />
+      <input name="full" data-tpulab-escape="" />
+      <input name="empty" />
+    </div>
   );
-  dialog = new FormDialog('Form', body, 'Close');
+  dialog = new FormDialog(body, 'title');
+  dialog.launch().then(
+    () => (isClosed = true),
+    // It was disposed of while it was open.
+    () => undefined
+  );
+  await vi.waitFor(() => expect(document.querySelector('input')).not.toBeNull(), { timeout: 20_000 });
 });
 afterEach(() => {
   dialog.dispose();
+  outside.remove();
   vi.unstubAllGlobals();
 });
 
-const focused = (): string | null => document.activeElement?.getAttribute('name') ?? null;
+it('is named by its title and leaves Enter and arrows to what is in it', () => {
+  expect(dialog.node.getAttribute('aria-labelledby')).toBe('title');
+  expect(dialog.node.hasAttribute('aria-label')).toBe(false);
+  for (const key of ['Enter', 'ArrowLeft', 'ArrowRight']) press('input', key);
+  expect(pressed).toEqual(['Enter', 'ArrowLeft', 'ArrowRight']);
+});
 
-it('begins in the first field as soon as that is drawn, and leaves the focus alone when the page becomes idle', async () => {
-  const closed = dialog.launch();
-  await vi.waitFor(() => expect(focused()).toBe('host'), { timeout: 20_000 });
-  document.querySelector<HTMLElement>('input[name="folder"]')!.focus();
-  expect(idle).not.toHaveLength(0);
-  for (const callback of idle) callback();
-  await dialog.ready;
-  await Promise.resolve();
-  expect(focused()).toBe('folder');
-  dialog.reject();
-  expect((await closed).button.accept).toBe(false);
+it('closes with Escape, but not in a field that has something in it', async () => {
+  press('input[name="full"]', 'Escape');
+  expect(pressed).toEqual(['Escape']);
+  expect(dialog.isDisposed).toBe(false);
+  press('input[name="empty"]', 'Escape');
+  await vi.waitFor(() => expect(isClosed).toBe(true));
+});
+
+it('keeps the focus: nothing below it can be reached', () => {
+  outside.focus();
+  expect(document.activeElement?.getAttribute('name')).toBe('full');
 });

@@ -1,59 +1,45 @@
-/** A dialog of Lab's around a form of ours. */
+/** A dialog of Lab's that React fills: Lab keeps it above the page and dialogs apart from each other, the rest is ours. */
 import { Dialog } from '@jupyterlab/apputils';
 import type { ReactWidget } from '@jupyterlab/ui-components';
-import type { Message } from '@lumino/messaging';
 
-const FORM_CLASS = 'jp-TPULabConnect';
+/** Keys that Lab's dialogs take on their way down, for buttons that this one does not have. */
+const OURS = new Set(['Enter', 'ArrowLeft', 'ArrowRight']);
 
-/** It has one button of Lab's, which ends it. */
 export class FormDialog extends Dialog<unknown> {
+  /** @param titleId of the element in `form` that names it */
   constructor(
-    title: string,
     private readonly _form: ReactWidget,
-    close: string
+    titleId: string
   ) {
-    _form.addClass(FORM_CLASS);
-    super({
-      title,
-      body: _form,
-      hasClose: true,
-      buttons: [Dialog.cancelButton({ label: close })],
-      // Where one begins; on the button, Enter would end what has not begun.
-      focusNodeSelector: 'input'
-    });
-    this.addClass('jp-TPULabConnect-dialog');
+    super({ body: _form, hasClose: true, buttons: [], defaultButton: 0 });
+    this.addClass('jp-TPULabDialog');
+    this.node.removeAttribute('aria-label');
+    this.node.setAttribute('aria-labelledby', titleId);
   }
 
-  /** Lab's dialogs take Enter on its way down and end with it, wherever it is pressed. Inside the form it is the form's. */
   override handleEvent(event: Event): void {
-    const isInForm = event.target instanceof Element && event.target.closest(`.${FORM_CLASS}`) !== null;
-    if (isInForm && event.type === 'keydown' && (event as KeyboardEvent).key === 'Enter') {
+    if (event.type === 'keydown' && this._isOurs(event as KeyboardEvent)) {
+      return;
+    }
+    if (event.type === 'focus') {
+      this._keepFocus(event);
       return;
     }
     super.handleEvent(event);
   }
 
-  /**
-   * Lab gives a form its focus when the page is idle, which may be long after somebody has begun to type in another field; what they
-   * type then lands in the first. Here that is as soon as the form is drawn.
-   */
-  protected override onAfterAttach(message: Message): void {
-    this._form.renderPromise = Promise.race([this._form.renderPromise, drawn(this._form.node)]);
-    super.onAfterAttach(message);
+  private _isOurs({ key, target }: KeyboardEvent): boolean {
+    const isInForm = target instanceof Element && this._form.node.contains(target);
+    // A field with something in it is emptied first.
+    return isInForm && (OURS.has(key) || (key === 'Escape' && target.hasAttribute('data-tpulab-escape')));
   }
-}
 
-/** React draws a form all at once, some time after it was told to. */
-function drawn(node: HTMLElement): Promise<void> {
-  return new Promise(resolve => {
-    const observer = new MutationObserver(() => {
-      observer.disconnect();
-      resolve();
-    });
-    observer.observe(node, { childList: true });
-    if (node.firstChild) {
-      observer.disconnect();
-      resolve();
+  /** Past the last button comes the first one: nothing below the dialog can be reached. */
+  private _keepFocus(event: Event): void {
+    const { target } = event;
+    if (target instanceof Node && !this.node.contains(target)) {
+      event.stopPropagation();
+      this._form.node.querySelector<HTMLElement>('button, input, [tabindex]')?.focus();
     }
-  });
+  }
 }

@@ -7,37 +7,40 @@ import { sizeText } from '../text/size.js';
 import type { RemoteActions } from './actions.js';
 import { sourceName } from './names.js';
 import { NoticeText } from './notice-view.js';
-import { ErrorView, ProgressView } from './progress-view.js';
+import { ErrorCard } from './dialog/error-card.js';
+import { ProgressView } from './progress-view.js';
 import { figuresText, isUnderWay, stateText } from './state-text.js';
 
 export interface IManagerProps {
   readonly actions: RemoteActions;
   readonly trans: TranslationBundle;
   readonly onAdd: () => void;
+  /** Shows the dialog of this remote. */
+  readonly onShow: (name: string) => void;
   readonly onSync: (name: string) => void;
   /** The remote that is shown in full at first. */
   readonly initial: string | null;
 }
 
-export function ManagerView({ actions, trans, onAdd, onSync, initial }: IManagerProps): JSX.Element {
+export function ManagerView({ actions, trans, onAdd, onShow, onSync, initial }: IManagerProps): JSX.Element {
   useChanges(actions.remotes, false);
   useChanges(actions, false, 0);
   const { all } = actions.remotes;
   useSeconds(all.some(({ state, notice }) => state === 'reconnecting' || notice !== null));
   const [opened, setOpened] = useState<string | null>(initial);
   return (
-    <div className="jp-TPULabRemotes">
+    <div className="jp-TPULabRemotes jp-TPULabSurface">
       <div className="jp-TPULabRemotes-head">
         <h2>{trans.__('Remotes')}</h2>
-        <button type="button" className="jp-mod-styled jp-mod-accept" onClick={onAdd}>
-          {trans.__('Connect to a TPU VM…')}
+        <button type="button" className="jp-TPULabButton jp-mod-primary" onClick={onAdd}>
+          {trans.__('Connect to a TPU…')}
         </button>
       </div>
-      {actions.problem === null ? null : <ErrorView message={actions.problem} command={null} trans={trans} />}
+      {actions.problem === null ? null : <ErrorCard message={actions.problem} trans={trans} />}
       {all.length === 0 ? (
         <p className="jp-TPULab-quiet">
           {trans.__(
-            'There are none yet. Kernels of a machine that you connect to stand beside those of this one.'
+            'None yet. Kernels of a machine that you connect to are listed beside those of this one.'
           )}
         </p>
       ) : null}
@@ -49,7 +52,9 @@ export function ManagerView({ actions, trans, onAdd, onSync, initial }: IManager
               isOpen={opened === remote.name}
               onToggle={() => setOpened(opened === remote.name ? null : remote.name)}
             />
-            {opened === remote.name ? <Details {...{ remote, actions, trans }} /> : null}
+            {opened === remote.name ? (
+              <Details {...{ remote, actions, trans }} onAnswer={() => onShow(remote.name)} />
+            ) : null}
           </li>
         ))}
       </ul>
@@ -71,7 +76,7 @@ function RemoteRow({ remote, actions, trans, isOpen, onToggle, onSync }: IRowPro
   const { label } = stateText(remote, Date.now(), trans);
   const [isAsking, setAsking] = useState(false);
   const button = (text: string, action: () => void): JSX.Element => (
-    <button type="button" className="jp-mod-styled" onClick={action} aria-label={`${text}: ${name}`}>
+    <button type="button" className="jp-TPULabButton" onClick={action} aria-label={`${text}: ${name}`}>
       {text}
     </button>
   );
@@ -86,11 +91,11 @@ function RemoteRow({ remote, actions, trans, isOpen, onToggle, onSync }: IRowPro
       >
         <span aria-hidden="true">{isOpen ? '▾' : '▸'}</span> {name}
       </button>
-      <span className={`jp-TPULabRemote-state jp-mod-${state}`}>{label}</span>
+      <span className={`jp-TPULabRemote-state jp-TPULabState-word jp-mod-${state}`}>{label}</span>
       <span className="jp-TPULab-quiet jp-TPULab-number">{figuresText(remote, trans)}</span>
       <span className="jp-TPULabRemote-buttons">
         {state === 'connected' ? button(trans.__('Sync folder…'), () => onSync(name)) : null}
-        {state === 'reconnecting'
+        {state === 'reconnecting' || state === 'queued'
           ? button(trans.__('Reconnect now'), () => void actions.connect(name))
           : null}
         {state === 'disconnected' || state === 'failed' || state === 'preempted'
@@ -98,8 +103,11 @@ function RemoteRow({ remote, actions, trans, isOpen, onToggle, onSync }: IRowPro
           : button(isUnderWay(remote) ? trans.__('Cancel') : trans.__('Disconnect'), () => {
               void actions.disconnect(name);
             })}
+        {remote.source.kind === 'colab' && remote.hosts.length > 0
+          ? button(trans.__('Disconnect and end runtime'), () => void actions.disconnect(name, true))
+          : null}
         {isAsking
-          ? button(trans.__('Really remove'), () => void actions.remove(name))
+          ? button(trans.__('Remove for good'), () => void actions.remove(name))
           : button(trans.__('Remove'), () => setAsking(true))}
       </span>
     </div>
@@ -110,9 +118,10 @@ interface IDetailsProps {
   readonly remote: Remote;
   readonly actions: RemoteActions;
   readonly trans: TranslationBundle;
+  readonly onAnswer: () => void;
 }
 
-function Details({ remote, actions, trans }: IDetailsProps): JSX.Element {
+function Details({ remote, actions, trans, onAnswer }: IDetailsProps): JSX.Element {
   const { mirror, notice } = remote;
   return (
     <div className="jp-TPULabRemotes-details">
@@ -128,7 +137,7 @@ function Details({ remote, actions, trans }: IDetailsProps): JSX.Element {
         </dd>
       </dl>
       {notice === null ? null : <NoticeText {...{ remote, notice, trans }} />}
-      <ProgressView {...{ remote, actions, trans }} />
+      <ProgressView {...{ remote, actions, trans, onAnswer }} />
     </div>
   );
 }

@@ -1,5 +1,5 @@
 /** How remotes and their kernels are called in front of people. */
-import type { Remote, RemoteSource } from '@tpulab/protocol';
+import type { AddRemote, Remote } from '@tpulab/protocol';
 
 /** `v5e-8`; null while it is unknown or there is none. */
 export function acceleratorName({ accelerator }: Pick<Remote, 'accelerator'>): string | null {
@@ -23,12 +23,15 @@ export function remoteKernelName(displayName: string, remoteDisplayName: string)
 }
 
 /** Where a remote is, in one line. */
-export function sourceName(source: RemoteSource): string {
+export function sourceName(source: AddRemote['source']): string {
+  if (source.kind === 'colab') {
+    return `Colab, TPU ${source.accelerator}`;
+  }
   return source.kind === 'ssh'
     ? source.destination
     : [
         source.name,
-        source.zone,
+        'zone' in source ? source.zone : undefined,
         source.project,
         // As Google calls them, in every language.
         source.internalIp === true ? 'internal IP' : undefined,

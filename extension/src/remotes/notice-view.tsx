@@ -22,12 +22,12 @@ export function NoticeText({ remote, notice, trans }: INoticeProps): JSX.Element
         : trans.__('at any moment');
   const what =
     notice.kind === 'preemption'
-      ? trans.__('%1 is taken back by the cloud', remote.name)
-      : trans.__('%1 is serviced by the cloud', remote.name);
+      ? trans.__('%1 is being preempted', remote.name)
+      : trans.__('Maintenance of %1 begins', remote.name);
   const remedy =
     notice.kind === 'preemption'
       ? trans.__(
-          'Take a checkpoint to a bucket or sync it here now: the disk of the machine is deleted. Outputs are kept here.'
+          'Its disk will be deleted: save a checkpoint to a bucket, or sync it here now. Outputs are kept here.'
         )
       : trans.__('Take a checkpoint now: its kernels end with the machine. Outputs are kept here.');
   return (

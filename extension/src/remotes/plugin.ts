@@ -1,25 +1,37 @@
 /** Puts remotes into Lab: commands, launcher, a tab with all of them, status bar, and a banner for what the cloud announces. */
 import { ILayoutRestorer, type JupyterFrontEnd, type JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { IDefaultFileBrowser } from '@jupyterlab/filebrowser';
+import { INotebookTracker, NotebookActions } from '@jupyterlab/notebook';
 import { ICommandPalette, MainAreaWidget, WidgetTracker } from '@jupyterlab/apputils';
 import { ILauncher } from '@jupyterlab/launcher';
+import type { ICodeCellModel } from '@jupyterlab/cells';
+import { PathExt } from '@jupyterlab/coreutils';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { IStatusBar } from '@jupyterlab/statusbar';
 import { ITranslator, nullTranslator, type TranslationBundle } from '@jupyterlab/translation';
 import { ReactWidget } from '@jupyterlab/ui-components';
 import type { ReadonlyJSONObject, ReadonlyPartialJSONObject } from '@lumino/coreutils';
+import { DisposableSet } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
 import type { Widget } from '@lumino/widgets';
 import { createElement } from 'react';
 import { Backends } from '../backends/backends.js';
+import { remoteOfPlace, splitSpecName } from '../kernels/spec-names.js';
+import { CATEGORY_RANK } from '../launcher/rank.js';
+import { NoticePlace } from '../notices/notebook-notice.js';
 import { chipIcon } from '../panel/icon.js';
 import { CommandIDs as RunCommandIDs } from '../runs/commands.js';
 import { IBridgeBackends, ICurrentKernel } from '../tokens.js';
 import { RemoteActions } from './actions.js';
+import { remoteCards } from './cards.js';
 import { CommandIDs } from './commands.js';
-import { showConnectDialog } from './connect-dialog.js';
+import { connectPage } from './connect-page.js';
+import { showConnectDialog } from './dialog/connect-dialog.js';
 import { ManagerView } from './manager-view.js';
+import { missingFile } from './missing-file.js';
+import type { Remotes } from './model.js';
 import { NoticeBanner } from './notice-view.js';
+import type { IConnectPage } from './dialog/remote-screen.js';
 import { RemoteStatus } from './status-model.js';
 import { RemoteItem } from './status-view.js';
 import { showSyncDialog } from './sync-dialog.js';
@@ -42,6 +54,7 @@ export const remotesPlugin: JupyterFrontEndPlugin<void> = {
     ISettingRegistry,
     ILayoutRestorer,
     IDefaultFileBrowser,
+    INotebookTracker,
     ITranslator
   ],
   activate: (
@@ -54,6 +67,7 @@ export const remotesPlugin: JupyterFrontEndPlugin<void> = {
     settings: ISettingRegistry | null,
     restorer: ILayoutRestorer | null,
     files: IDefaultFileBrowser | null,
+    notebooks: INotebookTracker | null,
     translator: ITranslator | null
   ): void => {
     if (!(backends instanceof Backends)) {
@@ -61,12 +75,20 @@ export const remotesPlugin: JupyterFrontEndPlugin<void> = {
     }
     const trans = (translator ?? nullTranslator).load('tpulab');
     const actions = new RemoteActions(backends.remotes);
-    addCommands(app, { actions, restorer, folder: () => files?.model.path ?? '', trans });
+    const folder = (): string => files?.model.path ?? '';
+    const page = connectPage({ app, backends, notebooks, folder, trans });
+    addCommands(app, { actions, page, restorer, folder, trans });
+    if (notebooks) {
+      watchMissingFiles(notebooks, page, trans);
+    }
     const category = trans.__('TPULab');
-    for (const command of Object.values(CommandIDs)) {
+    for (const command of [CommandIDs.connect, CommandIDs.manage, CommandIDs.sync]) {
       palette?.addItem({ command, category });
     }
-    launcher?.add({ command: CommandIDs.connect, category, rank: 100 });
+    if (launcher) {
+      launcher.add({ command: CommandIDs.connect, category, categoryRank: CATEGORY_RANK, rank: 100 });
+      addCards(launcher, actions.remotes, category, trans);
+    }
     const showRemote = (name: string): void => void app.commands.execute(CommandIDs.manage, { name });
     addBanner(app, backends, trans, showRemote);
     if (statusBar) {
@@ -78,28 +100,67 @@ export const remotesPlugin: JupyterFrontEndPlugin<void> = {
 
 interface ICommandParts {
   readonly actions: RemoteActions;
+  readonly page: IConnectPage;
   readonly restorer: ILayoutRestorer | null;
   /** That people look at in the file browser. */
   readonly folder: () => string;
   readonly trans: TranslationBundle;
 }
 
-function addCommands(app: JupyterFrontEnd, { actions, restorer, folder, trans }: ICommandParts): void {
+function addCommands(app: JupyterFrontEnd, { actions, page, restorer, folder, trans }: ICommandParts): void {
   const { commands } = app;
   const tracker = new WidgetTracker<MainAreaWidget>({ namespace: 'tpulab-remotes' });
   commands.addCommand(CommandIDs.connect, {
-    label: trans.__('Connect to a TPU VM…'),
-    caption: trans.__('Run notebooks on another machine, over ssh'),
+    label: trans.__('Connect to a TPU…'),
+    caption: trans.__('Run notebooks on a TPU VM or on any other machine, over ssh'),
     icon: chipIcon,
     describedBy: NAME_ARGUMENT(trans.__('Remote whose progress is shown')),
-    execute: args => showConnectDialog({ actions, trans, name: nameIn(args) })
+    execute: args => showConnectDialog({ actions, page, trans, name: nameIn(args) })
+  });
+  commands.addCommand(CommandIDs.open, {
+    label: args => textIn(args, 'label') ?? trans.__('Open a Remote'),
+    caption: args => textIn(args, 'caption') ?? '',
+    icon: chipIcon,
+    describedBy: {
+      args: {
+        type: 'object',
+        properties: {
+          name: { type: 'string', description: trans.__('Remote to connect to') },
+          label: { type: 'string', description: trans.__('Its name and state, on a card') },
+          caption: { type: 'string', description: trans.__('What the card does') }
+        },
+        required: ['name']
+      }
+    },
+    execute: async args => {
+      const name = nameIn(args);
+      const state = name === null ? null : actions.remotes.get(name)?.state;
+      if (name !== null && (state === 'disconnected' || state === 'preempted')) {
+        await actions.connect(name);
+      }
+      await commands.execute(CommandIDs.connect, { ...(name !== null && { name }) });
+    }
   });
   commands.addCommand(CommandIDs.sync, {
     label: trans.__('Sync Folder to VM…'),
-    caption: trans.__('Copy the files of a folder to a remote, or both ways'),
+    caption: trans.__('Copy the files of a folder to a remote, or from it'),
     isEnabled: () => actions.remotes.all.some(({ state }) => state === 'connected'),
-    describedBy: NAME_ARGUMENT(trans.__('Remote to sync with')),
-    execute: args => showSyncDialog({ remotes: actions.remotes, trans, name: nameIn(args), folder: folder() })
+    describedBy: {
+      args: {
+        type: 'object',
+        properties: {
+          name: { type: 'string', description: trans.__('Remote to sync with') },
+          folder: { type: 'string', description: trans.__('Folder to sync; else that of the file browser') }
+        }
+      }
+    },
+    execute: args =>
+      showSyncDialog({
+        remotes: actions.remotes,
+        trans,
+        name: nameIn(args),
+        folder: textIn(args, 'folder') ?? folder()
+      })
   });
   commands.addCommand(CommandIDs.manage, {
     label: trans.__('Remotes'),
@@ -115,6 +176,7 @@ function addCommands(app: JupyterFrontEnd, { actions, restorer, folder, trans }:
           trans,
           initial: nameIn(args),
           onAdd: () => void commands.execute(CommandIDs.connect),
+          onShow: name => void commands.execute(CommandIDs.connect, { name }),
           onSync: name => void commands.execute(CommandIDs.sync, { name })
         })
       );
@@ -130,6 +192,66 @@ function addCommands(app: JupyterFrontEnd, { actions, restorer, folder, trans }:
   });
   actions.remotes.changed.connect(() => commands.notifyCommandChanged(CommandIDs.sync));
   void restorer?.restore(tracker, { command: CommandIDs.manage, name: () => 'remotes' });
+}
+
+/** Cards say how a remote is, so they are made again when that changes. */
+function addCards(launcher: ILauncher, remotes: Remotes, category: string, trans: TranslationBundle): void {
+  let cards = new DisposableSet();
+  let shown = '';
+  const update = (): void => {
+    const wanted = remoteCards(remotes.all, Date.now(), trans);
+    if (JSON.stringify(wanted) === shown) {
+      return;
+    }
+    shown = JSON.stringify(wanted);
+    cards.dispose();
+    cards = DisposableSet.from(
+      wanted.map((card, index) =>
+        launcher.add({
+          command: CommandIDs.open,
+          args: { ...card },
+          category,
+          categoryRank: CATEGORY_RANK,
+          rank: 50 + index
+        })
+      )
+    );
+  };
+  update();
+  remotes.changed.connect(update);
+}
+
+/** A cell on a remote that does not find a file gets the step that brings it there. */
+function watchMissingFiles(notebooks: INotebookTracker, page: IConnectPage, trans: TranslationBundle): void {
+  const places = new WeakMap<object, { readonly place: NoticePlace; readonly cell: string }>();
+  NotebookActions.executed.connect((_, { notebook, cell }) => {
+    const panel = notebooks.find(({ content }) => content === notebook);
+    const spec = panel?.sessionContext.session?.kernel?.name;
+    const name = spec === undefined ? null : remoteOfPlace(splitSpecName(spec).place);
+    const path =
+      name === null ? null : missingFile((cell.model as Partial<ICodeCellModel>).outputs?.toJSON() ?? []);
+    if (panel === undefined) {
+      return;
+    }
+    const said = places.get(panel);
+    if (name === null || path === null) {
+      if (said?.cell === cell.model.id) {
+        said.place.clear();
+      }
+      return;
+    }
+    const place = said?.place ?? new NoticePlace(panel.contentHeader, trans);
+    places.set(panel, { place, cell: cell.model.id });
+    place.say({
+      text: trans.__('%1 was not found on %2. Kernels there see only files of that machine.', path, name),
+      actions: [
+        {
+          label: trans.__('Sync this folder…'),
+          onClick: () => page.sync(name, PathExt.dirname(panel.context.path))
+        }
+      ]
+    });
+  });
 }
 
 function addBanner(
@@ -196,5 +318,10 @@ function addStatus(
 }
 
 function nameIn(args: ReadonlyPartialJSONObject): string | null {
-  return typeof args['name'] === 'string' ? args['name'] : null;
+  return textIn(args, 'name');
+}
+
+function textIn(args: ReadonlyPartialJSONObject, key: string): string | null {
+  const value = args[key];
+  return typeof value === 'string' ? value : null;
 }

@@ -20,6 +20,14 @@ describe('the state of a remote in words', () => {
     expect(isUnderWay(settingUp)).toBe(true);
   });
 
+  it('says what the cloud is waiting for, and how long it has so far', () => {
+    const queue = { state: 'WAITING_FOR_RESOURCES', since: 1_000 };
+    const { detail } = stateText(remote({ name: 'my-tpu', state: 'queued', queue }), 7_201_000, trans);
+    expect(detail).toBe(
+      'Google Cloud says WAITING_FOR_RESOURCES for my-tpu, 2 h so far. It is connected as soon as it is ready.'
+    );
+  });
+
   it('says what went wrong', () => {
     const error = {
       code: 'remote.host_key_changed',

@@ -1,12 +1,34 @@
 /** What a remote's state is called, and the sentence that says what it means and what to do. */
 import type { TranslationBundle } from '@jupyterlab/translation';
-import type { Remote } from '@tpulab/protocol';
-import { countdownText } from '../text/duration.js';
+import type { Remote, RemoteState } from '@tpulab/protocol';
+import { countdownText, secondsText } from '../text/duration.js';
 import { acceleratorName } from './names.js';
 
 export interface IStateText {
   readonly label: string;
   readonly detail: string;
+}
+
+/** How a state is marked: `ask` wants an answer, `off` is at rest. */
+export type Tone = 'ok' | 'busy' | 'ask' | 'error' | 'off';
+
+export function toneOf(state: RemoteState): Tone {
+  switch (state) {
+    case 'connected':
+      return 'ok';
+    case 'connecting':
+    case 'setting-up':
+    case 'reconnecting':
+    case 'queued':
+      return 'busy';
+    case 'waiting':
+      return 'ask';
+    case 'failed':
+    case 'preempted':
+      return 'error';
+    case 'disconnected':
+      return 'off';
+  }
 }
 
 export function stateText(remote: Remote, now: number, trans: TranslationBundle): IStateText {
@@ -23,27 +45,40 @@ export function stateText(remote: Remote, now: number, trans: TranslationBundle)
           remote.nextAttemptAt === null
             ? trans.__('reconnecting…')
             : trans.__('reconnecting in %1', countdownText(Math.max(0, remote.nextAttemptAt - now))),
-        detail: trans.__(
-          'The connection was lost. Its kernels go on running; nothing that they print is lost.'
-        )
+        detail: trans.__('The connection was lost. Its kernels keep running, and their output is kept.')
       };
+    case 'queued':
+      return { label: trans.__('waiting for the cloud'), detail: queueSentence(remote, now, trans) };
     case 'waiting':
-      return { label: trans.__('needs an answer'), detail: trans.__('ssh asks something; answer it below.') };
+      return { label: trans.__('needs an answer'), detail: trans.__('ssh has a question.') };
     case 'failed':
       return {
-        label: trans.__('could not be connected'),
+        label: trans.__('failed'),
         detail: remote.error?.message ?? trans.__('Look at the log for the reason.')
       };
     case 'preempted':
       return {
-        label: trans.__('taken back'),
+        label: trans.__('preempted'),
         detail: trans.__(
-          'The cloud has taken this machine back. What its kernels printed is kept here. Create a machine again, then connect.'
+          'The cloud has preempted this machine. The output of its kernels is kept here. Create a machine again, then connect.'
         )
       };
     case 'disconnected':
       return { label: trans.__('not connected'), detail: '' };
   }
+}
+
+function queueSentence({ name, queue }: Remote, now: number, trans: TranslationBundle): string {
+  const goesOn = trans.__('It is connected as soon as it is ready.');
+  if (!queue) {
+    return goesOn;
+  }
+  const { state, since } = queue;
+  const words =
+    since === null
+      ? trans.__('Google Cloud says %1 for %2.', state, name)
+      : trans.__('Google Cloud says %1 for %2, %3 so far.', state, name, secondsText(now - since));
+  return `${words} ${goesOn}`;
 }
 
 function currentStage({ stages }: Remote): string {
@@ -69,5 +104,11 @@ export function figuresText(remote: Remote, trans: TranslationBundle): string {
 
 /** Whether something is under way that can be cancelled. */
 export function isUnderWay({ state }: Pick<Remote, 'state'>): boolean {
-  return state === 'connecting' || state === 'setting-up' || state === 'waiting' || state === 'reconnecting';
+  return (
+    state === 'connecting' ||
+    state === 'setting-up' ||
+    state === 'waiting' ||
+    state === 'reconnecting' ||
+    state === 'queued'
+  );
 }

@@ -1,15 +1,15 @@
 /** The dialog "Sync Folder to VM…": what to copy, what would happen, and how it goes. Closing it stops nothing. */
 import { type FormEvent, type JSX, useEffect, useState } from 'react';
-import { PageConfig } from '@jupyterlab/coreutils';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { ReactWidget } from '@jupyterlab/ui-components';
 import type { SyncDirection, SyncPlan, SyncRequest, SyncStatus } from '@tpulab/protocol';
 import { pageStorage } from '../backends/page-storage.js';
 import { sizeText } from '../text/size.js';
+import { ErrorCard } from './dialog/error-card.js';
+import { FIRST, Frame, TITLE_ID } from './dialog/frame.js';
 import { FormDialog } from './form-dialog.js';
 import type { Remotes } from './model.js';
-import { ErrorView } from './progress-view.js';
-import { SyncFolders } from './sync-folders.js';
+import { folderUnder, SyncFolders } from './sync-folders.js';
 
 export interface ISyncOptions {
   readonly remotes: Remotes;
@@ -19,32 +19,40 @@ export interface ISyncOptions {
   readonly folder: string;
 }
 
-/** Comparing a large folder takes long. */
-const PLAN_MS = 6 * 60_000;
+const START_MS = 30_000;
 const LOOK_MS = 500;
 
 export async function showSyncDialog(options: ISyncOptions): Promise<void> {
-  const { remotes, trans } = options;
+  const { remotes } = options;
   const connected = remotes.all.filter(({ state }) => state === 'connected').map(({ name }) => name);
   const name = options.name ?? connected[0];
   if (name === undefined) {
     return; // the command is not enabled then
   }
-  const body = ReactWidget.create(<SyncBody {...options} name={name} names={connected} />);
-  await new FormDialog(trans.__('Sync a folder to a VM'), body, trans.__('Close')).launch();
+  const body = ReactWidget.create(
+    <SyncBody {...options} name={name} names={connected} onClose={() => dialog.reject()} />
+  );
+  const dialog = new FormDialog(body, TITLE_ID);
+  await dialog.launch();
 }
 
 interface IBodyProps extends ISyncOptions {
   readonly name: string;
   readonly names: readonly string[];
+  readonly onClose: () => void;
 }
 
-function SyncBody({ remotes, trans, names, name: initial, folder: initialFolder }: IBodyProps): JSX.Element {
+const FORM_ID = 'jp-TPULabSync-form';
+
+function SyncBody(props: IBodyProps): JSX.Element {
+  const { remotes, trans, names, name: initial, folder: initialFolder, onClose } = props;
   const [name, setName] = useState(initial);
   const memory = new SyncFolders(pageStorage());
   const known = memory.get(initial);
-  const [folder, setFolder] = useState(known?.folder ?? initialFolder);
-  const [remoteFolder, setRemoteFolder] = useState(known?.remoteFolder ?? '');
+  // A folder that is asked for is that one, wherever the last one went.
+  const isKnown = known !== null && (initialFolder === '' || initialFolder === known.folder);
+  const [folder, setFolder] = useState(isKnown ? known.folder : initialFolder);
+  const [remoteFolder, setRemoteFolder] = useState(isKnown ? known.remoteFolder : '');
   const [direction, setDirection] = useState<SyncDirection>('to-remote');
   const [include, setInclude] = useState('');
   const [exclude, setExclude] = useState('');
@@ -66,18 +74,18 @@ function SyncBody({ remotes, trans, names, name: initial, folder: initialFolder 
     return () => clearInterval(timer);
   }, [isRunning, remotes, route]);
   const request: SyncRequest = {
-    localFolder: `${PageConfig.getOption('serverRoot').replace(/\/+$/, '')}/${folder}`.replace(/\/$/, ''),
+    localFolder: folderUnder(folder),
     ...(remoteFolder.trim() !== '' && { remoteFolder: remoteFolder.trim() }),
     direction,
     include: lines(include),
     exclude: lines(exclude),
-    delete: isDeleting && direction !== 'both'
+    delete: isDeleting
   };
-  const ask = async <T,>(body: SyncRequest, timeoutMs: number): Promise<T | null> => {
+  const asked = async <T,>(answer: Promise<T>): Promise<T | null> => {
     setBusy(true);
     setProblem(null);
     try {
-      return await remotes.api.ask<T>('POST', route, body, timeoutMs);
+      return await answer;
     } catch (error) {
       setProblem(error instanceof Error ? error.message : String(error));
       return null;
@@ -88,10 +96,10 @@ function SyncBody({ remotes, trans, names, name: initial, folder: initialFolder 
   const preview = async (event: FormEvent): Promise<void> => {
     event.preventDefault();
     setStatus(null);
-    setPlan(await ask<SyncPlan>({ ...request, dryRun: true }, PLAN_MS));
+    setPlan(await asked(remotes.api.planSync(name, request)));
   };
   const start = async (): Promise<void> => {
-    const begun = await ask<SyncStatus>(request, 30_000);
+    const begun = await asked(remotes.api.ask<SyncStatus>('POST', route, request, START_MS));
     if (begun !== null) {
       memory.set(name, { folder, remoteFolder: begun.remoteFolder });
       setPlan(null);
@@ -105,83 +113,94 @@ function SyncBody({ remotes, trans, names, name: initial, folder: initialFolder 
       set(value);
     };
   };
+  const buttons = (
+    <>
+      <button type="button" className="jp-TPULabButton" onClick={onClose}>
+        {trans.__('Close')}
+      </button>
+      {isRunning ? (
+        <button
+          type="button"
+          className="jp-TPULabButton"
+          onClick={() => void remotes.api.ask<SyncStatus>('DELETE', route).then(setStatus, () => undefined)}
+        >
+          {trans.__('Cancel the sync')}
+        </button>
+      ) : plan === null ? (
+        <button type="submit" form={FORM_ID} className="jp-TPULabButton jp-mod-primary" disabled={isBusy}>
+          {isBusy ? trans.__('Comparing…') : trans.__('See what would happen')}
+        </button>
+      ) : (
+        <button
+          type="button"
+          className={`jp-TPULabButton ${plan.deletions + plan.newer > 0 ? 'jp-mod-danger' : 'jp-mod-primary'}`}
+          disabled={isBusy || plan.files + plan.deletions === 0}
+          onClick={() => void start()}
+        >
+          {trans.__('Sync now')}
+        </button>
+      )}
+    </>
+  );
   return (
-    <form className="jp-TPULabSync" onSubmit={event => void preview(event)}>
-      {problem === null ? null : <ErrorView message={problem} command={null} trans={trans} />}
-      <label>
-        {trans.__('Remote')}
-        <select
-          className="jp-mod-styled"
-          value={name}
-          onChange={event => edited(setName)(event.target.value)}
-        >
-          {names.map(each => (
-            <option key={each}>{each}</option>
-          ))}
-        </select>
-      </label>
-      <Field
-        label={trans.__('Folder here')}
-        value={folder}
-        onChange={edited(setFolder)}
-        hint={trans.__('all files')}
-      />
-      <Field
-        label={trans.__('Folder there')}
-        value={remoteFolder}
-        onChange={edited(setRemoteFolder)}
-        hint={trans.__('same name, in the home folder')}
-      />
-      <label>
-        {trans.__('Direction')}
-        <select
-          className="jp-mod-styled"
-          value={direction}
-          onChange={event => edited(setDirection)(event.target.value as SyncDirection)}
-        >
-          <option value="to-remote">{trans.__('to the VM')}</option>
-          <option value="from-remote">{trans.__('from the VM')}</option>
-          <option value="both">{trans.__('both ways: what is newer wins')}</option>
-        </select>
-      </label>
-      <Patterns label={trans.__('Leave out')} value={exclude} onChange={edited(setExclude)} trans={trans} />
-      <Patterns label={trans.__('But take')} value={include} onChange={edited(setInclude)} trans={trans} />
-      <label className="jp-TPULabSync-check">
-        <input
-          type="checkbox"
-          checked={isDeleting && direction !== 'both'}
-          disabled={direction === 'both'}
-          onChange={event => edited(setDeleting)(event.target.checked)}
+    <Frame
+      screen="sync"
+      title={trans.__('Sync a folder to a VM')}
+      onClose={onClose}
+      trans={trans}
+      buttons={buttons}
+    >
+      <form id={FORM_ID} className="jp-TPULabSync" onSubmit={event => void preview(event)}>
+        {problem === null ? null : <ErrorCard message={problem} trans={trans} />}
+        <label className="jp-TPULabField">
+          {trans.__('Remote')}
+          <select value={name} onChange={event => edited(setName)(event.target.value)}>
+            {names.map(each => (
+              <option key={each}>{each}</option>
+            ))}
+          </select>
+        </label>
+        <Field
+          label={trans.__('Folder here')}
+          isFirst
+          value={folder}
+          onChange={edited(setFolder)}
+          hint={trans.__('all files')}
         />
-        {trans.__('Also delete what the other side does not have')}
-      </label>
-      {plan === null ? null : <PlanView plan={plan} name={name} trans={trans} />}
-      {status === null ? null : <StatusView status={status} trans={trans} />}
-      <div className="jp-TPULabRemote-buttons">
-        {isRunning ? (
-          <button
-            type="button"
-            className="jp-mod-styled"
-            onClick={() => void remotes.api.ask<SyncStatus>('DELETE', route).then(setStatus, () => undefined)}
+        <Field
+          label={trans.__('Folder there')}
+          value={remoteFolder}
+          onChange={edited(setRemoteFolder)}
+          hint={
+            remotes.all.find(remote => remote.name === name)?.source.kind === 'colab'
+              ? trans.__('same name, in /content')
+              : trans.__('same name, in the home folder')
+          }
+        />
+        <label className="jp-TPULabField">
+          {trans.__('Direction')}
+          <select
+            value={direction}
+            onChange={event => edited(setDirection)(event.target.value as SyncDirection)}
           >
-            {trans.__('Cancel the sync')}
-          </button>
-        ) : plan === null ? (
-          <button type="submit" className="jp-mod-styled jp-mod-accept" disabled={isBusy}>
-            {isBusy ? trans.__('Comparing…') : trans.__('See what would happen')}
-          </button>
-        ) : (
-          <button
-            type="button"
-            className={`jp-mod-styled ${plan.deletions > 0 ? 'jp-mod-warn' : 'jp-mod-accept'}`}
-            disabled={isBusy || plan.files + plan.deletions === 0}
-            onClick={() => void start()}
-          >
-            {trans.__('Sync now')}
-          </button>
-        )}
-      </div>
-    </form>
+            <option value="to-remote">{trans.__('to the VM')}</option>
+            <option value="from-remote">{trans.__('from the VM')}</option>
+          </select>
+        </label>
+        <Patterns label={trans.__('Leave out')} value={exclude} onChange={edited(setExclude)} trans={trans} />
+        <Patterns label={trans.__('But take')} value={include} onChange={edited(setInclude)} trans={trans} />
+        <label className="jp-TPULabField jp-mod-check">
+          <input
+            type="checkbox"
+            checked={isDeleting}
+            onChange={event => edited(setDeleting)(event.target.checked)}
+          />
+          {trans.__('Also delete what the other side does not have')}
+        </label>
+        {plan === null ? null : <PlanView plan={plan} name={name} trans={trans} />}
+        {status === null ? null : <StatusView status={status} trans={trans} />}
+      </form>
+    </Frame>
   );
 }
 
@@ -189,14 +208,15 @@ function Field(props: {
   label: string;
   value: string;
   hint: string;
+  isFirst?: boolean;
   onChange: (value: string) => void;
 }): JSX.Element {
-  const { label, value, hint, onChange } = props;
+  const { label, value, hint, isFirst = false, onChange } = props;
   return (
-    <label>
+    <label className="jp-TPULabField">
       {label}
       <input
-        className="jp-mod-styled"
+        {...(isFirst && FIRST)}
         value={value}
         placeholder={hint}
         spellCheck={false}
@@ -214,10 +234,9 @@ function Patterns(props: {
 }): JSX.Element {
   const { label, value, onChange, trans } = props;
   return (
-    <label>
+    <label className="jp-TPULabField">
       {label}
       <textarea
-        className="jp-mod-styled"
         rows={2}
         value={value}
         placeholder={trans.__('one pattern a line, such as *.ckpt or data/')}
@@ -228,13 +247,13 @@ function Patterns(props: {
   );
 }
 
-function PlanView(props: {
+export function PlanView(props: {
   readonly plan: SyncPlan;
   readonly name: string;
   readonly trans: TranslationBundle;
 }): JSX.Element {
   const { plan, name, trans } = props;
-  const { changes, files, deletions, bytes, localFolder, remoteFolder } = plan;
+  const { changes, files, newer, deletions, bytes, localFolder, remoteFolder } = plan;
   const names = { send: trans.__('to'), receive: trans.__('from'), delete: trans.__('delete') };
   const hidden = files + deletions - changes.length;
   return (
@@ -249,14 +268,27 @@ function PlanView(props: {
               trans._n('%1 deletion', '%1 deletions', deletions)
             )}
       </p>
+      {newer === 0 ? null : (
+        <p className="jp-TPULabSync-newer">
+          {trans._n(
+            '%1 file that would be overwritten is newer than its copy.',
+            '%1 files that would be overwritten are newer than their copies.',
+            newer
+          )}
+        </p>
+      )}
       <p className="jp-TPULab-quiet">{trans.__('%1 here, %2 on %3', localFolder, remoteFolder, name)}</p>
       {changes.length === 0 ? null : (
         <ul className="jp-TPULabSync-changes" tabIndex={0} aria-label={trans.__('Files')}>
-          {changes.map(({ path, action, bytes: size }) => (
-            <li key={`${action} ${path}`} className={`jp-mod-${action}`}>
+          {changes.map(({ path, action, bytes: size, newer: isNewer }) => (
+            <li
+              key={`${action} ${path}`}
+              className={`jp-mod-${action} ${isNewer === true ? 'jp-mod-newer' : ''}`}
+            >
               <span className="jp-TPULab-quiet">{names[action]}</span> {path}{' '}
               <span className="jp-TPULab-quiet jp-TPULab-number">
                 {action === 'delete' ? '' : sizeText(size)}
+                {isNewer === true ? ` · ${trans.__('overwrites a newer file')}` : ''}
               </span>
             </li>
           ))}
@@ -270,7 +302,7 @@ function PlanView(props: {
 function StatusView({ status, trans }: { status: SyncStatus; trans: TranslationBundle }): JSX.Element {
   const { state, files, totalFiles, bytes, totalBytes, error } = status;
   if (error !== null) {
-    return <ErrorView message={error.message} command={null} trans={trans} />;
+    return <ErrorCard message={error.message} trans={trans} />;
   }
   const words = {
     idle: '',

@@ -3,13 +3,20 @@
  * so that local modules can be imported.
  */
 
+import { PageConfig } from '@jupyterlab/coreutils';
+
 const KEY = 'tpulab:synced:';
 
 export interface ISyncedFolder {
   /** As Lab names it: relative to the root of its files, '' for the root. */
   readonly folder: string;
-  /** On the remote: absolute, or relative to the home folder. */
+  /** On the remote: absolute. */
   readonly remoteFolder: string;
+}
+
+/** A folder of Lab's files as the bridge finds it. @param folder as Lab names it, '' for all files */
+export function folderUnder(folder: string): string {
+  return `${PageConfig.getOption('serverRoot').replace(/\/+$/, '')}/${folder}`.replace(/\/$/, '');
 }
 
 export class SyncFolders {

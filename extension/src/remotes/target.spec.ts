@@ -18,13 +18,21 @@ test.each([
 });
 
 test.each([
-  'gcloud:my-tpu',
+  ['gcloud:my-tpu', 'tpu-vm', 'my-tpu'],
+  ['gcloud:instance/x', 'instance', 'x'],
+  ['gcloud:queued-resource', 'tpu-vm', 'queued-resource']
+])('takes %s without a zone, which the gateway finds', (text, product, name) => {
+  expect(sourceOf(text)).toEqual({ kind: 'gcloud', product, name });
+});
+
+test.each([
   'gcloud:',
   'gcloud:a/b/c',
   'gcloud:zone/',
+  'gcloud:instance/',
   'gcloud:zone/-x',
-  'gcloud:instance/x'
-])('takes %s neither as a host nor as a machine: its zone is missing, or it is no name', text => {
+  'gcloud:instance/a/b/c'
+])('takes %s neither as a host nor as a machine: it names none', text => {
   expect(sourceOf(text)).toBeNull();
   expect(isCloud(text)).toBe(true);
 });

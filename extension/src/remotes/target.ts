@@ -1,18 +1,22 @@
-/** Reads what somebody typed: a destination of ssh, or a machine of Google Cloud as `tpulab connect` takes it, with its zone. */
-import type { RemoteSource } from '@tpulab/protocol';
+/** Reads what somebody typed: a destination of ssh, `colab:`, or a machine of Google Cloud as `tpulab connect` takes it. */
+import type { AddRemote } from '@tpulab/protocol';
 
 const PRODUCTS = ['tpu-vm', 'queued-resource', 'instance', 'instance-group'] as const;
 const CLOUD = /^gcloud:/i;
 
 /** How a machine of Google Cloud is written here. */
-export const CLOUD_FORM = 'gcloud:ZONE/NAME';
-export const CLOUD_FORM_IN_FULL = `gcloud:PRODUCT/ZONE/NAME (${PRODUCTS.join(', ')})`;
+export const CLOUD_FORM = 'gcloud:NAME';
+export const CLOUD_FORM_IN_FULL = `gcloud:[PRODUCT/][ZONE/]NAME (${PRODUCTS.join(', ')})`;
 
 /** Null when it can be neither. A word that begins with a dash would be an option. */
-export function sourceOf(text: string): RemoteSource | null {
+export function sourceOf(text: string): AddRemote['source'] | null {
   const destination = text.trim();
   if (isCloud(destination)) {
     return machineOf(destination.replace(CLOUD, ''));
+  }
+  const runtime = /^colab:(v5e1|v6e1)?$/i.exec(destination);
+  if (runtime) {
+    return { kind: 'colab', accelerator: runtime[1]?.toLowerCase() === 'v6e1' ? 'v6e1' : 'v5e1' };
   }
   const isOne = /^(ssh:\/\/)?[^\s-][^\s]*$/.test(destination) && !/[;&|<>`$'"\\]/.test(destination);
   return isOne && destination.length <= 512 ? { kind: 'ssh', destination } : null;
@@ -23,14 +27,15 @@ export function isCloud(text: string): boolean {
   return CLOUD.test(text.trim());
 }
 
-function machineOf(text: string): RemoteSource | null {
+function machineOf(text: string): AddRemote['source'] | null {
   const parts = text.split('/');
-  const product = PRODUCTS.find(one => one === parts[0]);
-  const [zone, name, ...more] = product === undefined ? parts : parts.slice(1);
-  if (zone === undefined || name === undefined || more.length > 0 || ![zone, name].every(isWord)) {
+  const product = PRODUCTS.find(one => one === parts[0] && parts.length > 1);
+  const named = product === undefined ? parts : parts.slice(1);
+  if (named.length > 2 || !named.every(isWord)) {
     return null;
   }
-  return { kind: 'gcloud', product: product ?? 'tpu-vm', name, zone };
+  const [name = '', zone] = named.reverse();
+  return { kind: 'gcloud', product: product ?? 'tpu-vm', name, ...(zone !== undefined && { zone }) };
 }
 
 function isWord(text: string): boolean {

@@ -105,7 +105,7 @@ function phaseText(
     case 'refused':
       return `${trans.__('refused')}${why}`;
     case 'expired':
-      return `${trans.__('came too late')}${why}`;
+      return `${trans.__('expired')}${why}`;
     case 'failed':
       return `${trans.__('failed')}${why}`;
   }

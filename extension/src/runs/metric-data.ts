@@ -10,7 +10,12 @@ export interface MetricSource {
 
 export interface MetricPoints {
   readonly steps: ArrayLike<number>;
+  /** NaN and infinities are gaps in a chart. */
   readonly values: ArrayLike<number>;
+  /** The newest value, also when it is not among the points. */
+  readonly last?: number;
+  /** The step from which on every value has been NaN or infinite. */
+  readonly nonFiniteSince?: number | null;
 }
 
 /** Step numbers, then a column for each run; null where a run has no point. Points of a run come in the order of their steps. */
@@ -18,7 +23,7 @@ export function metricColumns(sources: readonly MetricSource[], name: string): (
   const all = sources.map(source => source.series(name));
   const [only] = all;
   if (all.length === 1 && only) {
-    return [Array.from(only.steps), Array.from(only.values)];
+    return [Array.from(only.steps), Array.from(only.values, plotted)];
   }
   const steps = new Set<number>();
   for (const points of all) {
@@ -33,12 +38,16 @@ export function metricColumns(sources: readonly MetricSource[], name: string): (
     for (let at = 0; at < (points?.steps.length ?? 0); at += 1) {
       const row = rowOf.get(points?.steps[at] ?? -1);
       if (row !== undefined) {
-        column[row] = points?.values[at] ?? null;
+        column[row] = plotted(points?.values[at] ?? Number.NaN);
       }
     }
     return column;
   });
   return [sorted, ...columns];
+}
+
+function plotted(value: number): number | null {
+  return Number.isFinite(value) ? value : null;
 }
 
 /** Loss first, because it is what people look at; then as the run names them. */

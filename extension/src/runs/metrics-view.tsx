@@ -41,13 +41,22 @@ export function MetricsView({ sources, names, version, loop, trans }: MetricsVie
     <div className="jp-TPULabMetrics">
       {shown.map(name => {
         const data = metricColumns(sources, name);
-        const own = sources[0]?.series(name)?.values;
-        const last = own && own.length > 0 ? own[own.length - 1] : undefined;
+        const own = sources[0]?.series(name);
+        const last =
+          own?.last ?? (own && own.values.length > 0 ? own.values[own.values.length - 1] : undefined);
+        const since = own?.nonFiniteSince ?? null;
         return (
           <LineView
             key={name}
             title={name}
-            meta={last === undefined ? '' : metricText(last)}
+            meta={
+              last === undefined
+                ? ''
+                : since === null
+                  ? metricText(last)
+                  : trans.__('%1 since step %2', metricText(last), countText(since))
+            }
+            failsFrom={since}
             series={sources.map(({ label }, at) => ({
               name: label,
               ...(LINES[at % LINES.length] ?? LINES[0]),

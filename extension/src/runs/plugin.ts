@@ -1,11 +1,13 @@
-/** The command that asks running trainings for a checkpoint: of one remote, or of all kernels on bridges. */
+/** Notifications about runs, and the command that asks running trainings for a checkpoint: of one remote, or of all bridges. */
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette, Notification } from '@jupyterlab/apputils';
 import { ITranslator, nullTranslator, type TranslationBundle } from '@jupyterlab/translation';
+import type { KernelTelemetry } from '../events/kernel-telemetry.js';
 import { remotePlace } from '../kernels/spec-names.js';
-import { IBridgeBackends, IBridgeEvents } from '../tokens.js';
+import { IBridgeBackends, IBridgeEvents, ICurrentKernel } from '../tokens.js';
 import { CommandIDs } from './commands.js';
 import { sendCommand } from './control-client.js';
+import { RunNotices } from './notices.js';
 import { type ICheckpointTarget, type ICheckpoints, takeCheckpoints } from './take-checkpoints.js';
 
 /** A large model takes minutes to be written down. */
@@ -13,20 +15,22 @@ const LONGEST_MS = 20 * 60_000;
 
 export const runsPlugin: JupyterFrontEndPlugin<void> = {
   id: '@tpulab/labextension:runs',
-  description: 'Asks running trainings for a checkpoint.',
+  description: 'Notifies about runs, and asks running trainings for a checkpoint.',
   autoStart: true,
   requires: [IBridgeBackends, IBridgeEvents],
-  optional: [ICommandPalette, ITranslator],
+  optional: [ICurrentKernel, ICommandPalette, ITranslator],
   activate: (
     app: JupyterFrontEnd,
     backends: IBridgeBackends,
     events: IBridgeEvents,
+    current: ICurrentKernel | null,
     palette: ICommandPalette | null,
     translator: ITranslator | null
   ): void => {
     const trans = (translator ?? nullTranslator).load('tpulab');
+    notify(app, backends, events, current, trans);
     app.commands.addCommand(CommandIDs.checkpoint, {
-      label: trans.__('Take a Checkpoint of What Trains'),
+      label: trans.__('Checkpoint All Running Trainings'),
       caption: trans.__('Ask every running training for a checkpoint at its next step'),
       describedBy: {
         args: {
@@ -44,6 +48,45 @@ export const runsPlugin: JupyterFrontEndPlugin<void> = {
     palette?.addItem({ command: CommandIDs.checkpoint, category: trans.__('TPULab') });
   }
 };
+
+/** Follows every kernel on a bridge for as long as it runs, and a little longer: its last words come after it. */
+function notify(
+  { serviceManager }: JupyterFrontEnd,
+  backends: IBridgeBackends,
+  events: IBridgeEvents,
+  current: ICurrentKernel | null,
+  trans: TranslationBundle
+): void {
+  const notices = new RunNotices({
+    since: Date.now(),
+    isWatched: kernelId => {
+      const front = current?.current;
+      return !document.hidden && front?.kind === 'bridge' && front.kernelId === kernelId;
+    },
+    trans
+  });
+  const tell = (kernel: KernelTelemetry): void => {
+    for (const { kind, text } of notices.look(kernel)) {
+      Notification.emit(text, kind, { autoClose: false });
+    }
+  };
+  const followed = new Set<KernelTelemetry>();
+  const follow = (): void => {
+    for (const { id } of serviceManager.kernels.running()) {
+      const kernel = backends.backendOf(id) === null ? null : events.telemetryOf(id);
+      if (kernel && !followed.has(kernel)) {
+        followed.add(kernel);
+        kernel.changed.connect(tell);
+        tell(kernel);
+      }
+    }
+    for (const kernel of followed) {
+      if (kernel.isDisposed) followed.delete(kernel);
+    }
+  };
+  serviceManager.kernels.runningChanged.connect(follow);
+  follow();
+}
 
 /** Also kernels of notebooks that are not open in this page. */
 function targetsOf(

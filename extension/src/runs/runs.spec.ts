@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { KernelTelemetry } from '../events/kernel-telemetry.js';
 import { MetricSeries } from '../events/metric-series.js';
 import { hello, kernelState, run, steps, T0, telemetry } from '../events/samples.spec-data.js';
+import { metricText } from '../text/value.js';
 import { parseNumber, PLACES, placeOf, sliderBounds, valueAt } from './hyper-scale.js';
 import { metricColumns, metricNames } from './metric-data.js';
 import { ControlModel } from './model.js';
@@ -88,6 +89,30 @@ class Scene {
     return current;
   }
 }
+
+describe('a metric that is NaN or infinite', () => {
+  it('is seen as such, from which step on, and is a gap in the chart', () => {
+    const { kernel } = new Scene();
+    const told = [
+      { metrics: { loss: 2 } },
+      { nonFinite: { loss: 'NaN' } },
+      { metrics: { loss: 1 } },
+      { nonFinite: { loss: 'Infinity' } },
+      { nonFinite: { loss: 'NaN' } }
+    ] as const;
+    told.forEach((fields, at) => kernel.applyTelemetry(telemetry('k', 100 + at, steps(at, 1, fields)), T0));
+    const series = kernel.runs.current?.series.get('loss');
+    expect(series?.nonFiniteSince).toBe(3);
+    expect(kernel.runs.current?.metrics).toEqual({ loss: Number.NaN });
+    const source = { key: 'r', label: run().name, series: () => series ?? null };
+    expect(metricColumns([source], 'loss')).toEqual([
+      [0, 1, 2, 3, 4],
+      [2, null, 1, null, null]
+    ]);
+    expect(metricColumns([source, source], 'loss')[2]).toEqual([2, null, 1, null, null]);
+    expect([Number.NaN, Infinity, -Infinity].map(metricText)).toEqual(['NaN', '∞', '-∞']);
+  });
+});
 
 describe('a request to a run', () => {
   it('is under way until the agent has applied it', async () => {

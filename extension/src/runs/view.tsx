@@ -155,11 +155,7 @@ function Buttons({ run, control, trans }: PartProps): JSX.Element | null {
   const buttons = buttonsOf(run);
   if (buttons.length === 0) {
     return run.state === 'running' ? (
-      <p className="jp-TPULab-quiet">
-        {trans.__(
-          'This loop can be watched only. A run made with tpulab.run can be paused, changed and stopped too.'
-        )}
-      </p>
+      <p className="jp-TPULab-quiet">{trans.__('View only. Use tpulab.run to pause, change or stop it.')}</p>
     ) : null;
   }
   const failures = (control?.failed ?? []).filter(({ action }) => action !== 'set' && action !== 'free');
@@ -211,9 +207,7 @@ function Hyperparameters({ run, control, trans }: PartProps): JSX.Element | null
           trans={trans}
         />
       ))}
-      {disabled ? null : (
-        <p className="jp-TPULab-quiet">{trans.__('A change holds from the next step on.')}</p>
-      )}
+      {disabled ? null : <p className="jp-TPULab-quiet">{trans.__('Changes apply from the next step.')}</p>}
     </div>
   );
 }

@@ -55,6 +55,19 @@ describe('connectionOf', () => {
     expect(connectionOf({ current: bridged(), stream: WAITING, telemetry: null }).kind).toBe('live');
   });
 
+  it('warns while what the kernel prints cannot be written down', () => {
+    const telemetry = client('live', 0);
+    const journalFault = { code: 'journal_disk_full', message: 'The disk is full.' };
+    telemetry.applyState(kernelState('k', 'busy', { journalFault }));
+    const connection = connectionOf({ current: bridged(), stream: LIVE, telemetry });
+    expect(connection).toEqual({ kind: 'at-risk', why: 'The disk is full.' });
+    const shown = connectionText(connection, NOW, trans);
+    expect(shown?.label).toBe('output at risk');
+    expect(shown?.detail).toMatch(/^The disk is full\. .*a gap shows where\.$/);
+    telemetry.applyState(kernelState('k', 'busy'));
+    expect(connectionOf({ current: bridged(), stream: LIVE, telemetry }).kind).toBe('live');
+  });
+
   it('counts what is still to be replayed to this page, not to another one', () => {
     const telemetry = client('replaying', 12_345);
     expect(connectionOf({ current: bridged(), stream: LIVE, telemetry })).toEqual({

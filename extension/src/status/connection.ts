@@ -7,7 +7,7 @@ import type { KernelTelemetry } from '../events/kernel-telemetry.js';
 import { countdownText, countText } from '../text/duration.js';
 
 /**
- * `live`: output arrives as it is made. `replaying`: what was printed while the page was away is being sent.
+ * `at-risk`: live, but what the kernel prints cannot be written down. `live`: output arrives as it is made. `replaying`: what was printed while the page was away is being sent.
  * `connecting`: an attempt is under way. `reconnecting`: the next attempt has a time.
  * `lost`: nothing more is tried by itself. `local`: not a kernel of a bridge.
  */
@@ -15,6 +15,7 @@ export type Connection =
   | { readonly kind: 'none' }
   | { readonly kind: 'local' }
   | { readonly kind: 'live' }
+  | { readonly kind: 'at-risk'; readonly why: string }
   | { readonly kind: 'connecting' }
   | { readonly kind: 'reconnecting'; readonly retryAt: number; readonly why: StreamFailure | string }
   | { readonly kind: 'replaying'; readonly pending: number }
@@ -39,7 +40,9 @@ export function connectionOf({ current, stream, telemetry }: ConnectionInput): C
   }
   if (connection === 'connected') {
     const client = telemetry?.client(clientId);
-    return client?.state === 'replaying' ? { kind: 'replaying', pending: client.pending } : { kind: 'live' };
+    if (client?.state === 'replaying') return { kind: 'replaying', pending: client.pending };
+    const fault = telemetry?.state?.journalFault;
+    return fault ? { kind: 'at-risk', why: fault.message } : { kind: 'live' };
   }
   if (backend.state === 'auth') {
     return { kind: 'lost', reason: backend.lastError?.message ?? '', dead: false };
@@ -92,6 +95,15 @@ export function connectionText(
         label: trans.__('live'),
         detail: trans.__(
           'Connected through the bridge. What the kernel prints while the page is away is kept and replayed.'
+        ),
+        canReconnect: false
+      };
+    case 'at-risk':
+      return {
+        label: trans.__('output at risk'),
+        detail: trans.__(
+          '%1 New output is held in memory; what does not fit is lost, and a gap shows where.',
+          connection.why
         ),
         canReconnect: false
       };

@@ -105,6 +105,7 @@ function Mark({ kind }: { readonly kind: Connection['kind'] }): JSX.Element {
       {kind === 'connecting' || kind === 'reconnecting' ? (
         <circle cx="6" cy="6" r="3.5" strokeDasharray="2.75 2.75" />
       ) : null}
+      {kind === 'at-risk' ? <path d="M6 1.5l5 9H1zM6 5v2.5M6 9v.5" /> : null}
       {kind === 'lost' ? <path d="M3 3l6 6M9 3l-6 6" /> : null}
     </svg>
   );

@@ -73,7 +73,7 @@ describe('adviceFor', () => {
       /^The first step compiled for 3.00 s, as it must. The device/
     );
     expect(advise(DEVICE_BOUND, [[7, COMPILED]]).text).toMatch(
-      /^One step compiled anew, for 3.00 s. The device/
+      /^One step recompiled, for 3.00 s. The device/
     );
   });
 
@@ -88,7 +88,7 @@ describe('adviceFor', () => {
     );
     expect(advice).toMatchObject({ limit: 'compile', act: true });
     expect(advice.text).toBe(
-      '2 of the last 20 steps compiled anew, which took 77 % of the time. Pad the last batch to 16.'
+      '2 of the last 20 steps recompiled, which took 77 % of the time. Pad the last batch to 16.'
     );
     expect(
       advise(DEVICE_BOUND, [

@@ -86,7 +86,7 @@ function onceText(summary: StepSummary, trans: TranslationBundle): string {
   const duration = durationText(summary.compileMs);
   return summary.onlyFirstCompiled
     ? trans.__('The first step compiled for %1, as it must.', duration)
-    : trans.__('One step compiled anew, for %1.', duration);
+    : trans.__('One step recompiled, for %1.', duration);
 }
 
 interface Shares {
@@ -164,7 +164,7 @@ function compiling(
   lastReason: string | null
 ): Advice {
   const fact = trans.__(
-    '%1 of the last %2 steps compiled anew, which took %3 % of the time.',
+    '%1 of the last %2 steps recompiled, which took %3 % of the time.',
     countText(summary.compiledSteps),
     countText(summary.count),
     Math.round(share * 100)

@@ -27,7 +27,8 @@ export function paceFigures(
         title: mfu.peakType === null ? title : trans.__('%1, of the peak in %2', title, mfu.peakType)
       });
     } else {
-      figures.push({ text: flopsText(mfu.flopsPerSecond), title });
+      const speed = flopsText(mfu.flopsPerSecond);
+      figures.push({ text: mfu.source === 'lower-bound' ? trans.__('at least %1', speed) : speed, title });
     }
   }
   if (tokensPerSecond !== null) {
@@ -52,12 +53,12 @@ function rate(value: number): string {
 function sourceText(source: NonNullable<PaceMessage['mfu']>['source'], trans: TranslationBundle): string {
   switch (source) {
     case 'given':
-      return trans.__('with the operations of a step as the run gives them');
+      return trans.__('From the FLOPs per step that the run gives');
     case 'counted':
-      return trans.__('with the operations counted in the program, loops included');
+      return trans.__('From the operations counted in the programs, loops included');
     case 'lower-bound':
       return trans.__(
-        'with the operations that could be counted (a loop of unknown length once, a kernel of one’s own and a program compiled before anybody looked not at all)'
+        'A lower bound: loops of unknown length count once; custom kernels, and programs compiled ahead of time or before the run was watched, not at all'
       );
   }
 }
@@ -68,6 +69,7 @@ export function badputName(cause: string, trans: TranslationBundle): string {
     TRAINING_PREP: trans.__('preparing the training'),
     PROGRAM_STARTUP: trans.__('compiling and starting programs'),
     DATA_LOADING_SYNC: trans.__('waiting for data'),
+    DEVICE_IDLE: trans.__('idle device after its last program'),
     UNPRODUCTIVE_CHECKPOINT_SAVE_TIME: trans.__('saving checkpoints'),
     CUSTOM_BADPUT_EVENTS: trans.__('evaluation, samples and pauses'),
     OTHER: trans.__('other')

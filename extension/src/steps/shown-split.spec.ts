@@ -46,8 +46,18 @@ describe('the split that is shown of a step', () => {
     expectClose(shown(ring, 2), [4, 6, 0, 80, 10]);
   });
 
-  it('leaves everything as it was measured when no step of the window was watched', () => {
+  it('looks further back where too few steps of the window were watched', () => {
     const ring = ringOf([0], [1, UNWATCHED], [2, UNWATCHED]);
+    expectClose(shown(ring, 2, 2), [4, 6, 0, 80, 10]);
+  });
+
+  it('estimates what a later step did beside compiling', () => {
+    const ring = ringOf([0], [1, { ...COMPILED, inputMs: 0, hostMs: 100 }]);
+    expectClose(shown(ring, 1), [4, 6, 2_900, 80, 10]);
+  });
+
+  it('leaves everything as it was measured when no step was watched', () => {
+    const ring = ringOf([0, UNWATCHED], [1, UNWATCHED], [2, UNWATCHED]);
     expect(watchedShares(ring, 2)).toBeNull();
     expect(isEstimated(ring, 2, watchedShares(ring, 2))).toBe(false);
     expectClose(shown(ring, 2, 2), [2, 98, 0, 0, 0]);

@@ -1,6 +1,6 @@
 /**
  * The split that is shown of a step. One that was not watched reports its device time as host time, so all of its
- * time is divided in the proportions of the watched steps instead. Summary, chart and table all ask here.
+ * time but compiling is divided in the proportions of the watched steps instead. Summary, chart and table all ask here.
  */
 import { SPANS, type StepRing } from '../events/step-ring.js';
 
@@ -9,16 +9,24 @@ export type WatchedShares = readonly number[];
 
 const COMPILE = SPANS.indexOf('compile');
 
+/** Fewer watched steps say little: of short steps, where only some are watched, earlier ones are looked at too. */
+const WATCHED_NEEDED = 32;
+
 /**
- * Null when no step of the window was watched. Steps that compile are left out: their device time is never known,
+ * Null when no step was watched. Steps that compile are left out: their device time is never known,
  * and they say nothing about the others.
  *
- * @param window steps to look at, the newest
+ * @param window steps to look at, the newest; more where too few of them were watched
  */
 export function watchedShares(steps: StepRing, window: number): WatchedShares | null {
   const totals = SPANS.map(() => 0);
-  for (let at = Math.max(0, steps.length - window); at < steps.length; at += 1) {
+  let watched = 0;
+  for (let at = steps.length - 1; at >= 0; at -= 1) {
+    if (at < steps.length - window && watched >= WATCHED_NEEDED) {
+      break;
+    }
     if (steps.deviceKnown(at) && !compiles(steps, at)) {
+      watched += 1;
       SPANS.forEach((_, span) => {
         totals[span] = (totals[span] ?? 0) + steps.spanMs(at, span);
       });
@@ -40,9 +48,17 @@ export function shownSpanMs(
   span: number,
   shares: WatchedShares | null
 ): number {
-  return isEstimated(steps, position, shares)
-    ? steps.wallMs(position) * (shares?.[span] ?? 0)
-    : steps.spanMs(position, span);
+  if (shares === null || steps.deviceKnown(position) || isFirst(steps, position)) {
+    return steps.spanMs(position, span);
+  }
+  // Compiling is known in any case; what the step did beside it is estimated.
+  const compileMs = steps.spanMs(position, COMPILE);
+  return span === COMPILE ? compileMs : (steps.wallMs(position) - compileMs) * (shares[span] ?? 0);
+}
+
+/** The first step of a run waits for a loader that starts, and for nothing on the device: it is as it was measured. */
+function isFirst(steps: StepRing, position: number): boolean {
+  return steps.index(position) === 0 && compiles(steps, position);
 }
 
 function compiles(steps: StepRing, position: number): boolean {

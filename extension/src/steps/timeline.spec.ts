@@ -180,7 +180,7 @@ describe('the pace of a run', () => {
 
   it('says in its title what a lower bound leaves out, and which peak it is of', () => {
     const [bound] = paceFigures({ ...pace, mfu: { ...mfu, value: 0.41, source: 'lower-bound' } }, trans);
-    expect(bound?.title).toContain('a loop of unknown length once, a kernel of one’s own');
+    expect(bound?.title).toContain('loops of unknown length count once; custom kernels');
     expect(bound?.title).toMatch(/, of the peak in bf16$/);
   });
 
@@ -193,6 +193,7 @@ describe('the pace of a run', () => {
       source: 'given'
     } as const;
     expect(texts({ ...pace, mfu: unknown })[0]).toBe('20.0 TFLOP/s');
+    expect(texts({ ...pace, mfu: { ...unknown, source: 'lower-bound' } })[0]).toBe('at least 20.0 TFLOP/s');
     expect(texts({ ...pace, mfu: null })).toEqual(['12,345 tokens/s']);
   });
 

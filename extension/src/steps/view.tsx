@@ -146,7 +146,7 @@ function Exports({
       </button>
       {canInsert ? (
         <button type="button" className="jp-TPULab-option" onClick={() => onExport('picture')}>
-          {trans.__('Picture into the notebook')}
+          {trans.__('Insert chart into notebook')}
         </button>
       ) : null}
     </div>

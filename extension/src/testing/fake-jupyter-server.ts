@@ -2,7 +2,7 @@
  * A Jupyter server over real HTTP and WebSocket, without kernels: REST state in memory, sockets that open and stay
  * silent. It can be the page's own server or the bridge, and can be made to fail in the ways that servers fail.
  */
-import { randomUUID } from 'node:crypto';
+import { createHmac, randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Remote } from '@tpulab/protocol';
@@ -47,13 +47,22 @@ export class FakeJupyterServer implements AsyncDisposable {
   /** Headers of the last request. */
   lastHeaders: IncomingMessage['headers'] = {};
   /** Answer of `GET tpulab/bridge`; null means that the route does not exist. */
-  bridgeAddress: { status: string; url: string | null; token: string | null; message: string | null } | null =
-    null;
+  bridgeAddress: {
+    status: string;
+    url: string | null;
+    token: string | null;
+    proofKey?: string;
+    message: string | null;
+  } | null = null;
   /** What it lists as its remotes; null: it knows none. */
   remotes: Remote[] | null = null;
   /** Servers that it passes on under `/remotes/NAME/`; without one the answer there is 503. */
   readonly mounts = new Map<string, FakeJupyterServer>();
   fault: Fault = null;
+  /** With it it proves that it is the bridge; null: it answers that question as any other. */
+  proofKey: string | null = null;
+  /** What came as a token, in a header or in the address of a socket. */
+  readonly tokens = new Set<string>();
   /** Faults for paths that contain the key, for example `/api/sessions`. */
   readonly faultAt = new Map<string, Fault>();
   /** Called before a request is answered; what it returns is waited for. */
@@ -75,6 +84,7 @@ export class FakeJupyterServer implements AsyncDisposable {
       socket.on('error', () => undefined);
       const url = new URL(request.url ?? '/', 'http://x');
       this.requests.push(`WS ${url.pathname}`);
+      this.tokens.add(`token ${url.searchParams.get('token') ?? ''}`);
       if (url.searchParams.get('token') !== this.token || this.fault !== null) {
         socket.end('HTTP/1.1 403 Forbidden\r\nConnection: close\r\n\r\n');
         return;
@@ -170,6 +180,12 @@ export class FakeJupyterServer implements AsyncDisposable {
       send(response, 503, { message: 'starting', reason: null, code: 'starting' });
       return;
     }
+    if (this.proofKey !== null && url.pathname === '/bridge/v1/identity') {
+      const challenge = url.searchParams.get('challenge') ?? '';
+      send(response, 200, { proof: createHmac('sha256', this.proofKey).update(challenge).digest('hex') });
+      return;
+    }
+    this.tokens.add(request.headers.authorization ?? 'none');
     if (fault === 'wrongToken' || request.headers.authorization !== `token ${this.token}`) {
       send(response, 403, { message: 'Forbidden', reason: null, code: 'auth' });
       return;

@@ -1,4 +1,5 @@
-/** Sizes of memory as people read them. */
+/** Sizes of memory and files as people read them. */
+import type { Transfer } from '@tpulab/protocol';
 
 const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'] as const;
 
@@ -12,6 +13,12 @@ export function sizeText(bytes: number): string {
 export function usageText(usedBytes: number, totalBytes: number): string {
   const unit = unitOf(totalBytes);
   return `${inUnit(usedBytes, unit)} / ${inUnit(totalBytes, unit)} ${UNITS[unit]}`;
+}
+
+/** What has come, of how much, and how fast: `1.1 / 2.3 GiB · 42.0 MiB/s`. */
+export function transferText({ bytes, totalBytes, bytesPerS }: Transfer): string {
+  const amount = totalBytes === null ? sizeText(bytes) : usageText(bytes, totalBytes);
+  return bytesPerS === null ? amount : `${amount} · ${sizeText(bytesPerS)}/s`;
 }
 
 function unitOf(bytes: number): 0 | 1 | 2 | 3 | 4 {

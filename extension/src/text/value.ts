@@ -8,7 +8,7 @@ export function valueText(value: number | boolean | string): string {
 /** For example `2.317`, `1.00e-4`, `12`. */
 export function metricText(value: number): string {
   if (!Number.isFinite(value)) {
-    return '–';
+    return Number.isNaN(value) ? 'NaN' : value > 0 ? '∞' : '-∞';
   }
   if (Number.isInteger(value) && Math.abs(value) < 1e6) {
     return String(value);

@@ -20,8 +20,8 @@ export interface Snapshot {
   readonly pace: PaceMessage | null;
   /** Rows of the newest steps: index, start, wall, input, host, compile, device, gap, known (0 or 1). */
   readonly steps: readonly (readonly number[])[];
-  /** By name: steps and values, thinned. */
-  readonly metrics: Readonly<Record<string, readonly [readonly number[], readonly number[]]>>;
+  /** By name: steps and values, thinned; null for NaN and infinities. */
+  readonly metrics: Readonly<Record<string, readonly [readonly number[], readonly (number | null)[]]>>;
   readonly commands: readonly ControlMessage[];
 }
 
@@ -112,7 +112,7 @@ export class SnapshotReader {
       indices.forEach((index, at) => {
         const value = values[at];
         if (index > last && value !== undefined) {
-          model?.addMetric(name, index, value);
+          model?.addMetric(name, index, value ?? Number.NaN);
         }
       });
       this._metrics.set(name, Math.max(last, indices.at(-1) ?? -1));

@@ -155,17 +155,21 @@ function render({ model, el }: RenderProps): () => void {
 /** A line through the points, over the whole width. */
 function pathOf({ steps, values }: MetricSeries): string {
   const [first = 0, final = 0] = [steps[0], steps[steps.length - 1]];
-  let [low, high] = [Infinity, -Infinity];
-  for (const value of values) {
-    low = Math.min(low, value);
-    high = Math.max(high, value);
-  }
+  const finite = values.filter(Number.isFinite);
+  const low = finite.reduce((a, b) => Math.min(a, b), Infinity);
+  const high = finite.reduce((a, b) => Math.max(a, b), -Infinity);
   const across = final > first ? WIDTH / (final - first) : 0;
   const up = high > low ? (HEIGHT - 4) / (high - low) : 0;
   let path = '';
+  let pen = 'M';
   values.forEach((value, at) => {
+    if (!Number.isFinite(value)) {
+      pen = 'M';
+      return;
+    }
     const x = ((steps[at] ?? 0) - first) * across;
-    path += `${at === 0 ? 'M' : 'L'}${x.toFixed(1)} ${(HEIGHT - 2 - (value - low) * up).toFixed(1)}`;
+    path += `${pen}${x.toFixed(1)} ${(HEIGHT - 2 - (value - low) * up).toFixed(1)}`;
+    pen = 'L';
   });
   return path;
 }

@@ -1,0 +1,45 @@
+import { YNotebook } from '@jupyter/ydoc';
+import { beforeEach, expect, test } from 'vitest';
+import { ignoreKernelDetails } from './kernel-details.js';
+
+let notebook: YNotebook;
+beforeEach(() => {
+  const kernelspec = { name: 'tpulab-jax', display_name: 'JAX', language: 'python' };
+  notebook = YNotebook.create({ data: { metadata: { kernelspec, language_info: { name: 'python' } } } });
+  notebook.dirty = false;
+  ignoreKernelDetails(notebook);
+});
+
+/** As Lab does when a kernel has answered. */
+const DETAILS = { name: 'python', version: '3.12.4', file_extension: '.py' };
+const settled = (): Promise<void> => Promise.resolve();
+
+test('a kernel that says what it is leaves a notebook unchanged, and what it said is there', async () => {
+  notebook.setMetadata('language_info', DETAILS);
+  notebook.setMetadata('kernelspec', { name: 'tpulab-jax', display_name: 'JAX on TPU', language: 'python' });
+  await settled();
+  expect(notebook.dirty).toBe(false);
+  expect(notebook.getMetadata('language_info')).toEqual(DETAILS);
+});
+
+test('another kernel is a change, and so is what somebody has edited', async () => {
+  notebook.setMetadata('kernelspec', {
+    name: 'remote/vm/tpulab-jax',
+    display_name: 'JAX',
+    language: 'python'
+  });
+  await settled();
+  expect(notebook.dirty).toBe(true);
+  notebook.dirty = false;
+  notebook.setMetadata('title', 'mine');
+  await settled();
+  expect(notebook.dirty).toBe(true);
+});
+
+test('a notebook that has to be saved already still has to be', async () => {
+  notebook.addCell({ cell_type: 'code', source: '1' });
+  expect(notebook.dirty).toBe(true);
+  notebook.setMetadata('language_info', DETAILS);
+  await settled();
+  expect(notebook.dirty).toBe(true);
+});

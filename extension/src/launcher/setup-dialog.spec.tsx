@@ -1,0 +1,85 @@
+// @vitest-environment jsdom
+import { nullTranslator } from '@jupyterlab/translation';
+import type { EnvironmentCreation, EnvironmentInfo } from '@tpulab/protocol';
+import { act } from 'react';
+import { createRoot } from 'react-dom/client';
+import { beforeEach, expect, it, vi } from 'vitest';
+import { SetupBody } from './setup-dialog.js';
+import { EnvironmentSetup } from './setup-model.js';
+
+// What jsdom lacks and Lab's parts ask for when they are loaded.
+vi.hoisted(() =>
+  Object.assign(globalThis, {
+    DragEvent: class extends MouseEvent {},
+    matchMedia: () => ({ matches: false, addListener: () => undefined, addEventListener: () => undefined })
+  })
+);
+
+const MIB = 2 ** 20;
+const JAX: EnvironmentInfo = {
+  name: 'jax',
+  displayName: 'JAX (XLA) on this machine',
+  state: 'available',
+  path: null,
+  kernelspec: 'tpulab-jax',
+  detail: null,
+  diskMiB: 1_200
+};
+const IDLE: EnvironmentCreation = {
+  name: 'jax',
+  state: 'idle',
+  stages: [],
+  detail: null,
+  error: null,
+  fraction: null,
+  transfer: null
+};
+
+async function drawn(creation: EnvironmentCreation): Promise<HTMLElement> {
+  const host = document.createElement('div');
+  const setup = new EnvironmentSetup({ ask: <T,>() => Promise.resolve(creation as T) }, JAX);
+  const trans = nullTranslator.load('tpulab');
+  const nothing = (): Promise<void> => Promise.resolve();
+  await act(async () => {
+    createRoot(host).render(
+      <SetupBody {...{ setup, trans }} onLessons={nothing} onClose={() => undefined} />
+    );
+    await Promise.resolve();
+  });
+  setup.dispose();
+  return host;
+}
+
+beforeEach(() => void vi.stubGlobal('IS_REACT_ACT_ENVIRONMENT', true));
+
+it('says what it takes before it begins, with the name once', async () => {
+  const host = await drawn(IDLE);
+  expect(host.querySelector('h2')!.textContent).toBe('Set up JAX on this machine');
+  expect(host.textContent).toContain('It takes about 1.2 GiB on disk.');
+  expect(host.querySelector('[role="progressbar"]')).toBeNull();
+});
+
+it('shows how far it is, how much of the downloads has come, and how fast', async () => {
+  const title = 'installing 62 packages';
+  const stage = { title, state: 'running', startedAt: 0, endedAt: null } as const;
+  const host = await drawn({
+    ...IDLE,
+    state: 'running',
+    stages: [stage],
+    detail: 'Downloading jaxlib (81.1MiB)',
+    fraction: 0.3,
+    transfer: { bytes: 120 * MIB, totalBytes: 240 * MIB, bytesPerS: 14 * MIB }
+  });
+  expect(host.querySelector('[role="progressbar"]')!.getAttribute('aria-valuenow')).toBe('30');
+  const said = [...host.querySelectorAll('.jp-TPULabStage-now span')].map(({ textContent }) => textContent);
+  expect(said).toEqual(['Downloading jaxlib (81.1MiB)', '120 / 240 MiB · 14.0 MiB/s']);
+});
+
+it('names the kernel at the end, and offers the lessons', async () => {
+  const host = await drawn({ ...IDLE, state: 'done', fraction: 1 });
+  expect(host.querySelector('[role="status"]')!.textContent).toBe(
+    'JAX is ready. Its kernel, "JAX (XLA) on this machine", is in the launcher.'
+  );
+  const buttons = [...host.querySelectorAll('button')].map(({ textContent }) => textContent);
+  expect(buttons).toContain('Open the lessons');
+});

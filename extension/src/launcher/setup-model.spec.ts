@@ -1,0 +1,66 @@
+import type { EnvironmentCreation, EnvironmentInfo } from '@tpulab/protocol';
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { EnvironmentSetup, offeredEnvironment } from './setup-model.js';
+
+const JAX: EnvironmentInfo = {
+  name: 'jax',
+  displayName: 'JAX (XLA)',
+  state: 'available',
+  path: null,
+  kernelspec: 'tpulab-jax',
+  detail: null,
+  diskMiB: 1_024
+};
+const creation = (state: EnvironmentCreation['state']): EnvironmentCreation => ({
+  name: 'jax',
+  state,
+  stages: [],
+  detail: null,
+  error: null,
+  fraction: null,
+  transfer: null
+});
+
+beforeEach(() => void vi.useFakeTimers());
+afterEach(() => void vi.useRealTimers());
+
+it('begins when it is told to, is followed while it runs, and no longer', async () => {
+  const asked: string[] = [];
+  const answers: EnvironmentCreation['state'][] = ['idle', 'running', 'running', 'done'];
+  const ask = <T>(method: string, route: string): Promise<T> => {
+    asked.push(`${method} ${route}`);
+    return Promise.resolve(creation(answers.shift()!) as T);
+  };
+  const setup = new EnvironmentSetup({ ask }, JAX);
+  await vi.runAllTimersAsync();
+  expect(setup.creation?.state).toBe('idle');
+  await setup.start();
+  expect(setup.creation?.state).toBe('running');
+  await vi.runAllTimersAsync();
+  expect(setup.creation?.state).toBe('done');
+  const route = 'bridge/v1/environments/jax/creation';
+  expect(asked).toEqual([`GET ${route}`, `POST ${route}`, `GET ${route}`, `GET ${route}`]);
+  setup.dispose();
+});
+
+it('says why the gateway cannot be asked, and stops asking when nobody looks', async () => {
+  let asked = 0;
+  const ask = (): Promise<never> => {
+    asked += 1;
+    return Promise.reject(new Error('The bridge cannot be reached.'));
+  };
+  const setup = new EnvironmentSetup({ ask }, JAX);
+  await vi.runAllTimersAsync();
+  expect(setup.problem).toBe('The bridge cannot be reached.');
+  setup.dispose();
+  await vi.runAllTimersAsync();
+  expect(asked).toBe(1);
+});
+
+it('is offered where no environment of ours is, and never beside one', () => {
+  const torch = { ...JAX, name: 'torch-xla' };
+  expect(offeredEnvironment([torch, JAX])).toBe(JAX);
+  expect(offeredEnvironment([{ ...torch, state: 'ready' }, JAX])).toBeNull();
+  expect(offeredEnvironment([{ ...JAX, state: 'broken' }])?.name).toBe('jax');
+  expect(offeredEnvironment([])).toBeNull();
+});

@@ -1,0 +1,82 @@
+/** An environment that is being made on this machine, followed until it is there. No DOM. */
+import type { IDisposable } from '@lumino/disposable';
+import { type ISignal, Signal } from '@lumino/signaling';
+import type { EnvironmentCreation, EnvironmentInfo } from '@tpulab/protocol';
+import type { RemotesApi } from '../remotes/api.js';
+
+const LOOK_MS = 1_000;
+
+export class EnvironmentSetup implements IDisposable {
+  /** @param api asks the gateway of this machine */
+  constructor(
+    private readonly api: Pick<RemotesApi, 'ask'>,
+    readonly environment: EnvironmentInfo
+  ) {
+    void this.look('GET');
+  }
+
+  /** Null until the gateway has told. */
+  get creation(): EnvironmentCreation | null {
+    return this._creation;
+  }
+
+  /** Why the gateway could not be asked; it is asked again while something runs. */
+  get problem(): string | null {
+    return this._problem;
+  }
+
+  get changed(): ISignal<this, void> {
+    return this._changed;
+  }
+
+  get isDisposed(): boolean {
+    return this._isDisposed;
+  }
+
+  /** Begins, or joins what runs already. */
+  start(): Promise<void> {
+    return this.look('POST');
+  }
+
+  stop(): Promise<void> {
+    return this.look('DELETE');
+  }
+
+  /** Ends the looking, not what runs. */
+  dispose(): void {
+    this._isDisposed = true;
+    clearTimeout(this._timer);
+    Signal.clearData(this);
+  }
+
+  private async look(method: 'GET' | 'POST' | 'DELETE'): Promise<void> {
+    clearTimeout(this._timer);
+    const route = `bridge/v1/environments/${encodeURIComponent(this.environment.name)}/creation`;
+    try {
+      this._creation = await this.api.ask<EnvironmentCreation>(method, route);
+      this._problem = null;
+    } catch (error) {
+      this._problem = error instanceof Error ? error.message : String(error);
+    }
+    if (this._isDisposed) {
+      return;
+    }
+    if (this._creation?.state === 'running') {
+      clearTimeout(this._timer);
+      this._timer = setTimeout(() => void this.look('GET'), LOOK_MS);
+    }
+    this._changed.emit();
+  }
+
+  private readonly _changed = new Signal<this, void>(this);
+  private _creation: EnvironmentCreation | null = null;
+  private _problem: string | null = null;
+  private _timer: ReturnType<typeof setTimeout> | undefined;
+  private _isDisposed = false;
+}
+
+/** The environment that a machine without one is offered: JAX, unless it is there already or cannot be made. */
+export function offeredEnvironment(environments: readonly EnvironmentInfo[]): EnvironmentInfo | null {
+  const isThere = environments.some(({ state }) => state === 'ready' || state === 'outdated');
+  return isThere ? null : (environments.find(({ name }) => name === 'jax') ?? null);
+}

@@ -1,0 +1,78 @@
+/**
+ * Which outputs may run scripts in this page: those of executions that were requested through the bridge on this machine, as if
+ * they had come live. What else a remote has, or has had, for a cell could be anything: its own word is all there is for it.
+ */
+import type { ServerConnection } from '@jupyterlab/services';
+import { type CellExecution, MAX_REQUESTED, type RequestedAnswer } from '@tpulab/protocol';
+import { askBridge } from '../backends/bridge-request.js';
+import { readable } from './outputs-api.js';
+
+/** Answered from memory. */
+const TIMEOUT_MS = 10_000;
+const MAX_ID = 256;
+
+/** Whether the outputs of an execution are trusted. Anything that is not known is not. */
+export interface ITrust {
+  /** Finds out about these. Never rejects. */
+  learn(executions: readonly CellExecution[], signal: AbortSignal): Promise<void>;
+  has(execution: CellExecution): boolean;
+}
+
+/** For kernels of the bridge on this machine: whoever may ask it for something is the person. */
+export const ALL_TRUSTED: ITrust = { learn: () => Promise.resolve(), has: () => true };
+
+/** For a kernel of a remote: the bridge on this machine has written down what passed through it. */
+export class RequestedHere implements ITrust {
+  /** `settings` of the bridge on this machine, never those of the remote. */
+  constructor(
+    private readonly settings: () => ServerConnection.ISettings | null,
+    private readonly remote: string,
+    private readonly kernelId: string
+  ) {}
+
+  has({ msgId }: CellExecution): boolean {
+    return this._requested.has(msgId);
+  }
+
+  async learn(executions: readonly CellExecution[], signal: AbortSignal): Promise<void> {
+    const unknown = executions.filter(({ msgId }) => !this._asked.has(msgId)).filter(isNameable);
+    for (let from = 0; from < unknown.length; from += MAX_REQUESTED) {
+      const some = unknown.slice(from, from + MAX_REQUESTED);
+      try {
+        const answer = await askBridge({
+          settings: this.settings(),
+          route: `bridge/v1/remotes/${encodeURIComponent(this.remote)}/requested`,
+          method: 'POST',
+          body: {
+            kernelId: this.kernelId,
+            executions: some.map(({ msgId, cellId }) => ({ msgId, cellId }))
+          },
+          timeoutMs: TIMEOUT_MS,
+          signals: [signal]
+        });
+        const { requested } = readable(answer) as RequestedAnswer;
+        some.forEach(({ msgId }) => this._asked.add(msgId));
+        requested.forEach(msgId => this._requested.add(msgId));
+      } catch {
+        return; // asked again with the next ones
+      }
+    }
+  }
+
+  private readonly _asked = new Set<string>();
+  private readonly _requested = new Set<string>();
+}
+
+/** The bridge takes no others, and has none. */
+function isNameable({ msgId, cellId }: CellExecution): boolean {
+  return msgId !== '' && msgId.length <= MAX_ID && (cellId?.length ?? 0) <= MAX_ID;
+}
+
+/** Whether it matters that these outputs are not trusted: texts and pictures look the same. */
+export function hasScriptable({ outputs }: CellExecution): boolean {
+  return outputs.some(({ output }) => 'data' in output && Object.keys(output.data).some(isScriptable));
+}
+
+function isScriptable(mimeType: string): boolean {
+  return mimeType !== 'text/plain' && !(mimeType.startsWith('image/') && mimeType !== 'image/svg+xml');
+}

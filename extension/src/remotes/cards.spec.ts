@@ -1,0 +1,19 @@
+import { nullTranslator } from '@jupyterlab/translation';
+import { expect, it } from 'vitest';
+import { remote } from '../testing/remotes.js';
+import { remoteCards } from './cards.js';
+
+const trans = nullTranslator.load('tpulab');
+
+it('shows the remotes of late with their state, those that are connected or on their way first', () => {
+  const away = ['a', 'b', 'c', 'd'].map((name, index) => remote({ name, lastConnectedAt: index }));
+  const back = remote({ name: 'back', state: 'reconnecting', nextAttemptAt: 9_000, lastConnectedAt: 7 });
+  const all = [...away, remote({ name: 'gone', state: 'preempted', lastConnectedAt: 9 }), back];
+  all.push(remote({ name: 'up', state: 'connected', lastConnectedAt: 8 }));
+  expect(remoteCards(all, 0, trans).map(({ label }) => label)).toEqual([
+    'up (connected)',
+    'back (reconnecting)',
+    'gone (preempted)',
+    'd (not connected)'
+  ]);
+});

@@ -1,0 +1,63 @@
+/** What the dialog asks of Lab: which notebook is meant, that it runs on a remote, and that a folder is synced. */
+import type { JupyterFrontEnd } from '@jupyterlab/application';
+import type { INotebookTracker } from '@jupyterlab/notebook';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { Remote } from '@tpulab/protocol';
+import type { Backends } from '../backends/backends.js';
+import { remotePlace } from '../kernels/spec-names.js';
+import { CommandIDs } from './commands.js';
+import type { IConnectPage } from './dialog/remote-screen.js';
+import { waitForSpec } from './open-notebook.js';
+
+/** A remote that the hub calls connected is a round trip or two away. */
+const SERVING_WAIT_MS = 30_000;
+/** The first lesson, in the folder that people look at. */
+const LESSON = '00-getting-started.ipynb';
+
+export interface IConnectPageParts {
+  readonly app: JupyterFrontEnd;
+  readonly backends: Backends;
+  readonly notebooks: INotebookTracker | null;
+  /** Of the file browser. */
+  readonly folder: () => string;
+  readonly trans: TranslationBundle;
+}
+
+export function connectPage({ app, backends, notebooks, folder, trans }: IConnectPageParts): IConnectPage {
+  const { commands, serviceManager, shell } = app;
+  const shown = (): INotebookTracker['currentWidget'] => {
+    const current = notebooks?.currentWidget ?? null;
+    return current !== null && current === shell.currentWidget ? current : null;
+  };
+  return {
+    folder,
+    sync: (name, synced) => void commands.execute(CommandIDs.sync, { name, folder: synced }),
+    notebook: async () => {
+      const current = shown();
+      if (current !== null) {
+        return current.context.path;
+      }
+      const lesson = folder() === '' ? LESSON : `${folder()}/${LESSON}`;
+      const found = await serviceManager.contents.get(lesson, { content: false }).catch(() => null);
+      return found === null ? null : lesson;
+    },
+    open: async (remote: Remote, path: string | null) => {
+      await backends.gateway(remotePlace(remote.name))?.serving(SERVING_WAIT_MS);
+      const name = await waitForSpec(
+        remote,
+        serviceManager.kernelspecs,
+        SERVING_WAIT_MS,
+        trans.__('%1 lists no kernels; look at its log.', remote.name)
+      );
+      const current = shown();
+      if (current !== null && current.context.path === path) {
+        await current.sessionContext.changeKernel({ name });
+        shell.activateById(current.id);
+      } else if (path === null) {
+        await commands.execute('notebook:create-new', { cwd: folder(), kernelName: name });
+      } else {
+        await commands.execute('docmanager:open', { path, factory: 'Notebook', kernel: { name } });
+      }
+    }
+  };
+}

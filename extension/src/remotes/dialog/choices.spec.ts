@@ -1,0 +1,111 @@
+import { nullTranslator } from '@jupyterlab/translation';
+import type { RemoteCandidates } from '@tpulab/protocol';
+import { describe, expect, it } from 'vitest';
+import { remote } from '../../testing/remotes.js';
+import { choiceAt, choicesFor, type IChoiceGroup, movedBy } from './choices.js';
+
+const trans = nullTranslator.load('tpulab');
+const NOW = 1_800_000_000_000;
+const HOUR = 3_600_000;
+
+const machine = (
+  name: string,
+  state: string,
+  spot = false
+): RemoteCandidates['gcloud']['machines'][number] => ({
+  source: { kind: 'gcloud', product: 'tpu-vm', name, zone: 'us-east5-b', project: 'p' },
+  acceleratorType: 'v6e-4',
+  state,
+  ...(spot && { spot })
+});
+const candidates: RemoteCandidates = {
+  sshHosts: ['lab-tpu', 'ada@vm'],
+  gcloud: {
+    state: 'ok',
+    message: null,
+    remedy: null,
+    project: 'p',
+    machines: [machine('train-v6e', 'READY'), machine('big', 'STOPPED'), machine('new', 'CREATING', true)]
+  }
+};
+const remotes = [
+  remote({ state: 'connected', roundTripMs: 21.3, accelerator: { type: null, chip: 'v5e', chips: 8 } }),
+  remote({
+    name: 'spot-v6e',
+    source: { kind: 'gcloud', product: 'tpu-vm', name: 'spot-v6e', zone: 'us-east5-a' },
+    state: 'preempted',
+    lastConnectedAt: NOW - 2 * HOUR,
+    mirror: { kernels: 1, bytes: 1, behindBytes: 0 }
+  })
+];
+
+const shown = (text = '', project: string | null = null): IChoiceGroup[] =>
+  choicesFor({ remotes, candidates, project }, text, NOW, trans);
+const rows = (groups: IChoiceGroup[]): unknown =>
+  groups.map(({ id, choices }) => [
+    id,
+    ...choices.map(({ name, about, tone, state, figure }) => [name, about, tone, state, figure].join('|'))
+  ]);
+
+describe('what one may connect to', () => {
+  it('is listed with its state: remotes, machines of the project, hosts that are no remote yet', () => {
+    expect(rows(shown())).toEqual([
+      [
+        'recent',
+        'my-tpu|v5e-8 · ada@vm|ok|connected|21 ms',
+        'spot-v6e|us-east5-a · output kept on this computer|error|preempted|2 h ago'
+      ],
+      [
+        'machines',
+        'train-v6e|v6e-4 · us-east5-b|ok|ready|',
+        'big|v6e-4 · us-east5-b|off|stopped|',
+        'new|v6e-4 spot · us-east5-b|busy|creating…|'
+      ],
+      ['hosts', 'lab-tpu|from your ssh config||not connected|']
+    ]);
+  });
+
+  it('is searched by every word that is shown, and a plain word may be a host as well', () => {
+    const names = (text: string): unknown =>
+      shown(text).map(({ id, choices }) => [id, ...choices.map(c => c.name)]);
+    expect(names('v6e')).toEqual([
+      ['recent', 'spot-v6e'],
+      ['machines', 'train-v6e', 'big', 'new'],
+      ['typed', 'v6e']
+    ]);
+    expect(names('stopped')).toEqual([
+      ['machines', 'big'],
+      ['typed', 'stopped']
+    ]);
+    expect(names('LAB-tpu')).toEqual([['hosts', 'lab-tpu']]);
+  });
+
+  it('is first of all what was typed when that can only be an address', () => {
+    expect(rows(shown('me@192.0.2.7'))).toEqual([['typed', 'me@192.0.2.7|Over ssh|||']]);
+    expect(rows(shown('gcloud:queued-resource/us-east5-b/queue-7'))).toEqual([
+      ['typed', 'queue-7|Queued resource in us-east5-b, project p|||']
+    ]);
+    expect(rows(shown('gcloud:queue-7'))).toEqual([['typed', 'queue-7|TPU VM, project p|||']]);
+    expect(rows(shown('gcloud:queued-resource/'))).toEqual([]);
+    expect(rows(shown('-oProxyCommand=x'))).toEqual([]);
+  });
+
+  it('that is typed belongs to the project that is listed', () => {
+    const [typed] = shown('gcloud:us-east5-b/near', 'other');
+    expect(typed?.choices[0]?.target).toEqual({
+      kind: 'source',
+      source: { kind: 'gcloud', product: 'tpu-vm', name: 'near', zone: 'us-east5-b', project: 'other' }
+    });
+  });
+
+  it('is gone through with arrows, over the ends of the lists and round', () => {
+    const groups = shown();
+    const keys = groups.flatMap(({ choices }) => choices.map(({ key }) => key));
+    expect(new Set(keys).size).toBe(6);
+    expect(movedBy(groups, keys[1]!, 1)).toBe(keys[2]);
+    expect(movedBy(groups, keys[5]!, 1)).toBe(keys[0]);
+    expect(movedBy(groups, keys[0]!, -1)).toBe(keys[5]);
+    expect(movedBy([], null, 1)).toBeNull();
+    expect(choiceAt(groups, 'gone')?.key).toBe(keys[0]);
+  });
+});

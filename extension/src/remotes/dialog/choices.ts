@@ -1,0 +1,253 @@
+/** What one may connect to, in groups: remotes that are known, a project's TPU VMs, hosts of ssh, and what somebody has typed. No DOM. */
+import type { TranslationBundle } from '@jupyterlab/translation';
+import {
+  type AddRemote,
+  isSameMachine,
+  type Remote,
+  type RemoteCandidates,
+  type RemoteSource
+} from '@tpulab/protocol';
+import { agoText } from '../../text/moment.js';
+import { acceleratorName, sourceName } from '../names.js';
+import { stateText, type Tone, toneOf } from '../state-text.js';
+import { isCloud, sourceOf } from '../target.js';
+
+export type Target =
+  | { readonly kind: 'remote'; readonly name: string }
+  | { readonly kind: 'source'; readonly source: AddRemote['source'] };
+
+export interface IChoice {
+  /** Unique among all choices. */
+  readonly key: string;
+  readonly icon: 'chip' | 'cloud' | 'terminal' | 'plus';
+  readonly name: string;
+  readonly about: string;
+  readonly tone: Tone | null;
+  readonly state: string;
+  /** Beside the state: a round trip, or how long ago. */
+  readonly figure: string;
+  readonly target: Target;
+}
+
+export interface IChoiceGroup {
+  readonly id: 'typed' | 'recent' | 'machines' | 'colab' | 'hosts';
+  readonly choices: readonly IChoice[];
+}
+
+export interface IWhatThereIs {
+  readonly remotes: readonly Remote[];
+  /** Null while ssh and gcloud have not answered. */
+  readonly candidates: RemoteCandidates | null;
+  /** Of Google Cloud, to which typed machines belong; null for gcloud's own. */
+  readonly project: string | null;
+}
+
+/** Groups without a choice are left out. */
+export function choicesFor(
+  { remotes, candidates, project }: IWhatThereIs,
+  text: string,
+  now: number,
+  trans: TranslationBundle
+): IChoiceGroup[] {
+  const isListed = (source: RemoteSource): boolean => remotes.some(one => isSameMachine(one.source, source));
+  const machines = (candidates?.gcloud.machines ?? []).filter(({ source }) => !isListed(source));
+  const { state, accelerators = [] } = candidates?.colab ?? {};
+  const runtimes = (state === 'ok' ? accelerators : [])
+    .map(accelerator => ({ kind: 'colab', accelerator }) as const)
+    .filter(source => !isListed(source));
+  const hosts = (candidates?.sshHosts ?? [])
+    .map(destination => ({ kind: 'ssh', destination }) as const)
+    .filter(source => !isListed(source));
+  const groups: IChoiceGroup[] = [
+    { id: 'recent', choices: remotes.map(one => remoteChoice(one, now, trans)) },
+    { id: 'machines', choices: machines.map(one => machineChoice(one, trans)) },
+    { id: 'colab', choices: runtimes.map(one => runtimeChoice(one, trans)) },
+    { id: 'hosts', choices: hosts.map(one => hostChoice(one, trans)) }
+  ];
+  const words = text.trim().toLowerCase();
+  const fitting = groups
+    .map(({ id, choices }) => ({ id, choices: choices.filter(choice => fits(choice, words)) }))
+    .filter(({ choices }) => choices.length > 0);
+  const source = typedSource(text, project);
+  const isThere = fitting.some(({ choices }) => choices.some(({ name }) => name.toLowerCase() === words));
+  if (source === null || isThere) {
+    return fitting;
+  }
+  const typed: IChoiceGroup = { id: 'typed', choices: [typedChoice(source, candidates, trans)] };
+  // A plain word is first of all looked for; what can only be an address is what somebody wants.
+  return /[@:.]/.test(words) ? [typed, ...fitting] : [...fitting, typed];
+}
+
+/** What was typed, as a machine of the project that is listed; null while it is nothing that can be reached. */
+export function typedSource(text: string, project: string | null): AddRemote['source'] | null {
+  const source = sourceOf(text);
+  return source?.kind === 'gcloud' && project !== null ? { ...source, project } : source;
+}
+
+/** The key of the choice that is `step` further, over the ends of the groups; null when there is none. */
+export function movedBy(groups: readonly IChoiceGroup[], key: string | null, step: 1 | -1): string | null {
+  const keys = groups.flatMap(({ choices }) => choices.map(choice => choice.key));
+  const at = key === null ? -1 : keys.indexOf(key);
+  const next = at < 0 ? (step > 0 ? 0 : keys.length - 1) : (at + step + keys.length) % keys.length;
+  return keys[next] ?? null;
+}
+
+/** The choice with this key; the first one when there is none. */
+export function choiceAt(groups: readonly IChoiceGroup[], key: string | null): IChoice | null {
+  const all = groups.flatMap(({ choices }) => choices);
+  return all.find(choice => choice.key === key) ?? all[0] ?? null;
+}
+
+function fits({ name, about, state }: IChoice, words: string): boolean {
+  return words === '' || [name, about, state].some(part => part.toLowerCase().includes(words));
+}
+
+function remoteChoice(remote: Remote, now: number, trans: TranslationBundle): IChoice {
+  const { name, source, state, roundTripMs, lastConnectedAt, mirror } = remote;
+  const isKept = state !== 'connected' && mirror.kernels > 0;
+  return {
+    key: `remote ${name}`,
+    icon: 'chip',
+    name,
+    about: joined([
+      acceleratorName(remote),
+      source.kind === 'gcloud' ? source.zone : sourceName(source),
+      isKept ? trans.__('output kept on this computer') : null
+    ]),
+    tone: toneOf(state),
+    state: stateText(remote, now, trans).label,
+    figure:
+      state === 'connected'
+        ? roundTripMs === null
+          ? ''
+          : trans.__('%1 ms', Math.max(1, Math.round(roundTripMs)))
+        : lastConnectedAt == null
+          ? ''
+          : agoText(lastConnectedAt, now, trans),
+    target: { kind: 'remote', name }
+  };
+}
+
+type Machine = RemoteCandidates['gcloud']['machines'][number];
+
+function machineChoice(
+  { source, acceleratorType, state, spot = false }: Machine,
+  trans: TranslationBundle
+): IChoice {
+  const { tone, label } = cloudState(state, trans);
+  return {
+    key: `machine ${source.product} ${source.zone} ${source.name}`,
+    icon: 'cloud',
+    name: source.name,
+    about: joined([
+      acceleratorType === null ? null : spot ? trans.__('%1 spot', acceleratorType) : acceleratorType,
+      source.zone
+    ]),
+    tone,
+    state: label,
+    figure: '',
+    target: { kind: 'source', source }
+  };
+}
+
+function runtimeChoice(source: Extract<RemoteSource, { kind: 'colab' }>, trans: TranslationBundle): IChoice {
+  return {
+    key: `colab ${source.accelerator}`,
+    icon: 'cloud',
+    name: trans.__('Colab runtime, TPU %1', source.accelerator),
+    about: trans.__('You see the terms and the cost first'),
+    tone: null,
+    state: trans.__('not created'),
+    figure: '',
+    target: { kind: 'source', source }
+  };
+}
+
+function hostChoice(source: Extract<RemoteSource, { kind: 'ssh' }>, trans: TranslationBundle): IChoice {
+  return {
+    key: `host ${source.destination}`,
+    icon: 'terminal',
+    name: source.destination,
+    about: trans.__('from your ssh config'),
+    tone: null,
+    state: trans.__('not connected'),
+    figure: '',
+    target: { kind: 'source', source }
+  };
+}
+
+function typedChoice(
+  source: AddRemote['source'],
+  candidates: RemoteCandidates | null,
+  trans: TranslationBundle
+): IChoice {
+  return {
+    key: 'typed',
+    icon: 'plus',
+    name: source.kind === 'gcloud' ? source.name : sourceName(source),
+    about:
+      source.kind === 'gcloud'
+        ? cloudText(source, candidates, trans)
+        : source.kind === 'ssh'
+          ? trans.__('Over ssh')
+          : trans.__('You see the terms and the cost first'),
+    tone: null,
+    state: '',
+    figure: '',
+    target: { kind: 'source', source }
+  };
+}
+
+function cloudText(
+  source: Extract<AddRemote['source'], { kind: 'gcloud' }>,
+  candidates: RemoteCandidates | null,
+  trans: TranslationBundle
+): string {
+  const names = {
+    'tpu-vm': trans.__('TPU VM'),
+    'queued-resource': trans.__('Queued resource'),
+    instance: trans.__('Compute Engine instance'),
+    'instance-group': trans.__('Managed instance group')
+  };
+  const name = names[source.product];
+  const what = 'zone' in source ? trans.__('%1 in %2', name, source.zone) : name;
+  const where = source.project ?? candidates?.gcloud.project ?? null;
+  return where === null ? what : trans.__('%1, project %2', what, where);
+}
+
+/** What stands for a whole machine that is typed in part. */
+export function isHalfTyped(text: string): boolean {
+  return isCloud(text) && sourceOf(text) === null;
+}
+
+/** The cloud's own word in ours; a word that we do not know stays. */
+function cloudState(state: string, trans: TranslationBundle): { tone: Tone; label: string } {
+  switch (state) {
+    case 'READY':
+      return { tone: 'ok', label: trans.__('ready') };
+    case 'RUNNING':
+      return { tone: 'ok', label: trans.__('running') };
+    case 'CREATING':
+    case 'PROVISIONING':
+    case 'STAGING':
+      return { tone: 'busy', label: trans.__('creating…') };
+    case 'STARTING':
+    case 'RESTARTING':
+      return { tone: 'busy', label: trans.__('starting…') };
+    case 'STOPPING':
+    case 'SUSPENDING':
+      return { tone: 'busy', label: trans.__('stopping…') };
+    case 'STOPPED':
+    case 'TERMINATED':
+    case 'SUSPENDED':
+      return { tone: 'off', label: trans.__('stopped') };
+    case 'PREEMPTED':
+      return { tone: 'error', label: trans.__('preempted') };
+    default:
+      return { tone: 'off', label: state.toLowerCase().replaceAll('_', ' ') };
+  }
+}
+
+function joined(parts: readonly (string | null)[]): string {
+  return parts.filter(part => part !== null && part !== '').join(' · ');
+}

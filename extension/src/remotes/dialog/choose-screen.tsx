@@ -1,0 +1,188 @@
+/** The first screen: something is chosen or typed, and connected to. */
+import { type JSX, useState } from 'react';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { useChanges } from '../../panel/use-changes.js';
+import { type RemoteActions, wishesFor } from '../actions.js';
+import { CLOUD_FORM, CLOUD_FORM_IN_FULL, isCloud } from '../target.js';
+import { choiceAt, choicesFor, type IChoice, isHalfTyped, movedBy } from './choices.js';
+import { Lists, SearchField } from './choose-view.js';
+import { ErrorCard } from './error-card.js';
+import { Frame } from './frame.js';
+import { Icon } from './icons.js';
+import { type IOptions, OptionsView, optionsText, USUAL } from './options-view.js';
+import { useAnswer } from './use-answer.js';
+
+export interface IChooseProps {
+  readonly actions: RemoteActions;
+  readonly trans: TranslationBundle;
+  /** Somebody has chosen; the name of the remote that is being connected. */
+  readonly onChosen: (name: string) => void;
+  readonly onClose: () => void;
+}
+
+export function ChooseScreen({ actions, trans, onChosen, onClose }: IChooseProps): JSX.Element {
+  const { remotes } = actions;
+  useChanges(remotes, false);
+  useChanges(actions, false, 0);
+  const [project, setProject] = useState<string | null>(null);
+  const [asked, setAsked] = useState(0);
+  const found = useAnswer(() => remotes.api.candidates(project), `${asked} ${project ?? ''}`);
+  const environments = useAnswer(() => remotes.api.environments(), '');
+  const [text, setText] = useState('');
+  const [key, setKey] = useState<string | null>(null);
+  const [options, setOptions] = useState<IOptions>(USUAL);
+  const [isOpen, setOpen] = useState(false);
+  const [isBusy, setBusy] = useState(false);
+  const candidates = found.value;
+  const groups = choicesFor({ remotes: remotes.all, candidates, project }, text, Date.now(), trans);
+  const active = choiceAt(groups, key);
+  const known = active?.target.kind === 'remote' ? remotes.get(active.target.name) : null;
+  const connect = async ({ target }: IChoice): Promise<void> => {
+    if (isBusy) {
+      return;
+    }
+    setBusy(true);
+    const name = await begin(actions, target, options);
+    setBusy(false);
+    if (name !== null) {
+      onChosen(name);
+    }
+  };
+  const hasCloud =
+    isCloud(text) ||
+    candidates?.gcloud.state === 'ok' ||
+    remotes.all.some(({ source }) => source.kind === 'gcloud');
+  const summary = optionsText(options, trans);
+  return (
+    <Frame
+      screen="choose"
+      title={trans.__('Connect to a TPU')}
+      isFlush
+      onClose={onClose}
+      trans={trans}
+      head={
+        <SearchField
+          {...{ text, groups, active, trans }}
+          onText={next => {
+            setText(next);
+            setKey(null);
+          }}
+          onMove={step => setKey(movedBy(groups, active?.key ?? null, step))}
+          onEnter={() => active && void connect(active)}
+        />
+      }
+      drawer={
+        isOpen ? (
+          <OptionsView
+            {...{ options, project, trans }}
+            onOptions={setOptions}
+            environments={environments.value ?? []}
+            isCloud={hasCloud}
+            ownProject={project === null ? (candidates?.gcloud.project ?? null) : null}
+            onProject={setProject}
+            installs={known?.install ?? true}
+          />
+        ) : null
+      }
+      aside={
+        <button
+          type="button"
+          className="jp-TPULabButton jp-mod-bare"
+          aria-expanded={isOpen}
+          onClick={() => setOpen(!isOpen)}
+        >
+          <Icon name={isOpen ? 'down' : 'right'} />
+          {trans.__('Options')}
+          {isOpen || summary === '' ? null : <span className="jp-TPULabQuiet jp-TPULabWide">{summary}</span>}
+        </button>
+      }
+      buttons={
+        <>
+          <button type="button" className="jp-TPULabButton jp-TPULabWide" onClick={onClose}>
+            {trans.__('Cancel')}
+          </button>
+          <PrimaryButton
+            active={active}
+            isBusy={isBusy}
+            onClick={() => active && void connect(active)}
+            {...{ actions, trans }}
+          />
+        </>
+      }
+    >
+      {actions.problem === null ? null : <ErrorCard message={actions.problem} trans={trans} />}
+      {isHalfTyped(text) ? (
+        <p className="jp-TPULabHint" role="status">
+          {trans.__('A machine of Google Cloud is written %1, or %2.', CLOUD_FORM, CLOUD_FORM_IN_FULL)}
+        </p>
+      ) : null}
+      <Lists
+        {...{ text, groups, active, candidates, trans }}
+        problem={found.problem}
+        isAsking={found.isAsking}
+        onActive={choice => setKey(choice.key)}
+        onChoose={choice => void connect(choice)}
+        onRefresh={() => setAsked(asked + 1)}
+        onProject={() => setOpen(true)}
+      />
+    </Frame>
+  );
+}
+
+interface IPrimaryProps {
+  readonly active: IChoice | null;
+  readonly isBusy: boolean;
+  readonly actions: RemoteActions;
+  readonly onClick: () => void;
+  readonly trans: TranslationBundle;
+}
+
+/** It names what it connects to, where there is room for that. */
+function PrimaryButton({ active, isBusy, actions, onClick, trans }: IPrimaryProps): JSX.Element {
+  const isThere =
+    active?.target.kind === 'remote' && actions.remotes.get(active.target.name)?.state === 'connected';
+  const short = isThere ? trans.__('Show') : trans.__('Connect');
+  const long =
+    active === null
+      ? short
+      : isThere
+        ? trans.__('Show %1', active.name)
+        : trans.__('Connect to %1', active.name);
+  return (
+    <button
+      type="button"
+      className="jp-TPULabButton jp-mod-primary"
+      disabled={active === null || isBusy}
+      onClick={onClick}
+    >
+      <span className="jp-TPULabWide">{long}</span>
+      <span className="jp-TPULabNarrow">{short}</span>
+    </button>
+  );
+}
+
+/** The name of the remote that is being connected; null when that was refused. */
+async function begin(
+  actions: RemoteActions,
+  target: IChoice['target'],
+  { environment, reach, install }: IOptions
+): Promise<string | null> {
+  const choice = {
+    environment: environment === '' ? null : environment,
+    reach: reach === '' ? null : reach,
+    install
+  };
+  if (target.kind === 'source') {
+    return actions.connectTo(target.source, choice);
+  }
+  const remote = actions.remotes.get(target.name);
+  if (remote === null) {
+    return null;
+  }
+  const wishes = wishesFor(remote, choice);
+  const isAsWished = Object.keys(wishes).length === 0;
+  const isReady = remote.state === 'connected' && isAsWished;
+  return isReady || (await actions.connect(remote.name, isAsWished ? undefined : wishes))
+    ? remote.name
+    : null;
+}

@@ -1,0 +1,315 @@
+/** Lists of what one may connect to, under one field that searches them and takes any other host. */
+import { type JSX, type ReactNode, useEffect, useRef } from 'react';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { RemoteCandidates } from '@tpulab/protocol';
+import { CLOUD_FORM } from '../target.js';
+import type { IChoice, IChoiceGroup } from './choices.js';
+import { CommandLine } from './command-line.js';
+import { FIRST } from './frame.js';
+import { Guide } from './guide.js';
+import { Icon } from './icons.js';
+
+export interface IFieldProps {
+  readonly text: string;
+  readonly onText: (text: string) => void;
+  readonly groups: readonly IChoiceGroup[];
+  readonly active: IChoice | null;
+  readonly onMove: (step: 1 | -1) => void;
+  readonly onEnter: () => void;
+  readonly trans: TranslationBundle;
+}
+
+export function SearchField(props: IFieldProps): JSX.Element {
+  const { text, onText, groups, active, onMove, onEnter, trans } = props;
+  const onKeyDown = (event: React.KeyboardEvent): void => {
+    if (event.key === 'ArrowDown' || event.key === 'ArrowUp') {
+      event.preventDefault();
+      onMove(event.key === 'ArrowDown' ? 1 : -1);
+    } else if (event.key === 'Enter' && !event.nativeEvent.isComposing) {
+      event.preventDefault();
+      onEnter();
+    } else if (event.key === 'Escape' && text !== '') {
+      event.preventDefault();
+      onText('');
+    }
+  };
+  return (
+    <div className="jp-TPULabFind">
+      <Icon name="search" />
+      <input
+        {...FIRST}
+        role="combobox"
+        aria-expanded={groups.length > 0}
+        aria-controls={groups.map(({ id }) => listId(id)).join(' ') || undefined}
+        aria-activedescendant={active ? optionId(active) : undefined}
+        aria-autocomplete="list"
+        aria-label={trans.__('Search, or type a host')}
+        placeholder={trans.__('Search, or type a host')}
+        // The dialog leaves Escape to a field with something in it.
+        data-tpulab-escape={text === '' ? undefined : ''}
+        spellCheck={false}
+        autoComplete="off"
+        value={text}
+        onChange={event => onText(event.target.value)}
+        onKeyDown={onKeyDown}
+      />
+      {text === '' ? (
+        <span className="jp-TPULabQuiet jp-mod-small jp-TPULabWide">{`me@192.0.2.7, ${CLOUD_FORM}`}</span>
+      ) : (
+        <kbd>{trans.__('Esc')}</kbd>
+      )}
+    </div>
+  );
+}
+
+export interface IListsProps {
+  readonly text: string;
+  readonly groups: readonly IChoiceGroup[];
+  readonly active: IChoice | null;
+  readonly candidates: RemoteCandidates | null;
+  /** Why ssh and gcloud could not be asked. */
+  readonly problem: string | null;
+  readonly isAsking: boolean;
+  readonly onActive: (choice: IChoice) => void;
+  readonly onChoose: (choice: IChoice) => void;
+  readonly onRefresh: () => void;
+  readonly onProject: () => void;
+  readonly trans: TranslationBundle;
+}
+
+export function Lists(props: IListsProps): JSX.Element {
+  const { text, groups, candidates, problem, isAsking, onRefresh, onProject, trans } = props;
+  const isSearch = text.trim() !== '';
+  const group = (id: IChoiceGroup['id']): IChoiceGroup | undefined => groups.find(one => one.id === id);
+  const list = (id: IChoiceGroup['id'], label: string): JSX.Element | null => {
+    const found = group(id);
+    return found ? <ChoiceList {...props} group={found} label={label} /> : null;
+  };
+  const typed = list('typed', trans.__('What you typed'));
+  const isTypedFirst = groups[0]?.id === 'typed';
+  const gcloud = candidates?.gcloud ?? null;
+  return (
+    <>
+      {isTypedFirst ? typed : null}
+      {group('recent') ? (
+        <section aria-label={trans.__('Recent')}>
+          <GroupHead title={trans.__('Recent')} />
+          {list('recent', trans.__('Recent'))}
+        </section>
+      ) : null}
+      {gcloud?.state === 'missing' && isSearch ? null : (
+        <section aria-label={trans.__('TPU VMs')}>
+          <GroupHead title={trans.__('TPU VMs')}>
+            {gcloud?.project == null ? null : (
+              <>
+                <span className="jp-TPULabQuiet">{trans.__('in')}</span>
+                <button type="button" className="jp-TPULab-link" onClick={onProject}>
+                  {gcloud.project}
+                </button>
+              </>
+            )}
+            <button
+              type="button"
+              className="jp-TPULabButton jp-mod-bare jp-mod-tiny"
+              aria-label={trans.__('Refresh')}
+              disabled={isAsking}
+              onClick={onRefresh}
+            >
+              <Icon name="sync" />
+            </button>
+          </GroupHead>
+          {list('machines', trans.__('TPU VMs'))}
+          <MachinesHint {...props} hasMachines={group('machines') !== undefined} />
+        </section>
+      )}
+      {group('colab') || (candidates?.colab !== undefined && !isSearch) ? (
+        <section aria-label={trans.__('Google Colab')}>
+          <GroupHead title={trans.__('Google Colab')} />
+          {list('colab', trans.__('Google Colab'))}
+          {candidates?.colab === undefined || candidates.colab.state === 'ok' ? null : (
+            <div className="jp-TPULabCard jp-mod-hint">
+              <p className="jp-TPULabQuiet">{candidates.colab.message}</p>
+              {candidates.colab.remedy === null ? null : (
+                <CommandLine text={candidates.colab.remedy} trans={trans} />
+              )}
+            </div>
+          )}
+        </section>
+      ) : null}
+      {isSearch && !group('hosts') ? null : (
+        <section aria-label={trans.__('ssh hosts')}>
+          <GroupHead title={trans.__('ssh hosts')} />
+          {list('hosts', trans.__('ssh hosts'))}
+          {group('hosts') || candidates === null || isAsking || problem !== null ? null : (
+            <p className="jp-TPULabHint">{trans.__('No other hosts in your ssh config.')}</p>
+          )}
+        </section>
+      )}
+      {isTypedFirst ? null : typed}
+      {isSearch || isAsking || candidates === null ? null : (
+        <Guide isOpen={groups.length === 0} hasColab={group('colab') !== undefined} trans={trans} />
+      )}
+    </>
+  );
+}
+
+/** Why there are no machines, or what is not listed. */
+function MachinesHint(props: IListsProps & { readonly hasMachines: boolean }): JSX.Element | null {
+  const { text, candidates, problem, isAsking, hasMachines, onRefresh, trans } = props;
+  const gcloud = candidates?.gcloud ?? null;
+  if (isAsking) {
+    return (
+      <p className="jp-TPULabHint" role="status">
+        <span className="jp-TPULabRing" /> {trans.__('Asking ssh and gcloud…')}
+      </p>
+    );
+  }
+  if (problem !== null) {
+    return (
+      <p className="jp-TPULabHint" role="status">
+        {problem}
+      </p>
+    );
+  }
+  if (gcloud === null) {
+    return null;
+  }
+  if (gcloud.state !== 'ok') {
+    return (
+      <div className="jp-TPULabCard jp-mod-hint">
+        <h3>{gcloud.message}</h3>
+        <p className="jp-TPULabQuiet">
+          {trans.__('gcloud lists the TPU VMs of your project. You can connect without it by typing a host.')}
+        </p>
+        {gcloud.remedy === null ? (
+          <button type="button" className="jp-TPULabButton" onClick={onRefresh}>
+            <Icon name="sync" />
+            {trans.__('Check again')}
+          </button>
+        ) : (
+          <CommandLine text={gcloud.remedy} trans={trans}>
+            <button type="button" className="jp-TPULabButton" onClick={onRefresh}>
+              <Icon name="sync" />
+              {trans.__('Check again')}
+            </button>
+          </CommandLine>
+        )}
+      </div>
+    );
+  }
+  const others = trans.__('Queued resources and instance groups are not listed: type them.');
+  if (text.trim() !== '') {
+    return (
+      <p className="jp-TPULabHint">
+        {hasMachines ? others : `${trans.__('Nothing else matches.')} ${others}`}
+      </p>
+    );
+  }
+  return gcloud.machines.length > 0 ? null : (
+    <p className="jp-TPULabHint">
+      {trans.__('No TPU VMs in this project.')} {others}
+    </p>
+  );
+}
+
+function GroupHead({
+  title,
+  children
+}: {
+  readonly title: string;
+  readonly children?: ReactNode;
+}): JSX.Element {
+  return (
+    <div className="jp-TPULabGroup">
+      <h3>{title}</h3>
+      {children}
+    </div>
+  );
+}
+
+function ChoiceList({
+  group,
+  label,
+  active,
+  onActive,
+  onChoose,
+  trans
+}: IListsProps & { readonly group: IChoiceGroup; readonly label: string }): JSX.Element {
+  return (
+    <div role="listbox" id={listId(group.id)} aria-label={label}>
+      {group.choices.map(choice => (
+        <ChoiceRow
+          key={choice.key}
+          choice={choice}
+          isActive={choice.key === active?.key}
+          onActive={() => onActive(choice)}
+          onChoose={() => onChoose(choice)}
+          trans={trans}
+        />
+      ))}
+    </div>
+  );
+}
+
+interface IRowProps {
+  readonly choice: IChoice;
+  readonly isActive: boolean;
+  readonly onActive: () => void;
+  readonly onChoose: () => void;
+  readonly trans: TranslationBundle;
+}
+
+function ChoiceRow({ choice, isActive, onActive, onChoose, trans }: IRowProps): JSX.Element {
+  const { icon, name, about, tone, state, figure } = choice;
+  const row = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    if (isActive) {
+      row.current?.scrollIntoView({ block: 'nearest' });
+    }
+  }, [isActive]);
+  return (
+    <div
+      ref={row}
+      id={optionId(choice)}
+      className="jp-TPULabChoice"
+      role="option"
+      aria-selected={isActive}
+      // The field keeps the focus, so that typing and arrows go on.
+      onMouseDown={event => event.preventDefault()}
+      onClick={onActive}
+      onDoubleClick={onChoose}
+    >
+      <span className="jp-TPULabChoice-icon">
+        <Icon name={icon} />
+      </span>
+      <span className="jp-TPULabChoice-words">
+        <span className="jp-TPULabChoice-name">
+          {icon === 'plus' ? trans.__('Connect to %1', name) : name}
+        </span>
+        <span className="jp-TPULabChoice-about">{about}</span>
+      </span>
+      <span className="jp-TPULabChoice-right">
+        {icon === 'plus' && isActive ? <kbd>{trans.__('Enter')}</kbd> : null}
+        {state === '' ? null : (
+          <span className="jp-TPULabState">
+            {tone === 'busy' ? (
+              <span className="jp-TPULabRing" />
+            ) : tone === null ? null : (
+              <span className={`jp-TPULabDot jp-mod-${tone}`} />
+            )}
+            <span className="jp-TPULabState-word">{state}</span>
+          </span>
+        )}
+        {figure === '' ? null : <span className="jp-TPULabQuiet">{figure}</span>}
+      </span>
+    </div>
+  );
+}
+
+function listId(id: IChoiceGroup['id']): string {
+  return `jp-TPULabDialog-list-${id}`;
+}
+
+function optionId({ key }: IChoice): string {
+  return `jp-TPULabDialog-option-${key.replace(/[^\w-]/g, character => `.${character.charCodeAt(0)}.`)}`;
+}

@@ -1,0 +1,47 @@
+/** Something to copy: a command, which breaks between its words, or a fingerprint. */
+import { type JSX, type ReactNode, useState } from 'react';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { FIRST } from './frame.js';
+import { Icon } from './icons.js';
+
+export interface ICommandLineProps {
+  readonly text: string;
+  /** The button that copies it has the focus at first. */
+  readonly isFirst?: boolean;
+  /** Beside "Copy". */
+  readonly children?: ReactNode;
+  readonly trans: TranslationBundle;
+}
+
+export function CommandLine({ text, isFirst = false, children, trans }: ICommandLineProps): JSX.Element {
+  return (
+    <div className="jp-TPULabCommand">
+      <code>
+        {text.split(/(\s+)/).map((word, index) => (
+          <span key={index}>{word}</span>
+        ))}
+      </code>
+      <span className="jp-TPULabCommand-buttons">
+        <CopyButton text={text} isFirst={isFirst} trans={trans} />
+        {children}
+      </span>
+    </div>
+  );
+}
+
+export function CopyButton({ text, isFirst = false, trans }: ICommandLineProps): JSX.Element {
+  const [isCopied, setCopied] = useState(false);
+  const copy = (): void => {
+    navigator.clipboard.writeText(text).then(
+      () => setCopied(true),
+      // The browser forbids it: the text can be selected.
+      () => setCopied(false)
+    );
+  };
+  return (
+    <button type="button" className="jp-TPULabButton" {...(isFirst && FIRST)} onClick={copy}>
+      <Icon name={isCopied ? 'check' : 'copy'} />
+      <span aria-live="polite">{isCopied ? trans.__('Copied') : trans.__('Copy')}</span>
+    </button>
+  );
+}

@@ -1,0 +1,171 @@
+/** A remote that is connected: a notebook is opened on it, unless somebody else has its TPU. */
+import { type JSX, useEffect, useState } from 'react';
+import { LogView } from '../log-view.js';
+import { folderUnder } from '../sync-folders.js';
+import { machineFacts } from './after-connecting.js';
+import { DoneView, type FolderState, HeldView } from './connected-view.js';
+import { FIRST, Frame } from './frame.js';
+import { Icon } from './icons.js';
+import type { IRemoteProps } from './remote-screen.js';
+import { progressOf } from './stage-rows.js';
+import { StagesView } from './stages-view.js';
+import { useAnswer } from './use-answer.js';
+
+export function ConnectedScreen({
+  remote,
+  actions,
+  page,
+  trans,
+  onBack,
+  onClose
+}: IRemoteProps): JSX.Element {
+  const { name } = remote;
+  const { api } = actions.remotes;
+  const [asked, setAsked] = useState(0);
+  const facts = useAnswer(() => machineFacts(api, name), `${name} ${asked}`);
+  const notebook = useAnswer(() => page.notebook(), name);
+  const folder = notebook.value === null ? page.folder() : folderOf(notebook.value);
+  const folderState = useFolder(
+    api,
+    name,
+    notebook.isAsking ? null : folder,
+    trans.__('Its files could not be counted.')
+  );
+  const [problem, setProblem] = useState<string | null>(null);
+  const [isOpening, setOpening] = useState(false);
+  const [pid, setPid] = useState<number | null>(null);
+  const holders = facts.value?.holders ?? [];
+  const advice = remote.checks.filter(({ state }) => state !== 'ok').length;
+  const open = (): void => {
+    setOpening(true);
+    setProblem(null);
+    page.open(remote, notebook.value).then(onClose, (error: unknown) => {
+      setOpening(false);
+      setProblem(error instanceof Error ? error.message : String(error));
+    });
+  };
+  const shutDown = (holder: number): void => {
+    setPid(null);
+    setProblem(null);
+    api
+      .endHolder(name, holder)
+      .catch((error: unknown) => setProblem(error instanceof Error ? error.message : String(error)))
+      .finally(() => setAsked(asked + 1));
+  };
+  const back = (
+    <button type="button" className="jp-TPULabButton jp-mod-bare" onClick={onBack}>
+      <Icon name="left" />
+      <span className="jp-TPULabWide">{trans.__('Back to the list')}</span>
+      <span className="jp-TPULabNarrow">{trans.__('Back')}</span>
+    </button>
+  );
+  if (holders.length > 0) {
+    return (
+      <Frame
+        screen={`held ${name}`}
+        title={trans.__('Connect to a TPU')}
+        onClose={onClose}
+        trans={trans}
+        aside={
+          <button
+            type="button"
+            className="jp-TPULabButton"
+            {...FIRST}
+            disabled={facts.isAsking}
+            onClick={() => setAsked(asked + 1)}
+          >
+            <Icon name="sync" />
+            {trans.__('Check again')}
+          </button>
+        }
+        buttons={
+          <button
+            type="button"
+            className="jp-TPULabButton jp-mod-primary"
+            disabled={isOpening}
+            onClick={open}
+          >
+            {trans.__('Open notebook anyway')}
+          </button>
+        }
+      >
+        <HeldView {...{ name, holders, problem, trans }} asked={pid} onAsk={setPid} onShutDown={shutDown} />
+      </Frame>
+    );
+  }
+  return (
+    <Frame
+      screen={`done ${name}`}
+      title={trans.__('Connect to a TPU')}
+      onClose={onClose}
+      trans={trans}
+      aside={back}
+      buttons={
+        <>
+          {remote.source.kind === 'colab' ? (
+            <button
+              type="button"
+              className="jp-TPULabButton"
+              onClick={() => void actions.disconnect(name, true)}
+            >
+              {trans.__('Disconnect and end runtime')}
+            </button>
+          ) : null}
+          <button type="button" className="jp-TPULabButton" onClick={onClose}>
+            {trans.__('Close')}
+          </button>
+        </>
+      }
+    >
+      <DoneView
+        {...{ remote, folderState, isOpening, problem, trans }}
+        facts={facts.value}
+        notebook={notebook.value}
+        folder={folder === '' ? trans.__('This folder') : `${folder}/`}
+        onOpen={open}
+        onSync={() => {
+          onClose();
+          page.sync(name, folder);
+        }}
+      />
+      <details className="jp-TPULabDetails">
+        <summary>
+          {trans.__('Setup details')}
+          {advice === 0 ? '' : ` (${trans._n('%1 to look at', '%1 to look at', advice)})`}
+        </summary>
+        <StagesView rows={progressOf(remote, trans).rows} {...{ remote, actions, trans }} />
+        <LogView {...{ remote, actions, trans }} />
+      </details>
+    </Frame>
+  );
+}
+
+/** What a sync of the folder would copy, without copying it; null: it is not known yet which folder that is. */
+function useFolder(
+  api: IRemoteProps['actions']['remotes']['api'],
+  name: string,
+  folder: string | null,
+  unknown: string
+): FolderState {
+  const [state, setState] = useState<FolderState>({ kind: 'counting' });
+  useEffect(() => {
+    if (folder === null) {
+      return undefined;
+    }
+    const gone = new AbortController();
+    api.planSync(name, { localFolder: folderUnder(folder), direction: 'to-remote' }, gone.signal).then(
+      ({ files, bytes }) => setState({ kind: 'counted', files, bytes }),
+      (error: unknown) => {
+        if (!gone.signal.aborted) {
+          setState({ kind: 'unknown', why: error instanceof Error ? error.message : unknown });
+        }
+      }
+    );
+    return () => gone.abort();
+  }, [api, name, folder, unknown]);
+  return state;
+}
+
+function folderOf(path: string): string {
+  return path.split('/').slice(0, -1).join('/');
+}

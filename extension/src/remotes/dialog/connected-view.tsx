@@ -1,0 +1,235 @@
+/** The end of connecting: what the machine has, the notebook on it, and the files that it needs. */
+import type { JSX } from 'react';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { Holder, Remote } from '@tpulab/protocol';
+import { durationText, secondsText } from '../../text/duration.js';
+import { sizeText } from '../../text/size.js';
+import { acceleratorName } from '../names.js';
+import type { IMachineFacts } from './after-connecting.js';
+import { FIRST } from './frame.js';
+import { DeleteHint } from './guide.js';
+import { Icon } from './icons.js';
+import { environmentName } from './stage-rows.js';
+
+/** How much of a folder is not on the remote yet. */
+export type FolderState =
+  | { readonly kind: 'counting' }
+  | { readonly kind: 'counted'; readonly files: number; readonly bytes: number }
+  | { readonly kind: 'unknown'; readonly why: string };
+
+export interface IDoneProps {
+  readonly remote: Remote;
+  readonly facts: IMachineFacts | null;
+  /** The notebook that would be opened; null: a new one. */
+  readonly notebook: string | null;
+  /** Of that notebook, as people know it. */
+  readonly folder: string;
+  readonly folderState: FolderState;
+  readonly isOpening: boolean;
+  readonly problem: string | null;
+  readonly onOpen: () => void;
+  readonly onSync: () => void;
+  readonly trans: TranslationBundle;
+}
+
+export function DoneView(props: IDoneProps): JSX.Element {
+  const { remote, facts, notebook, folder, folderState, isOpening, problem, onOpen, onSync, trans } = props;
+  const { name, stages } = remote;
+  const tookMs = stages.reduce((sum, { durationMs = 0 }) => sum + durationMs, 0);
+  const hasInstalled = stages.some(({ name: one, state }) => one === 'environment' && state === 'done');
+  return (
+    <>
+      <div className="jp-TPULabDone" role="status">
+        <span className="jp-TPULabDone-ball jp-mod-ok">
+          <Icon name="check" />
+        </span>
+        <div>
+          <h3>{trans.__('Connected to %1', name)}</h3>
+          <p className="jp-TPULabQuiet">
+            {hasInstalled
+              ? trans.__('Set up in %1. Next time it only has to connect.', durationText(tookMs))
+              : tookMs > 0
+                ? trans.__(
+                    'In %1. Its kernels are in the launcher and in the kernel picker.',
+                    durationText(tookMs)
+                  )
+                : trans.__('Its kernels are in the launcher and in the kernel picker.')}
+          </p>
+        </div>
+      </div>
+      <Facts remote={remote} facts={facts} trans={trans} />
+      <section className="jp-TPULabNext">
+        <div>
+          <h4>
+            {notebook === null
+              ? trans.__('Start a notebook here')
+              : trans.__('Run %1 here', baseName(notebook))}
+          </h4>
+          <p className="jp-TPULabQuiet">
+            {trans.__(
+              'Starts a %1 kernel on %2. The file stays on this computer.',
+              environmentName(remote.environment),
+              name
+            )}
+          </p>
+          {problem === null ? null : <p role="alert">{problem}</p>}
+        </div>
+        <button
+          type="button"
+          className="jp-TPULabButton jp-mod-primary"
+          {...FIRST}
+          disabled={isOpening}
+          onClick={onOpen}
+        >
+          {trans.__('Open notebook on %1', name)}
+        </button>
+      </section>
+      <section className="jp-TPULabNext">
+        <div>
+          <h4>{trans.__('Copy the files it needs')}</h4>
+          <p className="jp-TPULabQuiet" role="status">
+            {trans.__('Kernels on %1 see only files on %1.', name)} {folderText(folder, folderState, trans)}
+          </p>
+        </div>
+        <button type="button" className="jp-TPULabButton" onClick={onSync}>
+          <Icon name="sync" />
+          {trans.__('Sync this folder…')}
+        </button>
+      </section>
+      {remote.source.kind === 'gcloud' ? (
+        <>
+          <p className="jp-TPULabQuiet jp-mod-small">
+            {trans.__('The VM is billed until you delete it, even while you are not connected.')}
+          </p>
+          <DeleteHint source={remote.source} trans={trans} />
+        </>
+      ) : null}
+    </>
+  );
+}
+
+function Facts({ remote, facts, trans }: Pick<IDoneProps, 'remote' | 'facts' | 'trans'>): JSX.Element {
+  const accelerator = acceleratorName(remote);
+  const free =
+    facts !== null && facts.chips > 0 ? trans._n('%1 chip free', '%1 chips free', facts.chips) : null;
+  const known: readonly (readonly [string, string | null])[] = [
+    ['TPU', accelerator === null ? null : free === null ? accelerator : `${accelerator}, ${free}`],
+    ['HBM', facts?.hbm ?? null],
+    [trans.__('Environment'), environmentName(remote.environment)],
+    [
+      trans.__('Round trip'),
+      remote.roundTripMs === null ? null : trans.__('%1 ms', Math.max(1, Math.round(remote.roundTripMs)))
+    ]
+  ];
+  return (
+    <dl className="jp-TPULabFacts">
+      {known.map(([label, value]) =>
+        value === null ? null : (
+          <div key={label}>
+            <dt>{label}</dt>
+            <dd>{value}</dd>
+          </div>
+        )
+      )}
+    </dl>
+  );
+}
+
+function folderText(folder: string, state: FolderState, trans: TranslationBundle): string {
+  switch (state.kind) {
+    case 'counting':
+      return trans.__('Looking at %1…', folder);
+    case 'unknown':
+      return state.why;
+    case 'counted':
+      return state.files === 0
+        ? trans.__('%1 is already there.', folder)
+        : trans.__(
+            '%1 has %2 to copy, %3.',
+            folder,
+            trans._n('%1 file', '%1 files', state.files),
+            sizeText(state.bytes)
+          );
+  }
+}
+
+export interface IHeldProps {
+  readonly name: string;
+  readonly holders: readonly Holder[];
+  readonly problem: string | null;
+  readonly onShutDown: (pid: number) => void;
+  /** The process that somebody is asked about, if any. */
+  readonly asked: number | null;
+  readonly onAsk: (pid: number) => void;
+  readonly trans: TranslationBundle;
+}
+
+export function HeldView(props: IHeldProps): JSX.Element {
+  const { name, holders, problem, onShutDown, asked, onAsk, trans } = props;
+  return (
+    <>
+      <div className="jp-TPULabDone" role="status">
+        <span className="jp-TPULabDone-ball jp-mod-warn">
+          <Icon name="lock" />
+        </span>
+        <div>
+          <h3>{trans.__('Connected, but the TPU is in use')}</h3>
+          <p className="jp-TPULabQuiet">{trans.__('One process at a time can use the chips of %1.', name)}</p>
+        </div>
+      </div>
+      {problem === null ? null : <p role="alert">{problem}</p>}
+      <ul className="jp-TPULabHolders" aria-label={trans.__('Who holds the chips')}>
+        {holders.map(holder => (
+          <li key={holder.pid} className="jp-TPULabChoice">
+            <span className="jp-TPULabChoice-icon">
+              <Icon name="chip" />
+            </span>
+            <span className="jp-TPULabChoice-words">
+              <span className="jp-TPULabChoice-name">{holderName(holder, trans)}</span>
+              <span className="jp-TPULabChoice-about">{holderText(holder, trans)}</span>
+            </span>
+            {holder.kernel === null ? null : asked === holder.pid ? (
+              <button
+                type="button"
+                className="jp-TPULabButton jp-mod-danger"
+                onClick={() => onShutDown(holder.pid)}
+              >
+                {trans.__('Shut down, lose its variables')}
+              </button>
+            ) : (
+              <button type="button" className="jp-TPULabButton" onClick={() => onAsk(holder.pid)}>
+                {trans.__('Shut down…')}
+              </button>
+            )}
+          </li>
+        ))}
+      </ul>
+      <p className="jp-TPULabQuiet jp-mod-small">
+        {trans.__('Plain Python works meanwhile. JAX fails to start until the TPU is free.')}
+      </p>
+    </>
+  );
+}
+
+function holderName({ kernel, command, pid }: Holder, trans: TranslationBundle): string {
+  const document = kernel?.documents[0];
+  return document === undefined ? (command ?? trans.__('process %1', pid)) : baseName(document);
+}
+
+function holderText({ kernel, user, pid, kernelId }: Holder, trans: TranslationBundle): string {
+  if (kernel !== null) {
+    return kernel.executionState === 'idle'
+      ? trans.__('Your kernel, idle for %1', secondsText(kernel.idleS * 1_000))
+      : trans.__('Your kernel, %1', kernel.executionState);
+  }
+  if (kernelId !== null) {
+    return trans.__('Kernel of another TPULab, pid %1. Shut it down there.', pid);
+  }
+  return user === null
+    ? trans.__('Unknown user, pid %1. Only its user can stop it.', pid)
+    : trans.__('User %1, pid %2. Only %1 can stop it.', user, pid);
+}
+
+function baseName(path: string): string {
+  return path.split('/').at(-1) ?? path;
+}

@@ -1,0 +1,31 @@
+/** What failed, in one sentence, and the one command that settles it. */
+import type { JSX, ReactNode } from 'react';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { CommandLine } from './command-line.js';
+
+export interface IErrorProps {
+  readonly message: string;
+  readonly command?: string | null;
+  readonly children?: ReactNode;
+  readonly trans: TranslationBundle;
+}
+
+export function ErrorCard({ message, command = null, children, trans }: IErrorProps): JSX.Element {
+  const [first, rest] = firstSentence(message);
+  return (
+    <div className="jp-TPULabCard jp-mod-bad" role="alert">
+      <h3>{first}</h3>
+      {rest === '' ? null : <p>{rest}</p>}
+      {children}
+      {command === null ? null : <CommandLine text={command} trans={trans} />}
+    </div>
+  );
+}
+
+/** What failed stands above what that means. A dot inside a name or an address ends no sentence. */
+export function firstSentence(message: string): readonly [string, string] {
+  const end = /[.!?](?=\s+[A-Z])/.exec(message);
+  return end === null
+    ? [message.replace(/\.$/, ''), '']
+    : [message.slice(0, end.index), message.slice(end.index + 1).trim()];
+}

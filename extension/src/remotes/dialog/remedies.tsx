@@ -1,0 +1,42 @@
+/** What the gateway does about an error or a warning by itself, on a button. */
+import { type JSX, useState } from 'react';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { Remote, RemoteAction } from '@tpulab/protocol';
+import type { RemoteActions } from '../actions.js';
+
+export interface IActionProps {
+  readonly remote: Remote;
+  readonly actions: RemoteActions;
+  readonly action: RemoteAction;
+}
+
+export function ActionButton({ remote, actions, action }: IActionProps): JSX.Element {
+  const [isBusy, setBusy] = useState(false);
+  const act = (): void => {
+    setBusy(true);
+    void actions.connect(remote.name, action.connect).then(() => setBusy(false));
+  };
+  return (
+    <button type="button" className="jp-TPULabButton" disabled={isBusy} onClick={act}>
+      {action.label}
+    </button>
+  );
+}
+
+export type IRemediesProps = Omit<IActionProps, 'action'> & { readonly trans: TranslationBundle };
+
+/** Those of the remote's error. */
+export function Remedies({ remote, actions, trans }: IRemediesProps): JSX.Element {
+  const { error } = remote;
+  return (
+    <>
+      {error?.action ? <ActionButton {...{ remote, actions }} action={error.action} /> : null}
+      {error?.code === 'setup_other_build' ? (
+        <ActionButton
+          {...{ remote, actions }}
+          action={{ label: trans.__('Connect anyway'), connect: { takeOver: true } }}
+        />
+      ) : null}
+    </>
+  );
+}

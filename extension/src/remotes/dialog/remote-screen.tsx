@@ -1,0 +1,257 @@
+/** What is shown of the remote that somebody has chosen: progress, a question, what failed, or what to do on it now. */
+import { type JSX, useState } from 'react';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { Remote, RemotePrompt } from '@tpulab/protocol';
+import { useSeconds } from '../../panel/use-changes.js';
+import type { RemoteActions } from '../actions.js';
+import { LogView } from '../log-view.js';
+import { stateText } from '../state-text.js';
+import { ConnectedScreen } from './connected-screen.js';
+import { ConsentCard } from './consent.js';
+import { ErrorCard } from './error-card.js';
+import { FIRST, Frame } from './frame.js';
+import { Icon } from './icons.js';
+import { comparedTo, HostKeyCard, SecretCard } from './question.js';
+import { Remedies } from './remedies.js';
+import { progressOf } from './stage-rows.js';
+import { Bar, StagesView } from './stages-view.js';
+
+/** What the page around the dialog does for it. */
+export interface IConnectPage {
+  /** Path of the notebook that would be opened on a remote; null: a new one. */
+  readonly notebook: () => Promise<string | null>;
+  /** Resolves when the notebook runs on the remote. Throws what people can read. */
+  readonly open: (remote: Remote, notebook: string | null) => Promise<void>;
+  /** Of the file browser, as Lab names it. */
+  readonly folder: () => string;
+  readonly sync: (remote: string, folder: string) => void;
+}
+
+export interface IRemoteProps {
+  readonly remote: Remote;
+  readonly actions: RemoteActions;
+  readonly page: IConnectPage;
+  readonly trans: TranslationBundle;
+  readonly onBack: () => void;
+  readonly onClose: () => void;
+}
+
+export function RemoteScreen(props: IRemoteProps): JSX.Element {
+  const { remote } = props;
+  if (remote.prompt) {
+    return <PromptScreen key={remote.prompt.id} {...props} prompt={remote.prompt} />;
+  }
+  switch (remote.state) {
+    case 'connected':
+      return <ConnectedScreen {...props} />;
+    case 'failed':
+    case 'preempted':
+    case 'disconnected':
+      return <FailedScreen {...props} />;
+    default:
+      return <ProgressScreen {...props} />;
+  }
+}
+
+function ProgressScreen({ remote, actions, trans, onClose }: IRemoteProps): JSX.Element {
+  const { name, state } = remote;
+  const isBack = state === 'reconnecting';
+  const isQueued = state === 'queued';
+  useSeconds(isBack || isQueued);
+  const progress = progressOf(remote, trans);
+  const { label, detail } = stateText(remote, Date.now(), trans);
+  return (
+    <Frame
+      screen={`progress ${name}`}
+      title={isBack ? trans.__('Reconnecting to %1', name) : trans.__('Connecting to %1', name)}
+      onClose={onClose}
+      trans={trans}
+      aside={
+        <span className="jp-TPULabQuiet jp-mod-small">
+          {isQueued
+            ? trans.__('It is connected once it is ready, also if you close this dialog.')
+            : trans.__('Setup continues if you close this dialog.')}
+        </span>
+      }
+      buttons={
+        <>
+          {isBack ? (
+            <button type="button" className="jp-TPULabButton" onClick={() => void actions.connect(name)}>
+              <Icon name="retry" />
+              {trans.__('Reconnect now')}
+            </button>
+          ) : null}
+          <button type="button" className="jp-TPULabButton" onClick={() => void actions.disconnect(name)}>
+            {isBack ? trans.__('Disconnect') : isQueued ? trans.__('Stop waiting') : trans.__('Stop setup')}
+          </button>
+          <button type="button" className="jp-TPULabButton" {...FIRST} onClick={onClose}>
+            {trans.__('Close')}
+          </button>
+        </>
+      }
+    >
+      {isBack || isQueued ? (
+        <section className="jp-TPULabCard jp-mod-hint" role="status">
+          <h3 className="jp-TPULabState-word">{label}</h3>
+          <p>{detail}</p>
+          {remote.error === null ? null : <p className="jp-TPULabQuiet">{remote.error.message}</p>}
+        </section>
+      ) : (
+        <>
+          <div className="jp-TPULabOverall">
+            <strong role="status">{progress.doing}</strong>
+            <span className="jp-TPULabQuiet">
+              {trans.__('step %1 of %2', progress.step, progress.rows.length)}
+            </span>
+          </div>
+          <Bar fraction={progress.fraction} label={trans.__('Setup')} />
+        </>
+      )}
+      <StagesView rows={progress.rows} {...{ remote, actions, trans }} />
+      <LogView {...{ remote, actions, trans }} />
+    </Frame>
+  );
+}
+
+function PromptScreen({
+  remote,
+  prompt,
+  actions,
+  trans,
+  onClose
+}: IRemoteProps & { readonly prompt: RemotePrompt }): JSX.Element {
+  const { name } = remote;
+  const { hostKey, consent, kind, id } = prompt;
+  const [pasted, setPasted] = useState('');
+  const [isAnswered, setAnswered] = useState(false);
+  const answer = (value: string | boolean): void => {
+    setAnswered(true);
+    void actions.answer(name, id, value).then(isTaken => setAnswered(isTaken));
+  };
+  const isOther = hostKey !== undefined && comparedTo(hostKey.fingerprint, pasted) === 'other';
+  const form = 'jp-TPULabDialog-secret';
+  return (
+    <Frame
+      screen={`prompt ${id}`}
+      title={trans.__('Connecting to %1', name)}
+      onClose={onClose}
+      trans={trans}
+      aside={
+        hostKey ? (
+          <span className="jp-TPULabQuiet jp-mod-small">
+            {trans.__('The key is remembered in known_hosts.')}
+          </span>
+        ) : null
+      }
+      buttons={
+        <>
+          <button
+            type="button"
+            className="jp-TPULabButton"
+            {...(consent ? FIRST : {})}
+            disabled={isAnswered}
+            onClick={() => answer(false)}
+          >
+            {consent || hostKey || kind === 'secret' ? trans.__("Don't connect") : trans.__('No')}
+          </button>
+          {hostKey || consent ? (
+            <button
+              type="button"
+              className="jp-TPULabButton jp-mod-primary"
+              disabled={isOther || isAnswered}
+              onClick={() => answer(true)}
+            >
+              {consent ? consent.accept : trans.__('Trust and connect')}
+            </button>
+          ) : (
+            <button
+              type="submit"
+              form={form}
+              className="jp-TPULabButton jp-mod-primary"
+              disabled={isAnswered}
+            >
+              {kind === 'secret' ? trans.__('Send') : trans.__('Yes')}
+            </button>
+          )}
+        </>
+      }
+    >
+      {actions.problem === null ? null : <ErrorCard message={actions.problem} trans={trans} />}
+      {consent ? (
+        <ConsentCard {...{ consent, trans }} />
+      ) : hostKey ? (
+        <HostKeyCard {...{ name, hostKey, pasted, trans }} onPasted={setPasted} />
+      ) : (
+        <SecretCard {...{ name, prompt, form, trans }} onAnswer={answer} />
+      )}
+      <StagesView
+        rows={progressOf(remote, trans).rows.filter(({ state }) => state !== 'to-come')}
+        {...{ remote, actions, trans }}
+      />
+    </Frame>
+  );
+}
+
+function FailedScreen({ remote, actions, trans, onBack, onClose }: IRemoteProps): JSX.Element {
+  const { name, state, error } = remote;
+  const [isBusy, setBusy] = useState(false);
+  const again = (): void => {
+    setBusy(true);
+    void actions.connect(name).then(() => setBusy(false));
+  };
+  const isStopped = state === 'disconnected';
+  const isEnding = actions.ending === name;
+  return (
+    <Frame
+      screen={`failed ${name}`}
+      title={
+        isEnding
+          ? trans.__('Ending the runtime of %1', name)
+          : isStopped
+            ? trans.__('%1 is not connected', name)
+            : trans.__('Could not connect to %1', name)
+      }
+      onClose={onClose}
+      trans={trans}
+      aside={
+        <button type="button" className="jp-TPULabButton jp-mod-bare" onClick={onBack}>
+          <Icon name="left" />
+          <span className="jp-TPULabWide">{trans.__('Back to the list')}</span>
+          <span className="jp-TPULabNarrow">{trans.__('Back')}</span>
+        </button>
+      }
+      buttons={
+        <>
+          <button type="button" className="jp-TPULabButton jp-TPULabWide" onClick={onClose}>
+            {trans.__('Close')}
+          </button>
+          <button
+            type="button"
+            className="jp-TPULabButton jp-mod-primary"
+            {...FIRST}
+            disabled={isBusy || isEnding}
+            onClick={again}
+          >
+            <Icon name="retry" />
+            {isStopped ? trans.__('Connect') : trans.__('Try again')}
+          </button>
+        </>
+      }
+    >
+      {actions.problem === null ? null : <ErrorCard message={actions.problem} trans={trans} />}
+      {isEnding ? (
+        <p role="status">
+          <span className="jp-TPULabRing" />{' '}
+          {trans.__('Colab is asked until the runtime is gone. It uses compute units until then.')}
+        </p>
+      ) : null}
+      {error === null ? null : (
+        <ErrorCard message={error.message} command={error.command} trans={trans}>
+          <Remedies {...{ remote, actions, trans }} />
+        </ErrorCard>
+      )}
+      <StagesView rows={progressOf(remote, trans).rows} {...{ remote, actions, trans }} />
+      <LogView {...{ remote, actions, trans }} />
+    </Frame>
+  );
+}

@@ -1,0 +1,147 @@
+/** The stages of connecting as people follow them: those that were, the one that is, and those to come. No DOM. */
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { Remote, RemoteStage } from '@tpulab/protocol';
+import { durationText } from '../../text/duration.js';
+import { transferText } from '../../text/size.js';
+
+export interface IStageRow {
+  readonly name: string;
+  readonly title: string;
+  readonly state: RemoteStage['state'] | 'to-come';
+  /** What it found and how long it took; of the running stage, what it is at. */
+  readonly detail: string;
+  readonly fraction: number | null;
+  /** How much of a download has come, and how fast; empty: nothing is downloaded now. */
+  readonly amount: string;
+}
+
+export interface IProgress {
+  readonly rows: readonly IStageRow[];
+  /** What is being done now, as a sentence. */
+  readonly doing: string;
+  /** From 1. */
+  readonly step: number;
+  /** 0 to 1, of all steps. */
+  readonly fraction: number;
+}
+
+/** In this order; those of the installation stand for themselves only once it is known that one of them has something to do. */
+const BEFORE = ['gcloud', 'ssh', 'check'] as const;
+const INSTALLATION = ['node', 'bridge', 'uv', 'python', 'environment'] as const;
+const GATEWAY = 'gateway';
+
+export function progressOf(remote: Remote, trans: TranslationBundle): IProgress {
+  const { source, install, stages, environment } = remote;
+  const told = new Map(stages.map(stage => [stage.name, stage]));
+  const isCloudRemote = source.kind === 'gcloud';
+  const before = BEFORE.filter(name => told.has(name) || name !== 'gcloud' || isCloudRemote);
+  // What comes before ssh, as a runtime of Colab that is created first, stands above it.
+  const sshAt = stages.findIndex(({ name }) => name === 'ssh');
+  const others = stages.map(({ name }, at) => ({ name, isEarly: sshAt < 0 || at < sshAt }));
+  const named = (isEarly: boolean): string[] =>
+    others.filter(one => !isOurs(one.name) && one.isEarly === isEarly).map(({ name }) => name);
+  const names = [...named(true), ...before, ...named(false), ...installationNames(told, install), GATEWAY];
+  const rows = names.map((name): IStageRow => {
+    const stage = name === 'install' ? nothingMissing(told) : told.get(name);
+    return {
+      name,
+      title: titleOf(name, stage, environment, trans),
+      state: stage?.state ?? 'to-come',
+      detail: stage ? detailOf(stage, trans) : '',
+      fraction: stage?.fraction ?? null,
+      amount: stage?.state === 'running' && stage.transfer ? transferText(stage.transfer) : ''
+    };
+  });
+  const now = rows.findLastIndex(({ state }) => state === 'running');
+  const ended = rows.filter(({ state }) => state === 'done' || state === 'skipped').length;
+  const at = now < 0 ? Math.min(ended, rows.length - 1) : now;
+  return {
+    rows,
+    doing: doingText(rows[at]?.name ?? '', rows[at]?.title ?? '', environment, trans),
+    step: at + 1,
+    fraction: (at + (rows[at]?.fraction ?? 0)) / rows.length
+  };
+}
+
+function isOurs(name: string): boolean {
+  return [...BEFORE, ...INSTALLATION, 'install', GATEWAY].includes(name);
+}
+
+/** One row for all of it before it is known what is missing, and when nothing was. */
+function installationNames(told: ReadonlyMap<string, RemoteStage>, install: boolean): readonly string[] {
+  if (!install) {
+    return [];
+  }
+  const hasBegun = INSTALLATION.some(name => told.has(name) && told.get(name)?.state !== 'skipped');
+  if (hasBegun) {
+    return INSTALLATION.filter(name => told.get(name)?.state !== 'skipped');
+  }
+  return ['install'];
+}
+
+/** All of the installation as one stage, once it is known that nothing is missing. */
+function nothingMissing(told: ReadonlyMap<string, RemoteStage>): RemoteStage | undefined {
+  return told.has(GATEWAY) ? told.get('bridge') : undefined;
+}
+
+function titleOf(
+  name: string,
+  stage: RemoteStage | undefined,
+  environment: string,
+  trans: TranslationBundle
+): string {
+  switch (name) {
+    case 'gcloud':
+      return trans.__('Find the VM');
+    case 'ssh':
+      return trans.__('Connect with ssh');
+    case 'check':
+      return trans.__('Check the machine');
+    case 'install':
+      return trans.__('Install what is missing');
+    case 'node':
+      return trans.__('Node.js');
+    case 'bridge':
+      return trans.__('Kernel bridge');
+    case 'environment':
+      return trans.__('%1 environment', environmentName(environment));
+    case GATEWAY:
+      return trans.__('Start the gateway');
+    case 'python':
+      return trans.__('Python');
+    default:
+      return stage?.title ?? name;
+  }
+}
+
+function doingText(name: string, title: string, environment: string, trans: TranslationBundle): string {
+  switch (name) {
+    case 'gcloud':
+      return trans.__('Finding the VM');
+    case 'ssh':
+      return trans.__('Connecting with ssh');
+    case 'check':
+      return trans.__('Checking the machine');
+    case 'install':
+      return trans.__('Looking for what is missing');
+    case 'environment':
+      return trans.__('Installing the %1 environment', environmentName(environment));
+    case GATEWAY:
+      return trans.__('Starting the gateway');
+    default:
+      return INSTALLATION.some(one => one === name) ? trans.__('Installing %1', title) : title;
+  }
+}
+
+/** `jax` as people write it; other environments as they are called. */
+export function environmentName(name: string): string {
+  return name === 'jax' ? 'JAX' : name;
+}
+
+function detailOf({ state, detail, durationMs }: RemoteStage, trans: TranslationBundle): string {
+  const took = durationMs === undefined || state === 'running' ? null : durationText(durationMs);
+  // Why a stage failed is said once, above all stages.
+  const found =
+    state === 'failed' ? trans.__('failed') : state === 'skipped' ? trans.__('already there') : detail;
+  return [found, took].filter(part => part !== null && part !== '').join(' · ');
+}

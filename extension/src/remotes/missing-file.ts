@@ -1,0 +1,17 @@
+/** Which file a cell has not found: on a remote that is often one that lies on this computer. No DOM. */
+import type { IOutput } from '@jupyterlab/nbformat';
+
+/** Python's own text of the error, also when a library has put words around it. */
+const MISSING = /No such file or directory: '([^']{1,300})'/;
+
+/** Null where no output says so. An absolute path is none of this computer's folders. */
+export function missingFile(outputs: readonly IOutput[]): string | null {
+  for (const output of outputs) {
+    const { output_type: type, ename, evalue } = output;
+    if (type === 'error' && ename === 'FileNotFoundError' && typeof evalue === 'string') {
+      const path = MISSING.exec(evalue)?.[1];
+      return path === undefined || /^[/~]/.test(path) ? null : path;
+    }
+  }
+  return null;
+}

@@ -1,0 +1,47 @@
+/** Which kernel a notebook gets when it is opened on a remote, and how long that is waited for. No DOM. */
+import type { KernelSpec } from '@jupyterlab/services';
+import type { Remote } from '@tpulab/protocol';
+import { labSpecName, remotePlace } from '../kernels/spec-names.js';
+
+/** What the kernelspec of an environment is called at its gateway. */
+const environmentSpec = (environment: string): string => `tpulab-${environment}`;
+
+/** That of the remote's own environment, else the first that it has; null while none is listed. */
+export function specFor(
+  { name, environment }: Pick<Remote, 'name' | 'environment'>,
+  specs: KernelSpec.ISpecModels | null
+): string | null {
+  const place = remotePlace(name);
+  const own = labSpecName(place, environmentSpec(environment));
+  const names = Object.keys(specs?.kernelspecs ?? {}).filter(spec => spec.startsWith(`${place}/`));
+  return names.find(spec => spec === own) ?? names[0] ?? null;
+}
+
+/** Waits for the kernelspecs of a remote that has just been connected. @throws Error with `problem` when it lists none within `timeoutMs` */
+export function waitForSpec(
+  remote: Pick<Remote, 'name' | 'environment'>,
+  kernelspecs: KernelSpec.IManager,
+  timeoutMs: number,
+  problem: string
+): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const finish = (): void => {
+      clearTimeout(timer);
+      kernelspecs.specsChanged.disconnect(look);
+    };
+    const look = (): void => {
+      const spec = specFor(remote, kernelspecs.specs);
+      if (spec !== null) {
+        finish();
+        resolve(spec);
+      }
+    };
+    const timer = setTimeout(() => {
+      finish();
+      reject(new Error(problem));
+    }, timeoutMs);
+    kernelspecs.specsChanged.connect(look);
+    look();
+    void kernelspecs.refreshSpecs().catch(() => undefined);
+  });
+}

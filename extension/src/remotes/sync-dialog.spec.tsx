@@ -1,0 +1,48 @@
+// @vitest-environment jsdom
+import { nullTranslator } from '@jupyterlab/translation';
+import type { SyncPlan } from '@tpulab/protocol';
+import { renderToStaticMarkup } from 'react-dom/server';
+import { expect, it, vi } from 'vitest';
+import { PlanView } from './sync-dialog.js';
+
+// What jsdom lacks and Lab's parts ask for when they are loaded.
+vi.hoisted(() =>
+  Object.assign(globalThis, {
+    DragEvent: class extends MouseEvent {},
+    matchMedia: () => ({ matches: false, addListener: () => undefined, addEventListener: () => undefined })
+  })
+);
+
+const PLAN: SyncPlan = {
+  localFolder: '/srv/work',
+  remoteFolder: '/srv/work',
+  changes: [
+    { path: 'train.py', action: 'send', bytes: 2048, newer: true },
+    { path: 'data.npz', action: 'send', bytes: 10 }
+  ],
+  files: 2,
+  newer: 1,
+  deletions: 0,
+  bytes: 2058
+};
+
+function shown(plan: SyncPlan): HTMLElement {
+  const host = document.createElement('div');
+  const trans = nullTranslator.load('tpulab');
+  host.innerHTML = renderToStaticMarkup(<PlanView plan={plan} name="vm" trans={trans} />);
+  return host;
+}
+
+it('names the files that are newer than what would overwrite them, before anything is done', () => {
+  const plan = shown(PLAN);
+  expect(plan.textContent).toContain('1 file that would be overwritten is newer than its copy.');
+  const marked = [...plan.querySelectorAll('li')].filter(one =>
+    one.textContent.includes('overwrites a newer')
+  );
+  expect(marked.map(one => one.textContent)).toEqual([expect.stringContaining('train.py')]);
+});
+
+it('says nothing of newer files where there are none', () => {
+  const changes = PLAN.changes.map(({ newer: _newer, ...change }) => change);
+  expect(shown({ ...PLAN, changes, newer: 0 }).textContent).not.toContain('newer');
+});

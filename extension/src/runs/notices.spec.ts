@@ -1,0 +1,86 @@
+import { nullTranslator } from '@jupyterlab/translation';
+import type { AdviceMessage, TelemetryMessage } from '@tpulab/protocol';
+import { describe, expect, it } from 'vitest';
+import { KernelTelemetry } from '../events/kernel-telemetry.js';
+import { hello, run, steps, T0, telemetry } from '../events/samples.spec-data.js';
+import { RunNotices } from './notices.js';
+
+const MINUTE = 60_000;
+
+class Scene {
+  readonly kernel = new KernelTelemetry('k');
+  isWatched = false;
+  readonly notices = new RunNotices({
+    since: T0 + MINUTE,
+    isWatched: () => this.isWatched,
+    trans: nullTranslator.load('tpulab')
+  });
+
+  constructor() {
+    this.hear(hello(), run({ state: 'running' }));
+  }
+
+  hear(...messages: TelemetryMessage[]): string[] {
+    for (const data of messages) {
+      this._seq += 1;
+      this.kernel.applyTelemetry(telemetry('k', this._seq, data), T0 + 10 * MINUTE);
+    }
+    return this.notices.look(this.kernel).map(({ kind, text }) => `${kind}: ${text}`);
+  }
+
+  private _seq = 0;
+}
+
+function nan(time: number, id = 'non-finite-metric r1 loss'): AdviceMessage {
+  return {
+    ...{ type: 'advice', time, id, kind: 'non-finite-metric', remedy: 'Check the data.', location: null },
+    message: 'At step 12, `loss` became NaN.',
+    run: 'r1'
+  };
+}
+
+describe('notices about runs', () => {
+  it('tells once that a metric became NaN, also of a run that is watched', () => {
+    const scene = new Scene();
+    scene.isWatched = true;
+    expect(scene.hear(nan(T0 + 2 * MINUTE))).toEqual(['warning: train: At step 12, loss became NaN.']);
+    expect(scene.hear(nan(T0 + 3 * MINUTE))).toEqual([]);
+    expect(scene.hear(nan(T0 + 3 * MINUTE, 'non-finite-metric r2 loss'))).toHaveLength(1);
+  });
+
+  it('is silent about what had happened before the page was opened', () => {
+    const scene = new Scene();
+    expect(scene.hear(nan(T0), run({ state: 'failed', time: T0 + 1 }))).toEqual([]);
+  });
+
+  it.each([
+    ['failed', 'error: train failed after 4 steps.'],
+    ['finished', 'success: train finished after 4 steps.']
+  ] as const)('tells that a run %s while nobody was looking at it', (state, text) => {
+    const scene = new Scene();
+    const end = run({ state, time: T0 + 2 * MINUTE });
+    expect(scene.hear(steps(0, 4), end)).toEqual([text]);
+    expect(scene.hear(end)).toEqual([]);
+    const watched = new Scene();
+    watched.isWatched = true;
+    expect(watched.hear(steps(0, 4), end)).toEqual([]);
+    // Not told later either: somebody has seen it.
+    watched.isWatched = false;
+    expect(watched.hear()).toEqual([]);
+  });
+
+  it('tells of a run whose kernel ended, and of no short loop that finished', () => {
+    const scene = new Scene();
+    const at = T0 + 2 * MINUTE;
+    expect(
+      scene.hear(
+        run({ run: 'r2', name: 'epoch', time: at }),
+        run({ run: 'r2', name: 'epoch', time: at + 5_000, state: 'finished' })
+      )
+    ).toEqual([]);
+    scene.hear({ ...steps(0, 2), time: at });
+    expect(scene.hear(hello({ pid: 2, time: at + 1 }))).toEqual([
+      'error: train was cut off after 2 steps: its kernel ended.'
+    ]);
+  });
+});

@@ -1,0 +1,80 @@
+/** What people are told of runs that they may not be looking at: a metric that became NaN, and how a run ended. */
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { KernelTelemetry } from '../events/kernel-telemetry.js';
+import type { Run, RunState } from '../events/run.js';
+
+export interface RunNotice {
+  readonly kind: 'error' | 'warning' | 'success';
+  readonly text: string;
+}
+
+/** The kernels and the page, as far as they matter here. */
+export interface NoticesOptions {
+  /** Unix milliseconds of this page's start: what was over by then is in the panel, and no news. */
+  readonly since: number;
+  /** Whether this kernel's notebook is in front of somebody. */
+  readonly isWatched: (kernelId: string) => boolean;
+  readonly trans: TranslationBundle;
+}
+
+/** Each event once. A metric is told in any case, an end only of a run that nobody was watching. */
+export class RunNotices {
+  constructor(private readonly _options: NoticesOptions) {}
+
+  /** What is new since the last look at this kernel. */
+  look(kernel: KernelTelemetry): RunNotice[] {
+    return [...this._metrics(kernel), ...this._endings(kernel)];
+  }
+
+  private _metrics(kernel: KernelTelemetry): RunNotice[] {
+    return kernel.advice.flatMap(({ kind, id, run, time, message }) => {
+      const key = `${kernel.kernelId} ${id}`;
+      if (kind !== 'non-finite-metric' || !this._isNews(kernel, time) || this._told.has(key)) {
+        return [];
+      }
+      this._told.add(key);
+      const name = kernel.runs.runs.find(one => one.id === run)?.name;
+      const text = message.replaceAll('`', '');
+      return [{ kind: 'warning' as const, text: name === undefined ? text : `${name}: ${text}` }];
+    });
+  }
+
+  private _endings(kernel: KernelTelemetry): RunNotice[] {
+    return kernel.runs.runs.flatMap(run => {
+      const key = `${kernel.kernelId} ${run.key}`;
+      const before = this._states.get(key);
+      this._states.set(key, run.state);
+      const ends = before === 'running' && run.state !== 'running' && this._isNews(kernel, run.lastMessageAt);
+      return ends && isTold(run) && !this._options.isWatched(kernel.kernelId)
+        ? [endingOf(run, run.state, this._options.trans)]
+        : [];
+    });
+  }
+
+  private _isNews({ clockAheadMs }: KernelTelemetry, time: number): boolean {
+    return time - clockAheadMs >= this._options.since;
+  }
+
+  private readonly _told = new Set<string>();
+  private readonly _states = new Map<string, RunState>();
+}
+
+/** A loop of seconds inside a cell is nothing to call somebody back for, unless it failed. */
+const SHORT_MS = 30_000;
+
+function isTold(run: Run): boolean {
+  return run.state !== 'finished' || run.lastMessageAt - run.firstMessageAt >= SHORT_MS;
+}
+
+function endingOf(run: Run, state: RunState, trans: TranslationBundle): RunNotice {
+  const last = run.steps.length > 0 ? run.steps.index(run.steps.length - 1) + 1 : 0;
+  const steps = trans._n('%1 step', '%1 steps', last);
+  switch (state) {
+    case 'failed':
+      return { kind: 'error', text: trans.__('%1 failed after %2.', run.name, steps) };
+    case 'interrupted':
+      return { kind: 'error', text: trans.__('%1 was cut off after %2: its kernel ended.', run.name, steps) };
+    default:
+      return { kind: 'success', text: trans.__('%1 finished after %2.', run.name, steps) };
+  }
+}
