@@ -98,6 +98,10 @@ def test_each_span_is_what_the_loop_spent_on_it_and_they_add_up(keeper: KeeperDo
         if step["index"] == COMPILING:
             assert step["compileMs"] >= 1e3 * COMPILE_S
             continue
+        if step["index"] == 0:
+            # The warm-up compiled: whether its programs still run is not known.
+            assert not step["deviceKnown"]
+            continue
         assert (step["deviceKnown"], step["compileMs"]) == (True, 0)
         for span, cost in zip(costs.ms, spent, strict=True):
             off[span].append(abs(step[span] - cost) / step["wallMs"])

@@ -275,10 +275,34 @@ def test_a_block_inside_itself_is_one_step(keeper: KeeperDouble, agent: Agent) -
 
 def test_metrics_are_numbers_of_any_kind_and_what_is_none_is_left_out(keeper: KeeperDouble) -> None:
     for _ in tpulab.steps([0], name="metrics"):
-        tpulab.metric(python=1.5, numpy=np.float32(2.5), integer=3, nan=math.nan, inf=np.inf, text="x")
+        tpulab.metric(python=1.5, numpy=np.float32(2.5), integer=3, text="x")
         tpulab.metric(array=np.ones((2, 2)))
     [step] = keeper.steps(ended(keeper, "metrics")["run"])
     assert step["metrics"] == {"python": 1.5, "numpy": 2.5, "integer": 3.0}
+    assert "nonFinite" not in step
+
+
+def test_a_metric_that_is_nan_or_infinite_is_told_with_each_step_and_advised_on_once(
+    keeper: KeeperDouble,
+) -> None:
+    losses = [1.0, math.nan, np.float32(np.inf), 2.0, math.nan]
+    for loss in tpulab.steps(losses, name="diverges"):
+        tpulab.metric(loss=loss, norm=-math.inf if loss == np.inf else 1.0)
+    run = ended(keeper, "diverges")["run"]
+    assert [(step.get("metrics"), step.get("nonFinite")) for step in keeper.steps(run)] == [
+        ({"loss": 1.0, "norm": 1.0}, None),
+        ({"norm": 1.0}, {"loss": "NaN"}),
+        (None, {"loss": "Infinity", "norm": "-Infinity"}),
+        ({"loss": 2.0, "norm": 1.0}, None),
+        ({"norm": 1.0}, {"loss": "NaN"}),
+    ]
+    found = keeper.wait(lambda: [m for m in keeper.of_type("advice") if len(m["run"])][1:], "both notes")
+    told = [m for m in keeper.of_type("advice") if m["kind"] == "non-finite-metric"]
+    assert found
+    assert [(m["message"], m["run"]) for m in told] == [
+        ("At step 1, `loss` became NaN.", run),
+        ("At step 2, `norm` became -Infinity.", run),
+    ]
 
 
 def test_metric_and_watch_outside_a_step_do_nothing() -> None:

@@ -87,7 +87,7 @@ def test_a_cell_without_memory_is_told_with_the_owners_and_free_lets_go(
         )
 
         freed = keeper.outcome(keeper.command("free"), "applied")
-        assert re.search(r"1\.[01] MiB of arrays became free", freed["reason"]), freed
+        assert re.search(r"freed 1\.[01] MiB of arrays", freed["reason"]), freed
         left = kernel.run("shapes = {a.shape for a in jax.live_arrays()}\nprint((512, 512) in shapes)")
         assert left == "False\n"
         assert kernel.run("print(len(params['layers']), 2 in Out)") == "3 False\n"

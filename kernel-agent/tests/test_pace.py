@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import shutil
 import subprocess
@@ -21,8 +22,10 @@ import tpulab
 from keeper_double import KeeperDouble
 from tpulab import step_clock
 from tpulab.flop_count import count_flops
+from tpulab.jax_internals import JitCall
 from tpulab.pace import Effort, Pace, goodput
 from tpulab.peak_flops import PEAK_FLOPS, PEAK_VARIABLE, peak_flops
+from tpulab.programs import Program, Programs, call_key
 from tpulab.runs import RunTotals
 from tpulab.training_run import TrainingRun
 
@@ -117,12 +120,23 @@ def test_the_mfu_of_a_run_is_of_the_peak_in_the_bridges_table(monkeypatch: pytes
     monkeypatch.setenv(PEAK_VARIABLE, '{"TPU next": 4e12}')
     ten_steps = RunTotals(steps=10, wall=10_000_000_000)
     run: Any = SimpleNamespace(id="r", totals=ten_steps, recorded=10, total=None, started_ns=0)
-    pace = Pace(run, Effort(flops=1e12), {})
+    pace = Pace(run, Effort(flops=1e12), Programs())
     pace.device_kind, pace.device_count = "TPU next", 2
     told = pace.message()
     assert told is not None
     assert told["mfu"] is not None
     assert (told["mfu"]["value"], told["mfu"]["peakFlopsPerSecond"]) == (1e12 / 8e12, 8e12)
+
+
+def test_a_device_that_idles_is_not_productive() -> None:
+    # Half of the time of the watched steps; the others are taken to idle as much. A checkpoint is part of it.
+    totals = RunTotals(
+        steps=10, wall=1_000, input=100, device=200, gap=200, known_wall=400, checkpoint=60, in_steps=60
+    )
+    found = goodput(totals, 1_000, 0)
+    assert found["badputMs"]["DEVICE_IDLE"] == pytest.approx((500 - 60) / 1e6)
+    assert found["productiveMs"] == pytest.approx((1_000 - 100 - 500) / 1e6)
+    assert found["productiveMs"] + sum(found["badputMs"].values()) == pytest.approx(found["totalMs"])
 
 
 def test_goodput_and_its_losses_add_up_to_the_whole() -> None:
@@ -183,3 +197,95 @@ def test_a_run_tells_its_throughput_its_mfu_and_its_goodput(
     assert (step["index"], step["bands"]["checkpoint"] >= 10) == (5, True)
     [band] = keeper.of_type("band")
     assert (band["kind"], band["step"], band["inStep"]) == ("checkpoint", 5, True)
+
+
+def mfu_of(keeper: KeeperDouble, name: str, batches: list[Any], step: Any) -> dict[str, Any]:
+    """What a run over `batches` tells of its operations when it has ended."""
+    run = tpulab.run(name, log=False, peak_flops=1e12)
+    for batch in run.steps(batches):
+        run.log(loss=step(batch))
+    run.finish()
+    ended = keeper.wait(lambda: [m for m in keeper.ended_runs() if m["name"] == name], f"the end of {name}")
+    mfu: dict[str, Any] = [m for m in keeper.of_type("pace") if m["run"] == ended[0]["run"]][-1]["mfu"]
+    return mfu
+
+
+def product_flops(rows: int) -> float:
+    return 2.0 * rows * 64 * 64 + rows * 64
+
+
+@pytest.mark.usefixtures("agent", "_watched")
+def test_each_step_counts_with_the_program_of_its_own_shapes(keeper: KeeperDouble) -> None:
+    w = jnp.ones((64, 64))
+
+    @jax.jit
+    def train(state: dict[str, jax.Array], batch: jax.Array) -> jax.Array:
+        return (batch @ state["w"]).sum()
+
+    full, ragged = jnp.ones((64, 64)), jnp.ones((4, 64))
+    train({"w": w}, full)
+    # The ragged batch compiles in its first step, which is therefore not watched.
+    mfu = mfu_of(keeper, "ragged once", [full] * 6 + [ragged] + [full] * 6, lambda x: train({"w": w}, x))
+    assert (mfu["flopsPerStep"], mfu["source"]) == (product_flops(64), "counted")
+    mfu = mfu_of(keeper, "ragged twice", [full, full, ragged, full], lambda x: train({"w": w}, x))
+    assert mfu["flopsPerStep"] == pytest.approx((3 * product_flops(64) + product_flops(4)) / 4)
+
+
+@pytest.mark.usefixtures("agent", "_watched")
+def test_functions_of_one_name_and_static_values_are_told_apart(keeper: KeeperDouble) -> None:
+    def layers(times: int) -> Any:
+        @functools.partial(jax.jit, static_argnames="repeat")
+        def step(x: jax.Array, repeat: int) -> jax.Array:
+            for _ in range(times * repeat):
+                x = x @ x
+            return x
+
+        return step
+
+    x, one, three = jnp.ones((16, 16)), layers(1), layers(3)
+    for step, repeat in ((one, 1), (one, 5), (three, 1)):
+        step(x, repeat=repeat)
+    product = 2 * 16**3
+    assert mfu_of(keeper, "one", [x] * 4, lambda x: one(x, repeat=1))["flopsPerStep"] == product
+    assert mfu_of(keeper, "five", [x] * 4, lambda x: one(x, repeat=5))["flopsPerStep"] == 5 * product
+    assert mfu_of(keeper, "three", [x] * 4, lambda x: three(x, repeat=1))["flopsPerStep"] == 3 * product
+
+
+@pytest.mark.usefixtures("agent", "_watched")
+def test_a_program_that_was_not_counted_makes_a_lower_bound(keeper: KeeperDouble) -> None:
+    square = jax.jit(lambda x: x @ x)
+    x = jnp.ones((16, 16))
+    square(x)
+    ahead = square.lower(x).compile()
+    ahead(x)
+    mfu = mfu_of(keeper, "ahead of time", [x] * 4, lambda x: ahead(square(x)))
+    assert (mfu["flopsPerStep"], mfu["source"]) == (2 * 16**3, "lower-bound")
+    # Done by the caller, so that only the nested loop's own calls count.
+    for _ in tpulab.steps(range(1), name="epochs"):
+        inner = mfu_of(keeper, "inside another loop", [x] * 4, square)
+    assert (inner["flopsPerStep"], inner["source"]) == (2 * 16**3, "counted")
+
+
+def test_only_the_arguments_that_differ_are_looked_at() -> None:
+    class Untouchable:
+        @property
+        def shape(self) -> Any:
+            raise AssertionError("looked at")
+
+    def step(state: Any, batch: Any) -> None: ...
+
+    jitted: Any = SimpleNamespace(_fun=step)
+    programs, state = Programs(), jnp.ones(3)
+    programs.complete = True
+
+    def key(rows: int) -> Any:
+        return call_key(JitCall(step, None, (state, jnp.ones(rows)), {}, executes=True))
+
+    programs.add(step, None, key(8), full := Program(8.0, True, 1))
+    assert programs.find(jitted, (Untouchable(), Untouchable()), {}) is full
+    programs.add(step, None, key(2), small := Program(2.0, True, 1))
+    assert programs.find(jitted, (Untouchable(), jnp.ones(8)), {}) is full
+    assert programs.find(jitted, (Untouchable(), jnp.ones(2)), {}) is small
+    assert programs.find(jitted, (Untouchable(), jnp.ones(5)), {}) is None
+    programs.complete = False
+    assert programs.find(jitted, (jnp.ones(4), jnp.ones(2)), {}) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import textwrap
@@ -17,6 +18,7 @@ from tpulab.process_agent import current_agent
 from tpulab.widgets import DeviceMonitor, StepTimeline, TrainingControls, WidgetFilesError
 from tpulab.widgets import publisher as publisher_module
 from tpulab.widgets.hosts import VARIABLE, chosen_host, module_source
+from tpulab.widgets.picture import control_picture
 from tpulab.widgets.publisher import publisher
 from tpulab.widgets.snapshot import POINTS, MetricPoints
 from tpulab.widgets.views import MAX_VIEWS
@@ -131,6 +133,37 @@ def test_a_monitor_without_devices_says_so() -> None:
     shown = DeviceMonitor()
     assert "<svg" in shown._repr_mimebundle_()["text/html"]
     shown.close()
+
+
+def test_a_picture_leaves_out_what_is_no_number_and_says_so() -> None:
+    run = {"name": "diverges", "state": "running"}
+    picture = control_picture({"run": run, "metrics": {"loss": [[0, 1, 2], [1.0, 0.5, None]]}})
+    assert "loss NaN" in picture
+    [points] = re.findall(r"points=\"([^\"]*)\"", picture)
+    assert len(points.split()) == 2
+
+
+def test_the_picture_of_a_run_stays_with_it_when_another_one_begins() -> None:
+    def train(name: str) -> None:
+        for _ in tpulab.run(name).steps(range(3)):
+            pass
+        current_agent().settle(PATIENCE_S)
+        snapshot = publisher().store.take()
+        for widget in (mine, newest):
+            widget.take(snapshot)
+
+    first = tpulab.run("first")
+    mine, newest = StepTimeline(first), StepTimeline()
+    assert "No step had been measured" in mine._repr_mimebundle_()["text/html"]
+    for _ in first.steps(range(3)):
+        pass
+    current_agent().settle(PATIENCE_S)
+    mine.take(publisher().store.take())
+    train("second")
+    assert "first: " in mine._repr_mimebundle_()["text/html"]
+    assert "second: " in newest._repr_mimebundle_()["text/html"]
+    for widget in (mine, newest):
+        widget.close()
 
 
 def test_names_in_a_picture_cannot_break_out_of_it() -> None:

@@ -31,7 +31,7 @@ from tpulab.control_link import ControlLink
 from tpulab.device_clock import DeviceClock
 from tpulab.devices import DeviceReport
 from tpulab.import_hook import AfterImport
-from tpulab.jax_internals import loaded_jax
+from tpulab.jax_internals import loaded_jax, missing_parts
 from tpulab.keeper_socket import KeeperSocket
 from tpulab.lazy_watch import LazyWatch
 from tpulab.locations import locate_error
@@ -75,7 +75,7 @@ class Agent:
         self.text = TextReport(self) if self.keeper is None and not silent else None
         self.adviser = Adviser(self.recorder.events, self.wake, tell if self.text is not None else None)
         self.syncs = SyncWatch(self.adviser, self.cells)
-        self.compiles.adviser = self.adviser
+        self.compiles.adviser = self.recorder.adviser = self.adviser
         self.cells.on_error = self._on_cell_error
         self.cells.on_begin = self._on_cell
         self._errors = itertools.count(1)
@@ -165,11 +165,12 @@ class Agent:
         step_runs.end_all("finished", agent=self)
         for hook in self._hooks:
             hook.remove()
-        self.cells.detach()
-        self.compiles.detach()
-        self.syncs.detach()
-        if self.lazy is not None:
-            self.lazy.detach()
+        watches = [self.cells.detach, self.compiles.detach, self.syncs.detach]
+        for detach in watches if self.lazy is None else [*watches, self.lazy.detach]:
+            try:
+                detach()
+            except Exception as error:  # a package of another version: what is left must still be sent
+                self.warn("a hook could not be taken back: %r", error)
         self._stopping.set()
         self.wake()
         thread = self._thread
@@ -208,8 +209,12 @@ class Agent:
         }
 
     def _on_jax(self) -> None:
+        missing = missing_parts()
+        if missing:
+            self._advise_on_missing("jax", missing)
         try:
-            self.compiles.attach()
+            if "compilations" not in missing:
+                self.compiles.attach()
             self.syncs.attach()
             if self.cells.running() is not None:
                 self.auto.follow_jax()
@@ -219,6 +224,16 @@ class Agent:
         except Exception as error:
             _log.warning("tpulab: compilations are not reported: %r", error)
         self.wake()
+
+    def _advise_on_missing(self, package: str, parts: list[str]) -> None:
+        """A hook is missing: what is not shown for that is said, so that it does not look empty."""
+        version = getattr(sys.modules.get(package), "__version__", "of this environment")
+        self.adviser.say(
+            "missing-hook",
+            f"With {package} {version}, TPULab does not see: {', '.join(parts)}.",
+            "Use an environment that `tpulab env create` makes, or a newer TPULab.",
+            about=package,
+        )
 
     def _on_cell(self) -> None:
         self.auto.cell_begins()
@@ -252,9 +267,7 @@ class Agent:
                 self.devices.runtimes.append(runtime)
                 warn_of_spawn(self.adviser, self.cells)
             else:
-                _log.warning(
-                    "tpulab: torch_xla has no step marker that is known here; its steps are not seen"
-                )
+                self._advise_on_missing("torch_xla", ["steps", "compilations", "the time of the device"])
             self.listen_for_commands()
         except Exception as error:
             _log.warning("tpulab: torch_xla is not measured: %r", error)

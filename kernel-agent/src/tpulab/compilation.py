@@ -23,7 +23,7 @@ from tpulab.jax_internals import (
 )
 from tpulab.locations import find_location, is_user_frame
 from tpulab.messages import CodeLocation, CompileMessage, CompileReason
-from tpulab.pace import Program
+from tpulab.programs import CallKey, Program, call_key
 from tpulab.runs import Run
 from tpulab.signatures import Signature, signature_of
 
@@ -37,6 +37,9 @@ class Compilation:
     #: weak reference to the jitted function
     function: Callable[[], Any] = lambda: None
     signature: Signature | None = None
+    #: settings of its jit, and what tells its calls from those of other variants
+    jit_info: Any = None
+    call_key: CallKey | None = None
     location: CodeLocation | None = None
     eager: bool = False
     #: part of a call, so that a compilation follows the tracing unless it fails
@@ -132,6 +135,8 @@ def _of_call(name: str, number: int, call: JitCall) -> Compilation:
         key,
         function=reference_to(call.function),
         signature=signature,
+        jit_info=call.jit_info,
+        call_key=call_key(call),
         eager=bool(getattr(call.function, "_apply_primitive", False))
         or module == "jax"
         or module.startswith("jax."),

@@ -25,13 +25,12 @@ from tpulab.compile_reason import ReasonFinder
 from tpulab.flop_count import count_flops
 from tpulab.jax_internals import COMPILE_EVENT, LOWER_EVENT, TRACE_EVENT
 from tpulab.messages import CompileMessage
-from tpulab.pace import Program
+from tpulab.programs import Program, Programs
 from tpulab.step_clock import innermost_clock
 from tpulab.thread_state import thread_state
 
 #: Tracing that takes longer than this is told while it goes on.
 LONG_TRACE_NS = 300_000_000
-KEPT_PROGRAMS = 1024
 _PHASES = (TRACE_EVENT, LOWER_EVENT, COMPILE_EVENT)
 
 
@@ -59,8 +58,7 @@ class CompileWatch:
         self._telling = threading.RLock()
         #: finished compilations: number, milliseconds, by function name (for `status`)
         self.finished: dict[str, tuple[int, float]] = {}
-        #: what the newest program of a function computes
-        self.programs: dict[str, Program] = {}
+        self.programs = Programs()
         self.adviser: Adviser | None = None
         self._monitoring: Any = None
 
@@ -75,6 +73,7 @@ class CompileWatch:
         from jax import monitoring
 
         if self._monitoring is None:
+            self.programs.complete = not jax_internals.backends_ready()
             monitoring.register_scalar_listener(self._on_start)
             monitoring.register_event_duration_secs_listener(self._on_end)
             monitoring.register_event_listener(self._on_event)
@@ -168,11 +167,14 @@ class CompileWatch:
             compilation.key, compilation.function, compilation.signature
         )
         if not compilation.eager:
-            thread_state().programs_compiled += 1
-        if compilation.program is not None:
-            self.programs[compilation.name] = compilation.program
-            while len(self.programs) > KEPT_PROGRAMS:
-                del self.programs[next(iter(self.programs))]
+            state = thread_state()
+            state.programs_compiled += 1
+            # jax does not announce the call that compiles: what it starts is not posted.
+            state.device_known_since = None
+        if compilation.program is not None and compilation.call_key is not None:
+            self.programs.add(
+                compilation.function(), compilation.jit_info, compilation.call_key, compilation.program
+            )
         total_ms = sum(compilation.phase_ns.values()) / 1e6
         number, earlier_ms = self.finished.get(compilation.name, (0, 0.0))
         self.finished[compilation.name] = (number + 1, earlier_ms + total_ms)

@@ -19,7 +19,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from tpulab.clocks import now_ns
 from tpulab.spans import Span
@@ -28,6 +28,16 @@ from tpulab.spans import Span
 KEPT_INTERVALS = 8192
 #: What one wait is taken to cost before it has been measured.
 FIRST_WATCH_COST_NS = 20_000
+
+
+class Taken(NamedTuple):
+    """A post that is waited for."""
+
+    number: int
+    #: the first dispatch since the post before
+    began: int
+    #: emptied by who waits, so that the output lives no longer than that
+    output: list[Any]
 
 
 class DeviceClock:
@@ -45,6 +55,7 @@ class DeviceClock:
         self._thread: threading.Thread | None = None
         self._stopped = False
         self._settled = 0
+        self._last_end = 0
         #: waits so far, and the processor time that one takes (averaged): where cores are few, the user pays
         self.waits = 0
         self.watch_cost_ns = FIRST_WATCH_COST_NS
@@ -129,22 +140,33 @@ class DeviceClock:
                 self._work.release()
 
     def _watch(self) -> None:
-        last_end = 0
         while True:
             self._work.acquire()
+            while not self._stopped:
+                spent = time.thread_time_ns()
+                taken = self.take()
+                if taken is None:
+                    break
+                wait_until_ready(taken.output.pop())
+                self.note(taken)
+                self.watch_cost_ns += (time.thread_time_ns() - spent - self.watch_cost_ns) // 8
             if self._stopped:
                 return
-            while self._slot[0] > self._settled and not self._stopped:
-                spent = time.thread_time_ns()
-                number, box = self._slot
-                began = self._first_post(number)
-                wait_until_ready(box.pop())
-                ended = now_ns()
-                self._intervals.append((max(began, last_end), ended))
-                last_end = ended
-                self._settled = number
-                self.waits += 1
-                self.watch_cost_ns += (time.thread_time_ns() - spent - self.watch_cost_ns) // 8
+
+    def take(self) -> Taken | None:
+        """The newest post, to be waited for; None when everything has settled."""
+        number, box = self._slot
+        if number <= self._settled:
+            return None
+        return Taken(number, self._first_post(number), [box.pop()])
+
+    def note(self, taken: Taken) -> None:
+        """What was taken is ready now."""
+        ended = now_ns()
+        self._intervals.append((max(taken.began, self._last_end), ended))
+        self._last_end = ended
+        self._settled = taken.number
+        self.waits += 1
 
     def _first_post(self, number: int) -> int:
         first: int | None = None

@@ -50,6 +50,31 @@ def backends_ready() -> bool:
     return True
 
 
+def missing_parts() -> list[str]:
+    """What cannot be known with the jax that is loaded, in words: a part that tells it has changed."""
+    monitoring: Any = sys.modules.get("jax.monitoring")
+    dispatch: Any = sys.modules.get("jax._src.dispatch")
+    array: Any = getattr(sys.modules.get("jax._src.array"), "ArrayImpl", None)
+    phases = [
+        getattr(dispatch, name, None)
+        for name in ("JAXPR_TRACE_EVENT", "JAXPR_TO_MLIR_MODULE_EVENT", "BACKEND_COMPILE_EVENT")
+    ]
+    listeners = (
+        "register_scalar_listener",
+        "register_event_duration_secs_listener",
+        "register_event_listener",
+    )
+    parts = {
+        "compilations": phases == [TRACE_EVENT, LOWER_EVENT, COMPILE_EVENT]
+        and all(hasattr(monitoring, name) for name in listeners),
+        "the time of the device": DispatchHookSlot.find() is not None,
+        "lines that wait for a value in each step": isinstance(vars(array).get("_value"), property)
+        if array is not None
+        else False,
+    }
+    return [what for what, is_there in parts.items() if not is_there]
+
+
 class DispatchHookSlot:
     """jax's hook after each call of a compiled function on this thread: `hook(function, args, kwargs,
     output)`.
@@ -105,6 +130,16 @@ class JitCall:
     executes: bool
 
 
+def function_of_jit(jitted: Any) -> Any:
+    """The function that was jitted; None for one compiled ahead of time, or by a transformation."""
+    return getattr(jitted, "_fun", None)
+
+
+def is_of_jax(jitted: Any) -> bool:
+    """A single operation outside jit, or a function that jax itself has jitted."""
+    return function_of_jit(jitted) is not None and (jitted.__module__ or "jax").split(".")[0] == "jax"
+
+
 def find_jit_call(
     frame: FrameType | None, folder: str, is_user_frame: Callable[[FrameType], bool]
 ) -> JitCall | None:
@@ -120,7 +155,7 @@ def find_jit_call(
 def _jit_call_of(frame: FrameType) -> JitCall | None:
     seen = frame.f_locals
     wrapper = seen.get("jit_func")
-    function = getattr(wrapper, "_fun", None) if wrapper is not None else seen.get("fun")
+    function = function_of_jit(wrapper) if wrapper is not None else seen.get("fun")
     info = getattr(wrapper, "_jit_info", None) if wrapper is not None else seen.get("jit_info")
     args, kwargs = seen.get("args"), seen.get("kwargs")
     if function is None or not isinstance(args, tuple) or not isinstance(kwargs, dict):

@@ -1,10 +1,10 @@
 """Starts an IPython kernel for TPULab: `python -m tpulab.launcher -f CONNECTION_FILE`.
 
-Takes the arguments of `ipykernel_launcher`. Four things differ: iopub does not drop messages when its reader
-stalls (`lossless_iopub`), what nobody has written down yet can be sent again (`recorded_kernel`), outputs
-can be had cheaper (`gathering_kernel`), and the agent is loaded (`agent`). The agent is a convenience: if it
-cannot start, one line is logged and the kernel runs without it. A kernel that would lose output, on the other
-hand, must not start.
+Takes the arguments of `ipykernel_launcher`. Five things differ: compiled programs are kept for the next
+kernel (`cache_folder`), iopub does not drop messages when its reader stalls (`lossless_iopub`), what nobody
+has written down yet can be sent again (`recorded_kernel`), outputs can be had cheaper (`gathering_kernel`),
+and the agent is loaded (`agent`). The agent is a convenience: if it cannot start, one line is logged and the
+kernel runs without it. A kernel that would lose output, on the other hand, must not start.
 """
 
 from __future__ import annotations
@@ -25,6 +25,10 @@ def drop_working_directory(path: list[str]) -> None:
 
 def main() -> None:
     drop_working_directory(sys.path)
+
+    from tpulab.cache_folder import keep_compiled_programs
+
+    keep_compiled_programs()
 
     from tpulab.gathering_kernel import GatheringKernelApp
 

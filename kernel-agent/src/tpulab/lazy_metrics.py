@@ -20,19 +20,22 @@ KEPT = 256
 
 
 class LazyMetric:
-    """A number that is not known yet. `float` of it is not-a-number once it has been left out."""
+    """A number that is not known yet. `float` raises while it is not, and once it has been left out."""
 
-    __slots__ = ("_tensor", "_value")
+    __slots__ = ("_left_out", "_tensor", "_value")
 
     def __init__(self, tensor: Any) -> None:
         self._tensor = tensor
         self._value: float | None = None
+        self._left_out = False
 
     def is_ready(self) -> bool:
-        return self._value is not None
+        return self._value is not None or self._left_out
 
     def __float__(self) -> float:
-        return self._value if self._value is not None else float("nan")
+        if self._value is None:
+            raise ValueError("This metric has not been read.")
+        return self._value
 
     def read(self) -> None:
         """On the thread that traces, when the device is done."""
@@ -40,10 +43,10 @@ class LazyMetric:
         try:
             self._value = float(tensor.detach())
         except Exception:  # deleted, or no number
-            self._value = float("nan")
+            self._left_out = True
 
     def leave_out(self) -> None:
-        self._tensor, self._value = None, float("nan")
+        self._tensor, self._left_out = None, True
 
 
 class LazyMetrics:

@@ -37,6 +37,9 @@ class LiveRoute:
         self._immediate: deque[tuple[Any, dict[str, Any]]] = deque(maxlen=KEPT_MESSAGES)
         self._news = threading.Semaphore(0)
         self._thread: threading.Thread | None = None
+        #: the request of the cell that runs; changed and told under the lock: no busy comes after its idle
+        self._cell: dict[str, Any] | None = None
+        self._cell_lock = threading.Lock()
         #: comm id to whether its callbacks run at once, on a thread of their own
         self.comms: dict[str, bool] = {}
 
@@ -50,6 +53,7 @@ class LiveRoute:
         if thread is None or stream is None or not callable(original) or not hasattr(lock, "locked"):
             raise LiveRouteError("this kernel reads its messages on the thread that runs the cells")
         route = cls(kernel)
+        route._follow_cells()
 
         async def receive(message: Any) -> None:
             if not route._take(message):
@@ -99,10 +103,35 @@ class LiveRoute:
                 self._accept(comm, message, immediate=bool(immediate))
             finally:
                 kernel._publish_status("idle", "shell", parent=message)
+                self._say_busy()
         except Exception as error:
             self._kernel.log.warning("tpulab: a message to a live widget goes its usual way: %r", error)
             return False
         return True
+
+    def _follow_cells(self) -> None:
+        shell, main = self._kernel.shell, threading.main_thread()
+        if threading.current_thread() is main:
+            # Put in by a cell, whose beginning is past.
+            self._cell = self._kernel.get_parent("shell")
+
+        def begins(_info: Any) -> None:
+            if threading.current_thread() is main:
+                self._cell = self._kernel.get_parent("shell")
+
+        def ends(_result: Any) -> None:
+            if threading.current_thread() is main:
+                with self._cell_lock:
+                    self._cell = None
+
+        shell.events.register("pre_run_cell", begins)
+        shell.events.register("post_run_cell", ends)
+
+    def _say_busy(self) -> None:
+        """A client takes the newest status for the kernel's: it is not idle, its cell goes on."""
+        with self._cell_lock:
+            if self._cell:
+                self._kernel._publish_status("busy", "shell", parent=self._cell)
 
     def _accept(self, comm: Any, message: dict[str, Any], *, immediate: bool) -> None:
         if immediate:

@@ -45,7 +45,7 @@ def free_held() -> str:
                 setattr(shell, name, None)
     gc.collect()
     freed = max(before - live_bytes(), 0)
-    return f"The last traceback and Out[] are let go of: {freed / 2**20:.1f} MiB of arrays became free."
+    return f"Cleared the last traceback and Out[]; freed {freed / 2**20:.1f} MiB of arrays."
 
 
 def notebook_shell() -> Any:

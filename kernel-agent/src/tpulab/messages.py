@@ -13,8 +13,15 @@ ControlPhase = Literal["accepted", "applied", "refused", "expired", "failed"]
 ControlOrigin = Literal["page", "code", "replay"]
 BandKind = Literal["checkpoint", "evaluate", "sample", "transfer", "pause"]
 AdviceKind = Literal[
-    "cpu-backend", "spawn-in-cell", "sync-each-step", "constant-hyperparameter", "ragged-batch"
+    "cpu-backend",
+    "spawn-in-cell",
+    "sync-each-step",
+    "constant-hyperparameter",
+    "ragged-batch",
+    "non-finite-metric",
+    "missing-hook",
 ]
+NonFinite = Literal["NaN", "Infinity", "-Infinity"]
 HyperValue = float | int | bool | str
 
 
@@ -196,6 +203,7 @@ class StepSample(TypedDict):
     gapMs: float
     deviceKnown: bool
     metrics: NotRequired[dict[str, float]]
+    nonFinite: NotRequired[dict[str, NonFinite]]
     bands: NotRequired[dict[str, float]]
 
 

@@ -7,15 +7,16 @@ lost time are those of ml-goodput-measurement 0.2.3 (`BadputType`); its services
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from tpulab.clocks import now_ns, unix_now_ms
+from tpulab.jax_internals import is_of_jax
 from tpulab.messages import Goodput, MfuFigures, PaceMessage
 from tpulab.peak_flops import PEAK_TYPE, peak_flops
 
 if TYPE_CHECKING:
+    from tpulab.programs import Program, Programs
     from tpulab.runs import Run, RunTotals
 
 PERIOD_NS = 1_000_000_000
@@ -35,32 +36,56 @@ class Effort:
     peak_flops: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
-    """A compiled program: its operations over all its devices, and how well they are known."""
+class _Look(NamedTuple):
+    """Where a run stood at a moment."""
 
+    moment: int
+    steps: int
+    #: of the steps that were watched: their number, the operations counted in them, and the calls that were
+    #: not, or not in full
+    watched: int
     flops: float
-    exact: bool
-    devices: int
+    uncounted: int
 
 
 class Pace:
     """Of one run. `steps_recorded` and `message` are called by the agent's thread."""
 
-    def __init__(self, run: Run, effort: Effort, programs: Mapping[str, Program]) -> None:
+    def __init__(self, run: Run, effort: Effort, programs: Programs) -> None:
         self._run = run
         self._effort = effort
         self._made_ns = now_ns()
-        self._window: deque[tuple[int, int]] = deque()
+        self._window: deque[_Look] = deque()
         self._next_ns = 0
-        #: calls of jitted functions in the steps that were watched, by name, and the number of these steps
-        self.calls: dict[str, int] = {}
-        self.watched_steps = 0
         self._programs = programs
+        #: programs of the open step
+        self._called: list[Program | None] = []
+        self._watched = 0
+        self._flops_counted = 0.0
+        self._uncounted = 0
+        self._program_devices = 0
         self.device_kind: str | None = None
         self.device_count = 0
         #: when the run was made, which is before its first step
         self.prepared_ns: int | None = None
+
+    def step_begins(self) -> None:
+        self._called.clear()
+
+    def called(self, jitted: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """A program was started in a step that is watched."""
+        # Single operations outside jit are no programs of the step.
+        if not is_of_jax(jitted):
+            self._called.append(self._programs.find(jitted, args, kwargs))
+
+    def step_was_watched(self) -> None:
+        """The open step is over, and all programs that it started were seen."""
+        self._watched += 1
+        for program in self._called:
+            if program is not None:
+                self._flops_counted += program.flops
+                self._program_devices = max(self._program_devices, program.devices)
+            self._uncounted += program is None or not program.exact
 
     def due(self, *, force: bool = False) -> bool:
         return force or now_ns() >= self._next_ns
@@ -71,8 +96,8 @@ class Pace:
         self._next_ns = moment + PERIOD_NS
         if run.totals.steps == 0:
             return None
-        self._window.append((moment, run.recorded))
-        while len(self._window) > 2 and self._window[0][0] < moment - WINDOW_NS:
+        self._window.append(_Look(moment, run.recorded, self._watched, self._flops_counted, self._uncounted))
+        while len(self._window) > 2 and self._window[0].moment < moment - WINDOW_NS:
             self._window.popleft()
         rate = self._rate()
         left = None
@@ -94,9 +119,9 @@ class Pace:
 
     def _rate(self) -> float | None:
         """Steps a second of the window; of the whole run while there is only one look."""
-        (first, before), (last, now) = self._window[0], self._window[-1]
-        if now > before and last > first:
-            return (now - before) / ((last - first) / 1e9)
+        first, last = self._window[0], self._window[-1]
+        if last.steps > first.steps and last.moment > first.moment:
+            return (last.steps - first.steps) / ((last.moment - first.moment) / 1e9)
         totals = self._run.totals
         return totals.steps / (totals.wall / 1e9) if totals.wall else None
 
@@ -116,33 +141,32 @@ class Pace:
         }
 
     def _flops(self) -> tuple[float, Source, int]:
-        called = [
-            (program, calls / max(self.watched_steps, 1))
-            for name, calls in list(self.calls.items())
-            if (program := self._programs.get(name)) is not None
-        ]
-        devices = max((program.devices for program, _ in called), default=self.device_count)
+        """Of the steps of the window, as the rate; of the whole run where none of those was watched."""
+        devices = self._program_devices or self.device_count
         if self._effort.flops is not None:
             return self._effort.flops, "given", devices
-        # A function whose program is not known was compiled before anybody looked.
-        exact = all(program.exact for program, _ in called) and len(called) == len(self.calls)
-        return (
-            sum(program.flops * calls for program, calls in called),
-            ("counted" if exact else "lower-bound"),
-            devices,
-        )
+        first, last = self._window[0], self._window[-1]
+        if last.watched == first.watched:
+            first = _Look(0, 0, 0, 0.0, 0)
+        flops = (last.flops - first.flops) / max(last.watched - first.watched, 1)
+        return flops, "counted" if last.uncounted == first.uncounted else "lower-bound", devices
 
 
 def goodput(totals: RunTotals, total_ns: int, preparing_ns: int) -> Goodput:
     """Productive time and its losses by cause; they add up to the total."""
+    # Of the steps that were not watched nothing is known: they idle as the others do. A checkpoint in a step
+    # is a gap too, and has a cause of its own.
+    share = totals.gap / totals.known_wall if totals.known_wall else 0.0
+    idle = max(int(share * (totals.wall - totals.compile)) - totals.in_steps, 0)
     known = {
         "TRAINING_PREP": max(preparing_ns, 0),
         "PROGRAM_STARTUP": totals.compile,
         "DATA_LOADING_SYNC": totals.input,
+        "DEVICE_IDLE": idle,
         "UNPRODUCTIVE_CHECKPOINT_SAVE_TIME": totals.checkpoint,
         "CUSTOM_BADPUT_EVENTS": totals.evaluate + totals.sample + totals.pause,
     }
-    productive = max(totals.wall - totals.input - totals.compile - totals.in_steps, 0)
+    productive = max(totals.wall - totals.input - totals.compile - idle - totals.in_steps, 0)
     other = total_ns - productive - sum(known.values())
     if other < 0:
         # Bands inside one another count twice; the whole stays the whole.

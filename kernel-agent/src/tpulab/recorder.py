@@ -7,14 +7,17 @@ devices and compilations have a deque of their own, so that no flood of steps ev
 
 from __future__ import annotations
 
+import json
 import math
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
+from tpulab.adviser import Adviser
 from tpulab.clocks import now_ns, unix_ms, unix_now_ms
 from tpulab.device_clock import DeviceClock
-from tpulab.messages import Message, PaceMessage, RunMessage, StepSample, StepsMessage, Told
+from tpulab.jax_internals import loaded_jax
+from tpulab.messages import Message, NonFinite, PaceMessage, RunMessage, StepSample, StepsMessage, Told
 from tpulab.runs import Run
 from tpulab.spans import split
 from tpulab.step_clock import ClosedStep
@@ -38,6 +41,7 @@ class Recorder:
         self._announced: set[str] = set()
         self._moved: dict[str, Run] = {}
         self._endings: list[tuple[Run, RunMessage]] = []
+        self.adviser: Adviser | None = None
         #: also told of what was collected, on the thread that collects; must be quick and never raise
         self.taps: list[Callable[[list[Message]], None]] = []
 
@@ -132,17 +136,45 @@ class Recorder:
             "gapMs": _ms(spans.gap),
             "deviceKnown": known,
         }
-        metrics = {
+        numbers = {
             name: number
             for name, value in (step.metrics or {}).items()
             if (number := as_number(value)) is not None
         }
+        step.run.metrics.update(numbers)
+        metrics = {name: number for name, number in numbers.items() if math.isfinite(number)}
         if metrics:
             sample["metrics"] = metrics
-            step.run.metrics.update(metrics)
+        if len(metrics) < len(numbers):
+            # By name, as JSON has no such numbers.
+            sample["nonFinite"] = {
+                name: non_finite_name(number) for name, number in numbers.items() if name not in metrics
+            }
+            self._advise_on(step, sample["nonFinite"])
         if step.bands:
             sample["bands"] = {kind: _ms(lasted) for kind, lasted in step.bands.items()}
         return sample
+
+    def _advise_on(self, step: ClosedStep, found: dict[str, NonFinite]) -> None:
+        """Once for each metric of a run; those of one step together, as one makes the others so."""
+        run = step.run
+        new = {name: text for name, text in found.items() if name not in run.non_finite}
+        run.non_finite.update(new)
+        if not new or self.adviser is None:
+            return
+        what = " and ".join(f"`{name}` {text}" for name, text in list(new.items())[:3])
+        more = f" and {len(new) - 3} more" if len(new) > 3 else ""
+        remedy = "Check the data of this step, lower the learning rate, or clip the gradients."
+        if loaded_jax() is not None:
+            remedy += ' `jax.config.update("jax_debug_nans", True)` raises at the operation that makes a NaN.'
+        self.adviser.say(
+            "non-finite-metric",
+            f"At step {step.index}, {what.replace('` ', '` became ', 1)}{more}.",
+            remedy,
+            about=f"{run.id} {next(iter(new))}",
+            location=run.location,
+            run=run.id,
+        )
 
     def _ended_runs(self) -> list[RunMessage]:
         """The end of a run is told after its last step."""
@@ -166,11 +198,13 @@ def _is_ready(value: Any) -> bool:
 
 
 def as_number(value: Any) -> float | None:
-    """A metric as a finite number; None when it is none (JSON has no NaN) or its array has been deleted."""
+    """A metric as a number, NaN and infinity too; None where it is none or its array has been deleted."""
     try:
-        if not _is_ready(value):
-            return None
-        number = float(value)
+        return float(value) if _is_ready(value) else None
     except Exception:
         return None
-    return number if math.isfinite(number) else None
+
+
+def non_finite_name(number: float) -> NonFinite:
+    """`NaN`, `Infinity` or `-Infinity`, which JavaScript and Python both read."""
+    return cast("NonFinite", json.dumps(number))

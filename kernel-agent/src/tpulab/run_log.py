@@ -8,6 +8,7 @@ Nothing here ever raises into a training: a disk that is full is said once.
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import threading
@@ -65,7 +66,7 @@ class RunLog:
         if self._file is None or not values or time.monotonic() < self._next_metrics:
             return
         self._next_metrics = time.monotonic() + METRICS_PERIOD_S
-        self._append({"type": "metrics", "time": unix_now_ms(), "step": step, "values": dict(values)})
+        self._append({"type": "metrics", "time": unix_now_ms(), "step": step, "values": _as_json(values)})
 
     def end(self, state: str, step: int) -> None:
         """The run is over. A log that has not begun stays unwritten."""
@@ -177,3 +178,8 @@ def replay(log: str | os.PathLike[str]) -> Replay:
     if commands is None:
         raise ReplayError(f"{path} tells of no run.")
     return Replay(commands)
+
+
+def _as_json(values: Mapping[str, float]) -> dict[str, float | str]:
+    """JSON has no NaN and no infinity: these are texts."""
+    return {name: value if math.isfinite(value) else json.dumps(value) for name, value in values.items()}

@@ -33,6 +33,7 @@ class RunTotals:
     gap: int = 0
     #: steps whose device time is known
     known: int = 0
+    known_wall: int = 0
     #: time of checkpoints, evaluations and the like, in steps or between them
     checkpoint: int = 0
     evaluate: int = 0
@@ -54,6 +55,7 @@ class RunTotals:
         self.device += split.device
         self.gap += split.gap
         self.known += known
+        self.known_wall += wall if known else 0
 
     def minus(self, earlier: RunTotals) -> RunTotals:
         return RunTotals(*(getattr(self, name) - getattr(earlier, name) for name in RunTotals.__slots__))
@@ -72,6 +74,8 @@ class Run:
     started_ns: int = field(default_factory=now_ns)
     totals: RunTotals = field(default_factory=RunTotals)
     metrics: dict[str, float] = field(default_factory=dict)
+    #: metrics that have been NaN or infinite
+    non_finite: set[str] = field(default_factory=set)
     compilations: int = 0
     compile_ms: float = 0.0
     #: nobody annotated the loop: it was seen by what it repeats

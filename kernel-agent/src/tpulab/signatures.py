@@ -70,7 +70,7 @@ def signature_of(call: JitCall) -> Signature:
     transformed = False
     if jax is None:
         return Signature(leaves, trees, statics)
-    for name, value, static in _arguments(call):
+    for name, value, static in arguments_of(call):
         if static:
             statics[name] = _shortened(value)
             continue
@@ -82,7 +82,7 @@ def signature_of(call: JitCall) -> Signature:
     return Signature(leaves, trees, statics, tracing_context(), transformed)
 
 
-def _arguments(call: JitCall) -> Iterator[tuple[str, Any, bool]]:
+def arguments_of(call: JitCall) -> Iterator[tuple[str, Any, bool]]:
     """Name, value and staticness of each argument."""
     names, signature = _parameter_names(call)
     static_numbers = {

@@ -30,8 +30,18 @@ CLOCK_COST_NS = 8_000
 #: What a wait costs the user's thread, as a multiple of the processor time it takes (measured: 1.2 to 1.5,
 #: for the hand-over of the interpreter lock).
 WATCH_COST_FACTOR = 1.5
-#: However short the steps are, one in so many is watched.
-LONGEST_SKIP = 100
+#: However short the steps are, not many more than so many are left out in a row.
+LONGEST_SKIP = 70
+#: Where not every step is watched, so many in a row are: the one before them must be posted too, so that it
+#: is known how long the device is busy with what came earlier.
+WATCHED_IN_A_ROW = 4
+#: The share of a step, at its start, of which the device's state need not be known.
+UNSURE_SHARE = 0.02
+#: A loop whose thread has started no program for so many steps may well have its work started elsewhere.
+STEPS_WITHOUT = 32
+#: Fraction of the golden ratio, whose multiples are spread evenly: leaving out always the same number of
+#: steps would meet the same one of a loop that logs every tenth, each time or never.
+SPREAD = 0.618034
 
 
 class ClosedStep:
@@ -77,11 +87,20 @@ class StepClock:
         self._programs = 0
         self._explicit = False
         self._watching = True
+        self._known_at_start = True
+        #: steps in a row that started no program
+        self._steps_without = STEPS_WITHOUT
         self._metrics: dict[str, Any] | None = None
         self._bands: dict[str, int] | None = None
         self._usual_ns = 0.0
         self._waits = device.waits
+        #: waits that a posted step takes, in the mean: several steps that queue up are one wait
+        self._waits_a_step = 1.0
+        #: steps to come that are not watched; of the last of them the programs are posted all the same
         self._skip = 0
+        #: steps to come that are watched before it is planned again
+        self._in_a_row = 0
+        self._spread = 0.0
         self.is_open = False
         self.owner: TrackedRun | None = None
 
@@ -100,14 +119,17 @@ class StepClock:
             self._enter(clocks)
         if state.hook is None:
             self._install_hook(state)
-        elif self._skip == 0:
+        elif self._skip <= 1:
             state.hook.install(self._on_dispatch_of_thread)
-        self._watching = self._skip == 0
+        self._watching = self._skip <= 1
+        self._known_at_start = state.device_known_since is not None
         self._dispatches = state.dispatches
         self._programs = state.programs_compiled
         self._explicit = False
         self._metrics = None
         self._bands = None
+        if self.run.pace is not None:
+            self.run.pace.step_begins()
         self.is_open = True
         self._start = self._body = now_ns()
 
@@ -120,13 +142,19 @@ class StepClock:
         end = now_ns()
         state = self._state
         self.is_open = False
+        if self._watching:
+            self._steps_without = 0 if state.dispatches != self._dispatches else self._steps_without + 1
         started = state.last_dispatch if state.last_dispatch >= self._start else None
-        watched = self._watching and (
-            self._explicit
-            or (state.dispatches != self._dispatches and state.programs_compiled == self._programs)
+        watched = (
+            self._watching
+            and self._is_device_known(state, end)
+            and (
+                self._explicit
+                or (self._steps_without < STEPS_WITHOUT and state.programs_compiled == self._programs)
+            )
         )
         if watched and self.run.pace is not None:
-            self.run.pace.watched_steps += 1
+            self.run.pace.step_was_watched()
         times = StepTimes(
             self._start,
             self._body,
@@ -146,6 +174,13 @@ class StepClock:
         )
         self._plan_watching(end - self._start)
         self._wake()
+
+    def _is_device_known(self, state: ThreadState, end: int) -> bool:
+        """Whether nothing that was not posted can have run in this step, but for a moment at its start."""
+        since = state.device_known_since
+        return self._known_at_start or (
+            since is not None and since - self._start <= UNSURE_SHARE * (end - self._start)
+        )
 
     def discard(self) -> None:
         """The open step did not come to an end (an exception, a break): it is no step."""
@@ -167,10 +202,8 @@ class StepClock:
     def watch(self, output: Any) -> None:
         """Declares `output` (an array or a tree of arrays) to be what this step computes."""
         if self.is_open and self._watching:
-            state = self._state
             self._explicit = True
-            state.last_dispatch = now_ns()
-            state.last_post = self._device.post(output)
+            self._post(self._state, output)
 
     def watch_at_end(self, output: Any) -> None:
         """Like `watch`, for an output that is known only when the body is over.
@@ -184,8 +217,7 @@ class StepClock:
             return
         since = max([self._body, *(span[1] for span in state.compiles_since(self._start))])
         self._explicit = True
-        state.last_dispatch = now_ns()
-        state.last_post = self._device.post(output, since)
+        self._post(state, output, since)
 
     def metric(self, values: dict[str, Any]) -> None:
         if self.is_open:
@@ -213,26 +245,29 @@ class StepClock:
             if state.hook is not None:
                 state.hook.install(self._on_dispatch_of_thread)
 
-    def _on_dispatch_of_thread(self, _function: Any, _args: Any, _kwargs: Any, output: Any) -> None:
+    def _on_dispatch_of_thread(self, function: Any, args: Any, kwargs: Any, output: Any) -> None:
         # One hook serves all clocks of the thread: a program started in an inner loop is device time of both.
         state = thread_state()
+        watching = False
         for clock in state.clocks:
             if clock.is_open and clock._watching:
-                break
-        else:
+                watching = True
+                if clock.run.pace is not None:
+                    clock.run.pace.called(function, args, kwargs)
+        if not watching:
+            state.device_known_since = None
             return
         state.dispatches += 1
-        pace = clock.run.pace
-        if pace is not None:
-            name = getattr(_function, "__name__", "")
-            # Single operations outside jit are no programs of the step.
-            if not (getattr(_function, "__module__", None) or "jax").startswith("jax"):
-                pace.calls[name] = pace.calls.get(name, 0) + 1
-        state.last_post = self._device.post(output)
-        state.last_dispatch = now_ns()
+        self._post(state, output)
+
+    def _post(self, state: ThreadState, output: Any, since: int | None = None) -> None:
+        state.last_dispatch = moment = now_ns()
+        state.last_post = self._device.post(output, moment if since is None else since)
+        if state.device_known_since is None:
+            state.device_known_since = moment
 
     def _plan_watching(self, wall_ns: int) -> None:
-        """Watches every k-th step where watching each would cost more than its share of the step.
+        """Watches some steps only where watching each would cost more than its share of the step.
 
         What a wait costs is measured by the device clock as it goes: about 10 us, several times that where
         few cores are shared. So steps of some milliseconds are all watched, shorter ones in part.
@@ -244,13 +279,29 @@ class StepClock:
             # The mean, not the least: where the loop runs ahead of the device, most steps only queue their
             # work, and the next one waits for all of it. The bound is for a checkpoint now and then.
             self._usual_ns = usual + 0.1 * (min(wall_ns, 16 * usual) - usual)
-        if self._skip > 0:
-            self._skip -= 1
-            return
         waits, self._waits = self._device.waits - self._waits, self._device.waits
-        cost = WATCH_COST_FACTOR * self._device.watch_cost_ns * max(waits, 1)
+        if self._watching:
+            self._waits_a_step += 0.1 * (waits - self._waits_a_step)
+        # Begun after a program and ended with one: a loop that starts one in some steps only is seen in full.
+        between_programs = 0 < self._steps_without < STEPS_WITHOUT
+        if self._skip > 0:
+            if not (self._skip == 1 and between_programs and self._state.device_known_since is None):
+                self._skip -= 1
+            return
+        if self._in_a_row > 0 or between_programs:
+            self._in_a_row = max(self._in_a_row - 1, 0)
+            return
+        cost = WATCH_COST_FACTOR * self._device.watch_cost_ns * self._waits_a_step
         allowed = MEASURING_SHARE * self._usual_ns - CLOCK_COST_NS
-        self._skip = min(int(cost / allowed), LONGEST_SKIP) if allowed > 0 else LONGEST_SKIP
+        if cost <= allowed:
+            return
+        posted = WATCHED_IN_A_ROW + 1
+        left_out = min(posted * (cost / allowed - 1), LONGEST_SKIP) if allowed > 0 else LONGEST_SKIP
+        self._spread = (self._spread + SPREAD) % 1
+        left_out *= 0.5 + self._spread
+        if left_out >= 1:
+            self._skip = int(left_out) + 1
+            self._in_a_row = WATCHED_IN_A_ROW - 1
 
 
 def innermost_clock() -> StepClock | None:

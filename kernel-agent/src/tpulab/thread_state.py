@@ -20,6 +20,7 @@ class ThreadState:
     __slots__ = (
         "clocks",
         "compiles",
+        "device_known_since",
         "dispatches",
         "hook",
         "last_dispatch",
@@ -39,6 +40,9 @@ class ThreadState:
         self.programs_compiled = 0
         #: when the last dispatch of this thread returned, and the number of its post
         self.last_dispatch = 0
+        #: since when every program of this thread has been posted; None: some were not, and may still run.
+        #: One post is enough to know again, as it is ready after all that came before.
+        self.device_known_since: int | None = 0
         self.last_post = 0
         #: dispatches seen by the hook since the thread began
         self.dispatches = 0

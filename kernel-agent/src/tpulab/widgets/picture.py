@@ -66,17 +66,21 @@ def control_picture(snapshot: dict[str, Any]) -> str:
         return _page("Run", 40, [_text(0, 24, "No run had begun.")])
     parts: list[str] = []
     bottom = 24.0
-    for name, (steps, values) in list(snapshot["metrics"].items())[:1]:
+    for name, series in list(snapshot["metrics"].items())[:1]:
+        known = [(step, value) for step, value in zip(*series, strict=True) if value is not None]
+        steps, values = [step for step, _ in known], [value for _, value in known]
         if len(values) > 1 and steps[-1] > steps[0]:
             low, high = min(values), max(values)
             span = (high - low) or 1.0
             across = _WIDTH / (steps[-1] - steps[0])
             points = " ".join(
                 f"{(step - steps[0]) * across:.1f},{120 - (value - low) / span * 80:.1f}"
-                for step, value in zip(steps, values, strict=True)
+                for step, value in known
             )
             parts.append(f'<polyline points="{points}" fill="none" stroke="#1976d2" stroke-width="1.5"/>')
-            parts.append(_text(0, 34, f"{name} {values[-1]:.4g}"))
+            parts.append(
+                _text(0, 34, f"{name} {values[-1]:.4g}" if series[1][-1] is not None else f"{name} NaN")
+            )
             bottom = 126.0
     for hyper in (run.get("control") or {}).get("hyperparameters", []):
         bottom += 16

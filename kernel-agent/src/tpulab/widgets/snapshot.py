@@ -26,11 +26,12 @@ class MetricPoints:
 
     def __init__(self) -> None:
         self.steps: list[int] = []
-        self.values: list[float] = []
+        #: None: NaN or infinite
+        self.values: list[float | None] = []
         self._stride = 1
         self._seen = 0
 
-    def add(self, step: int, value: float) -> None:
+    def add(self, step: int, value: float | None) -> None:
         if self._seen % self._stride == 0:
             self.steps.append(step)
             self.values.append(value)
@@ -111,7 +112,8 @@ class SnapshotStore:
         if kind == "steps":
             for step in message["steps"]:
                 self._steps.append([*(step[name] for name in _SPANS), int(step["deviceKnown"])])
-                for name, value in step.get("metrics", {}).items():
+                found = {**step.get("metrics", {}), **dict.fromkeys(step.get("nonFinite", {}))}
+                for name, value in found.items():
                     if name in self._metrics or len(self._metrics) < METRICS:
                         self._metrics.setdefault(name, MetricPoints()).add(step["index"], value)
         elif kind == "pace":

@@ -73,7 +73,13 @@ class TelemetryWidget(ipywidgets.DOMWidget):  # type: ignore[misc]
         if hasattr(run, "when_announced"):
             self.run_name = run.name or "run"
             run.when_announced(lambda run_id: self.set_trait("run_id", run_id))
+        #: what the picture shows: the newest of its run, also when another one has begun
+        self._pictured = self._newest if self._is_of_its_run(self._newest) else without_run(self._newest)
         publisher_.add(self)
+
+    def _is_of_its_run(self, snapshot: dict[str, Any]) -> bool:
+        run = snapshot["run"]
+        return not self.run_name or (run is not None and run["run"] == self.run_id)
 
     def _picture(self, snapshot: dict[str, Any]) -> str:
         raise NotImplementedError
@@ -81,6 +87,8 @@ class TelemetryWidget(ipywidgets.DOMWidget):  # type: ignore[misc]
     def take(self, snapshot: dict[str, Any]) -> None:
         """Shows a newer snapshot. It is not sent where every page that shows the widget has the bridge."""
         self._newest = snapshot
+        if self._is_of_its_run(snapshot):
+            self._pictured = snapshot
         if not self._by_bridge or self._by_comm:
             self._snapshot = snapshot
 
@@ -121,10 +129,7 @@ class TelemetryWidget(ipywidgets.DOMWidget):  # type: ignore[misc]
         if bundle is None:
             return None
         data, metadata = bundle if isinstance(bundle, tuple) else (bundle, None)
-        snapshot = self._newest
-        if self.run_name and not self.run_id:
-            snapshot = without_run(snapshot)
-        data = {**data, "text/html": self._picture(snapshot)}
+        data = {**data, "text/html": self._picture(self._pictured)}
         return data if metadata is None else (data, metadata)
 
     def _ipython_display_(self, **_: Any) -> None:
