@@ -1,26 +1,21 @@
-"""What notebooks show of a run: its widgets, words in their place where the kernel or its installation has
-none, and in one line what it came to."""
+"""What notebooks show: the source of a function, and the widgets of a run, or words in their place where the
+kernel or its installation has none."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+import textwrap
+from collections.abc import Callable
 from typing import Any
 
 
-def in_words(losses: Sequence[float], compiled_since: int | None) -> str:
-    """What a training came to, which may have been stopped before any step. `losses` are those of its
-    steps; `compiled_since` is as in `compiled_in_words`."""
-    if not losses:
-        return "no step was made"
-    steps = "1 step" if len(losses) == 1 else f"{len(losses)} steps"
-    return f"{steps}, loss {losses[0]:.3f} to {losses[-1]:.3f}; {compiled_in_words(compiled_since)}"
+def show_source(*parts: Callable[..., Any]) -> Any:
+    """The source of functions, methods or classes, highlighted, as it runs here; to be the last expression of
+    a cell."""
+    from IPython.display import Code
 
-
-def compiled_in_words(compiled_since: int | None) -> str:
-    """How many programs were compiled since step 2; None: the training was stopped before it."""
-    if compiled_since is None:
-        return "stopped before step 2, so compilations were not counted"
-    return f"compiled since step 2: {compiled_since}"
+    shown = [textwrap.dedent(inspect.getsource(part)).rstrip() for part in parts]
+    return Code("\n\n".join(shown) + "\n", language="python")
 
 
 def show_devices() -> Any:

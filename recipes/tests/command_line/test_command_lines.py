@@ -4,12 +4,16 @@ checkpoint."""
 from __future__ import annotations
 
 import importlib
+import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 pytest.importorskip("torch")
+
+from tpulab_recipes.common.command_line import read_command
 
 RECIPES = ("fashion_mnist", "resnet_profiling", "intents")
 
@@ -31,13 +35,44 @@ def test_help_names_every_setting_with_its_default(recipe: str, capsys: pytest.C
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
-def test_a_setting_that_makes_no_sense_is_one_sentence_and_exit_code_two(
-    recipe: str, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("--batch-size", "0"), "at least 1"),
+        (("--batch-siz", "8"), "--batch-size INT"),
+        (("--batch-size", "many"), "many"),
+        (("--preset", "huge"), "huge"),
+    ],
+)
+def test_a_flag_that_makes_no_sense_is_explained_and_ends_with_two(
+    recipe: str, flags: tuple[str, str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(recipe, "--batch-size", "0") == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert len(said.err.splitlines()) == 1
+    with pytest.raises(SystemExit) as left:
+        main(recipe, *flags)
+    assert left.value.code == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert said in " ".join(shown.err.replace("│", " ").split())
+
+
+def read(*argv: str) -> Any:
+    from tpulab_recipes.resnet_profiling.__main__ import Train
+    from tpulab_recipes.resnet_profiling.config import FULL_SIZE, Config
+
+    return read_command(Train, "resnet_profiling", {"small": Config(), "full-size": FULL_SIZE}, argv)
+
+
+def test_a_flag_changes_one_setting_of_its_preset() -> None:
+    from tpulab_recipes.resnet_profiling.config import FULL_SIZE, Config
+
+    assert read().config == Config()
+    assert read("--seed", "3").config == Config(seed=3)
+    assert read("--preset", "full-size", "--seed", "3").config == FULL_SIZE.but(seed=3)
+    assert read("--seed=3", "--preset=full-size").config == FULL_SIZE.but(seed=3)
+
+
+def test_flags_may_be_written_with_underscores_as_the_originals_have_them() -> None:
+    assert read("--batch_size", "7").config.batch_size == 7
 
 
 def test_a_chip_that_is_not_there_is_said(capsys: pytest.CaptureFixture[str]) -> None:
@@ -57,7 +92,10 @@ def test_resnet_trains_and_says_how_fast(capsys: pytest.CaptureFixture[str]) -> 
         main("resnet_profiling", "--steps", "4", "--batch-size", "4", "--width", "0.125", "--log-every", "2")
         == 0
     )
-    described, *lines = capsys.readouterr().out.splitlines()
+    described, *lines, last = capsys.readouterr().out.splitlines()
+    result = json.loads(last)
+    assert (result["steps"], result["device"]) == (4, described)
+    assert set(result) == {"device", "steps", "loss", "images_per_second"}
     assert "without XLA" in described
     assert [re.sub(r"[\d.]+ images", "N images", line.split(":")[0]) for line in lines] == [
         "step 2",
@@ -90,6 +128,9 @@ def test_alexnet_trains_and_goes_on_after_its_last_checkpoint(
     text = capsys.readouterr().out
     assert "going on after epoch 1" in text
     assert "epoch 1:" not in text
+    result = json.loads(text.splitlines()[-1])
+    assert set(result) == {"device", "epochs", "loss", "accuracy", "step_ms"}
+    assert result["epochs"] == 2
     assert re.search(r"epoch 2: loss [\d.]+, accuracy [\d.]+%, \d+ ms a step", text)
 
 
@@ -101,4 +142,13 @@ def test_bert_trains_and_goes_on_after_its_last_checkpoint(
     assert main("intents", *settings, "--epochs", "1") == 0
     assert re.search(r"epoch 1: loss [\d.]+, weighted F1 [\d.]+", capsys.readouterr().out)
     assert main("intents", *settings, "--epochs", "1") == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "going on after step 8"
+    *_, going_on, last = capsys.readouterr().out.splitlines()
+    assert going_on == "going on after step 8"
+    assert json.loads(last)["steps"] == 8
+
+
+def test_a_step_is_exported_by_torch_xla_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "step.zip"
+    assert main("resnet_profiling", "--batch-size", "4", "--width", "0.125", "--export", str(file)) == 2
+    assert "torch_xla" in capsys.readouterr().err
+    assert not file.exists()

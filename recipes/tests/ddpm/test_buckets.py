@@ -7,16 +7,19 @@ import io
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from ddpm.bucket import Bucket, bucket
 from ddpm.picture_server import serving
-from tpulab_recipes.ddpm.cli import main
+from tpulab_recipes.common.errors import StorageError
+from tpulab_recipes.common.storage import Folder
+from tpulab_recipes.ddpm.__main__ import main
 from tpulab_recipes.ddpm.config import Config
 from tpulab_recipes.ddpm.data.image_shards import write_shape_images
-from tpulab_recipes.ddpm.data.storage import Folder
-from tpulab_recipes.ddpm.errors import StorageError
+from tpulab_recipes.ddpm.data.pipeline import EncodingSource
 from tpulab_recipes.ddpm.exporter import export_to_diffusers, write_export
 from tpulab_recipes.ddpm.model import Network
+from tpulab_recipes.ddpm.presets import SMALL
 
 __all__ = ["bucket"]
 
@@ -30,17 +33,27 @@ def test_a_download_goes_into_a_folder_that_has_no_objects_yet(bucket: dict[str,
         pq.write_table(pa.table({"url": [f"{server.url}/ok-1"], "caption": ["one"]}), table)
         bucket["b/tables/a.parquet"] = table.getvalue()
         flags = ["--data_dir", "bucket://b/tables", "--write_dir", "bucket://b/images"]
-        assert main(["download", *flags, "--downloader", "own", "--quiet"]) == 0
+        assert main(["download", *flags, "--downloader", "own", "--processes-count", "1", "--quiet"]) == 0
     assert json.loads(bucket["b/images/images-00000-00000.json"])["images"] == 1
     assert "b/images/images-00000-00000.tfrecord" in bucket
 
 
-def test_encodings_go_into_a_folder_that_has_no_objects_yet(bucket: dict[str, bytes]) -> None:
+def test_encodings_go_into_a_folder_that_has_no_objects_yet(bucket: dict[str, bytes], tmp_path: Path) -> None:
     write_shape_images(Folder("bucket://b/images"), 8)
     flags = ["--data_dir", "bucket://b/images", "--write_dir", "bucket://b/data"]
-    asked = ["encode", "--config", "small", "--set", "dataset.args.image_format=png", *flags, "--quiet"]
+    asked = ["encode", "--preset", "small", "--dataset.args.image-format", "png", *flags, "--quiet"]
     assert main(asked) == 0
     assert json.loads(bucket["b/data/encodings-shapes-00000.json"])["images"] == 8
+    # Training reads them there, by place.
+    (tmp_path / "data").mkdir()
+    name = "encodings-shapes-00000-000.tfrecord"
+    (tmp_path / "data" / name).write_bytes(bucket[f"b/data/{name}"])
+    config = SMALL.but({"train.batch_size": 4})
+    there, here = (
+        next(EncodingSource(folder, config).batches(1))
+        for folder in ("bucket://b/data", str(tmp_path / "data"))
+    )
+    np.testing.assert_array_equal(there["image"], here["image"])
     # An input that has no objects is a mistake all the same.
     asked[asked.index("bucket://b/images")] = "bucket://b/imags"
     assert main(asked) == 1
@@ -108,7 +121,7 @@ def test_what_a_bucket_refuses_is_said_in_one_sentence(
     assert bucket == {}
     monkeypatch.setattr(Bucket, "fault", fault)
     flags = ["--data_dir", "bucket://b/images", "--write_dir", "bucket://b/data", "--quiet"]
-    assert main(["encode", "--config", "small", *flags]) == 1
+    assert main(["encode", "--preset", "small", *flags]) == 1
     error = capsys.readouterr().err
     assert said in error
     assert len(error.strip().splitlines()) == 1

@@ -7,28 +7,36 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from tpulab_recipes.ddpm.cli import main
-from tpulab_recipes.ddpm.log_writers import read_json_lines
+from ddpm.tiny import flags
+from tpulab_recipes.common.log_writers import read_json_lines
+from tpulab_recipes.ddpm.__main__ import main
+from tpulab_recipes.ddpm.commands import Train, read
+from tpulab_recipes.ddpm.config import Config, to_dict
+from tpulab_recipes.ddpm.presets import LAION256, PRESETS, SMALL
 
 #: A command that imports JAX and compiles, on a machine that may be busy.
 DEADLINE_S = 900
 #: The network and the program of `tiny.tiny_config`, which other tests have compiled already.
-TINY = [
-    "model.args.ch=8",
-    "model.args.emb_ch=16",
-    "model.args.seq_width=16",
-    "model.args.head_dim=8",
-    "model.args.norm_groups=4",
-    "train.batch_size=8",
-    "train.learning_rate_warmup_steps=1",
-    "train.log_loss_every_steps=2",
-    "train.save_freq=[4]",
-    "dataset.args.image_format=png",
-]
+TINY = flags(
+    {
+        "model.args.ch": 8,
+        "model.args.emb_ch": 16,
+        "model.args.seq_width": 16,
+        "model.args.head_dim": 8,
+        "model.args.norm_groups": 4,
+        "train.batch_size": 8,
+        "train.learning_rate_warmup_steps": 1,
+        "train.log_loss_every_steps": 2,
+        "train.save_freq": 4,
+        "dataset.args.image_format": "png",
+    }
+)
 
 
 def run(*arguments: str | Path) -> dict[str, object]:
@@ -47,19 +55,9 @@ def run(*arguments: str | Path) -> dict[str, object]:
 def test_from_shapes_to_pictures_with_a_kill_in_between(tmp_path: Path) -> None:
     images, data, out = tmp_path / "images", tmp_path / "data", tmp_path / "run"
     assert main(["shapes", "--write_dir", str(images), "--count", "64"]) == 0
-    encode = [
-        "encode",
-        "--config",
-        "small",
-        "--set",
-        *TINY,
-        "--data_dir",
-        str(images),
-        "--write_dir",
-        str(data),
-    ]
+    encode = ["encode", "--preset", "small", *TINY, "--data_dir", str(images), "--write_dir", str(data)]
     assert main([*encode, "--quiet"]) == 0
-    train = ["train", "--config", "small", "--set", *TINY, "--global_dir", str(out), str(data)]
+    train = ["train", "--preset", "small", *TINY, "--global_dir", str(out), str(data)]
 
     # Killed without warning as soon as there is a checkpoint: the same command goes on.
     said = tmp_path / "said"
@@ -106,16 +104,17 @@ def test_from_shapes_to_pictures_with_a_kill_in_between(tmp_path: Path) -> None:
     ("arguments", "said"),
     [
         (["train", "--config", "smal", "--global_dir", "X"], "no preset of that name"),
-        (["train", "--config", "small", "--set", "train.bath_size=3", "--global_dir", "X"], "'batch_size'"),
-        (["train", "--config", "small", "--global_dir", "X", "X/none"], "X/none does not exist"),
-        (["encode", "--config", "small", "--data_dir", "X/none", "--write_dir", "X"], "does not exist"),
+        (["train", "--global_dir", "X", "X/none"], "X/none does not exist"),
+        (["encode", "--preset", "small", "--data_dir", "X/none", "--write_dir", "X"], "does not exist"),
         (
             ["download", "--data_dir", "X/none", "--write_dir", "X/out", "--downloader", "own"],
             "does not exist",
         ),
         (["evaluate", "--checkpoint_dir", "X/none", "--save_dir", "X"], "has no checkpoint"),
         (["benchmark", "--configs", "small", "--compile_for", "v99"], "none of v4, v5e, v5p, v6e"),
-        (["train", "--config", "small", "--coordinator", "x:1", "--global_dir", "X"], "--num_processes"),
+        (["train", "--coordinator", "x:1", "--global_dir", "X"], "--num-processes"),
+        (["train", "--train.ema-decay", "1.5", "--global_dir", "X"], "must be in [0, 1)"),
+        (["train", "--global_dir", "X", "Y", "Z"], "takes one folder"),
     ],
 )
 def test_mistakes_are_answered_with_one_sentence(
@@ -133,9 +132,72 @@ def test_mistakes_are_answered_with_one_sentence(
     assert len(error.strip().splitlines()) == 1
 
 
-def test_a_bucket_that_cannot_be_reached_says_what_is_needed(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["train", "--train.bath-size", "3", "--global-dir", "X"], "--train.batch-size INT"),
+        (["train", "--train.batch-size", "many", "--global-dir", "X"], "many"),
+        (["train", "--model.mean-type", "velocity", "--global-dir", "X"], "velocity"),
+        (["train"], "--global-dir"),
+        (["encode", "--data-dir", "X", "--write-dir", "X"], "--preset"),
+        (["evaluate", "--save-dir", "X"], "--checkpoint-dir"),
+        (["evaluat"], "evaluate"),
+    ],
+)
+def test_flags_that_make_no_sense_are_explained_and_end_with_two(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(arguments)
+    assert left.value.code == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert said in " ".join(shown.err.replace("│", " ").split())
+
+
+@pytest.mark.parametrize("command", ["encode", "train", "evaluate", "distill", "export"])
+def test_help_names_every_setting(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main([command, "--help"])
+    assert left.value.code == 0
+    text = capsys.readouterr().out
+    names = flags_of(to_dict(Config()))
+    assert len(names) > 80
+    assert [name for name in names if f"{name} " not in text and f"{name}," not in text] == []
+
+
+def flags_of(settings: dict[str, Any], group: str = "") -> list[str]:
+    found: list[str] = []
+    for key, value in settings.items():
+        name = group + key.replace("_", "-")
+        found += flags_of(value, f"{name}.") if isinstance(value, dict) else [f"--{name}"]
+    return found
+
+
+def test_a_flag_changes_one_setting_of_its_preset_or_file(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text('preset = "laion256"\n[train]\nbatch_size = 16\n')
+
+    def train(*arguments: str) -> Config:
+        command = read(["train", "--global-dir", "X", *arguments])
+        assert isinstance(command, Train)
+        return command.config
+
+    assert train() == SMALL
+    assert train("--seed", "3") == replace(SMALL, seed=3)
+    assert train("--seed=3", "--preset=cifar10") == replace(PRESETS["cifar10"], seed=3)
+    mine = LAION256.but({"train.batch_size": 16, "model.args.ch_mult": [1, 2, 3], "sampler": "ancestral"})
+    # As the origin writes its flags.
+    asked = ["--config", str(file), "--model.args.ch_mult", "1", "2", "3", "--sampler", "ancestral"]
+    assert train(*asked) == mine
+
+
+def test_a_bucket_that_cannot_be_reached_says_what_is_needed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "gcsfs", None)  # as if it were not installed
     assert (
-        main(["encode", "--config", "small", "--data_dir", "gs://b/x", "--write_dir", "gs://b/y", "--quiet"])
+        main(["encode", "--preset", "small", "--data_dir", "gs://b/x", "--write_dir", "gs://b/y", "--quiet"])
         == 1
     )
     assert "gcsfs" in capsys.readouterr().err

@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tpulab_recipes.ddpm.config import Config, config_from, load_config, to_dict, with_settings
-from tpulab_recipes.ddpm.errors import ConfigError
+from tpulab_recipes.common.errors import ConfigError
+from tpulab_recipes.ddpm.config import Config, config_from, to_dict, with_settings
 from tpulab_recipes.ddpm.model import Network, count_parameters
-from tpulab_recipes.ddpm.presets import LAION256, LAION512_LARGE, PRESETS, SMALL
+from tpulab_recipes.ddpm.presets import LAION256, LAION512_LARGE, PRESETS, SMALL, load_config
 
 
 @pytest.mark.parametrize("name", sorted(PRESETS))
@@ -78,11 +78,17 @@ def test_files_that_cannot_be_used_are_named(tmp_path: Path, name: str, text: st
         load_config(tmp_path / name)
 
 
-def test_single_keys_are_set_from_the_command_line() -> None:
-    config = with_settings(SMALL, ["train.batch_size=32", "model.args.ch_mult=[1,2]", "sampler=ancestral"])
+def test_single_keys_are_set_by_their_path() -> None:
+    config = SMALL.but({"train.batch_size": 32, "model.args.ch_mult": [1, 2], "sampler": "ancestral"})
     assert (config.train.batch_size, config.model.args.ch_mult, config.sampler) == (32, (1, 2), "ancestral")
-    with pytest.raises(ConfigError, match="key=value"):
-        with_settings(SMALL, ["train.batch_size"])
+    several = SMALL.but({"model.args.ch": 64, "model": {"args": {"head_dim": 64}}, "model.mean_type": "v"})
+    assert (several.model.args.ch, several.model.args.head_dim, several.model.mean_type) == (64, 64, "v")
+    with pytest.raises(ConfigError, match=r"^train\.batchsize: .*'batch_size'"):
+        SMALL.but({"train.batchsize": 32})
+    assert (
+        with_settings(SMALL, ["train.batch_size=32", "model.args.ch_mult=[1,2]", "sampler=ancestral"])
+        == config
+    )
 
 
 def test_the_published_networks_have_the_published_sizes() -> None:

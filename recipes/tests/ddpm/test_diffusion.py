@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tpulab_recipes.ddpm.config import LOSS_WEIGHTS, AlphaSchedule
+from tpulab_recipes.ddpm.config import AlphaSchedule, LossWeight
 from tpulab_recipes.ddpm.diffusion import (
     diffuse,
     guided,
@@ -47,7 +49,7 @@ def test_a_clipped_prediction_stays_consistent_with_z(cases: dict[str, jax.Array
     np.testing.assert_allclose(diffuse(found.x, cases["logsnr"], found.eps), cases["z"], atol=1e-6)
 
 
-@pytest.mark.parametrize("weight", LOSS_WEIGHTS)
+@pytest.mark.parametrize("weight", get_args(LossWeight))
 def test_the_loss_is_the_same_whichever_kind_the_network_says(
     cases: dict[str, jax.Array], weight: str
 ) -> None:

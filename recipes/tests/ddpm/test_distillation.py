@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
 import pytest
-from ddpm.tiny import speaking_network
+from ddpm.tiny import flags, shallow_config, speaking_network
+from tpulab_recipes.common.errors import ConfigError
+from tpulab_recipes.common.progress import Silent
+from tpulab_recipes.ddpm.__main__ import main
 from tpulab_recipes.ddpm.checkpoint import CheckpointFolder
-from tpulab_recipes.ddpm.cli import main
 from tpulab_recipes.ddpm.config import Config
 from tpulab_recipes.ddpm.data.pipeline import ShapesSource
 from tpulab_recipes.ddpm.distiller import Distiller
@@ -61,6 +65,23 @@ def test_a_sampler_without_guidance_makes_what_a_scale_of_one_makes_in_one_evalu
         plain(params, told, steps=3, guidance=2.0)
 
 
+def test_each_device_makes_its_share_of_the_images(tiny: Config) -> None:
+    """Two rows for each of eight images: told and not told."""
+    sampler, params = Sampler(Network(tiny), 8), speaking_network(tiny)
+    told = context_for(["a large red circle"] * 8, tiny)
+    programs = []
+    run = sampler._run
+
+    def watched(*arguments: Any, mesh: Any) -> Any:
+        programs.append(run.lower(*arguments, mesh=mesh).compile().as_text())
+        return run(*arguments, mesh=mesh)
+
+    sampler._run = watched
+    sampler(params, told, steps=2, guidance=2.0)
+    rows = {int(rows) for rows in re.findall(r"= f32\[(\d+),\d+,\d+,\d+\]\S* convolution\(", programs[0])}
+    assert rows == {2}, rows
+
+
 def test_a_distillation_that_goes_on_after_a_round_is_the_unbroken_one(tiny: Config) -> None:
     config = replace(tiny, distill=replace(tiny.distill, start_num_steps=8, end_num_steps=2))
     source = ShapesSource(config, count=64)
@@ -73,6 +94,51 @@ def test_a_distillation_that_goes_on_after_a_round_is_the_unbroken_one(tiny: Con
     again.halve(updates=3)
     for one, other in zip(jax.tree.leaves(unbroken.params), jax.tree.leaves(again.params), strict=True):
         np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
+
+
+def test_an_interrupted_halving_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = shallow_config()
+    with CheckpointFolder(str(tmp_path / "teacher")) as folder:
+        folder.save(state_of(Network(config), speaking_network(config)), config)
+    settings = {"distill.start_num_steps": 4, "distill.end_num_steps": 2, "distill.steps_per_halving": 6}
+
+    def distil(out: str, every: int = 2, *more: str) -> list[int]:
+        """Up to the end, or to the fifth update that is told. Returns how many were told at a time."""
+        told: list[int] = []
+
+        def advance(_: Silent, count: int, __: str = "") -> None:
+            told.append(count)
+            if out == "broken" and len(told) == 5:
+                raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Silent, "advance", advance)
+            folders = ["--checkpoint_dir", str(tmp_path / "teacher"), "--write_dir", str(tmp_path / out)]
+            asked = flags({**settings, "distill.save_freq": every})
+            assert main(["distill", *folders, "--quiet", *asked, *more]) in (0, 130)
+        return told
+
+    def student(out: str) -> Any:
+        with CheckpointFolder(str(tmp_path / out)) as folder:
+            return folder.load(Network(config), make_mesh()).params
+
+    distil("whole", 0)
+    distil("broken")
+    (tmp_path / "broken").rename(tmp_path / "mended")
+    # Refused before anything is lost.
+    with pytest.raises(AssertionError):
+        distil("mended", 2, "--train.adam-beta2", "0.5")
+    # Four updates were saved, two are left.
+    assert distil("mended")[:3] == [4, 1, 1]
+    for one, other in zip(jax.tree.leaves(student("whole")), jax.tree.leaves(student("mended")), strict=True):
+        np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
+
+
+def test_networks_that_say_the_noise_are_refused(tiny: Config) -> None:
+    """The first halving of `cifar10` would scale their squared error by 4.9e8."""
+    config = replace(tiny, model=replace(tiny.model, mean_type="eps"))
+    with pytest.raises(ConfigError, match=r"model\.mean_type.*model\.mean_type=v"):
+        Distiller(config, ShapesSource(config, count=64), speaking_network(config))
 
 
 def test_a_student_is_sampled_in_its_own_steps_without_guidance_again(tiny: Config, tmp_path: Path) -> None:

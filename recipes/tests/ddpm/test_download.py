@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,12 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from ddpm.picture_server import PictureServer, serving
+from tpulab_recipes.common.errors import DataError, StorageError
+from tpulab_recipes.common.progress import Silent
+from tpulab_recipes.common.storage import Folder
 from tpulab_recipes.ddpm.data.fetch import Fetcher, FetchLimits
 from tpulab_recipes.ddpm.data.image_shards import read_images
-from tpulab_recipes.ddpm.data.storage import Folder
 from tpulab_recipes.ddpm.download import DownloadOptions, download, fetch_shard, plan
-from tpulab_recipes.ddpm.errors import DataError, StorageError
-from tpulab_recipes.ddpm.progress import Silent
 
 
 @pytest.fixture
@@ -39,8 +38,8 @@ def _table(folder: Path, name: str, urls: list[str]) -> None:
 
 def _options(folder: Path) -> DownloadOptions:
     return DownloadOptions(
-        str(folder / "tables"),
-        str(folder / "images"),
+        data_dir=str(folder / "tables"),
+        write_dir=str(folder / "images"),
         image_size=32,
         processes_count=1,
         thread_count=8,
@@ -97,7 +96,7 @@ def test_an_interrupted_download_goes_on_with_what_is_missing(server: PictureSer
     options = _options(tmp_path)
     Folder(options.write_dir).make()
     first, *_ = plan(options)
-    fetch_shard(options, first)
+    fetch_shard(options, first, Fetcher(options.limits), Silent())
     asked = sum(server.requests.values())
     assert asked == 8
     assert download(options, Silent())["images"] == 20
@@ -106,29 +105,34 @@ def test_an_interrupted_download_goes_on_with_what_is_missing(server: PictureSer
     assert sum(server.requests.values()) == 20
 
 
-def test_processes_keep_the_limit_of_a_host_together(server: PictureServer, tmp_path: Path) -> None:
-    _table(tmp_path / "tables", "a.parquet", [f"{server.url}/ok-{i}" for i in range(64)])
-    # Two processes of four threads, three requests at a time allowed.
-    assert download(replace(_options(tmp_path), processes_count=2), Silent())["images"] == 64
-    assert server.most_at_once <= 3
+def test_one_host_is_asked_for_few_images_at_a_time_however_many_processes_there_are(
+    server: PictureServer, tmp_path: Path
+) -> None:
+    _table(tmp_path / "tables", "a.parquet", [f"{server.url}/ok-{i}" for i in range(24)])
+    options = replace(_options(tmp_path), processes_count=2)
+    # Answers wait until as many requests as are allowed have come together.
+    server.gathers = 3
+    assert download(options, Silent())["images"] == 24
+    assert server.most_at_once == 3
+    # More come where more are allowed: the count above is one that can fail.
+    server.most_at_once, server.gathers = 0, 4
+    limits = replace(options.limits, per_host=8)
+    download(replace(options, limits=limits, write_dir=str(tmp_path / "more")), Silent())
+    assert server.most_at_once > 3
 
 
-def test_fetchers_that_share_gates_keep_one_limit(server: PictureServer, tmp_path: Path) -> None:
-    """The same without the luck of two processes starting at different times."""
+def test_a_download_that_is_stopped_asks_for_no_more(server: PictureServer, tmp_path: Path) -> None:
+    _table(tmp_path / "tables", "a.parquet", [f"{server.url}/ok-{i}" for i in range(200)])
 
-    def fetch(gates: str | None, gathers: int) -> int:
-        server.most_at_once, server.gathers = 0, gathers
-        limits = FetchLimits(timeout_s=60, per_host=3)
-        fetchers = [Fetcher(3, limits, gates) for _ in range(3)]
-        urls = [(i, f"{server.url}/ok-{i}") for i in range(12)]
-        with ThreadPoolExecutor(3) as pool:
-            found = [list(rows) for rows in pool.map(lambda one: list(one.fetch(urls)), fetchers)]
-        assert all(row.data for rows in found for row in rows)
-        return server.most_at_once
+    class Interrupted(Silent):
+        def advance(self, *_: object) -> None:
+            raise KeyboardInterrupt
 
-    assert fetch(str(tmp_path), gathers=3) == 3
-    # Each by itself, they ask for more: the count above is one that can fail.
-    assert fetch(None, gathers=4) > 3
+    options = replace(_options(tmp_path), samples_per_shard=200)
+    with pytest.raises(KeyboardInterrupt):
+        download(options, Interrupted())
+    assert sum(server.requests.values()) < 100
+    assert not list((tmp_path / "images").iterdir())
 
 
 def test_progress_is_told_for_each_image(server: PictureServer, tmp_path: Path) -> None:

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tpulab_recipes.ddpm.config import Config, with_settings
+from tpulab_recipes.common.errors import ConfigError, DataError, StorageError
+from tpulab_recipes.common.progress import Silent
+from tpulab_recipes.common.storage import Folder
+from tpulab_recipes.ddpm.config import Config
 from tpulab_recipes.ddpm.data.image_shards import write_shape_images
 from tpulab_recipes.ddpm.data.pipeline import EncodingSource
-from tpulab_recipes.ddpm.data.storage import Folder
 from tpulab_recipes.ddpm.encode import encode
-from tpulab_recipes.ddpm.errors import ConfigError, DataError, StorageError
 from tpulab_recipes.ddpm.evaluator import EncodingsEvaluator
 from tpulab_recipes.ddpm.model import Network
 from tpulab_recipes.ddpm.presets import PRESETS, SMALL
-from tpulab_recipes.ddpm.progress import Silent
 
 #: Of shards with 300, 20 and 280 records.
 SHARE, HELD_OUT = 0.1, 30 + 2 + 28
@@ -29,9 +29,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """600 shapes, encoded into three shards."""
     folder = tmp_path_factory.mktemp("held-out")
     write_shape_images(Folder(folder / "images"), 600, per_shard=320)
-    config = with_settings(
-        SMALL, ["dataset.args.image_format=png", "dataset.args.number_encodings_per_shard=300"]
-    )
+    config = SMALL.but({"dataset.args.image_format": "png", "dataset.args.number_encodings_per_shard": 300})
     encode(config, str(folder / "images"), str(folder / "data"), Silent())
     return folder / "data"
 
@@ -45,8 +43,8 @@ def _config(batch: int, **dataset: object) -> Config:
 
 
 def _trained_on(source: EncodingSource) -> set[bytes]:
-    """The images of an epoch and a half: the second one deals other windows to a host."""
-    batches = islice(source.batches(0), source._batches_per_epoch() * 3 // 2)
+    """The images of an epoch and a half: the second one deals other records to a host."""
+    batches = islice(source.batches(0), source.batches_per_epoch * 3 // 2)
     return {image.tobytes() for batch in batches for image in batch["image"]}
 
 

@@ -11,31 +11,34 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from ddpm.tiny import shallow_config, speaking_network
+from ddpm.tiny import flags, shallow_config, speaking_network
 from reserved_port import reserved_port
+from tpulab_recipes.common.log_writers import read_json_lines
+from tpulab_recipes.ddpm.__main__ import main
 from tpulab_recipes.ddpm.checkpoint import CheckpointFolder
-from tpulab_recipes.ddpm.cli import main
 from tpulab_recipes.ddpm.hosts import dealt_out
-from tpulab_recipes.ddpm.log_writers import read_json_lines
 from tpulab_recipes.ddpm.mesh import make_mesh
 from tpulab_recipes.ddpm.model import Network
 from tpulab_recipes.ddpm.train_step import state_of
+from tpulab_recipes.runtime import selection
 
 #: Both hosts compile, on a machine that may be busy. Reached only when one waits for the other for ever.
 DEADLINE_S = 900
 HOST = Path(__file__).with_name("one_host.py")
 #: The network of `tiny.shallow_config`, in the words of the commands.
-SHALLOW = [
-    "model.args.ch_mult=[1]",
-    "model.args.attn_resolutions=[]",
-    "model.args.ch=8",
-    "model.args.emb_ch=16",
-    "model.args.seq_width=16",
-    "model.args.head_dim=8",
-    "model.args.norm_groups=4",
-    "train.learning_rate_warmup_steps=1",
-    "train.log_loss_every_steps=2",
-]
+SHALLOW = flags(
+    {
+        "model.args.ch_mult": 1,
+        "model.args.attn_resolutions": [],
+        "model.args.ch": 8,
+        "model.args.emb_ch": 16,
+        "model.args.seq_width": 16,
+        "model.args.head_dim": 8,
+        "model.args.norm_groups": 4,
+        "train.learning_rate_warmup_steps": 1,
+        "train.log_loss_every_steps": 2,
+    }
+)
 
 
 def _together(hosts: list[list[str]]) -> list[str]:
@@ -85,6 +88,8 @@ def _command_on_two_hosts(*arguments: str) -> list[str]:
 
 def test_two_hosts_train_as_one_does_and_share_a_checkpoint(tmp_path: Path) -> None:
     alone, together = _run(tmp_path, 1), _run(tmp_path, 2)
+    assert together.pop("checks") == 0, "a step waits until all hosts have compared a value"
+    del alone["checks"]
     assert alone.keys() == together.keys()
     for name, value in alone.items():
         np.testing.assert_allclose(together[name], value, atol=1e-5, err_msg=name)
@@ -103,9 +108,9 @@ def test_the_evaluator_runs_inside_a_training_of_two_hosts(tmp_path: Path) -> No
     rows = {}
     for hosts in (1, 2):
         run = tmp_path / str(hosts)
-        settings = [f"train.batch_size={8 // hosts}", "train.snapshot_freq=2"]
-        settings.append("model.eval_sampling_num_steps=2")
-        command = ["train", "--config", "small", "--set", *SHALLOW, *settings, "--global_dir", str(run)]
+        settings = {"train.batch_size": 8 // hosts, "train.snapshot_freq": 2}
+        settings["model.eval_sampling_num_steps"] = 2
+        command = ["train", *SHALLOW, *flags(settings), "--global_dir", str(run)]
         command += ["--steps", "2", "--quiet"]
         if hosts == 1:
             assert main(command) == 0
@@ -142,9 +147,9 @@ def test_two_hosts_distil_as_one_does(teacher: str, tmp_path: Path) -> None:
     students: dict[int, Any] = {}
     for hosts in (1, 2):
         out = tmp_path / str(hosts)
-        settings = ["distill.start_num_steps=4", "distill.end_num_steps=1", "distill.steps_per_halving=2"]
-        settings.append(f"train.batch_size={8 // hosts}")
-        command = ["distill", "--checkpoint_dir", teacher, "--write_dir", str(out), "--set", *settings]
+        settings = {"distill.start_num_steps": 4, "distill.end_num_steps": 1, "distill.steps_per_halving": 2}
+        settings["train.batch_size"] = 8 // hosts
+        command = ["distill", "--checkpoint_dir", teacher, "--write_dir", str(out), *flags(settings)]
         command += ["--guidance_scale", "1.5", "--quiet"]
         if hosts == 1:
             assert main(command) == 0
@@ -167,6 +172,25 @@ def test_two_hosts_distil_as_one_does(teacher: str, tmp_path: Path) -> None:
     moved = mean_difference(alone, speaking_network(shallow_config()))
     assert moved > 1e-4
     assert mean_difference(alone, together) < 0.02 * moved
+
+
+def test_a_command_refuses_a_platform_that_is_not_there(
+    teacher: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As in a process of its own: another test may have chosen the CPU in this one.
+    monkeypatch.setattr(selection, "_current", None)
+    command = [
+        "evaluate",
+        "--checkpoint_dir",
+        teacher,
+        "--save_dir",
+        str(tmp_path),
+        "--prompt",
+        "a red circle",
+    ]
+    assert main([*command, "--platform", "tpu"]) == 1
+    assert "A TPU was asked for" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
 
 
 def test_one_host_makes_all_batches_in_order() -> None:

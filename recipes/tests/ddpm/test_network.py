@@ -102,6 +102,12 @@ def test_each_kind_of_conditioning_is_dropped_at_its_own_rate_and_both_texts_tog
     wanted = {"clip_emb": 0.85, "clip_image_emb": 0.1, "aesth_score": 0.8, "class": 0.9, "mask": 1.0}
     assert {name: shares[name] for name in wanted} == pytest.approx(wanted, abs=0.015)
     np.testing.assert_array_equal(dropped["clip_emb"], dropped["t5_emb"])
+    # One draw for text and image: half of the images come alone, and a tenth is told neither.
+    text, image = (
+        np.asarray(dropped[name]).reshape(count, -1)[:, 0] == 1 for name in ("clip_emb", "clip_image_emb")
+    )
+    assert float((image & ~text).mean()) == pytest.approx(0.05, abs=0.01)
+    assert float((~image & ~text).mean()) == pytest.approx(0.1, abs=0.01)
     assert bool((dropped["aesth_score"] != dropped["height"]).any())
     assert set(np.unique(dropped["class"])) == {1, 10}
     nothing = unconditional(context, conditioning)

@@ -4,38 +4,43 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from ddpm.picture_server import serving
-from tpulab_recipes.ddpm.cli import main
+from ddpm.tiny import flags
+from tpulab_recipes.common.log_writers import read_json_lines
+from tpulab_recipes.common.storage import Folder
+from tpulab_recipes.ddpm.__main__ import main
 from tpulab_recipes.ddpm.data.image_shards import read_images
 from tpulab_recipes.ddpm.data.images import encode_image
 from tpulab_recipes.ddpm.data.protos import decode_example, decode_tensor, encode_example
 from tpulab_recipes.ddpm.data.shapes import all_shapes, draw_shapes, to_uint8
-from tpulab_recipes.ddpm.data.storage import Folder
 from tpulab_recipes.ddpm.data.tfrecord import read_records, write_record
-from tpulab_recipes.ddpm.log_writers import read_json_lines
 
 #: A network of one level, so that its step compiles in seconds.
-TINY = [
-    "model.args.ch=8",
-    "model.args.emb_ch=16",
-    "model.args.seq_width=16",
-    "model.args.head_dim=8",
-    "model.args.norm_groups=4",
-    "model.args.ch_mult=[1]",
-    "model.args.num_res_blocks=1",
-    "model.args.attn_resolutions=[]",
-    "model.args.param_dtype=fp32",
-    "model.args.remat_levels=-1",
-    "train.batch_size=8",
-    "dataset.args.image_size=16",
-    "dataset.args.image_format=png",
-]
+TINY = flags(
+    {
+        "model.args.ch": 8,
+        "model.args.emb_ch": 16,
+        "model.args.seq_width": 16,
+        "model.args.head_dim": 8,
+        "model.args.norm_groups": 4,
+        "model.args.ch_mult": 1,
+        "model.args.num_res_blocks": 1,
+        "model.args.attn_resolutions": [],
+        "model.args.param_dtype": "fp32",
+        "model.args.remat_levels": -1,
+        "train.batch_size": 8,
+        "dataset.args.image_size": 16,
+        "dataset.args.image_format": "png",
+    }
+)
 
 
 def _img2dataset_record(number: int, score: object) -> bytes:
@@ -79,7 +84,7 @@ def test_shards_of_img2dataset_keep_their_scores_and_the_sizes_before_resizing(t
         for number, score in enumerate((5.5, 6.25, "")):
             write_record(file, _img2dataset_record(number, score))
     flags = ["--data_dir", str(images), "--write_dir", str(data), "--score_col", "aesthetic", "--quiet"]
-    assert main(["encode", "--config", "small", *flags]) == 0
+    assert main(["encode", "--preset", "small", *flags]) == 0
     for key, expected in (("aesth_score", [5.5, 6.25, 0]), ("height", [480] * 3), ("width", [640] * 3)):
         found = [float(decode_tensor(record[key][0])) for record in _encodings(data)]  # type: ignore[arg-type]
         assert found == expected, key
@@ -110,24 +115,28 @@ def test_classes_that_are_words_are_refused_before_anything_is_fetched(
     assert "does not hold whole numbers" in capsys.readouterr().err
 
 
-def _train_and_sample(tmp_path: Path, preset: str, settings: list[str], *more: str) -> np.ndarray:
+def _train_and_sample(tmp_path: Path, preset: str, settings: Mapping[str, Any], *more: str) -> np.ndarray:
     """All commands on 32 shapes. Returns the images at the end."""
     images, data, run, out = (str(tmp_path / name) for name in ("images", "data", "run", "pictures"))
-    config = ["--config", preset, "--set", *TINY, *settings]
+    config = ["--preset", preset, *TINY, *flags(settings)]
     assert main(["shapes", "--write_dir", images, "--count", "32"]) == 0
     assert main(["encode", *config, "--data_dir", images, "--write_dir", data, "--quiet"]) == 0
     assert main(["train", *config, "--global_dir", run, data, "--steps", "2"]) == 0
     checkpoints = f"{run}/checkpoints_recent"
-    flags = ["--save_dir", out, "--num_steps", "2", "--npz", "--quiet", *more]
-    assert main(["evaluate", "--checkpoint_dir", checkpoints, *flags]) == 0
+    folders = ["--save_dir", out, "--num_steps", "2", "--npz", "--quiet", *more]
+    assert main(["evaluate", "--checkpoint_dir", checkpoints, *folders]) == 0
     return np.asarray(np.load(f"{out}/images.npz")["images"])
 
 
 def test_pixels_are_trained_and_sampled_without_an_encoder(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    settings = ["in_dimensions=[16,16,3]", "train.snapshot_freq=2", "model.eval_sampling_num_steps=2"]
-    settings.append("dataset.held_out_share=0.25")
+    settings = {
+        "in_dimensions": [16, 16, 3],
+        "train.snapshot_freq": 2,
+        "model.eval_sampling_num_steps": 2,
+        "dataset.held_out_share": 0.25,
+    }
     made = _train_and_sample(tmp_path, "cifar10", settings, "--num_images", "3")
     assert made.shape == (3, 16, 16, 3)
     # The evaluator inside the training has sampled, and compared with data that was held out.
@@ -142,17 +151,17 @@ def test_pixels_are_trained_and_sampled_without_an_encoder(
 
 
 def test_classes_are_trained_and_sampled(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    latents = ["in_dimensions=[8,8,8]", "model.args.out_ch=8", "model.vae_id=small"]
+    latents = {"in_dimensions": [8, 8, 8], "model.args.out_ch": 8, "model.vae_id": "small"}
     made = _train_and_sample(tmp_path, "imagenet256", latents, "--classes", "3,999")
     assert made.shape == (2, 16, 16, 3)
     kinds = all_shapes()
     expected = [kinds.index(shape) for shape in draw_shapes(32, seed=0).shapes]
     assert [record["class"] for record in _encodings(tmp_path / "data")] == [[one] for one in expected]
     # Images without a class, and classes that the network does not have, are refused.
-    settings = ["--config", "imagenet256", "--set", *TINY, *latents]
-    flags = ["--data_dir", str(tmp_path / "images"), "--write_dir", str(tmp_path / "other"), "--quiet"]
-    few = "model.conditioning.num_classes=5"
-    assert main(["encode", *settings, few, *flags]) == 1
+    settings = ["--preset", "imagenet256", *TINY, *flags(latents)]
+    folders = ["--data_dir", str(tmp_path / "images"), "--write_dir", str(tmp_path / "other"), "--quiet"]
+    few = ["--model.conditioning.num-classes", "5"]
+    assert main(["encode", *settings, *few, *folders]) == 1
     assert "classes are numbered from 0 to 4" in capsys.readouterr().err
     bare = tmp_path / "bare"
     bare.mkdir()
@@ -160,9 +169,9 @@ def test_classes_are_trained_and_sampled(tmp_path: Path, capsys: pytest.CaptureF
         write_record(
             file, encode_example({"png": encode_image(np.zeros((16, 16, 3), np.uint8), "png"), "txt": ""})
         )
-    flags[1] = str(bare)
-    assert main(["encode", *settings, *flags]) == 1
-    assert "--class_col" in capsys.readouterr().err
+    folders[1] = str(bare)
+    assert main(["encode", *settings, *folders]) == 1
+    assert "--class-col" in capsys.readouterr().err
 
 
 def test_a_large_class_is_stored_exactly(tmp_path: Path) -> None:
@@ -171,7 +180,7 @@ def test_a_large_class_is_stored_exactly(tmp_path: Path) -> None:
     with (tmp_path / "images" / "a.tfrecord").open("wb") as file:
         pixels = encode_image(np.zeros((16, 16, 3), np.uint8), "png")
         write_record(file, encode_example({"png": pixels, "txt": "", "json": json.dumps({"class": 999})}))
-    latents = ["in_dimensions=[8,8,8]", "model.args.out_ch=8", "model.vae_id=small"]
-    flags = ["--data_dir", str(tmp_path / "images"), "--write_dir", str(tmp_path / "data"), "--quiet"]
-    assert main(["encode", "--config", "imagenet256", "--set", *TINY, *latents, *flags]) == 0
+    latents = {"in_dimensions": [8, 8, 8], "model.args.out_ch": 8, "model.vae_id": "small"}
+    folders = ["--data_dir", str(tmp_path / "images"), "--write_dir", str(tmp_path / "data"), "--quiet"]
+    assert main(["encode", "--preset", "imagenet256", *TINY, *flags(latents), *folders]) == 0
     assert _encodings(tmp_path / "data")[0]["class"] == [999]

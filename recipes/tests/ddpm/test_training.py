@@ -4,6 +4,10 @@ mishaps."""
 from __future__ import annotations
 
 import math
+import os
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,17 +18,17 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from ddpm.tiny import tiny_config
+from tpulab_recipes.common.errors import CheckpointError, ConfigError, TrainingDiverged
+from tpulab_recipes.common.log_writers import JsonLines, read_json_lines
+from tpulab_recipes.common.steering import PlainRun
 from tpulab_recipes.ddpm.checkpoint import CheckpointFolder
 from tpulab_recipes.ddpm.config import Config
 from tpulab_recipes.ddpm.data.pipeline import Batch, ShapesSource
-from tpulab_recipes.ddpm.errors import CheckpointError, ConfigError, TrainingDiverged
-from tpulab_recipes.ddpm.log_writers import JsonLines, read_json_lines
 from tpulab_recipes.ddpm.mesh import make_mesh, put_batch
 from tpulab_recipes.ddpm.model import Network
 from tpulab_recipes.ddpm.optimizer import clip_gradient, default_hyperparameters, learning_rate_factor
 from tpulab_recipes.ddpm.presets import LAION256
 from tpulab_recipes.ddpm.sampler import Sampler
-from tpulab_recipes.ddpm.steering import PlainRun
 from tpulab_recipes.ddpm.train_step import TrainState, compile_step, make_initial_state
 from tpulab_recipes.ddpm.trainer import Trainer
 
@@ -63,6 +67,22 @@ def test_a_step_on_eight_devices_equals_a_step_on_one(tiny: Config) -> None:
     assert leaf.addressable_shards[0].data.size * 8 == leaf.size
     moment = eight.opt_state[0].nu["middle1"]["conv1"]["kernel"]
     assert moment.addressable_shards[0].data.size * 8 == moment.size
+
+
+def test_what_travels_is_half_as_wide_as_the_masters(tmp_path: Path) -> None:
+    """Asked of the program as it was divided among the devices: XLA:CPU widens bf16 again afterwards."""
+    program = """
+import sys, jax, jax.numpy as jnp
+from tpulab_recipes.ddpm.mesh import gathered, make_mesh, state_sharding
+mesh, shapes = make_mesh(), {"w": jax.ShapeDtypeStruct((64, 64), jnp.float32)}
+run = lambda tree: gathered(jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16), tree), mesh)
+jax.jit(run, in_shardings=(state_sharding(mesh, shapes),)).lower(shapes).compile()
+"""
+    flags = f"--xla_dump_to={tmp_path} --xla_dump_hlo_pass_re=spmd"
+    env = os.environ | {"XLA_FLAGS": flags, "JAX_ENABLE_COMPILATION_CACHE": "0"}
+    subprocess.run([sys.executable, "-c", program], env=env, check=True, timeout=300)
+    (divided,) = tmp_path.glob("*after_spmd-partitioning*")
+    assert re.findall(r"= (\w+)\[[\d,]*\]\S* all-gather\(", divided.read_text()) == ["bf16"]
 
 
 def test_mixed_captions_and_changed_settings_take_one_compilation_each(tiny: Config) -> None:
@@ -142,6 +162,21 @@ def test_a_checkpoint_of_another_network_is_refused_and_a_missing_one_named(
             checkpoints.load(Network(tiny), make_mesh(), 5)
 
 
+def test_a_changed_configuration_is_refused_by_name_unless_it_is_accepted(
+    straight: tuple[Config, TrainState, Path],
+) -> None:
+    config, _, folder = straight
+    changed = replace(config, train=replace(config.train, max_learning_rate=1e-3, save_freq=(5,)), seed=1)
+    with pytest.raises(
+        CheckpointError, match=r"seed is 0 there and 1 here; train\.max_learning_rate is"
+    ) as e:
+        _trainer(changed, global_dir=str(folder))
+    assert "save_freq" not in str(e.value)
+    accepted = ["seed", "train.max_learning_rate"]
+    with _trainer(changed, global_dir=str(folder), accept_changed=accepted) as trainer:
+        assert trainer.resumed_at == 8
+
+
 def test_a_save_that_was_cut_off_is_not_taken_for_a_checkpoint(
     straight: tuple[Config, TrainState, Path], tmp_path: Path
 ) -> None:
@@ -184,7 +219,7 @@ def test_a_broken_batch_changes_nothing_but_the_counters(tiny: Config) -> None:
 
 
 def test_a_hundred_broken_batches_in_a_row_end_the_training(tiny: Config, tmp_path: Path) -> None:
-    from tpulab_recipes.ddpm.data.storage import Folder
+    from tpulab_recipes.common.storage import Folder
 
     config = replace(tiny, train=replace(tiny.train, log_loss_every_steps=10))
     # On one device: a hundred steps there take as long as ten on eight.

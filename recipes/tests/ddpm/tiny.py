@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +25,14 @@ def tiny_config() -> Config:
         ),
         train=replace(SMALL.train, batch_size=8, learning_rate_warmup_steps=1, log_loss_every_steps=2),
     )
+
+
+def flags(settings: Mapping[str, Any]) -> list[str]:
+    """Settings as the commands take them: `--train.batch_size 8`, `--in_dimensions 8 8 8`."""
+    found = []
+    for name, value in settings.items():
+        found += [f"--{name}", *map(str, value if isinstance(value, list) else [value])]
+    return found
 
 
 def shallow_config() -> Config:

@@ -17,11 +17,11 @@ os.environ["JAX_PLATFORMS"] = "cpu"
 import jax
 import jax.numpy as jnp
 import numpy as np
-from tpulab_recipes.ddpm.config import AlphaSchedule, Conditioning, Config
+from tpulab_recipes.ddpm.config import AlphaSchedule, Config, context_shapes
 from tpulab_recipes.ddpm.diffusion import interpret
 from tpulab_recipes.ddpm.exporter import export_to_diffusers
 from tpulab_recipes.ddpm.model import Network
-from tpulab_recipes.ddpm.presets import LAION256, SMALL
+from tpulab_recipes.ddpm.presets import PRESETS
 from tpulab_recipes.ddpm.prompts import context_for
 from tpulab_recipes.ddpm.sampler import Sampler
 from tpulab_recipes.ddpm.sampling import ancestral_step, ddim_step
@@ -30,54 +30,45 @@ from tpulab_recipes.ddpm.schedules import linear_alphas_bar, schedule_from
 PROMPTS = ["a large red circle", "a small blue cross", ""]
 GUIDANCE = 2.5
 #: Numbers that divide the timesteps of the schedule: diffusers steps by whole strides.
-STEPS = {"text": 16, "classes": 20}
+STEPS = {"cosine": 16, "linear": 20}
 
 
-def networks() -> dict[str, Config]:
-    """Between them they have every part: both resampling ways, both noise-level inputs, gates, classes, the
-    map."""
-    model = SMALL.model
-    args = replace(model.args, ch=16, emb_ch=24, seq_width=24, head_dim=8, norm_groups=4)
-    text = replace(SMALL, model=replace(model, args=args))
-    other = replace(
-        args,
-        resblock_resample=True,
-        logsnr_input="inv_cos",
-        use_glu=False,
-        attn_resolutions=(8, 4),
-        use_pos_enc=False,
+def shrunk(name: str) -> Config:
+    """A preset with few channels and levels; all that an export has to carry is as published."""
+    config = PRESETS[name]
+    model, told = config.model, config.model.conditioning
+    args = replace(
+        model.args,
+        ch=16,
+        emb_ch=24,
+        ch_mult=(1, 2),
+        num_res_blocks=1,
+        seq_width=24,
+        head_dim=8,
+        norm_groups=4,
+        attn_resolutions=(4,),
+        dropout=0.0,
+        param_dtype="fp32",
     )
-    classes = replace(
-        SMALL,
-        model=replace(
-            model,
-            args=other,
-            conditioning=Conditioning(0, 0, 0, 0, 0, (), 5, keep_class=0.9),
-            mean_type="v",
-            train_alpha_schedule=AlphaSchedule(),
-            eval_alpha_schedule=AlphaSchedule(),
-        ),
-    )
-    return {"text": text, "classes": classes}
+    if name == "imagenet256":
+        # What no preset has.
+        args = replace(args, use_glu=False, attn_resolutions=(8, 4))
+    if name != "small":
+        told = replace(
+            told,
+            clip_width=min(told.clip_width, 24),
+            clip_length=min(told.clip_length, 4),
+            t5_width=min(told.t5_width, 16),
+            t5_length=min(told.t5_length, 3),
+            clip_image_width=min(told.clip_image_width, 8),
+            num_classes=min(told.num_classes, 5),
+        )
+    dimensions = (8, 8, config.in_dimensions[2])
+    return replace(config, in_dimensions=dimensions, model=replace(model, args=args, conditioning=told))
 
 
-def published() -> Config:
-    """Told by encoders that have to be downloaded, so only its export is made."""
-    model = SMALL.model
-    ids = {name: getattr(LAION256.model, name) for name in ("clip_model_id", "t5_model_id", "vae_id")}
-    return replace(
-        SMALL,
-        in_dimensions=(8, 8, 4),
-        model=replace(
-            model,
-            args=replace(model.args, ch=16, emb_ch=24, seq_width=24, head_dim=8, norm_groups=4, out_ch=4),
-            conditioning=Conditioning(24, 4, 16, 3, 8, ("aesth_score", "height", "width")),
-            **ids,
-        ),
-    )
-
-
-def write_network(name: str, config: Config, folder: Path) -> None:
+def write_network(name: str, folder: Path) -> None:
+    config = shrunk(name)
     network = Network(config)
     rng = np.random.default_rng(11)
     # Random everywhere: what starts at zero or one would hide mistakes.
@@ -85,11 +76,16 @@ def write_network(name: str, config: Config, folder: Path) -> None:
         lambda leaf: (leaf + 0.1 * rng.standard_normal(leaf.shape)).astype(np.float32), network.init(3)
     )
     export_to_diffusers(params, config, folder / name)
-    if name == "text":
+    if name == "small":
         context = context_for(PROMPTS, config)
         context["aesth_score"][1] = 0.0
     else:
-        context = {"class": np.array([0, 4, 5], np.int32)}
+        context = {
+            key: rng.uniform(2, 9, (3, *shape)).astype(np.float32)
+            for key, shape in context_shapes(config.model.conditioning).items()
+        }
+        if "class" in context:
+            context["class"] = np.array([0, 4, 5], np.int32)
     z = rng.standard_normal((3, *config.in_dimensions)).astype(np.float32)
     logsnr = np.array([-5.0, 0.3, 6.0], np.float32)
     asked = dict(context)
@@ -98,9 +94,10 @@ def write_network(name: str, config: Config, folder: Path) -> None:
         asked["known"] = rng.standard_normal(z.shape).astype(np.float32)
     said = jax.jit(network.apply)(params, z, logsnr, asked)
     sampler = Sampler(network, 3)
-    made = sampler(params, context, steps=STEPS[name], guidance=GUIDANCE, noise=z)
+    steps = STEPS[config.model.eval_alpha_schedule.name]
+    made = sampler(params, context, steps=steps, guidance=GUIDANCE, noise=z)
     arrays = {f"context_{key}": value for key, value in asked.items()}
-    np.savez(folder / name / "reference.npz", z=z, logsnr=logsnr, said=said, made=made, **arrays)
+    np.savez(folder / name / "reference.npz", z=z, logsnr=logsnr, said=said, made=made, steps=steps, **arrays)
 
 
 def write_steps(folder: Path) -> None:
@@ -125,7 +122,6 @@ def write_steps(folder: Path) -> None:
 
 if __name__ == "__main__":
     target = Path(sys.argv[1])
-    for network_name, network_config in networks().items():
-        write_network(network_name, network_config, target)
-    export_to_diffusers(Network(published()).init(3), published(), target / "published")
+    for preset in PRESETS:
+        write_network(preset, target)
     write_steps(target)

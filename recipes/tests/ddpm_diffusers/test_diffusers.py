@@ -19,7 +19,8 @@ torch = pytest.importorskip("torch", reason="the environment torch-xla has torch
 diffusers = pytest.importorskip("diffusers", reason="the environment torch-xla has torch and diffusers")
 
 CHECKOUT = Path(__file__).parents[3]
-GUIDANCE, STEPS = 2.5, {"text": 16, "classes": 20}
+GUIDANCE = 2.5
+PRESETS = ["small", "laion256", "laion512_large", "cifar10", "imagenet256"]
 BETAS = {
     "beta_schedule": "linear",
     "beta_start": 0.00085,
@@ -32,17 +33,12 @@ KINDS = {"v": "v_prediction", "eps": "epsilon", "x": "sample"}
 
 
 @pytest.fixture(scope="module")
-def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    python = os.environ.get("TPULAB_JAX_PYTHON") or CHECKOUT / ".tpulab" / "test" / "agent" / "bin" / "python"
-    if not Path(python).exists():
-        pytest.fail(
-            f"{python} is missing: `npm test -- agent` makes it, or set TPULAB_JAX_PYTHON.", pytrace=False
-        )
+def reference(tmp_path_factory: pytest.TempPathFactory, jax_python: Path) -> Path:
     folder = tmp_path_factory.mktemp("reference")
     script = Path(__file__).with_name("jax_reference.py")
     path = {"PYTHONPATH": str(CHECKOUT / "recipes" / "src")}
     done = subprocess.run(
-        [python, script, folder],
+        [jax_python, script, folder],
         env=os.environ | path,
         capture_output=True,
         text=True,
@@ -79,7 +75,7 @@ def _pipeline(folder: Path) -> Any:
     )
 
 
-@pytest.mark.parametrize("name", ["text", "classes"])
+@pytest.mark.parametrize("name", PRESETS)
 def test_an_exported_network_says_in_torch_what_it_says_in_jax(reference: Path, name: str) -> None:
     arrays = _arrays(reference / name / "reference.npz")
     pipeline = _pipeline(reference / name)
@@ -88,7 +84,7 @@ def test_an_exported_network_says_in_torch_what_it_says_in_jax(reference: Path, 
     np.testing.assert_allclose(said.movedim(1, -1).numpy(), arrays["said"], atol=1e-4, rtol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["text", "classes"])
+@pytest.mark.parametrize("name", PRESETS)
 def test_an_exported_pipeline_samples_the_same_images(reference: Path, name: str) -> None:
     arrays = _arrays(reference / name / "reference.npz")
     pipeline = _pipeline(reference / name)
@@ -98,28 +94,43 @@ def test_an_exported_pipeline_samples_the_same_images(reference: Path, name: str
         context=told,
         latents=_first(arrays["z"]),
         guidance_scale=GUIDANCE,
-        num_inference_steps=STEPS[name],
+        num_inference_steps=int(arrays["steps"]),
         output_type="latent",
-    )["images"]
+    ).images
     made = made.movedim(1, -1).numpy()
     scale = np.abs(arrays["made"]).max()
     np.testing.assert_allclose(made, arrays["made"], atol=2e-3 * scale)
 
 
-def test_prompts_and_decoded_images_work_without_jax(reference: Path) -> None:
-    pipeline = _pipeline(reference / "text")
+def test_an_exported_pipeline_runs_where_its_network_is(reference: Path) -> None:
+    """Noise, masks and what the network is told follow it to another device."""
+    torch_xla = pytest.importorskip("torch_xla")
+    pipeline = _pipeline(reference / "small")
     pipeline.set_progress_bar_config(disable=True)
-    arrays = _arrays(reference / "text" / "reference.npz")
+    latents = _first(_arrays(reference / "small" / "reference.npz")["z"])[:1]
+    asked = {"prompt": "a large red circle", "num_inference_steps": 2, "guidance_scale": GUIDANCE}
+    here = pipeline(latents=latents, **asked).images
+    pipeline.to(torch_xla.device())
+    np.testing.assert_allclose(pipeline(latents=latents, **asked).images, here, atol=1e-3)
+    drawn = pipeline(**asked, output_type="latent").images
+    assert drawn.device.type == "xla"
+    assert torch.isfinite(drawn).all()
+
+
+def test_prompts_and_decoded_images_work_without_jax(reference: Path) -> None:
+    pipeline = _pipeline(reference / "small")
+    pipeline.set_progress_bar_config(disable=True)
+    arrays = _arrays(reference / "small" / "reference.npz")
     told = pipeline.tell(["a large red circle", "a small blue cross", ""], 6.5)
     np.testing.assert_array_equal(told["clip_emb"].numpy(), arrays["context_clip_emb"])
     for prompt in (["a large red circle"], "a large red circle"):
-        images = pipeline(prompt=prompt, num_inference_steps=2)["images"]
+        images = pipeline(prompt=prompt, num_inference_steps=2).images
         assert images.shape == (1, 16, 16, 3)
 
 
 def test_what_an_export_without_encoders_cannot_do_is_refused_and_said(reference: Path) -> None:
     """Words are not told as another encoder would, and latents are not shown as if they were images."""
-    pipeline = _pipeline(reference / "published")
+    pipeline = _pipeline(reference / "laion256")
     pipeline.set_progress_bar_config(disable=True)
     with pytest.raises(ValueError, match="holds no text encoder") as refused:
         pipeline(prompt="a lighthouse in fog", output_type="latent")
@@ -138,18 +149,18 @@ def test_what_an_export_without_encoders_cannot_do_is_refused_and_said(reference
     }
     assert all(name in str(refused.value) for name in told)
     for asked in ({}, {"context": told}):
-        made = pipeline(**asked, num_inference_steps=2, output_type="latent")["images"]
+        made = pipeline(**asked, num_inference_steps=2, output_type="latent").images
         assert made.shape == (1, 4, 8, 8)
         assert torch.isfinite(made).all()
 
 
 def test_words_for_a_network_of_classes_are_refused(reference: Path) -> None:
-    pipeline = _pipeline(reference / "classes")
+    pipeline = _pipeline(reference / "imagenet256")
     pipeline.set_progress_bar_config(disable=True)
     with pytest.raises(ValueError, match=r'knows no words.*"class"'):
         pipeline(prompt=["a red circle"])
     made = pipeline(context={"class": torch.tensor([1, 4])}, num_inference_steps=2, output_type="latent")
-    assert made["images"].shape[0] == 2
+    assert made.images.shape[0] == 2
 
 
 def test_the_schedule_is_the_one_of_diffusers(reference: Path) -> None:

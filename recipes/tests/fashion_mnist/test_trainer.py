@@ -47,14 +47,13 @@ def test_it_learns_one_batch_compiles_each_program_once_and_a_new_rate_compiles_
 ) -> None:
     trainer = Trainer(TINY, backend)
     batch = backend.shard_batch(next(train_batches(TRAIN, TINY.batch_size, 0, 0)))
-    first = float(trainer.train_step(batch))
-    float(trainer.train_step(batch))
     before = backend.compilations().count
-    for step in range(25):
+    first = float(trainer.train_step(batch))
+    for step in range(26):
         trainer.set_learning_rate(1e-3 * (1 - step / 50))
         last = trainer.train_step(batch)
     assert float(last) < 0.6 * first
-    assert backend.compilations().count == before
+    assert backend.compilations().count - before == int(backend.compiles_steps)
 
 
 def test_accuracy_with_a_ragged_last_batch_is_a_plain_count(backend: Backend) -> None:
@@ -79,7 +78,8 @@ def test_training_goes_on_from_a_checkpoint_bit_for_bit(backend: Backend) -> Non
     half = Trainer(TINY, backend)
     losses(half, 3)
     state = backend.to_host(half.state())
-    other = Trainer(TINY.but(seed=9), backend)
+    other = Trainer(TINY, backend)
+    losses(other, 1, skip=5)
     other.load_state(state)
     assert losses(other, 3, skip=3) == expected[3:]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -10,7 +11,13 @@ torchvision = pytest.importorskip("torchvision")
 from tpulab_recipes.discipline import ShapeLedger, forbid_operators, trace_full_graph  # noqa: E402
 from tpulab_recipes.resnet_profiling.config import FULL_SIZE, MISTAKES, Config  # noqa: E402
 from tpulab_recipes.resnet_profiling.resnet import ResNet18  # noqa: E402
-from tpulab_recipes.resnet_profiling.trainer import batches_with_mistake, made_up_batches, steps_in_epoch  # noqa: E402
+from tpulab_recipes.resnet_profiling.trainer import (  # noqa: E402
+    Trainer,
+    batches_with_mistake,
+    made_up_batches,
+    steps_in_epoch,
+)
+from tpulab_recipes.runtime.selection import installed_backends, make  # noqa: E402
 
 
 def of_torchvision() -> torch.nn.Module:
@@ -46,6 +53,35 @@ def test_the_step_is_one_graph_without_data_dependent_operators() -> None:
         torch.nn.functional.nll_loss(
             model.train()(torch.zeros(2, 3, 32, 32)), torch.tensor([0, 1])
         ).backward()
+
+
+@pytest.mark.parametrize("name", [name for name in ("torch_xla", "cpu") if name in installed_backends()])
+def test_all_steps_are_one_compilation(name: str) -> None:
+    backend = make(name, "cpu")
+    config = Config(width=0.0625, batch_size=4)
+    trainer = Trainer(config, backend)
+    before = backend.compilations().count
+    losses = [float(trainer.train_step(batch)) for batch in backend.batches(made_up_batches(config, 4))]
+    assert losses[-1] < losses[0]
+    assert backend.compilations().count - before == int(backend.compiles_steps)
+
+
+def test_torch_compile_takes_the_whole_step_and_makes_nothing_new_of_later_ones() -> None:
+    """What `torch_tpu` is given, with a compiler that runs what Dynamo traced as it is."""
+    backend, config = make("cpu", None), Config(width=0.0625, batch_size=4)
+    plain, traced = Trainer(config, backend), Trainer(config, backend)
+    torch._dynamo.reset()
+    graphs = torch._dynamo.testing.CompileCounter()
+    compiled = torch.compile(traced.train_step, backend=graphs, dynamic=False)
+    rng = np.random.default_rng(0)
+    counts = []
+    for _ in range(3):
+        rows = {"images": rng.standard_normal((4, 3, 32, 32), np.float32), "labels": np.arange(4)}
+        batch = backend.to_device(rows)
+        np.testing.assert_allclose(float(compiled(batch)), float(plain.train_step(batch)), rtol=1e-5)
+        counts.append(graphs.frame_count)
+    assert counts[0] > 0
+    assert counts == [counts[0]] * 3
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import random
 import sys
 from dataclasses import asdict
@@ -36,16 +37,26 @@ def in_torch(backend: Backend, folder: Path, process: int, processes: int) -> di
     from tpulab_recipes.torch_training import save_checkpoint
 
     world = backend.world()
+    # Each draws first weights of its own.
+    torch.manual_seed(process)
+    apart = torch.nn.Linear(3, 2)
+    before = apart.weight.sum().item()
+    placed = backend.prepare(apart)  # type: ignore[attr-defined]
     backend.seed(3)
     drawn = [torch.rand(4).tolist(), np.random.random(4).tolist(), random.random()]
     config = Config(width=0.125, batch_size=8, dropout=0.0, epochs=2)
     trainer, losses = Trainer(config, backend), []
+    messages = []
+    if processes > 1:
+        all_reduce = torch.distributed.all_reduce
+        torch.distributed.all_reduce = lambda tensor: messages.append(all_reduce(tensor))
     worlds = [world] if processes > 1 else [World(index, 2, 1, 2, one_program=False) for index in range(2)]
     for epoch in range(config.epochs):
         shares = [batches_of_process(TRAIN, config, each, epoch) for each in worlds]
         for parts in zip(*shares, strict=True):
             batch = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
             losses.append(trainer.train_step(backend.shard_batch(batch)))
+    sent = len(messages)
     correct, read = correct_of_process(trainer, TEST, world)
     weights = hashlib.sha256()
     for tensor in backend.to_host(trainer.model.state_dict()).values():
@@ -53,6 +64,10 @@ def in_torch(backend: Backend, folder: Path, process: int, processes: int) -> di
     save_checkpoint(backend, folder / f"checkpoints-{process}-of-{processes}", 4, trainer.state())
     return {
         "drawn": drawn,
+        "drawn_apart": before,
+        "prepared": placed.weight.sum().item(),
+        "messages_a_step": sent / len(losses),
+        "own_rows": backend.own_rows({"x": np.arange(6), "rate": 0.5}),  # type: ignore[attr-defined]
         "rows": rows_of_process(TRAIN, world, config.seed, 0).tolist(),
         "losses": [backend.reduce_metrics({"loss": loss})["loss"] for loss in losses],
         "weights": weights.hexdigest(),
@@ -103,9 +118,9 @@ def main(name: str, folder: Path, process: int, processes: int, port: int) -> No
     elif processes > 1:
         import torch
 
-        torch.distributed.init_process_group(
-            "gloo", init_method=f"tcp://{place}", rank=process, world_size=processes
-        )
+        # As `python -m torch.distributed.run` names them; the backend makes the group.
+        os.environ |= {"RANK": str(process), "WORLD_SIZE": str(processes)}
+        os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     backend = runtime.use(name)
     figures = in_jax(backend) if name == "jax" else in_torch(backend, folder, process, processes)
     hows: tuple[runtime.Reduction, ...] = ("mean", "sum", "max")
@@ -117,7 +132,9 @@ def main(name: str, folder: Path, process: int, processes: int, port: int) -> No
         "describe": backend.describe(),
         "reduced": reduced,
     }
-    (folder / f"{process}-of-{processes}.json").write_text(json.dumps({**said, **figures}))
+    (folder / f"{process}-of-{processes}.json").write_text(
+        json.dumps({**said, **figures}, default=np.ndarray.tolist)
+    )
     if processes > 1 and name != "jax":
         torch.distributed.destroy_process_group()
 

@@ -104,6 +104,16 @@ def test_a_compiled_step_equals_the_plain_one_and_compiles_once_for_each_shape(b
     assert (made.seconds > 0) == (backend.compiles_steps and backend.times_compilations)
 
 
+def test_a_compiled_step_that_reads_a_value_back_is_refused_and_the_next_one_works(backend: Backend) -> None:
+    if backend.name != "torch_xla":
+        return  # elsewhere the value is read, between two programs, or JAX has its own error for it
+    x = backend.to_device(rows(4))
+    with pytest.raises(DeviceRuntimeError, match="keep values on the device") as refused:
+        backend.compile(lambda a: a * a.sum().item())(x)
+    assert refused.value.code == "bad_program"
+    test_a_step_computes_what_was_asked_for(backend)
+
+
 def test_a_budget_that_is_exceeded_says_so(backend: Backend) -> None:
     if not backend.compiles_steps:
         assert backend.compilations() == Compilations(0, 0.0)
@@ -180,6 +190,41 @@ def test_batches_arrive_in_order_and_the_thread_ends_with_the_loop(backend: Back
     next(left)
     left.close()
     assert not [thread for thread in threading.enumerate() if thread.name == "tpulab-prefetch"]
+
+
+def test_batches_are_read_and_transferred_on_a_thread_while_steps_compile_nothing_more(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import threading
+
+    count, seen = backend.world().global_devices, []
+    shard_batch = backend.shard_batch
+
+    def noted(*args: Any, **kwargs: Any) -> Any:
+        seen.append(threading.current_thread().name)
+        return shard_batch(*args, **kwargs)
+
+    monkeypatch.setattr(backend, "shard_batch", noted)
+    step = backend.compile(lambda a: (a * 3).sum())
+    totals = [float(np.asarray(backend.to_host(step(batch)))) for batch in backend.batches([rows(count)] * 2)]
+    with compile_budget(0, backend):
+        for batch in backend.batches([rows(count)] * 30):
+            totals.append(float(np.asarray(backend.to_host(step(batch)))))
+    assert totals == [pytest.approx(float(rows(count).sum() * 3), rel=1e-5)] * 32
+    assert set(seen) == {"tpulab-prefetch"}
+    seen.clear()
+    list(backend.batches([rows(count)], ahead=0))
+    assert seen == [threading.current_thread().name]
+
+
+def test_a_batch_that_cannot_be_divided_fails_in_the_loop_after_those_before_it(backend: Backend) -> None:
+    count = backend.world().global_devices
+    if count == 1:
+        return
+    batches = backend.batches([rows(count), rows(count + 1)])
+    next(batches)
+    with pytest.raises(DeviceRuntimeError, match="drop the last ragged batch"):
+        next(batches)
 
 
 def test_a_loader_that_fails_fails_in_the_loop_after_its_batches(backend: Backend) -> None:

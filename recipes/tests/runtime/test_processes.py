@@ -78,6 +78,20 @@ class TestOneProcessForEachDevice:
         first, second = (set(said["rows"]) for said in both)
         assert (len(first), len(second), len(first | second)) == (20, 20, 40)
 
+    def test_each_takes_its_own_rows_of_a_common_batch(self, both: Said) -> None:
+        assert [said["own_rows"] for said in both] == [
+            {"x": [0, 1, 2], "rate": 0.5},
+            {"x": [3, 4, 5], "rate": 0.5},
+        ]
+
+    def test_weights_that_were_drawn_apart_are_those_of_the_first(self, both: Said) -> None:
+        assert both[0]["drawn_apart"] != both[1]["drawn_apart"]
+        assert [said["prepared"] for said in both] == [both[0]["drawn_apart"]] * 2
+
+    def test_gradients_travel_in_few_messages(self, both: Said) -> None:
+        """Of 16 tensors of a small network, together."""
+        assert [said["messages_a_step"] for said in both] == [1.0, 1.0]
+
     def test_metrics_of_their_own_are_reduced_to_the_same_in_both(self, both: Said) -> None:
         assert [said["reduced"] for said in both] == [{"mean": 1.5, "sum": 3.0, "max": 2.0}] * 2
 

@@ -83,7 +83,7 @@ def test_a_write_that_fails_leaves_the_older_checkpoint_and_nothing_else(tmp_pat
     save_checkpoint(CPU, tmp_path, 1, {"s": 1})
 
     def full(*_: object) -> None:
-        Path(_[1]).write_bytes(b"half")
+        _[1].write(b"half")
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(torch, "save", full)

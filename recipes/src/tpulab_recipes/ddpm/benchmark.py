@@ -7,10 +7,10 @@ figures, and nothing has run.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -18,8 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
+from tpulab_recipes.common.errors import ConfigError
+from tpulab_recipes.common.progress import Progress
 from tpulab_recipes.ddpm.config import Config
-from tpulab_recipes.ddpm.errors import ConfigError, RecipeError
 from tpulab_recipes.ddpm.mesh import (
     BATCH_AXES,
     batch_sharding,
@@ -28,30 +29,13 @@ from tpulab_recipes.ddpm.mesh import (
     replicated,
     state_sharding,
 )
-from tpulab_recipes.ddpm.model.context import context_shapes
 from tpulab_recipes.ddpm.model.network import Network, count_parameters
 from tpulab_recipes.ddpm.optimizer import default_hyperparameters
-from tpulab_recipes.ddpm.progress import Progress
+from tpulab_recipes.ddpm.step_cost import batch_shapes, flops_per_image, peak_images_per_second
 from tpulab_recipes.ddpm.train_step import compile_step, make_initial_state, state_shapes
+from tpulab_recipes.runtime.tpu_compiler import TOPOLOGIES, measure, tpu_devices
 
-#: Topologies with eight devices, or the four of the smallest slice.
-TOPOLOGIES = {"v4": "v4:2x2x1", "v5e": "v5e:2x4", "v5p": "v5p:2x2x2", "v6e": "v6e:2x4"}
 Pair = tuple[str, Config, int | None]
-
-
-class CompilerMissing(RecipeError):
-    """No TPU compiler here."""
-
-    code = "compiler_missing"
-
-
-def batch_shapes(config: Config, batch: int) -> dict[str, jax.ShapeDtypeStruct]:
-    """A batch as training sees it, without data."""
-    shapes: dict[str, Any] = {"image": jax.ShapeDtypeStruct((batch, *config.in_dimensions), jnp.float32)}
-    for name, shape in context_shapes(config.model.conditioning).items():
-        kind = jnp.int32 if name == "class" else jnp.float32 if not shape else jnp.bfloat16
-        shapes[name] = jax.ShapeDtypeStruct((batch, *shape), kind)
-    return shapes
 
 
 def measured_rows(pairs: Iterable[Pair], steps: int, progress: Progress) -> Iterator[Mapping[str, Any]]:
@@ -87,13 +71,24 @@ def measured_rows(pairs: Iterable[Pair], steps: int, progress: Progress) -> Iter
             progress.advance(1)
         progress.finish()
         device = jax.devices()[0]
-        yield _row(name, config, network, batch) | {
-            "device": f"{len(mesh.devices.flat)} x {device.device_kind}",
-            "kind": "measured",
-            "iterations_per_s": 1 / float(np.median(times)),
-            "images_per_s": batch / float(np.median(times)),
-            "first_step_s": compile_s,
-        }
+        rate = batch / float(np.median(times))
+        flops, peak = flops_per_image(config), peak_images_per_second(config, mesh.devices.flat)
+        reached: dict[str, Any] = {}
+        if flops is not None:
+            reached["tflop_per_s"] = flops * rate / 1e12
+        if peak is not None:
+            reached["mfu_percent"] = 100 * rate / peak
+        yield (
+            _row(name, config, network, batch)
+            | reached
+            | {
+                "device": f"{len(mesh.devices.flat)} x {device.device_kind}",
+                "kind": "measured",
+                "iterations_per_s": rate / batch,
+                "images_per_s": rate,
+                "first_step_s": compile_s,
+            }
+        )
 
 
 def compiled_rows(
@@ -103,7 +98,7 @@ def compiled_rows(
     chips = list(chips or TOPOLOGIES)
     for chip in chips:
         if chip not in TOPOLOGIES:
-            raise ConfigError("--compile_for", f"{chip!r} is none of {', '.join(TOPOLOGIES)}.")
+            raise ConfigError("--compile-for", f"{chip!r} is none of {', '.join(TOPOLOGIES)}.")
     pairs = list(pairs)
     progress.start("compile", len(pairs) * len(chips))
     for name, config, batch in pairs:
@@ -113,40 +108,20 @@ def compiled_rows(
             size -= size % len(devices)
             sized = replace(config, train=replace(config.train, batch_size=size))
             network = Network(sized)
-            started = time.perf_counter()
+            found = measure(chip, len(devices), partial(compile_ahead, network, devices))
             row = _row(name, sized, network, size) | {
                 "device": f"{len(devices)} x {chip}",
                 "kind": "compiled, not run",
+                "compile_s": found.compile_s,
             }
-            try:
-                compiled = compile_ahead(network, devices)
-            except jax.errors.JaxRuntimeError as error:
-                if "RESOURCE_EXHAUSTED" not in str(error):
-                    raise
-                row["note"] = "does not fit: " + str(error).splitlines()[0].split("RESOURCE_EXHAUSTED: ")[-1]
+            if found.memory_gib is None:
+                row["note"] = found.note
             else:
-                memory, cost = compiled.memory_analysis(), compiled.cost_analysis() or {}
-                row["memory_gib_per_device"] = memory.peak_memory_in_bytes / 2**30
-                row["tflop_per_step_and_device"] = cost.get("flops", 0.0) / 1e12
-            row["compile_s"] = time.perf_counter() - started
+                row["memory_gib_per_device"] = found.memory_gib
+                row["tflop_per_step_and_device"] = found.tflop
             progress.advance(1, f"{name} on {chip}")
             yield row
     progress.finish()
-
-
-def tpu_devices(chip: str) -> list[Any]:
-    """Devices of a chip that is not there, from the TPU compiler. Raises `CompilerMissing` without libtpu."""
-    # Otherwise libtpu asks the metadata server of a cloud that this machine is not in.
-    os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")
-    from jax.experimental import topologies
-
-    try:
-        return list(topologies.get_topology_desc(platform="tpu", topology_name=TOPOLOGIES[chip]).devices)
-    except Exception as error:
-        raise CompilerMissing(
-            'The TPU compiler is missing here; install it with `pip install "jax[tpu]"` of the same '
-            f"version as jax ({jax.__version__}). ({str(error).splitlines()[0]})"
-        ) from error
 
 
 def compile_ahead(network: Network, devices: Sequence[Any]) -> Any:
@@ -188,6 +163,8 @@ COLUMNS = (
     ("batch_size", "Batch size"),
     ("iterations_per_s", "Iterations/s"),
     ("images_per_s", "Images/s"),
+    ("tflop_per_s", "TFLOP/s"),
+    ("mfu_percent", "MFU (%)"),
     ("memory_gib_per_device", "Memory per device (GiB)"),
     ("tflop_per_step_and_device", "TFLOP per step and device"),
     ("kind", "How"),

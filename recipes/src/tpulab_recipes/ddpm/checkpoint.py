@@ -6,24 +6,36 @@ goes on from the one before.
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Collection
 from typing import Any
 
 import jax
 import orbax.checkpoint as ocp
 from jax.sharding import Mesh
 
+from tpulab_recipes.common.errors import CheckpointError
+from tpulab_recipes.common.storage import explained
 from tpulab_recipes.ddpm.config import Config, config_from, to_dict
-from tpulab_recipes.ddpm.data.storage import store_fault
-from tpulab_recipes.ddpm.errors import CheckpointError, MissingPackage, StorageError
 from tpulab_recipes.ddpm.mesh import state_sharding
 from tpulab_recipes.ddpm.model.network import Network
 from tpulab_recipes.ddpm.train_step import TrainState, state_shapes
 
 STATE, ABOUT = "state", "about"
+#: Settings that change nothing of what is learned: logs, checkpoints, reading, sampling, distillation.
+MAY_CHANGE = (
+    "train.log_",
+    "train.snapshot_freq",
+    "train.checkpoint_dirs",
+    "train.num_checkpoints",
+    "train.save_freq",
+    "dataset.read_",
+    "sampler",
+    "model.eval_",
+    "model.logvar_",
+    "distill.",
+)
 
 
 class CheckpointFolder:
@@ -33,7 +45,7 @@ class CheckpointFolder:
         self.url, self.save_every = url, save_every
         if "://" not in url:
             url = os.path.abspath(url)
-        with _explained(self.url):
+        with explained(self.url):
             self._manager = ocp.CheckpointManager(
                 url,
                 item_handlers={STATE: ocp.StandardCheckpointHandler(), ABOUT: ocp.JsonCheckpointHandler()},
@@ -49,8 +61,8 @@ class CheckpointFolder:
         step = int(state.step)
         if step in self._manager.all_steps():
             return False
-        about = {"format": 1, "config": to_dict(config), **(more or {})}
-        with _explained(self.url):
+        about = {"format": 1, "config": to_dict(config), "hosts": jax.process_count(), **(more or {})}
+        with explained(self.url):
             self._manager.save(
                 step,
                 args=ocp.args.Composite(
@@ -70,13 +82,35 @@ class CheckpointFolder:
     def about(self, step: int | None = None) -> dict[str, Any]:
         """What the checkpoint says of itself: `config`, and what was given to `save`."""
         step = self._step(step)
-        with _explained(self.url):
+        with explained(self.url):
             restored = self._manager.restore(step, args=ocp.args.Composite(**{ABOUT: ocp.args.JsonRestore()}))
         return dict(restored[ABOUT])
 
     def config(self, step: int | None = None) -> Config:
         """The configuration that the checkpoint was trained with."""
         return config_from(self.about(step)["config"])
+
+    def refuse_changes(
+        self, config: Config, accepted: Collection[str] = (), may_change: tuple[str, ...] = MAY_CHANGE
+    ) -> None:
+        """Raises `CheckpointError` when the newest checkpoint was trained with other settings, and names
+        them: going on would silently be another training. `accepted` are keys that may differ."""
+        about = self.about()
+        saved, asked = _flat(about["config"]), _flat(to_dict(config))
+        for settings, hosts in ((saved, about.get("hosts", 1)), (asked, jax.process_count())):
+            # More hosts with fewer images each read the same batches.
+            settings["train.batch_size"] *= hosts
+        changed = [
+            f"{key} is {saved.get(key)} there and {asked.get(key)} here"
+            for key in sorted(saved.keys() | asked.keys())
+            if saved.get(key) != asked.get(key) and key not in accepted and not key.startswith(may_change)
+        ]
+        if changed:
+            raise CheckpointError(
+                f"The checkpoint {self.url}/{self.latest()} was trained with other settings: "
+                f"{'; '.join(changed)}. Restore them, train into another folder, or accept the change with "
+                "--accept-changed KEY."
+            )
 
     def load(self, network: Network, mesh: Mesh, step: int | None = None) -> TrainState:
         """The state, placed on the mesh. Raises `CheckpointError` when its shapes are those of another
@@ -89,7 +123,7 @@ class CheckpointFolder:
             shapes,
             shardings,
         )
-        with _explained(self.url):
+        with explained(self.url):
             self._refuse_another_network(step, wanted._asdict())
             restored = self._manager.restore(
                 step, args=ocp.args.Composite(**{STATE: ocp.args.StandardRestore(wanted._asdict())})
@@ -148,8 +182,12 @@ def newest(folders: list[CheckpointFolder]) -> CheckpointFolder | None:
     return max(having, key=lambda folder: folder.latest() or 0) if having else None
 
 
-#: Called with a state that is worth keeping.
-Save = Callable[[TrainState], None]
+def _flat(values: dict[str, Any], path: str = "") -> dict[str, Any]:
+    """Nested groups as one: `{"train": {"batch_size": 8}}` becomes `{"train.batch_size": 8}`."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        found |= _flat(value, f"{path}{name}.") if isinstance(value, dict) else {path + name: value}
+    return found
 
 
 def _shapes_by_name(tree: Any) -> dict[str, tuple[int, ...]]:
@@ -157,22 +195,3 @@ def _shapes_by_name(tree: Any) -> dict[str, tuple[int, ...]]:
     leaves = jax.tree_util.tree_leaves_with_path(tree)
     name_of = jax.tree_util.keystr
     return {name_of(path, simple=True, separator="."): tuple(leaf.shape) for path, leaf in leaves}
-
-
-@contextlib.contextmanager
-def _explained(url: str) -> Iterator[None]:
-    try:
-        yield
-    except ImportError as error:
-        raise MissingPackage(error.name or "gcsfs", f"Checkpoints at {url}") from error
-    except (FileNotFoundError, PermissionError, NotADirectoryError) as error:
-        raise StorageError(f"{url} cannot be used for checkpoints: {error.strerror or error}.") from error
-    except OSError as error:
-        raise StorageError(
-            f"Saving or loading checkpoints at {url} failed: {error.strerror or error}. Is there space left?"
-        ) from error
-    except Exception as error:
-        fault = store_fault(url, error)
-        if fault is None:
-            raise
-        raise fault from error

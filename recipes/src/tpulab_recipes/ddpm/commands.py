@@ -1,358 +1,571 @@
-"""What the commands do, given their flags."""
+"""The commands: their flags, and what each does."""
 
 from __future__ import annotations
 
-import argparse
 import io
 import json
 import os
-import sys
-from collections.abc import Callable, Iterator, Mapping
+import posixpath
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal, TypeAlias, Union
 
 import numpy as np
+import tyro
 
-from tpulab_recipes.ddpm.config import Config, load_config, to_dict, with_settings
-from tpulab_recipes.ddpm.errors import CheckpointError, ConfigError, DataError, RecipeError
-from tpulab_recipes.ddpm.progress import Progress, Silent, Terminal
+from tpulab_recipes.common.command_line import asked_preset, print_result, with_defaults
+from tpulab_recipes.common.errors import CheckpointError, ConfigError, DataError
+from tpulab_recipes.common.progress import Progress, Silent, Terminal
+from tpulab_recipes.ddpm.config import Config, check_config, to_dict
+from tpulab_recipes.ddpm.data.image_shards import CLASS_KEY, SCORE_KEY
+from tpulab_recipes.ddpm.download import DownloadOptions
+from tpulab_recipes.ddpm.presets import load_config
 
 #: Scale of the guidance of `evaluate`, for networks that are not distilled.
 DEFAULT_GUIDANCE = 3.5
+#: Flags such as `--train.batch-size`.
+Settings: TypeAlias = Annotated[Config, tyro.conf.arg(name="")]
+ConfigFlag = tyro.conf.arg(aliases=["--config"], metavar="PRESET|FILE")
 
 
-def _progress(options: argparse.Namespace) -> Progress:
-    return Silent() if options.quiet else Terminal()
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    quiet: bool = False
+    """No progress."""
+
+    def progress(self, shown: bool = True) -> Progress:
+        return Terminal() if shown and not self.quiet else Silent()
+
+    def run(self) -> None:
+        raise NotImplementedError
 
 
-def _say(text: str) -> None:
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
+@dataclass(frozen=True, kw_only=True)
+class OnHosts(Command):
+    platform: Literal["cpu", "tpu"] | None = None
+    """Insist on the host CPU or on a TPU: the command ends where there is none. None: what there is."""
+    coordinator: str | None = None
+    """HOST:PORT of the first host of a slice; `auto` asks the TPU's environment. None: one host."""
+    num_processes: int | None = None
+    """Hosts, with `--coordinator HOST:PORT`."""
+    process_id: int | None = None
+    """Number of this host, with `--coordinator HOST:PORT`."""
+
+    def join_slice(self) -> tuple[int, int]:
+        """This host and their number, after a line that says what it runs on. Raises `DeviceRuntimeError`
+        where that is not what was asked for: nothing runs on the host CPU unnoticed."""
+        from tpulab_recipes import runtime
+        from tpulab_recipes.ddpm.hosts import join_slice
+
+        process, processes = join_slice(self.coordinator, self.num_processes, self.process_id)
+        backend = runtime.use("jax", platform=self.platform)
+        if process == 0 and not self.quiet:
+            print(backend.describe(), flush=True)
+        return process, processes
 
 
-def _join_slice(options: argparse.Namespace) -> tuple[int, int]:
-    from tpulab_recipes.ddpm.hosts import join_slice
+@dataclass(frozen=True, kw_only=True)
+class Download(Command, DownloadOptions):
+    """Fetch images that parquet tables name, into TFRecord shards."""
 
-    return join_slice(options.coordinator, options.num_processes, options.process_id)
+    downloader: Literal["auto", "img2dataset", "own"] = "auto"
+    """auto: img2dataset where it is installed."""
 
+    def run(self) -> None:
+        import importlib.util
 
-def run_download(options: argparse.Namespace) -> None:
-    import importlib.util
+        from tpulab_recipes.ddpm.download import download, download_with_img2dataset
 
-    from tpulab_recipes.ddpm.download import DownloadOptions, download
-
-    installed = importlib.util.find_spec("img2dataset") is not None
-    if options.downloader == "img2dataset" or (options.downloader == "auto" and installed):
-        from tpulab_recipes.ddpm.img2dataset import download_with_img2dataset
-
-        download_with_img2dataset(options)
-        return
-    names = DownloadOptions.__dataclass_fields__
-    done = download(
-        DownloadOptions(**{name: value for name, value in vars(options).items() if name in names}),
-        _progress(options),
-    )
-    _say(json.dumps(done))
+        installed = importlib.util.find_spec("img2dataset") is not None
+        if self.downloader == "img2dataset" or (self.downloader == "auto" and installed):
+            download_with_img2dataset(self)
+            print_result(folder=self.write_dir)
+        else:
+            print_result(**download(self, self.progress()))
 
 
-def run_shapes(options: argparse.Namespace) -> None:
-    from tpulab_recipes.ddpm.data.image_shards import write_shape_images
-    from tpulab_recipes.ddpm.data.storage import Folder
+@dataclass(frozen=True, kw_only=True)
+class Shapes(Command):
+    """Write shards of captioned shapes, to try the pipeline without a network."""
 
-    names = write_shape_images(Folder(options.write_dir), options.count)
-    _say(json.dumps({"shards": len(names), "images": options.count}))
+    write_dir: str
+    """Folder for the shards of images."""
+    count: int = 2048
+    """Images."""
 
+    def run(self) -> None:
+        from tpulab_recipes.common.storage import Folder
+        from tpulab_recipes.ddpm.data.image_shards import write_shape_images
 
-def run_encode(options: argparse.Namespace) -> None:
-    from tpulab_recipes.ddpm.encode import encode, encoders_for
-
-    config = with_settings(load_config(options.config), options.settings)
-    process, processes = _join_slice(options)
-    done = encode(
-        config,
-        options.data_dir,
-        options.write_dir,
-        _progress(options),
-        batch_size=options.batch_size,
-        score_col=options.score_col,
-        class_col=options.class_col,
-        encoders=encoders_for(config, options.auth_token),
-        process=process,
-        processes=processes,
-    )
-    _say(json.dumps(done))
+        names = write_shape_images(Folder(self.write_dir), self.count)
+        print_result(shards=len(names), images=self.count)
 
 
-def run_train(options: argparse.Namespace) -> None:
-    from tpulab_recipes.ddpm.data.pipeline import EncodingSource, open_source
-    from tpulab_recipes.ddpm.data.storage import Folder
-    from tpulab_recipes.ddpm.evaluator import evaluator_for
-    from tpulab_recipes.ddpm.log_writers import JsonLines, LogWriter, TensorBoard, WeightsAndBiases
-    from tpulab_recipes.ddpm.model.network import Network
-    from tpulab_recipes.ddpm.trainer import Figures, Trainer
+@dataclass(frozen=True, kw_only=True)
+class Encode(OnHosts):
+    """Turn images and captions into latents and text states."""
 
-    config = with_settings(load_config(options.config), options.settings)
-    global_dir, *more = options.global_dir
-    if len(more) > 1 or (more and options.data_dir):
-        raise ConfigError(
-            "--global_dir", "takes one folder, and after it at most the folder with the encodings."
+    preset: Annotated[str, ConfigFlag]
+    """small, laion256, laion512_large, cifar10, imagenet256, or a .py, .toml or .json file; the flags below
+    change single settings of it."""
+    data_dir: str
+    """Folder with the shards of images."""
+    write_dir: str
+    """Folder for the shards of encodings."""
+    score_col: str = SCORE_KEY
+    """What the score is called in shards of img2dataset: the `--score-col` of `download`."""
+    class_col: str = CLASS_KEY
+    """The same for the class, which networks that know classes need."""
+    batch_size: int = 64
+    """Images at a time."""
+    auth_token: str | None = None
+    """Hugging Face token, for encoders that need an account."""
+    config: Settings
+
+    def run(self) -> None:
+        from tpulab_recipes.ddpm.encode import encode, encoders_for
+
+        check_config(self.config)
+        process, processes = self.join_slice()
+        done = encode(
+            self.config,
+            self.data_dir,
+            self.write_dir,
+            self.progress(),
+            batch_size=self.batch_size,
+            score_col=self.score_col,
+            class_col=self.class_col,
+            encoders=encoders_for(self.config, self.auth_token),
+            process=process,
+            processes=processes,
         )
-    data_dir = more[0] if more else options.data_dir
-    process, processes = _join_slice(options)
-    source = open_source(config, data_dir, process=process, processes=processes)
-    logs = config.train.log_dir.format(global_dir.rstrip("/"))
-    writers: list[LogWriter] = []
-    if process == 0:
-        writers.append(JsonLines(Folder(logs)))
-        with Folder(global_dir).make().write("config.json") as file:
-            file.write(json.dumps(to_dict(config), indent=2).encode())
-        if options.tensorboard:
-            writers.append(TensorBoard(logs))
-        if options.wandb_project:
-            writers.append(WeightsAndBiases(options.wandb_project, options.wandb_run, logs, to_dict(config)))
-    progress = _progress(options) if process == 0 else Silent()
-
-    def told(figures: Figures) -> None:
-        progress.advance(
-            figures.step - told.step,  # type: ignore[attr-defined]
-            f"loss {figures.loss:.4f}, gradient {figures.gnorm:.3f}, "
-            f"{figures.images_per_second:.0f} images/s",
-        )
-        told.step = figures.step  # type: ignore[attr-defined]
-
-    evaluator = evaluator_for(Network(config), source) if config.train.snapshot_freq else None
-    until = options.steps or config.train.iterations
-    with Trainer(
-        config, source, global_dir=global_dir, writers=writers, evaluate=evaluator, on_log=told
-    ) as trainer:
-        told.step = trainer.step  # type: ignore[attr-defined]
-        where = (
-            f"going on at step {trainer.resumed_at}"
-            if trainer.resumed_at is not None
-            else "from the beginning"
-        )
-        if isinstance(source, EncodingSource):
-            where += f"; {source.held_out_words}"
-        progress.start("train", max(0, until - trainer.step), f"{where}; the first step compiles")
-        trainer.train(until)
-        progress.finish()
-        last = trainer.history[-1].as_dict() if trainer.history else {}
-        if process == 0:
-            _say(json.dumps({"step": trainer.step, **last}))
+        print_result(**done)
 
 
-@contextmanager
-def _loaded(options: argparse.Namespace) -> Iterator[tuple[Config, Any, bool]]:
-    """The configuration and the averaged weights of a checkpoint. Of a student, the configuration says in how
-    many steps it samples."""
-    from tpulab_recipes.ddpm.checkpoint import CheckpointFolder
-    from tpulab_recipes.ddpm.mesh import make_mesh
-    from tpulab_recipes.ddpm.model.network import Network
+@dataclass(frozen=True, kw_only=True)
+class Train(OnHosts):
+    """Train; run it again to go on where it stopped."""
 
-    place = options.checkpoint_dir
-    if "://" not in place and not os.path.isdir(place):
-        # A mistyped folder must not be made.
-        raise CheckpointError(f"{place} has no checkpoint: there is no such folder.")
-    with CheckpointFolder(place) as folder:
-        config = load_config(options.config) if options.config else folder.config(options.checkpoint)
-        # Students are saved with the number of their steps.
-        steps = folder.about(options.checkpoint).get("sampling_steps")
-        if steps:
-            config = with_settings(config, [f"model.eval_sampling_num_steps={steps}"])
-        config = with_settings(config, options.settings)
-        state = folder.load(Network(config), make_mesh(), options.checkpoint)
-    yield config, state.ema, bool(steps)
+    preset: Annotated[str, ConfigFlag] = "small"
+    """small, laion256, laion512_large, cifar10, imagenet256, or a .py, .toml or .json file; the flags below
+    change single settings of it."""
+    global_dir: tuple[str, ...]
+    """Folder for checkpoints and logs, and after it, if you like, the folder with the encodings."""
+    data_dir: str | None = None
+    """Folder with the encodings (not needed for the data set `shapes`)."""
+    steps: int | None = None
+    """Stop at this step instead of `train.iterations`."""
+    accept_changed: tuple[str, ...] = ()
+    """Settings that may differ from those of the checkpoint that training goes on from."""
+    tensorboard: bool = False
+    """Also write event files for TensorBoard."""
+    wandb_project: str | None = None
+    """Also log to this project at Weights & Biases."""
+    wandb_run: str | None = None
+    """Name of the run there."""
+    config: Settings
 
+    def run(self) -> None:
+        from tpulab_recipes.common.log_writers import JsonLines, LogWriter, TensorBoard, WeightsAndBiases
+        from tpulab_recipes.common.storage import Folder
+        from tpulab_recipes.ddpm.data.pipeline import EncodingSource, open_source
+        from tpulab_recipes.ddpm.evaluator import evaluator_for
+        from tpulab_recipes.ddpm.model.network import Network
+        from tpulab_recipes.ddpm.trainer import Figures, Trainer
 
-def run_evaluate(options: argparse.Namespace) -> None:
-    from tpulab_recipes.ddpm.data.storage import Folder
-    from tpulab_recipes.ddpm.hosts import dealt_out
-    from tpulab_recipes.ddpm.mesh import state_of_this_host
-    from tpulab_recipes.ddpm.model.network import Network
-    from tpulab_recipes.ddpm.pictures import grid, png
-    from tpulab_recipes.ddpm.prompts import context_for, decode_images
-    from tpulab_recipes.ddpm.sampler import Sampler
-
-    process, _ = _join_slice(options)
-    with _loaded(options) as (config, params, is_student):
-        # A student has its teacher's guidance in its weights.
-        guidance = options.guidance_scale
-        if guidance is None:
-            guidance = 1.0 if is_student else DEFAULT_GUIDANCE
-        prompts, classes = _prompts(options, config)
-        out = Folder(options.save_dir)
-        if process == 0:
-            out.make()
-        batch = min(options.max_batch_size, len(prompts))
-        sampler = Sampler(Network(config), batch, options.sampler, is_guided=guidance != 1.0)
-        known, mask = _inpainting(options, config)
-        params = state_of_this_host(params)
-
-        def make(first: int, last: int) -> tuple[np.ndarray, ...]:
-            context = context_for(
-                prompts[first:last],
-                config,
-                aesth_score=options.aesth_score,
-                classes=None if classes is None else classes[first:last],
-                token=options.auth_token,
+        config = self.config
+        check_config(config)
+        global_dir, *more = self.global_dir or ("",)
+        if not global_dir or len(more) > 1 or (more and self.data_dir):
+            raise ConfigError(
+                "--global-dir", "takes one folder, and after it at most the folder with the encodings."
             )
-            count = last - first
-            latents = sampler(
-                params,
-                context,
-                seed=options.seed + first,
-                steps=options.num_steps,
-                guidance=guidance,
-                known=None if known is None else np.repeat(known, count, axis=0),
-                mask=None if mask is None else np.repeat(mask, count, axis=0),
-            )[:count]
-            return latents, decode_images(latents, config, options.auth_token)
+        process, processes = self.join_slice()
+        source = open_source(config, more[0] if more else self.data_dir, process=process, processes=processes)
+        logs = config.train.log_dir.format(global_dir.rstrip("/"))
+        writers: list[LogWriter] = []
+        if process == 0:
+            writers.append(JsonLines(Folder(logs)))
+            if self.tensorboard:
+                writers.append(TensorBoard(logs))
+            if self.wandb_project:
+                writers.append(WeightsAndBiases(self.wandb_project, self.wandb_run, logs, to_dict(config)))
+        progress = self.progress(process == 0)
+        shown = 0
 
-        progress = _progress(options) if process == 0 else Silent()
-        progress.start("sample", len(prompts), "the first images compile")
-        pieces = []
-        for piece in dealt_out(len(prompts), batch, make):
-            pieces.append(piece)
-            progress.advance(len(piece[0]))
-        progress.finish()
-    if process:
-        return
-    latents, images = (np.concatenate(rows) for rows in zip(*pieces, strict=True))
-    for index, image in enumerate(images):
-        with out.write(f"image_{index:04d}.png") as file:
-            file.write(png(image))
-    columns = min(8, max(options.num_images, 1)) if options.num_images > 1 else 8
-    with out.write("grid.png") as file:
-        file.write(png(grid(images, columns=columns)))
-    with out.write("prompts.json") as file:
-        file.write(json.dumps(prompts, indent=2).encode())
-    if options.npz:
-        buffer = io.BytesIO()
-        np.savez(buffer, images=images, latents=latents)
-        with out.write("images.npz") as file:
-            file.write(buffer.getvalue())
-    _say(json.dumps({"images": len(images), "folder": options.save_dir}))
-
-
-def _prompts(options: argparse.Namespace, config: Config) -> tuple[list[str], list[int] | None]:
-    if config.model.conditioning.num_classes:
-        if not options.classes:
-            raise ConfigError("--classes", "is needed: this network knows classes, not prompts.")
-        classes = [int(one) for one in options.classes.split(",") for _ in range(options.num_images)]
-        return [f"class {one}" for one in classes], classes
-    prompts = [one.strip() for one in (options.prompt or "").split(";") if one.strip()]
-    if not prompts and config.model.conditioning.clip_width + config.model.conditioning.t5_width:
-        raise ConfigError(
-            "--prompt", 'is needed, for example --prompt "a small red circle; a large blue cross".'
-        )
-    return [prompt for prompt in prompts or [""] for _ in range(options.num_images)], None
-
-
-def _inpainting(options: argparse.Namespace, config: Config) -> tuple[np.ndarray | None, np.ndarray | None]:
-    if not options.inpaint and not options.mask:
-        return None, None
-    if not (options.inpaint and options.mask):
-        raise ConfigError("--inpaint", "and --mask go together.")
-    from tpulab_recipes.ddpm.data.images import decode_image, fit_image
-    from tpulab_recipes.ddpm.encode import encoders_for
-
-    def read(path: str) -> np.ndarray:
-        try:
-            with open(path, "rb") as file:
-                return fit_image(decode_image(file.read(), path), config.dataset.args.image_size)
-        except OSError as error:
-            raise DataError(f"{path} cannot be read: {error.strerror}.") from error
-
-    pixels = read(options.inpaint).astype(np.float32) / 127.5 - 1
-    if config.in_pixels:
-        known = pixels[None]
-    else:
-        known = encoders_for(config, options.auth_token)(pixels[None], [""])[0]["image"][None]
-    painted = read(options.mask)[..., 0] > 127
-    size = config.in_dimensions[0]
-    step = painted.shape[0] // size
-    blocks = painted[: size * step, : size * step].reshape(size, step, size, step)
-    # A latent is made anew when any of its pixels is.
-    mask = np.asarray(blocks.any(axis=(1, 3)), np.float32)
-    return known, mask[None, ..., None]
-
-
-def run_distill(options: argparse.Namespace) -> None:
-    from tpulab_recipes.ddpm.checkpoint import CheckpointFolder
-    from tpulab_recipes.ddpm.data.pipeline import open_source
-    from tpulab_recipes.ddpm.distiller import Distiller
-    from tpulab_recipes.ddpm.mesh import make_mesh, whole_state
-    from tpulab_recipes.ddpm.model.network import Network
-    from tpulab_recipes.ddpm.train_step import place_state, state_of
-
-    process, processes = _join_slice(options)
-    progress = _progress(options) if process == 0 else Silent()
-    with _loaded(options) as (config, teacher, _):
-        source = open_source(config, options.data_dir, process=process, processes=processes)
-        distill = config.distill
-        with CheckpointFolder(options.write_dir) as out:
-            # A student that was saved is the next teacher; its folder is numbered by the halvings done.
-            done = out.latest() or 0
-            steps = distill.start_num_steps
-            if done:
-                about = out.about(done)
-                steps, saved = about["sampling_steps"], out.load(Network(config), make_mesh(), done)
-                teacher = saved.ema
-            distiller = Distiller(
-                config, source, teacher, guidance=options.guidance_scale, steps=steps, rounds_done=done
+        def show(figures: Figures) -> None:
+            nonlocal shown
+            progress.advance(
+                figures.step - shown,
+                f"loss {figures.loss:.4f}, gradient {figures.gnorm:.3f}, "
+                f"{figures.images_per_second:.0f} images/s",
             )
-            halvings = int(np.log2(steps // distill.end_num_steps)) if steps > distill.end_num_steps else 0
-            progress.start("distill", halvings * distill.steps_per_halving, f"from {steps} steps")
-            while distiller.steps > distill.end_num_steps:
-                found = distiller.halve(lambda *_: progress.advance(1))
-                done += 1
-                state = state_of(distiller.network, whole_state(distiller.params))
-                state = place_state(state._replace(step=np.asarray(done, np.int32)), distiller.mesh)
-                out.save(state, config, {"sampling_steps": found.steps, "loss": found.loss})
-                progress.advance(0, f"{found.steps} steps, loss {found.loss:.4f}")
+            shown = figures.step
+
+        evaluator = evaluator_for(Network(config), source) if config.train.snapshot_freq else None
+        until = self.steps or config.train.iterations
+        with Trainer(
+            config,
+            source,
+            global_dir=global_dir,
+            writers=writers,
+            evaluate=evaluator,
+            on_log=show,
+            accept_changed=self.accept_changed,
+        ) as trainer:
+            shown = trainer.step
+            if process == 0:
+                _write(Folder(global_dir).make(), "config.json", json.dumps(to_dict(config), indent=2))
+            began = trainer.resumed_at
+            where = "from the beginning" if began is None else f"going on at step {began}"
+            if isinstance(source, EncodingSource):
+                where += f"; {source.held_out_words}"
+            progress.start("train", max(0, until - shown), f"{where}; the first step compiles")
+            trainer.train(until)
             progress.finish()
-    if process == 0:
-        _say(json.dumps({"sampling_steps": distiller.steps, "halvings": done, "folder": options.write_dir}))
+            last = trainer.history[-1].as_dict() if trainer.history else {}
+            if process == 0:
+                print_result(step=trainer.step, **last)
 
 
-def run_export(options: argparse.Namespace) -> None:
-    from tpulab_recipes.ddpm.exporter import write_export
+@dataclass(frozen=True, kw_only=True)
+class OfCheckpoint(OnHosts):
+    checkpoint_dir: str
+    """Folder of checkpoints."""
+    checkpoint: int | None = None
+    """Step of the checkpoint. None: the newest."""
+    preset: Annotated[str | None, ConfigFlag] = None
+    """A preset or a file to take the settings from. None: those of the checkpoint, not the defaults that are
+    shown below."""
+    #: The command itself: its settings are read again when the checkpoint is known.
+    argv: tyro.conf.Suppress[tuple[str, ...]] = ()
+    config: Settings
 
-    with _loaded(options) as (config, params, _):
-        write_export(params, config, options.write_dir)
-    _say(json.dumps({"folder": options.write_dir}))
+    @contextmanager
+    def loaded(self) -> Iterator[tuple[Config, Any, bool]]:
+        """The configuration and the averaged weights of the checkpoint. Of a student (the last value says if
+        it is one), the configuration says in how many steps it samples."""
+        from tpulab_recipes.ddpm.checkpoint import CheckpointFolder
+        from tpulab_recipes.ddpm.mesh import make_mesh
+        from tpulab_recipes.ddpm.model.network import Network
+
+        place = self.checkpoint_dir
+        if "://" not in place and not os.path.isdir(place):
+            # A mistyped folder must not be made.
+            raise CheckpointError(f"{place} has no checkpoint: there is no such folder.")
+        with CheckpointFolder(place) as folder:
+            config = load_config(self.preset) if self.preset else folder.config(self.checkpoint)
+            # Students are saved with the number of their steps.
+            steps = folder.about(self.checkpoint).get("sampling_steps")
+            if steps:
+                config = replace(config, model=replace(config.model, eval_sampling_num_steps=steps))
+            # The flags again, over the settings that are known only now.
+            again = read(self.argv, config)
+            assert isinstance(again, OfCheckpoint)
+            check_config(again.config)
+            state = folder.load(Network(again.config), make_mesh(), self.checkpoint)
+        yield again.config, state.ema, bool(steps)
 
 
-def run_benchmark(options: argparse.Namespace) -> None:
-    from tpulab_recipes.ddpm.benchmark import compiled_rows, format_table, measured_rows
+@dataclass(frozen=True, kw_only=True)
+class Evaluate(OfCheckpoint):
+    """Sample images for prompts."""
 
-    sizes = options.batch_size or [None]
-    if len(sizes) not in (1, len(options.configs)):
-        raise ConfigError("--batch_size", "takes one number, or one for each configuration.")
-    pairs = [
-        (name, load_config(name), sizes[place] if len(sizes) > 1 else sizes[0])
-        for place, name in enumerate(options.configs)
+    save_dir: str
+    """Folder for the images."""
+    max_batch_size: int = 64
+    """Images at a time."""
+    guidance_scale: float | None = None
+    """None: 3.5, and 1 for a student, which has its teacher's guidance in it."""
+    auth_token: str | None = None
+    """Hugging Face token, for encoders that need an account."""
+    prompt: str = ""
+    """Prompts, separated by ";"."""
+    classes: str = ""
+    """Classes, separated by commas, for networks that know classes."""
+    num_images: int = 1
+    """Images for each prompt."""
+    num_steps: int | None = None
+    """Sampling steps. None: the configuration's, or the student's."""
+    aesth_score: float = 6.5
+    """The score to ask for."""
+    npz: bool = False
+    """Also save all images and latents as arrays."""
+    inpaint: str | None = None
+    """An image to change; needs `--mask`."""
+    mask: str | None = None
+    """An image, white where the other is to be repainted."""
+    reference_dir: str | None = None
+    """Folder with shards of images: also print how far the samples are from these."""
+    distance: Literal["frechet", "fid"] = "frechet"
+    """frechet: of fixed features that need no download. fid: of Inception's, as published."""
+    inception_weights: str = ""
+    """The file with Inception's weights. Empty: torch's cache, and if it is not there a download."""
+
+    def run(self) -> None:
+        from tpulab_recipes.common.pictures import grid, png
+        from tpulab_recipes.common.storage import Folder
+        from tpulab_recipes.ddpm.comparison import Comparison
+        from tpulab_recipes.ddpm.hosts import dealt_out
+        from tpulab_recipes.ddpm.mesh import state_of_this_host
+        from tpulab_recipes.ddpm.model.network import Network
+        from tpulab_recipes.ddpm.prompts import context_for, decode_images
+        from tpulab_recipes.ddpm.sampler import Sampler
+
+        process, _ = self.join_slice()
+        with self.loaded() as (config, params, is_student):
+            # A student has its teacher's guidance in its weights.
+            guidance = self.guidance_scale
+            if guidance is None:
+                guidance = 1.0 if is_student else DEFAULT_GUIDANCE
+            prompts, classes = self._prompts(config)
+            compare = None
+            if self.reference_dir:
+                compare = Comparison(self.reference_dir, config, self.distance, self.inception_weights)
+                compare.check(len(prompts))
+            out = Folder(self.save_dir)
+            if process == 0:
+                out.make()
+            batch = min(self.max_batch_size, len(prompts))
+            sampler = Sampler(Network(config), batch, is_guided=guidance != 1.0)
+            known, mask = self._inpainting(config)
+            params = state_of_this_host(params)
+
+            def make(first: int, last: int) -> tuple[np.ndarray, ...]:
+                context = context_for(
+                    prompts[first:last],
+                    config,
+                    aesth_score=self.aesth_score,
+                    classes=None if classes is None else classes[first:last],
+                    token=self.auth_token,
+                )
+                count = last - first
+                latents = sampler(
+                    params,
+                    context,
+                    seed=config.seed + first,
+                    steps=self.num_steps,
+                    guidance=guidance,
+                    known=None if known is None else np.repeat(known, count, axis=0),
+                    mask=None if mask is None else np.repeat(mask, count, axis=0),
+                )[:count]
+                return latents, decode_images(latents, config, self.auth_token)
+
+            progress = self.progress(process == 0)
+            progress.start("sample", len(prompts), "the first images compile")
+            pieces = []
+            for piece in dealt_out(len(prompts), batch, make):
+                pieces.append(piece)
+                progress.advance(len(piece[0]))
+            progress.finish()
+        if process:
+            return
+        latents, images = (np.concatenate(rows) for rows in zip(*pieces, strict=True))
+        for index, image in enumerate(images):
+            _write(out, f"image_{index:04d}.png", png(image))
+        columns = min(8, self.num_images) if self.num_images > 1 else 8
+        _write(out, "grid.png", png(grid(images, columns=columns)))
+        _write(out, "prompts.json", json.dumps(prompts, indent=2))
+        if self.npz:
+            buffer = io.BytesIO()
+            np.savez(buffer, images=images, latents=latents)
+            _write(out, "images.npz", buffer.getvalue())
+        figures = compare(images) if compare else {}
+        print_result(images=len(images), folder=self.save_dir, **figures)
+
+    def _prompts(self, config: Config) -> tuple[list[str], list[int] | None]:
+        told = config.model.conditioning
+        if told.num_classes:
+            if not self.classes:
+                raise ConfigError("--classes", "is needed: this network knows classes, not prompts.")
+            classes = [int(one) for one in self.classes.split(",") for _ in range(self.num_images)]
+            return [f"class {one}" for one in classes], classes
+        prompts = [one.strip() for one in self.prompt.split(";") if one.strip()]
+        if not prompts and told.clip_width + told.t5_width:
+            raise ConfigError(
+                "--prompt", 'is needed, for example --prompt "a small red circle; a large blue cross".'
+            )
+        return [prompt for prompt in prompts or [""] for _ in range(self.num_images)], None
+
+    def _inpainting(self, config: Config) -> tuple[np.ndarray | None, np.ndarray | None]:
+        if not self.inpaint and not self.mask:
+            return None, None
+        if not (self.inpaint and self.mask):
+            raise ConfigError("--inpaint", "and --mask go together.")
+        from tpulab_recipes.ddpm.data.images import decode_image, fit_image
+        from tpulab_recipes.ddpm.encode import encoders_for
+
+        def read(path: str) -> np.ndarray:
+            try:
+                with open(path, "rb") as file:
+                    return fit_image(decode_image(file.read(), path), config.dataset.args.image_size)
+            except OSError as error:
+                raise DataError(f"{path} cannot be read: {error.strerror}.") from error
+
+        known = read(self.inpaint).astype(np.float32)[None] / 127.5 - 1
+        if not config.in_pixels:
+            known = encoders_for(config, self.auth_token)(known, [""])[0]["image"][None]
+        painted = read(self.mask)[..., 0] > 127
+        size = config.in_dimensions[0]
+        step = painted.shape[0] // size
+        blocks = painted[: size * step, : size * step].reshape(size, step, size, step)
+        # A latent is repainted when any of its pixels is.
+        mask = np.asarray(blocks.any(axis=(1, 3)), np.float32)
+        return known, mask[None, ..., None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Distill(OfCheckpoint):
+    """Halve the steps that a network needs, again and again."""
+
+    write_dir: str
+    """Folder for the students."""
+    data_dir: str | None = None
+    """Folder with the encodings (not needed for the data set `shapes`)."""
+    guidance_scale: float = 1.0
+    """Scale to distil into the student."""
+
+    def run(self) -> None:
+        from tpulab_recipes.ddpm.checkpoint import CheckpointFolder
+        from tpulab_recipes.ddpm.data.pipeline import open_source
+        from tpulab_recipes.ddpm.distiller import Distiller, UnderWay
+        from tpulab_recipes.ddpm.mesh import make_mesh, whole_state
+        from tpulab_recipes.ddpm.model.network import Network
+        from tpulab_recipes.ddpm.train_step import TrainState, place_state, state_of
+
+        process, processes = self.join_slice()
+        progress = self.progress(process == 0)
+        with self.loaded() as (config, teacher, _):
+            source = open_source(config, self.data_dir, process=process, processes=processes)
+            distill = config.distill
+            rounds = CheckpointFolder(posixpath.join(self.write_dir, "under_way"), keep=1)
+            with CheckpointFolder(self.write_dir) as out, rounds:
+                # A student that was saved is the next teacher; its folder is numbered by the halvings done.
+                done = out.latest() or 0
+                steps = distill.start_num_steps
+                if done:
+                    steps = out.about(done)["sampling_steps"]
+                    teacher = out.load(Network(config), make_mesh(), done).ema
+                distiller = Distiller(
+                    config, source, teacher, guidance=self.guidance_scale, steps=steps, rounds_done=done
+                )
+                halvings = max(0, int(np.log2(steps / distill.end_num_steps)))
+                progress.start("distill", halvings * distill.steps_per_halving, f"from {steps} steps")
+
+                def keep(under_way: UnderWay) -> None:
+                    number, student, moments = under_way
+                    count = np.asarray(done * distill.steps_per_halving + number, np.int32)
+                    none = np.zeros((), np.int32)
+                    state = TrainState(count, student, student, moments, none, none)
+                    rounds.save(place_state(state, distiller.mesh), config)
+
+                while distiller.steps > distill.end_num_steps:
+                    under_way = None
+                    halvings_before, number = divmod(rounds.latest() or 0, distill.steps_per_halving)
+                    if number and halvings_before == done:
+                        rounds.refuse_changes(config, may_change=())
+                        saved = rounds.load(distiller.network, distiller.mesh)
+                        under_way = UnderWay(number, saved.params, saved.opt_state)
+                        progress.advance(number, f"going on after {number} updates")
+                    found = distiller.halve(lambda *_: progress.advance(1), under_way=under_way, keep=keep)
+                    done += 1
+                    state = state_of(distiller.network, whole_state(distiller.params))
+                    state = place_state(state._replace(step=np.asarray(done, np.int32)), distiller.mesh)
+                    out.save(state, config, {"sampling_steps": found.steps, "loss": found.loss})
+                    progress.advance(0, f"{found.steps} steps, loss {found.loss:.4f}")
+                progress.finish()
+        if process == 0:
+            print_result(sampling_steps=distiller.steps, halvings=done, folder=self.write_dir)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Export(OfCheckpoint):
+    """Write a folder that diffusers loads."""
+
+    write_dir: str
+    """The folder to write."""
+
+    def run(self) -> None:
+        from tpulab_recipes.ddpm.exporter import write_export
+        from tpulab_recipes.ddpm.mesh import whole_state
+
+        process, _ = self.join_slice()
+        with self.loaded() as (config, params, _):
+            if process == 0:
+                write_export(whole_state(params), config, self.write_dir)
+                print_result(folder=self.write_dir)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Benchmark(Command):
+    """Training speed on this device, as a table."""
+
+    configs: tuple[str, ...] = ("small", "laion256")
+    """Presets or files."""
+    batch_size: tuple[int, ...] = ()
+    """Images on this host: one number for all, or one for each. Empty: the configurations'."""
+    steps: int = 10
+    """Steps to measure."""
+    compile_for: tuple[str, ...] | None = None
+    """Compile ahead of time for these chips (v4, v5e, v5p, v6e; no name: all) instead of running; needs
+    libtpu."""
+    json: str | None = None
+    """Also write the rows to this file."""
+
+    def run(self) -> None:
+        from tpulab_recipes.ddpm.benchmark import compiled_rows, format_table, measured_rows
+
+        sizes: Sequence[int | None] = self.batch_size or (None,)
+        if len(sizes) == 1:
+            sizes = tuple(sizes) * len(self.configs)
+        if len(sizes) != len(self.configs):
+            raise ConfigError("--batch-size", "takes one number, or one for each configuration.")
+        pairs = [(name, load_config(name), size) for name, size in zip(self.configs, sizes, strict=True)]
+        if self.compile_for is not None:
+            rows = list(compiled_rows(pairs, self.compile_for or None, self.progress()))
+        else:
+            rows = list(measured_rows(pairs, self.steps, self.progress()))
+        print(format_table(rows))
+        if self.json:
+            with open(self.json, "w", encoding="utf-8") as file:
+                json.dump(rows, file, indent=2)
+                file.write("\n")
+        print_result(rows=rows)
+
+
+COMMANDS = (Download, Shapes, Encode, Train, Evaluate, Distill, Export, Benchmark)
+
+
+def read(argv: Sequence[str], config: Config | None = None) -> Command:
+    """The command in `argv`. The flags of settings change `config`, or the preset that `argv` names.
+
+    Prints what is wrong, with the nearest flag, and exits with 2 for a flag or value that cannot be; exits
+    with 0 after `--help`. Raises `ConfigError` for a preset or file that cannot be read.
+    """
+    config = config or load_config(asked_preset(argv, "--config") or "small")
+    known = {"config": config, "argv": tuple(argv)}
+    choices = [
+        Annotated[
+            command,
+            tyro.conf.subcommand(
+                command.__name__.lower(),
+                default=with_defaults(
+                    command, **{name: known[name] for name in known if name in command.__dataclass_fields__}
+                ),
+            ),
+        ]
+        for command in COMMANDS
     ]
-    progress = _progress(options)
-    if options.compile_for is not None:
-        rows: list[Mapping[str, Any]] = list(compiled_rows(pairs, options.compile_for or None, progress))
-    else:
-        rows = list(measured_rows(pairs, options.steps, progress))
-    _say(format_table(rows))
-    if options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump(rows, file, indent=2)
-            file.write("\n")
+    command: Command = tyro.cli(
+        Union[tuple(choices)],  # noqa: UP007
+        prog="python -m tpulab_recipes.ddpm",
+        description="Diffusion models in JAX. Folders may be local or gs://bucket/path.",
+        args=argv,
+    )
+    return command
 
 
-COMMANDS: dict[str, Callable[[argparse.Namespace], None]] = {
-    "download": run_download,
-    "shapes": run_shapes,
-    "encode": run_encode,
-    "train": run_train,
-    "evaluate": run_evaluate,
-    "distill": run_distill,
-    "export": run_export,
-    "benchmark": run_benchmark,
-}
-__all__ = ["COMMANDS", "RecipeError"]
+def _write(folder: Any, name: str, data: bytes | str) -> None:
+    with folder.write(name) as file:
+        file.write(data.encode() if isinstance(data, str) else data)

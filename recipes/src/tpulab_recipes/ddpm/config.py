@@ -1,30 +1,26 @@
-"""The configuration file: its keys, their types and defaults, and how it is read.
+"""The configuration: its keys, their types and defaults, and what must fit together.
 
-The keys are those of the recipe's origin (jax-ddpm, MIT); the few that are ours are marked. A key that does
-not exist is refused with the nearest one that does.
+The keys are those of the recipe's origin (jax-ddpm, MIT); those that are not are marked. Each is a flag of
+the commands. A key that does not exist is refused with the nearest one that does.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
 import json
 import math
-import runpy
-import tomllib
-import types
 import typing
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, TypeVar
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, is_dataclass, replace
+from typing import Any, Literal, TypeAlias
 
-from tpulab_recipes.ddpm.errors import ConfigError
+from tpulab_recipes.common.errors import ConfigError
 
-MEAN_TYPES = ("eps", "x", "v")
-LOSS_WEIGHTS = ("constant", "snr", "snr_trunc", "v_mse", "root_snr", "p2", "p2_half")
-LOGVAR_TYPES = ("fixed_small", "fixed_medium", "fixed_large")
-SAMPLERS = ("ddim", "ancestral")
+MeanType: TypeAlias = Literal["eps", "x", "v"]
+LossWeight: TypeAlias = Literal["constant", "snr", "snr_trunc", "v_mse", "root_snr", "p2", "p2_half"]
+LogvarType: TypeAlias = Literal["fixed_small", "fixed_medium", "fixed_large"]
+SamplerName: TypeAlias = Literal["ddim", "ancestral"]
+Scalar: TypeAlias = Literal["aesth_score", "height", "width"]
 #: Pixels along one side for each latent position of the published VAE.
 VAE_FACTOR = 8
 
@@ -32,9 +28,9 @@ VAE_FACTOR = 8
 @dataclass(frozen=True)
 class DatasetArgs:
     image_size: int = 256
-    resize_method: str = "random_crop"
+    resize_method: Literal["random_crop", "center_crop"] = "random_crop"
     image_format: str = "jpg"
-    #: For files of the origin; nothing reads it. `download --samples_per_shard` says it.
+    #: For files of the origin; nothing reads it. `download --samples-per-shard` says it.
     number_sample_per_shard: int = 10_000
     number_encodings_per_shard: int = 5_120
     remove_keys: tuple[str, ...] = ()
@@ -42,21 +38,25 @@ class DatasetArgs:
 
 @dataclass(frozen=True)
 class Dataset:
-    #: `encodings` (TFRecords that `encode` wrote) or `shapes` (made on the fly). Ours.
-    name: str = "encodings"
+    #: `encodings` (TFRecords that `encode` wrote) or `shapes` (made on the fly). Not in jax-ddpm.
+    name: Literal["encodings", "shapes"] = "encodings"
     args: DatasetArgs = DatasetArgs()
     #: Share of each shard of encodings, its last records and at least one, that training does not read: the
-    #: evaluator samples for them and compares with them. 0: nothing is held out. Ours.
+    #: evaluator samples for them and compares with them. 0: nothing is held out. Not in jax-ddpm.
     held_out_share: float = 0.01
-    #: A folder of encodings for the evaluator instead; then training reads all the others. Ours.
+    #: A folder of encodings for the evaluator instead; then training reads all the others. Not in jax-ddpm.
     held_out_dir: str = ""
+    #: Batches that are read at a time, each on a thread. Not in jax-ddpm.
+    read_ahead: int = 4
+    #: Processes that read and decode, where one is not enough; 0: the training's own. Not in jax-ddpm.
+    read_workers: int = 0
 
 
 @dataclass(frozen=True)
 class AlphaSchedule:
     """`linear` betas over `steps`, or `cosine` in continuous time between two log-SNRs."""
 
-    name: str = "linear"
+    name: Literal["linear", "cosine"] = "linear"
     beta_start: float = 0.00085
     beta_end: float = 0.012
     steps: int = 1000
@@ -75,26 +75,26 @@ class UNetArgs:
     dropout: float = 0.0
     logsnr_scale_range: tuple[float, float] = (-7.0, 7.0)
     #: How the log-SNR enters: `scaled` to [0, 1] by the range above, or `inv_cos` (the cosine schedule's
-    #: time). Ours.
-    logsnr_input: str = "scaled"
+    #: time). Not in jax-ddpm.
+    logsnr_input: Literal["scaled", "inv_cos"] = "scaled"
     resblock_resample: bool = False
     out_ch: int = 4
     seq_width: int = 1024
     #: `bf16` or `fp32`: what the network computes in. The master weights are always fp32.
-    param_dtype: str = "bf16"
+    param_dtype: Literal["bf16", "fp32"] = "bf16"
     t5_mult: float = 4.0
     aesth_score_range: tuple[float, float] = (2.0, 9.0)
     use_glu: bool = True
     use_pos_enc: bool = True
     #: Groups of the GroupNorm layers. Ours: small networks have fewer than 32 channels to share out.
     norm_groups: int = 32
-    #: Levels up to this one are computed again in the backward pass. -1: none. Ours.
+    #: Levels up to this one are computed again in the backward pass. -1: none. Not in jax-ddpm.
     remat_levels: int = 2
 
 
 @dataclass(frozen=True)
 class Conditioning:
-    """What the network is told besides the noise level. 0 or false: not at all. Ours."""
+    """What the network is told besides the noise level. 0 or false: not at all. Not in jax-ddpm."""
 
     #: Width and number of text states of CLIP and T5, width of CLIP's image embedding.
     clip_width: int = 1024
@@ -103,7 +103,7 @@ class Conditioning:
     t5_length: int = 77
     clip_image_width: int = 1024
     #: Scalars among `aesth_score`, `height`, `width`.
-    scalars: tuple[str, ...] = ("aesth_score", "height", "width")
+    scalars: tuple[Scalar, ...] = ("aesth_score", "height", "width")
     num_classes: int = 0
     #: The network sees a mask and what is outside it, and fills in what is inside.
     inpainting: bool = False
@@ -114,16 +114,31 @@ class Conditioning:
     keep_class: float = 0.9
 
 
+def context_shapes(conditioning: Conditioning) -> dict[str, tuple[int, ...]]:
+    """The keys of a batch that tell the network something, with their shapes for one image."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    if conditioning.clip_width:
+        shapes["clip_emb"] = (conditioning.clip_length, conditioning.clip_width)
+    if conditioning.t5_width:
+        shapes["t5_emb"] = (conditioning.t5_length, conditioning.t5_width)
+    if conditioning.clip_image_width:
+        shapes["clip_image_emb"] = (conditioning.clip_image_width,)
+    shapes |= dict.fromkeys(conditioning.scalars, ())
+    if conditioning.num_classes:
+        shapes["class"] = ()
+    return shapes
+
+
 @dataclass(frozen=True)
 class Model:
-    name: str = "unet_iddpm"
+    name: Literal["unet_iddpm"] = "unet_iddpm"
     args: UNetArgs = UNetArgs()
     conditioning: Conditioning = Conditioning()
-    mean_type: str = "v"
-    logvar_type: str = "fixed_large"
-    #: Between small (0) and large (1), for `fixed_medium`. Ours.
+    mean_type: MeanType = "v"
+    logvar_type: LogvarType = "fixed_large"
+    #: Between small (0) and large (1), for `fixed_medium`. Not in jax-ddpm.
     logvar_coeff: float = 0.5
-    mean_loss_weight_type: str = "snr"
+    mean_loss_weight_type: LossWeight = "snr"
     #: 0: continuous time.
     train_num_steps: int = 1000
     eval_sampling_num_steps: int = 50
@@ -141,7 +156,7 @@ class Model:
 class Train:
     #: Images of one step on each host.
     batch_size: int = 256
-    optimizer: str = "adam"
+    optimizer: Literal["adam"] = "adam"
     adam_beta2: float = 0.99
     max_learning_rate: float = 1e-4
     min_learning_rate: float = 5e-5
@@ -163,71 +178,106 @@ class Train:
 
 @dataclass(frozen=True)
 class Distill:
-    """Progressive distillation (Salimans & Ho 2022, arXiv 2202.00512). Ours."""
+    """Progressive distillation (Salimans & Ho 2022, arXiv 2202.00512). Not in jax-ddpm."""
 
     start_num_steps: int = 64
     end_num_steps: int = 4
     steps_per_halving: int = 50_000
     learning_rate: float = 5e-5
-    mean_loss_weight_type: str = "snr_trunc"
+    mean_loss_weight_type: LossWeight = "snr_trunc"
+    #: Every so many updates of a halving what it has come to is saved; 0: never.
+    save_freq: int = 5_000
 
 
 @dataclass(frozen=True)
 class Config:
     seed: int = 0
     dataset: Dataset = Dataset()
-    sampler: str = "ddim"
+    sampler: SamplerName = "ddim"
     #: Height, width and channels of what is diffused (latents, or pixels).
     in_dimensions: tuple[int, int, int] = (32, 32, 4)
     model: Model = Model()
     train: Train = Train()
-    distill: Distill = field(default_factory=Distill)
+    distill: Distill = Distill()
 
     @property
     def in_pixels(self) -> bool:
         """The images themselves are diffused: no encoder for them."""
         return self.in_dimensions[2] == 3
 
+    def but(self, changes: Mapping[str, Any]) -> Config:
+        """This configuration with other settings: groups in groups, or `{"train.batch_size": 64}`. Raises
+        `ConfigError` for a key that there is not and for what does not fit."""
+        return config_from(changes, self)
+
 
 def config_from(values: Mapping[str, Any], base: Config | None = None) -> Config:
     """`base` (the defaults) with `values` over it. Raises `ConfigError` for what does not fit."""
-    config = _overlay(base or Config(), values, "")
+    config: Config = _changed(base or Config(), values, "")
     check_config(config)
     return config
 
 
-def load_config(source: str | Path) -> Config:
-    """Reads a preset's name, or a `.py` file with `get_config()`, `.toml` or `.json`. A key `preset` names
-    the base."""
-    from tpulab_recipes.ddpm.presets import PRESETS
-
-    if str(source) in PRESETS:
-        return PRESETS[str(source)]
-    values = dict(_read_file(Path(source)))
-    preset = values.pop("preset", None)
-    if preset is not None and preset not in PRESETS:
-        raise ConfigError("preset", f"there is no preset {preset!r}; known: {', '.join(PRESETS)}.")
-    return config_from(values, PRESETS[preset] if preset is not None else None)
-
-
-def with_settings(config: Config, settings: typing.Iterable[str]) -> Config:
-    """Applies `train.batch_size=64` and the like; the values are JSON, or plain text."""
+def with_settings(config: Config, settings: Iterable[str]) -> Config:
+    """Applies `train.batch_size=64` and the like, as notebook 05 has them; the values are JSON, or plain
+    text."""
     for setting in settings:
-        path, equals, text = setting.partition("=")
-        if not equals:
-            raise ConfigError(setting, "write a setting as key=value, for example train.batch_size=64.")
+        path, _, text = setting.partition("=")
         try:
             value = json.loads(text)
         except ValueError:
             value = text
-        for name in reversed(path.split(".")):
-            value = {name: value}
-        config = _overlay(config, value, "")
-    check_config(config)
+        config = config.but({path: value})
     return config
 
 
-def to_dict(config: Any) -> dict[str, Any]:
+def _changed(group: Any, values: Any, path: str) -> Any:
+    if not isinstance(values, Mapping):
+        raise ConfigError(path.rstrip("."), f"must be a group of keys, not {values!r}.")
+    hints = typing.get_type_hints(type(group))
+    changes: dict[str, Any] = {}
+    for key, value in values.items():
+        name, _, rest = str(key).partition(".")
+        if name not in hints:
+            raise ConfigError(path + name, f"there is no such key.{nearest(name, hints)}")
+        now = changes.get(name, getattr(group, name))
+        if is_dataclass(now):
+            changes[name] = _changed(now, {rest: value} if rest else value, f"{path}{name}.")
+        else:
+            changes[name] = _checked(value, hints[name], path + str(key))
+    return replace(group, **changes)
+
+
+def _checked(value: Any, kind: Any, path: str) -> Any:
+    """The value as its type has it: JSON and TOML know no tuples, and JSON no infinity."""
+    of = typing.get_args(kind)
+    if typing.get_origin(kind) is Literal:
+        if value not in of:
+            raise ConfigError(path, f"{value!r} is none of {', '.join(of)}.{nearest(str(value), of)}")
+        return value
+    if typing.get_origin(kind) is tuple:
+        if not isinstance(value, list | tuple):
+            raise ConfigError(path, f"must be a list, not {value!r}.")
+        kinds = of[:1] * len(value) if of[-1] is Ellipsis else of
+        if len(kinds) != len(value):
+            raise ConfigError(path, f"must have {len(kinds)} entries, not {len(value)}.")
+        return tuple(_checked(item, kind, path) for item, kind in zip(value, kinds, strict=True))
+    if kind is float and (type(value) is int or value == "inf"):
+        return float(value)
+    if kind is int and type(value) is float and value.is_integer():
+        return int(value)
+    if type(value) is not kind:
+        raise ConfigError(path, f"must be {kind.__name__}, not {value!r}.")
+    return value
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """` Did you mean …?`, or nothing where no name is near."""
+    close = difflib.get_close_matches(name, list(names), n=1, cutoff=0.4)
+    return f" Did you mean {close[0]!r}?" if close else ""
+
+
+def to_dict(config: Config) -> dict[str, Any]:
     """Plain values that `config_from` reads back (JSON has no infinity: it is written as the text `inf`)."""
 
     def plain(value: Any) -> Any:
@@ -237,163 +287,60 @@ def to_dict(config: Any) -> dict[str, Any]:
             return [plain(item) for item in value]
         return "inf" if value == math.inf else value
 
-    return typing.cast(dict[str, Any], plain(dataclasses.asdict(config)))
+    return {name: plain(value) for name, value in asdict(config).items()}
 
 
 def check_config(config: Config) -> None:
-    """What the types cannot say: choices, and keys that must fit together."""
-    model, train, args = config.model, config.train, config.model.args
-    _choice("sampler", config.sampler, SAMPLERS)
-    _choice("dataset.name", config.dataset.name, ("encodings", "shapes"))
-    if not 0 <= config.dataset.held_out_share < 1:
-        raise ConfigError(
-            "dataset.held_out_share", f"must be in [0, 1), not {config.dataset.held_out_share}."
+    """What the types cannot say: ranges, and keys that must fit together. Raises `ConfigError`."""
+    dataset, model, train, distill = config.dataset, config.model, config.train, config.distill
+    args, (side, width, channels) = model.args, config.in_dimensions
+
+    def need(holds: bool, path: str, otherwise: str) -> None:
+        if not holds:
+            raise ConfigError(path, otherwise)
+
+    for path, value, least in (
+        ("train.batch_size", train.batch_size, 1),
+        ("train.iterations", train.iterations, 1),
+        ("train.log_loss_every_steps", train.log_loss_every_steps, 1),
+        ("dataset.read_ahead", dataset.read_ahead, 1),
+        ("dataset.read_workers", dataset.read_workers, 0),
+    ):
+        need(value >= least, path, f"must be at least {least}, not {value}.")
+    shares = {"dataset.held_out_share": dataset.held_out_share, "train.ema_decay": train.ema_decay}
+    for path, share in shares.items():
+        need(0 <= share < 1, path, f"must be in [0, 1), not {share}.")
+    shape = config.in_dimensions
+    need(min(shape) > 0 and side == width, "in_dimensions", f"must be square and positive, not {shape}.")
+    need(channels == args.out_ch, "model.args.out_ch", f"must be {channels}, as in_dimensions has it.")
+    halvings = len(args.ch_mult) - 1
+    need(side % 2**halvings == 0, "in_dimensions", f"{side} cannot be halved {halvings} times (ch_mult).")
+    widths = {side >> level: args.ch * mult for level, mult in enumerate(args.ch_mult)}
+    groups, head = args.norm_groups, args.head_dim
+    for wide in widths.values():
+        need(wide % groups == 0, "model.args.norm_groups", f"{groups} does not divide {wide} channels.")
+    # The innermost level always attends.
+    for size in (*args.attn_resolutions, side >> halvings):
+        need(size in widths, "model.args.attn_resolutions", f"{size} is none of {list(widths)}.")
+        wide = widths[size]
+        need(
+            wide % head == 0, "model.args.head_dim", f"{head} does not divide the {wide} channels at {size}."
         )
-    _choice("model.name", model.name, ("unet_iddpm",))
-    _choice("model.mean_type", model.mean_type, MEAN_TYPES)
-    _choice("model.logvar_type", model.logvar_type, LOGVAR_TYPES)
-    _choice("model.mean_loss_weight_type", model.mean_loss_weight_type, LOSS_WEIGHTS)
-    _choice("distill.mean_loss_weight_type", config.distill.mean_loss_weight_type, LOSS_WEIGHTS)
-    _choice("model.args.param_dtype", args.param_dtype, ("bf16", "fp32"))
-    _choice("model.args.logsnr_input", args.logsnr_input, ("scaled", "inv_cos"))
-    _choice("train.optimizer", train.optimizer, ("adam",))
-    _choice("dataset.args.resize_method", config.dataset.args.resize_method, ("random_crop", "center_crop"))
-    for which in ("train_alpha_schedule", "eval_alpha_schedule"):
-        _choice(f"model.{which}.name", getattr(model, which).name, ("linear", "cosine"))
-    for scalar in model.conditioning.scalars:
-        _choice("model.conditioning.scalars", scalar, ("aesth_score", "height", "width"))
-    height, width, channels = config.in_dimensions
-    if min(config.in_dimensions) < 1 or height != width:
-        raise ConfigError("in_dimensions", f"must be square and positive, not {config.in_dimensions}.")
-    if channels != args.out_ch:
-        raise ConfigError(
-            "model.args.out_ch", f"is {args.out_ch}, but in_dimensions has {channels} channels."
-        )
-    shrink = 2 ** (len(args.ch_mult) - 1)
-    if height % shrink:
-        raise ConfigError(
-            "in_dimensions", f"{height} cannot be halved {len(args.ch_mult) - 1} times (ch_mult)."
-        )
-    for mult in args.ch_mult:
-        if args.ch * mult % args.norm_groups:
-            raise ConfigError(
-                "model.args.norm_groups", f"{args.norm_groups} does not divide {args.ch * mult} channels."
-            )
-    sizes = [height // 2**level for level in range(len(args.ch_mult))]
-    for size in args.attn_resolutions:
-        if size not in sizes:
-            raise ConfigError("model.args.attn_resolutions", f"{size} is none of the resolutions {sizes}.")
-        if args.ch * args.ch_mult[sizes.index(size)] % args.head_dim:
-            raise ConfigError(
-                "model.args.head_dim", f"{args.head_dim} does not divide the channels at {size}."
-            )
-    if args.ch * args.ch_mult[-1] % args.head_dim:
-        raise ConfigError("model.args.head_dim", f"{args.head_dim} does not divide the innermost channels.")
-    image_size = config.dataset.args.image_size
-    if config.dataset.name == "encodings" and model.vae_id != "small" and height * VAE_FACTOR != image_size:
-        raise ConfigError(
-            "in_dimensions",
-            f"images of {image_size} pixels have latents of {image_size // VAE_FACTOR} x "
-            f"{image_size // VAE_FACTOR} (the VAE shrinks by {VAE_FACTOR}), not {height} x {height}.",
-        )
-    schedule = model.train_alpha_schedule
-    if model.train_num_steps and schedule.name == "linear" and model.train_num_steps > schedule.steps:
-        raise ConfigError("model.train_num_steps", f"is more than the schedule's {schedule.steps} steps.")
-    if not 0 <= model.tmin < max(model.train_num_steps, 1):
-        raise ConfigError("model.tmin", f"must be between 0 and train_num_steps, not {model.tmin}.")
-    lengths = {len(train.checkpoint_dirs), len(train.num_checkpoints), len(train.save_freq)}
-    if len(lengths) != 1:
-        raise ConfigError("train.checkpoint_dirs", "needs as many entries as num_checkpoints and save_freq.")
-    for name in ("batch_size", "iterations", "log_loss_every_steps"):
-        if getattr(train, name) < 1:
-            raise ConfigError(f"train.{name}", f"must be at least 1, not {getattr(train, name)}.")
-    if not 0 <= train.ema_decay < 1:
-        raise ConfigError("train.ema_decay", f"must be in [0, 1), not {train.ema_decay}.")
-    ratio = config.distill.start_num_steps / max(config.distill.end_num_steps, 1)
-    if config.distill.end_num_steps < 1 or ratio != 2 ** round(math.log2(max(ratio, 1))):
-        raise ConfigError("distill.end_num_steps", "must be start_num_steps halved a number of times.")
-
-
-def _choice(path: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise ConfigError(path, f"{value!r} is none of {', '.join(choices)}.{_nearest(value, choices)}")
-
-
-def _nearest(name: str, names: typing.Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, list(names), n=1, cutoff=0.4)
-    return f" Did you mean {close[0]!r}?" if close else ""
-
-
-T = TypeVar("T")
-
-
-def _overlay(base: T, values: Any, path: str) -> T:
-    if dataclasses.is_dataclass(values) and not isinstance(values, type):
-        values = dataclasses.asdict(values)
-    if not isinstance(values, Mapping):
-        raise ConfigError(path, f"must be a group of keys, not {values!r}.")
-    hints = typing.get_type_hints(type(base))
-    changes: dict[str, Any] = {}
-    for name, value in values.items():
-        where = f"{path}.{name}" if path else str(name)
-        if name not in hints:
-            raise ConfigError(where, f"there is no such key.{_nearest(str(name), hints)}")
-        current = getattr(base, name)
-        if dataclasses.is_dataclass(current):
-            changes[name] = _overlay(current, value, where)
-        else:
-            changes[name] = _value(value, hints[name], where)
-    return typing.cast(T, dataclasses.replace(typing.cast(Any, base), **changes))
-
-
-def _value(value: Any, kind: Any, path: str) -> Any:
-    origin = typing.get_origin(kind)
-    if origin is tuple:
-        if isinstance(value, str) or not isinstance(value, list | tuple):
-            raise ConfigError(path, f"must be a list, not {value!r}.")
-        kinds = typing.get_args(kind)
-        if kinds[-1] is Ellipsis:
-            return tuple(_value(item, kinds[0], path) for item in value)
-        if len(kinds) != len(value):
-            raise ConfigError(path, f"must have {len(kinds)} entries, not {len(value)}.")
-        return tuple(_value(item, item_kind, path) for item, item_kind in zip(value, kinds, strict=True))
-    if origin is types.UnionType or origin is typing.Union:
-        raise ConfigError(path, "has a type that files cannot state.")
-    if kind is float and not isinstance(value, bool):
-        if isinstance(value, int | float):
-            return float(value)
-        if value == "inf":
-            return math.inf
-    if kind is int and isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, kind) and not (kind is int and isinstance(value, bool)):
-        return value
-    raise ConfigError(path, f"must be {kind.__name__}, not {value!r}.")
-
-
-def _read_file(path: Path) -> Mapping[str, Any]:
-    try:
-        if path.suffix == ".toml":
-            return tomllib.loads(path.read_text())
-        if path.suffix == ".json":
-            return typing.cast(Mapping[str, Any], json.loads(path.read_text()))
-        if path.suffix == ".py":
-            get_config = runpy.run_path(str(path)).get("get_config")
-            if get_config is None:
-                raise ConfigError("", f"{path} has no function get_config().")
-            found = get_config()
-            return typing.cast(Mapping[str, Any], found.to_dict() if hasattr(found, "to_dict") else found)
-    except FileNotFoundError:
-        raise _no_config(path) from None
-    except (ValueError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError("", f"{path} cannot be read: {error}") from error
-    if not path.exists():
-        raise _no_config(path)
-    raise ConfigError("", f"{path} must end in .py, .toml or .json, or be the name of a preset.")
-
-
-def _no_config(path: Path) -> ConfigError:
-    from tpulab_recipes.ddpm.presets import PRESETS
-
-    known = f"There is no file {path}, and no preset of that name ({', '.join(PRESETS)})."
-    return ConfigError("", known + _nearest(str(path), PRESETS))
+    image = dataset.args.image_size
+    latents = image // VAE_FACTOR
+    need(
+        dataset.name != "encodings" or model.vae_id == "small" or side * VAE_FACTOR == image,
+        "in_dimensions",
+        f"images of {image} pixels have latents of {latents} x {latents} (the VAE shrinks by {VAE_FACTOR}), "
+        f"not {side} x {side}.",
+    )
+    steps, schedule = model.train_num_steps, model.train_alpha_schedule
+    fits = schedule.name != "linear" or steps <= schedule.steps
+    need(fits, "model.train_num_steps", f"is more than the schedule's {schedule.steps} steps.")
+    fits = 0 <= model.tmin < max(steps, 1)
+    need(fits, "model.tmin", f"must be between 0 and train_num_steps, not {model.tmin}.")
+    fits = len(train.checkpoint_dirs) == len(train.num_checkpoints) == len(train.save_freq)
+    need(fits, "train.checkpoint_dirs", "needs as many entries as num_checkpoints and save_freq.")
+    ratio = distill.start_num_steps / max(distill.end_num_steps, 1)
+    fits = distill.end_num_steps >= 1 and ratio == 2 ** round(math.log2(max(ratio, 1)))
+    need(fits, "distill.end_num_steps", "must be start_num_steps halved a number of times.")

@@ -10,15 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
+from tpulab_recipes.common.errors import ConfigError
 from tpulab_recipes.ddpm.config import Config
-from tpulab_recipes.ddpm.data.pipeline import Prefetched, Source
+from tpulab_recipes.ddpm.data.pipeline import Source
 from tpulab_recipes.ddpm.diffusion import diffuse, guided, interpret, weighted_error
 from tpulab_recipes.ddpm.distillation import distillation_target
 from tpulab_recipes.ddpm.hosts import compile_on_all_hosts
@@ -26,6 +27,7 @@ from tpulab_recipes.ddpm.masks import draw_masks
 from tpulab_recipes.ddpm.mesh import (
     batch_sharding,
     check_batch,
+    gathered,
     make_mesh,
     put_batch,
     put_state,
@@ -38,6 +40,7 @@ from tpulab_recipes.ddpm.model.network import Network
 from tpulab_recipes.ddpm.optimizer import clip_gradient, make_optimizer
 from tpulab_recipes.ddpm.sampling import Levels, sampling_levels
 from tpulab_recipes.ddpm.schedules import schedule_from
+from tpulab_recipes.runtime.prefetch import prefetched
 
 Array: TypeAlias = jax.Array
 
@@ -48,6 +51,14 @@ class Round:
 
     steps: int
     loss: float
+
+
+class UnderWay(NamedTuple):
+    """What a round has come to after `done` updates."""
+
+    done: int
+    student: Any
+    moments: Any
 
 
 #: Called with (student's steps, position in the round, loss so far, or None while it is not known).
@@ -69,7 +80,15 @@ class Distiller:
         steps: int | None = None,
         rounds_done: int = 0,
     ) -> None:
-        """`rounds_done`: halvings that `teacher` has behind it, when a distillation goes on."""
+        """`rounds_done`: halvings that `teacher` has behind it, when a distillation goes on. Raises
+        `ConfigError` for networks that say the noise."""
+        if config.model.mean_type == "eps":
+            raise ConfigError(
+                "model.mean_type",
+                "networks that say the noise (eps) cannot be distilled: at the first levels nearly all is "
+                "noise, and what they say of the image is its error times a thousand and more. Train the "
+                "teacher with model.mean_type=v.",
+            )
         # Dropout and dropping of conditioning are for training from data.
         model = replace(config.model, args=replace(config.model.args, dropout=0.0))
         self.config = replace(config, model=model)
@@ -100,18 +119,30 @@ class Distiller:
         )
         self._place = shardings, moments
 
-    def halve(self, on_step: OnStep | None = None, updates: int | None = None) -> Round:
-        """One round. Afterwards `steps` is half of what it was."""
+    def halve(
+        self,
+        on_step: OnStep | None = None,
+        updates: int | None = None,
+        *,
+        under_way: UnderWay | None = None,
+        keep: Callable[[UnderWay], None] | None = None,
+    ) -> Round:
+        """One round. Afterwards `steps` is half of what it was.
+
+        `keep` is given what the round has come to, every `distill.save_freq` updates; `under_way` is that,
+        for a round that was interrupted after it.
+        """
         if self.steps % 2:
             raise ValueError(f"{self.steps} steps cannot be halved")
         distill = self.config.distill
         updates = updates or distill.steps_per_halving
         teacher = put_state(self.params, self._place[0])
-        # A copy: the step gives the student up for the next one.
-        student = put_state(whole_state(teacher), self._place[0])
-        moments = put_state(
-            jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), self._moments), self._place[1]
-        )
+        if under_way is None:
+            # A copy: the step gives the student up for the next one.
+            zeros = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), self._moments)
+            under_way = UnderWay(0, whole_state(teacher), zeros)
+        student = put_state(under_way.student, self._place[0])
+        moments = put_state(under_way.moments, self._place[1])
         # Arrays of the host, alike on all hosts: those of a device belong to one host.
         levels = jax.tree.map(np.asarray, sampling_levels(self.schedule, self.steps))
         rounds = self._rounds_before + len(self.rounds)
@@ -120,10 +151,9 @@ class Distiller:
         losses = []
         # A round reads and draws what it would have without an interruption before it.
         first = rounds * updates
-        with Prefetched(
-            self.source.batches(first), then=lambda batch: put_batch(batch, self.mesh)
-        ) as batches:
-            for number in range(updates):
+        placed = (put_batch(batch, self.mesh) for batch in self.source.batches(first + under_way.done))
+        with prefetched(placed, 2) as batches:
+            for number in range(under_way.done, updates):
                 # A falling rate and a number, as arrays: the same program for all rounds and steps.
                 rate = np.asarray(distill.learning_rate * (1 - number / updates), np.float32)
                 told = (next(batches), rate, np.asarray(first + number, np.int32), levels, scale)
@@ -131,6 +161,9 @@ class Distiller:
                     compile_on_all_hosts(self._run, student, moments, teacher, *told)
                 student, moments, loss = self._run(student, moments, teacher, *told)
                 losses.append(loss)
+                whole = distill.save_freq and (number + 1) % distill.save_freq == 0
+                if keep and whole and number + 1 < updates:
+                    keep(UnderWay(number + 1, student, moments))
                 if on_step:
                     on_step(self.steps // 2, number + 1, loss)
         self.params, self.steps = student, self.steps // 2
@@ -164,7 +197,7 @@ class Distiller:
         if conditioning.inpainting:
             context |= {"mask": draw_masks(keys[2], x.shape[0], x.shape[1]), "known": x}
         nothing = unconditional(context, conditioning)
-        copy = self.network.compute_copy(jax.lax.with_sharding_constraint(teacher, replicated(self.mesh)))
+        copy = gathered(self.network.compute_copy(teacher), self.mesh)
 
         def teach(z: Array, logsnr: Array) -> Array:
             told = self.network.apply(copy, z, logsnr, context)
@@ -180,9 +213,7 @@ class Distiller:
         )
 
         def loss_of(params: Any) -> Array:
-            compute = jax.lax.with_sharding_constraint(
-                self.network.compute_copy(params), replicated(self.mesh)
-            )
+            compute = gathered(self.network.compute_copy(params), self.mesh)
             said = interpret(self.network.apply(compute, z, start, context), z, start, model.mean_type)
             # The teacher's x, seen through the network's own kind, keeps the error finite at every noise
             # level.

@@ -8,38 +8,49 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import partial
 from multiprocessing import get_context
-from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Literal
 
-from tpulab_recipes.ddpm.data.fetch import Fetcher, FetchLimits, count_problems
+from tpulab_recipes.common.errors import DataError, MissingPackage
+from tpulab_recipes.common.progress import Progress
+from tpulab_recipes.common.storage import Folder
+from tpulab_recipes.ddpm.data.fetch import Fetcher, FetchLimits, NoImageError
 from tpulab_recipes.ddpm.data.image_shards import CLASS_KEY, SCORE_KEY
 from tpulab_recipes.ddpm.data.images import decode_image, encode_image, resize_smallest_side
 from tpulab_recipes.ddpm.data.protos import encode_example
-from tpulab_recipes.ddpm.data.storage import Folder
 from tpulab_recipes.ddpm.data.tfrecord import write_record
-from tpulab_recipes.ddpm.errors import DataError, MissingPackage, RecipeError
-from tpulab_recipes.ddpm.progress import Progress
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DownloadOptions:
     data_dir: str
+    """Folder of .parquet tables."""
     write_dir: str
+    """Folder for the shards of images."""
     image_size: int = 256
+    """Smaller side after resizing."""
     min_image_size: int = 64
+    """Skip smaller images."""
     processes_count: int = 16
+    """Processes that decode and resize."""
     thread_count: int = 256
+    """Requests at a time, in all; `--limits.per-host` bounds those to one host."""
     caption_col: str = "caption"
+    """Column of the captions."""
     url_col: str = "url"
+    """Column of the addresses."""
     score_col: str | None = None
+    """Column of the aesthetic scores, if there is one."""
     class_col: str | None = None
+    """Column of the classes, for networks that know classes."""
     samples_per_shard: int = 10_000
-    image_format: str = "jpg"
+    """Images of a shard."""
+    image_format: Literal["jpg", "png"] = "jpg"
     limits: FetchLimits = field(default_factory=FetchLimits)
 
 
@@ -61,31 +72,29 @@ def download(options: DownloadOptions, progress: Progress) -> dict[str, Any]:
     progress.start(
         "download", images, f"{len(tasks) - len(missing)} of {len(tasks)} shards are there already"
     )
-    workers = min(options.processes_count, len(missing))
-    if workers <= 1:
+    fetcher = Fetcher(options.limits)
+    with ExitStack() as stack:
+        decoders = None
+        if missing and options.processes_count > 1:
+            # Spawned: a forked child of a process with threads may hang.
+            decoders = stack.enter_context(
+                ProcessPoolExecutor(options.processes_count, mp_context=get_context("spawn"))
+            )
         for task in missing:
-            fetch_shard(options, task, on_done=lambda: progress.advance(1))
-    else:
-        # Spawned: a forked child of a process with threads may hang.
-        with (
-            TemporaryDirectory(prefix="tpulab-fetch-") as gates,
-            ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool,
-        ):
-            fetch = partial(fetch_shard, options, gates=gates)
-            for task, _ in zip(missing, pool.map(fetch, missing), strict=True):
-                progress.advance(task.rows)
+            fetch_shard(options, task, fetcher, progress, decoders)
     progress.finish()
-    reports = [json.loads(_read(out, f"{task.name}.json")) for task in tasks]
-    totals: dict[str, Any] = {"shards": len(tasks), "images": sum(report["images"] for report in reports)}
-    problems: dict[str, int] = {}
-    for report in reports:
-        for name, count in report["problems"].items():
-            problems[name] = problems.get(name, 0) + count
+    totals: Counter[str] = Counter()
+    problems: Counter[str] = Counter()
+    for task in tasks:
+        with out.read(f"{task.name}.json") as file:
+            report = json.load(file)
+        totals.update(shards=1, images=report["images"])
+        problems.update(report["problems"])
     if totals["images"] == 0:
         raise DataError(
-            f"None of the images could be had ({problems}); are the addresses reachable from here?"
+            f"None of the images could be had ({dict(problems)}); are the addresses reachable from here?"
         )
-    return totals | {"problems": problems}
+    return dict(totals) | {"problems": dict(problems)}
 
 
 def plan(options: DownloadOptions) -> list[ShardTask]:
@@ -98,17 +107,16 @@ def plan(options: DownloadOptions) -> list[ShardTask]:
     for number, name in enumerate(names):
         with tables.read(name) as file:
             parquet = _open_parquet(file, name)
-            columns, rows = parquet.schema_arrow.names, parquet.metadata.num_rows
-        wanted = [options.url_col, options.caption_col, options.score_col, options.class_col]
-        for column in wanted:
-            if column and column not in columns:
+        columns, rows = parquet.schema_arrow.names, parquet.metadata.num_rows
+        for column in _columns(options).values():
+            if column not in columns:
                 raise DataError(
                     f"{name} has no column {column!r}; it has {', '.join(columns)}. "
-                    "Name yours with --caption_col, --url_col, --score_col and --class_col."
+                    "Name yours with --caption-col, --url-col, --score-col and --class-col."
                 )
         if rows == 0:
             raise DataError(f"{name} has no rows.")
-        if options.class_col and not _holds_whole_numbers(parquet, options.class_col):
+        if options.class_col and not _is_integer(parquet.schema_arrow.field(options.class_col)):
             raise DataError(
                 f"{name}: the column {options.class_col!r} does not hold whole numbers; classes are numbered "
                 "from 0."
@@ -122,51 +130,53 @@ def plan(options: DownloadOptions) -> list[ShardTask]:
 def fetch_shard(
     options: DownloadOptions,
     task: ShardTask,
-    gates: str | None = None,
-    on_done: Callable[[], None] | None = None,
+    fetcher: Fetcher,
+    progress: Progress,
+    decoders: Executor | None = None,
 ) -> None:
-    """Fetches, resizes and writes one shard, then its report, which says that it is whole. `gates` as for
-    `Fetcher`."""
-    rows = list(_rows(options, task))
-    threads = max(1, options.thread_count // max(1, options.processes_count))
-    fetcher = Fetcher(threads, options.limits, gates)
-    problems: list[str] = []
+    """Fetches, resizes and writes one shard, then its report, which says that it is whole. Only this process
+    asks hosts for images; `decoders` are processes that do the rest."""
+
+    def one(number: int, row: dict[str, Any]) -> bytes:
+        wanted = fetcher.get(str(row["url"])), row, options, f"{task.name}-{number}"
+        return decoders.submit(_example, *wanted).result() if decoders else _example(*wanted)
+
+    problems: Counter[str] = Counter()
     kept: dict[int, bytes] = {}
-    for result in fetcher.fetch(((index, str(row["url"])) for index, row in enumerate(rows)), on_done):
-        if result.data is None:
-            problems.append(result.problem or "unknown")
-            continue
-        row = rows[result.row]
+    with ThreadPoolExecutor(max(1, options.thread_count), thread_name_prefix="fetch") as threads:
+        running = {
+            threads.submit(one, number, row): number for number, row in enumerate(_rows(options, task))
+        }
         try:
-            kept[result.row] = _example(result.data, row, options, f"{task.name}-{result.row}")
-        except DataError:
-            problems.append("not_an_image")
-        except _TooSmall:
-            problems.append("too_small")
+            for future in as_completed(running):
+                try:
+                    kept[running[future]] = future.result()
+                except NoImageError as error:
+                    problems[str(error)] += 1
+                progress.advance(1)
+        except BaseException:
+            # An error, Ctrl-C: requests that wait are abandoned.
+            fetcher.stop()
+            threads.shutdown(cancel_futures=True)
+            raise
     out = Folder(options.write_dir)
     if kept:
         with out.write(f"{task.name}.tfrecord") as file:
-            for index in sorted(kept):
-                write_record(file, kept[index])
-    report = {
-        "table": task.table,
-        "rows": task.rows,
-        "images": len(kept),
-        "problems": count_problems(problems),
-    }
+            for number in sorted(kept):
+                write_record(file, kept[number])
+    report = {"table": task.table, "rows": task.rows, "images": len(kept)}
     with out.write(f"{task.name}.json") as file:
-        file.write(json.dumps(report).encode())
-
-
-class _TooSmall(Exception):
-    pass
+        file.write(json.dumps(report | {"problems": dict(problems.most_common())}).encode())
 
 
 def _example(data: bytes, row: dict[str, Any], options: DownloadOptions, key: str) -> bytes:
-    pixels = decode_image(data, str(row["url"]))
+    try:
+        pixels = decode_image(data, str(row["url"]))
+    except DataError as error:
+        raise NoImageError("not_an_image") from error
     height, width = pixels.shape[:2]
     if min(height, width) < options.min_image_size:
-        raise _TooSmall
+        raise NoImageError("too_small")
     resized = resize_smallest_side(pixels, options.image_size)
     about = {"height": height, "width": width, "url": row["url"]}
     if row.get("score") is not None:
@@ -184,12 +194,19 @@ def _example(data: bytes, row: dict[str, Any], options: DownloadOptions, key: st
     )
 
 
+def _columns(options: DownloadOptions) -> dict[str, str]:
+    """What we need of a row, and the columns that have it."""
+    columns = {
+        "url": options.url_col,
+        "caption": options.caption_col,
+        "score": options.score_col,
+        "class": options.class_col,
+    }
+    return {name: column for name, column in columns.items() if column}
+
+
 def _rows(options: DownloadOptions, task: ShardTask) -> Iterator[dict[str, Any]]:
-    columns = {"url": options.url_col, "caption": options.caption_col}
-    if options.score_col:
-        columns["score"] = options.score_col
-    if options.class_col:
-        columns["class"] = options.class_col
+    columns = _columns(options)
     with Folder(options.data_dir).read(task.table) as file:
         table = _open_parquet(file, task.table).read(columns=list(columns.values()))
     for row in table.slice(task.first, task.rows).to_pylist():
@@ -208,15 +225,32 @@ def _open_parquet(file: Any, name: str) -> Any:
         raise DataError(f"{name} cannot be read as parquet: {error}") from error
 
 
-def _holds_whole_numbers(parquet: Any, column: str) -> bool:
+def _is_integer(field: Any) -> bool:
     import pyarrow as pa
 
-    return bool(pa.types.is_integer(parquet.schema_arrow.field(column).type))
+    return bool(pa.types.is_integer(field.type))
 
 
-def _read(folder: Folder, name: str) -> bytes:
-    with folder.read(name) as file:
-        return file.read()
-
-
-__all__ = ["DownloadOptions", "RecipeError", "ShardTask", "download", "fetch_shard", "plan"]
+def download_with_img2dataset(options: DownloadOptions) -> None:
+    """The same through img2dataset, which shows its own progress and goes on where it stopped."""
+    try:
+        from img2dataset import download
+    except ImportError as error:
+        raise MissingPackage("img2dataset", "--downloader img2dataset") from error
+    download(
+        url_list=options.data_dir,
+        input_format="parquet",
+        url_col=options.url_col,
+        caption_col=options.caption_col,
+        save_additional_columns=[name for name in (options.score_col, options.class_col) if name] or None,
+        output_folder=options.write_dir,
+        output_format="tfrecord",
+        image_size=options.image_size,
+        min_image_size=options.min_image_size,
+        resize_mode="keep_ratio",
+        resize_only_if_bigger=False,
+        processes_count=options.processes_count,
+        thread_count=options.thread_count,
+        number_sample_per_shard=options.samples_per_shard,
+        incremental_mode="incremental",
+    )

@@ -14,15 +14,15 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from tpulab_recipes.common.errors import ConfigError, DataError
+from tpulab_recipes.common.progress import Progress
+from tpulab_recipes.common.storage import Folder
 from tpulab_recipes.ddpm.config import Config
 from tpulab_recipes.ddpm.data.encodings import SUFFIX, encode_record
 from tpulab_recipes.ddpm.data.image_shards import CLASS_KEY, SCORE_KEY, CaptionedImage, read_images
 from tpulab_recipes.ddpm.data.images import fit_image
 from tpulab_recipes.ddpm.data.small_encoders import PatchPca, encode_text
-from tpulab_recipes.ddpm.data.storage import Folder
 from tpulab_recipes.ddpm.data.tfrecord import record_places, write_record
-from tpulab_recipes.ddpm.errors import ConfigError, DataError
-from tpulab_recipes.ddpm.progress import Progress
 
 
 class Encoders(Protocol):

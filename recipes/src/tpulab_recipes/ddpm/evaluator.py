@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from tpulab_recipes.common.errors import DataError, MissingPackage
 from tpulab_recipes.ddpm.config import Config
 from tpulab_recipes.ddpm.data.pipeline import EncodingSource, Source
 from tpulab_recipes.ddpm.data.shapes import draw_shapes, recognise
-from tpulab_recipes.ddpm.errors import DataError, MissingPackage
 from tpulab_recipes.ddpm.frechet import BATCH, frechet_distance, image_features
 from tpulab_recipes.ddpm.model.network import Network
 from tpulab_recipes.ddpm.prompts import context_for, decode_images

@@ -11,16 +11,17 @@ from __future__ import annotations
 import json
 import posixpath
 import struct
+from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
 import jax
 import numpy as np
 
-from tpulab_recipes.ddpm.config import Config, to_dict
+from tpulab_recipes.common.errors import ConfigError, StorageError
+from tpulab_recipes.common.storage import Folder
+from tpulab_recipes.ddpm.config import Config
 from tpulab_recipes.ddpm.data.small_encoders import PatchPca
-from tpulab_recipes.ddpm.data.storage import Folder
-from tpulab_recipes.ddpm.errors import ConfigError, StorageError
 
 UNET_MODULE, PIPELINE_MODULE = "torch_unet", "torch_pipeline"
 
@@ -47,8 +48,8 @@ def unet_config(config: Config) -> dict[str, Any]:
         "_class_name": "UNet",
         "sample_size": config.in_dimensions[0],
         "in_channels": config.in_dimensions[2],
-        **to_dict(args),
-        "conditioning": to_dict(conditioning),
+        **asdict(args),
+        "conditioning": asdict(conditioning),
     }
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import orbax.checkpoint as ocp
 from jax.experimental import multihost_utils
 
-from tpulab_recipes.ddpm.errors import ConfigError
+from tpulab_recipes.common.errors import ConfigError
 
 #: How long a host waits for the others to compile. The big network takes minutes on a busy host.
 COMPILE_LIMIT_MS = 60 * 60 * 1000
@@ -27,7 +27,7 @@ def join_slice(coordinator: str | None, processes: int | None, process: int | No
         jax.distributed.initialize()
     elif coordinator:
         if processes is None or process is None:
-            raise ConfigError("--coordinator", "needs --num_processes and --process_id.")
+            raise ConfigError("--coordinator", "needs --num-processes and --process-id.")
         jax.distributed.initialize(coordinator, processes, process)
     return jax.process_index(), jax.process_count()
 

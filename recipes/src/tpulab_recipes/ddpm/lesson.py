@@ -11,10 +11,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tpulab_recipes.common.pictures import grid, png
 from tpulab_recipes.ddpm.config import Config
 from tpulab_recipes.ddpm.diffusion import diffuse
 from tpulab_recipes.ddpm.evaluator import Evaluation
-from tpulab_recipes.ddpm.pictures import grid, png
 from tpulab_recipes.ddpm.prompts import context_for, decode_images
 from tpulab_recipes.ddpm.sampler import Sampler
 from tpulab_recipes.ddpm.schedules import alpha_sigma, schedule_from
@@ -139,7 +139,7 @@ class SamplePanel:
         self.images = self.draw()
 
     def draw(self) -> np.ndarray:
-        """Makes the picture anew."""
+        """Makes the picture again."""
         prompts = [self.prompt.value] * self._sampler.batch
         context = context_for(prompts, self._config, aesth_score=self.score.value)
         latents = self._sampler(
@@ -158,7 +158,7 @@ class SamplePanel:
 
 
 class MaskPainter:
-    """A grid of squares over an image. Click to choose what is to be made anew, then press the button."""
+    """A grid of squares over an image. Click those to repaint, then press the button."""
 
     def __init__(
         self,
@@ -207,7 +207,7 @@ class MaskPainter:
             square.value = bool(value)
 
     def paint(self) -> np.ndarray:
-        """Makes the chosen squares anew, in as many ways as the sampler makes images."""
+        """Repaints the chosen squares, in as many ways as the sampler makes images."""
         count = self._sampler.batch
         latents = self._sampler(
             self._params,

@@ -15,7 +15,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from tpulab_recipes.ddpm.errors import ConfigError
+from tpulab_recipes.common.errors import ConfigError
 
 BATCH_AXES = ("host", "shard")
 #: Leaves with fewer elements are kept whole: slicing them would cost more than it saves.
@@ -51,6 +51,13 @@ def state_sharding(mesh: Mesh, shapes: Any) -> Any:
         return replicated(mesh)
 
     return jax.tree.map(of, shapes)
+
+
+def gathered(copy: Any, mesh: Mesh) -> Any:
+    """Within a program: arrays that were cast in slices, whole on every device. They are pinned as slices
+    first; otherwise the compiler gathers the fp32 masters and casts afterwards: twice the bytes travel."""
+    sliced = jax.lax.with_sharding_constraint(copy, state_sharding(mesh, copy))
+    return jax.lax.with_sharding_constraint(sliced, replicated(mesh))
 
 
 def put_state(tree: Any, shardings: Any) -> Any:

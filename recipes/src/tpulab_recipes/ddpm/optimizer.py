@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 
 from tpulab_recipes.ddpm.config import Config, Train
@@ -63,9 +64,10 @@ def choose(use_first: Array, first: Any, second: Any) -> Any:
     return jax.tree.map(lambda a, b: jnp.where(use_first, a, b), first, second)
 
 
-def default_hyperparameters(config: Config) -> dict[str, Array]:
-    """What may change while training runs, as arrays: a change compiles nothing."""
+def default_hyperparameters(config: Config) -> dict[str, np.ndarray]:
+    """What may change while training runs, as arrays: a change compiles nothing. They are arrays of the host:
+    of a device's, JAX would check at every step, by a gather over all hosts, that they are alike."""
     return {
-        "learning_rate": jnp.asarray(config.train.max_learning_rate, jnp.float32),
-        "ema_decay": jnp.asarray(config.train.ema_decay, jnp.float32),
+        "learning_rate": np.asarray(config.train.max_learning_rate, np.float32),
+        "ema_decay": np.asarray(config.train.ema_decay, np.float32),
     }

@@ -1,10 +1,18 @@
-"""The configurations with published sizes, and a small one that learns within a minute on two cores."""
+"""The configurations with published sizes, a small one that learns within a minute on two cores, and files
+that change one of them."""
 
 from __future__ import annotations
 
+import json
 import math
+import runpy
+import tomllib
+from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
+from tpulab_recipes.common.errors import ConfigError
 from tpulab_recipes.ddpm.config import (
     AlphaSchedule,
     Conditioning,
@@ -15,6 +23,8 @@ from tpulab_recipes.ddpm.config import (
     Model,
     Train,
     UNetArgs,
+    config_from,
+    nearest,
 )
 
 #: Text to image at 256 pixels: 136.9 M parameters. The origin states 64 x 64 latents for it, twice what its
@@ -156,3 +166,35 @@ PRESETS: dict[str, Config] = {
         train=replace(LAION256.train, num_checkpoints=(10, math.inf)),
     ),
 }
+
+
+def load_config(source: str | Path) -> Config:
+    """A preset by its name, or what a `.py` file with `get_config()`, a `.toml` or a `.json` says. A key
+    `preset` in a file names what it changes."""
+    if str(source) in PRESETS:
+        return PRESETS[str(source)]
+    values = dict(_read(Path(source)))
+    preset = values.pop("preset", None)
+    if preset is not None and preset not in PRESETS:
+        raise ConfigError("preset", f"there is no preset {preset!r}; known: {', '.join(PRESETS)}.")
+    return config_from(values, PRESETS[preset] if preset is not None else None)
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    if not path.exists():
+        known = f"There is no file {path}, and no preset of that name ({', '.join(PRESETS)})."
+        raise ConfigError("", known + nearest(str(path), PRESETS))
+    try:
+        if path.suffix == ".toml":
+            return tomllib.loads(path.read_text())
+        if path.suffix == ".json":
+            values: Mapping[str, Any] = json.loads(path.read_text())
+            return values
+        if path.suffix == ".py":
+            found = runpy.run_path(str(path))["get_config"]()
+            return dict(found.to_dict() if hasattr(found, "to_dict") else found)
+    except KeyError:
+        raise ConfigError("", f"{path} has no function get_config().") from None
+    except ValueError as error:
+        raise ConfigError("", f"{path} cannot be read: {error}") from error
+    raise ConfigError("", f"{path} must end in .py, .toml or .json, or be the name of a preset.")

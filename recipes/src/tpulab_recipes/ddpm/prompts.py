@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tpulab_recipes.ddpm.config import Config
+from tpulab_recipes.common.errors import ConfigError
+from tpulab_recipes.ddpm.config import Config, context_shapes
 from tpulab_recipes.ddpm.data.small_encoders import PatchPca, encode_text
-from tpulab_recipes.ddpm.errors import ConfigError
-from tpulab_recipes.ddpm.model.context import context_shapes
 
 #: The score that pictures are asked for unless something else is said.
 DEFAULT_SCORE = 6.5

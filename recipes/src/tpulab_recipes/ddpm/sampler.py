@@ -8,9 +8,12 @@ from typing import Any, TypeAlias
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh, NamedSharding
 
+from tpulab_recipes.ddpm.config import context_shapes
 from tpulab_recipes.ddpm.diffusion import guided
-from tpulab_recipes.ddpm.model.context import context_shapes, unconditional
+from tpulab_recipes.ddpm.mesh import batch_sharding, gathered, make_mesh, replicated, state_sharding
+from tpulab_recipes.ddpm.model.context import unconditional
 from tpulab_recipes.ddpm.model.network import Network
 from tpulab_recipes.ddpm.sampling import Known, Levels, sample_loop, sampling_levels
 from tpulab_recipes.ddpm.schedules import schedule_from
@@ -31,7 +34,7 @@ class Sampler:
         self.config = config
         self.kind = sampler or config.sampler
         self.schedule = schedule_from(config.model.eval_alpha_schedule)
-        self._run = jax.jit(self._sample)
+        self._run = jax.jit(self._sample, static_argnames="mesh")
 
     def __call__(
         self,
@@ -55,30 +58,34 @@ class Sampler:
             raise ValueError(f"this sampler makes 1 to {self.batch} images at a time, not {count}")
         if guidance != 1.0 and not self.is_guided:
             raise ValueError(f"this sampler has no guidance (is_guided=False): a scale of 1, not {guidance}")
-        shape = self.config.in_dimensions
+        # Each device of those that hold the parameters makes its share of the images.
+        mesh, shape = mesh_of(params), self.config.in_dimensions
         known = np.zeros((count, *shape), np.float32) if known is None else known
         mask = np.ones((count, *shape[:2], 1), np.float32) if mask is None else mask
         key = jax.random.key(seed)
         if noise is None:
             noise = np.asarray(jax.random.normal(jax.random.fold_in(key, 0), (self.batch, *shape)))[:count]
-        told = {name: self._filled(value) for name, value in context.items()}
-        levels = sampling_levels(self.schedule, steps or self.config.model.eval_sampling_num_steps)
-        result = self._run(
-            params,
-            self._filled(noise),
-            told,
-            self._filled(known),
-            self._filled(mask),
-            jnp.asarray(guidance, jnp.float32),
-            levels,
-            key,
-        )
-        return np.asarray(result)[:count]
+        rows = -(-self.batch // mesh.size) * mesh.size
 
-    def _filled(self, values: Any) -> np.ndarray:
-        values = np.asarray(values)
-        missing = self.batch - len(values)
-        return np.concatenate([values, np.zeros((missing, *values.shape[1:]), values.dtype)])
+        def placed(values: Any) -> Array:
+            values = np.asarray(values)
+            missing = np.zeros((rows - len(values), *values.shape[1:]), values.dtype)
+            return jax.device_put(np.concatenate([values, missing]), batch_sharding(mesh))
+
+        levels = sampling_levels(self.schedule, steps or self.config.model.eval_sampling_num_steps)
+        everywhere = replicated(mesh)
+        made = self._run(
+            jax.device_put(params, state_sharding(mesh, params)),
+            placed(noise),
+            {name: placed(value) for name, value in context.items()},
+            placed(known),
+            placed(mask),
+            np.asarray(guidance, np.float32),
+            jax.device_put(levels, everywhere),
+            jax.device_put(key, everywhere),
+            mesh=mesh,
+        )
+        return np.asarray(made)[:count]
 
     def _sample(
         self,
@@ -90,22 +97,23 @@ class Sampler:
         guidance: Array,
         levels: Levels,
         key: Array,
+        mesh: Mesh,
     ) -> Array:
         model, network = self.config.model, self.network
-        params = network.compute_copy(params)
+        # Gathered once, before the loop.
+        params = gathered(network.compute_copy(params), mesh)
         conditioning = model.conditioning
         context = dict(context)
         if conditioning.inpainting:
             context |= {"mask": mask, "known": known}
         nothing = unconditional(context, conditioning)
-        both = {name: jnp.concatenate([context[name], nothing[name]]) for name in context}
+        both = {name: _pairs(context[name], nothing[name]) for name in context}
 
         def denoise(z: Array, logsnr: Array) -> Array:
             if not self.is_guided or not context_shapes(conditioning):
                 return network.apply(params, z, logsnr, context)
-            output = network.apply(params, jnp.concatenate([z, z]), jnp.concatenate([logsnr, logsnr]), both)
-            told, untold = jnp.split(output, 2)
-            return guided(told, untold, guidance)
+            output = network.apply(params, _pairs(z, z), _pairs(logsnr, logsnr), both)
+            return guided(output[::2], output[1::2], guidance)
 
         x = sample_loop(
             denoise,
@@ -125,3 +133,16 @@ class Sampler:
     def compilations(self) -> int:
         """How many programs have been compiled for this sampler."""
         return int(self._run._cache_size())
+
+
+def mesh_of(params: Any) -> Mesh:
+    """The mesh that the parameters lie on; for those that lie on none, the devices of this host."""
+    sharding = getattr(jax.tree.leaves(params)[0], "sharding", None)
+    if isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, Mesh):
+        return sharding.mesh
+    return make_mesh(jax.local_devices())
+
+
+def _pairs(one: Array, other: Array) -> Array:
+    """Rows of both in turn: each device keeps its own. One array after the other would move half of them."""
+    return jnp.stack([one, other], axis=1).reshape(-1, *one.shape[1:])

@@ -9,7 +9,8 @@ import re
 
 import numpy as np
 import torch
-from diffusers import DiffusionPipeline
+from diffusers import DiffusionPipeline, ImagePipelineOutput
+from diffusers.utils.torch_utils import randn_tensor
 
 PATCH = 2
 
@@ -34,7 +35,8 @@ class NotInTheExport(ValueError):
 
 class TpulabPipeline(DiffusionPipeline):
     """`pipeline(prompt=[…], guidance_scale=3.0, num_inference_steps=32).images`: Float32[image, height,
-    width, 3] in [-1, 1], or latents with `output_type="latent"`."""
+    width, 3] in [-1, 1], or latents with `output_type="latent"`. It runs where the network is: after
+    `.to("cuda")` there, whatever the arrays came from."""
 
     def __init__(self, unet, scheduler, patch_pca=None, encoders=None, image_size=None):
         """`encoders`: what the network was trained with, by the names `clip`, `t5` and `vae`; `small` are
@@ -59,35 +61,42 @@ class TpulabPipeline(DiffusionPipeline):
         `latents` is the noise to start from, [image, channel, height, width]."""
         config = self.unet.config
         prompts = [prompt] if isinstance(prompt, str) else list(prompt or [""])
-        told = dict(context) if context is not None else self.tell(prompts, aesth_score)
+        told = context if context is not None else self.tell(prompts, aesth_score)
         if output_type != "latent":
             self.check_decoder()
-        count = len(next(iter(told.values()))) if told else len(prompts)
+        device = self.unet.device
+        told = {name: value.to(device) for name, value in told.items()}
+        rows = [latents] if latents is not None else list(told.values())
+        count = len(rows[0]) if rows else len(prompts)
         size = config.sample_size
         if latents is None:
-            latents = torch.randn(count, config.in_channels, size, size, generator=generator)
+            latents = randn_tensor((count, config.in_channels, size, size), generator, device)
+        latents = latents.to(device)
         untold = {name: torch.zeros_like(value) for name, value in told.items()}
         if "class" in told:
             untold["class"] = torch.full_like(told["class"], config.conditioning["num_classes"])
         for both in (told, untold):
             if config.conditioning["inpainting"] and "mask" not in both:
-                both["mask"] = torch.ones(count, 1, size, size)
+                both["mask"] = torch.ones(count, 1, size, size, device=device)
                 both["known"] = torch.zeros_like(latents)
         if "mask" in told:
             untold |= {"mask": told["mask"], "known": told["known"]}
+        # Noise levels stay numbers of the host, which needs them for every step.
         self.scheduler.set_timesteps(num_inference_steps)
+        # What is clipped must also be what the next step starts from, as in our own sampler.
+        clipped = bool(self.scheduler.config.clip_sample)
         z = latents
-        for timestep in self.progress_bar(self.scheduler.timesteps):
+        for timestep in self.progress_bar(self.scheduler.timesteps.tolist()):
             alpha = self.scheduler.alphas_cumprod[timestep].double()
-            logsnr = torch.log(alpha / (1 - alpha)).float().expand(count)
+            logsnr = torch.log(alpha / (1 - alpha)).float().expand(count).to(device)
             output = self.unet(z, logsnr, told)
-            if guidance_scale != 1.0:
+            if guidance_scale != 1.0 and told:
                 free = self.unet(z, logsnr, untold)
                 output = free + guidance_scale * (output - free)
-            z = self.scheduler.step(output, timestep, z).prev_sample
+            z = self.scheduler.step(output, timestep, z, use_clipped_model_output=clipped).prev_sample
         if output_type == "latent":
-            return {"images": z}
-        return {"images": self.decode(z.movedim(1, -1).double().numpy())}
+            return ImagePipelineOutput(images=z)
+        return ImagePipelineOutput(images=self.decode(z.movedim(1, -1).double().cpu().numpy()))
 
     def tell(self, prompts, aesth_score):
         """What the network is told for these prompts. An empty one tells it nothing, whatever the encoder."""
@@ -137,7 +146,8 @@ class TpulabPipeline(DiffusionPipeline):
         if self.config.patch_pca is None and self.unet.config.in_channels != 3:
             raise NotInTheExport(
                 'The export holds no decoder for its latents. Ask for output_type="latent", and decode '
-                f"latents / 0.18215 with the VAE of {(self.config.encoders or {}).get('vae')}."
+                "latents / vae.config.scaling_factor with the VAE of "
+                f"{(self.config.encoders or {}).get('vae')}."
             )
 
     def decode(self, latents):

@@ -17,7 +17,7 @@ from jax.sharding import Mesh
 
 from tpulab_recipes.ddpm.diffusion import diffuse, target, weighted_error
 from tpulab_recipes.ddpm.masks import draw_masks
-from tpulab_recipes.ddpm.mesh import batch_sharding, put_state, replicated, state_sharding
+from tpulab_recipes.ddpm.mesh import batch_sharding, gathered, put_state, replicated, state_sharding
 from tpulab_recipes.ddpm.model.context import drop_conditioning
 from tpulab_recipes.ddpm.model.network import Network
 from tpulab_recipes.ddpm.optimizer import (
@@ -106,7 +106,6 @@ def step_function(network: Network, mesh: Mesh, loss: LossFunction | None = None
     config = network.config
     optimizer = make_optimizer(config.train)
     loss = loss or diffusion_loss(network)
-    everywhere = replicated(mesh)
     seed = config.seed
 
     def step(
@@ -115,10 +114,7 @@ def step_function(network: Network, mesh: Mesh, loss: LossFunction | None = None
         key = jax.random.fold_in(jax.random.key(seed), state.step)
 
         def loss_of(params: Any) -> Array:
-            # Cast while sliced and gather afterwards: half the bytes travel.
-            copy = network.compute_copy(params)
-            copy = jax.lax.with_sharding_constraint(copy, everywhere)
-            return loss(copy, batch, key)
+            return loss(gathered(network.compute_copy(params), mesh), batch, key)
 
         value, gradient = jax.value_and_grad(loss_of)(state.params)
         gradient, norm = clip_gradient(gradient, config.train.grad_clip)

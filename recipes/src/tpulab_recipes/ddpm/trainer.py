@@ -7,27 +7,29 @@ batches and draws the same noise as if nothing had happened.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import jax
 import numpy as np
+from jax.experimental import multihost_utils
 from jax.sharding import Mesh
 
+from tpulab_recipes.common.errors import RecipeError, TrainingDiverged
+from tpulab_recipes.common.log_writers import LogWriter
+from tpulab_recipes.common.pictures import grid
+from tpulab_recipes.common.steering import PlainRun, Run
 from tpulab_recipes.ddpm.checkpoint import CheckpointFolder, newest, open_folders
 from tpulab_recipes.ddpm.config import Config
-from tpulab_recipes.ddpm.data.pipeline import Prefetched, Source
-from tpulab_recipes.ddpm.errors import RecipeError, TrainingDiverged
+from tpulab_recipes.ddpm.data.pipeline import Source
 from tpulab_recipes.ddpm.evaluator import Evaluation
 from tpulab_recipes.ddpm.hosts import compile_on_all_hosts, wait_for_all
-from tpulab_recipes.ddpm.log_writers import LogWriter
-from tpulab_recipes.ddpm.mesh import check_batch, make_mesh, put_batch, replicated, state_of_this_host
+from tpulab_recipes.ddpm.mesh import check_batch, make_mesh, put_batch, state_of_this_host
 from tpulab_recipes.ddpm.model.network import Network
 from tpulab_recipes.ddpm.optimizer import MAX_SKIPPED, default_hyperparameters
-from tpulab_recipes.ddpm.pictures import grid
-from tpulab_recipes.ddpm.steering import PlainRun, Run
 from tpulab_recipes.ddpm.train_step import TrainState, compile_step, make_initial_state
+from tpulab_recipes.runtime.prefetch import prefetched
 
 #: The averaged weights, and `guidance=`, to what was found.
 Evaluator = Callable[..., Evaluation]
@@ -45,13 +47,7 @@ class Figures:
     images_per_second: float
 
     def as_dict(self) -> dict[str, float]:
-        return {
-            "loss": self.loss,
-            "gnorm": self.gnorm,
-            "learning_rate": self.learning_rate,
-            "skipped": self.skipped,
-            "images_per_second": self.images_per_second,
-        }
+        return {name: value for name, value in asdict(self).items() if name != "step"}
 
 
 class Trainer:
@@ -68,7 +64,10 @@ class Trainer:
         evaluate: Evaluator | None = None,
         on_log: Callable[[Figures], None] | None = None,
         on_evaluation: Callable[[int, Evaluation], None] | None = None,
+        accept_changed: Collection[str] = (),
     ) -> None:
+        """Goes on from the newest checkpoint in `global_dir`. Raises `CheckpointError` when it was trained
+        with other settings than `config` has, but for those in `accept_changed`."""
         self.config, self.source = config, source
         self.mesh = mesh or make_mesh()
         check_batch(config.train.batch_size, self.mesh)
@@ -78,6 +77,8 @@ class Trainer:
         self.writers, self.evaluate = list(writers), evaluate
         self._on_log, self._on_evaluation = on_log, on_evaluation
         found = newest(self.folders)
+        if found:
+            found.refuse_changes(config, accept_changed)
         self.resumed_at = found.latest() if found else None
         self.state: TrainState = (
             found.load(self.network, self.mesh)
@@ -88,6 +89,7 @@ class Trainer:
         #: Guidance scale of the evaluator's samples.
         self.guidance = 2.0
         self._is_main = jax.process_index() == 0
+        self._told: dict[str, np.ndarray] = {}
 
     @property
     def step(self) -> int:
@@ -104,14 +106,12 @@ class Trainer:
         run.on(checkpoint=self.save, evaluate=self._asked_to_evaluate, sample=self._asked_to_evaluate)
         pending: list[dict[str, Any]] = []
         since = time.perf_counter()
-        with Prefetched(
-            self.source.batches(first), then=lambda batch: put_batch(batch, self.mesh)
-        ) as batches:
+        placed = (put_batch(batch, self.mesh) for batch in self.source.batches(first))
+        with prefetched(placed, 2) as batches:
             numbered = zip(range(first + 1, until + 1), batches, strict=False)
             for number, batch in run.steps(numbered, total=until - first):
-                knobs = run.hyper()
-                self.guidance = float(knobs.pop("guidance", self.guidance))
-                hyper = jax.device_put(knobs, replicated(self.mesh))
+                hyper = self._agreed(number, run.hyper())
+                self.guidance = float(hyper.pop("guidance", self.guidance))
                 if number == first + 1:
                     compile_on_all_hosts(self._step, self.state, batch, hyper)
                 self.state, figures = self._step(self.state, batch, hyper)
@@ -171,6 +171,15 @@ class Trainer:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _agreed(self, number: int, asked: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """What the page of the first host asks for. The others are told once in an interval of the log: at
+        every step they would have to wait for each other."""
+        if jax.process_count() == 1:
+            return asked
+        if not self._told or number % self.config.train.log_loss_every_steps == 0:
+            self._told = jax.tree.map(np.asarray, multihost_utils.broadcast_one_to_all(asked))
+        return dict(self._told)
 
     def _keep(self, number: int, last: bool) -> None:
         for place, folder in enumerate(self.folders):

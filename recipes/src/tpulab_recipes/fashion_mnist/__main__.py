@@ -4,42 +4,59 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import dataclass
 
-from tpulab_recipes.command_line import backend_for, chosen, parser_for
+import tyro
+
+from tpulab_recipes.common.command_line import Command, print_result, read_command
+from tpulab_recipes.common.errors import RecipeError
 from tpulab_recipes.fashion_mnist.config import FULL_SIZE, Config
 from tpulab_recipes.fashion_mnist.data import load, synthetic_folder, train_batches
-from tpulab_recipes.fashion_mnist.idx import IdxError
 from tpulab_recipes.runtime import DeviceRuntimeError
+from tpulab_recipes.torch_training.export import export
+
+
+@dataclass(frozen=True, kw_only=True)
+class Train(Command):
+    """Trains AlexNet on Fashion-MNIST."""
+
+    config: tyro.conf.OmitArgPrefixes[Config]
+    data: str = ""
+    """Folder or gs:// address with the idx files. Empty: drawn images."""
+    checkpoints: str = ""
+    """Folder to write a checkpoint to after each epoch, and to go on from."""
+    export: str = ""
+    """File to write the training step to, as StableHLO; nothing is trained. `python -m
+    tpulab_recipes.runtime.tpu_compiler FILE` says what the step needs on each kind of TPU."""
 
 
 def main(argv: list[str]) -> int:
-    parser = parser_for(
-        "fashion_mnist", "Trains AlexNet on Fashion-MNIST, on whatever device there is.", Config
-    )
-    parser.add_argument(
-        "--data", default="", help="folder or gs:// address with the idx files (default: drawn images)"
-    )
-    parser.add_argument(
-        "--checkpoints", help="folder to write a checkpoint to after each epoch, and to go on from"
-    )
-    options = parser.parse_args(argv)
+    options = read_command(Train, "fashion_mnist", {"small": Config(), "full-size": FULL_SIZE}, argv)
+    config = options.config
     try:
-        config = chosen(options, Config(), FULL_SIZE)
-        backend = backend_for(options)
+        backend = options.use_backend()
         folder = options.data or synthetic_folder()
         train, test = load(folder, "train"), load(folder, "test")
-    except (DeviceRuntimeError, IdxError, ValueError) as error:
+    except (DeviceRuntimeError, RecipeError, ValueError) as error:
         print(error, file=sys.stderr)
         return 2
     from tpulab_recipes.fashion_mnist.trainer import Trainer
-    from tpulab_recipes.torch_training import load_checkpoint, save_checkpoint
+    from tpulab_recipes.torch_training import CheckpointError, load_checkpoint, save_checkpoint
 
     print(backend.describe(), flush=True)
     trainer, first = Trainer(config, backend), 0
+    if options.export:
+        example = next(train_batches(train, config.batch_size, 0, 0))
+        return export(options.export, backend, trainer, example, "fashion_mnist")
+    result: dict[str, object] = {}
     found = load_checkpoint(options.checkpoints) if options.checkpoints else None
     if found is not None:
         first = found[0]
-        trainer.load_state(found[1])
+        try:
+            trainer.load_state(found[1])
+        except CheckpointError as error:
+            print(error, file=sys.stderr)
+            return 2
         print(f"going on after epoch {first}", flush=True)
     for epoch in range(first, config.epochs):
         began, losses = time.perf_counter(), []
@@ -53,8 +70,10 @@ def main(argv: list[str]) -> int:
             f"epoch {epoch + 1}: loss {loss:.3f}, accuracy {accuracy:.1%}, {step_ms:.0f} ms a step",
             flush=True,
         )
+        result = {"epochs": epoch + 1, "loss": loss, "accuracy": accuracy, "step_ms": step_ms}
         if options.checkpoints:
             save_checkpoint(backend, options.checkpoints, epoch + 1, trainer.state())
+    print_result(device=backend.describe(), **result)
     return 0
 
 

@@ -90,6 +90,12 @@ def train_batches(images: Images, batch_size: int, seed: int, epoch: int) -> Ite
         yield {"pixels": images.pixels[chosen], "labels": images.labels[chosen].astype(np.int32)}
 
 
+def train_epochs(images: Images, batch_size: int, seed: int, epochs: int) -> Iterator[Batch]:
+    """The batches of all epochs, one epoch after the other."""
+    for epoch in range(epochs):
+        yield from train_batches(images, batch_size, seed, epoch)
+
+
 def eval_batches(images: Images, batch_size: int) -> Iterator[Batch]:
     """Every image once, in order; the last batch is filled up, and `counts` is 0 for the rows that do not
     count.

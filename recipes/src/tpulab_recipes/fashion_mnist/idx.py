@@ -13,13 +13,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tpulab_recipes.ddpm.data.storage import Folder
-from tpulab_recipes.ddpm.errors import RecipeError
+from tpulab_recipes.common.errors import DataError, RecipeError
+from tpulab_recipes.common.storage import Folder
 
 _UNSIGNED_BYTE = 0x08
 
 
-class IdxError(ValueError):
+class IdxError(DataError):
     """A file that is missing, cut off or not in the idx format."""
 
 

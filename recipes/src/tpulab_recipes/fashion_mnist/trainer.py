@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from tpulab_recipes.fashion_mnist.alexnet import AlexNet
 from tpulab_recipes.fashion_mnist.config import CLASS_NAMES, Config
-from tpulab_recipes.fashion_mnist.data import Batch, Images, eval_batches
+from tpulab_recipes.fashion_mnist.data import Images, eval_batches
 from tpulab_recipes.fashion_mnist.images import (
     IMAGENET_DEVIATION,
     IMAGENET_MEAN,
@@ -21,6 +20,8 @@ from tpulab_recipes.fashion_mnist.images import (
 )
 from tpulab_recipes.runtime import Backend
 from tpulab_recipes.torch_training import (
+    Resumable,
+    compiled_step,
     create_optimizer_state,
     set_learning_rate,
     use_tensor_learning_rate,
@@ -46,11 +47,11 @@ class Evaluation:
         return counts
 
 
-class Trainer:
+class Trainer(Resumable):
     """Owns model and optimizer. Seeds everything, so that equal settings give equal first weights."""
 
     def __init__(self, config: Config, backend: Backend) -> None:
-        self.config, self.backend = config, backend
+        self.config, self.backend, self.steps_done = config, backend, 0
         backend.seed(config.seed)
         self.model: Any = backend.prepare(  # type: ignore[attr-defined]
             AlexNet(len(CLASS_NAMES), width=config.width, dropout=config.dropout)
@@ -62,6 +63,7 @@ class Trainer:
         self._enlarge = backend.replicate(enlarging_matrix(config.image_size))
         self._mean = backend.replicate(np.array(IMAGENET_MEAN, np.float32).reshape(channels))
         self._deviation = backend.replicate(np.array(IMAGENET_DEVIATION, np.float32).reshape(channels))
+        self._read = backend.compile(self.read, name="eval_step")
         backend.sync()
 
     @property
@@ -72,22 +74,22 @@ class Trainer:
         """Takes effect with the next step and compiles nothing."""
         set_learning_rate(self.backend, self.optimizer, value)
 
+    @compiled_step
     def train_step(self, batch: Any) -> Any:
         """One update with a batch on the device (`pixels`, `labels`); answers its mean loss, still on the
         device."""
-        self.model.train()
-        with self.backend.step():
-            loss = self._loss(batch["pixels"], batch["labels"]).mean()
-            loss.backward()
-            self.backend.optimizer_step(self.optimizer)  # type: ignore[attr-defined]
-            self.optimizer.zero_grad(set_to_none=True)
+        loss = self._loss(batch["pixels"], batch["labels"]).mean()
+        loss.backward()
+        self.backend.optimizer_step(self.optimizer)  # type: ignore[attr-defined]
+        self.optimizer.zero_grad(set_to_none=True)
         return loss.detach()
 
     def evaluate(self, images: Images, *, batch_size: int | None = None) -> Evaluation:
         """Reads every image once; a ragged last batch counts only its own rows."""
+        self.model.eval()
         predicted, losses = [], []
         for batch in self.backend.batches(eval_batches(images, batch_size or self.config.batch_size)):
-            classes, loss = self._eval_step(batch)
+            classes, loss = self._read(batch)
             predicted.append(classes)
             losses.append(loss)
         rows = np.concatenate([np.asarray(part) for part in self.backend.to_host(predicted)])
@@ -98,42 +100,16 @@ class Trainer:
         """Classes [image] of bytes [image, 28, 28], read in batches of the usual size."""
         return self.evaluate(Images(pixels, np.zeros(len(pixels), np.uint8))).predicted
 
-    def state(self) -> dict[str, Any]:
-        """What a checkpoint holds."""
-        return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
-
-    def load_state(self, state: dict[str, Any]) -> None:
-        """Continues from a checkpoint's state (on the host)."""
-        self.model.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        use_tensor_learning_rate(self.backend, self.optimizer)
-        self.backend.sync()
-
     def _loss(self, pixels: Any, labels: Any) -> Any:
         """Cross-entropy of each image [image]."""
         with self.backend.precision(self.config.precision):
             logits = self.model(prepare_images(pixels, self._enlarge, self._mean, self._deviation))
         return torch.nn.functional.cross_entropy(logits.float(), labels.long(), reduction="none")
 
-    def _eval_step(self, batch: Any) -> tuple[Any, Any]:
-        self.model.eval()
-        with torch.no_grad(), self.backend.step():
-            with self.backend.precision(self.config.precision):
-                logits = self.model(
-                    prepare_images(batch["pixels"], self._enlarge, self._mean, self._deviation)
-                )
-            losses = torch.nn.functional.cross_entropy(
-                logits.float(), batch["labels"].long(), reduction="none"
-            )
-            classes, loss = logits.argmax(dim=-1), (losses * batch["counts"]).sum()
-        return classes, loss
-
-
-def epochs_of_batches(config: Config, images: Images, batches_of: Any) -> Iterator[Batch]:
-    """Batches of all epochs, one after the other; `batches_of(images, batch_size, seed, epoch)` makes each
-    epoch's."""
-    parts: Iterable[Iterable[Batch]] = (
-        batches_of(images, config.batch_size, config.seed, epoch) for epoch in range(config.epochs)
-    )
-    for part in parts:
-        yield from part
+    @torch.no_grad()
+    def read(self, batch: Any) -> tuple[Any, Any]:
+        """Classes [image], and the sum of the losses of the rows that count."""
+        with self.backend.precision(self.config.precision):
+            logits = self.model(prepare_images(batch["pixels"], self._enlarge, self._mean, self._deviation))
+        losses = torch.nn.functional.cross_entropy(logits.float(), batch["labels"].long(), reduction="none")
+        return logits.argmax(dim=-1), (losses * batch["counts"]).sum()

@@ -7,15 +7,19 @@ from dataclasses import dataclass, replace
 from tpulab_recipes.runtime import PrecisionName
 from tpulab_recipes.runtime.precision import check_precision
 
+#: Its configuration with random weights, for a machine that cannot reach the published ones.
+BERT_BASE = "bert-base"
+
 
 @dataclass(frozen=True)
 class Config:
     model: str = ""
-    """Name or folder of a pretrained model (`bert-base-uncased`); empty: a small BERT from random weights."""
+    """Name or folder of a pretrained model (`bert-base-uncased`). `bert-base`: the same network from random
+    weights. Empty: a small BERT from random weights."""
     layers: int = 2
     hidden: int = 64
     heads: int = 2
-    """Size of the small BERT; a pretrained one brings its own."""
+    """Size of the small BERT; the others bring their own."""
     vocabulary: int = 600
     """Most entries of the tokenizer that is trained on the small data."""
     batch_size: int = 16

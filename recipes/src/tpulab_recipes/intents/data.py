@@ -12,12 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tpulab_recipes.common.errors import DataError
+
 SMALL_DATA = Path(__file__).with_name("data")
 Batch = dict[str, NDArray[Any]]
-
-
-class DataError(ValueError):
-    """Data or a model that cannot be had, with what to do."""
 
 
 @dataclass(frozen=True)
@@ -127,10 +125,11 @@ def encode(dataset: Any, tokenizer: Any, length: int) -> Encoded:
     )
 
 
-def train_batches(data: Encoded, batch_size: int, seed: int, epoch: int) -> Iterator[Batch]:
-    """Shuffled batches of exactly `batch_size`; the rows that are left over are another epoch's."""
+def train_batches(data: Encoded, batch_size: int, seed: int, epoch: int, skip: int = 0) -> Iterator[Batch]:
+    """Shuffled batches of exactly `batch_size`; the rows that are left over are another epoch's. A training
+    that goes on within the epoch skips the batches that it has learned from."""
     order = np.random.default_rng((seed, epoch)).permutation(len(data))
-    for start in range(0, len(data) - batch_size + 1, batch_size):
+    for start in range(skip * batch_size, len(data) - batch_size + 1, batch_size):
         chosen = order[start : start + batch_size]
         yield {
             "input_ids": data.ids[chosen],

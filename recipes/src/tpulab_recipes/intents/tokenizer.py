@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
-from tpulab_recipes.intents.data import DataError
+from tpulab_recipes.common.errors import DataError
+from tpulab_recipes.intents.config import BERT_BASE
+
+#: Whose configuration `bert-base` has.
+PUBLISHED = "bert-base-uncased"
 
 
 def choose_tokenizer(
     model: str, texts: Iterable[str], vocabulary: int, state: Mapping[str, Any] | None = None
 ) -> Any:
     """The tokenizer of a pretrained model, of a checkpoint's `state`, or else one trained on `texts`.
+    `bert-base` takes that of bert-base-uncased where it can be had (`describe_vocabulary` says whether).
 
     WordPiece breaks ties at random: trained again, even on the same sentences, it gives other numbers, which
     mean nothing to a model that has learned the first ones. So a checkpoint holds its own (`to_text`).
@@ -19,18 +25,33 @@ def choose_tokenizer(
     Raises:
         DataError: the model cannot be had, or the checkpoint is of a time when it held no tokenizer.
     """
-    if model:
+    if model not in ("", BERT_BASE):
         return load_tokenizer(model)
     if state is None:
+        with suppress(DataError):
+            if model == BERT_BASE:
+                return load_tokenizer(PUBLISHED)
         return train_tokenizer(texts, vocabulary)
     if "tokenizer" not in state:
         raise DataError(
             "This checkpoint does not hold the tokenizer of its training, so nothing can go on from it; "
-            "begin anew, in another folder."
+            "start again in another folder."
         )
     from tokenizers import Tokenizer
 
     return _of_transformers(Tokenizer.from_str(state["tokenizer"]))
+
+
+def describe_vocabulary(model: str, tokenizer: Any) -> str:
+    """Where its entries come from, in words."""
+    from transformers import BertConfig
+
+    if model not in ("", BERT_BASE):
+        return f"from {model}"
+    if len(tokenizer) == BertConfig().vocab_size:
+        return f"from {PUBLISHED}"
+    missing = f"; {PUBLISHED} is neither on the hub nor a folder here" if model else ""
+    return f"trained on these sentences{missing}"
 
 
 def to_text(tokenizer: Any) -> str:

@@ -9,19 +9,28 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from tpulab_recipes.intents.config import Config
+from tpulab_recipes.intents.config import BERT_BASE, Config
 from tpulab_recipes.intents.data import Encoded, eval_batches
 from tpulab_recipes.intents.tokenizer import unreachable
 from tpulab_recipes.runtime import Backend
-from tpulab_recipes.torch_training import create_optimizer_state, set_learning_rate, use_tensor_learning_rate
+from tpulab_recipes.torch_training import (
+    Resumable,
+    compiled_step,
+    create_optimizer_state,
+    set_learning_rate,
+    use_tensor_learning_rate,
+)
 
 
 def make_model(config: Config, names: tuple[str, ...], vocabulary: int, length: int) -> Any:
-    """A sentence classifier of `transformers`: small and from random weights, or pretrained when a model is
-    named."""
+    """A sentence classifier of `transformers`: of random weights and small, or as `config.model` says."""
     from transformers import AutoModelForSequenceClassification, BertConfig, BertForSequenceClassification
 
     labels = {"id2label": dict(enumerate(names)), "label2id": {name: n for n, name in enumerate(names)}}
+    if config.model == BERT_BASE:
+        # The defaults of transformers are the configuration of bert-base-uncased: 12 layers of 768. A smaller
+        # vocabulary uses the first of its 30,522 entries.
+        return BertForSequenceClassification(BertConfig(num_labels=len(names), **labels))
     if config.model:
         try:
             return AutoModelForSequenceClassification.from_pretrained(
@@ -78,7 +87,7 @@ class Evaluation:
         return float(f1_score(self.labels, self.predicted, average="weighted", zero_division=0))
 
 
-class Trainer:
+class Trainer(Resumable):
     """Owns model and optimizer. `total_steps` fixes the schedule of the learning rate."""
 
     def __init__(self, config: Config, model: Any, backend: Backend, total_steps: int) -> None:
@@ -96,6 +105,7 @@ class Trainer:
         )
         use_tensor_learning_rate(backend, self.optimizer)
         create_optimizer_state(self.optimizer)
+        self._predict = backend.compile(self.predict, name="eval_step")
         backend.sync()
 
     @property
@@ -103,17 +113,18 @@ class Trainer:
         """Of the next step."""
         return self.peak * rate_at(self.config, self.steps_done, self.total_steps)
 
+    def before_step(self) -> None:
+        """The rate is written into a tensor, and so is no constant of the program."""
+        set_learning_rate(self.backend, self.optimizer, self.learning_rate)
+
+    @compiled_step
     def train_step(self, batch: Any) -> Any:
         """One update with a batch on the device; answers its mean loss, still on the device."""
-        self.model.train()
-        set_learning_rate(self.backend, self.optimizer, self.learning_rate)
-        with self.backend.step():
-            with self.backend.precision(self.config.precision):
-                loss = self._logits_and_loss(batch)[1]
-            loss.backward()
-            self.backend.optimizer_step(self.optimizer)  # type: ignore[attr-defined]
-            self.optimizer.zero_grad(set_to_none=True)
-        self.steps_done += 1
+        with self.backend.precision(self.config.precision):
+            loss = self._logits_and_loss(batch)[1]
+        loss.backward()
+        self.backend.optimizer_step(self.optimizer)  # type: ignore[attr-defined]
+        self.optimizer.zero_grad(set_to_none=True)
         return loss.detach()
 
     def evaluate(self, data: Encoded, *, batch_size: int | None = None) -> Evaluation:
@@ -121,29 +132,23 @@ class Trainer:
         self.model.eval()
         rows = []
         for batch in self.backend.batches(eval_batches(data, batch_size or self.config.batch_size)):
-            with torch.no_grad(), self.backend.step():
-                with self.backend.precision(self.config.precision):
-                    logits = self._logits_and_loss(batch)[0]
-                rows.append(logits.argmax(dim=-1))
+            rows.append(self._predict(batch))
         predicted = np.concatenate([np.asarray(part) for part in self.backend.to_host(rows)])
         return Evaluation(predicted[: len(data)].astype(np.int64), data.labels)
 
+    @torch.no_grad()
+    def predict(self, batch: Any) -> Any:
+        """Intents [sentence]."""
+        with self.backend.precision(self.config.precision):
+            return self._logits_and_loss(batch)[0].argmax(dim=-1)
+
     def state(self) -> dict[str, Any]:
-        """What a checkpoint holds."""
-        return {
-            "model": self.model.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "steps_done": self.steps_done,
-            "peak": self.peak,
-        }
+        return super().state() | {"peak": self.peak}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Continues from a checkpoint's state (on the host)."""
-        self.model.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        use_tensor_learning_rate(self.backend, self.optimizer)
-        self.steps_done, self.peak = int(state["steps_done"]), float(state["peak"])
-        self.backend.sync()
+        """As `Resumable`; with more epochs the learning rate falls to the new end from there on."""
+        super().load_state(state)
+        self.peak = float(state["peak"])
 
     def _logits_and_loss(self, batch: Any) -> tuple[Any, Any]:
         mask = prepared_mask(batch["attention_mask"])

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from tpulab_recipes import runtime
 from tpulab_recipes.intents.config import Config
 from tpulab_recipes.intents.data import Encoded, Utterances, encode
 from tpulab_recipes.intents.trainer import Evaluation, make_model, prepared_mask
+from tpulab_recipes.torch_training import create_optimizer_state
 
 
 @dataclass(frozen=True)
@@ -36,10 +38,11 @@ def train_with_accelerate(
     from accelerate import Accelerator
     from accelerate.utils import set_seed
 
+    backend = runtime.current()
     accelerator = Accelerator()
     set_seed(config.seed)
     train, test = encode(utterances.train, tokenizer, length), encode(utterances.test, tokenizer, length)
-    model = make_model(config, utterances.names, len(tokenizer), length)
+    model = backend.prepare(make_model(config, utterances.names, len(tokenizer), length))  # type: ignore[attr-defined]
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay
     )
@@ -48,10 +51,13 @@ def train_with_accelerate(
     )
     # Now that its parameters are on the device: there a rate that changes must be a tensor.
     run.apply_to(optimizer)
+    # As without Accelerate: AdamW would otherwise make its state in step 1.
+    create_optimizer_state(optimizer.optimizer)
     losses = []
     model.train()
     for _ in range(config.epochs):
-        for ids, mask, labels in run.steps(train_loader):
+        # Accelerate gives each device of one program the whole batch.
+        for ids, mask, labels in run.steps(map(backend.shard_batch, train_loader)):
             loss = model(input_ids=ids, attention_mask=prepared_mask(mask), labels=labels).loss
             accelerator.backward(loss)
             optimizer.step()

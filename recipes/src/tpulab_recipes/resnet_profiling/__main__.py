@@ -5,22 +5,35 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import dataclass
 
-from tpulab_recipes.command_line import backend_for, chosen, parser_for
+import tyro
+
+from tpulab_recipes.common.command_line import Command, print_result, read_command
 from tpulab_recipes.resnet_profiling.config import FULL_SIZE, Config
 from tpulab_recipes.runtime import DeviceRuntimeError
+from tpulab_recipes.torch_training.export import export
+
+
+@dataclass(frozen=True, kw_only=True)
+class Train(Command):
+    """Trains ResNet18 for 32 x 32 images on zeros, to be profiled."""
+
+    config: tyro.conf.OmitArgPrefixes[Config]
+    steps: int = 0
+    """0: one epoch."""
+    trace: str = ""
+    """Folder to write a profile of five steps to, from the sixth step on."""
+    export: str = ""
+    """File to write the training step to, as StableHLO; nothing is trained. `python -m
+    tpulab_recipes.runtime.tpu_compiler FILE` says what the step needs on each kind of TPU."""
 
 
 def main(argv: list[str]) -> int:
-    parser = parser_for(
-        "resnet_profiling", "Trains ResNet18 for 32 x 32 images on zeros, to be profiled.", Config
-    )
-    parser.add_argument("--steps", type=int, help="default: one epoch")
-    parser.add_argument("--trace", help="folder to write a profile of five steps to, from the sixth step on")
-    options = parser.parse_args(argv)
+    options = read_command(Train, "resnet_profiling", {"small": Config(), "full-size": FULL_SIZE}, argv)
+    config = options.config
     try:
-        config = chosen(options, Config(), FULL_SIZE)
-        backend = backend_for(options)
+        backend = options.use_backend()
     except (DeviceRuntimeError, ValueError) as error:
         print(error, file=sys.stderr)
         return 2
@@ -31,7 +44,11 @@ def main(argv: list[str]) -> int:
 
     print(backend.describe(), flush=True)
     trainer = Trainer(config, backend)
+    if options.export:
+        example = next(made_up_batches(config, 1))
+        return export(options.export, backend, trainer, example, "resnet_profiling")
     capture = Capture(backend, options.trace, steps=5) if options.trace else None
+    result: dict[str, object] = {}
     steps, began, seen = options.steps or steps_in_epoch(config), time.perf_counter(), 0
     for number, batch in enumerate(backend.batches(made_up_batches(config, steps)), start=1):
         if capture is None:
@@ -45,11 +62,13 @@ def main(argv: list[str]) -> int:
             value = backend.reduce_metrics({"loss": loss})["loss"]
             now = time.perf_counter()
             rate, began, seen = config.batch_size * (number - seen) / (now - began), now, number
+            result = {"steps": number, "loss": value, "images_per_second": rate}
             print(f"step {number}: loss {value:.5f}, {rate:.1f} images/s", flush=True)
     if capture is not None:
         capture.close()
         for file in capture.done:
             print(summarize(read_trace(file)).as_text())
+    print_result(device=backend.describe(), **result)
     return 0
 
 

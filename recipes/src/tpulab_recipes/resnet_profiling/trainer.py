@@ -34,6 +34,7 @@ class Trainer:
         )
         use_tensor_learning_rate(backend, self.optimizer)
         create_optimizer_state(self.optimizer)
+        self.train_step = backend.compile(self.train_step)  # type: ignore[method-assign]
         backend.sync()
 
     def set_learning_rate(self, value: Any) -> None:
@@ -43,11 +44,10 @@ class Trainer:
     def train_step(self, batch: Any) -> Any:
         """One update with a batch on the device (`images`, `labels`); answers its mean loss, still on the
         device."""
-        with self.backend.step():
-            loss = torch.nn.functional.nll_loss(self.model(batch["images"]), batch["labels"].long())
-            loss.backward()
-            self.backend.optimizer_step(self.optimizer)  # type: ignore[attr-defined]
-            self.optimizer.zero_grad(set_to_none=True)
+        loss = torch.nn.functional.nll_loss(self.model(batch["images"]), batch["labels"].long())
+        loss.backward()
+        self.backend.optimizer_step(self.optimizer)  # type: ignore[attr-defined]
+        self.optimizer.zero_grad(set_to_none=True)
         return loss.detach()
 
 

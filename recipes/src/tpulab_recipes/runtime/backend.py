@@ -66,7 +66,15 @@ class Backend(ABC):
 
     @abstractmethod
     def compile(self, step: Step, *, name: str | None = None) -> Step:
-        """`step` as one program, compiled at the first call of each set of shapes."""
+        """`step`, compiled at the first call of each set of shapes; the plain `step` where nothing compiles.
+
+        Give it the whole update: forward pass, backward pass and optimizer. Python numbers that it reads are
+        constants of the program, so counters and rates that change stay outside, or are tensors.
+
+        Raises:
+            DeviceRuntimeError: `bad_program` at a call, when a backend that makes one program of the step
+                finds that it reads a value back.
+        """
 
     @abstractmethod
     def seed(self, seed: int) -> Any:
@@ -156,20 +164,26 @@ class Backend(ABC):
             values = self._reduce_over_processes(values, how)
         return dict(zip(names, (float(value) for value in values), strict=True))
 
-    def batches(self, loader: Iterable[Any], *, parts: int | None = None, ahead: int = 2) -> Iterator[Any]:
-        """The batches of `loader` on the devices, rows divided; a thread prepares `ahead` of them meanwhile.
+    def own_rows(self, tree: Any) -> Any:
+        """This process's share of a batch of all: where each process has one device its own rows, else the
+        whole batch. Raises `bad_batch` when the rows cannot be divided evenly."""
+        return tree
 
-        Leaving the loop early ends the thread. In a profile each wait of the loop, until its batch is handed
-        to the devices, stands under `INPUT_NAME`.
+    def batches(self, loader: Iterable[Any], *, parts: int | None = None, ahead: int = 2) -> Iterator[Any]:
+        """The batches of `loader` on the devices, rows divided; a thread reads and transfers `ahead` of them
+        meanwhile (0: no thread).
+
+        Leaving the loop early ends the thread. In a profile each wait of the loop for its batch stands under
+        `INPUT_NAME`.
         """
-        with prefetched(loader, ahead) as items:
+        placed = (self.shard_batch(batch, parts=parts) for batch in loader)
+        with prefetched(placed, ahead) as items:
             while True:
                 with self.trace_span(INPUT_NAME):
                     batch = next(items, _END)
-                    if batch is _END:
-                        return
-                    placed = self.shard_batch(batch, parts=parts)
-                yield placed
+                if batch is _END:
+                    return
+                yield batch
 
     def _parts(self, tree: Any, parts: int | None) -> int:
         """`parts`, checked against the devices and the rows of every array of the batch."""

@@ -39,6 +39,7 @@ class CpuBackend(TorchProcessesBackend):
                 'of the environment "torch-xla", or use the backend "jax".',
             ) from error
         self.platform: Platform = "cpu"
+        self.join()
 
     def describe(self) -> str:
         count = self.world().process_count
@@ -58,7 +59,7 @@ class CpuBackend(TorchProcessesBackend):
     def sync(self, *values: Any) -> None:  # noqa: ARG002 - everything has been computed when it was asked for
         return
 
-    def compile(self, step: Step, *, name: str | None = None) -> Step:  # noqa: ARG002
+    def compile(self, step: Step, *, name: str | None = None) -> Step:  # noqa: ARG002 - what one compares with
         return step
 
     def mesh(self, axes: Mapping[str, int] | None = None) -> Any:  # noqa: ARG002
@@ -78,6 +79,12 @@ class CpuBackend(TorchProcessesBackend):
         return Compilations(0, 0.0)
 
     def _seed_device(self, seed: int) -> None:  # noqa: ARG002 - PyTorch's own generator is the only one
+        return
+
+    def device_random_state(self) -> None:
+        return
+
+    def set_device_random_state(self, state: Any) -> None:  # noqa: ARG002
         return
 
     def _exact_products(self) -> AbstractContextManager[None]:

@@ -11,6 +11,7 @@ RuntimeErrorCode = Literal[
     "wrong_platform",
     "too_late",
     "bad_batch",
+    "bad_program",
     "unsupported",
 ]
 
@@ -21,9 +22,20 @@ class DeviceRuntimeError(RuntimeError):
     Codes: `unknown_backend` (no such name), `framework_missing` (its package is not installed here),
     `no_chip` (a TPU was asked for and there is none), `wrong_platform` (chips are there and the framework
     runs on the processor), `too_late` (something that must be chosen before the first tensor), `bad_batch`
-    (its rows cannot be divided among the devices), `unsupported` (this backend has no such thing).
+    (its rows cannot be divided among the devices), `bad_program` (a file that is no exported step, or a
+    step that is several programs),
+    `unsupported` (this backend has no such thing).
     """
 
     def __init__(self, code: RuntimeErrorCode, message: str) -> None:
         super().__init__(message)
         self.code: RuntimeErrorCode = code
+
+
+def reads_back() -> DeviceRuntimeError:
+    """For a step that was to be one program and is several."""
+    return DeviceRuntimeError(
+        "bad_program",
+        "This step reads a value back while it runs (`.item()`, a comparison, a print), so it is several "
+        "programs; keep values on the device until the step is done.",
+    )

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpulab_recipes.runtime.backend import Backend
+from tpulab_recipes.runtime.errors import DeviceRuntimeError
 from tpulab_recipes.runtime.precision import Precision, PrecisionName, check_precision
 
 
@@ -28,6 +29,14 @@ class TorchBackend(Backend):
     def _seed_device(self, seed: int) -> None: ...
 
     @abstractmethod
+    def device_random_state(self) -> Any:
+        """Where the device's random numbers are, as a tensor on the host or a plain value."""
+
+    @abstractmethod
+    def set_device_random_state(self, state: Any) -> None:
+        """Puts the device's random numbers where `device_random_state` found them."""
+
+    @abstractmethod
     def _exact_products(self) -> AbstractContextManager[Any]:
         """Within it products of 32-bit matrices keep 32 bits."""
 
@@ -38,27 +47,44 @@ class TorchBackend(Backend):
         self._seed_device(seed)
 
     def to_device(self, tree: Any) -> Any:
-        return self._map(lambda leaf: self._host_tensor(leaf, self.device()), tree)
+        return self._map(self._place, tree)
 
     def to_host(self, tree: Any) -> Any:
         """Tensors on the processor, each with memory of its own; other leaves as they are."""
         torch = self.torch
         return self._map(lambda leaf: _own_copy(leaf) if isinstance(leaf, torch.Tensor) else leaf, tree)
 
-    def _host_tensor(self, leaf: Any, device: Any) -> Any:
+    def _place(self, leaf: Any) -> Any:
+        """One leaf of `to_device`."""
+        leaf = self._narrowed(leaf)
+        return leaf.to(self.device()) if isinstance(leaf, self.torch.Tensor) else leaf
+
+    def _narrowed(self, leaf: Any) -> Any:
+        """NumPy's arrays as tensors, 64-bit floats as 32-bit ones, other leaves as they are."""
         torch = self.torch
         if isinstance(leaf, np.ndarray | np.generic):
             leaf = torch.from_numpy(np.array(leaf))
-        if not isinstance(leaf, torch.Tensor):
-            return leaf
-        if leaf.dtype == torch.float64:
-            leaf = leaf.to(torch.float32)
-        return leaf.to(device)
+        floats = isinstance(leaf, torch.Tensor) and leaf.dtype == torch.float64
+        return leaf.to(torch.float32) if floats else leaf
 
-    def prepare(self, model: Any) -> Any:
-        """The module on the devices, the same in each; parameters keep their identity for the optimizer made
-        after."""
+    def prepare(self, model: Any, *, shard: bool = False) -> Any:
+        """The module on the devices; parameters keep their identity for the optimizer made after.
+
+        Each device has the same whole parameters, or, with `shard`, its slice of them: for models that one
+        chip cannot hold. `shard_optimizer` then slices the optimizer's state alike, and checkpoints are whole
+        either way. Raises `DeviceRuntimeError` (`unsupported`) where this backend cannot slice.
+        """
+        if shard:
+            raise DeviceRuntimeError(
+                "unsupported",
+                f'The backend "{self.name}" keeps a whole model on each device; use torch_xla with '
+                "`spmd=True`, or JAX.",
+            )
         return model.to(self.device())
+
+    def shard_optimizer(self, optimizer: Any) -> None:
+        """Slices the state of an optimizer as its parameters are; call it after the state was made, and
+        after a checkpoint was loaded. Does nothing where parameters are whole."""
 
     def optimizer_step(self, optimizer: Any) -> None:
         """One update. Averages gradients first where each process has its own."""

@@ -1,23 +1,55 @@
-"""One process for each device, brought together by torch.distributed: whose turn it is to say what, and what
-they reckon together.
+"""One process for each device, brought together by torch.distributed: whose turn it is to say what, whose
+rows are which, and what they reckon together.
 
-Who starts the processes also makes their group: `python -m torch.distributed.run`, and in the program
-`torch.distributed.init_process_group`. Without one a process is alone.
+`python -m torch.distributed.run` starts the processes and names them in the environment; the backend makes
+their group, unless the program has (`torch.distributed.init_process_group`). Without either a process is
+alone.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tpulab_recipes.runtime.backend import Reduction
+from tpulab_recipes.runtime.errors import DeviceRuntimeError
 from tpulab_recipes.runtime.figures import World
 from tpulab_recipes.runtime.torch_base import TorchBackend
 
+#: What travels together. One message a tensor would cost a network with hundreds of small ones its latency
+#: each time.
+BUCKET_BYTES = 25 * 2**20
+#: How long a process waits for the others to start.
+START_LIMIT = timedelta(minutes=10)
+_LAUNCHED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+
 
 class TorchProcessesBackend(TorchBackend):
+    #: What moves tensors between the processes.
+    transport: ClassVar[str] = "gloo"
+
+    def join(self) -> None:
+        """Makes the group of the processes that were launched together; does nothing where there is none, or
+        one already."""
+        distributed = self.torch.distributed
+        if not distributed.is_available() or distributed.is_initialized():
+            return
+        if int(os.environ.get("WORLD_SIZE", "1")) < 2:
+            return
+        missing = [name for name in _LAUNCHED if not os.environ.get(name)]
+        if missing:
+            raise DeviceRuntimeError(
+                "unsupported",
+                f"WORLD_SIZE={os.environ['WORLD_SIZE']} is set and {', '.join(missing)} is not; start the "
+                "processes with `python -m torch.distributed.run`, or unset WORLD_SIZE.",
+            )
+        distributed.init_process_group(self.transport, timeout=START_LIMIT)
+
     def world(self) -> World:
         distributed = self.torch.distributed
         if distributed.is_available() and distributed.is_initialized():
@@ -26,15 +58,55 @@ class TorchProcessesBackend(TorchBackend):
         # Alone, a process computes on one device; the others wait for processes of their own.
         return World(0, 1, 1, 1, one_program=True)
 
+    def prepare(self, model: Any, *, shard: bool = False) -> Any:
+        placed = super().prepare(model, shard=shard)
+        if not self.world().one_program:
+            # Processes may have drawn their first weights apart, or loaded other ones.
+            broadcast = self.torch.distributed.broadcast
+            with self.torch.no_grad():
+                tensors = [*placed.parameters(), *placed.buffers()]
+                self._in_buckets(tensors, lambda bucket: broadcast(bucket, 0))
+        return placed
+
+    def own_rows(self, tree: Any) -> Any:
+        world = self.world()
+        if world.one_program:
+            return tree
+
+        def own(leaf: Any) -> Any:
+            if not getattr(leaf, "shape", ()):
+                return leaf
+            if len(leaf) % world.process_count:
+                raise DeviceRuntimeError(
+                    "bad_batch",
+                    f"A batch of {len(leaf)} rows cannot be divided among {world.process_count} processes; "
+                    f"choose a multiple of {world.process_count}.",
+                )
+            share = len(leaf) // world.process_count
+            return leaf[world.process_index * share : (world.process_index + 1) * share]
+
+        return self._map(own, tree)
+
     def optimizer_step(self, optimizer: Any) -> None:
         world = self.world()
         if not world.one_program:
-            for group in optimizer.param_groups:
-                for parameter in group["params"]:
-                    if parameter.grad is not None:
-                        self.torch.distributed.all_reduce(parameter.grad)
-                        parameter.grad /= world.process_count
+
+            def mean(bucket: Any) -> None:
+                self.torch.distributed.all_reduce(bucket)
+                bucket /= world.process_count
+
+            parameters = (p for group in optimizer.param_groups for p in group["params"])
+            self._in_buckets([p.grad for p in parameters if p.grad is not None], mean)
         optimizer.step()
+
+    def _in_buckets(self, tensors: Sequence[Any], change: Callable[[Any], None]) -> None:
+        """Has `change` change all tensors in place, in flat pieces of one type and at most `BUCKET_BYTES`."""
+        for bucket in _buckets(tensors):
+            flat = self.torch.cat([tensor.detach().reshape(-1) for tensor in bucket])
+            change(flat)
+            pieces = flat.split([tensor.numel() for tensor in bucket])
+            for tensor, piece in zip(bucket, pieces, strict=True):
+                tensor.detach().copy_(piece.view_as(tensor))
 
     def _reduce_over_processes(self, values: NDArray[np.float64], how: Reduction) -> NDArray[np.float64]:
         parts: list[Any] = [None] * self.world().process_count
@@ -42,3 +114,20 @@ class TorchProcessesBackend(TorchBackend):
         reduce: Any = {"mean": np.mean, "sum": np.sum, "max": np.max}[how]
         reduced: NDArray[np.float64] = reduce(np.stack(parts), axis=0)
         return reduced
+
+
+def _buckets(tensors: Sequence[Any]) -> Iterator[list[Any]]:
+    by_type: dict[Any, list[Any]] = {}
+    for tensor in tensors:
+        by_type.setdefault(tensor.dtype, []).append(tensor)
+    for alike in by_type.values():
+        bucket: list[Any] = []
+        size = 0
+        for tensor in alike:
+            held = tensor.numel() * tensor.element_size()
+            if bucket and size + held > BUCKET_BYTES:
+                yield bucket
+                bucket, size = [], 0
+            bucket.append(tensor)
+            size += held
+        yield bucket

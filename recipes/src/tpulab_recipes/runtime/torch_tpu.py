@@ -47,6 +47,7 @@ NOT_OFFERED = ("spmd=True", "start_trace", "stop_trace", "the seconds of compila
 
 class TorchTpuBackend(TorchProcessesBackend):
     name: ClassVar[str] = "torch_tpu"
+    transport: ClassVar[str] = "tpu_dist"
     times_compilations: ClassVar[bool] = False
 
     spmd = False
@@ -88,6 +89,9 @@ class TorchTpuBackend(TorchProcessesBackend):
                 '"torch-xla", which runs the same notebooks on the processor.',
             )
         self.platform: Platform = "tpu"
+        self.join()
+        # Asked once, here: the thread that transfers batches may have another current device.
+        self._device = torch.device("tpu", torch.tpu.current_device())
 
     def describe(self) -> str:
         from importlib.metadata import version
@@ -97,7 +101,7 @@ class TorchTpuBackend(TorchProcessesBackend):
         return f"torch_tpu {version('torch_tpu')} on {chip}, one process for each of {count} devices"
 
     def device(self) -> Any:
-        return self.torch.device("tpu", self.torch.tpu.current_device())
+        return self._device
 
     def devices(self) -> Sequence[DeviceInfo]:
         tpu = self.torch.tpu
@@ -152,6 +156,12 @@ class TorchTpuBackend(TorchProcessesBackend):
 
     def _seed_device(self, seed: int) -> None:
         self.torch.tpu.manual_seed_all(seed)
+
+    def device_random_state(self) -> Any:
+        return self.torch.tpu.get_rng_state()
+
+    def set_device_random_state(self, state: Any) -> None:
+        self.torch.tpu.set_rng_state(state)
 
     def _exact_products(self) -> AbstractContextManager[Any]:
         context: AbstractContextManager[Any] = self.torch.tpu.precision(self.torch.tpu.Precision.HIGHEST)

@@ -6,19 +6,21 @@ one process for each device. The mode is chosen before the first tensor and stay
 
 from __future__ import annotations
 
+import functools
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tpulab_recipes.runtime.backend import Reduction, Step
 from tpulab_recipes.runtime.chips import count_chips
-from tpulab_recipes.runtime.errors import DeviceRuntimeError
+from tpulab_recipes.runtime.errors import DeviceRuntimeError, reads_back
 from tpulab_recipes.runtime.figures import Compilations, DeviceInfo, DeviceMemory, Platform, World
+from tpulab_recipes.runtime.memory_plan import sharded_axis
 from tpulab_recipes.runtime.torch_base import TorchBackend, no_context
 
 
@@ -37,6 +39,9 @@ class TorchXlaBackend(TorchBackend):
                 '"torch-xla" (`tpulab env create torch-xla` makes it), which has the torch that fits it.',
             ) from error
         self._torch_xla, self._xr = torch_xla, xr
+        #: Parameters of which each device has a slice, by identity.
+        self._sharded: set[int] = set()
+        self._records = False
         self.spmd = spmd
         if spmd:
             self._start_spmd()
@@ -98,8 +103,20 @@ class TorchXlaBackend(TorchBackend):
 
     @contextmanager
     def step(self) -> Iterator[None]:
+        if self._records:
+            yield
+            return
         with self._torch_xla.step():
             yield
+
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        """Within the block steps are traced, as for a TPU, and not handed to the device (`export_step`)."""
+        self._records = True
+        try:
+            yield
+        finally:
+            self._records = False
 
     def sync(self, *values: Any) -> None:  # noqa: ARG002 - all of the graph is handed over, whatever is asked for
         import torch_xla.core.xla_model as xm
@@ -108,8 +125,22 @@ class TorchXlaBackend(TorchBackend):
         xm.wait_device_ops()
 
     def compile(self, step: Step, *, name: str | None = None) -> Step:
-        compiled: Step = self._torch_xla.compile(step, name=name or getattr(step, "__name__", None))
-        return compiled
+        # Lazy tracing: one program, one execution a step. `torch.compile(backend="openxla")` makes at least
+        # four of forward pass, backward pass and optimizer, and fails on a whole update.
+        program: Any = self._torch_xla.compile(step, full_graph=True, name=name)
+
+        @functools.wraps(step)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            if self._records:
+                return step(*args, **kwargs)
+            try:
+                return program(*args, **kwargs)
+            except RuntimeError as error:
+                if "Unexpected execution" not in str(error):
+                    raise
+                raise reads_back() from error
+
+        return cast(Step, run)
 
     def mesh(self, axes: Mapping[str, int] | None = None) -> Any:
         import torch_xla.distributed.spmd as xs
@@ -122,40 +153,49 @@ class TorchXlaBackend(TorchBackend):
         return xs.Mesh(np.arange(count), tuple(sizes.values()), tuple(sizes))
 
     def shard_batch(self, tree: Any, *, parts: int | None = None) -> Any:
-        import torch_xla.distributed.spmd as xs
-
         chosen = self._parts(tree, parts)
-        placed = self.to_device(tree)
         if not self.spmd:
-            return placed
-        mesh = self.mesh({"data": chosen, "copies": self._xr.global_runtime_device_count() // chosen})
-
-        def mark(leaf: Any) -> Any:
-            if isinstance(leaf, self.torch.Tensor):
-                first = ("data",) if leaf.dim() > 0 else ()
-                xs.mark_sharding(leaf, mesh, first + (None,) * (leaf.dim() - 1))
-            return leaf
-
-        return self._map(mark, placed)
+            return self.to_device(tree)
+        copies = self._xr.global_runtime_device_count() // chosen
+        mesh = self.mesh({"data": chosen, "copies": copies} if copies > 1 else {"data": chosen})
+        return self._map(lambda leaf: self._place(leaf, mesh, "data"), tree)
 
     def replicate(self, tree: Any) -> Any:
+        if not self.spmd:
+            return self.to_device(tree)
+        mesh = self.mesh()
+        return self._map(lambda leaf: self._place(leaf, mesh, None), tree)
+
+    def _place(self, leaf: Any, mesh: Any = None, rows: str | None = None) -> Any:
+        """The leaf on the device or, with a mesh, on all devices, its rows divided along the axis `rows`."""
+        import torch_xla.core.xla_model as xm
         import torch_xla.distributed.spmd as xs
 
-        placed = self.to_device(tree)
-        if not self.spmd:
-            return placed
-        mesh = self.mesh()
-
-        def mark(leaf: Any) -> Any:
-            if isinstance(leaf, self.torch.Tensor):
-                xs.mark_sharding(leaf, mesh, (None,) * leaf.dim())
+        leaf = self._narrowed(leaf)
+        if not isinstance(leaf, self.torch.Tensor):
             return leaf
+        spec = (rows, *(None,) * (leaf.dim() - 1)) if leaf.dim() else ()
+        on_host = leaf.device.type == "cpu"
+        # Not `.to`, which is traced: a thread that transfers a batch must not add to the program of a step.
+        # torch_xla 2.9 cannot send rows that several devices share; `.to` waits for the mark.
+        if on_host and (mesh is None or (rows is not None and spec and len(mesh.mesh_shape) == 1)):
+            sharding = None if mesh is None else xs.ShardingSpec(mesh, spec)
+            return xm.send_cpu_data_to_device([leaf], self._device, sharding)[0]
+        if mesh is None:
+            return leaf
+        placed = leaf.to(self._device)
+        xs.mark_sharding(placed, mesh, spec)
+        return placed
 
-        return self._map(mark, placed)
-
-    def prepare(self, model: Any) -> Any:
+    def prepare(self, model: Any, *, shard: bool = False) -> Any:
         placed = super().prepare(model)
-        if self.spmd:
+        if shard:
+            self._needs_spmd("Sharding parameters")
+            self._sharded = {id(parameter) for parameter in placed.parameters()}
+            for parameter in placed.parameters():
+                self._slice(parameter)
+            self.replicate(dict(placed.named_buffers()))
+        elif self.spmd:
             self.replicate(dict(placed.named_parameters()))
             self.replicate(dict(placed.named_buffers()))
         elif not self.world().one_program:
@@ -164,6 +204,23 @@ class TorchXlaBackend(TorchBackend):
             # Processes may have drawn their first weights apart (threads of one process on v2 and v3 do).
             xm.broadcast_master_param(placed)
         return placed
+
+    def shard_optimizer(self, optimizer: Any) -> None:
+        for parameter, state in optimizer.state.items():
+            if id(parameter) not in self._sharded:
+                continue
+            self._slice(parameter)
+            for value in state.values():
+                if isinstance(value, self.torch.Tensor) and value.shape == parameter.shape:
+                    self._slice(value)
+
+    def _slice(self, tensor: Any) -> None:
+        import torch_xla.distributed.spmd as xs
+
+        axis = sharded_axis(tuple(tensor.shape), self._xr.global_runtime_device_count())
+        spec = tuple("data" if place == axis else None for place in range(tensor.dim()))
+        xs.clear_sharding(tensor)
+        xs.mark_sharding(tensor, self.mesh(), spec)
 
     def optimizer_step(self, optimizer: Any) -> None:
         import torch_xla.core.xla_model as xm
@@ -249,12 +306,22 @@ class TorchXlaBackend(TorchBackend):
     def _seed_device(self, seed: int) -> None:
         self._torch_xla.manual_seed(seed)
 
+    def device_random_state(self) -> Any:
+        import torch_xla.core.xla_model as xm
+
+        return xm.get_rng_state()
+
+    def set_device_random_state(self, state: Any) -> None:
+        import torch_xla.core.xla_model as xm
+
+        xm.set_rng_state(state)
+
     def _exact_products(self) -> AbstractContextManager[None]:
         import torch_xla.backends as backends
 
         # For the process: torch_xla warns of changing it back and forth, and programs keep what they were
         # traced with.
-        if self.platform == "tpu" and backends.get_mat_mul_precision() != "highest":
+        if (self.platform == "tpu" or self._records) and backends.get_mat_mul_precision() != "highest":
             backends.set_mat_mul_precision("highest")
         return no_context()
 

@@ -1,15 +1,26 @@
 """What training loops in PyTorch share on a compiled device: learning rates that do not recompile, optimizer
-state."""
+state, checkpoints, and snapshots that a run goes on from bit for bit."""
 
-from tpulab_recipes.torch_training.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
+from tpulab_recipes.common.errors import CheckpointError
+from tpulab_recipes.torch_training.accumulation import backward_in_parts
+from tpulab_recipes.torch_training.checkpoint import load_checkpoint, save_checkpoint
+from tpulab_recipes.torch_training.compiled_step import compiled_step
 from tpulab_recipes.torch_training.learning_rate import set_learning_rate, use_tensor_learning_rate
 from tpulab_recipes.torch_training.optimizer_state import create_optimizer_state
+from tpulab_recipes.torch_training.resumable import Resumable
+from tpulab_recipes.torch_training.snapshot import refuse_changes, restore, snapshot
 
 __all__ = [
     "CheckpointError",
+    "Resumable",
+    "backward_in_parts",
+    "compiled_step",
     "create_optimizer_state",
     "load_checkpoint",
+    "refuse_changes",
+    "restore",
     "save_checkpoint",
     "set_learning_rate",
+    "snapshot",
     "use_tensor_learning_rate",
 ]

@@ -7,13 +7,10 @@ import re
 from pathlib import Path
 from typing import Any
 
+from tpulab_recipes.common.errors import CheckpointError
 from tpulab_recipes.runtime import Backend
 
 _NAME = re.compile(r"^step-(\d{8})\.pt$")
-
-
-class CheckpointError(RuntimeError):
-    """A checkpoint that is not there, cannot be read or belongs to another model."""
 
 
 def save_checkpoint(
@@ -30,9 +27,15 @@ def save_checkpoint(
     if not backend.world().is_main:
         return place
     place.parent.mkdir(parents=True, exist_ok=True)
-    partial = place.with_suffix(f".writing-{os.getpid()}")
+    for left in place.parent.glob("step-*.writing"):
+        # Of a run that was killed while it wrote.
+        left.unlink(missing_ok=True)
+    partial = place.with_suffix(".writing")
     try:
-        torch.save(on_host, partial)
+        with partial.open("wb") as file:
+            torch.save(on_host, file)
+            file.flush()
+            os.fsync(file.fileno())
         os.replace(partial, place)
     finally:
         partial.unlink(missing_ok=True)

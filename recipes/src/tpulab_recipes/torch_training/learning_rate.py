@@ -32,7 +32,7 @@ def set_learning_rate(backend: Backend, optimizer: Any, value: Any) -> None:
 def _set(backend: Backend, group: dict[str, Any], value: Any) -> None:
     if not backend.compiles_steps:
         group["lr"] = float(value)
-    elif isinstance(value, int | float):
-        group["lr"] = backend.replicate(np.asarray(value, np.float32))
-    else:
-        group["lr"] = value
+        return
+    rate = backend.replicate(np.asarray(value, np.float32)) if isinstance(value, int | float) else value
+    # SGD otherwise reads the rate back at every step, to give it as a Python number: the device waits.
+    group["lr"] = rate if "capturable" in group else rate.detach().requires_grad_()

@@ -13,10 +13,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tpulab_recipes.ddpm.config import Config
+from tpulab_recipes.common.errors import DataError
+from tpulab_recipes.ddpm.config import Config, context_shapes
 from tpulab_recipes.ddpm.data.protos import decode_example, decode_tensor, encode_example, encode_tensor
-from tpulab_recipes.ddpm.errors import DataError
-from tpulab_recipes.ddpm.model.context import context_shapes
 
 SUFFIX = ".tfrecord"
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from tpulab_recipes.common.errors import DataError
+from tpulab_recipes.common.storage import Folder
 from tpulab_recipes.ddpm.data.images import decode_image, encode_image
 from tpulab_recipes.ddpm.data.protos import decode_example, encode_example
-from tpulab_recipes.ddpm.data.shapes import iterate_shapes
-from tpulab_recipes.ddpm.data.storage import Folder
+from tpulab_recipes.ddpm.data.shapes import all_shapes, draw_shapes, to_uint8
 from tpulab_recipes.ddpm.data.tfrecord import read_records, write_record
-from tpulab_recipes.ddpm.errors import DataError
 
 #: Where `download` puts the score, and where the tables of LAION have it.
 SCORE_KEY = "AESTHETIC_SCORE"
@@ -106,7 +106,7 @@ def _label(about: dict[str, Any], class_col: str, place: str) -> int:
     if label is None:
         raise DataError(
             f"{place} has no {class_col!r} (it holds {', '.join(sorted(about))}), but this network is told "
-            "classes; name the column with --class_col, at `download` and at `encode`."
+            "classes; name the column with --class-col, at `download` and at `encode`."
         )
     return int(label)
 
@@ -114,27 +114,17 @@ def _label(about: dict[str, Any], class_col: str, place: str) -> int:
 def write_shape_images(folder: Folder, count: int, seed: int = 0, per_shard: int = 512) -> list[str]:
     """Shards of captioned shapes as PNG: a data set for trying the pipeline without a network."""
     folder.make()
-    records = [
-        encode_example(
-            {
-                "png": encode_image(shape["image"], "png"),
-                "txt": shape["txt"],
-                "json": json.dumps(
-                    {
-                        SCORE_KEY: shape["aesth_score"],
-                        CLASS_KEY: shape["class"],
-                        "height": 16,
-                        "width": 16,
-                    }
-                ),
-            }
-        )
-        for shape in iterate_shapes(count, seed)
-    ]
+    drawn, kinds = draw_shapes(count, seed), all_shapes()
     names = []
     for number, first in enumerate(range(0, count, per_shard)):
         names.append(f"shapes-{number:05d}.tfrecord")
         with folder.write(names[-1]) as file:
-            for record in records[first : first + per_shard]:
-                write_record(file, record)
+            for at in range(first, min(first + per_shard, count)):
+                about = {SCORE_KEY: float(drawn.scores[at]), CLASS_KEY: kinds.index(drawn.shapes[at])}
+                features = {
+                    "png": encode_image(to_uint8(drawn.images[at]), "png"),
+                    "txt": drawn.shapes[at].caption,
+                    "json": json.dumps(about | {"height": 16, "width": 16}),
+                }
+                write_record(file, encode_example(features))
     return names

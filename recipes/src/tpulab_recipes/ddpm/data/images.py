@@ -6,7 +6,7 @@ import io
 
 import numpy as np
 
-from tpulab_recipes.ddpm.errors import DataError
+from tpulab_recipes.common.errors import DataError
 
 #: More pixels than this are taken for an attempt to fill the memory.
 MAX_PIXELS = 64_000_000

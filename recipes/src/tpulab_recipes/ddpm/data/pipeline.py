@@ -5,20 +5,18 @@ run that goes on reads exactly what it would have read.
 from __future__ import annotations
 
 import math
-import queue
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
+from tpulab_recipes.common.errors import ConfigError, DataError
+from tpulab_recipes.common.storage import Folder
 from tpulab_recipes.ddpm.config import Config
-from tpulab_recipes.ddpm.data.encoding_shards import EncodingShards, Window, windows
+from tpulab_recipes.ddpm.data.encoding_shards import EncodingShards, Records, Span
 from tpulab_recipes.ddpm.data.shapes import draw_shapes
 from tpulab_recipes.ddpm.data.small_encoders import PatchPca, encode_text
-from tpulab_recipes.ddpm.data.storage import Folder
-from tpulab_recipes.ddpm.errors import ConfigError, DataError
 
 Batch = dict[str, np.ndarray]
 
@@ -76,8 +74,8 @@ class Examples:
 
 
 class EncodingSource:
-    """Shards that `encode` wrote. Windows of records are dealt out to the hosts; each reads its own in
-    pieces.
+    """Shards that `encode` wrote, read in an order that is drawn over all of them: shards may be sorted by
+    what they show, as those of ImageNet are. The hosts share out each epoch without overlap.
 
     Held out are the last records of each shard, or a folder of their own: whatever the seed, the number of
     hosts and the shards that are added later, a record that was held out stays so.
@@ -91,26 +89,47 @@ class EncodingSource:
             raise ConfigError(
                 "dataset.held_out_dir", f"{elsewhere} is the folder that training reads; name another."
             )
-        self._windows: list[Window] = []
-        self._held_out: list[Window] = []
+        trained_on: list[Span] = []
+        held_out: list[Span] = []
         for name, records in self._shards.counts.items():
             # 0.1 times 30 is a little more than 3 in binary.
             kept = 0 if elsewhere else math.ceil(round(share * records, 6))
-            self._windows += windows(name, records - kept)
-            self._held_out += [Window(name, records - kept, kept)] if kept else []
+            trained_on.append(Span(name, 0, records - kept))
+            held_out.append(Span(name, records - kept, kept))
+        self._records, self._held_out = Records(self._shards, trained_on), Records(self._shards, held_out)
         self.records = sum(self._shards.counts.values())
-        self._batches_per_epoch()
+        if self.batches_per_epoch < 1:
+            raise DataError(
+                f"{folder} has {self.records} records ({self.held_out_words}), too few for a batch of "
+                f"{config.train.batch_size} on each of {processes} hosts."
+            )
+
+    @property
+    def batches_per_epoch(self) -> int:
+        """Batches of each host until all records have been read, but for an unfinished last batch."""
+        return len(self._records) // (self.config.train.batch_size * self.processes)
 
     def batches(self, start: int) -> Iterator[Batch]:
-        local, per_epoch = self.config.train.batch_size, self._batches_per_epoch()
-        step = start
-        while True:
-            epoch, offset = divmod(step, per_epoch)
-            rows = self._records_of(epoch, offset * local)
-            for _ in range(per_epoch - offset):
-                records = [next(rows) for _ in range(local)]
-                yield {name: np.stack([record[name] for record in records]) for name in records[0]}
-                step += 1
+        import absl.flags
+        import grain
+
+        local, dataset = self.config.train.batch_size, self.config.dataset
+        # Each epoch has an order of its own, and leaves out other records than the one before.
+        whole = self.batches_per_epoch * local * self.processes
+        order = grain.MapDataset.range(len(self._records)).shuffle(seed=self.config.seed)[:whole]
+        mine = order[self.process :: self.processes].batch(local).repeat()[start:].map(self._records.read)
+        ahead = grain.ReadOptions(num_threads=dataset.read_ahead, prefetch_buffer_size=dataset.read_ahead)
+        batches = mine.to_iter_dataset(ahead)
+        if dataset.read_workers:
+            # grain asks absl's flags, which nobody parses in a notebook.
+            if not absl.flags.FLAGS.is_parsed():
+                absl.flags.FLAGS.mark_as_parsed()
+            batches = batches.mp_prefetch(grain.MultiprocessingOptions(num_workers=dataset.read_workers))
+        reader = iter(batches)
+        try:
+            yield from reader
+        finally:
+            reader.close()
 
     def examples(self, count: int) -> Examples:
         """Up to `count` records that training does not read, the same on every host; where nothing is held
@@ -118,10 +137,10 @@ class EncodingSource:
         elsewhere = self.config.dataset.held_out_dir
         if elsewhere:
             shards = EncodingShards(elsewhere, self.config)
-            whole = [Window(name, 0, records) for name, records in shards.counts.items()]
-            return Examples(shards.spread(whole, count), held_out=True)
-        among = self._held_out or self._windows
-        return Examples(self._shards.spread(among, count), held_out=bool(self._held_out))
+            whole = [Span(name, 0, records) for name, records in shards.counts.items()]
+            return Examples(Records(shards, whole).spread(count), held_out=True)
+        held_out = len(self._held_out) > 0
+        return Examples((self._held_out if held_out else self._records).spread(count), held_out)
 
     @property
     def held_out_words(self) -> str:
@@ -129,31 +148,8 @@ class EncodingSource:
         elsewhere = self.config.dataset.held_out_dir
         if elsewhere:
             return f"held out: what {elsewhere} holds"
-        count = sum(window.count for window in self._held_out)
+        count = len(self._held_out)
         return f"held out: {count} of {self.records} records" if count else "nothing is held out"
-
-    def _batches_per_epoch(self) -> int:
-        # Windows are dealt out anew in each epoch; no host ever gets less than the smallest ones together.
-        sizes = sorted(window.count for window in self._windows)
-        count = sum(sizes[: len(sizes) // self.processes]) // self.config.train.batch_size
-        if count < 1:
-            raise DataError(
-                f"{self._shards.folder.url} has {self.records} records in {len(self._windows)} pieces "
-                f"({self.held_out_words}), too few for a batch of {self.config.train.batch_size} on each of "
-                f"{self.processes} hosts."
-            )
-        return count
-
-    def _records_of(self, epoch: int, skip: int) -> Iterator[Batch]:
-        dealt = np.random.default_rng([self.config.seed, epoch]).permutation(len(self._windows))
-        for number in dealt[self.process :: self.processes]:
-            window = self._windows[number]
-            if skip >= window.count:
-                skip -= window.count
-                continue
-            order = np.random.default_rng([self.config.seed, epoch, int(number)]).permutation(window.count)
-            yield from self._shards.read(window, order[skip:])
-            skip = 0
 
 
 def open_source(config: Config, folder: str | None, *, process: int = 0, processes: int = 1) -> Source:
@@ -163,57 +159,3 @@ def open_source(config: Config, folder: str | None, *, process: int = 0, process
     if folder is None:
         raise ConfigError("dataset.name", "needs a folder with encodings; name it on the command line.")
     return EncodingSource(folder, config, process=process, processes=processes)
-
-
-class Prefetched(Iterator[Batch]):
-    """Reads ahead on a thread, at most `ahead` batches. `close` ends the thread; use it as a context."""
-
-    def __init__(
-        self, batches: Iterator[Batch], ahead: int = 2, then: Callable[[Batch], Batch] | None = None
-    ):
-        self._queue: queue.Queue[Batch | BaseException | None] = queue.Queue(maxsize=ahead)
-        self._closed = threading.Event()
-        self._batches, self._then = batches, then
-        self._thread = threading.Thread(target=self._fill, name="ddpm-input", daemon=True)
-        self._thread.start()
-
-    def __next__(self) -> Batch:
-        item = self._queue.get()
-        if isinstance(item, BaseException):
-            raise item
-        if item is None:
-            raise StopIteration
-        return item
-
-    def close(self) -> None:
-        self._closed.set()
-        while self._thread.is_alive():
-            try:
-                self._queue.get(timeout=0.05)
-            except queue.Empty:
-                continue
-
-    def __enter__(self) -> Prefetched:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _fill(self) -> None:
-        last: BaseException | None = None
-        try:
-            for batch in self._batches:
-                self._put(batch if self._then is None else self._then(batch))
-                if self._closed.is_set():
-                    return
-        except BaseException as error:
-            last = error
-        self._put(last)
-
-    def _put(self, item: Batch | BaseException | None) -> None:
-        while not self._closed.is_set():
-            try:
-                self._queue.put(item, timeout=0.1)
-                return
-            except queue.Full:
-                continue

@@ -6,9 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -47,15 +45,6 @@ class Shape:
 def all_shapes() -> list[Shape]:
     """The 32 kinds of image."""
     return [Shape(size, colour, shape) for size in SIZES for colour in COLOURS for shape in SHAPES]
-
-
-def parse_caption(caption: str) -> Shape:
-    """The shape that a caption names. Raises ValueError when it names none of ours."""
-    words = caption.lower().split()
-    found = [[word for word in words if word in names] for names in (SIZES, COLOURS, SHAPES)]
-    if any(len(words) != 1 for words in found):
-        raise ValueError(f"{caption!r} does not name one size, one colour and one shape")
-    return Shape(*(words[0] for words in found))
 
 
 def coverage(shape: str, radius: float, centre: tuple[float, float]) -> np.ndarray:
@@ -118,18 +107,6 @@ def draw_shapes(count: int, seed: int) -> ShapeImages:
 
 def _room(size: str) -> float:
     return min(JITTER, SIDE / 2 - RADII[size] - 0.5)
-
-
-def iterate_shapes(count: int, seed: int) -> Iterator[dict[str, Any]]:
-    """The same as records of an image data set: `image` (uint8), `txt`, `aesth_score`, `class` (0 to 31)."""
-    drawn, kinds = draw_shapes(count, seed), all_shapes()
-    for image, shape, score in zip(drawn.images, drawn.shapes, drawn.scores, strict=True):
-        yield {
-            "image": to_uint8(image),
-            "txt": shape.caption,
-            "aesth_score": float(score),
-            "class": kinds.index(shape),
-        }
 
 
 def to_uint8(images: np.ndarray) -> np.ndarray:

@@ -11,10 +11,12 @@ from typing import IO
 
 import google_crc32c
 
-from tpulab_recipes.ddpm.errors import DataError
+from tpulab_recipes.common.errors import DataError
 
 _HEAD = struct.Struct("<QI")
 _TAIL = struct.Struct("<I")
+#: Bytes of the checksum behind each record's data.
+TAIL_BYTES = _TAIL.size
 #: A record above this is taken for a damaged length.
 MAX_RECORD_BYTES = 1 << 30
 
@@ -64,13 +66,12 @@ def record_places(file: IO[bytes], name: str) -> list[tuple[int, int]]:
     return places
 
 
-def read_record_at(file: IO[bytes], name: str, place: int, length: int) -> bytes:
-    """One record that `record_places` found."""
-    file.seek(place)
-    data = file.read(length + _TAIL.size)
-    if len(data) < length + _TAIL.size or _TAIL.unpack(data[length:])[0] != masked_crc(data[:length]):
+def checked_data(piece: bytes, length: int, name: str, place: int) -> bytes:
+    """The data of one record that `record_places` found, from its bytes with its checksum behind them."""
+    data, tail = piece[:length], piece[length:]
+    if len(tail) < TAIL_BYTES or _TAIL.unpack(tail)[0] != masked_crc(data):
         raise DataError(f"{name}: the record at byte {place} is damaged; write the shard again.")
-    return data[:length]
+    return data
 
 
 def _length(head: bytes, name: str, place: int) -> int:

@@ -14,27 +14,12 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from tpulab_recipes.ddpm.config import Conditioning
+from tpulab_recipes.ddpm.config import Conditioning, context_shapes
 from tpulab_recipes.ddpm.model.layers import embedding, linear, sinusoids
 
 Array: TypeAlias = jax.Array
 #: Heights and widths are divided by this, so that usual sizes lie in [0, 1].
 SIDE_SCALE = 1024.0
-
-
-def context_shapes(conditioning: Conditioning) -> dict[str, tuple[int, ...]]:
-    """The keys of a batch that tell the network something, with their shapes for one image."""
-    shapes: dict[str, tuple[int, ...]] = {}
-    if conditioning.clip_width:
-        shapes["clip_emb"] = (conditioning.clip_length, conditioning.clip_width)
-    if conditioning.t5_width:
-        shapes["t5_emb"] = (conditioning.t5_length, conditioning.t5_width)
-    if conditioning.clip_image_width:
-        shapes["clip_image_emb"] = (conditioning.clip_image_width,)
-    shapes |= dict.fromkeys(conditioning.scalars, ())
-    if conditioning.num_classes:
-        shapes["class"] = ()
-    return shapes
 
 
 def unconditional(context: Mapping[str, Array], conditioning: Conditioning) -> dict[str, Array]:
@@ -53,8 +38,13 @@ def unconditional(context: Mapping[str, Array], conditioning: Conditioning) -> d
 def drop_conditioning(
     context: Mapping[str, Array], conditioning: Conditioning, key: Array
 ) -> dict[str, Array]:
-    """Leaves out each kind of conditioning for a share of the images, text states of both encoders
-    together."""
+    """Leaves out each kind of conditioning for a share of the images.
+
+    Text states of both encoders and the image embedding share one draw, as in the origin: the image is told
+    to those at the border of the text's share, to half of them beside the text and to half of them alone. So
+    text alone, image alone and nothing at all are each common enough to be learned; with draws of their own
+    an image would hardly ever come alone.
+    """
     nothing = unconditional(context, conditioning)
     told = context_shapes(conditioning)
     kept: dict[str, Array] = {}
@@ -62,20 +52,24 @@ def drop_conditioning(
         if name not in told:
             kept[name] = value
             continue
-        kind, chance = _kind(name, conditioning)
-        keep = jax.random.bernoulli(jax.random.fold_in(key, kind), chance, value.shape[:1])
+        draw, low, high = _share(name, conditioning)
+        drawn = jax.random.uniform(jax.random.fold_in(key, draw), value.shape[:1])
+        keep = (low <= drawn) & (drawn < high)
         kept[name] = jnp.where(keep.reshape((-1,) + (1,) * (value.ndim - 1)), value, nothing[name])
     return kept
 
 
-def _kind(name: str, conditioning: Conditioning) -> tuple[int, float]:
+def _share(name: str, conditioning: Conditioning) -> tuple[int, float, float]:
+    """Number of the draw, and between which of its values this kind is kept."""
     if name in ("clip_emb", "t5_emb"):
-        return 0, conditioning.keep_text
+        return 0, 0.0, conditioning.keep_text
     if name == "clip_image_emb":
-        return 1, conditioning.keep_image
+        share = conditioning.keep_image
+        low = min(max(conditioning.keep_text - share / 2, 0.0), 1.0 - share)
+        return 0, low, low + share
     if name == "class":
-        return 2, conditioning.keep_class
-    return 3 + conditioning.scalars.index(name), conditioning.keep_scalars
+        return 2, 0.0, conditioning.keep_class
+    return 3 + conditioning.scalars.index(name), 0.0, conditioning.keep_scalars
 
 
 class ContextSequence(nnx.Module):

@@ -11,8 +11,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tpulab_recipes.ddpm.data.storage import Folder
-from tpulab_recipes.ddpm.errors import MissingPackage
+from tpulab_recipes.common.errors import MissingPackage
+from tpulab_recipes.common.storage import Folder
 
 
 class LogWriter(Protocol):
@@ -37,7 +37,7 @@ class JsonLines:
         )
 
     def picture(self, step: int, name: str, image: np.ndarray) -> None:
-        from tpulab_recipes.ddpm.pictures import png
+        from tpulab_recipes.common.pictures import png
 
         with self._folder.write(f"{name}_{step:07d}.png") as file:
             file.write(png(image))

@@ -36,8 +36,9 @@ class MissingPackage(RecipeError):
 
     code = "missing_package"
 
-    def __init__(self, package: str, purpose: str) -> None:
-        super().__init__(f"{purpose} needs the package {package}; install it with `pip install {package}`.")
+    def __init__(self, package: str, purpose: str, remedy: str | None = None) -> None:
+        what_to_do = remedy or f"install it with `pip install {package}`."
+        super().__init__(f"{purpose} needs the package {package}; {what_to_do}")
         self.package = package
 
 

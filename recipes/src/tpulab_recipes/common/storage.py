@@ -8,10 +8,10 @@ import errno
 import os
 import posixpath
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
-from tpulab_recipes.ddpm.errors import MissingPackage, StorageError
+from tpulab_recipes.common.errors import MissingPackage, StorageError
 
 
 class Folder:
@@ -19,20 +19,13 @@ class Folder:
 
     def __init__(self, url: str | os.PathLike[str]) -> None:
         self.url = os.fspath(url)
-        try:
+        with explained(self.url):
             import fsspec
 
-            self._fs, self._root = fsspec.core.url_to_fs(self.url)
-        except ImportError as error:
-            package = "gcsfs" if self.url.startswith("gs://") else (error.name or "fsspec")
-            raise MissingPackage(package, f"Reading or writing {self.url}") from error
-        except (ValueError, OSError) as error:
-            raise StorageError(f"{self.url} cannot be opened: {error}") from error
-        except Exception as error:
-            fault = store_fault(self.url, error)
-            if fault is None:
-                raise
-            raise fault from error
+            try:
+                self._fs, self._root = fsspec.core.url_to_fs(self.url)
+            except ValueError as error:
+                raise StorageError(f"{self.url} cannot be opened: {error}") from error
 
     def path(self, name: str) -> str:
         return posixpath.join(str(self._root), name)
@@ -40,7 +33,7 @@ class Folder:
     def names(self, suffix: str = "", *, may_be_absent: bool = False) -> list[str]:
         """Files directly in the folder whose names end so, sorted. Raises `StorageError` when it does not
         exist, unless it `may_be_absent`: a bucket knows no folder without files, even after `make`."""
-        with _explained(self.url):
+        with explained(self.url):
             try:
                 entries = (
                     self._fs.ls(self._root, detail=True, refresh=True) if self._remote else self._local()
@@ -53,18 +46,35 @@ class Folder:
         return sorted(name for name in files if name.endswith(suffix) and not name.startswith("."))
 
     def exists(self, name: str) -> bool:
-        with _explained(self.url):
+        with explained(self.url):
             return bool(self._fs.exists(self.path(name)))
 
     def make(self) -> Folder:
-        with _explained(self.url):
+        with explained(self.url):
             self._fs.makedirs(self._root, exist_ok=True)
         return self
 
     @contextlib.contextmanager
     def read(self, name: str) -> Iterator[IO[bytes]]:
-        with _explained(posixpath.join(self.url, name)), self._fs.open(self.path(name), "rb") as file:
+        with explained(posixpath.join(self.url, name)), self._fs.open(self.path(name), "rb") as file:
             yield file
+
+    def read_ranges(self, ranges: Sequence[tuple[str, int, int]]) -> list[bytes]:
+        """The bytes of (file, first byte, length) for each; fewer where a file ends. A bucket is asked for
+        all of them at once: it answers each in tens of milliseconds, however many are under way."""
+        with explained(self.url):
+            if self._remote:
+                paths, firsts, lengths = zip(*((self.path(n), a, k) for n, a, k in ranges), strict=True)
+                ends = [first + length for first, length in zip(firsts, lengths, strict=True)]
+                found = self._fs.cat_ranges(list(paths), list(firsts), ends, on_error="raise")
+                return [bytes(piece) for piece in found]
+            # Here fsspec would take four times as long as the reading itself.
+            pieces = []
+            for name, first, length in ranges:
+                with open(self.path(name), "rb", buffering=0) as file:
+                    file.seek(first)
+                    pieces.append(file.read(length))
+            return pieces
 
     @contextlib.contextmanager
     def write(self, name: str) -> Iterator[IO[bytes]]:
@@ -73,7 +83,7 @@ class Folder:
         if self._remote:
             # Object stores show an object only when its upload is complete, and closing the file completes
             # it, however much has been written.
-            with _explained(shown):
+            with explained(shown):
                 file = self._fs.open(self.path(name), "wb")
                 try:
                     yield file
@@ -84,7 +94,7 @@ class Folder:
             return
         unfinished = self.path(f".{name}.{uuid.uuid4().hex[:8]}")
         try:
-            with _explained(shown):
+            with explained(shown):
                 with open(unfinished, "wb") as file:
                     yield file
                     file.flush()
@@ -104,7 +114,7 @@ class Folder:
             with self.write(name) as file:
                 file.write(old + line.encode() + b"\n")
             return
-        with _explained(posixpath.join(self.url, name)), open(self.path(name), "a", encoding="utf-8") as text:
+        with explained(posixpath.join(self.url, name)), open(self.path(name), "a", encoding="utf-8") as text:
             text.write(line + "\n")
 
     @property
@@ -153,11 +163,13 @@ def _give_up(file: Any) -> None:
 
 
 @contextlib.contextmanager
-def _explained(what: str) -> Iterator[None]:
+def explained(what: str) -> Iterator[None]:
+    """Errors of a folder, a bucket or the libraries below become a `StorageError` or `MissingPackage`."""
     try:
         yield
-    except StorageError:
-        raise
+    except ImportError as error:
+        package = "gcsfs" if what.startswith("gs://") else (error.name or "fsspec")
+        raise MissingPackage(package, f"Reading or writing {what}") from error
     except FileNotFoundError as error:
         raise StorageError(f"{what} does not exist; check the path, or the name of the bucket.") from error
     except PermissionError as error:

@@ -6,9 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
-import jax.numpy as jnp
-
-from tpulab_recipes.ddpm.config import Config
+import numpy as np
 
 Hook = Callable[[], Any]
 
@@ -19,7 +17,7 @@ class Run(Protocol):
     def steps(self, batches: Iterable[Any], total: int) -> Iterator[Any]: ...
     def log(self, **values: Any) -> None: ...
     def hyper(self) -> dict[str, Any]:
-        """Every hyperparameter as an array."""
+        """Every hyperparameter as an array of the host."""
         ...
 
     def on(self, *, checkpoint: Hook, evaluate: Hook, sample: Hook) -> None: ...
@@ -39,7 +37,7 @@ class PlainRun:
         return
 
     def hyper(self) -> dict[str, Any]:
-        return {name: jnp.asarray(value, jnp.float32) for name, value in self.values.items()}
+        return {name: np.asarray(value, np.float32) for name, value in self.values.items()}
 
     def on(self, *, checkpoint: Hook, evaluate: Hook, sample: Hook) -> None:  # noqa: ARG002
         return
@@ -58,34 +56,9 @@ class SteeredRun:
         self.run.log(**values)
 
     def hyper(self) -> dict[str, Any]:
-        return {name: jnp.asarray(getattr(self.run.hyper, name), jnp.float32) for name in self._names}
+        return {name: np.asarray(getattr(self.run.hyper, name), np.float32) for name in self._names}
 
     def on(self, *, checkpoint: Hook, evaluate: Hook, sample: Hook) -> None:
         self.run.on_checkpoint(checkpoint)
         self.run.on_evaluate(evaluate)
         self.run.on_sample(sample)
-
-
-def open_run(config: Config, name: str = "ddpm") -> Run:
-    """A run that the page steers, with learning rate, average and guidance as its knobs; without `tpulab` a
-    plain one."""
-    values = {
-        "learning_rate": config.train.max_learning_rate,
-        "ema_decay": config.train.ema_decay,
-        "guidance": 2.0,
-    }
-    try:
-        import tpulab
-    except ImportError:
-        return PlainRun(values)
-    rate = values["learning_rate"]
-    run = tpulab.run(
-        name,
-        {"batch_size": config.train.batch_size, "iterations": config.train.iterations},
-        hyperparameters={
-            "learning_rate": tpulab.hyper(rate, min=rate / 100, max=rate * 10, scale="log"),
-            "ema_decay": tpulab.hyper(values["ema_decay"], min=0.0, max=0.9999),
-            "guidance": tpulab.hyper(values["guidance"], min=0.0, max=8.0),
-        },
-    )
-    return SteeredRun(run, values)

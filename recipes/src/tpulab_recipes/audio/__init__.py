@@ -1,0 +1,8 @@
+"""Sound for the voice recipes. Import what you need from its module; each is one idea:
+
+- `files`: reading, resampling and writing
+- `mel`: mel spectrograms as matrix products, equal to librosa's
+- `codec`: the DAC codec of transformers in static shapes
+- `phonemes`, `formants`, `corpus`: a small synthetic corpus with exact phoneme durations
+- `pictures`: players and spectrograms for notebooks
+"""

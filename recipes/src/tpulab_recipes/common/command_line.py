@@ -1,0 +1,81 @@
+"""The command lines of the recipes, by tyro: a flag for each setting, with its docstring as help.
+
+A recipe's command is a dataclass that extends `Command` and has its settings as `config`. `--preset` chooses
+the settings that the flags then change. The last line of a command is one JSON object with its results.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+import tyro
+
+from tpulab_recipes import runtime
+
+CommandType = TypeVar("CommandType", bound="Command")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """Where to run, and which settings to start from."""
+
+    preset: Literal["small", "full-size"] = "small"
+    """The small lesson, or the published sizes; the other flags change single settings of it."""
+    backend: Literal["torch_tpu", "torch_xla", "cpu"] | None = None
+    """What drives the device. None: what this environment is for."""
+    platform: Literal["cpu", "tpu"] | None = None
+    """Insist on the host CPU or on a TPU: the command ends where there is none. None: what there is."""
+    spmd: bool = False
+    """One program over all devices."""
+
+    def use_backend(self) -> runtime.Backend:
+        """The backend that was asked for. Raises `DeviceRuntimeError` where it cannot be had."""
+        extra = {"spmd": True} if self.spmd else {}
+        return runtime.use(self.backend, platform=self.platform, **extra)
+
+
+def read_command(
+    command: type[CommandType], recipe: str, presets: Mapping[str, Any], argv: Sequence[str]
+) -> CommandType:
+    """The command in `argv`, with the settings of its preset where it names none.
+
+    Prints what is wrong, with the nearest flag, and exits with 2 for a flag or value that cannot be; exits
+    with 0 after `--help`.
+    """
+    asked = asked_preset(argv) or "small"
+    # tyro itself refuses a preset that there is not.
+    name = asked if asked in presets else "small"
+    default = with_defaults(command, preset=name, config=presets[name])
+    return tyro.cli(command, prog=f"python -m tpulab_recipes.{recipe}", default=default, args=argv)
+
+
+def asked_preset(argv: Sequence[str], *flags: str) -> str | None:
+    """The preset that `argv` names, by `--preset` or one of these flags: the defaults of all other flags."""
+    first = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    first.add_argument("--preset", *flags, dest="preset")
+    try:
+        asked: str | None = first.parse_known_args(argv)[0].preset
+    except argparse.ArgumentError:
+        return None  # Without a value: tyro says so.
+    return asked
+
+
+def with_defaults(command: type[T], **known: Any) -> T:
+    """The command with these values; tyro asks for what has neither one of them nor a default."""
+    missing = {
+        field.name: tyro.MISSING
+        for field in dataclasses.fields(command)  # type: ignore[arg-type]
+        if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+    }
+    return command(**missing | known)
+
+
+def print_result(**values: object) -> None:
+    """The last line of a command."""
+    print(json.dumps(values), flush=True)

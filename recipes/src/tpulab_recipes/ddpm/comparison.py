@@ -1,0 +1,75 @@
+"""How far samples are from a folder of images: `evaluate --reference-dir`."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+
+from tpulab_recipes.common.errors import DataError
+from tpulab_recipes.common.storage import Folder
+from tpulab_recipes.ddpm.config import Config
+from tpulab_recipes.ddpm.data.image_shards import read_images
+from tpulab_recipes.ddpm.data.images import fit_image
+from tpulab_recipes.ddpm.data.tfrecord import record_places
+from tpulab_recipes.ddpm.data.torch_process import call
+from tpulab_recipes.ddpm.frechet import FEATURES, frechet_distance, image_features
+
+#: Images of each set. With as few as there are features or fewer, a covariance has directions without any
+#: spread, and the distance says more of the number of images than of what they show.
+LEAST = {"frechet": FEATURES + 1, "fid": 2_049}
+#: Figures that are published as FID compare this many.
+PUBLISHED = 50_000
+_BATCH = 64
+
+
+class Comparison:
+    """`frechet` is the distance of our own fixed features, `fid` that of Inception's (Heusel et al. 2017,
+    arXiv 1706.08500)."""
+
+    def __init__(self, folder: str, config: Config, kind: str = "frechet", weights: str = "") -> None:
+        self._folder, self._config, self._kind, self._weights = Folder(folder), config, kind, weights
+        self._shards = self._folder.names(".tfrecord")
+        self._there = 0
+        for name in self._shards:
+            with self._folder.read(name) as file:
+                self._there += len(record_places(file, name))
+        self.check(self._there, f"{folder} holds")
+
+    def check(self, count: int, these: str = "--num-images makes") -> None:
+        """Raises `DataError` for a set of so few images: of samples, before they are made."""
+        if count < LEAST[self._kind]:
+            more = f", and published figures compare {PUBLISHED:,}" if self._kind == "fid" else ""
+            raise DataError(
+                f"{these} {count:,} images, too few: `--distance {self._kind}` needs at least "
+                f"{LEAST[self._kind]:,} samples and as many images of the data{more}."
+            )
+
+    def __call__(self, images: np.ndarray) -> dict[str, float]:
+        """The distance of Float[image, height, width, 3] in [-1, 1], and the number of images it was compared
+        with."""
+        made = (images[first : first + _BATCH] for first in range(0, len(images), _BATCH))
+        if self._kind == "frechet":
+            features = [
+                np.concatenate([image_features(some, _BATCH) for some in images])
+                for images in (self._reference(), made)
+            ]
+            distance = frechet_distance(*features)
+        else:
+            for real, pieces in ((True, self._reference()), (False, made)):
+                for some in pieces:
+                    pixels = np.rint((some.clip(-1, 1) + 1) * 127.5).astype(np.uint8)
+                    call("inception_update", images=pixels, real=real, weights=self._weights)
+            distance = call("inception_distance", weights=self._weights)
+        return {self._kind: distance, "reference_images": self._there}
+
+    def _reference(self) -> Iterator[np.ndarray]:
+        args = self._config.dataset.args
+        images = (
+            fit_image(image.pixels, args.image_size)
+            for name in self._shards
+            for image in read_images(self._folder, name, args.image_format)
+        )
+        while batch := list(itertools.islice(images, _BATCH)):
+            yield np.stack(batch).astype(np.float32) / 127.5 - 1

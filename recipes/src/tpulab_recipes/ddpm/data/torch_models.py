@@ -1,0 +1,191 @@
+"""The published encoders and Inception, with the classes of diffusers, transformers and torchmetrics.
+
+Arrays in, arrays out. `torch_process` calls these functions in a process of the Python that has the packages:
+nothing here may import JAX, or take an argument that cannot be pickled.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from tpulab_recipes.common.errors import DataError
+
+#: Inception's weights as torch-fidelity converted them from the original ones.
+INCEPTION_FILE = "weights-inception-2015-12-05-6726825d.pth"
+INCEPTION_URL = f"https://github.com/toshas/torch-fidelity/releases/download/v0.2.0/{INCEPTION_FILE}"
+
+
+def _load(kind: Any, name: str, token: str | None, **more: Any) -> Any:
+    try:
+        return kind.from_pretrained(name, token=token, **more)
+    except (OSError, ValueError, ImportError, RuntimeError) as error:
+        raise DataError(
+            f"{name} could not be loaded: {str(error).strip().splitlines()[0]} Check the name, the "
+            "connection, or the token (--auth_token) for models that need an account."
+        ) from error
+
+
+@lru_cache(maxsize=1)
+def _transformers() -> Any:
+    import transformers
+
+    # Half of a CLIP is loaded on purpose: no report of the other half's weights.
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    return transformers
+
+
+@lru_cache(maxsize=2)
+def _text_encoder(which: str, name: str, token: str | None) -> tuple[Any, Any]:
+    import torch
+
+    transformers = _transformers()
+    kind = transformers.CLIPTextModel if which == "clip" else transformers.T5EncoderModel
+    # Some repositories hold halves, in which T5 overflows.
+    model = _load(kind, name, token, dtype=torch.float32)
+    return _load(transformers.AutoTokenizer, name, token), model.eval()
+
+
+@lru_cache(maxsize=1)
+def _image_encoder(name: str, token: str | None) -> tuple[Any, Any]:
+    import torch
+
+    transformers = _transformers()
+    # The vision model alone takes the width of its projection from a part of the configuration that some
+    # repositories leave out.
+    model = _load(transformers.CLIPModel, name, token, dtype=torch.float32)
+    return _load(transformers.CLIPImageProcessor, name, token), model.eval()
+
+
+@lru_cache(maxsize=1)
+def _vae(name: str, token: str | None) -> Any:
+    import diffusers
+
+    # In the repository of a whole pipeline the VAE has a folder of its own.
+    try:
+        vae = _load(diffusers.AutoencoderKL, name, token, subfolder="vae")
+    except DataError as pipeline:
+        try:
+            vae = _load(diffusers.AutoencoderKL, name, token)
+        except DataError:
+            raise pipeline from None
+    # One image at a time: a batch of 64 at 512 pixels would take tens of gigabytes.
+    vae.enable_slicing()
+    return vae.eval()
+
+
+def text_states(
+    captions: Sequence[str], which: str, name: str, length: int, width: int, token: str | None
+) -> list[np.ndarray]:
+    """Float32[token, width] for each caption, without padding: CLIP's last but one layer, T5's last.
+
+    An empty caption has no states: the network is told nothing.
+    """
+    import torch
+
+    tokenizer, model = _text_encoder(which, name, token)
+    longest = getattr(model.config, "max_position_embeddings", None)
+    if longest and length > longest:
+        raise DataError(
+            f"{name} takes {longest} tokens, the configuration has {which}_length={length}; "
+            f"set model.conditioning.{which}_length={longest}."
+        )
+    if model.config.hidden_size != width:
+        raise _wrong_width(name, "states", model.config.hidden_size, f"{which}_width", width)
+    asked = tokenizer(
+        list(captions), truncation=True, max_length=length, padding="max_length", return_tensors="pt"
+    )
+    with torch.no_grad():
+        found = model(**asked, output_hidden_states=which == "clip")
+    states = found.hidden_states[-2] if which == "clip" else found.last_hidden_state
+    counts = asked["attention_mask"].sum(dim=1).tolist()
+    return [
+        row[: count if caption else 0].numpy()
+        for caption, row, count in zip(captions, states, counts, strict=True)
+    ]
+
+
+def image_embeddings(images: np.ndarray, name: str, width: int, token: str | None) -> np.ndarray:
+    """Float32[image, width]: CLIP's projected embedding of UInt8[image, height, width, 3]."""
+    import torch
+
+    processor, model = _image_encoder(name, token)
+    if model.config.projection_dim != width:
+        raise _wrong_width(name, "embeddings", model.config.projection_dim, "clip_image_width", width)
+    shown = processor(images=list(images), return_tensors="pt", input_data_format="channels_last")
+    with torch.no_grad():
+        return model.get_image_features(**shown).pooler_output.numpy()
+
+
+def encode_latents(images: np.ndarray, name: str, token: str | None) -> np.ndarray:
+    """Float32[image, height, width, channel] of Float32[image, height, width, 3] in [-1, 1]: the mean of
+    what the VAE makes of them, scaled as its configuration says."""
+    import torch
+
+    vae = _vae(name, token)
+    with torch.no_grad():
+        mean = vae.encode(_channels_first(images)).latent_dist.mean
+    latents = (mean - (vae.config.shift_factor or 0.0)) * vae.config.scaling_factor
+    return latents.movedim(1, -1).numpy()
+
+
+def decode_latents(latents: np.ndarray, name: str, token: str | None) -> np.ndarray:
+    """Float32[image, height, width, 3] in [-1, 1]."""
+    import torch
+
+    vae = _vae(name, token)
+    with torch.no_grad():
+        mean = _channels_first(latents) / vae.config.scaling_factor + (vae.config.shift_factor or 0.0)
+        return vae.decode(mean).sample.movedim(1, -1).clamp(-1, 1).numpy()
+
+
+@lru_cache(maxsize=1)
+def _inception(weights: str, features: int) -> Any:
+    import torch
+    from torchmetrics.image.fid import FrechetInceptionDistance
+
+    place = weights or os.path.join(torch.hub.get_dir(), "checkpoints", INCEPTION_FILE)
+    try:
+        if not weights and not os.path.exists(place):
+            os.makedirs(os.path.dirname(place), exist_ok=True)
+            torch.hub.download_url_to_file(INCEPTION_URL, place, hash_prefix="6726825d")
+        # Published distances resize without antialiasing, as the original Inception did.
+        return FrechetInceptionDistance(features, feature_extractor_weights_path=place, antialias=False)
+    except (OSError, EOFError, RuntimeError, pickle.UnpicklingError) as error:
+        raise DataError(
+            f"Inception's weights could not be loaded from {place}: {str(error).splitlines()[0]} Download "
+            f"{INCEPTION_URL} and put it there, or name the file with --inception_weights."
+        ) from error
+
+
+def inception_update(images: np.ndarray, real: bool, weights: str, features: int = 2048) -> None:
+    """Takes in UInt8[image, height, width, 3] of the data (`real`) or of the network. `features` other than
+    2048 are those of earlier layers (64, 192, 768), whose distances are not comparable."""
+    _inception(weights, features).update(_channels_first(images), real=real)
+
+
+def inception_distance(weights: str, features: int = 2048) -> float:
+    """The distance between what was taken in, which is then forgotten."""
+    metric = _inception(weights, features)
+    distance = float(metric.compute())
+    metric.reset()
+    return distance
+
+
+def _channels_first(images: np.ndarray) -> Any:
+    import torch
+
+    return torch.from_numpy(np.ascontiguousarray(np.moveaxis(images, -1, 1)))
+
+
+def _wrong_width(name: str, what: str, found: int, key: str, width: int) -> DataError:
+    return DataError(
+        f"{name} gives {what} of width {found}, the configuration has {key}={width}; "
+        f"set model.conditioning.{key}={found}, or name another model."
+    )

@@ -1,0 +1,96 @@
+"""What a training step costs, counted before anything is allocated: operations, and memory of each chip."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import AbstractMesh
+
+from tpulab_recipes.ddpm.config import Config, context_shapes
+from tpulab_recipes.ddpm.mesh import BATCH_AXES, state_sharding
+from tpulab_recipes.ddpm.model.network import Network
+from tpulab_recipes.ddpm.train_step import diffusion_loss, state_shapes
+from tpulab_recipes.runtime.memory_plan import MemoryPlan
+
+
+def batch_shapes(config: Config, batch: int) -> dict[str, jax.ShapeDtypeStruct]:
+    """A batch as training sees it, without data."""
+    shapes: dict[str, Any] = {"image": jax.ShapeDtypeStruct((batch, *config.in_dimensions), jnp.float32)}
+    for name, shape in context_shapes(config.model.conditioning).items():
+        kind = jnp.int32 if name == "class" else jnp.float32 if not shape else jnp.bfloat16
+        shapes[name] = jax.ShapeDtypeStruct((batch, *shape), kind)
+    return shapes
+
+
+def flops_per_image(config: Config) -> float | None:
+    """Operations that a training step needs for an image: the forward pass, and twice that for the backward
+    pass. What remat computes again does not count, zeros of the padding do. None without the package
+    `tpulab`, which counts them."""
+    try:
+        from tpulab.flop_count import count_flops
+    except ImportError:
+        return None
+    args = replace(config.model.args, remat_levels=-1)
+    network = Network(replace(config, model=replace(config.model, args=args)))
+    loss = jax.make_jaxpr(diffusion_loss(network))
+    return 3 * float(count_flops(loss(_compute_shapes(network), batch_shapes(config, 1), _key())).flops)
+
+
+def peak_images_per_second(config: Config, devices: Iterable[Any]) -> float | None:
+    """What these devices would train at their peak in bf16; the share of it that is reached is the MFU.
+    None where the peak of a device is unknown, as of XLA:CPU."""
+    try:
+        from tpulab.peak_flops import peak_flops
+    except ImportError:
+        return None
+    peaks = [peak_flops(device.device_kind) for device in devices]
+    if None in peaks:
+        return None
+    flops = flops_per_image(config)
+    return sum(peak for peak in peaks if peak) / flops if flops else None
+
+
+def plan_step_memory(config: Config, chips: int) -> MemoryPlan:
+    """Bytes on each of `chips` chips of one host. `parameters` has masters, average, and the gathered copy
+    that the network computes with."""
+    network = Network(config)
+    mesh = AbstractMesh((1, chips), BATCH_AXES)
+    state, copy = state_shapes(network), _compute_shapes(network)
+    rows = batch_shapes(config, max(1, config.train.batch_size // chips))
+    loss = diffusion_loss(network)
+
+    def backward(params: Any, batch: Any, key: Any) -> Any:
+        # The closure of a backward pass is a tree of all that the forward pass kept for it.
+        return jax.vjp(lambda values: loss(values, batch, key), params)[1]
+
+    whole = _bytes(copy)
+    kept = _bytes(jax.eval_shape(backward, copy, rows, _key()))
+
+    def sliced(tree: Any) -> int:
+        shapes, places = jax.tree.leaves(tree), jax.tree.leaves(state_sharding(mesh, tree))
+        return sum(
+            math.prod(place.shard_shape(leaf.shape)) * leaf.dtype.itemsize
+            for leaf, place in zip(shapes, places, strict=True)
+        )
+
+    return MemoryPlan(
+        sliced((state.params, state.ema)) + whole, whole, sliced(state.opt_state), max(0, kept - whole)
+    )
+
+
+def _key() -> Any:
+    return jax.eval_shape(lambda: jax.random.key(0))
+
+
+def _bytes(tree: Any) -> int:
+    # Keys of random numbers have no bytes of their own to count, and need none worth counting.
+    return sum(leaf.size * getattr(leaf.dtype, "itemsize", 0) for leaf in jax.tree.leaves(tree))
+
+
+def _compute_shapes(network: Network) -> Any:
+    return jax.eval_shape(network.compute_copy, network.shapes)

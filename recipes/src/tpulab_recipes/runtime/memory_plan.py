@@ -1,0 +1,82 @@
+"""What a training needs of each chip's memory, counted before anything is allocated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+#: Bytes of a chip's HBM that a program may use (Google's system architecture pages, in GiB).
+CHIP_GIB = {"v2": 16, "v3": 32, "v4": 32, "v5e": 16, "v5p": 95, "v6e": 32}
+#: Tensors of a parameter's size that an optimizer keeps for it.
+MOMENTS = {"sgd": 0, "momentum": 1, "adam": 2, "adamw": 2}
+_FP32 = 4
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """Bytes on each chip. `activations` is what the backward pass needs of the forward pass, an upper bound:
+    the compiler fuses and recomputes some of it."""
+
+    parameters: int
+    gradients: int
+    optimizer: int
+    activations: int
+
+    @property
+    def total(self) -> int:
+        return self.parameters + self.gradients + self.optimizer + self.activations
+
+    def fits(self, chip: str) -> bool:
+        """Whether it fits a chip of this kind (`v5e`, …), with a tenth left for the program itself."""
+        return self.total <= 0.9 * CHIP_GIB[chip] * 2**30
+
+
+def plan_memory(
+    make_model: Callable[[], Any],
+    loss_of: Callable[[Any], Any],
+    *,
+    optimizer: str = "adamw",
+    chips: int = 1,
+    shard: bool = False,
+) -> MemoryPlan:
+    """Counts a step of PyTorch on the device `meta`, which has shapes and no memory.
+
+    Args:
+        make_model: makes the model; called with `meta` as the default device.
+        loss_of: the loss of a model for the batch of *one* chip, made on the default device.
+        optimizer: one of `MOMENTS`.
+        chips: how many share the parameters, with `shard`.
+        shard: parameters, gradients and moments are divided among the chips, each along the axis that
+            `sharded_axis` names; otherwise each chip has all of them.
+    """
+    import torch
+
+    saved: dict[int, int] = {}
+
+    def keep(tensor: Any) -> Any:
+        storage = tensor.untyped_storage()
+        saved[storage._cdata] = storage.nbytes()
+        return tensor
+
+    with torch.device("meta"):
+        model = make_model()
+        own = {parameter.untyped_storage()._cdata for parameter in model.parameters()}
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+            # Held until the count is done: the next tensor would get the place of one that is gone.
+            held = loss_of(model)
+    activations = sum(size for place, size in saved.items() if place not in own)
+    del held
+    parts = chips if shard else 1
+    count = 0
+    for parameter in model.parameters():
+        divides = sharded_axis(tuple(parameter.shape), parts) is not None
+        count += parameter.numel() // (parts if divides else 1)
+    masters = count * _FP32
+    return MemoryPlan(masters, masters, MOMENTS[optimizer] * masters, activations)
+
+
+def sharded_axis(shape: tuple[int, ...], parts: int) -> int | None:
+    """The longest axis that `parts` divides; None: the tensor stays whole on every chip."""
+    fitting = [axis for axis, size in enumerate(shape) if size % parts == 0 and size >= parts]
+    return max(fitting, key=lambda axis: shape[axis], default=None) if parts > 1 else None

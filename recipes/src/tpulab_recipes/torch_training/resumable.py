@@ -1,0 +1,43 @@
+"""What a trainer in PyTorch saves, and goes on from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tpulab_recipes.runtime import Backend
+from tpulab_recipes.torch_training.snapshot import restore, snapshot
+
+
+class Resumable:
+    """For trainers that own these five. Checkpoints hold all of it (`snapshot`)."""
+
+    config: Any
+    backend: Backend
+    model: Any
+    optimizer: Any
+    steps_done: int
+
+    def before_step(self) -> None:
+        """What changes from step to step, such as a learning rate; runs before the compiled step."""
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint holds."""
+        return snapshot(
+            self.backend,  # type: ignore[arg-type]
+            model=self.model,
+            optimizer=self.optimizer,
+            step=self.steps_done,
+            config=self.config,
+        )
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Continues from a checkpoint's state (on the host). Raises `CheckpointError` for one of other
+        settings; more epochs are no other settings."""
+        self.steps_done = restore(
+            self.backend,  # type: ignore[arg-type]
+            state,
+            model=self.model,
+            optimizer=self.optimizer,
+            config=self.config,
+            may_change=("epochs",),
+        )

@@ -1,0 +1,117 @@
+"""All that a training is at a step, so that a run that goes on from it computes bit for bit what the unbroken
+run computes: dropout, the order of the data and the learning rate included.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+
+from tpulab_recipes.common.errors import CheckpointError
+from tpulab_recipes.runtime.torch_base import TorchBackend
+from tpulab_recipes.torch_training.learning_rate import use_tensor_learning_rate
+
+
+def snapshot(
+    backend: TorchBackend,
+    *,
+    model: Any,
+    optimizer: Any,
+    step: int,
+    config: Any,
+    scheduler: Any = None,
+    scaler: Any = None,
+) -> dict[str, Any]:
+    """The state after `step` updates, on the host, of tensors and plain values. `config` is a dataclass.
+
+    The position in the data is `step`: batches depend on the seed and their number alone. Taking a snapshot
+    changes nothing of the run: its random numbers go on as if none had been taken.
+    """
+    drawn = random_state(backend)
+    state = {
+        "step": step,
+        "config": dataclasses.asdict(config),
+        "random": drawn,
+        "model": model.state_dict(),
+        "optimizer": optimizer.state_dict(),
+    }
+    for name, part in (("scheduler", scheduler), ("scaler", scaler)):
+        if part is not None:
+            state[name] = part.state_dict()
+    on_host: dict[str, Any] = backend.to_host(state)
+    # Reading tensors of a lazy device ends a graph, and each graph has a random seed of its own.
+    set_random_state(backend, drawn)
+    return on_host
+
+
+def restore(
+    backend: TorchBackend,
+    state: Mapping[str, Any],
+    *,
+    model: Any,
+    optimizer: Any,
+    config: Any,
+    scheduler: Any = None,
+    scaler: Any = None,
+    may_change: Collection[str] = (),
+) -> int:
+    """Puts everything where it was, and answers the number of updates done.
+
+    Raises:
+        CheckpointError: the snapshot was taken with other settings, which it names; those in `may_change`
+            may differ.
+    """
+    refuse_changes(state["config"], dataclasses.asdict(config), may_change)
+    model.load_state_dict(state["model"])
+    optimizer.load_state_dict(state["optimizer"])
+    use_tensor_learning_rate(backend, optimizer)
+    backend.shard_optimizer(optimizer)
+    for name, part in (("scheduler", scheduler), ("scaler", scaler)):
+        if part is not None:
+            part.load_state_dict(state[name])
+    backend.sync()
+    set_random_state(backend, state["random"])
+    return int(state["step"])
+
+
+def refuse_changes(
+    saved: Mapping[str, Any], asked: Mapping[str, Any], may_change: Collection[str] = ()
+) -> None:
+    """Raises `CheckpointError` when settings differ: going on would silently be another training."""
+    changed = [
+        f"{name} is {saved.get(name)!r} there and {asked.get(name)!r} here"
+        for name in sorted(saved.keys() | asked.keys())
+        if saved.get(name) != asked.get(name) and name not in may_change
+    ]
+    if changed:
+        raise CheckpointError(
+            f"The checkpoint was written with other settings: {'; '.join(changed)}. Restore them, or write "
+            "to another folder."
+        )
+
+
+def random_state(backend: TorchBackend) -> dict[str, Any]:
+    """Where all random number generators of this process are, as tensors and plain values."""
+    torch = backend.torch
+    kind, keys, place, has_gauss, gauss = np.random.get_state()
+    version, words, second = random.getstate()
+    return {
+        "python": [version, list(words), second],
+        "numpy": [str(kind), torch.from_numpy(np.asarray(keys).astype(np.int64)), place, has_gauss, gauss],
+        "torch": torch.get_rng_state(),
+        "device": backend.device_random_state(),
+    }
+
+
+def set_random_state(backend: TorchBackend, state: Mapping[str, Any]) -> None:
+    """Puts all random number generators of this process where `random_state` found them."""
+    version, words, second = state["python"]
+    random.setstate((version, tuple(words), second))
+    kind, keys, *rest = state["numpy"]
+    np.random.set_state((kind, keys.numpy().astype(np.uint32), *rest))
+    backend.torch.set_rng_state(state["torch"])
+    backend.set_device_random_state(state["device"])

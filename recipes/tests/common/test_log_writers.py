@@ -1,0 +1,110 @@
+"""The log writers with the real packages: what was written is read back from their files."""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tpulab_recipes.common.log_writers import JsonLines, TensorBoard, WeightsAndBiases, read_json_lines
+from tpulab_recipes.common.storage import Folder
+
+PICTURE = np.linspace(-1, 1, 4 * 5 * 3, dtype=np.float32).reshape(4, 5, 3)
+
+
+def test_json_lines_hold_every_figure_and_null_for_what_is_not_finite(tmp_path: Path) -> None:
+    pytest.importorskip("PIL")
+    writer = JsonLines(Folder(str(tmp_path)))
+    writer.figures(1, {"loss": 0.5, "norm": math.inf})
+    writer.figures(2, {"loss": 0.25})
+    writer.picture(2, "sample", PICTURE)
+    writer.close()
+    first, second = read_json_lines(str(tmp_path))
+    assert (first["step"], first["loss"], first["norm"]) == (1, 0.5, None)
+    assert (second["step"], second["loss"]) == (2, 0.25)
+    assert (tmp_path / "sample_0000002.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_json_lines_count_a_step_that_was_done_again_once(tmp_path: Path) -> None:
+    writer = JsonLines(Folder(str(tmp_path)))
+    for loss in (0.5, 0.4):
+        writer.figures(1, {"loss": loss})
+    assert [row["loss"] for row in read_json_lines(str(tmp_path))] == [0.4]
+
+
+def records(file: Path) -> Iterator[bytes]:
+    """The records of a TFRecord file: length (8 bytes), checksum (4), data, checksum (4)."""
+    left = file.read_bytes()
+    while left:
+        (length,) = struct.unpack("<Q", left[:8])
+        yield left[12 : 12 + length]
+        left = left[16 + length :]
+
+
+def test_tensorboards_event_files_hold_figures_and_pictures(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboardX")
+    from tensorboardX.proto.event_pb2 import Event
+
+    writer = TensorBoard(str(tmp_path))
+    writer.figures(3, {"loss": 0.5, "learning_rate": 0.25})
+    writer.picture(3, "sample", PICTURE)
+    writer.close()
+    (file,) = tmp_path.iterdir()
+    events = [Event.FromString(record) for record in records(file)]
+    values = [(event.step, value) for event in events for value in event.summary.value]
+    assert {(step, value.tag) for step, value in values} == {
+        (3, "loss"),
+        (3, "learning_rate"),
+        (3, "sample"),
+    }
+    figures = {value.tag: value.simple_value for _, value in values if not value.HasField("image")}
+    assert figures == {"loss": 0.5, "learning_rate": 0.25}
+    (picture,) = (value.image for _, value in values if value.HasField("image"))
+    assert (picture.height, picture.width) == (4, 5)
+
+
+def log_records(file: Path) -> Iterator[bytes]:
+    """The records of a .wandb file: 7 bytes, then LevelDB's log format (blocks of 32 KiB; checksum, length,
+    kind, data), here in its first block."""
+    data, at = file.read_bytes(), 7
+    assert len(data) < 32_768
+    while at < len(data):
+        length, kind = struct.unpack("<HB", data[at + 4 : at + 7])
+        assert kind == 1, "only whole records"
+        yield data[at + 7 : at + 7 + length]
+        at += 7 + length
+
+
+def test_an_offline_run_of_weights_and_biases_holds_figures_and_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wandb: Any = pytest.importorskip("wandb")
+    from wandb.proto.wandb_internal_pb2 import Record
+
+    for name, value in (("MODE", "offline"), ("SILENT", "true"), ("DATA_DIR", str(tmp_path / "data"))):
+        monkeypatch.setenv(f"WANDB_{name}", value)
+    try:
+        writer = WeightsAndBiases("tests", "one", str(tmp_path), {"batch_size": 8})
+        writer.figures(1, {"train/loss": 0.5})
+        writer.figures(2, {"train/loss": 0.25})
+        writer.close()
+    finally:
+        wandb.teardown()
+    (file,) = tmp_path.glob("wandb/offline-run-*/run-one.wandb")
+    rows, settings = [], {}
+    for data in log_records(file):
+        record = Record.FromString(data)
+        items = {
+            "/".join(each.nested_key) or each.key: json.loads(each.value_json) for each in record.history.item
+        }
+        if items:
+            rows.append((items["_step"], items["train/loss"]))
+        for each in record.run.config.update:
+            settings[each.key] = json.loads(each.value_json)
+    assert rows == [(1, 0.5), (2, 0.25)]
+    assert settings["batch_size"] == 8

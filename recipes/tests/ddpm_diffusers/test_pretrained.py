@@ -1,0 +1,308 @@
+"""The published encoders and the Frechet inception distance, with the real classes, against the libraries'
+own ways of using them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from ddpm.tiny import flags
+from ddpm_diffusers import published
+from diffusers import AutoencoderKL, StableDiffusionXLPipeline
+from torchmetrics.image.fid import FrechetInceptionDistance
+from tpulab_recipes.common.errors import DataError, MissingPackage
+from tpulab_recipes.common.storage import Folder
+from tpulab_recipes.ddpm.comparison import Comparison
+from tpulab_recipes.ddpm.data import torch_models, torch_process
+from tpulab_recipes.ddpm.data.image_shards import read_images, write_shape_images
+from tpulab_recipes.ddpm.data.images import fit_image
+from tpulab_recipes.ddpm.data.protos import decode_example, decode_tensor
+from tpulab_recipes.ddpm.data.tfrecord import read_records
+from tpulab_recipes.ddpm.frechet import frechet_distance
+from tpulab_recipes.ddpm.presets import PRESETS
+
+SOURCES = str(Path(__file__).parents[2] / "src")
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    published.write_all(folder)
+    return folder
+
+
+@pytest.fixture
+def pictures() -> np.ndarray:
+    return np.random.default_rng(3).integers(0, 256, (3, 40, 40, 3), dtype=np.uint8)
+
+
+def _states(models: Path, which: str, captions: list[str], **changed: Any) -> list[np.ndarray]:
+    length, width = (
+        (published.CLIP_LENGTH, published.CLIP_WIDTH)
+        if which == "clip"
+        else (published.T5_LENGTH, published.T5_WIDTH)
+    )
+    asked = {"name": str(models / which), "length": length, "width": width, "token": None}
+    return torch_models.text_states(captions, which, **asked | changed)
+
+
+def test_clips_states_are_those_of_diffusers_own_pipeline(models: Path) -> None:
+    place = str(models / "clip")
+    pipeline = StableDiffusionXLPipeline(
+        vae=None,
+        text_encoder=None,
+        tokenizer=None,
+        text_encoder_2=transformers.CLIPTextModelWithProjection.from_pretrained(
+            place, projection_dim=published.CLIP_IMAGE_WIDTH
+        ).eval(),
+        tokenizer_2=transformers.CLIPTokenizer.from_pretrained(place),
+        unet=None,
+        scheduler=None,
+        add_watermarker=False,
+    )
+    found = _states(models, "clip", published.CAPTIONS)
+    assert [len(one) for one in found] == [published.CLIP_LENGTH, 0, 8]
+    for caption, states in zip(published.CAPTIONS, found, strict=True):
+        with torch.no_grad():
+            expected, *_ = pipeline.encode_prompt(caption, device="cpu", do_classifier_free_guidance=False)
+        np.testing.assert_allclose(states, expected[0, : len(states)], atol=1e-5)
+
+
+def test_t5s_states_are_those_of_each_caption_alone(models: Path) -> None:
+    place = str(models / "t5")
+    tokenizer = transformers.T5Tokenizer.from_pretrained(place)
+    encoder = transformers.T5EncoderModel.from_pretrained(place, dtype=torch.float32).eval()
+    found = _states(models, "t5", published.CAPTIONS)
+    assert found[0].shape == (published.T5_LENGTH, published.T5_WIDTH)
+    assert found[1].shape == (0, published.T5_WIDTH)
+    for caption, states in zip(published.CAPTIONS, found, strict=True):
+        ids = tokenizer(caption, truncation=True, max_length=published.T5_LENGTH, return_tensors="pt")
+        with torch.no_grad():
+            expected = encoder(input_ids=ids["input_ids"]).last_hidden_state[0]
+        np.testing.assert_allclose(states, expected[: len(states)], atol=1e-5)
+
+
+def test_image_embeddings_are_those_of_clips_own_forward_pass(models: Path, pictures: np.ndarray) -> None:
+    from PIL import Image
+
+    place = str(models / "clip")
+    found = torch_models.image_embeddings(pictures, place, published.CLIP_IMAGE_WIDTH, None)
+    processor = transformers.AutoProcessor.from_pretrained(place)
+    asked = processor(
+        text=["red"] * 3, images=[Image.fromarray(one) for one in pictures], return_tensors="pt"
+    )
+    with torch.no_grad():
+        expected = transformers.CLIPModel.from_pretrained(place).eval()(**asked).image_embeds
+    np.testing.assert_allclose(found / np.linalg.norm(found, axis=1, keepdims=True), expected, atol=1e-5)
+    assert np.std(found, axis=0).min() > 1e-3
+
+
+def test_latents_are_scaled_as_the_vae_says_and_decode_to_what_it_decodes(
+    models: Path, pictures: np.ndarray
+) -> None:
+    vae = AutoencoderKL.from_pretrained(str(models / "sd"), subfolder="vae").eval()
+    images = pictures.astype(np.float32) / 127.5 - 1
+    pixels = torch.from_numpy(images).movedim(-1, 1)
+    with torch.no_grad():
+        mean = vae.encode(pixels).latent_dist.mean
+        decoded = vae.decode(mean).sample
+    latents = torch_models.encode_latents(images, str(models / "sd"), None)
+    np.testing.assert_allclose(latents, ((mean - 0.25) * 0.5).movedim(1, -1), atol=1e-5)
+    shown = torch_models.decode_latents(latents, str(models / "sd" / "vae"), None)
+    np.testing.assert_allclose(shown, decoded.movedim(1, -1).clamp(-1, 1), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("which", "changed", "message"),
+    [
+        ("clip", {"name": "nobody/nothing"}, "nobody/nothing could not be loaded.*--auth_token"),
+        ("clip", {"length": 77}, "takes 9 tokens.*set model.conditioning.clip_length=9"),
+        ("t5", {"width": 4096}, "width 16.*set model.conditioning.t5_width=16"),
+    ],
+)
+def test_models_that_do_not_fit_are_refused(
+    models: Path, which: str, changed: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(DataError, match=message):
+        _states(models, which, ["red"], **changed)
+
+
+class Extractor(torch.nn.Module):
+    num_features = 6
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(
+            torch.randn(5 * 5 * 3, 6, generator=torch.Generator().manual_seed(0))
+        )
+
+    def forward(self, images: Any) -> Any:
+        return (images.float() / 255).flatten(1) @ self.weight
+
+
+def test_the_frechet_distance_is_torchmetrics_own_and_that_of_two_gaussians() -> None:
+    rng = np.random.default_rng(0)
+    extractor = Extractor()
+    metric = FrechetInceptionDistance(feature=extractor)
+    features = []
+    for real, low in ((True, 0), (False, 60)):
+        images = torch.from_numpy(rng.integers(low, 256, (50, 3, 5, 5), dtype=np.uint8))
+        metric.update(images, real=real)
+        with torch.no_grad():
+            features.append(extractor(images).double().numpy())
+    assert frechet_distance(*features) == pytest.approx(float(metric.compute()), rel=1e-5)
+
+    # Samples with exactly these moments; both covariances have the axes of one rotation.
+    axes = np.linalg.qr(rng.standard_normal((6, 6)))[0]
+    centres, spreads = rng.standard_normal((2, 6)), rng.uniform(0.1, 3, (2, 6))
+    sets = []
+    for centre, spread in zip(centres, spreads, strict=True):
+        raw = rng.standard_normal((40, 6))
+        raw -= raw.mean(axis=0)
+        white = raw @ np.linalg.inv(np.linalg.cholesky(np.cov(raw, rowvar=False))).T
+        sets.append(centre + white * spread @ axes.T)
+    closed = np.sum((centres[0] - centres[1]) ** 2) + np.sum((spreads[0] - spreads[1]) ** 2)
+    assert frechet_distance(*sets) == pytest.approx(closed, rel=1e-9)
+
+
+def test_inceptions_distance_is_that_of_torch_fidelitys_features(
+    tmp_path: Path,
+) -> None:
+    from torch_fidelity.feature_extractor_inceptionv3 import FeatureExtractorInceptionV3
+
+    weights = str(tmp_path / "inception.pth")
+    with pytest.raises(DataError, match=r"inception\.pth.*Download https.*--inception_weights"):
+        torch_models.inception_distance(weights)
+    published.write_inception(Path(weights))
+    rng = np.random.default_rng(7)
+    extractor, features = FeatureExtractorInceptionV3("reference", ["192"], weights), []
+    for real, low in ((True, 0), (False, 128)):
+        images = rng.integers(low, 256, (4, 32, 32, 3), dtype=np.uint8)
+        for some in (images[:3], images[3:]):
+            torch_models.inception_update(some, real, weights, features=192)
+        with torch.no_grad():
+            (found,) = extractor(torch.from_numpy(images).movedim(-1, 1).contiguous())
+        features.append(found.double().numpy())
+    assert frechet_distance(*features) > 1e-3
+    found = torch_models.inception_distance(weights, features=192)
+    assert found == pytest.approx(frechet_distance(*features), rel=1e-3)
+
+
+#: A network of one level, so that its step compiles in seconds.
+SETTINGS = {
+    "in_dimensions": [4, 4, 4],
+    "dataset.args.image_size": 32,
+    "dataset.args.image_format": "png",
+    "model.args.ch": 8,
+    "model.args.emb_ch": 16,
+    "model.args.seq_width": 16,
+    "model.args.head_dim": 8,
+    "model.args.norm_groups": 4,
+    "model.args.ch_mult": 1,
+    "model.args.num_res_blocks": 1,
+    "model.args.attn_resolutions": [],
+    "model.args.param_dtype": "fp32",
+    "train.batch_size": 8,
+    "train.snapshot_freq": 0,
+    "model.conditioning.clip_length": published.CLIP_LENGTH,
+    "model.conditioning.clip_width": published.CLIP_WIDTH,
+    "model.conditioning.clip_image_width": published.CLIP_IMAGE_WIDTH,
+    "model.conditioning.t5_length": published.T5_LENGTH,
+    "model.conditioning.t5_width": published.T5_WIDTH,
+}
+COMMANDS = """
+import json, sys
+from tpulab_recipes.ddpm.__main__ import main
+for line in json.loads(sys.argv[1]):
+    code = main(line)
+    if code:
+        sys.exit(code)
+"""
+
+
+def test_the_commands_encode_train_and_evaluate_with_torch_in_a_process_beside_jax(
+    tmp_path: Path, models: Path, jax_python: Path
+) -> None:
+    images, data, run, out = (tmp_path / name for name in ("images", "data", "run", "pictures"))
+    count = 66
+    write_shape_images(Folder(images), count)
+    names = {"clip_model_id": models / "clip", "t5_model_id": models / "t5", "vae_id": models / "sd"}
+    settings = SETTINGS | {f"model.{name}": place for name, place in names.items()}
+    config = ["--preset", "laion256", *flags(settings)]
+    prompts = ["--prompt", "red cross; a large red circle", "--num_images", str(count // 2)]
+    sample = ["evaluate", "--checkpoint_dir", f"{run}/checkpoints_recent", "--save_dir", str(out), *prompts]
+    sample += ["--num_steps", "2", "--npz", "--reference_dir", str(images)]
+    commands = [
+        ["encode", *config, "--data_dir", str(images), "--write_dir", str(data), "--quiet"],
+        ["train", *config, "--global_dir", str(run), str(data), "--steps", "1", "--quiet"],
+        [*sample, "--quiet"],
+    ]
+    path = {"PYTHONPATH": SOURCES, "JAX_PLATFORMS": "cpu", "TPULAB_TORCH_PYTHON": sys.executable}
+    done = subprocess.run(
+        [jax_python, "-c", COMMANDS, json.dumps(commands)],
+        env=os.environ | path,
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    figures = json.loads(done.stdout.splitlines()[-1])
+    assert (figures["images"], figures["reference_images"]) == (count, count)
+    assert np.isfinite(figures["frechet"])
+
+    shown = list(read_images(Folder(images), Folder(images).names(".tfrecord")[0], "png"))
+    (name,) = Folder(data).names(".tfrecord")
+    with Folder(data).read(name) as file:
+        records = [decode_example(record) for record in read_records(file, name)]
+    pixels = np.stack([fit_image(one.pixels, 32) for one in shown])
+    captions = [one.caption for one in shown]
+    expected: dict[str, Any] = {
+        "image": torch_models.encode_latents(pixels.astype(np.float32) / 127.5 - 1, str(models / "sd"), None),
+        "clip_emb": _states(models, "clip", captions),
+        "t5_emb": _states(models, "t5", captions),
+        "clip_image_emb": torch_models.image_embeddings(
+            pixels, str(models / "clip"), published.CLIP_IMAGE_WIDTH, None
+        ),
+    }
+    for key, rows in expected.items():
+        for record, row in zip(records, rows, strict=True):
+            found = decode_tensor(record[key][0]).astype(np.float32)
+            # Stored in bfloat16, which has eight digits.
+            np.testing.assert_allclose(found, row, rtol=2**-8, atol=2**-8 * np.abs(row).max(), err_msg=key)
+    with np.load(out / "images.npz") as archive:
+        decoded = torch_models.decode_latents(archive["latents"], str(models / "sd"), None)
+        np.testing.assert_allclose(archive["images"], decoded, atol=1e-5)
+
+
+def test_too_few_images_for_a_distance_are_refused(tmp_path: Path) -> None:
+    write_shape_images(Folder(tmp_path), 66)
+    compare = Comparison(str(tmp_path), PRESETS["small"])
+    with pytest.raises(DataError, match=r"--num-images makes 64 images, too few.*at least 65 samples"):
+        compare.check(64)
+    with pytest.raises(DataError, match=r"holds 66 images.*at least 2,049 samples.*compare 50,000"):
+        Comparison(str(tmp_path), PRESETS["small"], "fid")
+
+
+def test_an_end_of_the_process_and_a_missing_python_are_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TPULAB_TORCH_PYTHON", "/bin/false")
+    with pytest.raises(DataError, match="ended with 1"):
+        torch_process.call("encode_latents")
+    monkeypatch.setenv("TPULAB_TORCH_PYTHON", str(tmp_path / "python"))
+    with pytest.raises(DataError, match="cannot be started: No such file"):
+        torch_process.call("encode_latents")
+    monkeypatch.delenv("TPULAB_TORCH_PYTHON")
+    monkeypatch.setattr(torch_process, "_PACKAGES", ("nobody_has_this",))
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "jax"))
+    with pytest.raises(MissingPackage, match="npx tpulab env create torch-xla"):
+        torch_process.torch_python()

@@ -1,0 +1,93 @@
+"""Training steps of PyTorch compiled for TPUs that are not there.
+
+`npm run test:aot` has the two environments: PyTorch/XLA exports the step (TPULAB_TORCH_PYTHON), and this one
+has the TPU compiler.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+os.environ["JAX_PLATFORMS"] = "cpu"
+os.environ["TPU_SKIP_MDS_QUERY"] = "1"
+
+import pytest
+
+pytest.importorskip("libtpu", reason="`npm run test:aot` installs the TPU compiler")
+
+from tpulab_recipes.runtime import DeviceRuntimeError
+from tpulab_recipes.runtime.step_program import StepProgram
+from tpulab_recipes.runtime.tpu_compiler import TOPOLOGIES, CompiledFor, compile_program
+
+SOURCES = Path(__file__).resolve().parents[2] / "src"
+PYTHON = os.environ.get("TPULAB_TORCH_PYTHON", "")
+pytestmark = pytest.mark.skipif(not PYTHON, reason="`npm run test:aot` has a Python with PyTorch/XLA")
+BERT = ("--layers", "4", "--hidden", "512", "--heads", "8", "--batch-size", "64", "--precision", "bfloat16")
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, StepProgram]:
+    folder = tmp_path_factory.mktemp("programs")
+    found = {}
+    for recipe, options in (("resnet_profiling", ("--batch-size", "64")), ("intents", BERT)):
+        place = folder / f"{recipe}.zip"
+        command = [PYTHON, "-m", f"tpulab_recipes.{recipe}", "--backend", "torch_xla", "--platform", "cpu"]
+        subprocess.run(
+            [*command, *options, "--export", str(place)],
+            check=True,
+            timeout=300,
+            env={**os.environ, "PYTHONPATH": str(SOURCES), "PJRT_DEVICE": "CPU"},
+        )
+        found[recipe] = StepProgram.load(place)
+    return found
+
+
+def show(found: CompiledFor) -> None:
+    sys.stdout.write(f"\n{found}\n")
+
+
+# Convolutions take the compiler a minute or two for each chip: one chip shows that they work.
+@pytest.mark.parametrize(
+    ("recipe", "chip"),
+    [("resnet_profiling", "v5e"), *(("intents", chip) for chip in sorted(TOPOLOGIES))],
+)
+def test_a_torch_step_compiles_and_fits(programs: dict[str, StepProgram], recipe: str, chip: str) -> None:
+    program = programs[recipe]
+    found = compile_program(program, chip)
+    show(found)
+    assert found.note == ""
+    assert found.memory_gib is not None
+    assert bytes_of_state(program) / 2**30 < found.memory_gib < 16
+    assert found.tflop is not None
+    assert found.tflop > 0
+
+
+def test_sliced_parameters_need_less_of_each_chip(programs: dict[str, StepProgram]) -> None:
+    whole = compile_program(programs["intents"], "v5e")
+    sliced = compile_program(programs["intents"], "v5e", shard=True)
+    show(sliced)
+    assert whole.memory_gib is not None
+    assert sliced.memory_gib is not None
+    # Seven eighths of parameters and moments are on the other chips; activations stay.
+    assert sliced.memory_gib < whole.memory_gib - 0.5 * bytes_of_state(programs["intents"]) / 2**30
+
+
+def test_rows_that_cannot_be_divided_are_refused(programs: dict[str, StepProgram]) -> None:
+    program = programs["intents"]
+    odd = [
+        type(value)((7, *value.shape[1:]), value.dtype, value.role) if value.role == "batch" else value
+        for value in program.inputs
+    ]
+    with pytest.raises(DeviceRuntimeError, match="multiple of 8") as refused:
+        compile_program(
+            StepProgram(program.name, program.source, odd, program.outputs, program.module), "v5e"
+        )
+    assert refused.value.code == "bad_batch"
+
+
+def bytes_of_state(program: StepProgram) -> int:
+    return sum(4 * math.prod(value.shape) for value in program.inputs if value.role == "state")

@@ -1,0 +1,160 @@
+"""Parameters, gradients and moments in slices: the update of one device, and whole checkpoints out of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from tpulab_recipes.runtime import DeviceRuntimeError, installed_backends  # noqa: E402
+from tpulab_recipes.runtime.memory_plan import plan_memory, sharded_axis  # noqa: E402
+from tpulab_recipes.runtime.selection import make  # noqa: E402
+
+#: The mode is chosen once in a process, hence one of its own. 8 devices of XLA:CPU.
+PROGRAM = """
+import json, sys
+from dataclasses import dataclass
+from pathlib import Path
+import numpy as np
+import torch
+from tpulab_recipes import runtime
+from tpulab_recipes.torch_training import *
+folder, sharded = Path(sys.argv[1]), sys.argv[2] == "sharded"
+backend = runtime.use("torch_xla", platform="cpu", spmd=True) if sharded else runtime.use("cpu")
+
+@dataclass(frozen=True)
+class Settings:
+    seed: int = 0
+
+def loop():
+    torch.manual_seed(0)
+    layers = torch.nn.Linear(16, 64), torch.nn.LayerNorm(64), torch.nn.GELU(), torch.nn.Linear(64, 3)
+    model = backend.prepare(torch.nn.Sequential(*layers), shard=sharded)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    use_tensor_learning_rate(backend, optimizer)
+    create_optimizer_state(optimizer)
+    backend.shard_optimizer(optimizer)
+    backend.sync()
+    return model, optimizer
+
+def train(model, optimizer, first, steps):
+    losses = []
+    for number in range(first, first + steps):
+        rows = np.random.default_rng(number).standard_normal((32, 16)).astype(np.float32)
+        batch = backend.shard_batch({"x": rows})
+        with backend.step():
+            with backend.precision("float32"):
+                loss = model(batch["x"]).square().mean()
+            loss.backward()
+            backend.optimizer_step(optimizer)
+            optimizer.zero_grad(set_to_none=True)
+        losses.append(float(loss.detach()))
+    return losses
+
+model, optimizer = loop()
+losses = train(model, optimizer, 0, 3)
+before = backend.compilations().count
+state = snapshot(backend, model=model, optimizer=optimizer, step=3, config=Settings())
+save_checkpoint(backend, folder / sys.argv[2], 3, state)
+expected = train(model, optimizer, 3, 3)
+other_model, other = loop()
+found = load_checkpoint(folder / sys.argv[2])[1]
+at = restore(backend, found, model=other_model, optimizer=other, config=Settings())
+resumed = train(other_model, other, at, 3)
+held = {}
+if sharded:
+    for name, parameter in other_model.named_parameters():
+        moment = other.state[parameter]["exp_avg"]
+        held[name] = [[list(piece.shape) for piece in backend.shards(one)] for one in (parameter, moment)]
+weights = {name: value.numpy().tolist() for name, value in backend.to_host(model.state_dict()).items()}
+print(json.dumps({"losses": losses + expected, "resumed": resumed, "held": held, "weights": weights}))
+"""
+
+
+def _run(folder: Path, how: str) -> dict:
+    source = str(Path(__file__).parents[2] / "src")
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(folder), how],
+        env=os.environ
+        | {"PYTHONPATH": source, "PJRT_DEVICE": "CPU", "CPU_NUM_DEVICES": "8", "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.skipif("torch_xla" not in installed_backends(), reason="torch_xla is not installed here")
+def test_a_training_in_slices_is_the_training_of_one_device(tmp_path: Path) -> None:
+    sharded, whole = _run(tmp_path, "sharded"), _run(tmp_path, "whole")
+    np.testing.assert_allclose(sharded["losses"], whole["losses"], rtol=1e-5)
+    for name, value in whole["weights"].items():
+        np.testing.assert_allclose(sharded["weights"][name], value, atol=1e-5, err_msg=name)
+    # Each of eight devices has an eighth of what divides, of the moments too, also after a checkpoint.
+    assert sharded["held"]["0.weight"] == [[[8, 16]] * 8] * 2
+    assert sharded["held"]["3.weight"] == [[[3, 8]] * 8] * 2
+    assert sharded["held"]["3.bias"] == [[[3]] * 8] * 2
+    assert sharded["resumed"] == sharded["losses"][3:]
+    # A checkpoint out of it is whole, and loads where nothing is sliced.
+    states = [
+        torch.load(tmp_path / how / "step-00000003.pt", weights_only=True) for how in ("sharded", "whole")
+    ]
+    model = torch.nn.Sequential(
+        torch.nn.Linear(16, 64), torch.nn.LayerNorm(64), torch.nn.GELU(), torch.nn.Linear(64, 3)
+    )
+    model.load_state_dict(states[0]["model"])
+    for name, value in states[1]["model"].items():
+        np.testing.assert_allclose(states[0]["model"][name].numpy(), value.numpy(), atol=1e-5)
+
+
+def test_a_backend_that_cannot_slice_says_which_can() -> None:
+    with pytest.raises(DeviceRuntimeError, match=r"torch_xla with `spmd=True`"):
+        make("cpu", None).prepare(torch.nn.Linear(8, 8), shard=True)
+
+
+def test_memory_is_counted_before_anything_is_allocated() -> None:
+    """By hand: two layers of 4096 x 4096 without biases, a batch of 8, in fp32."""
+
+    def model() -> torch.nn.Module:
+        layers = (torch.nn.Linear(4096, 4096, bias=False) for _ in range(2))
+        return torch.nn.Sequential(*layers)
+
+    def loss(net: torch.nn.Module) -> torch.Tensor:
+        return net(torch.ones(8, 4096)).square().sum()
+
+    weights = 2 * 4096 * 4096 * 4
+    plan = plan_memory(model, loss)
+    assert (plan.parameters, plan.gradients, plan.optimizer) == (weights, weights, 2 * weights)
+    # The inputs of both layers, and what is squared.
+    assert plan.activations == 3 * 8 * 4096 * 4
+    divided = plan_memory(model, loss, chips=8, shard=True)
+    assert (divided.parameters, divided.activations) == (weights // 8, plan.activations)
+    assert plan_memory(model, loss, optimizer="sgd").optimizer == 0
+
+    def large() -> torch.nn.Module:
+        return torch.nn.Sequential(*(torch.nn.Linear(16384, 16384, bias=False) for _ in range(8)))
+
+    def of(net: torch.nn.Module) -> torch.Tensor:
+        return net(torch.ones(8, 16384)).sum()
+
+    assert not plan_memory(large, of).fits("v5e")
+    assert plan_memory(large, of, chips=8, shard=True).fits("v5e")
+
+
+def test_the_longest_axis_that_divides_is_sliced() -> None:
+    assert [sharded_axis(shape, 8) for shape in ((64, 16), (3, 64), (3,), (), (6, 4))] == [
+        0,
+        1,
+        None,
+        None,
+        None,
+    ]
