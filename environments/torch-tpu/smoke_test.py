@@ -35,7 +35,7 @@ def report(name: str, tried: Callable[[], str], remedy: str | None) -> bool:
 
 
 def packages() -> str:
-    names = ("torch", "torchvision", "transformers", "datasets", "accelerate", "sklearn")
+    names = ("torch", "torchvision", "transformers", "datasets", "accelerate", "sklearn", "peft", "librosa")
     for name in names:
         importlib.import_module(name)
     shown = ("torch", "torch_tpu", "torchvision", "transformers")

@@ -43,7 +43,17 @@ def report(name: str, tried: Callable[[], str], remedy: str | None) -> bool:
 
 
 def packages() -> str:
-    names = ("torch", "torch_xla", "torchvision", "transformers", "datasets", "accelerate", "sklearn")
+    names = (
+        "torch",
+        "torch_xla",
+        "torchvision",
+        "transformers",
+        "datasets",
+        "accelerate",
+        "sklearn",
+        "peft",
+        "librosa",
+    )
     for name in names:
         importlib.import_module(name)
     shown = ("torch", "torch_xla", "torchvision", "transformers")
