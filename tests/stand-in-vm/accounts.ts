@@ -59,7 +59,14 @@ export async function authorize(homes: string, publicKeys: readonly string[]): P
 /** The command line of its sshd; the configuration is read again at each boot. */
 export async function writeSshd(
   folder: string,
-  options: { readonly password: boolean; readonly env: Readonly<Record<string, string>> }
+  options: {
+    readonly password: boolean;
+    readonly env: Readonly<Record<string, string>>;
+    /** Root may log in with the keys of `rootKeys`. */
+    readonly root?: boolean;
+    /** It forwards unix sockets. */
+    readonly streamLocal?: boolean;
+  }
 ): Promise<string> {
   const file = path.join(folder, 'opt', 'sshd_config');
   const set = Object.entries(options.env)
@@ -72,14 +79,20 @@ export async function writeSshd(
     'UsePAM no',
     `PasswordAuthentication ${options.password ? 'yes' : 'no'}`,
     'KbdInteractiveAuthentication no',
-    'PermitRootLogin no',
-    'AllowStreamLocalForwarding yes',
+    `PermitRootLogin ${options.root === true ? 'prohibit-password' : 'no'}`,
+    `AllowStreamLocalForwarding ${options.streamLocal === false ? 'no' : 'yes'}`,
     'Subsystem sftp internal-sftp',
     'LogLevel VERBOSE',
-    ...(set === '' ? [] : [`SetEnv ${set}`])
+    ...(set === '' ? [] : [`SetEnv ${set}`]),
+    ...(options.root === true ? ['Match User root', '  AuthorizedKeysFile /opt/root_keys'] : [])
   ];
   await writeFile(file, `${lines.join('\n')}\n`);
   return `${requireProgram('sshd')} -D -e -f /opt/sshd_config 2>> /opt/sshd.log`;
+}
+
+/** Keys with which root may log in, one in a line. */
+export function rootKeysFile(folder: string): string {
+  return path.join(folder, 'opt', 'root_keys');
 }
 
 function hostKeyFile(folder: string): string {

@@ -1,5 +1,6 @@
 export { PASSWORD, USER } from './accounts.js';
-export { whyNoStandIn } from './availability.js';
+export { findProgram, whyNoStandIn } from './availability.js';
+export { ColabAccount, type ColabAnswers } from './colab/account.js';
 export * from './gcloud.js';
 export { Laptop } from './laptop.js';
 export type { Metadata } from './metadata.js';

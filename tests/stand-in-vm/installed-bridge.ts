@@ -33,7 +33,7 @@ export async function installBridge(homes: string, user: string, userId: number)
   const starter = [
     '#!/bin/sh',
     `export JUPYTER_PATH="/home/${user}/jupyter" PYTHONPATH='${AGENT_SOURCES}'`,
-    `export TPULAB_ENV_DIR="$HOME/no-environments" TPULAB_ROOT_DIR="$HOME"`,
+    `export TPULAB_ENV_DIR="$HOME/no-environments" TPULAB_ROOT_DIR="\${TPULAB_ROOT_DIR:-$HOME}"`,
     `exec /opt/node '${program}' "$@"`
   ];
   await writeFile(path.join(bin, 'tpulab'), `${starter.join('\n')}\n`, { mode: 0o755 });

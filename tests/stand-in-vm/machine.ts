@@ -25,6 +25,10 @@ export interface MachineOptions {
   readonly hidden: readonly string[];
   /** Path on the machine to what is mounted there. */
   readonly mounts: Readonly<Record<string, string>>;
+  /** Command lines that end before the services are started. */
+  readonly prepare?: readonly string[];
+  /** Of its first process, beside PATH. */
+  readonly env?: Readonly<Record<string, string>>;
   /** Command lines that run as long as the machine does. */
   readonly services: readonly string[];
 }
@@ -61,7 +65,7 @@ export class Machine implements AsyncDisposable {
         'sh',
         script
       ],
-      { stdio: ['ignore', 'ignore', 'pipe'], env: { PATH: process.env['PATH'] } }
+      { stdio: ['ignore', 'ignore', 'pipe'], env: { PATH: process.env['PATH'], ...this.#options.env } }
     );
     this.#child = child;
     let words = '';
@@ -120,7 +124,7 @@ export class Machine implements AsyncDisposable {
 
   /** What its first process does. Mounts are its own and go with it. */
   #init(started: string): string {
-    const { folder, homes, hostName, visible, hidden, mounts, services } = this.#options;
+    const { folder, homes, hostName, visible, hidden, mounts, services, prepare = [] } = this.#options;
     const lines = ['set -e', `hostname ${hostName}`];
     const bind = (from: string, to: string): void => void lines.push(`mount --bind '${from}' '${to}'`);
     lines.push('mount -t tmpfs -o mode=755 run /run', 'mkdir -m 755 /run/sshd', 'mkdir -m 700 /run/kept');
@@ -161,6 +165,7 @@ export class Machine implements AsyncDisposable {
     lines.push(`exec 3> '${started}'`, 'mount -t tmpfs -o mode=1777 tmp /tmp');
     putBack('/tmp/');
     lines.push('ip addr add 169.254.169.254/32 dev lo 2> /dev/null || true');
+    lines.push(...prepare);
     for (const service of services) lines.push(`${service} &`);
     lines.push('echo on >&3', 'set +e', 'while :; do wait; sleep 1000 & wait $!; done');
     return `${lines.join('\n')}\n`;

@@ -12,6 +12,7 @@ import {
   hashPassword,
   newHostKey,
   PASSWORD,
+  rootKeysFile,
   publicHostKey,
   USER,
   USER_ID,
@@ -43,23 +44,35 @@ export interface StandInVmOptions {
   readonly hidden?: readonly string[];
   /** Paths there to what is mounted on them: stand-ins for `/sys/bus/pci/devices`, `/dev/vfio`. */
   readonly mounts?: Readonly<Record<string, string>>;
+  /** Root logs in, with keys that are added while it runs, and has the bridge on its PATH: as in a container of Colab. */
+  readonly root?: boolean;
+  /** Of its first process; a login does not have them. */
+  readonly initEnv?: Readonly<Record<string, string>>;
   /** Command lines that run there as root from the boot on: a metric server. */
   readonly services?: readonly string[];
 }
 
 const DEADLINE_MS = 60_000;
 
+interface Parts {
+  readonly proxy: OutboundProxy | null;
+  readonly disk: SmallDisk | null;
+  readonly accounts: Parameters<typeof writeSshd>[1];
+}
+
 export class StandInVm implements AsyncDisposable {
   readonly #proxy: OutboundProxy | null;
   readonly #disk: SmallDisk | null;
+  readonly #accounts: Parts['accounts'];
 
   private constructor(
     readonly folder: string,
     readonly network: StandInNetwork,
     readonly machine: Machine,
     readonly laptop: Laptop,
-    parts: { readonly proxy: OutboundProxy | null; readonly disk: SmallDisk | null }
+    parts: Parts
   ) {
+    this.#accounts = parts.accounts;
     this.#proxy = parts.proxy;
     this.#disk = parts.disk;
   }
@@ -79,7 +92,9 @@ export class StandInVm implements AsyncDisposable {
       ...(proxy ? proxyVariables(proxy.url) : {}),
       ...(options.inCloud === true ? { GCE_METADATA_HOST: 'metadata.google.internal' } : {})
     };
-    const sshd = await writeSshd(folder, { password: options.password ?? false, env });
+    const { root = false, initEnv = {} } = options;
+    const accounts = { password: options.password ?? false, env, root };
+    const sshd = await writeSshd(folder, accounts);
     await writeFile(path.join(folder, 'opt', 'metadata.cjs'), METADATA_PROGRAM);
     const home = disk?.folder ?? path.join(folder, 'home');
     await chmod(home, 0o755);
@@ -91,11 +106,15 @@ export class StandInVm implements AsyncDisposable {
       hostName,
       visible: installed.visible,
       hidden: ['node', 'npm', 'npx', ...(options.hidden ?? [])],
+      prepare: root
+        ? [`mkdir -p /root/.local/bin`, `ln -s /home/${USER}/.local/bin/tpulab /root/.local/bin`]
+        : [],
+      env: initEnv,
       mounts: { ...installed.mounts, ...options.mounts },
       services: [sshd, '/opt/node /opt/metadata.cjs /opt/metadata.json', ...(options.services ?? [])]
     });
     const laptop = await Laptop.make(path.join(folder, 'laptop'));
-    const vm = new StandInVm(folder, network, machine, laptop, { proxy, disk });
+    const vm = new StandInVm(folder, network, machine, laptop, { proxy, disk, accounts });
     try {
       await vm.setMetadata({});
       await vm.authorize(await laptop.publicKey());
@@ -145,6 +164,21 @@ export class StandInVm implements AsyncDisposable {
   /** As when it is made anew under the same name; takes effect for new connections. */
   async changeHostKey(): Promise<void> {
     await newHostKey(this.folder);
+    await this.#restartSshd();
+  }
+
+  /** As an administrator may have it; takes effect for new connections. */
+  async refuseSocketForwarding(): Promise<void> {
+    await writeSshd(this.folder, { ...this.#accounts, streamLocal: false });
+    await this.#restartSshd();
+  }
+
+  /** Where keys are added with which root may log in. */
+  get rootKeys(): string {
+    return rootKeysFile(this.folder);
+  }
+
+  async #restartSshd(): Promise<void> {
     // Until the one before has ended, its port is taken.
     const start = `${requireProgram('sshd')} -f /opt/sshd_config`;
     await this.machine.run(
@@ -152,8 +186,12 @@ export class StandInVm implements AsyncDisposable {
     );
   }
 
+  publicHostKey(): Promise<string> {
+    return publicHostKey(this.folder);
+  }
+
   async knowHostKey(): Promise<void> {
-    await this.laptop.know(['vm', this.network.vmAddress], await publicHostKey(this.folder));
+    await this.laptop.know(['vm', this.network.vmAddress], await this.publicHostKey());
   }
 
   /** Takes what is left of the disk of its homes. */
