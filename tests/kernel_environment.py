@@ -10,6 +10,16 @@ import pytest
 
 from .lesson import CHECKOUT
 
+#: What Jupyter writes into a notebook that has run, but for the version of Python, which is the machine's.
+LANGUAGE_INFO = {
+    "codemirror_mode": {"name": "ipython", "version": 3},
+    "file_extension": ".py",
+    "mimetype": "text/x-python",
+    "name": "python",
+    "nbconvert_exporter": "python",
+    "pygments_lexer": "ipython3",
+}
+
 
 def environment_python() -> Path:
     """Python of the environment `jax`; a test that needs it fails with a remedy where it is missing."""

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from .lesson import CHECKOUT
 
+DIGITS = CHECKOUT / "recipes" / "src" / "tpulab_recipes" / "digits" / "digits.npz"
+
 Array = NDArray[np.float64]
 Params = dict[str, dict[str, Array]]
 
@@ -81,7 +83,7 @@ class Digits:
 
 
 def digits(seed: int) -> Digits:
-    with np.load(CHECKOUT / "notebooks" / "data" / "digits.npz") as archive:
+    with np.load(DIGITS) as archive:
         labels = archive["labels"].astype(np.int64)
         small = archive["images"].astype(np.float64) / 16
     images = small.repeat(4, axis=1).repeat(4, axis=2)[:, None]

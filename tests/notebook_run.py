@@ -63,7 +63,7 @@ def run_notebook(
     """
     notebook = read_notebook(NOTEBOOKS / file, settings)
     if before:
-        notebook.cells.insert(0, code_cell(before, "before"))
+        notebook.cells.insert(0, code_cell(before, "probe-before"))
     notebook.cells.append(code_cell(probe, "probe"))
     if not asyncio.run(_through_bridge(notebook, folder, cell_deadline_s)):
         raise KeyboardInterrupt

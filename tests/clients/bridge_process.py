@@ -11,10 +11,12 @@ import signal
 import urllib.error
 import urllib.request
 from asyncio.subprocess import DEVNULL, PIPE, Process
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..conformance.reserved_port import reserved_port
 from ..lesson import CHECKOUT
 
 START_DEADLINE_S = 120
@@ -40,8 +42,12 @@ class BridgeProcess:
     port: int = 0
     url: str = ""
     process: Process | None = None
+    _held: ExitStack = field(default_factory=ExitStack)
 
     async def start(self) -> None:
+        if self.port == 0:
+            # Nobody else is given it while no gateway runs.
+            self.port = self._held.enter_context(reserved_port())
         environment = os.environ | {"TPULAB_TOKEN": self.token}
         environment.setdefault("TPULAB_ENV_DIR", str(CHECKOUT / ".tpulab" / "envs"))
         self.process = await asyncio.create_subprocess_exec(
@@ -60,7 +66,6 @@ class BridgeProcess:
         ready = json.loads(line)
         assert ready["pid"] == self.process.pid
         self.url = ready["url"].rstrip("/")
-        self.port = int(self.url.rsplit(":", 1)[1].split("/")[0])
 
     async def kill(self) -> None:
         """SIGKILL, as a crash would end it: nothing is tidied."""
@@ -81,6 +86,7 @@ class BridgeProcess:
         _, said = await asyncio.wait_for(stopping.communicate(), STOP_DEADLINE_S)
         assert stopping.returncode == 0, f"`tpulab stop --kernels`: {said.decode()}"
         await asyncio.wait_for(self.process.wait(), STOP_DEADLINE_S)
+        self._held.close()
 
     def _command(self, verb: str, *options: str) -> list[str]:
         node = shutil.which("node")

@@ -7,6 +7,7 @@ import itertools
 import json
 import re
 import struct
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -77,6 +78,14 @@ class Record:
         }
 
 
+@dataclass(frozen=True)
+class Gap:
+    """Records that cannot be read, both included."""
+
+    first: int
+    last: int
+
+
 def split(payload: bytes) -> list[bytes]:
     """The parts of a v1 frame."""
     (count,) = struct.unpack_from("<Q", payload)
@@ -86,9 +95,32 @@ def split(payload: bytes) -> list[bytes]:
     return [payload[begin:end] for begin, end in itertools.pairwise(offsets)]
 
 
+def segments_of(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if re.fullmatch(r"\d{20}\.seg", path.name))
+
+
+def read_across(folder: Path) -> Iterator[Record | Gap]:
+    """The journal of an ended kernel, with gaps for damage. At its end nobody knows how much is missing."""
+    segments = segments_of(folder)
+    expected = int(segments[0].stem) if segments else 1
+    for segment in segments:
+        if int(segment.stem) > expected:
+            yield Gap(expected, int(segment.stem) - 1)
+        expected = int(segment.stem)
+        try:
+            for record in read_segment(segment):
+                if record.seq != expected:
+                    raise DamagedJournalError(f"record {record.seq} stands where {expected} should")
+                expected += 1
+                yield record
+        except (DamagedJournalError, struct.error):
+            if segment is segments[-1]:
+                yield Gap(expected, expected)
+
+
 def read_journal(folder: Path) -> Iterator[Record]:
     """All records, oldest first. An unfinished one at the end of the newest segment is not there yet."""
-    segments = sorted(path for path in folder.iterdir() if re.fullmatch(r"\d{20}\.seg", path.name))
+    segments = segments_of(folder)
     expected: int | None = None
     for segment in segments:
         if expected is not None and int(segment.stem) != expected:
@@ -121,3 +153,16 @@ def read_segment(file: Path) -> Iterator[Record]:
         name = CHANNELS[channel & ~FROM_CLIENT]
         yield Record(seq, time_ns, name, bool(channel & FROM_CLIENT), data[at + RECORD_HEAD.size : end])
         at = end
+
+
+def answer(folder: str) -> str:
+    """What is read of one journal, as JSON: the numbers of its records, and its gaps."""
+    found = list(read_across(Path(folder)))
+    seqs = [each.seq for each in found if isinstance(each, Record)]
+    gaps = [{"fromSeq": each.first, "toSeq": each.last} for each in found if isinstance(each, Gap)]
+    return json.dumps({"seqs": seqs, "gaps": gaps})
+
+
+if __name__ == "__main__":
+    for line in sys.stdin:
+        print(answer(line.rstrip("\n")), flush=True)

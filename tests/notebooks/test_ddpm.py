@@ -123,9 +123,8 @@ def test_pictures_and_widgets_are_shown(executed: Executed) -> None:
         assert "application/vnd.jupyter.widget-view+json" in executed.mime_types(cell), cell
 
 
-def test_the_file_holds_no_outputs_and_its_links_lead_somewhere() -> None:
+def test_its_links_lead_somewhere() -> None:
     notebook: Any = nbformat.read(NOTEBOOK, as_version=4)
-    assert [cell.id for cell in notebook.cells if cell.cell_type == "code" and cell.outputs] == []
     links = re.findall(r"\]\(([^)#:]+)\)", "".join(c.source for c in notebook.cells))
     assert links
     assert [link for link in links if not (NOTEBOOK.parent / link).exists()] == []

@@ -9,6 +9,7 @@ from typing import Any
 import nbformat
 import pytest
 
+from ..kernel_environment import LANGUAGE_INFO
 from ..lesson import CHECKOUT
 
 NOTEBOOKS = CHECKOUT / "notebooks"
@@ -37,7 +38,7 @@ def sources(notebook: Any, kind: str) -> list[str]:
 def test_it_names_its_kernel_and_nothing_of_a_machine(notebook: Any) -> None:
     nbformat.validate(notebook)
     assert notebook.metadata.kernelspec.name == "tpulab-torch-xla"
-    assert notebook.metadata.language_info == {"name": "python"}
+    assert notebook.metadata.language_info == LANGUAGE_INFO
 
 
 def test_cell_ids_are_words_and_unique(notebook: Any) -> None:

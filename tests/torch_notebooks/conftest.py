@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from ..lesson import PROBES
 from ..notebook_run import Executed, require_environment, run_notebook
 
 #: The first step of a network is compiled in the cell, on a machine that may be busy.
@@ -27,22 +29,32 @@ TrainingRun.log = record_and_stop
 
 Execute = Callable[..., Executed]
 
+COUNT_COMPILATIONS = (PROBES / "compilations_of_steps.py").read_text()
+
+
+def compiled_in_steps(lesson: Executed, run: str) -> list[int]:
+    """How many programs were compiled between the record of each step and that of the one before, from step
+    2 on."""
+    counts = lesson.values["compilations_after"][run]
+    return [after - before for before, after in pairwise(counts)]
+
 
 @pytest.fixture(scope="session")
 def execute(tmp_path_factory: pytest.TempPathFactory) -> Execute:
-    """`execute(file, ask, **parameters)`: `ask` maps names to expressions that JSON can hold; `before` is
-    code for the kernel before the first cell."""
+    """`execute(file, ask, **parameters)`: `ask` maps names to expressions that JSON can hold, and
+    `compilations_after` is asked for as well; `before` is code for the kernel before the first cell."""
     require_environment("torch-xla")
 
     def run(file: str, ask: dict[str, str], before: str = "", **parameters: object) -> Executed:
-        expressions = ", ".join(f"{name!r}: {expression}" for name, expression in ask.items())
+        asked = {**ask, "compilations_after": "compilations_after"}
+        expressions = ", ".join(f"{name!r}: {expression}" for name, expression in asked.items())
         return run_notebook(
             file,
             tmp_path_factory.mktemp(Path(file).stem),
             settings=parameters,
             probe=f"import json\nprint(json.dumps({{{expressions}}}))",
             cell_deadline_s=CELL_DEADLINE_S,
-            before=before,
+            before=COUNT_COMPILATIONS + before,
         )
 
     return run

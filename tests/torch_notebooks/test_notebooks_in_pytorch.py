@@ -8,7 +8,7 @@ import re
 import pytest
 
 from ..notebook_run import Executed
-from .conftest import STOP_IN_THE_FIRST_STEP, Execute
+from .conftest import STOP_IN_THE_FIRST_STEP, Execute, compiled_in_steps
 
 #: Of the loops of notebook 03 those of which the agent has said that each step waits for a value.
 ADVISED = (
@@ -76,8 +76,7 @@ class TestSingleCore:
             "after": "after.accuracy",
             "counted": "int((after.predicted == test.labels).sum()) / len(test)",
             "confusion": "after.confusion.sum(axis=1).tolist()",
-            "losses": "losses",
-            "compiled_since": "compiled_since",
+            "losses": "[float(loss) for loss in losses]",
         }
         return execute("01-single-core.ipynb", ask, checkpoints=str(tmp_path_factory.mktemp("checkpoints")))
 
@@ -94,7 +93,7 @@ class TestSingleCore:
         losses = lesson.values["losses"]
         assert len(losses) == 62
         assert sum(losses[-5:]) < 0.6 * sum(losses[:5])
-        assert lesson.values["compiled_since"] == 0
+        assert compiled_in_steps(lesson, "AlexNet on one core")[1:] == [0] * 60
 
     def test_pictures_and_controls_are_shown(self, lesson: Executed) -> None:
         for cell in ("data", "after", "predictions", "confusion"):
@@ -110,8 +109,7 @@ class TestMultiCore:
             "before": "before.accuracy",
             "after": "after.accuracy",
             "counted": "int((after.predicted == test.labels).sum()) / len(test)",
-            "losses": "losses",
-            "compiled_since": "compiled_since",
+            "losses": "[float(loss) for loss in losses]",
             "equal": "equal",
             "devices": "world.global_devices",
             "pieces": "[list(piece.shape) for piece in backend.shards(batch['pixels'])]",
@@ -130,7 +128,7 @@ class TestMultiCore:
         assert lesson.values["after"] > 0.6
         assert lesson.values["after"] == lesson.values["counted"]
         assert lesson.values["losses"][-1] < lesson.values["losses"][0]
-        assert lesson.values["compiled_since"] == 0
+        assert compiled_in_steps(lesson, "AlexNet on all cores")[1:] == [0] * 91
 
     def test_controls_are_shown(self, lesson: Executed) -> None:
         assert "application/vnd.jupyter.widget-view+json" in lesson.mime_types("run")
@@ -153,8 +151,7 @@ class TestProfiling:
             "slow_waits_ms": "1e3 * slow_input_s * (len(slow_profile.step_ms) - 1)",
             "operations": "[operation.name for operation in profile.operations[:10]]",
             "found": "found",
-            "losses": "losses",
-            "compiled_since": "compiled_since",
+            "losses": "[float(loss) for loss in losses]",
             "advised": ADVISED,
         }
         folder = str(tmp_path_factory.mktemp("traces"))
@@ -168,7 +165,7 @@ class TestProfiling:
 
     def test_loss_falls_and_nothing_is_compiled_after_step_two(self, lesson: Executed) -> None:
         assert lesson.values["losses"][-1] < lesson.values["losses"][0]
-        assert lesson.values["compiled_since"] == 0
+        assert compiled_in_steps(lesson, "ResNet18")[1:] == [0] * 18
 
     def test_each_mistake_shows_what_it_is(self, lesson: Executed) -> None:
         found = lesson.values["found"]
@@ -210,10 +207,12 @@ class TestFineTune:
             "accuracy": "after.accuracy",
             "predicted": "after.predicted.tolist()",
             "labels": "after.labels.tolist()",
-            "losses": "losses",
-            "compiled_since": "compiled_since",
+            "losses": "[float(loss) for loss in losses]",
             "same": "same",
             "length": "length",
+            "pieces": "[list(piece.shape) for piece in backend.shards(batch['input_ids'])]",
+            "equal": "all(len({piece.tobytes() for piece in backend.shards(parameter)}) == 1"
+            " for parameter in trainer.model.parameters())",
             "accelerated": "[accelerated.losses[0], accelerated.losses[-1], accelerated.device_kind]",
             "accelerated_steps": "[len(accelerated.losses), accelerate_run.step_index]",
         }
@@ -224,9 +223,15 @@ class TestFineTune:
         assert lesson.values["after"] > 0.8
         losses = lesson.values["losses"]
         assert sum(losses[-5:]) < 0.5 * sum(losses[:5])
-        assert (
-            lesson.values["compiled_since"] <= 1
-        )  # the evaluation, at the end of the first epoch, is another program
+
+    def test_steps_compile_nothing_and_the_evaluation_after_training_one_program(
+        self, lesson: Executed
+    ) -> None:
+        compiled = compiled_in_steps(lesson, "BERT")
+        assert len(compiled) == 129
+        # Between the last step of an epoch and the first one of the next is the evaluation.
+        assert {step for step, count in enumerate(compiled, start=2) if count} <= {2, 27}
+        assert compiled[25] <= 1
 
     def test_the_score_is_the_hand_count(self, lesson: Executed) -> None:
         predicted, labels = lesson.values["predicted"], lesson.values["labels"]
@@ -240,6 +245,11 @@ class TestFineTune:
             labels
         )
 
+    def test_eight_devices_share_each_batch_and_keep_equal_parameters(self, lesson: Executed) -> None:
+        assert "one program over 8 devices" in lesson.text("data")
+        assert lesson.values["pieces"] == [[2, 24]] * 8
+        assert lesson.values["equal"] is True
+
     def test_the_length_comes_from_the_data(self, lesson: Executed) -> None:
         assert lesson.values["length"] == 24
 
@@ -252,13 +262,12 @@ class TestFineTune:
         assert kind == "XLA"
         assert lesson.values["accelerated_steps"] == [52, 52]
 
-    def test_another_kernel_goes_on_from_its_checkpoint_and_may_be_stopped_in_the_first_step(
+    def test_one_device_goes_on_from_the_checkpoint_of_eight_and_may_be_stopped_in_the_first_step(
         self, lesson: Executed, execute: Execute, checkpoints: str
     ) -> None:
         ask = {
             "before": "before.weighted_f1",
             "steps": "len(losses)",
-            "compiled_since": "compiled_since",
             "done": "trainer.steps_done",
         }
         resumed = execute(
@@ -268,8 +277,10 @@ class TestFineTune:
             checkpoints=checkpoints,
             resume=True,
             epochs=6,
+            all_devices=False,
             with_accelerate=False,
         )
         assert "going on after step 130" in resumed.text("model")
         before = lesson.values["after"]
-        assert resumed.values == {"before": before, "steps": 1, "compiled_since": None, "done": 131}
+        assert resumed.values | {"before": before, "steps": 1, "done": 131} == resumed.values
+        assert len(resumed.values["compilations_after"]["BERT"]) == 1
