@@ -4,7 +4,7 @@
  */
 import { accessSync, constants } from 'node:fs';
 import { delimiter, join } from 'node:path';
-import { defineConfig } from '@playwright/test';
+import { defineConfig, type Project } from '@playwright/test';
 
 const NAMES = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'];
 
@@ -29,18 +29,28 @@ function isExecutable(path: string): boolean {
   }
 }
 
+/** The longest files, which begin first: at the end no worker is left alone with one of them. */
+const LONG = /(newcomer|remote-faults|diffusion|lesson)\.spec\.ts$/;
+
 /** Images are made on demand, and pages on PyTorch are tried where its environment is; nothing else then. */
-function filesToRun(): string {
-  if (process.env['TPULAB_SCREENSHOTS'] === '1') return '*.screenshots.ts';
-  return process.env['TPULAB_TORCH_PAGES'] === '1' ? '*.torch.ts' : '*.spec.ts';
+function filesToRun(): Project[] {
+  if (process.env['TPULAB_SCREENSHOTS'] === '1') return [{ name: 'images', testMatch: '*.screenshots.ts' }];
+  // Each of its tests trains a notebook of its own.
+  if (process.env['TPULAB_TORCH_PAGES'] === '1')
+    return [{ name: 'torch', testMatch: '*.torch.ts', fullyParallel: true }];
+  return [
+    { name: 'long', testMatch: LONG },
+    { name: 'pages', testMatch: '*.spec.ts', testIgnore: LONG }
+  ];
 }
 
 export default defineConfig({
   testDir: 'tests',
-  testMatch: filesToRun(),
+  projects: filesToRun(),
   outputDir: 'test-results',
-  // Two cores carry the browser, Lab, the bridge and a kernel that compiles: one test at a time, patiently.
-  workers: 1,
+  // Files of tests, two at a time: each waits for its kernel or its machine while the other one computes. A worker has a Lab of
+  // its own, which the files on it share that want the same kind; stand-in VMs have networks of their own.
+  workers: 2,
   timeout: 480_000,
   expect: { timeout: 120_000 },
   forbidOnly: process.env['CI'] !== undefined,
@@ -48,7 +58,8 @@ export default defineConfig({
   use: {
     viewport: { width: 1440, height: 900 },
     video: 'off',
-    trace: 'retain-on-failure',
+    // Without a film of the page, which costs as much as drawing it does; a failure has its screenshot.
+    trace: { mode: 'retain-on-failure', screenshots: false },
     screenshot: 'only-on-failure',
     actionTimeout: 120_000,
     launchOptions: {

@@ -2,13 +2,14 @@
 import { execFile, spawn, type ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { createWriteStream } from 'node:fs';
-import { cp, mkdir, mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { freePort } from './free-port.js';
 import { type Breakage, prepareLabextensions } from './labextension.js';
-import { BRIDGE_ENTRY, CHECKOUT, ENV_DIR, LAB_ENV, NOTEBOOKS } from './paths.js';
+import { copyNotebooks } from './copy-notebooks.js';
+import { BRIDGE_ENTRY, CHECKOUT, ENV_DIR, LAB_ENV } from './paths.js';
 import { DEADLINE_MS, hasEnded, isAlive, waitUntil } from './processes.js';
 
 export interface LabOptions {
@@ -90,6 +91,13 @@ export class LabServer {
     return { before, after };
   }
 
+  /** Breaks our extension in another way. A page has it when it is loaded the next time: Lab reads the files then. */
+  async breakExtension(breakage: Breakage): Promise<void> {
+    const folder = join(this.#folder, 'labextensions');
+    await rm(folder, { recursive: true });
+    await prepareLabextensions(folder, breakage);
+  }
+
   /** What Lab has logged so far. */
   async log(): Promise<string> {
     return readFile(join(this.#folder, 'lab.log'), 'utf8');
@@ -117,7 +125,7 @@ export class LabServer {
   async #launch(): Promise<void> {
     const place = (name: string): string => join(this.#folder, name);
     await mkdir(this.stateDir, { mode: 0o700 });
-    await cp(NOTEBOOKS, this.rootDir, { recursive: true });
+    await copyNotebooks(this.rootDir);
     await prepareLabextensions(place('labextensions'), this.#options.breakage);
     const given = {
       galata: this.#options.galata,

@@ -11,6 +11,7 @@ export async function checkAccessibility(page: Page, ...roots: Locator[]): Promi
       element.setAttribute(mark, '');
     }, MARK);
   }
+  await transitionsEnded(page);
   const { violations, passes } = await new AxeBuilder({ page }).include(`[${MARK}]`).analyze();
   const found = violations.map(
     ({ id, help, nodes }) => `${id}: ${help}: ${nodes.map(({ html }) => html).join(' ')}`
@@ -18,4 +19,17 @@ export async function checkAccessibility(page: Page, ...roots: Locator[]): Promi
   expect(found).toEqual([]);
   // A scan that looked at nothing would pass as well.
   expect(passes.length).toBeGreaterThan(0);
+}
+
+/** A colour that is on its way to another one has not the contrast of either. What moves for ever is not waited for. */
+async function transitionsEnded(page: Page): Promise<void> {
+  await page.evaluate(async () => {
+    const ending = document
+      .getAnimations()
+      .filter(
+        ({ effect, playState }) =>
+          playState === 'running' && Number.isFinite(Number(effect?.getComputedTiming().endTime))
+      );
+    await Promise.allSettled(ending.map(animation => animation.finished));
+  });
 }

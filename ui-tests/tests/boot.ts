@@ -4,7 +4,10 @@ import type { LabServer } from '../lab/lab-server.js';
 import { currentKernel, runInKernel } from './lab-page.js';
 
 export async function expectStockKernelWorks(page: Page, lab: LabServer): Promise<void> {
-  await page.goto(lab.loginUrl);
+  // Several cases share a Lab: `reset` keeps what the one before has open from coming back.
+  const start = new URL(lab.loginUrl);
+  start.searchParams.set('reset', '');
+  await page.goto(start.href);
   await expect(page.getByRole('tab', { name: 'Launcher' })).toBeVisible();
   await expect(page.getByRole('dialog')).toHaveCount(0);
   await page

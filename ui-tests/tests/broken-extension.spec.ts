@@ -1,8 +1,8 @@
 /** However our extension fails, Lab starts, and notebooks run on the kernels of the Jupyter server. */
 import { expect, type Page, test } from '@playwright/test';
+import { LabServer } from '../lab/lab-server.js';
 import { BROKEN, type Breakage } from '../lab/labextension.js';
 import { expectStockKernelWorks } from './boot.js';
-import { withLab } from './fixtures.js';
 
 const CASES: Record<Exclude<Breakage, 'absent'>, string> = {
   entryThrows: 'its script throws',
@@ -27,12 +27,17 @@ function watchDamage(page: Page): string[] {
   return signs;
 }
 
+let lab: LabServer;
+test.beforeAll(async () => {
+  lab = await LabServer.start({ galata: false });
+});
+test.afterAll(() => lab.stop());
+
 for (const [breakage, words] of Object.entries(CASES) as [Breakage, string][]) {
   test(`Lab starts with stock kernels although ${words}`, async ({ page }) => {
     const signs = watchDamage(page);
-    await withLab({ galata: false, breakage }, async lab => {
-      await expectStockKernelWorks(page, lab);
-    });
+    await lab.breakExtension(breakage);
+    await expectStockKernelWorks(page, lab);
     expect(signs).not.toEqual([]);
   });
 }

@@ -29,7 +29,7 @@ const BLUE = [31, 119, 180] as const;
 /** What the kernel knows when the training is over. The last evaluation is done once more, from the weights that are there. */
 const PROBE = `
 import hashlib, json
-from tpulab_recipes.ddpm.pictures import grid, png
+from tpulab_recipes.common.pictures import grid, png
 _sha256 = lambda content: hashlib.sha256(bytes(content)).hexdigest()
 _again = evaluate(trainer.state.ema, guidance=2.0)
 print(json.dumps({

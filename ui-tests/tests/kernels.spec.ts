@@ -32,6 +32,24 @@ test('a card of the launcher opens a notebook on a kernel of the bridge', async 
   expect(await runInKernel(page, 'print(6 * 7)')).toBe('42\n');
 });
 
+test('a card of the launcher copies the lessons to the files, shows them, and keeps what was changed', async ({
+  lab,
+  page
+}) => {
+  await page.goto('?reset');
+  const card = page.locator('[data-category="TPULab"]').getByText('Open the lessons');
+  await card.click();
+  const files = page.locator('.jp-DirListing');
+  const lesson = files.getByRole('listitem', { name: /00-getting-started\.ipynb/ });
+  await expect(lesson).toBeVisible();
+  const file = join(lab.rootDir, 'tpulab-lessons', '00-getting-started.ipynb');
+  await writeFile(file, notebookText(['print("mine")']));
+  await card.click();
+  await lesson.dblclick();
+  await expect.poll(async () => (await currentKernel(page))?.name).toBe('tpulab-jax');
+  await expect(page.locator('.jp-NotebookPanel').getByText('print("mine")')).toBeVisible();
+});
+
 test('a notebook moves from the bridge to the Jupyter server and back', async ({ lab, page }) => {
   await writeFile(join(lab.rootDir, 'moves.ipynb'), notebookText());
   await openNotebook(page, 'moves.ipynb');

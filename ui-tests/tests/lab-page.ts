@@ -44,6 +44,15 @@ export function readCells(page: Page): Promise<CellOutputs[]> {
   });
 }
 
+/** Whether the current notebook has to be saved, and whether its kernel has written into it what it is. */
+export function documentState(page: Page): Promise<{ hasKernelDetails: boolean; isDirty: boolean }> {
+  return page.evaluate(() => {
+    const { model } = window.jupyterapp.shell.currentWidget as NotebookPanel;
+    const info = model?.getMetadata('language_info') as { version?: string } | undefined;
+    return { hasKernelDetails: info?.version !== undefined, isDirty: model?.dirty === true };
+  });
+}
+
 /** Sets the text of a cell of the current notebook. Galata types it, and gives a page that is busy only 10 s to come to rest. */
 export async function setSource(page: Page, index: number, source: string): Promise<void> {
   await page.evaluate(
@@ -105,6 +114,11 @@ const THEMES = {
   'high contrast': 'JupyterLab Dark High Contrast'
 } as const;
 
+/** Resolves when the page is drawn with the theme: Galata's helper is back while its stylesheet may still be on its way. */
 export async function setTheme(page: IJupyterLabPageFixture, theme: keyof typeof THEMES): Promise<void> {
   await page.theme.setTheme(THEMES[theme]);
+  await page.waitForFunction(name => {
+    const sheets = [...document.querySelectorAll<HTMLLinkElement>('link[rel="stylesheet"]')];
+    return document.body.dataset['jpThemeName'] === name && sheets.every(({ sheet }) => sheet !== null);
+  }, THEMES[theme]);
 }

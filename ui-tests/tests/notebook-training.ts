@@ -1,11 +1,11 @@
 /** One of our own notebooks in the page: opened with smaller settings, run up to its training, and compared with its panel. */
-import { readFile, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { IJupyterLabPageFixture } from '@jupyterlab/galata';
 import type { NotebookPanel } from '@jupyterlab/notebook';
 import { expect, type Locator, type Page } from '@playwright/test';
 import type { LabServer } from '../lab/lab-server.js';
-import { NOTEBOOKS } from '../lab/paths.js';
+import { readNotebookWithoutOutputs } from '../lab/copy-notebooks.js';
 import { openNotebook, readCells } from './lab-page.js';
 import { TPULabPanel } from './tpulab-panel.js';
 
@@ -14,17 +14,13 @@ const CELLS_DEADLINE_MS = 300_000;
 /** Until a training has made steps: the first compiles its program. */
 const FIRST_STEPS_DEADLINE_MS = 360_000;
 
-interface NotebookFile {
-  readonly cells: { metadata: { tags?: string[] }; source: string | string[] }[];
-}
-
 /** Writes a notebook of ours into the Lab's folder, with settings of the spec after those of its parameters cell. */
 export async function writeWithSettings(
   lab: LabServer,
   file: string,
   settings: readonly string[]
 ): Promise<void> {
-  const notebook = JSON.parse(await readFile(join(NOTEBOOKS, file), 'utf8')) as NotebookFile;
+  const notebook = await readNotebookWithoutOutputs(file);
   const parameters = notebook.cells.find(({ metadata }) => metadata.tags?.includes('parameters'));
   if (!parameters) throw new Error(`${file} has no cell with the tag "parameters".`);
   parameters.source = [...[parameters.source].flat(), '\n', settings.join('\n')];

@@ -175,7 +175,7 @@ test('its host key is another one: nothing is sent, and the dialog says what tha
   const alert = dialog.getByRole('alert');
   await expect(alert).toContainText('is not the one that is known for it', LONG);
   await expect(alert.locator('code')).toContainText('ssh-keygen');
-  await isAccessible(page, dialog.locator('.jp-TPULabConnect'));
+  await isAccessible(page, dialog.locator('.jp-TPULabDialog-frame'));
   await dialog.getByRole('button', { name: 'Close' }).last().click();
 
   // As the command does that is shown, and then accepting the new one.
@@ -192,18 +192,19 @@ test('it does not take the key: the dialog says so and which command to try, and
   await ask(lab, 'POST', 'bridge/v1/remotes/vm/disconnect');
   await vm.authorize(await vm.laptop.makeKey('another', ''));
   await page.goto('?reset');
-  await page.locator('[data-category="TPULab"]').getByText('Connect to a TPU VM…').click();
+  await page.locator('[data-category="TPULab"]').getByText('Connect to a TPU…').click();
   const dialog = page.getByRole('dialog');
-  await dialog.getByRole('region', { name: 'Your remotes' }).getByRole('button', { name: /^vm/ }).click();
+  await dialog.getByRole('option', { name: /^vm/ }).click();
+  await dialog.getByRole('button', { name: 'Connect to vm' }).click();
   const alert = dialog.getByRole('alert');
   await expect(alert).toContainText('vm did not accept the user or the key (', LONG);
   await expect(alert).toContainText('Permission denied (publickey)');
   await expect(alert.locator('code')).toHaveText('ssh vm');
-  await isAccessible(page, dialog.locator('.jp-TPULabConnect'));
+  await isAccessible(page, dialog.locator('.jp-TPULabDialog-frame'));
 
   await vm.authorize(await vm.laptop.publicKey());
   await dialog.getByRole('button', { name: 'Try again' }).click();
-  await expect(dialog.getByText('connected', { exact: true })).toBeVisible(LONG);
+  await expect(dialog.getByText('Connected to vm')).toBeVisible(LONG);
 });
 
 const TRAIN = `import time, tpulab
@@ -229,7 +230,7 @@ test('it is taken back: there is time for a checkpoint, and what was printed can
 
   await vm.setMetadata({ ...QUIET, 'instance/preempted': 'TRUE' });
   const banner = page.locator('.jp-TPULabBanner');
-  await expect(banner).toContainText(/vm is taken back by the cloud (in \d+ s|at any moment)/);
+  await expect(banner).toContainText(/vm is being preempted (in \d+ s|at any moment)/);
   // The gateway there asks for one by itself; the button is for one that is as late as can be.
   const saved = async (): Promise<number> => (await textOf(page)).split('saved at ').length - 1;
   await expect.poll(saved).toBe(1);
@@ -240,14 +241,14 @@ test('it is taken back: there is time for a checkpoint, and what was printed can
   await expect.poll(async () => JSON.stringify(await kept(lab)).split('saved at ').length - 1).toBe(2);
 
   await vm.machine.powerOff();
-  await expect(page.locator('.jp-TPULabStatus-remote')).toContainText('taken back', LONG);
+  await expect(page.locator('.jp-TPULabStatus-remote')).toContainText('preempted', LONG);
   await expect(banner).toBeHidden();
   const notice = page.locator('.jp-TPULabNotice');
-  await expect(notice).toContainText('The cloud has taken vm back');
+  await expect(notice).toContainText('vm was preempted');
 
   await page.goto('tree/taken.ipynb?reset');
   const dialog = page.getByRole('dialog');
-  await expect(dialog).toContainText('which the cloud has taken back');
+  await expect(dialog).toContainText('which was preempted');
   await dialog.getByRole('button', { name: 'No kernel' }).click();
   // The file was saved before: all that came later is from the copy.
   await expect.poll(() => textOf(page)).toMatch(/^step 0\n(.*\n)*saved at \d+\n(.*\n)*saved at \d+\n/);

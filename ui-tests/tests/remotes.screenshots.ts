@@ -6,30 +6,17 @@ import { IMAGES } from '../lab/paths.js';
 import { expect } from './fixtures.js';
 import { openNotebook } from './lab-page.js';
 import { notebookText } from './notebook-file.js';
-import { test, why } from './remote-fixtures.js';
+import { ask, test, why } from './remote-fixtures.js';
 
 test.skip(why !== null, why ?? '');
 test.describe.configure({ mode: 'serial' });
 test.use({ viewport: { width: 1120, height: 760 }, vmOptions: { inCloud: true, hostName: 'my-tpu' } });
 
 const QUIET = { 'instance/preempted': 'FALSE', 'instance/maintenance-event': 'NONE' };
-const TPU_VMS = [
-  ['train-v5e', 'us-east5-b', 'v5litepod-8', 'READY'],
-  ['spot-v6e', 'us-east5-a', 'v6e-4', 'CREATING']
-].map(([name, zone, acceleratorType, state]) => ({
-  name: `projects/my-project/locations/${zone}/nodes/${name}`,
-  acceleratorType,
-  state
-}));
 
 test.beforeAll(async ({ vm }) => {
   await mkdir(IMAGES, { recursive: true });
   await vm.setMetadata(QUIET);
-  await vm.laptop.answerGcloud([
-    { words: ['config', 'get-value', 'project'], stdout: 'my-project\n' },
-    { words: ['tpu-vm', 'list'], stdout: JSON.stringify(TPU_VMS) },
-    { words: ['instances', 'list'], stdout: '[]' }
-  ]);
   // The kernel as it is called where JAX was set up.
   const kernels = join(vm.home, 'jupyter', 'kernels');
   const file = join(kernels, 'lossless', 'kernel.json');
@@ -43,23 +30,9 @@ async function shoot(part: Locator, name: string): Promise<void> {
   await part.screenshot({ path: join(IMAGES, `${name}.png`), animations: 'disabled' });
 }
 
-test('the dialog before, while and after it connects, and the launcher then', async ({ page, vm }) => {
-  await vm.laptop.know([], '');
+test('the launcher with a remote that is connected', async ({ lab, page }) => {
+  await ask(lab, 'POST', 'bridge/v1/remotes/vm/connect');
   await page.goto('?reset');
-  await page.locator('[data-category="TPULab"]').getByText('Connect to a TPU VM…').click();
-  const dialog = page.getByRole('dialog');
-  const content = dialog.locator('.jp-Dialog-content');
-  const choice = dialog.getByRole('button', { name: /^vm/ }).first();
-  await expect(choice).toBeVisible();
-  await expect(dialog.getByText('spot-v6e').first()).toBeVisible();
-  await shoot(content, 'connect-choose');
-  await choice.click();
-  await expect(dialog.getByText(/fingerprint/i).first()).toBeVisible();
-  await shoot(content, 'connect-question');
-  await dialog.getByRole('button', { name: 'It is right: connect' }).click();
-  await expect(dialog.getByText('connected', { exact: true })).toBeVisible();
-  await shoot(content, 'connect-light');
-  await dialog.getByRole('button', { name: 'Close' }).last().click();
   await expect(page.locator('[data-category="TPULab"]').getByText('JAX · vm')).toBeVisible();
   await shoot(page.locator('.jp-Launcher-section').first(), 'launcher-remote');
 });
@@ -80,7 +53,7 @@ for batch in run.steps(loader):
   await writeFile(join(lab.rootDir, 'fine-tune.ipynb'), notebookText([source], 'remote/vm/lossless'));
   await openNotebook(page, 'fine-tune.ipynb');
   await vm.setMetadata({ ...QUIET, 'instance/preempted': 'TRUE' });
-  await expect(page.locator('.jp-TPULabBanner')).toContainText('is taken back by the cloud');
+  await expect(page.locator('.jp-TPULabBanner')).toContainText('is being preempted');
   await page.mouse.move(0, 0);
   await page.screenshot({
     path: join(IMAGES, 'banner-light.png'),

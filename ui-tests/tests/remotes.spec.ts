@@ -1,6 +1,7 @@
 /** A TPU VM from JupyterLab: connected from the dialog, used like any kernel, lost and found again. */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { findProgram, USER } from '../../tests/stand-in-vm/index.js';
 import type { LabServer } from '../lab/lab-server.js';
 import { checkAccessibility } from './accessibility.js';
 import { expect } from './fixtures.js';
@@ -25,16 +26,17 @@ test('the dialog connects, asks about an unknown host key, and the kernels stand
 }) => {
   await vm.laptop.know([], '');
   await page.goto('?reset');
-  await page.locator('[data-category="TPULab"]').getByText('Connect to a TPU VM…').click();
+  await page.locator('[data-category="TPULab"]').getByText('Connect to a TPU…').click();
   const dialog = page.getByRole('dialog');
-  await dialog.getByRole('button', { name: /^vm/ }).first().click();
+  await dialog.getByRole('option', { name: /^vm/ }).click();
+  await dialog.getByRole('button', { name: 'Connect to vm' }).click();
   await expect(dialog.getByText(/fingerprint/i).first()).toBeVisible();
-  await checkAccessibility(page, dialog.locator('.jp-TPULabConnect'));
+  await checkAccessibility(page, dialog.locator('.jp-TPULabDialog-frame'));
   // With the keyboard, because Lab's own dialogs end with Enter.
-  await dialog.getByRole('button', { name: 'It is right: connect' }).press('Enter');
-  await expect(dialog.getByText('connected', { exact: true })).toBeVisible();
+  await dialog.getByRole('button', { name: 'Trust and connect' }).press('Enter');
+  await expect(dialog.getByText('Connected to vm')).toBeVisible();
   await setTheme(page, 'dark').catch(() => undefined);
-  await checkAccessibility(page, dialog.locator('.jp-TPULabConnect'));
+  await checkAccessibility(page, dialog.locator('.jp-TPULabDialog-frame'));
   await dialog.getByRole('button', { name: 'Close' }).last().click();
   const card = page.locator('[data-category="TPULab"]').getByText(KERNEL);
   await expect(card).toBeVisible();
@@ -62,6 +64,7 @@ test('a folder is synced from the dialog, and a notebook in it imports a module 
   page,
   vm
 }) => {
+  test.skip(findProgram('rsync') === null, 'needs the program rsync');
   const here = join(lab.rootDir, 'my lesson');
   await mkdir(here);
   await writeFile(join(here, 'layers.py'), 'COUNT = 12\n');
@@ -98,7 +101,7 @@ test('a folder is synced from the dialog, and a notebook in it imports a module 
     await setTheme(page, theme);
     await checkAccessibility(page, form);
   }
-  await form.getByRole('button', { name: 'Sync now' }).click();
+  await dialog.getByRole('button', { name: 'Sync now' }).click();
   await expect(form.getByText(/^Done: 2 files/)).toBeVisible();
   await checkAccessibility(page, form);
   expect(await vm.run('ls ~/lesson')).toBe('far.ipynb\nlayers.py\n');
@@ -109,6 +112,65 @@ test('a folder is synced from the dialog, and a notebook in it imports a module 
   await expect.poll(async () => (await currentKernel(page))?.name).toBe(SPEC);
   await page.evaluate(() => void window.jupyterapp.commands.execute('notebook:run-all-cells'));
   await expect.poll(async () => (await readCells(page))[0]?.text).toMatch(/\/lesson 12\n$/);
+});
+
+test('a cell that does not find a file there offers to sync its folder, until it finds it', async ({
+  lab,
+  page,
+  vm
+}) => {
+  await mkdir(join(lab.rootDir, 'missing'));
+  await writeNotebook(lab, 'missing/reads.ipynb', SPEC, 'print(open("data/points.csv").read())');
+  await page.goto('tree/missing/reads.ipynb?reset');
+  await expect.poll(async () => (await currentKernel(page))?.name).toBe(SPEC);
+  const run = () => page.evaluate(() => void window.jupyterapp.commands.execute('notebook:run-all-cells'));
+  await run();
+  const notice = page.locator('.jp-TPULabNotice');
+  await expect(notice).toContainText('data/points.csv was not found on vm.');
+  for (const theme of ['light', 'dark'] as const) {
+    await setTheme(page, theme);
+    await checkAccessibility(page, notice);
+  }
+  await notice.getByRole('button', { name: 'Sync this folder…' }).click();
+  const dialog = page.getByRole('dialog');
+  await expect(dialog.getByLabel('Folder here')).toHaveValue('missing');
+  await expect(notice).toBeHidden();
+  await dialog.getByRole('button', { name: 'Close' }).last().click();
+  await run();
+  await expect(notice).toBeVisible();
+  await vm.run('mkdir ~/data && echo 1,2 > ~/data/points.csv');
+  await run();
+  await expect(notice).toBeHidden();
+  expect((await readCells(page))[0]?.text).toBe('1,2\n\n');
+});
+
+test('output that somebody else asked for there is shown without scripts until it is trusted', async ({
+  lab,
+  page,
+  vm
+}) => {
+  const source =
+    'from IPython.display import HTML\nHTML("<p>accuracy <b>0.97</b></p><script>window.ranThere = 1</script>")';
+  const folder = `home/${USER}`;
+  await mkdir(join(lab.rootDir, folder), { recursive: true });
+  await writeNotebook(lab, `${folder}/theirs.ipynb`, SPEC, source);
+  const text = notebookText([source], 'lossless');
+  await vm.run(`printf %s ${Buffer.from(text).toString('base64')} | base64 -d > ~/theirs.ipynb`);
+  await vm.run('~/.local/bin/tpulab run ~/theirs.ipynb --keep-kernel');
+  await page.goto(`tree/${folder}/theirs.ipynb?reset`);
+  const notice = page.locator('.jp-TPULabNotice');
+  await expect(notice).toContainText('One cell shows output that was not requested from this computer.');
+  const ranThere = () => page.evaluate(() => (window as { ranThere?: number }).ranThere);
+  expect(await ranThere()).toBeUndefined();
+  for (const theme of ['light', 'dark'] as const) {
+    await setTheme(page, theme);
+    await checkAccessibility(page, notice);
+  }
+  await notice.getByRole('button', { name: 'Trust Notebook…' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Trust' }).click();
+  await expect(notice).toBeHidden();
+  await expect.poll(ranThere).toBe(1);
+  await expect(page.getByText('accuracy 0.97')).toBeVisible();
 });
 
 test('a notebook whose remote is not connected or not known offers what to do', async ({ lab, page }) => {

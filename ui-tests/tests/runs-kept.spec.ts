@@ -74,7 +74,7 @@ test('the steps of a finished run are taken along, kept over a reload, and compa
   expect(losses.get(0)).toBeCloseTo(4, 5);
 
   // As a picture that the notebook itself holds.
-  await steps.getByRole('button', { name: 'Picture into the notebook' }).click();
+  await steps.getByRole('button', { name: 'Insert chart into notebook' }).click();
   await expect
     .poll(async () => (await readCells(page)).flatMap(cell => cell.mimeTypes))
     .toContain('image/svg+xml');

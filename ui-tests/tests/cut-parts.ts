@@ -1,0 +1,28 @@
+/** Whether all of a dialog of ours can be read. */
+import type { Page } from '@playwright/test';
+
+/** Texts and buttons of the dialog that do not have the room that they need, and parts that are outside the window. */
+export function cutParts(page: Page): Promise<string[]> {
+  return page.evaluate(() => {
+    const frame = document.querySelector('.jp-TPULabDialog-frame');
+    if (!frame) return ['no dialog'];
+    const nameOf = (element: Element): string =>
+      `${element.tagName.toLowerCase()}.${element.getAttribute('class') ?? ''}: ${element.textContent.slice(0, 60)}`;
+    const isShown = (element: Element): boolean => element.getClientRects().length > 0;
+    const wide = [...frame.querySelectorAll('*')].filter(
+      element =>
+        isShown(element) &&
+        !element.matches('input, .jp-TPULab-unseen, svg, svg *') &&
+        element.clientWidth > 0 &&
+        element.scrollWidth > element.clientWidth
+    );
+    const outer = frame.getBoundingClientRect();
+    const outside = [...frame.querySelectorAll('button, h2, .jp-TPULabDialog-foot *')].filter(element => {
+      const { left, right } = element.getBoundingClientRect();
+      return isShown(element) && (left < outer.left - 1 || right > outer.right + 1);
+    });
+    const footer = frame.querySelector('.jp-TPULabDialog-foot')?.getBoundingClientRect();
+    const isFooterThere = footer !== undefined && footer.bottom <= innerHeight && footer.top >= 0;
+    return [...wide, ...outside].map(nameOf).concat(isFooterThere ? [] : ['the footer is out of view']);
+  });
+}
