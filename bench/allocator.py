@@ -36,12 +36,12 @@ def settings() -> dict[str, str]:
 def train(steps: int) -> dict[str, float]:
     """In a process of its own, because glibc reads its settings once."""
     import jax
-    from tpulab_recipes.ddpm.config import load_config, with_settings
     from tpulab_recipes.ddpm.data.pipeline import open_source
     from tpulab_recipes.ddpm.mesh import make_mesh
+    from tpulab_recipes.ddpm.presets import load_config
     from tpulab_recipes.ddpm.trainer import Trainer
 
-    config = with_settings(load_config("small"), [f"train.iterations={WARM_UP + steps}"])
+    config = load_config("small").but({"train.iterations": WARM_UP + steps})
     trainer = Trainer(config, open_source(config, None), mesh=make_mesh(jax.devices()[:1]))
     trainer.train(WARM_UP)
     system_s, took_s = resource.getrusage(resource.RUSAGE_SELF).ru_stime, []

@@ -117,15 +117,15 @@ def torch_ms(python: str, steps: int) -> float | None:
 
 def input_rate(seconds: float = 3.0) -> dict[str, float]:
     """Images a second of the pipeline alone: from memory, and from shards on disk."""
-    from tpulab_recipes.ddpm.config import with_settings
+    from tpulab_recipes.common.progress import Silent
+    from tpulab_recipes.common.storage import Folder
     from tpulab_recipes.ddpm.data.image_shards import write_shape_images
-    from tpulab_recipes.ddpm.data.pipeline import EncodingSource, Prefetched, ShapesSource
-    from tpulab_recipes.ddpm.data.storage import Folder
+    from tpulab_recipes.ddpm.data.pipeline import EncodingSource, ShapesSource
     from tpulab_recipes.ddpm.encode import encode
     from tpulab_recipes.ddpm.presets import SMALL
-    from tpulab_recipes.ddpm.progress import Silent
+    from tpulab_recipes.runtime.prefetch import prefetched
 
-    config = with_settings(SMALL, ["dataset.args.image_format=png"])
+    config = SMALL.but({"dataset.args.image_format": "png"})
     rates = {}
     with tempfile.TemporaryDirectory() as folder:
         write_shape_images(Folder(f"{folder}/images"), 2048)
@@ -135,7 +135,7 @@ def input_rate(seconds: float = 3.0) -> dict[str, float]:
             ("shards", EncodingSource(f"{folder}/data", config)),
         ):
             images = 0
-            with Prefetched(source.batches(0)) as batches:
+            with prefetched(source.batches(0), 2) as batches:
                 next(batches)
                 started = time.perf_counter()
                 while time.perf_counter() - started < seconds:
