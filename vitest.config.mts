@@ -19,8 +19,8 @@ const shared = {
 };
 const timeouts = { testTimeout: TEST_TIMEOUT_MS, hookTimeout: TEST_TIMEOUT_MS };
 
-/** Many wait for sockets and processes rather than reckon: two at a time even on two cores, where Vitest would run one. */
-const UNIT_WORKERS = Math.max(2, availableParallelism() - 1);
+/** Many wait for sockets and processes rather than compute: three at a time even on two cores, where Vitest would run one. */
+const UNIT_WORKERS = Math.max(3, availableParallelism() - 1);
 
 function unit(name: string, include: string[]) {
   const test = { name, include, exclude: [INTEGRATION], environment: 'node', maxWorkers: UNIT_WORKERS };

@@ -14,7 +14,7 @@ import { SetupProblem } from './setup/setup-problem.mjs';
 
 const HELP = `npm run test:faults [-- FILE…] [-- --short]
 
-Runs the fault cases (all, or those of the files connections, processes, kernels, storage) and prints their marks.
+Runs the fault cases (all, or those of the files connections, processes, kernels, storage, power) and prints their marks.
 They are also written to .tpulab/reports/faults.json.
 
   --short       the short form, as npm test has it
@@ -24,7 +24,7 @@ They are also written to .tpulab/reports/faults.json.
 Needs what npm test sets up. Some cases need Linux and root; elsewhere they are skipped, and said to be.`;
 
 const LIMIT_MS = 60 * 60_000;
-const FILES = ['connections', 'processes', 'kernels', 'storage'];
+const FILES = ['connections', 'processes', 'kernels', 'storage', 'power'];
 
 await main(async signal => {
   const { values, positionals } = parseArgs({

@@ -43,7 +43,7 @@ await main(async signal => {
   }
   const bridge = path.join(out, 'bridge');
   await step(printer, 'bridge', () =>
-    makeBridgeBundle(bridge, { signal, detail: text => printer.detail(text) })
+    makeBridgeBundle(bridge, { signal, lessons: true, detail: text => printer.detail(text) })
   );
   await step(printer, 'wheels', async () => {
     for (const wheel of await readdir(path.join(bridge, 'wheels')))

@@ -40,12 +40,34 @@ const BRIDGE_SIDES = ['environments', 'telemetry', 'devices', 'remotes'];
  * @type {Readonly<Record<string, readonly string[]>>}
  */
 const SIDES_OF_SIDES = { environments: ['devices'], remotes: ['devices', 'environments'] };
+/**
+ * A feature that has its routes with it needs what every route needs, which still lies in `server`: these files, which themselves know no
+ * feature, and no others.
+ *
+ * @type {Readonly<Record<string, readonly string[]>>}
+ */
+const HTTP_OF_SIDES = {
+  remotes: [
+    'api-description',
+    'app',
+    'base-url',
+    'error-answers',
+    'upgrades',
+    'journal-page',
+    'outputs-routes'
+  ]
+};
+
+/** Rooms of `tpulab_recipes`, lowest row first; a row imports earlier rows alone. What is not named is a recipe. */
+const RECIPE_LAYERS = [['runtime'], ['common'], ['discipline', 'torch_training', 'digits'], ['audio']];
 
 const APPLICATION_PARTS =
   /^@jupyterlab\/(application|console|launcher|mainmenu|notebook|settingregistry|statusbar)(\/|$)/;
 const VIEW_PARTS = /^(react|react-dom|uplot|@lumino\/(widgets|messaging|virtualdom|dragdrop|commands))(\/|$)/;
 const VIEW_KITS = /^@jupyterlab\/(ui-components|apputils)(\/|$)/;
 const VIEW_FILE = /(\.tsx|\/charts\/[a-z-]+\.ts|\/(plugin|icons?|use-[a-z-]+)\.ts)$/;
+/** Where no file imports another that imports it in turn. */
+const NO_CYCLES = /^kernel-bridge\/src\/remotes\/.*\.ts$/;
 const SPEC_FILE = /\.spec(-[a-z]+)?\.tsx?$|\/testing\//;
 
 /** @type {Rule[]} */
@@ -71,6 +93,8 @@ export const RULES = [
       if (from === null || to === null || from === to) return false;
       if (BRIDGE_SIDES.includes(to))
         return !['server', 'config', 'cli'].includes(from) && !SIDES_OF_SIDES[from]?.includes(to);
+      const helper = /^kernel-bridge\/src\/server\/([a-z-]+)\.js$/.exec(resolveRelative(path, module))?.[1];
+      if (helper !== undefined && HTTP_OF_SIDES[from]?.includes(helper)) return false;
       if (BRIDGE_SIDES.includes(from))
         return ['server', 'config', 'cli', 'channels', 'sessions', 'tokens'].includes(to);
       const [low, high] = [BRIDGE_LAYERS.indexOf(from), BRIDGE_LAYERS.indexOf(to)];
@@ -114,6 +138,19 @@ export const RULES = [
     forbids: module => /^top-level:(jax|jaxlib|flax|torch)(\.|$)/.test(module)
   },
   {
+    why: `inside the recipes the order is ${RECIPE_LAYERS.map(row => row.join(', ')).join(' ← ')} ← the recipes, never one another`,
+    files: path => recipeRoom(path) !== null,
+    forbids: (module, path) => {
+      const [from, to] = [recipeRoom(path), recipeRoom(`recipes/src/${module.replaceAll('.', '/')}/`)];
+      if (from === null || to === null || from === to) return false;
+      const row = (/** @type {string} */ room) => {
+        const found = RECIPE_LAYERS.findIndex(names => names.includes(room));
+        return found < 0 ? RECIPE_LAYERS.length : found;
+      };
+      return row(to) >= row(from);
+    }
+  },
+  {
     why: 'recipes never import JupyterLab',
     files: path => path.startsWith('recipes/'),
     forbids: module => /^(jupyterlab|jupyter_server)(\.|$)/.test(module)
@@ -130,7 +167,37 @@ const DOM_WORDS =
 
 /** @param {SourceFile[]} files @returns {Violation[]} */
 export function findViolations(files) {
-  return files.flatMap(file => [...importViolations(file), ...domViolations(file)]);
+  return [
+    ...files.flatMap(file => [...importViolations(file), ...domViolations(file)]),
+    ...cycleViolations(files)
+  ];
+}
+
+/** Imports by which a file reaches itself again, in the folders that are kept free of that. @param {SourceFile[]} files @returns {Violation[]} */
+function cycleViolations(files) {
+  const inside = new Map(
+    files.filter(({ path }) => NO_CYCLES.test(path) && !SPEC_FILE.test(path)).map(file => [file.path, file])
+  );
+  /** @type {Violation[]} */
+  const found = [];
+  const done = new Set();
+  /** @param {SourceFile} file @param {string[]} above files that import one another down to this one */
+  const visit = (file, above) => {
+    const way = [...above, file.path];
+    for (const { module, line } of importsOf(file)) {
+      const to = inside.get(resolveRelative(file.path, module).replace(/\.js$/, '.ts'));
+      if (to === undefined || done.has(to.path)) continue;
+      const start = way.indexOf(to.path);
+      if (start < 0) visit(to, way);
+      else {
+        const circle = [...way.slice(start), to.path].map(path => posix.basename(path)).join(' → ');
+        found.push({ path: file.path, line, module, rule: `no imports in a circle: ${circle}` });
+      }
+    }
+    done.add(file.path);
+  };
+  for (const file of inside.values()) if (!done.has(file.path)) visit(file, []);
+  return found;
 }
 
 /** @param {SourceFile} file @returns {Violation[]} */
@@ -216,6 +283,11 @@ function resolveRelative(path, module) {
 /** @param {string} path the folder under kernel-bridge/src, or null */
 function bridgeFolder(path) {
   return /^kernel-bridge\/src\/([a-z-]+)\//.exec(path)?.[1] ?? null;
+}
+
+/** @param {string} path the folder under tpulab_recipes, or null */
+function recipeRoom(path) {
+  return /^recipes\/src\/tpulab_recipes\/(\w+)\//.exec(path)?.[1] ?? null;
 }
 
 /** @param {string} root @param {string[]} paths @returns {SourceFile[]} */

@@ -34,6 +34,32 @@ describe('import layers', () => {
     expect(check('kernel-bridge/src/cli/a.ts', "import { E } from '../environments/index.js';")).toEqual([]);
   });
 
+  it('lets the routes of a feature use the server files that know no feature, and no others', () => {
+    const path = 'kernel-bridge/src/remotes/routes.ts';
+    expect(check(path, "import type { App } from '../server/app.js';")).toEqual([]);
+    expect(check(path, "import { openGateway } from '../server/gateway.js';")).toHaveLength(1);
+  });
+
+  it('finds a circle of files that need one another, types included', () => {
+    const files = [
+      { path: 'kernel-bridge/src/remotes/remote.ts', source: "import { Link } from './ssh/link.js';" },
+      {
+        path: 'kernel-bridge/src/remotes/ssh/link.ts',
+        source: "// a\nimport type { Remote } from '../remote.js';"
+      },
+      { path: 'kernel-bridge/src/remotes/remotes.ts', source: "import { Remote } from './remote.js';" }
+    ];
+    expect(findViolations(files)).toEqual([
+      {
+        path: 'kernel-bridge/src/remotes/ssh/link.ts',
+        line: 2,
+        module: '../remote.js',
+        rule: 'no imports in a circle: remote.ts → link.ts → remote.ts'
+      }
+    ]);
+    expect(findViolations(files.filter(({ path }) => !path.endsWith('/link.ts')))).toEqual([]);
+  });
+
   it('keeps React, Lumino widgets and the DOM out of models', () => {
     expect(check('extension/src/steps/model.ts', "import { Widget } from '@lumino/widgets';")).toHaveLength(
       1
@@ -58,5 +84,16 @@ describe('import layers', () => {
     expect(check('kernel-agent/src/tpulab/a.py', 'import jax.numpy as jnp\n')).toHaveLength(1);
     expect(check('recipes/src/tpulab_recipes/dia/train.py', 'import torch_xla\n')).toHaveLength(1);
     expect(check('recipes/src/tpulab_recipes/runtime/xla.py', 'import torch_xla\n')).toEqual([]);
+  });
+
+  it('keeps the rooms of the recipes in order', () => {
+    const recipe = 'recipes/src/tpulab_recipes/ddpm/data/pipeline.py';
+    expect(check(recipe, 'from tpulab_recipes.common.errors import DataError\n')).toEqual([]);
+    expect(check(recipe, 'from tpulab_recipes.intents.data import encode\n')).toHaveLength(1);
+    const common = 'recipes/src/tpulab_recipes/common/storage.py';
+    expect(check(common, 'from tpulab_recipes import runtime\n')).toEqual([]);
+    expect(check(common, '    from tpulab_recipes.ddpm.config import Config\n')).toHaveLength(1);
+    const seam = 'recipes/src/tpulab_recipes/runtime/torch_xla.py';
+    expect(check(seam, 'from tpulab_recipes.common.errors import RecipeError\n')).toHaveLength(1);
   });
 });

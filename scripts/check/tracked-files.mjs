@@ -1,8 +1,10 @@
 // @ts-check
 /**
  * What must not be in a tracked file: a path of somebody's machine, the address of a package registry, something that
- * looks like a secret, and the output of a notebook.
+ * looks like a secret, and notebook outputs that tell of a machine or are of other code.
  */
+
+import { createHash } from 'node:crypto';
 
 /** @typedef {{ path: string, line: number, what: string }} Finding */
 
@@ -40,17 +42,48 @@ export function findForbidden(path, text) {
   return found;
 }
 
-/** Outputs and execution counts left in a notebook. @param {string} path @param {string} text @returns {Finding[]} */
+/** Largest notebook with its outputs, in characters. */
+export const NOTEBOOK_LIMIT = 1_200_000;
+/** What an output says of the machine that made it. */
+const OF_A_MACHINE = /\/(home|root|tmp|work|Users|var)\/|\bat 0x[0-9a-f]{6,}/;
+
+/**
+ * @param {{ source: string | string[], cell_type: string }[]} cells
+ * @returns {string} the hash that `npm run notebooks` writes into `metadata.tpulab.outputs_of`
+ */
+export function codeHash(cells) {
+  const sources = cells.filter(cell => cell.cell_type === 'code').map(cell => [cell.source].flat().join(''));
+  return createHash('sha256').update(sources.join('\0')).digest('hex');
+}
+
+/** What is wrong with the outputs saved in a notebook. @param {string} path @param {string} text @returns {Finding[]} */
 export function findNotebookOutputs(path, text) {
   if (!path.endsWith('.ipynb')) return [];
-  /** @type {{ cells?: { cell_type: string, id?: string, outputs?: unknown[], execution_count?: number | null }[] }} */
-  const notebook = JSON.parse(text);
-  return (notebook.cells ?? []).flatMap((cell, index) => {
+  /** @type {{ metadata?: { tpulab?: { outputs_of?: string } }, cells?: { cell_type: string, source: string | string[], outputs?: { output_type: string }[], execution_count?: number | null }[] }} */
+  const { cells = [], metadata } = JSON.parse(text);
+  /** @type {Finding[]} */
+  const found = [];
+  cells.forEach((cell, index) => {
     const line = index + 1;
-    if (cell.cell_type !== 'code') return [];
-    if ((cell.outputs?.length ?? 0) > 0)
-      return [{ path, line, what: 'the output of a notebook cell (line = cell)' }];
-    if (cell.execution_count != null) return [{ path, line, what: 'an execution count (line = cell)' }];
-    return [];
+    if (cell.cell_type !== 'code') return;
+    if (cell.execution_count != null)
+      found.push({ path, line, what: 'an execution count (line = cell); `npm run notebooks` saves outputs' });
+    for (const output of cell.outputs ?? []) {
+      if (output.output_type === 'error')
+        found.push({ path, line, what: 'the error of a notebook cell (line = cell)' });
+      const machine = OF_A_MACHINE.exec(JSON.stringify(output))?.[0];
+      if (machine !== undefined)
+        found.push({ path, line, what: `"${machine}" in the output of a cell (line = cell)` });
+    }
   });
+  const hasOutputs = cells.some(cell => (cell.outputs?.length ?? 0) > 0);
+  if (hasOutputs && metadata?.tpulab?.outputs_of !== codeHash(cells))
+    found.push({
+      path,
+      line: 1,
+      what: 'outputs of other code than that of the cells; run `npm run notebooks`'
+    });
+  if (text.length > NOTEBOOK_LIMIT)
+    found.push({ path, line: 1, what: `a notebook of more than ${NOTEBOOK_LIMIT} characters` });
+  return found;
 }

@@ -1,6 +1,6 @@
 // @ts-check
 import { describe, expect, it } from 'vitest';
-import { findForbidden, findNotebookOutputs } from './tracked-files.mjs';
+import { NOTEBOOK_LIMIT, codeHash, findForbidden, findNotebookOutputs } from './tracked-files.mjs';
 
 describe('tracked files', () => {
   it('lets ordinary text pass', () => {
@@ -14,11 +14,59 @@ describe('tracked files', () => {
     expect(findForbidden('x.lock', '"resolved": "https://registry.npmjs.org/x"')).toHaveLength(1);
   });
 
-  it('finds outputs and execution counts of notebooks', () => {
-    const cell = { cell_type: 'code', outputs: [], execution_count: null };
-    const notebook = {
-      cells: [cell, { ...cell, outputs: [{}] }, { ...cell, execution_count: 3 }, { cell_type: 'markdown' }]
-    };
-    expect(findNotebookOutputs('a.ipynb', JSON.stringify(notebook)).map(found => found.line)).toEqual([2, 3]);
+  const cell = { cell_type: 'code', source: ['print(1)\n', 'print(2)'], execution_count: null };
+  const stream = { output_type: 'stream', name: 'stdout', text: '1\n2\n' };
+
+  /** @param {object} changes to the one cell that has outputs @param {string} [outputsOf] */
+  const whatIsWrong = (changes, outputsOf = codeHash([cell])) =>
+    findNotebookOutputs(
+      'a.ipynb',
+      JSON.stringify({
+        metadata: { tpulab: { outputs_of: outputsOf } },
+        cells: [
+          { cell_type: 'markdown', source: 'text' },
+          { ...cell, outputs: [stream], ...changes }
+        ]
+      })
+    ).map(({ line, what }) => `${line}: ${what}`);
+
+  it('lets a notebook pass that carries the outputs of its own code', () => {
+    expect(whatIsWrong({})).toEqual([]);
+    expect(whatIsWrong({ outputs: [] }, '')).toEqual([]);
+  });
+
+  it('hashes code the same however it is stored, and not the text around it', () => {
+    const stored = [
+      { cell_type: 'markdown', source: 'x' },
+      { cell_type: 'code', source: 'print(1)\nprint(2)' }
+    ];
+    expect(codeHash(stored)).toBe(codeHash([cell]));
+    // As tests/refresh_notebooks.py writes it.
+    expect(codeHash(stored)).toBe('22a5a25d40baed887195ee64cc4829af234b62db7abe498a4d663bf02e5a0190');
+  });
+
+  it('finds outputs of other code', () => {
+    expect(whatIsWrong({ source: 'print(3)' })).toEqual([expect.stringContaining('npm run notebooks')]);
+    expect(whatIsWrong({}, '')).toEqual([expect.stringContaining('outputs of other code')]);
+  });
+
+  it('finds execution counts and errors', () => {
+    expect(whatIsWrong({ execution_count: 3 })).toEqual([expect.stringContaining('2: an execution count')]);
+    const error = { output_type: 'error', ename: 'ValueError', evalue: '', traceback: [] };
+    expect(whatIsWrong({ outputs: [error] })).toEqual(['2: the error of a notebook cell (line = cell)']);
+  });
+
+  it.each(['/root/x', '/tmp/tmpabc/run', '/home/jane/a', '<object at 0x7f31aa5511d0>'])(
+    'finds what tells of the machine in an output: %s',
+    text => {
+      expect(whatIsWrong({ outputs: [{ ...stream, text }] })).toEqual([
+        expect.stringMatching(/^2: ".*" in the output/)
+      ]);
+    }
+  );
+
+  it('finds a notebook that has become too large', () => {
+    const text = 'x'.repeat(NOTEBOOK_LIMIT);
+    expect(whatIsWrong({ outputs: [{ ...stream, text }] })).toEqual([expect.stringContaining('more than')]);
   });
 });

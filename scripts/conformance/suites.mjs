@@ -13,7 +13,7 @@ import { conformancePython, jupyterServerTests } from './environment.mjs';
  * @property {string} what
  * @property {number} limitMin
  * @property {boolean} short whether it belongs to the short form
- * @property {(signal: AbortSignal, say: (text: string) => void) => Promise<import('../test/parts.mjs').Step>} step
+ * @property {(signal: AbortSignal, say: (text: string) => void) => Promise<import('../test/steps.mjs').Step>} step
  * @property {() => Promise<number>} excluded how many tests of it are left out, with reasons
  */
 
@@ -26,7 +26,7 @@ const reportFile = name => path.join(checkout.reports, name);
 /**
  * @param {string} name
  * @param {readonly string[]} args
- * @returns {import('../test/parts.mjs').Step}
+ * @returns {import('../test/steps.mjs').Step}
  */
 function pytest(name, args, cwd = HERE) {
   const report = reportFile(`conformance-${name}.junit.xml`);

@@ -21,9 +21,10 @@ const TOOL_LOCKS = ['host', 'fetch'];
  * Makes the folder beside its place and renames it into it.
  *
  * @param {string} place
- * @param {{ signal?: AbortSignal, detail?: (text: string) => void }} [options]
+ * @param {{ signal?: AbortSignal, detail?: (text: string) => void, lessons?: boolean }} [options] `lessons`: for what people
+ *   install; a checkout has them, and hosts need none
  */
-export async function makeBridgeBundle(place, { signal, detail = () => undefined } = {}) {
+export async function makeBridgeBundle(place, { signal, detail = () => undefined, lessons = false } = {}) {
   const building = `${place}.building-${process.pid}`;
   const replaced = `${place}.replaced-${process.pid}`;
   try {
@@ -36,6 +37,8 @@ export async function makeBridgeBundle(place, { signal, detail = () => undefined
     await ownWheels(path.join(building, 'wheels'), signal);
     await requireReferencedFiles(building);
     await writePayloadRecord(building);
+    // After the record: a lesson that changes is no other bridge for the hosts that have one.
+    if (lessons) await copyLessons(building);
     if (existsSync(place)) await rename(place, replaced);
     await mkdir(path.dirname(place), { recursive: true });
     await rename(building, place);
@@ -70,6 +73,14 @@ async function bundlePrograms(folder) {
     path.join(folder, 'THIRD-PARTY-LICENCES.txt'),
     await licenceTexts(Object.keys(metafile.inputs), checkout.root)
   );
+}
+
+/** @param {string} folder */
+async function copyLessons(folder) {
+  await cp(checkout.notebooks, path.join(folder, 'lessons'), {
+    recursive: true,
+    filter: file => file === checkout.notebooks || file.endsWith('.ipynb')
+  });
 }
 
 /** @param {string} folder */

@@ -31,7 +31,7 @@ beforeAll(async () => {
   folder = await mkdtemp(path.join(tmpdir(), 'tpulab-packages-'));
   if (!SET_UP) return;
   cache = (await run(checkout.uv, ['cache', 'dir'])).stdout[0] ?? '';
-  await makeBridgeBundle(inFolder('bridge'));
+  await makeBridgeBundle(inFolder('bridge'), { lessons: true });
   await mkdir(inFolder('wheels'));
   await makeLabWheel(inFolder('bridge'), inFolder('wheels'));
 });
@@ -84,7 +84,7 @@ async function digestOf(file) {
 
 describe.runIf(SET_UP)('the packages', () => {
   it('are the same when they are made again', async () => {
-    await makeBridgeBundle(inFolder('again', 'bridge'));
+    await makeBridgeBundle(inFolder('again', 'bridge'), { lessons: true });
     await makeLabWheel(inFolder('again', 'bridge'), inFolder('again'));
     const [wheel = ''] = await readdir(inFolder('wheels'));
     expect(await digestOf(inFolder('again', wheel))).toBe(await digestOf(inFolder('wheels', wheel)));
@@ -109,22 +109,40 @@ describe.runIf(SET_UP)('the packages', () => {
     await mkdir(home);
     const env = {
       HOME: home,
-      PATH: `${path.join(venv, 'bin')}${path.delimiter}${await plainPath()}`,
+      // The environment is not activated: what belongs to the installation is found without PATH.
+      PATH: await plainPath(),
       LANG: 'C.UTF-8',
       ...networkVariables(),
       UV_CACHE_DIR: cache
     };
     expect(existsSync(path.join(venv, 'bin', 'node'))).toBe(false);
-    const tpulab = path.join(venv, 'bin', 'tpulab');
-    // With few variables of its own: nothing else of this process's may help.
-    const made = await ended(spawn(tpulab, ['env', 'create', 'jax', '--json'], { env, cwd: home }));
-    expect(made.output).toContain('"result":"created"');
-    expect(made.code).toBe(0);
-
     const lab = await startLab(path.join(venv, 'bin', 'jupyter'), env, home);
     try {
       const bridge = await lab.bridge();
       const headers = { Authorization: `token ${bridge.token}`, 'Content-Type': 'application/json' };
+      // As the launcher does it: with the uv that was installed with the wheel.
+      const creation = new URL('bridge/v1/environments/jax/creation', bridge.url);
+      const asked = await fetch(creation, { method: 'POST', headers });
+      expect(asked.status, await asked.text()).toBe(202);
+      const made = await vi.waitFor(async () => {
+        const now = await (await fetch(creation, { headers })).json();
+        expect(now.state, JSON.stringify(now)).not.toBe('running');
+        return now;
+      }, WAIT);
+      expect(made).toMatchObject({ state: 'done', error: null });
+      expect(made.stages.map((/** @type {{ title: string }} */ { title }) => title)).toContain(
+        'installing the recipes'
+      );
+      const lessons = await fetch(new URL('bridge/v1/lessons', bridge.url), { method: 'POST', headers });
+      expect(await lessons.json()).toMatchObject({ folder: 'tpulab-lessons', kept: [] });
+      expect(await readdir(path.join(home, 'tpulab-lessons'))).toContain('00-getting-started.ipynb');
+      // The command finds the gateway of the Jupyter server, and gets the lessons too.
+      const tpulab = path.join(venv, 'bin', 'tpulab');
+      const status = await ended(spawn(tpulab, ['status', '--json'], { env, cwd: home }));
+      expect(JSON.parse(status.output)).toMatchObject({ url: bridge.url });
+      const copied = await ended(spawn(tpulab, ['lessons', 'mine', '--json'], { env, cwd: home }));
+      expect(JSON.parse(copied.output)).toMatchObject({ folder: path.join(home, 'mine'), kept: [] });
+
       const body = JSON.stringify({ name: 'tpulab-jax' });
       const answer = await fetch(new URL('api/kernels', bridge.url), { method: 'POST', headers, body });
       const { id } = /** @type {{ id: string }} */ (await answer.json());

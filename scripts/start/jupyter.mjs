@@ -177,7 +177,7 @@ function jupyterEnvironment(mark) {
   const env = { ...process.env };
   // npm's own settings mean nothing to kernels, and may hold credentials of registries.
   for (const name of Object.keys(env))
-    if (/^npm_|^INIT_CWD$|^PYTHONHOME$|^PYTHONPATH$/.test(name)) delete env[name];
+    if (/^npm_|^INIT_CWD$|^PYTHONHOME$|^PYTHONPATH$|^TPULAB_START_STATE$/.test(name)) delete env[name];
   return {
     ...env,
     PATH: [path.join(checkout.lab, 'bin'), env['PATH']].filter(Boolean).join(path.delimiter),

@@ -1,43 +1,90 @@
 // @ts-check
 /**
- * The server of OpenSSH, for specs that reach a machine over ssh: the one that is there, else Debian's package where that can
- * be installed. Without one these specs are skipped, and say so.
+ * What the specs need that reach a machine over ssh: OpenSSH, rsync and iproute2. Each program is looked for by itself; what is
+ * missing comes from Debian's packages where they can be installed. Specs that lack one are skipped and name it.
  */
 import { accessSync, constants, existsSync } from 'node:fs';
 import path from 'node:path';
 import { run } from '../setup/run-command.mjs';
 
-/** Where distributions put it; it is not on everybody's PATH. */
+/** Where distributions put some of them; these folders are not on everybody's PATH. */
 const FOLDERS = ['/usr/sbin', '/sbin', '/usr/local/sbin'];
-const PACKAGES = ['openssh-server', 'openssh-client', 'rsync', 'iproute2'];
 
-/** @returns {boolean} */
-export function hasSshd(env = process.env) {
-  const folders = [...(env['PATH'] ?? '').split(path.delimiter), ...FOLDERS];
-  return folders.some(folder => isExecutable(path.join(folder, 'sshd')));
+/** @type {Readonly<Record<string, { readonly packageName: string, readonly skipped: string }>>} */
+const PROGRAMS = {
+  sshd: { packageName: 'openssh-server', skipped: 'the specs that reach a machine over ssh' },
+  ssh: { packageName: 'openssh-client', skipped: 'the specs that reach a machine over ssh' },
+  rsync: { packageName: 'rsync', skipped: 'the specs that sync a folder' },
+  ip: { packageName: 'iproute2', skipped: 'the specs that reach a machine over ssh' }
+};
+
+/**
+ * @param {Readonly<Record<string, string | undefined>>} [env]
+ * @param {readonly string[]} [folders] beside those of PATH
+ * @returns {string[]} the programs that are not there
+ */
+export function missingPrograms(env = process.env, folders = FOLDERS) {
+  const searched = [...(env['PATH'] ?? '').split(path.delimiter), ...folders];
+  return Object.keys(PROGRAMS).filter(
+    name => !searched.some(folder => folder !== '' && isExecutable(path.join(folder, name)))
+  );
+}
+
+/**
+ * @param {readonly string[]} programs
+ * @returns {string[]} one line for each
+ */
+export function explainSkipped(programs) {
+  return programs.map(name => `without ${name}, ${PROGRAMS[name]?.skipped} are skipped`);
+}
+
+/** @type {Promise<void> | undefined} */
+let offered;
+
+/**
+ * Once for all parts that ask: two of them may run at the same time.
+ *
+ * @param {AbortSignal} signal
+ * @param {(text: string) => void} say
+ */
+export function offerSsh(signal, say) {
+  return (offered ??= offer(signal, say));
 }
 
 /**
  * @param {AbortSignal} signal
  * @param {(text: string) => void} say
  */
-export async function offerSshd(signal, say) {
-  if (hasSshd() || process.platform !== 'linux') return;
-  // Where systemd runs, the package would start a server that nobody has asked for.
-  const canInstall = process.getuid?.() === 0 && isExecutable('/usr/bin/apt-get');
-  if (!canInstall || existsSync('/run/systemd/system')) {
-    say('without sshd, the specs that reach a machine over ssh are skipped');
-    return;
-  }
-  say(`installing ${PACKAGES.join(', ')}`);
+async function offer(signal, say) {
+  if (process.platform !== 'linux') return;
+  const missing = missingPrograms();
+  if (missing.length > 0 && canInstall(missing)) await install(missing, signal, say);
+  for (const line of explainSkipped(missingPrograms())) say(line);
+}
+
+/** @param {readonly string[]} missing */
+function canInstall(missing) {
+  if (process.getuid?.() !== 0 || !isExecutable('/usr/bin/apt-get')) return false;
+  // Where systemd runs, the package of sshd would start a server that nobody has asked for.
+  return !missing.includes('sshd') || !existsSync('/run/systemd/system');
+}
+
+/**
+ * @param {readonly string[]} missing
+ * @param {AbortSignal} signal
+ * @param {(text: string) => void} say
+ */
+async function install(missing, signal, say) {
+  const packages = missing.map(name => PROGRAMS[name]?.packageName ?? name);
+  say(`installing ${packages.join(', ')}`);
   const env = { DEBIAN_FRONTEND: 'noninteractive' };
   const options = { signal, env, timeoutMs: 10 * 60_000 };
   try {
     await run('apt-get', ['update', '-q'], options);
-    await run('apt-get', ['install', '-y', '-q', '--no-install-recommends', ...PACKAGES], options);
-  } catch (error) {
-    if (signal.aborted) throw error;
-    say('sshd could not be installed, so the specs that reach a machine over ssh are skipped');
+    await run('apt-get', ['install', '-y', '-q', '--no-install-recommends', ...packages], options);
+  } catch {
+    // What is still missing afterwards is named; only the end of everything goes on.
+    signal.throwIfAborted();
   }
 }
 

@@ -1,111 +1,45 @@
 // @ts-check
 /** The parts of `npm test`, quick ones first: which runner, on what, and where its report is. */
 import { existsSync } from 'node:fs';
-import path from 'node:path';
 import { conformanceEnvironment } from '../conformance/environment.mjs';
 import { SUITES } from '../conformance/suites.mjs';
-import { checkout } from '../setup/checkout.mjs';
 import { setUp } from '../setup/set-up.mjs';
 import { StagePrinter } from '../setup/stage-printer.mjs';
 import { testPythons } from '../setup/test-environments.mjs';
 import { TORCH_XLA_STAGES, torchPythons } from '../setup/torch-tests.mjs';
 import { requireChromium } from './chromium.mjs';
-import { offerSshd } from './openssh.mjs';
-import { countChecks, countJunit, countPlaywright, countVitest } from './counts.mjs';
+import { offerSsh } from './openssh.mjs';
+import { countChecks } from './counts.mjs';
+import { inRoot, inTwo, playwright, pytest, reportFile, vitest } from './steps.mjs';
 
 /**
- * @typedef {object} Step one run of one runner
- * @property {string} command
- * @property {readonly string[]} args
- * @property {Readonly<Record<string, string>>} [env]
- * @property {string} [cwd] the checkout, unless given
- * @property {string} report
- * @property {(text: string) => import('./counts.mjs').Counts} count
+ * @typedef {object} Selection what `--changed` leaves of a part
+ * @property {string | null} since the commit that the changes are counted from; null: all tests run
+ * @property {readonly string[]} files test files, relative to the checkout; none: all
  *
  * @typedef {object} Part
  * @property {string} name
  * @property {string} what
  * @property {number} limitMin ended when it takes longer
- * @property {boolean} [waits] more than it reckons: it runs together with neighbours of the same kind
- * @property {string} [prepareBeside] the part beside which `prepare` runs
- * @property {(signal: AbortSignal, say: (text: string) => void) => Promise<unknown>} [prepare] fetches what it needs
+ * @property {number} share its budget: percent of the time of all parts together
+ * @property {number} load how many cores it keeps busy, on average; parts run side by side as far as that allows
+ * @property {(signal: AbortSignal, say: (text: string) => void) => Promise<unknown>} [prepare] fetches what it needs, while other
+ *   parts run
+ * @property {boolean} [setsUp] it runs the set-up or `npm start`, which wait while something is fetched
  * @property {() => string | null} [leftOut] why it does not run unless it is named; null when it does
- * @property {(signal: AbortSignal, say: (text: string) => void) => Promise<readonly Step[]>} steps
+ * @property {(signal: AbortSignal, say: (text: string) => void, selection: Selection) => Promise<readonly Step[]>} steps
+ *
+ * @typedef {import('./steps.mjs').Step} Step
  */
-
-/** @param {string} name */
-const reportFile = name => path.join(checkout.reports, name);
-/** @param {string} file */
-const inRoot = file => path.join(checkout.root, file);
-
-/**
- * @param {string} name of the report
- * @param {readonly string[]} projects
- * @returns {Step}
- */
-function vitest(name, projects) {
-  const report = reportFile(`${name}.vitest.json`);
-  return {
-    command: process.execPath,
-    args: [
-      inRoot('node_modules/vitest/vitest.mjs'),
-      'run',
-      ...projects.map(project => `--project=${project}`),
-      ...['--reporter=dot', '--reporter=json', `--outputFile.json=${report}`]
-    ],
-    report,
-    count: countVitest
-  };
-}
-
-/**
- * @param {string} name of the report
- * @param {string} python
- * @param {readonly string[]} args
- * @param {Readonly<Record<string, string>>} [env]
- * @returns {Step}
- */
-function pytest(name, python, args, env) {
-  const report = reportFile(`${name}.junit.xml`);
-  return {
-    command: python,
-    args: ['-m', 'pytest', '-q', '-p', 'no:cacheprovider', '--color=no', `--junitxml=${report}`, ...args],
-    ...(env ? { env } : {}),
-    report,
-    count: countJunit
-  };
-}
-
-/**
- * Two processes of pytest at a time. A compiler mostly keeps one core busy; tests of one file (or class, which runs one notebook)
- * stay together, because they share what is costly to make.
- * @param {'loadfile' | 'loadscope'} together
- */
-const inTwo = together => ['-n', '2', '--dist', together, '--no-loadscope-reorder'];
-
-/**
- * @param {string} name of the report
- * @param {string} chromium
- * @param {Readonly<Record<string, string>>} [env] which files (`ui-tests/playwright.config.ts`)
- * @returns {Step}
- */
-function playwright(name, chromium, env) {
-  const report = reportFile(`${name}.playwright.json`);
-  return {
-    command: process.execPath,
-    args: [
-      inRoot('node_modules/@playwright/test/cli.js'),
-      'test',
-      ...['-c', inRoot('ui-tests/playwright.config.ts'), '--reporter=list,json']
-    ],
-    env: { ...env, TPULAB_CHROMIUM: chromium, PLAYWRIGHT_JSON_OUTPUT_FILE: report },
-    report,
-    count: countPlaywright
-  };
-}
 
 /** @param {(text: string) => void} say */
 const printerOf = say => new StagePrinter({ write: text => say(text.trimEnd()) });
+
+/**
+ * @param {readonly string[]} files test files, relative to the checkout; none: all
+ * @param {string} folder that has all of them
+ */
+const those = (files, folder) => (files.length === 0 ? [folder] : files).map(inRoot);
 
 /** @type {readonly Part[]} */
 export const PARTS = [
@@ -113,6 +47,8 @@ export const PARTS = [
     name: 'check',
     what: 'format, lint, types, layers',
     limitMin: 10,
+    share: 4,
+    load: 1,
     steps: async () => {
       const report = reportFile('check.json');
       return [
@@ -129,17 +65,23 @@ export const PARTS = [
     name: 'unit',
     what: 'specs of protocol, kernel bridge, extension and scripts',
     limitMin: 15,
-    steps: async () => [vitest('unit', ['protocol', 'kernel-bridge', 'extension', 'scripts'])]
+    share: 8,
+    load: 1.2,
+    steps: async (_signal, _say, { since }) => [
+      vitest('unit', ['protocol', 'kernel-bridge', 'extension', 'scripts'], since)
+    ]
   },
   {
     name: 'agent',
     what: 'the Python package tpulab, in the environment with JAX',
     limitMin: 15,
-    steps: async () => [
+    share: 4,
+    load: 1,
+    steps: async (_signal, _say, { files }) => [
       pytest('agent', testPythons.agent, [
         '-c',
         inRoot('kernel-agent/pyproject.toml'),
-        inRoot('kernel-agent/tests')
+        ...those(files, 'kernel-agent/tests')
       ])
     ]
   },
@@ -147,11 +89,12 @@ export const PARTS = [
     name: 'server',
     what: "the Jupyter server's part of the extension",
     limitMin: 15,
-    waits: true,
-    steps: async () => [
+    share: 4,
+    load: 0.2,
+    steps: async (_signal, _say, { files }) => [
       pytest('server', testPythons.server, [
         ...['-c', inRoot('extension/pyproject.toml')],
-        inRoot('extension/jupyterlab_tpulab')
+        ...those(files, 'extension/jupyterlab_tpulab')
       ])
     ]
   },
@@ -159,14 +102,19 @@ export const PARTS = [
     name: 'clients',
     what: 'clients in Python, as other people write them, on a real kernel',
     limitMin: 15,
-    waits: true,
-    steps: async () => [pytest('clients', testPythons.clients, [inRoot('tests/clients')])]
+    share: 5,
+    load: 0.3,
+    steps: async (_signal, _say, { files }) => [
+      pytest('clients', testPythons.clients, those(files, 'tests/clients'))
+    ]
   },
   {
     name: 'conformance',
     what: "other people's tests of a kernel server, the short form of `npm run conformance`",
     limitMin: 15,
-    waits: true,
+    share: 7,
+    load: 0.3,
+    setsUp: true,
     steps: async (signal, say) => {
       await setUp({ stages: [conformanceEnvironment], signal, printer: printerOf(say) });
       return Promise.all(SUITES.filter(suite => suite.short).map(suite => suite.step(signal, say)));
@@ -176,12 +124,14 @@ export const PARTS = [
     name: 'recipes',
     what: 'the recipes in JAX, on eight XLA:CPU devices',
     limitMin: 35,
-    steps: async () => [
+    share: 16,
+    load: 1.2,
+    steps: async (_signal, _say, { files }) => [
       pytest('recipes', testPythons.agent, [
         '-c',
         inRoot('recipes/pyproject.toml'),
         ...inTwo('loadfile'),
-        inRoot('recipes/tests/ddpm')
+        ...those(files, 'recipes/tests/ddpm')
       ])
     ]
   },
@@ -189,33 +139,44 @@ export const PARTS = [
     name: 'integration',
     what: 'real keepers, kernels and machines',
     limitMin: 35,
-    steps: async (signal, say) => {
-      await offerSshd(signal, say);
-      return [vitest('integration', ['integration'])];
+    share: 18,
+    load: 0.8,
+    setsUp: true,
+    steps: async (signal, say, { since }) => {
+      await offerSsh(signal, say);
+      return [vitest('integration', ['integration'], since)];
     }
   },
   {
     name: 'notebooks',
     what: 'the notebooks, run from top to bottom',
     limitMin: 15,
-    steps: async () => [
-      pytest('notebooks', testPythons.clients, [...inTwo('loadfile'), inRoot('tests/notebooks')])
+    share: 3,
+    load: 0.8,
+    steps: async (_signal, _say, { files }) => [
+      pytest('notebooks', testPythons.clients, [...inTwo('loadfile'), ...those(files, 'tests/notebooks')])
     ]
   },
   {
     name: 'browser',
     what: 'JupyterLab in Chromium, with a real kernel',
     limitMin: 50,
-    steps: async (signal, say) => [playwright('browser', await requireChromium(signal, say))]
+    share: 18,
+    load: 1.7,
+    setsUp: true,
+    steps: async (signal, say, { files }) => {
+      await offerSsh(signal, say);
+      return [playwright('browser', await requireChromium(signal, say), files)];
+    }
   },
   {
     name: 'torch',
     what: 'PyTorch on XLA: the seam, the recipes, and notebooks 00 to 04, two of them in the page (makes an environment of 8 GB)',
     limitMin: 45,
+    share: 13,
+    load: 1.7,
     leftOut: () =>
       process.env['TPULAB_SKIP_TORCH'] === '1' ? 'TPULAB_SKIP_TORCH=1; `npm test -- torch` runs it' : null,
-    // Tests that only reckon mind a download and an unpacking beside them least.
-    prepareBeside: 'recipes',
     prepare: (signal, say) => setUp({ stages: TORCH_XLA_STAGES, signal, printer: printerOf(say) }),
     steps: async (signal, say) => {
       await setUp({ stages: TORCH_XLA_STAGES, signal });
@@ -229,6 +190,8 @@ export const PARTS = [
         'resnet_profiling',
         'intents',
         'command_line',
+        'audio',
+        'common',
         'ddpm_diffusers'
       ];
       const ofAgent = inRoot('kernel-agent/tests/torch_xla');
@@ -258,7 +221,7 @@ export const PARTS = [
           ...inTwo('loadscope'),
           inRoot('tests/torch_notebooks')
         ]),
-        playwright('torch-browser', chromium, { TPULAB_TORCH_PAGES: '1' })
+        playwright('torch-browser', chromium, [], { TPULAB_TORCH_PAGES: '1' })
       ];
     }
   }

@@ -5,6 +5,7 @@ import { checkout } from '../setup/checkout.mjs';
 import { run } from '../setup/run-command.mjs';
 import { Interrupted, SetupProblem } from '../setup/setup-problem.mjs';
 import { add, NONE, readCounts, total } from './counts.mjs';
+import { failedTests } from './reported-tests.mjs';
 
 /**
  * @typedef {object} PartResult
@@ -12,26 +13,31 @@ import { add, NONE, readCounts, total } from './counts.mjs';
  * @property {import('./counts.mjs').Counts} counts
  * @property {number} ms
  * @property {readonly string[]} problems what failed apart from single tests
+ * @property {readonly string[]} failures a line for each test that failed
  */
 
 /**
  * @param {Pick<import('./parts.mjs').Part, 'name' | 'limitMin' | 'steps'>} part
  * @param {AbortSignal} signal
  * @param {(line: string) => void} say
+ * @param {import('./parts.mjs').Selection} [selection] all of its tests, unless given
  * @returns {Promise<PartResult>}
  */
-export async function runPart(part, signal, say) {
+export async function runPart(part, signal, say, selection = { since: null, files: [] }) {
   const since = performance.now();
   let counts = NONE;
   /** @type {string[]} */
   const problems = [];
+  /** @type {string[]} */
+  const failures = [];
   await mkdir(checkout.reports, { recursive: true });
   try {
-    for (const step of await part.steps(signal, say)) {
+    for (const step of await part.steps(signal, say, selection)) {
       const remainingMs = part.limitMin * 60_000 - (performance.now() - since);
       const outcome = await runStep(step, Math.max(1000, remainingMs), signal, say);
       counts = add(counts, outcome.counts);
       problems.push(...outcome.problems);
+      failures.push(...outcome.failures);
     }
   } catch (error) {
     if (error instanceof Interrupted) throw error;
@@ -40,11 +46,11 @@ export async function runPart(part, signal, say) {
     say(error.message);
     counts = add(counts, { ...NONE, failed: 1 });
   }
-  return { name: part.name, counts, ms: performance.now() - since, problems };
+  return { name: part.name, counts, ms: performance.now() - since, problems, failures };
 }
 
 /**
- * @param {import('./parts.mjs').Step} step
+ * @param {import('./steps.mjs').Step} step
  * @param {number} timeoutMs
  * @param {AbortSignal} signal
  * @param {(line: string) => void} say
@@ -57,7 +63,15 @@ async function runStep(step, timeoutMs, signal, say) {
     timeoutMs,
     // CI: runners ask nothing, watch nothing and open nothing. NODE_ENV: whoever has `production` in the shell would
     // test React without its `act`.
-    env: { CI: 'true', NODE_ENV: undefined, FORCE_COLOR: '0', NO_COLOR: '1', ...step.env },
+    // Compilation cache: what a test sees compiled must not depend on what an earlier run has left behind.
+    env: {
+      CI: 'true',
+      NODE_ENV: undefined,
+      FORCE_COLOR: '0',
+      NO_COLOR: '1',
+      TPULAB_COMPILATION_CACHE: 'off',
+      ...step.env
+    },
     onLine: say,
     keptLines: 50
   });
@@ -68,10 +82,14 @@ async function runStep(step, timeoutMs, signal, say) {
   const problems = [];
   if (ended.timedOut) problems.push(`${what}: ended after ${Math.round(timeoutMs / 60_000)} min, its limit`);
   else if (read === null) problems.push(`${what}: the runner wrote no report`);
-  else if (total(counts) === 0) problems.push(`${what}: no test was found`);
+  else if (total(counts) === 0 && step.mayFindNone !== true) problems.push(`${what}: no test was found`);
   else if (ended.exitCode !== 0 && counts.failed === 0) {
     problems.push(`${what}: the runner failed (${ended.exitCode ?? ended.signal}) though no test did`);
   }
   // What failed outside a test is a failure too, and is counted as one.
-  return { counts: add(counts, { ...NONE, failed: problems.length }), problems };
+  return {
+    counts: add(counts, { ...NONE, failed: problems.length }),
+    problems,
+    failures: counts.failed === 0 ? [] : await failedTests(step.report)
+  };
 }

@@ -1,7 +1,8 @@
 // @ts-check
 /**
- * Runs the parts of the tests in order. Neighbours that wait more than they reckon run together, and what a later part has to
- * fetch is fetched while an earlier one reckons.
+ * Runs the parts of the tests, side by side as far as two cores carry them: a part that waits for half of its time leaves a core to
+ * another one. What a part has to fetch is fetched while earlier ones run; those that set something up themselves wait for that, because
+ * one set-up runs at a time.
  */
 import { formatSeconds } from '../setup/stage-printer.mjs';
 import { runPart } from './run-part.mjs';
@@ -10,61 +11,77 @@ import { runPart } from './run-part.mjs';
 /** @typedef {import('./run-part.mjs').PartResult} PartResult */
 /** @typedef {(text: string) => void} Say */
 
+/** What the parts are made for. More cores make each of them quicker, and memory does not grow with cores. */
+const CORES = 2;
+
 /**
  * @param {readonly Part[]} parts
  * @param {AbortSignal} signal
  * @param {Say} say
- * @param {typeof runPart} [run]
- * @returns {Promise<PartResult[]>}
+ * @param {(part: Part, signal: AbortSignal, say: Say) => Promise<PartResult>} [run]
+ * @returns {Promise<PartResult[]>} in the order of the parts
  */
 export async function runParts(parts, signal, say, run = runPart) {
-  /** @type {PartResult[]} */
-  const results = [];
+  /** @type {Map<Part, PartResult>} */
+  const results = new Map();
   /** @type {Map<Part, Promise<unknown>>} */
   const preparing = new Map();
-  for (const group of groupsOf(parts)) {
-    for (const later of parts.filter(({ prepareBeside }) =>
-      group.some(({ name }) => name === prepareBeside)
-    )) {
-      // What went wrong is told by the part itself, whose steps try it again.
-      const prepared = later.prepare?.(signal, named(later, say)).catch(() => undefined);
-      if (prepared) preparing.set(later, prepared);
-    }
-    say('');
-    const ended = await Promise.allSettled(
-      group.map(async part => {
-        say(`── ${part.name}: ${part.what}`);
-        await preparing.get(part);
-        const result = await run(part, signal, group.length === 1 ? say : named(part, say));
-        const { passed, failed, skipped } = result.counts;
-        const time = formatSeconds(result.ms);
-        say(`── ${part.name}: ${passed} passed, ${failed} failed, ${skipped} skipped, ${time}`);
-        return result;
-      })
-    );
-    // Only now: none of them runs any more.
-    for (const one of ended) {
-      if (one.status === 'rejected') throw one.reason;
-      results.push(one.value);
-    }
+  for (const part of parts) {
+    // What went wrong is reported by the part itself, whose steps try it again.
+    const prepared = part.prepare?.(signal, named(part, say)).catch(() => undefined);
+    if (prepared)
+      preparing.set(
+        part,
+        prepared.finally(() => preparing.delete(part))
+      );
   }
-  await Promise.all(preparing.values());
-  return results;
+  const isReady = (/** @type {Part} */ { prepare, setsUp }) => preparing.size === 0 || !(prepare || setsUp);
+  /** @type {Map<Part, Promise<void>>} */
+  const running = new Map();
+  /** @type {unknown[]} */
+  const errors = [];
+  const waiting = [...parts];
+
+  /** @param {Part} part */
+  const begin = async part => {
+    say(`\n── ${part.name}: ${part.what}`);
+    const result = await run(part, signal, named(part, say));
+    const { passed, failed, skipped } = result.counts;
+    const time = formatSeconds(result.ms);
+    say(`── ${part.name}: ${passed} passed, ${failed} failed, ${skipped} skipped, ${time}`);
+    results.set(part, result);
+  };
+
+  for (;;) {
+    for (;;) {
+      const next = errors.length === 0 ? nextPart(waiting.filter(isReady), [...running.keys()]) : null;
+      if (!next) break;
+      waiting.splice(waiting.indexOf(next), 1);
+      const ended = begin(next)
+        .catch((/** @type {unknown} */ error) => void errors.push(error))
+        .finally(() => running.delete(next));
+      running.set(next, ended);
+    }
+    if (running.size === 0 && preparing.size === 0) break;
+    await Promise.race([...running.values(), ...preparing.values()]);
+  }
+  // Only now: none of them runs any more.
+  if (errors.length > 0) throw errors[0];
+  return parts.flatMap(part => results.get(part) ?? []);
 }
 
 /**
- * @param {readonly Part[]} parts
- * @returns {Part[][]}
+ * The first part that fits beside those that run; one that would keep more than all cores busy runs alone.
+ *
+ * @param {readonly Part[]} waiting
+ * @param {readonly Part[]} running
+ * @returns {Part | null}
  */
-export function groupsOf(parts) {
-  /** @type {Part[][]} */
-  const groups = [];
-  for (const part of parts) {
-    const last = groups.at(-1);
-    if (part.waits && last?.[0]?.waits) last.push(part);
-    else groups.push([part]);
-  }
-  return groups;
+export function nextPart(waiting, running) {
+  if (running.length === 0) return waiting[0] ?? null;
+  const busy = running.reduce((sum, { load }) => sum + load, 0);
+  // Sums of tenths are not exact.
+  return waiting.find(({ load }) => busy + load <= CORES + 0.01) ?? null;
 }
 
 /**

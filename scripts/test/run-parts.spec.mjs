@@ -1,6 +1,6 @@
 // @ts-check
 import { describe, expect, it } from 'vitest';
-import { groupsOf, runParts } from './run-parts.mjs';
+import { nextPart, runParts } from './run-parts.mjs';
 
 const { signal } = new AbortController();
 
@@ -13,12 +13,20 @@ const part = (name, more = {}) => ({
   name,
   what: `tests of ${name}`,
   limitMin: 1,
+  share: 1,
+  load: 2,
   steps: async () => [],
   ...more
 });
 
 /** @param {string} name */
-const resultOf = name => ({ name, counts: { passed: 1, failed: 0, skipped: 0 }, ms: 1, problems: [] });
+const resultOf = name => ({
+  name,
+  counts: { passed: 1, failed: 0, skipped: 0 },
+  ms: 1,
+  problems: [],
+  failures: []
+});
 
 /** Runs parts whose ends are given by hand. */
 function running() {
@@ -26,7 +34,7 @@ function running() {
   const events = [];
   /** @type {Map<string, () => void>} */
   const ends = new Map();
-  /** @type {typeof import('./run-part.mjs').runPart} */
+  /** @type {NonNullable<Parameters<typeof runParts>[3]>} */
   const run = ({ name }, _signal, say) => {
     events.push(`${name} begins`);
     say(`${name} speaks`);
@@ -46,54 +54,59 @@ function running() {
 const turn = () => new Promise(resolve => setImmediate(resolve));
 
 describe('the parts of the tests', () => {
-  it('run together where neighbours wait, else one after the other', () => {
-    const waits = { waits: true };
-    const parts = [part('a'), part('b', waits), part('c', waits), part('d'), part('e', waits)];
-    expect(groupsOf(parts).map(group => group.map(({ name }) => name))).toEqual([
-      ['a'],
-      ['b', 'c'],
-      ['d'],
-      ['e']
-    ]);
+  it('run side by side as far as two cores carry them, the first that fits first', () => {
+    const [light, half, heavy] = [part('light', { load: 0.3 }), part('half', { load: 1 }), part('heavy')];
+    expect(nextPart([heavy, half, light], [])).toBe(heavy);
+    expect(nextPart([heavy, half, light], [half])).toBe(half);
+    expect(nextPart([heavy, half, light], [half, half])).toBe(null);
+    expect(nextPart([heavy, light], [half, light])).toBe(light);
+    expect(nextPart([half, light], [heavy])).toBe(null);
+    expect(nextPart([], [])).toBe(null);
   });
 
-  it('are told apart when they speak at once, and have their results in order', async () => {
+  it('run alone when they would keep more than all cores busy', () => {
+    const greedy = part('greedy', { load: 3 });
+    expect(nextPart([greedy], [])).toBe(greedy);
+    expect(nextPart([greedy], [part('light', { load: 0.1 })])).toBe(null);
+  });
+
+  it('begin as soon as there is room, are told apart, and have their results in order', async () => {
     const { events, run, end } = running();
     /** @type {string[]} */
     const lines = [];
-    const parts = [part('a', { waits: true }), part('b', { waits: true }), part('c')];
+    const parts = [part('a', { load: 1 }), part('b', { load: 0.5 }), part('c', { load: 1 }), part('d')];
     const all = runParts(parts, signal, line => lines.push(line), run);
     await end('b');
-    expect(events).toEqual(['a begins', 'b begins']);
-    await end('a');
     expect(events).toEqual(['a begins', 'b begins', 'c begins']);
+    await end('a');
     await end('c');
-    expect((await all).map(({ name }) => name)).toEqual(['a', 'b', 'c']);
+    expect(events).toEqual(['a begins', 'b begins', 'c begins', 'd begins']);
+    await end('d');
+    expect((await all).map(({ name }) => name)).toEqual(['a', 'b', 'c', 'd']);
     expect(lines.filter(line => line.includes('speaks'))).toEqual([
       'a            │ a speaks',
       'b            │ b speaks',
-      'c speaks'
+      'c            │ c speaks',
+      'd            │ d speaks'
     ]);
   });
 
-  it('fetch what they need beside an earlier one, and begin when it is there, whether that went well or not', async () => {
+  it('fetch what they need while others run, and begin when it is there, whether that went well or not', async () => {
     const { events, run, end } = running();
     /** @type {(error: Error) => void} */
     let fail = () => undefined;
     /** @type {Promise<void>} */
     const fetched = new Promise((_, reject) => (fail = reject));
     const late = part('late', {
-      prepareBeside: 'early',
       prepare: async () => {
         events.push('fetching');
         await fetched;
       }
     });
-    const all = runParts([part('first'), part('early'), late], signal, () => undefined, run);
+    const all = runParts([part('first'), late, part('other')], signal, () => undefined, run);
     await end('first');
-    expect(events).toEqual(['first begins', 'fetching', 'early begins']);
-    await end('early');
-    expect(events).not.toContain('late begins');
+    await end('other');
+    expect(events).toEqual(['fetching', 'first begins', 'other begins']);
     fail(new Error('no network'));
     await turn();
     expect(events.at(-1)).toBe('late begins');
@@ -101,12 +114,33 @@ describe('the parts of the tests', () => {
     expect(await all).toHaveLength(3);
   });
 
+  it('that set something up themselves wait for what is fetched: one set-up runs at a time', async () => {
+    const { events, run, end } = running();
+    let arrive = () => undefined;
+    /** @type {Promise<void>} */
+    const fetched = new Promise(resolve => (arrive = () => void resolve()));
+    const late = part('late', { prepare: () => fetched });
+    const all = runParts(
+      [part('starts', { setsUp: true }), part('plain'), late],
+      signal,
+      () => undefined,
+      run
+    );
+    await end('plain');
+    expect(events).toEqual(['plain begins']);
+    arrive();
+    await end('starts');
+    await end('late');
+    expect(events).toEqual(['plain begins', 'starts begins', 'late begins']);
+    expect((await all).map(({ name }) => name)).toEqual(['starts', 'plain', 'late']);
+  });
+
   it('end all before an interruption of one goes on', async () => {
-    const { run, end } = running();
+    const { events, run, end } = running();
     const interrupted = new Error('interrupted');
     let isOver = false;
     const all = runParts(
-      [part('a', { waits: true }), part('b', { waits: true })],
+      [part('a', { load: 1 }), part('b', { load: 1 }), part('c')],
       signal,
       () => undefined,
       (one, ...rest) => (one.name === 'a' ? Promise.reject(interrupted) : run(one, ...rest))
@@ -116,5 +150,6 @@ describe('the parts of the tests', () => {
     expect(isOver).toBe(false);
     await end('b');
     expect(await outcome).toBe(interrupted);
+    expect(events).not.toContain('c begins');
   });
 });

@@ -1,20 +1,31 @@
 // @ts-check
 /** Sets up what is missing, runs the parts in order, goes on after a failing one, and sums up. */
 import { parseArgs } from 'node:util';
+import { checkout } from '../setup/checkout.mjs';
 import { setUp, TEST_STAGES } from '../setup/set-up.mjs';
 import { SetupProblem } from '../setup/setup-problem.mjs';
 import { formatSeconds } from '../setup/stage-printer.mjs';
+import { explainSpent, spentOf } from './budgets.mjs';
+import { changesSinceMain, selectByChanges } from './changed.mjs';
 import { add, NONE } from './counts.mjs';
 import { PARTS } from './parts.mjs';
+import { slowestTests } from './reported-tests.mjs';
+import { runPart } from './run-part.mjs';
 import { runParts } from './run-parts.mjs';
+
+const SLOWEST = 20;
 
 const HELP = `npm test [-- NAME…]
 
-Sets up what is missing, then runs all parts of the tests, or those named, quick ones first.
-It goes on after a failing part; the last lines sum up.
+Sets up what is missing, then runs all parts of the tests, or those named, side by side as far as two cores carry them.
+It goes on after a failing part; the last lines sum up. After all parts, each is shown with its share of the whole
+and its budget; one that is far above its budget fails.
 
-  --list    name the parts
-  --help    this text
+  --changed  only the parts and tests that what has changed since main may touch: of a part, its changed test files
+             where nothing else of it has changed; of Vitest, the specs that import a changed file
+  --slowest  run nothing; print the slowest twenty tests of the last run, over all parts
+  --list     name the parts
+  --help     this text
 
 Parts
 ${list()}`;
@@ -35,6 +46,7 @@ export async function test(signal, argv) {
     say(values.help ? HELP : list());
     return 0;
   }
+  if (values.slowest) return saySlowest(say);
   const unknown = positionals.filter(name => !PARTS.some(part => part.name === name));
   if (unknown.length > 0) {
     throw new SetupProblem(
@@ -42,34 +54,74 @@ export async function test(signal, argv) {
       `There is no part named ${unknown.join(', ')}; \`npm test -- --list\` names them.`
     );
   }
+  const selected = values.changed ? selectionSinceMain(say) : null;
   const chosen = PARTS.filter(part =>
     positionals.length === 0 ? !part.leftOut?.() : positionals.includes(part.name)
-  );
+  ).filter(({ name }) => selected?.has(name) ?? true);
   await setUp({ stages: TEST_STAGES, signal });
 
-  const results = await runParts(chosen, signal, say);
-  for (const part of positionals.length === 0 ? PARTS : []) {
+  const results = await runParts(chosen, signal, say, (part, partSignal, partSay) =>
+    runPart(part, partSignal, partSay, selected?.get(part.name))
+  );
+  const isWhole = positionals.length === 0 && selected === null;
+  for (const part of isWhole ? PARTS : []) {
     const why = part.leftOut?.();
     if (why) say(`\n── ${part.name} was left out: ${why}`);
   }
-  return sumUp(results, say);
+  return sumUp(results, say, isWhole ? chosen : []);
+}
+
+/** @param {(line: string) => void} say */
+function selectionSinceMain(say) {
+  const { since, files } = changesSinceMain(checkout.root);
+  const selected = selectByChanges(files, since);
+  say(`${files.length} ${files.length === 1 ? 'file has' : 'files have'} changed since main`);
+  for (const [part, { files: tests }] of selected) {
+    say(`  ${part.padEnd(12)}  ${tests.length === 0 ? 'all that may be touched' : tests.join(', ')}`);
+  }
+  return selected;
+}
+
+/** @param {(line: string) => void} say */
+async function saySlowest(say) {
+  const tests = await slowestTests(checkout.reports, SLOWEST);
+  if (tests.length === 0) say('Nothing has run here yet; `npm test` writes the reports that this reads.');
+  for (const { name, ms, report } of tests) {
+    say(`${formatSeconds(ms).padStart(12)}  ${report.padEnd(16)}  ${name}`);
+  }
+  return tests.length === 0 ? 1 : 0;
 }
 
 /**
  * @param {readonly import('./run-part.mjs').PartResult[]} results
  * @param {(line: string) => void} say
+ * @param {readonly Pick<import('./parts.mjs').Part, 'name' | 'share'>[]} budgeted all parts; none: only some have run, and
+ *   budgets, which are shares of the whole, say nothing
  */
-export function sumUp(results, say) {
+export function sumUp(results, say, budgeted) {
   say('\nSummary');
-  for (const { name, counts, ms, problems } of results) {
-    const mark = counts.failed === 0 ? '✓' : '✗';
+  const spent = spentOf(results, budgeted);
+  // Where tests have failed, what a part took says nothing about the others.
+  const areHeld = results.every(({ counts }) => counts.failed === 0);
+  let tooLong = 0;
+  for (const { name, counts, ms, problems, failures } of results) {
+    const own = budgeted.length === 0 ? undefined : spent.get(name);
+    const isTooLong = areHeld && own?.verdict === 'far above';
+    if (isTooLong) tooLong += 1;
+    const mark = counts.failed === 0 && !isTooLong ? '✓' : '✗';
     const numbers = [counts.passed, counts.failed, counts.skipped]
       .map(count => String(count).padStart(6))
       .join('');
-    say(`  ${mark} ${name.padEnd(14)}${formatSeconds(ms).padStart(12)}${numbers}`);
-    for (const problem of problems) say(`      ${problem}`);
+    const budget = own
+      ? `   ${Math.round(own.share)} % of the whole, budget ${Math.round(own.budget)} %`
+      : '';
+    say(`  ${mark} ${name.padEnd(14)}${formatSeconds(ms).padStart(12)}${numbers}${budget}`);
+    const over = own ? explainSpent(own) : null;
+    if (over !== null) say(`      ${over}`);
+    for (const line of [...problems, ...failures]) say(`      ${line}`);
   }
-  const all = results.map(result => result.counts).reduce(add, NONE);
+  // A part far above its budget is a failure too, and is counted as one.
+  const all = results.map(result => result.counts).reduce(add, { ...NONE, failed: tooLong });
   // The very last line, alone: programs read it.
   say(`\n${all.passed} passed, ${all.failed} failed${all.skipped === 0 ? '' : `, ${all.skipped} skipped`}`);
   return all.failed === 0 && all.passed > 0 ? 0 : 1;
@@ -81,7 +133,12 @@ function parse(argv) {
     return parseArgs({
       args: [...argv],
       allowPositionals: true,
-      options: { list: { type: 'boolean', default: false }, help: { type: 'boolean', default: false } }
+      options: {
+        changed: { type: 'boolean', default: false },
+        slowest: { type: 'boolean', default: false },
+        list: { type: 'boolean', default: false },
+        help: { type: 'boolean', default: false }
+      }
     });
   } catch (error) {
     const what = error instanceof Error ? error.message.split('. ')[0] : String(error);
