@@ -40,12 +40,11 @@ describe('a client that does not read what it is sent', () => {
     await Promise.all([slow.run('pass'), quick.run('pass')]);
     slow.pause();
     const id = quick.execute(FLOOD);
-    await quick.done(id);
-    expect(numbers(quick.messages, id)).toHaveLength(LINES);
-    const { registry } = bridge.gateway;
-    await vi.waitUntil(() => registry.get(kernelId).connections === 1, { timeout: 60_000 });
+    await connectionsAre(kernelId, 1);
     slow.resume();
     expect((await slow.untilClosed()).code).toBe(1013);
+    await quick.done(id);
+    expect(numbers(quick.messages, id)).toHaveLength(LINES);
 
     using again = await bridge.connect(kernelId, { sessionId: 'slow' });
     await untilIdle(again, id);
@@ -69,20 +68,25 @@ describe('a client that does not read what it is sent', () => {
     first.pause();
     second.pause();
     const id = quick.execute(FLOOD);
-    await quick.done(id);
-    const { registry } = bridge.gateway;
-    await vi.waitUntil(() => registry.get(kernelId).connections === 2, { timeout: 60_000 });
+    await connectionsAre(kernelId, 2);
     first.resume();
     second.resume();
     const [shed, kept] = await quickest(first, second, id);
     expect((await shed.untilClosed()).code).toBe(1013);
     expect(numbers(kept.messages, id)).toHaveLength(LINES);
+    await quick.done(id);
     using again = await bridge.connect(kernelId, { sessionId: shed.sessionId });
     await untilIdle(again, id);
     expect(numbers([...shed.messages, ...again.messages], id)).toHaveLength(LINES);
     expect(quick.closed).toBeNull();
   });
 });
+
+/** A client that was let go has a few seconds to read why, so who waits for it must look at once, not after the flood. */
+function connectionsAre(kernelId: string, count: number): Promise<unknown> {
+  const { registry } = bridge.gateway;
+  return vi.waitUntil(() => registry.get(kernelId).connections === count, { timeout: 60_000, interval: 20 });
+}
 
 /** Which of two clients was let go, and which was served to the end. */
 async function quickest(
