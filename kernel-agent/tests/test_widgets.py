@@ -219,6 +219,30 @@ def test_the_picture_is_of_now_although_no_snapshot_was_sent() -> None:
     shown.close()
 
 
+def test_the_picture_shows_the_end_of_a_run_that_ends_while_a_snapshot_is_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = tpulab.run("ends")
+    shown = TrainingControls(run)
+    for _ in run.steps(range(3)):
+        pass
+    current_agent().settle(PATIENCE_S)
+    take = publisher().store.take
+
+    def ends_meanwhile() -> Any:
+        snapshot = take()
+        run.finish()
+        current_agent().settle(PATIENCE_S)
+        return snapshot
+
+    with monkeypatch.context() as during_the_round:
+        during_the_round.setattr(publisher().store, "take", ends_meanwhile)
+        publisher()._round([shown])
+    publisher()._round([shown])
+    assert "ends: finished" in shown._repr_mimebundle_()["text/html"]
+    shown.close()
+
+
 @pytest.mark.usefixtures("trained")
 def test_a_command_over_the_comm_is_decided_and_answered() -> None:
     shown = TrainingControls()

@@ -3,6 +3,9 @@
 One on the CPU is read at once. One of a lazy runtime must be read on the thread that traces (another one may
 find it between two states), and only when the device is done with it, so that nothing waits. That costs some
 tens of microseconds, so the newest one is read ten times a second, and the others are left out.
+
+A metric can be logged before its step is launched: loaders such as MpDeviceLoader launch it when they are
+asked for the next batch. Reading it then would compile a second program and compute the step twice.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tpulab.clocks import now_ns
+from tpulab.torch_arrays import is_launched
 
 PERIOD_NS = 100_000_000
 #: Tensors that wait for their device; a scalar each.
@@ -37,6 +41,10 @@ class LazyMetric:
             raise ValueError("This metric has not been read.")
         return self._value
 
+    def is_launched(self) -> bool:
+        """Whether a launched program computes it. On the thread that traces."""
+        return self._tensor is None or is_launched(self._tensor)
+
     def read(self) -> None:
         """On the thread that traces, when the device is done."""
         tensor, self._tensor = self._tensor, None
@@ -54,21 +62,33 @@ class LazyMetrics:
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[LazyMetric, int]] = deque()
+        #: those that no launch has computed yet
+        self._unlaunched: deque[LazyMetric] = deque()
         self._next_ns = 0
         #: how many have been read
         self.reads = 0
 
     def __bool__(self) -> bool:
-        return bool(self._waiting)
+        return bool(self._waiting or self._unlaunched)
 
     def add(self, metric: LazyMetric, post: int) -> None:
-        """`post`: the launch after which it is known."""
+        """`post`: the newest launch."""
+        if not metric.is_launched():
+            if len(self._unlaunched) >= KEPT:
+                self._unlaunched.popleft().leave_out()
+            self._unlaunched.append(metric)
+            return
         if len(self._waiting) >= KEPT:
             self._waiting.popleft()[0].leave_out()
         self._waiting.append((metric, post))
 
+    def launched(self, post: int) -> None:
+        """The launch `post` has computed some of those that waited for one."""
+        while self._unlaunched and self._unlaunched[0].is_launched():
+            self.add(self._unlaunched.popleft(), post)
+
     def read_settled(self, is_settled: Callable[[int], bool], *, all_of_them: bool = False) -> None:
-        """Reads what the device is done with: the newest step, or everything."""
+        """Reads what the device is done with: the newest step, or everything that was launched."""
         if not all_of_them and now_ns() < self._next_ns:
             return
         self._next_ns = now_ns() + PERIOD_NS
@@ -81,6 +101,8 @@ class LazyMetrics:
                 self.reads += 1
             else:
                 metric.leave_out()
+        while all_of_them and self._unlaunched:
+            self._unlaunched.popleft().leave_out()
 
 
 def taken(value: Any) -> Any:

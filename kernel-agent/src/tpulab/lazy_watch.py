@@ -105,6 +105,7 @@ class LazyWatch:
             state.dispatches += 1
             state.last_dispatch = ended
             state.last_post = self._agent.device.post_external(ended)
+            state.lazy_metrics.launched(state.last_post)
             self._syncs.launched(state)
         self._auto.tick(frame)
 

@@ -47,6 +47,15 @@ def held_tensors(asked: int | None = None) -> list[HeldTensor]:
     return [one for one in held if not any(one.tensor is other() for other in _refused)]
 
 
+def is_launched(tensor: Any) -> bool:
+    """Whether the tensor is more than a graph: a launched program computes it, or has."""
+    xlac: Any = getattr(sys.modules.get("torch_xla"), "_XLAC", None)
+    try:
+        return not xlac._check_tensor_need_materialization([tensor])[0]
+    except Exception:  # no such call, or a tensor that has been deleted
+        return True
+
+
 def gradient_of(value: Any) -> Any:
     """The gradient of a parameter, which nothing but the parameter holds."""
     torch: Any = sys.modules.get("torch")

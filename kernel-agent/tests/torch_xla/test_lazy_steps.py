@@ -224,6 +224,40 @@ def test_metrics_are_read_when_the_device_is_done_and_never_by_another_thread(
     assert all(isinstance(loss, float) and loss > 0 for loss in losses)
 
 
+def test_a_loss_whose_step_the_loader_launches_is_read_without_a_program_of_its_own(
+    model: Model, keeper: KeeperDouble
+) -> None:
+    def launched_by_the_loader() -> Iterator[torch.Tensor]:
+        """As MpDeviceLoader does: asked for the next batch, it launches the step before."""
+        for _ in range(12):
+            yield torch.ones(16, 256).to(model.device)
+            torch_xla.sync()
+            time.sleep(0.1)  # so that the agent finds the time to read a loss at every step
+
+    runtime = TorchXlaRuntime()
+    run = tpulab.run("loss of a loader", log=False)
+    before = 0
+    for index, batch in enumerate(run.steps(launched_by_the_loader())):
+        if index == 2:
+            before = runtime.compilations()
+        run.log(loss=(batch @ model.weight.detach()).pow(2).mean())
+    assert runtime.compilations() == before, "the agent compiled a program to read a loss"
+    run.finish()
+    losses = [step["metrics"].get("loss") for step in wait_for_end(keeper, "loss of a loader")]
+    assert any(isinstance(loss, float) and loss > 0 for loss in losses)
+
+
+def test_a_loss_that_was_never_launched_is_left_out(model: Model, keeper: KeeperDouble) -> None:
+    runtime = TorchXlaRuntime()
+    before = runtime.compilations()
+    run = tpulab.run("never launched", log=False)
+    for _ in run.steps(range(3)):
+        run.log(loss=(model.weight.detach() * 3).pow(2).sum())
+    run.finish()
+    wait_for_end(keeper, "never launched")
+    assert runtime.compilations() == before
+
+
 @pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW])
 def test_an_optimizer_follows_without_a_new_graph(kind: Any, agent: Agent, keeper: KeeperDouble) -> None:
     del agent

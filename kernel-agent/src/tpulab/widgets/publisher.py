@@ -59,8 +59,9 @@ class Publisher:
             del widgets
 
     def _round(self, widgets: list[Shown]) -> None:
-        snapshot = self.store.take()
+        # Before the snapshot: what arrives between the two is then in the next round, and not in none.
         version, ended = self.store.version, self.store.ended
+        snapshot = self.store.take()
         state = (version, snapshot["devices"], snapshot["commands"])
         if state == (self._version, self._devices, self._commands):
             return
