@@ -1,5 +1,6 @@
 /** Kernel environments of a machine, and their creation. */
 import { type Static, Type } from '@sinclair/typebox';
+import { JobError, JobState } from './jobs.js';
 import { Transfer } from './transfer.js';
 
 /** One kernel environment (`GET /bridge/v1/environments`, `tpulab env list`). */
@@ -26,13 +27,7 @@ export type EnvironmentInfo = Static<typeof EnvironmentInfo>;
 /** How the present or the last creation of an environment goes (`/bridge/v1/environments/NAME/creation`). */
 export const EnvironmentCreation = Type.Object({
   name: Type.String(),
-  state: Type.Union([
-    Type.Literal('idle'),
-    Type.Literal('running'),
-    Type.Literal('done'),
-    Type.Literal('failed'),
-    Type.Literal('cancelled')
-  ]),
+  state: JobState,
   stages: Type.Array(
     Type.Object({
       title: Type.String({ description: 'for example "installing 62 packages"' }),
@@ -45,7 +40,7 @@ export const EnvironmentCreation = Type.Object({
   detail: Type.Union([Type.String(), Type.Null()], {
     description: 'what the running stage is at, for example "downloading jaxlib (81.1MiB)"'
   }),
-  error: Type.Union([Type.Object({ code: Type.String(), message: Type.String() }), Type.Null()]),
+  error: JobError,
   fraction: Type.Union([Type.Number({ minimum: 0, maximum: 1 }), Type.Null()], {
     description: 'how much of the whole is done, roughly; null: unknown'
   }),

@@ -4,6 +4,7 @@ export * from './devices.js';
 export * from './environments.js';
 export * from './events.js';
 export * from './holders.js';
+export * from './jobs.js';
 export * from './journal.js';
 export * from './lessons.js';
 export * from './mirror.js';

@@ -5,6 +5,7 @@
  * `DELETE` ends it. One run a remote at a time.
  */
 import { type Static, Type } from '@sinclair/typebox';
+import { JobError, JobState } from './jobs.js';
 
 const Folder = Type.String({ minLength: 1, maxLength: 4096 });
 const Patterns = Type.Array(Type.String({ minLength: 1, maxLength: 512 }), { maxItems: 200 });
@@ -67,19 +68,13 @@ export const SyncPlan = Type.Object({
 export type SyncPlan = Static<typeof SyncPlan>;
 
 export const SyncStatus = Type.Object({
-  state: Type.Union([
-    Type.Literal('idle'),
-    Type.Literal('running'),
-    Type.Literal('done'),
-    Type.Literal('failed'),
-    Type.Literal('cancelled')
-  ]),
+  state: JobState,
   localFolder: Type.String(),
   remoteFolder: Type.String(),
   files: Type.Integer({ minimum: 0 }),
   totalFiles: Type.Integer({ minimum: 0 }),
   bytes: Type.Number({ minimum: 0 }),
   totalBytes: Type.Number({ minimum: 0 }),
-  error: Type.Union([Type.Object({ code: Type.String(), message: Type.String() }), Type.Null()])
+  error: JobError
 });
 export type SyncStatus = Static<typeof SyncStatus>;

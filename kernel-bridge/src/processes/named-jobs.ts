@@ -1,13 +1,9 @@
 /** Work that clients ask for and look at: one job for each name at a time, with what is told of it. */
-
-interface JobError {
-  readonly code: string;
-  readonly message: string;
-}
+import type { JobError, JobState } from '@tpulab/protocol';
 
 export interface JobStatus {
-  readonly state: 'idle' | 'running' | 'done' | 'failed' | 'cancelled';
-  readonly error: JobError | null;
+  readonly state: JobState;
+  readonly error: JobError;
 }
 
 /** A job, as the work in it sees it. */
@@ -25,10 +21,10 @@ interface Job<Status> {
 
 export class NamedJobs<Status extends JobStatus> implements AsyncDisposable {
   readonly #jobs = new Map<string, Job<Status>>();
-  readonly #told: (error: unknown) => JobError;
+  readonly #told: (error: unknown) => NonNullable<JobError>;
 
   /** @param told what clients read of a failure */
-  constructor(told: (error: unknown) => JobError) {
+  constructor(told: (error: unknown) => NonNullable<JobError>) {
     this.#told = told;
   }
 
@@ -43,7 +39,7 @@ export class NamedJobs<Status extends JobStatus> implements AsyncDisposable {
     const change = (fields: Partial<Status>): void => {
       job.status = { ...job.status, ...fields };
     };
-    const end = (state: JobStatus['state'], error: JobError | null = null): void => {
+    const end = (state: JobState, error: JobError = null): void => {
       job.status = { ...job.status, state, error };
     };
     const run = async (): Promise<void> => {
