@@ -265,7 +265,14 @@ export const Remote = Type.Object({
   mirror: Type.Object({
     kernels: Type.Integer({ minimum: 0 }),
     bytes: Type.Number({ minimum: 0 }),
-    behindBytes: Type.Number({ minimum: 0, description: 'journaled there, not here yet' })
+    behindBytes: Type.Number({ minimum: 0, description: 'journaled there, not here yet' }),
+    putAside: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        description:
+          'copies of journals that the remote does not have any more, as after a loss of power; kept here (docs/journal.md)'
+      })
+    )
   })
 });
 export type Remote = Static<typeof Remote>;

@@ -134,6 +134,7 @@ function Details({ remote, actions, trans, onAnswer }: IDetailsProps): JSX.Eleme
         <dd className="jp-TPULab-number">
           {trans._n('output of %1 kernel', 'output of %1 kernels', mirror.kernels)}, {sizeText(mirror.bytes)}
           {mirror.behindBytes > 0 ? `, ${trans.__('%1 to come', sizeText(mirror.behindBytes))}` : ''}
+          {mirror.putAside ? `, ${trans.__('%1 put aside', mirror.putAside)}` : ''}
         </dd>
       </dl>
       {notice === null ? null : <NoticeText {...{ remote, notice, trans }} />}

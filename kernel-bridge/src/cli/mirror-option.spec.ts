@@ -1,8 +1,9 @@
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { pino } from 'pino';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { noteDocument } from '../kernels/kernel-documents.js';
+import { KernelDocuments } from '../kernels/kernel-documents.js';
 import { KernelStory } from '../outputs/testing/kernel-story.js';
 import { journalCommand } from './journal/journal-command.js';
 import { outputsCommand } from './outputs/outputs-command.js';
@@ -25,7 +26,7 @@ describe('--remote', () => {
     await story.writeTo(path.join(folder, 'journal'));
     const shown = await runCommand(outputsCommand, KERNEL, '--remote', 'my-tpu', '--state-dir', stateDir);
     expect(shown.stdout).toContain('far away');
-    await noteDocument(folder, 'deep/far.ipynb');
+    await new KernelDocuments(folder, pino({ level: 'silent' })).note('deep/far.ipynb');
     const asked = ['deep/far.ipynb', '--remote', 'my-tpu', '--state-dir', stateDir];
     expect((await runCommand(outputsCommand, ...asked)).stdout).toContain('far away');
     const listed = await runCommand(journalCommand, 'list', '--remote', 'my-tpu', '--state-dir', stateDir);

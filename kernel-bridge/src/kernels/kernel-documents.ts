@@ -6,14 +6,16 @@ import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
-import { writeAtomically } from '../processes/write-atomically.js';
+import type { Logger } from 'pino';
+import type { OnWriteFault } from '../processes/retried-write.js';
+import { StoredList } from '../processes/stored-list.js';
 
 const DocumentsJson = Type.Object({ version: Type.Literal(1), paths: Type.Array(Type.String()) });
 const FILE = 'documents.json';
 /** Renaming a notebook all day must not make a long file. */
 const MAX_PATHS = 20;
 
-/** As the clients named them, the newest last; empty where nothing was noted. */
+/** As the clients named them, the newest last; empty where nothing was noted, or nothing that can be understood. */
 export async function documentsOfKernel(kernelDir: string): Promise<readonly string[]> {
   try {
     const json: unknown = JSON.parse(await readFile(path.join(kernelDir, FILE), 'utf8'));
@@ -23,9 +25,33 @@ export async function documentsOfKernel(kernelDir: string): Promise<readonly str
   }
 }
 
-export async function noteDocument(kernelDir: string, documentPath: string): Promise<void> {
-  const known = await documentsOfKernel(kernelDir);
-  if (documentPath === '' || known.at(-1) === documentPath) return;
-  const paths = [...known.filter(each => each !== documentPath), documentPath].slice(-MAX_PATHS);
-  await writeAtomically(path.join(kernelDir, FILE), `${JSON.stringify({ version: 1, paths })}\n`);
+/** For the one that notes the documents of a kernel. */
+export class KernelDocuments implements AsyncDisposable {
+  readonly #file: StoredList<ReturnType<typeof Type.String>>;
+  #loading: Promise<readonly string[]> | null = null;
+  #paths: readonly string[] | null = null;
+
+  constructor(kernelDir: string, log: Logger, onFault?: OnWriteFault) {
+    this.#file = new StoredList({
+      file: path.join(kernelDir, FILE),
+      name: 'paths',
+      record: Type.String(),
+      log,
+      ...(onFault ? { onFault } : {})
+    });
+  }
+
+  /** Resolves when it is on disk; rejects when the disk refuses, and goes on trying. */
+  async note(documentPath: string): Promise<void> {
+    const loaded = await (this.#loading ??= this.#file.load());
+    const known = this.#paths ?? loaded;
+    if (documentPath === '' || known.at(-1) === documentPath) return;
+    this.#paths = [...known.filter(each => each !== documentPath), documentPath].slice(-MAX_PATHS);
+    await this.#file.save(this.#paths);
+  }
+
+  /** The kernel has ended, or the gateway: what is not on disk yet is tried once more. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#file.settled();
+  }
 }

@@ -10,10 +10,10 @@ import {
   SessionNotFoundError
 } from '../kernels/errors.js';
 import type { Kernel } from '../kernels/kernel.js';
+import { KernelDocuments } from '../kernels/kernel-documents.js';
 import { isKernelId, type KernelRegistry } from '../kernels/kernel-registry.js';
 import { StoredList } from '../processes/stored-list.js';
 import { type SessionModel, sessionModel, SessionRecord } from './session.js';
-import { noteDocument } from '../kernels/kernel-documents.js';
 
 export interface KernelChoice {
   readonly id?: string | null | undefined;
@@ -39,6 +39,8 @@ export interface SessionChange {
 const MAX_GONE = 1000;
 
 const AT_RISK = 'Sessions cannot be saved: after a gateway restart, notebooks may not find their kernel.';
+const DOCUMENT_AT_RISK =
+  'The notebook of this kernel cannot be noted: when it has ended, its outputs are found by its id only.';
 
 export class SessionStore implements AsyncDisposable {
   readonly #registry: KernelRegistry;
@@ -46,6 +48,7 @@ export class SessionStore implements AsyncDisposable {
   readonly #log: Logger;
   readonly #sessions = new Map<string, SessionRecord>();
   readonly #gone = new Set<string>();
+  readonly #documents = new Map<Kernel, KernelDocuments>();
   /** Paths for which a session is being created; a second request waits for the first. */
   readonly #creating = new Map<string, Promise<SessionRecord>>();
   readonly #listening: Disposable;
@@ -145,7 +148,8 @@ export class SessionStore implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#listening[Symbol.dispose]();
-    await this.#file.settled();
+    const documents = [...this.#documents.values()].map(each => each[Symbol.asyncDispose]());
+    await Promise.all([this.#file.settled(), ...documents]);
   }
 
   /**
@@ -184,6 +188,8 @@ export class SessionStore implements AsyncDisposable {
       changed = true;
     }
     if (changed) void this.#save();
+    void this.#documents.get(kernel)?.[Symbol.asyncDispose]();
+    this.#documents.delete(kernel);
   }
 
   #bury(id: string): void {
@@ -208,7 +214,11 @@ export class SessionStore implements AsyncDisposable {
 
   /** Only helps to find the kernel's outputs later, so a full disk must not keep anybody from working. */
   async #note(kernel: Kernel, documentPath: string): Promise<void> {
-    await noteDocument(kernel.directory, documentPath).catch((error: unknown) => {
+    const onFault = (error: Error | null): void => kernel.unsaved(DOCUMENT_AT_RISK, error);
+    const documents =
+      this.#documents.get(kernel) ?? new KernelDocuments(kernel.directory, this.#log, onFault);
+    this.#documents.set(kernel, documents);
+    await documents.note(documentPath).catch((error: unknown) => {
       this.#log.warn({ kernelId: kernel.id, err: error }, 'the document of a kernel could not be noted');
     });
   }

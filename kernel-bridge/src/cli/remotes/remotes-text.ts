@@ -22,6 +22,9 @@ export function statusText(remote: Remote): string {
     `  environment  ${environment}`,
     `  TPU          ${chipText(remote)}`,
     `  mirror       ${mirror.kernels} kernels, ${mirror.bytes} bytes, ${mirror.behindBytes} still there`,
+    ...((mirror.putAside ?? 0) > 0
+      ? [`  put aside    ${mirror.putAside} journals that the remote does not have any more (journal.other)`]
+      : []),
     ...(notice ? [`  ${notice.kind}: ${notice.message}`] : []),
     ...remote.stages.map(stage => `  ${stageText(stage)}`),
     ...checks

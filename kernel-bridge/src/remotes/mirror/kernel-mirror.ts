@@ -4,7 +4,8 @@ import type { IncomingMessage } from 'node:http';
 import { once } from 'node:events';
 import { writeAtomically } from '../../processes/write-atomically.js';
 import path from 'node:path';
-import { noteDocument } from '../../kernels/kernel-documents.js';
+import type { Logger } from 'pino';
+import { KernelDocuments } from '../../kernels/kernel-documents.js';
 import type { MirroredJournal } from './mirrored-journal.js';
 import { type FrameBudget, framesOf, StreamError } from './stream-frames.js';
 
@@ -23,6 +24,7 @@ export interface FollowOptions {
   readonly kernelId: string;
   readonly journal: MirroredJournal;
   readonly signal: AbortSignal;
+  readonly log: Logger;
   /** Of its remote. */
   readonly budget: FrameBudget;
   readonly onProgress: (progress: { readonly behindBytes: number }) => void;
@@ -34,7 +36,7 @@ const SILENCE_MS = 35_000;
 
 /** Rejects with a `StreamError` when the remote sends what is not a journal, and with the system's error when our disk fails. */
 export async function followJournal(options: FollowOptions): Promise<FollowEnd> {
-  const { gateway, kernelId, journal, signal } = options;
+  const { gateway, kernelId, journal, signal, log } = options;
   let response: IncomingMessage;
   try {
     response = await ask(gateway, pathOf(kernelId, journal), signal, options.silenceMs ?? SILENCE_MS);
@@ -45,6 +47,7 @@ export async function followJournal(options: FollowOptions): Promise<FollowEnd> 
     response.resume();
     return response.statusCode === 404 ? 'unknown' : 'disconnected';
   }
+  await using documents = new KernelDocuments(journal.kernelDir, log);
   let behindBytes = 0;
   try {
     for await (const frame of framesOf(guarded(response), { budget: options.budget, signal })) {
@@ -54,10 +57,16 @@ export async function followJournal(options: FollowOptions): Promise<FollowEnd> 
       } else if (frame.kind === 'skipped') {
         behindBytes = Math.max(behindBytes - frame.bytes, 0);
       } else if (frame.note.kind === 'restart') {
-        await journal.restart();
+        const lastSeq = journal.nextSeq - 1;
+        const aside = await journal.restart();
+        log.warn(
+          { kernelId, lastSeq, aside },
+          'the remote has another journal; the copy of the old one was put aside'
+        );
       } else if (frame.note.kind === 'standing') {
         behindBytes = frame.note.behindBytes;
-        await noteAll(journal.kernelDir, frame.note.documents ?? []);
+        // Only helps to find the outputs later: no harm comes to the records, and it is tried again.
+        for (const each of frame.note.documents ?? []) await documents.note(each).catch(() => undefined);
       } else if (frame.note.kind === 'ended') {
         const { endedAt, reason, specName } = frame.note;
         await writeAtomically(path.join(journal.kernelDir, 'ended.json'), {
@@ -78,15 +87,6 @@ export async function followJournal(options: FollowOptions): Promise<FollowEnd> 
     response.destroy();
   }
   return 'disconnected';
-}
-
-/** Only helps to find the outputs later: what is wrong with our disk shows where records are written. */
-async function noteAll(kernelDir: string, documents: readonly string[]): Promise<void> {
-  try {
-    for (const each of documents) await noteDocument(kernelDir, each);
-  } catch {
-    // Said again with the next connection.
-  }
 }
 
 function pathOf(kernelId: string, { nextSeq, checksum }: MirroredJournal): string {

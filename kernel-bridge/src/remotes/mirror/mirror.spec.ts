@@ -12,6 +12,7 @@ import { createServer, connect as connectTo, type Server, type Socket } from 'no
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { CellExecution, OutputsPage } from '@tpulab/protocol';
+import { pino } from 'pino';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { JOURNAL_LIMITS, JournalReader } from '../../journal/index.js';
 import { RECORD_OVERHEAD, writeRecord } from '../../journal/record-codec.js';
@@ -262,10 +263,16 @@ describe('the mirror of a remote kernel', () => {
       writeRecord(record, 0, 1, 1n, 4, [Buffer.from('{}')]);
       await other.append(record);
     }
+    await mirrors[Symbol.asyncDispose]();
+    const lines: string[] = [];
+    const log = pino({}, { write: line => lines.push(line) });
+    mirrors = new Mirrors({ stateDir: folder, limits: JOURNAL_LIMITS, log });
     await attach();
     await caughtUp();
     expect(await records(here())).toEqual(await records(there()));
     expect(readdirSync(path.dirname(here()))).toContain('journal.other');
+    expect(lines.join('')).toContain('the remote has another journal');
+    await vi.waitFor(() => expect(mirrors.totals('my-tpu').putAside).toBe(1), { timeout: 60_000 });
   });
 
   it('has a hole that readers are told of where the remote no longer has the records', async () => {

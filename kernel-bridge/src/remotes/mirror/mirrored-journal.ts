@@ -18,6 +18,13 @@ import { StreamError } from './stream-frames.js';
 /** Small enough for a quota to be kept well: whole segments go. */
 const SEGMENT_BYTES = 16 * 1024 * 1024;
 const SYNC_MS = 1000;
+/** Name of the first copy that was put aside. */
+const ASIDE = 'journal.other';
+
+/** How many copies of a kernel's journal are beside the one that is mirrored. */
+export async function countPutAside(kernelDir: string): Promise<number> {
+  return (await readdir(kernelDir)).filter(name => name.startsWith(ASIDE)).length;
+}
 
 export class MirroredJournal implements AsyncDisposable {
   readonly journalDir: string;
@@ -77,11 +84,13 @@ export class MirroredJournal implements AsyncDisposable {
     }, SYNC_MS).unref();
   }
 
-  /** The remote has another journal under this name: ours is put aside, beside what an earlier time put aside. */
-  async restart(): Promise<void> {
+  /** The remote has another journal under this name: ours is put aside, beside what an earlier time put aside. Answers where. */
+  async restart(): Promise<string> {
+    const aside = await this.#aside();
     await this.#finish();
-    await rename(this.journalDir, await this.#aside());
+    await rename(this.journalDir, aside);
     await this.#open();
+    return aside;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -91,8 +100,8 @@ export class MirroredJournal implements AsyncDisposable {
   /** Each copy may be the only one left of what its kernel said, so none takes the place of another. */
   async #aside(): Promise<string> {
     const names = new Set(await readdir(this.kernelDir));
-    let name = 'journal.other';
-    for (let n = 2; names.has(name); n++) name = `journal.other-${n}`;
+    let name = ASIDE;
+    for (let n = 2; names.has(name); n++) name = `${ASIDE}-${n}`;
     return path.join(this.kernelDir, name);
   }
 

@@ -4,6 +4,7 @@
  */
 import { rm, stat } from 'node:fs/promises';
 import path from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import type { MirroredKernel } from '@tpulab/protocol';
 import type { Logger } from 'pino';
 import { JournalReader } from '../../journal/index.js';
@@ -14,6 +15,7 @@ import { JournalSweeper } from '../../kernels/journal-sweeper.js';
 import type { RetentionLimits } from '../../kernels/journal-retention.js';
 import { OutputsOfKernels } from '../../outputs/index.js';
 import type { ReachableGateway } from './kernel-mirror.js';
+import { countPutAside } from './mirrored-journal.js';
 import { type KernelProgress, RemoteMirror } from './remote-mirror.js';
 
 export interface MirrorsOptions {
@@ -31,6 +33,8 @@ export interface MirrorTotals {
   readonly kernels: number;
   readonly bytes: number;
   readonly behindBytes: number;
+  /** Copies of journals that a remote has no more. */
+  readonly putAside: number;
 }
 
 interface Kept {
@@ -51,7 +55,7 @@ const NO_KERNELS = {
   find: () => undefined,
   listen: () => ({ [Symbol.dispose]: () => undefined })
 };
-const NOTHING: MirrorTotals = { kernels: 0, bytes: 0, behindBytes: 0 };
+const NOTHING: MirrorTotals = { kernels: 0, bytes: 0, behindBytes: 0, putAside: 0 };
 /** How often the sizes are looked up while something comes. */
 const MEASURE_MS = 2000;
 
@@ -197,14 +201,15 @@ export class Mirrors implements AsyncDisposable {
     const folders = found === null ? [] : await findJournals(kept.directory).catch(() => []);
     let behindBytes = 0;
     for (const progress of kept.progress.values()) behindBytes += progress.behindBytes;
+    let putAside = 0;
+    for (const { kernelDir } of folders) putAside += await countPutAside(kernelDir).catch(() => 0);
     const totals = {
       kernels: folders.length,
       bytes: folders.reduce((sum, folder) => sum + bytesOf(folder), 0),
-      behindBytes
+      behindBytes,
+      putAside
     };
-    const { kernels, bytes } = kept.totals;
-    const isSame =
-      totals.kernels === kernels && totals.bytes === bytes && behindBytes === kept.totals.behindBytes;
+    const isSame = isDeepStrictEqual(totals, kept.totals);
     kept.totals = totals;
     if (!isSame) this.#options.onChange?.(remote);
   }

@@ -138,6 +138,7 @@ export class RemoteMirror implements AsyncDisposable {
           journal,
           signal,
           budget: this.#budget,
+          log,
           ...(silenceMs === undefined ? {} : { silenceMs }),
           onProgress: ({ behindBytes }) => tell({ state: 'following', behindBytes })
         });
