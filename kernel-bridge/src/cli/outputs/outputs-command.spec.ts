@@ -16,7 +16,7 @@ import { Value } from '@sinclair/typebox/value';
 import { OutputsPage } from '@tpulab/protocol';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { inTemporaryFolder } from '../../journal/testing/journal-folder.js';
-import { KernelStory } from '../../outputs/testing/kernel-story.js';
+import { KernelStory, segmentsOf } from '../../outputs/testing/kernel-story.js';
 import { runPython } from '../../outputs/testing/lab-python.js';
 import { type Ran, runCommand } from '../testing/command-line.js';
 import { BACKUP_SUFFIX, NotebookFile } from './notebook-file.js';
@@ -157,6 +157,23 @@ describe('tpulab outputs', () => {
       expect((await state.run(KERNEL, '--max-bytes', '5')).error).toMatchObject({
         code: 'commander.invalidArgument'
       });
+    }));
+
+  it('tells of a damaged end when nothing can follow', () =>
+    inState(async state => {
+      const told = new KernelStory();
+      const id = told.request('long()', { cellId: 'a' });
+      told.begin(id, 'long()', 1);
+      for (let n = 0; n < 9; n++) told.stream(id, `line ${n}\n`);
+      await state.kernel(KERNEL, told);
+      const [segment] = await segmentsOf(path.join(state.folder, 'kernels', KERNEL, 'journal'));
+      const bytes = await readFile(segment!);
+      bytes.fill(0, bytes.length - 200);
+      await writeFile(segment!, bytes);
+      const { stdout } = await state.run(KERNEL);
+      expect(stdout).toContain('line 5');
+      expect(stdout).toContain('1 gap');
+      expect(stdout).toMatch(/\[tpulab\] .*missing here/);
     }));
 
   it('leaves the files of the kernel as they are', () =>

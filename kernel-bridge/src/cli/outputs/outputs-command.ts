@@ -9,6 +9,8 @@ import {
   type OutputsRequest,
   withoutKernel
 } from '../../outputs/index.js';
+import { kernelPaths } from '../../keeper/keeper-file.js';
+import { holderOf } from '../../processes/process-lock.js';
 import { chosenStateFolder } from '../chosen-gateway.js';
 import { CommandError } from '../command-errors.js';
 import { chooseKernel } from '../kernels/choose-kernel.js';
@@ -85,10 +87,12 @@ async function readAll(stateDir: string, kernelId: string, options: OutputsOptio
     maxBytes: options.maxBytes === 0 ? Infinity : options.maxBytes
   };
   const alive = await isKernelRunning(stateDir, kernelId);
-  const first = await outputs.read(request, null);
+  // Nobody writes any more: damage at the end is no record that is just being written.
+  const isOver = !alive && (await holderOf(kernelPaths(folder).lock)) === null;
+  const first = await outputs.read(request, null, { isOver });
   const executions = [...first.executions];
   for (let after = first.nextAfter; after !== null;) {
-    const page = await outputs.read({ ...request, after }, first.until);
+    const page = await outputs.read({ ...request, after }, first.until, { isOver });
     executions.push(...page.executions);
     after = page.nextAfter;
   }
