@@ -17,7 +17,8 @@ function leases(): ClientLeases {
     isAttached: session => attached.has(session),
     deleteSubshell: id => void done.push(`delete ${id}`),
     disconnectDebugger: () => void done.push('disconnect'),
-    onWriteFault: error => faults.push(error === null ? null : ((error as NodeJS.ErrnoException).code ?? ''))
+    onWriteFault: error => faults.push(error === null ? null : ((error as NodeJS.ErrnoException).code ?? '')),
+    onUnreadable: error => faults.push(`unreadable: ${error.name}`)
   });
   open.push(made);
   made.kernelIs('kernel-1');
@@ -62,6 +63,15 @@ describe('[19] what a client holds', () => {
     expect([existsSync(file), faults]).toEqual([true, ['ENOENT', null]]);
     expect(leases().subshellsOf('a')).toEqual(['s1']);
   });
+
+  it.each(['', '{"kernelSession":"k', '{"version":2}'])(
+    'counts as nothing when a power loss left its file as %j, and that is told',
+    text => {
+      writeFileSync(file, text);
+      expect(leases().debugger).toBeNull();
+      expect(faults).toEqual([expect.stringContaining('unreadable')]);
+    }
+  );
 
   it('is given back after its time: the debugger soon, subshells after a day', () => {
     const held = leases();

@@ -27,6 +27,8 @@ export interface LeaseActions {
   deleteSubshell(id: string): void;
   disconnectDebugger(): void;
   readonly onWriteFault: OnWriteFault;
+  /** There is a file, but it cannot be read or understood. */
+  onUnreadable(error: Error): void;
 }
 
 const LeasesJson = Type.Object({
@@ -181,10 +183,11 @@ export class ClientLeases implements Disposable {
     let json: unknown;
     try {
       json = JSON.parse(readFileSync(this.#file, 'utf8'));
-    } catch {
+      if (!Value.Check(LeasesJson, json)) throw new Error('it has another shape');
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') this.#actions.onUnreadable(error as Error);
       return;
     }
-    if (!Value.Check(LeasesJson, json)) return;
     this.#kernelSession = json.kernelSession;
     this.#debugger = json.debugger;
     for (const [session, ids] of Object.entries(json.subshells)) this.#subshells.set(session, new Set(ids));

@@ -32,6 +32,8 @@ const POSITIONS_AT_RISK =
 const LEASES_AT_RISK =
   'Subshell leases cannot be saved: after a gateway restart, unused subshells may stay until the kernel ends.';
 
+const LEASES_LOST = 'leases.json cannot be read; the subshells it named stay until the kernel ends';
+
 /** A change of one client, for `/bridge/v1/events`. */
 export interface ClientChange {
   readonly kernelId: string;
@@ -91,7 +93,8 @@ export class KernelChannels {
         isAttached: session => [...this.#clients].some(client => client.owns(session)),
         deleteSubshell: id => own.deleteSubshell(id),
         disconnectDebugger: () => own.disconnectDebugger(),
-        onWriteFault: error => kernel.unsaved(LEASES_AT_RISK, error)
+        onWriteFault: error => kernel.unsaved(LEASES_AT_RISK, error),
+        onUnreadable: error => options.log.warn({ kernelId: kernel.id, err: error }, LEASES_LOST)
       }
     });
     this.#listening = kernel.listen({
