@@ -489,3 +489,67 @@ def test_an_outage_of_the_keeper_loses_no_word_on_a_command(run: TrainingRun, ke
             wait_until(lambda: keeper.control, "the agent to come back")
             break
     assert keeper.outcome(identity, "applied")["step"] == 1
+
+
+NOTE = "env | grep ^TPULAB_RUN_ | sort > {file}.part && mv {file}.part {file}"
+
+
+def noted(file: Path) -> dict[str, str]:
+    """The environment that the command of `NOTE` has seen."""
+    wait_until(file.exists, "the command")
+    return dict(line.split("=", 1) for line in file.read_text().splitlines())
+
+
+def test_a_command_is_run_with_the_facts_when_a_run_has_ended(agent: Agent, tmp_path: Path) -> None:
+    file = tmp_path / "note"
+    with tpulab.run("long", notify=NOTE.format(file=file), log=tmp_path / "log.jsonl") as run:
+        for n in run.steps(range(3)):
+            run.log(loss=0.5 - n / 10, acc=float("nan"))
+    facts = noted(file)
+    assert facts.pop("TPULAB_RUN_ID")
+    assert float(facts.pop("TPULAB_RUN_SECONDS")) >= 0
+    # After the last step was recorded: its metrics are the newest.
+    assert json.loads(facts.pop("TPULAB_RUN_METRICS")) == {"loss": 0.3, "acc": "nan"}
+    assert facts == {
+        "TPULAB_RUN_NAME": "long",
+        "TPULAB_RUN_STATE": "finished",
+        "TPULAB_RUN_STEPS": "3",
+        "TPULAB_RUN_TOTAL": "3",
+        "TPULAB_RUN_LOG": str(tmp_path / "log.jsonl"),
+    }
+    assert agent.keeper is not None
+
+
+def test_the_command_learns_that_a_run_failed_and_why(tmp_path: Path) -> None:
+    file = tmp_path / "note"
+
+    def train() -> None:
+        with tpulab.run("wrong", notify=["sh", "-c", NOTE.format(file=file)]) as run:
+            for _ in run.steps(range(3)):
+                raise ValueError("bad\tbatch")
+
+    with pytest.raises(ValueError, match="bad"):
+        train()
+    facts = noted(file)
+    assert facts["TPULAB_RUN_STATE"] == "failed"
+    assert facts["TPULAB_RUN_ERROR"] == "ValueError: bad\tbatch"
+
+
+def test_the_command_tells_a_stopped_run_from_a_finished_one(tmp_path: Path) -> None:
+    file = tmp_path / "note"
+    run = tpulab.run("stopped", notify=NOTE.format(file=file))
+    for n in run.steps(range(100)):
+        if n == 1:
+            run.stop()
+    run.finish()
+    assert noted(file)["TPULAB_RUN_STATE"] == "stopped"
+
+
+@pytest.mark.parametrize("command", ["exit 3", ["no-such-program-here"]])
+def test_a_command_that_fails_is_a_warning_and_the_run_is_as_it_was(
+    command: str | list[str], keeper: KeeperDouble, caplog: pytest.LogCaptureFixture
+) -> None:
+    with tpulab.run("warned", notify=command) as run:
+        assert list(run.steps(range(2))) == [0, 1]
+    wait_until(lambda: "the notify command of the run 'warned'" in caplog.text, "a warning")
+    wait_until(lambda: any(message["state"] == "finished" for message in keeper.of_type("run")), "the end")

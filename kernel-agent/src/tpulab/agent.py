@@ -37,6 +37,7 @@ from tpulab.lazy_watch import LazyWatch
 from tpulab.locations import locate_error
 from tpulab.memory_error import in_words, memory_error
 from tpulab.messages import ControlMessage, DevicesMessage, HelloMessage, Message, RunState
+from tpulab.notify_command import error_text
 from tpulab.recorder import Recorder
 from tpulab.runs import Run
 from tpulab.spawn_advice import warn_of_spawn
@@ -68,6 +69,7 @@ class Agent:
         #: runs that have not ended, by id; and the last ones that have, for `status`
         self.runs: dict[str, Run] = {}
         self.last_run: Run | None = None
+        self._failed: list[Run] = []
         #: called before each step: values of live widgets are handed over
         self.between_steps: Callable[[], None] | None = None
         self.desk = ControlDesk(self.free)
@@ -118,7 +120,16 @@ class Agent:
         self.recorder.events.append((run, run.message(state)))
         run.state = state
         self.runs.pop(run.id, None)
+        if state == "failed":
+            self._failed.append(run)
         self.wake()
+
+    def explain_failures(self, error: BaseException) -> None:
+        """What has ended the runs that failed of late, and ends those that go on with it."""
+        text = error_text(error)
+        for run in [*self._failed, *list(self.runs.values())]:
+            run.error = text
+        self._failed.clear()
 
     def listen_for_commands(self) -> None:
         """There is something that can be steered. Idempotent."""
@@ -162,7 +173,11 @@ class Agent:
         atexit.unregister(self.close)
         from tpulab.tracked_run import step_runs
 
-        step_runs.end_all("finished", agent=self)
+        # A script that an exception has ended: no cell says so.
+        error = None if self.cells.attached else getattr(sys, "last_value", None)
+        if error is not None:
+            self.explain_failures(error)
+        step_runs.end_all("finished" if error is None else "failed", agent=self)
         for hook in self._hooks:
             hook.remove()
         watches = [self.cells.detach, self.compiles.detach, self.syncs.detach]
@@ -242,6 +257,7 @@ class Agent:
 
     def _on_cell_error(self, error: BaseException) -> None:
         """A cell has failed: if for want of memory, who holds it is told."""
+        self.explain_failures(error)
         location = locate_error(self.cells, error)
         run = next((run.id for run in reversed(list(self.runs.values()))), None)
         message = memory_error(error, next(self._errors), location, run, self.devices.read)

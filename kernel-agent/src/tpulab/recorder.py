@@ -28,6 +28,8 @@ KEPT_EVENTS = 4096
 STEPS_A_BATCH = 256
 #: How long a step may wait for the device clock before it is reported with what is known.
 PATIENCE_NS = 60_000_000_000
+#: A loop that an exception leaves has ended before anybody can see the exception.
+ERROR_PATIENCE_NS = 5_000_000_000
 
 
 class Recorder:
@@ -41,13 +43,15 @@ class Recorder:
         self._announced: set[str] = set()
         self._moved: dict[str, Run] = {}
         self._endings: list[tuple[Run, RunMessage]] = []
+        #: ends that were told, whose `on_ended` is still to be called, until when at the latest
+        self._ended: list[tuple[Run, RunMessage, int]] = []
         self.adviser: Adviser | None = None
         #: also told of what was collected, on the thread that collects; must be quick and never raise
         self.taps: list[Callable[[list[Message]], None]] = []
 
     @property
     def pending(self) -> bool:
-        return bool(self.closed or self.events or self._waiting or self._endings)
+        return bool(self.closed or self.events or self._waiting or self._endings or self._ended)
 
     def collect(self, *, force: bool = False) -> list[Message]:
         """Messages that are complete by now. `force`: report every step with what is known; do not wait."""
@@ -67,6 +71,7 @@ class Recorder:
         messages += self._steps(force)
         messages += self._paces()
         messages += self._ended_runs()
+        self._tell_ended(force)
         for tap in self.taps:
             tap(messages)
         return messages
@@ -180,9 +185,20 @@ class Recorder:
         """The end of a run is told after its last step."""
         # Not by counting: an interrupt may have lost a step between its number and its place in the queue.
         unfinished = {step.run.id for step in self._waiting}
-        done = [message for run, message in self._endings if run.id not in unfinished]
+        done = [ending for ending in self._endings if ending[0].id not in unfinished]
         self._endings = [ending for ending in self._endings if ending[0].id in unfinished]
-        return done
+        self._ended += [(run, message, now_ns() + ERROR_PATIENCE_NS) for run, message in done]
+        return [message for _, message in done]
+
+    def _tell_ended(self, force: bool) -> None:
+        waiting, self._ended = self._ended, []
+        for run, message, until in waiting:
+            if run.on_ended is None:
+                continue
+            if message["state"] == "failed" and run.error is None and not force and now_ns() < until:
+                self._ended.append((run, message, until))
+            else:
+                run.on_ended(run, message)
 
 
 def _ms(nanoseconds: int) -> float:

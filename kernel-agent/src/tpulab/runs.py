@@ -84,6 +84,10 @@ class Run:
     control: Callable[[], RunControl | None] | None = None
     #: called by the agent's thread with the steps done and the newest metrics
     on_progress: Callable[[int, dict[str, float]], None] | None = None
+    #: called by the agent's thread with the message of the run's end, after its last step was recorded
+    on_ended: Callable[[Run, RunMessage], None] | None = None
+    #: what ended it, when it failed and that is known
+    error: str | None = None
     #: rates and goodput, of a run made with `tpulab.run`
     pace: Pace | None = None
     #: steps handed to the recorder, which numbers them; those above `recorded` are still on their way

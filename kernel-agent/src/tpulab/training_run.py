@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import weakref
-from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
 from types import FrameType, TracebackType
 from typing import Any, TypeVar
 
@@ -23,6 +23,7 @@ from tpulab.controller import Controller, Handler
 from tpulab.hyper_arrays import Backend
 from tpulab.hyperparameters import Hyper, Hyperparameters
 from tpulab.messages import BandKind, HyperValue, RunControl, RunState
+from tpulab.notify_command import NotifyCommand, error_text
 from tpulab.pace import Effort, Pace
 from tpulab.process_agent import current_agent
 from tpulab.run_config import plain_config
@@ -49,6 +50,7 @@ class TrainingRun:
         replay: Replay | None,
         backend: Backend | None,
         effort: Effort,
+        notify: str | Sequence[str] | None = None,
     ) -> None:
         self.name = name
         self.config = plain_config(config)
@@ -56,6 +58,7 @@ class TrainingRun:
         #: values as arrays (`run.hyper.name`) and as they are (`run.hyper["name"]`)
         self.hyper = Hyperparameters(hyperparameters or {}, backend)
         self._effort = effort
+        self._notify = notify
         self._made_ns = now_ns()
         self._log_given = log
         self._log: RunLog | None = None
@@ -128,6 +131,8 @@ class TrainingRun:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if error is not None and self._tracked is not None:
+            self._tracked.run.error = error_text(error)
         self.finish("finished" if kind is None else "failed")
 
     # -- what can be asked of it -----------------------------------------------------------------------
@@ -259,6 +264,8 @@ class TrainingRun:
             if given is not None or agent.keeper is not None:
                 self._log.start()
         run.on_progress = tracked.progressed
+        if self._notify:
+            run.on_ended = NotifyCommand(self._notify, agent.warn)
         run.pace = Pace(run, self._effort, agent.compiles.programs)
         run.pace.prepared_ns = self._made_ns
         agent.desk.add(run.id, self.controller)
@@ -295,6 +302,7 @@ def run(
     tokens_per_step: float | None = None,
     samples_per_step: float | None = None,
     peak_flops: float | None = None,
+    notify: str | Sequence[str] | None = None,
 ) -> TrainingRun:
     """Makes a run that can be steered from the page while its cell is busy.
 
@@ -310,6 +318,9 @@ def run(
         flops_per_step: floating-point operations of a step on all devices, for the MFU. Default: counted.
         tokens_per_step, samples_per_step: for the throughput.
         peak_flops: operations a second that one device can do. Default: that of the chip, where it is known.
+        notify: command that is run when the run has finished, was stopped or has failed: a text for the
+            shell, or a program with its arguments. `TPULAB_RUN_STATE`, `TPULAB_RUN_NAME` and others are in
+            its environment. It is not run when the kernel itself is killed.
 
     Raises:
         HyperparameterError: a hyperparameter is described in a way that makes no sense.
@@ -323,4 +334,5 @@ def run(
         replay=replay,
         backend=backend,
         effort=Effort(flops_per_step, tokens_per_step, samples_per_step, peak_flops),
+        notify=notify,
     )
