@@ -137,6 +137,7 @@ function StepsSection({ state, loop, kernel, onGoTo, actions, trans }: KernelSec
         onFree={control && (() => void control.request({ action: 'free', run: null }))}
         onExport={(...what) => actions.exportSteps(...what)}
         canInsert={actions.canInsert()}
+        isCountedElsewhere={state.settings.sections.includes('run') && state.isOpen('run')}
         trans={trans}
       />
     </Section>

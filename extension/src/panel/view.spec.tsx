@@ -110,6 +110,9 @@ describe('PanelView', () => {
   let loop: DrawLoop;
 
   const text = (): string => host.textContent;
+  const sectionText = (title: string): string =>
+    [...host.querySelectorAll('section')].find(({ textContent }) => textContent.startsWith(title))
+      ?.textContent ?? '';
   const click = (name: RegExp | string): void => {
     const button = [...host.querySelectorAll('button')].find(({ textContent }) =>
       typeof name === 'string' ? textContent === name : name.test(textContent)
@@ -204,6 +207,36 @@ describe('PanelView', () => {
     expect(image?.getAttribute('aria-label')).toBe(
       'Times of the last 20 steps: typically 50.0 ms, 0 of them compiled'
     );
+  });
+
+  it('says how far a run is in one place only', () => {
+    change(() => scene.onBridge());
+    change(() => scene.receive(hello(), run({ totalSteps: 100 }), steps(0, 20)));
+    const places = () =>
+      ['Steps', 'Run'].map(title =>
+        sectionText(title)
+          .match(/step 20 of 100/g)
+          ?.join(' ')
+      );
+    expect(places()).toEqual([undefined, 'step 20 of 100']);
+    click(/^Run/);
+    expect(places()).toEqual(['step 20 of 100', undefined]);
+  });
+
+  it('shows the mean beside the median wherever they differ, as the bar and the rate are means', () => {
+    change(() => scene.onBridge());
+    change(() => scene.receive(hello(), run(), steps(0, 20)));
+    expect(text()).not.toContain('mean');
+    // Runs ahead: every fourth step only queues its work, the others wait.
+    change(() =>
+      scene.receive(
+        ...[20, 24, 28, 32, 36].flatMap(from => [
+          steps(from, 1, { wallMs: 2, deviceMs: 0, inputMs: 1, hostMs: 1, gapMs: 0 }),
+          steps(from + 1, 3)
+        ])
+      )
+    );
+    expect(text()).toContain('median 50.0 ms, mean 44.0 ms');
   });
 
   it('explains a recompilation and goes to its line', () => {

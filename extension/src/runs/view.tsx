@@ -5,8 +5,8 @@ import type { KernelTelemetry } from '../events/kernel-telemetry.js';
 import type { Run } from '../events/run.js';
 import { useChanges } from '../panel/use-changes.js';
 import type { DrawLoop } from '../steps/draw-loop.js';
-import { progressOf, summarize } from '../steps/summary.js';
-import { countText, secondsText } from '../text/duration.js';
+import { ProgressLine } from '../steps/progress-line.js';
+import { summarize } from '../steps/summary.js';
 import { metricText, valueText } from '../text/value.js';
 import { type KeptRun, keptSource } from './kept-runs.js';
 import { KeptRunsView } from './kept-runs-view.js';
@@ -106,10 +106,7 @@ function sourceOf(run: Run): MetricSource {
 
 function Head({ run, window, trans }: RunViewProps & { readonly run: Run }): JSX.Element {
   const summary = summarize(run.steps, window);
-  const progress = summary ? progressOf(run, summary) : null;
   const [name, series] = [...run.series].find(([one]) => /loss/i.test(one)) ?? [];
-  const eta = run.state === 'running' ? (run.pace?.etaSeconds ?? null) : null;
-  const remainingMs = eta === null ? (progress?.remainingMs ?? null) : eta * 1_000;
   return (
     <>
       <div className="jp-TPULab-row">
@@ -121,26 +118,7 @@ function Head({ run, window, trans }: RunViewProps & { readonly run: Run }): JSX
           {stateText(run, trans)}
         </span>
       </div>
-      {progress ? (
-        <progress
-          className="jp-TPULabProgress-bar"
-          max={progress.total}
-          value={progress.done}
-          aria-label={trans.__('Steps done')}
-        />
-      ) : null}
-      <div className="jp-TPULab-row">
-        <span className="jp-TPULab-number">
-          {progress
-            ? trans.__('step %1 of %2', countText(progress.done), countText(progress.total))
-            : summary
-              ? trans.__('step %1', countText(summary.lastIndex + 1))
-              : ''}
-        </span>
-        <span className="jp-TPULab-number jp-TPULab-quiet">
-          {remainingMs !== null && remainingMs > 0 ? trans.__('ETA %1', secondsText(remainingMs)) : ''}
-        </span>
-      </div>
+      {summary ? <ProgressLine run={run} summary={summary} trans={trans} /> : null}
     </>
   );
 }

@@ -5,7 +5,7 @@ import type { CodeLocation } from '@tpulab/protocol';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
 import type { Run } from '../events/run.js';
 import { stateText } from '../runs/run-state.js';
-import { countText, durationText, secondsText, threeFigures } from '../text/duration.js';
+import { durationText, secondsText, threeFigures } from '../text/duration.js';
 import { fromBackticks } from '../text/marked.js';
 import { Marked } from '../text/marked-view.js';
 import { metricText } from '../text/value.js';
@@ -14,11 +14,15 @@ import { ChartView } from './chart-view.js';
 import type { DrawLoop } from './draw-loop.js';
 import { NotesView } from './notes-view.js';
 import { PaceView } from './pace-view.js';
+import { ProgressLine } from './progress-line.js';
 import { SplitBar } from './split-bar.js';
-import { type ExportKind, type Progress, progressOf, type StepSummary, summarize } from './summary.js';
+import { type ExportKind, type StepSummary, summarize } from './summary.js';
 import { TableView } from './table-view.js';
 
-/** The mean is told apart from the typical step when it is this much longer. */
+/**
+ * The mean is shown beside the median when one is this many times the other. It may be the shorter one too: a loop that runs
+ * ahead of its device has a few steps that only queue their work and many that wait. The bar below and the rate are means.
+ */
 const MEAN_DIFFERS = 1.1;
 /** Metrics shown: one line of them. */
 const METRICS_SHOWN = 3;
@@ -39,6 +43,8 @@ export interface StepsViewProps {
   readonly onExport: (what: ExportKind, run: Run, summary: StepSummary, say: string) => void;
   /** False where there is no notebook for a picture. */
   readonly canInsert: boolean;
+  /** The run section says how far the run is: here it would be said of another moment, as that is drawn less often. */
+  readonly isCountedElsewhere: boolean;
   readonly trans: TranslationBundle;
 }
 
@@ -55,7 +61,6 @@ export function StepsView(props: StepsViewProps): JSX.Element {
     );
   }
   const advice = adviceFor(summary, trans, recompileAdvice(kernel), run.pace?.mfu?.value ?? null);
-  const progress = progressOf(run, summary);
   return (
     <div className="jp-TPULabSteps">
       <Compiling kernel={kernel} trans={trans} />
@@ -73,7 +78,7 @@ export function StepsView(props: StepsViewProps): JSX.Element {
         paused={paused}
         trans={trans}
       />
-      {progress ? <ProgressLine progress={progress} run={run} trans={trans} /> : null}
+      {props.isCountedElsewhere ? null : <ProgressLine run={run} summary={summary} trans={trans} />}
       {run.pace ? <PaceView pace={run.pace} trans={trans} /> : null}
       <Notes {...props} />
       <Exports
@@ -182,13 +187,14 @@ function Headline({
   run: Run;
   trans: TranslationBundle;
 }): JSX.Element {
-  const mean = summary.meanMs > summary.typicalMs * MEAN_DIFFERS;
+  const { meanMs, typicalMs } = summary;
+  const mean = Math.max(meanMs, typicalMs) > Math.min(meanMs, typicalMs) * MEAN_DIFFERS;
   const metrics = Object.entries(run.metrics).slice(0, METRICS_SHOWN);
   return (
     <>
       <div className="jp-TPULab-row">
-        <span>
-          <strong className="jp-TPULab-number jp-TPULabSteps-time">{durationText(summary.typicalMs)}</strong>{' '}
+        <span title={trans.__('Median of the last %1 steps', summary.count)}>
+          <strong className="jp-TPULab-number jp-TPULabSteps-time">{durationText(typicalMs)}</strong>{' '}
           <span className="jp-TPULab-quiet">{trans.__('per step')}</span>
         </span>
         <span className="jp-TPULab-number jp-TPULab-quiet">
@@ -200,45 +206,15 @@ function Headline({
           <span className="jp-TPULab-number">
             {metrics.map(([name, value]) => `${name} ${metricText(value)}`).join(' · ')}
           </span>
-          <span className="jp-TPULab-number">
-            {mean ? trans.__('mean %1', durationText(summary.meanMs)) : ''}
+          <span
+            className="jp-TPULab-number"
+            title={trans.__('The rate and the parts below are means; single steps differ a lot')}
+          >
+            {mean ? trans.__('median %1, mean %2', durationText(typicalMs), durationText(meanMs)) : ''}
           </span>
         </div>
       ) : null}
     </>
-  );
-}
-
-function ProgressLine({
-  progress,
-  run,
-  trans
-}: {
-  progress: Progress;
-  run: Run;
-  trans: TranslationBundle;
-}): JSX.Element {
-  const { done, total } = progress;
-  // The agent has seen all steps of the run, the page only those of its window.
-  const eta = run.state === 'running' ? (run.pace?.etaSeconds ?? null) : null;
-  const remainingMs = eta === null ? progress.remainingMs : eta * 1_000;
-  return (
-    <div className="jp-TPULabProgress">
-      <progress
-        className="jp-TPULabProgress-bar"
-        max={total}
-        value={done}
-        aria-label={trans.__('Steps done')}
-      />
-      <div className="jp-TPULab-row">
-        <span className="jp-TPULab-number">
-          {trans.__('step %1 of %2', countText(done), countText(total))}
-        </span>
-        <span className="jp-TPULab-number jp-TPULab-quiet">
-          {remainingMs !== null && done < total ? trans.__('%1 left', secondsText(remainingMs)) : ''}
-        </span>
-      </div>
-    </div>
   );
 }
 
