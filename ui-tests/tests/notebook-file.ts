@@ -5,16 +5,16 @@ const KERNELS: Readonly<Record<string, string>> = {
   python3: 'Python 3 (ipykernel)'
 };
 
-/** Code cells with the ids `cell-0`, `cell-1`, …, for the kernelspec of this name. */
-export function notebookText(sources: readonly string[] = [], kernel = 'tpulab-jax'): string {
+/** Code cells with the ids `cell-0`, `cell-1`, …, for the kernelspec of this name. Before nbformat 4.5 cells have no ids. */
+export function notebookText(sources: readonly string[] = [], kernel = 'tpulab-jax', minor = 5): string {
   const cells = sources.map((source, at) => ({
     cell_type: 'code',
-    id: `cell-${at}`,
+    ...(minor >= 5 ? { id: `cell-${at}` } : {}),
     metadata: {},
     source,
     outputs: [],
     execution_count: null
   }));
   const kernelspec = { name: kernel, display_name: KERNELS[kernel] ?? kernel, language: 'python' };
-  return JSON.stringify({ cells, metadata: { kernelspec }, nbformat: 4, nbformat_minor: 5 });
+  return JSON.stringify({ cells, metadata: { kernelspec }, nbformat: 4, nbformat_minor: minor });
 }

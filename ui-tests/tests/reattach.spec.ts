@@ -32,9 +32,10 @@ class Story {
   }
 
   /** Writes the notebook (the first cell is the gates'), opens it and runs its cells without waiting for them. */
-  async begin(sources: readonly string[]): Promise<void> {
+  async begin(sources: readonly string[], nbformatMinor = 5): Promise<void> {
     const all = [GATE.replaceAll('ROOT', this.lab.rootDir), ...sources];
-    const text = notebookText(all.map(source => source.replaceAll('GATE', `${this.name}-`)));
+    const named = all.map(source => source.replaceAll('GATE', `${this.name}-`));
+    const text = notebookText(named, 'tpulab-jax', nbformatMinor);
     await writeFile(join(this.lab.rootDir, this.path), text);
     await openNotebook(this.page, this.path);
     await this.page.evaluate(() => void window.jupyterapp.commands.execute('notebook:run-all-cells'));
@@ -114,6 +115,23 @@ test('a cell that runs while the page is loaded again goes on, with no text miss
   await story.expectText(2, 'after\n');
   await expect.poll(() => prompts(page)).toEqual(['[1]:', '[2]:', '[3]:']);
   expect(await isDirty(page)).toBe(true);
+});
+
+test('a notebook before nbformat 4.5, whose file has no ids of cells, finds them by their code', async ({
+  lab,
+  page
+}) => {
+  const story = new Story(lab, page, 'old-format');
+  await story.begin([COUNT, 'print("after")'], 4);
+  await story.expectText(1, lines(20));
+  await story.save();
+  await story.reload();
+  await story.expectText(1, lines(20));
+  await story.open('half');
+  await story.expectText(1, `${lines(40)}done\n`);
+  await story.expectText(2, 'after\n');
+  await expect.poll(() => prompts(page)).toEqual(['[1]:', '[2]:', '[3]:']);
+  await expect(page.getByText('could not be placed')).toHaveCount(0);
 });
 
 test('cells that finished while nobody watched are filled: results, tracebacks, displays, what was cleared', async ({
@@ -241,9 +259,9 @@ test('a cell that was edited since keeps what it shows, and the output can be lo
   await story.save();
   await story.open('half');
   await story.reload();
-  await expect(page.getByText('put out something that has no place')).toBeVisible();
+  await expect(page.getByText('could not be placed: edited, deleted, or run in a console')).toBeVisible();
   expect(await isDirty(page)).toBe(false);
   await page.getByRole('button', { name: 'Show the output' }).click();
-  await expect(page.locator('.jp-TPULabUnplaced')).toContainText('The code of the cell was changed since');
+  await expect(page.locator('.jp-TPULabUnplaced')).toContainText('The cell was edited since');
   await expect(page.locator('.jp-TPULabUnplaced .jp-OutputArea')).toContainText('line 19');
 });

@@ -14,6 +14,8 @@ const { signal } = new AbortController();
 /** An open notebook whose cells have their ids as their code, and nothing to show. */
 class Notebook implements INotebook {
   readonly savedAt = SAVED;
+  readonly keepsCellIds = true;
+  readonly isShared = false;
   isDisposed = false;
   isDirty = false;
   readonly cells = new Map<

@@ -8,6 +8,7 @@ import type { CellExecution, MirroredKernel } from '@tpulab/protocol';
 import { decide } from './decide.js';
 import type { ICodeCell, INotebook } from './notebook.js';
 import type { OutputsApi } from './outputs-api.js';
+import { placesOf } from './places.js';
 import type { IUnplaced } from './reattachment.js';
 import { saysTheSame } from './same-content.js';
 import { hasScriptable, type ITrust } from './trust.js';
@@ -110,20 +111,18 @@ function newestOfEachCell(found: readonly IFound[]): IFound[] {
 
 /** In one go, so that nothing comes in between. */
 function place(found: readonly IFound[], notebook: INotebook): IFilled {
-  const cells = notebook.codeCells();
   const before = notebook.content();
   const wasDirty = notebook.isDirty;
-  const filled: IFound[] = [];
+  const filled: (IFound & { readonly id: string })[] = [];
   const unplaced: IUnplaced[] = [];
-  for (const each of found) {
+  for (const { of: each, cell, isAmbiguous } of placesOf(found, notebook)) {
     const { execution, isTrusted } = each;
-    const cell = cells.get(execution.cellId ?? '');
     const decision = decide(execution, cell, notebook.savedAt);
     if (decision === 'changed' || decision === 'gone') {
-      unplaced.push({ execution, why: decision, isTrusted });
+      unplaced.push({ execution, why: isAmbiguous ? 'ambiguous' : decision, isTrusted });
     } else if (cell !== undefined && decision === 'fill') {
       show(cell, each);
-      filled.push(each);
+      filled.push({ ...each, id: cell.read().id });
     }
   }
   if (!wasDirty) {
@@ -147,6 +146,6 @@ function show(cell: ICodeCell, { execution, isTrusted }: IFound): void {
   cell.end(executionCount);
 }
 
-function idsOf(found: readonly IFound[]): string[] {
-  return found.flatMap(({ execution }) => execution.cellId ?? []);
+function idsOf(found: readonly { readonly id: string }[]): string[] {
+  return found.map(({ id }) => id);
 }

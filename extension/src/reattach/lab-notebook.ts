@@ -4,6 +4,9 @@ import type { IOutput } from '@jupyterlab/nbformat';
 import type { NotebookPanel } from '@jupyterlab/notebook';
 import type { ExecuteFuture, ICodeCell, INotebook, IShownCell } from './notebook.js';
 
+/** Of nbformat 4. */
+const FIRST_MINOR_WITH_IDS = 5;
+
 export class LabNotebook implements INotebook {
   constructor(private readonly panel: NotebookPanel) {}
 
@@ -11,6 +14,18 @@ export class LabNotebook implements INotebook {
     const text = this.panel.context.contentsModel?.last_modified;
     const time = text === undefined ? NaN : Date.parse(text);
     return Number.isNaN(time) ? null : time;
+  }
+
+  get keepsCellIds(): boolean {
+    const { model, localPath } = this.panel.context;
+    // A text has no place for them, and Lab drops those of an older format.
+    return (
+      localPath.endsWith('.ipynb') && (model.nbformat > 4 || model.nbformatMinor >= FIRST_MINOR_WITH_IDS)
+    );
+  }
+
+  get isShared(): boolean {
+    return this.panel.context.model.collaborative === true;
   }
 
   get isDisposed(): boolean {

@@ -34,6 +34,10 @@ export interface ICodeCell {
 export interface INotebook {
   /** Of the file as it was loaded, Unix milliseconds; null when it is not known. */
   readonly savedAt: number | null;
+  /** Whether a cell has the same id each time the file is opened. */
+  readonly keepsCellIds: boolean;
+  /** Whether other people's pages have the same cells: what one of them fills stands in all. */
+  readonly isShared: boolean;
   readonly isDisposed: boolean;
   isDirty: boolean;
   /** Everything that would be written to the file, to see whether anything has changed. */

@@ -14,8 +14,10 @@ import { NoticePlace } from '../notices/notebook-notice.js';
 import { momentText } from '../text/moment.js';
 import { wait } from '../text/wait.js';
 import { IBridgeBackends, IBridgeEvents } from '../tokens.js';
+import { Filler } from './filler.js';
 import { fillFromKept, type IFilled } from './fill-from-kept.js';
 import { KeptApi } from './kept-api.js';
+import { whenever } from './kernel-waits.js';
 import { LabNotebook } from './lab-notebook.js';
 import { kernelRoute, OutputsApi } from './outputs-api.js';
 import { type IReattached, type IUnplaced, reattach } from './reattachment.js';
@@ -73,11 +75,16 @@ function follow(panel: NotebookPanel, parts: IParts): void {
   let abort = new AbortController();
   /** What the kernel itself tells is more than what is kept here. */
   const attachTo = async (kernel: Kernel.IKernelConnection): Promise<void> => {
-    const result = await attach(panel, kernel, parts, abort.signal);
-    if (result !== null && result.running.length + result.filled.length > 0) {
-      notice.clear();
-      sayUntrusted(panel, trustNotice, result.untrusted, parts);
-    }
+    const { signal } = abort;
+    let result: IReattached | null;
+    await turn(panel, kernel.id, signal);
+    do {
+      result = await attach(panel, kernel, parts, signal);
+      if (result !== null && result.running.length + result.filled.length > 0) {
+        notice.clear();
+        sayUntrusted(panel, trustNotice, result.untrusted, parts);
+      }
+    } while (await hasLeft(result?.elsewhere ?? [], kernel.id, parts, signal));
   };
   const onKernel = (
     _: unknown,
@@ -102,6 +109,37 @@ function follow(panel: NotebookPanel, parts: IParts): void {
   });
 }
 
+/** Waits until it is this page that fills the cells, where several share them. Never rejects. */
+async function turn(panel: NotebookPanel, what: string, signal: AbortSignal): Promise<void> {
+  await panel.context.ready;
+  const { collaborative, sharedModel } = panel.context.model;
+  if (collaborative !== true || signal.aborted) {
+    return;
+  }
+  const filler = new Filler(sharedModel.awareness, what);
+  // Its place is kept for as long as the kernel is followed.
+  signal.addEventListener('abort', () => filler.dispose(), { once: true });
+  await whenever([filler.changed], () => filler.isMine, signal).catch(() => undefined);
+}
+
+/** Waits until one of these pages has left, whose cells are then filled here. False when there is none, or at the end. */
+async function hasLeft(
+  sessions: readonly string[],
+  kernelId: string,
+  { events }: IParts,
+  signal: AbortSignal
+): Promise<boolean> {
+  const telemetry = events?.telemetryOf(kernelId);
+  if (sessions.length === 0 || !telemetry) {
+    return false;
+  }
+  const isGone = (): boolean => sessions.some(session => telemetry.client(session) === null);
+  return whenever([telemetry.changed], isGone, signal).then(
+    () => true,
+    () => false
+  );
+}
+
 /** Fills cells from what is kept here of a kernel on a remote. Never rejects. */
 async function fill(
   panel: NotebookPanel,
@@ -115,6 +153,7 @@ async function fill(
   if (remote === null) {
     return;
   }
+  await turn(panel, remote, signal);
   for (let attempt = 1; attempt <= MAX_ATTEMPTS && !signal.aborted; attempt += 1) {
     await backends.remotes.settled(BRIDGE_WAIT_MS);
     try {
@@ -272,12 +311,20 @@ function report(
   if (unplaced.length === 0) {
     return;
   }
-  const message = trans._n(
-    'One cell in the kernel of "%2" put out something that has no place: its code was changed, or the cell was removed, since it was run, or it was run in a console.',
-    '%1 cells in the kernel of "%2" put out something that has no place: their code was changed, or the cells were removed, since they were run, or they were run in a console.',
-    unplaced.length,
-    panel.context.localPath
-  );
+  const document = panel.context.localPath;
+  const message = unplaced.every(({ why }) => why === 'ambiguous')
+    ? trans._n(
+        'Output of %1 cell of "%2" could not be placed: several cells have its code, and this file keeps no cell ids.',
+        'Output of %1 cells of "%2" could not be placed: several cells have their code, and this file keeps no cell ids.',
+        unplaced.length,
+        document
+      )
+    : trans._n(
+        'Output of %1 cell of "%2" could not be placed: edited, deleted, or run in a console.',
+        'Output of %1 cells of "%2" could not be placed: edited, deleted, or run in a console.',
+        unplaced.length,
+        document
+      );
   Notification.warning(message, {
     autoClose: false,
     actions: [
@@ -286,7 +333,7 @@ function report(
         callback: () => {
           const content = new UnplacedOutputs({
             unplaced,
-            document: panel.context.localPath,
+            document,
             command,
             rendermime: panel.content.rendermime,
             trans

@@ -14,6 +14,7 @@ import { type Decision, decide, isFinished } from './decide.js';
 import { attached, handled, KernelSession, whenever } from './kernel-waits.js';
 import { frameOf, outputMessages, replyMessage } from './messages.js';
 import type { ExecuteFuture, ICodeCell, INotebook } from './notebook.js';
+import { type IPlace, placesOf } from './places.js';
 import { saysTheSame } from './same-content.js';
 import { type IOutputs, merged, type OutputsApi } from './outputs-api.js';
 import { hasScriptable, type ITrust } from './trust.js';
@@ -29,10 +30,10 @@ export interface IReattachmentOptions {
   readonly signal: AbortSignal;
 }
 
-/** An execution whose outputs have no place, and why. */
+/** An execution whose outputs have no place, and why. `ambiguous`: several cells have its code, and none an id that is kept. */
 export interface IUnplaced {
   readonly execution: CellExecution;
-  readonly why: 'changed' | 'gone';
+  readonly why: 'changed' | 'gone' | 'ambiguous';
   readonly isTrusted: boolean;
 }
 
@@ -43,6 +44,8 @@ export interface IReattached {
   /** Ids of the cells that show less than they might until the person trusts them. */
   readonly untrusted: readonly string[];
   readonly unplaced: readonly IUnplaced[];
+  /** Sessions of other people's pages that fill cells of this shared notebook; theirs were left alone. */
+  readonly elsewhere: readonly string[];
 }
 
 /** How long to wait for the reply that belongs to an idle, before the bridge is asked how the cell ended. */
@@ -54,7 +57,7 @@ interface IPlan {
   readonly decision: Extract<Decision, 'attach' | 'fill' | 'follow'>;
 }
 
-const NOTHING: IReattached = { running: [], filled: [], untrusted: [], unplaced: [] };
+const NOTHING: IReattached = { running: [], filled: [], untrusted: [], unplaced: [], elsewhere: [] };
 
 /** Rejects when the bridge cannot say, or when `signal` ends it; the notebook is then as it was. */
 export async function reattach(options: IReattachmentOptions): Promise<IReattached> {
@@ -83,6 +86,9 @@ class Reattachment {
       return { ...NOTHING, unplaced: this.unplaced(first.executions) };
     }
     await this.takeOver(first.executions);
+    if (this.plans(first.executions).length === 0) {
+      return { ...NOTHING, unplaced: this.unplaced(first.executions), elsewhere: [...this._elsewhere] };
+    }
     const kernelSession = await attached(kernel, link, this.session, signal);
     const outputs = await this.complete(first);
     const hold = link.hold();
@@ -101,14 +107,20 @@ class Reattachment {
     }
   }
 
+  private places(executions: readonly CellExecution[]): IPlace<{ readonly execution: CellExecution }>[] {
+    return placesOf(
+      executions.map(execution => ({ execution })),
+      this.options.notebook
+    );
+  }
+
   /** Which cells are touched. */
   private plans(executions: readonly CellExecution[]): IPlan[] {
-    const { notebook } = this.options;
-    const cells = notebook.codeCells();
-    return executions.flatMap(execution => {
-      const cell = execution.cellId === null ? undefined : cells.get(execution.cellId);
-      const decision = decide(execution, cell, notebook.savedAt);
-      return cell && (decision === 'attach' || decision === 'fill' || decision === 'follow')
+    return this.places(executions).flatMap(({ of: { execution }, cell }) => {
+      const decision = decide(execution, cell, this.options.notebook.savedAt);
+      return cell &&
+        (decision === 'attach' || decision === 'fill' || decision === 'follow') &&
+        !this._elsewhere.has(this._sessions.get(execution.msgId) ?? '')
         ? [{ execution, cell, decision }]
         : [];
     });
@@ -116,17 +128,17 @@ class Reattachment {
 
   private unplaced(executions: readonly CellExecution[]): IUnplaced[] {
     const { notebook, trust } = this.options;
-    const cells = notebook.codeCells();
-    return executions.flatMap(execution => {
-      const cell = execution.cellId === null ? undefined : cells.get(execution.cellId);
+    return this.places(executions).flatMap(({ of: { execution }, cell, isAmbiguous }) => {
       const why = decide(execution, cell, notebook.savedAt);
-      return why === 'changed' || why === 'gone' ? [{ execution, why, isTrusted: trust.has(execution) }] : [];
+      return why === 'changed' || why === 'gone'
+        ? [{ execution, why: isAmbiguous ? 'ambiguous' : why, isTrusted: trust.has(execution) }]
+        : [];
     });
   }
 
   /** Replies and questions for cells that run were meant for an earlier page: this one gets them from now on. */
   private async takeOver(executions: readonly CellExecution[]): Promise<void> {
-    const { api, kernel, link, signal } = this.options;
+    const { api, kernel, link, notebook, signal } = this.options;
     let isNew = false;
     for (const { execution, decision } of this.plans(executions)) {
       if (decision !== 'attach') {
@@ -135,6 +147,10 @@ class Reattachment {
       const session = sessionOf(await api.record(execution.requestSeq, signal));
       if (session !== '') {
         this._sessions.set(execution.msgId, session);
+      }
+      if (notebook.isShared && this.options.isAttachedElsewhere(session)) {
+        this._elsewhere.add(session);
+        continue;
       }
       if (session !== '' && session !== kernel.clientId && !link.predecessors.has(session)) {
         link.predecessors.add(session);
@@ -204,7 +220,7 @@ class Reattachment {
     }
     await this.ask(plans, kernelSession);
     const idsOf = (wanted: (plan: IPlan) => boolean): string[] =>
-      plans.filter(wanted).flatMap(({ execution }) => execution.cellId ?? []);
+      plans.filter(wanted).map(({ cell }) => cell.read().id);
     return {
       running: idsOf(({ decision }) => decision === 'attach'),
       filled: idsOf(({ decision }) => decision === 'fill'),
@@ -213,7 +229,8 @@ class Reattachment {
         ({ decision, execution }) =>
           !trust.has(execution) && (decision === 'attach' || hasScriptable(execution))
       ),
-      unplaced: this.unplaced(outputs.executions)
+      unplaced: this.unplaced(outputs.executions),
+      elsewhere: [...this._elsewhere]
     };
   }
 
@@ -288,6 +305,7 @@ class Reattachment {
   }
 
   private readonly _sessions = new Map<string, string>();
+  private readonly _elsewhere = new Set<string>();
 }
 
 function sessionOf(entry: JournalEntry | null): string {

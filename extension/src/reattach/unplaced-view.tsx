@@ -34,8 +34,10 @@ export class UnplacedOutputs extends Panel {
       const count = execution.executionCount ?? '*';
       const title =
         why === 'changed'
-          ? trans.__('[%1] The code of the cell was changed since', count)
-          : trans.__('[%1] The cell is not in the notebook', count);
+          ? trans.__('[%1] The cell was edited since', count)
+          : why === 'ambiguous'
+            ? trans.__('[%1] Several cells have this code, and the file keeps no cell ids', count)
+            : trans.__('[%1] The cell is not in the notebook', count);
       this.addWidget(text('h3', title));
       const values = execution.outputs.map(({ output }) => output as IOutput);
       const model = new OutputAreaModel({ values, trusted: isTrusted });

@@ -1,0 +1,83 @@
+/**
+ * Who of several people in one shared notebook fills its cells: what is written into one page's cells stands in all of them, so two
+ * pages that fill would show everything twice. The pages see each other in the awareness of the document. The first that asks has
+ * the task; when it has left, the one with the lowest client id of those that are there.
+ */
+import type { IDisposable } from '@lumino/disposable';
+import { type ISignal, Signal } from '@lumino/signaling';
+
+/** The part of y-protocols' `Awareness` that is used. */
+export interface IAwareness {
+  readonly clientID: number;
+  getStates(): ReadonlyMap<number, unknown>;
+  setLocalStateField(name: string, value: unknown): void;
+  on(event: 'change', handler: () => void): void;
+  off(event: 'change', handler: () => void): void;
+}
+
+type Part = 'filling' | 'waiting';
+
+export class Filler implements IDisposable {
+  /** @param what whose outputs are filled in: a kernel */
+  constructor(
+    private readonly awareness: IAwareness,
+    what: string
+  ) {
+    this.field = `tpulab fills ${what}`;
+    this.say('waiting');
+    awareness.on('change', this.look);
+    this.look();
+  }
+
+  /** Whether this page is the one that fills. */
+  get isMine(): boolean {
+    return this._isMine;
+  }
+
+  /** Emitted when `isMine` changes. */
+  get changed(): ISignal<this, void> {
+    return this._changed;
+  }
+
+  get isDisposed(): boolean {
+    return this._isDisposed;
+  }
+
+  dispose(): void {
+    if (this._isDisposed) {
+      return;
+    }
+    this._isDisposed = true;
+    this.awareness.off('change', this.look);
+    this.say(null);
+    Signal.clearData(this);
+  }
+
+  private readonly look = (): void => {
+    const fills = this.others('filling');
+    // Two that began in the same moment see it here: one of them steps back.
+    const rivals = this._isMine || fills.length > 0 ? fills : this.others('waiting');
+    const isFirst = rivals.every(id => id > this.awareness.clientID);
+    const isMine = this._isMine ? isFirst : fills.length === 0 && isFirst;
+    if (isMine !== this._isMine) {
+      this._isMine = isMine;
+      this.say(isMine ? 'filling' : 'waiting');
+      this._changed.emit();
+    }
+  };
+
+  private say(part: Part | null): void {
+    this.awareness.setLocalStateField(this.field, part);
+  }
+
+  private others(part: Part): number[] {
+    return [...this.awareness.getStates()].flatMap(([id, state]) =>
+      id !== this.awareness.clientID && (state as Record<string, unknown>)[this.field] === part ? [id] : []
+    );
+  }
+
+  private readonly field: string;
+  private readonly _changed = new Signal<this, void>(this);
+  private _isMine = false;
+  private _isDisposed = false;
+}
