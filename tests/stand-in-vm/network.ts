@@ -81,7 +81,8 @@ export class StandInNetwork implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await run('ip', ['link', 'del', this.#link]).catch(() => undefined);
-    for (const name of [this.vmNamespace, this.routerNamespace]) {
+    // The VM's last: its name says that the number is taken.
+    for (const name of [this.routerNamespace, this.vmNamespace]) {
       await run('ip', ['netns', 'del', name]).catch(() => undefined);
     }
   }
@@ -125,7 +126,7 @@ async function removeForgotten(): Promise<void> {
     const { mtimeMs } = await stat(path.join(folder, name));
     const { stdout: pids } = await run('ip', ['netns', 'pids', name]);
     if (Date.now() - mtimeMs < FORGOTTEN_MS || pids.trim() !== '') continue;
-    for (const one of [name, `tplrt${number}`]) await run('ip', ['netns', 'del', one]).catch(() => undefined);
+    for (const one of [`tplrt${number}`, name]) await run('ip', ['netns', 'del', one]).catch(() => undefined);
   }
 }
 

@@ -1,8 +1,17 @@
 /** Whether all of a dialog of ours can be read. */
-import type { Page } from '@playwright/test';
+import { expect, type Page } from '@playwright/test';
+
+/** Long enough for a page that has yet to be laid out at another width. */
+const LAID_OUT = { timeout: 20_000, intervals: [20, 100] };
+
+/** Fails the test at its end: all that is cut is told. */
+export async function nothingIsCut(page: Page, where: string): Promise<void> {
+  const softly = expect.configure({ soft: true });
+  await softly.poll(() => cutParts(page), { message: where, ...LAID_OUT }).toEqual([]);
+}
 
 /** Texts and buttons of the dialog that do not have the room that they need, and parts that are outside the window. */
-export function cutParts(page: Page): Promise<string[]> {
+function cutParts(page: Page): Promise<string[]> {
   return page.evaluate(() => {
     const frame = document.querySelector('.jp-TPULabDialog-frame');
     if (!frame) return ['no dialog'];

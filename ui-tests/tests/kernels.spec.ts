@@ -44,7 +44,11 @@ test('a card of the launcher copies the lessons to the files, shows them, and ke
   await expect(lesson).toBeVisible();
   const file = join(lab.rootDir, 'tpulab-lessons', '00-getting-started.ipynb');
   await writeFile(file, notebookText(['print("mine")']));
+  const copiedAgain = page.waitForResponse(
+    answer => answer.request().method() === 'POST' && answer.url().endsWith('/bridge/v1/lessons')
+  );
   await card.click();
+  await copiedAgain;
   await lesson.dblclick();
   await expect.poll(async () => (await currentKernel(page))?.name).toBe('tpulab-jax');
   await expect(page.locator('.jp-NotebookPanel').getByText('print("mine")')).toBeVisible();

@@ -82,8 +82,10 @@ export class StandInAnswers {
     return answers;
   }
 
-  /** As the gateway tells a change. */
+  /** As the gateway tells a change. A page that connects anew and asks for the list has it too. */
   tell(remote: Remote, removed = false): void {
+    const others = this.remotes.filter(({ name }) => name !== remote.name);
+    this.remotes = removed ? others : [...others, remote];
     const event: RemoteEvent = { topic: 'remotes', remote, removed };
     this.#events?.send(JSON.stringify({ op: 'events', events: [event] }));
   }

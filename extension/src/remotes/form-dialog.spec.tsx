@@ -60,7 +60,7 @@ it('closes with Escape, but not in a field that has something in it', async () =
   expect(pressed).toEqual(['Escape']);
   expect(dialog.isDisposed).toBe(false);
   press('input[name="empty"]', 'Escape');
-  await vi.waitFor(() => expect(isClosed).toBe(true));
+  await vi.waitFor(() => expect(isClosed).toBe(true), { timeout: 20_000 });
 });
 
 it('keeps the focus: nothing below it can be reached', () => {

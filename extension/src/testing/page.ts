@@ -64,7 +64,7 @@ export class Page implements AsyncDisposable {
 }
 
 /** Waits until a condition holds; the deadline is for a machine that is busy with other things. */
-export async function until(condition: () => boolean, deadlineMs = 20_000): Promise<void> {
+export async function until(condition: () => boolean, deadlineMs = 50_000): Promise<void> {
   const end = performance.now() + deadlineMs;
   while (!condition()) {
     if (performance.now() > end) {

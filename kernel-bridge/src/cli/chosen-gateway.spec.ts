@@ -4,11 +4,14 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { PACKAGE_FOLDER } from '../environments/locations.js';
 import type { RunningGatewayFolder } from '../server/running-gateways.js';
 import { ENTRY } from '../server/testing/gateway-process.js';
 import { chosenStateFolder } from './chosen-gateway.js';
+
+// Two gateways and four commands, each a process of its own.
+vi.setConfig({ testTimeout: 240_000, hookTimeout: 120_000 });
 
 function running(stateDir: string): RunningGatewayFolder {
   const record = {

@@ -41,8 +41,8 @@ export interface KeeperAccess {
 const KILL_MS = 10_000;
 const LOOK_AGAIN_MS = 20;
 
-/** From `launch.json` to the keeper's lock: a process starts and loads its program. */
-const BEGIN_MS = 10_000;
+/** From `launch.json` to the keeper's lock: a process starts and loads its program, on a machine that may be busy. */
+const BEGIN_MS = 60_000;
 
 export const localKeepers: KeeperAccess = {
   start: (kernelDir, launch, events) => startKeeper(launch, { kernelDir }, events),

@@ -8,6 +8,8 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { processEnd } from './process-end.js';
 import { processStart } from './process-identity.js';
 
+/** Longer than any test takes. */
+const NEVER_MS = 600_000;
 const REAL = { platform: process.platform, path: process.env['PATH'] };
 let folder: string;
 let child: ChildProcess;
@@ -42,7 +44,7 @@ describe.each(['with /proc', 'without /proc'])('the end of a process, %s', where
     const calls = where === 'without /proc' ? await withoutProc() : null;
     const start = (await processStart(child.pid!))!;
     let hasEnded = false;
-    const end = processEnd(child.pid!, start).then(() => (hasEnded = true));
+    const end = processEnd(child.pid!, start, NEVER_MS).then(() => (hasEnded = true));
     await delay(1000); // five looks
     expect(hasEnded).toBe(false);
     child.kill('SIGKILL');
@@ -60,7 +62,7 @@ it('identifies the process again after a while where a look alone cannot', async
   const calls = await withoutProc();
   const start = (await processStart(child.pid!))!;
   const end = processEnd(child.pid!, start, 300);
-  await vi.waitFor(async () => expect(await calls()).toBeGreaterThan(3), 20_000);
+  await vi.waitFor(async () => expect(await calls()).toBeGreaterThan(3), 50_000);
   child.kill('SIGKILL');
   await end;
 });

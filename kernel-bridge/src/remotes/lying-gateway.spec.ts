@@ -159,7 +159,7 @@ it('says nothing raw in a view, a log or a terminal, ends nothing, and fills not
   );
   for (let round = 0; round < ROUNDS; round++) {
     if (round > 0) await bridge.rest('POST', '/bridge/v1/remotes/liar/connect', { body: {} });
-    await vi.waitFor(async () => expect((await remote()).roundTripMs).not.toBeNull(), 20_000);
+    await vi.waitFor(async () => expect((await remote()).roundTripMs).not.toBeNull(), 60_000);
     const view = await remote();
     expectPlain(view);
     expect(JSON.stringify(view).length).toBeLessThan(VIEW_BYTES);
@@ -181,7 +181,7 @@ it('says nothing raw in a view, a log or a terminal, ends nothing, and fills not
 
 it('gets no cookie, no script and no policy of its own into the browser', async () => {
   await bridge.rest('POST', '/bridge/v1/remotes/liar/connect', { body: {} });
-  await vi.waitFor(async () => expect((await remote()).state).toBe('connected'), 20_000);
+  await vi.waitFor(async () => expect((await remote()).state).toBe('connected'), 60_000);
   const { headers } = await bridge.rest('GET', '/remotes/liar/api/kernels/x');
   expect(headers.get('content-security-policy')).toBe("sandbox; default-src 'none'; frame-ancestors 'self'");
   expect(headers.get('x-content-type-options')).toBe('nosniff');
@@ -200,7 +200,7 @@ it('that lists a kernel under the id of a kernel here changes, shows and ends no
     (
       (await bridge.rest('GET', '/bridge/v1/remotes/liar/mirror')).body as { kernels: { kernelId: string }[] }
     ).kernels.map(({ kernelId }) => kernelId);
-  await vi.waitFor(async () => expect(asked).toContain(id), 20_000);
+  await vi.waitFor(async () => expect(asked).toContain(id), 60_000);
   expect((await bridge.rest('GET', `/api/kernels/${id}`)).body).toMatchObject({ id, name: 'python3' });
   const outputs = await bridge.rest('GET', `/bridge/v1/kernels/${id}/outputs`);
   expect(outputs).toMatchObject({ status: 200, body: { alive: true, executions: [] } });

@@ -118,9 +118,9 @@ describe.skipIf(why !== null)(`a Colab runtime${why === null ? '' : ` (skipped: 
       { timeout: 60_000, interval: 50 }
     );
     await google.answer({ balance: 8.8 });
+    await vi.waitFor(async () => expect(await left()).toMatchObject({ state: 'ok' }), { timeout: 60_000 });
     const described = await tpulab('remote', 'describe', 'colab');
     expect(described).toMatch(/ok: .* compute units left/);
-    await vi.waitFor(async () => expect(await left()).toMatchObject({ state: 'ok' }), { timeout: 60_000 });
     // Where Colab cannot be asked, what it said last stays.
     await google.answer({ usageFails: 'Internal Server Error' });
     const asked = (await google.calls('usage')).length;
