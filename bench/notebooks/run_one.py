@@ -28,14 +28,15 @@ def _note(event, duration, **_):
 jax.monitoring.register_event_duration_secs_listener(_note)
 """
 ASK_JAX = """
-import json
-print(json.dumps({"programs": len(compile_times_s), "compileS": sum(compile_times_s)}))
+import json, time
+made = {"programs": len(compile_times_s), "compileS": sum(compile_times_s)}
+print(json.dumps({**made, "cpuS": time.process_time()}))
 """
 ASK_TORCH = """
-import json
+import json, time
 from tpulab_recipes import runtime
 made = runtime.current().compilations()
-print(json.dumps({"programs": made.count, "compileS": made.seconds}))
+print(json.dumps({"programs": made.count, "compileS": made.seconds, "cpuS": time.process_time()}))
 """
 
 

@@ -95,7 +95,7 @@ def test_resnet_trains_and_says_how_fast(capsys: pytest.CaptureFixture[str]) -> 
     described, *lines, last = capsys.readouterr().out.splitlines()
     result = json.loads(last)
     assert (result["steps"], result["device"]) == (4, described)
-    assert set(result) == {"device", "steps", "loss", "images_per_second"}
+    assert set(result) == {"device", "peak_memory_bytes", "steps", "loss", "images_per_second"}
     assert "without XLA" in described
     assert [re.sub(r"[\d.]+ images", "N images", line.split(":")[0]) for line in lines] == [
         "step 2",
@@ -129,7 +129,7 @@ def test_alexnet_trains_and_goes_on_after_its_last_checkpoint(
     assert "going on after epoch 1" in text
     assert "epoch 1:" not in text
     result = json.loads(text.splitlines()[-1])
-    assert set(result) == {"device", "epochs", "loss", "accuracy", "step_ms"}
+    assert set(result) == {"device", "peak_memory_bytes", "epochs", "loss", "accuracy", "step_ms"}
     assert result["epochs"] == 2
     assert re.search(r"epoch 2: loss [\d.]+, accuracy [\d.]+%, \d+ ms a step", text)
 

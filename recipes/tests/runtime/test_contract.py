@@ -256,6 +256,8 @@ def test_memory_is_a_number_or_unknown_for_each_device(backend: Backend) -> None
     assert len(memory) == backend.world().local_devices
     for each in memory:
         assert each.used_bytes is None or each.used_bytes >= 0
+    peaks = [each.peak_bytes for each in memory if each.peak_bytes is not None]
+    assert backend.peak_memory_bytes() == (max(peaks) if peaks else None)
 
 
 @pytest.mark.parametrize(("name", "tolerance"), [("float32", 1e-5), ("bfloat16", 3e-2)])

@@ -16,6 +16,7 @@ torch = pytest.importorskip("torch")
 from tpulab_recipes.runtime import DeviceRuntimeError, installed_backends  # noqa: E402
 from tpulab_recipes.runtime.memory_plan import plan_memory, sharded_axis  # noqa: E402
 from tpulab_recipes.runtime.selection import make  # noqa: E402
+from tpulab_recipes.runtime.torch_tpu import TorchTpuBackend  # noqa: E402
 
 #: The mode is chosen once in a process, hence one of its own. 8 devices of XLA:CPU.
 PROGRAM = """
@@ -117,8 +118,13 @@ def test_a_training_in_slices_is_the_training_of_one_device(tmp_path: Path) -> N
 
 
 def test_a_backend_that_cannot_slice_says_which_can() -> None:
-    with pytest.raises(DeviceRuntimeError, match=r"torch_xla with `spmd=True`"):
-        make("cpu", None).prepare(torch.nn.Linear(8, 8), shard=True)
+    # Without a chip torch_tpu's cannot be made; it refuses before it needs one.
+    for backend in (make("cpu", None), object.__new__(TorchTpuBackend)):
+        with pytest.raises(
+            DeviceRuntimeError, match=rf'"{backend.name}".*torch_xla and `spmd=True`'
+        ) as refused:
+            backend.prepare(torch.nn.Linear(8, 8), shard=True)
+        assert refused.value.code == "unsupported"
 
 
 def test_memory_is_counted_before_anything_is_allocated() -> None:

@@ -79,3 +79,8 @@ def with_defaults(command: type[T], **known: Any) -> T:
 def print_result(**values: object) -> None:
     """The last line of a command."""
     print(json.dumps(values), flush=True)
+
+
+def print_training_result(backend: runtime.Backend, **values: object) -> None:
+    """The last line of a training: where it ran, and how much memory of a device it took (null: unknown)."""
+    print_result(device=backend.describe(), peak_memory_bytes=backend.peak_memory_bytes(), **values)

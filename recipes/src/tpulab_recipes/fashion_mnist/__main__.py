@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import tyro
 
-from tpulab_recipes.common.command_line import Command, print_result, read_command
+from tpulab_recipes.common.command_line import Command, print_training_result, read_command
 from tpulab_recipes.common.errors import RecipeError
 from tpulab_recipes.fashion_mnist.config import FULL_SIZE, Config
 from tpulab_recipes.fashion_mnist.data import load, synthetic_folder, train_batches
@@ -73,7 +73,7 @@ def main(argv: list[str]) -> int:
         result = {"epochs": epoch + 1, "loss": loss, "accuracy": accuracy, "step_ms": step_ms}
         if options.checkpoints:
             save_checkpoint(backend, options.checkpoints, epoch + 1, trainer.state())
-    print_result(device=backend.describe(), **result)
+    print_training_result(backend, **result)
     return 0
 
 

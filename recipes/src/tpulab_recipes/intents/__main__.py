@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import tyro
 
-from tpulab_recipes.common.command_line import Command, print_result, read_command
+from tpulab_recipes.common.command_line import Command, print_training_result, read_command
 from tpulab_recipes.common.errors import RecipeError
 from tpulab_recipes.intents.config import FULL_SIZE, Config
 from tpulab_recipes.intents.data import choose_length, encode, load_utterances, train_batches
@@ -93,7 +93,7 @@ def main(argv: list[str]) -> int:
         result = {"epochs": epoch + 1, "loss": value, "weighted_f1": score, "step_ms": step_ms}
         if options.checkpoints:
             save()
-    print_result(device=backend.describe(), steps=trainer.steps_done, **result)
+    print_training_result(backend, steps=trainer.steps_done, **result)
     return 0
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import tyro
 
-from tpulab_recipes.common.command_line import Command, print_result, read_command
+from tpulab_recipes.common.command_line import Command, print_training_result, read_command
 from tpulab_recipes.resnet_profiling.config import FULL_SIZE, Config
 from tpulab_recipes.runtime import DeviceRuntimeError
 from tpulab_recipes.torch_training.export import export
@@ -68,7 +68,7 @@ def main(argv: list[str]) -> int:
         capture.close()
         for file in capture.done:
             print(summarize(read_trace(file)).as_text())
-    print_result(device=backend.describe(), **result)
+    print_training_result(backend, **result)
     return 0
 
 

@@ -118,6 +118,10 @@ class Backend(ABC):
     def memory(self) -> Sequence[DeviceMemory]:
         """Memory of the devices of this process."""
 
+    def peak_memory_bytes(self) -> int | None:
+        """The most that a device of this process has held so far; None where none says."""
+        return max((each.peak_bytes for each in self.memory() if each.peak_bytes is not None), default=None)
+
     @abstractmethod
     def compilations(self) -> Compilations:
         """How often the compiler ran in this process, and for how long. Always zero where nothing

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -74,6 +76,52 @@ def plan_memory(
         count += parameter.numel() // (parts if divides else 1)
     masters = count * _FP32
     return MemoryPlan(masters, masters, MOMENTS[optimizer] * masters, activations)
+
+
+def plan_jax_memory(
+    loss_of: Callable[[Any, Any], Any],
+    params: Any,
+    optimizer_state: Any,
+    batch: Any,
+    *,
+    chips: int = 1,
+    shard: bool = False,
+) -> MemoryPlan:
+    """Counts a step of JAX from shapes (`jax.eval_shape` of what makes them), without a device.
+
+    Args:
+        loss_of: the loss of parameters and a batch.
+        params: trees of arrays or of their shapes, as `optimizer_state` and `batch` are.
+        batch: of *one* chip.
+        chips: of a host, that share parameters, gradients and optimizer state, with `shard`: as
+            `JaxBackend.prepare` slices them. What a step gathers of them for a while comes on top.
+    """
+    import jax
+    from jax.sharding import AbstractMesh
+
+    from tpulab_recipes.runtime.jax_mesh import BATCH_AXES, state_sharding
+
+    mesh = AbstractMesh((1, chips if shard else 1), BATCH_AXES)
+
+    def backward(params: Any, batch: Any) -> Any:
+        # The closure of a backward pass is a tree of all that the forward pass kept for it.
+        return jax.vjp(lambda values: loss_of(values, batch), params)[1]
+
+    def divided(tree: Any) -> int:
+        placed = zip(jax.tree.leaves(tree), jax.tree.leaves(state_sharding(mesh, tree)), strict=True)
+        return sum(math.prod(place.shard_shape(leaf.shape)) * leaf.dtype.itemsize for leaf, place in placed)
+
+    kept = Counter(_kind(leaf) for leaf in jax.tree.leaves(jax.eval_shape(backward, params, batch)))
+    # It keeps weights too, which are counted; what else has their shape looks the same.
+    kept -= Counter(_kind(leaf) for leaf in jax.tree.leaves(params))
+    activations = sum(math.prod(shape) * size * count for (shape, size, _), count in kept.items())
+    masters = divided(params)
+    return MemoryPlan(masters, masters, divided(optimizer_state), activations)
+
+
+def _kind(leaf: Any) -> tuple[tuple[int, ...], int, str]:
+    # Keys of random numbers have no bytes of their own to count, and need none worth counting.
+    return tuple(leaf.shape), getattr(leaf.dtype, "itemsize", 0), str(leaf.dtype)
 
 
 def sharded_axis(shape: tuple[int, ...], parts: int) -> int | None:

@@ -77,8 +77,9 @@ class TorchBackend(Backend):
         if shard:
             raise DeviceRuntimeError(
                 "unsupported",
-                f'The backend "{self.name}" keeps a whole model on each device; use torch_xla with '
-                "`spmd=True`, or JAX.",
+                f'The backend "{self.name}" keeps a whole model on each device. Shard it with torch_xla and '
+                "`spmd=True` (chips up to v6e) or in JAX, or train a smaller model or fewer of its "
+                "parameters here (LoRA).",
             )
         return model.to(self.device())
 

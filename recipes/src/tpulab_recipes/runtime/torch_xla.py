@@ -1,7 +1,7 @@
 """PyTorch/XLA 2.9: lazy tensors on older TPU VMs, and real XLA on the processor.
 
-Its modes: by default one device; `spmd=True`, one program over all devices of all processes; inside `launch`,
-one process for each device. The mode is chosen before the first tensor and stays.
+Its modes: by default one device; `spmd=True`, one program over all devices of all processes; inside
+`torch_xla.launch`, one process for each device. The mode is chosen before the first tensor and stays.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, ClassVar, cast
 
@@ -240,19 +240,6 @@ class TorchXlaBackend(TorchBackend):
             # A later torch would read this indexing of torch_xla's differently; it can have no later one.
             warnings.filterwarnings("ignore", "Using a non-tuple sequence", UserWarning)
             return [shard.unpadded_data.cpu().numpy() for shard in sharded.local_shards]
-
-    def launch(self, work: Callable[..., Any], *args: Any) -> None:
-        """Runs `work(process_index, *args)` in one process for each device: the older way of PyTorch/XLA.
-
-        From a notebook only before anything has touched the device in this kernel, and never with
-        `spmd=True`.
-        """
-        if self.spmd:
-            raise DeviceRuntimeError(
-                "unsupported",
-                "One program over all devices runs here; `launch` needs a kernel that was not started so.",
-            )
-        self._torch_xla.launch(work, args=args)
 
     def memory(self) -> Sequence[DeviceMemory]:
         import torch_xla.core.xla_model as xm

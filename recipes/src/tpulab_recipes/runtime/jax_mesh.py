@@ -1,0 +1,101 @@
+"""Where arrays of JAX lie: batches over all devices, the state of a training in slices over the devices of a
+host, copies to compute with everywhere.
+
+The mesh has two axes: `host` (one entry for each process) and `shard` (its devices). State is sliced along
+`shard` only, as in ZeRO stage 1 (Rajbhandari et al. 2019, arXiv 1910.02054), so that gathering it never
+leaves the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+BATCH_AXES = ("host", "shard")
+#: Leaves with fewer elements are kept whole: slicing them would cost more than it saves.
+MIN_SLICED_SIZE = 1024
+
+
+def make_mesh(devices: Sequence[Any] | None = None, hosts: int | None = None) -> Mesh:
+    """A mesh over `devices` (default: all of the slice), one row for each process."""
+    devices = list(jax.devices() if devices is None else devices)
+    hosts = hosts or len({device.process_index for device in devices})
+    devices.sort(key=lambda device: (device.process_index, device.id))
+    return Mesh(np.array(devices).reshape(hosts, -1), BATCH_AXES)
+
+
+def replicated(mesh: Mesh) -> NamedSharding:
+    return NamedSharding(mesh, PartitionSpec())
+
+
+def batch_sharding(mesh: Mesh) -> NamedSharding:
+    return NamedSharding(mesh, PartitionSpec(BATCH_AXES))
+
+
+def state_sharding(mesh: Mesh, shapes: Any) -> Any:
+    """For each leaf of a tree of shapes: sliced along its last axis that divides evenly, or kept whole."""
+    parts = mesh.shape["shard"]
+
+    def of(leaf: Any) -> NamedSharding:
+        if parts > 1 and np.prod(leaf.shape) >= MIN_SLICED_SIZE:
+            for axis in reversed(range(len(leaf.shape))):
+                if leaf.shape[axis] % parts == 0:
+                    spec = [None] * len(leaf.shape)
+                    return NamedSharding(mesh, PartitionSpec(*spec[:axis], "shard"))
+        return replicated(mesh)
+
+    return jax.tree.map(of, shapes)
+
+
+def gathered(copy: Any, mesh: Mesh) -> Any:
+    """Within a program: sliced arrays, whole on every device. They are pinned as slices first; otherwise the
+    compiler gathers fp32 masters and casts them to bf16 afterwards: twice the bytes travel."""
+    sliced = jax.lax.with_sharding_constraint(copy, state_sharding(mesh, copy))
+    return jax.lax.with_sharding_constraint(sliced, replicated(mesh))
+
+
+def put_state(tree: Any, shardings: Any) -> Any:
+    """Whole arrays, the same on every host, in slices over the mesh; what lies there already stays."""
+    if jax.process_count() == 1:
+        return jax.device_put(tree, shardings)
+
+    def put(leaf: Any, sharding: NamedSharding) -> Any:
+        if isinstance(leaf, jax.Array) and leaf.sharding.is_equivalent_to(sharding, leaf.ndim):
+            return leaf
+        return jax.make_array_from_callback(leaf.shape, sharding, lambda index: leaf[index])
+
+    return jax.tree.map(put, tree, shardings)
+
+
+def whole_state(tree: Any) -> Any:
+    """Copies of sliced arrays, whole, in the memory of the host. Each host has all slices of them."""
+
+    def whole(leaf: jax.Array) -> np.ndarray:
+        if leaf.is_fully_replicated:
+            return np.array(leaf.addressable_data(0))
+        found = np.empty(leaf.shape, leaf.dtype)
+        for shard in leaf.addressable_shards:
+            found[shard.index] = np.asarray(shard.data)
+        return found
+
+    return jax.tree.map(whole, tree)
+
+
+def state_of_this_host(tree: Any) -> Any:
+    """The same arrays on the devices of this host alone, for programs that hosts run by themselves."""
+    if jax.process_count() == 1:
+        return tree
+    mesh = make_mesh(jax.local_devices())
+    return jax.device_put(whole_state(tree), state_sharding(mesh, tree))
+
+
+def put_batch(batch: Any, mesh: Mesh) -> Any:
+    """This host's part of a batch as part of the global one, its rows divided among the devices."""
+    sharding = batch_sharding(mesh)
+    if jax.process_count() == 1:
+        return jax.device_put(batch, sharding)
+    return jax.tree.map(lambda leaf: jax.make_array_from_process_local_data(sharding, leaf), batch)
