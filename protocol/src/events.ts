@@ -30,6 +30,11 @@ export const SubscribeRequest = Type.Object(
         description:
           'kernel id to the last telemetry seq that the page has; absent kernels are replayed whole'
       })
+    ),
+    background: Type.Optional(
+      Type.Boolean({
+        description: 'the page is hidden: samples of the machine may come seldom; false unless told'
+      })
     )
   },
   { additionalProperties: false }

@@ -9,7 +9,7 @@ import { until } from '../testing/page.js';
 import { remote } from '../testing/remotes.js';
 import { GoneWatch } from './gone-watch.js';
 
-const trans = nullTranslator.load('tpulab');
+const trans = nullTranslator.load('jupyterlab_tpulab');
 const KERNEL = { id: 'k', name: 'remote/my-tpu/jax' };
 
 /** A notebook whose kernel is on my-tpu, and what is said above it. */

@@ -32,7 +32,7 @@ export const absentPlugin: JupyterFrontEndPlugin<void> = {
     if (!(backends instanceof Backends)) {
       return;
     }
-    const trans = (translator ?? nullTranslator).load('tpulab');
+    const trans = (translator ?? nullTranslator).load('jupyterlab_tpulab');
     app.docRegistry.addWidgetExtension('Notebook', {
       createNew: (panel: NotebookPanel, context: DocumentRegistry.IContext<INotebookModel>): IDisposable =>
         new Guard(app, backends, panel, context, trans)

@@ -106,12 +106,12 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
   disable(message: string): void {
     this._disabled = new BackendError('bridge.disabled', message);
     this.update({ state: 'down', lastError: this._disabled, nextRetryAt: null });
-    this._wake?.();
+    this.wake();
   }
 
   suspect(): void {
     if (this._state === 'ok') {
-      this._wake?.();
+      this.wake();
     }
   }
 
@@ -136,7 +136,7 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
   /** What the finder refuses or offers may have changed. */
   look(): void {
     this._attempt = 0;
-    this._wake?.();
+    this.wake();
   }
 
   reconnectNow(): void {
@@ -144,7 +144,7 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
       this._recovered.emit();
     }
     this._attempt = 0;
-    this._wake?.();
+    this.wake();
   }
 
   /** Resolves with true once it serves, with false when `timeoutMs` have passed or it has failed for now. */
@@ -166,13 +166,14 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
       return;
     }
     this._abort.abort();
-    this._wake?.();
+    this.wake();
     this._changed.emit();
     Signal.clearData(this);
   }
 
   private async watch(): Promise<void> {
     while (!this.isOver()) {
+      this._isWoken = false;
       const refusal = this.finder.refusal();
       if (refusal !== null) {
         const { code, message } = refusal.error;
@@ -291,8 +292,11 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
     this._changed.emit();
   }
 
-  /** Waits for a wake-up, at most `timeoutMs` (null: no limit). A wake-up that came before is not kept. */
+  /** Waits for a wake-up, at most `timeoutMs` (null: no limit). One that came since the last attempt began counts. */
   private wait(timeoutMs: number | null): Promise<void> {
+    if (this._isWoken) {
+      return Promise.resolve();
+    }
     return new Promise(resolve => {
       const timer = timeoutMs === null ? null : setTimeout(() => this._wake?.(), timeoutMs);
       this._wake = () => {
@@ -303,6 +307,11 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
         resolve();
       };
     });
+  }
+
+  private wake(): void {
+    this._isWoken = true;
+    this._wake?.();
   }
 
   private until(condition: () => boolean, timeoutMs: number): Promise<void> {
@@ -345,7 +354,10 @@ export abstract class GatewayBackend implements IBackend, IDisposable {
   private _everServed = false;
   private _started = false;
   private _attempt = 0;
+  /** Ends the wait, when there is one. */
   private _wake: (() => void) | null = null;
+  /** Somebody wanted a new attempt while one was under way. */
+  private _isWoken = false;
   private readonly _abort = new AbortController();
   private readonly _changed = new Signal<this, void>(this);
   private readonly _recovered = new Signal<this, void>(this);

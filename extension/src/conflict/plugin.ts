@@ -26,7 +26,7 @@ export const conflictPlugin: JupyterFrontEndPlugin<void> = {
     if (ours || !(backends instanceof Backends) || !backends.isUsable) {
       return; // fine, or already disabled with a reason of its own
     }
-    const trans = (translator ?? nullTranslator).load('tpulab');
+    const trans = (translator ?? nullTranslator).load('jupyterlab_tpulab');
     const plugins = app instanceof JupyterLab ? app.info.availablePlugins : [];
     const tokens = [IKernelManager, IKernelSpecManager, ISessionManager].map(token => token.name);
     const rivals = rivalPlugins(plugins, tokens);

@@ -69,6 +69,16 @@ export class BridgeEvents implements IBridgeEvents, IDisposable {
     return this._links.get(backendId)?.machineSource ?? null;
   }
 
+  /** Nobody can see the page. */
+  set isHidden(value: boolean) {
+    this._isHidden = value;
+    for (const { stream } of this._links.values()) {
+      if (stream) {
+        stream.isHidden = value;
+      }
+    }
+  }
+
   reconnectNow(): void {
     for (const { backend, stream } of this._links.values()) {
       stream?.reconnectNow();
@@ -133,6 +143,7 @@ export class BridgeEvents implements IBridgeEvents, IDisposable {
       since: () => this._since(link),
       onFrame: frame => this._onFrame(link, frame)
     });
+    stream.isHidden = this._isHidden;
     stream.stateChanged.connect((_, state) => this._onStream(link, state));
     return stream;
   }
@@ -218,6 +229,7 @@ export class BridgeEvents implements IBridgeEvents, IDisposable {
   private readonly _links = new Map<string, Link>();
   private readonly _kernels = new Map<string, KernelTelemetry>();
   private readonly _streamChanged = new Signal<this, string>(this);
+  private _isHidden = false;
   private _isDisposed = false;
 }
 

@@ -87,6 +87,21 @@ describe('EventStream', () => {
     expect(frames[1]).toMatchObject({ op: 'events', skipped: 0 });
   });
 
+  it('says when the page is hidden and when it is seen again, also after a cut', async () => {
+    stream = start();
+    await vi.waitFor(() => expect(stream.state.kind).toBe('live'), WAIT);
+    stream.isHidden = true;
+    stream.isHidden = true;
+    await vi.waitFor(() => expect(gateway.requests).toHaveLength(2), WAIT);
+    gateway.cut();
+    await vi.waitFor(() => expect(stream.state.kind).toBe('waiting'), WAIT);
+    stream.reconnectNow();
+    await vi.waitFor(() => expect(stream.state.kind).toBe('live'), WAIT);
+    stream.isHidden = false;
+    await vi.waitFor(() => expect(gateway.requests).toHaveLength(4), WAIT);
+    expect(gateway.requests.map(({ background }) => background)).toEqual([undefined, true, true, undefined]);
+  });
+
   it('comes back after a cut and asks only for what it does not have', async () => {
     stream = start();
     await vi.waitFor(() => expect(stream.state.kind).toBe('live'), WAIT);

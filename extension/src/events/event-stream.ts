@@ -70,6 +70,17 @@ export class EventStream implements IDisposable {
     return this._state.kind === 'closed';
   }
 
+  /** The page cannot be seen: the gateway may take samples of its machine as seldom as without a page. */
+  set isHidden(value: boolean) {
+    if (value === this._isHidden) {
+      return;
+    }
+    this._isHidden = value;
+    if (this._state.kind === 'live' && this._socket) {
+      this._subscribe(this._socket);
+    }
+  }
+
   /** Ends a wait. Does nothing while connecting or live. */
   reconnectNow(): void {
     if (this._state.kind === 'waiting') {
@@ -105,7 +116,12 @@ export class EventStream implements IDisposable {
   }
 
   private _subscribe(socket: StreamSocket): void {
-    const request: SubscribeRequest = { op: 'subscribe', topics: TOPICS, since: this._options.since() };
+    const request: SubscribeRequest = {
+      op: 'subscribe',
+      topics: TOPICS,
+      since: this._options.since(),
+      ...(this._isHidden ? { background: true } : {})
+    };
     socket.send(JSON.stringify(request));
   }
 
@@ -181,6 +197,7 @@ export class EventStream implements IDisposable {
   private readonly _now: () => number;
   private readonly _random: () => number;
   private readonly _stateChanged = new Signal<this, StreamState>(this);
+  private _isHidden = false;
   private _state: StreamState = { kind: 'connecting', attempt: 1 };
   private _socket: StreamSocket | null = null;
   private _timer: ReturnType<typeof setTimeout> | undefined;

@@ -18,6 +18,11 @@ export const eventsPlugin: JupyterFrontEndPlugin<IBridgeEvents> = {
     });
     // A page that was offline knows of the network's return before any timer ends. The page owns the streams.
     window.addEventListener('online', () => events.reconnectNow());
+    const look = (): void => {
+      events.isHidden = document.visibilityState === 'hidden';
+    };
+    look();
+    document.addEventListener('visibilitychange', look);
     window.addEventListener('pagehide', event => {
       if (!event.persisted) {
         events.dispose();

@@ -35,7 +35,7 @@ export const launcherPlugin: JupyterFrontEndPlugin<void> = {
     if (launcher === null) {
       return;
     }
-    const trans = (translator ?? nullTranslator).load('tpulab');
+    const trans = (translator ?? nullTranslator).load('jupyterlab_tpulab');
     const { commands } = app;
     const { kernelspecs } = app.serviceManager;
     const isBridgeSpec = (name: string): boolean => backends.isBridgeSpec(name);

@@ -38,7 +38,7 @@ const IDLE: EnvironmentCreation = {
 async function drawn(creation: EnvironmentCreation): Promise<HTMLElement> {
   const host = document.createElement('div');
   const setup = new EnvironmentSetup({ ask: <T,>() => Promise.resolve(creation as T) }, JAX);
-  const trans = nullTranslator.load('tpulab');
+  const trans = nullTranslator.load('jupyterlab_tpulab');
   const nothing = (): Promise<void> => Promise.resolve();
   await act(async () => {
     createRoot(host).render(

@@ -48,7 +48,7 @@ export const reattachPlugin: JupyterFrontEndPlugin<void> = {
     if (!(backends instanceof Backends)) {
       return;
     }
-    const trans = (translator ?? nullTranslator).load('tpulab');
+    const trans = (translator ?? nullTranslator).load('jupyterlab_tpulab');
     // A second view of a notebook shows the same model, so one of them is enough.
     const followed = new WeakSet<object>();
     notebooks.widgetAdded.connect((_, panel) => {

@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import { remote } from '../testing/remotes.js';
 import { remoteCards } from './cards.js';
 
-const trans = nullTranslator.load('tpulab');
+const trans = nullTranslator.load('jupyterlab_tpulab');
 
 it('shows the remotes of late with their state, those that are connected or on their way first', () => {
   const away = ['a', 'b', 'c', 'd'].map((name, index) => remote({ name, lastConnectedAt: index }));

@@ -73,7 +73,7 @@ export const remotesPlugin: JupyterFrontEndPlugin<void> = {
     if (!(backends instanceof Backends)) {
       return;
     }
-    const trans = (translator ?? nullTranslator).load('tpulab');
+    const trans = (translator ?? nullTranslator).load('jupyterlab_tpulab');
     const actions = new RemoteActions(backends.remotes);
     const folder = (): string => files?.model.path ?? '';
     const page = connectPage({ app, backends, notebooks, folder, trans });

@@ -4,7 +4,7 @@ import { remote, stage } from '../testing/remotes.js';
 import { acceleratorName, remoteKernelName, sourceName } from './names.js';
 import { figuresText, isUnderWay, stateText } from './state-text.js';
 
-const trans = nullTranslator.load('tpulab');
+const trans = nullTranslator.load('jupyterlab_tpulab');
 
 describe('the state of a remote in words', () => {
   it('counts down to the next attempt', () => {

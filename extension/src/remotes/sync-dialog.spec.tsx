@@ -28,7 +28,7 @@ const PLAN: SyncPlan = {
 
 function shown(plan: SyncPlan): HTMLElement {
   const host = document.createElement('div');
-  const trans = nullTranslator.load('tpulab');
+  const trans = nullTranslator.load('jupyterlab_tpulab');
   host.innerHTML = renderToStaticMarkup(<PlanView plan={plan} name="vm" trans={trans} />);
   return host;
 }

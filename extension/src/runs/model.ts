@@ -30,6 +30,9 @@ export interface ControlRequest {
   readonly value?: HyperValue;
 }
 
+/** An accepted request whose last word does not come is asked after this often: the word may have been lost. */
+export const ASK_AGAIN_MS = 10_000;
+
 export type Send = (command: ControlCommand) => Promise<ControlMessage>;
 
 export class ControlModel implements IDisposable {
@@ -89,6 +92,7 @@ export class ControlModel implements IDisposable {
       });
     }
     this._emit();
+    this._askLater();
   }
 
   dispose(): void {
@@ -96,6 +100,7 @@ export class ControlModel implements IDisposable {
       return;
     }
     this._isDisposed = true;
+    clearTimeout(this._timer);
     this._kernel.changed.disconnect(this._settle, this);
     Signal.clearData(this);
   }
@@ -116,6 +121,34 @@ export class ControlModel implements IDisposable {
       this._pending.clear();
     }
     this._emit();
+  }
+
+  /** Sent once more with its id, a command is not applied twice: the answer is what became of it. */
+  private _askLater(): void {
+    if (this._timer !== undefined || this._isDisposed || !this.pending.some(isAccepted)) {
+      return;
+    }
+    this._timer = setTimeout(() => void this._askAgain(), ASK_AGAIN_MS);
+  }
+
+  private async _askAgain(): Promise<void> {
+    for (const { id, action, run, name, value } of this.pending.filter(isAccepted)) {
+      const command: ControlCommand = {
+        id,
+        action,
+        run,
+        ...(name === null ? {} : { name }),
+        ...(value === null ? {} : { value })
+      };
+      // Who cannot be reached is asked again later.
+      const answer = await this._send(command).catch(() => null);
+      if (answer !== null) {
+        this._hear(answer);
+      }
+    }
+    this._timer = undefined;
+    this._emit();
+    this._askLater();
   }
 
   private _hear(message: ControlMessage): void {
@@ -149,7 +182,12 @@ export class ControlModel implements IDisposable {
   private readonly _changed = new Signal<this, void>(this);
   private readonly _pending = new Map<string, PendingCommand>();
   private _failed: readonly FailedCommand[] = [];
+  private _timer: ReturnType<typeof setTimeout> | undefined;
   private _isDisposed = false;
+}
+
+function isAccepted({ phase }: PendingCommand): boolean {
+  return phase === 'accepted';
 }
 
 /** Not `randomUUID`: a page that came over plain http from another machine does not have it. */

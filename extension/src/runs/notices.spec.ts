@@ -13,7 +13,7 @@ class Scene {
   readonly notices = new RunNotices({
     since: T0 + MINUTE,
     isWatched: () => this.isWatched,
-    trans: nullTranslator.load('tpulab')
+    trans: nullTranslator.load('jupyterlab_tpulab')
   });
 
   constructor() {

@@ -27,7 +27,7 @@ export const runsPlugin: JupyterFrontEndPlugin<void> = {
     palette: ICommandPalette | null,
     translator: ITranslator | null
   ): void => {
-    const trans = (translator ?? nullTranslator).load('tpulab');
+    const trans = (translator ?? nullTranslator).load('jupyterlab_tpulab');
     notify(app, backends, events, current, trans);
     app.commands.addCommand(CommandIDs.checkpoint, {
       label: trans.__('Checkpoint All Running Trainings'),

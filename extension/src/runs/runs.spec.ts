@@ -1,13 +1,13 @@
 import { nullTranslator } from '@jupyterlab/translation';
 import type { ControlCommand, ControlMessage, Hyperparameter, RunControl } from '@tpulab/protocol';
-import { describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { KernelTelemetry } from '../events/kernel-telemetry.js';
 import { MetricSeries } from '../events/metric-series.js';
 import { hello, kernelState, run, steps, T0, telemetry } from '../events/samples.spec-data.js';
 import { metricText } from '../text/value.js';
 import { parseNumber, PLACES, placeOf, sliderBounds, valueAt } from './hyper-scale.js';
 import { metricColumns, metricNames } from './metric-data.js';
-import { ControlModel } from './model.js';
+import { ASK_AGAIN_MS, ControlModel } from './model.js';
 import { buttonsOf, stateText } from './run-state.js';
 import { takeCheckpoints } from './take-checkpoints.js';
 
@@ -149,6 +149,31 @@ describe('a request to a run', () => {
     expect(scene.control.failed).toMatchObject([{ name: 'rate', text: 'The kernel did not answer.' }]);
     expect(scene.control.pending).toEqual([]);
     scene.control.dispose();
+  });
+});
+
+describe('an accepted request whose last word was lost', () => {
+  afterEach(() => void vi.useRealTimers());
+
+  it('is asked after with its id until the agent says what became of it', async () => {
+    vi.useFakeTimers();
+    const scene = new Scene();
+    await scene.control.request({ action: 'set', run: 'r1', name: 'rate', value: 0.1 });
+    await vi.advanceTimersByTimeAsync(ASK_AGAIN_MS);
+    expect(scene.sent).toHaveLength(2);
+    expect(scene.sent[1]).toEqual(scene.sent[0]);
+    expect(scene.control.pendingOf('set', 'rate')?.phase).toBe('accepted');
+    scene.answer = () => Promise.reject(new Error('The kernel did not answer.'));
+    await vi.advanceTimersByTimeAsync(ASK_AGAIN_MS);
+    expect(scene.control.pendingOf('set', 'rate')?.phase).toBe('accepted');
+    scene.answer = async ({ id }) => message(id, 'applied', { action: 'set', name: 'rate' });
+    await vi.advanceTimersByTimeAsync(ASK_AGAIN_MS);
+    expect(scene.control.pending).toEqual([]);
+    expect(scene.control.failed).toEqual([]);
+    await vi.advanceTimersByTimeAsync(3 * ASK_AGAIN_MS);
+    expect(scene.sent).toHaveLength(4);
+    scene.control.dispose();
+    expect(vi.getTimerCount()).toBe(0);
   });
 });
 

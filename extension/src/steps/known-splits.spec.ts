@@ -25,7 +25,7 @@ interface Case {
 
 const TABLE = new URL('../../../kernel-agent/tests/known-splits.json', import.meta.url);
 const CASES = JSON.parse(readFileSync(TABLE, 'utf-8')) as Record<string, Case>;
-const trans = nullTranslator.load('tpulab');
+const trans = nullTranslator.load('jupyterlab_tpulab');
 const POINTS = 0.05;
 /** Steps that the panel looks at, from its narrowest window on. */
 const WINDOWS = [16, 64, 256];

@@ -9,7 +9,7 @@ test('a moment of today is a time of day, any other has its date', () => {
 });
 
 test('how long ago something was is told in one unit, and never lies in the future', () => {
-  const trans = nullTranslator.load('tpulab');
+  const trans = nullTranslator.load('jupyterlab_tpulab');
   const ago = (ms: number): string => agoText(1e12 - ms, 1e12, trans);
   expect([-5_000, 59_999, 60_000, 7_200_000, 86_400_000, 3 * 86_400_000].map(ago)).toEqual([
     'now',

@@ -57,11 +57,11 @@ export class EventSubscriber {
   }
 
   /** In one turn of the event loop, so that no event falls between history and what follows live. */
-  #subscribe({ topics, since = {} }: SubscribeRequest): void {
+  #subscribe({ topics, since = {}, background = false }: SubscribeRequest): void {
     this.#waiting = [];
     this.#topics = new Set(topics);
     const before = this.#watching;
-    this.#watching = this.#source.watch(this.#topics);
+    this.#watching = background ? null : this.#source.watch(this.#topics);
     before?.[Symbol.dispose]();
     const answer: EventsFrame = {
       op: 'subscribed',

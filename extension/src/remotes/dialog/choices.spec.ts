@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { remote } from '../../testing/remotes.js';
 import { choiceAt, choicesFor, type IChoiceGroup, movedBy } from './choices.js';
 
-const trans = nullTranslator.load('tpulab');
+const trans = nullTranslator.load('jupyterlab_tpulab');
 const NOW = 1_800_000_000_000;
 const HOUR = 3_600_000;
 

@@ -21,7 +21,7 @@ vi.hoisted(() =>
 const facts = vi.hoisted(() => ({ value: null as IMachineFacts | null }));
 vi.mock('./after-connecting.js', () => ({ machineFacts: () => Promise.resolve(facts.value) }));
 
-const trans = nullTranslator.load('tpulab');
+const trans = nullTranslator.load('jupyterlab_tpulab');
 const MACHINE = { kind: 'gcloud', product: 'tpu-vm', name: 'far', zone: 'us-east5-b', project: 'p' } as const;
 const PRINT = `SHA256:${'a'.repeat(43)}`;
 

@@ -5,7 +5,7 @@ import { createRoot } from 'react-dom/client';
 import { describe, expect, it, vi } from 'vitest';
 import { DeleteHint, deleteCommand, Guide } from './guide.js';
 
-const trans = nullTranslator.load('tpulab');
+const trans = nullTranslator.load('jupyterlab_tpulab');
 const NODE = { kind: 'gcloud', product: 'tpu-vm', name: 'my-tpu', zone: 'us-east5-b' } as const;
 
 function drawn(element: JSX.Element): HTMLElement {

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { remote } from '../../testing/remotes.js';
 import { type IProgress, progressOf } from './stage-rows.js';
 
-const trans = nullTranslator.load('tpulab');
+const trans = nullTranslator.load('jupyterlab_tpulab');
 const SOURCE = { kind: 'gcloud', product: 'tpu-vm', name: 'far', zone: 'z' } as const;
 
 const stage = (name: string, state: RemoteStage['state'], more: Partial<RemoteStage> = {}): RemoteStage => ({
