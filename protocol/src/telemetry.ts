@@ -29,6 +29,23 @@ export const CodeLocation = Type.Object({
 export type CodeLocation = Static<typeof CodeLocation>;
 
 /** First message on a connection. */
+/** Whether a hook that the agent needs is in the packages of its environment. */
+export const Capability = Type.Object({
+  name: Type.Union([
+    Type.Literal('compilations'),
+    Type.Literal('device-time'),
+    Type.Literal('waiting-lines'),
+    Type.Literal('profiler'),
+    Type.Literal('torch-xla'),
+    Type.Literal('subshells'),
+    Type.Literal('live-widgets')
+  ]),
+  available: Type.Boolean(),
+  reason: Type.Union([Type.String(), Type.Null()], { description: 'why it is not; null when it is' })
+});
+export type Capability = Static<typeof Capability>;
+
+/** Sent first on each connection, and again when a package was imported whose hooks it has looked for. */
 export const HelloMessage = Type.Object({
   type: Type.Literal('hello'),
   v: Type.Literal(1),
@@ -36,6 +53,11 @@ export const HelloMessage = Type.Object({
   agentVersion: Type.String(),
   pythonVersion: Type.String(),
   ipykernelVersion: Type.Union([Type.String(), Type.Null()]),
+  capabilities: Type.Optional(
+    Type.Array(Capability, {
+      description: 'of the packages that are loaded; what is not named is not known, as of an older agent'
+    })
+  ),
   time: UnixMs
 });
 export type HelloMessage = Static<typeof HelloMessage>;

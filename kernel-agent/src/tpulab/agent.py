@@ -23,6 +23,7 @@ from tpulab import __version__
 from tpulab.adviser import Adviser
 from tpulab.auto_steps import AutoSteps
 from tpulab.backend_advice import advise_on_backend
+from tpulab.capabilities import capabilities
 from tpulab.cells import CellRegister
 from tpulab.clocks import now_ns, unix_now_ms
 from tpulab.compile_watch import CompileWatch
@@ -70,6 +71,9 @@ class Agent:
         self.runs: dict[str, Run] = {}
         self.last_run: Run | None = None
         self._failed: list[Run] = []
+        self._torch_xla_found: bool | None = None
+        #: a package has come whose hooks the greeting tells of
+        self._greets_again = False
         #: called before each step: values of live widgets are handed over
         self.between_steps: Callable[[], None] | None = None
         self.desk = ControlDesk(self.free)
@@ -220,10 +224,12 @@ class Agent:
             "agentVersion": __version__,
             "pythonVersion": platform.python_version(),
             "ipykernelVersion": _ipykernel_version(),
+            "capabilities": capabilities(self.cells.kernel, self._torch_xla_found),
             "time": unix_now_ms(),
         }
 
     def _on_jax(self) -> None:
+        self._greets_again = True
         missing = missing_parts()
         if missing:
             self._advise_on_missing("jax", missing)
@@ -278,7 +284,9 @@ class Agent:
         try:
             runtime = TorchXlaRuntime()
             watch = LazyWatch(runtime, self, self.auto)
-            if watch.attach():
+            self._torch_xla_found = watch.attach()
+            self._greets_again = True
+            if self._torch_xla_found:
                 self.lazy = watch
                 self.devices.runtimes.append(runtime)
                 warn_of_spawn(self.adviser, self.cells)
@@ -329,6 +337,7 @@ class Agent:
         self.keeper.check()
         if self.keeper.connect():
             # A keeper that was restarted knows nothing of this process.
+            self._greets_again = False
             self.keeper.send([self.hello(), *self._standing()])
         if self.keeper.connected and (force or not self._unsent):
             changed = self.devices.poll()
@@ -338,6 +347,9 @@ class Agent:
                 self._look_at_devices(self.devices.last)
             with self._collecting:
                 self._unsent += self.recorder.collect(force=force)
+        if self.keeper.connected and self._greets_again:
+            self._greets_again = False
+            self._unsent.insert(0, self.hello())
         if self._unsent and self.keeper.send(self._unsent):
             self._unsent = []
 

@@ -58,6 +58,11 @@ class CellRegister:
                     self._shell.events.unregister(event, callback)
             self._shell = None
 
+    @property
+    def kernel(self) -> Any:
+        """The ipykernel that the shell belongs to; None outside one."""
+        return getattr(self._shell, "kernel", None)
+
     def of_file(self, file: str) -> Cell | None:
         """The newest cell with this source."""
         return self._by_file.get(file)

@@ -33,6 +33,17 @@ class CodeLocation(TypedDict):
     function: str | None
 
 
+CapabilityName = Literal[
+    "compilations", "device-time", "waiting-lines", "profiler", "torch-xla", "subshells", "live-widgets"
+]
+
+
+class Capability(TypedDict):
+    name: CapabilityName
+    available: bool
+    reason: str | None
+
+
 class HelloMessage(TypedDict):
     type: Literal["hello"]
     v: Literal[1]
@@ -40,6 +51,7 @@ class HelloMessage(TypedDict):
     agentVersion: str
     pythonVersion: str
     ipykernelVersion: str | None
+    capabilities: NotRequired[list[Capability]]
     time: float
 
 
