@@ -7,12 +7,42 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import path from 'node:path';
+import { parseArgs } from 'node:util';
+import { build } from './setup/build.mjs';
 import { checkout } from './setup/checkout.mjs';
 import { fingerprint } from './setup/fingerprint.mjs';
+import { npmPackages } from './setup/npm-packages.mjs';
 import { lockOf, makePythonEnvironment, pythonIn } from './setup/python-environment.mjs';
-import { setUp, TEST_STAGES } from './setup/set-up.mjs';
+import { setUp } from './setup/set-up.mjs';
 import { SetupProblem } from './setup/setup-problem.mjs';
+import { uvTool } from './setup/tools.mjs';
 import { TORCH_XLA_STAGES, torchPythons } from './setup/torch-tests.mjs';
+
+const HELP = `npm run test:aot [-- options] [-- what pytest takes]
+
+Compiles training steps for v4, v5e, v5p and v6e without a TPU, in two halves:
+
+  --only jax     the diffusion recipe's; needs the TPU compiler (684 MB)
+  --only torch   those of PyTorch recipes; needs the environment torch-xla (8 GB) besides
+  --help         this text
+
+  npm run test:aot -- --only jax -- -k v5e`;
+
+const { values, positionals } = parseArgs({
+  options: { only: { type: 'string' }, help: { type: 'boolean', default: false } },
+  allowPositionals: true
+});
+if (values.help) {
+  console.log(HELP);
+  process.exit(0);
+}
+const FOLDERS = { jax: 'ddpm_aot', torch: 'torch_aot' };
+if (values.only !== undefined && !Object.hasOwn(FOLDERS, values.only)) {
+  console.error(`--only takes jax or torch, not ${values.only}.`);
+  process.exit(2);
+}
+const withTorch = values.only !== 'jax';
+const folders = Object.entries(FOLDERS).filter(([half]) => (values.only ?? half) === half);
 
 const place = path.join(checkout.testEnvs, 'aot');
 const python = pythonIn(place);
@@ -30,14 +60,16 @@ const controller = new AbortController();
 process.once('SIGINT', () => controller.abort());
 process.once('SIGTERM', () => controller.abort());
 try {
-  await setUp({ stages: [...TEST_STAGES, ...TORCH_XLA_STAGES, environment], signal: controller.signal });
+  // The bridge, which is built of npm packages, makes the environment with PyTorch/XLA.
+  const torch = withTorch ? [npmPackages, build, ...TORCH_XLA_STAGES] : [];
+  await setUp({ stages: [uvTool, ...torch, environment], signal: controller.signal });
   const recipes = path.join(checkout.root, 'recipes');
   const { status } = spawnSync(
     python,
     [
       ...['-m', 'pytest', '-q', '-s', '-c', path.join(recipes, 'pyproject.toml')],
-      ...['ddpm_aot', 'torch_aot'].map(folder => path.join(recipes, 'tests', folder)),
-      ...process.argv.slice(2)
+      ...folders.map(([, folder]) => path.join(recipes, 'tests', folder)),
+      ...positionals
     ],
     { stdio: 'inherit', env: { ...process.env, TPULAB_TORCH_PYTHON: torchPythons.torchXla } }
   );

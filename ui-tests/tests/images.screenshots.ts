@@ -21,7 +21,7 @@ test('the getting-started notebook with the panel, light and dark', async ({ pag
   for (const name of SECTIONS) await panel.section(name);
   await expect(await panel.section('Steps')).toContainText('full batches · finished');
 
-  const heading = page.getByRole('heading', { name: '13. A picture of it' });
+  const heading = page.getByRole('heading', { name: '13. Loss and predictions' });
   for (const theme of ['light', 'dark'] as const) {
     await setTheme(page, theme);
     await heading.evaluate(element => {
