@@ -46,7 +46,7 @@ describe.skipIf(why !== null)(`a Colab runtime${why === null ? '' : ` (skipped: 
     await vm.machine.run(`mkdir ${CONTENT}`);
     // Installing is what other specs are about.
     const setup = new InstalledSetup();
-    hub = await Hub.start(vm.laptop, { remotes: { colab, colabBalanceMs: 200, setup } });
+    hub = await Hub.start(vm.laptop, { remotes: { colab, colabBalanceMs: 1_000, setup } });
   });
   afterAll(async () => {
     await hub[Symbol.asyncDispose]();

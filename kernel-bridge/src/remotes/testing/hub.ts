@@ -1,11 +1,13 @@
 /** For specs: a gateway in this process whose ssh and gcloud are those of a stand-in's laptop. */
 import type { Remote, RemoteState } from '@tpulab/protocol';
+import { networkInterfaces } from 'node:os';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { GatewayOptions } from '../../server/gateway.js';
 import { type Answer, type RestOptions, TemporaryGateway } from '../../server/testing/temporary-gateway.js';
 import type { Laptop } from '../../../../tests/stand-in-vm/index.js';
 import { gcloudOnPath } from '../gcloud/gcloud.js';
+import { NetworkWatch } from '../network-watch.js';
 
 const DEADLINE_MS = 90_000;
 const POLL_MS = 25;
@@ -20,6 +22,7 @@ export class Hub implements AsyncDisposable {
         sshProgram: path.join(laptop.bin, 'ssh'),
         gcloud: gcloudOnPath(path.join(laptop.bin, 'gcloud')),
         home: laptop.home,
+        network: new NetworkWatch({ addresses: addressesOfKnownLinks() }),
         ...options.remotes
       }
     });
@@ -75,4 +78,16 @@ export class Hub implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.bridge[Symbol.asyncDispose]();
   }
+}
+
+/** Of the links that are there now. Specs beside this one add and remove links of their own, which is no news of this laptop. */
+function addressesOfKnownLinks(): () => string {
+  const known = new Map<string, string>();
+  const look = (isFirst: boolean): string => {
+    for (const [name, all = []] of Object.entries(networkInterfaces()))
+      if (isFirst || known.has(name)) known.set(name, all.map(({ address }) => address).join(' '));
+    return [...known.values()].join('\n');
+  };
+  look(true);
+  return () => look(false);
 }
