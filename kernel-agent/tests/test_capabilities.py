@@ -21,7 +21,7 @@ def by_name(**known: object) -> dict[str, tuple[bool, str | None]]:
 
 
 def test_with_the_jax_of_the_environment_everything_of_it_is_there() -> None:
-    assert by_name() == {name: (True, None) for name in JAX}
+    assert by_name() == dict.fromkeys(JAX, (True, None))
 
 
 def test_a_missing_hook_is_named_with_the_version_that_lacks_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,8 @@ export interface CompilationsViewProps {
   /** Unix milliseconds by the kernel's clock; of use only while something is being compiled. */
   readonly now: number;
   /** Null where the code cannot be shown, for example when the notebook is not open. */
+  /** Why this kernel's compilations cannot be seen; null where they can. */
+  readonly whyUnknown: string | null;
   readonly onGoTo: (location: CodeLocation) => (() => void) | null;
   readonly trans: TranslationBundle;
 }
@@ -24,6 +26,7 @@ export interface CompilationsViewProps {
 export const CompilationsView = memo(function CompilationsView({
   log,
   now,
+  whyUnknown,
   onGoTo,
   trans
 }: CompilationsViewProps): JSX.Element {
@@ -35,9 +38,11 @@ export const CompilationsView = memo(function CompilationsView({
     return (
       <div className="jp-TPULabEmpty">
         <p>
-          {trans.__(
-            'Nothing compiled yet. A function under jax.jit appears here when it is compiled, with the reason.'
-          )}
+          {whyUnknown === null
+            ? trans.__(
+                'Nothing compiled yet. A function under jax.jit appears here when it is compiled, with the reason.'
+              )
+            : trans.__('Compilations are not known here. %1', whyUnknown)}
         </p>
       </div>
     );

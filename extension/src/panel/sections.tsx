@@ -5,6 +5,7 @@ import { type JSX, memo, useEffect } from 'react';
 import { CompilationsView, totalText } from '../compilations/view.js';
 import { summaryText } from '../devices/model.js';
 import { DevicesView } from '../devices/view.js';
+import { whyUnknown } from '../events/capabilities.js';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
 import type { KeptRun } from '../runs/kept-runs.js';
 import { RunView } from '../runs/view.js';
@@ -156,6 +157,7 @@ function CompilationsSection({ state, kernel, onGoTo, trans }: KernelSectionProp
       <CompilationsView
         log={compilations}
         version={compilations.version}
+        whyUnknown={whyUnknown(kernel.agent, 'compilations')}
         now={compilations.running.length > 0 ? Date.now() + kernel.clockAheadMs : 0}
         onGoTo={onGoTo}
         trans={trans}

@@ -209,6 +209,20 @@ describe('PanelView', () => {
     );
   });
 
+  it('says what is not known and why, where a hook is missing', () => {
+    change(() => scene.onBridge());
+    const reason = 'jax 9.9 has no hook that TPULab knows.';
+    const capabilities = (['compilations', 'device-time'] as const).map(name => ({
+      name,
+      available: false,
+      reason
+    }));
+    change(() => scene.receive(hello({ capabilities }), run(), steps(0, 20, { deviceKnown: false })));
+    expect(text()).toContain(`Compilations are not known here. ${reason}`);
+    expect(text()).toContain(`Time on the device is not known. ${reason} Host and gap contain it.`);
+    expect(text()).not.toContain('tpulab.watch');
+  });
+
   it('says how far a run is in one place only', () => {
     change(() => scene.onBridge());
     change(() => scene.receive(hello(), run({ totalSteps: 100 }), steps(0, 20)));

@@ -2,6 +2,7 @@
 import type { JSX } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CodeLocation } from '@tpulab/protocol';
+import { whyUnknown } from '../events/capabilities.js';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
 import type { Run } from '../events/run.js';
 import { stateText } from '../runs/run-state.js';
@@ -60,7 +61,13 @@ export function StepsView(props: StepsViewProps): JSX.Element {
       </>
     );
   }
-  const advice = adviceFor(summary, trans, recompileAdvice(kernel), run.pace?.mfu?.value ?? null);
+  const found = adviceFor(summary, trans, recompileAdvice(kernel), run.pace?.mfu?.value ?? null);
+  // To name an output helps only where the hook is there that tells of the step's programs.
+  const hidden = found.limit === 'unwatched' ? whyUnknown(kernel.agent, 'device-time') : null;
+  const advice =
+    hidden === null
+      ? found
+      : { ...found, text: trans.__('Time on the device is not known. %1 Host and gap contain it.', hidden) };
   return (
     <div className="jp-TPULabSteps">
       <Compiling kernel={kernel} trans={trans} />

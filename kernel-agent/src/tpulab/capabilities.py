@@ -1,6 +1,6 @@
 """Which hooks the agent has found in the packages that are loaded, for its greeting (`hello`).
 
-A package that is not loaded is not judged. Each look is guarded: it answers what is there and changes nothing.
+A package that is not loaded is not judged. Each look is guarded, and changes nothing.
 """
 
 from __future__ import annotations
