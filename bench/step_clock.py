@@ -3,6 +3,10 @@
 For programs of several lengths it prints the lower quartile of both step times (a busy machine only adds),
 their difference, the difference of two plain groups beside it (noise), and the processor time of the agent's
 threads as a share of the measured time. Also: what the import hook adds to looking for a module.
+
+For steps of 1, 3, 6 and 8 ms it prints how many of them are watched, and what that takes of the processor:
+the time of the loop's own thread more than in a plain group beside it, and the time of the agent's threads.
+Wall time of a busy machine says nothing about so little; processor time does, but for cold caches.
 Run in the `jax` environment: `python bench/step_clock.py [--json FILE] [--seconds N]`. A socket that a thread
 reads stands for the keeper, so that batches are really sent. Exit code 1: more than 1 % (and the noise) for
 steps of a millisecond or longer.
@@ -105,7 +109,7 @@ def compare(size: int, repeats: int, seconds: float) -> dict[str, float]:
     usual = group_seconds(step, x, bare, GROUP_LEAST) / GROUP_LEAST
     count = max(GROUP_LEAST, min(int(GROUP_S / usual), GROUP_MOST))
     background, started = background_seconds(), time.perf_counter()
-    while time.perf_counter() - started < seconds:
+    while time.perf_counter() - started < seconds or len(plain) < 4:
         turns = [(plain, bare), (measured, clocked), (other, bare)]
         for figures, loop in turns if len(plain) % 2 else reversed(turns):
             figures.append(group_seconds(step, x, loop, count))
@@ -125,6 +129,77 @@ def compare(size: int, repeats: int, seconds: float) -> dict[str, float]:
         "noisePercent": abs(quarter["other"] / quarter["plain"] - 1) * 100,
         "backgroundPercent": spent / max(sum(measured), 1e-9) * 100,
         "groups": len(plain),
+    }
+
+
+#: Lengths of steps of which it is told how many are watched, in milliseconds.
+WATCHED_MS = (1, 3, 6, 8)
+#: A loop that reads its loss at each so many steps, and runs ahead of the device between.
+READ_EVERY = 8
+
+
+def processor_group(
+    step: Callable[[Any], Any], x: Any, loop: Iterator[int], count: int
+) -> tuple[float, float]:
+    """Processor time of this thread, and wall time, of a group of steps."""
+    start, spent = time.perf_counter(), time.thread_time()
+    for number in range(count):
+        next(loop)
+        loss = step(x)
+        if number % READ_EVERY == READ_EVERY - 1:
+            loss.block_until_ready()
+    loss.block_until_ready()
+    return time.thread_time() - spent, time.perf_counter() - start
+
+
+def watching(milliseconds: float, seconds: float) -> dict[str, float]:
+    """Pairs of groups, plain and measured in turn, the order changing each time."""
+    import jax.numpy as jnp
+
+    import tpulab
+
+    size, trial = 192, 16
+    x = jnp.ones((size, size))
+    step = program(size, trial)
+    step(x).block_until_ready()
+    one = min(group_seconds(step, x, itertools.count(), 5) for _ in range(5)) / 5
+    step = program(size, max(1, round(trial * milliseconds / 1e3 / one)))
+    step(x).block_until_ready()
+    bare, clocked = itertools.count(), iter(tpulab.steps(itertools.count(), name=f"{milliseconds} ms"))
+    count = max(READ_EVERY, round(GROUP_S / (milliseconds / 1e3)))
+    processor_group(step, x, clocked, count)
+    totals = clocked._tracked.run.totals
+    before = totals.copy()
+    differences: list[float] = []
+    noise: list[float] = []
+    walls: list[float] = []
+    background, started = background_seconds(), time.perf_counter()
+    while time.perf_counter() - started < seconds or len(differences) < 4:
+        spent: dict[str, float] = {}
+        turns = [("plain", bare), ("measured", clocked), ("other", bare)]
+        for name, loop in turns if len(walls) % 2 else reversed(turns):
+            spent[name], wall = processor_group(step, x, loop, count)
+            if loop is clocked:
+                clocked._tracked.clock.discard()
+            else:
+                walls.append(wall / count)
+        differences.append((spent["measured"] - (spent["plain"] + spent["other"]) / 2) / count)
+        noise.append((spent["plain"] - spent["other"]) / count)
+    time.sleep(0.5)  # the last batch
+    background = background_seconds() - background
+    seen = totals.minus(before)
+    clocked.close()
+    usual = statistics.median(walls)
+    error = statistics.stdev(noise) / len(noise) ** 0.5
+    return {
+        "stepMs": usual * 1e3,
+        "watchedPercent": seen.known / max(seen.steps, 1) * 100,
+        "loopUs": statistics.mean(differences) * 1e6,
+        "noiseUs": error * 1e6,
+        "threadsUs": background / max(len(differences) * count, 1) * 1e6,
+        "loopPercent": statistics.mean(differences) / usual * 100,
+        "noisePercent": error / usual * 100,
+        "pairs": len(differences),
     }
 
 
@@ -172,6 +247,7 @@ def main() -> int:
         compare(size, repeats, arguments.seconds)
         for size, repeats in ((32, 1), (256, 1), (256, 4), (256, 16), (512, 20))
     ]
+    watched = [watching(milliseconds, arguments.seconds) for milliseconds in WATCHED_MS]
     out = sys.stdout.write
     out(f"{'plain ms':>10} {'measured ms':>12} {'overhead %':>11} {'noise %':>8} {'agent threads %':>16}\n")
     for row in rows:
@@ -179,9 +255,22 @@ def main() -> int:
             f"{row['plainMs']:10.3f} {row['measuredMs']:12.3f} {row['overheadPercent']:11.2f}"
             f" {row['noisePercent']:8.2f} {row['backgroundPercent']:16.2f}\n"
         )
+    titles = f"{'step ms':>10} {'watched %':>10} {'loop us':>9} {'± us':>7} {'threads us':>11}"
+    out(f"\n{titles} {'loop %':>8} {'± %':>6}\n")
+    for row in watched:
+        out(
+            f"{row['stepMs']:10.2f} {row['watchedPercent']:10.1f} {row['loopUs']:9.1f} {row['noiseUs']:7.1f}"
+            f" {row['threadsUs']:11.1f} {row['loopPercent']:8.2f} {row['noisePercent']:6.2f}\n"
+        )
     out(f"import of a module: {imports['withoutUs']:.2f} us, with the hook {imports['withUs']:.2f} us\n")
     if arguments.json is not None:
-        figures = {"steps": rows, "import": imports, "limitPercent": LIMIT_PERCENT, "cores": os.cpu_count()}
+        figures = {
+            "steps": rows,
+            "watched": watched,
+            "import": imports,
+            "limitPercent": LIMIT_PERCENT,
+            "cores": os.cpu_count(),
+        }
         arguments.json.write_text(json.dumps(figures, indent=2) + "\n")
     slow = [
         row

@@ -114,7 +114,7 @@ test('the notebook that holds the chips is shown, and its kernel is shut down to
   // What is no kernel of the bridge cannot be ended from here.
   const theirs = holders.filter({ hasText: 'train' });
   await expect(theirs).toContainText('holds chip 3');
-  await expect(theirs).toContainText('It is no kernel of TPULab and belongs to ada');
+  await expect(theirs).toContainText('Not a TPULab kernel; it belongs to ada');
   await expect(theirs.getByRole('button')).toHaveCount(0);
   await checkAccessibility(page, panel.root);
 

@@ -69,7 +69,7 @@ test('a kernel that went with its machine is told of, and a new one is a click a
   scene.kept = [ended()];
   scene.lose();
   await until(() => scene.shown !== null);
-  expect(scene.shown?.text).toMatch(/has ended: my-tpu was started anew/);
+  expect(scene.shown?.text).toMatch(/has ended: my-tpu was restarted/);
   scene.shown?.actions[0]?.onClick();
   expect(scene.started).toEqual(['remote/my-tpu/jax']);
 });

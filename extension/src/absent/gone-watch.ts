@@ -141,7 +141,7 @@ export class GoneWatch implements IDisposable {
         }
       : {
           text: trans.__(
-            'The kernel of this notebook has ended: %1 was started anew, or its processes were killed. What it printed is here; its variables are gone.',
+            'The kernel of this notebook has ended: %1 was restarted, or its processes were killed. Its output is kept here; its variables are lost.',
             remote
           ),
           actions: [{ label: trans.__('Start a new kernel'), onClick: () => onStart(specName) }, choose]

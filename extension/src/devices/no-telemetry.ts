@@ -26,11 +26,11 @@ export function noTelemetry(known: KnownOfMachine, trans: TranslationBundle): No
     case 'serving':
       return sample.metrics.detail === null
         ? null
-        : { text: trans.__('Some chips do not tell their figures: %1.', sample.metrics.detail), act: true };
+        : { text: trans.__('Some chips report no metrics: %1.', sample.metrics.detail), act: true };
     case 'failing':
       return {
         text: trans.__(
-          'The process that holds the chips does not tell their figures: %1. Another container or an older libtpu may own the port; restart that process to free it.',
+          'The process that holds the chips reports no metrics: %1. Another container or an older libtpu may own the port; restart that process to free it.',
           sample.metrics.detail ?? trans.__('it does not answer')
         ),
         act: true

@@ -109,10 +109,10 @@ describe('who holds the chips', () => {
 
   it('a process of somebody else is not ended: it is said whose it is', () => {
     const text = show([process({})]);
-    expect(text).toContain('It is no kernel of TPULab and belongs to ada: ask them to end it.');
+    expect(text).toContain('Not a TPULab kernel; it belongs to ada. Ask them to stop it');
     expect(text).toContain('kill 41');
     expect(show([process({ user: null })])).toContain('unknown user');
-    expect(show([process({ kernelId: 'far' })])).toContain('It is the kernel far of another TPULab.');
+    expect(show([process({ kernelId: 'far' })])).toContain('Kernel far of another TPULab.');
     expect(buttons()).toEqual([]);
   });
 

@@ -108,18 +108,15 @@ function notOursText({ pid, user, foreignKernelId }: Holder, trans: TranslationB
   const kill = withBackticks(`kill ${pid}`);
   if (foreignKernelId !== null) {
     return trans.__(
-      'It is the kernel %1 of another TPULab. Shut it down there; if it is yours, %2 on that machine ends it too.',
+      'Kernel %1 of another TPULab. Shut it down there, or run %2 on that machine if it is yours.',
       withBackticks(foreignKernelId),
       kill
     );
   }
   return user === null
-    ? trans.__(
-        'It is no kernel of TPULab. End it where it was started to free the chips; if it is yours, %1 on that machine does so.',
-        kill
-      )
+    ? trans.__('Not a TPULab kernel. Stop it where it was started, or run %1 there if it is yours.', kill)
     : trans.__(
-        'It is no kernel of TPULab and belongs to %1: ask them to end it. If that is you, %2 on that machine does so.',
+        'Not a TPULab kernel; it belongs to %1. Ask them to stop it, or run %2 there if that is you.',
         user,
         kill
       );

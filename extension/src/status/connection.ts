@@ -154,7 +154,7 @@ function lostText(reason: string, dead: boolean, trans: TranslationBundle): Conn
   }
   return {
     label: trans.__('lost'),
-    detail: reason || trans.__('The connection to the kernel was given up. Click to try again.'),
+    detail: reason || trans.__('Disconnected. Click to retry.'),
     canReconnect: true
   };
 }

@@ -1,0 +1,105 @@
+// @ts-check
+/**
+ * `npm run test:newest`: the agent's contract tests on the newest released jax and ipykernel, in an environment of its own. It
+ * reports which hooks are there and what fails, and never blocks: packages that change are news, not a fault of this checkout.
+ */
+import { rm } from 'node:fs/promises';
+import path from 'node:path';
+import { checkout } from './setup/checkout.mjs';
+import { pythonIn, UV_ENV } from './setup/python-environment.mjs';
+import { run, runOrExplain } from './setup/run-command.mjs';
+import { setUp } from './setup/set-up.mjs';
+import { SetupProblem } from './setup/setup-problem.mjs';
+import { uvTool } from './setup/tools.mjs';
+
+/** Newest first: a new jax drops old ones. */
+const PYTHONS = ['3.14', '3.13', '3.12', '3.11'];
+const TESTS = [
+  'test_jax_contract',
+  'test_capabilities',
+  'test_compile_watch',
+  'test_live_widgets',
+  'test_kernel_end_to_end'
+];
+const PACKAGES = ['jax', 'ipykernel', 'ipywidgets', 'pytest', 'jsonschema'];
+const VERSIONS = `import importlib.metadata as m, platform
+print('Python', platform.python_version(), *(f'{n} {m.version(n)}' for n in ('jax', 'jaxlib', 'ipykernel')), sep=', ')`;
+const CAPABILITIES = `import jax
+from tpulab.capabilities import capabilities
+for each in capabilities(None, None): print(' ', each['name'], 'found' if each['available'] else f"missing: {each['reason']}")`;
+
+const controller = new AbortController();
+process.once('SIGINT', () => controller.abort());
+process.once('SIGTERM', () => controller.abort());
+const { signal } = controller;
+const say = (/** @type {string} */ text) => process.stdout.write(`${text}\n`);
+try {
+  await setUp({ stages: [uvTool], signal });
+  const python = await newestPython();
+  const place = path.join(checkout.testEnvs, 'newest');
+  const agent = path.join(checkout.root, 'kernel-agent');
+  await rm(place, { recursive: true, force: true });
+  const uv = (/** @type {string[]} */ ...args) =>
+    runOrExplain('making the environment with the newest packages', checkout.uv, args, {
+      signal,
+      env: UV_ENV
+    });
+  await uv('venv', '--no-project', '--no-config', '--python', python, place);
+  // Asked for anew each time: that is what this lane is for. The agent's own pins are not followed.
+  await uv(
+    'pip',
+    'install',
+    '--no-config',
+    '--upgrade',
+    '--refresh',
+    '--python',
+    pythonIn(place),
+    ...PACKAGES
+  );
+  await uv('pip', 'install', '--no-config', '--no-deps', '--python', pythonIn(place), '--editable', agent);
+  for (const code of [VERSIONS, CAPABILITIES]) {
+    const { stdout } = await run(pythonIn(place), ['-c', code], { signal });
+    stdout.forEach(say);
+  }
+  // That the version is the pinned one is what this lane is not about.
+  const options = [
+    '-q',
+    '--tb=line',
+    '--deselect',
+    'tests/test_jax_contract.py::test_this_is_the_version_that_the_agent_was_checked_with'
+  ];
+  const { exitCode } = await run(
+    pythonIn(place),
+    ['-m', 'pytest', ...options, ...TESTS.map(name => `tests/${name}.py`)],
+    {
+      cwd: agent,
+      signal,
+      env: { PYTHONPATH: undefined },
+      onLine: say
+    }
+  );
+  say(
+    exitCode === 0
+      ? 'The agent works with the newest packages.'
+      : 'Some of it differs with the newest packages; nothing is blocked.'
+  );
+} catch (error) {
+  if (!(error instanceof SetupProblem)) throw error;
+  say([error.message, ...error.details, 'Nothing was tested; nothing is blocked.'].join('\n'));
+}
+
+/** The one that is named on the command line, else the newest that uv finds. */
+async function newestPython() {
+  const [given] = process.argv.slice(2);
+  if (given !== undefined) return given;
+  for (const version of PYTHONS) {
+    const { exitCode, stdout } = await run(
+      checkout.uv,
+      ['python', 'find', '--no-project', '--no-config', version],
+      { signal, env: UV_ENV }
+    );
+    const [found] = stdout;
+    if (exitCode === 0 && found !== undefined) return found.trim();
+  }
+  throw new SetupProblem('python_missing', 'No Python from 3.11 on was found.');
+}
