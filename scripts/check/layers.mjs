@@ -15,48 +15,38 @@ import { posix } from 'node:path';
  * @typedef {{ why: string, files: (path: string) => boolean, forbids: (module: string, path: string, typeOnly: boolean) => boolean }} Rule
  */
 
-/** Lowest first: a folder may import those before it, never one after it. */
-const BRIDGE_LAYERS = [
-  'text',
-  'processes',
-  'wire',
-  'zmtp',
-  'journal',
-  'keeper',
-  'kernels',
-  'channels',
-  'sessions',
-  'outputs',
-  'tokens',
-  'server',
-  'config',
-  'cli'
+/**
+ * The floor plan of the bridge, lowest row first: a room imports rooms of earlier rows alone, types included. A folder that is
+ * not in it fails.
+ *
+ * @type {readonly (readonly string[])[]}
+ */
+const BRIDGE_FLOORS = [
+  ['text', 'processes', 'wire', 'zmtp'],
+  ['journal', 'tokens'],
+  ['server', 'keeper-protocol'],
+  ['devices', 'keeper', 'keeper-client'],
+  ['environments', 'kernels'],
+  ['channels', 'outputs', 'sessions', 'telemetry'],
+  ['remotes', 'config'],
+  ['gateway'],
+  ['cli', 'index.ts']
 ];
-/** Folders that hang on `server` and `cli` alone. */
-const BRIDGE_SIDES = ['environments', 'telemetry', 'devices', 'remotes'];
 /**
- * What such a folder may use of the others: an environment is made for the chips that are there, and a remote gets environments.
+ * Rooms that know less than their row allows.
  *
  * @type {Readonly<Record<string, readonly string[]>>}
  */
-const SIDES_OF_SIDES = { environments: ['devices'], remotes: ['devices', 'environments'] };
-/**
- * A feature that has its routes with it needs what every route needs, which still lies in `server`: these files, which themselves know no
- * feature, and no others.
- *
- * @type {Readonly<Record<string, readonly string[]>>}
- */
-const HTTP_OF_SIDES = {
-  remotes: [
-    'api-description',
-    'app',
-    'base-url',
-    'error-answers',
-    'upgrades',
-    'journal-page',
-    'outputs-routes'
-  ]
+const BRIDGE_ONLY = {
+  server: ['text', 'processes', 'tokens'],
+  'keeper-protocol': ['text', 'processes', 'wire', 'journal'],
+  devices: ['text', 'processes', 'server'],
+  keeper: ['text', 'processes', 'wire', 'zmtp', 'journal', 'keeper-protocol'],
+  'keeper-client': ['text', 'processes', 'journal', 'keeper-protocol'],
+  environments: ['text', 'processes', 'server', 'devices']
 };
+/** What runs in the keeper, or speaks with it, is loaded for each kernel: no package comes along. */
+const BRIDGE_WITHOUT_PACKAGES = ['text', 'wire', 'zmtp', 'journal', 'keeper-protocol', 'keeper'];
 
 /** Rooms of `tpulab_recipes`, lowest row first; a row imports earlier rows alone. What is not named is a recipe. */
 const RECIPE_LAYERS = [['runtime'], ['common'], ['discipline', 'torch_training', 'digits'], ['audio']];
@@ -67,7 +57,7 @@ const VIEW_PARTS = /^(react|react-dom|uplot|@lumino\/(widgets|messaging|virtuald
 const VIEW_KITS = /^@jupyterlab\/(ui-components|apputils)(\/|$)/;
 const VIEW_FILE = /(\.tsx|\/charts\/[a-z-]+\.ts|\/(plugin|icons?|use-[a-z-]+)\.ts)$/;
 /** Where no file imports another that imports it in turn. */
-const NO_CYCLES = /^kernel-bridge\/src\/remotes\/.*\.ts$/;
+const NO_CYCLES = /^kernel-bridge\/src\/.*\.ts$/;
 const SPEC_FILE = /\.spec(-[a-z]+)?\.tsx?$|\/testing\//;
 
 /** @type {Rule[]} */
@@ -85,21 +75,25 @@ export const RULES = [
       module.startsWith('@jupyterlab/') || (module.startsWith('@tpulab/') && module !== '@tpulab/protocol')
   },
   {
-    why: `inside the bridge the order is ${BRIDGE_LAYERS.join(' ← ')}`,
-    files: path => path.startsWith('kernel-bridge/src/') && !SPEC_FILE.test(path),
+    why: `inside the bridge the order is ${BRIDGE_FLOORS.map(row => row.join(', ')).join(' ← ')}`,
+    files: path => bridgeRoom(path) !== null && !SPEC_FILE.test(path),
     forbids: (module, path) => {
-      const from = bridgeFolder(path);
-      const to = bridgeFolder(resolveRelative(path, module));
+      const [from, to] = [bridgeRoom(path), bridgeRoom(resolveRelative(path, module))];
       if (from === null || to === null || from === to) return false;
-      if (BRIDGE_SIDES.includes(to))
-        return !['server', 'config', 'cli'].includes(from) && !SIDES_OF_SIDES[from]?.includes(to);
-      const helper = /^kernel-bridge\/src\/server\/([a-z-]+)\.js$/.exec(resolveRelative(path, module))?.[1];
-      if (helper !== undefined && HTTP_OF_SIDES[from]?.includes(helper)) return false;
-      if (BRIDGE_SIDES.includes(from))
-        return ['server', 'config', 'cli', 'channels', 'sessions', 'tokens'].includes(to);
-      const [low, high] = [BRIDGE_LAYERS.indexOf(from), BRIDGE_LAYERS.indexOf(to)];
-      return low >= 0 && high >= 0 && high > low;
+      if (BRIDGE_ONLY[from]?.includes(to) === false) return true;
+      const row = (/** @type {string} */ room) => BRIDGE_FLOORS.findIndex(rooms => rooms.includes(room));
+      return row(from) < 0 || row(to) < 0 || row(to) >= row(from);
     }
+  },
+  {
+    why: `no package is imported in ${BRIDGE_WITHOUT_PACKAGES.join(', ')}`,
+    files: path => BRIDGE_WITHOUT_PACKAGES.includes(bridgeRoom(path) ?? '') && !SPEC_FILE.test(path),
+    forbids: module => !/^(\.|node:|@tpulab\/protocol$)/.test(module)
+  },
+  {
+    why: 'only specs import what is in a folder testing',
+    files: path => bridgeRoom(path) !== null && !SPEC_FILE.test(path),
+    forbids: module => module.startsWith('.') && module.includes('/testing/')
   },
   {
     why: 'the extension talks to the bridge through the protocol, and has no Node',
@@ -280,9 +274,9 @@ function resolveRelative(path, module) {
   return module.startsWith('.') ? posix.join(posix.dirname(path), module) : module;
 }
 
-/** @param {string} path the folder under kernel-bridge/src, or null */
-function bridgeFolder(path) {
-  return /^kernel-bridge\/src\/([a-z-]+)\//.exec(path)?.[1] ?? null;
+/** @param {string} path the room of kernel-bridge/src, which is a folder or a file at its root, or null */
+function bridgeRoom(path) {
+  return /^kernel-bridge\/src\/([\w.-]+)/.exec(path)?.[1]?.replace(/\.js$/, '.ts') ?? null;
 }
 
 /** @param {string} path the folder under tpulab_recipes, or null */

@@ -5,10 +5,10 @@
  */
 import { parseArgs } from 'node:util';
 import { openLog } from '../../kernel-bridge/lib/cli/logging.js';
-import { gatewayOptions } from '../../kernel-bridge/lib/config/gateway-settings.js';
+import { gatewayOptions } from '../../kernel-bridge/lib/gateway/gateway-settings.js';
 import { resolveSettings } from '../../kernel-bridge/lib/config/resolve-settings.js';
-import { startGateway } from '../../kernel-bridge/lib/server/gateway.js';
-import { prepareStateFolder } from '../../kernel-bridge/lib/server/state-folder.js';
+import { startGateway } from '../../kernel-bridge/lib/gateway/gateway.js';
+import { prepareStateFolder } from '../../kernel-bridge/lib/gateway/state-folder.js';
 
 const [machineRoot, , ...rest] = process.argv.slice(2);
 const { values } = parseArgs({

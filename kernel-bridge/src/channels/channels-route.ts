@@ -4,7 +4,7 @@
  * `predecessor=SESSION_ID`, repeatable, a session whose replies and questions it takes over.
  */
 import type { KernelRegistry } from '../kernels/kernel-registry.js';
-import { InvalidRequestError, NotReadyError } from '../kernels/errors.js';
+import { InvalidRequestError, NotReadyError } from '../server/errors.js';
 import type { ChannelsHub } from './channels-hub.js';
 import type { AttachRequest } from './kernel-channels.js';
 import { checkSessionId } from './position-store.js';

@@ -3,7 +3,7 @@
  * and how much waits while the kernel starts. It looks at what passes, and says which requests of a client do not.
  */
 import type { JournalRecord } from '../journal/record.js';
-import type { KernelSnapshot } from '../keeper/contract.js';
+import type { KernelSnapshot } from '../keeper-protocol/contract.js';
 import { ClientLeases, type LeaseActions, type LeaseTimes } from './client-leases.js';
 import { DebugTurns } from './debug-turns.js';
 import { type HeldLimits, HeldRequests } from './held-requests.js';

@@ -7,7 +7,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import type { GapRecord } from '../journal/record.js';
-import type { KernelSnapshot } from '../keeper/contract.js';
+import type { KernelSnapshot } from '../keeper-protocol/contract.js';
 import { encodeV1 } from '../wire/index.js';
 
 /**

@@ -6,7 +6,7 @@
  * was cut by a crash of the machine is not valid JSON and counts as free.
  */
 import { closeSync, fstatSync, openSync, readFileSync, writeSync } from 'node:fs';
-import { InvalidRequestError } from '../kernels/errors.js';
+import { InvalidRequestError } from '../server/errors.js';
 import { type OnWriteFault, RetriedWrite } from '../processes/retried-write.js';
 
 const SLOT_BYTES = 256;

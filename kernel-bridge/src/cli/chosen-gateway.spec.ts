@@ -6,7 +6,7 @@ import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { PACKAGE_FOLDER } from '../environments/locations.js';
-import type { RunningGatewayFolder } from '../server/running-gateways.js';
+import type { RunningGatewayFolder } from '../gateway/running-gateways.js';
 import { ENTRY } from '../server/testing/gateway-process.js';
 import { chosenStateFolder } from './chosen-gateway.js';
 

@@ -1,8 +1,8 @@
 /** Which state folder a command means: the one that is named, else that of the gateway that runs. */
 import path from 'node:path';
 import { PACKAGE_FOLDER } from '../environments/locations.js';
-import { type RunningGatewayFolder, runningGateways } from '../server/running-gateways.js';
-import { stateFolder } from '../server/state-folder.js';
+import { type RunningGatewayFolder, runningGateways } from '../gateway/running-gateways.js';
+import { stateFolder } from '../gateway/state-folder.js';
 import { CommandError } from './command-errors.js';
 
 /** `.tpulab`, in which `npm start` keeps its state: beside `kernel-bridge`, and around the bundle. */

@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { isLingering } from '../keeper/index.js';
+import { isLingering } from '../keeper-client/index.js';
 import { ENTRY, GatewayProcess } from '../server/testing/gateway-process.js';
 import { TOKEN } from '../server/testing/temporary-gateway.js';
 

@@ -3,8 +3,8 @@ import { type Static, type TSchema, Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
 import { DevicesPage, type Health, HoldersPage } from '@tpulab/protocol';
 import { IDENTITY, isProof, newChallenge } from '../server/gateway-proof.js';
-import { isRunning } from '../server/running-gateways.js';
-import { type GatewayRecord, readGatewayRecord, readToken } from '../server/state-folder.js';
+import { isRunning } from '../gateway/running-gateways.js';
+import { type GatewayRecord, readGatewayRecord, readToken } from '../gateway/state-folder.js';
 import { CommandError } from './command-errors.js';
 import { requestGateway } from './gateway-request.js';
 

@@ -3,14 +3,14 @@ import { Command, InvalidArgumentError, Option } from 'commander';
 import type { ServeReady } from '@tpulab/protocol';
 import type { Level } from 'pino';
 import { readConfigFile } from '../config/config-file.js';
-import { gatewayOptions, stateDirOf } from '../config/gateway-settings.js';
+import { gatewayOptions, stateDirOf } from '../gateway/gateway-settings.js';
 import { printSettings } from '../config/print-settings.js';
 import { resolveSettings } from '../config/resolve-settings.js';
 import { INVALID } from '../config/setting-kinds.js';
 import { SETTING_KEYS, type SettingKey, SETTINGS } from '../config/settings.js';
-import { type Gateway, startGateway } from '../server/gateway.js';
-import { enterGateway } from '../server/running-gateways.js';
-import { prepareStateFolder } from '../server/state-folder.js';
+import { type Gateway, startGateway } from '../gateway/gateway.js';
+import { enterGateway } from '../gateway/running-gateways.js';
+import { prepareStateFolder } from '../gateway/state-folder.js';
 import { openLog } from './logging.js';
 import type { Streams } from './output.js';
 

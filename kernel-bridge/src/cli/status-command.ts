@@ -1,6 +1,6 @@
 /** `tpulab status`: whether a gateway runs, and its kernels. */
 import { Command } from 'commander';
-import { isLingering } from '../keeper/index.js';
+import { isLingering } from '../keeper-client/index.js';
 import { chosenStateFolder } from './chosen-gateway.js';
 import { lingerAdvice } from './linger-advice.js';
 import { type OutputOptions, say, type Streams } from './output.js';

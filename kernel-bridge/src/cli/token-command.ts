@@ -1,7 +1,7 @@
 /** `tpulab token`: a token for each client, which can be revoked without disturbing the others. */
 import { Command } from 'commander';
 import { chosenStateFolder } from './chosen-gateway.js';
-import { prepareStateFolder } from '../server/state-folder.js';
+import { prepareStateFolder } from '../gateway/state-folder.js';
 import { parseExpiry } from '../tokens/token-expiry.js';
 import { hasExpired, type TokenRecord } from '../tokens/token-file.js';
 import { TokenStore } from '../tokens/token-store.js';

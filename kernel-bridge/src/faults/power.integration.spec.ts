@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { JournalReader, measureSegments } from '../journal/index.js';
-import { kernelPaths } from '../keeper/keeper-file.js';
+import { kernelPaths } from '../keeper-protocol/keeper-file.js';
 import { readEnded, SHUT_DOWN } from '../kernels/ended-kernel.js';
 import { followJournal } from '../remotes/mirror/kernel-mirror.js';
 import { MirroredJournal } from '../remotes/mirror/mirrored-journal.js';

@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { gapOf } from '../journal/record.js';
 import { processStart } from '../processes/process-identity.js';
-import type { KeeperClient } from './keeper-client.js';
+import type { KeeperClient } from '../keeper-client/client.js';
 import { GatewayView, KeeperFixture } from './testing/keeper-fixture.js';
 
 const PYTHON = fileURLToPath(new URL('../../../.tpulab/envs/jax/bin/python', import.meta.url));

@@ -4,7 +4,7 @@
  */
 import type { Socket } from 'node:net';
 import type { ControlCommand, ControlMessage } from '@tpulab/protocol';
-import { KeeperError } from './keeper-error.js';
+import { KeeperError } from '../keeper-protocol/keeper-error.js';
 import type { KeeperLog } from './keeper-log.js';
 
 /** An agent answers within milliseconds, unless the kernel's process is stopped or code in it never lets the interpreter go. */

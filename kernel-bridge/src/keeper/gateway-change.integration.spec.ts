@@ -4,7 +4,7 @@ import { connect } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { JournalReader } from '../journal/journal-reader.js';
 import type { JournalRecord } from '../journal/record.js';
-import { readKeeperRecord, kernelPaths } from './keeper-file.js';
+import { readKeeperRecord, kernelPaths } from '../keeper-protocol/keeper-file.js';
 import { GatewayView, KeeperFixture } from './testing/keeper-fixture.js';
 
 const FLOOD = 20_000;

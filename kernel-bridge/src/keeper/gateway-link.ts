@@ -4,7 +4,7 @@
  */
 import type { Socket } from 'node:net';
 import type { WrittenBatch } from '../journal/record-batch.js';
-import type { KernelSnapshot, TelemetryRecord } from './contract.js';
+import type { KernelSnapshot, TelemetryRecord } from '../keeper-protocol/contract.js';
 import {
   encodeFrame,
   encodeJsonFrame,
@@ -12,8 +12,8 @@ import {
   FrameDecoder,
   FrameType,
   writeFrameHeader
-} from './frames.js';
-import type { KeeperEvent, Reply, StoredNote } from './keeper-protocol.js';
+} from '../keeper-protocol/frames.js';
+import type { KeeperEvent, Reply, StoredNote } from '../keeper-protocol/messages.js';
 
 /** About a hundred milliseconds of the fastest kernel. One message may exceed it, if it is larger itself. */
 export const LAG_BYTES = 8 * 1024 * 1024;

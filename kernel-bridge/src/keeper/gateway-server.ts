@@ -2,8 +2,13 @@
 import { rm } from 'node:fs/promises';
 import { createServer, type Server } from 'node:net';
 import { GatewayLink, type TelemetrySource } from './gateway-link.js';
-import { KeeperError } from './keeper-error.js';
-import { type Command, type CommandReplies, type KeeperEvent, parseCommand } from './keeper-protocol.js';
+import { KeeperError } from '../keeper-protocol/keeper-error.js';
+import {
+  type Command,
+  type CommandReplies,
+  type KeeperEvent,
+  parseCommand
+} from '../keeper-protocol/messages.js';
 import { listenPrivately } from './telemetry-socket.js';
 import type { KeeperLog } from './keeper-log.js';
 

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { LaunchDescription } from './contract.js';
+import type { LaunchDescription } from '../keeper-protocol/contract.js';
 import { processStart } from '../processes/process-identity.js';
 import { GatewayView, KeeperFixture } from './testing/keeper-fixture.js';
 

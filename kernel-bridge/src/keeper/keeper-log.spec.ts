@@ -2,7 +2,7 @@ import { closeSync, openSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { inTemporaryFolder } from '../journal/testing/journal-folder.js';
-import { KeeperError } from './keeper-error.js';
+import { KeeperError } from '../keeper-protocol/keeper-error.js';
 import { type KeeperLog, keeperLog } from './keeper-log.js';
 
 /** What a log has after this was said. */

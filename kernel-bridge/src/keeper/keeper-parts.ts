@@ -2,7 +2,7 @@
 import type { JournalError } from '../journal/journal-error.js';
 import type { StoredRecord, WrittenBatch } from '../journal/record-batch.js';
 import type { ConnectionInfo } from './connection-file.js';
-import type { LaunchDescription } from './contract.js';
+import type { LaunchDescription } from '../keeper-protocol/contract.js';
 import type { KernelFiles } from './kernel-process.js';
 import type { KeeperLog } from './keeper-log.js';
 

@@ -4,9 +4,9 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { JournalReader } from '../journal/journal-reader.js';
 import { isRestart } from '../journal/record.js';
 import { encodeV1 } from '../wire/v1-frame.js';
-import { attachKeeper } from './attach.js';
-import { KeeperGoneError } from './keeper-error.js';
-import { kernelPaths, readKeeperRecord } from './keeper-file.js';
+import { attachKeeper } from '../keeper-client/attach.js';
+import { KeeperGoneError } from '../keeper-protocol/keeper-error.js';
+import { kernelPaths, readKeeperRecord } from '../keeper-protocol/keeper-file.js';
 import { isSameProcess, processStart } from '../processes/process-identity.js';
 import { GatewayView, KeeperFixture } from './testing/keeper-fixture.js';
 

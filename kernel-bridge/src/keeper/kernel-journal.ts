@@ -3,7 +3,7 @@ import { JournalWriter, type JournalWriterOptions } from '../journal/journal-wri
 import { FROM_CLIENT, type GapRecord, RecordChannel, type RestartRecord } from '../journal/record.js';
 import { type ChannelName, type KernelMessage, PART } from '../wire/kernel-message.js';
 import { v1Pieces } from '../wire/v1-frame.js';
-import { FRAME_HEADER_BYTES } from './frames.js';
+import { FRAME_HEADER_BYTES } from '../keeper-protocol/frames.js';
 
 const CHANNEL: Readonly<Record<ChannelName, number>> = RecordChannel;
 

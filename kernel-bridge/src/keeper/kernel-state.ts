@@ -6,7 +6,7 @@
  */
 import { type MessageHeader, parseParentHeader } from '../wire/kernel-message.js';
 import type { RestorableState } from './checkpoint.js';
-import type { ExecutionState } from './contract.js';
+import type { ExecutionState } from '../keeper-protocol/contract.js';
 
 type Phase = 'starting' | 'running' | 'restarting' | 'dead';
 

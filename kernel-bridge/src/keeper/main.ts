@@ -6,10 +6,10 @@
  */
 import { closeSync, read, writeSync } from 'node:fs';
 import { promisify } from 'node:util';
-import { KeeperError } from './keeper-error.js';
+import { KeeperError } from '../keeper-protocol/keeper-error.js';
 import { keeperLog } from './keeper-log.js';
 import { runKeeper } from './run-keeper.js';
-import type { StartReport } from './start-report.js';
+import type { StartReport } from '../keeper-protocol/start-report.js';
 
 const REPORT_FD = 3;
 const NEWLINE = 0x0a;

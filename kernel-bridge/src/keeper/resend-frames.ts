@@ -3,7 +3,7 @@
  * end is `tpulab/resend_socket.py`.
  */
 import type { ChannelName } from '../wire/kernel-message.js';
-import { KeeperError } from './keeper-error.js';
+import { KeeperError } from '../keeper-protocol/keeper-error.js';
 
 const JSON_FRAME = 1;
 const MESSAGE_FRAME = 2;

@@ -4,7 +4,7 @@
  */
 import { connect, type Socket } from 'node:net';
 import type { ChannelName } from '../wire/kernel-message.js';
-import { KeeperError } from './keeper-error.js';
+import { KeeperError } from '../keeper-protocol/keeper-error.js';
 import { ResendDecoder, type SentMessage } from './resend-frames.js';
 
 /** A message by channel: the last one that is in the journal. */

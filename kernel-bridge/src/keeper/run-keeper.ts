@@ -3,29 +3,29 @@ import { rm, rmdir } from 'node:fs/promises';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { WrittenBatch } from '../journal/record-batch.js';
 import { WireError } from '../wire/wire-error.js';
-import type { KernelSnapshot } from './contract.js';
+import type { KeeperTask, KernelSnapshot } from '../keeper-protocol/contract.js';
 import { checkpointFile } from './checkpoint.js';
 import { ControlLine } from './control-line.js';
-import { isControlMessage } from './control-shapes.js';
+import { isControlMessage } from '../keeper-protocol/control-shapes.js';
 import { readConnectionFile, runPaths, writeConnectionFile } from './connection-file.js';
 import { prepareBatch } from './gateway-link.js';
-import { storedNote } from './stored-record.js';
+import { storedNote } from '../keeper-protocol/stored-record.js';
 import { GatewayServer } from './gateway-server.js';
-import { KeeperError } from './keeper-error.js';
+import { KeeperError } from '../keeper-protocol/keeper-error.js';
 import {
   kernelPaths,
   type KeeperRecord,
   readKeeperRecord,
   readLaunch,
   writeKeeperRecord
-} from './keeper-file.js';
-import { KEEPER_FEATURES, KEEPER_PROTOCOL_VERSION } from './keeper-protocol.js';
+} from '../keeper-protocol/keeper-file.js';
+import { KEEPER_FEATURES, KEEPER_PROTOCOL_VERSION } from '../keeper-protocol/messages.js';
 import { LogBound } from './log-bound.js';
 import type { KeeperListener, Orphan } from './keeper-parts.js';
 import { KernelKeeper } from './kernel-keeper.js';
 import { isSameProcess, processStart } from '../processes/process-identity.js';
 import { LockHeldError, type ProcessLock, takeProcessLock } from '../processes/process-lock.js';
-import { TelemetryHistory } from './telemetry-history.js';
+import { TelemetryHistory } from '../keeper-protocol/telemetry-history.js';
 import { TelemetrySocket } from './telemetry-socket.js';
 import type { KeeperLog } from './keeper-log.js';
 
@@ -35,9 +35,6 @@ export interface RunningKeeper {
   /** Resolves when nothing is left of the kernel but its journal and logs. */
   readonly ended: Promise<void>;
 }
-
-/** What a keeper is started for: a new kernel, or one that runs and whose keeper has ended. */
-export type KeeperTask = 'start' | 'adopt';
 
 /** Rejects with the typed error that tells why the kernel cannot be kept; nothing runs then that did not run before. */
 export async function runKeeper(kernelDir: string, task: KeeperTask, log: KeeperLog): Promise<RunningKeeper> {

@@ -1,11 +1,11 @@
 /** What a client is told when a command for a run came to nothing before an agent could answer it. */
-import { KeeperError } from '../keeper/keeper-error.js';
+import { KeeperError } from '../keeper-protocol/keeper-error.js';
 import {
   type BridgeError,
   ControlUnansweredError,
   ControlUnavailableError,
   KernelActionError
-} from './errors.js';
+} from '../server/errors.js';
 
 export function controlError(kernelId: string, error: unknown): BridgeError {
   if (error instanceof KernelActionError) return error;

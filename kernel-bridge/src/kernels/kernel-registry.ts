@@ -4,8 +4,8 @@ import { mkdir, readdir, rm } from 'node:fs/promises';
 import path from 'node:path';
 import type { Logger } from 'pino';
 import { JOURNAL_LIMITS, type JournalLimits, JournalReader, measureSegments } from '../journal/index.js';
-import type { KeeperHandle, LaunchDescription } from '../keeper/contract.js';
-import { KeeperError } from '../keeper/keeper-error.js';
+import type { KeeperHandle, LaunchDescription } from '../keeper-protocol/contract.js';
+import { KeeperError } from '../keeper-protocol/keeper-error.js';
 import {
   type EndedKernel,
   forgetEnd,
@@ -14,10 +14,15 @@ import {
   readEnded,
   SHUT_DOWN
 } from './ended-kernel.js';
-import { KernelActionError, KernelExistsError, KernelNotFoundError, KernelStartError } from './errors.js';
-import type { KeeperAccess } from './keeper-access.js';
+import {
+  KernelActionError,
+  KernelExistsError,
+  KernelNotFoundError,
+  KernelStartError
+} from '../server/errors.js';
+import type { KeeperAccess } from '../keeper-client/access.js';
 import { kernelEnv } from './kernel-env.js';
-import type { KeeperSearch } from './keeper-search.js';
+import type { KeeperSearch } from '../keeper-client/search.js';
 import { Kernel, type Reattach } from './kernel.js';
 import type { KernelSpecCatalog } from './kernelspec-catalog.js';
 import { makeRunFolder } from './run-folder.js';

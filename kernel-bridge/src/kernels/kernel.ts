@@ -4,11 +4,16 @@ import type { ControlCommand, ControlMessage } from '@tpulab/protocol';
 import type { Logger } from 'pino';
 import { JournalReader } from '../journal/journal-reader.js';
 import type { JournalRecord } from '../journal/record.js';
-import type { KeeperEvents, KeeperHandle, KernelSnapshot, TelemetryRecord } from '../keeper/contract.js';
-import { KeeperError } from '../keeper/keeper-error.js';
+import type {
+  KeeperEvents,
+  KeeperHandle,
+  KernelSnapshot,
+  TelemetryRecord
+} from '../keeper-protocol/contract.js';
+import { KeeperError } from '../keeper-protocol/keeper-error.js';
 import { controlError } from './control-error.js';
-import { KernelActionError } from './errors.js';
-import { KeeperSearch } from './keeper-search.js';
+import { KernelActionError } from '../server/errors.js';
+import { KeeperSearch } from '../keeper-client/search.js';
 import { UnjournaledRequests } from './unjournaled-requests.js';
 
 export interface KernelListener {

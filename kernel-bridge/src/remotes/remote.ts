@@ -9,7 +9,7 @@ import type {
   RemoteSsh,
   RemoteStage
 } from '@tpulab/protocol';
-import { InvalidRequestError } from '../kernels/errors.js';
+import { InvalidRequestError } from '../server/errors.js';
 import type { ReachableRemote, RemoteShell } from './contracts.js';
 import type { ColabAccount } from './colab/colab-account.js';
 import { ColabRuntime } from './colab/colab-runtime.js';

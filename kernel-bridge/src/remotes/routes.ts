@@ -21,7 +21,7 @@ import {
   RemoteActionError,
   RemotePromptGoneError,
   RemoteUnavailableError
-} from '../kernels/errors.js';
+} from '../server/errors.js';
 import type { Remotes } from './index.js';
 import { failure } from '../server/api-description.js';
 import type { App } from '../server/app.js';

@@ -11,7 +11,7 @@ import {
   OriginRefusedError,
   TooManyAttemptsError,
   UnauthorizedError
-} from '../kernels/errors.js';
+} from './errors.js';
 import { type Authenticator, type Identity, pathOf } from './authentication.js';
 import { IDENTITY } from './gateway-proof.js';
 import type { FailedAttempts } from './failed-attempts.js';

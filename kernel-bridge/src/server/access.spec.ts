@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { WebSocket } from 'ws';
-import { localKeepers } from '../kernels/keeper-access.js';
+import { localKeepers } from '../keeper-client/access.js';
 import { IDENTITY } from './gateway-proof.js';
 import { TemporaryGateway, TOKEN } from './testing/temporary-gateway.js';
 

@@ -10,7 +10,7 @@ import Fastify, {
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Logger } from 'pino';
-import { InvalidRequestError } from '../kernels/errors.js';
+import { InvalidRequestError } from './errors.js';
 import { type AccessRules, addAccessHooks, refusal } from './access-hooks.js';
 import { pathOf } from './authentication.js';
 import { describeApi } from './api-description.js';

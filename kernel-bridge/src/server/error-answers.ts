@@ -10,7 +10,7 @@ import {
   PayloadTooLargeError,
   RouteNotFoundError,
   TooManyAttemptsError
-} from '../kernels/errors.js';
+} from './errors.js';
 import { pathOf } from './authentication.js';
 import { matchPath } from './path-pattern.js';
 

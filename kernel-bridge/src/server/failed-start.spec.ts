@@ -3,8 +3,8 @@ import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { JournalReader } from '../journal/index.js';
-import { KeeperError } from '../keeper/keeper-error.js';
-import { type KeeperAccess, localKeepers } from '../kernels/keeper-access.js';
+import { KeeperError } from '../keeper-protocol/keeper-error.js';
+import { type KeeperAccess, localKeepers } from '../keeper-client/access.js';
 import { canSignal } from '../processes/process-identity.js';
 import { TemporaryGateway } from './testing/temporary-gateway.js';
 

@@ -8,7 +8,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { RunningGateway } from '../cli/running-gateway.js';
 import { processStart } from '../processes/process-identity.js';
 import { IDENTITY, isProof, newChallenge, newProofKey, proofOf } from './gateway-proof.js';
-import { readGatewayRecord, readToken } from './state-folder.js';
+import { readGatewayRecord, readToken } from '../gateway/state-folder.js';
 import { TemporaryGateway, TOKEN } from './testing/temporary-gateway.js';
 
 vi.setConfig({ testTimeout: 120_000 });

@@ -6,14 +6,9 @@
  * somebody has chosen could be guessed from an answer.
  */
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
-import { Type } from '@sinclair/typebox';
-import { GatewayIdentity } from '@tpulab/protocol';
-import type { App } from './app.js';
 
 /** The one route that answers without a token. */
 export const IDENTITY = '/bridge/v1/identity';
-
-const CHALLENGE = '^[0-9a-f]{32,64}$';
 
 export function newProofKey(): string {
   return randomBytes(32).toString('hex');
@@ -36,19 +31,4 @@ export function isProof(key: string, challenge: string, answer: unknown): boolea
   const wanted = Buffer.from(proofOf(key, challenge));
   const given = Buffer.from(proof);
   return given.length === wanted.length && timingSafeEqual(given, wanted);
-}
-
-export function addIdentityRoute(app: App, key: string): void {
-  app.get(
-    IDENTITY,
-    {
-      schema: {
-        summary: 'Proves that this is the gateway whose `proofKey` the client knows. Needs no token',
-        security: [],
-        querystring: Type.Object({ challenge: Type.String({ pattern: CHALLENGE }) }),
-        response: { 200: GatewayIdentity }
-      }
-    },
-    async ({ query }): Promise<GatewayIdentity> => ({ proof: proofOf(key, query.challenge) })
-  );
 }

@@ -7,7 +7,7 @@ import {
   HeadersTooLargeError,
   InvalidRequestError,
   RequestTimeoutError
-} from '../kernels/errors.js';
+} from './errors.js';
 import type { OriginPolicy } from './origin-policy.js';
 import { answerRaw } from './raw-answer.js';
 

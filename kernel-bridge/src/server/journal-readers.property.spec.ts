@@ -17,8 +17,8 @@ import { KernelOutputs } from '../outputs/kernel-outputs.js';
 import { KernelStory, segmentsOf } from '../outputs/testing/kernel-story.js';
 import { MirroredJournal } from '../remotes/mirror/mirrored-journal.js';
 import { framesOf } from '../remotes/mirror/stream-frames.js';
-import { readJournalPage } from './journal-page.js';
-import { journalStream } from './journal-stream.js';
+import { readJournalPage } from '../outputs/journal-page.js';
+import { journalStream } from '../outputs/journal-stream.js';
 
 const LINES = 40;
 

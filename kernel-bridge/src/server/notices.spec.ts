@@ -3,7 +3,7 @@ import { type ControlCommand, type ControlMessage, NoticeEvent, type RemoteNotic
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import WebSocket from 'ws';
 import { MetadataServer } from '../devices/testing/metadata-server.js';
-import { checkpointOnNotice } from './notice-checkpoint.js';
+import { checkpointOnNotice } from '../gateway/notice-checkpoint.js';
 import { silent, TemporaryGateway, TOKEN } from './testing/temporary-gateway.js';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });

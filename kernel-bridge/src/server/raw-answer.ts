@@ -1,7 +1,7 @@
 /** An ordinary HTTP answer on a connection that the web framework does not have, or no longer. */
 import { STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
-import type { BridgeError } from '../kernels/errors.js';
+import type { BridgeError } from './errors.js';
 import { errorBody, errorHeaders } from './error-answers.js';
 
 export function answerRaw(stream: Duplex, error: BridgeError, cors: Record<string, string>): void {

@@ -1,7 +1,7 @@
 /** Keepers that hang: stopped, as a stalled disk stops them. They have the kernel and all that it says, so they are waited for. */
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { KeeperHandle } from '../keeper/contract.js';
-import { type KeeperAccess, keepersWithin } from '../kernels/keeper-access.js';
+import type { KeeperHandle } from '../keeper-protocol/contract.js';
+import { type KeeperAccess, keepersWithin } from '../keeper-client/access.js';
 import { canSignal } from '../processes/process-identity.js';
 import { isStatus } from './testing/channels-client.js';
 import { TemporaryGateway } from './testing/temporary-gateway.js';

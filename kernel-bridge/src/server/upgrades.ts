@@ -7,15 +7,15 @@ import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { Logger } from 'pino';
 import { type Server as SocketServer, type WebSocket, WebSocketServer } from 'ws';
-import { GatheringWebSocket } from '../channels/gathering-websocket.js';
-import { CLOSE } from '../channels/close-codes.js';
+import { GatheringWebSocket } from './gathering-websocket.js';
+import { CLOSE } from './close-codes.js';
 import {
   type BridgeError,
   InvalidRequestError,
   NotReadyError,
   RouteNotFoundError,
   TooManySocketsError
-} from '../kernels/errors.js';
+} from './errors.js';
 import { type AccessRules, admit } from './access-hooks.js';
 import { type Identity, pathOf, queryOf } from './authentication.js';
 import type { BaseUrl } from './base-url.js';

@@ -8,7 +8,7 @@ import {
   KernelNotFoundError,
   SessionGoneError,
   SessionNotFoundError
-} from '../kernels/errors.js';
+} from '../server/errors.js';
 import type { Kernel } from '../kernels/kernel.js';
 import { KernelDocuments } from '../kernels/kernel-documents.js';
 import { isKernelId, type KernelRegistry } from '../kernels/kernel-registry.js';

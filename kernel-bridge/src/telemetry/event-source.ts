@@ -9,7 +9,7 @@ import type {
   RemoteNotice
 } from '@tpulab/protocol';
 import type { Logger } from 'pino';
-import type { TelemetryRecord } from '../keeper/contract.js';
+import type { TelemetryRecord } from '../keeper-protocol/contract.js';
 import type { Kernel } from '../kernels/kernel.js';
 import type { KernelRegistry } from '../kernels/kernel-registry.js';
 import { type HeldEvent, TelemetryHistory } from './telemetry-history.js';

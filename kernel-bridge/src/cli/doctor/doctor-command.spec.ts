@@ -5,7 +5,8 @@ import { Value } from '@sinclair/typebox/value';
 import { RemoteCheck } from '@tpulab/protocol';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { runCommand } from '../testing/command-line.js';
-import { doctorCommand, type Findings } from './doctor-command.js';
+import { doctorCommand } from './doctor-command.js';
+import type { Findings } from './doctor-text.js';
 import { doctorText } from './doctor-text.js';
 import {
   GCLOUD_EXPIRED,

@@ -1,10 +1,9 @@
 /** `tpulab doctor`: what is wrong on this computer, and on a TPU VM when one is named, with what to do. */
 import { Command, Option } from 'commander';
-import type { RemoteCheck } from '@tpulab/protocol';
 import { chosenStateFolder } from '../chosen-gateway.js';
 import { type OutputOptions, say, type Streams } from '../output.js';
 import type { TargetOptions } from '../remotes/connect-target.js';
-import { doctorText } from './doctor-text.js';
+import { doctorText, type Findings } from './doctor-text.js';
 import { checkHere } from './local-checks.js';
 import { checkThere } from './remote-checks.js';
 
@@ -13,12 +12,6 @@ interface DoctorOptions extends OutputOptions, TargetOptions {
   readonly envDir?: string;
   readonly environment?: string;
   readonly ssh: string;
-}
-
-/** What was found in one place. */
-export interface Findings {
-  readonly place: string;
-  readonly checks: readonly RemoteCheck[];
 }
 
 export function doctorCommand(streams: Streams): Command {

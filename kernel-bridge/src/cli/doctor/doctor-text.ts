@@ -1,9 +1,14 @@
 /** What `tpulab doctor` shows to people: a line for each thing looked at, and below it what to do. */
 import type { RemoteCheck } from '@tpulab/protocol';
-import type { Findings } from './doctor-command.js';
 
 const MARKS: Readonly<Record<RemoteCheck['state'], string>> = { ok: 'ok', warning: 'look', failed: 'WRONG' };
 const MARK_WIDTH = 7;
+
+/** What was found in one place. */
+export interface Findings {
+  readonly place: string;
+  readonly checks: readonly RemoteCheck[];
+}
 
 export function doctorText(findings: readonly Findings[]): string {
   return [...findings.map(section), verdict(findings)].join('\n\n');

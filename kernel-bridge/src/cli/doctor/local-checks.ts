@@ -11,7 +11,7 @@ import { ChipTable } from '../../devices/index.js';
 import { findChips } from '../../devices/find-chips.js';
 import { readPayload } from '../../remotes/setup/payload.js';
 import { isAlive } from '../running-gateway.js';
-import { readGatewayRecord } from '../../server/state-folder.js';
+import { readGatewayRecord } from '../../gateway/state-folder.js';
 
 export interface LocalContext {
   readonly stateDir: string;

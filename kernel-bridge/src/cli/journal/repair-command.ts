@@ -1,7 +1,7 @@
 /** `tpulab journal repair`: sets aside the damaged end of a journal, as a keeper does when it opens one. */
 import { Command } from 'commander';
 import { repairJournal, UnrepairedError } from '../../journal/index.js';
-import { kernelPaths } from '../../keeper/keeper-file.js';
+import { kernelPaths } from '../../keeper-protocol/keeper-file.js';
 import { LockHeldError, takeProcessLock } from '../../processes/process-lock.js';
 import { chosenStateFolder } from '../chosen-gateway.js';
 import { CommandError } from '../command-errors.js';

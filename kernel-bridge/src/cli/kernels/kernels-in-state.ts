@@ -3,7 +3,7 @@ import { readdir, readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
-import { readKeeperRecord } from '../../keeper/keeper-file.js';
+import { readKeeperRecord } from '../../keeper-protocol/keeper-file.js';
 import { isKernelId } from '../../kernels/kernel-registry.js';
 import { isSameProcess } from '../../processes/process-identity.js';
 import { documentsOfKernel } from '../../kernels/kernel-documents.js';

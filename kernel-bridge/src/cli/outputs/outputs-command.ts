@@ -9,7 +9,7 @@ import {
   type OutputsRequest,
   withoutKernel
 } from '../../outputs/index.js';
-import { kernelPaths } from '../../keeper/keeper-file.js';
+import { kernelPaths } from '../../keeper-protocol/keeper-file.js';
 import { holderOf } from '../../processes/process-lock.js';
 import { chosenStateFolder } from '../chosen-gateway.js';
 import { CommandError } from '../command-errors.js';

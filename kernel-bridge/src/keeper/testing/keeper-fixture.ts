@@ -14,12 +14,17 @@ import {
   PART
 } from '../../wire/kernel-message.js';
 import { decodeV1, encodeV1 } from '../../wire/v1-frame.js';
-import { attachOrAdopt } from '../adopt.js';
-import { attachKeeper } from '../attach.js';
-import type { KeeperEvents, KernelSnapshot, LaunchDescription, TelemetryRecord } from '../contract.js';
-import type { KeeperClient } from '../keeper-client.js';
-import type { SpareKeeper } from '../spare-keeper.js';
-import { startKeeper } from '../start.js';
+import { attachOrAdopt } from '../../keeper-client/adopt.js';
+import { attachKeeper } from '../../keeper-client/attach.js';
+import type {
+  KeeperEvents,
+  KernelSnapshot,
+  LaunchDescription,
+  TelemetryRecord
+} from '../../keeper-protocol/contract.js';
+import type { KeeperClient } from '../../keeper-client/client.js';
+import type { SpareKeeper } from '../../keeper-client/spare-keeper.js';
+import { startKeeper } from '../../keeper-client/start.js';
 import { builtKeeper } from './built-keeper.js';
 
 const TINY_KERNEL = fileURLToPath(new URL('./tiny-kernel.mjs', import.meta.url));

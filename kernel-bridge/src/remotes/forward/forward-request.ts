@@ -1,6 +1,6 @@
 /** Passes one request on to the gateway of a remote, and its answer back, as they stream. */
 import { type Agent, type IncomingMessage, request as httpRequest, type ServerResponse } from 'node:http';
-import { RemoteUnavailableError } from '../../kernels/errors.js';
+import { RemoteUnavailableError } from '../../server/errors.js';
 import type { ReachableRemote } from '../contracts.js';
 import { headersForClient, headersForRemote, withoutToken } from './headers.js';
 

@@ -5,7 +5,7 @@
 import { Type } from '@sinclair/typebox';
 import { RemoteName, RequestedAnswer, RequestedQuestion } from '@tpulab/protocol';
 import type { FastifyReply } from 'fastify';
-import type { BridgeError } from '../../kernels/errors.js';
+import type { BridgeError } from '../../server/errors.js';
 import type { Forwarder, PipedSocket } from '../index.js';
 import type { App } from '../../server/app.js';
 import type { BaseUrl } from '../../server/base-url.js';

@@ -3,7 +3,7 @@ import { type Gcloud, gcloudSetting, LISTS } from './gcloud.js';
 import type { GcloudSource } from './machine.js';
 import { items, lastPart } from './project-machines.js';
 import { told } from '../remote-error.js';
-import { InvalidRequestError } from '../../kernels/errors.js';
+import { InvalidRequestError } from '../../server/errors.js';
 
 /**
  * A machine that was named without its zone, with it: gcloud's own zone, or that of the only machine of this name.

@@ -8,13 +8,13 @@ import {
   OutputsQuery,
   RemoteName
 } from '@tpulab/protocol';
-import { KernelNotFoundError } from '../../kernels/errors.js';
+import { KernelNotFoundError } from '../../server/errors.js';
 import type { OutputsOfKernels } from '../../outputs/index.js';
 import type { Mirrors } from './index.js';
 import { failure } from '../../server/api-description.js';
 import type { App } from '../../server/app.js';
-import { readJournalPage } from '../../server/journal-page.js';
-import { outputsRequestOf } from '../../server/outputs-routes.js';
+import { readJournalPage } from '../../outputs/journal-page.js';
+import { outputsRequestOf } from '../../outputs/outputs-routes.js';
 
 const Params = Type.Object({ name: RemoteName });
 const KernelParams = Type.Object({ name: RemoteName, kernelId: Type.String() });

@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { type Logger, pino } from 'pino';
-import { type Gateway, type GatewayOptions, startGateway } from '../gateway.js';
+import { type Gateway, type GatewayOptions, startGateway } from '../../gateway/gateway.js';
 import { ChannelsClient, type ConnectOptions } from './channels-client.js';
 import { writeKernelSpecs } from './kernelspecs.js';
 

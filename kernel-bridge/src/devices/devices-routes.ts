@@ -1,0 +1,58 @@
+/** The machine and its chips (`/bridge/v1/devices`), now and before. Live samples come over the events socket. */
+import { DevicesHistory, DevicesPage, HistoryQuery, HostOnly } from '@tpulab/protocol';
+import type { App } from '../server/app.js';
+
+/** What the routes need of the sampler. */
+export interface Machine {
+  page(): Promise<DevicesPage>;
+  history(tierS: number, fromMs: number): Promise<DevicesHistory>;
+}
+
+/** Whether kernels keep to the chips of their own host. */
+export interface HostOnlyWish {
+  set(isOn: boolean): Promise<void>;
+}
+
+export function addDevicesRoutes(app: App, machine: Machine, hostOnly: HostOnlyWish): void {
+  app.put(
+    '/bridge/v1/devices/host-only',
+    {
+      schema: {
+        summary: 'Of a slice: whether kernels that start from now on use the chips of this host alone',
+        body: HostOnly,
+        response: { 200: HostOnly }
+      }
+    },
+    async ({ body }) => {
+      await hostOnly.set(body.hostOnly);
+      return body;
+    }
+  );
+
+  app.get(
+    '/bridge/v1/devices',
+    {
+      schema: {
+        summary: 'The chips of this machine, who holds them, and what they do',
+        description:
+          'A machine without chips answers as well: its lists are empty, and `sample.metrics.state` says `no-chips`.',
+        response: { 200: DevicesPage }
+      }
+    },
+    async () => machine.page()
+  );
+
+  app.get(
+    '/bridge/v1/devices/history',
+    {
+      schema: {
+        summary: 'What the machine and its chips did: minimum, mean and maximum by time',
+        description:
+          'Points of 1 s (ten minutes), 10 s (two hours) or 60 s (two days). They outlive pages and gateways.',
+        querystring: HistoryQuery,
+        response: { 200: DevicesHistory }
+      }
+    },
+    async request => machine.history(Number(request.query.tier ?? '1'), request.query.from ?? 0)
+  );
+}

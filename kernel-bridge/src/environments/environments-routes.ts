@@ -1,0 +1,64 @@
+/** Kernel environments of this machine under `/bridge/v1/environments`: what there is, and making one. */
+import { Type } from '@sinclair/typebox';
+import { EnvironmentCreation, EnvironmentInfo } from '@tpulab/protocol';
+import type { EnvironmentCreations } from './index.js';
+import { EnvironmentUnknownError } from '../server/errors.js';
+import { failure } from '../server/api-description.js';
+import type { App } from '../server/app.js';
+
+const Params = Type.Object({ name: Type.String({ pattern: '^[a-z0-9][a-z0-9-]*$', maxLength: 64 }) });
+const UNKNOWN = failure('There is no environment of this name.');
+const PATH = '/bridge/v1/environments/:name/creation';
+
+export function addEnvironmentsRoutes(app: App, creations: EnvironmentCreations): void {
+  const known = async (name: string): Promise<string> => {
+    if ((await creations.list()).some(info => info.name === name)) return name;
+    throw new EnvironmentUnknownError(name);
+  };
+
+  app.get(
+    '/bridge/v1/environments',
+    { schema: { summary: 'Kernel environments', response: { 200: Type.Array(EnvironmentInfo) } } },
+    async () => creations.list()
+  );
+
+  app.post(
+    PATH,
+    {
+      schema: {
+        summary: 'Begins to make an environment, or joins the creation that runs',
+        params: Params,
+        response: { 202: EnvironmentCreation, 404: UNKNOWN }
+      }
+    },
+    async (request, reply) => reply.code(202).send(creations.start(await known(request.params.name)))
+  );
+
+  app.get(
+    PATH,
+    {
+      schema: {
+        summary: 'How the present or the last creation goes',
+        params: Params,
+        response: { 200: EnvironmentCreation, 404: UNKNOWN }
+      }
+    },
+    async request => creations.status(await known(request.params.name))
+  );
+
+  app.delete(
+    PATH,
+    {
+      schema: {
+        summary: 'Ends the creation that runs; nothing of it is left',
+        params: Params,
+        response: { 200: EnvironmentCreation, 404: UNKNOWN }
+      }
+    },
+    async request => {
+      const name = await known(request.params.name);
+      await creations.cancel(name);
+      return creations.status(name);
+    }
+  );
+}

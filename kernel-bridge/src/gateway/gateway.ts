@@ -1,0 +1,353 @@
+/** The composition root: builds every part of a gateway, owns them, and takes them down again. */
+import { randomUUID } from 'node:crypto';
+import { stat } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import path from 'node:path';
+import type { Logger } from 'pino';
+import { ChannelsHub, type ChannelsTuning } from '../channels/channels-hub.js';
+import { channelsRoute } from '../channels/channels-route.js';
+import { processStart } from '../processes/process-identity.js';
+import { JOURNAL_LIMITS, type JournalLimits } from '../journal/index.js';
+import { ChipHolders, ChipTable, CloudNotices, HostOnly, MachineSampler } from '../devices/index.js';
+import { EnvironmentCatalog, EnvironmentCreations } from '../environments/index.js';
+import { JupyterKernelSpecs } from '../kernels/jupyter-kernelspecs.js';
+import { jupyterDataFolders } from '../kernels/jupyter-paths.js';
+import { SpareKeeper } from '../keeper-client/index.js';
+import { type KeeperAccess, keepersWith, localKeepers } from '../keeper-client/access.js';
+import { JournalSweeper } from '../kernels/journal-sweeper.js';
+import { CULLING_DEFAULTS, type CullingOptions, KernelCulling } from '../kernels/kernel-culling.js';
+import { KernelRegistry } from '../kernels/kernel-registry.js';
+import { KernelSpecCatalog } from '../kernels/kernelspec-catalog.js';
+import { OutputsOfKernels } from '../outputs/index.js';
+import { Forwarder, Remotes, type RemotesOptions, RequestedHere } from '../remotes/index.js';
+import { Mirrors } from '../remotes/mirror/index.js';
+import { SessionStore } from '../sessions/session-store.js';
+import { ClientTokens } from '../tokens/client-tokens.js';
+import { EventSource } from '../telemetry/event-source.js';
+import { RunArchive } from '../telemetry/run-archive.js';
+import { eventsRoute } from '../telemetry/events-route.js';
+import type { AccessRules } from '../server/access-hooks.js';
+import { createApp } from '../server/app.js';
+import { Authenticator } from '../server/authentication.js';
+import { BaseUrl } from '../server/base-url.js';
+import { addBridgeRoutes, addIdentityRoute } from './bridge-routes.js';
+import { addDevicesRoutes } from '../devices/devices-routes.js';
+import { addRunsRoutes } from '../telemetry/runs-routes.js';
+import { addHoldersRoutes } from './holders-routes.js';
+import { checkpointOnNotice } from './notice-checkpoint.js';
+import type { RouteEntry } from '../server/error-answers.js';
+import { DisposalStack } from '../processes/disposal-stack.js';
+import { EnvironmentSpecs } from './environment-specs.js';
+import { addEnvironmentsRoutes } from '../environments/environments-routes.js';
+import { newProofKey } from '../server/gateway-proof.js';
+import { lockStateFolder } from './gateway-lock.js';
+import { addJupyterRoutes } from './jupyter-routes.js';
+import { addKernelRoutes } from '../kernels/kernel-routes.js';
+import { addKernelSpecRoutes } from '../kernels/kernelspec-routes.js';
+import { ATTEMPT_LIMITS, type AttemptLimits, FailedAttempts } from '../server/failed-attempts.js';
+import { HTTP_LIMITS, type HttpLimits } from '../server/http-limits.js';
+import { listen } from '../server/listening.js';
+import { listenOnSocket } from '../server/unix-listening.js';
+import { OriginPolicy } from '../server/origin-policy.js';
+import { addLessonsRoutes } from '../environments/lessons-routes.js';
+import { addMirrorRoutes } from '../remotes/mirror/routes.js';
+import { addOutputsRoutes } from '../outputs/outputs-routes.js';
+import { ServeError } from '../server/server-errors.js';
+import { addForwardingRoutes, addRequestedRoute, forwardedSockets } from '../remotes/forward/routes.js';
+import { SyncJobs } from '../remotes/sync/index.js';
+import { addRemotesRoutes, addSyncRoutes } from '../remotes/routes.js';
+import { addResolvePathRoutes } from '../kernels/resolve-path-routes.js';
+import { addSessionRoutes } from '../sessions/session-routes.js';
+import {
+  chooseToken,
+  forgetToken,
+  prepareStateFolder,
+  removeGatewayRecord,
+  writeGatewayRecord
+} from './state-folder.js';
+import { Upgrades } from '../server/upgrades.js';
+
+export interface GatewayOptions extends ChannelsTuning {
+  readonly stateDir: string;
+  readonly rootDir: string;
+  readonly host?: string;
+  /** 0: a free one. */
+  readonly port?: number;
+  /** Generated and kept in the state folder when absent. */
+  readonly token?: string | undefined;
+  readonly envDir?: string | undefined;
+  readonly allowedOrigins?: readonly string[];
+  /** Further names for the Host header, beside the loopback names. */
+  readonly allowedHosts?: readonly string[];
+  /** Allowed origins may send requests in the browser's credentials mode, and their token in the query (Colab). */
+  readonly allowCredentials?: boolean;
+  /** Prefix of all paths, for a proxy that passes them on unchanged. */
+  readonly baseUrl?: string;
+  /** Listen on this unix socket instead of a port. */
+  readonly unixSocket?: string | undefined;
+  readonly defaultKernel?: string | undefined;
+  readonly env?: Readonly<Record<string, string | undefined>>;
+  /** Largest REST body. */
+  readonly bodyLimitBytes?: number;
+  /** Largest WebSocket message; widget buffers count. */
+  readonly maxPayloadBytes?: number;
+  readonly maxSockets?: number;
+  readonly http?: Partial<HttpLimits>;
+  readonly attempts?: Partial<AttemptLimits>;
+  /** Names of variables that a request may set for its kernel, beside `KERNEL_*`. */
+  readonly clientEnvs?: readonly string[];
+  readonly restartLimit?: number | undefined;
+  readonly shutdownWaitMs?: number | undefined;
+  readonly culling?: Partial<CullingOptions>;
+  /** How much is kept of what kernels said, and for how long. */
+  readonly journal?: Partial<JournalLimits>;
+  /** Samples of the machine a second while a page looks; 0: only those that are asked for. */
+  readonly sampleHz?: number;
+  /** File that corrects or extends the table of chips (docs/devices.md). */
+  readonly chipTable?: string | undefined;
+  /** Runs are asked for a checkpoint when the cloud announces the end of the machine; the default. */
+  readonly checkpointOnNotice?: boolean;
+  /** What stands for `/` where devices, sysfs and proc are looked at; specs have another. */
+  readonly machineRoot?: string | undefined;
+  readonly keepers?: KeeperAccess;
+  /** Hold a keeper ready for the next kernel. */
+  readonly spareKeeper?: boolean;
+  /** How remotes are reached and prepared. */
+  readonly remotes?: Pick<
+    RemotesOptions,
+    'setup' | 'sshProgram' | 'gcloud' | 'colab' | 'network' | 'home' | 'queueLookMs' | 'colabBalanceMs'
+  >;
+  readonly log: Logger;
+}
+
+export interface Gateway extends AsyncDisposable {
+  readonly url: string;
+  readonly token: string;
+  readonly gatewayId: string;
+  readonly routes: readonly RouteEntry[];
+  readonly upgrades: Upgrades;
+  readonly registry: KernelRegistry;
+  readonly remotes: Remotes;
+  /** Resolves when the kernels of an earlier gateway have been found; until then most answers are 503. */
+  readonly ready: Promise<void>;
+}
+
+const MIB = 1024 * 1024;
+/**
+ * How long sockets may take to close when the gateway stops. A stock client that is cut off before it has answered gets its last
+ * moments again, so one that is only slow must have time to.
+ */
+const CLOSE_GRACE_MS = 5_000;
+/** …and when its token is no longer valid. */
+const REVOKED_GRACE_MS = 1_000;
+const MAX_SOCKETS = 1024;
+
+export async function startGateway(options: GatewayOptions): Promise<Gateway> {
+  const owned = new DisposalStack();
+  try {
+    return await build(options, owned);
+  } catch (error) {
+    await owned[Symbol.asyncDispose]();
+    throw error;
+  }
+}
+
+async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gateway> {
+  const { stateDir, rootDir, log, env = process.env, host = '127.0.0.1' } = options;
+  const gatewayId = randomUUID();
+  const startedAt = new Date();
+  const proofKey = newProofKey();
+  await checkRoot(rootDir);
+  await prepareStateFolder(stateDir);
+  undo.use(await lockStateFolder(stateDir));
+  const token = await chooseToken(stateDir, options.token);
+  const base = new BaseUrl(options.baseUrl ?? '/');
+  const http = { ...HTTP_LIMITS, ...options.http };
+
+  const environments = new EnvironmentCatalog(
+    options.envDir === undefined ? {} : { environments: options.envDir }
+  );
+  const folders = jupyterDataFolders({ env, platform: process.platform, home: homedir() });
+  const specs = new KernelSpecCatalog(
+    [new EnvironmentSpecs(environments), new JupyterKernelSpecs(folders, log)],
+    options.defaultKernel ?? null
+  );
+  const spare = options.spareKeeper === true ? undo.use(new SpareKeeper({ folder: stateDir, log })) : null;
+  const keepers = options.keepers ?? (spare === null ? localKeepers : keepersWith(spare));
+  const journal = { ...JOURNAL_LIMITS, ...options.journal };
+  const table = options.chipTable === undefined ? new ChipTable() : await ChipTable.read(options.chipTable);
+  const hostOnly = new HostOnly(stateDir, table, options.machineRoot);
+  const registry = new KernelRegistry({
+    stateDir,
+    rootDir,
+    specs,
+    keepers,
+    // The agents in the kernels have a table of their own, which knows nothing of the user's file.
+    env:
+      options.chipTable === undefined
+        ? env
+        : { ...env, TPULAB_PEAK_FLOPS: JSON.stringify(table.ownPeakFlops()) },
+    hostEnv: () => hostOnly.variables(),
+    journal,
+    log,
+    clientEnvs: options.clientEnvs ?? [],
+    ...(options.restartLimit === undefined ? {} : { restartLimit: options.restartLimit }),
+    ...(options.shutdownWaitMs === undefined ? {} : { shutdownWaitMs: options.shutdownWaitMs })
+  });
+  undo.defer(() => registry.detach());
+  const isKept = (id: string): boolean => registry.isInUse(id);
+  const sweeper = undo.use(new JournalSweeper({ stateDir, limits: journal, isKept, log }));
+  const sessions = undo.use(new SessionStore(registry, path.join(stateDir, 'sessions.json'), log));
+  const { confirmation, limits, leases, held, unsentLimitBytes } = options;
+  const hub = undo.use(
+    new ChannelsHub({ registry, log, confirmation, limits, leases, held, unsentLimitBytes })
+  );
+  undo.use(new KernelCulling(registry, { ...CULLING_DEFAULTS, ...options.culling }, log));
+  const machine = undo.use(
+    new MachineSampler({
+      folder: path.join(stateDir, 'devices'),
+      gatewayId,
+      table,
+      env,
+      isKernel: id => registry.find(id) !== undefined,
+      log,
+      ...(options.machineRoot === undefined ? {} : { root: options.machineRoot }),
+      ...(options.sampleHz === undefined ? {} : { sampleHz: options.sampleHz })
+    })
+  );
+  const outputs = undo.use(new OutputsOfKernels({ stateDir, registry, log }));
+  const mirrors = undo.use(
+    new Mirrors({ stateDir, limits: journal, log, onChange: name => remotes.refresh(name) })
+  );
+  const remotes: Remotes = undo.use(
+    await Remotes.open({ ...options.remotes, stateDir, log, mirror: name => mirrors.totals(name) })
+  );
+  undo.use(
+    remotes.onReachable((name, found) => {
+      const done = found ? mirrors.attach(name, found) : mirrors.detach(name);
+      done.catch((error: unknown) => log.error({ remote: name, err: error }, 'journals cannot be mirrored'));
+    })
+  );
+  const requested = undo.use(new RequestedHere({ stateDir, log }));
+  const forwarder = undo.use(new Forwarder(remotes, requested));
+  const notices = undo.use(new CloudNotices({ env, root: options.machineRoot, log }));
+  if (options.checkpointOnNotice !== false)
+    undo.use(checkpointOnNotice({ notices, kernels: () => registry.list(), log }));
+  const events = undo.use(
+    new EventSource(registry, hub, log, machine, remotes, { gatewayId, source: notices })
+  );
+  const runs = undo.use(new RunArchive({ folder: path.join(stateDir, 'runs'), events, log }));
+
+  const clientTokens = undo.use(new ClientTokens(stateDir, log));
+  let isReady = false;
+  const rules: AccessRules = {
+    authenticator: new Authenticator(token, clientTokens),
+    origins: new OriginPolicy(
+      [host, ...(options.allowedHosts ?? [])],
+      options.allowedOrigins ?? [],
+      options.allowCredentials
+    ),
+    attempts: new FailedAttempts({ ...ATTEMPT_LIMITS, ...options.attempts }, log),
+    ready: () => isReady
+  };
+  const bodyLimitBytes = options.bodyLimitBytes ?? 4 * MIB;
+  const { app, routes } = await createApp({ rules, log, base, bodyLimitBytes, http });
+  addIdentityRoute(app, proofKey);
+  addJupyterRoutes(app, registry, startedAt, base);
+  addKernelSpecRoutes(app, specs, base);
+  addKernelRoutes(app, registry, base);
+  addResolvePathRoutes(app, registry, rootDir);
+  addSessionRoutes(app, sessions, base);
+  addOutputsRoutes(app, outputs, registry);
+  addMirrorRoutes(app, mirrors);
+  addRemotesRoutes(app, remotes);
+  addSyncRoutes(app, remotes, undo.use(new SyncJobs()));
+  addRequestedRoute(app, requested);
+  await addForwardingRoutes(app, forwarder, base);
+  addDevicesRoutes(app, machine, hostOnly);
+  addRunsRoutes(app, runs);
+  addHoldersRoutes(app, {
+    holders: new ChipHolders({ table, root: options.machineRoot }),
+    registry,
+    sessions
+  });
+  addEnvironmentsRoutes(app, undo.use(new EnvironmentCreations(environments)));
+  addLessonsRoutes(app, rootDir);
+  addBridgeRoutes(app, {
+    registry,
+    gatewayId,
+    startedAt,
+    ready: rules.ready,
+    notice: () => notices.notice
+  });
+  const { maxPayloadBytes = 256 * MIB, maxSockets = MAX_SOCKETS } = options;
+  const upgrades = new Upgrades({ rules, log, base, maxPayloadBytes, maxSockets });
+  undo.use(clientTokens.onChange(() => upgrades.closeUnauthorized(REVOKED_GRACE_MS)));
+  upgrades.add(channelsRoute(registry, hub));
+  upgrades.add(eventsRoute(events, gatewayId));
+  upgrades.addPipe(forwardedSockets(forwarder));
+  upgrades.listen(app.server);
+  undo.defer(async () => {
+    // Sockets first: an HTTP server is closed when its last connection is.
+    hub[Symbol.dispose]();
+    await upgrades.close(CLOSE_GRACE_MS);
+    await app.close();
+  });
+
+  const address = await (
+    options.unixSocket === undefined
+      ? listen(app, host, options.port ?? 0, http)
+      : listenOnSocket(app, options.unixSocket)
+  ).catch(async (error: unknown) => {
+    // Clients of the gateway that had the port may have sent their token to whoever has it now.
+    const isTaken = error instanceof ServeError && error.code === 'address_in_use';
+    if (isTaken && options.token === undefined) await forgetToken(stateDir);
+    throw error;
+  });
+  undo.defer(address.close);
+  const url = address.url + base.path.slice(1);
+  const start = await processStart(process.pid);
+  await writeGatewayRecord(stateDir, {
+    url,
+    pid: process.pid,
+    gatewayId,
+    startedAt: startedAt.toISOString(),
+    ...(start === null ? {} : { processStart: start }),
+    proofKey
+  });
+  undo.defer(() => removeGatewayRecord(stateDir, gatewayId));
+  const ready = (async () => {
+    await registry.adopt();
+    await sessions.restore();
+    isReady = true;
+    remotes.start();
+    spare?.keepReady();
+    void sweeper.sweep();
+    log.info({ url, gatewayId, kernels: registry.list().length }, 'gateway ready');
+  })();
+  return {
+    url,
+    token,
+    gatewayId,
+    routes,
+    upgrades,
+    registry,
+    remotes,
+    ready,
+    [Symbol.asyncDispose]: async () => {
+      // Adoption reaches into parts that are taken down below.
+      await ready.catch(() => undefined);
+      await undo[Symbol.asyncDispose]();
+    }
+  };
+}
+
+async function checkRoot(rootDir: string): Promise<void> {
+  const found = await stat(rootDir).catch(() => null);
+  if (found?.isDirectory() !== true) {
+    throw new ServeError(
+      'root_dir_missing',
+      `The root folder ${rootDir} does not exist; name another with --root-dir.`
+    );
+  }
+}

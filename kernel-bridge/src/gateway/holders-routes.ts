@@ -1,0 +1,116 @@
+/** Who holds the chips (`/bridge/v1/devices/holders`), and how to get them back: our own kernels are shut down, others are named. */
+import { Type } from '@sinclair/typebox';
+import { type Holder, type HolderKernel, HoldersPage, LibtpuLock } from '@tpulab/protocol';
+import type { ChipHolders, FoundHolder } from '../devices/index.js';
+import { HolderNotFoundError, HolderNotOursError, LockNotRemovableError } from '../server/errors.js';
+import type { KernelRegistry } from '../kernels/kernel-registry.js';
+import type { SessionStore } from '../sessions/session-store.js';
+import { failure } from '../server/api-description.js';
+import type { App } from '../server/app.js';
+
+export interface HoldersOptions {
+  readonly holders: Pick<ChipHolders, 'find' | 'lock' | 'removeLock'>;
+  readonly registry: Pick<KernelRegistry, 'find' | 'remove'>;
+  readonly sessions: Pick<SessionStore, 'list'>;
+}
+
+const Params = Type.Object({ pid: Type.Integer({ minimum: 1 }) });
+
+export function addHoldersRoutes(app: App, options: HoldersOptions): void {
+  const { holders, registry } = options;
+
+  app.get(
+    '/bridge/v1/devices/holders',
+    {
+      schema: {
+        summary: 'Processes that hold the chips, with the kernel and the notebook that they belong to',
+        response: { 200: HoldersPage }
+      }
+    },
+    async (): Promise<HoldersPage> => {
+      const found = await holders.find();
+      return { ...found, holders: found.holders.map(holder => withKernel(holder, options)) };
+    }
+  );
+
+  app.post(
+    '/bridge/v1/devices/holders/:pid/end',
+    {
+      schema: {
+        summary: 'Shut down the kernel that holds the chips',
+        description: 'Only a kernel of this gateway; of any other process the answer says whose it is.',
+        params: Params,
+        response: {
+          204: Type.Null(),
+          404: failure('This process holds no chip.'),
+          409: failure('It is not a kernel of this gateway.')
+        }
+      }
+    },
+    async (request, reply) => {
+      const { pid } = request.params;
+      const holder = (await holders.find()).holders.find(each => each.pid === pid);
+      if (holder === undefined) throw new HolderNotFoundError(pid);
+      const { kernel } = withKernel(holder, options);
+      if (kernel === null) throw new HolderNotOursError(notOurs(holder));
+      await registry.remove(kernel.id);
+      return reply.code(204).send(null);
+    }
+  );
+
+  app.delete(
+    '/bridge/v1/devices/lock',
+    {
+      schema: {
+        summary: 'Remove the lock file of libtpu, if its owner is gone',
+        response: { 200: LibtpuLock, 409: failure('Somebody has it, or it is not for this user to remove.') }
+      }
+    },
+    async (): Promise<LibtpuLock> => {
+      const lock = await holders.lock();
+      if (lock.state === 'none') return lock;
+      if (lock.state !== 'left') throw new LockNotRemovableError(whyKept(lock));
+      try {
+        await holders.removeLock();
+      } catch (cause) {
+        throw new LockNotRemovableError(
+          `${lock.path} belongs to ${lock.owner ?? 'another user'}, and nobody uses it; remove it with "sudo rm ${lock.path}".`,
+          { cause }
+        );
+      }
+      return holders.lock();
+    }
+  );
+}
+
+function withKernel(holder: FoundHolder, { registry, sessions }: HoldersOptions): Holder {
+  const kernel = holder.kernelId === null ? undefined : registry.find(holder.kernelId);
+  if (kernel === undefined) return { ...holder, kernel: null };
+  const { specName, executionState, lastActivity } = kernel.snapshot;
+  const described: HolderKernel = {
+    id: kernel.id,
+    name: specName,
+    executionState,
+    idleS:
+      executionState === 'busy' ? 0 : Math.max(0, (Date.now() - new Date(lastActivity).getTime()) / 1000),
+    connections: kernel.connections,
+    documents: sessions
+      .list()
+      .filter(session => session.kernel.id === kernel.id)
+      .map(({ path }) => path)
+  };
+  return { ...holder, kernel: described };
+}
+
+function notOurs({ pid, user, command, kernelId }: FoundHolder): string {
+  const who = `Process ${pid} (${command ?? 'unknown'}) belongs to ${user ?? 'an unknown user'}`;
+  if (kernelId !== null)
+    return `${who} and is a kernel of another bridge (${kernelId}); shut it down there, or end it with "kill ${pid}".`;
+  return `${who} and is no kernel of this bridge; ask them, or end it with "kill ${pid}" if it is yours.`;
+}
+
+function whyKept({ path, state, pids }: LibtpuLock): string {
+  return state === 'held'
+    ? `${path} is held by process ${pids.join(', ')}; end that one, the lock goes with it.`
+    : `It cannot be seen here who holds ${path}; remove it only when you know that no process uses the chips.`;
+}

@@ -1,0 +1,127 @@
+/** Jupyter's REST, part one: what is not about kernels or sessions. */
+import { Type } from '@sinclair/typebox';
+import { readFileSync } from 'node:fs';
+import { InvalidRequestError } from '../server/errors.js';
+import type { KernelRegistry } from '../kernels/kernel-registry.js';
+import { failure, notJson } from '../server/api-description.js';
+import type { App } from '../server/app.js';
+import type { BaseUrl } from '../server/base-url.js';
+
+/** Clients look at the major version of jupyter_server here to decide what they may expect; we speak version 2. */
+const VERSION: string = (
+  JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { version: string }
+).version;
+
+export const BRIDGE_VERSION = VERSION;
+
+const IDENTITY = {
+  username: 'tpulab',
+  name: 'TPULab',
+  display_name: 'TPULab',
+  initials: 'TL',
+  avatar_url: null,
+  color: null
+};
+
+const Version = Type.Object({ version: Type.String() });
+
+const Status = Type.Object({
+  started: Type.String({ format: 'date-time' }),
+  last_activity: Type.String({ format: 'date-time' }),
+  kernels: Type.Integer({ minimum: 0 }),
+  connections: Type.Integer({ minimum: 0 })
+});
+
+const Identity = Type.Object({
+  identity: Type.Object({
+    username: Type.String(),
+    name: Type.String(),
+    display_name: Type.String(),
+    initials: Type.String(),
+    avatar_url: Type.Null(),
+    color: Type.Null()
+  }),
+  permissions: Type.Record(Type.String(), Type.Array(Type.String()), {
+    description: 'what was asked for and may be done, and `updatable_fields`: none of the identity'
+  })
+});
+
+export function addJupyterRoutes(app: App, registry: KernelRegistry, startedAt: Date, base: BaseUrl): void {
+  app.get(
+    '/',
+    {
+      schema: {
+        summary: 'What this is; the URL that people paste, with ?token=',
+        querystring: Type.Object({ token: Type.Optional(Type.String()) }),
+        response: { 200: Type.Object({ name: Type.String(), version: Type.String(), api: Type.String() }) }
+      }
+    },
+    async () => ({ name: 'TPULab kernel bridge', version: VERSION, api: base.full('/api') })
+  );
+
+  app.get('/api', { schema: { summary: 'Version', response: { 200: Version } } }, async () => ({
+    version: VERSION
+  }));
+
+  app.get(
+    '/api/status',
+    { schema: { summary: 'Activity of the whole gateway', response: { 200: Status } } },
+    async () => {
+      const kernels = registry.list();
+      const activity = Math.max(startedAt.getTime(), ...kernels.map(kernel => kernel.snapshot.lastActivity));
+      return {
+        started: startedAt.toISOString(),
+        last_activity: new Date(activity).toISOString(),
+        kernels: kernels.length,
+        connections: kernels.reduce((sum, kernel) => sum + kernel.connections, 0)
+      };
+    }
+  );
+
+  app.get(
+    '/api/me',
+    {
+      schema: {
+        summary: 'Who the token belongs to',
+        querystring: Type.Object({ permissions: Type.Optional(Type.String()) }),
+        response: { 200: Identity, 400: failure('`permissions` is not what it should be.') }
+      }
+    },
+    async request => ({
+      identity: IDENTITY,
+      permissions: { ...permissionsOf(request.query.permissions), updatable_fields: [] }
+    })
+  );
+
+  app.get(
+    '/api/spec.yaml',
+    {
+      schema: {
+        summary: 'This description as YAML',
+        response: { 200: notJson('the description', 'text/x-yaml') }
+      }
+    },
+    // JSON is YAML, and a second notation would be a second thing to get wrong.
+    async (_request, reply) =>
+      reply.type('text/x-yaml; charset=utf-8').send(JSON.stringify(app.swagger(), null, 2))
+  );
+}
+
+/** Whoever has the token may do everything, so what is asked for is granted. */
+function permissionsOf(text: string | undefined): Record<string, string[]> {
+  if (text === undefined || text === '') return {};
+  try {
+    const asked: unknown = JSON.parse(text);
+    if (isPermissions(asked)) return asked;
+  } catch {
+    // The same answer as for JSON of another shape.
+  }
+  throw new InvalidRequestError('permissions should be a JSON dict of the form {"resource": ["action"]}.');
+}
+
+function isPermissions(value: unknown): value is Record<string, string[]> {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
+  return Object.values(value).every(
+    list => Array.isArray(list) && list.every(item => typeof item === 'string')
+  );
+}

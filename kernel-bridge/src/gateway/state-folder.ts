@@ -1,0 +1,132 @@
+/** The state folder: where it is, its permissions, and the small files in it that name a running gateway. */
+import { randomBytes } from 'node:crypto';
+import { chmod, mkdir, readFile, rm } from 'node:fs/promises';
+import { connect } from 'node:net';
+import { homedir } from 'node:os';
+import path from 'node:path';
+import { type Static, Type } from '@sinclair/typebox';
+import { Value } from '@sinclair/typebox/value';
+import { writeAtomically, writeForThisBoot } from '../processes/write-atomically.js';
+import { ServeError } from '../server/server-errors.js';
+
+export const GatewayRecord = Type.Object({
+  url: Type.String(),
+  pid: Type.Integer({ minimum: 1 }),
+  gatewayId: Type.String(),
+  startedAt: Type.String(),
+  /** What tells the process from a later one with its pid; gateways of earlier versions do not say it. */
+  processStart: Type.Optional(Type.String()),
+  /** With it the gateway proves who it is (`gateway-proof.ts`). Absent in the record of an older gateway. */
+  proofKey: Type.Optional(Type.String())
+});
+/** gateway.json: the gateway that serves this folder, or did when it was last alive. */
+export type GatewayRecord = Static<typeof GatewayRecord>;
+
+/** What is asked for, else `$TPULAB_STATE_DIR`, else the XDG state folder. */
+export function stateFolder(asked: string | undefined, env: NodeJS.ProcessEnv = process.env): string {
+  const named = asked ?? (env['TPULAB_STATE_DIR'] || undefined);
+  if (named !== undefined) return path.resolve(named);
+  return path.join(env['XDG_STATE_HOME'] || path.join(homedir(), '.local', 'state'), 'tpulab');
+}
+
+/** Makes the folder, for this user alone. */
+export async function prepareStateFolder(folder: string): Promise<void> {
+  try {
+    await mkdir(path.join(folder, 'kernels'), { recursive: true, mode: 0o700 });
+    await chmod(folder, 0o700);
+    await chmod(path.join(folder, 'kernels'), 0o700);
+  } catch (error) {
+    const { code = 'unknown error' } = error as NodeJS.ErrnoException;
+    throw new ServeError(
+      'state_dir_unusable',
+      `The state folder ${folder} cannot be used (${code}); check its permissions and the space on its disk, or name another with --state-dir.`,
+      { cause: error }
+    );
+  }
+}
+
+/** On this machine a port answers, or refuses, at once. */
+const PROBE_MS = 2_000;
+
+/** Shorter ones can be guessed, and nothing else stops guessing: a valid token is never turned away. */
+const MIN_TOKEN_LENGTH = 16;
+
+/**
+ * The given token, else the one of an earlier gateway (clients that know it go on working), else a new one. Also a new one when
+ * another program listens on the port of an earlier gateway that was killed: its clients may have sent the token there.
+ */
+export async function chooseToken(folder: string, given: string | undefined): Promise<string> {
+  const kept = given === undefined && (await isPortTaken(folder)) ? null : await readToken(folder);
+  const token = given ?? kept ?? randomBytes(24).toString('hex');
+  if (!/^[\x21-\x7e]+$/.test(token)) {
+    throw new ServeError(
+      'token_unusable',
+      'The token must be printable ASCII without spaces; choose another.'
+    );
+  }
+  if (given !== undefined && given.length < MIN_TOKEN_LENGTH) {
+    throw new ServeError(
+      'token_unusable',
+      `The token must have at least ${MIN_TOKEN_LENGTH} characters; choose a longer one, or none: then a random one is made.`
+    );
+  }
+  await writeAtomically(path.join(folder, 'token'), `${token}\n`);
+  return token;
+}
+
+/** Only for who holds the lock of the folder: then the gateway of the record does not run any more. */
+async function isPortTaken(folder: string): Promise<boolean> {
+  const record = await readGatewayRecord(folder);
+  if (record === null || !URL.canParse(record.url)) return false;
+  const { protocol, hostname, port } = new URL(record.url);
+  if (protocol !== 'http:' || port === '') return false;
+  const probe = connect({ host: hostname.replace(/^\[|\]$/g, ''), port: Number(port), timeout: PROBE_MS });
+  return new Promise(resolve => {
+    const done = (isTaken: boolean): void => {
+      probe.destroy();
+      resolve(isTaken);
+    };
+    probe.once('connect', () => done(true));
+    probe.once('error', () => done(false));
+    probe.once('timeout', () => done(false));
+  });
+}
+
+/** For when a program that is not ours may have been sent the token: the next gateway makes a new one. */
+export async function forgetToken(folder: string): Promise<void> {
+  await rm(path.join(folder, 'token'), { force: true });
+}
+
+export async function readToken(folder: string): Promise<string | null> {
+  const text = await readOrNull(path.join(folder, 'token'));
+  return text?.trim() || null;
+}
+
+export async function writeGatewayRecord(folder: string, record: GatewayRecord): Promise<void> {
+  await writeForThisBoot(path.join(folder, 'gateway.json'), `${JSON.stringify(record)}\n`);
+}
+
+export async function readGatewayRecord(folder: string): Promise<GatewayRecord | null> {
+  try {
+    const json: unknown = JSON.parse((await readOrNull(path.join(folder, 'gateway.json'))) ?? 'null');
+    return Value.Check(GatewayRecord, json) ? json : null;
+  } catch {
+    return null;
+  }
+}
+
+/** Only our own record: another gateway may already have put its own there. */
+export async function removeGatewayRecord(folder: string, gatewayId: string): Promise<void> {
+  if ((await readGatewayRecord(folder))?.gatewayId === gatewayId) {
+    await rm(path.join(folder, 'gateway.json'), { force: true });
+  }
+}
+
+async function readOrNull(file: string): Promise<string | null> {
+  try {
+    return await readFile(file, 'utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
+    throw error;
+  }
+}

@@ -1,0 +1,123 @@
+/** Connects to a keeper that runs already, or says precisely that there is none. */
+import { connect, type Socket } from 'node:net';
+import { basename } from 'node:path';
+import type { KeeperEvents } from '../keeper-protocol/contract.js';
+import { FRAME_HEADER_BYTES, FrameType, MAX_FRAME_BYTES } from '../keeper-protocol/frames.js';
+import { KeeperClient } from './client.js';
+import { KeeperError, KeeperGoneError } from '../keeper-protocol/keeper-error.js';
+import { type KeeperRecord, kernelPaths, readKeeperRecord } from '../keeper-protocol/keeper-file.js';
+import { type KeeperEvent, parseEvent } from '../keeper-protocol/messages.js';
+import { isSameProcess } from '../processes/process-identity.js';
+import { holderOf } from '../processes/process-lock.js';
+
+const HELLO_MS = 10_000;
+
+export interface AttachOptions {
+  /** For the connection and the keeper's first frame. */
+  readonly timeoutMs?: number;
+  readonly signal?: AbortSignal;
+}
+
+/**
+ * Rejects with `KeeperGoneError` when the keeper has ended, and with `KeeperError` when it runs but does not answer, which
+ * is worth another try.
+ */
+export async function attachKeeper(
+  kernelDir: string,
+  events: KeeperEvents,
+  options: AttachOptions = {}
+): Promise<KeeperClient> {
+  const record = await readKeeperRecord(kernelDir);
+  if (record === null) {
+    throw await explainAbsence(kernelDir);
+  }
+  let socket: Socket | null = null;
+  try {
+    const deadline = AbortSignal.timeout(options.timeoutMs ?? HELLO_MS);
+    const signal = options.signal === undefined ? deadline : AbortSignal.any([deadline, options.signal]);
+    signal.throwIfAborted();
+    // Without the signal: as an option of the socket it would cut the connection when the deadline passes, hello or not.
+    socket = connect({ path: record.socketPath });
+    const hello = await readHello(socket, signal);
+    return new KeeperClient(kernelDir, socket, hello, events);
+  } catch (cause) {
+    socket?.destroy();
+    options.signal?.throwIfAborted();
+    if (cause instanceof KeeperError) {
+      throw cause;
+    }
+    throw await explainSilence(record, cause);
+  }
+}
+
+/**
+ * Why there is no `keeper.json`. A gateway that was killed may have started a keeper that has yet to write it: that one has a
+ * kernel, or will have one in a moment, and nobody else would find it.
+ */
+async function explainAbsence(kernelDir: string): Promise<KeeperError> {
+  const kernelId = basename(kernelDir);
+  const holder = await holderOf(kernelPaths(kernelDir).lock);
+  return holder === null
+    ? new KeeperGoneError({ kernelId, keeperPid: null, orphanPid: null })
+    : new KeeperError(
+        'keeper_timeout',
+        `The keeper of kernel ${kernelId} (process ${holder.pid}) does not listen yet; see its keeper.log.`
+      );
+}
+
+/** Why nobody answers. */
+async function explainSilence(record: KeeperRecord, cause: unknown): Promise<KeeperError> {
+  const { kernelId, pid, kernelPid } = record;
+  if (await isSameProcess(pid, record.processStart)) {
+    return new KeeperError(
+      'keeper_timeout',
+      `The keeper of kernel ${kernelId} (process ${pid}) runs, but does not answer on its socket; see its keeper.log.`,
+      { cause }
+    );
+  }
+  const orphaned = kernelPid !== null && (await isSameProcess(kernelPid, record.kernelProcessStart));
+  return new KeeperGoneError({ kernelId, keeperPid: pid, orphanPid: orphaned ? kernelPid : null }, { cause });
+}
+
+/** The first frame. What follows it is left in the socket. */
+function readHello(socket: Socket, signal: AbortSignal): Promise<Extract<KeeperEvent, { event: 'hello' }>> {
+  return new Promise((resolve, reject) => {
+    let bytes = Buffer.alloc(0);
+    const settle = (act: () => void): void => {
+      socket.off('data', onData).off('close', onClose);
+      signal.removeEventListener('abort', onAbort);
+      act();
+    };
+    const onAbort = (): void => settle(() => reject(signal.reason as Error));
+    const onClose = (): void =>
+      settle(() =>
+        reject(
+          Object.assign(new Error('The socket was closed before the first frame.'), { code: 'ECONNRESET' })
+        )
+      );
+    const onData = (chunk: Buffer): void => {
+      bytes = Buffer.concat([bytes, chunk]);
+      const length = bytes.length >= FRAME_HEADER_BYTES ? bytes.readUInt32LE(0) : Infinity;
+      if (bytes.length < 4 + length && (length === Infinity || length <= MAX_FRAME_BYTES)) {
+        return;
+      }
+      settle(() => {
+        socket.pause();
+        const event =
+          bytes[4] === FrameType.event ? parseEvent(bytes.subarray(FRAME_HEADER_BYTES, 4 + length)) : null;
+        if (event?.event !== 'hello') {
+          reject(
+            new KeeperError('keeper_protocol', 'What answers on the socket of the keeper is not a keeper.')
+          );
+          return;
+        }
+        socket.unshift(bytes.subarray(4 + length));
+        resolve(event);
+      });
+    };
+    socket.on('data', onData).on('close', onClose);
+    // Stays until the socket has gone: an error after the client took over is its `close`.
+    socket.on('error', error => settle(() => reject(error)));
+    signal.addEventListener('abort', onAbort, { once: true });
+  });
+}

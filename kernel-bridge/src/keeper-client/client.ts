@@ -1,0 +1,258 @@
+/** The gateway's end of the connection to one keeper. */
+import type { Socket } from 'node:net';
+import { join } from 'node:path';
+import { JournalReader } from '../journal/journal-reader.js';
+import type { ControlCommand, ControlMessage } from '@tpulab/protocol';
+import type { JournalRecord } from '../journal/record.js';
+import type { KeeperEvents, KeeperHandle, KernelSnapshot } from '../keeper-protocol/contract.js';
+import { encodeJsonFrame, FrameDecoder, FrameType, frameHeader } from '../keeper-protocol/frames.js';
+import { KeeperError } from '../keeper-protocol/keeper-error.js';
+import {
+  type CommandReplies,
+  KEEPER_PROTOCOL_VERSION,
+  type KeeperEvent,
+  parseEvent,
+  parseReply,
+  type StatusReply
+} from '../keeper-protocol/messages.js';
+import { LiveFeed } from './feed.js';
+import { PendingCommands } from './pending-commands.js';
+import { KERNEL_START_MS } from '../keeper-protocol/kernel-limits.js';
+import { StoredPayloads } from '../keeper-protocol/stored-record.js';
+
+/** So much may wait for the keeper: it takes one large message while the next one is still coming in. */
+const AHEAD_BYTES = 4 * 1024 * 1024;
+
+/** A keeper answers these from memory; a longer silence means that it hangs. */
+const ANSWER_MS = 10_000;
+
+type Hello = Extract<KeeperEvent, { event: 'hello' }>;
+
+export class KeeperClient implements KeeperHandle {
+  readonly #decoder = new FrameDecoder();
+  readonly #commands = new PendingCommands();
+  readonly #ended = new AbortController();
+  readonly #feed: LiveFeed;
+  readonly #payloads: StoredPayloads;
+  readonly #drains = new Set<{ resolve: () => void; reject: (error: Error) => void }>();
+  #snapshot: KernelSnapshot;
+  #lastSeq = 0;
+  #lastActivity = 0;
+  #failure: Error | null = null;
+  /** We end the connection, or know that the keeper will. */
+  #expectedEnd = false;
+
+  /** Takes over the socket, whose first frame was `hello`. What followed it comes next out of the socket. */
+  constructor(
+    kernelDir: string,
+    private readonly socket: Socket,
+    private readonly hello: Hello,
+    private readonly events: KeeperEvents
+  ) {
+    if (hello.version !== KEEPER_PROTOCOL_VERSION) {
+      throw new KeeperError(
+        'keeper_protocol',
+        `The keeper speaks version ${hello.version}, this gateway ${KEEPER_PROTOCOL_VERSION}; end the kernel with the version that started it.`
+      );
+    }
+    this.#snapshot = hello.snapshot;
+    this.#payloads = new StoredPayloads(join(kernelDir, 'journal'));
+    this.#feed = new LiveFeed(
+      {
+        payload: note => (events.wantsPayload?.(note.channel) === false ? null : this.#payloads.read(note)),
+        journal: new JournalReader(join(kernelDir, 'journal')),
+        subscribe: () => this.#ask('subscribe', ANSWER_MS),
+        pause: () => socket.pause(),
+        resume: () => socket.resume()
+      },
+      record => this.#received(record),
+      error => socket.destroy(error),
+      this.#ended.signal
+    );
+    socket.on('data', chunk => this.#read(chunk));
+    socket.on('drain', () => this.#drained());
+    socket.on('error', error => (this.#failure = error));
+    socket.on('close', () => this.#closed());
+    socket.resume();
+  }
+
+  get kernelId(): string {
+    return this.#snapshot.kernelId;
+  }
+
+  get snapshot(): KernelSnapshot {
+    const { lastSeq } = this.#snapshot;
+    // By number, not by the clock, which may have been set back.
+    return lastSeq >= this.#lastSeq
+      ? this.#snapshot
+      : { ...this.#snapshot, lastSeq: this.#lastSeq, lastActivity: this.#lastActivity };
+  }
+
+  subscribe(): Promise<{ liveFrom: number }> {
+    return this.#feed.subscribe();
+  }
+
+  subscribeTelemetry(since: number): Promise<{ historyFrom: number; lastSeq: number }> {
+    return this.#ask('telemetry', ANSWER_MS, { since });
+  }
+
+  send(frame: Buffer): boolean {
+    if (!this.socket.writable) return false;
+    this.socket.cork();
+    this.socket.write(frameHeader(FrameType.message, frame.length));
+    this.socket.write(frame);
+    this.socket.uncork();
+    return this.#hasRoom;
+  }
+
+  drain(): Promise<void> {
+    if (this.#ended.signal.aborted) {
+      return Promise.reject(this.#disconnected());
+    }
+    if (this.#hasRoom) {
+      return Promise.resolve();
+    }
+    return new Promise((resolve, reject) => this.#drains.add({ resolve, reject }));
+  }
+
+  /** With more than that, the stream is above its own mark and says `drain` once it is empty. */
+  get #hasRoom(): boolean {
+    return this.socket.writableLength <= AHEAD_BYTES;
+  }
+
+  async control(command: ControlCommand): Promise<ControlMessage> {
+    if (this.hello.features?.includes('control') !== true) {
+      throw new KeeperError(
+        'control_unavailable',
+        'This kernel was started by an older version of the bridge; restart it to steer its runs.'
+      );
+    }
+    const { message } = await this.#ask('control', ANSWER_MS, { command });
+    return message;
+  }
+
+  async interrupt(): Promise<void> {
+    await this.#ask('interrupt', ANSWER_MS);
+  }
+
+  async restart(): Promise<KernelSnapshot> {
+    const { snapshot } = await this.#ask('restart', this.hello.shutdownWaitMs + KERNEL_START_MS + ANSWER_MS);
+    return snapshot;
+  }
+
+  async shutdown(): Promise<void> {
+    await this.#ask('shutdown', this.hello.shutdownWaitMs + 2 * ANSWER_MS);
+    this.#expectedEnd = true;
+  }
+
+  /** State, and what the kernel said about itself. */
+  status(): Promise<StatusReply> {
+    return this.#ask('status', ANSWER_MS);
+  }
+
+  /** Ends the connection; the keeper and its kernel go on. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#expectedEnd = true;
+    if (this.socket.closed) {
+      return;
+    }
+    await new Promise<void>(resolve => {
+      this.socket.once('close', () => resolve());
+      this.socket.destroy();
+    });
+  }
+
+  #ask<Op extends keyof CommandReplies>(
+    op: Op,
+    timeoutMs: number,
+    fields: object = {}
+  ): Promise<CommandReplies[Op]> {
+    return this.#commands.ask(op, timeoutMs, id => {
+      this.socket.write(encodeJsonFrame(FrameType.command, { id, op, ...fields }));
+    });
+  }
+
+  #read(chunk: Buffer): void {
+    try {
+      this.#decoder.push(chunk, (type, body) => this.#frame(type, body));
+    } catch (error) {
+      this.socket.destroy(error as Error);
+    }
+  }
+
+  #frame(type: number, body: Buffer): void {
+    switch (type) {
+      case FrameType.records:
+        this.#feed.pushed(body);
+        break;
+      case FrameType.event:
+        this.#event(parseEvent(body));
+        break;
+      case FrameType.reply:
+        this.#commands.settle(parseReply(body));
+        break;
+      case FrameType.telemetry:
+        this.events.telemetry({ seq: Number(body.readBigUInt64LE(0)), json: body.toString('utf8', 8) });
+        break;
+      default:
+        throw new KeeperError('keeper_protocol', `The keeper sent a frame of unknown type ${type}.`);
+    }
+  }
+
+  #event(event: KeeperEvent): void {
+    switch (event.event) {
+      case 'state':
+        this.#snapshot = event.snapshot;
+        this.events.state(this.snapshot);
+        break;
+      case 'lagging':
+        this.#feed.lagging(event.fromSeq);
+        break;
+      case 'stored':
+        this.#feed.stored(event);
+        break;
+      case 'journal':
+        this.events.journalFault?.(event.fault);
+        break;
+      case 'hello':
+        throw new KeeperError('keeper_protocol', 'The keeper said hello twice.');
+    }
+  }
+
+  #received(record: JournalRecord): void {
+    this.#lastSeq = record.seq;
+    this.#lastActivity = Number(record.timeNs / 1_000_000n);
+    this.events.record(record);
+  }
+
+  #drained(): void {
+    for (const { resolve } of this.#drains) {
+      resolve();
+    }
+    this.#drains.clear();
+  }
+
+  #closed(): void {
+    this.#ended.abort();
+    void this.#payloads[Symbol.asyncDispose]();
+    const error = this.#disconnected();
+    this.#commands.end(error);
+    for (const { reject } of this.#drains) {
+      reject(error);
+    }
+    this.#drains.clear();
+    if (!this.#expectedEnd) {
+      this.events.disconnected(this.#failure);
+    }
+  }
+
+  #disconnected(): KeeperError {
+    return new KeeperError(
+      'keeper_disconnected',
+      `The connection to the keeper of kernel ${this.kernelId} has ended.`,
+      {
+        cause: this.#failure
+      }
+    );
+  }
+}

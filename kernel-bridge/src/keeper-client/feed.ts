@@ -1,0 +1,192 @@
+/**
+ * Turns what a keeper pushes into records without holes. While the gateway keeps up, that is decoding. When it has been
+ * too slow, the keeper stops pushing and says so; the feed then reads the segment files until it has caught up, and
+ * subscribes again. Between the answer to that and the last record from the files, the socket is paused, so that no more
+ * than one chunk of pushed records waits in memory. The same holds while the payload of a large record, of which the keeper
+ * tells only the place, is read.
+ */
+import type { JournalReader } from '../journal/journal-reader.js';
+import { decodeRecord, probeRecord } from '../journal/record-codec.js';
+import { gapOf, type JournalRecord } from '../journal/record.js';
+import { KeeperError } from '../keeper-protocol/keeper-error.js';
+import type { StoredNote } from '../keeper-protocol/messages.js';
+import { recordOf } from '../keeper-protocol/stored-record.js';
+
+export interface FeedSource {
+  readonly journal: JournalReader;
+  /** The payload of a large record, null when it is gone. Null instead of a promise: nobody wants it. */
+  payload(note: StoredNote): Promise<Buffer | null> | null;
+  subscribe(): Promise<{ liveFrom: number }>;
+  /** Stops and starts reading the socket. */
+  pause(): void;
+  resume(): void;
+}
+
+/** What the keeper sends, in order. */
+type Pushed =
+  { readonly records: Buffer } | { readonly stored: StoredNote } | { readonly laggingFrom: number };
+
+export class LiveFeed {
+  /** The next record to be handed out; 0 before the first subscription. */
+  #next = 0;
+  #catchingUp: Promise<void> | null = null;
+  /** Pushed records that must wait for older ones from the files; null while nothing has to wait. */
+  #waiting: Pushed[] | null = null;
+  /** What must wait for a payload that is being read; null while none is. */
+  #behind: Pushed[] | null = null;
+  #laggedAgain = false;
+
+  constructor(
+    private readonly source: FeedSource,
+    private readonly onRecord: (record: JournalRecord) => void,
+    private readonly onFailure: (error: Error) => void,
+    private readonly signal: AbortSignal
+  ) {}
+
+  async subscribe(): Promise<{ liveFrom: number }> {
+    const { liveFrom } = await this.source.subscribe();
+    this.#next = Math.max(this.#next, liveFrom);
+    return { liveFrom };
+  }
+
+  /** A `records` frame has arrived. */
+  pushed(records: Buffer): void {
+    this.#take({ records });
+  }
+
+  /** A large record has been written. */
+  stored(stored: StoredNote): void {
+    this.#take({ stored });
+  }
+
+  /** The keeper no longer pushes, from this record on. */
+  lagging(laggingFrom: number): void {
+    this.#take({ laggingFrom });
+  }
+
+  #take(pushed: Pushed): void {
+    if (this.#behind !== null) {
+      this.#behind.push(pushed);
+    } else if ('laggingFrom' in pushed) {
+      this.#lagging(pushed.laggingFrom);
+    } else if (this.#waiting !== null) {
+      this.#waiting.push(pushed);
+      this.source.pause();
+    } else if ('records' in pushed) {
+      this.#handOut(pushed.records);
+    } else {
+      this.#handOutStored(pushed.stored);
+    }
+  }
+
+  #lagging(fromSeq: number): void {
+    if (this.#catchingUp !== null) {
+      this.#laggedAgain = true;
+      return;
+    }
+    this.#next = Math.max(this.#next, fromSeq);
+    this.#catchingUp = this.#catchUp()
+      .catch((error: unknown) => {
+        if (!this.signal.aborted) {
+          this.onFailure(error instanceof Error ? error : new Error(String(error)));
+        }
+      })
+      .finally(() => {
+        this.#catchingUp = null;
+      });
+  }
+
+  async #catchUp(): Promise<void> {
+    for (let more = true; more; more = this.#takeLaggedAgain()) {
+      await this.#readFiles(Infinity);
+      this.#waiting = [];
+      try {
+        const { liveFrom } = await this.source.subscribe();
+        await this.#readFiles(liveFrom - 1);
+        if (this.#next < liveFrom) {
+          throw new KeeperError(
+            'keeper_protocol',
+            `The journal's files end before record ${this.#next}, although the keeper has written ${liveFrom - 1}.`
+          );
+        }
+      } finally {
+        const waiting = this.#waiting;
+        this.#waiting = null;
+        if (!this.signal.aborted) {
+          waiting.forEach(pushed => this.#take(pushed));
+          this.#resume();
+        }
+      }
+    }
+  }
+
+  #takeLaggedAgain(): boolean {
+    const again = this.#laggedAgain;
+    this.#laggedAgain = false;
+    return again;
+  }
+
+  async #readFiles(to: number): Promise<void> {
+    // Without an end, nothing is known to be missing after damage: that is said once the keeper has told its number.
+    const newest = (): number => (Number.isFinite(to) ? to : 0);
+    const options = { to, newest, signal: this.signal };
+    for await (const batch of this.source.journal.readAcross(this.#next, options)) {
+      for (const record of batch) {
+        this.#next = (gapOf(record)?.toSeq ?? record.seq) + 1;
+        this.onRecord(record);
+      }
+    }
+  }
+
+  #handOutStored(note: StoredNote): void {
+    if (note.seq < this.#next) {
+      return; // already read from the files
+    }
+    const reading = this.source.payload(note);
+    if (reading === null) {
+      this.#next = note.seq + 1;
+      this.onRecord(recordOf(note, null));
+      return;
+    }
+    this.#behind = [];
+    this.source.pause();
+    void reading.then(payload => {
+      const behind = this.#behind ?? [];
+      this.#behind = null;
+      if (this.signal.aborted) {
+        return;
+      }
+      try {
+        this.#next = note.seq + 1;
+        this.onRecord(recordOf(note, payload));
+        behind.forEach(pushed => this.#take(pushed));
+        this.#resume();
+      } catch (error) {
+        this.onFailure(error as Error);
+      }
+    });
+  }
+
+  /** Unless something is still being waited for. */
+  #resume(): void {
+    if (this.#behind === null && (this.#waiting === null || this.#waiting.length === 0)) {
+      this.source.resume();
+    }
+  }
+
+  #handOut(body: Buffer): void {
+    for (let at = 0; at < body.length;) {
+      const probe = probeRecord(body, at);
+      if (probe.kind !== 'whole') {
+        throw new KeeperError('keeper_protocol', 'A frame of journal records ends inside a record.');
+      }
+      const record = decodeRecord(body, at, probe.end);
+      at = probe.end;
+      // Already read from the files, when it was pushed while the feed was catching up.
+      if (record.seq >= this.#next) {
+        this.#next = record.seq + 1;
+        this.onRecord(record);
+      }
+    }
+  }
+}

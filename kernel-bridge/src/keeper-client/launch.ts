@@ -1,0 +1,120 @@
+/** Runs the keeper's program as a process of its own, which outlives this one, and the login session where that can be had. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { closeSync, openSync } from 'node:fs';
+import { basename } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { KeeperTask } from '../keeper-protocol/contract.js';
+import { kernelPaths } from '../keeper-protocol/keeper-file.js';
+import { listening, NothingRanError, reportOf, type ReportOptions } from '../keeper-protocol/start-report.js';
+import {
+  findUserScope,
+  giveUpScopes,
+  inScope,
+  MANAGER_VARIABLES,
+  type SystemdFolders,
+  unitOf
+} from './user-scope.js';
+
+/** Compiled, also when this file runs from its source under a test runner. */
+const ENTRY = new URL('../../lib/keeper/main.js', import.meta.url);
+
+/** Enough for Node to run. Secrets of the gateway stay in the gateway. */
+const KEEPER_ENV = [
+  'PATH',
+  'HOME',
+  'LANG',
+  'LC_ALL',
+  'TMPDIR',
+  'TZ',
+  'LD_LIBRARY_PATH',
+  'NODE_EXTRA_CA_CERTS'
+];
+
+export interface LaunchOptions extends ReportOptions {
+  /** The keeper's program, when it is not the compiled one beside this module. */
+  readonly entry?: URL;
+  /** Where systemd has its folders; tests have others. */
+  readonly systemd?: SystemdFolders;
+}
+
+/** Resolves once the keeper listens. Rejects with what it reports; no keeper is left then. */
+export async function launchKeeper(
+  task: KeeperTask,
+  kernelDir: string,
+  options: LaunchOptions = {}
+): Promise<ChildProcess> {
+  const { keeperLog } = kernelPaths(kernelDir);
+  const launch = (run: KeeperRun): Promise<ChildProcess> => {
+    const child = spawnKeeper(run, [task, kernelDir], kernelDir, keeperLog, options);
+    const reported = reportOf(child, options, keeperLog);
+    // A kernel of its own it ends in order before it ends itself; one that it was to take over must not end with it.
+    return listening(child, reported, task === 'start' ? 'SIGTERM' : 'SIGKILL');
+  };
+  const run = await keeperRun(unitOf(basename(kernelDir)), options);
+  options.signal?.throwIfAborted();
+  try {
+    return await launch(run);
+  } catch (error) {
+    if (!run.isScope || !(error instanceof NothingRanError)) {
+      throw error;
+    }
+    const { why } = giveUpScopes(run.env, 'systemd-run failed, see above');
+    return launch(withoutScope(why));
+  }
+}
+
+/** A keeper that loads its program and then waits to be told a kernel on descriptor 3. It ends when that is closed before. */
+export async function launchSpare(
+  folder: string,
+  logFile: string,
+  options: Pick<LaunchOptions, 'entry' | 'systemd'> = {}
+): Promise<ChildProcess> {
+  return spawnKeeper(await keeperRun(unitOf('spare'), options), ['spare'], folder, logFile, options);
+}
+
+/** What a keeper is run by, where, and with which variables. */
+interface KeeperRun {
+  readonly isScope: boolean;
+  readonly command: (keeper: readonly string[]) => readonly string[];
+  readonly env: Record<string, string>;
+  /** For the log of the keeper. */
+  readonly scope: string;
+}
+
+async function keeperRun(unit: string, { systemd }: LaunchOptions): Promise<KeeperRun> {
+  const env = variables([...KEEPER_ENV, ...MANAGER_VARIABLES]);
+  const choice = await findUserScope({ env, ...(systemd && { folders: systemd }) });
+  return choice.isThere
+    ? { isScope: true, command: keeper => inScope(unit, keeper), env, scope: unit }
+    : withoutScope(choice.why);
+}
+
+function withoutScope(why: string): KeeperRun {
+  return {
+    isScope: false,
+    command: keeper => keeper,
+    env: variables(KEEPER_ENV),
+    scope: `none: ${why}`
+  };
+}
+
+function variables(names: readonly string[]): Record<string, string> {
+  return Object.fromEntries(names.flatMap(name => (process.env[name] ? [[name, process.env[name]]] : [])));
+}
+
+/** In this turn, so that nothing of what becomes of it can be missed: a program that cannot be run ends at once. */
+function spawnKeeper(
+  run: KeeperRun,
+  args: readonly string[],
+  cwd: string,
+  logFile: string,
+  { entry = ENTRY }: LaunchOptions
+): ChildProcess {
+  const [program = '', ...rest] = run.command([process.execPath, fileURLToPath(entry), ...args, run.scope]);
+  const log = openSync(logFile, 'a', 0o600);
+  try {
+    return spawn(program, rest, { detached: true, cwd, env: run.env, stdio: ['ignore', log, log, 'pipe'] });
+  } finally {
+    closeSync(log);
+  }
+}

@@ -1,0 +1,67 @@
+/**
+ * Looks for a keeper until it answers or has ended. One that hangs, on its disk say, or was stopped, still has the kernel and
+ * everything that it said: giving it up would lose both for no reason.
+ */
+import { setTimeout as delay } from 'node:timers/promises';
+import { KeeperError } from '../keeper-protocol/keeper-error.js';
+
+/** Between two tries: doubling. Each try waits for an answer itself, so that most of the time somebody listens. */
+const FIRST_WAIT_MS = 100;
+const LONGEST_WAIT_MS = 10_000;
+
+export interface KeeperSearchOptions {
+  /** One try. False: neither the keeper nor its kernel runs any more. */
+  attempt(signal: AbortSignal): Promise<boolean>;
+  /** The keeper runs but has not answered, or not to the end; it is tried again. After every such try. */
+  silent(error: KeeperError): void;
+}
+
+export type SearchEnd =
+  { readonly how: 'found' | 'gone' | 'stopped' } | { readonly how: 'failed'; readonly error: unknown };
+
+export class KeeperSearch implements AsyncDisposable {
+  /** Never rejects. */
+  readonly ended: Promise<SearchEnd>;
+  /** Resolves when the first try is over, however it went. */
+  readonly firstTry: Promise<void>;
+  readonly #options: KeeperSearchOptions;
+  readonly #stop = new AbortController();
+
+  constructor(options: KeeperSearchOptions) {
+    this.#options = options;
+    let tried = (): void => undefined;
+    this.firstTry = new Promise(resolve => (tried = resolve));
+    this.ended = this.#run(tried).finally(tried);
+  }
+
+  /** Ends the search, and resolves when nothing of it runs any more. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#stop.abort();
+    await this.ended;
+  }
+
+  #isStopped(): boolean {
+    return this.#stop.signal.aborted;
+  }
+
+  async #run(tried: () => void): Promise<SearchEnd> {
+    const { signal } = this.#stop;
+    for (let waitMs = FIRST_WAIT_MS; !this.#isStopped(); waitMs = Math.min(2 * waitMs, LONGEST_WAIT_MS)) {
+      try {
+        return { how: (await this.#options.attempt(signal)) ? 'found' : 'gone' };
+      } catch (error) {
+        if (this.#isStopped()) break;
+        if (!isSilence(error)) return { how: 'failed', error };
+        this.#options.silent(error);
+      }
+      tried();
+      await delay(waitMs, undefined, { signal }).catch(() => undefined);
+    }
+    return { how: 'stopped' };
+  }
+}
+
+/** It runs. Everything else that can fail says that it has ended, or will not get better by itself. */
+function isSilence(error: unknown): error is KeeperError {
+  return error instanceof KeeperError && ['keeper_timeout', 'keeper_disconnected'].includes(error.code);
+}

@@ -1,0 +1,121 @@
+/**
+ * One keeper that has loaded its program and waits for a kernel, so that whoever asks for one does not wait for that. It belongs to
+ * this process until it is taken, and ends with it however that ends: what it waits for is the other end of a pipe.
+ */
+import type { ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, renameSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import type { Socket } from 'node:net';
+import { join } from 'node:path';
+import type { Logger } from 'pino';
+import { kernelPaths } from '../keeper-protocol/keeper-file.js';
+import { launchSpare, type LaunchOptions } from './launch.js';
+import { listening, reportOf, type ReportOptions } from '../keeper-protocol/start-report.js';
+
+export interface SpareKeeperOptions extends Pick<LaunchOptions, 'entry' | 'systemd'> {
+  /** On the file system of the kernels' folders; the log of the spare keeper lies here until it is a kernel's. */
+  readonly folder: string;
+  readonly log: Logger;
+  readonly quietMs?: number;
+}
+
+/** A kernel that starts needs the processor more than the next one's keeper does. */
+const QUIET_MS = 1_000;
+
+export class SpareKeeper implements AsyncDisposable {
+  readonly #logFile: string;
+  #child: ChildProcess | null = null;
+  #timer: NodeJS.Timeout | null = null;
+  #making: Promise<void> = Promise.resolve();
+  #closed = false;
+
+  constructor(private readonly options: SpareKeeperOptions) {
+    this.#logFile = join(options.folder, 'spare-keeper.log');
+  }
+
+  /** From now on there is one again whenever no kernel has been started for a while. */
+  keepReady(): void {
+    clearTimeout(this.#timer ?? undefined);
+    if (!this.#closed) {
+      this.#timer = setTimeout(() => {
+        this.#making = this.#making.then(() => this.#make());
+      }, this.options.quietMs ?? QUIET_MS);
+      this.#timer.unref();
+    }
+  }
+
+  /** Of the keeper that waits. */
+  get pid(): number | null {
+    return this.#child?.pid ?? null;
+  }
+
+  /** As `launchKeeper`, for a new kernel in this folder; null when no keeper waits, or the folder has the log of another one. */
+  take(kernelDir: string, options: ReportOptions = {}): Promise<ChildProcess> | null {
+    this.keepReady();
+    const child = this.#child;
+    const { keeperLog } = kernelPaths(kernelDir);
+    if (child === null || existsSync(keeperLog)) {
+      return null;
+    }
+    this.#child = null;
+    try {
+      renameSync(this.#logFile, keeperLog);
+    } catch (error) {
+      this.options.log.warn({ err: error }, 'a spare keeper cannot be used: its log cannot be moved');
+      child.kill('SIGKILL');
+      return null;
+    }
+    child.ref();
+    pipeOf(child).ref();
+    const reported = reportOf(child, options, keeperLog);
+    pipeOf(child).write(`${JSON.stringify(kernelDir)}\n`);
+    return listening(child, reported, 'SIGTERM');
+  }
+
+  /** Ends the keeper that waits. It has no kernel, so there is nothing that it had to finish. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#closed = true;
+    clearTimeout(this.#timer ?? undefined);
+    await this.#making;
+    const child = this.#child;
+    this.#child = null;
+    if (child !== null) {
+      child.ref();
+      const ended = once(child, 'exit');
+      child.kill('SIGKILL');
+      await ended;
+    }
+    await rm(this.#logFile, { force: true });
+  }
+
+  async #make(): Promise<void> {
+    const { folder, log } = this.options;
+    if (this.#child !== null || this.#closed) {
+      return;
+    }
+    try {
+      // That of one that ended, or of one whose gateway was killed.
+      await rm(this.#logFile, { force: true });
+      const child = await launchSpare(folder, this.#logFile, this.options);
+      this.#child = child;
+      const gone = (why: unknown): void => {
+        if (this.#child === child) {
+          this.#child = null;
+          log.warn({ why }, 'a spare keeper has ended; the next kernel starts without');
+        }
+      };
+      child.once('error', gone);
+      child.once('exit', (code, signal) => gone(code ?? signal));
+      pipeOf(child).on('error', gone).unref();
+      child.unref();
+    } catch (error) {
+      log.warn({ err: error }, 'there is no spare keeper');
+    }
+  }
+}
+
+/** Descriptor 3 of the keeper: it is told the folder on it, and reports on it. */
+function pipeOf(child: ChildProcess): Socket {
+  return child.stdio[3] as Socket;
+}

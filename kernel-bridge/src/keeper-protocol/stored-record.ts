@@ -1,0 +1,88 @@
+/**
+ * Large records go from the keeper to the gateway by way of the file in which they have just been written: one copy, which the
+ * system's cache serves, instead of two through a socket in many pieces. What a client has said is not read back at all.
+ */
+import { type FileHandle, open } from 'node:fs/promises';
+import { join } from 'node:path';
+import { FROM_CLIENT, type JournalRecord } from '../journal/record.js';
+import type { StoredRecord } from '../journal/record-batch.js';
+import { segmentFileName } from '../journal/segment-file.js';
+import { decodeV1, encodeV1 } from '../wire/v1-frame.js';
+import { PART } from '../wire/kernel-message.js';
+import type { StoredNote } from './messages.js';
+
+const MAX_HEADER_BYTES = 16 * 1024;
+const EMPTY = Buffer.from('{}');
+const CHANNELS = ['shell', 'control', 'stdin', 'iopub'] as const;
+
+export function storedNote({ pieces, ...place }: StoredRecord): StoredNote {
+  return { ...place, header: (place.channel & FROM_CLIENT) === 0 ? null : headerOf(pieces) };
+}
+
+/** A client's frame is one piece. */
+function headerOf([frame = EMPTY]: readonly Buffer[]): string | null {
+  const header = decodeV1(frame).parts[PART.header];
+  return header === undefined || header.length > MAX_HEADER_BYTES ? null : header.toString('utf8');
+}
+
+/** The record of a note. Without the payload, a message that has its header and nothing else. */
+export function recordOf(
+  { seq, timeMs, channel, header }: StoredNote,
+  payload: Buffer | null
+): JournalRecord {
+  const record = { seq, timeNs: BigInt(timeMs) * 1_000_000n, channel };
+  if (payload !== null) {
+    return { ...record, payload };
+  }
+  const parts = [header === null ? EMPTY : Buffer.from(header), EMPTY, EMPTY, EMPTY];
+  const name = CHANNELS[channel & ~FROM_CLIENT] ?? 'iopub';
+  return { ...record, payload: encodeV1({ channel: name, parts }), isAbridged: true };
+}
+
+/** Reads payloads. The newest segment stays open, because what comes next lies there too. */
+export class StoredPayloads implements AsyncDisposable {
+  #open: { readonly segment: number; readonly handle: FileHandle } | null = null;
+  #turn: Promise<unknown> = Promise.resolve();
+  #isDisposed = false;
+
+  constructor(private readonly journalDir: string) {}
+
+  /** Null when it is not there any more. Only for notes of a keeper that lives: the checksum is not computed again. */
+  read(note: StoredNote): Promise<Buffer | null> {
+    const reading = this.#turn.then(() => this.#read(note)).catch(() => null);
+    this.#turn = reading;
+    return reading;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#isDisposed = true;
+    await this.#turn;
+    await this.#close();
+  }
+
+  async #read({ segment, offset, bytes }: StoredNote): Promise<Buffer | null> {
+    if (this.#isDisposed) return null;
+    const handle = await this.#handleOf(segment);
+    const payload = Buffer.allocUnsafeSlow(bytes);
+    for (let filled = 0; filled < bytes;) {
+      const { bytesRead } = await handle.read(payload, filled, bytes - filled, offset + filled);
+      if (bytesRead === 0) return null;
+      filled += bytesRead;
+    }
+    return payload;
+  }
+
+  async #handleOf(segment: number): Promise<FileHandle> {
+    if (this.#open?.segment !== segment) {
+      await this.#close();
+      this.#open = { segment, handle: await open(join(this.journalDir, segmentFileName(segment)), 'r') };
+    }
+    return this.#open.handle;
+  }
+
+  async #close(): Promise<void> {
+    const opened = this.#open;
+    this.#open = null;
+    await opened?.handle.close();
+  }
+}

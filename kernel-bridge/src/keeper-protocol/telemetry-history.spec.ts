@@ -1,0 +1,77 @@
+import { describe, expect, it } from 'vitest';
+import { TelemetryHistory } from './telemetry-history.js';
+import { LineSplitter } from '../keeper/telemetry-socket.js';
+
+function add(history: TelemetryHistory, message: Record<string, unknown>): number {
+  return history.add(JSON.stringify(message), message).seq;
+}
+
+const heldTypes = (history: TelemetryHistory): unknown[] =>
+  history.after(0).map(({ json }) => (JSON.parse(json) as { type: unknown }).type);
+
+describe('the history of telemetry', () => {
+  it('numbers messages from 1 and gives those after any number, in order', () => {
+    const history = new TelemetryHistory();
+    expect([history.firstSeq, history.lastSeq]).toEqual([1, 0]);
+    for (const type of ['hello', 'steps', 'devices', 'steps', 'run']) {
+      add(history, { type, run: 'r' });
+    }
+    expect(heldTypes(history)).toEqual(['hello', 'steps', 'devices', 'steps', 'run']);
+    expect(history.after(3).map(({ seq }) => seq)).toEqual([4, 5]);
+    expect([history.firstSeq, history.lastSeq]).toEqual([1, 5]);
+  });
+
+  it('gives up steps and what was replaced, and keeps the newest word on everything else', () => {
+    const history = new TelemetryHistory({ messages: 8, bytes: Infinity });
+    add(history, { type: 'hello' });
+    add(history, { type: 'compile', id: 1, phase: 'started' });
+    add(history, { type: 'devices', time: 1 });
+    add(history, { type: 'run', run: 'a', state: 'running' });
+    const kept = [
+      add(history, { type: 'run', run: 'b', state: 'running' }),
+      add(history, { type: 'compile', id: 1, phase: 'finished' }),
+      add(history, { type: 'devices', time: 2 }),
+      add(history, { type: 'run', run: 'a', state: 'finished' })
+    ];
+    for (let index = 0; index < 100; index++) {
+      add(history, { type: 'steps', run: 'b' });
+    }
+    expect(history.after(0).map(({ seq }) => seq)).toEqual([1, ...kept, 106, 107, 108]);
+    expect(history.firstSeq).toBe(1);
+  });
+
+  it('is bounded in bytes too, even by messages that it would rather keep', () => {
+    const history = new TelemetryHistory({ messages: Infinity, bytes: 1_000 });
+    for (let id = 0; id < 100; id++) {
+      add(history, { type: 'compile', id, text: 'x'.repeat(60) });
+    }
+    const held = history.after(0);
+    expect(held.reduce((sum, { json }) => sum + json.length, 0)).toBeLessThanOrEqual(1_000);
+    expect(held.at(-1)?.seq).toBe(100);
+    expect(history.firstSeq).toBe(held[0]?.seq);
+  });
+});
+
+describe('lines of the agent', () => {
+  const split = (chunks: string[], limit = 10): { lines: string[]; tooLong: number } => {
+    const result = { lines: [] as string[], tooLong: 0 };
+    const splitter = new LineSplitter(
+      limit,
+      line => result.lines.push(line.toString()),
+      () => result.tooLong++
+    );
+    chunks.forEach(chunk => splitter.push(Buffer.from(chunk)));
+    return result;
+  };
+
+  it('are cut at line ends, wherever the chunks are cut', () => {
+    expect(split(['a', 'b\nc', '\n\nd\n', 'e'])).toEqual({ lines: ['ab', 'c', 'd'], tooLong: 0 });
+  });
+
+  it('that are too long are left out up to their end, and counted once', () => {
+    expect(split(['short\n', 'far too', ' long, ', 'far too long\nok\n'])).toEqual({
+      lines: ['short', 'ok'],
+      tooLong: 1
+    });
+  });
+});

@@ -1,0 +1,126 @@
+/** `/api/kernels`. */
+import { Type } from '@sinclair/typebox';
+import { InvalidRequestError, UpgradeRequiredError } from '../server/errors.js';
+import { isKernelId, type KernelRegistry } from './kernel-registry.js';
+import { KernelModel, kernelModel } from './kernel-model.js';
+import { failure } from '../server/api-description.js';
+import type { App } from '../server/app.js';
+import { pathOf } from '../server/authentication.js';
+import type { BaseUrl } from '../server/base-url.js';
+
+const Nullable = Type.Union([Type.String(), Type.Null()]);
+
+/** Fields that are not named here are Jupyter's business and are ignored. */
+export const KernelRequest = Type.Object({
+  name: Type.Optional(Nullable),
+  path: Type.Optional(Nullable),
+  kernel_id: Type.Optional(Nullable),
+  env: Type.Optional(Type.Record(Type.String(), Type.String()))
+});
+
+const KernelParams = Type.Object({ kernelId: Type.String() });
+
+const Done = Type.Null({ description: 'It is done.' });
+const NO_KERNEL = failure('No kernel has this id.');
+const FAILED = failure('The kernel could not be started, interrupted, restarted or shut down.');
+
+export function addKernelRoutes(app: App, registry: KernelRegistry, base: BaseUrl): void {
+  app.get(
+    '/api/kernels',
+    { schema: { summary: 'Running kernels', response: { 200: Type.Array(KernelModel) } } },
+    async () => registry.list().map(kernelModel)
+  );
+
+  app.post(
+    '/api/kernels',
+    {
+      schema: {
+        summary: 'Start a kernel',
+        body: Type.Optional(Type.Union([KernelRequest, Type.Null()])),
+        response: {
+          201: KernelModel,
+          409: failure('The chosen id is taken.'),
+          500: FAILED,
+          501: failure('No kernelspec has this name.')
+        }
+      }
+    },
+    async (request, reply) => {
+      const body = request.body ?? {};
+      const kernelId = body.kernel_id ?? null;
+      if (kernelId !== null && !isKernelId(kernelId))
+        throw new InvalidRequestError('kernel_id must be a UUID.');
+      const { name, path, env } = body;
+      const kernel = await registry.start({ name, path, env, kernelId: kernelId?.toLowerCase() });
+      return reply
+        .code(201)
+        .header('location', base.full(`/api/kernels/${kernel.id}`))
+        .send(kernelModel(kernel));
+    }
+  );
+
+  app.get(
+    '/api/kernels/:kernelId',
+    {
+      schema: { summary: 'One kernel', params: KernelParams, response: { 200: KernelModel, 404: NO_KERNEL } }
+    },
+    async request => kernelModel(registry.get(request.params.kernelId))
+  );
+
+  app.delete(
+    '/api/kernels/:kernelId',
+    {
+      schema: {
+        summary: 'Shut a kernel down',
+        params: KernelParams,
+        response: { 204: Done, 404: NO_KERNEL, 500: FAILED }
+      }
+    },
+    async (request, reply) => {
+      await registry.remove(request.params.kernelId);
+      return reply.code(204).send(null);
+    }
+  );
+
+  app.post(
+    '/api/kernels/:kernelId/interrupt',
+    {
+      schema: {
+        summary: 'Interrupt a kernel',
+        params: KernelParams,
+        response: { 204: Done, 404: NO_KERNEL, 500: FAILED }
+      }
+    },
+    async (request, reply) => {
+      await registry.get(request.params.kernelId).interrupt();
+      return reply.code(204).send(null);
+    }
+  );
+
+  app.post(
+    '/api/kernels/:kernelId/restart',
+    {
+      schema: {
+        summary: 'Restart a kernel',
+        params: KernelParams,
+        response: { 200: KernelModel, 404: NO_KERNEL, 500: FAILED }
+      }
+    },
+    async request => kernelModel(await registry.restart(request.params.kernelId))
+  );
+
+  app.get(
+    '/api/kernels/:kernelId/channels',
+    {
+      schema: {
+        summary: 'WebSocket of a kernel',
+        params: KernelParams,
+        response: { 404: NO_KERNEL, 426: failure('This path is a WebSocket.') }
+      }
+    },
+    async request => {
+      registry.get(request.params.kernelId);
+      throw new UpgradeRequiredError(pathOf(request.url));
+    }
+  );
+}

@@ -1,0 +1,119 @@
+/**
+ * Reading back what a kernel has put out: by cell (`/bridge/v1/kernels/:id/outputs`), and as it came (`…/journal`). Both work
+ * for kernels that have ended, as long as their journal is kept. The answers are described in the protocol.
+ */
+import { createHash } from 'node:crypto';
+import { Readable } from 'node:stream';
+import { Type } from '@sinclair/typebox';
+import {
+  JOURNAL_STREAM_TYPE,
+  JournalPage,
+  JournalQuery,
+  JournalStreamQuery,
+  OutputsPage,
+  OutputsQuery
+} from '@tpulab/protocol';
+import type { OutputsOfKernels, OutputsRequest } from './index.js';
+import type { KernelRegistry } from '../kernels/kernel-registry.js';
+import { failure, notJson } from '../server/api-description.js';
+import type { App } from '../server/app.js';
+import { readJournalPage } from './journal-page.js';
+import { journalStream } from './journal-stream.js';
+
+const NO_JOURNAL = failure('No such kernel runs, and no journal of one is kept.');
+
+export function addOutputsRoutes(app: App, outputs: OutputsOfKernels, registry: KernelRegistry): void {
+  app.get(
+    '/bridge/v1/kernels/:kernelId/outputs',
+    {
+      schema: {
+        summary: 'Outputs by cell, as a notebook would show them',
+        description:
+          'Reads the journal of a kernel that runs or has ended. Go on live with `resume=<until>` on the channels socket, or ask again with `since=<until>`.',
+        params: Type.Object({ kernelId: Type.String() }),
+        querystring: OutputsQuery,
+        response: {
+          200: OutputsPage,
+          304: Type.Null({ description: 'nothing has happened since the answer with this ETag' }),
+          404: NO_JOURNAL
+        }
+      }
+    },
+    async (request, reply) => {
+      const { kernelId } = request.params;
+      const etag = etagOf(request.query, await outputs.extent(kernelId));
+      if (request.headers['if-none-match'] === etag) return reply.code(304).header('etag', etag).send(null);
+      const gone = new AbortController();
+      reply.raw.once('close', () => {
+        gone.abort(new Error('the client has gone'));
+      });
+      try {
+        const page = await outputs.read(kernelId, outputsRequestOf(request.query), gone.signal);
+        return await reply.header('etag', etagOf(request.query, page)).send(page);
+      } catch (error) {
+        if (!gone.signal.aborted) throw error;
+        // Nobody is left to be answered.
+        return reply.hijack();
+      }
+    }
+  );
+
+  app.get(
+    '/bridge/v1/kernels/:kernelId/journal',
+    {
+      schema: {
+        summary: "A stretch of a kernel's journal",
+        params: Type.Object({ kernelId: Type.String() }),
+        querystring: JournalQuery,
+        response: { 200: JournalPage, 404: NO_JOURNAL }
+      }
+    },
+    async request => {
+      const { kernelId } = request.params;
+      const { from = 1, limit = 1000 } = request.query;
+      return outputs.withJournal(kernelId, async dir => {
+        const { until, isOver } = await outputs.extent(kernelId);
+        return readJournalPage(dir, { from, limit, lastSeq: until, isOver });
+      });
+    }
+  );
+
+  app.get(
+    '/bridge/v1/kernels/:kernelId/journal/stream',
+    {
+      schema: {
+        summary: "A kernel's journal as it grows, for a gateway that keeps a mirror of it",
+        params: Type.Object({ kernelId: Type.String() }),
+        querystring: JournalStreamQuery,
+        response: {
+          200: notJson('frames as `protocol/src/mirror.ts` describes them', JOURNAL_STREAM_TYPE),
+          404: NO_JOURNAL
+        }
+      }
+    },
+    async (request, reply) => {
+      const { kernelId } = request.params;
+      const { from = 1, checksum } = request.query;
+      const kernel = registry.find(kernelId) ?? null;
+      const journalDir = await outputs.withJournal(kernelId, dir => Promise.resolve(dir));
+      const gone = new AbortController();
+      reply.raw.once('close', () => gone.abort(new Error('the client has gone')));
+      const frames = journalStream({ journalDir, kernel, from, checksum, signal: gone.signal });
+      return reply
+        .header('content-type', JOURNAL_STREAM_TYPE)
+        .send(Readable.from(frames, { highWaterMark: 1 }));
+    }
+  );
+}
+
+export function outputsRequestOf({ cell, ...rest }: OutputsQuery): OutputsRequest {
+  const cells = cell === undefined ? null : new Set(typeof cell === 'string' ? [cell] : cell);
+  return { cells, ...rest };
+}
+
+/** The same question has another answer only when something was added to the journal, or the kernel has ended. */
+function etagOf(query: OutputsQuery, { until, alive }: { until: number; alive: boolean }): string {
+  const asked = Object.entries(query).sort(([a], [b]) => (a < b ? -1 : 1));
+  const hash = createHash('sha256').update(JSON.stringify(asked)).digest('hex').slice(0, 16);
+  return `"${until}-${alive ? 'alive' : 'ended'}-${hash}"`;
+}

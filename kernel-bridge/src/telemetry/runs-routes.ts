@@ -1,0 +1,42 @@
+/** Runs that were kept (`/bridge/v1/runs`), those of kernels that ended too. */
+import { Type } from '@sinclair/typebox';
+import { KeptRun, KeptRunKey, KeptRuns, type KeptRunSummary } from '@tpulab/protocol';
+import { RunNotFoundError } from '../server/errors.js';
+import { failure } from '../server/api-description.js';
+import type { App } from '../server/app.js';
+
+/** What the routes need of the archive. */
+export interface KeptRunSource {
+  list(): Promise<KeptRunSummary[]>;
+  read(key: string): Promise<KeptRun | null>;
+}
+
+export function addRunsRoutes(app: App, runs: KeptRunSource): void {
+  app.get(
+    '/bridge/v1/runs',
+    {
+      schema: {
+        summary: 'Training runs of this machine, newest first',
+        description: 'Those of kernels that ended too; the newest 200 are kept.',
+        response: { 200: KeptRuns }
+      }
+    },
+    async () => ({ runs: await runs.list() })
+  );
+
+  app.get(
+    '/bridge/v1/runs/:key',
+    {
+      schema: {
+        summary: 'One run: its metrics, where its time went, and what was asked of it',
+        params: Type.Object({ key: KeptRunKey }),
+        response: { 200: KeptRun, 404: failure('No such run is kept.') }
+      }
+    },
+    async request => {
+      const kept = await runs.read(request.params.key);
+      if (!kept) throw new RunNotFoundError(request.params.key);
+      return kept;
+    }
+  );
+}
