@@ -1,7 +1,16 @@
-/** Listens for gateways. Several may be connected: an old one that is dying, and the new one. */
+/**
+ * Listens for gateways, and tells them what is written and how the kernel is. Several may be connected: an old one that is dying, and
+ * the new one.
+ */
 import { rm } from 'node:fs/promises';
 import { createServer, type Server } from 'node:net';
-import { GatewayLink, type TelemetrySource } from './gateway-link.js';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { JournalError } from '../journal/journal-error.js';
+import type { StoredRecord, WrittenBatch } from '../journal/record-batch.js';
+import type { KernelSnapshot, TelemetryRecord } from '../keeper-protocol/contract.js';
+import { storedNote } from '../keeper-protocol/stored-record.js';
+import { GatewayLink, prepareBatch, type TelemetrySource } from './gateway-link.js';
+import type { KeeperListener } from './keeper-parts.js';
 import { KeeperError } from '../keeper-protocol/keeper-error.js';
 import {
   type Command,
@@ -19,8 +28,9 @@ const MAX_GATEWAYS = 16;
 const FAREWELL_MS = 1_000;
 
 export interface GatewayRequests {
-  /** What a gateway is told first: hello, and then whatever is wrong at the moment. */
-  greeting(): readonly KeeperEvent[];
+  /** What a gateway is told first. */
+  hello(): KeeperEvent;
+  snapshot(): KernelSnapshot;
   /** Answers everything but `subscribe` and `telemetry`, which belong to a link. */
   command(command: Exclude<Command, { op: 'subscribe' | 'telemetry' }>): Promise<object>;
   subscribe(): CommandReplies['subscribe'];
@@ -28,11 +38,14 @@ export interface GatewayRequests {
   message(frame: Buffer): void;
 }
 
-export class GatewayServer implements AsyncDisposable {
+export class GatewayServer implements AsyncDisposable, Omit<KeeperListener, 'processChanged'> {
   readonly #links = new Set<GatewayLink>();
   readonly #server: Server;
+  #journalFault: { readonly code: string; readonly message: string } | null = null;
+  #stateDue: NodeJS.Immediate | null = null;
 
-  private constructor(
+  /** Nobody is heard before `listen`. */
+  constructor(
     private readonly path: string,
     private readonly requests: GatewayRequests,
     telemetry: TelemetrySource,
@@ -45,24 +58,49 @@ export class GatewayServer implements AsyncDisposable {
         closed: (closed, error) => this.#closed(closed, error)
       });
       this.#links.add(link);
-      for (const event of requests.greeting()) link.event(event);
+      link.event(requests.hello());
+      if (this.#journalFault !== null) link.event({ event: 'journal', fault: this.#journalFault });
     });
     this.#server.maxConnections = MAX_GATEWAYS;
   }
 
-  static async listen(
-    path: string,
-    requests: GatewayRequests,
-    telemetry: TelemetrySource,
-    log: KeeperLog
-  ): Promise<GatewayServer> {
-    const server = new GatewayServer(path, requests, telemetry, log);
-    await listenPrivately(server.#server, path, log);
-    return server;
+  listen(): Promise<void> {
+    return listenPrivately(this.#server, this.path, this.log);
   }
 
-  get links(): Iterable<GatewayLink> {
-    return this.#links;
+  written(batch: WrittenBatch): void {
+    prepareBatch(batch);
+    // One system call a link: what has changed goes out with the records that led to it.
+    const snapshot = this.#takeDueState();
+    for (const link of this.#links) link.records(batch, snapshot);
+  }
+
+  stored(record: StoredRecord): void {
+    const note = storedNote(record);
+    const snapshot = this.#takeDueState();
+    for (const link of this.#links) link.stored(note, snapshot);
+  }
+
+  /** Once for all changes of one turn, and not before the records of that turn. */
+  changed(): void {
+    this.#stateDue ??= setImmediate(() => {
+      const snapshot = this.#takeDueState();
+      if (snapshot !== null) for (const link of this.#links) link.state(snapshot);
+    });
+  }
+
+  journalFault(fault: JournalError | null): void {
+    this.#journalFault = fault === null ? null : { code: fault.code, message: fault.message };
+    for (const link of this.#links) link.event({ event: 'journal', fault: this.#journalFault });
+  }
+
+  telemetryAdded(record: TelemetryRecord): void {
+    for (const link of this.#links) link.telemetryAdded(record);
+  }
+
+  /** Resolves when every gateway has been sent the state as it is. */
+  async stateTold(): Promise<void> {
+    if (this.#stateDue !== null) await nextTurn();
   }
 
   /** Ends the links after what has been written to them, and removes the socket. */
@@ -73,6 +111,13 @@ export class GatewayServer implements AsyncDisposable {
     await closed;
     clearTimeout(timer);
     await rm(this.path, { force: true });
+  }
+
+  #takeDueState(): KernelSnapshot | null {
+    if (this.#stateDue === null) return null;
+    clearImmediate(this.#stateDue);
+    this.#stateDue = null;
+    return this.#links.size === 0 ? null : this.requests.snapshot();
   }
 
   async #command(link: GatewayLink, body: Buffer): Promise<void> {

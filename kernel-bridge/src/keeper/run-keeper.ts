@@ -1,15 +1,11 @@
 /** Composition of the keeper process: builds its parts, joins them, and takes them down in order. */
 import { rm, rmdir } from 'node:fs/promises';
-import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { WrittenBatch } from '../journal/record-batch.js';
 import { WireError } from '../wire/wire-error.js';
-import type { KeeperTask, KernelSnapshot } from '../keeper-protocol/contract.js';
+import type { KeeperTask } from '../keeper-protocol/contract.js';
 import { checkpointFile } from './checkpoint.js';
 import { ControlLine } from './control-line.js';
 import { isControlMessage } from '../keeper-protocol/control-shapes.js';
 import { readConnectionFile, runPaths, writeConnectionFile } from './connection-file.js';
-import { prepareBatch } from './gateway-link.js';
-import { storedNote } from '../keeper-protocol/stored-record.js';
 import { GatewayServer } from './gateway-server.js';
 import { KeeperError } from '../keeper-protocol/keeper-error.js';
 import {
@@ -78,14 +74,55 @@ async function keep(
     socketPath: sockets.keeperSocket
   });
 
-  let gateways: GatewayServer | null = null;
-  let journalFault: { readonly code: string; readonly message: string } | null = null;
-  let stateDue: NodeJS.Immediate | null = null;
+  let keeper: KernelKeeper;
+  const gateways = new GatewayServer(
+    sockets.keeperSocket,
+    {
+      hello: () => ({
+        event: 'hello',
+        version: KEEPER_PROTOCOL_VERSION,
+        shutdownWaitMs: launch.shutdownWaitMs,
+        features: KEEPER_FEATURES,
+        snapshot: keeper.snapshot
+      }),
+      snapshot: () => keeper.snapshot,
+      command: async command => {
+        switch (command.op) {
+          case 'control':
+            return { message: await control.send(command.command) };
+          case 'status':
+            return { snapshot: keeper.snapshot, kernelInfo: keeper.kernelInfo };
+          case 'interrupt':
+            await keeper.interrupt();
+            return {};
+          case 'restart':
+            // Also when it failed: who is answered and then asks must not be told the state before.
+            return { snapshot: await keeper.restart().finally(() => gateways.stateTold()) };
+          case 'shutdown':
+            await keeper.shutdown();
+            // After the reply, which is written when this has returned.
+            setImmediate(end);
+            return {};
+        }
+      },
+      subscribe: () => ({ liveFrom: keeper.snapshot.lastSeq + 1 }),
+      telemetryRange: () => ({ historyFrom: telemetry.firstSeq, lastSeq: telemetry.lastSeq }),
+      message: frame => {
+        try {
+          keeper.send(frame);
+        } catch (error) {
+          if (!(error instanceof WireError)) {
+            throw error;
+          }
+          log.warn({ code: error.code, err: error }, 'a gateway sent what is not a message');
+        }
+      }
+    },
+    telemetry,
+    log
+  );
   const hear = (json: string, message: Readonly<Record<string, unknown>>): void => {
-    const added = telemetry.add(json, message);
-    for (const link of gateways?.links ?? []) {
-      link.telemetryAdded(added);
-    }
+    gateways.telemetryAdded(telemetry.add(json, message));
     if (isControlMessage(message)) {
       control.heard(message);
     }
@@ -94,53 +131,11 @@ async function keep(
   const agent = await TelemetrySocket.listen(sockets.agentSocket, hear, log, connection =>
     control.use(connection)
   );
-  const takeDueState = (): KernelSnapshot | null => {
-    if (stateDue === null) {
-      return null;
-    }
-    clearImmediate(stateDue);
-    stateDue = null;
-    return gateways === null ? null : keeper.snapshot;
-  };
-  /** Resolves when every gateway has been sent the state as it is. */
-  const stateTold = async (): Promise<void> => {
-    if (stateDue !== null) {
-      await nextTurn();
-    }
-  };
   const listener: KeeperListener = {
-    written: (batch: WrittenBatch) => {
-      prepareBatch(batch);
-      // One system call a link: what has changed goes out with the records that led to it.
-      const snapshot = takeDueState();
-      for (const link of gateways?.links ?? []) {
-        link.records(batch, snapshot);
-      }
-    },
-    stored: record => {
-      const note = storedNote(record);
-      const snapshot = takeDueState();
-      for (const link of gateways?.links ?? []) {
-        link.stored(note, snapshot);
-      }
-    },
-    // Once for all changes of one turn, and not before the records of that turn.
-    changed: () => {
-      stateDue ??= setImmediate(() => {
-        const snapshot = takeDueState();
-        for (const link of gateways?.links ?? []) {
-          if (snapshot !== null) {
-            link.state(snapshot);
-          }
-        }
-      });
-    },
-    journalFault: fault => {
-      journalFault = fault === null ? null : { code: fault.code, message: fault.message };
-      for (const link of gateways?.links ?? []) {
-        link.event({ event: 'journal', fault: journalFault });
-      }
-    },
+    written: batch => gateways.written(batch),
+    stored: stored => gateways.stored(stored),
+    changed: () => gateways.changed(),
+    journalFault: fault => gateways.journalFault(fault),
     processChanged: pid => {
       if (pid === null) {
         control.processEnded();
@@ -150,7 +145,6 @@ async function keep(
         .catch((error: unknown) => log.error({ err: error }, 'keeper.json cannot be written'));
     }
   };
-  let keeper: KernelKeeper;
   try {
     const parts = {
       kernelDir,
@@ -187,7 +181,7 @@ async function keep(
       .shutdown()
       .catch((error: unknown) => log.error({ err: error }, 'the shutdown was not clean'))
       .then(async () => {
-        await gateways?.[Symbol.asyncDispose]();
+        await gateways[Symbol.asyncDispose]();
         await agent[Symbol.asyncDispose]();
         await logs[Symbol.asyncDispose]();
         await record.remove();
@@ -203,54 +197,7 @@ async function keep(
       .catch((error: unknown) => log.error({ err: error }, 'the lock stays'))
       .finally(finish);
   };
-  gateways = await GatewayServer.listen(
-    sockets.keeperSocket,
-    {
-      greeting: () => [
-        {
-          event: 'hello',
-          version: KEEPER_PROTOCOL_VERSION,
-          shutdownWaitMs: launch.shutdownWaitMs,
-          features: KEEPER_FEATURES,
-          snapshot: keeper.snapshot
-        },
-        ...(journalFault === null ? [] : [{ event: 'journal', fault: journalFault } as const])
-      ],
-      command: async command => {
-        switch (command.op) {
-          case 'control':
-            return { message: await control.send(command.command) };
-          case 'status':
-            return { snapshot: keeper.snapshot, kernelInfo: keeper.kernelInfo };
-          case 'interrupt':
-            await keeper.interrupt();
-            return {};
-          case 'restart':
-            // Also when it failed: who is answered and then asks must not be told the state before.
-            return { snapshot: await keeper.restart().finally(stateTold) };
-          case 'shutdown':
-            await keeper.shutdown();
-            // After the reply, which is written when this has returned.
-            setImmediate(end);
-            return {};
-        }
-      },
-      subscribe: () => ({ liveFrom: keeper.snapshot.lastSeq + 1 }),
-      telemetryRange: () => ({ historyFrom: telemetry.firstSeq, lastSeq: telemetry.lastSeq }),
-      message: frame => {
-        try {
-          keeper.send(frame);
-        } catch (error) {
-          if (!(error instanceof WireError)) {
-            throw error;
-          }
-          log.warn({ code: error.code, err: error }, 'a gateway sent what is not a message');
-        }
-      }
-    },
-    telemetry,
-    log
-  ).catch(async (error: unknown) => {
+  await gateways.listen().catch(async (error: unknown) => {
     // A kernel that was taken over is left as it was found.
     await (task === 'start' ? keeper.shutdown() : undefined);
     await agent[Symbol.asyncDispose]();
