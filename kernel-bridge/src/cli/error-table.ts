@@ -10,7 +10,7 @@ import type { KeeperErrorCode } from '../keeper-client/index.js';
 import { BRIDGE_ERRORS, type BridgeErrorCode } from '../server/errors.js';
 import type { RefusalCode } from '../channels/refusal.js';
 import type { RemoteErrorCode } from '../remotes/index.js';
-import type { SetupErrorCode } from '../remotes/setup/index.js';
+import type { SetupErrorCode } from '../remotes/setup/stage-reporter.js';
 import type { WireErrorCode } from '../wire/index.js';
 import type { ZmtpErrorCode } from '../zmtp/index.js';
 import type { ConfigErrorCode } from '../config/config-error.js';

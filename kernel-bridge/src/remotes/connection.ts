@@ -1,32 +1,23 @@
 /** Keeps one remote connected from the moment when a person wants it until nobody does, or nothing but a person can help. */
 import { setTimeout as wait } from 'node:timers/promises';
-import type { Remote as RemoteView, RemoteError, RemoteNotice, RemoteSsh } from '@tpulab/protocol';
+import type { RemoteSsh } from '@tpulab/protocol';
 import type { Logger } from 'pino';
-import { waitBefore } from './backoff.js';
 import type { HostSetup, PreparedHost, ReachableRemote, RemoteShell } from './contracts.js';
-import { acceleratorOf, Heartbeat } from './heartbeat.js';
-import { isCloudSilent, outlookOf, RemoteProblem, RemoteQueued, told } from './remote-error.js';
+import { GatewayWatch } from './gateway-watch.js';
+import { outlookOf, RemoteProblem } from './remote-error.js';
 import type { RemoteLink } from './link.js';
 import { type LinkContext, type LinkOwner, openLink, type Targets } from './open-link.js';
 import type { NetworkWatch } from './network-watch.js';
+import { Failures } from './next-attempt.js';
 import type { RemoteLog } from './remote-log.js';
 import type { RemotePhase } from './remote-phase.js';
+import type { RemoteReport } from './remote-report.js';
 import type { RemoteRecord } from './remote-store.js';
 
 /** A stage that takes longer than this is something being installed, and not merely looked at. */
 const SETTING_UP_MS = 1_500;
 /** An attempt that began less long ago began on the network as it is now, and is not begun anew. */
 const HANGING_MS = 3_000;
-
-/** The machine is no longer there, with all that was only there. */
-const GONE: ReadonlySet<string> = new Set(['remote_preempted', 'colab_reclaimed']);
-
-/** How a machine looks that was preempted, between its end and the one that is created under its name. */
-const NOT_BACK: ReadonlySet<string> = new Set([
-  'remote_preempted',
-  'remote_machine_stopped',
-  'gcloud_not_found'
-]);
 
 /** What the connections of all remotes share. */
 export interface ConnectionContext extends LinkContext {
@@ -47,14 +38,10 @@ export interface ConnectionOwner extends LinkOwner {
   readonly phase: RemotePhase;
   /** Whether a person insists that a gateway of another build ends for ours. */
   readonly takesOver: boolean;
-  /** Whether the cloud had said, when it was last heard of, that the machine is being taken back. */
-  readonly isBeingTaken: boolean;
+  readonly report: RemoteReport;
   beginAttempt(): void;
   move(phase: RemotePhase): void;
   change(fields: Pick<RemoteRecord, 'lastConnectedAt'>): void;
-  /** Its gateway has answered. */
-  beat(roundTripMs: number, notice: RemoteNotice | null): void;
-  accelerator(found: RemoteView['accelerator']): void;
   /** How its gateway is reached; null: not any more. */
   reach(found: ReachableRemote | null): void;
 }
@@ -65,18 +52,14 @@ export class RemoteConnection {
   readonly #ended: Promise<void>;
   #targets: Targets | null = null;
   #link: RemoteLink | null = null;
-  #heartbeat: Heartbeat | null = null;
+  #watch: GatewayWatch | null = null;
   #waking = new AbortController();
   /** Ends an attempt, or says of a connection that it was ended, so that the next one begins at once. */
   #anew = new AbortController();
   /** When the attempt began that is being made. */
   #since: number | null = null;
-  #renewing: ((problem: RemoteProblem) => void) | null = null;
   #isOver = false;
-  #hasAccelerator = false;
-  #queuedAt: number | null = null;
-  /** Why it was preempted, while it is looked for until another machine has its name. */
-  #preempted: RemoteError | null = null;
+  readonly #failures = new Failures();
 
   constructor(remote: ConnectionOwner) {
     this.#remote = remote;
@@ -98,7 +81,7 @@ export class RemoteConnection {
   /** Whatever is waited for is tried at once, also where ssh hangs; a connection that stands is put to the test. */
   wake(): void {
     this.#waking.abort();
-    this.#heartbeat?.probe();
+    this.#watch?.probe();
     const { current, wasAnswered } = this.#remote.prompts;
     // Who is being asked, or has just answered, is not asked again.
     if (this.#link !== null || current !== null || wasAnswered || this.#since === null) return;
@@ -110,7 +93,7 @@ export class RemoteConnection {
     this.#waking.abort();
     if (this.#link === null) return;
     this.#anew.abort();
-    this.#renewing?.(new RemoteProblem('remote_lost', 'Something else is to be there from now on.'));
+    this.#watch?.end(new RemoteProblem('remote_lost', 'Something else is to be there from now on.'));
   }
 
   /** It is reached in another way from now on: not where hosts are known already. A connection that stands goes on. */
@@ -120,7 +103,7 @@ export class RemoteConnection {
   }
 
   renew(): void {
-    this.#renewing?.(
+    this.#watch?.end(
       new RemoteProblem('remote_lost', 'The gateway there does not know us any more; it is asked anew.')
     );
   }
@@ -175,10 +158,8 @@ export class RemoteConnection {
   /** Resolves when the gateway of the remote serves. */
   async #connect(signal: AbortSignal): Promise<{ link: RemoteLink; prepared: PreparedHost }> {
     const remote = this.#remote;
-    // A machine that is waited for is looked for again without a change that anybody sees.
-    const isLookedFor =
-      remote.phase.kind === 'queued' || (remote.phase.kind === 'preempted' && this.#preempted !== null);
-    if (remote.phase.kind !== 'connecting' && !isLookedFor) remote.move({ kind: 'connecting' });
+    const isShown = remote.phase.kind === 'connecting' || this.#failures.isLookedFor(remote.phase);
+    if (!isShown) remote.move({ kind: 'connecting' });
     remote.beginAttempt();
     this.#waking = new AbortController();
     const link = this.#link ?? (await this.#logIn(signal));
@@ -190,10 +171,8 @@ export class RemoteConnection {
     // The machine may have another address by the next attempt, unless this one succeeds.
     this.#targets = null;
     const { link, targets } = await openLink(this.#remote, known, signal);
-    this.#queuedAt = null;
-    this.#preempted = null;
+    this.#failures.loggedIn();
     this.#link = link;
-    this.#hasAccelerator = false;
     this.#targets = targets;
     return link;
   }
@@ -211,8 +190,8 @@ export class RemoteConnection {
         takeOver: remote.takesOver,
         ...(remote.record.hostOnly === undefined ? {} : { hostOnly: remote.record.hostOnly }),
         signal,
-        onStage: stage => remote.stage(stage),
-        onCheck: check => remote.check(check),
+        onStage: stage => remote.report.stage(stage),
+        onCheck: check => remote.report.check(check),
         onLog: line => remote.log.add(line)
       });
     } catch (error) {
@@ -235,49 +214,31 @@ export class RemoteConnection {
     remote.log.hide(token);
     remote.move({ kind: 'connected', since: Date.now(), gatewayId });
     remote.change({ lastConnectedAt: Date.now() });
-    const renewed = new Promise<RemoteProblem>(resolve => (this.#renewing = resolve));
-    const heartbeat = new Heartbeat({
+    const watch = new GatewayWatch({
       socketPath,
       token,
       gatewayId,
       host: link.shell.host,
-      onBeat: ({ roundTripMs, notice }) => {
-        remote.beat(roundTripMs, notice);
-        void this.#askAccelerator(socketPath, token, signal);
-      }
+      report: remote.report
     });
-    this.#heartbeat = heartbeat;
+    this.#watch = watch;
     const over = new AbortController();
-    const balance = remote.colab?.watchBalance(check => remote.check(check), over.signal);
+    const balance = remote.colab?.watchBalance(check => remote.report.check(check), over.signal);
     remote.reach({ name: remote.name, socketPath, token, gatewayId });
     try {
-      const silent = heartbeat.failed.then(async ({ problem, isSilent }) => {
+      const failed = watch.failed.then(async ({ problem, isSilent }) => {
         // The connection may be dead without knowing it. One on which an error came back is not.
         if (isSilent) await this.#dropLink();
         return problem;
       });
       const stopped = aborted(signal).then(() => new RemoteProblem('remote_interrupted', 'Not wanted now.'));
-      return await Promise.race([link.lost, silent, renewed, stopped]);
+      return await Promise.race([link.lost, failed, stopped]);
     } finally {
       over.abort();
       await balance;
-      this.#renewing = null;
-      this.#heartbeat = null;
-      heartbeat[Symbol.dispose]();
+      this.#watch = null;
+      watch[Symbol.dispose]();
       remote.reach(null);
-    }
-  }
-
-  /** Once for each machine; again with the next beat when it could not tell. */
-  async #askAccelerator(socketPath: string, token: string, signal: AbortSignal): Promise<void> {
-    if (this.#hasAccelerator) return;
-    this.#hasAccelerator = true;
-    try {
-      const found = await acceleratorOf(socketPath, token, signal);
-      this.#hasAccelerator = found !== null;
-      this.#remote.accelerator(found);
-    } catch {
-      this.#hasAccelerator = false;
     }
   }
 
@@ -290,56 +251,23 @@ export class RemoteConnection {
 
   /** True: to be tried again, now. */
   async #failed(reason: unknown, failures: number, signal: AbortSignal): Promise<boolean> {
-    const remote = this.#remote;
-    const error = remote.isBeingTaken ? takenBack(remote.name, reason) : reason;
-    if (error instanceof RemoteQueued) return this.#waitInQueue(error, signal);
-    const known = told(error);
-    if (this.#mayComeBack(error)) return this.#waitForAnother(known, isCloudSilent(error), signal);
-    this.#preempted = null;
-    if (known.code === 'internal')
-      remote.context.log.error({ remote: remote.name, err: error }, 'remote failed');
-    // A person who connects for the first time waits for an answer and not for a better time, unless the cloud made them wait anyway.
-    const isFirst =
-      remote.record.lastConnectedAt === null && this.#queuedAt === null && !(await remote.colab?.isKnown());
-    const isSilence = this.#queuedAt !== null && known.code === 'gcloud_login';
-    if ((outlookOf(error) === 'person' && !isSilence) || isFirst) {
-      await this.#dropLink();
-      remote.move({ kind: GONE.has(known.code) ? 'preempted' : 'failed', error: known });
-      return false;
-    }
-    const ms = waitBefore(failures);
-    remote.move({ kind: 'reconnecting', error: known, nextAttemptAt: Date.now() + ms });
-    return this.#pause(ms, signal);
-  }
-
-  /** A machine of Google Cloud that was preempted is often created again under its name; it is connected then, unasked. */
-  #mayComeBack(error: unknown): boolean {
-    if (this.#remote.record.source.kind !== 'gcloud' || !(error instanceof RemoteProblem)) return false;
-    if (error.code === 'remote_preempted') return true;
-    return this.#preempted !== null && (NOT_BACK.has(error.code) || isCloudSilent(error));
-  }
-
-  /** @param isSilent Google Cloud could not be asked, which is news only to a person who has asked for it */
-  async #waitForAnother(error: RemoteError, isSilent: boolean, signal: AbortSignal): Promise<boolean> {
-    const { context, phase } = this.#remote;
-    await this.#dropLink();
-    if (error.code === 'remote_preempted') this.#preempted = error;
-    const shown = isSilent ? error : (this.#preempted ?? error);
-    const isNews = phase.kind !== 'preempted' || (!isSilent && phase.error.code !== shown.code);
-    if (isNews) this.#remote.move({ kind: 'preempted', error: shown });
-    return this.#pause(context.queueLookMs, signal);
-  }
-
-  /** Waiting for hours is how most machines with TPUs come, also at the first connection. */
-  async #waitInQueue({ queue }: RemoteQueued, signal: AbortSignal): Promise<boolean> {
-    this.#queuedAt ??= queue.since ?? Date.now();
-    const ms = this.#remote.context.queueLookMs;
-    this.#remote.move({
-      kind: 'queued',
-      queue: { state: queue.state, since: this.#queuedAt },
-      nextAttemptAt: Date.now() + ms
-    });
-    return this.#pause(ms, signal);
+    const { name, record, phase, context, report, colab } = this.#remote;
+    const { error, waitMs, ...next } = await this.#failures.next(
+      {
+        name,
+        record,
+        phase,
+        queueLookMs: context.queueLookMs,
+        isBeingTaken: report.isBeingTaken,
+        isKnownRuntime: async () => (await colab?.isKnown()) === true
+      },
+      reason,
+      failures
+    );
+    if (error?.code === 'internal') context.log.error({ remote: name, err: reason }, 'remote failed');
+    if (next.isLinkOver) await this.#dropLink();
+    if (next.phase !== null) this.#remote.move(next.phase);
+    return waitMs !== null && this.#pause(waitMs, signal);
   }
 
   /** True: to be tried again. Ends early when it is woken. */
@@ -355,17 +283,6 @@ export class RemoteConnection {
     this.#link = null;
     await link?.[Symbol.asyncDispose]();
   }
-}
-
-/** A machine that was to be taken back and does not answer any more has been. */
-function takenBack(name: string, reason: unknown): unknown {
-  const isAway = reason instanceof RemoteProblem && /^remote_(unreachable|name_unknown)$/.test(reason.code);
-  if (!isAway) return reason;
-  return new RemoteProblem(
-    'remote_preempted',
-    `${name} was preempted: that had been announced, and it does not answer any more. Create another machine, then connect again. What its kernels printed is still here.`,
-    { cause: reason }
-  );
 }
 
 function aborted(signal: AbortSignal): Promise<void> {

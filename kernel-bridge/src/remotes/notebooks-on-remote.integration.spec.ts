@@ -11,7 +11,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { StandInVm, whyNoStandIn } from '../../../tests/stand-in-vm/index.js';
 import { runCommand } from '../cli/run/run-command.js';
 import { runCommand as runInThisProcess } from '../cli/testing/command-line.js';
-import { createHostSetup } from './setup/index.js';
+import { createHostSetup } from './setup/host-setup.js';
 import { makeBundle, UV } from './setup/testing/bundles.js';
 import { Hub } from './testing/hub.js';
 

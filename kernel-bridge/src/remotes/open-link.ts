@@ -1,7 +1,7 @@
 /** Opens the connection of a remote: where its hosts are, the questions of ssh, and what to say when it fails. */
 import { createHash } from 'node:crypto';
 import path from 'node:path';
-import type { RemoteCheck, RemoteStage } from '@tpulab/protocol';
+import type { RemoteCheck } from '@tpulab/protocol';
 import type { ColabRuntime } from './colab/colab-runtime.js';
 import { type Gcloud, withNames } from './gcloud/gcloud.js';
 import { addKey } from './gcloud/machine.js';
@@ -9,6 +9,7 @@ import { RemoteLink } from './link.js';
 import type { Prompts } from './prompts.js';
 import { isCloudSilent, RemoteProblem, type RemoteErrorCode, RemoteQueued } from './remote-error.js';
 import type { RemoteLog } from './remote-log.js';
+import type { RemoteReport } from './remote-report.js';
 import type { RemoteRecord } from './remote-store.js';
 import { resolveSource, sliceWarning, withCloudRemedy } from './resolve-source.js';
 import type { Askpass } from './ssh/askpass.js';
@@ -45,8 +46,7 @@ export interface LinkOwner {
   located(hosts: readonly string[]): void;
   /** ssh has logged in to the first of them. */
   loggedIn(targets: Targets): void;
-  stage(stage: RemoteStage): void;
-  check(check: RemoteCheck): void;
+  readonly report: Pick<RemoteReport, 'stage' | 'check'>;
 }
 
 /** What another machine at the old address of this one brings about, too. */
@@ -163,7 +163,7 @@ async function logIn(remote: LinkOwner, targets: Targets, signal: AbortSignal): 
     const link = await staged(remote, 'ssh', 'SSH', signal, open);
     remote.loggedIn(targets);
     const warning = sliceWarning(remote.record.source, remote.name, targets.length);
-    if (warning !== null && remote.record.hostOnly !== true) remote.check(sliceCheck(warning));
+    if (warning !== null && remote.record.hostOnly !== true) remote.report.check(sliceCheck(warning));
     return { link, targets };
   } catch (error) {
     throw remote.prompts.wasRefused && !remote.colab ? unanswered(target) : error;
@@ -178,7 +178,7 @@ async function staged<T>(
   work: () => Promise<T>
 ): Promise<T> {
   const stage = (state: 'running' | 'done' | 'failed', detail: string | null = null): void =>
-    remote.stage({ name, title, state, detail, fraction: null });
+    remote.report.stage({ name, title, state, detail, fraction: null });
   stage('running');
   try {
     const value = await work();
@@ -217,8 +217,8 @@ async function openColab(remote: LinkOwner, known: Targets | null, signal: Abort
 async function reachColab(remote: LinkOwner, signal: AbortSignal): Promise<SshTarget> {
   if (!remote.colab) throw new TypeError(`${remote.name} is no Colab runtime`);
   return remote.colab.reach({
-    onStage: stage => remote.stage(stage),
-    onCheck: check => remote.check(check),
+    onStage: stage => remote.report.stage(stage),
+    onCheck: check => remote.report.check(check),
     ask: consent => remote.prompts.agree(consent, signal),
     signal
   });

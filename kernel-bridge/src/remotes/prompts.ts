@@ -1,9 +1,8 @@
 /** Questions of ssh about one remote, and the answers of a person. Answers stay in memory, while the remote is wanted. */
 import { randomUUID } from 'node:crypto';
-import type { RemoteConsent, RemotePrompt } from '@tpulab/protocol';
+import type { RemoteConsent, RemotePrompt, HostKeyQuestion } from '@tpulab/protocol';
 import { consentText } from './colab/consent.js';
 import type { Answerer, Question as SshQuestion } from './ssh/askpass.js';
-import { hostKeyQuestion } from './ssh/host-key-question.js';
 
 type Question =
   SshQuestion | { readonly kind: 'consent'; readonly text: string; readonly consent: RemoteConsent };
@@ -137,4 +136,27 @@ function textOf(value: string | boolean, kind: Question['kind']): string | null 
   if (kind === 'consent') return value === true ? 'yes' : null;
   if (kind === 'confirm') return value === true ? 'yes' : value === false ? 'no' : value;
   return typeof value === 'string' && !/[\r\n]/.test(value) ? value : null;
+}
+
+/** OpenSSH writes a colon after "is" since 10.1. */
+const FINGERPRINT = /^([A-Z0-9-]{2,20}) key fingerprint is:? (SHA256:[A-Za-z0-9+/]{43}=?)\.?$/m;
+const ADDRESS = /^The authenticity of host '.*\(([0-9a-fA-F.:]+)\)/m;
+/** Where sshd keeps the keys of a host, by what ssh calls their types. */
+const FILES: Readonly<Record<string, string>> = {
+  ED25519: 'ssh_host_ed25519_key.pub',
+  ECDSA: 'ssh_host_ecdsa_key.pub',
+  RSA: 'ssh_host_rsa_key.pub'
+};
+
+/** Null: ssh asks about something else. The command is built from the type alone: the rest is the host's word. */
+export function hostKeyQuestion(text: string): HostKeyQuestion | null {
+  const [, type, fingerprint] = FINGERPRINT.exec(text) ?? [];
+  if (type === undefined || fingerprint === undefined) return null;
+  const file = FILES[type];
+  return {
+    type,
+    fingerprint,
+    address: ADDRESS.exec(text)?.[1] ?? null,
+    command: file === undefined ? null : `ssh-keygen -lf /etc/ssh/${file}`
+  };
 }

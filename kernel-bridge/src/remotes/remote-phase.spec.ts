@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { RemoteState } from '@tpulab/protocol';
-import { waitBefore } from './backoff.js';
+import { waitBefore } from './next-attempt.js';
 import { canFollow, follow } from './remote-phase.js';
 
 const STATES = RemoteState.anyOf.map(({ const: state }) => state);

@@ -1,14 +1,6 @@
 /** One remote: what is known of it, what a person can do with it, and what it tells of itself. */
 import path from 'node:path';
-import { plainLines, plainValue } from '../text/plain-text.js';
-import type {
-  ConnectRemote,
-  Remote as RemoteView,
-  RemoteCheck,
-  RemoteNotice,
-  RemoteSsh,
-  RemoteStage
-} from '@tpulab/protocol';
+import type { ConnectRemote, Remote as RemoteView, RemoteSsh } from '@tpulab/protocol';
 import { InvalidRequestError } from '../server/errors.js';
 import type { ReachableRemote, RemoteShell } from './contracts.js';
 import type { ColabAccount } from './colab/colab-account.js';
@@ -18,10 +10,10 @@ import { told } from './remote-error.js';
 import { RemoteLog } from './remote-log.js';
 import { follow, type RemotePhase } from './remote-phase.js';
 import { type ConnectionContext, type ConnectionOwner, RemoteConnection } from './connection.js';
+import { RemoteReport } from './remote-report.js';
 import { type RemoteRecord, sourceName } from './remote-store.js';
 import { reachedBy } from './resolve-source.js';
 import type { SshTarget } from './ssh/ssh-config.js';
-import { StageList } from './stage-list.js';
 
 /** What all remotes of a gateway share. */
 export interface RemoteContext extends ConnectionContext {
@@ -39,29 +31,22 @@ export interface RemoteContext extends ConnectionContext {
   readonly save: () => void;
 }
 
-/** Progress of a download comes far more often than anybody can see. */
-const TELL_MS = 50;
 /** Here an attempt has its end. */
 const ENDS: ReadonlySet<RemotePhase['kind']> = new Set(['connected', 'failed', 'preempted', 'disconnected']);
 
 export class Remote implements ConnectionOwner {
   readonly log: RemoteLog;
+  readonly report: RemoteReport;
   readonly prompts: Prompts;
   readonly context: RemoteContext;
   /** Of a source that is created and ended through the `colab` command; null: another source. */
   readonly colab: ColabRuntime | null;
   #record: RemoteRecord;
   #phase: RemotePhase = { kind: 'disconnected' };
-  readonly #stages = new StageList();
-  #checks: RemoteCheck[] = [];
-  #notice: RemoteNotice | null = null;
-  #roundTripMs: number | null = null;
-  #accelerator: RemoteView['accelerator'] = null;
   #reachable: ReachableRemote | null = null;
   #connection: RemoteConnection | null = null;
   #takesOver = false;
   #addsKey = false;
-  #telling: NodeJS.Timeout | null = null;
 
   constructor(record: RemoteRecord, context: RemoteContext) {
     this.#record = record;
@@ -77,6 +62,7 @@ export class Remote implements ConnectionOwner {
             folder: path.join(context.colabDir, record.name)
           });
     this.log = new RemoteLog(context.logDir, record.name);
+    this.report = new RemoteReport(this.log, () => context.changed(this));
     this.prompts = new Prompts({
       host: record.source.kind === 'ssh' ? record.source.destination : sourceName(record.source),
       onOpen: prompt => this.move({ kind: 'waiting', prompt }),
@@ -180,8 +166,7 @@ export class Remote implements ConnectionOwner {
     this.#connection = null;
     this.prompts.forget();
     await connection?.end();
-    if (this.#telling) clearTimeout(this.#telling);
-    this.#telling = null;
+    this.report[Symbol.dispose]();
   }
 
   /** A connection to it, for as long as `use` takes: the one that stands, or one of its own. */
@@ -195,33 +180,7 @@ export class Remote implements ConnectionOwner {
   }
 
   view(): RemoteView {
-    const { name, source, hosts, environment, install, hostOnly = false } = this.#record;
-    const phase = this.#phase;
-    // Much of it is what the machine says of itself.
-    const view = plainValue({
-      name,
-      source,
-      hosts,
-      environment,
-      install,
-      hostOnly,
-      state: phase.kind,
-      stages: this.#stages.all,
-      checks: this.#checks,
-      error: 'error' in phase ? phase.error : null,
-      prompt: null,
-      notice: this.#notice,
-      queue: phase.kind === 'queued' ? phase.queue : null,
-      nextAttemptAt: 'nextAttemptAt' in phase ? phase.nextAttemptAt : null,
-      connectedAt: phase.kind === 'connected' ? phase.since : null,
-      lastConnectedAt: this.#record.lastConnectedAt,
-      roundTripMs: phase.kind === 'connected' ? this.#roundTripMs : null,
-      accelerator: this.#accelerator,
-      gatewayId: phase.kind === 'connected' ? phase.gatewayId : null,
-      mirror: this.context.mirror(name)
-    });
-    const prompt = phase.kind === 'waiting' ? phase.prompt : null;
-    return { ...view, prompt: prompt && { ...prompt, text: plainLines(prompt.text) } };
+    return this.report.view(this.#record, this.#phase, this.context.mirror(this.name));
   }
 
   move(phase: RemotePhase): void {
@@ -236,7 +195,7 @@ export class Remote implements ConnectionOwner {
         'remote changed its state'
       );
     }
-    this.tell();
+    this.report.tell();
   }
 
   change(
@@ -251,12 +210,11 @@ export class Remote implements ConnectionOwner {
     if (JSON.stringify(next) === JSON.stringify(this.#record)) return;
     this.#record = next;
     this.context.save();
-    this.tell();
+    this.report.tell();
   }
 
   beginAttempt(): void {
-    this.#stages.clear();
-    this.#checks = [];
+    this.report.beginAttempt();
     this.prompts.beginAttempt();
   }
 
@@ -275,46 +233,11 @@ export class Remote implements ConnectionOwner {
     });
   }
 
-  stage(stage: RemoteStage): void {
-    if (this.#stages.put(stage)) {
-      this.log.add(`${stage.title}: ${stage.state}${stage.detail === null ? '' : ` (${stage.detail})`}`);
-    }
-    this.#tellSoon();
-  }
-
-  check(check: RemoteCheck): void {
-    this.#checks = [...this.#checks.filter(({ name }) => name !== check.name), check];
-    if (check.state !== 'ok') this.log.add(`${check.name}: ${check.message} ${check.remedy ?? ''}`.trim());
-    this.#tellSoon();
-  }
-
-  beat(roundTripMs: number, notice: RemoteNotice | null): void {
-    this.#roundTripMs = Math.round(roundTripMs * 10) / 10;
-    this.#notice = notice;
-    this.tell();
-  }
-
-  accelerator(found: RemoteView['accelerator']): void {
-    this.#accelerator = found;
-    this.tell();
-  }
-
   /** null: not any more. */
   reach(found: ReachableRemote | null): void {
     if (this.#reachable === found) return;
     this.#reachable = found;
     this.context.reachable(this, found);
-  }
-
-  tell(): void {
-    if (this.#telling) clearTimeout(this.#telling);
-    this.#telling = null;
-    this.context.changed(this);
-  }
-
-  /** Whether the cloud had said, when it was last heard of, that the machine is being taken back. */
-  get isBeingTaken(): boolean {
-    return this.#notice?.kind === 'preemption';
   }
 
   /** Why it is not reachable now, for whoever asked for something of it. */
@@ -328,9 +251,5 @@ export class Remote implements ConnectionOwner {
   /** A machine that is looked for is seen to be looked for until it is there. */
   #isThere(): void {
     if (this.#phase.kind === 'queued' || this.#phase.kind === 'preempted') this.move({ kind: 'connecting' });
-  }
-
-  #tellSoon(): void {
-    this.#telling ??= setTimeout(() => this.tell(), TELL_MS).unref();
   }
 }

@@ -15,14 +15,13 @@ import { ColabAccount } from './colab/colab-account.js';
 import { colabOnPath } from './colab/colab-command.js';
 import type { HostSetup, ReachableRemote } from './contracts.js';
 import { type Gcloud, gcloudOnPath } from './gcloud/gcloud.js';
-import { projectMachines } from './gcloud/project-machines.js';
-import { withZone } from './gcloud/zone.js';
+import { projectMachines, withZone } from './gcloud/project-machines.js';
 import { InstalledSetup } from './setup/host-setup.js';
 import { NetworkWatch } from './network-watch.js';
 import { Remote, type RemoteContext } from './remote.js';
 import { RemoteProblem, told } from './remote-error.js';
 import { isRemoteName, nameFor, newSender, RemoteStore } from './remote-store.js';
-import { createHostSetup } from './setup/index.js';
+import { createHostSetup } from './setup/host-setup.js';
 import { Askpass } from './ssh/askpass.js';
 import { checkDestination, sshHosts } from './ssh/ssh-config.js';
 import { openLink } from './open-link.js';
@@ -164,7 +163,7 @@ export class Remotes implements AsyncDisposable {
     this.#remotes.set(remote.name, remote);
     this.#save();
     if (record.wanted) remote.connect();
-    else remote.tell();
+    else remote.report.tell();
     return remote;
   }
 
@@ -217,7 +216,7 @@ export class Remotes implements AsyncDisposable {
 
   /** Something that is shown with a remote but known elsewhere has changed. */
   refresh(name: string): void {
-    this.find(name)?.tell();
+    this.find(name)?.report.tell();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -274,8 +273,8 @@ export async function cleanRemote(remote: Remote, signal: AbortSignal): Promise<
       const { setup, installed } = remote.context;
       await (remote.record.install ? setup : installed).clean(link.shell, {
         signal,
-        onStage: stage => remote.stage(stage),
-        onCheck: check => remote.check(check),
+        onStage: stage => remote.report.stage(stage),
+        onCheck: check => remote.report.check(check),
         onLog: line => remote.log.add(line)
       });
       remote.log.add('cleaned: nothing of ours is left there');

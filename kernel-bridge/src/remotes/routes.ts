@@ -25,7 +25,7 @@ import {
 import type { Remotes } from './index.js';
 import { failure } from '../server/api-description.js';
 import type { App } from '../server/app.js';
-import type { SyncJobs } from './sync/index.js';
+import type { SyncJobs } from './sync/sync-jobs.js';
 
 const Params = Type.Object({ name: RemoteName });
 const UNKNOWN = failure('There is no remote of this name.');

@@ -10,7 +10,7 @@ import { type Gcloud, gcloudOnPath, withNames } from '../../remotes/gcloud/gclou
 import { isCloudSilent, RemoteProblem, RemoteQueued, told } from '../../remotes/remote-error.js';
 import { RemoteStore } from '../../remotes/remote-store.js';
 import { resolveSource, sliceWarning, withCloudRemedy } from '../../remotes/resolve-source.js';
-import { checkRemoteHost } from '../../remotes/setup/index.js';
+import { checkRemoteHost } from '../../remotes/setup/host-setup.js';
 import { SshMaster } from '../../remotes/ssh/master.js';
 import type { SshTarget } from '../../remotes/ssh/ssh-config.js';
 import { SshShell } from '../../remotes/ssh/ssh-shell.js';

@@ -1,7 +1,7 @@
 /** What `tpulab connect TARGET` means: a remote that is known, a host for ssh, or a machine of Google Cloud. */
 import type { CloudReach, RemoteSource } from '@tpulab/protocol';
 import type { Gcloud } from '../../remotes/gcloud/gcloud.js';
-import { withZone as zoneOf } from '../../remotes/gcloud/zone.js';
+import { withZone as zoneOf } from '../../remotes/gcloud/project-machines.js';
 import { InvalidRequestError } from '../../server/errors.js';
 import { CommandError } from '../command-errors.js';
 

@@ -2,15 +2,17 @@
 import { lookup } from 'node:dns/promises';
 import type { RemoteCandidates } from '@tpulab/protocol';
 import { RemoteProblem, told } from '../remote-error.js';
-import type { ColabAnswer, ColabCall, ColabCommand } from './colab-command.js';
 import {
+  type ColabAnswer,
+  type ColabCall,
+  type ColabCommand,
   type ColabUsage,
   knowsSsh,
   type ListedRuntime,
   parseRuntimes,
   parseUsage,
   parseVersion
-} from './colab-output.js';
+} from './colab-command.js';
 import { colabFailure, explainColab } from './colab-problem.js';
 
 const COLAB_HOST = 'colab.research.google.com';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { isNotFound, knowsSsh, parseRuntimes, parseUsage, parseVersion } from './colab-output.js';
+import { isNotFound, knowsSsh, parseRuntimes, parseUsage, parseVersion } from './colab-command.js';
 import { explainColab } from './colab-problem.js';
 
 const BANNER = [

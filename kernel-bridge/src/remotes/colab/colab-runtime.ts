@@ -4,7 +4,7 @@ import type { ColabAccelerator, RemoteCheck, RemoteConsent, RemoteStage } from '
 import { RemoteProblem } from '../remote-error.js';
 import type { SshTarget } from '../ssh/ssh-config.js';
 import { type ColabAccount, isColabProblem } from './colab-account.js';
-import { type ColabUsage, isNotFound, type ListedRuntime, parseRuntimes } from './colab-output.js';
+import { type ColabUsage, isNotFound, type ListedRuntime, parseRuntimes } from './colab-command.js';
 import { MANAGE_SESSIONS } from './colab-problem.js';
 import { colabTarget } from './colab-target.js';
 import { balanceCheck, colabConsent } from './consent.js';

@@ -1,6 +1,6 @@
 /** What a person reads before a Colab runtime is created: the terms, what is left on the account, and what it costs. */
 import type { ColabAccelerator, ConsentFigure, RemoteCheck, RemoteConsent } from '@tpulab/protocol';
-import type { ColabUsage, ListedRuntime } from './colab-output.js';
+import type { ColabUsage, ListedRuntime } from './colab-command.js';
 
 /** "What limits does Colab have", among them what needs a positive balance of compute units. */
 const FAQ = 'https://research.google.com/colaboratory/faq.html';

@@ -15,7 +15,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { WebSocket, WebSocketServer } from 'ws';
-import { forwardRequest } from './forward-request.js';
+import { forwardRequest } from './forwarder.js';
 import { PipedSocket } from './forward-upgrade.js';
 
 const OURS = { 'access-control-allow-origin': 'http://page', vary: 'Origin' };

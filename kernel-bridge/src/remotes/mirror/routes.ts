@@ -10,7 +10,7 @@ import {
 } from '@tpulab/protocol';
 import { KernelNotFoundError } from '../../server/errors.js';
 import type { OutputsOfKernels } from '../../outputs/index.js';
-import type { Mirrors } from './index.js';
+import type { Mirrors } from './mirrors.js';
 import { failure } from '../../server/api-description.js';
 import type { App } from '../../server/app.js';
 import { readJournalPage } from '../../outputs/journal-page.js';

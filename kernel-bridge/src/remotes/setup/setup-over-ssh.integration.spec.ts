@@ -10,7 +10,7 @@ import { doctorCommand } from '../../cli/doctor/doctor-command.js';
 import { runCommand } from '../../cli/testing/command-line.js';
 import type { HostSetup, RemoteShell } from '../contracts.js';
 import { Hub } from '../testing/hub.js';
-import { createHostSetup } from './index.js';
+import { createHostSetup } from './host-setup.js';
 import { makeBundle, UV } from './testing/bundles.js';
 
 vi.setConfig({ testTimeout: 900_000, hookTimeout: 240_000 });

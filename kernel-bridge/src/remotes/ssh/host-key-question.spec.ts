@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { hostKeyQuestion } from './host-key-question.js';
+import { hostKeyQuestion } from '../prompts.js';
 
 const PRINT = 'SHA256:zI1bIMiw3c4KwYeXA2e14JdZmgLn8Njh4X5x6hedC2c';
 

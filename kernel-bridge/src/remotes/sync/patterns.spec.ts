@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { patternsOf } from './patterns.js';
+import { patternsOf } from './listing.js';
 
 it.each([
   ['*.ckpt', 'a/b.ckpt', false, true],

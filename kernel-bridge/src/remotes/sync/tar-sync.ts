@@ -10,8 +10,7 @@ import { createInterface } from 'node:readline';
 import type { SyncChange, SyncRequest } from '@tpulab/protocol';
 import { RemoteProblem } from '../remote-error.js';
 import type { SshShell } from '../ssh/ssh-shell.js';
-import { type Listing, listHere, listThere } from './listing.js';
-import { patternsOf } from './patterns.js';
+import { type Listing, listHere, listThere, patternsOf } from './listing.js';
 import { ALWAYS_LEFT_OUT, type SyncFolders } from './rsync-arguments.js';
 
 export interface TarSync {

@@ -1,6 +1,6 @@
 import type { RemoteStage } from '@tpulab/protocol';
 import { expect, it } from 'vitest';
-import { StageList } from './stage-list.js';
+import { StageList } from './remote-report.js';
 
 const stage = (name: string, state: RemoteStage['state'], detail: string | null = null): RemoteStage => ({
   name,

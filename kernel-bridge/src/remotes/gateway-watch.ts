@@ -1,8 +1,12 @@
-/** Asks the gateway of a remote how it is: measures the round trip, and notices when it has gone although ssh stands. */
+/**
+ * Asks the gateway of a remote how it is: measures the round trip, notices when it has gone although ssh stands, and learns what kind of
+ * TPU is there.
+ */
 import { Agent } from 'node:http';
 import { DevicesPage, type Remote, RemoteNotice } from '@tpulab/protocol';
 import { askGateway } from './ask-gateway.js';
 import { RemoteProblem } from './remote-error.js';
+import type { RemoteReport } from './remote-report.js';
 import { Value } from '@sinclair/typebox/value';
 
 const EVERY_MS = 5_000;
@@ -11,30 +15,32 @@ const SILENCE_MS = 30_000;
 /** After a change of the network: whoever still is there answers sooner. */
 const PROBE_MS = 4_000;
 
-export interface HeartbeatOptions {
+export interface GatewayWatchOptions {
   readonly socketPath: string;
   readonly token: string;
   readonly gatewayId: string;
   readonly host: string;
-  readonly onBeat: (beat: Beat) => void;
+  /** Hears of it. */
+  readonly report: Pick<RemoteReport, 'beat' | 'accelerator'>;
   readonly everyMs?: number;
 }
 
-export interface Beat {
-  readonly roundTripMs: number;
-  readonly notice: RemoteNotice | null;
+interface Failure {
+  readonly problem: RemoteProblem;
+  readonly isSilent: boolean;
 }
 
-export class Heartbeat implements Disposable {
-  /** Resolves with the reason when the gateway does not answer as it should. */
-  readonly failed: Promise<{ readonly problem: RemoteProblem; readonly isSilent: boolean }>;
-  readonly #options: HeartbeatOptions;
+export class GatewayWatch implements Disposable {
+  /** Resolves with the reason when the gateway does not answer as it should, or is not to be watched any more. */
+  readonly failed: Promise<Failure>;
+  readonly #options: GatewayWatchOptions;
   readonly #agent = new Agent({ keepAlive: true, maxSockets: 1 });
   readonly #over = new AbortController();
-  #fail!: (failure: { problem: RemoteProblem; isSilent: boolean }) => void;
+  #fail!: (failure: Failure) => void;
   #timer: NodeJS.Timeout | null = null;
+  #hasAccelerator = false;
 
-  constructor(options: HeartbeatOptions) {
+  constructor(options: GatewayWatchOptions) {
     this.#options = options;
     this.failed = new Promise(resolve => (this.#fail = resolve));
     void this.#beat(SILENCE_MS);
@@ -43,6 +49,11 @@ export class Heartbeat implements Disposable {
   /** Asks at once, and gives up soon. */
   probe(): void {
     if (!this.#over.signal.aborted) void this.#ask(PROBE_MS);
+  }
+
+  /** It is to be asked for anew, though it answers. */
+  end(problem: RemoteProblem): void {
+    this.#fail({ problem, isSilent: false });
   }
 
   [Symbol.dispose](): void {
@@ -59,7 +70,7 @@ export class Heartbeat implements Disposable {
   }
 
   async #ask(timeoutMs: number): Promise<void> {
-    const { socketPath, token, gatewayId, host, onBeat } = this.#options;
+    const { socketPath, token, gatewayId, host, report } = this.#options;
     const { signal } = this.#over;
     const started = performance.now();
     try {
@@ -83,7 +94,8 @@ export class Heartbeat implements Disposable {
         this.#fail({ problem, isSilent: false });
         return;
       }
-      onBeat({ roundTripMs: performance.now() - started, notice: noticeOf(health.notice) });
+      report.beat(performance.now() - started, noticeOf(health.notice));
+      void this.#askAccelerator();
     } catch (cause) {
       if (signal.aborted) return;
       const { name, message } = cause as Error;
@@ -95,14 +107,27 @@ export class Heartbeat implements Disposable {
       this.#fail({ problem, isSilent: name === 'TimeoutError' || name === 'AbortError' });
     }
   }
+
+  /** Once; again with the next beat when it could not tell. */
+  async #askAccelerator(): Promise<void> {
+    if (this.#hasAccelerator) return;
+    this.#hasAccelerator = true;
+    const { socketPath, token, report } = this.#options;
+    try {
+      const found = await acceleratorOf(socketPath, token, this.#over.signal);
+      this.#hasAccelerator = found !== null;
+      report.accelerator(found);
+    } catch {
+      this.#hasAccelerator = false;
+    }
+  }
 }
 
 function noticeOf(value: unknown): RemoteNotice | null {
   return Value.Check(RemoteNotice, value) ? value : null;
 }
 
-/** What kind of TPU a remote has, as its gateway tells. */
-export async function acceleratorOf(
+async function acceleratorOf(
   socketPath: string,
   token: string,
   signal: AbortSignal

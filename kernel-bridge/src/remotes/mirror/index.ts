@@ -1,2 +1,0 @@
-export { Mirrors, type MirrorsOptions, type MirrorTotals } from './mirrors.js';
-export type { ReachableGateway } from './kernel-mirror.js';

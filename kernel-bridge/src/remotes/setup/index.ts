@@ -1,2 +1,0 @@
-export { checkRemoteHost, createHostSetup, type HostSetupOptions } from './host-setup.js';
-export { SetupError, type SetupErrorCode } from './stage-reporter.js';

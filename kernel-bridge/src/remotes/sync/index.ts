@@ -1,2 +1,0 @@
-/** Folders that are made the same here and on a remote. */
-export { SyncJobs } from './sync-jobs.js';
