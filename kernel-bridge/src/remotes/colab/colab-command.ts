@@ -1,4 +1,7 @@
-/** Runs Google's own `colab` command. It is never asked anything on a terminal, and what it keeps is for this user alone. */
+/**
+ * Runs Google's own `colab` command, and reads what it prints. It is never asked anything on a terminal, and what it keeps is for this
+ * user alone. Lines that it is not asked for (an update banner, pruned sessions) can stand anywhere and are ignored.
+ */
 import path from 'node:path';
 import { constants } from 'node:fs';
 import { access } from 'node:fs/promises';
