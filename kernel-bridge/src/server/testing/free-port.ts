@@ -3,18 +3,37 @@
  * again there. It lies below those that systems give out by themselves, so that no connection gets it while nobody listens.
  */
 import { randomInt } from 'node:crypto';
+import { mkdir, rm, stat, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
+import { tmpdir, userInfo } from 'node:os';
+import path from 'node:path';
 
 const FIRST = 20_000;
 const COUNT = 12_000;
 const TRIED = 50;
+/** Has a file for each port that was given out: whoever has it may take seconds until it listens. */
+const GIVEN_OUT = path.join(tmpdir(), `tpulab-ports-${userInfo().uid}`);
+/** Longer than any server takes. */
+const GIVEN_OUT_MS = 10 * 60_000;
 
 export async function freePort(): Promise<number> {
+  await mkdir(GIVEN_OUT, { recursive: true });
   for (let attempt = 0; attempt < TRIED; attempt += 1) {
     const port = FIRST + randomInt(COUNT);
-    if (await isFree(port)) return port;
+    if ((await takes(port)) && (await isFree(port))) return port;
   }
   throw new Error(`None of ${TRIED} ports was free.`);
+}
+
+/** By this process, and by no other one for a while. */
+async function takes(port: number): Promise<boolean> {
+  const file = path.join(GIVEN_OUT, String(port));
+  const found = await stat(file).catch(() => null);
+  if (found !== null && Date.now() - found.mtimeMs > GIVEN_OUT_MS) await rm(file, { force: true });
+  return writeFile(file, '', { flag: 'wx' }).then(
+    () => true,
+    () => false
+  );
 }
 
 function isFree(port: number): Promise<boolean> {
