@@ -81,7 +81,9 @@ def test_from_shapes_to_pictures_with_a_kill_in_between(tmp_path: Path) -> None:
     assert done["step"] == saved + 4
     rows = read_json_lines(str(out / "logs"))
     assert [row["step"] for row in rows] == list(range(2, saved + 5, 2))
-    assert set(rows[0]) == {"step", "time", "loss", "gnorm", "learning_rate", "skipped", "images_per_second"}
+    always = {"step", "time", "loss", "gnorm", "learning_rate", "skipped", "images_per_second"}
+    # XLA:CPU has no peak of which there could be a share.
+    assert set(rows[0]) == always | {"tflop_per_second"}
     assert list((out / "logs").glob("events.out.tfevents*"))
     assert json.loads((out / "config.json").read_text())["train"]["batch_size"] == 8
 

@@ -15,8 +15,8 @@ from tpulab_recipes.ddpm.presets import SMALL
 from tpulab_recipes.ddpm.step_cost import (
     batch_shapes,
     flops_per_image,
-    peak_images_per_second,
     plan_step_memory,
+    speed,
 )
 from tpulab_recipes.ddpm.train_step import compile_step, diffusion_loss, state_shapes
 
@@ -35,10 +35,12 @@ def test_the_share_of_the_peak_is_known_for_chips_only() -> None:
         device_kind = "TPU v5 lite"
 
     config = tiny_config()
-    assert peak_images_per_second(config, jax.devices()) is None
-    assert peak_images_per_second(config, [Chip()] * 8) == pytest.approx(
-        8 * 197e12 / (flops_per_image(config) or 0)
-    )
+    needed = flops_per_image(config) or 0
+    on_cpu = speed(config, jax.devices(), 1000.0)
+    assert on_cpu == {"tflop_per_second": pytest.approx(1000 * needed / 1e12)}
+    # Eight chips at a quarter of their peak.
+    rate = 0.25 * 8 * 197e12 / needed
+    assert speed(config, [Chip()] * 8, rate)["mfu_percent"] == pytest.approx(25)
 
 
 def test_memory_is_counted_as_the_compiler_does() -> None:

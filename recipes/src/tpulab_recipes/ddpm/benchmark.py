@@ -31,7 +31,7 @@ from tpulab_recipes.ddpm.mesh import (
 )
 from tpulab_recipes.ddpm.model.network import Network, count_parameters
 from tpulab_recipes.ddpm.optimizer import default_hyperparameters
-from tpulab_recipes.ddpm.step_cost import batch_shapes, flops_per_image, peak_images_per_second
+from tpulab_recipes.ddpm.step_cost import batch_shapes, speed
 from tpulab_recipes.ddpm.train_step import compile_step, make_initial_state, state_shapes
 from tpulab_recipes.runtime.tpu_compiler import TOPOLOGIES, measure, tpu_devices
 
@@ -72,15 +72,9 @@ def measured_rows(pairs: Iterable[Pair], steps: int, progress: Progress) -> Iter
         progress.finish()
         device = jax.devices()[0]
         rate = batch / float(np.median(times))
-        flops, peak = flops_per_image(config), peak_images_per_second(config, mesh.devices.flat)
-        reached: dict[str, Any] = {}
-        if flops is not None:
-            reached["tflop_per_s"] = flops * rate / 1e12
-        if peak is not None:
-            reached["mfu_percent"] = 100 * rate / peak
         yield (
             _row(name, config, network, batch)
-            | reached
+            | speed(config, mesh.devices.flat, rate)
             | {
                 "device": f"{len(mesh.devices.flat)} x {device.device_kind}",
                 "kind": "measured",
@@ -163,7 +157,7 @@ COLUMNS = (
     ("batch_size", "Batch size"),
     ("iterations_per_s", "Iterations/s"),
     ("images_per_s", "Images/s"),
-    ("tflop_per_s", "TFLOP/s"),
+    ("tflop_per_second", "TFLOP/s"),
     ("mfu_percent", "MFU (%)"),
     ("memory_gib_per_device", "Memory per device (GiB)"),
     ("tflop_per_step_and_device", "TFLOP per step and device"),

@@ -196,11 +196,7 @@ class Train(OnHosts):
 
         def show(figures: Figures) -> None:
             nonlocal shown
-            progress.advance(
-                figures.step - shown,
-                f"loss {figures.loss:.4f}, gradient {figures.gnorm:.3f}, "
-                f"{figures.images_per_second:.0f} images/s",
-            )
+            progress.advance(figures.step - shown, str(figures))
             shown = figures.step
 
         evaluator = evaluator_for(Network(config), source) if config.train.snapshot_freq else None

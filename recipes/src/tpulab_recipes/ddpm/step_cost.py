@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -31,28 +32,36 @@ def flops_per_image(config: Config) -> float | None:
     """Operations that a training step needs for an image: the forward pass, and twice that for the backward
     pass. What remat computes again does not count, zeros of the padding do. None without the package
     `tpulab`, which counts them."""
+    args = replace(config.model.args, remat_levels=-1)
+    return _flops(Config(in_dimensions=config.in_dimensions, model=replace(config.model, args=args)))
+
+
+@lru_cache
+def _flops(config: Config) -> float | None:
     try:
         from tpulab.flop_count import count_flops
     except ImportError:
         return None
-    args = replace(config.model.args, remat_levels=-1)
-    network = Network(replace(config, model=replace(config.model, args=args)))
+    network = Network(config)
     loss = jax.make_jaxpr(diffusion_loss(network))
     return 3 * float(count_flops(loss(_compute_shapes(network), batch_shapes(config, 1), _key())).flops)
 
 
-def peak_images_per_second(config: Config, devices: Iterable[Any]) -> float | None:
-    """What these devices would train at their peak in bf16; the share of it that is reached is the MFU.
-    None where the peak of a device is unknown, as of XLA:CPU."""
-    try:
-        from tpulab.peak_flops import peak_flops
-    except ImportError:
-        return None
+def speed(config: Config, devices: Iterable[Any], images_per_second: float) -> dict[str, float]:
+    """What training at this rate comes to on these devices: `tflop_per_second`, and `mfu_percent`, its share
+    of their peak in bf16. Without what is unknown: operations without the package `tpulab`, the peak of
+    devices that are no TPUs."""
+    flops = flops_per_image(config)
+    if flops is None:
+        return {}
+    from tpulab.peak_flops import peak_flops
+
+    per_second = flops * images_per_second
     peaks = [peak_flops(device.device_kind) for device in devices]
     if None in peaks:
-        return None
-    flops = flops_per_image(config)
-    return sum(peak for peak in peaks if peak) / flops if flops else None
+        return {"tflop_per_second": per_second / 1e12}
+    share = per_second / sum(peak or 0.0 for peak in peaks)
+    return {"tflop_per_second": per_second / 1e12, "mfu_percent": 100 * share}
 
 
 def plan_step_memory(config: Config, chips: int) -> MemoryPlan:

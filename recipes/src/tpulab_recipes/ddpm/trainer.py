@@ -28,6 +28,7 @@ from tpulab_recipes.ddpm.hosts import compile_on_all_hosts, wait_for_all
 from tpulab_recipes.ddpm.mesh import check_batch, make_mesh, put_batch, state_of_this_host
 from tpulab_recipes.ddpm.model.network import Network
 from tpulab_recipes.ddpm.optimizer import MAX_SKIPPED, default_hyperparameters
+from tpulab_recipes.ddpm.step_cost import speed
 from tpulab_recipes.ddpm.train_step import TrainState, compile_step, make_initial_state
 from tpulab_recipes.runtime.prefetch import prefetched
 
@@ -45,9 +46,19 @@ class Figures:
     learning_rate: float
     skipped: int
     images_per_second: float
+    #: None where operations cannot be counted, or the peak of the devices is unknown, as of XLA:CPU.
+    tflop_per_second: float | None = None
+    mfu_percent: float | None = None
 
     def as_dict(self) -> dict[str, float]:
-        return {name: value for name, value in asdict(self).items() if name != "step"}
+        """What is known, without the step."""
+        return {key: value for key, value in asdict(self).items() if key != "step" and value is not None}
+
+    def __str__(self) -> str:
+        words = f"loss {self.loss:.4f}, gradient {self.gnorm:.3f}, {self.images_per_second:.0f} images/s"
+        if self.tflop_per_second is not None:
+            words += f", {self.tflop_per_second:.3g} TFLOP/s"
+        return words if self.mfu_percent is None else f"{words} ({self.mfu_percent:.1f} % MFU)"
 
 
 class Trainer:
@@ -190,6 +201,7 @@ class Trainer:
         values = {name: np.array([float(row[name]) for row in pending]) for name in pending[0]}
         now = time.perf_counter()
         images = len(pending) * self.config.train.batch_size * jax.process_count()
+        rate = images / (now - since)
         fine = np.isfinite(values["loss"]) & np.isfinite(values["gnorm"])
         figures = Figures(
             step=number,
@@ -197,7 +209,8 @@ class Trainer:
             gnorm=float(values["gnorm"][fine].mean()) if fine.any() else float("nan"),
             learning_rate=float(values["learning_rate"][-1]),
             skipped=int(values["skipped"][-1]),
-            images_per_second=images / (now - since),
+            images_per_second=rate,
+            **speed(self.config, self.mesh.devices.flat, rate),
         )
         self.history.append(figures)
         if self._is_main:
