@@ -69,33 +69,37 @@ describe.skipIf(!isInstalled)('a kernel of our launcher whose keeper is killed',
     };
   }
 
-  it('loses, doubles and reorders nothing in the middle of a flood, twice in a row', async () => {
-    const count = 20_000;
-    const client = await keeper.ready(view);
-    const { kernelPid } = client.snapshot;
-    const go = `${keeper.launch.cwd}/go`;
-    const msgId = keeper.execute(client, flood(count, go));
-    await view.until('it prints', () => view.messages.length > 500);
-    await kill(client);
-    const second = await takenOver();
-    // However long that has taken, there is something left for this keeper.
-    await writeFile(go, '');
-    await second.seen.until('it prints on', () => second.seen.records.length > 500);
-    await kill(second.client);
-    const { client: third, seen } = await takenOver();
-    expect(third.snapshot).toMatchObject({ kernelPid });
-    await expect
-      .poll(async () => (await journalOf(msgId)).types.filter(type => type === 'execute_reply'), {
-        timeout: 120_000,
-        interval: 500
-      })
-      .toEqual(['execute_reply']);
-    await seen.untilState('idle');
-    const { text, gaps, types } = await journalOf(msgId);
-    expect(gaps).toEqual([]);
-    expect(text).toBe(lines(count));
-    expect(types.filter(type => type === 'status')).toHaveLength(2);
-  });
+  it(
+    'loses, doubles and reorders nothing in the middle of a flood, twice in a row',
+    { timeout: 480_000 },
+    async () => {
+      const count = 20_000;
+      const client = await keeper.ready(view);
+      const { kernelPid } = client.snapshot;
+      const go = `${keeper.launch.cwd}/go`;
+      const msgId = keeper.execute(client, flood(count, go));
+      await view.until('it prints', () => view.messages.length > 500);
+      await kill(client);
+      const second = await takenOver();
+      // However long that has taken, there is something left for this keeper.
+      await writeFile(go, '');
+      await second.seen.until('it prints on', () => second.seen.records.length > 500);
+      await kill(second.client);
+      const { client: third, seen } = await takenOver();
+      expect(third.snapshot).toMatchObject({ kernelPid });
+      await expect
+        .poll(async () => (await journalOf(msgId)).types.filter(type => type === 'execute_reply'), {
+          timeout: 300_000,
+          interval: 500
+        })
+        .toEqual(['execute_reply']);
+      await seen.untilState('idle');
+      const { text, gaps, types } = await journalOf(msgId);
+      expect(gaps).toEqual([]);
+      expect(text).toBe(lines(count));
+      expect(types.filter(type => type === 'status')).toHaveLength(2);
+    }
+  );
 
   it('keeps what a cell prints, and how it ends, while there is no keeper at all', async () => {
     const client = await keeper.ready(view);
