@@ -130,3 +130,13 @@ def stock_kernels(data: Path) -> dict[str, str]:
         # The history of the kernels, which they would share with those of the user.
         "IPYTHONDIR": str(data / "ipython"),
     }
+
+
+def slow_kernels(env: dict[str, str], folder: Path, seconds: float) -> dict[str, str]:
+    """The same environment, where `python3` needs at least so long until it begins to start."""
+    later = f"import os, sys, time; time.sleep({seconds}); os.execvp(sys.argv[1], sys.argv[1:])"
+    spec = folder / "kernels" / "python3" / "kernel.json"
+    spec.parent.mkdir(parents=True)
+    argv = ["python", "-c", later, "python", "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    spec.write_text(json.dumps({"argv": argv, "display_name": "Python 3, slowly", "language": "python"}))
+    return env | {"JUPYTER_PATH": os.pathsep.join([str(folder), env["JUPYTER_PATH"]])}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..bridge import Bridge, stock_kernels
+from ..bridge import Bridge, slow_kernels, stock_kernels
 
 # jupyter_server's tests set these; everything else that they configure chooses classes inside of it.
 PASSED_ON = ("cull_idle_timeout", "cull_interval", "cull_connected")
@@ -39,12 +39,14 @@ class BridgeApp:
         port: int,
         base_url: str,
         config: dict[str, Any],
+        start_after_s: float = 0,
     ) -> None:
         self._folder = folder
         self._data_dir = data_dir
         self._root_dir = root_dir
         self._base_url = base_url
         self._config = config
+        self._start_after_s = start_after_s
         self._bridge: Bridge | None = None
         self.port = port
         self.kernel_manager = KernelManagerView()
@@ -61,10 +63,13 @@ class BridgeApp:
             file.write_text(json.dumps({"MappingKernelManager": settings}))
             options += ["--config", str(file)]
         options += ["--env-dir", str(self._folder / "environments")]
+        env = stock_kernels(self._data_dir)
+        if self._start_after_s:
+            env = slow_kernels(env, self._folder / "slow", self._start_after_s)
         self._bridge = Bridge(
             self._folder,
             self._root_dir,
-            env=stock_kernels(self._data_dir),
+            env=env,
             options=options,
             port=self.port,
             base_url=self._base_url,
