@@ -50,7 +50,7 @@ test('shows the training loop in Steps', async ({ page }) => {
   const steps = await panel.section('Steps');
   await expect(steps).toContainText('full batches · finished');
   const total = EPOCHS * STEPS_PER_EPOCH;
-  await expect(steps).toContainText(`step ${total} of ${total}`);
+  await expect(await panel.section('Run')).toContainText(`step ${total} of ${total}`);
   await expect(steps.getByRole('img', { name: /^Where the time went: .*, device [1-9]\d* %/ })).toBeVisible();
   await expect(
     steps.getByRole('slider', { name: /^Times of the last \d+ steps: .* 0 of them compiled$/ })
