@@ -158,7 +158,7 @@ export const OutputsQuery = Type.Object({
   history: Type.Optional(
     Type.Boolean({
       description:
-        'also executions of a cell that was executed again since; otherwise the newest of each cell'
+        'include earlier executions of cells that have run again; otherwise the newest of each cell'
     })
   )
 });

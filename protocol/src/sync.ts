@@ -31,9 +31,7 @@ export const SyncRequest = Type.Object(
     direction: SyncDirection,
     include: Type.Optional(Patterns),
     exclude: Type.Optional(Patterns),
-    delete: Type.Optional(
-      Type.Boolean({ description: 'also delete what the side that is copied from does not have' })
-    ),
+    delete: Type.Optional(Type.Boolean({ description: 'also delete files that the source does not have' })),
     dryRun: Type.Optional(Type.Boolean())
   },
   { additionalProperties: false }

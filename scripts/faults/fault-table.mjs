@@ -55,10 +55,10 @@ function cellsOf(row) {
 /** @param {Row} row */
 function remarks({ lost, gap, told, cutOff, replyFaults, note }) {
   return [
-    told.length > 0 ? `told of ${gap === null ? 'an unknown number' : gap} missing` : '',
-    told.length === 0 && lost > 0 ? 'lost without a word' : '',
-    cutOff > 0 ? `${cutOff} went with the killed process` : '',
-    replyFaults > 0 ? `${replyFaults} replies missing or more than once` : '',
+    told.length > 0 ? `${gap === null ? 'unknown number' : gap} reported missing` : '',
+    told.length === 0 && lost > 0 ? 'lost silently' : '',
+    cutOff > 0 ? `${cutOff} lost with the killed process` : '',
+    replyFaults > 0 ? `${replyFaults} replies missing or duplicated` : '',
     note
   ]
     .filter(Boolean)

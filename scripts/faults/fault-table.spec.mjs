@@ -47,9 +47,7 @@ it('says what is behind the figures', () => {
   ]);
   expect(text).toContain('told of 7 missing');
   expect(text).toContain('told of an unknown number missing');
-  expect(text).toContain('lost without a word');
-  expect(text).toContain(
-    '2 went with the killed process; 1 replies missing or more than once; closed with 1000'
-  );
+  expect(text).toContain('lost silently');
+  expect(text).toContain('2 went with the killed process; 1 replies missing or duplicated; closed with 1000');
   expect(text).toContain('never');
 });

@@ -173,7 +173,7 @@ test('its host key is another one: nothing is sent, and the dialog says what tha
   await expect(dialog).toContainText('is not connected');
   await dialog.getByRole('button', { name: 'Connect' }).click();
   const alert = dialog.getByRole('alert');
-  await expect(alert).toContainText('is not the one that is known for it', LONG);
+  await expect(alert).toContainText('differs from the one on record', LONG);
   await expect(alert.locator('code')).toContainText('ssh-keygen');
   await isAccessible(page, dialog.locator('.jp-TPULabDialog-frame'));
   await dialog.getByRole('button', { name: 'Close' }).last().click();

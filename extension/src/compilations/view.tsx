@@ -42,7 +42,7 @@ export const CompilationsView = memo(function CompilationsView({
             ? trans.__(
                 'Nothing compiled yet. A function under jax.jit appears here when it is compiled, with the reason.'
               )
-            : trans.__('Compilations are not known here. %1', whyUnknown)}
+            : trans.__('Compilations are unknown here. %1', whyUnknown)}
         </p>
       </div>
     );

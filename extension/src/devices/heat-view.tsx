@@ -110,7 +110,7 @@ function heatSummary(tiles: readonly DeviceTile[], figure: HeatFigure, trans: Tr
   });
   const [first] = known;
   if (!first) {
-    return trans.__('Nothing is known of what these devices do.');
+    return trans.__('The utilisation of these devices is unknown.');
   }
   let [low, high, sum] = [first, first, 0];
   for (const one of known) {

@@ -10,7 +10,7 @@ export function failureText({ code, detail }: StreamFailure, trans: TranslationB
     case 'timeout':
       return trans.__('The bridge did not answer within %1 s.', CONNECT_TIMEOUT_MS / 1_000);
     case 'silent':
-      return trans.__('The bridge has gone silent.');
+      return trans.__('The bridge does not answer.');
     case 'unreadable':
       return trans.__('The bridge speaks another version of the protocol than this page; update both.');
     case 'refused':

@@ -121,7 +121,7 @@ function addCommands(app: JupyterFrontEnd, { state, events, notebooks, palette, 
   });
   commands.addCommand(CommandIDs.reconnect, {
     label: trans.__('Reconnect to the Bridge Now'),
-    caption: trans.__('Try at once instead of at the end of the wait'),
+    caption: trans.__('Retry now instead of after the wait'),
     describedBy: NO_ARGUMENTS,
     execute: () => {
       events.reconnectNow();

@@ -47,7 +47,7 @@ export function connectPage({ app, backends, notebooks, folder, trans }: IConnec
         remote,
         serviceManager.kernelspecs,
         SERVING_WAIT_MS,
-        trans.__('%1 lists no kernels; look at its log.', remote.name)
+        trans.__('%1 lists no kernels; see its log.', remote.name)
       );
       const current = shown();
       if (current !== null && current.context.path === path) {

@@ -54,7 +54,7 @@ export function stateText(remote: Remote, now: number, trans: TranslationBundle)
     case 'failed':
       return {
         label: trans.__('failed'),
-        detail: remote.error?.message ?? trans.__('Look at the log for the reason.')
+        detail: remote.error?.message ?? trans.__('See the log for the reason.')
       };
     case 'preempted':
       return {

@@ -47,7 +47,7 @@ export function HyperView(props: HyperViewProps): JSX.Element {
             (pending !== null
               ? trans.__('applied at the next step')
               : recompiles
-                ? trans.__('a new value may compile the step again')
+                ? trans.__('a new value may recompile the step')
                 : '')}
         </span>
         {isChanged && !disabled ? (

@@ -122,7 +122,7 @@ describe('a run that was kept', () => {
 
   it('says of what waited for a step that none followed, unless the run still goes on', () => {
     const waiting = [command('a', { phase: 'accepted', step: null, time: T0 + 90 })];
-    expect(opened(kept(waiting, 'interrupted'))[0]).toContain('not applied: no step followed');
+    expect(opened(kept(waiting, 'interrupted'))[0]).toContain('not applied: no further step');
     act(() => root.unmount());
     root = createRoot(host);
     expect(opened(kept(waiting, 'running'))[0]).toContain('waiting for the next step');

@@ -51,7 +51,7 @@ export function LogView({ run, trans }: LogViewProps): JSX.Element | null {
           </code>
         ) : null}
       </div>
-      <ol className="jp-TPULabLog-lines" aria-label={trans.__('What was asked of the run, newest first')}>
+      <ol className="jp-TPULabLog-lines" aria-label={trans.__('Requests to the run, newest first')}>
         {shown.map(({ key, step, text, failed }) => (
           <li key={key} className={failed ? 'jp-TPULab-failure' : undefined}>
             <span className="jp-TPULabLog-step">{step === null ? '–' : countText(step)}</span> {text}
@@ -99,7 +99,7 @@ function phaseText(
   const why = reason === null ? '' : `: ${reason}`;
   switch (phase) {
     case 'accepted':
-      return over ? trans.__('not applied: no step followed') : trans.__('waiting for the next step');
+      return over ? trans.__('not applied: no further step') : trans.__('waiting for the next step');
     case 'applied':
       return durationMs === null ? trans.__('applied') : durationText(durationMs);
     case 'refused':

@@ -36,7 +36,7 @@ export const runsPlugin: JupyterFrontEndPlugin<void> = {
         args: {
           type: 'object',
           properties: {
-            remote: { type: 'string', description: trans.__('Only what trains on this remote') }
+            remote: { type: 'string', description: trans.__('Only runs on this remote') }
           }
         }
       },
@@ -115,13 +115,9 @@ async function take(
   trans: TranslationBundle
 ): Promise<void> {
   const where = remote ?? trans.__('this machine and its remotes');
-  const asked = Notification.emit(
-    trans.__('Asking what trains on %1 for a checkpoint…', where),
-    'in-progress',
-    {
-      autoClose: false
-    }
-  );
+  const asked = Notification.emit(trans.__('Asking the runs on %1 for a checkpoint…', where), 'in-progress', {
+    autoClose: false
+  });
   const done = await takeCheckpoints(targets, AbortSignal.timeout(LONGEST_MS));
   // Not updated in its place: JupyterLab loses an update that comes before the page's first notification is drawn.
   Notification.dismiss(asked);

@@ -133,7 +133,7 @@ function reconnectingText(
   why: StreamFailure | string,
   trans: TranslationBundle
 ): ConnectionText {
-  const kept = trans.__('The kernel goes on running; nothing that it prints is lost. Click to try now.');
+  const kept = trans.__('The kernel keeps running and nothing it prints is lost. Click to try now.');
   const cause = typeof why === 'string' ? why : failureText(why, trans);
   return {
     label: trans.__('reconnecting in %1', countdownText(waitMs)),

@@ -70,7 +70,7 @@ describe('adviceFor', () => {
 
   it('does not pass over the one compilation that the split shows', () => {
     expect(advise(DEVICE_BOUND, [[0, COMPILED]]).text).toMatch(
-      /^The first step compiled for 3.00 s, as it must. The device/
+      /^The first step compiled for 3.00 s, as expected. The device/
     );
     expect(advise(DEVICE_BOUND, [[7, COMPILED]]).text).toMatch(
       /^One step recompiled, for 3.00 s. The device/

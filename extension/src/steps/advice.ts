@@ -85,7 +85,7 @@ function withUse(advice: Advice, mfu: number | null, trans: TranslationBundle): 
 function onceText(summary: StepSummary, trans: TranslationBundle): string {
   const duration = durationText(summary.compileMs);
   return summary.onlyFirstCompiled
-    ? trans.__('The first step compiled for %1, as it must.', duration)
+    ? trans.__('The first step compiled for %1, as expected.', duration)
     : trans.__('One step recompiled, for %1.', duration);
 }
 

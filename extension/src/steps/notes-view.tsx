@@ -85,7 +85,7 @@ function MemoryError({
                 )}
       </p>
       {arrays.length > 0 ? (
-        <ul className="jp-TPULabNotes-arrays" aria-label={trans.__('The largest arrays that live')}>
+        <ul className="jp-TPULabNotes-arrays" aria-label={trans.__('Largest live arrays')}>
           {arrays.slice(0, ARRAYS_SHOWN).map(({ bytes, count, shape, dtype, names }, at) => (
             <li key={at} className="jp-TPULab-row">
               <span>

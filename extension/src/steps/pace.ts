@@ -53,9 +53,9 @@ function rate(value: number): string {
 function sourceText(source: NonNullable<PaceMessage['mfu']>['source'], trans: TranslationBundle): string {
   switch (source) {
     case 'given':
-      return trans.__('From the FLOPs per step that the run gives');
+      return trans.__("From the run's own FLOPs per step");
     case 'counted':
-      return trans.__('From the operations counted in the programs, loops included');
+      return trans.__('From operations counted in the programs, loops included');
     case 'lower-bound':
       return trans.__(
         'A lower bound: loops of unknown length count once; custom kernels, and programs compiled ahead of time or before the run was watched, not at all'

@@ -67,7 +67,7 @@ export function StepsView(props: StepsViewProps): JSX.Element {
   const advice =
     hidden === null
       ? found
-      : { ...found, text: trans.__('Time on the device is not known. %1 Host and gap contain it.', hidden) };
+      : { ...found, text: trans.__('Device time is unknown. %1 Host and gap include it.', hidden) };
   return (
     <div className="jp-TPULabSteps">
       <Compiling kernel={kernel} trans={trans} />
@@ -215,7 +215,7 @@ function Headline({
           </span>
           <span
             className="jp-TPULab-number"
-            title={trans.__('The rate and the parts below are means; single steps differ a lot')}
+            title={trans.__('The rate and parts below are means; individual steps vary widely')}
           >
             {mean ? trans.__('median %1, mean %2', durationText(typicalMs), durationText(meanMs)) : ''}
           </span>

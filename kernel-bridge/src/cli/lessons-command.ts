@@ -6,8 +6,8 @@ import { type OutputOptions, say, type Streams } from './output.js';
 
 export function lessonsCommand(streams: Streams): Command {
   return new Command('lessons')
-    .description('copy the lessons into a folder; notebooks that are there already are kept')
-    .argument('<folder>', 'folder to copy them into; made where it is missing')
+    .description('copy the lessons into a folder; existing notebooks are kept')
+    .argument('<folder>', 'folder to copy them into; created if missing')
     .option('--json', 'print JSON')
     .action(async (folder: string, options: OutputOptions) => {
       const done = await copyLessons(path.resolve(folder));

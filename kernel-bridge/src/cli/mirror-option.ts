@@ -7,7 +7,7 @@ import { CommandError } from './command-errors.js';
 
 export function withMirrorOption(command: Command): Command {
   return command
-    .option('--remote <name>', 'read what is mirrored here of the kernels of this remote')
+    .option('--remote <name>', "read the local mirror of this remote's kernels")
     .hook('preAction', async (_, action) => {
       const { remote, stateDir } = action.opts<{ remote?: string; stateDir?: string }>();
       if (remote === undefined) return;

@@ -40,7 +40,7 @@ export async function run(argv: readonly string[], streams: Streams): Promise<nu
 /** All commands with their options. */
 export function programOf(streams: Streams): Command {
   const program = new Command('tpulab')
-    .description('serves Jupyter kernels, keeps what they print, and makes the environments they run in')
+    .description('serve Jupyter kernels, keep everything they print, and manage their environments')
     .version(BRIDGE_VERSION)
     .showHelpAfterError('(add --help for what is possible)');
   for (const command of [

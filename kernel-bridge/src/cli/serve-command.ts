@@ -22,7 +22,7 @@ interface ServeOptions {
 export function serveCommand(streams: Streams): Command {
   const command = new Command('serve')
     .description(
-      'serve kernels until SIGTERM or SIGINT; kernels go on without the gateway and the next one finds them'
+      'serve kernels until SIGTERM or SIGINT; kernels keep running and the next gateway finds them'
     )
     .option(
       '--config <file>',
@@ -36,8 +36,8 @@ export function serveCommand(streams: Streams): Command {
     command.addOption(option);
   }
   return command
-    .option('--print-config', 'print all settings as TOML, with where each comes from, and end')
-    .option('--json', 'no effect on success: the ready line is JSON always; failures as JSON too')
+    .option('--print-config', 'print all settings as TOML with their sources, and exit')
+    .option('--json', 'print errors as JSON too (the ready line always is)')
     .action((options: ServeOptions & Readonly<Record<string, unknown>>) => {
       const flags: Partial<Record<SettingKey, unknown>> = {};
       for (const [name, key] of keyOf) flags[key] = options[name];

@@ -12,8 +12,8 @@ interface StatusOptions extends OutputOptions {
 
 export function statusCommand(streams: Streams): Command {
   return new Command('status')
-    .description('show the gateway that serves a state folder, and its kernels')
-    .option('--state-dir <folder>', 'state folder of the gateway (default: the one that runs)')
+    .description('show the gateway of a state folder and its kernels')
+    .option('--state-dir <folder>', "state folder of the gateway (default: the running one's)")
     .option('--json', 'print JSON')
     .action(async (options: StatusOptions) => {
       const gateway = await RunningGateway.find(await chosenStateFolder(options.stateDir));

@@ -11,8 +11,8 @@ interface StopOptions extends OutputOptions {
 
 export function stopCommand(streams: Streams): Command {
   return new Command('stop')
-    .description('end the gateway that serves a state folder; its kernels go on unless --kernels is given')
-    .option('--state-dir <folder>', 'state folder of the gateway (default: the one that runs)')
+    .description('stop the gateway of a state folder; its kernels keep running unless --kernels is given')
+    .option('--state-dir <folder>', "state folder of the gateway (default: the running one's)")
     .option('--kernels', 'shut all kernels down first')
     .option('--json', 'print JSON')
     .action(async (options: StopOptions) => {

@@ -13,11 +13,11 @@ interface TokenOptions extends OutputOptions {
 
 export function tokenCommand(streams: Streams): Command {
   const command = new Command('token').description(
-    'named tokens of clients; a gateway that runs takes up every change by itself'
+    'manage named tokens for clients; a running gateway applies changes at once'
   );
   command.addCommand(
     common(new Command('create'))
-      .description('make a token and print it, once; only its digest is kept')
+      .description('create a token and print it once; only its digest is stored')
       .argument('<name>', 'who or what it is for')
       .option(
         '--expires <when>',
@@ -51,7 +51,7 @@ export function tokenCommand(streams: Streams): Command {
   );
   command.addCommand(
     common(new Command('revoke'))
-      .description('end a token at once; open sockets that came with it are closed')
+      .description('revoke a token at once and close the sockets opened with it')
       .argument('<name>', 'name of the token')
       .action(async (name: string, options: TokenOptions) => {
         await new TokenStore(await chosenStateFolder(options.stateDir)).revoke(name);
@@ -63,7 +63,7 @@ export function tokenCommand(streams: Streams): Command {
 
 function common(command: Command): Command {
   return command
-    .option('--state-dir <folder>', 'state folder of the gateway (default: the one that runs)')
+    .option('--state-dir <folder>', "state folder of the gateway (default: the running one's)")
     .option('--json', 'print JSON');
 }
 

@@ -25,8 +25,8 @@ export const ACCESS_SETTINGS = {
     variable: 'TPULAB_UNIX_SOCKET',
     kind: kinds.socket,
     fallback: null,
-    fallbackWords: 'none; a port is listened on',
-    help: 'listen on a unix socket instead of a port (for use over SSH); without a path on run/gateway.sock in the state folder'
+    fallbackWords: 'none; the gateway listens on a port',
+    help: 'listen on a Unix socket instead of a port (for use over SSH); default path: run/gateway.sock in the state folder'
   },
   baseUrl: {
     ...named(['ServerApp'], 'base_url'),
@@ -42,8 +42,8 @@ export const ACCESS_SETTINGS = {
     variable: 'TPULAB_TOKEN',
     kind: kinds.text('a text'),
     fallback: null,
-    fallbackWords: 'the one in the state folder, else a random one',
-    help: 'token of the gateway, at least 16 characters; better in a variable or a file than as a flag',
+    fallbackWords: 'the token in the state folder, else a random one',
+    help: 'token of the gateway, at least 16 characters; a variable or a file is safer than a flag',
     isSecret: true
   },
   tokenFile: {
@@ -53,7 +53,7 @@ export const ACCESS_SETTINGS = {
     kind: kinds.text('the path of a file'),
     fallback: null,
     fallbackWords: 'none',
-    help: 'file that holds the token, readable by you alone'
+    help: 'file with the token; only you may have read access'
   },
   allowedOrigins: {
     ...named(['ServerApp'], 'allow_origin'),
@@ -69,7 +69,7 @@ export const ACCESS_SETTINGS = {
     variable: 'TPULAB_ALLOW_CREDENTIALS',
     kind: kinds.truth,
     fallback: false,
-    help: "pages of allowed origins may use the browser's credentials mode and ?token= for REST (Colab); cookies stay unread"
+    help: "let pages of allowed origins use the browser's credentials mode and ?token= for REST (Colab); cookies are ignored"
   },
   allowedHosts: {
     ...named(['ServerApp'], 'local_hostnames'),
@@ -77,7 +77,7 @@ export const ACCESS_SETTINGS = {
     variable: 'TPULAB_ALLOW_HOST',
     kind: kinds.list('a host name', item => (/^[^\s/@?#]+$/.test(item) ? item : kinds.INVALID)),
     fallback: [],
-    help: 'further name that the Host header may have; repeatable'
+    help: 'additional name accepted in the Host header; repeatable'
   },
   rootDir: {
     ...named(['ServerApp', ...KERNEL_MANAGERS], 'root_dir'),
@@ -86,7 +86,7 @@ export const ACCESS_SETTINGS = {
     kind: kinds.text('a folder'),
     fallback: null,
     fallbackWords: 'the current folder',
-    help: 'folder to which the paths of clients are relative'
+    help: "folder that clients' paths are relative to"
   },
   stateDir: {
     ...named(['Bridge'], 'state_dir'),
@@ -95,7 +95,7 @@ export const ACCESS_SETTINGS = {
     kind: kinds.text('a folder'),
     fallback: null,
     fallbackWords: 'tpulab in $XDG_STATE_HOME, else in ~/.local/state',
-    help: 'state: kernels, journals, token, log'
+    help: 'folder for state: kernels, journals, token, log'
   },
   envDir: {
     ...named(['Bridge'], 'env_dir'),
@@ -104,7 +104,7 @@ export const ACCESS_SETTINGS = {
     kind: kinds.text('a folder'),
     fallback: null,
     fallbackWords: 'tpulab/envs in $XDG_DATA_HOME, else in ~/.local/share',
-    help: 'environments of kernels'
+    help: 'folder for kernel environments'
   },
   logLevel: {
     ...named(['Application', 'ServerApp', 'JupyterApp'], 'log_level'),

@@ -9,14 +9,14 @@ export const DEVICE_SETTINGS = {
     variable: 'TPULAB_CHECKPOINT_ON_NOTICE',
     kind: kinds.truth,
     fallback: true,
-    help: 'ask runs for a checkpoint when the cloud announces that it takes this machine back or stops it'
+    help: 'ask runs for a checkpoint when the cloud announces that it will preempt or stop this machine'
   },
   sampleHz: {
     ...named(['Bridge'], 'sample_hz'),
     variable: 'TPULAB_SAMPLE_HZ',
     kind: kinds.number({ what: 'samples a second', min: 0, max: MAX_SAMPLE_HZ, whole: false }),
     fallback: SAMPLE_HZ,
-    help: 'samples of the machine and its chips a second while a page looks; 0 for none but those that are asked for'
+    help: 'samples of the machine and its chips per second while a page is open; 0: only on request'
   },
   chipTable: {
     ...named(['Bridge'], 'chip_table'),
@@ -25,6 +25,6 @@ export const DEVICE_SETTINGS = {
     kind: kinds.text('the path of a file'),
     fallback: null,
     fallbackWords: 'none',
-    help: 'JSON file that corrects or extends what is known of chips (docs/devices.md)'
+    help: 'JSON file that corrects or extends the table of chips (docs/devices.md)'
   }
 } satisfies Partial<SettingTable>;

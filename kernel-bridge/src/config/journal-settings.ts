@@ -9,20 +9,20 @@ export const JOURNAL_SETTINGS = {
     variable: 'TPULAB_JOURNAL_KERNEL_BYTES',
     kind: kinds.bytes(MIN_KERNEL_BYTES),
     fallback: JOURNAL_LIMITS.kernelBytes,
-    help: "bytes of one kernel's journal; above, its oldest records go"
+    help: "size limit of one kernel's journal in bytes; beyond it, the oldest records are deleted"
   },
   journalTotalBytes: {
     ...named(['Journal'], 'total_bytes'),
     variable: 'TPULAB_JOURNAL_TOTAL_BYTES',
     kind: kinds.bytes(MIN_KERNEL_BYTES),
     fallback: JOURNAL_LIMITS.totalBytes,
-    help: 'bytes of all journals; above, those of ended kernels go first'
+    help: 'size limit of all journals in bytes; beyond it, journals of ended kernels are deleted first'
   },
   journalRetentionDays: {
     ...named(['Journal'], 'retention_days'),
     variable: 'TPULAB_JOURNAL_RETENTION_DAYS',
     kind: kinds.number({ what: 'days', min: 0, max: 36_500, whole: false }),
     fallback: JOURNAL_LIMITS.retentionMs / 86_400_000,
-    help: 'days for which a journal is kept after its kernel has ended'
+    help: 'days to keep a journal after its kernel has ended'
   }
 } satisfies Partial<SettingTable>;

@@ -16,83 +16,83 @@ export const LIMIT_SETTINGS = {
     variable: 'TPULAB_MAX_BODY_SIZE',
     kind: kinds.bytes(1024),
     fallback: 4 * MIB,
-    help: 'largest body of a REST request'
+    help: 'maximum size of a REST request body in bytes'
   },
   maxMessageBytes: {
     ...named(['Bridge'], 'max_message_bytes'),
     variable: 'TPULAB_MAX_MESSAGE_BYTES',
     kind: kinds.bytes(MIB, 2 ** 31 - 1),
     fallback: 256 * MIB,
-    help: 'largest WebSocket message from a client; buffers of widgets count'
+    help: "maximum size of a client's WebSocket message in bytes, widget buffers included"
   },
   maxHeaderBytes: {
     ...named(['Bridge'], 'max_header_bytes'),
     variable: 'TPULAB_MAX_HEADER_BYTES',
     kind: kinds.bytes(4096, MIB),
     fallback: HTTP_LIMITS.headerBytes,
-    help: 'largest request line and headers together'
+    help: 'maximum size of request line and headers in bytes'
   },
   maxSockets: {
     ...named(['Bridge'], 'max_sockets'),
     variable: 'TPULAB_MAX_SOCKETS',
     kind: kinds.number({ what: 'a count', min: 1, max: 100_000, whole: true }),
     fallback: 1024,
-    help: 'WebSockets that may be open at a time'
+    help: 'maximum number of open WebSockets'
   },
   authFailuresPerMinute: {
     ...named(['Bridge'], 'auth_failures_per_minute'),
     variable: 'TPULAB_AUTH_FAILURES_PER_MINUTE',
     kind: kinds.number({ what: 'a count', min: 1, max: MAX_INT, whole: true }),
     fallback: ATTEMPT_LIMITS.perWindow,
-    help: 'requests without a valid token that one address may make before it is answered 429'
+    help: 'requests without a valid token per address and minute before the gateway answers 429'
   },
   unsentBytes: {
     ...named(['Bridge'], 'unsent_bytes'),
     variable: 'TPULAB_UNSENT_BYTES',
     kind: kinds.bytes(MIB),
     fallback: UNSENT_LIMIT_BYTES,
-    help: 'memory that all slow clients together may have waiting for them'
+    help: 'memory in bytes for output queued for all slow clients together'
   },
   heldBytes: {
     ...named(['Bridge'], 'held_bytes'),
     variable: 'TPULAB_HELD_BYTES',
     kind: kinds.bytes(MIB),
     fallback: HELD_LIMITS.bytes,
-    help: 'memory for requests that wait while their kernel cannot be reached'
+    help: 'memory in bytes for requests held while their kernel is unreachable'
   },
   subshellLeaseS: {
     ...named(['Bridge'], 'subshell_lease'),
     variable: 'TPULAB_SUBSHELL_LEASE',
     kind: kinds.number({ what: 'seconds', min: 1, max: MAX_TIMER_S, whole: false }),
     fallback: LEASE_TIMES.subshellMs / 1000,
-    help: 'seconds for which the subshells of a client that has gone are kept for its return'
+    help: 'seconds to keep the subshells of a disconnected client'
   },
   debuggerLeaseS: {
     ...named(['Bridge'], 'debugger_lease'),
     variable: 'TPULAB_DEBUGGER_LEASE',
     kind: kinds.number({ what: 'seconds', min: 1, max: MAX_TIMER_S, whole: false }),
     fallback: LEASE_TIMES.debuggerMs / 1000,
-    help: 'seconds for which a client that debugs and has gone keeps the debugger'
+    help: 'seconds to keep the debugger attached for a disconnected client'
   },
   pingIntervalS: {
     ...named(['ServerApp'], 'websocket_ping_interval'),
     variable: 'TPULAB_WEBSOCKET_PING_INTERVAL',
     kind: kinds.number({ what: 'seconds', min: 1, max: 3600, whole: false }),
     fallback: CONFIRMATION_DEFAULTS.heartbeatMs / 1000,
-    help: 'seconds between pings on a quiet WebSocket'
+    help: 'seconds between pings on an idle WebSocket'
   },
   pingTimeoutS: {
     ...named(['ServerApp'], 'websocket_ping_timeout'),
     variable: 'TPULAB_WEBSOCKET_PING_TIMEOUT',
     kind: kinds.number({ what: 'seconds', min: 2, max: 86_400, whole: false }),
     fallback: CONFIRMATION_DEFAULTS.silenceMs / 1000,
-    help: 'seconds of silence after which a client counts as gone; more than the interval'
+    help: 'seconds without an answer after which a client counts as disconnected; must exceed the interval'
   },
   backStep: {
     ...named(['Bridge'], 'back_step'),
     variable: 'TPULAB_BACK_STEP',
     kind: kinds.number({ what: 'records', min: 0, max: 1_000_000, whole: true }),
     fallback: CONFIRMATION_DEFAULTS.backStep,
-    help: 'records that a stock client gets again when it returns, before those that it has not confirmed'
+    help: 'records to repeat when a stock client reconnects, before the ones it has not confirmed'
   }
 } satisfies Partial<SettingTable>;

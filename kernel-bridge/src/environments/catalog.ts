@@ -56,13 +56,14 @@ export class EnvironmentCatalog {
     });
     const record = await readRecord(folder);
     if (record === null)
-      return at('broken', 'It was not made by `tpulab env create`; remove it or make it anew.');
+      return at('broken', 'It was not created by `tpulab env create`; remove it or create it again.');
     if (!existsSync(pythonOf(folder))) {
-      return at('broken', 'The Python that it was made with is gone; make it anew.');
+      return at('broken', 'The Python it was created with no longer exists; create it again.');
     }
-    if (!definition) return at('outdated', 'It is no longer described; keep it or remove it.');
+    if (!definition)
+      return at('outdated', 'TPULab no longer describes this environment; keep it or remove it.');
     if (record.fingerprint !== variantOf(definition, record.accelerator ?? 'cpu').fingerprint) {
-      return at('outdated', 'Its description or lock file has changed; make it anew.');
+      return at('outdated', 'Its description or lock file has changed; create it again.');
     }
     return at('ready', null);
   }

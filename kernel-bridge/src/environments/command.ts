@@ -24,11 +24,9 @@ interface Create extends Common {
 }
 
 export function envCommand(): Command {
-  const env = new Command('env').description(
-    'make, check and remove the Python environments that kernels run in'
-  );
+  const env = new Command('env').description('create, check and remove the Python environments of kernels');
   withCommon(env.command('list'))
-    .description('show the environments that are described and those that are created')
+    .description('list available and created environments')
     .action((options: Common) =>
       run(options, async () => {
         const catalog = catalogOf(options);
@@ -38,9 +36,9 @@ export function envCommand(): Command {
       })
     );
   withCommon(env.command('create'))
-    .description('make an environment; one that is there and up to date is left alone')
+    .description('create an environment; an existing one that is up to date is kept')
     .argument('<name>', 'environment, as `tpulab env list` shows it')
-    .option('--python <version|path>', 'Python to use, instead of the first fitting one')
+    .option('--python <version|path>', 'Python to use (default: the first suitable one found)')
     .option('--agent <path>', 'folder or wheel of the Python package `tpulab`')
     .option('--recipes <path>', 'folder or wheel of the Python package `tpulab_recipes`')
     .addOption(
@@ -56,7 +54,7 @@ export function envCommand(): Command {
         .choices(['auto', 'lines'])
         .default('auto')
     )
-    .option('--force', 'make it anew although it is up to date')
+    .option('--force', 'create it again even if it is up to date')
     .action((name: string, options: Create) =>
       run(options, async signal => {
         const progress =
@@ -74,7 +72,7 @@ export function envCommand(): Command {
       })
     );
   withCommon(env.command('check'))
-    .description('try an environment out and say what is wrong with it')
+    .description('test an environment and report problems')
     .argument('<name>', 'environment, as `tpulab env list` shows it')
     .action((name: string, options: Common) =>
       run(options, async signal => {
@@ -84,7 +82,7 @@ export function envCommand(): Command {
       })
     );
   withCommon(env.command('remove'))
-    .description('delete an environment; kernels that run in it should be shut down before')
+    .description('delete an environment; shut down its kernels first')
     .argument('<name>', 'environment, as `tpulab env list` shows it')
     .action((name: string, options: Common) =>
       run(options, async () => {
@@ -101,7 +99,7 @@ function withCommon(command: Command): Command {
       '--env-dir <folder>',
       'folder of environments (default: $TPULAB_ENV_DIR, else the XDG data folder)'
     )
-    .option('--definitions <folder>', 'folder of descriptions (default: the one that comes with the bridge)')
+    .option('--definitions <folder>', "folder of environment descriptions (default: the bridge's own)")
     .option('--json', 'print the result as JSON');
 }
 

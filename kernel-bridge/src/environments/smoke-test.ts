@@ -61,7 +61,7 @@ export async function runSmokeTest(test: SmokeTest): Promise<readonly SmokeCheck
 }
 
 function failed(check: string, detail: string): SmokeCheck {
-  return { check, ok: false, detail, remedy: 'Make the environment anew.' };
+  return { check, ok: false, detail, remedy: 'Create the environment again.' };
 }
 
 function parseLine(line: string): SmokeCheck | null {

@@ -101,7 +101,7 @@ export async function readLaunch(kernelDir: string): Promise<LaunchDescription> 
   try {
     value = JSON.parse(await readFile(file, 'utf8'));
   } catch (cause) {
-    throw new KeeperError('launch_invalid', `${file} cannot be read as JSON; start the kernel anew.`, {
+    throw new KeeperError('launch_invalid', `${file} is not valid JSON; start the kernel again.`, {
       cause
     });
   }

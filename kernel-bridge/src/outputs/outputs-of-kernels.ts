@@ -163,7 +163,7 @@ export class OutputsOfKernels implements AsyncDisposable {
       journalDir: path.join(directory, 'journal'),
       indexFile: path.join(directory, INDEX_FILE),
       onSaveFailed: error => {
-        log.warn({ kernelId, err: error }, 'the index of outputs could not be saved; it will be made anew');
+        log.warn({ kernelId, err: error }, 'the index of outputs could not be saved; it will be rebuilt');
       }
     });
   }

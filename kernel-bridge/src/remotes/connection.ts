@@ -16,7 +16,7 @@ import type { RemoteRecord } from './remote-store.js';
 
 /** A stage that takes longer than this is something being installed, and not merely looked at. */
 const SETTING_UP_MS = 1_500;
-/** An attempt that began less long ago began on the network as it is now, and is not begun anew. */
+/** An attempt that began less long ago began on the network as it is now, and is not started again. */
 const HANGING_MS = 3_000;
 
 /** What the connections of all remotes share. */
@@ -104,7 +104,7 @@ export class RemoteConnection {
 
   renew(): void {
     this.#watch?.end(
-      new RemoteProblem('remote_lost', 'The gateway there does not know us any more; it is asked anew.')
+      new RemoteProblem('remote_lost', 'The gateway there no longer accepts our token; requesting a new one.')
     );
   }
 
@@ -141,7 +141,7 @@ export class RemoteConnection {
         this.#since = null;
         if (this.#link?.isOver === true) await this.#dropLink();
         if (anew.signal.aborted) {
-          this.#remote.log.add('begun anew');
+          this.#remote.log.add('started again');
           continue;
         }
         if (this.#remote.prompts.current) {

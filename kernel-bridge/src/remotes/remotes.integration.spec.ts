@@ -162,7 +162,7 @@ describe.skipIf(why !== null)(`a remote over ssh${why === null ? '' : ` (skipped
     expect(await vm.run('~/.local/bin/tpulab status --json')).toContain('"status":"ok"');
   });
 
-  it('an attempt in which ssh hangs is begun anew when a person wants it', async () => {
+  it('an attempt in which ssh hangs is started again when a person wants it', async () => {
     const program = path.join(vm.laptop.bin, 'hanging-ssh');
     const hung = path.join(vm.laptop.folder, 'hung');
     // The first one that is to connect comes to nothing, and says nothing; those after it are the real one.
@@ -186,6 +186,6 @@ exec '${path.join(vm.laptop.bin, 'ssh')}' "$@"
       },
       { timeout: 90_000, interval: 500 }
     );
-    expect(await other.log()).toContain('begun anew');
+    expect(await other.log()).toContain('started again');
   });
 });

@@ -60,7 +60,7 @@ export function hasExpired({ expiresAt }: Pick<TokenRecord, 'expiresAt'>, now: n
 function unreadable(file: string, cause: unknown): TokenError {
   return new TokenError(
     'tokens_unreadable',
-    `The tokens in ${file} cannot be read; remove that file and create the tokens anew.`,
+    `The tokens in ${file} cannot be read; remove that file and create the tokens again.`,
     { cause }
   );
 }

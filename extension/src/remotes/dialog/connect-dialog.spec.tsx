@@ -290,7 +290,7 @@ describe('the dialog', () => {
     expect(document.activeElement?.textContent).toBe('Copy');
     await press('Enter');
     expect(asked).toEqual([]);
-    const paste = 'Paste that here to compare';
+    const paste = 'Paste it here to compare';
     type(`256 SHA256:${'b'.repeat(43)} root@vm (ED25519)`, paste);
     expect(button('Trust and connect').disabled).toBe(true);
     expect(host.textContent).toContain('Another key');

@@ -110,7 +110,7 @@ function ProjectField({ project, ownProject, onProject, trans }: IOptionsProps):
         {trans.__('List')}
       </button>
       <p id={hint} className="jp-TPULabQuiet jp-mod-small">
-        {trans.__('Machines that you type are of this project, too.')}
+        {trans.__('Machines that you type belong to this project too.')}
       </p>
     </form>
   );

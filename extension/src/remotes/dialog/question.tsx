@@ -48,7 +48,7 @@ export function HostKeyCard({ name, hostKey, pasted, onPasted, trans }: IHostKey
       )}
       <label className="jp-TPULabField">
         <span>
-          {trans.__('Paste that here to compare')}{' '}
+          {trans.__('Paste it here to compare')}{' '}
           <span className="jp-TPULabQuiet">{trans.__('(optional)')}</span>
         </span>
         <span className="jp-TPULabField-box">

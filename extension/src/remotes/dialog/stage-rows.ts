@@ -123,7 +123,7 @@ function doingText(name: string, title: string, environment: string, trans: Tran
     case 'check':
       return trans.__('Checking the machine');
     case 'install':
-      return trans.__('Looking for what is missing');
+      return trans.__('Checking what is missing');
     case 'environment':
       return trans.__('Installing the %1 environment', environmentName(environment));
     case GATEWAY:

@@ -16,10 +16,10 @@ const WATCH_MS = 1_000;
 /** @param end ends `--watch`; Ctrl+C when absent */
 export function devicesCommand(streams: Streams, end?: AbortSignal): Command {
   return new Command('devices')
-    .description('show the chips of this machine, who holds them, and what they do')
-    .option('--watch', 'again every second, until Ctrl+C')
-    .option('--state-dir <folder>', 'state folder of the gateway (default: the one that runs)')
-    .option('--json', 'print JSON, one line each time')
+    .description("show this machine's chips, their utilisation and who holds them")
+    .option('--watch', 'repeat every second until Ctrl+C')
+    .option('--state-dir <folder>', "state folder of the gateway (default: the running one's)")
+    .option('--json', 'print one line of JSON each time')
     .action(async (options: DevicesOptions) => {
       const gateway = await RunningGateway.find(await chosenStateFolder(options.stateDir));
       const show = async (): Promise<void> => {

@@ -14,11 +14,15 @@ interface HoldersOptions extends OutputOptions {
 
 export function holdersCommand(streams: Streams): Command {
   return new Command('holders')
-    .description('show who holds the chips of this machine: process, user, kernel, notebook, how long idle')
-    .option('--end <pid>', 'shut down the kernel of this gateway that the process belongs to', processId)
+    .description("show who holds this machine's chips: process, user, kernel, notebook, idle time")
+    .option(
+      '--end <pid>',
+      "shut down the kernel that owns this process (this gateway's kernels only)",
+      processId
+    )
     .option('--remove-lock', "remove libtpu's lock file, if its owner is gone")
-    .option('--remote <name>', 'the chips of a remote that is connected, instead of those of this machine')
-    .option('--state-dir <folder>', 'state folder of the gateway (default: the one that runs)')
+    .option('--remote <name>', "show the chips of a connected remote instead of this machine's")
+    .option('--state-dir <folder>', "state folder of the gateway (default: the running one's)")
     .option('--json', 'print JSON')
     .action(async (options: HoldersOptions) => {
       const gateway = await RunningGateway.find(await chosenStateFolder(options.stateDir));

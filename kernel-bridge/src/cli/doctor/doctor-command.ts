@@ -16,17 +16,17 @@ interface DoctorOptions extends OutputOptions, TargetOptions {
 
 export function doctorCommand(streams: Streams): Command {
   return new Command('doctor')
-    .description('look for what is wrong on this computer, and on a TPU VM, and say what to do')
+    .description('find problems on this computer or a TPU VM and say how to fix them')
     .argument('[target]', 'a remote, or what `tpulab connect` takes: HOST, USER@HOST, gcloud:NAME')
     .option('--zone <zone>', 'of a machine of Google Cloud')
-    .option('--project <project>', "of a machine of Google Cloud, else gcloud's own")
-    .option('--internal-ip', 'reach it by its internal address')
-    .option('--tunnel-through-iap', 'reach it through Identity-Aware Proxy (IAP)')
+    .option('--project <project>', "Google Cloud: project (default: gcloud's own)")
+    .option('--internal-ip', 'connect to its internal address')
+    .option('--tunnel-through-iap', 'tunnel through Identity-Aware Proxy (IAP)')
     .addOption(new Option('--iap', 'the same').implies({ tunnelThroughIap: true }))
-    .option('--environment <name>', 'environment that the machine is to have (default: jax)')
-    .option('--state-dir <folder>', 'state folder of the gateway (default: the one that runs)')
+    .option('--environment <name>', 'environment to install there (default: jax)')
+    .option('--state-dir <folder>', "state folder of the gateway (default: the running one's)")
     .option('--env-dir <folder>', 'folder of environments (default: the XDG data folder)')
-    .option('--ssh <program>', 'OpenSSH to use', 'ssh')
+    .option('--ssh <program>', 'OpenSSH client to use', 'ssh')
     .option('--json', 'print JSON')
     .action(async (target: string | undefined, options: DoctorOptions) => {
       const interrupted = new AbortController();

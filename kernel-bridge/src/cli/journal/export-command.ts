@@ -23,10 +23,10 @@ interface ExportOptions extends OutputOptions {
 export function exportCommand(streams: Streams): Command {
   return new Command('export')
     .description(
-      'write a journal as lines of JSON (buffers in base64) to stdout or a file, or copy its files'
+      'export a journal as lines of JSON (buffers in base64) to stdout or a file, or copy its files'
     )
     .argument('<kernel>', KERNEL_ARGUMENT)
-    .option('--output <file>', 'write the lines into this new file')
+    .option('--output <file>', 'write to this new file')
     .addOption(
       new Option('--copy <folder>', 'copy the segments into this new folder instead').conflicts('output')
     )

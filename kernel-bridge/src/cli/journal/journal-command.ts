@@ -10,9 +10,7 @@ import { showCommand } from './show-command.js';
 import { verifyCommand } from './verify-command.js';
 
 export function journalCommand(streams: Streams): Command {
-  const journal = new Command('journal').description(
-    'look into the journals of kernels, check, export and prune them'
-  );
+  const journal = new Command('journal').description('read, check, export and prune kernel journals');
   for (const command of [
     listCommand(streams),
     showCommand(streams),
@@ -23,7 +21,7 @@ export function journalCommand(streams: Streams): Command {
   ]) {
     journal.addCommand(
       withMirrorOption(command)
-        .option('--state-dir <folder>', 'state folder of the gateway (default: the one that runs)')
+        .option('--state-dir <folder>', "state folder of the gateway (default: the running one's)")
         .option('--json', 'print JSON')
     );
   }

@@ -36,8 +36,8 @@ export interface ListedJournal {
 
 export function listCommand(streams: Streams): Command {
   return new Command('list')
-    .description('show the journals, those of running kernels and those that are kept')
-    .option('--gaps', 'also count the places where messages are missing; reads everything')
+    .description('list journals of running and ended kernels')
+    .option('--gaps', 'also count gaps; reads the whole journal')
     .action((options: ListOptions) =>
       interruptible(async signal => {
         const listed: ListedJournal[] = [];

@@ -19,16 +19,20 @@ interface PruneOptions extends OutputOptions {
 export function pruneCommand(streams: Streams): Command {
   return new Command('prune')
     .description(
-      'remove journals of kernels that have ended, and old segments of running ones; what a running kernel writes now stays'
+      'delete journals of ended kernels and old segments of running ones; segments being written are kept'
     )
-    .argument('[kernel...]', 'only these kernels; without one, all')
+    .argument('[kernel...]', 'only these kernels (default: all)')
     .option(
       '--older-than <duration>',
       'journals of kernels that ended longer ago, and older segments; for example 14d (default without --max-size)',
       parseDuration
     )
-    .option('--max-size <size>', 'the oldest, until all together have no more than this, as 20GiB', parseSize)
-    .option('--dry-run', 'only say what would be removed')
+    .option(
+      '--max-size <size>',
+      'delete the oldest until the total is below this size, such as 20GiB',
+      parseSize
+    )
+    .option('--dry-run', 'only show what would be removed')
     .action(async (asked: readonly string[], options: PruneOptions) => {
       const journals = await chosen(await chosenStateFolder(options.stateDir), asked);
       const plan = planPrune(journals, options, Date.now());

@@ -16,7 +16,7 @@ interface RepairOptions extends OutputOptions {
 export function repairCommand(streams: Streams): Command {
   return new Command('repair')
     .description(
-      'cut the newest segment at its first bad record; what is cut off is kept beside it as *.damaged. Damage further up cannot be mended and is only told'
+      'truncate the newest segment at its first bad record and keep the rest beside it as *.damaged; earlier damage cannot be repaired and is only reported'
     )
     .argument('<kernel>', KERNEL_ARGUMENT)
     .action(async (asked: string, options: RepairOptions) => {

@@ -28,11 +28,11 @@ interface ShowOptions extends OutputOptions {
 
 export function showCommand(streams: Streams): Command {
   return new Command('show')
-    .description('show records: number, time, channel (> from a client), type, size, request that caused it')
+    .description('show records: number, time, channel (> from a client), type, size, parent request')
     .argument('<kernel>', KERNEL_ARGUMENT)
     .option('--from <seq|time>', 'first record, or an ISO 8601 time', parseBound)
     .option('--to <seq|time>', 'last record, or an ISO 8601 time', parseBound)
-    .option('--type <name>', 'only this message type, as stream or gap; repeatable', collect, [])
+    .option('--type <name>', 'only this message type, such as stream or gap; repeatable', collect, [])
     .addOption(
       new Option('--channel <name>', 'only this channel').choices([
         'shell',
@@ -42,7 +42,7 @@ export function showCommand(streams: Streams): Command {
         'bridge'
       ])
     )
-    .option('--follow', 'go on with what comes, until interrupted or the kernel has ended')
+    .option('--follow', 'keep printing new records until interrupted or the kernel ends')
     .action((kernel: string, options: ShowOptions) =>
       interruptible(async signal => {
         const journal = await chooseJournal(await chosenStateFolder(options.stateDir), kernel);

@@ -24,8 +24,8 @@ interface VerifiedJournal {
 
 export function verifyCommand(streams: Streams): Command {
   return new Command('verify')
-    .description('check every record of the journals; exits with 1 when one is damaged')
-    .argument('[kernel...]', `${KERNEL_ARGUMENT}; without one, all journals`)
+    .description('check every journal record; exits with 1 if one is damaged')
+    .argument('[kernel...]', `${KERNEL_ARGUMENT} (default: all journals)`)
     .action((asked: readonly string[], options: VerifyOptions) =>
       interruptible(async signal => {
         const verified: VerifiedJournal[] = [];

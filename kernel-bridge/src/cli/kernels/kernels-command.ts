@@ -20,7 +20,7 @@ export function kernelsCommand(streams: Streams): Command {
   );
   const one = (name: string, description: string, act: Act): void => {
     common(kernels.command(name).description(description))
-      .argument('<kernel>', 'id of the kernel, the beginning of its id, or the path of its notebook')
+      .argument('<kernel>', 'kernel id, a unique prefix of it, or the path of its notebook')
       .action(async (asked: string, options: KernelsOptions) => {
         const gateway = await RunningGateway.find(await chosenStateFolder(options.stateDir));
         await act({ gateway, kernel: await choose(gateway, asked), options, streams });
@@ -45,7 +45,7 @@ export function kernelsCommand(streams: Streams): Command {
   });
   one(
     'restart',
-    'start the kernel anew under its id; its outputs stay in the journal',
+    'restart the kernel under its id; its outputs stay in the journal',
     async ({ gateway, kernel, ...rest }) => {
       await gateway.restartKernel(kernel.id);
       done(rest, kernel, 'restarted', `Kernel ${kernel.id} was restarted.`);
@@ -68,7 +68,7 @@ type Act = (acting: Acting) => Promise<void>;
 
 function common(command: Command): Command {
   return command
-    .option('--state-dir <folder>', 'state folder of the gateway (default: the one that runs)')
+    .option('--state-dir <folder>', "state folder of the gateway (default: the running one's)")
     .option('--json', 'print JSON');
 }
 

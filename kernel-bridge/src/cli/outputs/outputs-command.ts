@@ -42,25 +42,25 @@ export function outputsCommand(
   streams: Streams & { readonly stdout: { readonly isTTY?: boolean } }
 ): Command {
   return withMirrorOption(new Command('outputs'))
-    .description('show what a kernel has put out, by cell, or write it into a notebook file')
-    .argument('<kernel>', 'id of the kernel, the beginning of its id, or the path of its notebook')
+    .description("show a kernel's outputs by cell, or write them into a notebook file")
+    .argument('<kernel>', 'kernel id, a unique prefix of it, or the path of its notebook')
     .addOption(
       new Option('--cell <id>', 'only this cell; repeatable')
         .argParser((id: string, all: readonly string[]) => [...all, id])
         .default([], 'all of them')
     )
-    .option('--history', 'also executions of a cell that was executed again since')
+    .option('--history', 'include earlier executions of cells that have run again')
     .option(
       '--max-bytes <number>',
       'of the outputs of one execution; 0 for all of them',
       parseBytes,
       DEFAULT_MAX_BYTES
     )
-    .option('--into <notebook>', 'write into the code cells of this notebook; it is backed up beside itself')
-    .option('--force', 'with --into: also into cells whose code has changed since')
-    .option('--dry-run', 'with --into: only say what would be written')
-    .option('--no-backup', 'with --into: keep no copy of the notebook as it was')
-    .option('--state-dir <folder>', 'state folder of the gateway (default: the one that runs)')
+    .option('--into <notebook>', "write outputs into this notebook's code cells; a backup is kept beside it")
+    .option('--force', 'with --into: also write into cells whose code has changed since')
+    .option('--dry-run', 'with --into: only show what would be written')
+    .option('--no-backup', 'with --into: keep no backup of the notebook')
+    .option('--state-dir <folder>', "state folder of the gateway (default: the running one's)")
     .option('--json', 'print JSON')
     .action(async (asked: string, options: OutputsOptions) => {
       const stateDir = await chosenStateFolder(options.stateDir);
@@ -194,7 +194,7 @@ function summary(
     ...changed.map(
       ({ cell }) => `  ${nameOf(cell)}: its code has changed since it was run; left alone (--force writes it)`
     ),
-    ...running.map(({ cell }) => `  ${nameOf(cell)}: still running, what it has put out so far`),
+    ...running.map(({ cell }) => `  ${nameOf(cell)}: still running, outputs so far`),
     ...cut.map(({ cell }) => `  ${nameOf(cell)}: cut in the middle (--max-bytes 0 writes all of it)`),
     ...(widgets.length > 0
       ? [`  what ${count(widgets.length, 'Output widget')} captured is in the saved state of the widgets`]

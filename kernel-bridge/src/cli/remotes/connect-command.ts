@@ -26,8 +26,8 @@ export function addTargetOptions(command: Command): Command {
       '--environment <name>',
       'environment to have there: jax, torch-xla, torch-tpu (default: as before, at first jax)'
     )
-    .option('--install', 'install there what is missing (the default, unless --no-install was given before)')
-    .option('--no-install', 'put nothing there; use the tpulab that is on its PATH')
+    .option('--install', 'install what is missing there (the default unless --no-install was given before)')
+    .option('--no-install', 'install nothing there; use the tpulab on its PATH')
     .option(
       '--zone <zone>',
       "Google Cloud: zone (default: gcloud's own, or where the only machine of this name is)"
@@ -36,9 +36,12 @@ export function addTargetOptions(command: Command): Command {
     .option('--internal-ip', 'Google Cloud: connect to the internal address, from now on')
     .option('--tunnel-through-iap', 'Google Cloud: tunnel through Identity-Aware Proxy (IAP), from now on')
     .addOption(new Option('--iap', 'the same').implies({ tunnelThroughIap: true }))
-    .option('--external-ip', 'Google Cloud: connect to the external address again (at first the default)')
+    .option(
+      '--external-ip',
+      'Google Cloud: connect to the external address from now on (the default at first)'
+    )
     .option('--tpu <type>', 'Colab: v5e1 or v6e1 (default: v5e1)')
-    .option('--state-dir <folder>', 'state folder of the gateway (default: the one that runs)');
+    .option('--state-dir <folder>', "state folder of the gateway (default: the running one's)");
 }
 
 export function connectCommand(streams: Streams, ask: AskPerson = askOnTerminal): Command {
@@ -49,9 +52,9 @@ export function connectCommand(streams: Streams, ask: AskPerson = askOnTerminal)
       'remote, ssh host, or gcloud:[tpu-vm|queued-resource|instance|instance-group/]NAME'
     );
   return addTargetOptions(command)
-    .option('--host-only', 'of a slice: kernels use the chips of the first host alone, from now on')
-    .option('--no-host-only', 'of a slice: kernels use the chips of every host, from now on')
-    .option('--take-over', 'end the gateway of another build that runs there; its kernels go on')
+    .option('--host-only', "slices: kernels use only the first host's chips from now on")
+    .option('--no-host-only', 'slices: kernels use the chips of all hosts from now on')
+    .option('--take-over', 'stop a gateway of another build that runs there; its kernels keep running')
     .option('--json', 'print each change as a line of JSON')
     .action((target: string, options: ConnectOptions) =>
       interruptible(async signal => {

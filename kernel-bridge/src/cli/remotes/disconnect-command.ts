@@ -11,10 +11,10 @@ interface DisconnectOptions extends OutputOptions {
 
 export function disconnectCommand(streams: Streams): Command {
   return new Command('disconnect')
-    .description('end the connection to a remote; what runs there goes on')
+    .description('disconnect from a remote; its kernels keep running')
     .argument('<name>')
     .option('--stop', 'Colab: end the runtime too, with its kernels and files, and check that it has ended')
-    .option('--state-dir <folder>', 'state folder of the gateway (default: the one that runs)')
+    .option('--state-dir <folder>', "state folder of the gateway (default: the running one's)")
     .option('--json', 'print JSON')
     .action(async (name: string, options: DisconnectOptions) => {
       const calls = await RemoteCalls.find(options.stateDir);

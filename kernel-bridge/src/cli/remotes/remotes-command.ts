@@ -17,7 +17,7 @@ interface RemotesOptions extends OutputOptions {
 export function remotesCommand(streams: Streams, confirm: Confirm = confirmOnTerminal): Command {
   const remotes = new Command('remote')
     .alias('remotes')
-    .description('the TPU VMs and other machines that the running gateway reaches over ssh');
+    .description('manage TPU VMs and other machines that the running gateway connects to over ssh');
 
   sub(remotes, 'ls', 'show the remotes and how they are')
     .alias('list')
@@ -37,7 +37,7 @@ export function remotesCommand(streams: Streams, confirm: Confirm = confirmOnTer
     remotes
       .command('add')
       .description('add a remote without connecting it')
-      .argument('<target>', 'as for connect')
+      .argument('<target>', 'as for `tpulab connect`')
   )
     .option('--json', 'print JSON')
     .action(
@@ -123,6 +123,6 @@ function sub(parent: Command, name: string, what: string): Command {
 function withGateway(command: Command, what: string): Command {
   return command
     .description(what)
-    .option('--state-dir <folder>', 'state folder of the gateway (default: that of the one that runs)')
+    .option('--state-dir <folder>', "state folder of the gateway (default: the running one's)")
     .option('--json', 'print JSON');
 }

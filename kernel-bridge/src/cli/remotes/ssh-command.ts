@@ -15,11 +15,11 @@ export type RunSsh = (program: string, args: readonly string[]) => Promise<numbe
 
 export function sshCommand(streams: Streams, runSsh: RunSsh = onThisTerminal): Command {
   return new Command('ssh')
-    .description('open a shell on a remote, or run a command there, over the connection that stands')
+    .description('open a shell or run a command on a remote over its existing connection')
     .argument('<name>', 'the remote, as "tpulab remote ls" shows it')
-    .argument('[command...]', 'after "--": what runs there; the exit code is its own')
-    .option('--state-dir <folder>', 'state folder of the gateway (default: that of the one that runs)')
-    .option('--json', 'print the ssh command line as JSON, and run nothing')
+    .argument('[command...]', 'command to run there, after "--"; its exit code is returned')
+    .option('--state-dir <folder>', "state folder of the gateway (default: the running one's)")
+    .option('--json', 'print the ssh command line as JSON without running it')
     .action(async (name: string, command: readonly string[], options: SshOptions) => {
       const ssh = await (await RemoteCalls.find(options.stateDir)).ssh(name);
       const args = sshArguments(ssh, command);

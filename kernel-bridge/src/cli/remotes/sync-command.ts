@@ -48,12 +48,12 @@ function syncCommand(
   return command
     .argument('<name>', 'the remote, as "tpulab remote ls" shows it')
     .argument('<folder>', 'folder on this machine')
-    .option('--include <pattern...>', 'rsync patterns that are copied though an --exclude has them')
-    .option('--exclude <pattern...>', 'rsync patterns that are left out')
-    .option('--delete', 'also delete what the side that is copied from does not have')
-    .option('--dry-run', 'only say what would happen')
+    .option('--include <pattern...>', 'rsync patterns to copy even if an --exclude matches')
+    .option('--exclude <pattern...>', 'rsync patterns to leave out')
+    .option('--delete', 'also delete files that the source does not have')
+    .option('--dry-run', 'only show what would happen')
     .option(...YES)
-    .option('--state-dir <folder>', 'state folder of the gateway (default: that of the one that runs)')
+    .option('--state-dir <folder>', "state folder of the gateway (default: the running one's)")
     .option('--json', 'print JSON')
     .action(async (name: string, folder: string, options: SyncOptions) => {
       const calls = await RemoteCalls.find(options.stateDir);

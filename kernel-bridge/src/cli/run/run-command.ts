@@ -30,14 +30,14 @@ export type StartFollower = (args: readonly string[]) => void;
 
 export function runCommand(streams: Streams, startFollower: StartFollower = inBackground): Command {
   return new Command('run')
-    .description('run a notebook top to bottom on a remote, and save its outputs as they come')
+    .description('run a notebook from top to bottom on a remote and save outputs as they arrive')
     .argument('<notebook>', 'notebook on this machine')
     .option('--on <name>', 'the remote, as "tpulab remote ls" shows it (default: this machine)')
-    .option('--kernel <name>', "kernelspec there (default: the notebook's, else the first one there)")
-    .option('--detach', 'return at once; outputs are saved in the background')
-    .option('--attach', 'follow a run that was started before, and end as it ends')
-    .option('--keep-kernel', 'leave the kernel and its variables when the run has ended')
-    .option('--state-dir <folder>', 'state folder of the gateway (default: that of the one that runs)')
+    .option('--kernel <name>', "kernelspec on the remote (default: the notebook's, else the first one found)")
+    .option('--detach', 'return at once and save outputs in the background')
+    .option('--attach', 'follow a detached run and exit with its result')
+    .option('--keep-kernel', 'keep the kernel and its variables after the run')
+    .option('--state-dir <folder>', "state folder of the gateway (default: the running one's)")
     .option('--json', 'print JSON')
     .action((asked: string, options: RunOptions) =>
       interruptible(async signal => {

@@ -131,7 +131,7 @@ export class PipedSocket {
     const status = Number(/^HTTP\/1\.1 (\d{3})/.exec(read.toString('latin1', 0, 16))?.[1]);
     if (status === 401 || status === 403) {
       refused();
-      this.#unanswered('its gateway does not know us any more and is asked anew');
+      this.#unanswered('its gateway no longer accepts our token; requesting a new one');
       return;
     }
     if (status !== 101) {

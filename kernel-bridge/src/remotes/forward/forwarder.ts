@@ -165,7 +165,10 @@ function send(forward: ForwardRequest, mayRetry: boolean): void {
       answer.resume();
       refused();
       fail(
-        new RemoteUnavailableError(remote.name, 'its gateway does not know us any more and is asked anew')
+        new RemoteUnavailableError(
+          remote.name,
+          'its gateway no longer accepts our token; requesting a new one'
+        )
       );
       return;
     }

@@ -218,7 +218,7 @@ describe('the mirror of a remote kernel', () => {
     expect(await mirrors.kernels('my-tpu')).toMatchObject([{ kernelId, endedAt: null, wasShutDown: false }]);
   });
 
-  it('is begun anew when it is removed while the remote can be reached, and stays away when it cannot', async () => {
+  it('is started again when it is removed while the remote can be reached, and stays away when it cannot', async () => {
     await attach();
     await run("print('first')");
     await caughtUp();

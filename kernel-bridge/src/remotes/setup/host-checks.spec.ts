@@ -157,7 +157,7 @@ describe('the checks of a host', () => {
     expect(of('chips in use', context(v5p))?.message).toBe('held by python3 7 of ada');
     expect(of('environment', context(v5p))).toMatchObject({ state: 'warning' });
     const fits = context(v5p, { environment: { name: 'jax', chips: ['v5p'] } });
-    expect(of('environment', fits)).toMatchObject({ state: 'ok', message: 'jax drives v5p' });
+    expect(of('environment', fits)).toMatchObject({ state: 'ok', message: 'jax supports v5p' });
     const forCpu = context(v5p, { environment: { name: 'torch-xla', chips: null } });
     expect(of('environment', forCpu)?.remedy).toContain('--environment jax');
   });

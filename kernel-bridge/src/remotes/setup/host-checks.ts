@@ -51,18 +51,18 @@ const libc: Judge = ({ facts: { glibc } }) => {
   return failed(
     'glibc',
     glibc === null ? 'the C library is not glibc' : `glibc ${glibc.join('.')} is too old`,
-    `Node needs glibc ${MIN_GLIBC.join('.')} or newer; take an image of Ubuntu 20.04 or newer (TPU images have 22.04).`
+    `Node needs glibc ${MIN_GLIBC.join('.')} or newer; use an image with Ubuntu 20.04 or newer (TPU images have 22.04).`
   );
 };
 
 const programs: Judge = ({ facts }) => {
   const missing = NEEDED_PROGRAMS.filter(name => !facts.programs.has(name));
   if (!facts.programs.has('python3') && !facts.programs.has('unzip')) missing.push('unzip');
-  if (missing.length === 0) return ok('programs', 'all that is needed is there');
+  if (missing.length === 0) return ok('programs', 'all required programs found');
   return failed(
     'programs',
     `${missing.join(', ')} not found`,
-    'Install what is missing: "sudo apt-get install util-linux tar gzip coreutils unzip".'
+    'Install them: "sudo apt-get install util-linux tar gzip coreutils unzip".'
   );
 };
 
@@ -71,37 +71,36 @@ const disk: Judge = ({ facts: { diskFreeBytes, base, isWritable }, neededBytes }
     return failed(
       'disk',
       `${base} cannot be written`,
-      'See whom the folder belongs to, and whether the disk is mounted read-only.'
+      'Check who owns the folder and whether the disk is mounted read-only.'
     );
-  if (diskFreeBytes === null) return warning('disk', 'the free space could not be read', null);
+  if (diskFreeBytes === null) return warning('disk', 'free space unknown', null);
   const free = `${gib(diskFreeBytes)} free for ${base}`;
   if (diskFreeBytes >= neededBytes) return ok('disk', free);
   return failed(
     'disk',
     `${free}, ${gib(neededBytes)} needed`,
-    'Make room there, or give the VM a larger boot disk (Compute Engine images come with 10 GB).'
+    'Free some space, or give the VM a larger boot disk (Compute Engine images have 10 GB by default).'
   );
 };
 
 const memory: Judge = ({ facts: { memoryBytes, memoryAvailableBytes } }) => {
-  if (memoryBytes === null) return warning('memory', 'the memory could not be read', null);
+  if (memoryBytes === null) return warning('memory', 'memory unknown', null);
   const text = `${gib(memoryBytes)}${memoryAvailableBytes === null ? '' : `, ${gib(memoryAvailableBytes)} available`}`;
   return memoryBytes >= MIN_MEMORY_BYTES
     ? ok('memory', text)
     : warning(
         'memory',
         text,
-        `JAX and PyTorch want ${gib(MIN_MEMORY_BYTES)} at least; choose a larger machine.`
+        `JAX and PyTorch need at least ${gib(MIN_MEMORY_BYTES)}; choose a larger machine.`
       );
 };
 
 const clock: Judge = ({ facts: { time }, now }) => {
   const ahead = time - now;
-  if (!Number.isFinite(ahead)) return warning('clock', 'the clock could not be read', null);
-  if (Math.abs(ahead) <= CLOCK_WARNING_S) return ok('clock', 'as here');
+  if (!Number.isFinite(ahead)) return warning('clock', 'clock unknown', null);
+  if (Math.abs(ahead) <= CLOCK_WARNING_S) return ok('clock', 'in sync');
   const text = `${Math.abs(ahead).toFixed(0)} s ${ahead > 0 ? 'ahead of' : 'behind'} this machine's`;
-  const remedy =
-    'Correct whichever is wrong: "sudo timedatectl set-ntp true" on the machine whose clock is off.';
+  const remedy = 'Run "sudo timedatectl set-ntp true" on the machine whose clock is wrong.';
   return Math.abs(ahead) > CLOCK_LIMIT_S ? failed('clock', text, remedy) : warning('clock', text, remedy);
 };
 
@@ -111,22 +110,22 @@ const chipsPresent: Judge = ({ facts, chips }) => {
   if (facts.nodes.length > 0)
     return warning(
       'chips',
-      `${facts.nodes.join(', ')}, but no chip is known by its PCI numbers`,
-      'See that this VM is a TPU VM; a new generation of chips can be added to the table (docs/devices.md).'
+      `${facts.nodes.join(', ')}, but no known chip by PCI ID`,
+      'Check that this VM is a TPU VM. You can add a new chip generation to the table (docs/devices.md).'
     );
   return warning('chips', 'no TPU chips; kernels run on the CPU', 'Choose a TPU VM if you want chips.');
 };
 
 const holders: Judge = ({ facts }) => {
   if (facts.nodes.length === 0) return null;
-  if (facts.holders.length === 0) return ok('chips in use', 'nobody that you may see holds the chips');
+  if (facts.holders.length === 0) return ok('chips in use', 'no process that you can see holds the chips');
   const text = facts.holders
     .map(({ pid, user, command }) => `${command || 'process'} ${pid} of ${user || 'unknown'}`)
     .join(', ');
   return warning(
     'chips in use',
     `held by ${text}`,
-    'One process at a time has the chips. "tpulab holders --remote NAME" here, once it is connected, says which kernel it is and can end one of ours.'
+    'Only one process at a time can use the chips. Once connected, "tpulab holders --remote NAME" shows which kernel it is and can end it if TPULab started it.'
   );
 };
 
@@ -136,21 +135,21 @@ const fit: Judge = ({ facts, chips, environment }) => {
   if (environment.chips === null)
     return warning(
       'environment',
-      `${environment.name} is for CPUs, and there are chips`,
+      `${environment.name} is for CPUs, but the machine has chips`,
       'Choose an environment for TPUs: "tpulab connect NAME --environment jax".'
     );
   const unfit = names.filter(name => !environment.chips?.includes(name));
-  if (unfit.length === 0) return ok('environment', `${environment.name} drives ${names.join(', ')}`);
+  if (unfit.length === 0) return ok('environment', `${environment.name} supports ${names.join(', ')}`);
   return warning(
     'environment',
-    `nobody has tried the libtpu of ${environment.name} with ${unfit.join(', ')}`,
-    `It is known to drive ${environment.chips.join(', ')}. If JAX finds no TPU, choose another environment.`
+    `the libtpu of ${environment.name} is untested with ${unfit.join(', ')}`,
+    `It supports ${environment.chips.join(', ')}. If JAX finds no TPU, choose another environment.`
   );
 };
 
 const lingering: Judge = ({ facts: { lingers, user } }) => {
   if (lingers === null) return null;
-  if (lingers) return ok('log-out', 'programs go on when you log out');
+  if (lingers) return ok('log-out', 'programs keep running when you log out');
   return warning(
     'log-out',
     'the system may end your programs when you log out',

@@ -25,7 +25,7 @@ const REASONS: readonly Reason[] = [
     pattern: /REMOTE HOST IDENTIFICATION HAS CHANGED/,
     code: 'remote_host_key_changed',
     say: ({ destination }, _words, all) =>
-      `The host key of ${destination} is not the one that is known for it${fingerprint(all)}. Either the machine was made anew, or somebody is between you and it; nothing was sent. If you know why it changed, remove the old key and connect again.`,
+      `The host key of ${destination} differs from the one on record${fingerprint(all)}. Either the machine was recreated, or someone is intercepting the connection. Nothing was sent. If you know why the key changed, remove the old one and connect again.`,
     command: (target, configured) => removeKey(target, configured)
   },
   {

@@ -208,7 +208,7 @@ export function syncProblem(code: number | null, words: string, host: string): R
   if (code === 12 || code === 30 || code === 255) {
     return new RemoteProblem(
       'remote_lost',
-      `The connection to ${host} ended while files were copied (${last}); sync again: what is there stays.`
+      `The connection to ${host} ended while files were copied (${last}); sync again; files already copied are kept.`
     );
   }
   return new RemoteProblem(
