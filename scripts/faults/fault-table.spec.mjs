@@ -45,9 +45,9 @@ it('says what is behind the figures', () => {
     { ...ROW, lost: 5 },
     { ...ROW, cutOff: 2, replyFaults: 1, catchUpMs: null, note: 'closed with 1000' }
   ]);
-  expect(text).toContain('told of 7 missing');
-  expect(text).toContain('told of an unknown number missing');
+  expect(text).toContain('7 reported missing');
+  expect(text).toContain('unknown number reported missing');
   expect(text).toContain('lost silently');
-  expect(text).toContain('2 went with the killed process; 1 replies missing or duplicated; closed with 1000');
+  expect(text).toContain('2 lost with the killed process; 1 replies missing or duplicated; closed with 1000');
   expect(text).toContain('never');
 });
