@@ -15,8 +15,8 @@ import numpy as np
 from ddpm.tiny import tiny_config
 from jax.experimental import multihost_utils
 from tpulab_recipes.ddpm.data.pipeline import ShapesSource
-from tpulab_recipes.ddpm.mesh import make_mesh, replicated
 from tpulab_recipes.ddpm.trainer import Trainer
+from tpulab_recipes.runtime.jax_mesh import make_mesh, replicated
 
 
 def main(folder: Path, process: int, processes: int, port: int) -> None:

@@ -18,11 +18,11 @@ from tpulab_recipes.ddpm.checkpoint import CheckpointFolder
 from tpulab_recipes.ddpm.config import Config
 from tpulab_recipes.ddpm.data.pipeline import ShapesSource
 from tpulab_recipes.ddpm.distiller import Distiller
-from tpulab_recipes.ddpm.mesh import make_mesh
 from tpulab_recipes.ddpm.model import Network
 from tpulab_recipes.ddpm.prompts import context_for
 from tpulab_recipes.ddpm.sampler import Sampler
 from tpulab_recipes.ddpm.train_step import state_of
+from tpulab_recipes.runtime.jax_mesh import make_mesh
 
 
 def test_rounds_halve_the_steps_in_one_program_and_errors_fall(tiny: Config) -> None:

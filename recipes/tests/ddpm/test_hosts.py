@@ -17,10 +17,10 @@ from tpulab_recipes.common.log_writers import read_json_lines
 from tpulab_recipes.ddpm.__main__ import main
 from tpulab_recipes.ddpm.checkpoint import CheckpointFolder
 from tpulab_recipes.ddpm.hosts import dealt_out
-from tpulab_recipes.ddpm.mesh import make_mesh
 from tpulab_recipes.ddpm.model import Network
 from tpulab_recipes.ddpm.train_step import state_of
 from tpulab_recipes.runtime import selection
+from tpulab_recipes.runtime.jax_mesh import make_mesh
 
 #: Both hosts compile, on a machine that may be busy. Reached only when one waits for the other for ever.
 DEADLINE_S = 900

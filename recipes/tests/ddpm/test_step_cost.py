@@ -8,7 +8,6 @@ import jax
 import numpy as np
 import pytest
 from ddpm.tiny import shallow_config, tiny_config
-from tpulab_recipes.ddpm.mesh import make_mesh
 from tpulab_recipes.ddpm.model import Network
 from tpulab_recipes.ddpm.optimizer import default_hyperparameters
 from tpulab_recipes.ddpm.presets import SMALL
@@ -19,6 +18,7 @@ from tpulab_recipes.ddpm.step_cost import (
     speed,
 )
 from tpulab_recipes.ddpm.train_step import compile_step, diffusion_loss, state_shapes
+from tpulab_recipes.runtime.jax_mesh import make_mesh
 
 
 def test_operations_are_those_that_xla_counts() -> None:

@@ -24,13 +24,13 @@ from tpulab_recipes.common.steering import PlainRun
 from tpulab_recipes.ddpm.checkpoint import CheckpointFolder
 from tpulab_recipes.ddpm.config import Config
 from tpulab_recipes.ddpm.data.pipeline import Batch, ShapesSource
-from tpulab_recipes.ddpm.mesh import make_mesh, put_batch
 from tpulab_recipes.ddpm.model import Network
 from tpulab_recipes.ddpm.optimizer import clip_gradient, default_hyperparameters, learning_rate_factor
 from tpulab_recipes.ddpm.presets import LAION256
 from tpulab_recipes.ddpm.sampler import Sampler
 from tpulab_recipes.ddpm.train_step import TrainState, compile_step, make_initial_state
 from tpulab_recipes.ddpm.trainer import Trainer
+from tpulab_recipes.runtime.jax_mesh import make_mesh, put_batch
 
 
 def _trainer(config: Config, devices: int = 8, **more: Any) -> Trainer:
@@ -73,7 +73,7 @@ def test_what_travels_is_half_as_wide_as_the_masters(tmp_path: Path) -> None:
     """Asked of the program as it was divided among the devices: XLA:CPU widens bf16 again afterwards."""
     program = """
 import sys, jax, jax.numpy as jnp
-from tpulab_recipes.ddpm.mesh import gathered, make_mesh, state_sharding
+from tpulab_recipes.runtime.jax_mesh import gathered, make_mesh, state_sharding
 mesh, shapes = make_mesh(), {"w": jax.ShapeDtypeStruct((64, 64), jnp.float32)}
 run = lambda tree: gathered(jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16), tree), mesh)
 jax.jit(run, in_shardings=(state_sharding(mesh, shapes),)).lower(shapes).compile()

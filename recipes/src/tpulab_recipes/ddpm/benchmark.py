@@ -21,7 +21,11 @@ from jax.sharding import Mesh
 from tpulab_recipes.common.errors import ConfigError
 from tpulab_recipes.common.progress import Progress
 from tpulab_recipes.ddpm.config import Config
-from tpulab_recipes.ddpm.mesh import (
+from tpulab_recipes.ddpm.model.network import Network, count_parameters
+from tpulab_recipes.ddpm.optimizer import default_hyperparameters
+from tpulab_recipes.ddpm.step_cost import batch_shapes, speed
+from tpulab_recipes.ddpm.train_step import compile_step, make_initial_state, state_shapes
+from tpulab_recipes.runtime.jax_mesh import (
     BATCH_AXES,
     batch_sharding,
     make_mesh,
@@ -29,10 +33,6 @@ from tpulab_recipes.ddpm.mesh import (
     replicated,
     state_sharding,
 )
-from tpulab_recipes.ddpm.model.network import Network, count_parameters
-from tpulab_recipes.ddpm.optimizer import default_hyperparameters
-from tpulab_recipes.ddpm.step_cost import batch_shapes, speed
-from tpulab_recipes.ddpm.train_step import compile_step, make_initial_state, state_shapes
 from tpulab_recipes.runtime.tpu_compiler import TOPOLOGIES, measure, tpu_devices
 
 Pair = tuple[str, Config, int | None]

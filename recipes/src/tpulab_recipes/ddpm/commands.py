@@ -243,8 +243,8 @@ class OfCheckpoint(OnHosts):
         """The configuration and the averaged weights of the checkpoint. Of a student (the last value says if
         it is one), the configuration says in how many steps it samples."""
         from tpulab_recipes.ddpm.checkpoint import CheckpointFolder
-        from tpulab_recipes.ddpm.mesh import make_mesh
         from tpulab_recipes.ddpm.model.network import Network
+        from tpulab_recipes.runtime.jax_mesh import make_mesh
 
         place = self.checkpoint_dir
         if "://" not in place and not os.path.isdir(place):
@@ -304,10 +304,10 @@ class Evaluate(OfCheckpoint):
         from tpulab_recipes.common.storage import Folder
         from tpulab_recipes.ddpm.comparison import Comparison
         from tpulab_recipes.ddpm.hosts import dealt_out
-        from tpulab_recipes.ddpm.mesh import state_of_this_host
         from tpulab_recipes.ddpm.model.network import Network
         from tpulab_recipes.ddpm.prompts import context_for, decode_images
         from tpulab_recipes.ddpm.sampler import Sampler
+        from tpulab_recipes.runtime.jax_mesh import state_of_this_host
 
         process, _ = self.join_slice()
         with self.loaded() as (config, params, is_student):
@@ -426,9 +426,9 @@ class Distill(OfCheckpoint):
         from tpulab_recipes.ddpm.checkpoint import CheckpointFolder
         from tpulab_recipes.ddpm.data.pipeline import open_source
         from tpulab_recipes.ddpm.distiller import Distiller, UnderWay
-        from tpulab_recipes.ddpm.mesh import make_mesh, whole_state
         from tpulab_recipes.ddpm.model.network import Network
         from tpulab_recipes.ddpm.train_step import TrainState, place_state, state_of
+        from tpulab_recipes.runtime.jax_mesh import make_mesh, whole_state
 
         process, processes = self.join_slice()
         progress = self.progress(process == 0)
@@ -484,7 +484,7 @@ class Export(OfCheckpoint):
 
     def run(self) -> None:
         from tpulab_recipes.ddpm.exporter import write_export
-        from tpulab_recipes.ddpm.mesh import whole_state
+        from tpulab_recipes.runtime.jax_mesh import whole_state
 
         process, _ = self.join_slice()
         with self.loaded() as (config, params, _):

@@ -24,9 +24,13 @@ from tpulab_recipes.ddpm.diffusion import diffuse, guided, interpret, weighted_e
 from tpulab_recipes.ddpm.distillation import distillation_target
 from tpulab_recipes.ddpm.hosts import compile_on_all_hosts
 from tpulab_recipes.ddpm.masks import draw_masks
-from tpulab_recipes.ddpm.mesh import (
+from tpulab_recipes.ddpm.model.context import unconditional
+from tpulab_recipes.ddpm.model.network import Network
+from tpulab_recipes.ddpm.optimizer import clip_gradient, make_optimizer
+from tpulab_recipes.ddpm.sampling import Levels, sampling_levels
+from tpulab_recipes.ddpm.schedules import schedule_from
+from tpulab_recipes.runtime.jax_mesh import (
     batch_sharding,
-    check_batch,
     gathered,
     make_mesh,
     put_batch,
@@ -35,11 +39,6 @@ from tpulab_recipes.ddpm.mesh import (
     state_sharding,
     whole_state,
 )
-from tpulab_recipes.ddpm.model.context import unconditional
-from tpulab_recipes.ddpm.model.network import Network
-from tpulab_recipes.ddpm.optimizer import clip_gradient, make_optimizer
-from tpulab_recipes.ddpm.sampling import Levels, sampling_levels
-from tpulab_recipes.ddpm.schedules import schedule_from
 from tpulab_recipes.runtime.prefetch import prefetched
 
 Array: TypeAlias = jax.Array
@@ -93,7 +92,6 @@ class Distiller:
         model = replace(config.model, args=replace(config.model.args, dropout=0.0))
         self.config = replace(config, model=model)
         self.source, self.mesh = source, mesh or make_mesh()
-        check_batch(config.train.batch_size, self.mesh)
         self.network = Network(self.config)
         self.schedule = schedule_from(config.model.eval_alpha_schedule)
         self.params, self.steps = teacher, steps or config.distill.start_num_steps

@@ -13,9 +13,9 @@ import jax.numpy as jnp
 from jax.sharding import AbstractMesh
 
 from tpulab_recipes.ddpm.config import Config, context_shapes
-from tpulab_recipes.ddpm.mesh import BATCH_AXES, state_sharding
 from tpulab_recipes.ddpm.model.network import Network
 from tpulab_recipes.ddpm.train_step import diffusion_loss, state_shapes
+from tpulab_recipes.runtime.jax_mesh import BATCH_AXES, state_sharding
 from tpulab_recipes.runtime.memory_plan import MemoryPlan
 
 

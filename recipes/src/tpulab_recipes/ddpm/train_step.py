@@ -15,9 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
+from tpulab_recipes.common.errors import ConfigError
 from tpulab_recipes.ddpm.diffusion import diffuse, target, weighted_error
 from tpulab_recipes.ddpm.masks import draw_masks
-from tpulab_recipes.ddpm.mesh import batch_sharding, gathered, put_state, replicated, state_sharding
 from tpulab_recipes.ddpm.model.context import drop_conditioning
 from tpulab_recipes.ddpm.model.network import Network
 from tpulab_recipes.ddpm.optimizer import (
@@ -28,6 +28,7 @@ from tpulab_recipes.ddpm.optimizer import (
     moving_average,
 )
 from tpulab_recipes.ddpm.schedules import schedule_from
+from tpulab_recipes.runtime.jax_mesh import batch_sharding, gathered, put_state, replicated, state_sharding
 
 Array: TypeAlias = jax.Array
 
@@ -149,7 +150,13 @@ def step_function(network: Network, mesh: Mesh, loss: LossFunction | None = None
 
 
 def compile_step(network: Network, mesh: Mesh, loss: LossFunction | None = None) -> Any:
-    """The step as one program over the mesh; the old state is given up."""
+    """The step as one program over the mesh; the old state is given up. Raises `ConfigError` where the
+    images of a batch do not divide among the devices of a host."""
+    batch_size, per_host = network.config.train.batch_size, mesh.shape["shard"]
+    if batch_size % per_host:
+        raise ConfigError(
+            "train.batch_size", f"{batch_size} images do not divide among the {per_host} devices of a host."
+        )
     shardings = state_sharding(mesh, state_shapes(network))
     return jax.jit(
         step_function(network, mesh, loss),
