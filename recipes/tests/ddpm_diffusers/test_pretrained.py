@@ -123,7 +123,7 @@ def test_latents_are_scaled_as_the_vae_says_and_decode_to_what_it_decodes(
 @pytest.mark.parametrize(
     ("which", "changed", "message"),
     [
-        ("clip", {"name": "nobody/nothing"}, "nobody/nothing could not be loaded.*--auth_token"),
+        ("clip", {"name": "nobody/nothing"}, "nobody/nothing could not be loaded.*--auth-token"),
         ("clip", {"length": 77}, "takes 9 tokens.*set model.conditioning.clip_length=9"),
         ("t5", {"width": 4096}, "width 16.*set model.conditioning.t5_width=16"),
     ],

@@ -48,7 +48,7 @@ class SmallEncoders:
         return rows
 
 
-def encoders_for(config: Config, token: str | None = None) -> Encoders:
+def encoders_for(config: Config) -> Encoders:
     """The encoders that the configuration names, as far as its network is told something by them."""
     model, told = config.model, config.model.conditioning
     names = {
@@ -66,7 +66,7 @@ def encoders_for(config: Config, token: str | None = None) -> Encoders:
         raise ConfigError("model.vae_id", "encoders are all `small`, or none of them is.")
     from tpulab_recipes.ddpm.data.pretrained import PretrainedEncoders
 
-    return PretrainedEncoders(config, token)
+    return PretrainedEncoders(config)
 
 
 def encode(
