@@ -28,6 +28,7 @@ from tpulab_recipes.ddpm.model.context import unconditional
 from tpulab_recipes.ddpm.model.network import Network
 from tpulab_recipes.ddpm.sampling import Levels, sampling_levels
 from tpulab_recipes.ddpm.schedules import schedule_from
+from tpulab_recipes.ddpm.step_cost import refuse_too_large
 from tpulab_recipes.ddpm.train_step import LossFunction, TrainState, compile_step, place_state, state_of
 from tpulab_recipes.runtime.jax_mesh import (
     gathered,
@@ -92,6 +93,7 @@ class Distiller:
         # Another seed: not the noise that the teacher learned from.
         self.config = replace(config, model=model, train=train, seed=config.seed + 77)
         self.source, self.mesh = source, mesh or make_mesh()
+        refuse_too_large(config, self.mesh.local_devices)
         self.network = Network(self.config)
         self.schedule = schedule_from(config.model.eval_alpha_schedule)
         self.params, self.steps = teacher, steps or distill.start_num_steps
