@@ -22,7 +22,7 @@ from tpulab_recipes.ddpm.data.encodings import SUFFIX, encode_record
 from tpulab_recipes.ddpm.data.image_shards import CLASS_KEY, SCORE_KEY, CaptionedImage, read_images
 from tpulab_recipes.ddpm.data.images import fit_image
 from tpulab_recipes.ddpm.data.small_encoders import PatchPca, encode_text
-from tpulab_recipes.ddpm.data.tfrecord import record_places, write_record
+from tpulab_recipes.ddpm.data.tfrecord import count_records, write_record
 
 
 class Encoders(Protocol):
@@ -90,10 +90,7 @@ def encode(
     mine = shards[process::processes]
     there = set(out.names(may_be_absent=True))
     missing = [name for name in mine if f"{_stem(name)}.json" not in there]
-    counts = {}
-    for name in missing:
-        with source.read(name) as file:
-            counts[name] = len(record_places(file, name))
+    counts = {name: count_records(source, name) for name in missing}
     progress.start(
         "encode", sum(counts.values()), f"{len(mine) - len(missing)} of {len(mine)} shards are there"
     )
