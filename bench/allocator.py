@@ -37,9 +37,9 @@ def train(steps: int) -> dict[str, float]:
     """In a process of its own, because glibc reads its settings once."""
     import jax
     from tpulab_recipes.ddpm.data.pipeline import open_source
-    from tpulab_recipes.ddpm.mesh import make_mesh
     from tpulab_recipes.ddpm.presets import load_config
     from tpulab_recipes.ddpm.trainer import Trainer
+    from tpulab_recipes.runtime.jax_mesh import make_mesh
 
     config = load_config("small").but({"train.iterations": WARM_UP + steps})
     trainer = Trainer(config, open_source(config, None), mesh=make_mesh(jax.devices()[:1]))

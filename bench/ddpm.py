@@ -45,11 +45,11 @@ def median_ms(step: Callable[[], Any], steps: int) -> float:
 def our_step(devices: int) -> Callable[[], Any]:
     import jax
     from tpulab_recipes.ddpm.data.pipeline import ShapesSource
-    from tpulab_recipes.ddpm.mesh import make_mesh, put_batch, replicated
     from tpulab_recipes.ddpm.model import Network
     from tpulab_recipes.ddpm.optimizer import default_hyperparameters
     from tpulab_recipes.ddpm.presets import SMALL
     from tpulab_recipes.ddpm.train_step import compile_step, make_initial_state
+    from tpulab_recipes.runtime.jax_mesh import make_mesh, put_batch, replicated
 
     mesh = make_mesh(jax.devices()[:devices])
     network = Network(SMALL)

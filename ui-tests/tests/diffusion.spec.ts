@@ -19,8 +19,8 @@ const NOTEBOOK = '05-ddpm.ipynb';
 const STEPS_LOGGED = 4;
 /** A network of a quarter of the width, which would train until somebody stops it. */
 const SETTINGS = [
-  `settings = ["model.args.ch=16", "model.args.emb_ch=32", "train.batch_size=16",`,
-  `    "model.eval_sampling_num_steps=8", "train.log_loss_every_steps=${STEPS_LOGGED}"]`,
+  `settings = {"model.args.ch": 16, "model.args.emb_ch": 32, "train.batch_size": 16,`,
+  `    "model.eval_sampling_num_steps": 8, "train.log_loss_every_steps": ${STEPS_LOGGED}}`,
   'train_steps = 100_000'
 ];
 /** matplotlib's first colour: the loss. */

@@ -11,13 +11,15 @@ os.environ.setdefault("JAX_NUM_CPU_DEVICES", "8")
 os.environ.setdefault(
     "JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[3] / ".tpulab" / "caches" / "jax-recipes")
 )
+# What is asserted here does not depend on how fast a program is: LLVM's passes take half of the compiling.
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "1")
 
 from collections.abc import Iterator
 
 import jax
 import pytest
-from ddpm.tiny import tiny_config
+from ddpm.tiny import shallow_config, tiny_config
 from tpulab_recipes.ddpm.config import Config
 
 
@@ -31,3 +33,8 @@ def double_precision() -> Iterator[None]:
 @pytest.fixture
 def tiny() -> Config:
     return tiny_config()
+
+
+@pytest.fixture
+def shallow() -> Config:
+    return shallow_config()

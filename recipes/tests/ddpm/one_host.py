@@ -12,17 +12,17 @@ from typing import Any
 
 import jax
 import numpy as np
-from ddpm.tiny import tiny_config
+from ddpm.tiny import shallow_config
 from jax.experimental import multihost_utils
 from tpulab_recipes.ddpm.data.pipeline import ShapesSource
-from tpulab_recipes.ddpm.mesh import make_mesh, replicated
 from tpulab_recipes.ddpm.trainer import Trainer
+from tpulab_recipes.runtime.jax_mesh import make_mesh, replicated
 
 
 def main(folder: Path, process: int, processes: int, port: int) -> None:
     if processes > 1:
         jax.distributed.initialize(f"127.0.0.1:{port}", processes, process)
-    config = tiny_config()
+    config = shallow_config()
     # The batch of a host; together they see the same images as one host with all of them. One host runs the
     # program of the other tests, which is compiled once for all.
     config = replace(config, train=replace(config.train, batch_size=8 // processes, save_freq=(2,)))

@@ -13,30 +13,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ddpm.tiny import flags
+from ddpm.tiny import SHALLOW, TRAINING, flags
 from tpulab_recipes.common.log_writers import read_json_lines
 from tpulab_recipes.ddpm.__main__ import main
-from tpulab_recipes.ddpm.commands import Train, read
+from tpulab_recipes.ddpm.commands import Train, WithEncoders, read
 from tpulab_recipes.ddpm.config import Config, to_dict
 from tpulab_recipes.ddpm.presets import LAION256, PRESETS, SMALL
 
 #: A command that imports JAX and compiles, on a machine that may be busy.
 DEADLINE_S = 900
-#: The network and the program of `tiny.tiny_config`, which other tests have compiled already.
-TINY = flags(
-    {
-        "model.args.ch": 8,
-        "model.args.emb_ch": 16,
-        "model.args.seq_width": 16,
-        "model.args.head_dim": 8,
-        "model.args.norm_groups": 4,
-        "train.batch_size": 8,
-        "train.learning_rate_warmup_steps": 1,
-        "train.log_loss_every_steps": 2,
-        "train.save_freq": 4,
-        "dataset.args.image_format": "png",
-    }
-)
+#: The program of `tiny.shallow_config`, which other tests have compiled already.
+NETWORK = flags(SHALLOW | TRAINING | {"train.save_freq": 4, "dataset.args.image_format": "png"})
 
 
 def run(*arguments: str | Path) -> dict[str, object]:
@@ -55,9 +42,9 @@ def run(*arguments: str | Path) -> dict[str, object]:
 def test_from_shapes_to_pictures_with_a_kill_in_between(tmp_path: Path) -> None:
     images, data, out = tmp_path / "images", tmp_path / "data", tmp_path / "run"
     assert main(["shapes", "--write_dir", str(images), "--count", "64"]) == 0
-    encode = ["encode", "--preset", "small", *TINY, "--data_dir", str(images), "--write_dir", str(data)]
+    encode = ["encode", "--preset", "small", *NETWORK, "--data_dir", str(images), "--write_dir", str(data)]
     assert main([*encode, "--quiet"]) == 0
-    train = ["train", "--preset", "small", *TINY, "--global_dir", str(out), str(data)]
+    train = ["train", "--preset", "small", *NETWORK, "--global_dir", str(out), str(data)]
 
     # Killed without warning as soon as there is a checkpoint: the same command goes on.
     said = tmp_path / "said"
@@ -203,3 +190,12 @@ def test_a_bucket_that_cannot_be_reached_says_what_is_needed(
         == 1
     )
     assert "gcsfs" in capsys.readouterr().err
+
+
+def test_a_token_is_put_where_hugging_face_looks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "old")
+    for more, expected in (([], "old"), (["--auth_token", "new"], "new")):
+        command = read(["encode", "--preset", "small", "--data_dir", "X", "--write_dir", "X", *more])
+        assert isinstance(command, WithEncoders)
+        command.sign_in()
+        assert os.environ["HF_TOKEN"] == expected

@@ -18,18 +18,18 @@ from tpulab_recipes.ddpm.checkpoint import CheckpointFolder
 from tpulab_recipes.ddpm.config import Config
 from tpulab_recipes.ddpm.data.pipeline import ShapesSource
 from tpulab_recipes.ddpm.distiller import Distiller
-from tpulab_recipes.ddpm.mesh import make_mesh
 from tpulab_recipes.ddpm.model import Network
 from tpulab_recipes.ddpm.prompts import context_for
 from tpulab_recipes.ddpm.sampler import Sampler
 from tpulab_recipes.ddpm.train_step import state_of
+from tpulab_recipes.runtime.jax_mesh import make_mesh
 
 
-def test_rounds_halve_the_steps_in_one_program_and_errors_fall(tiny: Config) -> None:
+def test_rounds_halve_the_steps_in_one_program_and_errors_fall(shallow: Config) -> None:
     config = replace(
-        tiny,
+        shallow,
         distill=replace(
-            tiny.distill, start_num_steps=8, end_num_steps=2, steps_per_halving=12, learning_rate=2e-3
+            shallow.distill, start_num_steps=8, end_num_steps=2, steps_per_halving=12, learning_rate=2e-3
         ),
     )
     teacher = speaking_network(config)
@@ -82,8 +82,8 @@ def test_each_device_makes_its_share_of_the_images(tiny: Config) -> None:
     assert rows == {2}, rows
 
 
-def test_a_distillation_that_goes_on_after_a_round_is_the_unbroken_one(tiny: Config) -> None:
-    config = replace(tiny, distill=replace(tiny.distill, start_num_steps=8, end_num_steps=2))
+def test_a_distillation_that_goes_on_after_a_round_is_the_unbroken_one(shallow: Config) -> None:
+    config = replace(shallow, distill=replace(shallow.distill, start_num_steps=8, end_num_steps=2))
     source = ShapesSource(config, count=64)
     teacher = speaking_network(config)
     unbroken = Distiller(config, source, teacher, guidance=1.5, mesh=make_mesh())
@@ -141,10 +141,12 @@ def test_networks_that_say_the_noise_are_refused(tiny: Config) -> None:
         Distiller(config, ShapesSource(config, count=64), speaking_network(config))
 
 
-def test_a_student_is_sampled_in_its_own_steps_without_guidance_again(tiny: Config, tmp_path: Path) -> None:
-    state = state_of(Network(tiny), speaking_network(tiny))
+def test_a_student_is_sampled_in_its_own_steps_without_guidance_again(
+    shallow: Config, tmp_path: Path
+) -> None:
+    state = state_of(Network(shallow), speaking_network(shallow))
     with CheckpointFolder(str(tmp_path / "students")) as folder:
-        folder.save(state, tiny, {"sampling_steps": 2})
+        folder.save(state, shallow, {"sampling_steps": 2})
 
     def images(*more: str) -> np.ndarray:
         flags = ["--checkpoint_dir", str(tmp_path / "students"), "--save_dir", str(tmp_path / "out"), "--npz"]

@@ -11,34 +11,20 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from ddpm.tiny import flags, shallow_config, speaking_network
+from ddpm.tiny import SHALLOW, TRAINING, flags, shallow_config, speaking_network
 from reserved_port import reserved_port
 from tpulab_recipes.common.log_writers import read_json_lines
 from tpulab_recipes.ddpm.__main__ import main
 from tpulab_recipes.ddpm.checkpoint import CheckpointFolder
 from tpulab_recipes.ddpm.hosts import dealt_out
-from tpulab_recipes.ddpm.mesh import make_mesh
 from tpulab_recipes.ddpm.model import Network
 from tpulab_recipes.ddpm.train_step import state_of
 from tpulab_recipes.runtime import selection
+from tpulab_recipes.runtime.jax_mesh import make_mesh
 
 #: Both hosts compile, on a machine that may be busy. Reached only when one waits for the other for ever.
 DEADLINE_S = 900
 HOST = Path(__file__).with_name("one_host.py")
-#: The network of `tiny.shallow_config`, in the words of the commands.
-SHALLOW = flags(
-    {
-        "model.args.ch_mult": 1,
-        "model.args.attn_resolutions": [],
-        "model.args.ch": 8,
-        "model.args.emb_ch": 16,
-        "model.args.seq_width": 16,
-        "model.args.head_dim": 8,
-        "model.args.norm_groups": 4,
-        "train.learning_rate_warmup_steps": 1,
-        "train.log_loss_every_steps": 2,
-    }
-)
 
 
 def _together(hosts: list[list[str]]) -> list[str]:
@@ -110,7 +96,7 @@ def test_the_evaluator_runs_inside_a_training_of_two_hosts(tmp_path: Path) -> No
         run = tmp_path / str(hosts)
         settings = {"train.batch_size": 8 // hosts, "train.snapshot_freq": 2}
         settings["model.eval_sampling_num_steps"] = 2
-        command = ["train", *SHALLOW, *flags(settings), "--global_dir", str(run)]
+        command = ["train", *flags(SHALLOW | TRAINING | settings), "--global_dir", str(run)]
         command += ["--steps", "2", "--quiet"]
         if hosts == 1:
             assert main(command) == 0

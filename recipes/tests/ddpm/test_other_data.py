@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from ddpm.picture_server import serving
-from ddpm.tiny import flags
+from ddpm.tiny import SHALLOW, TRAINING, flags
 from tpulab_recipes.common.log_writers import read_json_lines
 from tpulab_recipes.common.storage import Folder
 from tpulab_recipes.ddpm.__main__ import main
@@ -23,20 +23,13 @@ from tpulab_recipes.ddpm.data.protos import decode_example, decode_tensor, encod
 from tpulab_recipes.ddpm.data.shapes import all_shapes, draw_shapes, to_uint8
 from tpulab_recipes.ddpm.data.tfrecord import read_records, write_record
 
-#: A network of one level, so that its step compiles in seconds.
-TINY = flags(
-    {
-        "model.args.ch": 8,
-        "model.args.emb_ch": 16,
-        "model.args.seq_width": 16,
-        "model.args.head_dim": 8,
-        "model.args.norm_groups": 4,
-        "model.args.ch_mult": 1,
+SHALLOW_NETWORK = flags(
+    SHALLOW
+    | TRAINING
+    | {
         "model.args.num_res_blocks": 1,
-        "model.args.attn_resolutions": [],
         "model.args.param_dtype": "fp32",
         "model.args.remat_levels": -1,
-        "train.batch_size": 8,
         "dataset.args.image_size": 16,
         "dataset.args.image_format": "png",
     }
@@ -118,7 +111,7 @@ def test_classes_that_are_words_are_refused_before_anything_is_fetched(
 def _train_and_sample(tmp_path: Path, preset: str, settings: Mapping[str, Any], *more: str) -> np.ndarray:
     """All commands on 32 shapes. Returns the images at the end."""
     images, data, run, out = (str(tmp_path / name) for name in ("images", "data", "run", "pictures"))
-    config = ["--preset", preset, *TINY, *flags(settings)]
+    config = ["--preset", preset, *SHALLOW_NETWORK, *flags(settings)]
     assert main(["shapes", "--write_dir", images, "--count", "32"]) == 0
     assert main(["encode", *config, "--data_dir", images, "--write_dir", data, "--quiet"]) == 0
     assert main(["train", *config, "--global_dir", run, data, "--steps", "2"]) == 0
@@ -158,7 +151,7 @@ def test_classes_are_trained_and_sampled(tmp_path: Path, capsys: pytest.CaptureF
     expected = [kinds.index(shape) for shape in draw_shapes(32, seed=0).shapes]
     assert [record["class"] for record in _encodings(tmp_path / "data")] == [[one] for one in expected]
     # Images without a class, and classes that the network does not have, are refused.
-    settings = ["--preset", "imagenet256", *TINY, *flags(latents)]
+    settings = ["--preset", "imagenet256", *SHALLOW_NETWORK, *flags(latents)]
     folders = ["--data_dir", str(tmp_path / "images"), "--write_dir", str(tmp_path / "other"), "--quiet"]
     few = ["--model.conditioning.num-classes", "5"]
     assert main(["encode", *settings, *few, *folders]) == 1
@@ -182,5 +175,5 @@ def test_a_large_class_is_stored_exactly(tmp_path: Path) -> None:
         write_record(file, encode_example({"png": pixels, "txt": "", "json": json.dumps({"class": 999})}))
     latents = {"in_dimensions": [8, 8, 8], "model.args.out_ch": 8, "model.vae_id": "small"}
     folders = ["--data_dir", str(tmp_path / "images"), "--write_dir", str(tmp_path / "data"), "--quiet"]
-    assert main(["encode", "--preset", "imagenet256", *TINY, *flags(latents), *folders]) == 0
+    assert main(["encode", "--preset", "imagenet256", *SHALLOW_NETWORK, *flags(latents), *folders]) == 0
     assert _encodings(tmp_path / "data")[0]["class"] == [999]

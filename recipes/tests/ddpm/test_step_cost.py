@@ -8,17 +8,22 @@ import jax
 import numpy as np
 import pytest
 from ddpm.tiny import shallow_config, tiny_config
-from tpulab_recipes.ddpm.mesh import make_mesh
+from tpulab_recipes.common.errors import ConfigError
+from tpulab_recipes.ddpm.data.pipeline import ShapesSource
 from tpulab_recipes.ddpm.model import Network
 from tpulab_recipes.ddpm.optimizer import default_hyperparameters
-from tpulab_recipes.ddpm.presets import SMALL
+from tpulab_recipes.ddpm.presets import LAION512_LARGE, SMALL
 from tpulab_recipes.ddpm.step_cost import (
     batch_shapes,
     flops_per_image,
     plan_step_memory,
+    refuse_too_large,
     speed,
 )
 from tpulab_recipes.ddpm.train_step import compile_step, diffusion_loss, state_shapes
+from tpulab_recipes.ddpm.trainer import Trainer
+from tpulab_recipes.runtime import memory_plan
+from tpulab_recipes.runtime.jax_mesh import make_mesh
 
 
 def test_operations_are_those_that_xla_counts() -> None:
@@ -56,3 +61,23 @@ def test_memory_is_counted_as_the_compiler_does() -> None:
         found.argument_size_in_bytes, abs=256
     )
     assert found.temp_size_in_bytes < 2 * (copy + plan.gradients + plan.activations)
+
+
+def test_what_does_not_fit_a_chip_is_refused_before_anything_is_allocated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config = tiny_config()
+    source = ShapesSource(config, count=16)
+    needed = plan_step_memory(config, 8).total / 2**30
+    monkeypatch.setattr(memory_plan, "_CHIP_OF", {"cpu": "v5e"})
+    monkeypatch.setitem(memory_plan.CHIP_GIB, "v5e", 1.2 * needed)
+    refuse_too_large(config, jax.devices())
+    monkeypatch.setitem(memory_plan.CHIP_GIB, "v5e", needed)
+    there = len(jax.live_arrays())
+    with pytest.raises(
+        ConfigError, match=r"^train\.batch_size: .* 8 images on 8 chips .* v5e .*remat_levels=1"
+    ):
+        Trainer(config, source)
+    assert len(jax.live_arrays()) == there
+    monkeypatch.undo()
+    refuse_too_large(LAION512_LARGE.but({"train.batch_size": 10**9}), jax.devices())

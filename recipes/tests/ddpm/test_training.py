@@ -17,20 +17,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from ddpm.tiny import tiny_config
+from ddpm.tiny import shallow_config
 from tpulab_recipes.common.errors import CheckpointError, ConfigError, TrainingDiverged
 from tpulab_recipes.common.log_writers import JsonLines, read_json_lines
 from tpulab_recipes.common.steering import PlainRun
 from tpulab_recipes.ddpm.checkpoint import CheckpointFolder
 from tpulab_recipes.ddpm.config import Config
 from tpulab_recipes.ddpm.data.pipeline import Batch, ShapesSource
-from tpulab_recipes.ddpm.mesh import make_mesh, put_batch
 from tpulab_recipes.ddpm.model import Network
 from tpulab_recipes.ddpm.optimizer import clip_gradient, default_hyperparameters, learning_rate_factor
 from tpulab_recipes.ddpm.presets import LAION256
 from tpulab_recipes.ddpm.sampler import Sampler
 from tpulab_recipes.ddpm.train_step import TrainState, compile_step, make_initial_state
 from tpulab_recipes.ddpm.trainer import Trainer
+from tpulab_recipes.runtime.jax_mesh import make_mesh, put_batch
 
 
 def _trainer(config: Config, devices: int = 8, **more: Any) -> Trainer:
@@ -73,7 +73,7 @@ def test_what_travels_is_half_as_wide_as_the_masters(tmp_path: Path) -> None:
     """Asked of the program as it was divided among the devices: XLA:CPU widens bf16 again afterwards."""
     program = """
 import sys, jax, jax.numpy as jnp
-from tpulab_recipes.ddpm.mesh import gathered, make_mesh, state_sharding
+from tpulab_recipes.runtime.jax_mesh import gathered, make_mesh, state_sharding
 mesh, shapes = make_mesh(), {"w": jax.ShapeDtypeStruct((64, 64), jnp.float32)}
 run = lambda tree: gathered(jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16), tree), mesh)
 jax.jit(run, in_shardings=(state_sharding(mesh, shapes),)).lower(shapes).compile()
@@ -85,7 +85,7 @@ jax.jit(run, in_shardings=(state_sharding(mesh, shapes),)).lower(shapes).compile
     assert re.findall(r"= (\w+)\[[\d,]*\]\S* all-gather\(", divided.read_text()) == ["bf16"]
 
 
-def test_mixed_captions_and_changed_settings_take_one_compilation_each(tiny: Config) -> None:
+def test_mixed_captions_and_changed_settings_take_one_compilation_each(shallow: Config) -> None:
     """A learning rate and an average that change with every step, and sampling in between."""
 
     class Restless(PlainRun):
@@ -95,7 +95,7 @@ def test_mixed_captions_and_changed_settings_take_one_compilation_each(tiny: Con
             self.calls += 1
             return {"learning_rate": jnp.asarray(1e-3 / self.calls), "ema_decay": jnp.asarray(0.5)}
 
-    with _trainer(tiny) as trainer:
+    with _trainer(shallow) as trainer:
         trainer.train(20, Restless({}))
         assert trainer.compilations() == 1
         sampler = Sampler(trainer.network, 4)
@@ -104,7 +104,11 @@ def test_mixed_captions_and_changed_settings_take_one_compilation_each(tiny: Con
             from tpulab_recipes.ddpm.prompts import context_for
 
             images = sampler(
-                trainer.state.ema, context_for(prompts, tiny), guidance=1.0 + number, steps=steps, seed=number
+                trainer.state.ema,
+                context_for(prompts, shallow),
+                guidance=1.0 + number,
+                steps=steps,
+                seed=number,
             )
             assert images.shape == (number + 1, 8, 8, 8)
             assert np.isfinite(images).all()
@@ -114,7 +118,7 @@ def test_mixed_captions_and_changed_settings_take_one_compilation_each(tiny: Con
 @pytest.fixture(scope="module")
 def straight(tmp_path_factory: pytest.TempPathFactory) -> tuple[Config, TrainState, Path]:
     """Eight steps without a break, with checkpoints at 4 and 8."""
-    config = tiny_config()
+    config = shallow_config()
     config = replace(config, train=replace(config.train, save_freq=(4,), num_checkpoints=(math.inf,)))
     folder = tmp_path_factory.mktemp("straight")
     with _trainer(config, global_dir=str(folder)) as trainer:
@@ -151,15 +155,15 @@ def test_a_checkpoint_of_eight_devices_loads_on_one_and_on_two(
 
 
 def test_a_checkpoint_of_another_network_is_refused_and_a_missing_one_named(
-    straight: tuple[Config, TrainState, Path], tiny: Config
+    straight: tuple[Config, TrainState, Path], shallow: Config
 ) -> None:
     _, _, folder = straight
-    other = replace(tiny, model=replace(tiny.model, args=replace(tiny.model.args, ch=16)))
+    other = replace(shallow, model=replace(shallow.model, args=replace(shallow.model.args, ch=16)))
     with CheckpointFolder(str(folder / "checkpoints_recent")) as checkpoints:
         with pytest.raises(CheckpointError, match=r"does not fit.* is \(.* there and \("):
             checkpoints.load(Network(other), make_mesh(jax.devices()[:1]))
         with pytest.raises(CheckpointError, match="no checkpoint 5; there: 4, 8"):
-            checkpoints.load(Network(tiny), make_mesh(), 5)
+            checkpoints.load(Network(shallow), make_mesh(), 5)
 
 
 def test_a_changed_configuration_is_refused_by_name_unless_it_is_accepted(
@@ -203,9 +207,9 @@ class _Broken(ShapesSource):
             yield batch | ({"image": np.full_like(batch["image"], np.nan)} if number in self.broken else {})
 
 
-def test_a_broken_batch_changes_nothing_but_the_counters(tiny: Config) -> None:
+def test_a_broken_batch_changes_nothing_but_the_counters(shallow: Config) -> None:
     mesh = make_mesh()
-    with Trainer(tiny, _Broken(tiny, {1}), mesh=mesh) as trainer:
+    with Trainer(shallow, _Broken(shallow, {1}), mesh=mesh) as trainer:
         before = jax.tree.map(np.asarray, trainer.train(1))
         after = trainer.train(2)
         assert (int(after.skipped), int(after.skipped_in_a_row), int(after.step)) == (1, 1, 2)
@@ -218,10 +222,10 @@ def test_a_broken_batch_changes_nothing_but_the_counters(tiny: Config) -> None:
         assert trainer.compilations() == 1
 
 
-def test_a_hundred_broken_batches_in_a_row_end_the_training(tiny: Config, tmp_path: Path) -> None:
+def test_a_hundred_broken_batches_in_a_row_end_the_training(shallow: Config, tmp_path: Path) -> None:
     from tpulab_recipes.common.storage import Folder
 
-    config = replace(tiny, train=replace(tiny.train, log_loss_every_steps=10))
+    config = replace(shallow, train=replace(shallow.train, log_loss_every_steps=10))
     # On one device: a hundred steps there take as long as ten on eight.
     trainer = Trainer(
         config,
@@ -261,7 +265,7 @@ def test_a_batch_that_does_not_divide_among_the_devices_is_refused(tiny: Config)
 
 def test_a_network_learns_one_batch_by_heart() -> None:
     """The loss of one image and one noise level cannot be matched by saying nothing."""
-    config = tiny_config()
+    config = shallow_config()
     config = replace(
         config, train=replace(config.train, max_learning_rate=5e-3, learning_rate_warmup_steps=1)
     )

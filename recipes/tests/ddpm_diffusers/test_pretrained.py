@@ -50,7 +50,7 @@ def _states(models: Path, which: str, captions: list[str], **changed: Any) -> li
         if which == "clip"
         else (published.T5_LENGTH, published.T5_WIDTH)
     )
-    asked = {"name": str(models / which), "length": length, "width": width, "token": None}
+    asked = {"name": str(models / which), "length": length, "width": width}
     return torch_models.text_states(captions, which, **asked | changed)
 
 
@@ -94,7 +94,7 @@ def test_image_embeddings_are_those_of_clips_own_forward_pass(models: Path, pict
     from PIL import Image
 
     place = str(models / "clip")
-    found = torch_models.image_embeddings(pictures, place, published.CLIP_IMAGE_WIDTH, None)
+    found = torch_models.image_embeddings(pictures, place, published.CLIP_IMAGE_WIDTH)
     processor = transformers.AutoProcessor.from_pretrained(place)
     asked = processor(
         text=["red"] * 3, images=[Image.fromarray(one) for one in pictures], return_tensors="pt"
@@ -114,16 +114,16 @@ def test_latents_are_scaled_as_the_vae_says_and_decode_to_what_it_decodes(
     with torch.no_grad():
         mean = vae.encode(pixels).latent_dist.mean
         decoded = vae.decode(mean).sample
-    latents = torch_models.encode_latents(images, str(models / "sd"), None)
+    latents = torch_models.encode_latents(images, str(models / "sd"))
     np.testing.assert_allclose(latents, ((mean - 0.25) * 0.5).movedim(1, -1), atol=1e-5)
-    shown = torch_models.decode_latents(latents, str(models / "sd" / "vae"), None)
+    shown = torch_models.decode_latents(latents, str(models / "sd" / "vae"))
     np.testing.assert_allclose(shown, decoded.movedim(1, -1).clamp(-1, 1), atol=1e-5)
 
 
 @pytest.mark.parametrize(
     ("which", "changed", "message"),
     [
-        ("clip", {"name": "nobody/nothing"}, "nobody/nothing could not be loaded.*--auth_token"),
+        ("clip", {"name": "nobody/nothing"}, "nobody/nothing could not be loaded.*--auth-token"),
         ("clip", {"length": 77}, "takes 9 tokens.*set model.conditioning.clip_length=9"),
         ("t5", {"width": 4096}, "width 16.*set model.conditioning.t5_width=16"),
     ],
@@ -266,11 +266,11 @@ def test_the_commands_encode_train_and_evaluate_with_torch_in_a_process_beside_j
     pixels = np.stack([fit_image(one.pixels, 32) for one in shown])
     captions = [one.caption for one in shown]
     expected: dict[str, Any] = {
-        "image": torch_models.encode_latents(pixels.astype(np.float32) / 127.5 - 1, str(models / "sd"), None),
+        "image": torch_models.encode_latents(pixels.astype(np.float32) / 127.5 - 1, str(models / "sd")),
         "clip_emb": _states(models, "clip", captions),
         "t5_emb": _states(models, "t5", captions),
         "clip_image_emb": torch_models.image_embeddings(
-            pixels, str(models / "clip"), published.CLIP_IMAGE_WIDTH, None
+            pixels, str(models / "clip"), published.CLIP_IMAGE_WIDTH
         ),
     }
     for key, rows in expected.items():
@@ -279,7 +279,7 @@ def test_the_commands_encode_train_and_evaluate_with_torch_in_a_process_beside_j
             # Stored in bfloat16, which has eight digits.
             np.testing.assert_allclose(found, row, rtol=2**-8, atol=2**-8 * np.abs(row).max(), err_msg=key)
     with np.load(out / "images.npz") as archive:
-        decoded = torch_models.decode_latents(archive["latents"], str(models / "sd"), None)
+        decoded = torch_models.decode_latents(archive["latents"], str(models / "sd"))
         np.testing.assert_allclose(archive["images"], decoded, atol=1e-5)
 
 

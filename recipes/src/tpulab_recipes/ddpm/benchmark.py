@@ -21,7 +21,11 @@ from jax.sharding import Mesh
 from tpulab_recipes.common.errors import ConfigError
 from tpulab_recipes.common.progress import Progress
 from tpulab_recipes.ddpm.config import Config
-from tpulab_recipes.ddpm.mesh import (
+from tpulab_recipes.ddpm.model.network import Network, count_parameters
+from tpulab_recipes.ddpm.optimizer import default_hyperparameters
+from tpulab_recipes.ddpm.step_cost import batch_shapes, refuse_too_large, speed
+from tpulab_recipes.ddpm.train_step import compile_step, make_initial_state, state_shapes
+from tpulab_recipes.runtime.jax_mesh import (
     BATCH_AXES,
     batch_sharding,
     make_mesh,
@@ -29,10 +33,6 @@ from tpulab_recipes.ddpm.mesh import (
     replicated,
     state_sharding,
 )
-from tpulab_recipes.ddpm.model.network import Network, count_parameters
-from tpulab_recipes.ddpm.optimizer import default_hyperparameters
-from tpulab_recipes.ddpm.step_cost import batch_shapes, speed
-from tpulab_recipes.ddpm.train_step import compile_step, make_initial_state, state_shapes
 from tpulab_recipes.runtime.tpu_compiler import TOPOLOGIES, measure, tpu_devices
 
 Pair = tuple[str, Config, int | None]
@@ -44,6 +44,7 @@ def measured_rows(pairs: Iterable[Pair], steps: int, progress: Progress) -> Iter
         mesh = make_mesh()
         batch = batch or config.train.batch_size
         config = replace(config, train=replace(config.train, batch_size=batch))
+        refuse_too_large(config, mesh.local_devices)
         network = Network(config)
         step = compile_step(network, mesh)
         state = make_initial_state(network, mesh, 0)

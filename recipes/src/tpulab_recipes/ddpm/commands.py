@@ -66,6 +66,18 @@ class OnHosts(Command):
 
 
 @dataclass(frozen=True, kw_only=True)
+class WithEncoders(Command):
+    auth_token: str | None = None
+    """Hugging Face token, for encoders that need an account. None: that of `HF_TOKEN` or
+    `hf auth login`."""
+
+    def sign_in(self) -> None:
+        # Where huggingface_hub looks for it, in the process with the encoders too.
+        if self.auth_token:
+            os.environ["HF_TOKEN"] = self.auth_token
+
+
+@dataclass(frozen=True, kw_only=True)
 class Download(Command, DownloadOptions):
     """Fetch images that parquet tables name, into TFRecord shards."""
 
@@ -103,7 +115,7 @@ class Shapes(Command):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Encode(OnHosts):
+class Encode(WithEncoders, OnHosts):
     """Turn images and captions into latents and text states."""
 
     preset: Annotated[str, ConfigFlag]
@@ -119,14 +131,13 @@ class Encode(OnHosts):
     """The same for the class, which networks that know classes need."""
     batch_size: int = 64
     """Images at a time."""
-    auth_token: str | None = None
-    """Hugging Face token, for encoders that need an account."""
     config: Settings
 
     def run(self) -> None:
         from tpulab_recipes.ddpm.encode import encode, encoders_for
 
         check_config(self.config)
+        self.sign_in()
         process, processes = self.join_slice()
         done = encode(
             self.config,
@@ -136,7 +147,7 @@ class Encode(OnHosts):
             batch_size=self.batch_size,
             score_col=self.score_col,
             class_col=self.class_col,
-            encoders=encoders_for(self.config, self.auth_token),
+            encoders=encoders_for(self.config),
             process=process,
             processes=processes,
         )
@@ -243,8 +254,8 @@ class OfCheckpoint(OnHosts):
         """The configuration and the averaged weights of the checkpoint. Of a student (the last value says if
         it is one), the configuration says in how many steps it samples."""
         from tpulab_recipes.ddpm.checkpoint import CheckpointFolder
-        from tpulab_recipes.ddpm.mesh import make_mesh
         from tpulab_recipes.ddpm.model.network import Network
+        from tpulab_recipes.runtime.jax_mesh import make_mesh
 
         place = self.checkpoint_dir
         if "://" not in place and not os.path.isdir(place):
@@ -265,7 +276,7 @@ class OfCheckpoint(OnHosts):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evaluate(OfCheckpoint):
+class Evaluate(WithEncoders, OfCheckpoint):
     """Sample images for prompts."""
 
     save_dir: str
@@ -274,8 +285,6 @@ class Evaluate(OfCheckpoint):
     """Images at a time."""
     guidance_scale: float | None = None
     """None: 3.5, and 1 for a student, which has its teacher's guidance in it."""
-    auth_token: str | None = None
-    """Hugging Face token, for encoders that need an account."""
     prompt: str = ""
     """Prompts, separated by ";"."""
     classes: str = ""
@@ -304,11 +313,12 @@ class Evaluate(OfCheckpoint):
         from tpulab_recipes.common.storage import Folder
         from tpulab_recipes.ddpm.comparison import Comparison
         from tpulab_recipes.ddpm.hosts import dealt_out
-        from tpulab_recipes.ddpm.mesh import state_of_this_host
         from tpulab_recipes.ddpm.model.network import Network
         from tpulab_recipes.ddpm.prompts import context_for, decode_images
         from tpulab_recipes.ddpm.sampler import Sampler
+        from tpulab_recipes.runtime.jax_mesh import state_of_this_host
 
+        self.sign_in()
         process, _ = self.join_slice()
         with self.loaded() as (config, params, is_student):
             # A student has its teacher's guidance in its weights.
@@ -334,7 +344,6 @@ class Evaluate(OfCheckpoint):
                     config,
                     aesth_score=self.aesth_score,
                     classes=None if classes is None else classes[first:last],
-                    token=self.auth_token,
                 )
                 count = last - first
                 latents = sampler(
@@ -346,7 +355,7 @@ class Evaluate(OfCheckpoint):
                     known=None if known is None else np.repeat(known, count, axis=0),
                     mask=None if mask is None else np.repeat(mask, count, axis=0),
                 )[:count]
-                return latents, decode_images(latents, config, self.auth_token)
+                return latents, decode_images(latents, config)
 
             progress = self.progress(process == 0)
             progress.start("sample", len(prompts), "the first images compile")
@@ -401,7 +410,7 @@ class Evaluate(OfCheckpoint):
 
         known = read(self.inpaint).astype(np.float32)[None] / 127.5 - 1
         if not config.in_pixels:
-            known = encoders_for(config, self.auth_token)(known, [""])[0]["image"][None]
+            known = encoders_for(config)(known, [""])[0]["image"][None]
         painted = read(self.mask)[..., 0] > 127
         size = config.in_dimensions[0]
         step = painted.shape[0] // size
@@ -425,10 +434,10 @@ class Distill(OfCheckpoint):
     def run(self) -> None:
         from tpulab_recipes.ddpm.checkpoint import CheckpointFolder
         from tpulab_recipes.ddpm.data.pipeline import open_source
-        from tpulab_recipes.ddpm.distiller import Distiller, UnderWay
-        from tpulab_recipes.ddpm.mesh import make_mesh, whole_state
+        from tpulab_recipes.ddpm.distiller import Distiller
         from tpulab_recipes.ddpm.model.network import Network
-        from tpulab_recipes.ddpm.train_step import TrainState, place_state, state_of
+        from tpulab_recipes.ddpm.train_step import place_state, state_of
+        from tpulab_recipes.runtime.jax_mesh import make_mesh, whole_state
 
         process, processes = self.join_slice()
         progress = self.progress(process == 0)
@@ -449,22 +458,18 @@ class Distill(OfCheckpoint):
                 halvings = max(0, int(np.log2(steps / distill.end_num_steps)))
                 progress.start("distill", halvings * distill.steps_per_halving, f"from {steps} steps")
 
-                def keep(under_way: UnderWay) -> None:
-                    number, student, moments = under_way
-                    count = np.asarray(done * distill.steps_per_halving + number, np.int32)
-                    none = np.zeros((), np.int32)
-                    state = TrainState(count, student, student, moments, none, none)
-                    rounds.save(place_state(state, distiller.mesh), config)
-
                 while distiller.steps > distill.end_num_steps:
                     under_way = None
                     halvings_before, number = divmod(rounds.latest() or 0, distill.steps_per_halving)
                     if number and halvings_before == done:
                         rounds.refuse_changes(config, may_change=())
-                        saved = rounds.load(distiller.network, distiller.mesh)
-                        under_way = UnderWay(number, saved.params, saved.opt_state)
+                        under_way = rounds.load(distiller.network, distiller.mesh)
                         progress.advance(number, f"going on after {number} updates")
-                    found = distiller.halve(lambda *_: progress.advance(1), under_way=under_way, keep=keep)
+                    found = distiller.halve(
+                        lambda *_: progress.advance(1),
+                        under_way=under_way,
+                        keep=lambda state: rounds.save(state, config),
+                    )
                     done += 1
                     state = state_of(distiller.network, whole_state(distiller.params))
                     state = place_state(state._replace(step=np.asarray(done, np.int32)), distiller.mesh)
@@ -484,7 +489,7 @@ class Export(OfCheckpoint):
 
     def run(self) -> None:
         from tpulab_recipes.ddpm.exporter import write_export
-        from tpulab_recipes.ddpm.mesh import whole_state
+        from tpulab_recipes.runtime.jax_mesh import whole_state
 
         process, _ = self.join_slice()
         with self.loaded() as (config, params, _):

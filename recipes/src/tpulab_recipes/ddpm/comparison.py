@@ -12,7 +12,7 @@ from tpulab_recipes.common.storage import Folder
 from tpulab_recipes.ddpm.config import Config
 from tpulab_recipes.ddpm.data.image_shards import read_images
 from tpulab_recipes.ddpm.data.images import fit_image
-from tpulab_recipes.ddpm.data.tfrecord import record_places
+from tpulab_recipes.ddpm.data.tfrecord import count_records
 from tpulab_recipes.ddpm.data.torch_process import call
 from tpulab_recipes.ddpm.frechet import FEATURES, frechet_distance, image_features
 
@@ -31,10 +31,7 @@ class Comparison:
     def __init__(self, folder: str, config: Config, kind: str = "frechet", weights: str = "") -> None:
         self._folder, self._config, self._kind, self._weights = Folder(folder), config, kind, weights
         self._shards = self._folder.names(".tfrecord")
-        self._there = 0
-        for name in self._shards:
-            with self._folder.read(name) as file:
-                self._there += len(record_places(file, name))
+        self._there = sum(count_records(self._folder, name) for name in self._shards)
         self.check(self._there, f"{folder} holds")
 
     def check(self, count: int, these: str = "--num-images makes") -> None:

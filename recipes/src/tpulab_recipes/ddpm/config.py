@@ -7,7 +7,6 @@ the commands. A key that does not exist is refused with the nearest one that doe
 from __future__ import annotations
 
 import difflib
-import json
 import math
 import typing
 from collections.abc import Iterable, Mapping
@@ -216,19 +215,6 @@ def config_from(values: Mapping[str, Any], base: Config | None = None) -> Config
     """`base` (the defaults) with `values` over it. Raises `ConfigError` for what does not fit."""
     config: Config = _changed(base or Config(), values, "")
     check_config(config)
-    return config
-
-
-def with_settings(config: Config, settings: Iterable[str]) -> Config:
-    """Applies `train.batch_size=64` and the like, as notebook 05 has them; the values are JSON, or plain
-    text."""
-    for setting in settings:
-        path, _, text = setting.partition("=")
-        try:
-            value = json.loads(text)
-        except ValueError:
-            value = text
-        config = config.but({path: value})
     return config
 
 

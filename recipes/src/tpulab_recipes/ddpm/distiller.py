@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -24,9 +24,13 @@ from tpulab_recipes.ddpm.diffusion import diffuse, guided, interpret, weighted_e
 from tpulab_recipes.ddpm.distillation import distillation_target
 from tpulab_recipes.ddpm.hosts import compile_on_all_hosts
 from tpulab_recipes.ddpm.masks import draw_masks
-from tpulab_recipes.ddpm.mesh import (
-    batch_sharding,
-    check_batch,
+from tpulab_recipes.ddpm.model.context import unconditional
+from tpulab_recipes.ddpm.model.network import Network
+from tpulab_recipes.ddpm.sampling import Levels, sampling_levels
+from tpulab_recipes.ddpm.schedules import schedule_from
+from tpulab_recipes.ddpm.step_cost import refuse_too_large
+from tpulab_recipes.ddpm.train_step import LossFunction, TrainState, compile_step, place_state, state_of
+from tpulab_recipes.runtime.jax_mesh import (
     gathered,
     make_mesh,
     put_batch,
@@ -35,11 +39,6 @@ from tpulab_recipes.ddpm.mesh import (
     state_sharding,
     whole_state,
 )
-from tpulab_recipes.ddpm.model.context import unconditional
-from tpulab_recipes.ddpm.model.network import Network
-from tpulab_recipes.ddpm.optimizer import clip_gradient, make_optimizer
-from tpulab_recipes.ddpm.sampling import Levels, sampling_levels
-from tpulab_recipes.ddpm.schedules import schedule_from
 from tpulab_recipes.runtime.prefetch import prefetched
 
 Array: TypeAlias = jax.Array
@@ -53,21 +52,13 @@ class Round:
     loss: float
 
 
-class UnderWay(NamedTuple):
-    """What a round has come to after `done` updates."""
-
-    done: int
-    student: Any
-    moments: Any
-
-
 #: Called with (student's steps, position in the round, loss so far, or None while it is not known).
 OnStep = Callable[[int, int, Array], None]
 
 
 class Distiller:
-    """Distils round by round. `params` is the newest student, `steps` what it needs; one program serves all
-    rounds."""
+    """Distils round by round: the training step with another loss. `params` is the newest student, `steps`
+    what it needs; one program serves all rounds."""
 
     def __init__(
         self,
@@ -89,43 +80,38 @@ class Distiller:
                 "noise, and what they say of the image is its error times a thousand and more. Train the "
                 "teacher with model.mean_type=v.",
             )
-        # Dropout and dropping of conditioning are for training from data.
+        distill = config.distill
+        # Dropout and dropping of conditioning are for training from data; the rate falls from outside.
         model = replace(config.model, args=replace(config.model.args, dropout=0.0))
-        self.config = replace(config, model=model)
+        train = replace(
+            config.train,
+            weight_decay=0.0,
+            learning_rate_warmup_steps=1,
+            max_learning_rate=distill.learning_rate,
+            min_learning_rate=distill.learning_rate,
+        )
+        # Another seed: not the noise that the teacher learned from.
+        self.config = replace(config, model=model, train=train, seed=config.seed + 77)
         self.source, self.mesh = source, mesh or make_mesh()
-        check_batch(config.train.batch_size, self.mesh)
+        refuse_too_large(config, self.mesh.local_devices)
         self.network = Network(self.config)
         self.schedule = schedule_from(config.model.eval_alpha_schedule)
-        self.params, self.steps = teacher, steps or config.distill.start_num_steps
+        self.params, self.steps = teacher, steps or distill.start_num_steps
         self.guidance = guidance
         self.rounds: list[Round] = []
         self._rounds_before = rounds_done
-        self._optimizer = make_optimizer(replace(config.train, weight_decay=0.0))
-        shardings = state_sharding(self.mesh, self.network.shapes)
-        everywhere = replicated(self.mesh)
-        self._moments = jax.eval_shape(self._optimizer.init, self.network.shapes)
-        moments = state_sharding(self.mesh, self._moments)
-        self._run = jax.jit(
-            self._step,
-            in_shardings=(
-                shardings,
-                moments,
-                shardings,
-                batch_sharding(self.mesh),
-                *([everywhere] * 4),
-            ),
-            out_shardings=(shardings, moments, everywhere),
-            donate_argnums=(0, 1),
-        )
-        self._place = shardings, moments
+        self._place = state_sharding(self.mesh, self.network.shapes)
+        told = self._place, replicated(self.mesh), replicated(self.mesh)
+        loss = distillation_loss(self.network, self.mesh)
+        self._step = compile_step(self.network, self.mesh, loss, told)
 
     def halve(
         self,
         on_step: OnStep | None = None,
         updates: int | None = None,
         *,
-        under_way: UnderWay | None = None,
-        keep: Callable[[UnderWay], None] | None = None,
+        under_way: TrainState | None = None,
+        keep: Callable[[TrainState], object] | None = None,
     ) -> Round:
         """One round. Afterwards `steps` is half of what it was.
 
@@ -136,58 +122,55 @@ class Distiller:
             raise ValueError(f"{self.steps} steps cannot be halved")
         distill = self.config.distill
         updates = updates or distill.steps_per_halving
-        teacher = put_state(self.params, self._place[0])
-        if under_way is None:
-            # A copy: the step gives the student up for the next one.
-            zeros = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), self._moments)
-            under_way = UnderWay(0, whole_state(teacher), zeros)
-        student = put_state(under_way.student, self._place[0])
-        moments = put_state(under_way.moments, self._place[1])
+        rounds = self._rounds_before + len(self.rounds)
+        teacher = put_state(self.params, self._place)
+        state = under_way
+        if state is None:
+            # A copy: the step gives the student up for the next one. Steps are counted through all rounds.
+            state = state_of(self.network, whole_state(teacher))
+            state = place_state(state._replace(step=np.asarray(rounds * updates, np.int32)), self.mesh)
         # Arrays of the host, alike on all hosts: those of a device belong to one host.
         levels = jax.tree.map(np.asarray, sampling_levels(self.schedule, self.steps))
-        rounds = self._rounds_before + len(self.rounds)
         # The teacher of the first round is guided; from then on guidance is in the weights.
         scale = np.asarray(1.0 if rounds else self.guidance, np.float32)
         losses = []
         # A round reads and draws what it would have without an interruption before it.
-        first = rounds * updates
-        placed = (put_batch(batch, self.mesh) for batch in self.source.batches(first + under_way.done))
+        first = int(state.step)
+        placed = (put_batch(batch, self.mesh) for batch in self.source.batches(first))
         with prefetched(placed, 2) as batches:
-            for number in range(under_way.done, updates):
-                # A falling rate and a number, as arrays: the same program for all rounds and steps.
-                rate = np.asarray(distill.learning_rate * (1 - number / updates), np.float32)
-                told = (next(batches), rate, np.asarray(first + number, np.int32), levels, scale)
+            for number in range(first - rounds * updates, updates):
+                # A falling rate, as an array: the same program for all rounds and steps. No average.
+                rate = distill.learning_rate * (1 - number / updates)
+                hyper = {"learning_rate": np.float32(rate), "ema_decay": np.float32(0)}
+                arguments = state, next(batches), hyper, teacher, levels, scale
                 if not self.compilations():
-                    compile_on_all_hosts(self._run, student, moments, teacher, *told)
-                student, moments, loss = self._run(student, moments, teacher, *told)
-                losses.append(loss)
+                    compile_on_all_hosts(self._step, *arguments)
+                state, figures = self._step(*arguments)
+                losses.append(figures["loss"])
                 whole = distill.save_freq and (number + 1) % distill.save_freq == 0
                 if keep and whole and number + 1 < updates:
-                    keep(UnderWay(number + 1, student, moments))
+                    keep(state)
                 if on_step:
-                    on_step(self.steps // 2, number + 1, loss)
-        self.params, self.steps = student, self.steps // 2
+                    on_step(self.steps // 2, number + 1, losses[-1])
+        self.params, self.steps = state.params, self.steps // 2
         tail = np.array([float(loss) for loss in losses[-max(1, updates // 4) :]])
         self.rounds.append(Round(self.steps, float(tail.mean())))
         return self.rounds[-1]
 
     def compilations(self) -> int:
-        return int(self._run._cache_size())
+        return int(self._step._cache_size())
 
-    def _step(
-        self,
-        student: Any,
-        moments: Any,
-        teacher: Any,
-        batch: Mapping[str, Array],
-        rate: Array,
-        number: Array,
-        levels: Levels,
-        scale: Array,
-    ) -> tuple[Any, Any, Array]:
-        model, conditioning = self.config.model, self.config.model.conditioning
+
+def distillation_loss(network: Network, mesh: Mesh) -> LossFunction:
+    """The loss of a round. It is told the teacher, the teacher's noise levels, and the scale of its
+    guidance."""
+    config = network.config
+    model, conditioning = config.model, config.model.conditioning
+
+    def loss(
+        params: Any, batch: Mapping[str, Array], key: Array, teacher: Any, levels: Levels, scale: Array
+    ) -> Array:
         x = batch["image"].astype(jnp.float32)
-        key = jax.random.fold_in(jax.random.key(self.config.seed + 77), number)
         keys = jax.random.split(key, 3)
         # A student's step i goes over the teacher's steps 2 i and 2 i + 1.
         place = 2 * jax.random.randint(keys[0], (x.shape[0],), 0, levels.count // 2)
@@ -197,31 +180,22 @@ class Distiller:
         if conditioning.inpainting:
             context |= {"mask": draw_masks(keys[2], x.shape[0], x.shape[1]), "known": x}
         nothing = unconditional(context, conditioning)
-        copy = gathered(self.network.compute_copy(teacher), self.mesh)
+        copy = gathered(network.compute_copy(teacher), mesh)
 
         def teach(z: Array, logsnr: Array) -> Array:
-            told = self.network.apply(copy, z, logsnr, context)
+            told = network.apply(copy, z, logsnr, context)
             # A scale of 1 is the plain conditional network: its other half need not be run.
             return jax.lax.cond(
                 scale == 1.0,
                 lambda: told,
-                lambda: guided(told, self.network.apply(copy, z, logsnr, nothing), scale),
+                lambda: guided(told, network.apply(copy, z, logsnr, nothing), scale),
             )
 
         goal = jax.lax.stop_gradient(
             distillation_target(teach, z, start, middle, end, model.mean_type, model.eval_clip_denoised)
         )
+        said = interpret(network.apply(params, z, start, context), z, start, model.mean_type)
+        # The teacher's x, seen through the network's own kind, keeps the error finite at every noise level.
+        return weighted_error(said.x, goal, start, "x", config.distill.mean_loss_weight_type).mean()
 
-        def loss_of(params: Any) -> Array:
-            compute = gathered(self.network.compute_copy(params), self.mesh)
-            said = interpret(self.network.apply(compute, z, start, context), z, start, model.mean_type)
-            # The teacher's x, seen through the network's own kind, keeps the error finite at every noise
-            # level.
-            error = weighted_error(said.x, goal, start, "x", self.config.distill.mean_loss_weight_type)
-            return error.mean()
-
-        loss, gradient = jax.value_and_grad(loss_of)(student)
-        gradient, _ = clip_gradient(gradient, self.config.train.grad_clip)
-        updates, moments = self._optimizer.update(gradient, moments, student)
-        student = jax.tree.map(lambda p, u: p - rate * u, student, updates)
-        return student, moments, loss
+    return loss

@@ -22,7 +22,7 @@ from tpulab_recipes.ddpm.data.encodings import SUFFIX, encode_record
 from tpulab_recipes.ddpm.data.image_shards import CLASS_KEY, SCORE_KEY, CaptionedImage, read_images
 from tpulab_recipes.ddpm.data.images import fit_image
 from tpulab_recipes.ddpm.data.small_encoders import PatchPca, encode_text
-from tpulab_recipes.ddpm.data.tfrecord import record_places, write_record
+from tpulab_recipes.ddpm.data.tfrecord import count_records, write_record
 
 
 class Encoders(Protocol):
@@ -48,7 +48,7 @@ class SmallEncoders:
         return rows
 
 
-def encoders_for(config: Config, token: str | None = None) -> Encoders:
+def encoders_for(config: Config) -> Encoders:
     """The encoders that the configuration names, as far as its network is told something by them."""
     model, told = config.model, config.model.conditioning
     names = {
@@ -66,7 +66,7 @@ def encoders_for(config: Config, token: str | None = None) -> Encoders:
         raise ConfigError("model.vae_id", "encoders are all `small`, or none of them is.")
     from tpulab_recipes.ddpm.data.pretrained import PretrainedEncoders
 
-    return PretrainedEncoders(config, token)
+    return PretrainedEncoders(config)
 
 
 def encode(
@@ -90,10 +90,7 @@ def encode(
     mine = shards[process::processes]
     there = set(out.names(may_be_absent=True))
     missing = [name for name in mine if f"{_stem(name)}.json" not in there]
-    counts = {}
-    for name in missing:
-        with source.read(name) as file:
-            counts[name] = len(record_places(file, name))
+    counts = {name: count_records(source, name) for name in missing}
     progress.start(
         "encode", sum(counts.values()), f"{len(mine) - len(missing)} of {len(mine)} shards are there"
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -22,17 +21,16 @@ def context_for(
     aesth_score: float = DEFAULT_SCORE,
     side: int | None = None,
     classes: Sequence[int] | None = None,
-    token: str | None = None,
 ) -> dict[str, np.ndarray]:
     """One row for each prompt. `side` is the height and width that the network is told; `classes` for
-    networks that know classes; `token` opens encoders that need an account."""
+    networks that know classes."""
     conditioning, count = config.model.conditioning, len(prompts)
     shapes = context_shapes(conditioning)
     context: dict[str, np.ndarray] = {}
     if "clip_emb" in shapes:
-        context["clip_emb"] = _text(prompts, config, "clip", shapes["clip_emb"], token)
+        context["clip_emb"] = _text(prompts, config, "clip", shapes["clip_emb"])
     if "t5_emb" in shapes:
-        context["t5_emb"] = _text(prompts, config, "t5", shapes["t5_emb"], token)
+        context["t5_emb"] = _text(prompts, config, "t5", shapes["t5_emb"])
     if "clip_image_emb" in shapes:
         # Nobody has an image to show when asking by text: told nothing.
         context["clip_image_emb"] = np.zeros((count, *shapes["clip_image_emb"]), np.float32)
@@ -47,18 +45,16 @@ def context_for(
     return context
 
 
-def _text(
-    prompts: Sequence[str], config: Config, which: str, shape: tuple[int, ...], token: str | None
-) -> np.ndarray:
+def _text(prompts: Sequence[str], config: Config, which: str, shape: tuple[int, ...]) -> np.ndarray:
     name = config.model.clip_model_id if which == "clip" else config.model.t5_model_id
     if name == "small":
         return encode_text(prompts, shape[0])
     from tpulab_recipes.ddpm.data.pretrained import encode_prompts
 
-    return encode_prompts(list(prompts), which, name, shape, token)
+    return encode_prompts(list(prompts), which, name, shape)
 
 
-def decode_images(latents: np.ndarray, config: Config, token: Any = None) -> np.ndarray:
+def decode_images(latents: np.ndarray, config: Config) -> np.ndarray:
     """Float32[image, height, width, 3] in [-1, 1] from latents."""
     if config.in_pixels:
         return np.clip(latents, -1, 1)
@@ -66,4 +62,4 @@ def decode_images(latents: np.ndarray, config: Config, token: Any = None) -> np.
         return PatchPca.shipped().decode(latents)
     from tpulab_recipes.ddpm.data.pretrained import decode_latents
 
-    return decode_latents(latents, config.model.vae_id, token)
+    return decode_latents(latents, config.model.vae_id)

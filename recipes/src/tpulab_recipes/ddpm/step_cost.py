@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.sharding import AbstractMesh
 
+from tpulab_recipes.common.errors import ConfigError
 from tpulab_recipes.ddpm.config import Config, context_shapes
-from tpulab_recipes.ddpm.mesh import BATCH_AXES, state_sharding
 from tpulab_recipes.ddpm.model.network import Network
 from tpulab_recipes.ddpm.train_step import diffusion_loss, state_shapes
-from tpulab_recipes.runtime.memory_plan import MemoryPlan
+from tpulab_recipes.runtime.memory_plan import CHIP_GIB, MemoryPlan, chip_of, plan_jax_memory, sliced_bytes
 
 
 def batch_shapes(config: Config, batch: int) -> dict[str, jax.ShapeDtypeStruct]:
@@ -68,37 +66,37 @@ def plan_step_memory(config: Config, chips: int) -> MemoryPlan:
     """Bytes on each of `chips` chips of one host. `parameters` has masters, average, and the gathered copy
     that the network computes with."""
     network = Network(config)
-    mesh = AbstractMesh((1, chips), BATCH_AXES)
     state, copy = state_shapes(network), _compute_shapes(network)
     rows = batch_shapes(config, max(1, config.train.batch_size // chips))
     loss = diffusion_loss(network)
-
-    def backward(params: Any, batch: Any, key: Any) -> Any:
-        # The closure of a backward pass is a tree of all that the forward pass kept for it.
-        return jax.vjp(lambda values: loss(values, batch, key), params)[1]
-
-    whole = _bytes(copy)
-    kept = _bytes(jax.eval_shape(backward, copy, rows, _key()))
-
-    def sliced(tree: Any) -> int:
-        shapes, places = jax.tree.leaves(tree), jax.tree.leaves(state_sharding(mesh, tree))
-        return sum(
-            math.prod(place.shard_shape(leaf.shape)) * leaf.dtype.itemsize
-            for leaf, place in zip(shapes, places, strict=True)
-        )
-
-    return MemoryPlan(
-        sliced((state.params, state.ema)) + whole, whole, sliced(state.opt_state), max(0, kept - whole)
+    whole = plan_jax_memory(lambda params, told: loss(params, *told), copy, (), (rows, _key()))
+    masters = sliced_bytes((state.params, state.ema), chips)
+    return replace(
+        whole, parameters=masters + whole.parameters, optimizer=sliced_bytes(state.opt_state, chips)
     )
+
+
+def refuse_too_large(config: Config, devices: Sequence[Any]) -> None:
+    """Raises `ConfigError`, before anything is allocated, where a step is planned not to fit the TPUs that it
+    is to run on (those of one host, `devices`). Other devices are not judged."""
+    chip = chip_of(devices[0].device_kind)
+    if chip is None:
+        return
+    plan = plan_step_memory(config, len(devices))
+    if not plan.fits(chip):
+        raise ConfigError(
+            "train.batch_size",
+            f"a step with {config.train.batch_size} images on {len(devices)} chips needs about "
+            f"{plan.total / 2**30:.1f} GiB of each, more than a {chip} has for it ({CHIP_GIB[chip]} GiB, a "
+            f"tenth of which is for the program): weights {plan.parameters / 2**30:.1f}, gradients "
+            f"{plan.gradients / 2**30:.1f}, optimizer {plan.optimizer / 2**30:.1f}, activations "
+            f"{plan.activations / 2**30:.1f}. Use fewer images, more chips, or model.args.remat_levels="
+            f"{len(config.model.args.ch_mult) - 1}.",
+        )
 
 
 def _key() -> Any:
     return jax.eval_shape(lambda: jax.random.key(0))
-
-
-def _bytes(tree: Any) -> int:
-    # Keys of random numbers have no bytes of their own to count, and need none worth counting.
-    return sum(leaf.size * getattr(leaf.dtype, "itemsize", 0) for leaf in jax.tree.leaves(tree))
 
 
 def _compute_shapes(network: Network) -> Any:

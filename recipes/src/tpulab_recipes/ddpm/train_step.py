@@ -15,9 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
+from tpulab_recipes.common.errors import ConfigError
 from tpulab_recipes.ddpm.diffusion import diffuse, target, weighted_error
 from tpulab_recipes.ddpm.masks import draw_masks
-from tpulab_recipes.ddpm.mesh import batch_sharding, gathered, put_state, replicated, state_sharding
 from tpulab_recipes.ddpm.model.context import drop_conditioning
 from tpulab_recipes.ddpm.model.network import Network
 from tpulab_recipes.ddpm.optimizer import (
@@ -28,6 +28,7 @@ from tpulab_recipes.ddpm.optimizer import (
     moving_average,
 )
 from tpulab_recipes.ddpm.schedules import schedule_from
+from tpulab_recipes.runtime.jax_mesh import batch_sharding, gathered, put_state, replicated, state_sharding
 
 Array: TypeAlias = jax.Array
 
@@ -43,10 +44,10 @@ class TrainState(NamedTuple):
     skipped_in_a_row: Array  # Int[]
 
 
-#: A batch to the loss of one step: (compute-type parameters, batch, key) to Float[].
-LossFunction = Callable[[Any, Mapping[str, Array], Array], Array]
-#: (state, batch, hyperparameters) to the next state and the figures of the step.
-TrainStep = Callable[[TrainState, Any, Any], tuple[TrainState, dict[str, Array]]]
+#: (compute-type parameters, batch, key, and what the loss is told besides) to the loss of one step, Float[].
+LossFunction = Callable[..., Array]
+#: (state, batch, hyperparameters, what the loss is told besides) to the next state and the step's figures.
+TrainStep = Callable[..., tuple[TrainState, dict[str, Array]]]
 
 
 def state_of(network: Network, params: Any) -> TrainState:
@@ -109,12 +110,12 @@ def step_function(network: Network, mesh: Mesh, loss: LossFunction | None = None
     seed = config.seed
 
     def step(
-        state: TrainState, batch: Mapping[str, Array], hyper: Mapping[str, Array]
+        state: TrainState, batch: Mapping[str, Array], hyper: Mapping[str, Array], *told: Any
     ) -> tuple[TrainState, dict[str, Array]]:
         key = jax.random.fold_in(jax.random.key(seed), state.step)
 
         def loss_of(params: Any) -> Array:
-            return loss(gathered(network.compute_copy(params), mesh), batch, key)
+            return loss(gathered(network.compute_copy(params), mesh), batch, key, *told)
 
         value, gradient = jax.value_and_grad(loss_of)(state.params)
         gradient, norm = clip_gradient(gradient, config.train.grad_clip)
@@ -124,9 +125,8 @@ def step_function(network: Network, mesh: Mesh, loss: LossFunction | None = None
         ema = moving_average(state.ema, params, hyper["ema_decay"])
         fine = jnp.isfinite(value) & jnp.isfinite(norm)
         if config.train.enable_update_skip:
-            params = choose(fine, params, state.params)
-            ema = choose(fine, ema, state.ema)
-            opt_state = choose(fine, opt_state, state.opt_state)
+            old = state.params, state.ema, state.opt_state
+            params, ema, opt_state = choose(fine, (params, ema, opt_state), old)
         broken = (~fine).astype(jnp.int32)
         new = TrainState(
             state.step + 1,
@@ -148,12 +148,21 @@ def step_function(network: Network, mesh: Mesh, loss: LossFunction | None = None
     return step
 
 
-def compile_step(network: Network, mesh: Mesh, loss: LossFunction | None = None) -> Any:
-    """The step as one program over the mesh; the old state is given up."""
+def compile_step(
+    network: Network, mesh: Mesh, loss: LossFunction | None = None, told: tuple[Any, ...] = ()
+) -> Any:
+    """The step as one program over the mesh; the old state is given up. `told` is where that lies which the
+    loss is told besides. Raises `ConfigError` where the
+    images of a batch do not divide among the devices of a host."""
+    batch_size, per_host = network.config.train.batch_size, mesh.shape["shard"]
+    if batch_size % per_host:
+        raise ConfigError(
+            "train.batch_size", f"{batch_size} images do not divide among the {per_host} devices of a host."
+        )
     shardings = state_sharding(mesh, state_shapes(network))
     return jax.jit(
         step_function(network, mesh, loss),
-        in_shardings=(shardings, batch_sharding(mesh), replicated(mesh)),
+        in_shardings=(shardings, batch_sharding(mesh), replicated(mesh), *told),
         out_shardings=(shardings, replicated(mesh)),
         donate_argnums=0,
     )

@@ -25,11 +25,11 @@ from tpulab_recipes.ddpm.config import Config
 from tpulab_recipes.ddpm.data.pipeline import Source
 from tpulab_recipes.ddpm.evaluator import Evaluation
 from tpulab_recipes.ddpm.hosts import compile_on_all_hosts, wait_for_all
-from tpulab_recipes.ddpm.mesh import check_batch, make_mesh, put_batch, state_of_this_host
 from tpulab_recipes.ddpm.model.network import Network
 from tpulab_recipes.ddpm.optimizer import MAX_SKIPPED, default_hyperparameters
-from tpulab_recipes.ddpm.step_cost import speed
+from tpulab_recipes.ddpm.step_cost import refuse_too_large, speed
 from tpulab_recipes.ddpm.train_step import TrainState, compile_step, make_initial_state
+from tpulab_recipes.runtime.jax_mesh import make_mesh, put_batch, state_of_this_host
 from tpulab_recipes.runtime.prefetch import prefetched
 
 #: The averaged weights, and `guidance=`, to what was found.
@@ -81,7 +81,7 @@ class Trainer:
         with other settings than `config` has, but for those in `accept_changed`."""
         self.config, self.source = config, source
         self.mesh = mesh or make_mesh()
-        check_batch(config.train.batch_size, self.mesh)
+        refuse_too_large(config, self.mesh.local_devices)
         self.network = Network(config)
         self._step = compile_step(self.network, self.mesh)
         self.folders: list[CheckpointFolder] = open_folders(config, global_dir) if global_dir else []

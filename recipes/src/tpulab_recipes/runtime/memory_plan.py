@@ -10,6 +10,16 @@ from typing import Any
 
 #: Bytes of a chip's HBM that a program may use (Google's system architecture pages, in GiB).
 CHIP_GIB = {"v2": 16, "v3": 32, "v4": 32, "v5e": 16, "v5p": 95, "v6e": 32}
+#: What the runtime calls a device that is a whole chip. One of v2 or v3 is half of a chip, and not judged.
+_CHIP_OF = {
+    "TPU v4": "v4",
+    "TPU v5 lite": "v5e",
+    "TPU v5e": "v5e",
+    "TPU v5": "v5p",
+    "TPU v5p": "v5p",
+    "TPU v6 lite": "v6e",
+    "TPU v6e": "v6e",
+}
 #: Tensors of a parameter's size that an optimizer keeps for it.
 MOMENTS = {"sgd": 0, "momentum": 1, "adam": 2, "adamw": 2}
 _FP32 = 4
@@ -32,6 +42,11 @@ class MemoryPlan:
     def fits(self, chip: str) -> bool:
         """Whether it fits a chip of this kind (`v5e`, …), with a tenth left for the program itself."""
         return self.total <= 0.9 * CHIP_GIB[chip] * 2**30
+
+
+def chip_of(device_kind: str) -> str | None:
+    """The chip (`v5e`, …) of a device of this kind; None for processors and for chips that are not known."""
+    return _CHIP_OF.get(device_kind)
 
 
 def plan_memory(
@@ -97,26 +112,32 @@ def plan_jax_memory(
             `JaxBackend.prepare` slices them. What a step gathers of them for a while comes on top.
     """
     import jax
-    from jax.sharding import AbstractMesh
 
-    from tpulab_recipes.runtime.jax_mesh import BATCH_AXES, state_sharding
-
-    mesh = AbstractMesh((1, chips if shard else 1), BATCH_AXES)
+    parts = chips if shard else 1
 
     def backward(params: Any, batch: Any) -> Any:
         # The closure of a backward pass is a tree of all that the forward pass kept for it.
         return jax.vjp(lambda values: loss_of(values, batch), params)[1]
 
-    def divided(tree: Any) -> int:
-        placed = zip(jax.tree.leaves(tree), jax.tree.leaves(state_sharding(mesh, tree)), strict=True)
-        return sum(math.prod(place.shard_shape(leaf.shape)) * leaf.dtype.itemsize for leaf, place in placed)
-
     kept = Counter(_kind(leaf) for leaf in jax.tree.leaves(jax.eval_shape(backward, params, batch)))
     # It keeps weights too, which are counted; what else has their shape looks the same.
     kept -= Counter(_kind(leaf) for leaf in jax.tree.leaves(params))
     activations = sum(math.prod(shape) * size * count for (shape, size, _), count in kept.items())
-    masters = divided(params)
-    return MemoryPlan(masters, masters, divided(optimizer_state), activations)
+    masters = sliced_bytes(params, parts)
+    return MemoryPlan(masters, masters, sliced_bytes(optimizer_state, parts), activations)
+
+
+def sliced_bytes(tree: Any, chips: int) -> int:
+    """Bytes on each of `chips` chips of a host, of a tree of arrays or shapes in JAX that `state_sharding`
+    slices over them."""
+    import jax
+    from jax.sharding import AbstractMesh
+
+    from tpulab_recipes.runtime.jax_mesh import BATCH_AXES, state_sharding
+
+    places = state_sharding(AbstractMesh((1, chips), BATCH_AXES), tree)
+    placed = zip(jax.tree.leaves(tree), jax.tree.leaves(places), strict=True)
+    return sum(math.prod(place.shard_shape(leaf.shape)) * leaf.dtype.itemsize for leaf, place in placed)
 
 
 def _kind(leaf: Any) -> tuple[tuple[int, ...], int, str]:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 import numpy as np
 
 from tpulab_recipes.common.errors import DataError
@@ -14,71 +11,42 @@ from tpulab_recipes.ddpm.data import tfrecord
 from tpulab_recipes.ddpm.data.encodings import SUFFIX, decode_record
 
 
-@dataclass(frozen=True)
-class Span:
-    """Neighbouring records of one shard."""
-
-    shard: str
-    first: int
-    count: int
-
-
 class EncodingShards:
-    """The encodings in a folder. Opening it reads where each record lies, and none of them."""
+    """The encodings in a folder, numbered through all shards in the order of their names. Opening it reads
+    where each record lies, and none of them."""
 
     def __init__(self, folder: str, config: Config) -> None:
         self.folder, self._config = Folder(folder), config
-        names = self.folder.names(SUFFIX)
-        if not names:
+        self._names = self.folder.names(SUFFIX)
+        if not self._names:
             raise DataError(f"{folder} holds no {SUFFIX} files; run `encode` into it first.")
-        #: (first byte of the data, length), an array for each shard: a data set has millions of records.
-        self._places: dict[str, np.ndarray] = {}
-        for name in names:
+        places = []
+        for name in self._names:
             with self.folder.read(name) as file:
-                self._places[name] = np.asarray(tfrecord.record_places(file, name), np.int64)
-            if not len(self._places[name]):
+                places.append(np.asarray(tfrecord.record_places(file, name), np.int64))
+            if not len(places[-1]):
                 raise DataError(f"{folder}/{name} is empty; delete it, or encode it again.")
+        #: Records of each shard.
+        self.counts = [len(some) for some in places]
+        #: (first byte of the data, length) of each record: arrays, as a data set has millions.
+        self._places = np.concatenate(places)
+        self._shard = np.repeat(np.arange(len(places)), self.counts)
 
-    @property
-    def counts(self) -> dict[str, int]:
-        """Records of each shard, in the order of the shards' names."""
-        return {name: len(places) for name, places in self._places.items()}
-
-    def read(self, wanted: Sequence[tuple[str, int]]) -> dict[str, np.ndarray]:
-        """The records (shard, number), an array for each key. Only their own bytes are read."""
-        places = [tuple(map(int, self._places[shard][number])) for shard, number in wanted]
+    def read(self, numbers: np.ndarray) -> dict[str, np.ndarray]:
+        """These records, in this order, an array for each key. Only their own bytes are read."""
+        wanted = [(self._names[self._shard[number]], *map(int, self._places[number])) for number in numbers]
         pieces = self.folder.read_ranges(
-            [
-                (shard, place, length + tfrecord.TAIL_BYTES)
-                for (shard, _), (place, length) in zip(wanted, places, strict=True)
-            ]
+            [(shard, place, length + tfrecord.TAIL_BYTES) for shard, place, length in wanted]
         )
         records = [
             decode_record(tfrecord.checked_data(piece, length, shard, place), self._config, shard)
-            for piece, (shard, _), (place, length) in zip(pieces, wanted, places, strict=True)
+            for piece, (shard, place, length) in zip(pieces, wanted, strict=True)
         ]
         return {name: np.stack([record[name] for record in records]) for name in records[0]}
 
-
-class Records:
-    """The records of some spans, numbered from 0 through all of them."""
-
-    def __init__(self, shards: EncodingShards, spans: Sequence[Span]) -> None:
-        self._shards, self._spans = shards, tuple(spans)
-        self._ends = np.cumsum([span.count for span in self._spans])
-
-    def __len__(self) -> int:
-        return int(self._ends[-1]) if len(self._ends) else 0
-
-    def read(self, numbers: np.ndarray) -> dict[str, np.ndarray]:
-        """These records, in this order, an array for each key."""
-        wanted = []
-        for number, place in zip(numbers, np.searchsorted(self._ends, numbers, side="right"), strict=True):
-            span = self._spans[place]
-            wanted.append((span.shard, int(number - self._ends[place]) + span.first + span.count))
-        return self._shards.read(wanted)
-
-    def spread(self, count: int) -> dict[str, np.ndarray]:
-        """Up to `count` records, spread evenly over all: shards may be sorted by what they show."""
-        count = min(count, len(self))
-        return self.read(np.arange(count) * len(self) // count)
+    def spread(self, count: int, numbers: np.ndarray | None = None) -> dict[str, np.ndarray]:
+        """Up to `count` of the records with these numbers (None: of all), spread evenly over them: shards may
+        be sorted by what they show."""
+        numbers = np.arange(len(self._places)) if numbers is None else numbers
+        count = min(count, len(numbers))
+        return self.read(numbers[np.arange(count) * len(numbers) // count])

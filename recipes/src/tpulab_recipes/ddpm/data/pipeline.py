@@ -14,7 +14,7 @@ import numpy as np
 from tpulab_recipes.common.errors import ConfigError, DataError
 from tpulab_recipes.common.storage import Folder
 from tpulab_recipes.ddpm.config import Config
-from tpulab_recipes.ddpm.data.encoding_shards import EncodingShards, Records, Span
+from tpulab_recipes.ddpm.data.encoding_shards import EncodingShards
 from tpulab_recipes.ddpm.data.shapes import draw_shapes
 from tpulab_recipes.ddpm.data.small_encoders import PatchPca, encode_text
 
@@ -89,15 +89,15 @@ class EncodingSource:
             raise ConfigError(
                 "dataset.held_out_dir", f"{elsewhere} is the folder that training reads; name another."
             )
-        trained_on: list[Span] = []
-        held_out: list[Span] = []
-        for name, records in self._shards.counts.items():
+        is_held_out: list[np.ndarray] = []
+        for records in self._shards.counts:
             # 0.1 times 30 is a little more than 3 in binary.
             kept = 0 if elsewhere else math.ceil(round(share * records, 6))
-            trained_on.append(Span(name, 0, records - kept))
-            held_out.append(Span(name, records - kept, kept))
-        self._records, self._held_out = Records(self._shards, trained_on), Records(self._shards, held_out)
-        self.records = sum(self._shards.counts.values())
+            is_held_out.append(np.arange(records) >= records - kept)
+        self._trained_on, self._held_out = (
+            np.flatnonzero(which) for which in (~np.concatenate(is_held_out), np.concatenate(is_held_out))
+        )
+        self.records = sum(self._shards.counts)
         if self.batches_per_epoch < 1:
             raise DataError(
                 f"{folder} has {self.records} records ({self.held_out_words}), too few for a batch of "
@@ -107,7 +107,7 @@ class EncodingSource:
     @property
     def batches_per_epoch(self) -> int:
         """Batches of each host until all records have been read, but for an unfinished last batch."""
-        return len(self._records) // (self.config.train.batch_size * self.processes)
+        return len(self._trained_on) // (self.config.train.batch_size * self.processes)
 
     def batches(self, start: int) -> Iterator[Batch]:
         import absl.flags
@@ -116,8 +116,8 @@ class EncodingSource:
         local, dataset = self.config.train.batch_size, self.config.dataset
         # Each epoch has an order of its own, and leaves out other records than the one before.
         whole = self.batches_per_epoch * local * self.processes
-        order = grain.MapDataset.range(len(self._records)).shuffle(seed=self.config.seed)[:whole]
-        mine = order[self.process :: self.processes].batch(local).repeat()[start:].map(self._records.read)
+        order = grain.MapDataset.range(len(self._trained_on)).shuffle(seed=self.config.seed)[:whole]
+        mine = order[self.process :: self.processes].batch(local).repeat()[start:].map(self._read)
         ahead = grain.ReadOptions(num_threads=dataset.read_ahead, prefetch_buffer_size=dataset.read_ahead)
         batches = mine.to_iter_dataset(ahead)
         if dataset.read_workers:
@@ -131,16 +131,18 @@ class EncodingSource:
         finally:
             reader.close()
 
+    def _read(self, places: np.ndarray) -> Batch:
+        return self._shards.read(self._trained_on[places])
+
     def examples(self, count: int) -> Examples:
         """Up to `count` records that training does not read, the same on every host; where nothing is held
         out, of those that it reads."""
         elsewhere = self.config.dataset.held_out_dir
         if elsewhere:
-            shards = EncodingShards(elsewhere, self.config)
-            whole = [Span(name, 0, records) for name, records in shards.counts.items()]
-            return Examples(Records(shards, whole).spread(count), held_out=True)
+            return Examples(EncodingShards(elsewhere, self.config).spread(count), held_out=True)
         held_out = len(self._held_out) > 0
-        return Examples((self._held_out if held_out else self._records).spread(count), held_out)
+        numbers = self._held_out if held_out else self._trained_on
+        return Examples(self._shards.spread(count, numbers), held_out)
 
     @property
     def held_out_words(self) -> str:

@@ -11,31 +11,27 @@ from tpulab_recipes.ddpm.config import Config
 from tpulab_recipes.ddpm.data.torch_process import call, torch_python
 
 
-def encode_prompts(
-    prompts: Sequence[str], which: str, name: str, shape: tuple[int, ...], token: str | None = None
-) -> np.ndarray:
+def encode_prompts(prompts: Sequence[str], which: str, name: str, shape: tuple[int, ...]) -> np.ndarray:
     """Float32[prompt, length, width], padded with zeros; an empty prompt is told nothing."""
     length, width = shape
     states = np.zeros((len(prompts), length, width), np.float32)
-    found = call(
-        "text_states", captions=list(prompts), which=which, name=name, length=length, width=width, token=token
-    )
+    found = call("text_states", captions=list(prompts), which=which, name=name, length=length, width=width)
     for row, one in zip(states, found, strict=True):
         row[: len(one)] = one
     return states
 
 
-def decode_latents(latents: np.ndarray, name: str, token: str | None = None) -> np.ndarray:
+def decode_latents(latents: np.ndarray, name: str) -> np.ndarray:
     """Float32[image, height, width, 3] in [-1, 1]."""
-    return call("decode_latents", latents=np.asarray(latents), name=name, token=token)
+    return call("decode_latents", latents=np.asarray(latents), name=name)
 
 
 class PretrainedEncoders:
     """VAE means, CLIP and T5 states, and CLIP's image embedding."""
 
-    def __init__(self, config: Config, token: str | None = None) -> None:
+    def __init__(self, config: Config) -> None:
         torch_python()
-        self._config, self._token = config, token
+        self._config = config
 
     def __call__(self, images: np.ndarray, captions: Sequence[str]) -> list[dict[str, np.ndarray]]:
         model, told = self._config.model, self._config.model.conditioning
@@ -52,7 +48,6 @@ class PretrainedEncoders:
                     name=name,
                     length=length,
                     width=width,
-                    token=self._token,
                 )
         if told.clip_image_width:
             columns["clip_image_emb"] = call(
@@ -60,12 +55,11 @@ class PretrainedEncoders:
                 images=np.rint((images + 1) * 127.5).astype(np.uint8),
                 name=model.clip_model_id,
                 width=told.clip_image_width,
-                token=self._token,
             )
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
     def _latents(self, images: np.ndarray) -> np.ndarray:
-        latents = call("encode_latents", images=images, name=self._config.model.vae_id, token=self._token)
+        latents = call("encode_latents", images=images, name=self._config.model.vae_id)
         if latents.shape[1:] != self._config.in_dimensions:
             raise DataError(
                 f"{self._config.model.vae_id} makes latents of {latents.shape[1:]} of images of "

@@ -26,47 +26,42 @@ _TENSOR_TYPES: dict[int, Any] = {
 _TYPE_NUMBERS = {np.dtype(kind): number for number, kind in _TENSOR_TYPES.items()}
 
 
-def _messages() -> dict[str, Any]:
-    file = descriptor_pb2.FileDescriptorProto(
-        name="tpulab_recipes/example.proto", package="tpulab_recipes", syntax="proto3"
-    )
+#: Message to its fields: (name, number, type). `[]`: repeated, `|`: one of these, a capital: that message.
+_MESSAGES = {
+    "BytesList": ("value 1 bytes[]",),
+    "FloatList": ("value 1 float[]",),
+    "Int64List": ("value 1 int64[]",),
+    "Feature": ("bytes_list 1 BytesList|", "float_list 2 FloatList|", "int64_list 3 Int64List|"),
+    # A map on the wire is a list of such entries.
+    "Features.FeatureEntry": ("key 1 string", "value 2 Feature"),
+    "Features": ("feature 1 Features.FeatureEntry[]",),
+    "Example": ("features 1 Features",),
+    "Dim": ("size 1 int64",),
+    "TensorShape": ("dim 2 Dim[]",),
+    "Tensor": ("dtype 1 int32", "tensor_shape 2 TensorShape", "tensor_content 4 bytes"),
+}
 
-    def message(name: str, parent: Any = None) -> Any:
-        return (parent.nested_type if parent is not None else file.message_type).add(name=name)
 
-    def field(owner: Any, name: str, number: int, kind: int, **more: Any) -> None:
-        label = _FIELD.LABEL_REPEATED if more.pop("repeated", False) else _FIELD.LABEL_OPTIONAL
-        owner.field.add(name=name, number=number, type=kind, label=label, **more)
-
-    def nested(owner: Any, name: str, number: int, kind: str, **more: Any) -> None:
-        field(owner, name, number, _FIELD.TYPE_MESSAGE, type_name=f".tpulab_recipes.{kind}", **more)
-
-    for name, kind in (
-        ("BytesList", _FIELD.TYPE_BYTES),
-        ("FloatList", _FIELD.TYPE_FLOAT),
-        ("Int64List", _FIELD.TYPE_INT64),
-    ):
-        field(message(name), "value", 1, kind, repeated=True)
-    feature = message("Feature")
-    feature.oneof_decl.add(name="kind")
-    for number, (name, kind) in enumerate(
-        (("bytes_list", "BytesList"), ("float_list", "FloatList"), ("int64_list", "Int64List")), start=1
-    ):
-        nested(feature, name, number, kind, oneof_index=0)
-    features = message("Features")
-    entry = message("FeatureEntry", features)
-    entry.options.map_entry = True
-    field(entry, "key", 1, _FIELD.TYPE_STRING)
-    nested(entry, "value", 2, "Feature")
-    nested(features, "feature", 1, "Features.FeatureEntry", repeated=True)
-    nested(message("Example"), "features", 1, "Features")
-    shape = message("TensorShape")
-    field(message("Dim", shape), "size", 1, _FIELD.TYPE_INT64)
-    nested(shape, "dim", 2, "TensorShape.Dim", repeated=True)
-    tensor = message("Tensor")
-    field(tensor, "dtype", 1, _FIELD.TYPE_INT32)
-    nested(tensor, "tensor_shape", 2, "TensorShape")
-    field(tensor, "tensor_content", 4, _FIELD.TYPE_BYTES)
+def _classes() -> dict[str, Any]:
+    file = descriptor_pb2.FileDescriptorProto(name="example.proto", package="tpulab_recipes", syntax="proto3")
+    messages: dict[str, Any] = {}
+    for full in sorted(_MESSAGES, key=lambda name: "." in name):
+        parent, _, name = full.rpartition(".")
+        message = messages[full] = messages[parent].nested_type.add() if parent else file.message_type.add()
+        message.name, message.options.map_entry = name, bool(parent)
+        for field in _MESSAGES[full]:
+            label, number, kind = field.split()
+            plain = kind.rstrip("[]|")
+            repeated = _FIELD.LABEL_REPEATED if kind.endswith("[]") else _FIELD.LABEL_OPTIONAL
+            added = message.field.add(name=label, number=int(number), label=repeated)
+            if plain[0].isupper():
+                added.type, added.type_name = _FIELD.TYPE_MESSAGE, f".tpulab_recipes.{plain}"
+            else:
+                added.type = getattr(_FIELD, f"TYPE_{plain.upper()}")
+            if kind.endswith("|"):
+                if not message.oneof_decl:
+                    message.oneof_decl.add(name="kind")
+                added.oneof_index = 0
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     return {
@@ -75,7 +70,16 @@ def _messages() -> dict[str, Any]:
     }
 
 
-_CLASSES = _messages()
+_CLASSES = _classes()
+
+
+def _parsed(kind: str, data: bytes) -> Any:
+    message = _CLASSES[kind]()
+    try:
+        message.ParseFromString(data)
+    except Exception as error:
+        raise ValueError(f"not {'an' if kind[0] == 'E' else 'a'} {kind} message: {error}") from error
+    return message
 
 
 def encode_example(features: dict[str, Any]) -> bytes:
@@ -97,11 +101,7 @@ def encode_example(features: dict[str, Any]) -> bytes:
 
 def decode_example(data: bytes) -> dict[str, list[Any]]:
     """Name to values. Raises ValueError when this is no `Example`."""
-    example = _CLASSES["Example"]()
-    try:
-        example.ParseFromString(data)
-    except Exception as error:
-        raise ValueError(f"not an Example message: {error}") from error
+    example = _parsed("Example", data)
     return {
         name: list(getattr(feature, feature.WhichOneof("kind")).value)
         for name, feature in example.features.feature.items()
@@ -123,11 +123,7 @@ def encode_tensor(array: np.ndarray) -> bytes:
 
 def decode_tensor(data: bytes) -> np.ndarray:
     """What `tf.io.parse_tensor` reads, for tensors with `tensor_content`."""
-    tensor = _CLASSES["Tensor"]()
-    try:
-        tensor.ParseFromString(data)
-    except Exception as error:
-        raise ValueError(f"not a TensorProto message: {error}") from error
+    tensor = _parsed("Tensor", data)
     kind = _TENSOR_TYPES.get(tensor.dtype)
     if kind is None:
         raise ValueError(f"tensors of type {tensor.dtype} are not read here")

@@ -12,6 +12,7 @@ from typing import IO
 import google_crc32c
 
 from tpulab_recipes.common.errors import DataError
+from tpulab_recipes.common.storage import Folder
 
 _HEAD = struct.Struct("<QI")
 _TAIL = struct.Struct("<I")
@@ -32,22 +33,13 @@ def write_record(file: IO[bytes], data: bytes) -> None:
     file.write(length + _TAIL.pack(masked_crc(length)) + data + _TAIL.pack(masked_crc(data)))
 
 
-def read_records(file: IO[bytes], name: str, start: int = 0) -> Iterator[bytes]:
-    """Records from the byte `start` on. Raises `DataError` where one is cut off or damaged, with its
-    place."""
-    if start:
-        file.seek(start)
-    place = start
+def read_records(file: IO[bytes], name: str) -> Iterator[bytes]:
+    """All records. Raises `DataError` where one is cut off or damaged, with its place."""
+    place = 0
     while head := file.read(_HEAD.size):
         length = _length(head, name, place)
-        data = file.read(length)
-        tail = file.read(_TAIL.size)
-        if len(data) < length or len(tail) < _TAIL.size:
-            raise DataError(f"{name} ends within the record at byte {place}; write the shard again.")
-        if _TAIL.unpack(tail)[0] != masked_crc(data):
-            raise DataError(f"{name}: the record at byte {place} is damaged; write the shard again.")
-        yield data
-        place += _HEAD.size + length + _TAIL.size
+        yield checked_data(file.read(length + TAIL_BYTES), length, name, place)
+        place += _HEAD.size + length + TAIL_BYTES
 
 
 def record_places(file: IO[bytes], name: str) -> list[tuple[int, int]]:
@@ -66,10 +58,18 @@ def record_places(file: IO[bytes], name: str) -> list[tuple[int, int]]:
     return places
 
 
+def count_records(folder: Folder, name: str) -> int:
+    """Records of a shard, of which none is read."""
+    with folder.read(name) as file:
+        return len(record_places(file, name))
+
+
 def checked_data(piece: bytes, length: int, name: str, place: int) -> bytes:
-    """The data of one record that `record_places` found, from its bytes with its checksum behind them."""
+    """The data of one record, from its bytes with its checksum behind them."""
     data, tail = piece[:length], piece[length:]
-    if len(tail) < TAIL_BYTES or _TAIL.unpack(tail)[0] != masked_crc(data):
+    if len(tail) < TAIL_BYTES:
+        raise DataError(f"{name} ends within the record at byte {place}; write the shard again.")
+    if _TAIL.unpack(tail)[0] != masked_crc(data):
         raise DataError(f"{name}: the record at byte {place} is damaged; write the shard again.")
     return data
 

@@ -21,13 +21,13 @@ INCEPTION_FILE = "weights-inception-2015-12-05-6726825d.pth"
 INCEPTION_URL = f"https://github.com/toshas/torch-fidelity/releases/download/v0.2.0/{INCEPTION_FILE}"
 
 
-def _load(kind: Any, name: str, token: str | None, **more: Any) -> Any:
+def _load(kind: Any, name: str, **more: Any) -> Any:
     try:
-        return kind.from_pretrained(name, token=token, **more)
+        return kind.from_pretrained(name, **more)
     except (OSError, ValueError, ImportError, RuntimeError) as error:
         raise DataError(
             f"{name} could not be loaded: {str(error).strip().splitlines()[0]} Check the name, the "
-            "connection, or the token (--auth_token) for models that need an account."
+            "connection, or the token (--auth-token, or HF_TOKEN) for models that need an account."
         ) from error
 
 
@@ -42,37 +42,37 @@ def _transformers() -> Any:
 
 
 @lru_cache(maxsize=2)
-def _text_encoder(which: str, name: str, token: str | None) -> tuple[Any, Any]:
+def _text_encoder(which: str, name: str) -> tuple[Any, Any]:
     import torch
 
     transformers = _transformers()
     kind = transformers.CLIPTextModel if which == "clip" else transformers.T5EncoderModel
     # Some repositories hold halves, in which T5 overflows.
-    model = _load(kind, name, token, dtype=torch.float32)
-    return _load(transformers.AutoTokenizer, name, token), model.eval()
+    model = _load(kind, name, dtype=torch.float32)
+    return _load(transformers.AutoTokenizer, name), model.eval()
 
 
 @lru_cache(maxsize=1)
-def _image_encoder(name: str, token: str | None) -> tuple[Any, Any]:
+def _image_encoder(name: str) -> tuple[Any, Any]:
     import torch
 
     transformers = _transformers()
     # The vision model alone takes the width of its projection from a part of the configuration that some
     # repositories leave out.
-    model = _load(transformers.CLIPModel, name, token, dtype=torch.float32)
-    return _load(transformers.CLIPImageProcessor, name, token), model.eval()
+    model = _load(transformers.CLIPModel, name, dtype=torch.float32)
+    return _load(transformers.CLIPImageProcessor, name), model.eval()
 
 
 @lru_cache(maxsize=1)
-def _vae(name: str, token: str | None) -> Any:
+def _vae(name: str) -> Any:
     import diffusers
 
     # In the repository of a whole pipeline the VAE has a folder of its own.
     try:
-        vae = _load(diffusers.AutoencoderKL, name, token, subfolder="vae")
+        vae = _load(diffusers.AutoencoderKL, name, subfolder="vae")
     except DataError as pipeline:
         try:
-            vae = _load(diffusers.AutoencoderKL, name, token)
+            vae = _load(diffusers.AutoencoderKL, name)
         except DataError:
             raise pipeline from None
     # One image at a time: a batch of 64 at 512 pixels would take tens of gigabytes.
@@ -80,16 +80,14 @@ def _vae(name: str, token: str | None) -> Any:
     return vae.eval()
 
 
-def text_states(
-    captions: Sequence[str], which: str, name: str, length: int, width: int, token: str | None
-) -> list[np.ndarray]:
+def text_states(captions: Sequence[str], which: str, name: str, length: int, width: int) -> list[np.ndarray]:
     """Float32[token, width] for each caption, without padding: CLIP's last but one layer, T5's last.
 
     An empty caption has no states: the network is told nothing.
     """
     import torch
 
-    tokenizer, model = _text_encoder(which, name, token)
+    tokenizer, model = _text_encoder(which, name)
     longest = getattr(model.config, "max_position_embeddings", None)
     if longest and length > longest:
         raise DataError(
@@ -111,11 +109,11 @@ def text_states(
     ]
 
 
-def image_embeddings(images: np.ndarray, name: str, width: int, token: str | None) -> np.ndarray:
+def image_embeddings(images: np.ndarray, name: str, width: int) -> np.ndarray:
     """Float32[image, width]: CLIP's projected embedding of UInt8[image, height, width, 3]."""
     import torch
 
-    processor, model = _image_encoder(name, token)
+    processor, model = _image_encoder(name)
     if model.config.projection_dim != width:
         raise _wrong_width(name, "embeddings", model.config.projection_dim, "clip_image_width", width)
     shown = processor(images=list(images), return_tensors="pt", input_data_format="channels_last")
@@ -123,23 +121,23 @@ def image_embeddings(images: np.ndarray, name: str, width: int, token: str | Non
         return model.get_image_features(**shown).pooler_output.numpy()
 
 
-def encode_latents(images: np.ndarray, name: str, token: str | None) -> np.ndarray:
+def encode_latents(images: np.ndarray, name: str) -> np.ndarray:
     """Float32[image, height, width, channel] of Float32[image, height, width, 3] in [-1, 1]: the mean of
     what the VAE makes of them, scaled as its configuration says."""
     import torch
 
-    vae = _vae(name, token)
+    vae = _vae(name)
     with torch.no_grad():
         mean = vae.encode(_channels_first(images)).latent_dist.mean
     latents = (mean - (vae.config.shift_factor or 0.0)) * vae.config.scaling_factor
     return latents.movedim(1, -1).numpy()
 
 
-def decode_latents(latents: np.ndarray, name: str, token: str | None) -> np.ndarray:
+def decode_latents(latents: np.ndarray, name: str) -> np.ndarray:
     """Float32[image, height, width, 3] in [-1, 1]."""
     import torch
 
-    vae = _vae(name, token)
+    vae = _vae(name)
     with torch.no_grad():
         mean = _channels_first(latents) / vae.config.scaling_factor + (vae.config.shift_factor or 0.0)
         return vae.decode(mean).sample.movedim(1, -1).clamp(-1, 1).numpy()

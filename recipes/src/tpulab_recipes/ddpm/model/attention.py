@@ -1,12 +1,7 @@
-"""Attention: in chunks, so that no matrix of all queries by all keys is kept, and the transformer block made
-of it.
-
-The chunks with a running maximum follow Rabe & Staats 2021 (arXiv 2112.05682).
-"""
+"""Attention, and the transformer block made of it."""
 
 from __future__ import annotations
 
-import math
 from typing import Any, TypeAlias
 
 import jax
@@ -16,68 +11,11 @@ from flax import nnx
 from tpulab_recipes.ddpm.model.layers import GroupNorm, LayerNorm, conv, linear, quick_gelu
 
 Array: TypeAlias = jax.Array
-QUERY_CHUNK = 1024
-KEY_CHUNK = 512
-
-
-def attend(
-    query: Array, key: Array, value: Array, query_chunk: int = QUERY_CHUNK, key_chunk: int = KEY_CHUNK
-) -> Array:
-    """Softmax attention, Float[batch, query, head, width]. Any lengths; short ones are done in one piece."""
-    queries, keys = query.shape[1], key.shape[1]
-    if queries <= query_chunk and keys <= key_chunk:
-        return _attend_whole(query, key, value)
-    blocks = math.ceil(queries / query_chunk)
-    padded = jnp.pad(query, ((0, 0), (0, blocks * query_chunk - queries), (0, 0), (0, 0)))
-    pieces = jnp.stack(jnp.split(padded, blocks, axis=1))
-    done = jax.lax.map(lambda piece: _attend_piece(piece, key, value, key_chunk), pieces)
-    # [block, batch, chunk, ...] to [batch, block * chunk, ...]: along the queries, never along the batch.
-    joined = jnp.moveaxis(done, 0, 1).reshape(padded.shape[:3] + value.shape[3:])
-    return joined[:, :queries]
-
-
-def _attend_whole(query: Array, key: Array, value: Array) -> Array:
-    scores = jnp.einsum("bqhd,bkhd->bhqk", query, key) * query.shape[-1] ** -0.5
-    weights = jax.nn.softmax(scores.astype(jnp.float32), axis=-1).astype(value.dtype)
-    return jnp.einsum("bhqk,bkhd->bqhd", weights, value)
-
-
-def _attend_piece(query: Array, key: Array, value: Array, chunk: int) -> Array:
-    """One chunk of queries over all keys."""
-    batch, queries, heads, width = query.shape
-    keys = key.shape[1]
-    blocks = math.ceil(keys / chunk)
-    pad = ((0, 0), (0, blocks * chunk - keys), (0, 0), (0, 0))
-    key_pieces = jnp.stack(jnp.split(jnp.pad(key, pad), blocks, axis=1))
-    value_pieces = jnp.stack(jnp.split(jnp.pad(value, pad), blocks, axis=1))
-    there = (jnp.arange(blocks * chunk) < keys).reshape(blocks, chunk)
-    scaled = query * width**-0.5
-
-    @jax.checkpoint
-    def add(carry: tuple[Array, Array, Array], piece: tuple[Array, Array, Array]) -> Any:
-        total, weight, highest = carry
-        key_piece, value_piece, valid = piece
-        scores = jnp.einsum("bqhd,bkhd->bqhk", scaled, key_piece).astype(jnp.float32)
-        scores = jnp.where(valid, scores, -jnp.inf)
-        new_highest = jnp.maximum(highest, scores.max(axis=-1))
-        shrink = jnp.exp(highest - new_highest)
-        shares = jnp.exp(scores - new_highest[..., None])
-        total = total * shrink[..., None] + jnp.einsum(
-            "bqhk,bkhd->bqhd", shares.astype(value.dtype), value_piece
-        ).astype(jnp.float32)
-        return (total, weight * shrink + shares.sum(axis=-1), new_highest), None
-
-    start = (
-        jnp.zeros((batch, queries, heads, value.shape[-1]), jnp.float32),
-        jnp.zeros((batch, queries, heads), jnp.float32),
-        jnp.full((batch, queries, heads), -jnp.inf, jnp.float32),
-    )
-    (total, weight, _), _ = jax.lax.scan(add, start, (key_pieces, value_pieces, there))
-    return (total / weight[..., None]).astype(value.dtype)
 
 
 class Attention(nnx.Module):
-    """Several heads, over the sequence itself or over a context."""
+    """Several heads, over the sequence itself or over a context. Scores and their softmax are fp32 whatever
+    the network computes in."""
 
     def __init__(self, channels: int, context: int, head_dim: int, *, dtype: Any, rngs: nnx.Rngs) -> None:
         self.to_q = linear(channels, channels, use_bias=False, dtype=dtype, rngs=rngs)
@@ -87,7 +25,7 @@ class Attention(nnx.Module):
 
     def __call__(self, x: Array, context: Array) -> Array:
         key, value = jnp.split(self.to_kv(context), 2, axis=-1)
-        done = attend(self._heads(self.to_q(x)), self._heads(key), self._heads(value))
+        done = jax.nn.dot_product_attention(self._heads(self.to_q(x)), self._heads(key), self._heads(value))
         return self.to_out(done.reshape(x.shape))
 
     def _heads(self, x: Array) -> Array:
