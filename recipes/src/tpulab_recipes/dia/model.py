@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from tpulab_recipes.audio.codec import tiny_codec
+from tpulab_recipes.common.errors import ConfigError, MissingPackage
 from transformers import (
     AttentionInterface,
     AttentionMaskInterface,
@@ -29,9 +31,6 @@ from transformers import (
 )
 from transformers.masking_utils import eager_mask
 from transformers.models.dia.modeling_dia import DiaCrossAttention, eager_attention_forward, rotate_half
-
-from tpulab_recipes.audio.codec import tiny_codec
-from tpulab_recipes.common.errors import ConfigError, MissingPackage
 
 RULES = ("0626", "v0.1")
 State = dict[str, torch.Tensor]
@@ -124,15 +123,17 @@ def load_model(place: str, rule: str = "") -> DiaForConditionalGeneration:
     config, found = read_config(json.loads(config_file.read_text()) if config_file.exists() else {}, place)
     if found and rule and found != rule:
         raise ConfigError(
-            "rule", f"{place} is a {found} checkpoint by its config.json and {rule} was asked for; v0.1 and "
-            "0626 weights compute differently and are never mixed. Leave the rule out."
-        )  # fmt: skip
+            "rule",
+            f"{place} is a {found} checkpoint by its config.json and {rule} was asked for; v0.1 and "
+            "0626 weights compute differently and are never mixed. Leave the rule out.",
+        )
     if not (found or rule):
         raise ConfigError(
-            "rule", f"{place} has no config.json in the form of v0.1 (model, data) or 0626 (encoder_config, "
-            "decoder_config), and their weights have the same keys and shapes; say which with the rule v0.1 or "
-            "0626."
-        )  # fmt: skip
+            "rule",
+            f"{place} has no config.json in the form of v0.1 (model, data) or 0626 (encoder_config, "
+            "decoder_config), and their weights have the same keys and shapes; name the rule: v0.1 or "
+            "0626.",
+        )
     return model_of(_weights(folder), config, found or rule, place)
 
 
@@ -269,9 +270,10 @@ def export_model(
     the rule of 0626."""
     if rule_of(model) == "v0.1":
         raise ConfigError(
-            "export", "this model has the rule v0.1 (rotated cross-attention), which transformers' Dia does "
-            "not compute; its weights in that form would speak nonsense. Fine-tune a 0626 checkpoint to export."
-        )  # fmt: skip
+            "export",
+            "this model has the rule v0.1 (rotated cross-attention), which transformers' Dia does "
+            "not compute; its weights in that form would be read wrongly. Export a 0626 checkpoint.",
+        )
     place = Path(folder)
     on_host = copy.deepcopy(model).cpu()
     if hasattr(on_host, "merge_and_unload") and not adapter_only:
