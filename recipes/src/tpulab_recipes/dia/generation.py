@@ -73,7 +73,9 @@ def guided_scores(
     ids = torch.arange(scores.shape[-1], device=scores.device)
     first = (torch.arange(scores.shape[1], device=scores.device) == 0)[:, None]
     if rule == "0626":
-        scores = torch.where(_top(scores, s.top_k), conditional, -torch.inf)
+        candidates = torch.zeros_like(scores, dtype=torch.bool)
+        candidates = candidates.scatter(-1, _best(scores, s.top_k)[1], True)
+        scores = torch.where(candidates, conditional, -torch.inf)
     else:
         scores = torch.where(first & (ids == eos), 0.8 * scores, scores)
     return torch.where((ids < eos) | (first & (ids == eos)), scores, -torch.inf)
@@ -83,10 +85,10 @@ def probabilities(scores: torch.Tensor, s: Sampling, eos: int, rule: str) -> tor
     """Float[batch, channel, id]: softmax of the scores inside top-k and top-p. 0626: EOS is certain where it
     is the argmax, and else impossible."""
     if rule == "0626":
-        is_eos = torch.arange(scores.shape[-1], device=scores.device) == eos
+        ids = torch.arange(scores.shape[-1], device=scores.device)
         ends = scores.argmax(-1, keepdim=True) == eos
-        scores = torch.where(is_eos == ends, scores, -torch.inf)
-    values, ids = (scores / s.temperature).topk(s.top_k, sorted=True)
+        scores = torch.where(torch.where(ends, ids >= eos, ids != eos), scores, -torch.inf)
+    values, ids = _best(scores / s.temperature, s.top_k)
     kept = values.softmax(-1)
     # A candidate stays while those before it have not yet filled top_p; the first always does.
     before = kept.cumsum(-1) - kept
@@ -94,9 +96,11 @@ def probabilities(scores: torch.Tensor, s: Sampling, eos: int, rule: str) -> tor
     return torch.zeros_like(scores).scatter(-1, ids, values.softmax(-1))
 
 
-def _top(scores: torch.Tensor, k: int) -> torch.Tensor:
-    """Bool like scores: the k largest of each row (by index: in bfloat16 there are ties)."""
-    return torch.zeros_like(scores, dtype=torch.bool).scatter(-1, scores.topk(k).indices, True)
+def _best(scores: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The k largest of each row and their ids. Of equal ones (common in bfloat16) the lowest id goes first,
+    on every backend; `topk` leaves that open."""
+    values, ids = scores.sort(dim=-1, descending=True, stable=True)
+    return values[..., :k], ids[..., :k]
 
 
 def prompt_table(
