@@ -153,11 +153,31 @@ def test_one_decode_program_serves_all_texts_and_lengths_on_xla(texts: list[torc
     assert xla.compilations().count - before <= 3
     same_table(table, ended, "out/tokens", [40])
     before = xla.compilations().count
-    for settings in (ORIGINAL, replace(ORIGINAL, max_tokens=100), replace(ORIGINAL, max_tokens=20)):
-        for text in texts[1:]:
-            generate(own, xla, [text], settings)
+    for text, max_tokens in ((texts[1], 100), (texts[2], 20)):
+        generate(own, xla, [text], replace(ORIGINAL, max_tokens=max_tokens))
     generate(own, xla, texts[:1], ORIGINAL, prompts=[tensor("generate", "in/prompt")])
     assert xla.compilations().count == before
+
+
+def test_two_graphs_without_a_break_serve_all_calls_of_torch_compile(
+    model: Any, texts: list[torch.Tensor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What torch_tpu compiles (`Backend.compile` is torch.compile there)."""
+    graphs = []
+
+    def count(graph: Any, _inputs: Any) -> Any:
+        graphs.append(graph)
+        return graph.forward
+
+    backend = make("cpu", "cpu")
+    monkeypatch.setattr(
+        backend, "compile", lambda step: torch.compile(step, backend=count, fullgraph=True, dynamic=False)
+    )
+    for number, end in enumerate([40, 13]):
+        table, ended = generate_table(model, backend, texts[number : number + 1], ORIGINAL)
+        assert ended.tolist() == [end]
+        assert torch.equal(table[0, : end + 15], tensor("generate", "out/tokens")[number, : end + 15].long())
+    assert len(graphs) == 2
 
 
 @pytest.mark.parametrize(

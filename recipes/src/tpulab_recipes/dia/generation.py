@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from transformers import DynamicCache, EncoderDecoderCache, StaticCache
+
 from tpulab_recipes.common.errors import ConfigError
 from tpulab_recipes.dia.model import make_static, rule_of
 from tpulab_recipes.runtime import Backend
-from transformers import DynamicCache, EncoderDecoderCache, StaticCache
 
 OPEN = -1
 #: Steps between two looks at whether all texts have ended: each look waits for the device.
@@ -214,6 +215,11 @@ class _Decoder:
         self.own.early_initialization(
             2 * texts, config.num_key_value_heads, config.head_dim, weight.dtype, weight.device
         )
+        for layer in self.own.layers:
+            # transformers marks its buffers as fixed addresses, for CUDA graphs: torch.compile would compile
+            # each call of `generate` again.
+            kept = layer.keys, layer.values, layer.cumulative_length
+            layer.keys, layer.values, layer.cumulative_length = (torch.zeros_like(each) for each in kept)
         self.valid = place(torch.ones(2 * texts, rows, dtype=torch.bool))
 
     def run(self, table: Any, text: Any, mask: Any, on_look: Any) -> tuple[torch.Tensor, torch.Tensor]:

@@ -16,8 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tpulab_recipes.audio.codec import tiny_codec
-from tpulab_recipes.common.errors import ConfigError, MissingPackage
 from transformers import (
     AttentionInterface,
     AttentionMaskInterface,
@@ -31,6 +29,9 @@ from transformers import (
 )
 from transformers.masking_utils import eager_mask
 from transformers.models.dia.modeling_dia import DiaCrossAttention, eager_attention_forward, rotate_half
+
+from tpulab_recipes.audio.codec import tiny_codec
+from tpulab_recipes.common.errors import ConfigError, MissingPackage
 
 RULES = ("0626", "v0.1")
 State = dict[str, torch.Tensor]
