@@ -11,10 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from transformers import DynamicCache, EncoderDecoderCache, StaticCache
 
 from tpulab_recipes.common.errors import ConfigError
+from tpulab_recipes.dia.delay import Layout, delayed, reverted
 from tpulab_recipes.dia.model import make_static, rule_of
 from tpulab_recipes.runtime import Backend
 
@@ -109,18 +111,15 @@ def prompt_table(
 ) -> torch.Tensor:
     """Int64[text, row, channel]: BOS, then the codes of each prompt (Int[frame, channel] or None), delayed;
     open cells are -1. `short`: as `Sampling.short_prompt_table`."""
-    table = torch.full((len(prompts), rows, len(delay)), OPEN)
-    longest = 0
-    for each, prompt in zip(table, prompts, strict=True):
-        frames = 0 if prompt is None else len(prompt)
-        longest = max(longest, frames)
-        for channel, late in enumerate(delay):
-            each[: late + 1, channel] = bos
-            if prompt is not None:
-                each[late + 1 : late + 1 + frames, channel] = torch.as_tensor(prompt)[:, channel]
+    frames = np.full((len(prompts), rows, len(delay)), OPEN)
+    frames[:, 0] = bos
+    for each, prompt in zip(frames, prompts, strict=True):
+        if prompt is not None:
+            each[1 : len(prompt) + 1] = np.asarray(prompt)
+    table = delayed(frames, delay, bos)
     if short:
-        table[:, longest + max(delay) :] = OPEN
-    return table
+        table[:, max(0 if prompt is None else len(prompt) for prompt in prompts) + max(delay) :] = OPEN
+    return torch.from_numpy(table)
 
 
 @torch.no_grad()
@@ -149,14 +148,13 @@ def generate(
     tokens, ended = generate_table(
         model, backend, text_ids, settings, prompts=prompts, draws=draws, on_look=on_look
     )
-    delay, eos = model.config.delay_pattern, model.config.decoder_config.eos_token_id
+    layout = Layout.of(model.config)
+    frames = torch.from_numpy(reverted(tokens.numpy(), layout.delay, layout.pad))
     codes = []
-    for number, (table, end) in enumerate(zip(tokens, ended.tolist(), strict=True)):
+    for number, end in enumerate(ended.tolist()):
         start = 1 + (0 if prompts is None or prompts[number] is None else len(prompts[number]))
-        frames = range(start, max(start, end))
-        channels = [table[[frame + late for frame in frames], c] for c, late in enumerate(delay)]
-        said = torch.stack(channels, 1)
-        codes.append(torch.where(said < eos, said, 0))
+        said = frames[number, start : max(start, end)]
+        codes.append(torch.where(said < layout.eos, said, 0))
     return codes
 
 
