@@ -21,7 +21,9 @@ def _extended(codes: np.ndarray, delay: tuple[int, ...]) -> np.ndarray:
     return np.pad(codes, ((0, 0), (0, max(delay)), (0, 0)), constant_values=1025)
 
 
-@pytest.mark.parametrize(("name", "key", "delay"), [("default", "codes", DELAY), ("short", "codes_short", (0, 1, 3))])
+@pytest.mark.parametrize(
+    ("name", "key", "delay"), [("default", "codes", DELAY), ("short", "codes_short", (0, 1, 3))]
+)
 def test_delays_and_reverts_like_the_original(name: str, key: str, delay: tuple[int, ...]) -> None:
     file = golden("delay")
     codes = file[f"in/{key}"]

@@ -14,8 +14,8 @@ from tpulab_recipes.common.errors import DataError
 
 
 def load(path: str | Path | IO[bytes], sample_rate: int, *, channels: int = 1) -> np.ndarray:
-    """Float32[sample] of a WAV, FLAC, OGG or MP3 file, given by its path or open: channels averaged, resampled
-    to `sample_rate` Hz. With `channels` 2, Float32[channel, sample]; a mono file gives both.
+    """Float32[sample] of a WAV, FLAC, OGG or MP3 file, a path or an open one: channels averaged, resampled to
+    `sample_rate` Hz. With `channels` 2, Float32[channel, sample]; a mono file gives both.
 
     Raises `DataError` for a file that is missing, unreadable or empty.
     """

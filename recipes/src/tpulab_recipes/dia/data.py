@@ -1,8 +1,8 @@
 """Clips of text and codes, in batches of one shape.
 
-A folder, here or in a bucket, has `audio/NAME.wav` and `audio_prompts/NAME_prompt.txt`. `encode` writes the codes
-of each clip once as `encoded_audio/NAME.pt`, Int16[frame, channel]; training reads only those and the texts. A
-dataset of Hugging Face with the columns `audio` and `text` is encoded into such a folder.
+A folder, here or in a bucket, has `audio/NAME.wav` and `audio_prompts/NAME_prompt.txt`. `encode` writes the
+codes of each clip once as `encoded_audio/NAME.pt`, Int16[frame, channel]; training reads only those and the
+texts. A dataset of Hugging Face with the columns `audio` and `text` is encoded into such a folder.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class Source:
 
 
 def sources(place: str, skipped: Skipped) -> list[Source]:
-    """The clips of a folder, or of a dataset of Hugging Face (`hf://NAME`, its split `train`, or a folder that
-    `save_to_disk` wrote). A sound without its text is left out. Raises `DataError` where there are none."""
+    """The clips of a folder, or of a dataset of Hugging Face (`hf://NAME`, its split `train`, or a folder
+    that `save_to_disk` wrote). A sound without its text is left out. Raises `DataError` where there are none."""
     if place.startswith("hf://") or Folder(place).exists("dataset_info.json"):
         return _dataset_sources(place)
     audio, prompts = Folder(f"{place}/audio"), Folder(f"{place}/audio_prompts")
@@ -88,7 +88,9 @@ def _dataset_sources(place: str) -> list[Source]:
 
     name = place.removeprefix("hf://")
     try:
-        table = datasets.load_dataset(name, split="train") if name != place else datasets.load_from_disk(place)
+        table = (
+            datasets.load_dataset(name, split="train") if name != place else datasets.load_from_disk(place)
+        )
         rows = table.cast_column("audio", datasets.Audio(decode=False))
         texts = rows["text"]
     except (OSError, ValueError, KeyError) as error:
@@ -137,7 +139,9 @@ def encode(
                     wave = files.load(file, codec.sample_rate, channels=sides).reshape(sides, -1)
                 if codec.frames(wave.shape[1]) > frames:
                     seconds, most = wave.shape[1] / codec.sample_rate, frames * codec.hop / codec.sample_rate
-                    raise DataError(f"it lasts {seconds:.1f} s, and {most:.1f} s fit the window (audio_length)")
+                    raise DataError(
+                        f"it lasts {seconds:.1f} s, and {most:.1f} s fit the window (audio_length)"
+                    )
                 waves.append((each, wave))
             except (DataError, StorageError) as error:
                 skipped.add(f"{each.name}: {error}")
@@ -194,7 +198,9 @@ def read_clips(
             skipped.add(f"{file} cannot be read as codes ({type(error).__name__}); encode it again.")
             continue
         if codes.ndim != 2 or codes.shape[1] != len(layout.delay):
-            raise DataError(f"{file} has the shape {codes.shape}; the model has {len(layout.delay)} channels.")
+            raise DataError(
+                f"{file} has the shape {codes.shape}; the model has {len(layout.delay)} channels."
+            )
         if not 0 < len(text) <= config.text_length:
             skipped.add(f"{name}: a text of {len(text)} bytes (from 1 to {config.text_length} fit).")
         elif len(codes) > most:
@@ -238,7 +244,9 @@ def rows(
 def steps_per_epoch(clips: Sequence[Clip], config: Config) -> int:
     """Raises `DataError` when there is not one whole batch."""
     if len(clips) < config.batch_size:
-        raise DataError(f"{len(clips)} clips are less than one batch of {config.batch_size}; make it smaller.")
+        raise DataError(
+            f"{len(clips)} clips are less than one batch of {config.batch_size}; make it smaller."
+        )
     return len(clips) // config.batch_size
 
 

@@ -1,5 +1,5 @@
-"""The delay pattern: channel c of frame t stands in row t + delay[c] of the table that the model sees, so that
-each step of the decoder predicts nine codebooks of nine different frames.
+"""The delay pattern: channel c of frame t stands in row t + delay[c] of the table that the model sees, so
+that each step of the decoder predicts nine codebooks of nine different frames.
 
 Training tables are transformers' (`DiaProcessor`): a BOS frame, the codes, an EOS frame, delayed and long
 enough that no code is cut off. PAD and BOS are no targets. One difference: shorter clips are padded on the

@@ -182,6 +182,8 @@ def generate_table(
         draws = torch.rand(rows, texts, len(delay), generator=source)
     draws = torch.cat([draws, draws.new_zeros(rows - len(draws), *draws.shape[1:])])
     text, mask = _padded(text_ids, s.text_length)
+    # peft puts its adapters into the model that it wraps.
+    model = getattr(model, "get_base_model", lambda: model)()
     training, implementation = model.training, model.config._attn_implementation
     make_static(model).eval()
     try:

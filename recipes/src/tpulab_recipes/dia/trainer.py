@@ -44,13 +44,12 @@ def loss_sum(model: Any, batch: dict[str, Any]) -> Any:
         decoder_input_ids=batch["decoder_input_ids"],
         use_cache=False,
     )[0]
-    with torch.autocast(hidden.device.type, enabled=False):
+    kind = hidden.device.type
+    with torch.autocast("cpu" if kind == "meta" else kind, enabled=False):
         logits = core.logits_dense(hidden.float())
     labels = batch["labels"].long()
     logits = logits.reshape(labels.numel(), -1)
-    return torch.nn.functional.cross_entropy(
-        logits, labels.flatten(), ignore_index=IGNORED, reduction="sum"
-    )
+    return torch.nn.functional.cross_entropy(logits, labels.flatten(), ignore_index=IGNORED, reduction="sum")
 
 
 class Trainer(Resumable):
@@ -87,7 +86,9 @@ class Trainer(Resumable):
         backend.shard_optimizer(self.optimizer)
         self.average: Any = None
         if config.ema:
-            self.average = backend.prepare(copy.deepcopy(self.model), shard=config.shard).requires_grad_(False)
+            self.average = backend.prepare(copy.deepcopy(self.model), shard=config.shard).requires_grad_(
+                False
+            )
         self._count = backend.compile(self.losses, name="eval_step")
         backend.sync()
 
