@@ -175,6 +175,8 @@ def test_adapters_load_in_plain_peft_and_merged_equals_unmerged(tmp_path: Path) 
                 each.normal_(std=0.1)
     batch = streams() | {"decoder_input_ids": tensor("tiny_forward", "in/tokens").repeat_interleave(2, 0)}
     adapted = model(**batch).logits
+    settings, cpu = Sampling(max_tokens=30, temperature=0), make("cpu", "cpu")
+    said = generate(model, cpu, [[1, 32, 80]], settings)[0]
     export_model(model, None, tmp_path / "adapter", adapter_only=True)
     export_model(model, None, tmp_path / "merged")
     loaded = peft.PeftModel.from_pretrained(tiny_model(), tmp_path / "adapter")
@@ -183,6 +185,8 @@ def test_adapters_load_in_plain_peft_and_merged_equals_unmerged(tmp_path: Path) 
         torch.testing.assert_close(loaded(**batch).logits, adapted, atol=1e-5, rtol=0)
         torch.testing.assert_close(merged(**batch).logits, adapted, atol=1e-5, rtol=0)
         assert float((tiny_model()(**batch).logits - adapted).abs().max()) > 1e-3
+    assert torch.equal(said, generate(merged, cpu, [[1, 32, 80]], settings)[0])
+    assert not torch.equal(said, generate(tiny_model(), cpu, [[1, 32, 80]], settings)[0])
 
 
 def test_full_widths_compute_the_reference() -> None:

@@ -187,8 +187,10 @@ def generate_table(
     training, implementation = model.training, model.config._attn_implementation
     make_static(model).eval()
     try:
-        decoder = _Decoder(model, backend, s, texts, rows, draws, last=s.max_tokens - max(delay))
-        return decoder.run(table, text, mask, on_look)
+        # The caches have the parameters' dtype, also when called from a training in bfloat16.
+        with torch.autocast(model.device.type, enabled=False):
+            decoder = _Decoder(model, backend, s, texts, rows, draws, last=s.max_tokens - max(delay))
+            return decoder.run(table, text, mask, on_look)
     finally:
         model.train(training)
         model.set_attn_implementation(implementation)
