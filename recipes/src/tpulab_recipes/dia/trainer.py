@@ -61,7 +61,10 @@ class Trainer(Resumable):
         self.layout = Layout.of(model.config)
         model = make_static(model)
         if config.remat:
-            model.gradient_checkpointing_enable({"use_reentrant": False})
+            model._set_gradient_checkpointing(True, backend.recompute)
+            for embedding in (model.model.encoder.embedding, model.model.decoder.embeddings):
+                # Where embeddings are frozen (LoRA), recomputed layers would not pass gradients on.
+                embedding.register_forward_hook(lambda _, __, out: out.requires_grad_())
         if config.lora_rank:
             model = add_lora(model, config.lora_rank)
         self.model: Any = backend.prepare(model, shard=config.shard)
@@ -109,7 +112,7 @@ class Trainer(Resumable):
                 loss = loss_sum(self.model, part) / counted
             loss.backward()
             total = total + loss.detach()
-        self.backend.optimizer_step(self.optimizer)
+        self.backend.optimizer_step(self.optimizer)  # type: ignore[attr-defined]
         self.optimizer.zero_grad(set_to_none=True)
         if self.average is not None:
             with torch.no_grad():
