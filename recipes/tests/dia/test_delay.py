@@ -9,9 +9,9 @@ import pytest
 
 pytest.importorskip("transformers.models.dia")
 
-from tpulab_recipes.dia.delay import IGNORED, Layout, delayed, reverted, training_table  # noqa: E402
+from tpulab_recipes.dia.delay import IGNORED, Layout, delayed, reverted, training_table
 
-from .reference import golden  # noqa: E402
+from .reference import golden
 
 DELAY = (0, 8, 9, 10, 11, 12, 13, 14, 15)
 LAYOUT = Layout(DELAY, eos=1024, pad=1025, bos=1026)

@@ -11,6 +11,7 @@ import io
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import IO, Any
 
 import numpy as np
@@ -63,8 +64,8 @@ class Source:
 
 
 def sources(place: str, skipped: Skipped) -> list[Source]:
-    """The clips of a folder, or of a dataset of Hugging Face (`hf://NAME`, its split `train`, or a folder
-    that `save_to_disk` wrote). A sound without its text is left out. Raises `DataError` where there are none."""
+    """The clips of a folder, or of a dataset of Hugging Face: `hf://NAME`, its split `train`, or a folder
+    that `save_to_disk` wrote. Sound without text is left out. Raises `DataError` where there are none."""
     if place.startswith("hf://") or Folder(place).exists("dataset_info.json"):
         return _dataset_sources(place)
     audio, prompts = Folder(f"{place}/audio"), Folder(f"{place}/audio_prompts")
@@ -77,7 +78,7 @@ def sources(place: str, skipped: Skipped) -> list[Source]:
             continue
         with prompts.read(name + _PROMPT) as prompt:
             text = prompt.read().decode("utf-8", "replace").strip()
-        found.append(Source(name, text, lambda file=file: audio.read(file)))
+        found.append(Source(name, text, partial(audio.read, file)))
     if not found:
         raise DataError(f"{place} has no clips: put audio/NAME.wav beside audio_prompts/NAME{_PROMPT}.")
     return found
@@ -98,12 +99,9 @@ def _dataset_sources(place: str) -> list[Source]:
 
     def opened(number: int) -> IO[bytes]:
         sound = rows[number]["audio"]
-        return io.BytesIO(sound["bytes"]) if sound["bytes"] else open(sound["path"], "rb")  # noqa: SIM115
+        return io.BytesIO(sound["bytes"]) if sound["bytes"] else open(sound["path"], "rb")
 
-    return [
-        Source(f"clip_{number:06d}", text, lambda number=number: opened(number))
-        for number, text in enumerate(texts)
-    ]
+    return [Source(f"clip_{number:06d}", text, partial(opened, number)) for number, text in enumerate(texts)]
 
 
 def encode(

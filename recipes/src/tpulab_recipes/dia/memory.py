@@ -35,7 +35,7 @@ class Need:
     def fits(self) -> bool:
         return self.plan.fits(self.chip)
 
-    def row(self) -> dict[str, object]:
+    def row(self) -> dict[str, Any]:
         sizes = {name: round(value / GIB, 2) for name, value in asdict(self.plan).items()}
         total = round(self.plan.total / GIB, 2)
         return {
