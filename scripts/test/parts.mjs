@@ -191,6 +191,7 @@ export const PARTS = [
         'intents',
         'command_line',
         'audio',
+        'dia',
         'common',
         'ddpm_diffusers'
       ];

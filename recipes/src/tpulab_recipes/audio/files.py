@@ -6,26 +6,36 @@ torchaudio is not used: since 2.9 it reads files through torchcodec and FFmpeg, 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
 from tpulab_recipes.common.errors import DataError
 
 
-def load(path: str | Path, sample_rate: int) -> np.ndarray:
-    """Float32[sample] of a WAV, FLAC, OGG or MP3 file: channels averaged, resampled to `sample_rate` Hz.
+def load(path: str | Path | IO[bytes], sample_rate: int, *, channels: int = 1) -> np.ndarray:
+    """Float32[sample] of a WAV, FLAC, OGG or MP3 file, a path or an open one: channels averaged, resampled to
+    `sample_rate` Hz. With `channels` 2, Float32[channel, sample]; a mono file gives both.
 
     Raises `DataError` for a file that is missing, unreadable or empty.
     """
     import soundfile
 
     try:
-        wave, rate = soundfile.read(str(path), dtype="float32", always_2d=True)
+        source = str(path) if isinstance(path, str | Path) else path
+        wave, rate = soundfile.read(source, dtype="float32", always_2d=True)
     except (OSError, soundfile.SoundFileError) as error:
-        raise DataError(f"{path} cannot be read as sound: {error}") from error
+        raise DataError(f"{_shown(path)} cannot be read as sound: {error}") from error
     if len(wave) == 0:
-        raise DataError(f"{path} has no samples.")
-    return resample(wave.mean(axis=1), rate, sample_rate)
+        raise DataError(f"{_shown(path)} has no samples.")
+    if channels == 1:
+        return resample(wave.mean(axis=1), rate, sample_rate)
+    both = wave[:, :2] if wave.shape[1] > 1 else np.repeat(wave, 2, axis=1)
+    return np.stack([resample(one, rate, sample_rate) for one in both.T])
+
+
+def _shown(path: str | Path | IO[bytes]) -> str:
+    return str(path) if isinstance(path, str | Path) else str(getattr(path, "name", "the file"))
 
 
 def resample(wave: np.ndarray, rate: int, to: int) -> np.ndarray:

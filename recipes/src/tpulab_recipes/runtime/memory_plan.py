@@ -60,7 +60,8 @@ def plan_memory(
     """Counts a step of PyTorch on the device `meta`, which has shapes and no memory.
 
     Args:
-        make_model: makes the model; called with `meta` as the default device.
+        make_model: makes the model; called with `meta` as the default device. Parameters that require no
+            gradient are held, and have neither gradients nor moments.
         loss_of: the loss of a model for the batch of *one* chip, made on the default device.
         optimizer: one of `MOMENTS`.
         chips: how many share the parameters, with `shard`.
@@ -85,12 +86,13 @@ def plan_memory(
     activations = sum(size for place, size in saved.items() if place not in own)
     del held
     parts = chips if shard else 1
-    count = 0
+    held_bytes = trained_bytes = 0
     for parameter in model.parameters():
         divides = sharded_axis(tuple(parameter.shape), parts) is not None
-        count += parameter.numel() // (parts if divides else 1)
-    masters = count * _FP32
-    return MemoryPlan(masters, masters, MOMENTS[optimizer] * masters, activations)
+        size = parameter.numel() // (parts if divides else 1) * _FP32
+        held_bytes += size
+        trained_bytes += size if parameter.requires_grad else 0
+    return MemoryPlan(held_bytes, trained_bytes, MOMENTS[optimizer] * trained_bytes, activations)
 
 
 def plan_jax_memory(

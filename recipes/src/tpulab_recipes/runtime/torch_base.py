@@ -83,6 +83,13 @@ class TorchBackend(Backend):
             )
         return model.to(self.device())
 
+    def recompute(self, function: Any, *args: Any) -> Any:
+        """`function(*args)`, whose activations the backward pass computes again instead of keeping them. For
+        functions without random numbers; at least one of `args` requires a gradient."""
+        from torch.utils.checkpoint import checkpoint
+
+        return checkpoint(function, *args, use_reentrant=False)
+
     def shard_optimizer(self, optimizer: Any) -> None:
         """Slices the state of an optimizer as its parameters are; call it after the state was made, and
         after a checkpoint was loaded. Does nothing where parameters are whole."""

@@ -205,6 +205,13 @@ class TorchXlaBackend(TorchBackend):
             xm.broadcast_master_param(placed)
         return placed
 
+    def recompute(self, function: Any, *args: Any) -> Any:
+        from torch_xla.utils.checkpoint import checkpoint
+
+        # torch's own finds no module torch.xla, and without a barrier XLA would merge the second pass with
+        # the first.
+        return checkpoint(function, *args, preserve_rng_state=False)
+
     def shard_optimizer(self, optimizer: Any) -> None:
         for parameter, state in optimizer.state.items():
             if id(parameter) not in self._sharded:

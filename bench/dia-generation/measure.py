@@ -1,0 +1,129 @@
+"""Times Dia's generation on XLA:CPU and in plain PyTorch; prints a JSON line. Run by `main.mjs` in the
+environment `torch-xla`.
+
+A random model of 2 + 2 layers that never ends a text, greedy, one text. `row_ms` is the median time of a
+row around row 10, 100 and 1,000; each group of rows waits for the device at its end.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import sys
+import time
+from typing import Any
+
+os.environ.setdefault("PJRT_DEVICE", "CPU")
+os.environ["CPU_NUM_DEVICES"] = "1"
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+import torch
+from tpulab_recipes.dia import generation
+from tpulab_recipes.dia.model import make_static, tiny_model
+from tpulab_recipes.runtime.selection import make
+from transformers import DynamicCache, EncoderDecoderCache
+
+TEXT = list(b"\x01 The quick brown fox jumps over the lazy dog.")
+ROWS = 1_024
+PLACES = (10, 100, 1_000)
+GROUP = 4
+generation.STEPS_PER_LOOK = GROUP
+
+
+def around(groups: list[tuple[int, float]]) -> dict[str, float]:
+    """The median of the groups of rows near each place: (last row, ms of a row)."""
+    return {
+        str(place): statistics.median(
+            ms for row, ms in groups if row > GROUP and abs(row - place) <= max(8, place // 20)
+        )
+        for place in PLACES
+        if groups[-1][0] >= place
+    }
+
+
+def endless(model: Any) -> Any:
+    """Weights of zero for EOS on channel 0: another id is always more probable."""
+    with torch.no_grad():
+        model.logits_dense.weight[model.config.decoder_config.eos_token_id] = 0
+    return model.eval()
+
+
+def static(name: str) -> dict[str, Any]:
+    backend = make(name, "cpu")
+    model = backend.prepare(endless(tiny_model()))
+    settings = generation.Sampling(max_tokens=ROWS - 1, temperature=0, text_length=128)
+
+    def run() -> list[tuple[int, float]]:
+        groups, last = [], [time.perf_counter()]
+
+        def look(row: int) -> None:
+            backend.sync()
+            now = time.perf_counter()
+            groups.append((row, (now - last[0]) * 1e3 / GROUP))
+            last[0] = now
+
+        generation.generate(model, backend, [TEXT], settings, on_look=look)
+        return groups
+
+    before = backend.compilations()
+    groups = run()
+    made = backend.compilations()
+    return {
+        "row_ms": around(groups),
+        "programs": made.count - before.count,
+        "compile_s": made.seconds - before.seconds,
+    }
+
+
+@torch.no_grad()
+def growing(name: str, rows: int) -> dict[str, Any]:
+    """transformers' own cache, which grows: on XLA each row has shapes of its own."""
+    backend = make(name, "cpu")
+    model = backend.prepare(endless(tiny_model()))
+    # Without it, reading the masks back would be timed too.
+    make_static(model)
+    text, mask = generation._padded([TEXT], 128)
+    text, mask = backend.to_device([torch.cat([text, torch.zeros_like(text)]), mask.repeat(2, 1)])
+    heard = model.model.encoder(input_ids=text, attention_mask=mask).last_hidden_state
+    config = model.config.decoder_config
+    row = backend.to_device(torch.full((2, 1, config.num_channels), config.bos_token_id))
+    cache = EncoderDecoderCache(DynamicCache(config=config), DynamicCache(config=config))
+    before, groups, last = backend.compilations(), [], time.perf_counter()
+    for number in range(1, rows + 1):
+        logits = model(
+            attention_mask=mask,
+            encoder_outputs=(heard,),
+            decoder_input_ids=row,
+            decoder_attention_mask=backend.to_device(torch.ones(2, number, dtype=torch.bool)),
+            past_key_values=cache,
+            use_cache=True,
+        ).logits.view(2, config.num_channels, -1)
+        guided = logits[0] + 3 * (logits[0] - logits[1])
+        row = guided[:, : config.eos_token_id].argmax(-1)[None, None].repeat(2, 1, 1)
+        backend.sync()
+        if number % GROUP == 0:
+            now = time.perf_counter()
+            groups.append((number, (now - last) * 1e3 / GROUP))
+            last = now
+    made = backend.compilations()
+    return {
+        "row_ms": around(groups),
+        "programs": made.count - before.count,
+        "compile_s": made.seconds - before.seconds,
+    }
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    figures = {
+        "static, XLA:CPU": static("torch_xla"),
+        "growing cache, XLA:CPU, 20 rows": growing("torch_xla", 20),
+        "growing cache, plain PyTorch": growing("cpu", ROWS),
+        "static, plain PyTorch": static("cpu"),
+    }
+    sys.stdout.write(json.dumps(figures) + "\n")
+
+
+if __name__ == "__main__":
+    main()

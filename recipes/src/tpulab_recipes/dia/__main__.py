@@ -1,0 +1,379 @@
+"""`python -m tpulab_recipes.dia COMMAND`: encode, finetune, evaluate, generate, export, memory."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Union
+
+import tyro
+
+from tpulab_recipes import runtime
+from tpulab_recipes.common.command_line import (
+    Command,
+    asked_preset,
+    print_result,
+    print_training_result,
+    with_defaults,
+)
+from tpulab_recipes.common.errors import ConfigError, RecipeError
+from tpulab_recipes.common.progress import Terminal
+from tpulab_recipes.dia.config import FULL_SIZE, Config, read_train_config
+from tpulab_recipes.runtime import DeviceRuntimeError
+
+PRESETS = {"small": Config(), "full-size": FULL_SIZE}
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiaCommand(Command):
+    config: tyro.conf.OmitArgPrefixes[Config] = field(default_factory=Config)
+    num_cores: int = 0
+    """Devices that take part, as one program; 0: one device, or all with --spmd. XLA chooses no cores by
+    number: another number than the machine has is refused."""
+
+    def use_backend(self) -> Any:
+        if self.num_cores < 2:
+            return super().use_backend()
+        backend = runtime.use(self.backend, platform=self.platform, spmd=True)
+        found = backend.world().global_devices
+        if found != self.num_cores:
+            raise ConfigError(
+                "num_cores",
+                f"{self.num_cores} devices were asked for and XLA shows {found}; give that number, or none.",
+            )
+        print(f"num_cores {found}: one program over all {found} devices", flush=True)
+        return backend
+
+    def run(self) -> None:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Encode(DiaCommand):
+    """Turns sound into codes, once: AUDIO_FOLDER/audio/NAME.wav to OUTPUT/encoded_audio/NAME.pt."""
+
+    audio_folder: str
+    """Folder, gs://bucket/path or hf://DATASET with sound and texts (docs/dia.md)."""
+    output: str = ""
+    """Folder to write codes and texts to; empty: the audio folder."""
+    codec: str = ""
+    """Folder or Hugging Face name of the DAC codec (`descript/dac_44khz`). Empty: a tiny random one."""
+    stereo: bool = False
+    """18 channels: nine codebooks of the left side, then nine of the right."""
+
+    def run(self) -> None:
+        from tpulab_recipes.audio.codec import load_codec
+        from tpulab_recipes.dia.data import encode
+        from tpulab_recipes.dia.delay import Layout
+
+        backend = self.use_backend()
+        print(backend.describe(), flush=True)
+        codec = load_codec(self.codec)
+        # The delays of mono and stereo checkpoints end alike, and so the same frames fit.
+        frames = self.config.audio_length - Layout(tuple(range(16)), 0, 0, 0).overhead
+        done, skipped = encode(
+            self.audio_folder,
+            self.output or self.audio_folder,
+            codec,
+            backend,
+            frames=frames,
+            channels=codec.codebooks * (2 if self.stereo else 1),
+            progress=Terminal(),
+        )
+        print_result(encoded=done, left_out=len(skipped.reasons), device=backend.describe())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finetune(DiaCommand):
+    """Fine-tunes Dia on encoded clips; sound that is not encoded yet is encoded first. Run the same command
+    again to go on after an interruption."""
+
+    audio_folder: str = ""
+    """Folder or gs://bucket/path with the clips (docs/dia.md)."""
+    output_dir: str = ""
+    """Folder for checkpoints and, at the end, the model as transformers reads it (`model/`)."""
+    train_config: str = ""
+    """Training file of dia-finetuning (JSON); its values replace the preset's, and flags replace neither."""
+    save_every: int = 0
+    """Steps between two checkpoints; 0: one at the end of each epoch."""
+    held_out: float = 0.05
+    """Share of clips kept for evaluation after each epoch."""
+    codec: str = ""
+    """As for encode."""
+
+    def run(self) -> None:
+        from tpulab_recipes.dia.data import encode, steps_per_epoch, train_batches
+        from tpulab_recipes.dia.model import export_model
+        from tpulab_recipes.dia.trainer import Trainer
+        from tpulab_recipes.torch_training import load_checkpoint, save_checkpoint
+
+        config, folder, output, save_every = self.config, self.audio_folder, self.output_dir, self.save_every
+        if self.train_config:
+            config, places, idle = read_train_config(self.train_config, config)
+            folder, output = folder or places.audio_folder, output or places.output_dir
+            save_every = save_every or places.save_every
+            if idle:
+                print(f"without effect here: {', '.join(idle)}", file=sys.stderr)
+        if not (folder and output):
+            raise ConfigError("", "Give --audio-folder and --output-dir, or a --train-config that has them.")
+        backend = self.use_backend()
+        print(backend.describe(), flush=True)
+        backend.seed(config.seed)
+        model, processor, layout = _model(config)
+        if not _is_encoded(folder):
+            from tpulab_recipes.audio.codec import Codec, load_codec
+
+            codec = load_codec(self.codec) if self.codec else Codec(processor.audio_tokenizer)
+            frames = config.audio_length - layout.overhead
+            encode(
+                folder, folder, codec, backend, frames=frames, channels=len(layout.delay), progress=Terminal()
+            )
+        clips, skipped = _clips(folder, config, layout, processor)
+        kept = max(1, round(len(clips) * self.held_out)) if self.held_out else 0
+        train, test = clips[kept:], clips[:kept]
+        in_epoch = steps_per_epoch(train, config)
+        trainer = Trainer(config, model, backend, config.epochs * in_epoch)
+        found = load_checkpoint(output)
+        if found is not None:
+            trainer.load_state(found[1])
+            print(f"going on after step {found[0]}", flush=True)
+        print(f"{len(train)} clips to train on, {len(test)} held out, {in_epoch} steps an epoch", flush=True)
+
+        result: dict[str, object] = {}
+        began, loss = time.perf_counter(), None
+        for batch in backend.batches(
+            map(backend.own_rows, train_batches(train, config, layout, trainer.steps_done))
+        ):
+            loss = trainer.train_step(batch)
+            done, at_end = trainer.steps_done, trainer.steps_done % in_epoch == 0
+            if at_end or (save_every and done % save_every == 0):
+                save_checkpoint(backend, output, done, trainer.state())
+            if at_end:
+                value = backend.reduce_metrics({"loss": loss})["loss"]
+                step_ms = 1e3 * (time.perf_counter() - began) / in_epoch
+                result = {"epochs": done // in_epoch, "loss": value, "step_ms": step_ms}
+                said = ""
+                if test:
+                    result["held_out_loss"] = trainer.evaluate(test)
+                    said = f", held out {result['held_out_loss']:.3f}"
+                print(
+                    f"epoch {done // in_epoch}: loss {value:.3f}{said}, {step_ms:.0f} ms a step", flush=True
+                )
+                began = time.perf_counter()
+        if backend.world().is_main:
+            export_model(trainer.trained, processor, Path(output) / "model")
+        left_out = len(skipped.reasons)
+        print_training_result(backend, steps=trainer.steps_done, left_out=left_out, **result)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluate(DiaCommand):
+    """Mean cross-entropy of a model on encoded clips."""
+
+    audio_folder: str
+    """Folder with encoded clips."""
+
+    def run(self) -> None:
+        from tpulab_recipes.dia.trainer import Trainer
+
+        backend = self.use_backend()
+        print(backend.describe(), flush=True)
+        model, processor, layout = _model(self.config)
+        clips, skipped = _clips(self.audio_folder, self.config, layout, processor)
+        loss = Trainer(self.config, model, backend, 1).evaluate(clips)
+        print_result(loss=loss, clips=len(clips), left_out=len(skipped.reasons), device=backend.describe())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Generate(DiaCommand):
+    """Speaks a text into a wav file."""
+
+    text: str
+    """With speakers as [S1] and [S2]."""
+    output: Path = Path("speech.wav")
+    prompt: Path | None = None
+    """Sound with a voice to clone."""
+    prompt_text: str = ""
+    """What is said in it."""
+    max_tokens: int = 1024
+    """Rows at most; 86 are a second."""
+    guidance: float = 3.0
+    temperature: float = 1.2
+    """0: always the most probable code."""
+    top_p: float = 0.95
+    top_k: int = 45
+
+    def run(self) -> None:
+        import numpy as np
+        import torch
+
+        from tpulab_recipes.audio import files
+        from tpulab_recipes.audio.codec import Codec
+        from tpulab_recipes.dia.generation import Sampling, generate
+
+        if self.prompt and not self.prompt_text:
+            raise ConfigError(
+                "prompt_text", "Say what is spoken in the prompt; without it the voice is lost."
+            )
+        backend = self.use_backend()
+        print(backend.describe(), flush=True)
+        model, processor, _ = _model(self.config)
+        codec = Codec(processor.audio_tokenizer)
+        prompts: list[Any] | None = None
+        if self.prompt:
+            wave = files.load(self.prompt, codec.sample_rate)
+            whole = files.fitted(wave, codec.samples(len(wave) / codec.sample_rate))
+            prompts = [codec.encode(torch.from_numpy(whole)[None])[0].T]
+        text = processor.tokenizer(f"{self.prompt_text} {self.text}".strip())["input_ids"]
+        sampling = Sampling(
+            max_tokens=self.max_tokens,
+            guidance=self.guidance,
+            temperature=self.temperature,
+            top_p=self.top_p,
+            top_k=self.top_k,
+            seed=self.config.seed,
+        )
+        model = backend.prepare(model)
+        began = time.perf_counter()
+        codes = torch.as_tensor(generate(model, backend, [text], sampling, prompts=prompts)[0])
+        took = time.perf_counter() - began
+        if len(codes) == 0:
+            raise ConfigError(
+                "text", "The model ended at once and said nothing; train it, or try another seed."
+            )
+        sound = codec.decode(codes.T[None].clamp(0, 1023).long())[0].numpy()
+        files.save(self.output, sound / max(1.0, float(np.abs(sound).max())), codec.sample_rate)
+        seconds = len(sound) / codec.sample_rate
+        print_result(
+            wav=str(self.output), seconds=round(seconds, 3), took_s=round(took, 1), device=backend.describe()
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Export(DiaCommand):
+    """Writes a checkpoint (ours, nari-labs' 0626 or transformers') as transformers reads it."""
+
+    output: str
+    """Folder to write to."""
+    checkpoints: str = ""
+    """Output folder of finetune, whose newest checkpoint is taken. Empty: the model itself."""
+
+    def run(self) -> None:
+        from tpulab_recipes.dia.model import export_model
+        from tpulab_recipes.dia.trainer import Trainer
+        from tpulab_recipes.torch_training import CheckpointError, load_checkpoint
+
+        backend = runtime.use("cpu")
+        model, processor, _ = _model(self.config)
+        if self.checkpoints:
+            found = load_checkpoint(self.checkpoints)
+            if found is None:
+                raise CheckpointError(f"{self.checkpoints} has no checkpoint; run finetune first.")
+            config = Config(**found[1]["config"])
+            trainer = Trainer(config.but(shard=False), model, backend, 1)
+            trainer.model.load_state_dict(found[1]["model"])
+            if trainer.average is not None:
+                trainer.average.load_state_dict(found[1]["average"])
+            model = trainer.trained
+        export_model(model, processor, self.output)
+        print_result(exported=self.output)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memory(DiaCommand):
+    """What fine-tuning needs of each chip, on hosts of v4, v5e, v5p and v6e, without allocating it."""
+
+    clips: int = 1
+    """Clips of each chip."""
+    chips: int = 8
+    """Chips of the host."""
+
+    def run(self) -> None:
+        from transformers import DiaConfig
+
+        from tpulab_recipes.dia.memory import sentences, table
+        from tpulab_recipes.dia.model import tiny_model
+
+        published = self.config.model == FULL_SIZE.model
+        model_config = (
+            DiaConfig()
+            if published
+            else (_model(self.config)[0].config if self.config.model else tiny_model().config)
+        )
+        needs = table(model_config, self.config, self.clips, self.chips)
+        rows = [need.row() for need in needs]
+        print(f"GiB per chip, {self.clips} clip(s) each, {self.config.audio_length} rows of codes")
+        widths = {
+            name: max(len(str(row[name])) for row in [dict.fromkeys(rows[0], ""), *rows]) for name in rows[0]
+        }
+        widths = {name: max(width, len(name)) for name, width in widths.items()}
+        print("  ".join(name.ljust(width) for name, width in widths.items()))
+        for row in rows:
+            print("  ".join(str(row[name]).ljust(width) for name, width in widths.items()))
+        for line in sentences(needs):
+            print(line)
+        print_result(needs=rows)
+
+
+COMMANDS = (Encode, Finetune, Evaluate, Generate, Export, Memory)
+
+
+def _model(config: Config) -> tuple[Any, Any, Any]:
+    """Model, processor and layout."""
+    from tpulab_recipes.dia.delay import Layout
+    from tpulab_recipes.dia.model import load_model, load_processor
+
+    model = load_model(config.model, config.rule)
+    return model, load_processor(config.model), Layout.of(model.config)
+
+
+def _clips(folder: str, config: Config, layout: Any, processor: Any) -> tuple[list[Any], Any]:
+    from tpulab_recipes.dia.data import read_clips
+
+    return read_clips(folder, config, layout, lambda text: processor.tokenizer(text)["input_ids"])
+
+
+def _is_encoded(folder: str) -> bool:
+    from tpulab_recipes.common.storage import Folder
+
+    return bool(Folder(f"{folder}/encoded_audio").names(".pt", may_be_absent=True))
+
+
+def read(argv: Sequence[str]) -> DiaCommand:
+    """The command in `argv`; exits with 2 for a flag or value that cannot be, and with 0 after `--help`."""
+    preset = asked_preset(argv) or "small"
+    known = {"preset": preset if preset in PRESETS else "small", "config": PRESETS.get(preset, Config())}
+    choices = [
+        Annotated[
+            command,
+            tyro.conf.subcommand(command.__name__.lower(), default=with_defaults(command, **known)),
+        ]
+        for command in COMMANDS
+    ]
+    chosen: DiaCommand = tyro.cli(
+        Union[tuple(choices)],  # noqa: UP007
+        prog="python -m tpulab_recipes.dia",
+        description="Dia, text to speech: fine-tuning on XLA devices. Folders may be local or gs://bucket/path.",
+        args=argv,
+    )
+    return chosen
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs a command. 1: it failed, and one sentence says why. 130: interrupted."""
+    try:
+        read(sys.argv[1:] if argv is None else argv).run()
+    except (RecipeError, DeviceRuntimeError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\nInterrupted; run the same command again to go on.", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

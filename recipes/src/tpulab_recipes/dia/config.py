@@ -1,0 +1,157 @@
+"""Settings of the recipe. The defaults are the small lesson; `FULL_SIZE` fine-tunes the published model.
+
+`read_train_config` reads the JSON files of dia-finetuning: a training file, which may name a model file.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tpulab_recipes.common.errors import ConfigError
+from tpulab_recipes.runtime import PrecisionName
+from tpulab_recipes.runtime.precision import check_precision
+
+#: Lengths are rounded up to a multiple of this, so that few lengths mean few programs.
+LENGTH_STEP = 128
+
+
+@dataclass(frozen=True)
+class Config:
+    model: str = ""
+    """Folder or Hugging Face name of a checkpoint (`nari-labs/Dia-1.6B-0626`). Empty: a tiny random model."""
+    rule: str = ""
+    """`0626` or `v0.1`, needed only where the checkpoint's config.json does not tell."""
+    audio_length: int = 128
+    """Rows of codes of each clip, delay included; 86 rows are a second of sound. Rounded up to 128."""
+    text_length: int = 128
+    """Bytes of text of each clip. Rounded up to 128."""
+    batch_size: int = 4
+    """Clips per step, of all devices together."""
+    grad_accum_steps: int = 1
+    """Parts that a batch is computed in, one after the other; the update is that of the whole batch."""
+    epochs: int = 20
+    learning_rate: float = 3e-3
+    """Peak rate: reached after the warm-up, then along a cosine down to zero."""
+    warmup_steps: int = 20
+    unconditional_frac: float = 0.15
+    """Share of clips trained without their text; guidance needs it."""
+    weight_decay: float = 0.1
+    """Not applied to norms."""
+    clip_norm: float = 5.0
+    """Largest norm of all gradients together; 0: not clipped."""
+    lora_rank: int = 0
+    """Train adapters of this rank instead of all parameters; 0: all parameters."""
+    ema: float = 0.0
+    """Decay of a running average of the parameters, which is evaluated and exported; 0: none."""
+    remat: bool = False
+    """Compute each layer's activations again in the backward pass instead of keeping them."""
+    shard: bool = False
+    """Divide parameters, gradients and optimizer state among the devices (needs `--spmd`)."""
+    precision: PrecisionName = "float32"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("audio_length", "text_length"):
+            rounded = -(-max(1, getattr(self, name)) // LENGTH_STEP) * LENGTH_STEP
+            object.__setattr__(self, name, rounded)
+        if min(self.batch_size, self.grad_accum_steps, self.epochs) < 1:
+            raise ConfigError("", "batch_size, grad_accum_steps and epochs must be at least 1.")
+        if self.batch_size % self.grad_accum_steps:
+            raise ConfigError(
+                "grad_accum_steps",
+                f"{self.batch_size} clips cannot be divided into {self.grad_accum_steps} parts.",
+            )
+        if not (0 <= self.unconditional_frac < 1 and 0 <= self.ema < 1):
+            raise ConfigError("", "unconditional_frac and ema must be from 0 to less than 1.")
+        if min(self.warmup_steps, self.lora_rank, self.clip_norm) < 0:
+            raise ConfigError("", "warmup_steps, lora_rank and clip_norm cannot be negative.")
+        check_precision(self.precision)
+
+    def but(self, **changes: object) -> Config:
+        return replace(self, **changes)  # type: ignore[arg-type]
+
+
+FULL_SIZE = Config(
+    model="nari-labs/Dia-1.6B-0626",
+    audio_length=1024,
+    text_length=512,
+    batch_size=8,
+    epochs=1,
+    learning_rate=1e-5,
+    warmup_steps=500,
+    remat=True,
+    precision="bfloat16",
+)
+
+_TRAINING = "batch_size grad_accum_steps epochs learning_rate warmup_steps unconditional_frac weight_decay"
+#: Sections and keys of a training file; a key that is no setting of ours stands for a place (`Places`).
+KEYS: Mapping[str, tuple[str, ...]] = {
+    "experiment_id": (),
+    "data": ("audio_folder", "preencoded_dir", "config"),
+    "training": tuple(_TRAINING.split()),
+    "output": ("output_dir", "run_name", "save_every"),
+    "eval": ("eval_step", "demo_every", "eval_every_epochs", "demo_every_epochs", "save_every_epochs"),
+    "flags": ("scratch",),
+}
+
+
+@dataclass(frozen=True)
+class Places:
+    """What a training file says beside the settings; empty: nothing."""
+
+    audio_folder: str = ""
+    output_dir: str = ""
+    save_every: int = 0
+
+
+def read_train_config(file: str | Path, config: Config) -> tuple[Config, Places, tuple[str, ...]]:
+    """The settings with those of a training file, its places, and the keys that have no effect here.
+
+    `data.config` names a model file, relative to the training file, whose lengths count; the sizes are the
+    checkpoint's. Raises `ConfigError` for a file that cannot be read and for keys that do not exist.
+    """
+    written = _read(file)
+    for section, values in written.items():
+        _known(section, KEYS, file)
+        if KEYS[section]:
+            if not isinstance(values, dict):
+                raise ConfigError(section, f"{file}: it must be an object.")
+            for key in values:
+                _known(key, KEYS[section], file, section)
+    data, output = written.get("data", {}), written.get("output", {})
+    changes: dict[str, object] = dict(written.get("training", {}))
+    if data.get("config"):
+        lengths = _read(Path(file).parent / data["config"]).get("data", {})
+        changes |= {key: lengths[key] for key in ("audio_length", "text_length") if key in lengths}
+    if written.get("flags", {}).get("scratch"):
+        changes["model"] = ""
+    folder = data.get("preencoded_dir") or data.get("audio_folder") or ""
+    target = "/".join(part for part in (output.get("output_dir"), output.get("run_name")) if part)
+    idle = [f"eval.{key}" for key in written.get("eval", {})]
+    try:
+        return config.but(**changes), Places(folder, target, int(output.get("save_every") or 0)), tuple(idle)
+    except TypeError as error:
+        raise ConfigError("training", f"{file}: a value has the wrong type ({error}).") from error
+
+
+def _read(file: str | Path) -> dict[str, Any]:
+    try:
+        written = json.loads(Path(file).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError("train_config", f"{file} cannot be read as JSON: {error}") from error
+    if not isinstance(written, dict):
+        raise ConfigError("train_config", f"{file} must hold a JSON object.")
+    return written
+
+
+def _known(key: str, keys: Any, file: str | Path, section: str = "") -> None:
+    if key in keys:
+        return
+    nearest = difflib.get_close_matches(key, list(keys), 1)
+    meant = f"did you mean {nearest[0]!r}?" if nearest else f"there are {', '.join(keys)}."
+    raise ConfigError(f"{section}.{key}".lstrip("."), f"{file}: there is no such key; {meant}")

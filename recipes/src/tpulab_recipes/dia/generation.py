@@ -1,0 +1,314 @@
+"""Speech from text: one token row at a time against a static key-value cache, as two programs for any texts
+and any number of rows.
+
+The table of tokens is delayed: channel c of frame t stands in row t + 1 + delay[c], row 0 is BOS. A cell that
+is known beforehand (BOS, a prompt) is kept; an open one (-1) gets the model's token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import DynamicCache, EncoderDecoderCache, StaticCache
+
+from tpulab_recipes.common.errors import ConfigError
+from tpulab_recipes.dia.delay import Layout, delayed, reverted
+from tpulab_recipes.dia.model import make_static, rule_of
+from tpulab_recipes.runtime import Backend
+
+OPEN = -1
+#: Steps between two looks at whether all texts have ended: each look waits for the device.
+STEPS_PER_LOOK = 16
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How tokens are chosen; the defaults are the original's."""
+
+    max_tokens: int = 3072
+    """Rows of the table at most, prompt and delay included; channel 0 ends `max(delay)` rows before."""
+    guidance: float = 3.0
+    temperature: float = 1.2
+    """0: the most probable token."""
+    top_p: float = 0.95
+    top_k: int = 45
+    seed: int = 0
+    text_length: int = 0
+    """Text positions; 0: those of the longest text, rounded up to 128. Fix it to keep one program."""
+    short_prompt_table: bool = False
+    """As the original, whose table of known cells is one row short: the last channel's last known cell is
+    left to the model. For comparison only; training and transformers know it."""
+
+
+def choose(
+    conditional: torch.Tensor,
+    unconditional: torch.Tensor,
+    draws: torch.Tensor,
+    s: Sampling,
+    eos: int,
+    rule: str,
+) -> torch.Tensor:
+    """Int[batch, channel], a token for each row of logits, Float[batch, channel, id]. draws: Float[batch,
+    channel] in [0, 1), used up in order of the ids."""
+    scores = guided_scores(conditional, unconditional, s, eos, rule)
+    if s.temperature == 0:
+        return scores.argmax(-1)
+    cumulative = probabilities(scores, s, eos, rule).cumsum(-1)
+    # Rounding may leave the sum below the draw.
+    drawn = draws.clamp(max=1 - 1e-6)[..., None] * cumulative[..., -1:]
+    return (cumulative <= drawn).sum(-1)
+
+
+def guided_scores(
+    conditional: torch.Tensor, unconditional: torch.Tensor, s: Sampling, eos: int, rule: str
+) -> torch.Tensor:
+    """The logits to choose from: ids that a channel may not say are -inf (above EOS; EOS on all but 0).
+
+    0626: guidance chooses the `top_k` candidates, whose values stay the conditional ones. v0.1: the guided
+    values themselves, EOS times 0.8.
+    """
+    conditional, unconditional = conditional.float(), unconditional.float()
+    scores = conditional + s.guidance * (conditional - unconditional)
+    ids = torch.arange(scores.shape[-1], device=scores.device)
+    first = (torch.arange(scores.shape[1], device=scores.device) == 0)[:, None]
+    if rule == "0626":
+        candidates = torch.zeros_like(scores, dtype=torch.bool)
+        candidates = candidates.scatter(-1, _best(scores, s.top_k)[1], True)
+        scores = torch.where(candidates, conditional, -torch.inf)
+    else:
+        scores = torch.where(first & (ids == eos), 0.8 * scores, scores)
+    return torch.where((ids < eos) | (first & (ids == eos)), scores, -torch.inf)
+
+
+def probabilities(scores: torch.Tensor, s: Sampling, eos: int, rule: str) -> torch.Tensor:
+    """Float[batch, channel, id]: softmax of the scores inside top-k and top-p. 0626: EOS is certain where it
+    is the argmax, and else impossible."""
+    if rule == "0626":
+        ids = torch.arange(scores.shape[-1], device=scores.device)
+        ends = scores.argmax(-1, keepdim=True) == eos
+        scores = torch.where(torch.where(ends, ids >= eos, ids != eos), scores, -torch.inf)
+    values, ids = _best(scores / s.temperature, s.top_k)
+    kept = values.softmax(-1)
+    # A candidate stays while those before it have not yet filled top_p; the first always does.
+    before = kept.cumsum(-1) - kept
+    values = torch.where(before <= s.top_p, values, -torch.inf)
+    return torch.zeros_like(scores).scatter(-1, ids, values.softmax(-1))
+
+
+def _best(scores: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The k largest of each row and their ids. Of equal ones (common in bfloat16) the lowest id goes first,
+    on every backend; `topk` leaves that open."""
+    values, ids = scores.sort(dim=-1, descending=True, stable=True)
+    return values[..., :k], ids[..., :k]
+
+
+def prompt_table(
+    prompts: Sequence[Any], rows: int, delay: Sequence[int], bos: int, *, short: bool = False
+) -> torch.Tensor:
+    """Int64[text, row, channel]: BOS, then the codes of each prompt (Int[frame, channel] or None), delayed;
+    open cells are -1. `short`: as `Sampling.short_prompt_table`."""
+    frames = np.full((len(prompts), rows, len(delay)), OPEN)
+    frames[:, 0] = bos
+    for each, prompt in zip(frames, prompts, strict=True):
+        if prompt is not None:
+            each[1 : len(prompt) + 1] = np.asarray(prompt)
+    table = delayed(frames, delay, bos)
+    if short:
+        table[:, max(0 if prompt is None else len(prompt) for prompt in prompts) + max(delay) :] = OPEN
+    return torch.from_numpy(table)
+
+
+@torch.no_grad()
+def generate(
+    model: Any,
+    backend: Backend,
+    text_ids: Sequence[Any],
+    settings: Sampling,
+    *,
+    prompts: Sequence[Any] | None = None,
+    draws: torch.Tensor | None = None,
+    on_look: Callable[[int], None] | None = None,
+) -> list[torch.Tensor]:
+    """The codes of each text, Int64[frame, channel], without its prompt and its end.
+
+    Args:
+        model: on the backend's device (`backend.prepare`).
+        text_ids: the byte ids of each text.
+        prompts: codes of a voice to go on in, Int[frame, channel], or None, for each text; their text stands
+            at the beginning of `text_ids`.
+        draws: Float[row, text, channel] in [0, 1) instead of those of `settings.seed`.
+        on_look: told the rows done, every 16 rows.
+
+    Raises `ConfigError` for a text or prompt that does not fit.
+    """
+    tokens, ended = generate_table(
+        model, backend, text_ids, settings, prompts=prompts, draws=draws, on_look=on_look
+    )
+    layout = Layout.of(model.config)
+    frames = torch.from_numpy(reverted(tokens.numpy(), layout.delay, layout.pad))
+    codes = []
+    for number, end in enumerate(ended.tolist()):
+        start = 1 + (0 if prompts is None or prompts[number] is None else len(prompts[number]))
+        said = frames[number, start : max(start, end)]
+        codes.append(torch.where(said < layout.eos, said, 0))
+    return codes
+
+
+@torch.no_grad()
+def generate_table(
+    model: Any,
+    backend: Backend,
+    text_ids: Sequence[Any],
+    settings: Sampling,
+    *,
+    prompts: Sequence[Any] | None = None,
+    draws: torch.Tensor | None = None,
+    on_look: Callable[[int], None] | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """`generate` before the delay is taken back: the table, Int64[text, row, channel], and the row of channel
+    0's EOS, Int64[text]. Rows after a text's end hold PAD."""
+    s, config = settings, model.config.decoder_config
+    delay, texts = model.config.delay_pattern, len(text_ids)
+    prompts = [None] * texts if prompts is None else prompts
+    _check(text_ids, prompts, s, model.config)
+    rows = -(-(s.max_tokens + 1) // 128) * 128
+    table = prompt_table(prompts, rows, delay, config.bos_token_id, short=s.short_prompt_table)
+    if draws is None:
+        source = torch.Generator().manual_seed(s.seed)
+        draws = torch.rand(rows, texts, len(delay), generator=source)
+    draws = torch.cat([draws, draws.new_zeros(rows - len(draws), *draws.shape[1:])])
+    text, mask = _padded(text_ids, s.text_length)
+    # peft puts its adapters into the model that it wraps.
+    model = getattr(model, "get_base_model", lambda: model)()
+    training, implementation = model.training, model.config._attn_implementation
+    make_static(model).eval()
+    try:
+        # The caches have the parameters' dtype, also when called from a training in bfloat16.
+        with torch.autocast(model.device.type, enabled=False):
+            decoder = _Decoder(model, backend, s, texts, rows, draws, last=s.max_tokens - max(delay))
+            return decoder.run(table, text, mask, on_look)
+    finally:
+        model.train(training)
+        model.set_attn_implementation(implementation)
+
+
+class _Decoder:
+    """Caches and counters on the device, and the two programs over them: `start` reads the texts, `step`
+    writes the next row. Streams 0..texts-1 hear their text; the others, for guidance, hear zeros."""
+
+    def __init__(
+        self, model: Any, backend: Backend, s: Sampling, texts: int, rows: int, draws: torch.Tensor, last: int
+    ) -> None:
+        self.model, self.backend, self.s, self.rule = model, backend, s, rule_of(model)
+        config = model.config.decoder_config
+        self.texts, self.rows, self.max_tokens = texts, rows, s.max_tokens
+        self.eos, self.pad = config.eos_token_id, config.pad_token_id
+        place = backend.to_device
+        self.draws, self.last = place(draws), place(torch.tensor(last))
+        self.delay = place(torch.tensor(model.config.delay_pattern))
+        self.row = place(torch.tensor(1))
+        self.ended = place(torch.full((texts,), rows))
+        weight = model.logits_dense.weight
+        self.own = StaticCache(config, max_cache_len=rows)
+        self.own.early_initialization(
+            2 * texts, config.num_key_value_heads, config.head_dim, weight.dtype, weight.device
+        )
+        for layer in self.own.layers:
+            # transformers marks its buffers as fixed addresses, for CUDA graphs: torch.compile would compile
+            # each call of `generate` again.
+            kept = layer.keys, layer.values, layer.cumulative_length
+            layer.keys, layer.values, layer.cumulative_length = (torch.zeros_like(each) for each in kept)
+        self.valid = place(torch.ones(2 * texts, rows, dtype=torch.bool))
+
+    def run(self, table: Any, text: Any, mask: Any, on_look: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        self.table, text, self.mask = self.backend.to_device([table, text, mask])
+        start, step = self.backend.compile(self.start), self.backend.compile(self.step)
+        start(text)
+        for row in range(1, self.max_tokens + 1):
+            done = step()
+            if row % STEPS_PER_LOOK == 0 or row == self.max_tokens:
+                if on_look is not None:
+                    on_look(row)
+                if int(self.backend.to_host(done)):
+                    break
+        return torch.as_tensor(self.backend.to_host(self.table)), torch.as_tensor(
+            self.backend.to_host(self.ended)
+        )
+
+    def start(self, text: torch.Tensor) -> torch.Tensor:
+        """Encodes the texts and keeps their keys and values for every cross-attention."""
+        model = self.model.model
+        # The unconditional stream keeps the padding mask of its text.
+        self.mask = self.mask.repeat(2, 1)
+        streams = torch.cat([text, torch.zeros_like(text)])
+        self.heard = model.encoder(input_ids=streams, attention_mask=self.mask).last_hidden_state
+        cross = DynamicCache()
+        for number, layer in enumerate(model.decoder.layers):
+            attention = layer.cross_attention
+            shape = (*self.heard.shape[:2], -1, attention.head_dim)
+            keys = attention.k_proj(self.heard).view(shape).transpose(1, 2)
+            values = attention.v_proj(self.heard).view(shape).transpose(1, 2)
+            cross.update(keys, values, number)
+        self.cache = EncoderDecoderCache(self.own, cross)
+        return self.heard
+
+    def step(self) -> torch.Tensor:
+        """Writes row `self.row` of the table; answers whether all texts have ended, their tails included."""
+        before = self.table.index_select(1, self.row[None] - 1).repeat(2, 1, 1)
+        logits = self.model(
+            attention_mask=self.mask,
+            encoder_outputs=(self.heard,),
+            decoder_input_ids=before,
+            decoder_attention_mask=self.valid,
+            past_key_values=self.cache,
+            use_cache=True,
+        ).logits.view(2, self.texts, len(self.delay), -1)
+        draws = self.draws.index_select(0, self.row[None] - 1)[0]
+        said = choose(logits[0], logits[1], draws, self.s, self.eos, self.rule)
+        known = self.table.index_select(1, self.row[None])[:, 0]
+        ends = ((said[:, 0] == self.eos) & (known[:, 0] == OPEN)) | (self.row >= self.last)
+        self.ended = torch.where(ends, torch.minimum(self.ended, self.row), self.ended)
+        since = (self.row - self.ended)[:, None]
+        said = torch.where(since == self.delay, self.eos, torch.where(since > self.delay, self.pad, said))
+        written = torch.where(known == OPEN, said, known)
+        self.table = self.table.index_copy(1, self.row[None], written[:, None])
+        self.row = self.row + 1
+        return (self.row > self.ended + self.delay.max()).all().int()
+
+
+def _padded(text_ids: Sequence[Any], length: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Ids and their mask, Int64[text, position], padded with 0."""
+    longest = max(len(ids) for ids in text_ids)
+    width = length or -(-longest // 128) * 128
+    text = torch.zeros(len(text_ids), width, dtype=torch.int64)
+    mask = torch.zeros_like(text)
+    for number, ids in enumerate(text_ids):
+        text[number, : len(ids)] = torch.as_tensor(ids)
+        mask[number, : len(ids)] = 1
+    return text, mask
+
+
+def _check(text_ids: Sequence[Any], prompts: Sequence[Any], s: Sampling, config: Any) -> None:
+    limit = s.text_length or config.encoder_config.max_position_embeddings
+    room = s.max_tokens - max(config.delay_pattern) - 1
+    if s.max_tokens > config.decoder_config.max_position_embeddings or room < 1:
+        raise ConfigError(
+            "max_tokens",
+            f"{s.max_tokens} is not between {max(config.delay_pattern) + 2} and the model's "
+            f"{config.decoder_config.max_position_embeddings}.",
+        )
+    if not text_ids or len(prompts) != len(text_ids):
+        raise ConfigError("prompts", f"{len(prompts)} prompts do not go with {len(text_ids)} texts.")
+    for number, (ids, prompt) in enumerate(zip(text_ids, prompts, strict=True)):
+        if not 0 < len(ids) <= limit:
+            raise ConfigError("text", f"text {number} has {len(ids)} bytes; 1 to {limit} are possible.")
+        if prompt is not None and len(prompt) > room:
+            raise ConfigError(
+                "prompts",
+                f"prompt {number} has {len(prompt)} frames; with max_tokens {s.max_tokens}, "
+                f"{room} at most fit.",
+            )

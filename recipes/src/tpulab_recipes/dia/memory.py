@@ -1,0 +1,130 @@
+"""What fine-tuning needs of each chip, by kind of chip, counted without allocating anything."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import torch
+
+from tpulab_recipes.dia.config import Config
+from tpulab_recipes.dia.model import add_lora, make_static
+from tpulab_recipes.dia.trainer import core_of, loss_sum
+from tpulab_recipes.runtime.memory_plan import CHIP_GIB, MemoryPlan, plan_memory
+
+CHIPS = ("v4", "v5e", "v5p", "v6e")
+GIB = 2**30
+_LORA_RANK = 16
+
+
+@dataclass(frozen=True)
+class Need:
+    """One way to train on one host of `count` chips of a kind."""
+
+    way: str
+    chip: str
+    count: int
+    clips: int
+    """Of each chip."""
+    plan: MemoryPlan
+    most: int
+    """Clips of each chip that fit; 0: none."""
+
+    @property
+    def fits(self) -> bool:
+        return self.plan.fits(self.chip)
+
+    def row(self) -> dict[str, Any]:
+        sizes = {name: round(value / GIB, 2) for name, value in asdict(self.plan).items()}
+        total = round(self.plan.total / GIB, 2)
+        return {
+            "way": self.way,
+            "chips": f"{self.chip}-{self.count}",
+            "clips": self.clips,
+            **sizes,
+            "total": total,
+            "of": CHIP_GIB[self.chip],
+            "most_clips": self.most,
+        }
+
+
+def table(model_config: Any, config: Config, clips: int, count: int = 8) -> list[Need]:
+    """Full fine-tuning sharded over `count` chips, and adapters beside whole parameters, on each kind.
+
+    Parameters and moments are float32. Activations are what PyTorch keeps for the backward pass, an upper
+    bound; they grow with the clips in proportion. With `config.remat` they are the inputs of the layers and
+    what one layer keeps.
+    """
+    full = plan(model_config, config.but(lora_rank=0), clips, count)
+    adapters = plan(model_config, config.but(lora_rank=config.lora_rank or _LORA_RANK), clips, count)
+    needs = []
+    for way, found in ((f"full, sharded over {count}", full), ("LoRA", adapters)):
+        for chip in CHIPS:
+            fixed = found.total - found.activations
+            room = 0.9 * CHIP_GIB[chip] * GIB - fixed
+            most = max(0, int(room * clips / found.activations))
+            needs.append(Need(way, chip, count, clips, found, most))
+    return needs
+
+
+def plan(model_config: Any, config: Config, clips: int, count: int) -> MemoryPlan:
+    """Bytes on each of `count` chips, each with `clips` clips."""
+    from transformers import DiaForConditionalGeneration
+
+    sharded = config.lora_rank == 0
+
+    def make_model() -> Any:
+        model = make_static(DiaForConditionalGeneration(model_config))
+        return add_lora(model, config.lora_rank) if config.lora_rank else model
+
+    def loss_of(layers: int | None) -> Any:
+        def loss(model: Any) -> Any:
+            core = core_of(model).model
+            for half in (core.encoder, core.decoder):
+                half.layers = half.layers[:layers]
+            with torch.autocast("cpu", torch.bfloat16, enabled=config.precision == "bfloat16"):
+                return loss_sum(model, _batch(model_config, config, clips))
+
+        return loss
+
+    def counted(layers: int | None) -> MemoryPlan:
+        return plan_memory(make_model, loss_of(layers), chips=count, shard=sharded)
+
+    whole = counted(None)
+    if not config.remat:
+        return whole
+    # Each layer keeps its input only and, while its backward pass runs, what it keeps without remat.
+    encoder, decoder = model_config.encoder_config, model_config.decoder_config
+    inputs = (
+        clips
+        * 4
+        * (
+            encoder.num_hidden_layers * config.text_length * encoder.hidden_size
+            + decoder.num_hidden_layers * config.audio_length * decoder.hidden_size
+        )
+    )
+    kept = min(whole.activations, counted(1).activations + inputs)
+    return replace(whole, activations=kept)
+
+
+def _batch(model_config: Any, config: Config, clips: int) -> dict[str, torch.Tensor]:
+    text = torch.ones(clips, config.text_length, dtype=torch.long)
+    codes = torch.ones(clips, config.audio_length, model_config.decoder_config.num_channels, dtype=torch.long)
+    return {"input_ids": text, "attention_mask": text, "decoder_input_ids": codes, "labels": codes}
+
+
+def sentences(needs: Sequence[Need]) -> list[str]:
+    """What fits, in words: "full, sharded over 8 does not fit v5e-8; LoRA does, 4 clips per chip"."""
+    lines = []
+    for chip in CHIPS:
+        said = []
+        for need in (each for each in needs if each.chip == chip):
+            way = need.way.split(",")[0]
+            name = "full fine-tuning" if way == "full" else way
+            if need.most:
+                said.append(f"{name} fits with {need.most} clip{'s' * (need.most > 1)} per chip")
+            else:
+                said.append(f"{name} does not fit")
+        lines.append(f"{chip}-{needs[0].count}: {'; '.join(said)}.")
+    return lines

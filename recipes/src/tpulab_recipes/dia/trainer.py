@@ -1,0 +1,153 @@
+"""Fine-tuning: one program for training, one for evaluation, whatever the lengths of the clips."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from tpulab_recipes.dia.config import Config
+from tpulab_recipes.dia.data import Clip, eval_batches
+from tpulab_recipes.dia.delay import IGNORED, Layout
+from tpulab_recipes.dia.model import add_lora, make_static
+from tpulab_recipes.torch_training import (
+    Resumable,
+    compiled_step,
+    create_optimizer_state,
+    set_learning_rate,
+    use_tensor_learning_rate,
+)
+
+
+def rate_at(config: Config, step: int, total_steps: int) -> float:
+    """Share of the peak learning rate at a step (from 0): up to 1 over the warm-up, then along a cosine."""
+    if step < config.warmup_steps:
+        return (step + 1) / config.warmup_steps
+    done = (step - config.warmup_steps) / max(1, total_steps - config.warmup_steps)
+    return 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
+
+
+def core_of(model: Any) -> Any:
+    """transformers' model, also inside of peft's."""
+    return model.get_base_model() if hasattr(model, "get_base_model") else model
+
+
+def loss_sum(model: Any, batch: dict[str, Any]) -> Any:
+    """Cross-entropy, summed over all labels that count. Norms and the head compute in float32."""
+    core = core_of(model)
+    hidden = core.model(
+        input_ids=batch["input_ids"],
+        attention_mask=batch["attention_mask"],
+        decoder_input_ids=batch["decoder_input_ids"],
+        use_cache=False,
+    )[0]
+    kind = hidden.device.type
+    with torch.autocast("cpu" if kind == "meta" else kind, enabled=False):
+        logits = core.logits_dense(hidden.float())
+    labels = batch["labels"].long()
+    logits = logits.reshape(labels.numel(), -1)
+    return torch.nn.functional.cross_entropy(logits, labels.flatten(), ignore_index=IGNORED, reduction="sum")
+
+
+class Trainer(Resumable):
+    """Owns model and optimizer. `total_steps` fixes the schedule of the learning rate."""
+
+    def __init__(self, config: Config, model: Any, backend: Any, total_steps: int) -> None:
+        self.config, self.backend, self.total_steps, self.steps_done = config, backend, total_steps, 0
+        self.peak: float = config.learning_rate
+        self.layout = Layout.of(model.config)
+        model = make_static(model)
+        if config.remat:
+            model._set_gradient_checkpointing(True, backend.recompute)
+            for embedding in (model.model.encoder.embedding, model.model.decoder.embeddings):
+                # Where embeddings are frozen (LoRA), recomputed layers would not pass gradients on.
+                embedding.register_forward_hook(lambda _, __, out: out.requires_grad_())
+        if config.lora_rank:
+            model = add_lora(model, config.lora_rank)
+        self.model: Any = backend.prepare(model, shard=config.shard)
+        trained = [each for each in self.model.parameters() if each.requires_grad]
+        self.optimizer = torch.optim.AdamW(
+            [
+                {"params": [each for each in trained if each.dim() > 1], "weight_decay": config.weight_decay},
+                {"params": [each for each in trained if each.dim() <= 1], "weight_decay": 0.0},
+            ],
+            lr=config.learning_rate,
+            betas=(0.9, 0.95),
+        )
+        if config.clip_norm:
+
+            def clip(*_: Any) -> None:
+                torch.nn.utils.clip_grad_norm_(trained, config.clip_norm, foreach=False)
+
+            # Inside of the optimizer's step: by then the gradients of all processes have been averaged.
+            self.optimizer.register_step_pre_hook(clip)
+        use_tensor_learning_rate(backend, self.optimizer)
+        create_optimizer_state(self.optimizer)
+        backend.shard_optimizer(self.optimizer)
+        self.average: Any = None
+        if config.ema:
+            self.average = backend.prepare(copy.deepcopy(self.model), shard=config.shard).requires_grad_(
+                False
+            )
+        self._count = backend.compile(self.losses, name="eval_step")
+        backend.sync()
+
+    def before_step(self) -> None:
+        """The rate is written into a tensor, and so is no constant of the program."""
+        rate = self.peak * rate_at(self.config, self.steps_done, self.total_steps)
+        set_learning_rate(self.backend, self.optimizer, rate)
+
+    @compiled_step
+    def train_step(self, batch: Any) -> Any:
+        """One update with a batch on the device; answers its mean loss, still on the device."""
+        parts = self.config.grad_accum_steps
+        share, total = len(batch["labels"]) // parts, 0.0
+        counted = (batch["labels"] != IGNORED).sum().clamp(min=1)
+        for first in range(0, share * parts, share):
+            part = {name: value.narrow(0, first, share) for name, value in batch.items()}
+            with self.backend.precision(self.config.precision):
+                loss = loss_sum(self.model, part) / counted
+            loss.backward()
+            total = total + loss.detach()
+        self.backend.optimizer_step(self.optimizer)  # type: ignore[attr-defined]
+        self.optimizer.zero_grad(set_to_none=True)
+        if self.average is not None:
+            with torch.no_grad():
+                pairs = zip(self.average.parameters(), self.model.parameters(), strict=True)
+                for kept, new in pairs:
+                    kept.lerp_(new, 1 - self.config.ema)
+        return total
+
+    @property
+    def trained(self) -> Any:
+        """The model to evaluate and to export: the running average where there is one."""
+        return self.model if self.average is None else self.average
+
+    def evaluate(self, clips: Sequence[Clip]) -> float:
+        """Mean cross-entropy of the clips' codes, with their texts."""
+        self.trained.eval()
+        found = []
+        for batch in self.backend.batches(eval_batches(clips, self.config, self.layout)):
+            found.append(self._count(batch))
+        sums = [[float(value) for value in pair] for pair in self.backend.to_host(found)]
+        return sum(total for total, _ in sums) / sum(count for _, count in sums)
+
+    @torch.no_grad()
+    def losses(self, batch: Any) -> Any:
+        """Summed loss, and how many labels count."""
+        with self.backend.precision(self.config.precision):
+            return loss_sum(self.trained, batch), (batch["labels"] != IGNORED).sum()
+
+    def state(self) -> dict[str, Any]:
+        average = {} if self.average is None else {"average": self.backend.to_host(self.average.state_dict())}
+        return super().state() | {"peak": self.peak} | average
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        super().load_state(state)
+        self.peak = float(state["peak"])
+        if self.average is not None:
+            self.average.load_state_dict(state["average"])
+            self.backend.sync()

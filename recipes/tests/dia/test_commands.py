@@ -1,0 +1,143 @@
+"""The commands, as they are typed: from sound to a model that transformers loads."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+pytest.importorskip("transformers.models.dia")
+
+from tpulab_recipes import runtime  # noqa: E402
+from tpulab_recipes.audio.corpus import CorpusSettings, write_corpus  # noqa: E402
+from tpulab_recipes.common.errors import ConfigError  # noqa: E402
+from tpulab_recipes.dia.__main__ import main  # noqa: E402
+from tpulab_recipes.dia.config import FULL_SIZE, Config, read_train_config  # noqa: E402
+from tpulab_recipes.runtime.selection import make  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def _on_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process chooses its backend once; here other files have theirs."""
+    monkeypatch.setattr(runtime, "use", lambda *_args, **_options: make("cpu", "cpu"))
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("corpus")
+    write_corpus(place, CorpusSettings(count=6, sample_rate=44_100, hop=512))
+    return place
+
+
+def _result(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    return dict(json.loads(capsys.readouterr().out.splitlines()[-1]))
+
+
+def _train_file(place: Path, **sections: Any) -> str:
+    (place / "model.json").write_text(json.dumps({"data": {"audio_length": 300, "text_length": 100}}))
+    file = place / "train.json"
+    file.write_text(
+        json.dumps(
+            {
+                "experiment_id": "x",
+                "data": {"audio_folder": "sounds", "config": "model.json"},
+                "training": {"batch_size": 2, "epochs": 2, "learning_rate": 1e-3, "unconditional_frac": 0.2},
+                "output": {"output_dir": "out", "run_name": "one", "save_every": 1},
+                "eval": {"eval_step": 5},
+                "flags": {"scratch": True},
+            }
+            | sections
+        )
+    )
+    return str(file)
+
+
+def test_the_original_s_command_trains_and_transformers_loads_the_result(
+    corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    command = ["finetune", "--train_config", _train_file(tmp_path), "--audio_folder", str(corpus)]
+    command += ["--output_dir", str(out)]
+    assert main(command) == 0
+    first = _result(capsys)
+    assert (first["steps"], first["epochs"], first["left_out"]) == (4, 2, 0)
+    assert main(command) == 0, "the same command goes on: nothing is left to do"
+    assert _result(capsys)["steps"] == 4
+    plain = transformers.DiaForConditionalGeneration.from_pretrained(out / "model")
+    ours = torch.load(sorted(out.glob("step-*.pt"))[-1], weights_only=True)["model"]
+    assert all(torch.equal(value, ours[name]) for name, value in plain.state_dict().items())
+
+    assert (
+        main(
+            [
+                "evaluate",
+                "--model",
+                str(out / "model"),
+                "--audio-folder",
+                str(corpus),
+                "--audio-length",
+                "384",
+            ]
+        )
+        == 0
+    )
+    assert _result(capsys)["clips"] == 6
+    exported = tmp_path / "again"
+    assert main(["export", "--checkpoints", str(out), "--output", str(exported)]) == 0
+    again = transformers.DiaForConditionalGeneration.from_pretrained(exported)
+    assert all(torch.equal(value, ours[name]) for name, value in again.state_dict().items())
+
+
+def test_speaks_into_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wav = tmp_path / "a.wav"
+    assert main(["generate", "--text", "[S1] Hi.", "--output", str(wav), "--max-tokens", "40"]) == 0
+    assert wav.stat().st_size > 1000
+    assert _result(capsys)["seconds"] > 0
+    assert main(["generate", "--text", "x", "--prompt", str(wav)]) == 1
+    assert "prompt_text: Say what is spoken in the prompt" in capsys.readouterr().err
+
+
+def test_memory_says_what_fits_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["memory", "--preset", "full-size"]) == 0
+    said = capsys.readouterr().out
+    rows = json.loads(said.splitlines()[-1])["needs"]
+    full = next(row for row in rows if row["chips"] == "v5e-8")
+    assert full["parameters"] == pytest.approx(1_611_160_576 * 4 / 8 / 2**30, rel=0.01)
+    assert full["optimizer"] == pytest.approx(2 * full["parameters"], rel=0.01)
+    adapters = [row for row in rows if row["way"] == "LoRA"]
+    assert all(row["gradients"] < 0.1 and row["parameters"] > 6 for row in adapters)
+    assert "v5p-8: full fine-tuning fits" in said
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"trainig": {}}, r"there is no such key; did you mean 'training'\?"),
+        ({"training": {"batchsize": 2}}, r"did you mean 'batch_size'\?"),
+        ({"training": 3}, "it must be an object"),
+        ({"data": {"config": "nowhere.json"}}, r"nowhere\.json cannot be read as JSON"),
+        ({"training": {"batch_size": "two"}}, "a value has the wrong type"),
+    ],
+)
+def test_training_files_that_cannot_be_used(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        read_train_config(_train_file(tmp_path, **change), Config())
+
+
+def test_a_training_file_says_lengths_places_and_what_has_no_effect(tmp_path: Path) -> None:
+    config, places, idle = read_train_config(_train_file(tmp_path), FULL_SIZE)
+    assert (config.audio_length, config.text_length, config.batch_size, config.model) == (384, 128, 2, "")
+    assert (places.audio_folder, places.output_dir, places.save_every) == ("sounds", "out/one", 1)
+    assert idle == ("eval.eval_step",)
+
+
+def test_another_number_of_devices_is_refused(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["finetune", "--audio-folder", str(corpus), "--output-dir", "x", "--num_cores", "8"]
+    assert main(command) == 1
+    assert "num_cores: 8 devices were asked for and XLA shows 1" in capsys.readouterr().err
+    assert main(["finetune"]) == 1
+    assert "Give --audio-folder and --output-dir" in capsys.readouterr().err

@@ -1,0 +1,168 @@
+"""The training step: transformers' loss, one program, the same on eight devices, resumed bit for bit."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers.models.dia")
+
+from tpulab_recipes.common.errors import CheckpointError  # noqa: E402
+from tpulab_recipes.dia.config import Config  # noqa: E402
+from tpulab_recipes.dia.data import Clip, rows, train_batches  # noqa: E402
+from tpulab_recipes.dia.delay import Layout  # noqa: E402
+from tpulab_recipes.dia.model import export_model, load_model, make_static, rule_of, tiny_model  # noqa: E402
+from tpulab_recipes.dia.trainer import Trainer, core_of, loss_sum  # noqa: E402
+from tpulab_recipes.runtime.selection import make  # noqa: E402
+from tpulab_recipes.torch_training import load_checkpoint, save_checkpoint  # noqa: E402
+
+from .reference import golden, reference_model  # noqa: E402
+
+LAYOUT = Layout((0, 8, 9, 10, 11, 12, 13, 14, 15), eos=1024, pad=1025, bos=1026)
+
+
+def _clips(count: int, frames: Callable[[int], int] = lambda n: 20 + 7 * n) -> list[Clip]:
+    made = []
+    for n in range(count):
+        random = np.random.default_rng(n)
+        codes = random.integers(0, 1024, (frames(n), 9)).astype(np.int16)
+        made.append(Clip(f"clip{n}", random.integers(97, 122, 10 + n).astype(np.int32), codes))
+    return made
+
+
+def _tensors(batch: Any) -> dict[str, Any]:
+    return {name: torch.from_numpy(value) for name, value in batch.items()}
+
+
+def _trainer(config: Config, backend: Any, steps: int = 100) -> Trainer:
+    backend.seed(config.seed)
+    return Trainer(config, tiny_model(config.seed), backend, steps)
+
+
+def _train(trainer: Trainer, clips: list[Clip], steps: int) -> list[float]:
+    batches = train_batches(clips, trainer.config, LAYOUT, trainer.steps_done)
+    return [
+        float(trainer.train_step(trainer.backend.shard_batch(batch)))
+        for _, batch in zip(range(steps), batches, strict=False)
+    ]
+
+
+def test_loss_is_that_of_transformers() -> None:
+    file, model = golden("hf_train"), reference_model()
+    layout = Layout.of(model.config)
+    text = file["out/tiny/input_ids"].astype(np.int32)
+    mask = file["out/tiny/attention_mask"]
+    clips = [
+        Clip(str(n), text[n][mask[n] == 1], (file[f"in/codes{n}"] % 32).astype(np.int16)) for n in range(2)
+    ]
+    batch = _tensors(rows(clips, Config(batch_size=2), layout))
+    loss = loss_sum(model, batch) / (batch["labels"] != -100).sum()
+    loss.backward()
+    assert float(loss.detach()) == pytest.approx(float(file["out/tiny/loss"]), rel=1e-5)
+    for key in (name for name in file.files if name.startswith("out/tiny/grad/")):
+        ours = dict(model.named_parameters())[key.removeprefix("out/tiny/grad/")].grad.numpy()
+        np.testing.assert_allclose(ours, file[key], atol=1e-5 * max(1, np.abs(file[key]).max()))
+
+
+def test_loss_is_the_model_s_own_and_does_not_depend_on_padding() -> None:
+    model, clips = make_static(tiny_model()), _clips(3)
+    short, long = (
+        _tensors(rows(clips, Config(batch_size=3, audio_length=n, text_length=n), LAYOUT)) for n in (128, 256)
+    )
+    losses = [float(loss_sum(model, batch).detach()) for batch in (short, long)]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-6)
+    labels = short["labels"].transpose(1, 2).flatten(0, 1).long()
+    theirs = model(**{k: v for k, v in short.items() if k != "labels"}, labels=labels).loss
+    assert losses[0] / int((labels != -100).sum()) == pytest.approx(float(theirs.detach()), rel=1e-5)
+
+
+def test_a_part_at_a_time_is_the_whole_batch() -> None:
+    clips = _clips(4)
+    weights = []
+    for parts in (1, 4):
+        trainer = _trainer(Config(grad_accum_steps=parts, epochs=3), make("cpu", "cpu"))
+        _train(trainer, clips, 2)
+        weights.append(trainer.model.state_dict())
+    for name, value in weights[0].items():
+        torch.testing.assert_close(weights[1][name], value, rtol=1e-4, atol=2e-5)
+
+
+def test_clipping_bounds_the_update() -> None:
+    trainer = _trainer(Config(clip_norm=1e-3, epochs=3), make("cpu", "cpu"))
+    norms: list[float] = []
+    trainer.optimizer.register_step_pre_hook(
+        lambda optimizer, *_: norms.append(
+            float(
+                torch.nn.utils.get_total_norm([p.grad for g in optimizer.param_groups for p in g["params"]])
+            )
+        )
+    )
+    _train(trainer, _clips(4), 1)
+    assert norms == [pytest.approx(1e-3, rel=1e-3)]
+
+
+def test_resumes_bit_for_bit_in_the_middle_of_an_epoch(tmp_path: Path) -> None:
+    config, clips, backend = (
+        Config(batch_size=2, unconditional_frac=0.5, ema=0.9),
+        _clips(6),
+        make("cpu", "cpu"),
+    )
+    unbroken = _trainer(config, backend)
+    _train(unbroken, clips, 2)
+    save_checkpoint(backend, tmp_path, 2, unbroken.state())
+    expected = _train(unbroken, clips, 3)
+    resumed = _trainer(config, backend)
+    resumed.load_state(load_checkpoint(tmp_path)[1])
+    assert _train(resumed, clips, 3) == expected
+    for name, value in unbroken.state()["average"].items():
+        assert torch.equal(resumed.state()["average"][name], value)
+    with pytest.raises(CheckpointError, match=r"clip_norm is 5\.0 there and 1\.0 here"):
+        _trainer(config.but(clip_norm=1.0), backend).load_state(load_checkpoint(tmp_path)[1])
+
+
+def test_one_program_for_training_and_one_for_evaluation() -> None:
+    backend = make("torch_xla", platform="cpu")
+    clips = _clips(12, lambda n: 5 + 9 * n)
+    trainer = _trainer(Config(batch_size=2, precision="bfloat16", unconditional_frac=0.5), backend)
+    losses = _train(trainer, clips, 2)
+    trainer.evaluate(clips[:3])
+    backend.sync()
+    before = backend.compilations().count
+    losses += _train(trainer, clips, 10)
+    trainer.evaluate(clips[:7])
+    assert backend.compilations().count == before
+    assert np.isfinite(losses).all()
+    assert losses[0] == pytest.approx(np.log(1028), rel=0.02)
+
+
+def test_overfits_four_clips() -> None:
+    clips = _clips(4, lambda n: 10 + n)
+    config = Config(unconditional_frac=0, epochs=90, warmup_steps=10, weight_decay=0, learning_rate=1e-2)
+    trainer = _trainer(config, make("cpu", "cpu"), 90)
+    assert _train(trainer, clips, 90)[-1] < 0.05
+    assert trainer.evaluate(clips) < 0.05
+
+
+def test_adapters_train_alone_and_merge(tmp_path: Path) -> None:
+    trainer = _trainer(Config(lora_rank=2, learning_rate=1e-2), make("cpu", "cpu"))
+    before = copy.deepcopy(trainer.model.state_dict())
+    clips = _clips(4)
+    _train(trainer, clips, 3)
+    changed = {
+        name for name, value in trainer.model.state_dict().items() if not torch.equal(value, before[name])
+    }
+    assert changed
+    assert all("lora_" in name for name in changed)
+    export_model(trainer.model, None, tmp_path)
+    merged = load_model(str(tmp_path))
+    assert rule_of(merged) == "0626"
+    batch = _tensors(rows(clips, trainer.config, LAYOUT))
+    trainer.model.eval()
+    assert float(loss_sum(merged, batch)) == pytest.approx(float(loss_sum(trainer.model, batch)), rel=1e-5)
+    assert not any("lora" in name for name in core_of(merged).state_dict())
