@@ -110,7 +110,7 @@ def test_memory_says_what_fits_in_words(capsys: pytest.CaptureFixture[str]) -> N
     assert full["optimizer"] == pytest.approx(2 * full["parameters"], rel=0.01)
     adapters = [row for row in rows if row["way"] == "LoRA"]
     assert all(row["gradients"] < 0.1 and row["parameters"] > 6 for row in adapters)
-    assert "v5p-8: full fine-tuning fits" in said
+    assert "v5p-16: full fine-tuning fits" in said
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,11 @@ GIB = 2**30
 _LORA_RANK = 16
 
 
+def slice_name(chip: str, chips: int) -> str:
+    """As Google names them: v4 and v5p by TensorCores, two of each chip; the others by chips."""
+    return f"{chip}-{chips * (2 if chip in ('v4', 'v5p') else 1)}"
+
+
 @dataclass(frozen=True)
 class Need:
     """One way to train on one host of `count` chips of a kind."""
@@ -40,7 +45,7 @@ class Need:
         total = round(self.plan.total / GIB, 2)
         return {
             "way": self.way,
-            "chips": f"{self.chip}-{self.count}",
+            "chips": slice_name(self.chip, self.count),
             "clips": self.clips,
             **sizes,
             "total": total,
@@ -126,5 +131,5 @@ def sentences(needs: Sequence[Need]) -> list[str]:
                 said.append(f"{name} fits with {need.most} clip{'s' * (need.most > 1)} per chip")
             else:
                 said.append(f"{name} does not fit")
-        lines.append(f"{chip}-{needs[0].count}: {'; '.join(said)}.")
+        lines.append(f"{slice_name(chip, needs[0].count)}: {'; '.join(said)}.")
     return lines
