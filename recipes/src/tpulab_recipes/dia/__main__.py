@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Union
 
@@ -96,7 +96,7 @@ class Finetune(DiaCommand):
     output_dir: str = ""
     """Folder for checkpoints and, at the end, the model as transformers reads it (`model/`)."""
     train_config: str = ""
-    """Training file of dia-finetuning (JSON); its values replace the preset's, and flags replace neither."""
+    """Training file of dia-finetuning (JSON); its values replace the preset's, and flags replace both."""
     save_every: int = 0
     """Steps between two checkpoints; 0: one at the end of each epoch."""
     held_out: float = 0.05
@@ -112,7 +112,10 @@ class Finetune(DiaCommand):
 
         config, folder, output, save_every = self.config, self.audio_folder, self.output_dir, self.save_every
         if self.train_config:
-            config, places, idle = read_train_config(self.train_config, config)
+            preset = PRESETS[self.preset]
+            flags = {name: value for name, value in asdict(config).items() if value != getattr(preset, name)}
+            config, places, idle = read_train_config(self.train_config, preset)
+            config = config.but(**flags)
             folder, output = folder or places.audio_folder, output or places.output_dir
             save_every = save_every or places.save_every
             if idle:
