@@ -47,7 +47,7 @@ test('notebook 01 is trained with its widgets, and what the panel shows is what 
   expect(compiled.size).toBeGreaterThan(0);
 
   await setHyperparameter(controls, 'learning_rate', '0.0005');
-  await expect(run.getByRole('list', { name: /^What was asked/ })).toContainText(
+  await expect(run.getByRole('list', { name: /^Requests to the run/ })).toContainText(
     /learning_rate 0\.001000 → 5\.00e-4 · applied/
   );
   const changed = await stepOf(run);
@@ -82,7 +82,7 @@ test('notebook 04 is fine-tuned with its widgets, and what the panel shows is wh
   const { run, controls } = await startTraining(page, lab, '04-bert-fine-tune.ipynb', settings, 'BERT');
 
   await setHyperparameter(controls, 'learning_rate', '0.002');
-  const log = run.getByRole('list', { name: /^What was asked/ });
+  const log = run.getByRole('list', { name: /^Requests to the run/ });
   await expect(log).toContainText(/learning_rate 0\.003000 → 0\.002000 · applied/);
   await controls.getByRole('button', { name: 'Checkpoint' }).click();
   await expect(log).toContainText(/checkpoint · [\d.,]+ m?s/);

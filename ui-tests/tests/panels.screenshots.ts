@@ -113,7 +113,7 @@ async function train(page: IJupyterLabPageFixture, lab: LabServer): Promise<TPUL
   await field.fill('0.0001');
   await field.press('Enter');
   await run.getByRole('button', { name: 'Checkpoint' }).click();
-  await expect(run.getByRole('list', { name: /^What was asked/ })).toContainText('checkpoint');
+  await expect(run.getByRole('list', { name: /^Requests to the run/ })).toContainText('checkpoint');
   return panel;
 }
 

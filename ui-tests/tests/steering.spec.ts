@@ -59,7 +59,7 @@ test('a busy cell is paused, changed, saved and stopped from the page, before an
   const field = run.getByRole('textbox', { name: 'learning_rate, exactly' });
   await field.fill('0.02');
   await field.press('Enter');
-  await expect(run.getByRole('list', { name: /^What was asked/ })).toContainText(
+  await expect(run.getByRole('list', { name: /^Requests to the run/ })).toContainText(
     /learning_rate 0\.001000 → 0\.02000 · applied/
   );
 
@@ -87,7 +87,7 @@ test('a busy cell is paused, changed, saved and stopped from the page, before an
   await expect(again).toContainText('paused');
   // With its history: the steps and the commands from before the reload.
   await expect.poll(() => stepOf(again)).toBe(held);
-  await expect(again.getByRole('list', { name: /^What was asked/ })).toContainText(/→ 0\.02000 · applied/);
+  await expect(again.getByRole('list', { name: /^Requests to the run/ })).toContainText(/→ 0\.02000 · applied/);
 
   await again.getByRole('button', { name: 'Resume' }).click();
   await expect.poll(() => stepOf(again)).toBeGreaterThan(held);
@@ -110,7 +110,7 @@ test('a hyperparameter that changes never compiles the step again', async ({ lab
   const slider = run.getByRole('slider', { name: 'learning_rate' });
   await slider.focus();
   await slider.press('PageUp');
-  await expect(run.getByRole('list', { name: /^What was asked/ })).toContainText('applied');
+  await expect(run.getByRole('list', { name: /^Requests to the run/ })).toContainText('applied');
   await run.getByRole('button', { name: 'Stop after this step' }).click();
   const output = async (): Promise<string> => (await readCells(page))[1]?.text ?? '';
   await expect.poll(output).toMatch(/ended with 0\.00[1-9]\d* compiled 1\n/);
