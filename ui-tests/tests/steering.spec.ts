@@ -87,7 +87,9 @@ test('a busy cell is paused, changed, saved and stopped from the page, before an
   await expect(again).toContainText('paused');
   // With its history: the steps and the commands from before the reload.
   await expect.poll(() => stepOf(again)).toBe(held);
-  await expect(again.getByRole('list', { name: /^Requests to the run/ })).toContainText(/→ 0\.02000 · applied/);
+  await expect(again.getByRole('list', { name: /^Requests to the run/ })).toContainText(
+    /→ 0\.02000 · applied/
+  );
 
   await again.getByRole('button', { name: 'Resume' }).click();
   await expect.poll(() => stepOf(again)).toBeGreaterThan(held);

@@ -218,8 +218,8 @@ describe('PanelView', () => {
       reason
     }));
     change(() => scene.receive(hello({ capabilities }), run(), steps(0, 20, { deviceKnown: false })));
-    expect(text()).toContain(`Compilations are not known here. ${reason}`);
-    expect(text()).toContain(`Time on the device is not known. ${reason} Host and gap contain it.`);
+    expect(text()).toContain(`Compilations are unknown here. ${reason}`);
+    expect(text()).toContain(`Device time is unknown. ${reason} Host and gap include it.`);
     expect(text()).not.toContain('tpulab.watch');
   });
 
