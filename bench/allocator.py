@@ -38,7 +38,7 @@ def train(steps: int) -> dict[str, float]:
     import jax
     from tpulab_recipes.ddpm.data.pipeline import open_source
     from tpulab_recipes.ddpm.presets import load_config
-    from tpulab_recipes.ddpm.trainer import Trainer
+    from tpulab_recipes.ddpm.training.trainer import Trainer
     from tpulab_recipes.runtime.jax_mesh import make_mesh
 
     config = load_config("small").but({"train.iterations": WARM_UP + steps})

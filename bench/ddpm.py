@@ -46,9 +46,9 @@ def our_step(devices: int) -> Callable[[], Any]:
     import jax
     from tpulab_recipes.ddpm.data.pipeline import ShapesSource
     from tpulab_recipes.ddpm.model import Network
-    from tpulab_recipes.ddpm.optimizer import default_hyperparameters
     from tpulab_recipes.ddpm.presets import SMALL
-    from tpulab_recipes.ddpm.train_step import compile_step, make_initial_state
+    from tpulab_recipes.ddpm.training.optimizer import default_hyperparameters
+    from tpulab_recipes.ddpm.training.train_step import compile_step, make_initial_state
     from tpulab_recipes.runtime.jax_mesh import make_mesh, put_batch, replicated
 
     mesh = make_mesh(jax.devices()[:devices])
@@ -73,7 +73,7 @@ def plain_step() -> Callable[[], Any]:
     from tpulab_recipes.ddpm.data.pipeline import ShapesSource
     from tpulab_recipes.ddpm.model import Network
     from tpulab_recipes.ddpm.presets import SMALL
-    from tpulab_recipes.ddpm.train_step import diffusion_loss
+    from tpulab_recipes.ddpm.training.train_step import diffusion_loss
 
     network = Network(SMALL)
     loss = diffusion_loss(network)
@@ -101,7 +101,7 @@ def torch_ms(python: str, steps: int) -> float | None:
     """Median step of the exported network in torch, in a process of its own; None without such a Python."""
     if not Path(python).exists():
         return None
-    from tpulab_recipes.ddpm.exporter import export_to_diffusers
+    from tpulab_recipes.ddpm.export.exporter import export_to_diffusers
     from tpulab_recipes.ddpm.model import Network
     from tpulab_recipes.ddpm.presets import SMALL
 
@@ -119,9 +119,9 @@ def input_rate(seconds: float = 3.0) -> dict[str, float]:
     """Images a second of the pipeline alone: from memory, and from shards on disk."""
     from tpulab_recipes.common.progress import Silent
     from tpulab_recipes.common.storage import Folder
+    from tpulab_recipes.ddpm.data.encode import encode
     from tpulab_recipes.ddpm.data.image_shards import write_shape_images
     from tpulab_recipes.ddpm.data.pipeline import EncodingSource, ShapesSource
-    from tpulab_recipes.ddpm.encode import encode
     from tpulab_recipes.ddpm.presets import SMALL
     from tpulab_recipes.runtime.prefetch import prefetched
 
@@ -147,7 +147,7 @@ def input_rate(seconds: float = 3.0) -> dict[str, float]:
 def remat_gib(presets: list[str], chips: int = 8) -> dict[str, dict[str, float]]:
     """Memory of each chip as planned for a training step of each preset, in GiB."""
     from tpulab_recipes.ddpm.presets import load_config
-    from tpulab_recipes.ddpm.step_cost import plan_step_memory
+    from tpulab_recipes.ddpm.training.step_cost import plan_step_memory
 
     found = {}
     for name in presets:

@@ -205,7 +205,7 @@ def watching(milliseconds: float, seconds: float) -> dict[str, float]:
 
 def import_cost() -> dict[str, float]:
     """Microseconds to look for a module that does not exist, without and with the hook."""
-    from tpulab.import_hook import AfterImport
+    from tpulab.runtimes.import_hook import AfterImport
 
     def search() -> float:
         start = time.perf_counter()

@@ -55,7 +55,7 @@ const PYTHON = [
   {
     folder: 'recipes/src',
     environment: path.join(checkout.envs, 'jax'),
-    leaveOut: ['--exclude=/tpulab_recipes/ddpm/torch_(unet|pipeline)\\.py$']
+    leaveOut: ['--exclude=/tpulab_recipes/ddpm/export/torch_(unet|pipeline)\\.py$']
   },
   existsSync(SERVER_TESTS)
     ? { folder: 'extension/jupyterlab_tpulab', environment: SERVER_TESTS, leaveOut: [] }

@@ -15,17 +15,17 @@ import { uvTool } from './setup/tools.mjs';
 /** Newest first: a new jax drops old ones. */
 const PYTHONS = ['3.14', '3.13', '3.12', '3.11'];
 const TESTS = [
-  'test_jax_contract',
-  'test_capabilities',
-  'test_compile_watch',
-  'test_live_widgets',
-  'test_kernel_end_to_end'
+  'runtimes/test_jax_contract',
+  'runtimes/test_capabilities',
+  'compile/test_compile_watch',
+  'widgets/test_live_widgets',
+  'launcher/test_kernel_end_to_end'
 ];
 const PACKAGES = ['jax', 'ipykernel', 'ipywidgets', 'pytest', 'jsonschema'];
 const VERSIONS = `import importlib.metadata as m, platform
 print('Python', platform.python_version(), *(f'{n} {m.version(n)}' for n in ('jax', 'jaxlib', 'ipykernel')), sep=', ')`;
 const CAPABILITIES = `import jax
-from tpulab.capabilities import capabilities
+from tpulab.runtimes.capabilities import capabilities
 for each in capabilities(None, None): print(' ', each['name'], 'found' if each['available'] else f"missing: {each['reason']}")`;
 
 const controller = new AbortController();
@@ -66,7 +66,7 @@ try {
     '-q',
     '--tb=line',
     '--deselect',
-    'tests/test_jax_contract.py::test_this_is_the_version_that_the_agent_was_checked_with'
+    'tests/runtimes/test_jax_contract.py::test_this_is_the_version_that_the_agent_was_checked_with'
   ];
   const { exitCode } = await run(
     pythonIn(place),

@@ -15,9 +15,9 @@ os.environ.pop("TPULAB_AGENT_SOCKET", None)
 os.environ.pop("TPULAB_AGENT_PID", None)
 
 from keeper_double import KeeperDouble
-from tpulab import process_agent
-from tpulab.agent import Agent
-from tpulab.tracked_run import step_runs
+from tpulab.agent import process_agent
+from tpulab.agent.agent import Agent
+from tpulab.measure.tracked_run import step_runs
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def agent(keeper: KeeperDouble, monkeypatch: pytest.MonkeyPatch) -> Iterator[Age
     monkeypatch.setattr(process_agent, "_agent", made)
     made.start()
     yield made
-    step_runs.end_all("finished", agent=made)
+    step_runs.end_all("finished", tracker=made.tracker)
     made.close()
 
 

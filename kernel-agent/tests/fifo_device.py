@@ -12,11 +12,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tpulab.device_clock import DeviceClock, Taken
-from tpulab.recorder import Recorder
-from tpulab.runs import Run
-from tpulab.step_clock import StepClock
-from tpulab.thread_state import ThreadState
+from tpulab.measure.device_clock import DeviceClock, Taken
+from tpulab.measure.recorder import Recorder
+from tpulab.measure.runs import Run
+from tpulab.measure.step_clock import StepClock
+from tpulab.measure.thread_state import ThreadState
 
 MS = 1_000_000
 #: What a call of a jitted function takes on the host, and how late the waiting thread wakes up.
@@ -63,9 +63,9 @@ class Simulation:
         self.state = ThreadState()
         self._taken: Taken | None = None
         for module in _TIMED:
-            patch.setattr(f"tpulab.{module}.now_ns", lambda: self.now)
-        patch.setattr("tpulab.step_clock.thread_state", lambda: self.state)
-        patch.setattr("tpulab.step_clock.loaded_jax", lambda: None)
+            patch.setattr(f"tpulab.measure.{module}.now_ns", lambda: self.now)
+        patch.setattr("tpulab.measure.step_clock.thread_state", lambda: self.state)
+        patch.setattr("tpulab.measure.step_clock.loaded_jax", lambda: None)
 
     def run(self, *loops: Loop) -> None:
         """Runs the loops, each on a thread of its own, in the order of the moments at which they go on."""

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from fifo_device import CALL_NS, MS
-from test_known_splits import TABLE, encoded, simulate
+from measure.test_known_splits import TABLE, encoded, simulate
 
 CALL = CALL_NS / MS
 

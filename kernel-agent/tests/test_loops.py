@@ -13,8 +13,8 @@ import pytest
 
 import tpulab
 from keeper_double import KeeperDouble, wait_until
-from tpulab.agent import Agent
-from tpulab.thread_state import thread_state
+from tpulab.agent.agent import Agent
+from tpulab.measure.thread_state import thread_state
 
 pytestmark = pytest.mark.usefixtures("agent")
 

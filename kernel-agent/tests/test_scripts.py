@@ -50,7 +50,7 @@ def test_a_loop_that_lasts_prints_a_line_now_and_then(tmp_path: Path) -> None:
     done = run_script(
         """
         import tpulab, time
-        from tpulab import text_report
+        from tpulab.agent import text_report
         text_report.FIRST_LINE_NS = text_report.PERIOD_NS = 0
         for x in tpulab.steps(range(3), name='slow'): time.sleep(0.01)
         """,
@@ -74,7 +74,7 @@ def test_jax_is_noticed_when_it_is_imported_later_and_when_it_was_imported_befor
     for first, second in (("import tpulab; tpulab.status()", "import jax"), ("import jax", "import tpulab")):
         done = run_script(
             f"import sys\n{first}\n{second}\nimport jax.numpy as jnp, tpulab\n"
-            "from tpulab.process_agent import current_agent\nagent = current_agent()\n"
+            "from tpulab.agent.process_agent import current_agent\nagent = current_agent()\n"
             "jax.jit(lambda x: x * 2)(jnp.ones(3))\nprint(agent.compiles.finished['<lambda>'][0])\n"
             "print(type(jax.__spec__.loader).__name__, 'exec_module' in vars(jax.__spec__.loader))\n"
             "print(any(getattr(finder, '_name', '') == 'jax' for finder in sys.meta_path))",
@@ -92,7 +92,7 @@ def test_a_jax_that_fails_to_import_fails_as_ever_and_may_be_tried_again(tmp_pat
     done = run_script(
         """
         import os, sys
-        from tpulab.import_hook import AfterImport
+        from tpulab.runtimes.import_hook import AfterImport
         told = []
         AfterImport('jax', lambda: told.append(1)).install()
         os.environ['BROKEN'] = '1'
@@ -111,7 +111,8 @@ def test_a_jax_that_fails_to_import_fails_as_ever_and_may_be_tried_again(tmp_pat
 
 def test_a_missing_module_is_missing_as_ever(tmp_path: Path) -> None:
     done = run_script(
-        "from tpulab.import_hook import AfterImport\nAfterImport('no_such_module', print).install()\n"
+        "from tpulab.runtimes.import_hook import AfterImport\n"
+        "AfterImport('no_such_module', print).install()\n"
         "try:\n    import no_such_module\nexcept ModuleNotFoundError as e:\n    print(e.name)",
         tmp_path,
     )

@@ -96,7 +96,7 @@ export const ControlMessage = Type.Object({
 export type ControlMessage = Static<typeof ControlMessage>;
 
 /**
- * State of a run that can be steered. The transitions are `TRANSITIONS` in `kernel-agent/src/tpulab/control_state.py`:
+ * State of a run that can be steered. The transitions are `TRANSITIONS` in `kernel-agent/src/tpulab/control/state.py`:
  * idle → starting → running ⇄ pausing → paused → running; from each of these stopping → stopped
  * (somebody has asked for it), finished (it came to its end) or failed.
  */

@@ -12,6 +12,7 @@ import { posix } from 'node:path';
 /**
  * @typedef {{ path: string, source: string }} SourceFile path relative to the repository, with forward slashes
  * @typedef {{ path: string, line: number, module: string, rule: string }} Violation
+ * @typedef {{ module: string, line: number, typeOnly: boolean, names: string[] }} Import names: what Python's `from … import` names
  * @typedef {{ why: string, files: (path: string) => boolean, forbids: (module: string, path: string, typeOnly: boolean) => boolean }} Rule
  */
 
@@ -48,6 +49,31 @@ const BRIDGE_ONLY = {
 /** What runs in the keeper, or speaks with it, is loaded for each kernel: no package comes along. */
 const BRIDGE_WITHOUT_PACKAGES = ['text', 'wire', 'zmtp', 'journal', 'keeper-protocol', 'keeper'];
 
+/**
+ * The floor plan of the Python package `tpulab`, held as the bridge's: a room is a package, or a module at the root.
+ *
+ * @type {readonly (readonly string[])[]}
+ */
+const AGENT_FLOORS = [
+  ['telemetry'],
+  ['runtimes', 'control'],
+  ['measure', 'memory'],
+  ['compile'],
+  ['agent'],
+  ['training', 'launcher', 'widgets', 'loops.py', 'status.py'],
+  ['__init__.py', 'hf.py']
+];
+/** @type {Readonly<Record<string, readonly string[]>>} */
+const AGENT_ONLY = {
+  measure: ['telemetry', 'runtimes'],
+  memory: ['telemetry', 'runtimes'],
+  compile: ['telemetry', 'runtimes', 'measure'],
+  widgets: ['telemetry', 'runtimes', 'agent'],
+  launcher: ['compile', 'agent']
+};
+/** The agent's rooms that know of no framework, loaded or not. */
+const AGENT_WITHOUT_FRAMEWORKS = ['telemetry', 'widgets', 'launcher'];
+
 /** Rooms of `tpulab_recipes`, lowest row first; a row imports earlier rows alone. What is not named is a recipe. */
 const RECIPE_LAYERS = [['runtime'], ['common'], ['discipline', 'torch_training', 'digits'], ['audio']];
 
@@ -57,7 +83,7 @@ const VIEW_PARTS = /^(react|react-dom|uplot|@lumino\/(widgets|messaging|virtuald
 const VIEW_KITS = /^@jupyterlab\/(ui-components|apputils)(\/|$)/;
 const VIEW_FILE = /(\.tsx|\/charts\/[a-z-]+\.ts|\/(plugin|icons?|use-[a-z-]+)\.ts)$/;
 /** Where no file imports another that imports it in turn. */
-const NO_CYCLES = /^kernel-bridge\/src\/.*\.ts$/;
+const NO_CYCLES = /^(kernel-bridge\/src\/.*\.ts|kernel-agent\/src\/.*\.py)$/;
 const SPEC_FILE = /\.spec(-[a-z]+)?\.tsx?$|\/testing\//;
 
 /** @type {Rule[]} */
@@ -78,11 +104,8 @@ export const RULES = [
     why: `inside the bridge the order is ${BRIDGE_FLOORS.map(row => row.join(', ')).join(' ← ')}`,
     files: path => bridgeRoom(path) !== null && !SPEC_FILE.test(path),
     forbids: (module, path) => {
-      const [from, to] = [bridgeRoom(path), bridgeRoom(resolveRelative(path, module))];
-      if (from === null || to === null || from === to) return false;
-      if (BRIDGE_ONLY[from]?.includes(to) === false) return true;
-      const row = (/** @type {string} */ room) => BRIDGE_FLOORS.findIndex(rooms => rooms.includes(room));
-      return row(from) < 0 || row(to) < 0 || row(to) >= row(from);
+      const to = bridgeRoom(resolveRelative(path, module));
+      return goesUp(BRIDGE_FLOORS, BRIDGE_ONLY, bridgeRoom(path), to);
     }
   },
   {
@@ -132,6 +155,26 @@ export const RULES = [
     forbids: module => /^top-level:(jax|jaxlib|flax|torch)(\.|$)/.test(module)
   },
   {
+    why: `inside the agent the order is ${AGENT_FLOORS.map(row => row.join(', ')).join(' ← ')}`,
+    files: path => agentRoom(path) !== null,
+    forbids: (module, path) => goesUp(AGENT_FLOORS, AGENT_ONLY, agentRoom(path), agentRoomOf(module))
+  },
+  {
+    why: 'the agent names its own modules in full',
+    files: path => agentRoom(path) !== null,
+    forbids: module => module.startsWith('.')
+  },
+  {
+    why: `no framework is imported in ${AGENT_WITHOUT_FRAMEWORKS.join(', ')}`,
+    files: path => AGENT_WITHOUT_FRAMEWORKS.includes(agentRoom(path) ?? ''),
+    forbids: module => /^(jax|jaxlib|flax|torch|torch_xla)(\.|$)/.test(module)
+  },
+  {
+    why: 'a kernel starts also where the agent cannot: the launcher imports it inside functions',
+    files: path => agentRoom(path) === 'launcher',
+    forbids: module => /^top-level:tpulab\.agent(\.|$)/.test(module)
+  },
+  {
     why: `inside the recipes the order is ${RECIPE_LAYERS.map(row => row.join(', ')).join(' ← ')} ← the recipes, never one another`,
     files: path => recipeRoom(path) !== null,
     forbids: (module, path) => {
@@ -163,7 +206,8 @@ const DOM_WORDS =
 export function findViolations(files) {
   return [
     ...files.flatMap(file => [...importViolations(file), ...domViolations(file)]),
-    ...cycleViolations(files)
+    ...cycleViolations(files),
+    ...publicNameViolations(files)
   ];
 }
 
@@ -178,8 +222,8 @@ function cycleViolations(files) {
   /** @param {SourceFile} file @param {string[]} above files that import one another down to this one */
   const visit = (file, above) => {
     const way = [...above, file.path];
-    for (const { module, line } of importsOf(file)) {
-      const to = inside.get(resolveRelative(file.path, module).replace(/\.js$/, '.ts'));
+    for (const { module, line, target } of importsOf(file).flatMap(targetsOf(file))) {
+      const to = inside.get(target);
       if (to === undefined || done.has(to.path)) continue;
       const start = way.indexOf(to.path);
       if (start < 0) visit(to, way);
@@ -192,6 +236,43 @@ function cycleViolations(files) {
   };
   for (const file of inside.values()) if (!done.has(file.path)) visit(file, []);
   return found;
+}
+
+/**
+ * The files that an import may mean.
+ *
+ * @param {SourceFile} file
+ * @returns {(found: Import) => { module: string, line: number, target: string }[]}
+ */
+function targetsOf(file) {
+  if (!file.path.endsWith('.py'))
+    return ({ module, line }) => [
+      { module, line, target: resolveRelative(file.path, module).replace(/\.js$/, '.ts') }
+    ];
+  return ({ module, line, names }) =>
+    [module, ...names.map(name => `${module}.${name}`)].flatMap(each => {
+      const place = `kernel-agent/src/${each.replaceAll('.', '/')}`;
+      // A package's own file counts where it is asked for a name of its own, not on the way to its modules.
+      return [`${place}.py`, ...(each === module ? [`${place}/__init__.py`] : [])]
+        .filter(target => target !== file.path)
+        .map(target => ({ module: each, line, target }));
+    });
+}
+
+/**
+ * Importing a package makes its name a name of the package above: `tpulab.steps` would be a module, and no function.
+ *
+ * @param {SourceFile[]} files
+ * @returns {Violation[]}
+ */
+function publicNameViolations(files) {
+  const root = 'kernel-agent/src/tpulab/';
+  const homes = files.find(({ path }) => path === `${root}__init__.py`)?.source ?? '';
+  return [...homes.matchAll(/^ {4}"(\w+)": "tpulab\.[\w.]+",$/gm)].flatMap(([, name = '']) => {
+    const inside = files.find(({ path }) => path.startsWith(`${root}${name}/`));
+    if (inside === undefined) return [];
+    return [{ path: inside.path, line: 1, module: `tpulab.${name}`, rule: 'no package bears a public name' }];
+  });
 }
 
 /** @param {SourceFile} file @returns {Violation[]} */
@@ -217,7 +298,7 @@ function domViolations(file) {
     });
 }
 
-/** @param {SourceFile} file @returns {{ module: string, line: number, typeOnly: boolean }[]} */
+/** @param {SourceFile} file @returns {Import[]} */
 export function importsOf(file) {
   return file.path.endsWith('.py') ? pythonImports(file.source) : scriptImports(file.source);
 }
@@ -230,7 +311,8 @@ function scriptImports(source) {
   return [...text.matchAll(pattern)].map(match => ({
     module: match[1] ?? match[2] ?? match[3] ?? '',
     line: lineAt(text, match.index + match[0].length),
-    typeOnly: /^[\s;]*(?:import|export)\s+type\s/.test(match[0])
+    typeOnly: /^[\s;]*(?:import|export)\s+type\s/.test(match[0]),
+    names: []
   }));
 }
 
@@ -240,21 +322,34 @@ function scriptImports(source) {
  * @param {string} source
  */
 function pythonImports(source) {
-  /** @type {{ module: string, line: number, typeOnly: boolean }[]} */
+  /** @type {Import[]} */
   const found = [];
-  source.split('\n').forEach((text, index) => {
+  const lines = source.split('\n');
+  lines.forEach((text, index) => {
     const match = /^(\s*)(?:from\s+([\w.]+)\s+import\b|import\s+([\w., ]+))/.exec(text);
     if (!match) return;
     const modules =
       match[2] !== undefined
         ? [match[2]]
         : (match[3] ?? '').split(',').map(part => part.trim().split(' ')[0] ?? '');
+    const names = match[2] !== undefined ? importedNames(lines.slice(index).join('\n')) : [];
     for (const module of modules) {
-      found.push({ module, line: index + 1, typeOnly: false });
-      if (match[1] === '') found.push({ module: `top-level:${module}`, line: index + 1, typeOnly: false });
+      const at = { line: index + 1, typeOnly: false, names };
+      found.push({ module, ...at });
+      if (match[1] === '') found.push({ module: `top-level:${module}`, ...at });
     }
   });
   return found;
+}
+
+/** @param {string} text that begins with `from … import`, in one line or in brackets */
+function importedNames(text) {
+  const list = /^\s*from\s+[\w.]+\s+import\s+(?:\(([^)]*)\)|([^\n#]*))/.exec(text);
+  return (list?.[1] ?? list?.[2] ?? '')
+    .replace(/#[^\n]*/g, '')
+    .split(',')
+    .map(part => part.trim().split(/\s/)[0] ?? '')
+    .filter(Boolean);
 }
 
 /** Comments become blanks of the same length, so that line numbers stay. @param {string} source */
@@ -277,6 +372,33 @@ function resolveRelative(path, module) {
 /** @param {string} path the room of kernel-bridge/src, which is a folder or a file at its root, or null */
 function bridgeRoom(path) {
   return /^kernel-bridge\/src\/([\w.-]+)/.exec(path)?.[1]?.replace(/\.js$/, '.ts') ?? null;
+}
+
+/** @param {string} path the package under tpulab, or a module at its root, or null */
+function agentRoom(path) {
+  return /^kernel-agent\/src\/tpulab\/(\w+(?:\.py)?)/.exec(path)?.[1] ?? null;
+}
+
+/** @param {string} module the agent's room that it is in, or null */
+function agentRoomOf(module) {
+  const [root, name = '__init__'] = module.split('.');
+  if (root !== 'tpulab') return null;
+  return AGENT_FLOORS.flat().includes(name) ? name : `${name}.py`;
+}
+
+/**
+ * Whether a room may not know another: it is no lower row's, or not among those that it is narrowed to. A room in no row knows none.
+ *
+ * @param {readonly (readonly string[])[]} floors
+ * @param {Readonly<Record<string, readonly string[]>>} only
+ * @param {string | null} from
+ * @param {string | null} to
+ */
+function goesUp(floors, only, from, to) {
+  if (from === null || to === null || from === to) return false;
+  if (only[from]?.includes(to) === false) return true;
+  const row = (/** @type {string} */ room) => floors.findIndex(rooms => rooms.includes(room));
+  return row(from) < 0 || row(to) < 0 || row(to) >= row(from);
 }
 
 /** @param {string} path the folder under tpulab_recipes, or null */

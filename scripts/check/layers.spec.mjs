@@ -12,7 +12,7 @@ describe('import layers', () => {
     expect(check('kernel-bridge/src/server/a.ts', "import { x } from '../tokens/b.js';")).toEqual([]);
     expect(check('extension/src/steps/model.ts', "import { Signal } from '@lumino/signaling';")).toEqual([]);
     expect(check('extension/src/steps/view.tsx', "import { useState } from 'react';")).toEqual([]);
-    expect(check('kernel-agent/src/tpulab/a.py', 'def f():\n    import jax\n')).toEqual([]);
+    expect(check('kernel-agent/src/tpulab/measure/a.py', 'def f():\n    import jax\n')).toEqual([]);
   });
 
   it('keeps Node and our other packages out of the protocol', () => {
@@ -88,9 +88,69 @@ describe('import layers', () => {
   });
 
   it('keeps jax out of the import time of the agent, and torch_xla inside the runtime', () => {
-    expect(check('kernel-agent/src/tpulab/a.py', 'import jax.numpy as jnp\n')).toHaveLength(1);
+    expect(check('kernel-agent/src/tpulab/measure/a.py', 'import jax.numpy as jnp\n')).toHaveLength(1);
     expect(check('recipes/src/tpulab_recipes/dia/train.py', 'import torch_xla\n')).toHaveLength(1);
     expect(check('recipes/src/tpulab_recipes/runtime/xla.py', 'import torch_xla\n')).toEqual([]);
+  });
+
+  it.each([
+    ['what is measured knows messages and runtimes', 'measure', 'tpulab.telemetry.clocks', 0],
+    ['…and no socket', 'measure', 'tpulab.agent.agent', 1],
+    ['…and no command', 'measure', 'tpulab.control.controller', 1],
+    ['rooms of one row do not import one another', 'runtimes', 'tpulab.control.state', 1],
+    ['a public module stands above the rooms', 'loops.py', 'tpulab.measure.tracked_run', 0],
+    ['…which know nothing of it', 'training', 'tpulab.loops', 1],
+    ['nothing imports the package itself', 'hf.py', 'tpulab', 1],
+    ['a package that is in no row', 'attic', 'tpulab.telemetry.clocks', 1],
+    ['…nor is known', 'agent', 'tpulab.attic.clocks', 1],
+    ['widgets act without a training', 'widgets', 'tpulab.training.run', 1],
+    ['a module is named in full', 'measure', '.spans', 1],
+    ['what is told knows no framework, in a function either', 'telemetry', '  torch', 1],
+    ['the launcher starts the agent inside a function', 'launcher', '  tpulab.agent.process_agent', 0],
+    ['…and nowhere else', 'launcher', 'tpulab.agent.process_agent', 1]
+  ])('in the agent: %s', (_what, room, module, found) => {
+    const path = `kernel-agent/src/tpulab/${room.endsWith('.py') ? room : `${room}/a.py`}`;
+    const indent = module.startsWith(' ') ? '    ' : '';
+    expect(check(path, `${indent}from ${module.trim()} import name\n`)).toHaveLength(found);
+  });
+
+  it('finds a circle of Python modules, under TYPE_CHECKING and in functions too', () => {
+    const room = 'kernel-agent/src/tpulab/measure';
+    const files = [
+      { path: `${room}/__init__.py`, source: '"""Where time goes."""\n' },
+      {
+        path: `${room}/runs.py`,
+        source: 'if TYPE_CHECKING:\n    from tpulab.measure.pace import Pace\n'
+      },
+      {
+        path: `${room}/pace.py`,
+        source: 'def f():\n    from tpulab.measure import (\n        spans,\n        runs as r,\n    )\n'
+      },
+      { path: `${room}/spans.py`, source: 'from tpulab.telemetry.clocks import now_ns\n' }
+    ];
+    expect(findViolations(files)).toEqual([
+      {
+        path: `${room}/pace.py`,
+        line: 2,
+        module: 'tpulab.measure.runs',
+        rule: 'no imports in a circle: runs.py → pace.py → runs.py'
+      }
+    ]);
+    expect(findViolations(files.filter(({ path }) => !path.endsWith('/pace.py')))).toEqual([]);
+  });
+
+  it('lets no package of the agent bear a public name', () => {
+    const homes = {
+      path: 'kernel-agent/src/tpulab/__init__.py',
+      source: '_HOMES = {\n    "steps": "tpulab.loops",\n}\n'
+    };
+    const clock = { path: 'kernel-agent/src/tpulab/steps/clock.py', source: '' };
+    expect(findViolations([homes, clock])).toEqual([
+      { path: clock.path, line: 1, module: 'tpulab.steps', rule: 'no package bears a public name' }
+    ]);
+    expect(findViolations([homes, { ...clock, path: 'kernel-agent/src/tpulab/measure/clock.py' }])).toEqual(
+      []
+    );
   });
 
   it('keeps the rooms of the recipes in order', () => {

@@ -20,8 +20,8 @@ describe('what `npm test -- --changed` runs', () => {
       recipes: ['recipes/tests/ddpm/test_hosts.py']
     });
     expect(select('ui-tests/tests/widgets.spec.ts')).toEqual({ browser: ['ui-tests/tests/widgets.spec.ts'] });
-    expect(select('kernel-agent/tests/test_launcher.py', 'tests/clients/test_access.py')).toEqual({
-      agent: ['kernel-agent/tests/test_launcher.py'],
+    expect(select('kernel-agent/tests/launcher/test_launcher.py', 'tests/clients/test_access.py')).toEqual({
+      agent: ['kernel-agent/tests/launcher/test_launcher.py'],
       clients: ['tests/clients/test_access.py']
     });
   });

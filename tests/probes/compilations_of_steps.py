@@ -7,7 +7,7 @@
 def _count_after_each_step() -> dict[str, list[int]]:
     from tpulab_recipes import runtime
 
-    from tpulab.training_run import TrainingRun
+    from tpulab.training.run import TrainingRun
 
     counts: dict[str, list[int]] = {}
     record = TrainingRun.log

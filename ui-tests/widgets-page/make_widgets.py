@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 import tpulab
-from tpulab.process_agent import current_agent
+from tpulab.agent.process_agent import current_agent
 from tpulab.widgets.publisher import publisher
 
 

@@ -6,16 +6,16 @@ started with the notebook's folder on `sys.path`, where any file may shadow a st
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from tpulab.adapters import into_optax
-    from tpulab.hyperparameters import Hyper, HyperparameterError, hyper
-    from tpulab.live_widget import live
+    from tpulab.control.adapters import into_optax
+    from tpulab.control.hyperparameters import Hyper, HyperparameterError, hyper
+    from tpulab.control.run_log import Replay, ReplayError, replay
     from tpulab.loops import Step, Steps, metric, step, steps, watch
-    from tpulab.run_log import Replay, ReplayError, replay
     from tpulab.status import status
-    from tpulab.training_run import TrainingRun, run
+    from tpulab.telemetry.version import __version__
+    from tpulab.training.run import TrainingRun, run
     from tpulab.widgets import DeviceMonitor, StepTimeline, TrainingControls
+    from tpulab.widgets.live_widget import live
 
-__version__ = "0.1.0"
 __all__ = [
     "DeviceMonitor",
     "Hyper",
@@ -42,21 +42,22 @@ __all__ = [
 
 _HOMES = {
     "DeviceMonitor": "tpulab.widgets",
-    "Hyper": "tpulab.hyperparameters",
-    "HyperparameterError": "tpulab.hyperparameters",
-    "Replay": "tpulab.run_log",
-    "ReplayError": "tpulab.run_log",
+    "__version__": "tpulab.telemetry.version",
+    "Hyper": "tpulab.control.hyperparameters",
+    "HyperparameterError": "tpulab.control.hyperparameters",
+    "Replay": "tpulab.control.run_log",
+    "ReplayError": "tpulab.control.run_log",
     "Step": "tpulab.loops",
     "StepTimeline": "tpulab.widgets",
     "Steps": "tpulab.loops",
     "TrainingControls": "tpulab.widgets",
-    "TrainingRun": "tpulab.training_run",
-    "hyper": "tpulab.hyperparameters",
-    "into_optax": "tpulab.adapters",
-    "live": "tpulab.live_widget",
+    "TrainingRun": "tpulab.training.run",
+    "hyper": "tpulab.control.hyperparameters",
+    "into_optax": "tpulab.control.adapters",
+    "live": "tpulab.widgets.live_widget",
     "metric": "tpulab.loops",
-    "replay": "tpulab.run_log",
-    "run": "tpulab.training_run",
+    "replay": "tpulab.control.run_log",
+    "run": "tpulab.training.run",
     "status": "tpulab.status",
     "step": "tpulab.loops",
     "steps": "tpulab.loops",

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 from transformers import TrainerCallback
 
-from tpulab.hyperparameters import Hyper, hyper
-from tpulab.messages import HyperValue
-from tpulab.run_steps import RunBlock
-from tpulab.training_run import TrainingRun, run
+from tpulab.control.hyperparameters import Hyper, hyper
+from tpulab.telemetry.messages import HyperValue
+from tpulab.training.run import TrainingRun, run
+from tpulab.training.run_steps import RunBlock
 
 if TYPE_CHECKING:
     _Base = object

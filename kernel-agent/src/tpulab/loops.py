@@ -1,7 +1,7 @@
 """`tpulab.steps` and `tpulab.step`: measure a plain loop. Neither ever changes what the loop does.
 
 A step of `steps` begins when the loop asks for its next item and ends when it asks for the one after. A step
-of `with step()` is the block. `tpulab.spans` says how its time is split.
+of `with step()` is the block. `tpulab.measure.spans` says how its time is split.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Iterator
 from types import FrameType, TracebackType
 from typing import Any, Generic, TypeVar
 
-from tpulab.loop_exit import LoopGuard
-from tpulab.process_agent import current_agent
-from tpulab.step_clock import innermost_clock
-from tpulab.tracked_run import TrackedRun, step_runs
+from tpulab.agent.process_agent import current_agent
+from tpulab.measure.loop_exit import LoopGuard, length_of
+from tpulab.measure.step_clock import innermost_clock
+from tpulab.measure.tracked_run import TrackedRun, step_runs
 
 T = TypeVar("T")
 
@@ -89,7 +89,7 @@ class Steps(Iterator[T], Generic[T]):
 
     def _begin_run(self, frame: FrameType) -> TrackedRun:
         total = self._total if self._total is not None else length_of(self._iterable)
-        tracked = TrackedRun(current_agent(), self._name, total, frame)
+        tracked = TrackedRun(current_agent().tracker, self._name, total, frame)
         self._guard = LoopGuard(tracked, frame.f_code)
         tracked.on_end = disarm(weakref.ref(self))
         self._tracked = tracked
@@ -102,7 +102,7 @@ class Steps(Iterator[T], Generic[T]):
             except Exception as error:
                 # The user's loop goes on without it; once is enough to say so.
                 self._watch = None
-                tracked.agent.warn("the `watch` of tpulab.steps failed and is not called again: %r", error)
+                tracked.tracker.warn("the `watch` of tpulab.steps failed and is not called again: %r", error)
         tracked.clock.end()
 
 
@@ -115,7 +115,7 @@ class Step:
 
     def __enter__(self) -> Step:
         frame = sys._getframe(1)
-        tracked = step_runs.of_block(current_agent(), self._name, frame)
+        tracked = step_runs.of_block(current_agent().tracker, self._name, frame)
         if tracked is not None:
             self._tracked = tracked
             tracked.begin_step()
@@ -195,11 +195,3 @@ def disarm(steps: weakref.ref[Steps[Any]]) -> Callable[[], None]:
             loop._guard = None
 
     return drop
-
-
-def length_of(iterable: Any) -> int | None:
-    try:
-        length = len(iterable)
-    except Exception:
-        return None
-    return length if isinstance(length, int) and length >= 0 else None

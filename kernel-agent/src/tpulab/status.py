@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tpulab.agent import Agent
-from tpulab.messages import DevicesMessage
-from tpulab.process_agent import current_agent
-from tpulab.text_report import summary
+from tpulab.agent.agent import Agent
+from tpulab.agent.process_agent import current_agent
+from tpulab.agent.text_report import summary
+from tpulab.telemetry.messages import DevicesMessage
 
 
 def status() -> str:
@@ -13,9 +13,10 @@ def status() -> str:
     agent = current_agent()
     agent.settle()
     lines = [_connection(agent), _devices(agent.devices.read())]
-    runs = list(agent.runs.values())
-    if agent.last_run is not None and agent.last_run not in runs:
-        runs.append(agent.last_run)
+    runs = list(agent.tracker.runs.values())
+    last = agent.tracker.last_run
+    if last is not None and last not in runs:
+        runs.append(last)
     lines += [f"run: {summary(run)}" for run in runs]
     lines += [
         f"compiled: {name} × {count}, {total_ms / 1e3:.2g} s"

@@ -11,8 +11,8 @@ import torch
 import torch_xla
 import tpulab
 from keeper_double import KeeperDouble
-from tpulab.lazy_syncs import SUSPICIOUS
-from tpulab.sync_watch import STEPS_IN_A_ROW
+from tpulab.measure.lazy_syncs import SUSPICIOUS
+from tpulab.measure.sync_watch import STEPS_IN_A_ROW
 
 pytestmark = pytest.mark.usefixtures("agent")
 STEPS = STEPS_IN_A_ROW + SUSPICIOUS + 10

@@ -16,12 +16,12 @@ from torch_xla.distributed.parallel_loader import MpDeviceLoader
 import torch_xla
 import tpulab
 from keeper_double import KeeperDouble
-from tpulab.agent import Agent
-from tpulab.auto_steps import FEWEST_TURNS
-from tpulab.cells import Cell
-from tpulab.hyperparameters import Hyperparameters
-from tpulab.torch_xla_runtime import TorchXlaRuntime
-from tpulab.tracked_run import step_runs
+from tpulab.agent.agent import Agent
+from tpulab.control.hyperparameters import Hyperparameters
+from tpulab.measure.auto_steps import FEWEST_TURNS
+from tpulab.measure.tracked_run import step_runs
+from tpulab.runtimes.torch_xla_runtime import TorchXlaRuntime
+from tpulab.telemetry.cells import Cell
 
 pytestmark = pytest.mark.usefixtures("agent")
 SPANS = ("inputMs", "hostMs", "compileMs", "deviceMs", "gapMs")
@@ -73,7 +73,7 @@ def test_the_places_that_are_patched_are_there() -> None:
     marker = torch_xla._XLAC._xla_step_marker
     assert runtime.attach(lambda launch: launch(), lambda wait: wait())
     assert torch_xla._XLAC._xla_step_marker is not marker
-    assert len(runtime._patched) == 3, "torch_xla has changed: adapt tpulab/torch_xla_runtime.py"
+    assert len(runtime._patched) == 3, "torch_xla has changed: adapt tpulab/runtimes/torch_xla_runtime.py"
     runtime.detach()
     assert torch_xla._XLAC._xla_step_marker is marker
 
@@ -302,7 +302,7 @@ def test_a_loop_that_nobody_annotated_is_seen_by_its_launches(
     for _ in range(FEWEST_TURNS + 12):
         time.sleep(0.005)
         model.step(torch.ones(16, 256), rate).item()
-    step_runs.end_all("finished", agent=agent)
+    step_runs.end_all("finished", tracker=agent.tracker)
     [run] = keeper.wait(keeper.ended_runs, "the run that was found")
     steps = wait_for_end(keeper, run["name"])
     assert len(steps) >= 10
@@ -313,4 +313,4 @@ def test_a_loop_that_nobody_annotated_is_seen_by_its_launches(
 def test_the_ways_to_start_processes_are_those_that_are_watched(agent: Agent) -> None:
     assert agent.lazy is not None
     for found in (torch_xla.launch, xla_multiprocessing.spawn):
-        assert hasattr(found, "_tpulab_warns"), "torch_xla has changed: adapt tpulab/spawn_advice.py"
+        assert hasattr(found, "_tpulab_warns"), "torch_xla has changed: adapt tpulab/agent/spawn_advice.py"

@@ -10,7 +10,7 @@ PROGRAM = """
 import torch, torch_xla
 import torch_xla.runtime as xr
 xr.use_spmd()
-from tpulab.torch_xla_runtime import TorchXlaRuntime
+from tpulab.runtimes.torch_xla_runtime import TorchXlaRuntime
 assert TorchXlaRuntime().devices() is None, "the runtime is initialised by nobody but the user"
 ones = torch.ones(2, device=torch_xla.device())
 torch_xla.sync()

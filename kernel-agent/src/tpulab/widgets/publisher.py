@@ -7,7 +7,7 @@ import threading
 import weakref
 from typing import Any, Protocol
 
-from tpulab.process_agent import current_agent
+from tpulab.agent.process_agent import current_agent
 from tpulab.widgets.snapshot import SnapshotStore
 
 PERIOD_S = 0.5

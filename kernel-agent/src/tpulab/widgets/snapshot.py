@@ -7,10 +7,10 @@ import threading
 from collections import deque
 from typing import Any
 
-from tpulab.agent import Agent
-from tpulab.clocks import unix_now_ms
-from tpulab.devices import read_devices
-from tpulab.messages import Message
+from tpulab.agent.agent import Agent
+from tpulab.runtimes.devices import read_devices
+from tpulab.telemetry.clocks import unix_now_ms
+from tpulab.telemetry.messages import Message
 
 #: Steps whose spans are in a snapshot.
 STEPS = 128
@@ -57,7 +57,7 @@ class SnapshotStore:
         self.version = 0
         #: grows when a run has ended
         self.ended = 0
-        run = agent.last_run
+        run = agent.tracker.last_run
         if run is not None:
             self._run = dict(run.message())
             if not run.ended:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import ipywidgets
 import traitlets
 
-from tpulab.process_agent import current_agent
+from tpulab.agent.process_agent import current_agent
 from tpulab.widgets.hosts import WidgetFilesError, chosen_host, host_traits
 from tpulab.widgets.picture import control_picture, device_picture, step_picture
 from tpulab.widgets.publisher import publisher
@@ -115,7 +115,7 @@ class TelemetryWidget(ipywidgets.DOMWidget):  # type: ignore[misc]
 
     def _listen_while_busy(self) -> None:
         """While the cell is busy a page is heard too: where its figures are from, and what it asks for."""
-        from tpulab.live_widget import live
+        from tpulab.widgets.live_widget import live
 
         # The handlers set flags only, which any thread may.
         live(self, immediate=True)

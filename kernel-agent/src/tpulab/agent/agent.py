@@ -1,0 +1,337 @@
+"""The agent of a process: owns the clocks, the watches and the one thread that reports.
+
+With a keeper's socket it sends messages; without one it prints short lines of text. Started by the launcher
+in a kernel, or by the first use of `tpulab.steps` and its like anywhere else. Costs nothing until jax is
+imported or a loop is measured. A forked child has no agent: threads and sockets do not survive a fork.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import importlib.metadata
+import itertools
+import logging
+import os
+import platform
+import sys
+import threading
+import time
+
+from tpulab.agent.backend_advice import advise_on_backend
+from tpulab.agent.control_link import ControlLink
+from tpulab.agent.keeper_socket import KeeperSocket
+from tpulab.agent.spawn_advice import warn_of_spawn
+from tpulab.agent.text_report import TextReport
+from tpulab.compile.lazy_watch import LazyWatch
+from tpulab.compile.watch import CompileWatch
+from tpulab.control.desk import ControlDesk
+from tpulab.measure.auto_steps import AutoSteps
+from tpulab.measure.sync_watch import SyncWatch
+from tpulab.measure.tracked_run import step_runs
+from tpulab.measure.tracker import Tracker
+from tpulab.memory.error import in_words, memory_error
+from tpulab.memory.hold import free_held
+from tpulab.runtimes.capabilities import capabilities
+from tpulab.runtimes.devices import DeviceReport
+from tpulab.runtimes.import_hook import AfterImport
+from tpulab.runtimes.jax_internals import loaded_jax, missing_parts
+from tpulab.runtimes.torch_xla_runtime import TorchXlaRuntime
+from tpulab.telemetry.clocks import now_ns, unix_now_ms
+from tpulab.telemetry.locations import locate_error
+from tpulab.telemetry.messages import ControlMessage, DevicesMessage, HelloMessage, Message
+from tpulab.telemetry.text import tell
+from tpulab.telemetry.version import __version__
+
+BATCH_PERIOD_S = 0.1
+#: How often an idle agent looks at the runtime's memory (with jax) or at its connection (without).
+IDLE_PERIOD_S = 1.0
+BARE_PERIOD_S = 5.0
+EXIT_TIMEOUT_S = 0.5
+#: For the last report, which waits for nothing but a keeper that does not read (`SEND_TIMEOUT_S`).
+LAST_REPORT_TIMEOUT_S = 5.0
+
+_log = logging.getLogger("tpulab")
+
+
+class Agent:
+    """One per process. `close` is idempotent and bounded."""
+
+    def __init__(self, socket_path: str | None, *, silent: bool = False) -> None:
+        self.keeper = KeeperSocket(socket_path) if socket_path else None
+        speaks = self.keeper is None and not silent
+        self.tracker = tracker = Tracker(
+            wake=self.wake,
+            warn=self.warn,
+            on_run=self._ensure_thread,
+            is_shown=self.keeper is not None,
+            tell=tell if speaks else None,
+        )
+        if speaks:
+            tracker.text = TextReport(self.settle)
+        self.cells, self.device, self.recorder = tracker.cells, tracker.device, tracker.recorder
+        self.adviser = tracker.adviser
+        self.compiles = CompileWatch(self.cells, self.recorder.events, self.wake)
+        self.devices = DeviceReport()
+        self._torch_xla_found: bool | None = None
+        #: a package has come whose hooks the greeting tells of
+        self._greets_again = False
+        self.desk = ControlDesk(free_held)
+        self._commands = ControlLink(socket_path, self.desk.receive) if socket_path else None
+        self.syncs = SyncWatch(self.adviser, self.cells)
+        self.compiles.adviser = self.adviser
+        self.cells.on_error = self._on_cell_error
+        self.cells.on_begin = self._on_cell
+        self._errors = itertools.count(1)
+        self.auto = AutoSteps(tracker)
+        self.lazy: LazyWatch | None = None
+        self._hooks = [
+            AfterImport("jax", self._on_jax),
+            AfterImport("torch_xla", self._on_torch_xla),
+        ]
+        self._work = threading.Lock()
+        self._work.acquire()
+        self._collecting = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._stopping = threading.Event()
+        self._unsent: list[Message] = []
+
+    def start(self) -> None:
+        for hook in self._hooks:
+            hook.install()
+        atexit.register(self.close)
+        if self.keeper is not None:
+            self._ensure_thread()
+            self.wake()
+
+    def wake(self) -> None:
+        """Something is to be reported. Safe in a finalizer: no lock is ever held while it is signalled."""
+        if self._work.locked():
+            with contextlib.suppress(RuntimeError):
+                self._work.release()
+
+    def listen_for_commands(self) -> None:
+        """There is something that can be steered. Idempotent."""
+        if self._commands is not None:
+            self._commands.start()
+
+    def tell_control(self, message: ControlMessage) -> None:
+        """What became of a command; at once, not with the next batch. Safe on any thread."""
+        self.desk.told(message)
+        if self._commands is not None:
+            self._commands.send(message)
+
+    def settle(self, patience_s: float = 0.0) -> None:
+        """Works out the steps that are complete, so that totals are current.
+
+        Waits at most `patience_s` for steps whose device time is not known yet.
+        """
+        if self.keeper is not None:
+            return
+        deadline = now_ns() + int(patience_s * 1e9)
+        # Not acquired: the agent's thread is at it, or this is a finalizer that interrupted this very thread.
+        while self._collecting.acquire(timeout=max(0.05, (deadline - now_ns()) / 1e9)):
+            try:
+                if self.lazy is not None:
+                    self.lazy.poll()
+                self.recorder.collect()
+            finally:
+                self._collecting.release()
+            if not self.recorder.pending or now_ns() >= deadline:
+                return
+            time.sleep(0.001)
+
+    def close(self) -> None:
+        """Sends what is left (bounded) and ends the threads."""
+        atexit.unregister(self.close)
+        # A script that an exception has ended: no cell says so.
+        error = None if self.cells.attached else getattr(sys, "last_value", None)
+        if error is not None:
+            self.tracker.explain_failures(error)
+        step_runs.end_all("finished" if error is None else "failed", tracker=self.tracker)
+        for hook in self._hooks:
+            hook.remove()
+        watches = [self.cells.detach, self.compiles.detach, self.syncs.detach]
+        for detach in watches if self.lazy is None else [*watches, self.lazy.detach]:
+            try:
+                detach()
+            except Exception as error:  # a package of another version: what is left must still be sent
+                self.warn("a hook could not be taken back: %r", error)
+        self._stopping.set()
+        self.wake()
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(LAST_REPORT_TIMEOUT_S)
+        if self._commands is not None:
+            self._commands.close()
+        self.device.stop(EXIT_TIMEOUT_S)
+
+    def abandon(self) -> None:
+        """In a forked child: lets go of what belongs to the parent, without touching its connection."""
+        atexit.unregister(self.close)
+        for hook in self._hooks:
+            hook.remove()
+        self.cells.detach()
+        self.compiles.detach()
+        self.device.abandon()
+        atexit.unregister(self.device.stop)
+        if self.keeper is not None:
+            self.keeper.close()
+        if self._commands is not None:
+            self._commands.abandon()
+
+    def warn(self, text: str, *details: object) -> None:
+        _log.warning("tpulab: " + text, *details)
+
+    def hello(self) -> HelloMessage:
+        return {
+            "type": "hello",
+            "v": 1,
+            "pid": os.getpid(),
+            "agentVersion": __version__,
+            "pythonVersion": platform.python_version(),
+            "ipykernelVersion": _ipykernel_version(),
+            "capabilities": capabilities(self.cells.kernel, self._torch_xla_found),
+            "time": unix_now_ms(),
+        }
+
+    def _on_jax(self) -> None:
+        self._greets_again = True
+        missing = missing_parts()
+        if missing:
+            self._advise_on_missing("jax", missing)
+        try:
+            if "compilations" not in missing:
+                self.compiles.attach()
+            self.syncs.attach()
+            if self.cells.running() is not None:
+                self.auto.follow_jax()
+            # Runs before jax's own exit work, which takes the backend away under the watcher.
+            atexit.register(self.device.stop)
+            self.listen_for_commands()
+        except Exception as error:
+            _log.warning("tpulab: compilations are not reported: %r", error)
+        self.wake()
+
+    def _advise_on_missing(self, package: str, parts: list[str]) -> None:
+        """A hook is missing: what is not shown for that is said, so that it does not look empty."""
+        version = getattr(sys.modules.get(package), "__version__", "of this environment")
+        self.adviser.say(
+            "missing-hook",
+            f"With {package} {version}, TPULab does not see: {', '.join(parts)}.",
+            "Use an environment that `tpulab env create` makes, or a newer TPULab.",
+            about=package,
+        )
+
+    def _on_cell(self) -> None:
+        self.auto.cell_begins()
+        if loaded_jax() is not None:
+            self.auto.follow_jax()
+
+    def _on_cell_error(self, error: BaseException) -> None:
+        """A cell has failed: if for want of memory, who holds it is told."""
+        self.tracker.explain_failures(error)
+        location = locate_error(self.cells, error)
+        run = next((run.id for run in reversed(list(self.tracker.runs.values()))), None)
+        message = memory_error(error, next(self._errors), location, run, self.devices.read)
+        if message is not None:
+            self.recorder.events.append(message)
+            self.wake()
+            if self.tracker.text is not None:
+                tell(in_words(message))
+
+    def _look_at_devices(self, message: DevicesMessage) -> None:
+        kind = message["devices"][0]["kind"] if message["devices"] else None
+        for run in list(self.tracker.runs.values()):
+            if run.pace is not None:
+                run.pace.device_kind, run.pace.device_count = kind, len(message["devices"])
+        advise_on_backend(message, self.adviser)
+
+    def _on_torch_xla(self) -> None:
+        try:
+            runtime = TorchXlaRuntime()
+            watch = LazyWatch(runtime, self.tracker, self.auto, self.syncs, self.compiles.next_id)
+            self._torch_xla_found = watch.attach()
+            self._greets_again = True
+            if self._torch_xla_found:
+                self.lazy = watch
+                self.devices.runtimes.append(runtime)
+                warn_of_spawn(self.adviser, self.cells)
+            else:
+                self._advise_on_missing("torch_xla", ["steps", "compilations", "the time of the device"])
+            self.listen_for_commands()
+        except Exception as error:
+            _log.warning("tpulab: torch_xla is not measured: %r", error)
+        self.wake()
+
+    def _ensure_thread(self) -> None:
+        if self._thread is None and not self._stopping.is_set():
+            self._thread = threading.Thread(target=self._report, name="tpulab-agent", daemon=True)
+            self._thread.start()
+
+    def _report(self) -> None:
+        while not self._stopping.is_set():
+            self._work.acquire(timeout=self._idle_s())
+            if self._stopping.wait(BATCH_PERIOD_S):
+                break
+            try:
+                self._round()
+            except Exception as error:
+                _log.warning("tpulab: a report failed: %r", error)
+        with contextlib.suppress(Exception):
+            self._round(force=True)
+        if self.keeper is not None:
+            self.keeper.close()
+
+    def _idle_s(self) -> float:
+        if self._unsent and self.keeper is not None:
+            return max(self.keeper.wait_s(), 0.01)
+        if self.recorder.pending or self.compiles.active:
+            return BATCH_PERIOD_S
+        if self.keeper is None:
+            return -1
+        return IDLE_PERIOD_S if loaded_jax() is not None or self.lazy is not None else BARE_PERIOD_S
+
+    def _round(self, *, force: bool = False) -> None:
+        self.compiles.announce_long_traces()
+        if self.lazy is not None:
+            self.lazy.poll()
+        if self.tracker.runs:
+            step_runs.end_orphans()
+        if self.keeper is None:
+            with self._collecting:
+                self.recorder.collect(force=force)
+            return
+        self.keeper.check()
+        if self.keeper.connect():
+            # A keeper that was restarted knows nothing of this process.
+            self._greets_again = False
+            self.keeper.send([self.hello(), *self._standing()])
+        if self.keeper.connected and (force or not self._unsent):
+            changed = self.devices.poll()
+            if changed is not None:
+                self._unsent.append(changed)
+            if self.devices.last is not None:
+                self._look_at_devices(self.devices.last)
+            with self._collecting:
+                self._unsent += self.recorder.collect(force=force)
+        if self.keeper.connected and self._greets_again:
+            self._greets_again = False
+            self._unsent.insert(0, self.hello())
+        if self._unsent and self.keeper.send(self._unsent):
+            self._unsent = []
+
+    def _standing(self) -> list[Message]:
+        standing: list[Message] = [self.devices.last] if self.devices.last is not None else []
+        # A run that is still to be announced is in what is sent next, with its states in order.
+        known = [run for run in list(self.tracker.runs.values()) if self.recorder.has_announced(run)]
+        return standing + [run.message() for run in known]
+
+
+def _ipykernel_version() -> str | None:
+    if "ipykernel" not in sys.modules:
+        return None
+    try:
+        return importlib.metadata.version("ipykernel")
+    except importlib.metadata.PackageNotFoundError:
+        return None

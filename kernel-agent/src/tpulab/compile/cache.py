@@ -1,0 +1,56 @@
+"""What jax's persistent compilation cache did for one compilation, and why it was no hit, in a sentence.
+
+By jax's public monitoring events and its public settings only.
+"""
+
+from __future__ import annotations
+
+from tpulab.runtimes.jax_internals import loaded_jax
+from tpulab.telemetry.messages import CacheOutcome
+
+REQUEST_EVENT = "/jax/compilation_cache/compile_requests_use_cache"
+HIT_EVENT = "/jax/compilation_cache/cache_hits"
+#: Despite its name, jax records this one when it writes a new entry.
+WRITE_EVENT = "/jax/compilation_cache/cache_misses"
+
+
+def outcome(events: set[str], compile_ms: float) -> CacheOutcome:
+    """What the events that came during a compilation mean."""
+    if HIT_EVENT in events:
+        return {"result": "hit", "reason": None}
+    if not _setting("jax_enable_compilation_cache", True):
+        return {"result": "off", "reason": "The cache is switched off (jax_enable_compilation_cache)."}
+    folder = _setting("jax_compilation_cache_dir", None)
+    if not folder:
+        return {
+            "result": "off",
+            "reason": "No folder is set: jax.config.update('jax_compilation_cache_dir', FOLDER).",
+        }
+    if REQUEST_EVENT not in events:
+        return {
+            "result": "off",
+            "reason": "jax does not cache this program: its backend cannot store programs, or the folder was "
+            "set after the first compilation.",
+        }
+    if WRITE_EVENT in events:
+        return {
+            "result": "miss",
+            "reason": "This program, for these shapes, devices and jax, was not in the cache; it is now.",
+        }
+    least = _setting("jax_persistent_cache_min_compile_time_secs", 0.0)
+    if isinstance(least, (int, float)) and compile_ms < least * 1e3:
+        return {
+            "result": "miss",
+            "reason": f"It took {compile_ms / 1e3:.2g} s: programs below {least:g} s are not kept "
+            "(jax_persistent_cache_min_compile_time_secs).",
+        }
+    return {
+        "result": "miss",
+        "reason": "It was not in the cache and was not kept: it calls back into Python, is too small, or the "
+        "folder cannot be written.",
+    }
+
+
+def _setting(name: str, default: object) -> object:
+    jax = loaded_jax()
+    return getattr(getattr(jax, "config", None), name, default)

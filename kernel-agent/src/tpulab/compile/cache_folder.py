@@ -1,0 +1,74 @@
+"""Where kernels keep compiled programs, so that a restarted kernel loads what an earlier one has compiled.
+
+Set before jax or torch_xla are imported. What the user has set for either of them wins.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from collections.abc import MutableMapping
+from importlib.util import find_spec
+
+#: A folder instead of the usual one, or `off`.
+VARIABLE = "TPULAB_COMPILATION_CACHE"
+#: Megabytes that the programs of one framework may take; the ones used longest ago are deleted.
+SIZE_VARIABLE = "TPULAB_COMPILATION_CACHE_MB"
+DEFAULT_MB = 10_000
+_JAX_FOLDER, _JAX_BYTES = "JAX_COMPILATION_CACHE_DIR", "JAX_COMPILATION_CACHE_MAX_SIZE"
+
+
+def cache_folder(env: MutableMapping[str, str]) -> pathlib.Path | None:
+    """The folder for compiled programs; None: they are not kept."""
+    asked = env.get(VARIABLE, "")
+    if asked == "off":
+        return None
+    if asked:
+        return pathlib.Path(asked).expanduser()
+    base = env.get("XDG_CACHE_HOME") or pathlib.Path(env.get("HOME") or pathlib.Path.home()) / ".cache"
+    return pathlib.Path(base) / "tpulab" / "compiled"
+
+
+def keep_compiled_programs(env: MutableMapping[str, str] = os.environ) -> None:
+    """Names the folder to jax, and to torch_xla where it runs on chips: its XLA:CPU cannot load programs."""
+    folder = cache_folder(env)
+    if folder is None:
+        return
+    limit = cache_bytes(env)
+    # Without filelock jax cannot bound its cache, and would fill the disk.
+    if not {_JAX_FOLDER, "JAX_ENABLE_COMPILATION_CACHE"} & env.keys() and find_spec("filelock"):
+        env[_JAX_FOLDER] = str(folder / "jax")
+        env.setdefault(_JAX_BYTES, str(limit))
+    if env.get("PJRT_DEVICE") == "TPU":
+        from tpulab.runtimes.import_hook import AfterImport
+
+        AfterImport("torch_xla", lambda: _keep_of_torch_xla(folder / "torch_xla", limit)).install()
+
+
+def cache_bytes(env: MutableMapping[str, str]) -> int:
+    """The bound; what is no whole number is taken for the usual one."""
+    text = env.get(SIZE_VARIABLE, "")
+    return (int(text) if text.isdigit() else DEFAULT_MB) * 1_000_000
+
+
+def delete_oldest(folder: pathlib.Path, limit: int) -> None:
+    """Deletes the files used longest ago until the rest takes at most `limit` bytes."""
+    files = sorted(
+        ((file, file.stat()) for file in folder.iterdir() if file.is_file()),
+        key=lambda one: max(one[1].st_atime, one[1].st_mtime),
+    )
+    excess = sum(stat.st_size for _, stat in files) - limit
+    for file, stat in files:
+        if excess <= 0:
+            return
+        file.unlink(missing_ok=True)
+        excess -= stat.st_size
+
+
+def _keep_of_torch_xla(folder: pathlib.Path, limit: int) -> None:
+    import torch_xla.runtime
+
+    folder.mkdir(parents=True, exist_ok=True)
+    # It has no bound of its own.
+    delete_oldest(folder, limit)
+    torch_xla.runtime.initialize_cache(str(folder))

@@ -1,0 +1,143 @@
+"""One compilation on its way through its phases, and what is found out about it when it starts."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any
+
+from tpulab.compile.cache import HIT_EVENT, outcome
+from tpulab.compile.programs import CallKey, Program, call_key
+from tpulab.compile.reason import FIRST, ReasonFinder, reference_to
+from tpulab.compile.signatures import Signature, signature_of
+from tpulab.measure.runs import Run
+from tpulab.runtimes.jax_internals import (
+    COMPILE_EVENT,
+    LOWER_EVENT,
+    TRACE_EVENT,
+    JitCall,
+    find_jit_call,
+    under_transformation,
+)
+from tpulab.telemetry.cells import CellRegister
+from tpulab.telemetry.clocks import now_ns, unix_now_ms
+from tpulab.telemetry.locations import find_location, is_user_frame, jax_folder
+from tpulab.telemetry.messages import CodeLocation, CompileMessage, CompileReason
+
+
+@dataclass(slots=True, eq=False)
+class Compilation:
+    id: int
+    name: str
+    #: module and qualified name: what counts as the same function
+    key: str
+    #: weak reference to the jitted function
+    function: Callable[[], Any] = lambda: None
+    signature: Signature | None = None
+    #: settings of its jit, and what tells its calls from those of other variants
+    jit_info: Any = None
+    call_key: CallKey | None = None
+    location: CodeLocation | None = None
+    eager: bool = False
+    #: part of a call, so that a compilation follows the tracing unless it fails
+    executes: bool = False
+    reason: CompileReason = field(default_factory=lambda: FIRST)
+    variant: int = 1
+    run: Run | None = None
+    #: names of the events of the persistent cache that came while it compiled
+    cache_events: set[str] = field(default_factory=set)
+    #: what the program computes, once it has been lowered
+    program: Program | None = None
+    started_ns: int = field(default_factory=now_ns)
+    phase_ns: dict[str, int] = field(
+        default_factory=lambda: dict.fromkeys((TRACE_EVENT, LOWER_EVENT, COMPILE_EVENT), 0)
+    )
+    # One token: popping is atomic, and two threads may want to announce.
+    _unannounced: list[bool] = field(default_factory=lambda: [True])
+
+    @property
+    def claimed(self) -> bool:
+        return not self._unannounced
+
+    def claim(self) -> bool:
+        """True once: whoever gets it announces the start."""
+        try:
+            return self._unannounced.pop()
+        except IndexError:
+            return False
+
+    def message(self, phase: Any) -> CompileMessage:
+        message: CompileMessage = {
+            "type": "compile",
+            "time": unix_now_ms(),
+            "id": self.id,
+            "phase": phase,
+            "function": self.name,
+            "variant": self.variant,
+            "traceMs": self.phase_ns[TRACE_EVENT] / 1e6,
+            "lowerMs": self.phase_ns[LOWER_EVENT] / 1e6,
+            "compileMs": self.phase_ns[COMPILE_EVENT] / 1e6,
+            "cacheHit": HIT_EVENT in self.cache_events,
+            "eager": self.eager,
+            "location": self.location,
+            "run": self.run.id if self.run is not None else None,
+            "reason": self.reason,
+        }
+        if phase == "finished":
+            message["cache"] = outcome(self.cache_events, message["compileMs"])
+        return message
+
+
+def describe(
+    name: str, number: int, cells: CellRegister, reasons: ReasonFinder, frame: FrameType | None
+) -> Compilation:
+    """What the stack tells about a compilation that starts at `frame`."""
+    folder = jax_folder() or ""
+    call = find_jit_call(frame, folder, is_user_frame)
+    location = find_location(cells, frame)
+    if call is None:
+        compilation = Compilation(number, name, key=name, location=location)
+        if under_transformation(frame, folder, is_user_frame):
+            compilation.key = f"{name} (transformed)"
+            compilation.executes = True
+    else:
+        compilation = _of_call(name, number, call)
+        compilation.location = location
+    compilation.reason = reasons.explain(
+        compilation.key,
+        name,
+        call.function if call is not None else None,
+        compilation.signature,
+        eager=compilation.eager,
+    )
+    compilation.variant = reasons.variants(compilation.key) + 1
+    return compilation
+
+
+def _of_call(name: str, number: int, call: JitCall) -> Compilation:
+    written = inspect.unwrap(call.function)
+    module = getattr(written, "__module__", None) or ""
+    qualified = getattr(written, "__qualname__", None) or name
+    code = getattr(written, "__code__", None)
+    key = f"{module}.{qualified}"
+    if "<lambda>" in qualified and code is not None:
+        key += f":{code.co_filename}:{code.co_firstlineno}"
+    try:
+        signature: Signature | None = signature_of(call)
+    except Exception:
+        signature = None
+    return Compilation(
+        number,
+        name,
+        key,
+        function=reference_to(call.function),
+        signature=signature,
+        jit_info=call.jit_info,
+        call_key=call_key(call),
+        eager=bool(getattr(call.function, "_apply_primitive", False))
+        or module == "jax"
+        or module.startswith("jax."),
+        executes=call.executes,
+    )

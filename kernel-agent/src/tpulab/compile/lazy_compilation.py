@@ -1,0 +1,253 @@
+"""Why a lazy graph was compiled again. The runtime does not say; so what the user's code held is compared.
+
+At each compilation the tensors, numbers, modules and optimizers among the local variables of the line that
+launched the graph are written down, as shapes and text, and compared with those of the launch before. Names
+that change from step to step without a compilation (a counter) are no reason.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter, OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from types import CodeType, FrameType
+from typing import TYPE_CHECKING, Any
+
+from tpulab.compile.batch_advice import advise_on_batch
+from tpulab.compile.reason import FIRST, Difference, find_differences, reason_of, weight_of
+from tpulab.compile.shape_buckets import Shape, bucket_advice
+from tpulab.compile.signatures import Leaf, Signature
+from tpulab.telemetry.cells import CellRegister
+from tpulab.telemetry.clocks import unix_now_ms
+from tpulab.telemetry.locations import find_location, is_user_frame
+from tpulab.telemetry.messages import CodeLocation, CompileMessage, CompileReason
+
+if TYPE_CHECKING:
+    from tpulab.measure.runs import Run
+    from tpulab.telemetry.adviser import Adviser
+
+KEPT_PLACES = 256
+#: After a compilation so many launches are looked at, to learn which names change without one.
+LOOKS = 20
+MOST_NAMES = 200
+KEPT_SHAPES = 64
+FEWEST_REPEATS = 2
+_ANOTHER_GRAPH = (
+    "The graph itself is another one: state that the optimizer made in its first step, a branch that was not "
+    "taken before, or a Python number inside a function. Make such numbers tensors on the device."
+)
+
+
+@dataclass(slots=True, eq=False)
+class LazyCompilation:
+    id: int
+    function: str
+    location: CodeLocation | None
+    run: Run | None
+    reason: CompileReason
+    variant: int
+    #: how often the argument of the reason has been the reason
+    repeated: int = 0
+    compile_ns: int = 0
+    programs: int = 1
+
+    def finish(self, lasted_ns: int, programs: int) -> None:
+        self.compile_ns, self.programs = lasted_ns, programs
+
+    def message(self, phase: Any) -> CompileMessage:
+        return {
+            "type": "compile",
+            "time": unix_now_ms(),
+            "id": self.id,
+            "phase": phase,
+            "function": self.function,
+            "variant": self.variant,
+            "traceMs": 0.0,
+            "lowerMs": 0.0,
+            "compileMs": self.compile_ns / 1e6,
+            "cacheHit": False,
+            "eager": False,
+            "location": self.location,
+            "run": self.run.id if self.run is not None else None,
+            "reason": self.reason,
+        }
+
+    def advise(self, adviser: Adviser) -> None:
+        """A last batch that is smaller, or a Python number that became part of the graph, is said once."""
+        advise_on_batch(self.function, self.reason, self.location, self.run, adviser)
+        name, after = self.reason["argument"], self.reason["after"]
+        if self.reason["verdict"] != "static" or name is None or after is None or not _is_number(after):
+            return
+        # Once may be a coincidence: the reason is found by comparing, not told by the runtime.
+        if self.repeated < FEWEST_REPEATS:
+            return
+        adviser.say(
+            "constant-hyperparameter",
+            f"`{name}` is a Python number inside a lazy graph: its new value {after} compiled it again.",
+            "Make it a tensor on the device: run.hyper.NAME, or run.apply_to(optimizer) for a learning rate.",
+            about=name,
+            location=self.location,
+            run=self.run.id if self.run is not None else None,
+        )
+
+
+@dataclass(slots=True)
+class _Place:
+    compiled: int = 0
+    before: Signature | None = None
+    looks: int = 0
+    volatile: set[str] = field(default_factory=set)
+    reasons: Counter[str] = field(default_factory=Counter)
+    #: by argument that was the reason: the shapes that it has had here
+    shapes: dict[str, dict[Shape, None]] = field(default_factory=dict)
+
+    def remember_shapes(self, argument: str, now: Signature) -> list[Shape]:
+        """All shapes of an argument, with those of the last launch and of this one. Bounded."""
+        seen = self.shapes.setdefault(argument, {})
+        for signature in (self.before, now):
+            leaf = signature.leaves.get(argument) if signature is not None else None
+            if leaf is not None:
+                seen[leaf.shape] = None
+        while len(seen) > KEPT_SHAPES:
+            del seen[next(iter(seen))]
+        return list(seen)
+
+
+class LazyReasons:
+    """Remembers what was seen at each line that launches a graph. Bounded."""
+
+    def __init__(self, cells: CellRegister) -> None:
+        self._cells = cells
+        self._places: OrderedDict[tuple[CodeType, int], _Place] = OrderedDict()
+
+    def look(self, frame: FrameType) -> None:
+        """A launch that compiled nothing. Cheap, except for the first few after a compilation."""
+        user = _user_frame(frame)
+        if user is None:
+            return
+        place = self._place(user)
+        if place.looks >= LOOKS:
+            return
+        place.looks += 1
+        now = signature_of_frame(user)
+        if place.before is not None:
+            place.volatile |= {
+                found.argument
+                for found in find_differences(place.before, now)
+                if found.argument is not None and found.verdict in ("static", "other", "config")
+            }
+        place.before = now
+
+    def unexplained(self, frame: FrameType, number: int, run: Run | None) -> LazyCompilation:
+        """A compilation that goes on, on another thread. Looks at no value."""
+        user = _user_frame(frame)
+        place = self._places.get((user.f_code, user.f_lineno)) if user is not None else None
+        compiled = place.compiled if place is not None else 0
+        reason = FIRST if compiled == 0 else reason_of(Difference("other", None, None, None), "graph")
+        location = find_location(self._cells, frame)
+        return LazyCompilation(
+            number, _function_name(user), location, run, {**reason, "advice": None}, compiled + 1
+        )
+
+    def explain(self, frame: FrameType, number: int, run: Run | None) -> LazyCompilation:
+        """The reason of a compilation that the launch at `frame` causes."""
+        user = _user_frame(frame)
+        location = find_location(self._cells, frame)
+        if user is None:
+            return LazyCompilation(number, "graph", location, run, FIRST, 1)
+        place = self._place(user)
+        function = _function_name(user)
+        now = signature_of_frame(user)
+        # A graph that an earlier loop has compiled was launched here without a compilation.
+        reason = FIRST if place.before is None else self._compare(place, now, function)
+        place.compiled += 1
+        place.before, place.looks = now, 0
+        argument = reason["argument"] or ""
+        place.reasons[argument] += 1
+        repeated = place.reasons[argument]
+        return LazyCompilation(number, function, location, run, reason, place.compiled, repeated)
+
+    def _place(self, user: FrameType) -> _Place:
+        key = (user.f_code, user.f_lineno)
+        place = self._places.setdefault(key, _Place())
+        self._places.move_to_end(key)
+        while len(self._places) > KEPT_PLACES:
+            self._places.popitem(last=False)
+        return place
+
+    def _compare(self, place: _Place, now: Signature, function: str) -> CompileReason:
+        found = [
+            difference
+            for difference in (find_differences(place.before, now) if place.before else [])
+            if difference.argument not in place.volatile
+        ]
+        if not found:
+            return {**reason_of(Difference("other", None, None, None), function), "advice": _ANOTHER_GRAPH}
+        chosen = min(found, key=lambda difference: weight_of(difference.verdict))
+        reason = reason_of(chosen, function)
+        if chosen.verdict == "shape" and chosen.argument is not None:
+            seen = place.remember_shapes(chosen.argument, now)
+            reason["advice"] = bucket_advice(chosen.argument, function, seen) or reason["advice"]
+        if chosen.verdict == "static":
+            reason["advice"] = (
+                f"`{chosen.argument}` became part of the graph, and each value compiles it: make it a tensor "
+                "on the device, for example by run.hyper."
+            )
+        return reason
+
+
+def signature_of_frame(frame: FrameType) -> Signature:
+    """What the local variables of a frame hold, as far as it can be part of a graph."""
+    leaves: dict[str, Leaf] = {}
+    statics: dict[str, str] = {}
+    torch: Any = sys.modules.get("torch")
+    if torch is None:
+        return Signature(leaves, {}, statics)
+    statics["torch.is_grad_enabled()"] = str(torch.is_grad_enabled())
+    for name, value in list(frame.f_locals.items())[:MOST_NAMES]:
+        if name.startswith("_"):
+            continue
+        for path, part in _parts(name, value, 0):
+            if isinstance(part, torch.Tensor):
+                shape = tuple(int(size) for size in part.shape)
+                leaves[path] = Leaf(shape, str(part.dtype).removeprefix("torch."), False, None)
+            elif isinstance(part, torch.nn.Module):
+                statics[f"{path}.training"] = str(part.training)
+            elif isinstance(getattr(part, "param_groups", None), list):
+                for number, group in enumerate(part.param_groups):
+                    for setting, held in group.items():
+                        if isinstance(held, (int, float)):
+                            statics[f"{path}.param_groups[{number}]['{setting}']"] = repr(held)
+            elif isinstance(part, (int, float, bool)):
+                statics[path] = repr(part)
+    return Signature(leaves, {}, statics)
+
+
+def _parts(path: str, value: Any, depth: int) -> Iterator[tuple[str, Any]]:
+    if depth < 2 and isinstance(value, dict):
+        for key, item in list(value.items())[:32]:
+            yield from _parts(f"{path}[{key!r}]", item, depth + 1)
+    elif depth < 2 and isinstance(value, (list, tuple)):
+        for index, item in enumerate(list(value)[:32]):
+            yield from _parts(f"{path}[{index}]", item, depth + 1)
+    else:
+        yield path, value
+
+
+def _function_name(user: FrameType | None) -> str:
+    return "graph" if user is None or user.f_code.co_name.startswith("<") else user.f_code.co_name
+
+
+def _user_frame(frame: FrameType | None) -> FrameType | None:
+    while frame is not None and not is_user_frame(frame):
+        frame = frame.f_back
+    return frame
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,71 @@
+"""A command to a run: checked once, where it arrives, and what is told of it."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, field
+from typing import Any, get_args
+
+from tpulab.telemetry.clocks import unix_now_ms
+from tpulab.telemetry.messages import ControlAction, ControlMessage, ControlOrigin, ControlPhase, HyperValue
+
+ACTIONS: tuple[ControlAction, ...] = get_args(ControlAction)
+ID_LENGTH = 64
+
+
+class ControlRefusedError(ValueError):
+    """A command cannot be taken; its text says why."""
+
+    code = "CONTROL_REFUSED"
+
+
+@dataclass(slots=True, eq=False)
+class Command:
+    action: ControlAction
+    name: str | None = None
+    value: HyperValue | None = None
+    run: str | None = None
+    origin: ControlOrigin = "code"
+    id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    before: HyperValue | None = None
+
+    def message(
+        self,
+        phase: ControlPhase,
+        *,
+        step: int | None = None,
+        reason: str | None = None,
+        duration_ms: float | None = None,
+    ) -> ControlMessage:
+        return {
+            "type": "control",
+            "time": unix_now_ms(),
+            "id": self.id,
+            "run": self.run,
+            "action": self.action,
+            "name": self.name,
+            "value": self.value,
+            "before": self.before,
+            "origin": self.origin,
+            "phase": phase,
+            "step": step,
+            "durationMs": duration_ms,
+            "reason": reason,
+        }
+
+
+def parse_command(body: dict[str, Any]) -> Command:
+    """A command as it comes over the socket. Raises `ControlRefusedError`."""
+    given, action = body.get("id"), body.get("action")
+    run, name, value = body.get("run"), body.get("name"), body.get("value")
+    if not isinstance(given, str) or not 0 < len(given) <= ID_LENGTH:
+        raise ControlRefusedError(f"A command has an id of 1 to {ID_LENGTH} characters.")
+    if action not in ACTIONS:
+        raise ControlRefusedError(f"{action!r} is no command; there are {', '.join(ACTIONS)}.")
+    if run is not None and not isinstance(run, str):
+        raise ControlRefusedError("The run of a command is its id.")
+    if action == "set" and not isinstance(name, str):
+        raise ControlRefusedError("`set` names a hyperparameter.")
+    if not isinstance(value, (int, float, str)) or action != "set":
+        value = None
+    return Command(action, name if action == "set" else None, value, run, "page", given)

@@ -1,0 +1,357 @@
+"""Steers one run: takes commands on any thread and applies them on the thread of the loop, between two steps.
+
+A command is taken or refused at once. Those that are taken wait, in order, for the next boundary; there is
+room for `MAX_WAITING`. A command whose run ends first expires. What was decided is never decided again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from tpulab.control.command import Command, ControlRefusedError
+from tpulab.control.hyperparameters import HyperparameterError, Hyperparameters
+from tpulab.control.state import ENDED, ControlEvent, ControlState, after, may
+from tpulab.telemetry.clocks import now_ns
+from tpulab.telemetry.messages import ControlAction, ControlMessage, HyperValue
+
+if TYPE_CHECKING:
+    from tpulab.control.run_log import Replay
+
+MAX_WAITING = 256
+#: How long a pause sleeps at a time: an interrupt is noticed at once, a lost signal costs no more.
+PAUSE_TURN_S = 0.5
+ASYNC_TURN_S = 0.02
+_HANDLED: tuple[ControlAction, ...] = ("checkpoint", "evaluate", "sample")
+
+Handler = Callable[..., Any]
+
+
+class ControlListener:
+    """What a controller tells. `told` and `changed` may be called with its lock held: they must not call
+    back."""
+
+    def told(self, message: ControlMessage) -> None:
+        """Something became of a command."""
+
+    def changed(self) -> None:
+        """State, hyperparameters or actions are others now."""
+
+    def band(self, kind: Any, began_ns: int, step: int, failed: bool) -> None:
+        """A pause or a handler is over."""
+
+    def waits(self) -> None:
+        """The run is paused: called every now and then on the thread of the loop."""
+
+
+class Controller:
+    """Of one run. `submit` may be called on any thread, everything else on that of the loop."""
+
+    def __init__(
+        self,
+        run_id: str,
+        hyperparameters: Hyperparameters,
+        listener: ControlListener,
+        replay: Replay | None = None,
+    ) -> None:
+        self._run_id = run_id
+        self._hyper = hyperparameters
+        self._listener = listener
+        self._handlers: dict[ControlAction, Handler] = {}
+        self._appliers: list[Callable[[Hyperparameters], None]] = []
+        # Reentrant: what is told makes garbage, and a finalizer may end this very run.
+        self._lock = threading.RLock()
+        self._waiting: deque[Command] = deque()
+        self._news = threading.Event()
+        self._replay = deque(replay.commands if replay is not None else ())
+        #: what the state will be when all that waits has been applied
+        self._ahead: ControlState = "idle"
+        self.state: ControlState = "idle"
+
+    @property
+    def actions(self) -> list[ControlAction]:
+        """What can be asked for."""
+        known: list[ControlAction] = ["pause", "resume", "stop"]
+        if len(self._hyper):
+            known.append("set")
+        return known + [action for action in _HANDLED if action in self._handlers]
+
+    def handle(self, action: ControlAction, handler: Handler) -> None:
+        """Names what a checkpoint, an evaluation or a sample is."""
+        self._handlers[action] = handler
+        self._listener.changed()
+
+    def apply_to(self, applier: Callable[[Hyperparameters], None]) -> None:
+        """Calls `applier` now and after each change of a hyperparameter, between two steps."""
+        self._appliers.append(applier)
+        applier(self._hyper)
+
+    def belongs_to(self, run_id: str) -> None:
+        """The run has been announced under this id."""
+        self._run_id = run_id
+
+    def set_now(self, name: str, value: HyperValue, step: int) -> None:
+        """The code of the loop itself changes a hyperparameter. Raises `HyperparameterError`."""
+        self._hyper.check(name, value)
+        self._apply_at_once(Command("set", name, value, self._run_id), step)
+
+    def submit(self, command: Command) -> ControlMessage:
+        """Takes a command, or refuses it; on any thread. The answer is told as well."""
+        command.run = self._run_id
+        try:
+            with self._lock:
+                before = self.state
+                self._take(command)
+                answer = command.message("accepted")
+                # Told before the loop can apply it: the order of what is told is the order of what happened.
+                self._listener.told(answer)
+                if self.state != before:
+                    self._listener.changed()
+                self._waiting.append(command)
+        except (ControlRefusedError, HyperparameterError) as error:
+            answer = command.message("refused", reason=str(error))
+            self._listener.told(answer)
+        self._news.set()
+        return answer
+
+    def _take(self, command: Command) -> None:
+        action = command.action
+        if self.state in ENDED:
+            raise ControlRefusedError(f"The run is over ({self.state}).")
+        if len(self._waiting) >= MAX_WAITING:
+            raise ControlRefusedError(
+                f"{MAX_WAITING} commands wait for the end of the step already; wait for it too."
+            )
+        if self._ahead == "stopping":
+            raise ControlRefusedError("The run stops after this step already.")
+        if action == "pause" and self._ahead in ("pausing", "paused"):
+            raise ControlRefusedError("The run is paused already, or will be after this step.")
+        if action == "resume" and self._ahead not in ("pausing", "paused"):
+            raise ControlRefusedError("The run is not paused.")
+        if action in _HANDLED and action not in self._handlers:
+            raise ControlRefusedError(
+                f"This run has no function for it: name one with run.on_{action}(function)."
+            )
+        if action == "set":
+            command.value = self._hyper.check(command.name, command.value)
+        if action == "free":
+            raise ControlRefusedError("`free` is asked of the kernel, not of a run.")
+        event = _ASKED.get(action)
+        if event is not None:
+            self._ahead = after(self._ahead, event)
+            if may(self.state, event) and event != "resume":
+                self.state = after(self.state, event)
+
+    def start(self) -> None:
+        """A loop asks for its first item."""
+        self._move("start")
+
+    def begin(self) -> None:
+        """The loop has an item."""
+        if self.state == "starting":
+            self._move("begin")
+
+    @property
+    def stops(self) -> bool:
+        """No further step is to follow."""
+        return self.state in ("stopping", "stopped", "finished")
+
+    def boundary(self, step: int) -> bool:
+        """Applies what waits; holds the loop while it is paused. False: no step is to follow."""
+        if not self._waiting and not self._replay and self.state == "running":
+            return True
+        self._due(step)
+        if self.state == "paused":
+            began = now_ns()
+            try:
+                while self.state == "paused":
+                    self._news.wait(PAUSE_TURN_S)
+                    self._news.clear()
+                    self._listener.waits()
+                    self._drain(step)
+            finally:
+                self._listener.band("pause", began, step, self.state == "paused")
+        return not self.stops
+
+    async def boundary_async(self, step: int) -> bool:
+        """Like `boundary`, for `async for`: other tasks of the event loop go on during a pause."""
+        if not self._waiting and not self._replay and self.state == "running":
+            return True
+        await self._due_async(step)
+        if self.state == "paused":
+            began = now_ns()
+            try:
+                while self.state == "paused":
+                    # Polled: the event loop may be another one each time, and a thread cannot wake it.
+                    await asyncio.sleep(ASYNC_TURN_S)
+                    await self._drain_async(step)
+            finally:
+                self._listener.band("pause", began, step, self.state == "paused")
+        return not self.stops
+
+    def finish(self, event: ControlEvent, reason: str) -> None:
+        """The run is over: what waits expires. Idempotent."""
+        with self._lock:
+            if self.state in ENDED:
+                return
+            self.state = self._ahead = after(self.state, event)
+            left = [*self._waiting]
+            self._waiting.clear()
+        for command in left:
+            self._listener.told(command.message("expired", reason=reason))
+        self._listener.changed()
+
+    def _due(self, step: int) -> None:
+        while self._replay and self._replay[0].step <= step:
+            self._apply(self._replayed(), step)
+        self._drain(step)
+
+    async def _due_async(self, step: int) -> None:
+        while self._replay and self._replay[0].step <= step:
+            await self._apply_async(self._replayed(), step)
+        await self._drain_async(step)
+
+    def _replayed(self) -> Command:
+        logged = self._replay.popleft()
+        return Command(logged.action, logged.name, logged.value, self._run_id, "replay")
+
+    def _drain(self, step: int) -> None:
+        self._await_stop()
+        while self._waiting and self.state not in ENDED:
+            self._apply(self._waiting.popleft(), step)
+
+    def _await_stop(self) -> None:
+        """A stop shows in the state a moment before its command waits; without it the loop would end and the
+        command expire."""
+        if self.state == "stopping":
+            with self._lock:
+                return
+
+    async def _drain_async(self, step: int) -> None:
+        self._await_stop()
+        while self._waiting and self.state not in ENDED:
+            await self._apply_async(self._waiting.popleft(), step)
+
+    def _apply(self, command: Command, step: int) -> None:
+        if command.action not in _HANDLED:
+            self._apply_at_once(command, step)
+            return
+        began = now_ns()
+        try:
+            result = self._call(command, step)
+            if inspect.isawaitable(result):
+                _discard(result)
+                raise TypeError("its function is a coroutine, which needs `async for … in run.steps(…)`")
+        except Exception as error:
+            self._failed(command, step, began, error)
+        except BaseException:
+            self._interrupted(command, step, began)
+            raise
+        else:
+            self._done(command, step, began, result)
+
+    async def _apply_async(self, command: Command, step: int) -> None:
+        if command.action not in _HANDLED:
+            self._apply_at_once(command, step)
+            return
+        began = now_ns()
+        try:
+            result = self._call(command, step)
+            if inspect.isawaitable(result):
+                result = await _awaited(result)
+        except Exception as error:
+            self._failed(command, step, began, error)
+        except BaseException:
+            self._interrupted(command, step, began)
+            raise
+        else:
+            self._done(command, step, began, result)
+
+    def _apply_at_once(self, command: Command, step: int) -> None:
+        try:
+            if command.action == "set":
+                command.before = self._hyper.replace(command.name or "", command.value)
+                for applier in self._appliers:
+                    applier(self._hyper)
+            elif command.action == "stop":
+                # Only a replay stops a run that nobody has asked to.
+                if may(self.state, "ask_stop"):
+                    self._move("ask_stop")
+            elif self.state == "stopping":
+                self._listener.told(command.message("expired", reason="A stop came before it."))
+                return
+            elif command.action == "pause":
+                if may(self.state, "ask_pause"):
+                    self._move("ask_pause")
+                self._move("pause")
+            else:
+                self._move("resume")
+        except Exception as error:
+            self._listener.told(command.message("failed", step=step, reason=_words(error)))
+            return
+        self._listener.told(command.message("applied", step=step))
+        self._listener.changed()
+
+    def _call(self, command: Command, step: int) -> Any:
+        handler = self._handlers.get(command.action)
+        if handler is None:
+            raise LookupError(f"this run has no function for it: name one with run.on_{command.action}(…)")
+        return handler(step) if takes_step(handler) else handler()
+
+    def _done(self, command: Command, step: int, began: int, result: Any) -> None:
+        said = str(result)[:500] if result is not None else None
+        self._listener.band(command.action, began, step, False)
+        self._listener.told(
+            command.message("applied", step=step, reason=said, duration_ms=(now_ns() - began) / 1e6)
+        )
+
+    def _failed(self, command: Command, step: int, began: int, error: Exception) -> None:
+        self._listener.band(command.action, began, step, True)
+        self._listener.told(
+            command.message("failed", step=step, reason=_words(error), duration_ms=(now_ns() - began) / 1e6)
+        )
+
+    def _interrupted(self, command: Command, step: int, began: int) -> None:
+        self._listener.band(command.action, began, step, True)
+        self._listener.told(command.message("failed", step=step, reason="It was interrupted."))
+
+    def _move(self, event: ControlEvent) -> None:
+        with self._lock:
+            before = self.state
+            self.state = after(before, event)
+            if not self._waiting or event == "start":
+                self._ahead = self.state
+            if self.state != before:
+                # With the lock held: nobody may tell the next state before this one.
+                self._listener.changed()
+
+
+_ASKED: dict[ControlAction, ControlEvent] = {"pause": "ask_pause", "resume": "resume", "stop": "ask_stop"}
+
+
+def takes_step(handler: Handler) -> bool:
+    """Whether a function can be called with the number of the step."""
+    try:
+        inspect.signature(handler).bind(0)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _words(error: Exception) -> str:
+    text = f"{type(error).__name__}: {error}"
+    return text if len(text) <= 500 else text[:499] + "…"
+
+
+def _discard(result: Any) -> None:
+    close = getattr(result, "close", None)
+    if callable(close):
+        close()
+
+
+async def _awaited(result: Awaitable[Any]) -> Any:
+    return await result

@@ -1,0 +1,195 @@
+"""Hyperparameters that may be changed while a run goes on.
+
+`run.hyper.learning_rate` is a zero-dimensional array of the framework in use, so that it enters a compiled
+step as an argument: changing it never compiles the step again. `run.hyper["learning_rate"]` is the plain
+value. A value changes between two steps only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tpulab.control.hyper_arrays import Backend, make_array
+from tpulab.telemetry.messages import HyperparameterDescription, HyperValue
+
+Kind = Literal["number", "integer", "boolean", "choice", "text"]
+Scale = Literal["linear", "log"]
+TEXT_LENGTH = 1000
+
+
+class HyperparameterError(ValueError):
+    """A hyperparameter is described in a way that makes no sense, or a value does not fit it."""
+
+    code = "HYPERPARAMETER"
+
+
+@dataclass(frozen=True, slots=True)
+class Hyper:
+    """A hyperparameter: its value at the start and what a page may set it to. Made by `hyper`."""
+
+    value: HyperValue
+    kind: Kind
+    min: float | None = None
+    max: float | None = None
+    scale: Scale = "linear"
+    choices: tuple[HyperValue, ...] | None = None
+    description: str | None = None
+    dtype: str | None = None
+
+    def check(self, name: str, value: object) -> HyperValue:
+        """The value as this hyperparameter takes it. Raises `HyperparameterError` that says what it takes."""
+        if self.kind == "boolean":
+            if isinstance(value, bool):
+                return value
+            raise HyperparameterError(f"{name} is true or false, not {value!r}.")
+        if self.kind == "choice":
+            for choice in self.choices or ():
+                if type(choice) is type(value) and choice == value:
+                    return choice
+            allowed = ", ".join(repr(choice) for choice in self.choices or ())
+            raise HyperparameterError(f"{name} is one of {allowed}, not {value!r}.")
+        if self.kind == "text":
+            if isinstance(value, str) and len(value) <= TEXT_LENGTH:
+                return value
+            raise HyperparameterError(f"{name} is text of at most {TEXT_LENGTH} characters.")
+        return self._number(name, value)
+
+    def _number(self, name: str, value: object) -> HyperValue:
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+            raise HyperparameterError(f"{name} is a finite number, not {value!r}.")
+        if self.kind == "integer" and value != int(value):
+            raise HyperparameterError(f"{name} is a whole number, not {value!r}.")
+        if (self.min is not None and value < self.min) or (self.max is not None and value > self.max):
+            low = "-∞" if self.min is None else f"{self.min:g}"
+            high = "∞" if self.max is None else f"{self.max:g}"
+            raise HyperparameterError(f"{name} lies between {low} and {high}; {value:g} does not.")
+        return int(value) if self.kind == "integer" else float(value)
+
+
+def hyper(
+    value: HyperValue,
+    *,
+    min: float | None = None,
+    max: float | None = None,
+    scale: Scale = "linear",
+    choices: tuple[HyperValue, ...] | list[HyperValue] | None = None,
+    description: str | None = None,
+    dtype: str | None = None,
+) -> Hyper:
+    """Describes a hyperparameter that the page may change.
+
+    Args:
+        value: at the start. A float is a number, an int a whole number, a bool a switch, a str a text.
+        min, max: bounds of a number, both included.
+        scale: of the slider; `log` needs a positive `min`.
+        choices: the only values there are. Such a value, and a text, stays a Python value in the step.
+        description: a few words for the page.
+        dtype: of the array, for example `bfloat16`. Default: float32, int32 or bool.
+
+    Raises:
+        HyperparameterError: the bounds exclude the value, or are in the wrong order.
+    """
+    kind: Kind
+    if choices is not None:
+        kind = "choice"
+    elif isinstance(value, bool):
+        kind = "boolean"
+    elif isinstance(value, int):
+        kind = "integer"
+    elif isinstance(value, float):
+        kind = "number"
+    elif isinstance(value, str):
+        kind = "text"
+    else:
+        raise HyperparameterError(f"A hyperparameter is a number, a boolean or text, not {value!r}.")
+    if min is not None and max is not None and min > max:
+        raise HyperparameterError(f"The lower bound {min:g} is above the upper bound {max:g}.")
+    if scale not in ("linear", "log"):
+        raise HyperparameterError(f"The scale is linear or log, not {scale!r}.")
+    if scale == "log" and (min is None or min <= 0):
+        raise HyperparameterError("A log scale needs a lower bound above 0: pass min=….")
+    made = Hyper(value, kind, min, max, scale, tuple(choices) if choices is not None else None,
+                 description, dtype)  # fmt: skip
+    made.check("the value", value)
+    return made
+
+
+class Hyperparameters(Mapping[str, HyperValue]):
+    """The hyperparameters of a run: attributes are arrays, items are plain values."""
+
+    def __init__(self, given: Mapping[str, Hyper | HyperValue], backend: Backend | None = None) -> None:
+        specs = {name: value if isinstance(value, Hyper) else hyper(value) for name, value in given.items()}
+        for name in specs:
+            if not name.isidentifier() or name.startswith("_") or hasattr(Mapping, name):
+                raise HyperparameterError(f"{name!r} cannot be the name of a hyperparameter; choose another.")
+        self.__dict__["_specs"] = specs
+        self.__dict__["_values"] = {name: spec.value for name, spec in specs.items()}
+        self.__dict__["_arrays"] = {}
+        self.__dict__["_backend"] = backend
+
+    def __getattr__(self, name: str) -> Any:
+        """The value as it enters a step: a zero-dimensional array where it is a number or a switch."""
+        specs: dict[str, Hyper] = self.__dict__["_specs"]
+        spec = specs.get(name)
+        if spec is None:
+            known = ", ".join(specs) or "none"
+            raise AttributeError(f"this run has no hyperparameter {name!r}; it has: {known}")
+        arrays = self.__dict__["_arrays"]
+        # Made once for each value: the same array is passed to every step.
+        if name not in arrays:
+            arrays[name] = make_array(self[name], spec.kind, spec.dtype, self.__dict__["_backend"])
+        return arrays[name]
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"set a hyperparameter with run.set({name!r}, value), so that it is recorded")
+
+    def __getitem__(self, name: str) -> HyperValue:
+        value: HyperValue = self.__dict__["_values"][name]
+        return value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.__dict__["_specs"])
+
+    def __len__(self) -> int:
+        return len(self.__dict__["_specs"])
+
+    def __repr__(self) -> str:
+        return f"Hyperparameters({', '.join(f'{name}={self[name]!r}' for name in self)})"
+
+    def check(self, name: str | None, value: object) -> HyperValue:
+        """The value that `replace` would take. Raises `HyperparameterError`."""
+        spec = self.__dict__["_specs"].get(name)
+        if spec is None or name is None:
+            known = ", ".join(self) or "none"
+            raise HyperparameterError(f"This run has no hyperparameter {name!r}; it has: {known}.")
+        checked: HyperValue = spec.check(name, value)
+        return checked
+
+    def replace(self, name: str, value: object) -> HyperValue:
+        """Sets a value, between two steps. Answers the one before."""
+        checked = self.check(name, value)
+        before = self[name]
+        self.__dict__["_values"][name] = checked
+        self.__dict__["_arrays"].pop(name, None)
+        return before
+
+    def describe(self) -> list[HyperparameterDescription]:
+        """For the page: values, bounds, and the input that suits each."""
+        return [
+            {
+                "name": name,
+                "value": self[name],
+                "initial": spec.value,
+                "kind": spec.kind,
+                "min": spec.min,
+                "max": spec.max,
+                "scale": spec.scale,
+                "choices": list(spec.choices) if spec.choices is not None else None,
+                "description": spec.description,
+                "recompiles": spec.kind in ("choice", "text"),
+            }
+            for name, spec in self.__dict__["_specs"].items()
+        ]

@@ -1,0 +1,185 @@
+"""The log of a run: JSON lines that tell what was started, what was changed at which step, and how it went.
+
+One line is one object: `run` (name, config, hyperparameters), `command` (what became of each command),
+`metrics` (the newest ones, once a second at most), `end`. A file may hold several runs, one after the other.
+Nothing here ever raises into a training: a disk that is full is said once.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+from tpulab.telemetry.clocks import unix_now_ms
+from tpulab.telemetry.messages import ControlAction, ControlMessage, HyperValue
+
+VERSION = 1
+DEFAULT_FOLDER = ".tpulab-runs"
+FILE_NAME = "tpulab-run.jsonl"
+METRICS_PERIOD_S = 1.0
+
+
+class RunLog:
+    """Appends to one file, which is made by the first line. Any thread may write."""
+
+    def __init__(
+        self, path: Path, header: Callable[[], Mapping[str, Any]], warn: Callable[..., None]
+    ) -> None:
+        self.path = path
+        self._header = header
+        self._warn = warn
+        self._file: TextIO | None = None
+        self._broken = False
+        self._next_metrics = 0.0
+        self._lock = threading.RLock()
+
+    def start(self) -> None:
+        """Writes the first line, once; nothing when it is there."""
+        with self._lock:
+            self._start()
+
+    def _start(self) -> None:
+        if self._file is not None or self._broken:
+            return
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = self.path.open("a", encoding="utf-8")
+        except OSError as error:
+            self._fail(error)
+            return
+        self._append({"type": "run", "v": VERSION, "time": unix_now_ms(), **self._header()})
+
+    def command(self, message: ControlMessage) -> None:
+        self.start()
+        self._append({**message, "type": "command"})
+
+    def metrics(self, step: int, values: Mapping[str, float]) -> None:
+        """Only in a log that has begun; at most once a second."""
+        if self._file is None or not values or time.monotonic() < self._next_metrics:
+            return
+        self._next_metrics = time.monotonic() + METRICS_PERIOD_S
+        self._append({"type": "metrics", "time": unix_now_ms(), "step": step, "values": _as_json(values)})
+
+    def end(self, state: str, step: int) -> None:
+        """The run is over. A log that has not begun stays unwritten."""
+        with self._lock:
+            self._end(state, step)
+
+    def _end(self, state: str, step: int) -> None:
+        if self._file is None:
+            return
+        self._append({"type": "end", "time": unix_now_ms(), "state": state, "step": step})
+        file, self._file = self._file, None
+        try:
+            file.close()
+        except OSError as error:
+            self._fail(error)
+
+    def _append(self, line: Mapping[str, Any]) -> None:
+        with self._lock:
+            if self._file is None:
+                return
+            try:
+                self._file.write(json.dumps(line, separators=(",", ":"), default=str) + "\n")
+                self._file.flush()
+            except (OSError, ValueError) as error:
+                self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        self._broken = True
+        self._file = None
+        self._warn("the log of the run cannot be written (%s): %s", self.path, error)
+
+
+def log_path(given: str | os.PathLike[str] | None, name: str, run_id: str) -> Path:
+    """Where the log goes: a file that ends in .jsonl, a folder (beside the checkpoints), or the default."""
+    if given is not None:
+        path = Path(given)
+        return path if path.suffix == ".jsonl" else path / FILE_NAME
+    folder = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "run"
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
+    return Path(DEFAULT_FOLDER) / folder / f"{stamp}-{run_id}.jsonl"
+
+
+class ReplayError(ValueError):
+    """The log of a run cannot be replayed: there is none, or it is not one."""
+
+    code = "REPLAY"
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedCommand:
+    step: int
+    action: ControlAction
+    name: str | None
+    value: HyperValue | None
+
+
+#: Waiting changes nothing that is computed, so a replay does not wait.
+_REPLAYED: tuple[ControlAction, ...] = ("set", "stop", "checkpoint", "evaluate", "sample")
+
+
+class Replay:
+    """The commands of an earlier run, by the step at which they were applied."""
+
+    def __init__(self, commands: list[LoggedCommand]) -> None:
+        self.commands = sorted(commands, key=lambda command: command.step)
+
+    def __len__(self) -> int:
+        return len(self.commands)
+
+    def __repr__(self) -> str:
+        return f"Replay({len(self)} commands)"
+
+
+def replay(log: str | os.PathLike[str]) -> Replay:
+    """Reads the log of a run: `tpulab.run(…, replay=tpulab.replay("checkpoints"))` does what was done then.
+
+    Commands are applied at the steps at which they were applied, before any that a page sends. Pauses are
+    left out. Of a file with several runs the last one counts; a torn last line is left out.
+
+    Raises:
+        ReplayError: there is no such log, or a line of it is not one.
+    """
+    path = Path(log)
+    if path.is_dir():
+        path = path / FILE_NAME
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ReplayError(f"The log of a run cannot be read: {error}") from error
+    commands: list[LoggedCommand] | None = None
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            entry = json.loads(line)
+        except ValueError as error:
+            if number == len(lines):
+                break
+            raise ReplayError(f"{path}, line {number}: not JSON; is this the log of a run?") from error
+        kind = entry.get("type") if isinstance(entry, dict) else None
+        if kind == "run":
+            if entry.get("v") != VERSION:
+                raise ReplayError(f"{path}: version {entry.get('v')!r} of the log is not known here.")
+            commands = []
+        elif kind == "command" and commands is not None:
+            step, action = entry.get("step"), entry.get("action")
+            if entry.get("phase") == "applied" and action in _REPLAYED and isinstance(step, int):
+                commands.append(LoggedCommand(step, action, entry.get("name"), entry.get("value")))
+    if commands is None:
+        raise ReplayError(f"{path} tells of no run.")
+    return Replay(commands)
+
+
+def _as_json(values: Mapping[str, float]) -> dict[str, float | str]:
+    """JSON has no NaN and no infinity: these are texts."""
+    return {name: value if math.isfinite(value) else json.dumps(value) for name, value in values.items()}

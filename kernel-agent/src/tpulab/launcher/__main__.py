@@ -1,0 +1,50 @@
+"""Starts an IPython kernel for TPULab: `python -m tpulab.launcher -f CONNECTION_FILE`.
+
+Takes the arguments of `ipykernel_launcher`. Five things differ: compiled programs are kept for the next
+kernel (`compile.cache_folder`), iopub does not drop messages when its reader stalls (`lossless_iopub`), what
+nobody has written down yet can be sent again (`recorded_kernel`), outputs can be had cheaper
+(`gathering_kernel`), and the agent is loaded (`agent`). The agent is a convenience: if it cannot start, one
+line is logged and the kernel runs without it. A kernel that would lose output, on the other hand, must not
+start.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+
+def drop_working_directory(path: list[str]) -> None:
+    """Removes the working directory, which `-m` puts first, while modules are loaded.
+
+    A file `random.py` beside a notebook would otherwise break the start. IPython puts '' back for the user's
+    code.
+    """
+    if path and path[0] in ("", os.getcwd(), os.path.realpath(os.getcwd())):
+        del path[0]
+
+
+def main() -> None:
+    drop_working_directory(sys.path)
+
+    from tpulab.compile.cache_folder import keep_compiled_programs
+
+    keep_compiled_programs()
+
+    from tpulab.launcher.gathering_kernel import GatheringKernelApp
+
+    class TpulabKernelApp(GatheringKernelApp):
+        def initialize(self, argv: list[str] | None = None) -> None:
+            super().initialize(argv)
+            try:
+                from tpulab.agent.process_agent import start_in_kernel
+
+                start_in_kernel(self.shell)
+            except Exception as error:
+                self.log.warning("tpulab: the agent did not start, the kernel runs without it: %r", error)
+
+    TpulabKernelApp.launch_instance()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+"""An ipykernel whose four channels record what they send, when a keeper asks for that.
+
+The keeper asks by `resend_socket` in the connection file: not by a variable, which a kernel that a cell
+starts would inherit. Without it nothing is recorded, because nobody would ever confirm anything.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import zmq
+from traitlets import Int, default
+
+from tpulab.launcher.lossless_iopub import LosslessKernelApp
+from tpulab.launcher.queue_alarm import ALARM_VARIABLE, DEFAULT_ALARM_BYTES, QueueAlarm
+from tpulab.launcher.recorded_socket import RecordedSocket, record
+from tpulab.launcher.resend_socket import ResendSocket
+from tpulab.launcher.send_ring import CHANNELS, DEFAULT_LIMIT_BYTES, SendRing
+
+
+class RecordedKernelApp(LosslessKernelApp):
+    """`LosslessKernelApp` whose messages survive the keeper that should have received them."""
+
+    resend_bytes = Int(
+        DEFAULT_LIMIT_BYTES,
+        min=0,
+        help="Bytes of sent messages that are held for a keeper that takes over. The oldest go first.",
+    ).tag(config=True)
+
+    iopub_alarm_bytes = Int(
+        min=0,
+        help="Bytes of output that wait for their keeper before this is said; 0: never.",
+    ).tag(config=True)
+
+    @default("iopub_alarm_bytes")
+    def _iopub_alarm_bytes_default(self) -> int:
+        given = os.environ.get(ALARM_VARIABLE) or ""
+        if given and not (given.isascii() and given.isdigit()):
+            self.log.warning("tpulab: %s is no number of bytes: %r", ALARM_VARIABLE, given)
+            given = ""
+        return int(given or DEFAULT_ALARM_BYTES)
+
+    ring: SendRing | None = None
+    resend_socket: ResendSocket | None = None
+
+    def init_sockets(self) -> None:
+        path = self._resend_path()
+        if path is not None:
+            self.ring = SendRing(self.resend_bytes)
+            blocks = self.iopub_queue == "block"
+            self.ring.alarm = QueueAlarm(self.iopub_alarm_bytes, self._warn_user, blocks=blocks)
+        super().init_sockets()
+        if path is None or self.ring is None:
+            return
+        recorded = [
+            channel for channel in CHANNELS if isinstance(self._channel_socket(channel), RecordedSocket)
+        ]
+        if len(recorded) < len(CHANNELS):
+            # Not fatal: all is delivered as long as the keeper lives.
+            self.log.warning("tpulab: ipykernel made sockets that are not recorded, only %s are", recorded)
+        try:
+            self.resend_socket = ResendSocket(path, self.ring, self.log)
+            self.resend_socket.start()
+        except OSError as error:
+            self.log.warning("tpulab: nothing can be sent again after a keeper crash: %r", error)
+
+    def _bind_socket(self, s: zmq.Socket[Any], port: int) -> int:
+        if self.ring is not None:
+            for channel in CHANNELS:
+                if s is getattr(self, f"{channel}_socket", None):
+                    record(s, channel, self.ring)
+        bound: int = super()._bind_socket(s, port)
+        return bound
+
+    def close(self) -> None:
+        super().close()
+        if self.resend_socket is not None:
+            self.resend_socket.close()
+
+    def init_io(self) -> None:
+        super().init_io()
+        # Not looked up later: a cell may have put something else in its place.
+        self._stderr_of_cells = sys.stderr
+
+    def _warn_user(self, text: str) -> None:
+        """To the kernel's log and as text of the running cell. Called from any thread, the ring locked."""
+        # The iopub thread says it once it has sent what it is at: ring and wire have one order.
+        stream = getattr(self, "_stderr_of_cells", None)
+        self.iopub_thread.io_loop.add_callback(self._say, text, stream)
+
+    def _say(self, text: str, stream: Any) -> None:
+        self.log.warning("%s", text.rstrip())
+        if stream is not None:
+            stream.write(text)
+
+    def _channel_socket(self, channel: str) -> Any:
+        # ipykernel puts the socket of iopub away behind a thread
+        return self.iopub_thread.socket if channel == "iopub" else getattr(self, f"{channel}_socket")
+
+    def _resend_path(self) -> str | None:
+        try:
+            info = json.loads(Path(self.abs_connection_file).read_text())
+        except (OSError, ValueError):
+            return None
+        path = info.get("resend_socket")
+        return path if isinstance(path, str) and path else None

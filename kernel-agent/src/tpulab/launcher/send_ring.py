@@ -1,0 +1,224 @@
+"""What the kernel has sent and the keeper has not yet confirmed to have written down.
+
+A ZMQ publisher forgets a message once it is sent, and a ROUTER drops what it sends to a peer that is not
+there. So when the keeper dies, what the kernel says until the next one listens would be gone. The ring
+holds the frames as they were sent, numbered by channel, until the keeper confirms them; a keeper that takes
+over asks for the rest. It is bounded: past `limit_bytes` the oldest are dropped, and counted.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tpulab.launcher.queue_alarm import QueueAlarm
+
+DEFAULT_LIMIT_BYTES = 64 * 1024 * 1024
+CHANNELS = ("shell", "control", "stdin", "iopub")
+
+#: What Python needs for a message beside the bytes of its frames.
+OVERHEAD_BYTES = 512
+#: Ids of dropped messages that are remembered, so that the number of lost ones can be told exactly.
+REMEMBERED_IDS = 65_536
+
+DELIMITER = b"<IDS|MSG>"
+_ID_PREFIX = b'{"msg_id": "'
+
+Frames = Sequence[bytes]
+
+
+@dataclass(frozen=True)
+class Unconfirmed:
+    """What a keeper that takes over has not seen."""
+
+    #: (channel, frames), as they were sent, identities or topic first.
+    messages: list[tuple[str, Frames]]
+    #: Messages by channel that the ring had to drop.
+    lost: dict[str, int]
+    #: False: `lost` is an upper bound.
+    exact: bool
+
+
+class _Entry(NamedTuple):
+    #: Of the channel, from 1.
+    number: int
+    #: Of all channels.
+    stamp: int
+    size: int
+    msg_id: bytes
+    frames: Frames
+
+
+class _Lane:
+    """One channel."""
+
+    def __init__(self) -> None:
+        self.entries: deque[_Entry] = deque()
+        #: By id of a message: its number, and the bytes sent up to it.
+        self.places: dict[bytes, tuple[int, int]] = {}
+        #: Number and id of messages that had to go and are still remembered.
+        self.dropped: deque[tuple[int, bytes]] = deque()
+        #: Ids of dropped messages were forgotten too.
+        self.forgotten = False
+        self.sent = 0
+        self.sent_bytes = 0
+        self.confirmed = 0
+        self.confirmed_bytes = 0
+        #: What was sent before the present keeper came, and so does not wait for it.
+        self.earlier_bytes = 0
+
+    def confirm(self, place: tuple[int, int]) -> int:
+        """Lets go of all up to a place, and answers how many bytes that freed."""
+        self.confirmed, self.confirmed_bytes = place
+        while self.dropped and self.dropped[0][0] <= self.confirmed:
+            self.places.pop(self.dropped.popleft()[1], None)
+        self.forgotten = False
+        freed = 0
+        while self.entries and self.entries[0].number <= self.confirmed:
+            entry = self.entries.popleft()
+            self.places.pop(entry.msg_id, None)
+            freed += entry.size
+        return freed
+
+    def drop(self) -> int:
+        """Drops the oldest message, and answers how many bytes that freed."""
+        entry = self.entries.popleft()
+        self.dropped.append((entry.number, entry.msg_id))
+        if len(self.dropped) > REMEMBERED_IDS:
+            self.places.pop(self.dropped.popleft()[1], None)
+            self.forgotten = True
+        return entry.size
+
+
+class SendRing:
+    """Thread-safe: sockets add from their threads, the thread of the resend socket reads and trims."""
+
+    def __init__(self, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
+        self._limit = limit_bytes
+        self._lock = threading.Lock()
+        self._lanes = {channel: _Lane() for channel in CHANNELS}
+        self._stamp = 0
+        self._bytes = 0
+        #: Null while no keeper reads: libzmq then holds nothing.
+        self._watched: QueueAlarm | None = None
+        self._waiting = 0
+        #: Told when much waits for a keeper that reads. The ring's bound does not bound libzmq's queue.
+        self.alarm: QueueAlarm | None = None
+
+    @property
+    def held_bytes(self) -> int:
+        return self._bytes
+
+    def unconfirmed_bytes(self) -> int:
+        """Bytes that were sent and not confirmed, whether the ring still has them or not."""
+        return sum(lane.sent_bytes - lane.confirmed_bytes for lane in self._lanes.values())
+
+    def waiting_bytes(self) -> int:
+        """Bytes sent to the present keeper and not confirmed: what libzmq holds, or the keeper does."""
+        with self._lock:
+            return self._waiting if self._watched is not None else 0
+
+    def reader_came(self) -> None:
+        """A keeper reads from now on."""
+        with self._lock:
+            for lane in self._lanes.values():
+                lane.earlier_bytes = lane.sent_bytes
+            self._waiting = 0
+            self._watched = self.alarm
+            self._look()
+
+    def readers_gone(self) -> None:
+        """No keeper reads: libzmq has thrown away what waited for it."""
+        with self._lock:
+            self._waiting = 0
+            self._look()
+            self._watched = None
+
+    def _look(self) -> None:
+        if self._watched is not None:
+            self._watched.shrunk(self._waiting)
+
+    def add(self, channel: str, frames: Frames) -> int:
+        """Called with the frames of one message, before they are sent. They must not change afterwards.
+
+        Answers what they are reckoned at, in bytes.
+        """
+        msg_id = message_id(frames)
+        size = OVERHEAD_BYTES
+        for frame in frames:
+            size += len(frame)
+        lane = self._lanes[channel]
+        with self._lock:
+            lane.sent += 1
+            lane.sent_bytes += size
+            self._stamp += 1
+            lane.places[msg_id] = (lane.sent, lane.sent_bytes)
+            lane.entries.append(_Entry(lane.sent, self._stamp, size, msg_id, frames))
+            self._bytes += size
+            self._waiting += size
+            if self._watched is not None and self._waiting >= self._watched.next_bytes:
+                self._watched.grown(self._waiting)
+            while self._bytes > self._limit:
+                oldest = min((one for one in self._lanes.values() if one.entries), key=_oldest)
+                self._bytes -= oldest.drop()
+        return size
+
+    def confirm(self, last: Mapping[str, str]) -> None:
+        """The keeper has written all up to these messages, given by channel. Unknown ids change nothing."""
+        with self._lock:
+            for channel, msg_id in last.items():
+                lane = self._lanes[channel]
+                place = lane.places.get(msg_id.encode())
+                if place is not None and place[0] > lane.confirmed:
+                    self._bytes -= lane.confirm(place)
+            self._waiting = sum(
+                lane.sent_bytes - max(lane.confirmed_bytes, lane.earlier_bytes)
+                for lane in self._lanes.values()
+            )
+            self._look()
+
+    def unconfirmed(
+        self, last: Mapping[str, str], routing_id: bytes, channels: Sequence[str] = CHANNELS
+    ) -> Unconfirmed:
+        """All after the messages `last`, by channel in the order of sending.
+
+        Of the channels that answer somebody, only what went to `routing_id`.
+        """
+        messages: list[tuple[str, Frames]] = []
+        lost: dict[str, int] = {}
+        exact = True
+        with self._lock:
+            for channel in channels:
+                lane = self._lanes[channel]
+                known = lane.places.get(last.get(channel, "").encode())
+                after = max(lane.confirmed, known[0] if known else 0)
+                first = lane.entries[0].number if lane.entries else lane.sent + 1
+                if first > after + 1:
+                    lost[channel] = first - after - 1
+                    exact = exact and not (lane.forgotten and known is None)
+                messages.extend(
+                    (channel, entry.frames)
+                    for entry in lane.entries
+                    if entry.number > after and (channel == "iopub" or entry.frames[0] == routing_id)
+                )
+        return Unconfirmed(messages, lost, exact)
+
+
+def _oldest(lane: _Lane) -> int:
+    return lane.entries[0].stamp
+
+
+def message_id(frames: Frames) -> bytes:
+    """`msg_id` of a signed message; empty when there is none."""
+    header = frames[frames.index(DELIMITER) + 2]
+    # As `json.dumps` writes a header; the parser is for packers that write it otherwise.
+    if header.startswith(_ID_PREFIX):
+        return header[len(_ID_PREFIX) : header.index(b'"', len(_ID_PREFIX))]
+    try:
+        return str(json.loads(header)["msg_id"]).encode()
+    except (ValueError, KeyError, TypeError):
+        return b""

@@ -1,0 +1,196 @@
+"""How a run goes on: throughput, time to go, MFU, and what the whole run made of its time (goodput).
+
+Everything is worked out here, on the agent's thread, from the steps that have been recorded. The words for
+lost time are those of ml-goodput-measurement 0.2.3 (`BadputType`); its services are not used.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, Protocol
+
+from tpulab.measure.peak_flops import PEAK_TYPE, peak_flops
+from tpulab.measure.totals import Figures, RunTotals
+from tpulab.runtimes.jax_internals import is_of_jax
+from tpulab.telemetry.clocks import now_ns, unix_now_ms
+from tpulab.telemetry.messages import Goodput, MfuFigures, PaceMessage
+
+PERIOD_NS = 1_000_000_000
+#: Rates are means over so much time.
+WINDOW_NS = 10_000_000_000
+
+Source = Literal["given", "counted", "lower-bound"]
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """What one step is, as the user says it; None where they do not."""
+
+    flops: float | None = None
+    tokens: float | None = None
+    samples: float | None = None
+    peak_flops: float | None = None
+
+
+class Counted(Protocol):
+    """A compiled program: its operations over all its devices, and whether they are all of them."""
+
+    @property
+    def flops(self) -> float: ...
+
+    @property
+    def exact(self) -> bool: ...
+
+    @property
+    def devices(self) -> int: ...
+
+
+#: The program that a call of a jitted function runs; None where it is not known.
+Find = Callable[[Any, tuple[Any, ...], dict[str, Any]], Counted | None]
+
+
+class _Look(NamedTuple):
+    """Where a run stood at a moment."""
+
+    moment: int
+    steps: int
+    #: of the steps that were watched: their number, the operations counted in them, and the calls that were
+    #: not, or not in full
+    watched: int
+    flops: float
+    uncounted: int
+
+
+class Pace:
+    """Of one run. `due` and `message` are called by the agent's thread."""
+
+    def __init__(self, effort: Effort, find: Find) -> None:
+        self._effort = effort
+        self._made_ns = now_ns()
+        self._window: deque[_Look] = deque()
+        self._next_ns = 0
+        self._find = find
+        #: programs of the open step
+        self._called: list[Counted | None] = []
+        self._watched = 0
+        self._flops_counted = 0.0
+        self._uncounted = 0
+        self._program_devices = 0
+        self.device_kind: str | None = None
+        self.device_count = 0
+        #: when the run was made, which is before its first step
+        self.prepared_ns: int | None = None
+
+    def step_begins(self) -> None:
+        self._called.clear()
+
+    def called(self, jitted: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """A program was started in a step that is watched."""
+        # Single operations outside jit are no programs of the step.
+        if not is_of_jax(jitted):
+            self._called.append(self._find(jitted, args, kwargs))
+
+    def step_was_watched(self) -> None:
+        """The open step is over, and all programs that it started were seen."""
+        self._watched += 1
+        for program in self._called:
+            if program is not None:
+                self._flops_counted += program.flops
+                self._program_devices = max(self._program_devices, program.devices)
+            self._uncounted += program is None or not program.exact
+
+    def due(self, *, force: bool = False) -> bool:
+        return force or now_ns() >= self._next_ns
+
+    def message(self, run: Figures) -> PaceMessage | None:
+        """How the run goes on as of now. None before the first step."""
+        moment = now_ns()
+        self._next_ns = moment + PERIOD_NS
+        if run.totals.steps == 0:
+            return None
+        self._window.append(_Look(moment, run.recorded, self._watched, self._flops_counted, self._uncounted))
+        while len(self._window) > 2 and self._window[0].moment < moment - WINDOW_NS:
+            self._window.popleft()
+        rate = self._rate(run.totals)
+        left = None
+        if rate and run.total is not None and run.total >= run.recorded:
+            left = (run.total - run.recorded) / rate
+        return {
+            "type": "pace",
+            "time": unix_now_ms(),
+            "run": run.run,
+            "step": run.recorded,
+            "stepsPerSecond": rate,
+            "tokensPerSecond": _times(rate, self._effort.tokens),
+            "samplesPerSecond": _times(rate, self._effort.samples),
+            "etaSeconds": left,
+            "mfu": self._mfu(rate),
+            "goodput": goodput(run.totals, moment - (self.prepared_ns or run.started_ns),
+                               run.started_ns - (self.prepared_ns or run.started_ns)),
+        }  # fmt: skip
+
+    def _rate(self, totals: RunTotals) -> float | None:
+        """Steps a second of the window; of the whole run while there is only one look."""
+        first, last = self._window[0], self._window[-1]
+        if last.steps > first.steps and last.moment > first.moment:
+            return (last.steps - first.steps) / ((last.moment - first.moment) / 1e9)
+        return totals.steps / (totals.wall / 1e9) if totals.wall else None
+
+    def _mfu(self, rate: float | None) -> MfuFigures | None:
+        flops, source, devices = self._flops()
+        if not flops or not rate:
+            return None
+        peak = self._effort.peak_flops or peak_flops(self.device_kind)
+        total_peak = peak * max(devices, 1) if peak else None
+        return {
+            "value": flops * rate / total_peak if total_peak else None,
+            "flopsPerStep": flops,
+            "flopsPerSecond": flops * rate,
+            "peakFlopsPerSecond": total_peak,
+            "peakType": PEAK_TYPE if total_peak and not self._effort.peak_flops else None,
+            "source": source,
+        }
+
+    def _flops(self) -> tuple[float, Source, int]:
+        """Of the steps of the window, as the rate; of the whole run where none of those was watched."""
+        devices = self._program_devices or self.device_count
+        if self._effort.flops is not None:
+            return self._effort.flops, "given", devices
+        first, last = self._window[0], self._window[-1]
+        if last.watched == first.watched:
+            first = _Look(0, 0, 0, 0.0, 0)
+        flops = (last.flops - first.flops) / max(last.watched - first.watched, 1)
+        return flops, "counted" if last.uncounted == first.uncounted else "lower-bound", devices
+
+
+def goodput(totals: RunTotals, total_ns: int, preparing_ns: int) -> Goodput:
+    """Productive time and its losses by cause; they add up to the total."""
+    # Of the steps that were not watched nothing is known: they idle as the others do. A checkpoint in a step
+    # is a gap too, and has a cause of its own.
+    share = totals.gap / totals.known_wall if totals.known_wall else 0.0
+    idle = max(int(share * (totals.wall - totals.compile)) - totals.in_steps, 0)
+    known = {
+        "TRAINING_PREP": max(preparing_ns, 0),
+        "PROGRAM_STARTUP": totals.compile,
+        "DATA_LOADING_SYNC": totals.input,
+        "DEVICE_IDLE": idle,
+        "UNPRODUCTIVE_CHECKPOINT_SAVE_TIME": totals.checkpoint,
+        "CUSTOM_BADPUT_EVENTS": totals.evaluate + totals.sample + totals.pause,
+    }
+    productive = max(totals.wall - totals.input - totals.compile - idle - totals.in_steps, 0)
+    other = total_ns - productive - sum(known.values())
+    if other < 0:
+        # Bands inside one another count twice; the whole stays the whole.
+        productive, other = max(productive + other, 0), 0
+    bad = {cause: lost / 1e6 for cause, lost in {**known, "OTHER": other}.items() if lost > 0}
+    return {
+        "productiveMs": productive / 1e6,
+        "totalMs": (productive / 1e6) + sum(bad.values()),
+        "badputMs": bad,
+    }
+
+
+def _times(rate: float | None, number: float | None) -> float | None:
+    return rate * number if rate is not None and number is not None else None

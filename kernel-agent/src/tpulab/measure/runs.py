@@ -1,0 +1,77 @@
+"""A run: one loop over steps, with what has been measured of it so far."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tpulab.measure.pace import Pace
+from tpulab.measure.totals import Figures, RunTotals
+from tpulab.telemetry.clocks import now_ns, unix_now_ms
+from tpulab.telemetry.messages import CodeLocation, RunControl, RunMessage, RunState
+
+_numbers = itertools.count(1)
+# Part of the id, so that runs of a restarted kernel (same kernel id, new process) are other runs.
+_process_started = f"{time.time_ns() // 1_000_000:x}"
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    name: str
+    total: int | None
+    location: CodeLocation | None
+    id: str = field(default_factory=lambda: f"{_process_started}-{next(_numbers)}")
+    state: RunState = "running"
+    started_ns: int = field(default_factory=now_ns)
+    totals: RunTotals = field(default_factory=RunTotals)
+    metrics: dict[str, float] = field(default_factory=dict)
+    #: metrics that have been NaN or infinite
+    non_finite: set[str] = field(default_factory=set)
+    compilations: int = 0
+    compile_ms: float = 0.0
+    #: nobody annotated the loop: it was seen by what it repeats
+    noticed: bool = False
+    #: how it can be steered; None for a loop that is only measured
+    control: Callable[[], RunControl | None] | None = None
+    #: called by the agent's thread with the steps done and the newest metrics
+    on_progress: Callable[[int, dict[str, float]], None] | None = None
+    #: called by the agent's thread with the message of the run's end, after its last step was recorded
+    on_ended: Callable[[Run, RunMessage], None] | None = None
+    #: what ended it, when it failed and that is known
+    error: str | None = None
+    #: rates and goodput, of a run made with `tpulab.run`
+    pace: Pace | None = None
+    #: steps handed to the recorder, which numbers them; those above `recorded` are still on their way
+    closed: int = 0
+    recorded: int = 0
+
+    @property
+    def ended(self) -> bool:
+        return self.state != "running"
+
+    def next_index(self) -> int:
+        index = self.closed
+        self.closed = index + 1
+        return index
+
+    def figures(self) -> Figures:
+        """Where it stands now."""
+        return Figures(self.id, self.started_ns, self.total, self.recorded, self.totals)
+
+    def message(self, state: RunState | None = None) -> RunMessage:
+        """The message about this run, in its own state or another."""
+        message: RunMessage = {
+            "type": "run",
+            "time": unix_now_ms(),
+            "run": self.id,
+            "name": self.name,
+            "state": state or self.state,
+            "totalSteps": self.total,
+            "location": self.location,
+        }
+        control = self.control() if self.control is not None else None
+        if control is not None:
+            message["control"] = control
+        return message

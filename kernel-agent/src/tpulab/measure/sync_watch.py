@@ -1,0 +1,115 @@
+"""Notices that a loop waits for the device in each step: `float(loss)`, `print(loss)`.
+
+jax hands out the value of an array by one property, which waits when the array is not ready. While a loop is
+measured, and until something has been said, a look is taken there. The property is not a promise of jax: when
+it is gone, nothing is noticed (`tests/runtimes/test_jax_contract.py`). Of torch_xla `lazy_syncs` tells.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import FrameType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tpulab.measure.thread_state import thread_state
+from tpulab.telemetry.cells import CellRegister
+from tpulab.telemetry.locations import find_location
+from tpulab.telemetry.messages import CodeLocation
+
+if TYPE_CHECKING:
+    from tpulab.measure.runs import Run
+    from tpulab.telemetry.adviser import Adviser
+
+#: So many steps with a wait at the same line, and none between them in which it is not read.
+STEPS_IN_A_ROW = 20
+
+
+class _Row(NamedTuple):
+    """Steps of a run in each of which one line reads a value. `read`, `waited`: the last step in which it
+    did, and the last in which that took time; `waits`: how many did."""
+
+    line: tuple[str | None, int | None]
+    read: int
+    waited: int
+    waits: int
+
+
+class SyncWatch:
+    """One per agent."""
+
+    def __init__(self, adviser: Adviser, cells: CellRegister) -> None:
+        self._adviser = adviser
+        self._cells = cells
+        self._original: Any = None
+        self._rows: dict[str, _Row] = {}
+
+    def attach(self) -> None:
+        """Looks at jax's arrays from now on."""
+        kind = getattr(sys.modules.get("jax._src.array"), "ArrayImpl", None)
+        original = vars(kind).get("_value") if kind is not None else None
+        if (
+            kind is None
+            or self._original is not None
+            or not isinstance(original, property)
+            or original.fget is None
+        ):
+            return
+        read, watch = original.fget, self
+
+        def value(array: Any) -> Any:
+            clocks = thread_state().clocks
+            if clocks and clocks[-1].is_open and getattr(array, "_npy_value", 0) is None:
+                run = clocks[-1].run
+                try:
+                    waits = not array.is_ready()
+                    # Where a row has begun, also when it need not wait: the host may come late now and then.
+                    if waits or run.id in watch._rows:
+                        watch.noticed(run, sys._getframe(1), waited=waits)
+                except Exception:  # the user's own access tells what is wrong with the array
+                    return read(array)
+            return read(array)
+
+        self._original = original
+        kind._value = property(value, original.fset, original.fdel)
+
+    def detach(self) -> None:
+        kind = getattr(sys.modules.get("jax._src.array"), "ArrayImpl", None)
+        if self._original is not None and kind is not None:
+            kind._value = self._original
+        self._original = None
+
+    def has_said(self, run: Run) -> bool:
+        return self._adviser.has_said("sync-each-step", run.name)
+
+    def noticed(self, run: Run, frame: FrameType, *, waited: bool = True) -> None:
+        """The loop of `run` reads a value at `frame`, in the step that is open, and has waited for it or not:
+        on a busy machine the device may be done before the host comes to read."""
+        if self.has_said(run):
+            return
+        location = find_location(self._cells, frame)
+        line = (location["file"], location["line"]) if location is not None else (None, None)
+        step = run.closed
+        row = self._rows.get(run.id)
+        if row is not None and row.waited == step:
+            return
+        goes_on = row is not None and row.line == line and row.read >= step - 1
+        if not waited:
+            if row is not None and goes_on:
+                self._rows[run.id] = row._replace(read=step)
+            return
+        waits = row.waits + 1 if row is not None and goes_on else 1
+        self._rows[run.id] = _Row(line, step, step, waits)
+        if waits >= STEPS_IN_A_ROW:
+            self._rows.pop(run.id, None)
+            self._say(run, location)
+
+    def _say(self, run: Run, location: CodeLocation | None) -> None:
+        line = f" (line {location['line']})" if location is not None and location["line"] else ""
+        self._adviser.say(
+            "sync-each-step",
+            f"Each step of {run.name} waits for a value of the device{line}, so the host cannot run ahead.",
+            "Record it with run.log(loss=loss), which reads it later, or look at it every hundredth step.",
+            about=run.name,
+            location=location,
+            run=run.id,
+        )

@@ -1,0 +1,95 @@
+"""What the agent knows of one thread: which step clocks are open on it, and when it compiled."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tpulab.measure.spans import Span
+from tpulab.runtimes.lazy_metrics import LazyMetrics
+
+if TYPE_CHECKING:
+    from tpulab.measure.runs import Run
+    from tpulab.runtimes.jax_internals import DispatchHookSlot
+    from tpulab.telemetry.messages import RunState
+
+
+class Clock(Protocol):
+    """A step clock, as its thread knows it."""
+
+    run: Run
+    is_open: bool
+    is_watching: bool
+    end_run: Callable[[RunState], None] | None
+
+    @property
+    def usual_ns(self) -> float: ...
+
+    def watch(self, output: Any) -> None: ...
+
+    def metric(self, values: dict[str, Any]) -> None: ...
+
+
+class ThreadState:
+    """One per thread. A plain object: a step looks at it a dozen times, and a thread-local is slow."""
+
+    __slots__ = (
+        "clocks",
+        "compiles",
+        "device_known_since",
+        "dispatches",
+        "hook",
+        "last_dispatch",
+        "last_post",
+        "launches",
+        "lazy_metrics",
+        "programs_compiled",
+        "waits",
+    )
+
+    def __init__(self) -> None:
+        #: clocks with an open step, outermost first
+        self.clocks: list[Clock] = []
+        #: closed compile spans of this thread, oldest first; a step never spans more than these
+        self.compiles: deque[Span] = deque(maxlen=512)
+        #: number of programs that the user compiled here (not counting those of single operations)
+        self.programs_compiled = 0
+        #: when the last dispatch of this thread returned, and the number of its post
+        self.last_dispatch = 0
+        #: since when every program of this thread has been posted; None: some were not, and may still run.
+        #: One post is enough to know again, as it is ready after all that came before.
+        self.device_known_since: int | None = 0
+        self.last_post = 0
+        #: dispatches seen by the hook since the thread began
+        self.dispatches = 0
+        self.hook: DispatchHookSlot | None = None
+        #: waits for a loader, and launches of a traced graph, of a lazy runtime (`lazy_watch`)
+        self.waits: deque[Span] = deque(maxlen=512)
+        self.launches: deque[Span] = deque(maxlen=512)
+        self.lazy_metrics = LazyMetrics()
+
+    def compiles_since(self, moment: int) -> tuple[Span, ...]:
+        if not self.compiles or self.compiles[-1][1] <= moment:
+            return ()
+        return tuple(span for span in self.compiles if span[1] > moment)
+
+    def waits_since(self, moment: int) -> tuple[Span, ...]:
+        return tuple(span for span in self.waits if span[1] > moment) if self.waits else ()
+
+    def launches_since(self, moment: int) -> tuple[Span, ...]:
+        return tuple(span for span in self.launches if span[1] > moment) if self.launches else ()
+
+
+class _Local(threading.local):
+    def __init__(self) -> None:
+        self.state = ThreadState()
+
+
+_local = _Local()
+
+
+def thread_state() -> ThreadState:
+    """What is known of the calling thread."""
+    return _local.state

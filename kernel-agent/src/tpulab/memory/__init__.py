@@ -1,0 +1,1 @@
+"""Who holds the memory of the devices. Knows of no run."""

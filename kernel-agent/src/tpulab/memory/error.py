@@ -1,0 +1,128 @@
+"""A RESOURCE_EXHAUSTED of the runtime as figures: what was asked, what is free, and who holds the rest."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from tpulab.memory.owners import held_arrays
+from tpulab.telemetry.clocks import unix_now_ms
+from tpulab.telemetry.messages import CodeLocation, DevicesMessage, MemoryErrorMessage
+
+TEXT_LENGTH = 2000
+_UNITS = {"": 1, "B": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+_SIZE = r"([0-9.]+)\s*([KMGT]?)i?B?(?:\b|ytes)"
+
+What = Literal["program", "allocation", "other"]
+
+
+@dataclass(frozen=True, slots=True)
+class Exhausted:
+    what: What
+    requested: int | None = None
+    free: int | None = None
+    limit: int | None = None
+
+
+#: torch_xla 2.9 tells the words of the runtime without its code.
+_SAYS_SO = re.compile(
+    r"RESOURCE_EXHAUSTED|Ran out of memory|Out of memory (?:while trying to allocate|allocating) \d"
+    r"|[Aa]ttempting to (?:allocate|reserve) [0-9.]+.* free"
+)
+
+#: Wordings of XLA:TPU, XLA:GPU and XLA:CPU (libtpu 0.0.42, jaxlib 0.10), the more telling ones first.
+_PROGRAM = (
+    re.compile(rf"required for .*?\({_SIZE}\) exceeds available .*?\({_SIZE}\)", re.S),
+    re.compile(rf"Used {_SIZE} of {_SIZE}"),
+)
+_ALLOCATION = (
+    re.compile(rf"[Aa]ttempting to (?:allocate|reserve) {_SIZE}.*?There (?:are|is) {_SIZE} free", re.S),
+    re.compile(rf"[Aa]ttempting to (?:allocate|reserve) {_SIZE}"),
+    re.compile(rf"Failed to allocate request for {_SIZE}"),
+    re.compile(rf"Out of memory (?:while trying to allocate|allocating) {_SIZE}"),
+)
+
+
+def parse(text: str) -> Exhausted | None:
+    """What a message of the runtime says. None when it is about something else."""
+    if _SAYS_SO.search(text) is None:
+        return None
+    for pattern in _PROGRAM:
+        if found := pattern.search(text):
+            needed, limit = _bytes(found[1], found[2]), _bytes(found[3], found[4])
+            return Exhausted("program", needed, None, limit)
+    for pattern in _ALLOCATION:
+        if found := pattern.search(text):
+            free = _bytes(found[3], found[4]) if len(found.groups()) > 2 else None
+            return Exhausted("allocation", _bytes(found[1], found[2]), free)
+    return Exhausted("other")
+
+
+def _bytes(number: str, unit: str) -> int:
+    return int(float(number.rstrip(".")) * _UNITS[unit])
+
+
+def memory_error(
+    error: BaseException,
+    number: int,
+    location: CodeLocation | None,
+    run: str | None,
+    read_devices: Callable[[], DevicesMessage | None],
+) -> MemoryErrorMessage | None:
+    """The message about an exception that ended a cell. None when it is none of memory."""
+    text = str(error)
+    found = parse(text)
+    if found is None:
+        return None
+    used, limit = _device_memory(read_devices)
+    limit = found.limit if found.limit is not None else limit
+    free = found.free
+    if free is None and used is not None and limit is not None:
+        free = max(limit - used, 0)
+    arrays, held = held_arrays(found.requested if found.what == "allocation" else None)
+    return {
+        "type": "memory-error",
+        "time": unix_now_ms(),
+        "id": f"{int(unix_now_ms())}-{number}",
+        "what": found.what,
+        "requestedBytes": found.requested,
+        "freeBytes": free,
+        "limitBytes": limit,
+        "text": text if len(text) <= TEXT_LENGTH else text[: TEXT_LENGTH - 1] + "…",
+        "arrays": arrays,
+        "heldBytes": held,
+        "location": location,
+        "run": run,
+    }
+
+
+def _device_memory(read_devices: Callable[[], DevicesMessage | None]) -> tuple[int | None, int | None]:
+    """Bytes in use and limit of the fullest local device; None where the runtime does not say (XLA:CPU)."""
+    fullest: tuple[int | None, int | None] = (None, None)
+    with contextlib.suppress(Exception):
+        message = read_devices()
+        for device in message["devices"] if message is not None else ():
+            used = device["memoryUsedBytes"]
+            if used is not None and (fullest[0] is None or used > fullest[0]):
+                fullest = (used, device["memoryTotalBytes"] or None)
+    return fullest
+
+
+def in_words(message: MemoryErrorMessage) -> str:
+    """One line for a reader of text."""
+    words = ["The device has no memory left"]
+    if message["requestedBytes"] is not None:
+        words.append(f"asked {_mib(message['requestedBytes'])}")
+    if message["freeBytes"] is not None:
+        words.append(f"free {_mib(message['freeBytes'])}")
+    for entry in message["arrays"][:3]:
+        name = entry["names"][0] if entry["names"] else "no name"
+        words.append(f"{name} holds {_mib(entry['bytes'])}")
+    return ", ".join(words) + "."
+
+
+def _mib(number: int) -> str:
+    return f"{number / 2**20:.1f} MiB"

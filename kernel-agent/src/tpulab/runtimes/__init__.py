@@ -1,0 +1,1 @@
+"""Guarded access to jax, torch and torch_xla. Knows of no step."""

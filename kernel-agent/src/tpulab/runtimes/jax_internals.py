@@ -1,0 +1,201 @@
+"""Every look at a part of jax that jax does not promise, in one place, each guarded.
+
+Checked against jax 0.10.2 (`tests/runtimes/test_jax_contract.py`). When a part has changed, the function here
+answers None and the feature that needs it is missing; the user's code is never broken by it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import FrameType, ModuleType
+from typing import Any
+
+TRACE_EVENT = "/jax/core/compile/jaxpr_trace_duration"
+LOWER_EVENT = "/jax/core/compile/jaxpr_to_mlir_module_duration"
+COMPILE_EVENT = "/jax/core/compile/backend_compile_duration"
+
+DispatchHook = Callable[[Any, Any, Any, Any], object]
+
+
+def loaded_jax() -> ModuleType | None:
+    """jax, when the user has imported it completely."""
+    module = sys.modules.get("jax")
+    if module is None or getattr(getattr(module, "__spec__", None), "_initializing", False):
+        return None
+    return module
+
+
+def backends_ready() -> bool:
+    """Whether the user's code has initialised a backend. Never initialises one, and never waits for one."""
+    bridge = sys.modules.get("jax._src.xla_bridge")
+    lock = getattr(bridge, "_backend_lock", None)
+    if bridge is None or not bridge.__dict__.get("_backends"):
+        return False
+    if lock is None:
+        return True
+    # Held while backends are being initialised, which takes seconds on a TPU.
+    if not lock.acquire(blocking=False):
+        return False
+    lock.release()
+    return True
+
+
+def missing_parts() -> list[str]:
+    """What cannot be known with the jax that is loaded, in words: a part that tells it has changed."""
+    monitoring: Any = sys.modules.get("jax.monitoring")
+    dispatch: Any = sys.modules.get("jax._src.dispatch")
+    array: Any = getattr(sys.modules.get("jax._src.array"), "ArrayImpl", None)
+    phases = [
+        getattr(dispatch, name, None)
+        for name in ("JAXPR_TRACE_EVENT", "JAXPR_TO_MLIR_MODULE_EVENT", "BACKEND_COMPILE_EVENT")
+    ]
+    listeners = (
+        "register_scalar_listener",
+        "register_event_duration_secs_listener",
+        "register_event_listener",
+    )
+    parts = {
+        "compilations": phases == [TRACE_EVENT, LOWER_EVENT, COMPILE_EVENT]
+        and all(hasattr(monitoring, name) for name in listeners),
+        "the time of the device": DispatchHookSlot.find() is not None,
+        "lines that wait for a value in each step": isinstance(vars(array).get("_value"), property)
+        if array is not None
+        else False,
+    }
+    return [what for what, is_there in parts.items() if not is_there]
+
+
+class DispatchHookSlot:
+    """jax's hook after each call of a compiled function on this thread: `hook(function, args, kwargs,
+    output)`.
+
+    jax uses it for `jax_debug_nans`. What is installed there is called on, so that both work.
+    It is not called for the call that compiles, nor for the first call of a function compiled ahead of time.
+    """
+
+    def __init__(self, state: Any) -> None:
+        self._state = state
+        self._wrapped: Callable[..., object] | None = None
+        self._previous: Any = None
+
+    @classmethod
+    def find(cls) -> DispatchHookSlot | None:
+        state = getattr(sys.modules.get("jax._src.api"), "_post_hook_state", None)
+        if state is None or not all(
+            hasattr(state, name) for name in ("get_local", "swap_local", "set_local")
+        ):
+            return None
+        return cls(state)
+
+    def install(self, hook: DispatchHook) -> None:
+        """Puts the hook in place on this thread; a second call puts it back when jax has replaced it."""
+        if self._wrapped is not None and self._state.get_local() is self._wrapped:
+            return
+        state = self._state
+        before = state.get_local()
+
+        def chained(function: Any, args: Any, kwargs: Any, output: Any) -> object:
+            hook(function, args, kwargs, output)
+            other = before if callable(before) else state.get_global()
+            return other(function, args, kwargs, output) if other is not None else None
+
+        self._wrapped, self._previous = chained, before
+        state.set_local(chained)
+
+    def remove(self) -> None:
+        if self._wrapped is not None and self._state.get_local() is self._wrapped:
+            self._state.set_local(self._previous)
+        self._wrapped = None
+
+
+@dataclass(frozen=True, slots=True)
+class JitCall:
+    """A call of a jitted function, found on the stack while it compiles."""
+
+    function: Any
+    jit_info: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    #: a real call; False: traced ahead of time (`lower`, `eval_shape`), where no compilation need follow
+    executes: bool
+
+
+def function_of_jit(jitted: Any) -> Any:
+    """The function that was jitted; None for one compiled ahead of time, or by a transformation."""
+    return getattr(jitted, "_fun", None)
+
+
+def is_of_jax(jitted: Any) -> bool:
+    """A single operation outside jit, or a function that jax itself has jitted."""
+    return function_of_jit(jitted) is not None and (jitted.__module__ or "jax").split(".")[0] == "jax"
+
+
+def find_jit_call(
+    frame: FrameType | None, folder: str, is_user_frame: Callable[[FrameType], bool]
+) -> JitCall | None:
+    """The innermost call of a jitted function above the first frame of the user."""
+    pjit = os.path.join(folder, "_src", "pjit.py")
+    while frame is not None and not is_user_frame(frame):
+        if frame.f_code.co_filename == pjit and frame.f_code.co_name in ("cache_miss", "jit_trace"):
+            return _jit_call_of(frame)
+        frame = frame.f_back
+    return None
+
+
+def _jit_call_of(frame: FrameType) -> JitCall | None:
+    seen = frame.f_locals
+    wrapper = seen.get("jit_func")
+    function = function_of_jit(wrapper) if wrapper is not None else seen.get("fun")
+    info = getattr(wrapper, "_jit_info", None) if wrapper is not None else seen.get("jit_info")
+    args, kwargs = seen.get("args"), seen.get("kwargs")
+    if function is None or not isinstance(args, tuple) or not isinstance(kwargs, dict):
+        return None
+    return JitCall(function, info, args, kwargs, executes=wrapper is None)
+
+
+def under_transformation(
+    frame: FrameType | None, folder: str, is_user_frame: Callable[[FrameType], bool]
+) -> bool:
+    """Whether a jitted function compiles because `grad` or `vmap` outside jit evaluates it."""
+    pjit = os.path.join(folder, "_src", "pjit.py")
+    while frame is not None and not is_user_frame(frame):
+        if frame.f_code.co_filename == pjit and frame.f_code.co_name == "call_impl_cache_miss":
+            return True
+        frame = frame.f_back
+    return False
+
+
+def find_lowered(frame: FrameType | None) -> tuple[Any, int] | None:
+    """The traced program that is being lowered and the number of devices it is for, from jax's own frame."""
+    for _ in range(8):
+        if frame is None:
+            return None
+        jaxpr = frame.f_locals.get("closed_jaxpr")
+        if jaxpr is not None and hasattr(jaxpr, "jaxpr"):
+            devices = frame.f_locals.get("num_devices")
+            return jaxpr, devices if isinstance(devices, int) and devices > 0 else 1
+        frame = frame.f_back
+    return None
+
+
+def phase_error(frame: FrameType | None) -> type[BaseException] | None:
+    """The exception with which a compile phase ended, from the frame of jax's timing context manager."""
+    while frame is not None and frame.f_code.co_name in ("record_event_duration_secs", "__exit__"):
+        if frame.f_code.co_name == "__exit__":
+            kind = frame.f_locals.get("exc_type")
+            return kind if isinstance(kind, type) and issubclass(kind, BaseException) else None
+        frame = frame.f_back
+    return None
+
+
+def tracing_context() -> dict[str, str]:
+    """The settings that are part of jax's cache keys (x64, matmul precision, mesh, …), as text."""
+    config = sys.modules.get("jax._src.config")
+    names: Any = getattr(config, "trace_context_names", None)
+    values: Any = getattr(config, "trace_context", None)
+    if names is None or values is None:
+        return {}
+    return {str(name): repr(value)[:200] for name, value in zip(names(), values(), strict=False)}

@@ -1,0 +1,182 @@
+"""torch_xla 2.9 as a lazy runtime: one patch point, two counters and two metrics.
+
+Every way to launch a traced graph (`torch_xla.sync`, `xm.mark_step`, `torch_xla.compile`,
+`torch_xla.step`, MpDeviceLoader) calls `_XLAC._xla_step_marker`, looked up each time. `ExecuteTime` closes
+when the device is done, and holds pairs of end and duration, so the time of the device is known without a
+profiler and without a wait. Its duration starts when the program was queued.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from tpulab.runtimes.lazy_runtime import Execution, Launch, Read, Value
+from tpulab.runtimes.tpu_kind import tpu_kind
+from tpulab.telemetry.clocks import unix_now_ms
+from tpulab.telemetry.messages import DevicesMessage, RuntimeDevice
+
+_MARKER = "_xla_step_marker"
+_EXECUTE_METRICS = ("ExecuteTime", "ExecuteReplicatedTime")
+_EXECUTE_COUNTERS = ("ExecuteComputation", "ExecuteReplicated")
+#: What a program calls to get the one value of a tensor; `print` and formatting come by `item`.
+_READS = ("item", "__float__", "__int__", "__bool__")
+
+
+class TorchXlaRuntime:
+    """Implements `LazyRuntime`."""
+
+    name = "torch_xla"
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        self._patched: list[tuple[Any, str, Any]] = []
+        self._root = root
+
+    @property
+    def _xlac(self) -> Any:
+        return getattr(sys.modules.get("torch_xla"), "_XLAC", None)
+
+    def attach(self, around_launch: Callable[[Launch], Any], around_wait: Callable[[Launch], Any]) -> bool:
+        original = getattr(self._xlac, _MARKER, None)
+        if not callable(original):
+            return False
+
+        def marker(*args: Any, **kwargs: Any) -> Any:
+            return around_launch(lambda: original(*args, **kwargs))
+
+        self._patch(self._xlac, _MARKER, marker)
+        self._patch_waits(around_wait)
+        return True
+
+    def detach(self) -> None:
+        while self._patched:
+            owner, name, original = self._patched.pop()
+            setattr(owner, name, original)
+
+    def reads(self) -> int:
+        return self._counter("aten::_local_scalar_dense")
+
+    def wrap_reads(self, around: Callable[[Read], Value]) -> Callable[[], None]:
+        tensor = getattr(sys.modules.get("torch"), "Tensor", None)
+        # Inherited from a class in C: to take it back is to take it away.
+        names = [name for name in _READS if tensor is not None and name not in vars(tensor)]
+        for name in names:
+            setattr(tensor, name, _read_through(around, getattr(tensor, name)))
+
+        def unwrap() -> None:
+            for name in names:
+                if name in vars(tensor):
+                    delattr(tensor, name)
+
+        return unwrap
+
+    def compilations(self) -> int:
+        return self._counter("UncachedCompile")
+
+    def compile_ns(self) -> int:
+        return self._metric("CompileTime")[1]
+
+    def launched(self) -> int:
+        return sum(self._counter(name) for name in _EXECUTE_COUNTERS)
+
+    def executions(self) -> tuple[int, Sequence[Execution]]:
+        number, found = 0, []
+        for name in _EXECUTE_METRICS:
+            count, _, samples = self._metric(name)
+            number += count
+            found += [Execution(int(end * 1e9), int(duration)) for end, duration in samples]
+        return number, sorted(found)
+
+    def devices(self) -> DevicesMessage | None:
+        xlac = self._xlac
+        is_ready = getattr(xlac, "_xla_runtime_is_initialized", None)
+        if not callable(is_ready) or not is_ready():
+            return None
+        with contextlib.suppress(Exception):
+            torch_xla: Any = sys.modules["torch_xla"]
+            # Not `_xla_get_all_devices`: under SPMD that is the one virtual device.
+            names = [str(name) for name in xlac._xla_get_all_runtime_devices()]
+            platform = names[0].split(":")[0].lower() if names else os.environ.get("PJRT_DEVICE", "").lower()
+            kind = self._find_kind(platform)
+            return {
+                "type": "devices",
+                "time": unix_now_ms(),
+                "runtime": self.name,
+                "runtimeVersion": str(torch_xla.__version__),
+                "platform": platform,
+                "devices": [self._describe(index, kind, platform) for index in range(len(names))],
+            }
+        return None
+
+    def _find_kind(self, platform: str) -> str:
+        """The chip as jax names it ("TPU v5 lite"), by which its peak rate is found."""
+        if platform != "tpu":
+            return platform.upper()
+        with contextlib.suppress(Exception):
+            # Refused under SPMD, whose one device is virtual. All devices of a slice are of one kind.
+            kind = str(self._xlac._xla_device_kind("xla:0"))
+            if kind.upper() != "TPU":
+                return kind
+        return tpu_kind(self._root) or "TPU"
+
+    def _describe(self, index: int, kind: str, platform: str) -> RuntimeDevice:
+        used: dict[str, Any] = {}
+        # Not implemented on XLA:CPU, and known for the devices of this process only.
+        with contextlib.suppress(Exception):
+            used = self._xlac._xla_memory_info(f"xla:{index}") or {}
+        return {
+            "id": index,
+            "platform": platform,
+            "kind": kind,
+            "processIndex": 0,
+            "memoryUsedBytes": _bytes(used.get("bytes_used")),
+            "memoryTotalBytes": _bytes(used.get("bytes_limit")),
+            "memoryPeakBytes": _bytes(used.get("peak_bytes_used")),
+        }
+
+    def _patch_waits(self, around: Callable[[Launch], Any]) -> None:
+        # Not `PerDeviceLoader.next`: that one launches the graph of the step before it waits.
+        loader = getattr(sys.modules.get("torch_xla.distributed.parallel_loader"), "ParallelLoader", None)
+        if callable(getattr(loader, "next_item", None)):
+            taken = loader.next_item  # type: ignore[union-attr]
+            self._patch(loader, "next_item", lambda it, *rest: around(lambda: taken(it, *rest)))
+        iterator = getattr(sys.modules.get("torch.utils.data.dataloader"), "_BaseDataLoaderIter", None)
+        if callable(getattr(iterator, "__next__", None)):
+            following = iterator.__next__  # type: ignore[union-attr]
+            self._patch(iterator, "__next__", lambda it: around(lambda: following(it)))
+
+    def _patch(self, owner: Any, name: str, value: Any) -> None:
+        self._patched.append((owner, name, getattr(owner, name)))
+        setattr(owner, name, value)
+
+    def _counter(self, name: str) -> int:
+        try:
+            return int(self._xlac._xla_counter_value(name) or 0)
+        except Exception:
+            return 0
+
+    def _metric(self, name: str) -> tuple[int, int, Sequence[tuple[float, float]]]:
+        try:
+            data = self._xlac._xla_metric_data(name)
+            return (int(data[0]), int(data[1]), data[2]) if data else (0, 0, ())
+        except Exception:
+            return 0, 0, ()
+
+
+def _read_through(
+    around: Callable[[Read], Value], original: Callable[[Any], Value]
+) -> Callable[[Any], Value]:
+    def read(tensor: Any) -> Value:
+        if tensor.device.type != "xla":
+            return original(tensor)
+        return around(lambda: original(tensor))
+
+    return read
+
+
+def _bytes(value: Any) -> int | None:
+    return int(value) if isinstance(value, (int, float)) and value >= 0 else None

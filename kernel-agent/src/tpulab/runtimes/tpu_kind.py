@@ -1,0 +1,47 @@
+"""Which TPU this machine has, where the runtime says no more than "TPU". Opens no device.
+
+torch_xla names its devices `TPU:0`, and under SPMD refuses to tell their kind. The answer is what jax
+reports as `device_kind` of the chip, so that one table of peak rates serves both.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from tpulab.runtimes.chip_presence import chip_ids
+
+#: What a type of accelerator begins with (`v5litepod-8`), as Cloud TPU names them.
+_BY_TYPE = {
+    "v2": "TPU v2",
+    "v3": "TPU v3",
+    "v4": "TPU v4",
+    "v5litepod": "TPU v5 lite",
+    "v5e": "TPU v5 lite",
+    "v5p": "TPU v5",
+    "v6e": "TPU v6 lite",
+    "tpu7x": "TPU7x",
+    "v7x": "TPU7x",
+}
+#: By PCI device and, where two chips share it, subsystem (as in the bridge's table of chips, `chip-data.ts`).
+_BY_PCI = {
+    ("0x0027", "0x004e"): "TPU v2",
+    ("0x0027", "0x004f"): "TPU v3",
+    ("0x005e", None): "TPU v4",
+    ("0x0063", None): "TPU v5 lite",
+    ("0x0062", None): "TPU v5",
+    ("0x006f", None): "TPU v6 lite",
+    ("0x0076", None): "TPU7x",
+}
+
+
+def tpu_kind(root: Path = Path("/")) -> str | None:
+    """By what the environment says, else by the chips on the PCI bus. None when neither is known here."""
+    named = os.environ.get("TPU_ACCELERATOR_TYPE", "").lower().split("-")[0]
+    if named in _BY_TYPE:
+        return _BY_TYPE[named]
+    kinds = {
+        _BY_PCI.get((device, subsystem)) or _BY_PCI.get((device, None))
+        for device, subsystem in chip_ids(root)
+    }
+    return kinds.pop() if len(kinds) == 1 else None

@@ -1,0 +1,55 @@
+"""Says once what costs time or will go wrong, and what to do about it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from tpulab.telemetry.clocks import unix_now_ms
+from tpulab.telemetry.messages import AdviceKind, AdviceMessage, CodeLocation
+
+
+class Adviser:
+    """Owner of what has been said. Any thread may speak."""
+
+    def __init__(
+        self, events: deque[Any], wake: Callable[[], None], text: Callable[[str], None] | None = None
+    ) -> None:
+        self._events = events
+        self._wake = wake
+        self._text = text
+        self._said: set[str] = set()
+
+    def has_said(self, kind: AdviceKind, about: str = "") -> bool:
+        return f"{kind} {about}" in self._said
+
+    def say(
+        self,
+        kind: AdviceKind,
+        message: str,
+        remedy: str,
+        *,
+        about: str = "",
+        location: CodeLocation | None = None,
+        run: str | None = None,
+    ) -> None:
+        """Once for each `kind` and `about`."""
+        identity = f"{kind} {about}"
+        if identity in self._said:
+            return
+        self._said.add(identity)
+        advice: AdviceMessage = {
+            "type": "advice",
+            "time": unix_now_ms(),
+            "id": identity.strip(),
+            "kind": kind,
+            "message": message,
+            "remedy": remedy,
+            "location": location,
+            "run": run,
+        }
+        self._events.append(advice)
+        self._wake()
+        if self._text is not None:
+            self._text(f"{message} {remedy}")

@@ -1,0 +1,338 @@
+"""`tpulab.run`: a training that a page can watch and steer. Without a bridge it runs as if it were not there.
+
+run = tpulab.run("mnist", config, hyperparameters={"learning_rate": tpulab.hyper(3e-4, min=1e-6, max=1e-2)})
+run.on_checkpoint(lambda step: save(state, step))
+for batch in run.steps(loader):
+    state, loss = train_step(state, batch, run.hyper.learning_rate)
+    run.log(loss=loss)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import weakref
+from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
+from types import FrameType, TracebackType
+from typing import Any, TypeVar
+
+from tpulab.agent.process_agent import current_agent
+from tpulab.control.adapters import follow
+from tpulab.control.command import Command
+from tpulab.control.controller import Controller, Handler
+from tpulab.control.hyper_arrays import Backend
+from tpulab.control.hyperparameters import Hyper, Hyperparameters
+from tpulab.control.run_log import Replay, RunLog, log_path
+from tpulab.control.state import ControlState
+from tpulab.measure.pace import Effort, Pace
+from tpulab.measure.tracked_run import step_runs
+from tpulab.telemetry.clocks import now_ns
+from tpulab.telemetry.messages import BandKind, HyperValue, RunControl, RunState
+from tpulab.telemetry.text import error_text
+from tpulab.training.notify_command import NotifyCommand
+from tpulab.training.run_config import plain_config
+from tpulab.training.run_steps import RunBlock, RunSteps
+from tpulab.training.steered_run import RunListener, SteeredRun
+
+T = TypeVar("T")
+H = TypeVar("H", bound=Handler)
+
+
+class TrainingRun:
+    """A run that can be steered. Made by `tpulab.run`; may be used as a context manager, which ends it."""
+
+    def __init__(
+        self,
+        name: str | None,
+        config: object,
+        hyperparameters: Mapping[str, Hyper | HyperValue] | None,
+        *,
+        total: int | None,
+        log: str | os.PathLike[str] | bool | None,
+        replay: Replay | None,
+        backend: Backend | None,
+        effort: Effort,
+        notify: str | Sequence[str] | None = None,
+    ) -> None:
+        self.name = name
+        self.config = plain_config(config)
+        self.total = total
+        #: values as arrays (`run.hyper.name`) and as they are (`run.hyper["name"]`)
+        self.hyper = Hyperparameters(hyperparameters or {}, backend)
+        self._effort = effort
+        self._notify = notify
+        self._made_ns = now_ns()
+        self._log_given = log
+        self._log: RunLog | None = None
+        self._tracked: SteeredRun | None = None
+        self._later: dict[str, Any] = {}
+        self._waiting_for_id: list[Callable[[str], None]] = []
+        self._listener = RunListener()
+        self.controller = Controller("", self.hyper, self._listener, replay)
+
+    # -- the loop --------------------------------------------------------------------------------------
+
+    def steps(
+        self,
+        iterable: Iterable[T] | AsyncIterable[T],
+        *,
+        total: int | None = None,
+        watch: Callable[[], Any] | None = None,
+    ) -> RunSteps[T]:
+        """Goes over `iterable`, one step a turn: `for batch in run.steps(loader)`, or `async for`.
+
+        Commands are applied between two steps; a pause holds the loop there, and a stop ends it as if the
+        iterable were exhausted. Several loops, one for each epoch, make one run, whose steps are counted on.
+
+        Args:
+            iterable: what the loop goes over. Waiting for its next item is input time.
+            total: number of steps of this loop, when the iterable cannot say.
+            watch: as in `tpulab.steps`.
+        """
+        return RunSteps(self, iterable, total, watch)
+
+    def step(self) -> RunBlock:
+        """A step without an iterable: `while not run.stopped: with run.step(): …`.
+
+        Commands are applied before the block; a stop is up to the loop, which asks `run.stopped`.
+        """
+        return RunBlock(self)
+
+    def log(self, **metrics: Any) -> None:
+        """Records numbers of the running step, such as `loss=loss`. Arrays are read later, once they
+        are ready. Outside a step they are kept for the next one.
+        """
+        tracked = self._tracked
+        if tracked is not None and tracked.clock.is_open:
+            tracked.metric(metrics)
+        else:
+            self._later.update(metrics)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a stop was asked for, or the run is over. `run.steps` ends its loop by itself."""
+        return self.controller.stops
+
+    @property
+    def state(self) -> ControlState:
+        return self.controller.state
+
+    @property
+    def step_index(self) -> int:
+        """Number of steps done, which is the index of the one that runs."""
+        return self._tracked.run.closed if self._tracked is not None else 0
+
+    def finish(self, state: RunState = "finished") -> None:
+        """Ends the run. Otherwise it ends with its cell, or with the process. Idempotent."""
+        if self._tracked is not None:
+            self._tracked.end(state)
+
+    def __enter__(self) -> TrainingRun:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None and self._tracked is not None:
+            self._tracked.run.error = error_text(error)
+        self.finish("finished" if kind is None else "failed")
+
+    # -- what can be asked of it -----------------------------------------------------------------------
+
+    def on_checkpoint(self, function: H) -> H:
+        """Names what a checkpoint is: a function of the step, or of nothing. What it returns is shown.
+
+        It runs on the thread of the loop, between two steps. If it raises, the command has failed and the run
+        goes on. A coroutine function needs `async for`. Usable as a decorator.
+        """
+        self.controller.handle("checkpoint", function)
+        return function
+
+    def on_evaluate(self, function: H) -> H:
+        """Names what an evaluation is; as `on_checkpoint`."""
+        self.controller.handle("evaluate", function)
+        return function
+
+    def on_sample(self, function: H) -> H:
+        """Names what a sample is; as `on_checkpoint`."""
+        self.controller.handle("sample", function)
+        return function
+
+    def apply_to(self, target: Any, **names: str) -> Any:
+        """Has hyperparameters follow in an optimizer. See `tpulab.control.adapters`.
+
+        Args:
+            target: an optimizer of torch, or a function that takes the hyperparameters.
+            names: setting of the optimizer to hyperparameter, for example `lr="learning_rate"` (the default).
+        """
+        return follow(self.controller, self.hyper, target, names)
+
+    def set(self, name: str, value: HyperValue) -> None:
+        """Changes a hyperparameter: after the step that is open, or now when none is. Told and logged.
+
+        Raises:
+            HyperparameterError: there is none of this name, or the value does not fit it.
+        """
+        self.hyper.check(name, value)
+        tracked = self._tracked
+        if tracked is not None and tracked.clock.is_open:
+            self.controller.submit(Command("set", name, value))
+        else:
+            self.controller.set_now(name, value, self.step_index)
+
+    def pause(self) -> None:
+        """Asks for a pause after this step, as a page would."""
+        self.controller.submit(Command("pause"))
+
+    def resume(self) -> None:
+        """Ends a pause; from another thread."""
+        self.controller.submit(Command("resume"))
+
+    def stop(self) -> None:
+        """Asks for a stop after this step, as a page would."""
+        self.controller.submit(Command("stop"))
+
+    @contextlib.contextmanager
+    def band(self, kind: BandKind) -> Iterator[None]:
+        """Marks work of the loop's own beside its steps: `with run.band("checkpoint"): …`."""
+        began = now_ns()
+        try:
+            yield
+        except BaseException:
+            self._band(kind, began, failed=True)
+            raise
+        self._band(kind, began)
+
+    # -- for the loops ---------------------------------------------------------------------------------
+
+    def begin_loop(self, frame: FrameType, length: int | None) -> SteeredRun:
+        """A loop of this run starts on the calling thread."""
+        step_runs.end_noticed()
+        tracked = self._tracked
+        if tracked is None:
+            tracked = self._tracked = self._announce(frame)
+        elif tracked.run.ended and not tracked.halted:
+            self.controller.start()
+        if self.total is None and length is not None:
+            tracked.run.total = tracked.run.closed + length
+        step_runs.keep(tracked)
+        return tracked
+
+    def when_announced(self, tell: Callable[[str], None]) -> None:
+        """Calls `tell` with the id of the run: now, or when its first loop begins."""
+        if self._tracked is not None:
+            tell(self._tracked.run.id)
+        else:
+            self._waiting_for_id.append(tell)
+
+    def take_later(self) -> dict[str, Any]:
+        """Metrics that were logged between two steps."""
+        later, self._later = self._later, {}
+        return later
+
+    @property
+    def log_file(self) -> str | None:
+        return str(self._log.path) if self._log is not None else None
+
+    def describe(self) -> RunControl:
+        return {
+            "state": self.controller.state,
+            "actions": self.controller.actions,
+            "hyperparameters": self.hyper.describe(),
+            "config": self.config,
+            "log": self.log_file,
+        }
+
+    def _announce(self, frame: FrameType) -> SteeredRun:
+        agent = current_agent()
+        reference = weakref.ref(self)
+
+        def control() -> RunControl | None:
+            run = reference()
+            return run.describe() if run is not None else None
+
+        self.controller.start()
+        tracked = SteeredRun(agent.tracker, self.name, self.total, frame, control)
+        run = tracked.run
+        self.controller.belongs_to(run.id)
+        tracked.controller = weakref.ref(self.controller)
+        self._listener.agent, self._listener.tracked = agent, tracked
+        if self._log_given is not False:
+            given = None if self._log_given in (None, True) else self._log_given
+            path = log_path(given, run.name, run.id)  # type: ignore[arg-type]
+            self._log = tracked.log = RunLog(path, self._header, agent.warn)
+            if given is not None or agent.keeper is not None:
+                self._log.start()
+        run.on_progress = tracked.progressed
+        if self._notify:
+            run.on_ended = NotifyCommand(self._notify, agent.warn)
+        run.pace = Pace(self._effort, agent.compiles.programs.find)
+        run.pace.prepared_ns = self._made_ns
+        agent.desk.add(run.id, self.controller)
+        agent.listen_for_commands()
+        tracked.changed()
+        for tell in self._waiting_for_id:
+            tell(run.id)
+        return tracked
+
+    def _header(self) -> Mapping[str, Any]:
+        tracked = self._tracked or self._listener.tracked
+        return {
+            "name": tracked.run.name if tracked is not None else self.name,
+            "run": tracked.run.id if tracked is not None else None,
+            "config": self.config,
+            "hyperparameters": dict(self.hyper),
+        }
+
+    def _band(self, kind: BandKind, began: int, *, failed: bool = False) -> None:
+        if self._tracked is not None:
+            self._tracked.band(kind, began, failed=failed)
+
+
+def run(
+    name: str | None = None,
+    config: object = None,
+    *,
+    hyperparameters: Mapping[str, Hyper | HyperValue] | None = None,
+    total: int | None = None,
+    log: str | os.PathLike[str] | bool | None = None,
+    replay: Replay | None = None,
+    backend: Backend | None = None,
+    flops_per_step: float | None = None,
+    tokens_per_step: float | None = None,
+    samples_per_step: float | None = None,
+    peak_flops: float | None = None,
+    notify: str | Sequence[str] | None = None,
+) -> TrainingRun:
+    """Makes a run that can be steered from the page while its cell is busy.
+
+    Args:
+        name: of the run. Default: the function, cell or script that its loop is in.
+        config: what the run was started with: a mapping, a dataclass, or any object with attributes.
+        hyperparameters: name to value, or to `tpulab.hyper(value, min=…, max=…)`: what may be changed.
+        total: number of steps over all loops, when they cannot say.
+        log: file (`….jsonl`) or folder of the run's log, for example that of the checkpoints; False: none.
+            Default: `.tpulab-runs/NAME/` in the working directory.
+        replay: commands of an earlier run, by `tpulab.replay(log)`.
+        backend: of which framework the hyperparameters are arrays. Default: the one that is imported.
+        flops_per_step: floating-point operations of a step on all devices, for the MFU. Default: counted.
+        tokens_per_step, samples_per_step: for the throughput.
+        peak_flops: operations a second that one device can do. Default: that of the chip, where it is known.
+        notify: command that is run when the run has finished, was stopped or has failed: a text for the
+            shell, or a program with its arguments. `TPULAB_RUN_STATE`, `TPULAB_RUN_NAME` and others are in
+            its environment. It is not run when the kernel itself is killed.
+
+    Raises:
+        HyperparameterError: a hyperparameter is described in a way that makes no sense.
+    """
+    return TrainingRun(
+        name,
+        config,
+        hyperparameters,
+        total=total,
+        log=log,
+        replay=replay,
+        backend=backend,
+        effort=Effort(flops_per_step, tokens_per_step, samples_per_step, peak_flops),
+        notify=notify,
+    )

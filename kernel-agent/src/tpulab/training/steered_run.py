@@ -1,0 +1,95 @@
+"""What the agent holds of a run that can be steered, and how changes of it are told."""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING
+
+from tpulab.agent.agent import Agent
+from tpulab.control.controller import Controller, ControlListener
+from tpulab.measure.tracked_run import TrackedRun
+from tpulab.telemetry.messages import BandKind, ControlMessage, RunState
+from tpulab.telemetry.text import tell
+
+if TYPE_CHECKING:
+    from tpulab.control.run_log import RunLog
+
+
+class SteeredRun(TrackedRun):
+    """The measured side of a run that can be steered. Lives until its last step has been told."""
+
+    #: weak: it holds optimizers, and a run that nobody refers to any more cannot be steered
+    controller: weakref.ref[Controller] = staticmethod(lambda: None)  # type: ignore[assignment]
+    log: RunLog | None = None
+    #: ended by a command; no loop goes on until the cell is over
+    halted = False
+
+    def halt(self) -> None:
+        """A stop was applied: no loop of this cell has a further step."""
+        self.halted = True
+        self.end("finished")
+
+    def changed(self) -> None:
+        """State or hyperparameters are others now."""
+        if not self.run.ended:
+            self.tracker.recorder.events.append((self.run, self.run.message()))
+            self.tracker.wake()
+
+    def progressed(self, step: int, metrics: dict[str, float]) -> None:
+        if self.log is not None:
+            self.log.metrics(step, metrics)
+
+    def end(self, state: RunState) -> None:
+        controller = self.controller()
+        if not self.run.ended:
+            if controller is not None:
+                event, why = ("fail", "The run failed") if state == "failed" else ("end", "The run ended")
+                controller.finish(event, f"{why} before its next step.")  # type: ignore[arg-type]
+            if self.log is not None:
+                self.log.end(state, self.run.closed)
+        super().end(state)
+
+    def cell_ended(self) -> None:
+        self.halted = False
+
+
+class RunListener(ControlListener):
+    """Tells the page, the log and, without a bridge, the reader of the text."""
+
+    def __init__(self) -> None:
+        self.agent: Agent | None = None
+        self.tracked: SteeredRun | None = None
+
+    def told(self, message: ControlMessage) -> None:
+        agent, tracked = self.agent, self.tracked
+        if agent is None or tracked is None:
+            return
+        agent.tell_control(message)
+        if tracked.log is not None and message["phase"] != "accepted":
+            tracked.log.command(message)
+        if tracked.tracker.text is not None and message["phase"] != "accepted":
+            tell(f"{tracked.run.name}: {in_words(message)}")
+
+    def changed(self) -> None:
+        if self.tracked is not None:
+            self.tracked.changed()
+
+    def band(self, kind: BandKind, began_ns: int, step: int, failed: bool) -> None:  # noqa: ARG002
+        if self.tracked is not None:
+            self.tracked.band(kind, began_ns, failed=failed)
+
+    def waits(self) -> None:
+        if self.tracked is not None and self.tracked.tracker.between_steps is not None:
+            self.tracked.tracker.between_steps()
+
+
+def in_words(message: ControlMessage) -> str:
+    """One line about what became of a command."""
+    what: str = message["action"]
+    if message["action"] == "set":
+        what = f"{message['name']} = {message['value']!r}"
+        if message["before"] is not None:
+            what += f" (was {message['before']!r})"
+    where = f" at step {message['step']}" if message["step"] is not None else ""
+    why = f": {message['reason']}" if message["reason"] else ""
+    return f"{what} {message['phase']}{where}{why}"

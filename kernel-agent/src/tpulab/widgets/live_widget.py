@@ -1,0 +1,111 @@
+"""`tpulab.live(widget)`: a widget that acts while its cell is busy.
+
+    speed = tpulab.live(widgets.FloatSlider(value=1))
+    display(speed.widget)
+    for batch in run.steps(loader):
+        train(batch, speed.value)
+
+Values are handed over on the main thread, between two steps or when `.value` is read, so that callbacks never
+run in the middle of a step. With `immediate=True` they run at once, on a thread of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tpulab.agent.process_agent import current_agent
+from tpulab.telemetry.cells import notebook_shell
+from tpulab.widgets.live_route import LiveRoute, LiveRouteError
+
+_route: LiveRoute | None = None
+_warned = False
+
+
+class LiveWidgetError(TypeError):
+    """What was given is not a widget of ipywidgets that is alive."""
+
+    code = "LIVE_WIDGET"
+
+
+class LiveWidget:
+    """A widget whose messages are taken while a cell runs. Made by `live`."""
+
+    def __init__(self, widget: Any, ids: list[str]) -> None:
+        self.widget = widget
+        self._ids = ids
+
+    @property
+    def value(self) -> Any:
+        """The newest value of the widget, whether its cell is busy or not."""
+        self.poll()
+        return self.widget.value
+
+    def poll(self) -> None:
+        """Delivers what has come: values are set and callbacks run, here and now. On the main thread only."""
+        pump()
+
+    def close(self) -> None:
+        """The widget is an ordinary one again. It stays on the page."""
+        if _route is not None:
+            for comm_id in self._ids:
+                _route.comms.pop(comm_id, None)
+
+    def _repr_mimebundle_(self, **options: Any) -> Any:
+        return self.widget._repr_mimebundle_(**options)
+
+    def __repr__(self) -> str:
+        return f"tpulab.live({self.widget!r})"
+
+
+def live(widget: Any, *, immediate: bool = False) -> LiveWidget:
+    """Has a widget, and the widgets inside it, act while a synchronous cell is busy.
+
+    Args:
+        widget: of ipywidgets: a slider, a button, a text, or a box of such.
+        immediate: callbacks run at once, on a thread `tpulab-live`, in the middle of whatever the cell does.
+            They must then touch nothing that the cell uses at the same time. Otherwise they run on the main
+            thread, between two steps of a measured loop, or when `.value` or `.poll()` is asked for.
+
+    Raises:
+        LiveWidgetError: it is no widget, or it has been closed.
+    """
+    ids = [comm.comm_id for comm in _comms(widget)]
+    if not ids:
+        raise LiveWidgetError(f"{type(widget).__name__} is no open widget of ipywidgets.")
+    route = _find_route()
+    if route is not None:
+        for comm_id in ids:
+            route.comms[comm_id] = immediate
+        current_agent().tracker.between_steps = pump
+    return LiveWidget(widget, ids)
+
+
+def pump() -> None:
+    """Delivers what has come for live widgets. Cheap when nothing has."""
+    if _route is not None:
+        _route.pump()
+
+
+def _comms(widget: Any) -> Iterator[Any]:
+    comm = getattr(widget, "comm", None)
+    if getattr(comm, "comm_id", None) is None:
+        return
+    yield comm
+    children = getattr(widget, "children", ())
+    for child in children if isinstance(children, (tuple, list)) else ():
+        yield from _comms(child)
+
+
+def _find_route() -> LiveRoute | None:
+    """The route of this process's kernel, installed if there is none. None where there can be none."""
+    global _route, _warned
+    kernel = getattr(notebook_shell(), "kernel", None)
+    if _route is None and kernel is not None:
+        try:
+            _route = LiveRoute.install(kernel)
+        except LiveRouteError as error:
+            if not _warned:
+                _warned = True
+                current_agent().warn("live widgets act when their cell has ended: %s", error)
+    return _route

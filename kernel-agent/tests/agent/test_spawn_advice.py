@@ -1,0 +1,72 @@
+"""Processes for the devices, started from a cell: said once, with the remedy; the call goes on as it is."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections import deque
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tpulab.agent.spawn_advice import warn_of_spawn
+from tpulab.telemetry.adviser import Adviser
+from tpulab.telemetry.cells import Cell, CellRegister
+
+MODULES = {"torch_xla.distributed.xla_multiprocessing": "spawn", "torch_xla": "launch"}
+
+
+class Spawning:
+    """Stand-ins for the two functions of torch_xla, watched."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+        self.said: deque[Any] = deque()
+        self.cells = CellRegister()
+        self.modules: dict[str, Any] = {}
+        for module, name in MODULES.items():
+            self.modules[name] = SimpleNamespace(**{name: self._spawn})
+            patch.setitem(sys.modules, module, self.modules[name])
+        adviser = Adviser(self.said, lambda: None)
+        # torch_xla may be imported again; a function is wrapped once all the same.
+        warn_of_spawn(adviser, self.cells)
+        warn_of_spawn(adviser, self.cells)
+
+    def in_a_cell(self) -> None:
+        self.cells._running[threading.get_ident()] = Cell("the-cell", 1)
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        return getattr(self.modules[name], name)(*args, **kwargs)
+
+    def _spawn(self, *args: Any, **kwargs: Any) -> str:
+        self.calls.append((args, kwargs))
+        return "result"
+
+
+@pytest.fixture
+def spawning(monkeypatch: pytest.MonkeyPatch) -> Spawning:
+    return Spawning(monkeypatch)
+
+
+@pytest.mark.parametrize("name", MODULES.values())
+def test_in_a_cell_it_is_said_once_and_goes_on(spawning: Spawning, name: str) -> None:
+    spawning.in_a_cell()
+    for _ in range(2):
+        assert spawning.call(name, print, args=(1,)) == "result"
+    [advice] = spawning.said
+    assert (advice["kind"], f".{name} starts a process" in advice["message"]) == ("spawn-in-cell", True)
+    assert "nprocs=1" in advice["remedy"]
+    assert spawning.calls == [((print,), {"args": (1,)})] * 2
+
+
+@pytest.mark.parametrize("asked", [{"nprocs": 1}, {"debug_single_process": True}])
+def test_one_process_in_a_cell_is_fine(spawning: Spawning, asked: dict[str, Any]) -> None:
+    spawning.in_a_cell()
+    assert spawning.call("spawn", print, **asked) == "result"
+    assert not spawning.said
+
+
+def test_outside_a_cell_it_is_the_way_to_do_it(spawning: Spawning) -> None:
+    assert spawning.call("launch", print) == "result"
+    assert not spawning.said

@@ -1,0 +1,202 @@
+"""Compilations of a lazy runtime as they are told: begun and finished once each, whatever thread is first."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import tpulab
+from keeper_double import PATIENCE_S, KeeperDouble
+from tpulab.agent.agent import Agent
+from tpulab.compile import lazy_watch
+from tpulab.compile.lazy_compilation import LazyReasons
+from tpulab.compile.lazy_watch import LazyWatch
+from tpulab.measure.thread_state import thread_state
+from tpulab.runtimes.lazy_runtime import Execution, Launch, Read, Value
+from tpulab.telemetry.messages import DevicesMessage
+
+
+class ScriptedRuntime:
+    """A lazy runtime whose counters a test sets."""
+
+    name = "scripted"
+
+    def __init__(self) -> None:
+        self.compiled = 0
+        self.queued = 0
+        self.ran: list[Execution] = []
+        self.around: Callable[[Launch], Any] = lambda launch: launch()
+        self.waiting: Callable[[Launch], Any] = lambda wait: wait()
+
+    def attach(self, around_launch: Callable[[Launch], Any], around_wait: Callable[[Launch], Any]) -> bool:
+        self.around, self.waiting = around_launch, around_wait
+        return True
+
+    def detach(self) -> None:
+        pass
+
+    def reads(self) -> int:
+        return 0
+
+    def wrap_reads(self, around: Callable[[Read], Value]) -> Callable[[], None]:
+        del around
+        return lambda: None
+
+    def compilations(self) -> int:
+        return self.compiled
+
+    def compile_ns(self) -> int:
+        return self.compiled * 1_000_000
+
+    def launched(self) -> int:
+        return self.queued
+
+    def executions(self) -> tuple[int, Sequence[Execution]]:
+        return len(self.ran), tuple(self.ran)
+
+    def devices(self) -> DevicesMessage | None:
+        return None
+
+
+class Lazy:
+    """A watch over a scripted runtime. Every launch counts as a long one."""
+
+    def __init__(self, agent: Agent, keeper: KeeperDouble) -> None:
+        self.runtime = ScriptedRuntime()
+        self.watch = LazyWatch(self.runtime, agent.tracker, agent.auto, agent.syncs, agent.compiles.next_id)
+        self._keeper = keeper
+        assert self.watch.attach()
+
+    def compile(self, meanwhile: Callable[[], None] = lambda: None) -> None:
+        """A launch that compiles one program; something else happens after that, and before it is over."""
+
+        def launch() -> None:
+            self.runtime.compiled += 1
+            meanwhile()
+
+        self.runtime.around(launch)
+
+    def told(self, compilations: int) -> dict[int, list[str]]:
+        """The phases by the id of a compilation, once so many have finished."""
+
+        def finished() -> bool:
+            told = self._keeper.of_type("compile")
+            return sum(message["phase"] == "finished" for message in told) >= compilations
+
+        self._keeper.wait(finished, f"{compilations} compilations to be told")
+        phases: dict[int, list[str]] = {}
+        for message in self._keeper.of_type("compile"):
+            phases.setdefault(message["id"], []).append(message["phase"])
+        return phases
+
+
+@pytest.fixture
+def lazy(agent: Agent, keeper: KeeperDouble, monkeypatch: pytest.MonkeyPatch) -> Lazy:
+    monkeypatch.setattr(lazy_watch, "LONG_LAUNCH_NS", -1)
+    return Lazy(agent, keeper)
+
+
+def test_a_compilation_that_takes_long_is_told_while_it_goes_on(lazy: Lazy) -> None:
+    lazy.compile(meanwhile=lazy.watch.poll)
+    assert list(lazy.told(1).values()) == [["started", "finished"]]
+
+
+def test_one_that_ends_while_it_is_being_told_is_begun_before_it_is_finished(
+    lazy: Lazy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    telling, over = threading.Event(), threading.Event()
+    unexplained = LazyReasons.unexplained
+
+    def slowly(*arguments: Any) -> Any:
+        telling.set()
+        # Time for the launch to end, if it does not wait for its turn.
+        over.wait(0.5)
+        return unexplained(*arguments)
+
+    def begin_to_poll() -> None:
+        poll.start()
+        assert telling.wait(PATIENCE_S)
+
+    monkeypatch.setattr(LazyReasons, "unexplained", slowly)
+    poll = threading.Thread(target=lazy.watch.poll)
+    lazy.compile(meanwhile=begin_to_poll)
+    over.set()
+    poll.join(PATIENCE_S)
+    # Whatever the poll had told would have arrived before this one.
+    lazy.compile()
+    assert list(lazy.told(2).values()) == [["started", "finished"]] * 2
+
+
+def test_what_was_told_as_begun_is_finished_also_when_another_thread_has_counted_it(lazy: Lazy) -> None:
+    def compile_elsewhere() -> None:
+        lazy.watch.poll()
+        other = threading.Thread(target=lazy.runtime.around, args=(lambda: None,))
+        other.start()
+        other.join(PATIENCE_S)
+
+    lazy.compile(meanwhile=compile_elsewhere)
+    assert list(lazy.told(2).values()) == [["started", "finished"]] * 2
+
+
+def test_what_jax_has_compiled_before_hides_the_device_until_the_next_launch_only(
+    lazy: Lazy, agent: Agent, keeper: KeeperDouble
+) -> None:
+    agent.lazy = lazy.watch
+
+    def launch() -> None:
+        lazy.runtime.queued += 1
+
+    jax.jit(lambda x: x + 3)(jnp.ones(3))
+    for _ in tpulab.steps(range(3), name="after jax"):
+        began = time.time_ns()
+        time.sleep(0.02)
+        lazy.runtime.around(launch)
+        lazy.runtime.ran.append(Execution(time.time_ns(), time.time_ns() - began))
+    [run] = keeper.wait(keeper.ended_runs, "the end of the run")
+    assert [step["deviceKnown"] for step in keeper.steps(run["run"])] == [False, True, True]
+
+
+def test_what_a_runtime_tells_of_its_device_and_its_loader_becomes_spans(
+    lazy: Lazy, agent: Agent, keeper: KeeperDouble
+) -> None:
+    agent.lazy = lazy.watch
+    # As on a thread on which jax has run nothing.
+    thread_state().device_known_since = 0
+    waited: list[float] = []
+    #: from the end of the step before to the end of the wait
+    around: list[float] = []
+
+    def wait() -> None:
+        began = time.perf_counter()
+        time.sleep(0.03)
+        waited.append((time.perf_counter() - began) * 1e3)
+
+    def launch() -> None:
+        lazy.runtime.queued += 1
+
+    before = time.perf_counter()
+    for _ in tpulab.steps(range(6), name="scripted"):
+        lazy.runtime.waiting(wait)
+        around.append((time.perf_counter() - before) * 1e3)
+        lazy.runtime.around(launch)
+        began = time.time_ns()
+        time.sleep(0.05)
+        ended = time.time_ns()
+        lazy.runtime.ran.append(Execution(ended, ended - began))
+        time.sleep(0.02)
+        before = time.perf_counter()
+    [run] = keeper.wait(keeper.ended_runs, "the end of the run")
+    steps = keeper.steps(run["run"])
+    assert len(steps) == 6
+    for step, one, least, most in zip(steps, lazy.runtime.ran, waited, around, strict=True):
+        assert step["deviceKnown"]
+        # Of what the runtime said, and not of what the clock of the test may have lost.
+        assert step["deviceMs"] == pytest.approx(one.duration_ns / 1e6, rel=0.1)
+        assert least <= step["inputMs"] <= most
+        assert step["gapMs"] > 0

@@ -1,0 +1,57 @@
+"""The states of a run that can be steered: one table, and what the protocol says of it."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from keeper_double import SCHEMA
+from tpulab.control.state import (
+    ENDED,
+    TRANSITIONS,
+    ControlEvent,
+    ControlState,
+    ControlTransitionError,
+    after,
+    may,
+)
+
+STATES: tuple[ControlState, ...] = get_args(ControlState)
+EVENTS: tuple[ControlEvent, ...] = get_args(ControlEvent)
+
+
+def test_the_table_knows_every_state_and_leads_to_known_ones_only() -> None:
+    assert set(TRANSITIONS) == set(STATES)
+    for table in TRANSITIONS.values():
+        assert set(table) <= set(EVENTS)
+        assert set(table.values()) <= set(STATES)
+
+
+def test_the_protocol_has_the_same_states() -> None:
+    run = next(kind for kind in SCHEMA["anyOf"] if kind["properties"]["type"]["const"] == "run")
+    told = run["properties"]["control"]["properties"]["state"]["anyOf"]
+    assert {kind["const"] for kind in told} == set(STATES)
+
+
+def test_a_run_that_goes_on_can_end_and_fail_from_every_state() -> None:
+    for state in STATES:
+        if state not in ENDED:
+            # Stopped is what somebody has asked for; a run that comes to its end by itself is finished.
+            ended = "stopped" if state == "stopping" else "finished"
+            assert (after(state, "end"), after(state, "fail")) == (ended, "failed")
+
+
+def test_nothing_leads_out_of_stopping_but_its_end() -> None:
+    assert {after("stopping", event) for event in TRANSITIONS["stopping"]} == {
+        "stopping",
+        "stopped",
+        "failed",
+    }
+
+
+def test_what_cannot_happen_is_an_error_that_says_so() -> None:
+    assert not may("running", "resume")
+    with pytest.raises(ControlTransitionError, match="running cannot resume") as caught:
+        after("running", "resume")
+    assert (caught.value.code, caught.value.state) == ("CONTROL_TRANSITION", "running")

@@ -1,0 +1,132 @@
+"""The device clock, with arrays that become ready when the test says so."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from keeper_double import wait_until
+from tpulab.measure.device_clock import DeviceClock, smallest_array
+from tpulab.telemetry.clocks import now_ns
+
+
+class ArrayDouble:
+    """An array that a device is still computing."""
+
+    def __init__(self, size: int = 1, dtype: str = "float32") -> None:
+        self.size = size
+        self.dtype = np.dtype(dtype)
+        self.done = threading.Event()
+        self.waited_on = threading.Event()
+
+    def is_deleted(self) -> bool:
+        return False
+
+    def is_ready(self) -> bool:
+        return self.done.is_set()
+
+    def block_until_ready(self) -> ArrayDouble:
+        self.waited_on.set()
+        assert self.done.wait(60)
+        return self
+
+
+@pytest.fixture
+def clock() -> Iterator[DeviceClock]:
+    made = DeviceClock()
+    yield made
+    made.stop()
+
+
+def settled(clock: DeviceClock, number: int) -> None:
+    wait_until(lambda: clock.is_settled(number), f"post {number} to be settled")
+
+
+def test_the_device_is_busy_from_the_dispatch_until_the_output_is_ready(clock: DeviceClock) -> None:
+    array = ArrayDouble()
+    before = now_ns()
+    number = clock.post(array)
+    after = now_ns()
+    assert not clock.is_settled(number)
+    array.done.set()
+    settled(clock, number)
+    [(begin, end)] = clock.busy(before, now_ns())
+    assert before <= begin <= after < end
+
+
+def test_dispatches_that_queue_up_make_one_busy_time_without_a_hole(clock: DeviceClock) -> None:
+    arrays = [ArrayDouble() for _ in range(5)]
+    before = now_ns()
+    clock.post(arrays[0])
+    assert arrays[0].waited_on.wait(60)
+    number = [clock.post(array) for array in arrays[1:]][-1]
+    for array in arrays:
+        array.done.set()
+    settled(clock, number)
+    spans = clock.busy(before, now_ns())
+    assert all(earlier[1] == later[0] for earlier, later in itertools.pairwise(spans))
+    assert not arrays[2].waited_on.is_set(), "only the newest of those that queued up is waited for"
+
+
+def test_the_device_is_idle_between_programs_that_do_not_overlap(clock: DeviceClock) -> None:
+    before = now_ns()
+    for _ in range(2):
+        array = ArrayDouble()
+        array.done.set()
+        settled(clock, clock.post(array))
+        pause = now_ns()
+    first, second = clock.busy(before, now_ns())
+    assert first[1] <= second[0]
+    assert clock.busy(pause, now_ns()) == []
+
+
+def test_posting_never_waits_for_the_device(clock: DeviceClock) -> None:
+    array = ArrayDouble()
+    for _ in range(10_000):
+        clock.post(array)
+    assert not array.done.is_set()
+    array.done.set()
+
+
+def test_an_output_is_let_go_as_soon_as_it_is_ready(clock: DeviceClock) -> None:
+    array = ArrayDouble(size=1 << 20)
+    gone = weakref.ref(array)
+    array.done.set()
+    settled(clock, clock.post(array))
+    del array
+    wait_until(lambda: gone() is None, "the output to be let go")
+
+
+def test_an_array_that_fails_counts_as_ready(clock: DeviceClock) -> None:
+    class Failing(ArrayDouble):
+        def block_until_ready(self) -> Any:
+            raise RuntimeError("RESOURCE_EXHAUSTED")
+
+    settled(clock, clock.post(Failing()))
+
+
+def test_the_scalar_loss_is_preferred_to_a_counter_and_to_big_arrays() -> None:
+    big, counter, loss = ArrayDouble(1000), ArrayDouble(1, "int32"), ArrayDouble(1)
+    assert smallest_array((big, counter, loss)) is loss
+    assert smallest_array([counter, big]) is counter
+    assert smallest_array(big) is big
+
+
+def test_what_holds_no_array_is_not_waited_for(clock: DeviceClock) -> None:
+    assert smallest_array((1, "a", None)) is None
+    settled(clock, clock.post((1, "a", None)))
+
+
+def test_a_clock_that_has_stopped_keeps_nothing(clock: DeviceClock) -> None:
+    clock.stop()
+    array = ArrayDouble()
+    gone = weakref.ref(array)
+    clock.post(array)
+    del array
+    assert gone() is None

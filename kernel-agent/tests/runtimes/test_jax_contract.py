@@ -1,0 +1,199 @@
+"""What the agent relies on in jax without a promise. Pinned to the version of the `jax` environment.
+
+When one of these fails after an upgrade of jax, `tpulab/runtimes/jax_internals.py` is the place to adapt.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax import monitoring
+from jax._src import api, config, dispatch, xla_bridge
+
+from tpulab.runtimes import jax_internals
+from tpulab.runtimes.jax_internals import COMPILE_EVENT, LOWER_EVENT, TRACE_EVENT, DispatchHookSlot
+from tpulab.telemetry.locations import is_user_frame, jax_folder
+
+ADAPT = "jax has changed: adapt tpulab/runtimes/jax_internals.py"
+
+
+@pytest.fixture
+def heard() -> Iterator[list[tuple[str, str, str]]]:
+    """What jax tells while the test runs: kind, event, function."""
+    events: list[tuple[str, str, str]] = []
+
+    def scalar(event: str, _value: float, **details: Any) -> None:
+        events.append(("start", event, str(details.get("fun_name"))))
+
+    def duration(event: str, _seconds: float, **details: Any) -> None:
+        events.append(("end", event, str(details.get("fun_name"))))
+
+    monitoring.register_scalar_listener(scalar)
+    monitoring.register_event_duration_secs_listener(duration)
+    yield events
+    monitoring.unregister_scalar_listener(scalar)
+    monitoring.unregister_event_duration_listener(duration)
+
+
+def test_this_is_the_version_that_the_agent_was_checked_with() -> None:
+    assert jax.__version__ == "0.10.2", f"run these tests, then change the version here: {ADAPT}"
+
+
+def test_jax_names_its_phases_as_the_agent_knows_them() -> None:
+    named = (dispatch.JAXPR_TRACE_EVENT, dispatch.JAXPR_TO_MLIR_MODULE_EVENT, dispatch.BACKEND_COMPILE_EVENT)
+    assert named == (TRACE_EVENT, LOWER_EVENT, COMPILE_EVENT), ADAPT
+
+
+def test_a_compilation_is_told_as_start_and_end_of_three_phases(heard: list[tuple[str, str, str]]) -> None:
+    @jax.jit
+    def told(x: jax.Array) -> jax.Array:
+        return x * 3
+
+    x = jnp.arange(11)
+    heard.clear()
+    told(x)
+    assert heard == [
+        ("start", TRACE_EVENT, "told"),
+        ("end", TRACE_EVENT, "told"),
+        ("start", LOWER_EVENT, "jit(told)"),
+        ("end", LOWER_EVENT, "jit(told)"),
+        ("start", COMPILE_EVENT, "jit(told)"),
+        ("end", COMPILE_EVENT, "jit(told)"),
+    ], ADAPT
+    heard.clear()
+    told(x)
+    assert heard == [], "jax tells something in the steady state, which would cost time"
+
+
+def test_the_call_that_compiles_is_found_on_the_stack() -> None:
+    found: list[Any] = []
+
+    def listener(event: str, _value: float, **_details: Any) -> None:
+        if event == LOWER_EVENT:
+            folder = jax_folder()
+            assert folder is not None
+            frame = sys._getframe(1)
+            while frame.f_code.co_filename == __file__:
+                assert frame.f_back is not None
+                frame = frame.f_back
+            found.append(jax_internals.find_jit_call(frame, folder, is_user_frame))
+
+    def searched(x: jax.Array, scale: int) -> jax.Array:
+        return x * scale
+
+    jitted = jax.jit(searched, static_argnames="scale")
+    x = jnp.arange(13)
+    monitoring.register_scalar_listener(listener)
+    try:
+        jitted(x, scale=2)
+    finally:
+        monitoring.unregister_scalar_listener(listener)
+    [call] = found
+    assert call is not None, f"the frame of the call was not found: {ADAPT}"
+    assert call.function is searched
+    assert call.args[0] is x
+    assert call.kwargs == {"scale": 2}
+    assert call.jit_info.static_argnames == ("scale",)
+    assert call.executes
+
+
+def test_the_timing_context_of_jax_holds_the_exception_that_ended_a_phase() -> None:
+    source = inspect.signature(dispatch.LogElapsedTimeContextManager.__exit__)
+    assert "exc_type" in source.parameters, ADAPT
+
+
+def test_the_hook_after_a_call_exists_and_gets_function_arguments_and_output() -> None:
+    slot = DispatchHookSlot.find()
+    assert slot is not None, ADAPT
+    seen: list[tuple[Any, ...]] = []
+    double = jax.jit(lambda x: x * 2)
+    x = jnp.arange(3)
+    double(x)
+    slot.install(lambda *told: seen.append(told))
+    try:
+        result = double(x)
+    finally:
+        slot.remove()
+    double(x)
+    [(function, args, kwargs, output)] = seen
+    assert function is double
+    assert args[0] is x
+    assert kwargs == {}
+    assert output is result, ADAPT
+
+
+def test_the_hook_leaves_what_was_installed_before_in_place() -> None:
+    before = api._post_hook_state.get_local()
+    slot = DispatchHookSlot.find()
+    assert slot is not None
+    slot.install(lambda *_: None)
+    slot.remove()
+    assert api._post_hook_state.get_local() is before, ADAPT
+
+
+def test_the_state_of_the_backends_can_be_read_without_waiting() -> None:
+    jax.devices()
+    assert isinstance(xla_bridge._backends, dict), ADAPT
+    assert jax_internals.backends_ready()
+    with xla_bridge._backend_lock:
+        pass
+    assert hasattr(xla_bridge._backend_lock, "acquire"), ADAPT
+
+
+def test_the_settings_that_are_part_of_the_cache_keys_have_names() -> None:
+    names = jax_internals.tracing_context()
+    assert "jax_enable_x64" in names or "enable_x64" in names, f"{sorted(names)}: {ADAPT}"
+    assert len(config.trace_context_names()) == len(config.trace_context()), ADAPT
+
+
+def test_an_operation_outside_jit_is_marked_as_such() -> None:
+    from jax._src.lax.lax import add_p
+
+    assert getattr(dispatch.xla_primitive_callable(add_p)._fun, "_apply_primitive", False), ADAPT
+
+
+def test_the_program_that_is_lowered_is_found_on_the_stack() -> None:
+    found: list[tuple[Any, int] | None] = []
+
+    def scalar(event: str, _value: float, **_details: Any) -> None:
+        if event == LOWER_EVENT:
+            found.append(jax_internals.find_lowered(sys._getframe(1)))
+
+    monitoring.register_scalar_listener(scalar)
+    try:
+        jax.jit(lambda x: x @ x)(jnp.ones((3, 3)))
+    finally:
+        monitoring.unregister_scalar_listener(scalar)
+    lowered = found[-1]
+    assert lowered is not None, ADAPT
+    jaxpr, devices = lowered
+    assert [str(equation.primitive) for equation in jaxpr.jaxpr.eqns] == ["dot_general"], ADAPT
+    assert devices == 1
+
+
+def test_reading_an_array_as_a_number_or_text_goes_through_one_property(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from jax._src.array import ArrayImpl
+
+    original = vars(ArrayImpl).get("_value")
+    assert isinstance(original, property), ADAPT
+    reads: list[int] = []
+
+    def value(array: Any) -> Any:
+        reads.append(1)
+        return original.fget(array)  # type: ignore[misc]
+
+    monkeypatch.setattr(ArrayImpl, "_value", property(value))
+    array = jnp.ones(()) + 1
+    assert array._npy_value is None, ADAPT
+    for read in (float, int, str):
+        count = len(reads)
+        read(jnp.ones(()) + 1)
+        assert len(reads) > count, ADAPT

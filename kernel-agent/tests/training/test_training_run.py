@@ -1,0 +1,555 @@
+"""`tpulab.run`: commands of a page, applied between two steps, in every kind of loop."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import re
+import signal
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tpulab
+from keeper_double import PATIENCE_S, KeeperDouble, wait_until
+from tpulab.agent.agent import Agent
+from tpulab.control.command import Command
+from tpulab.control.controller import MAX_WAITING, Controller, ControlListener
+from tpulab.control.hyperparameters import Hyperparameters
+from tpulab.telemetry.messages import ControlMessage
+from tpulab.training.run import TrainingRun
+
+pytestmark = pytest.mark.usefixtures("agent")
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def run() -> Iterator[TrainingRun]:
+    made = tpulab.run(
+        "steered",
+        {"batch": 8, "opt": {"eps": 1e-8}},
+        hyperparameters={"rate": tpulab.hyper(0.5, min=0, max=1)},
+    )
+    yield made
+    made.finish()
+
+
+def control(keeper: KeeperDouble) -> list[tuple[str, str, int | None]]:
+    return [(m["action"], m["phase"], m["step"]) for m in keeper.of_type("control")]
+
+
+def states(keeper: KeeperDouble) -> list[str]:
+    found: list[str] = []
+    for message in keeper.of_type("run"):
+        state = message["control"]["state"]
+        if not found or found[-1] != state:
+            found.append(state)
+    return found
+
+
+class Page(threading.Thread):
+    """Somebody who steers from outside. What fails there ends the run, and the test when it is joined."""
+
+    def __init__(self, run: TrainingRun, work: Callable[[], None]) -> None:
+        super().__init__(daemon=True)
+        self._steered = run
+        self._work = work
+        self._error: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            self._work()
+        except BaseException as error:
+            self._error = error
+            self._steered.stop()
+
+    def join(self, timeout: float | None = PATIENCE_S) -> None:
+        super().join(timeout)
+        if self._error is not None:
+            raise self._error
+
+
+def test_commands_are_applied_between_steps_in_order_and_told(run: TrainingRun, keeper: KeeperDouble) -> None:
+    seen: list[float] = []
+    run.on_checkpoint(lambda step: f"kept {step}")
+    for index in run.steps(range(6)):
+        seen.append(run.hyper["rate"])  # type: ignore[arg-type]
+        if index == 2:
+            first = keeper.command("set", name="rate", value=0.25)
+            last = keeper.command("checkpoint")
+            keeper.outcome(last, "accepted")
+            # Accepted is not applied: the step goes on with what it began with.
+            assert run.hyper["rate"] == 0.5
+    assert seen == [0.5, 0.5, 0.5, 0.25, 0.25, 0.25]
+    applied = keeper.outcome(first, "applied")
+    assert (applied["step"], applied["before"], applied["value"]) == (3, 0.5, 0.25)
+    kept = keeper.outcome(last, "applied")
+    assert (kept["step"], kept["reason"]) == (3, "kept 3")
+    assert control(keeper) == [
+        ("set", "accepted", None),
+        ("checkpoint", "accepted", None),
+        ("set", "applied", 3),
+        ("checkpoint", "applied", 3),
+    ]
+
+
+def test_a_pause_holds_the_loop_until_it_is_resumed(run: TrainingRun, keeper: KeeperDouble) -> None:
+    done: list[int] = []
+
+    def page() -> None:
+        pause = keeper.command("pause")
+        paused = keeper.outcome(pause, "applied")
+        keeper.wait(lambda: states(keeper)[-1:] == ["paused"], "the pause")
+        before = len(done)
+        keeper.outcome(keeper.command("set", name="rate", value=0.1), "applied")
+        assert (len(done), paused["step"]) == (before, before)
+        keeper.command("resume")
+
+    steering = Page(run, page)
+    for index in run.steps(range(10**9)):
+        time.sleep(0.001)
+        if index == 1:
+            steering.start()
+        done.append(index)
+        if index > 1 and run.hyper["rate"] == 0.1:
+            break
+    steering.join()
+    run.finish()
+    keeper.wait(keeper.ended_runs, "the end")
+    assert states(keeper) == ["starting", "running", "pausing", "paused", "running", "finished"]
+    [band] = keeper.of_type("band")
+    assert (band["kind"], band["inStep"], band["failed"]) == ("pause", False, False)
+
+
+def test_a_stop_ends_this_loop_and_those_that_follow(run: TrainingRun, keeper: KeeperDouble) -> None:
+    done: list[tuple[int, int]] = []
+    for epoch in range(3):
+        for index in run.steps(range(4)):
+            done.append((epoch, index))
+            if (epoch, index) == (1, 1):
+                keeper.outcome(keeper.command("stop"), "accepted")
+        if run.stopped:
+            last = epoch
+    assert done == [(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1)]
+    assert last == 2
+    [end] = keeper.wait(keeper.ended_runs, "the end of the run")
+    assert (end["state"], end["control"]["state"]) == ("finished", "stopped")
+    # Epochs make one run, whose steps are counted on.
+    keeper.wait(lambda: len(keeper.steps(end["run"])) == 6, "all steps")
+    assert [step["index"] for step in keeper.steps(end["run"])] == list(range(6))
+
+
+def test_a_stop_is_applied_also_when_the_loop_is_faster_than_whoever_asks() -> None:
+    told: list[str] = []
+    asked = threading.Event()
+
+    class Slow(ControlListener):
+        def told(self, message: ControlMessage) -> None:
+            told.append(message["phase"])
+            if message["phase"] == "accepted":
+                asked.set()
+                # Time for the loop to come to its next step, if it does not wait for the command.
+                time.sleep(0.2)
+
+    controller = Controller("r", Hyperparameters({}), Slow())
+    controller.start()
+    controller.begin()
+    page = threading.Thread(target=controller.submit, args=(Command("stop"),))
+    page.start()
+    assert asked.wait(PATIENCE_S)
+    assert not controller.boundary(3)
+    controller.finish("end", "The run ended before its next step.")
+    page.join(PATIENCE_S)
+    assert told == ["accepted", "applied"]
+    assert controller.state == "stopped"
+
+
+def test_what_makes_no_sense_is_refused_with_a_reason(run: TrainingRun, keeper: KeeperDouble) -> None:
+    commands: list[tuple[str, dict[str, Any], str]] = [
+        ("set", {"name": "rate", "value": 2}, "lies between 0 and 1"),
+        ("set", {"name": "rat", "value": 0.5}, "it has: rate"),
+        ("set", {"value": 0.5}, "names a hyperparameter"),
+        ("resume", {}, "not paused"),
+        ("evaluate", {}, r"run.on_evaluate\(function\)"),
+        ("dance", {}, "is no command"),
+        ("stop", {"run": "another"}, "no run another"),
+    ]
+    for index in run.steps(range(2)):
+        if index == 0:
+            sent = [keeper.command(action, **fields) for action, fields, _ in commands]
+            for identity, (_, _, why) in zip(sent, commands, strict=True):
+                refused = keeper.outcome(identity, "refused")
+                assert refused["reason"] is not None
+                assert re.search(why, refused["reason"]), refused
+    assert {phase for _, phase, _ in control(keeper)} == {"refused"}
+
+
+def test_a_command_is_applied_once_however_often_it_comes(run: TrainingRun, keeper: KeeperDouble) -> None:
+    calls: list[int] = []
+    run.on_sample(lambda step: calls.append(step))
+    for index in run.steps(range(6)):
+        if index in (0, 1, 3):
+            keeper.command("sample", id="the-same")
+            wanted = "accepted" if index == 0 else "applied"
+            number = {0: 1, 1: 1, 3: 2}[index]
+            keeper.wait(
+                lambda wanted=wanted, number=number: keeper.outcomes("the-same").count(wanted) >= number,
+                f"the answer {wanted}",
+            )
+    assert calls == [1]
+
+
+def test_more_commands_than_there_is_room_for_are_refused(run: TrainingRun, keeper: KeeperDouble) -> None:
+    for index in run.steps(range(2)):
+        if index == 0:
+            ids = [keeper.command("set", name="rate", value=n / 1000) for n in range(MAX_WAITING + 1)]
+            refused = keeper.outcome(ids[-1], "refused")
+            assert "wait" in refused["reason"]
+    assert run.hyper["rate"] == (MAX_WAITING - 1) / 1000
+
+
+def test_what_was_accepted_expires_when_the_run_ends_first(run: TrainingRun, keeper: KeeperDouble) -> None:
+    for _ in run.steps(range(1)):
+        identity = keeper.command("set", name="rate", value=0.1)
+        keeper.outcome(identity, "accepted")
+        break
+    run.finish()
+    assert "ended before its next step" in keeper.outcome(identity, "expired")["reason"]
+    assert run.hyper["rate"] == 0.5
+    late = keeper.command("pause")
+    assert keeper.outcome(late, "refused")["reason"].startswith("No run of this kernel can be steered")
+
+
+def test_a_handler_that_raises_fails_the_command_and_not_the_run(
+    run: TrainingRun, keeper: KeeperDouble
+) -> None:
+    @run.on_evaluate
+    def fails() -> None:
+        raise OSError("disk full")
+
+    for index in run.steps(range(3)):
+        if index == 0:
+            identity = keeper.command("evaluate")
+            keeper.outcome(identity, "accepted")
+    failed = keeper.outcome(identity, "failed")
+    assert (failed["reason"], failed["step"]) == ("OSError: disk full", 1)
+    assert run.step_index == 3
+    [band] = keeper.wait(lambda: keeper.of_type("band"), "the band")
+    assert (band["kind"], band["failed"]) == ("evaluate", True)
+
+
+def test_an_interrupt_ends_a_pause_and_the_run_as_failed(run: TrainingRun, keeper: KeeperDouble) -> None:
+    def page() -> None:
+        keeper.wait(lambda: states(keeper)[-1:] == ["paused"], "the pause")
+        # What is applied now is applied by the loop that waits: its state is told a moment earlier.
+        for rate in (0.1, 0.2):
+            keeper.outcome(keeper.command("set", name="rate", value=rate), "applied")
+        signal.pthread_kill(main, signal.SIGINT)
+
+    main = threading.main_thread().ident
+    assert main is not None
+    steering = Page(run, page)
+
+    def train_and_pause() -> None:
+        for index in run.steps(range(5)):
+            if index == 1:
+                run.pause()
+                steering.start()
+
+    with pytest.raises(KeyboardInterrupt):
+        train_and_pause()
+    steering.join()
+    [end] = keeper.wait(keeper.ended_runs, "the end")
+    assert (end["state"], end["control"]["state"]) == ("failed", "failed")
+    [band] = keeper.of_type("band")
+    assert (band["kind"], band["failed"]) == ("pause", True)
+
+
+def test_a_loop_in_a_thread_is_steered_and_its_run_ends_with_the_thread(
+    run: TrainingRun, keeper: KeeperDouble
+) -> None:
+    def train() -> None:
+        for _ in run.steps(range(10**9)):
+            if run.hyper["rate"] == 0.75:
+                break
+
+    thread = threading.Thread(target=train)
+    thread.start()
+    keeper.wait(lambda: "running" in states(keeper), "the run")
+    keeper.command("set", name="rate", value=0.75)
+    thread.join(60)
+    assert not thread.is_alive()
+    [end] = keeper.wait(keeper.ended_runs, "the end of the run")
+    assert end["state"] == "finished"
+
+
+def test_an_asynchronous_loop_is_steered_and_a_pause_leaves_the_event_loop_alone(
+    run: TrainingRun, keeper: KeeperDouble
+) -> None:
+    async def items() -> AsyncIterator[int]:
+        # Without an end of its own: the thread that takes commands may get its turn late.
+        for number in itertools.count():
+            await asyncio.sleep(0)
+            yield number
+
+    @run.on_checkpoint
+    async def save(step: int) -> str:
+        await asyncio.sleep(0)
+        return f"kept {step}"
+
+    async def train() -> list[int]:
+        done: list[int] = []
+        async for number in run.steps(items()):
+            done.append(number)
+            if number == 0:
+                run.pause()
+                asyncio.get_running_loop().create_task(resume())
+        return done
+
+    ticks = 0
+
+    async def resume() -> None:
+        nonlocal ticks
+        while run.state != "paused":
+            await asyncio.sleep(0)
+        for _ in range(10):
+            ticks += 1
+            await asyncio.sleep(0)
+        saved.append(keeper.command("checkpoint"))
+        run.resume()
+        keeper.command("stop")
+
+    saved: list[str] = []
+    done = asyncio.run(train())
+    assert ticks == 10
+    assert done[0] == 0
+    assert run.state == "stopped"
+    assert keeper.outcome(saved[0], "applied")["reason"].startswith("kept ")
+
+
+def test_async_for_takes_plain_iterables_and_for_refuses_asynchronous_ones(run: TrainingRun) -> None:
+    async def collect() -> list[int]:
+        return [number async for number in run.steps(range(3))]
+
+    async def items() -> AsyncIterator[int]:
+        yield 1
+
+    assert asyncio.run(collect()) == [0, 1, 2]
+    with pytest.raises(TypeError, match="async for"):
+        next(run.steps(items()))  # type: ignore[call-overload]
+
+
+def test_a_block_is_a_step_and_stops_when_the_loop_asks(run: TrainingRun, keeper: KeeperDouble) -> None:
+    done = 0
+    while not run.stopped:
+        with run.step():
+            done += 1
+            run.log(loss=done)
+            if done == 3:
+                run.stop()
+    run.finish()
+    keeper.wait(lambda: len(keeper.steps()) == 3, "the steps")
+    assert [step["metrics"]["loss"] for step in keeper.steps()] == [1, 2, 3]
+
+
+def test_the_message_of_a_run_says_what_can_be_done_with_it(run: TrainingRun, keeper: KeeperDouble) -> None:
+    run.on_sample(lambda: None)
+    for _ in run.steps(range(1)):
+        pass
+    message = keeper.wait(lambda: keeper.of_type("run"), "the run")[-1]["control"]
+    assert message["actions"] == ["pause", "resume", "stop", "set", "sample"]
+    assert message["config"] == {"batch": 8, "opt.eps": 1e-8}
+    assert message["hyperparameters"] == [
+        {
+            "name": "rate",
+            "value": 0.5,
+            "initial": 0.5,
+            "kind": "number",
+            "min": 0,
+            "max": 1,
+            "scale": "linear",
+            "choices": None,
+            "description": None,
+            "recompiles": False,
+        }
+    ]
+
+
+def entries(log: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in log.read_text().splitlines()]
+
+
+def train(run: TrainingRun, at: dict[int, Callable[[], Any]]) -> list[Any]:
+    values: list[Any] = []
+    for index in run.steps(range(8)):
+        values.append(run.hyper["rate"])
+        at.get(index, lambda: None)()
+    return values
+
+
+def test_a_run_is_logged_and_replayed_at_the_same_steps(tmp_path: Path, keeper: KeeperDouble) -> None:
+    folder = tmp_path / "checkpoints"
+    given: dict[str, Any] = {"rate": tpulab.hyper(0.5, min=0.0, max=1.0)}
+    saved: list[int] = []
+    with tpulab.run("logged", {"seed": 1}, hyperparameters=given, log=folder) as first:
+        first.on_checkpoint(saved.append)
+
+        def steer() -> None:
+            keeper.command("set", name="rate", value=7)
+            keeper.command("set", name="rate", value=0.25)
+            keeper.outcome(keeper.command("checkpoint"), "accepted")
+
+        values = train(first, {2: steer, 5: lambda: first.set("rate", 0.125), 6: first.stop})
+    log = folder / "tpulab-run.jsonl"
+    written = entries(log)
+    assert [entry["type"] for entry in written if entry["type"] != "metrics"] == [
+        "run",
+        *["command"] * 5,
+        "end",
+    ]
+    assert written[0]["config"] == {"seed": 1}
+    assert [e["phase"] for e in written if e["type"] == "command"] == ["refused", *["applied"] * 4]
+
+    replayed: list[int] = []
+    with tpulab.run(
+        "again", hyperparameters=given, replay=tpulab.replay(folder), log=tmp_path / "second.jsonl"
+    ) as second:
+        second.on_checkpoint(replayed.append)
+        assert train(second, {}) == values == [0.5, 0.5, 0.5, 0.25, 0.25, 0.25, 0.125]
+    assert replayed == saved == [3]
+    origins = {e["origin"] for e in entries(tmp_path / "second.jsonl") if e["type"] == "command"}
+    assert origins == {"replay"}
+
+
+def test_a_log_that_is_none_is_refused_and_a_torn_line_left_out(tmp_path: Path) -> None:
+    with pytest.raises(tpulab.ReplayError, match="cannot be read"):
+        tpulab.replay(tmp_path / "none.jsonl")
+    file = tmp_path / "log.jsonl"
+    file.write_text('{"type":"metrics"}\n')
+    with pytest.raises(tpulab.ReplayError, match="tells of no run"):
+        tpulab.replay(file)
+    file.write_text('{"type":"run","v":9}\n')
+    with pytest.raises(tpulab.ReplayError, match="version 9"):
+        tpulab.replay(file)
+    applied = '{"type":"command","phase":"applied","action":"set","name":"a","value":1,"step":2}\n'
+    good = '{"type":"run","v":1}\n' + applied
+    file.write_text(good + '{"type":"comm')
+    assert [command.step for command in tpulab.replay(file).commands] == [2]
+    file.write_text("no json\n" + good)
+    with pytest.raises(tpulab.ReplayError, match="line 1"):
+        tpulab.replay(file)
+
+
+def test_a_log_that_cannot_be_written_is_said_once_and_breaks_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with tpulab.run("unlogged", hyperparameters={"rate": 0.5}, log=tmp_path / "file" / "x.jsonl") as run:
+        for index in run.steps(range(4)):
+            run.set("rate", index / 10)
+    assert sum("cannot be written" in record.message for record in caplog.records) == 1
+
+
+def test_without_a_bridge_commands_of_the_code_are_text(
+    text_agent: Agent, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with tpulab.run("alone", hyperparameters={"rate": 0.5}) as run:
+        for index in run.steps(range(3)):
+            if index == 1:
+                run.set("rate", 0.25)
+    printed = capsys.readouterr().err
+    assert "[tpulab] alone: rate = 0.25 (was 0.5) applied at step 2\n" in printed
+    assert "alone: 3 steps" in printed
+    # Something was changed, so there is a log.
+    assert len(list(tmp_path.glob(".tpulab-runs/alone/*.jsonl"))) == 1
+    with tpulab.run("quiet", hyperparameters={"rate": 0.5}) as run:
+        for _ in run.steps(range(3)):
+            pass
+    assert not (tmp_path / ".tpulab-runs" / "quiet").exists()
+    assert text_agent.keeper is None
+
+
+def test_an_outage_of_the_keeper_loses_no_word_on_a_command(run: TrainingRun, keeper: KeeperDouble) -> None:
+    for index in run.steps(range(10**9)):
+        if index == 0:
+            identity = keeper.command("set", name="rate", value=0.25)
+            keeper.outcome(identity, "accepted")
+            keeper.close()
+        if index == 2:
+            keeper.listen()
+            wait_until(lambda: keeper.control, "the agent to come back")
+            break
+    assert keeper.outcome(identity, "applied")["step"] == 1
+
+
+NOTE = "env | grep ^TPULAB_RUN_ | sort > {file}.part && mv {file}.part {file}"
+
+
+def noted(file: Path) -> dict[str, str]:
+    """The environment that the command of `NOTE` has seen."""
+    wait_until(file.exists, "the command")
+    return dict(line.split("=", 1) for line in file.read_text().splitlines())
+
+
+def test_a_command_is_run_with_the_facts_when_a_run_has_ended(agent: Agent, tmp_path: Path) -> None:
+    file = tmp_path / "note"
+    with tpulab.run("long", notify=NOTE.format(file=file), log=tmp_path / "log.jsonl") as run:
+        for n in run.steps(range(3)):
+            run.log(loss=0.5 - n / 10, acc=float("nan"))
+    facts = noted(file)
+    assert facts.pop("TPULAB_RUN_ID")
+    assert float(facts.pop("TPULAB_RUN_SECONDS")) >= 0
+    # After the last step was recorded: its metrics are the newest.
+    assert json.loads(facts.pop("TPULAB_RUN_METRICS")) == {"loss": 0.3, "acc": "nan"}
+    assert facts == {
+        "TPULAB_RUN_NAME": "long",
+        "TPULAB_RUN_STATE": "finished",
+        "TPULAB_RUN_STEPS": "3",
+        "TPULAB_RUN_TOTAL": "3",
+        "TPULAB_RUN_LOG": str(tmp_path / "log.jsonl"),
+    }
+    assert agent.keeper is not None
+
+
+def test_the_command_learns_that_a_run_failed_and_why(tmp_path: Path) -> None:
+    file = tmp_path / "note"
+
+    def train() -> None:
+        with tpulab.run("wrong", notify=["sh", "-c", NOTE.format(file=file)]) as run:
+            for _ in run.steps(range(3)):
+                raise ValueError("bad\tbatch")
+
+    with pytest.raises(ValueError, match="bad"):
+        train()
+    facts = noted(file)
+    assert facts["TPULAB_RUN_STATE"] == "failed"
+    assert facts["TPULAB_RUN_ERROR"] == "ValueError: bad\tbatch"
+
+
+def test_the_command_tells_a_stopped_run_from_a_finished_one(tmp_path: Path) -> None:
+    file = tmp_path / "note"
+    run = tpulab.run("stopped", notify=NOTE.format(file=file))
+    for n in run.steps(range(100)):
+        if n == 1:
+            run.stop()
+    run.finish()
+    assert noted(file)["TPULAB_RUN_STATE"] == "stopped"
+
+
+@pytest.mark.parametrize("command", ["exit 3", ["no-such-program-here"]])
+def test_a_command_that_fails_is_a_warning_and_the_run_is_as_it_was(
+    command: str | list[str], keeper: KeeperDouble, caplog: pytest.LogCaptureFixture
+) -> None:
+    with tpulab.run("warned", notify=command) as run:
+        assert list(run.steps(range(2))) == [0, 1]
+    wait_until(lambda: "the notify command of the run 'warned'" in caplog.text, "a warning")
+    wait_until(lambda: any(message["state"] == "finished" for message in keeper.of_type("run")), "the end")
