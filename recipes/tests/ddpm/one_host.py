@@ -15,7 +15,7 @@ import numpy as np
 from ddpm.tiny import shallow_config
 from jax.experimental import multihost_utils
 from tpulab_recipes.ddpm.data.pipeline import ShapesSource
-from tpulab_recipes.ddpm.trainer import Trainer
+from tpulab_recipes.ddpm.training.trainer import Trainer
 from tpulab_recipes.runtime.jax_mesh import make_mesh, replicated
 
 

@@ -17,6 +17,7 @@ from tpulab_recipes.common.errors import DataError, StorageError
 from tpulab_recipes.common.progress import Silent
 from tpulab_recipes.common.storage import Folder
 from tpulab_recipes.ddpm.config import Config
+from tpulab_recipes.ddpm.data.encode import encode
 from tpulab_recipes.ddpm.data.encodings import encode_record
 from tpulab_recipes.ddpm.data.image_shards import read_images, write_shape_images
 from tpulab_recipes.ddpm.data.pipeline import EncodingSource, ShapesSource
@@ -24,9 +25,8 @@ from tpulab_recipes.ddpm.data.protos import decode_example, decode_tensor, encod
 from tpulab_recipes.ddpm.data.shapes import all_shapes, draw_shapes, recognise
 from tpulab_recipes.ddpm.data.small_encoders import PatchPca, encode_text, fit_patch_pca
 from tpulab_recipes.ddpm.data.tfrecord import masked_crc, read_records, record_places, write_record
-from tpulab_recipes.ddpm.encode import encode
-from tpulab_recipes.ddpm.frechet import frechet_distance, image_features
 from tpulab_recipes.ddpm.presets import SMALL
+from tpulab_recipes.ddpm.training.frechet import frechet_distance, image_features
 from tpulab_recipes.runtime.prefetch import prefetched
 
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from tpulab_recipes.ddpm.config import AlphaSchedule, LossWeight
-from tpulab_recipes.ddpm.diffusion import (
+from tpulab_recipes.ddpm.diffusion.diffusion import (
     diffuse,
     guided,
     interpret,
@@ -18,8 +18,13 @@ from tpulab_recipes.ddpm.diffusion import (
     velocity,
     weighted_error,
 )
-from tpulab_recipes.ddpm.optimizer import moving_average
-from tpulab_recipes.ddpm.schedules import CosineSchedule, alpha_sigma, linear_alphas_bar, schedule_from
+from tpulab_recipes.ddpm.diffusion.schedules import (
+    CosineSchedule,
+    alpha_sigma,
+    linear_alphas_bar,
+    schedule_from,
+)
+from tpulab_recipes.ddpm.training.optimizer import moving_average
 
 pytestmark = pytest.mark.usefixtures("double_precision")
 LINEAR = AlphaSchedule()

@@ -14,14 +14,14 @@ from ddpm.tiny import flags, shallow_config, speaking_network
 from tpulab_recipes.common.errors import ConfigError
 from tpulab_recipes.common.progress import Silent
 from tpulab_recipes.ddpm.__main__ import main
-from tpulab_recipes.ddpm.checkpoint import CheckpointFolder
 from tpulab_recipes.ddpm.config import Config
 from tpulab_recipes.ddpm.data.pipeline import ShapesSource
-from tpulab_recipes.ddpm.distiller import Distiller
 from tpulab_recipes.ddpm.model import Network
 from tpulab_recipes.ddpm.prompts import context_for
 from tpulab_recipes.ddpm.sampler import Sampler
-from tpulab_recipes.ddpm.train_step import state_of
+from tpulab_recipes.ddpm.training.checkpoint import CheckpointFolder
+from tpulab_recipes.ddpm.training.distiller import Distiller
+from tpulab_recipes.ddpm.training.train_step import state_of
 from tpulab_recipes.runtime.jax_mesh import make_mesh
 
 

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from tpulab_recipes.common.errors import RecipeError
 from tpulab_recipes.common.steering import Hook, PlainRun
-from tpulab_recipes.ddpm import frechet
 from tpulab_recipes.ddpm.config import Config
 from tpulab_recipes.ddpm.data.pipeline import ShapesSource
 from tpulab_recipes.ddpm.data.shapes import draw_shapes
 from tpulab_recipes.ddpm.data.small_encoders import PatchPca
-from tpulab_recipes.ddpm.evaluator import ShapesEvaluator
-from tpulab_recipes.ddpm.frechet import frechet_distance, image_features
 from tpulab_recipes.ddpm.model import Network
-from tpulab_recipes.ddpm.trainer import Trainer
+from tpulab_recipes.ddpm.training import frechet
+from tpulab_recipes.ddpm.training.evaluator import ShapesEvaluator
+from tpulab_recipes.ddpm.training.frechet import frechet_distance, image_features
+from tpulab_recipes.ddpm.training.trainer import Trainer
 
 
 @pytest.fixture

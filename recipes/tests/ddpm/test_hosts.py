@@ -15,10 +15,10 @@ from ddpm.tiny import SHALLOW, TRAINING, flags, shallow_config, speaking_network
 from reserved_port import reserved_port
 from tpulab_recipes.common.log_writers import read_json_lines
 from tpulab_recipes.ddpm.__main__ import main
-from tpulab_recipes.ddpm.checkpoint import CheckpointFolder
-from tpulab_recipes.ddpm.hosts import dealt_out
 from tpulab_recipes.ddpm.model import Network
-from tpulab_recipes.ddpm.train_step import state_of
+from tpulab_recipes.ddpm.training.checkpoint import CheckpointFolder
+from tpulab_recipes.ddpm.training.hosts import dealt_out
+from tpulab_recipes.ddpm.training.train_step import state_of
 from tpulab_recipes.runtime import selection
 from tpulab_recipes.runtime.jax_mesh import make_mesh
 
@@ -30,7 +30,7 @@ HOST = Path(__file__).with_name("one_host.py")
 def _together(hosts: list[list[str]]) -> list[str]:
     """Runs Python with these arguments, one process for each host. Returns what each has said."""
     environment = os.environ | {"JAX_NUM_CPU_DEVICES": str(8 // len(hosts)), "JAX_PLATFORMS": "cpu"}
-    environment["PYTHONPATH"] = str(HOST.parents[1])
+    environment["PYTHONPATH"] = os.pathsep.join(map(str, (HOST.parents[1], HOST.parents[2] / "src")))
     processes = [
         subprocess.Popen(
             [sys.executable, *arguments],

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import nnx
-from tpulab_recipes.ddpm.config import Conditioning, Config
-from tpulab_recipes.ddpm.masks import draw_masks
+from tpulab_recipes.ddpm.config import Conditioning, Config, UNetArgs
+from tpulab_recipes.ddpm.diffusion.masks import draw_masks
 from tpulab_recipes.ddpm.model import Network
 from tpulab_recipes.ddpm.model.attention import Attention
 from tpulab_recipes.ddpm.model.context import ContextSequence, drop_conditioning, unconditional
@@ -23,7 +23,7 @@ KEYS = jax.random.split(jax.random.key(0), 8)
 def test_attention_of_a_bf16_network_weighs_in_fp32() -> None:
     """Layers that change nothing: softmax attention of x to itself. Scores rounded to bf16 before the softmax
     are off by 0.00067 here, and by 0.00038 with fp32 scores."""
-    layer = Attention(128, 128, 32, dtype=jnp.bfloat16, rngs=nnx.Rngs(0))
+    layer = Attention(128, 128, UNetArgs(head_dim=32), rngs=nnx.Rngs(0))
     layer.to_q.kernel.set_value(jnp.eye(128))
     layer.to_kv.kernel.set_value(jnp.tile(jnp.eye(128), (1, 2)))
     layer.to_out.kernel.set_value(jnp.eye(128))
@@ -38,7 +38,7 @@ def test_attention_of_a_bf16_network_weighs_in_fp32() -> None:
 def _sequence(conditioning: Conditioning) -> ContextSequence:
     """With random parameters, biases included: those of a bare module are zeros that `Network.init`
     replaces."""
-    sequence = ContextSequence(conditioning, 16, 4.0, (2.0, 9.0), rngs=nnx.Rngs(0))
+    sequence = ContextSequence(conditioning, UNetArgs(seq_width=16), rngs=nnx.Rngs(0))
     rng = np.random.default_rng(0)
     parameters = nnx.state(sequence, nnx.Param)
     drawn = jax.tree.map(lambda leaf: jnp.asarray(rng.standard_normal(leaf.shape), leaf.dtype), parameters)

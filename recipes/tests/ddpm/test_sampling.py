@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tpulab_recipes.ddpm.diffusion import diffuse, interpret, spread
-from tpulab_recipes.ddpm.distillation import distillation_target
-from tpulab_recipes.ddpm.sampling import (
+from tpulab_recipes.ddpm.diffusion.diffusion import diffuse, interpret, spread
+from tpulab_recipes.ddpm.diffusion.distillation import distillation_target
+from tpulab_recipes.ddpm.diffusion.sampling import (
     MAX_STEPS,
     Known,
     Levels,
@@ -22,7 +22,7 @@ from tpulab_recipes.ddpm.sampling import (
     sample_loop,
     sampling_levels,
 )
-from tpulab_recipes.ddpm.schedules import CosineSchedule, alpha_sigma
+from tpulab_recipes.ddpm.diffusion.schedules import CosineSchedule, alpha_sigma
 
 pytestmark = pytest.mark.usefixtures("double_precision")
 MEAN, DEVIATION = 0.3, 0.5

@@ -11,17 +11,17 @@ from ddpm.tiny import shallow_config, tiny_config
 from tpulab_recipes.common.errors import ConfigError
 from tpulab_recipes.ddpm.data.pipeline import ShapesSource
 from tpulab_recipes.ddpm.model import Network
-from tpulab_recipes.ddpm.optimizer import default_hyperparameters
 from tpulab_recipes.ddpm.presets import LAION512_LARGE, SMALL
-from tpulab_recipes.ddpm.step_cost import (
+from tpulab_recipes.ddpm.training.optimizer import default_hyperparameters
+from tpulab_recipes.ddpm.training.step_cost import (
     batch_shapes,
     flops_per_image,
     plan_step_memory,
     refuse_too_large,
     speed,
 )
-from tpulab_recipes.ddpm.train_step import compile_step, diffusion_loss, state_shapes
-from tpulab_recipes.ddpm.trainer import Trainer
+from tpulab_recipes.ddpm.training.train_step import compile_step, diffusion_loss, state_shapes
+from tpulab_recipes.ddpm.training.trainer import Trainer
 from tpulab_recipes.runtime import memory_plan
 from tpulab_recipes.runtime.jax_mesh import make_mesh
 

@@ -21,15 +21,19 @@ from ddpm.tiny import shallow_config
 from tpulab_recipes.common.errors import CheckpointError, ConfigError, TrainingDiverged
 from tpulab_recipes.common.log_writers import JsonLines, read_json_lines
 from tpulab_recipes.common.steering import PlainRun
-from tpulab_recipes.ddpm.checkpoint import CheckpointFolder
 from tpulab_recipes.ddpm.config import Config
 from tpulab_recipes.ddpm.data.pipeline import Batch, ShapesSource
 from tpulab_recipes.ddpm.model import Network
-from tpulab_recipes.ddpm.optimizer import clip_gradient, default_hyperparameters, learning_rate_factor
 from tpulab_recipes.ddpm.presets import LAION256
 from tpulab_recipes.ddpm.sampler import Sampler
-from tpulab_recipes.ddpm.train_step import TrainState, compile_step, make_initial_state
-from tpulab_recipes.ddpm.trainer import Trainer
+from tpulab_recipes.ddpm.training.checkpoint import CheckpointFolder
+from tpulab_recipes.ddpm.training.optimizer import (
+    clip_gradient,
+    default_hyperparameters,
+    learning_rate_factor,
+)
+from tpulab_recipes.ddpm.training.train_step import TrainState, compile_step, make_initial_state
+from tpulab_recipes.ddpm.training.trainer import Trainer
 from tpulab_recipes.runtime.jax_mesh import make_mesh, put_batch
 
 

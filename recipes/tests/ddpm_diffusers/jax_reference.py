@@ -18,14 +18,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from tpulab_recipes.ddpm.config import AlphaSchedule, Config, context_shapes
-from tpulab_recipes.ddpm.diffusion import interpret
-from tpulab_recipes.ddpm.exporter import export_to_diffusers
+from tpulab_recipes.ddpm.diffusion.diffusion import interpret
+from tpulab_recipes.ddpm.diffusion.sampling import ancestral_step, ddim_step
+from tpulab_recipes.ddpm.diffusion.schedules import linear_alphas_bar, schedule_from
+from tpulab_recipes.ddpm.export.exporter import export_to_diffusers
 from tpulab_recipes.ddpm.model import Network
 from tpulab_recipes.ddpm.presets import PRESETS
 from tpulab_recipes.ddpm.prompts import context_for
 from tpulab_recipes.ddpm.sampler import Sampler
-from tpulab_recipes.ddpm.sampling import ancestral_step, ddim_step
-from tpulab_recipes.ddpm.schedules import linear_alphas_bar, schedule_from
 
 PROMPTS = ["a large red circle", "a small blue cross", ""]
 GUIDANCE = 2.5

@@ -20,14 +20,14 @@ from diffusers import AutoencoderKL, StableDiffusionXLPipeline
 from torchmetrics.image.fid import FrechetInceptionDistance
 from tpulab_recipes.common.errors import DataError, MissingPackage
 from tpulab_recipes.common.storage import Folder
-from tpulab_recipes.ddpm.comparison import Comparison
 from tpulab_recipes.ddpm.data import torch_models, torch_process
 from tpulab_recipes.ddpm.data.image_shards import read_images, write_shape_images
 from tpulab_recipes.ddpm.data.images import fit_image
 from tpulab_recipes.ddpm.data.protos import decode_example, decode_tensor
 from tpulab_recipes.ddpm.data.tfrecord import read_records
-from tpulab_recipes.ddpm.frechet import frechet_distance
 from tpulab_recipes.ddpm.presets import PRESETS
+from tpulab_recipes.ddpm.training.comparison import Comparison
+from tpulab_recipes.ddpm.training.frechet import frechet_distance
 
 SOURCES = str(Path(__file__).parents[2] / "src")
 

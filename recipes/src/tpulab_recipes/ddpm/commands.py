@@ -18,8 +18,8 @@ from tpulab_recipes.common.command_line import asked_preset, print_result, with_
 from tpulab_recipes.common.errors import CheckpointError, ConfigError, DataError
 from tpulab_recipes.common.progress import Progress, Silent, Terminal
 from tpulab_recipes.ddpm.config import Config, check_config, to_dict
+from tpulab_recipes.ddpm.data.download import DownloadOptions
 from tpulab_recipes.ddpm.data.image_shards import CLASS_KEY, SCORE_KEY
-from tpulab_recipes.ddpm.download import DownloadOptions
 from tpulab_recipes.ddpm.presets import load_config
 
 #: Scale of the guidance of `evaluate`, for networks that are not distilled.
@@ -56,7 +56,7 @@ class OnHosts(Command):
         """This host and their number, after a line that says what it runs on. Raises `DeviceRuntimeError`
         where that is not what was asked for: nothing runs on the host CPU unnoticed."""
         from tpulab_recipes import runtime
-        from tpulab_recipes.ddpm.hosts import join_slice
+        from tpulab_recipes.ddpm.training.hosts import join_slice
 
         process, processes = join_slice(self.coordinator, self.num_processes, self.process_id)
         backend = runtime.use("jax", platform=self.platform)
@@ -87,7 +87,7 @@ class Download(Command, DownloadOptions):
     def run(self) -> None:
         import importlib.util
 
-        from tpulab_recipes.ddpm.download import download, download_with_img2dataset
+        from tpulab_recipes.ddpm.data.download import download, download_with_img2dataset
 
         installed = importlib.util.find_spec("img2dataset") is not None
         if self.downloader == "img2dataset" or (self.downloader == "auto" and installed):
@@ -134,7 +134,7 @@ class Encode(WithEncoders, OnHosts):
     config: Settings
 
     def run(self) -> None:
-        from tpulab_recipes.ddpm.encode import encode, encoders_for
+        from tpulab_recipes.ddpm.data.encode import encode
 
         check_config(self.config)
         self.sign_in()
@@ -147,7 +147,6 @@ class Encode(WithEncoders, OnHosts):
             batch_size=self.batch_size,
             score_col=self.score_col,
             class_col=self.class_col,
-            encoders=encoders_for(self.config),
             process=process,
             processes=processes,
         )
@@ -181,9 +180,9 @@ class Train(OnHosts):
         from tpulab_recipes.common.log_writers import JsonLines, LogWriter, TensorBoard, WeightsAndBiases
         from tpulab_recipes.common.storage import Folder
         from tpulab_recipes.ddpm.data.pipeline import EncodingSource, open_source
-        from tpulab_recipes.ddpm.evaluator import evaluator_for
         from tpulab_recipes.ddpm.model.network import Network
-        from tpulab_recipes.ddpm.trainer import Figures, Trainer
+        from tpulab_recipes.ddpm.training.evaluator import evaluator_for
+        from tpulab_recipes.ddpm.training.trainer import Figures, Trainer
 
         config = self.config
         check_config(config)
@@ -223,7 +222,7 @@ class Train(OnHosts):
         ) as trainer:
             shown = trainer.step
             if process == 0:
-                _write(Folder(global_dir).make(), "config.json", json.dumps(to_dict(config), indent=2))
+                Folder(global_dir).make().put("config.json", json.dumps(to_dict(config), indent=2))
             began = trainer.resumed_at
             where = "from the beginning" if began is None else f"going on at step {began}"
             if isinstance(source, EncodingSource):
@@ -253,8 +252,8 @@ class OfCheckpoint(OnHosts):
     def loaded(self) -> Iterator[tuple[Config, Any, bool]]:
         """The configuration and the averaged weights of the checkpoint. Of a student (the last value says if
         it is one), the configuration says in how many steps it samples."""
-        from tpulab_recipes.ddpm.checkpoint import CheckpointFolder
         from tpulab_recipes.ddpm.model.network import Network
+        from tpulab_recipes.ddpm.training.checkpoint import CheckpointFolder
         from tpulab_recipes.runtime.jax_mesh import make_mesh
 
         place = self.checkpoint_dir
@@ -311,11 +310,11 @@ class Evaluate(WithEncoders, OfCheckpoint):
     def run(self) -> None:
         from tpulab_recipes.common.pictures import grid, png
         from tpulab_recipes.common.storage import Folder
-        from tpulab_recipes.ddpm.comparison import Comparison
-        from tpulab_recipes.ddpm.hosts import dealt_out
         from tpulab_recipes.ddpm.model.network import Network
         from tpulab_recipes.ddpm.prompts import context_for, decode_images
         from tpulab_recipes.ddpm.sampler import Sampler
+        from tpulab_recipes.ddpm.training.comparison import Comparison
+        from tpulab_recipes.ddpm.training.hosts import dealt_out
         from tpulab_recipes.runtime.jax_mesh import state_of_this_host
 
         self.sign_in()
@@ -368,14 +367,14 @@ class Evaluate(WithEncoders, OfCheckpoint):
             return
         latents, images = (np.concatenate(rows) for rows in zip(*pieces, strict=True))
         for index, image in enumerate(images):
-            _write(out, f"image_{index:04d}.png", png(image))
+            out.put(f"image_{index:04d}.png", png(image))
         columns = min(8, self.num_images) if self.num_images > 1 else 8
-        _write(out, "grid.png", png(grid(images, columns=columns)))
-        _write(out, "prompts.json", json.dumps(prompts, indent=2))
+        out.put("grid.png", png(grid(images, columns=columns)))
+        out.put("prompts.json", json.dumps(prompts, indent=2))
         if self.npz:
             buffer = io.BytesIO()
             np.savez(buffer, images=images, latents=latents)
-            _write(out, "images.npz", buffer.getvalue())
+            out.put("images.npz", buffer.getvalue())
         figures = compare(images) if compare else {}
         print_result(images=len(images), folder=self.save_dir, **figures)
 
@@ -398,8 +397,8 @@ class Evaluate(WithEncoders, OfCheckpoint):
             return None, None
         if not (self.inpaint and self.mask):
             raise ConfigError("--inpaint", "and --mask go together.")
+        from tpulab_recipes.ddpm.data.encoders import encode_images
         from tpulab_recipes.ddpm.data.images import decode_image, fit_image
-        from tpulab_recipes.ddpm.encode import encoders_for
 
         def read(path: str) -> np.ndarray:
             try:
@@ -409,8 +408,7 @@ class Evaluate(WithEncoders, OfCheckpoint):
                 raise DataError(f"{path} cannot be read: {error.strerror}.") from error
 
         known = read(self.inpaint).astype(np.float32)[None] / 127.5 - 1
-        if not config.in_pixels:
-            known = encoders_for(config)(known, [""])[0]["image"][None]
+        known = encode_images(known, config)
         painted = read(self.mask)[..., 0] > 127
         size = config.in_dimensions[0]
         step = painted.shape[0] // size
@@ -432,11 +430,11 @@ class Distill(OfCheckpoint):
     """Scale to distil into the student."""
 
     def run(self) -> None:
-        from tpulab_recipes.ddpm.checkpoint import CheckpointFolder
         from tpulab_recipes.ddpm.data.pipeline import open_source
-        from tpulab_recipes.ddpm.distiller import Distiller
         from tpulab_recipes.ddpm.model.network import Network
-        from tpulab_recipes.ddpm.train_step import place_state, state_of
+        from tpulab_recipes.ddpm.training.checkpoint import CheckpointFolder
+        from tpulab_recipes.ddpm.training.distiller import Distiller
+        from tpulab_recipes.ddpm.training.train_step import place_state, state_of
         from tpulab_recipes.runtime.jax_mesh import make_mesh, whole_state
 
         process, processes = self.join_slice()
@@ -488,7 +486,7 @@ class Export(OfCheckpoint):
     """The folder to write."""
 
     def run(self) -> None:
-        from tpulab_recipes.ddpm.exporter import write_export
+        from tpulab_recipes.ddpm.export.exporter import write_export
         from tpulab_recipes.runtime.jax_mesh import whole_state
 
         process, _ = self.join_slice()
@@ -515,7 +513,7 @@ class Benchmark(Command):
     """Also write the rows to this file."""
 
     def run(self) -> None:
-        from tpulab_recipes.ddpm.benchmark import compiled_rows, format_table, measured_rows
+        from tpulab_recipes.ddpm.training.benchmark import compiled_rows, format_table, measured_rows
 
         sizes: Sequence[int | None] = self.batch_size or (None,)
         if len(sizes) == 1:
@@ -565,8 +563,3 @@ def read(argv: Sequence[str], config: Config | None = None) -> Command:
         args=argv,
     )
     return command
-
-
-def _write(folder: Any, name: str, data: bytes | str) -> None:
-    with folder.write(name) as file:
-        file.write(data.encode() if isinstance(data, str) else data)

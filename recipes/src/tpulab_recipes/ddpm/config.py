@@ -13,6 +13,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from typing import Any, Literal, TypeAlias
 
+import ml_dtypes
+import numpy as np
+
 from tpulab_recipes.common.errors import ConfigError
 
 MeanType: TypeAlias = Literal["eps", "x", "v"]
@@ -90,6 +93,11 @@ class UNetArgs:
     #: Levels up to this one are computed again in the backward pass, for networks that do not fit a chip
     #: otherwise: about a third more operations. -1: none. Not in jax-ddpm.
     remat_levels: int = -1
+
+    @property
+    def dtype(self) -> Any:
+        """What the network computes in, as NumPy and JAX name it."""
+        return ml_dtypes.bfloat16 if self.param_dtype == "bf16" else np.float32
 
 
 @dataclass(frozen=True)

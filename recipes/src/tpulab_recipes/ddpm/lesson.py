@@ -13,12 +13,12 @@ import numpy as np
 
 from tpulab_recipes.common.pictures import grid, png
 from tpulab_recipes.ddpm.config import Config
-from tpulab_recipes.ddpm.diffusion import diffuse
-from tpulab_recipes.ddpm.evaluator import Evaluation
+from tpulab_recipes.ddpm.diffusion.diffusion import diffuse
+from tpulab_recipes.ddpm.diffusion.schedules import alpha_sigma, schedule_from
 from tpulab_recipes.ddpm.prompts import context_for, decode_images
 from tpulab_recipes.ddpm.sampler import Sampler
-from tpulab_recipes.ddpm.schedules import alpha_sigma, schedule_from
-from tpulab_recipes.ddpm.trainer import Figures
+from tpulab_recipes.ddpm.training.evaluator import Evaluation
+from tpulab_recipes.ddpm.training.trainer import Figures
 
 
 def show_images(images: np.ndarray, titles: Sequence[str], columns: int = 8, size: float = 1.15) -> Any:

@@ -11,11 +11,11 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 
 from tpulab_recipes.ddpm.config import context_shapes
-from tpulab_recipes.ddpm.diffusion import guided
+from tpulab_recipes.ddpm.diffusion.diffusion import guided
+from tpulab_recipes.ddpm.diffusion.sampling import Known, Levels, sample_loop, sampling_levels
+from tpulab_recipes.ddpm.diffusion.schedules import schedule_from
 from tpulab_recipes.ddpm.model.context import unconditional
 from tpulab_recipes.ddpm.model.network import Network
-from tpulab_recipes.ddpm.sampling import Known, Levels, sample_loop, sampling_levels
-from tpulab_recipes.ddpm.schedules import schedule_from
 from tpulab_recipes.runtime.jax_mesh import batch_sharding, gathered, make_mesh, replicated, state_sharding
 
 Array: TypeAlias = jax.Array

@@ -43,9 +43,7 @@ class JaxBackend(Backend):
                 'environment "jax" '
                 "(`tpulab env create jax` makes it).",
             ) from error
-        from tpulab_recipes.runtime import jax_mesh  # imports jax
-
-        self._jax, self._places = jax, jax_mesh
+        self._jax = jax
         self._counter = _CompileCounter.of_process(jax)
         found = self._start(platform)
         self.platform: Platform = "tpu" if found == "tpu" else "cpu"
@@ -126,36 +124,13 @@ class JaxBackend(Backend):
         self._jax.block_until_ready((values, self._jax.live_arrays()))
         self._jax.effects_barrier()
 
-    def compile(self, step: Step, *, name: str | None = None, state: Any = None) -> Step:
-        """As every backend. With `state`, a tree that `prepare` has placed, the step is of the form
-        `step(state, batch, …) -> (state, figures)`: the state keeps its place, its memory is used again, and
-        figures are whole on every device."""
-
+    def compile(self, step: Step, *, name: str | None = None) -> Step:
         def named(*args: Any, **kwargs: Any) -> Any:
             return step(*args, **kwargs)
 
         named.__name__ = named.__qualname__ = name or str(getattr(step, "__name__", "step"))
-        places: dict[str, Any] = {}
-        if state is not None:
-            kept = self._jax.tree.map(lambda leaf: leaf.sharding, state)
-            everywhere = self._places.replicated(self._places.make_mesh())
-            places = {"out_shardings": (kept, everywhere), "donate_argnums": 0}
-        compiled: Step = self._jax.jit(named, **places)
+        compiled: Step = self._jax.jit(named)
         return compiled
-
-    def prepare(self, state: Any, *, shard: bool = False) -> Any:
-        """The state of a training (parameters, optimizer state, counters: a tree of host arrays, the same in
-        every process) on all devices: whole on each or, with `shard`, in slices, for models that one chip
-        cannot hold. `compile(step, state=…)` keeps it so; `to_host` gives it whole, whatever it was."""
-        mesh, host = self._places.make_mesh(), self._jax.tree.map(_narrow, state)
-        whole = self._jax.tree.map(lambda _: self._places.replicated(mesh), host)
-        where = self._places.state_sharding(mesh, host) if shard else whole
-        return self._places.put_state(host, where)
-
-    def gathered(self, tree: Any) -> Any:
-        """Within a compiled step: slices, whole on every device, to compute with. Gradients of them come back
-        in slices. Cast before, and half the bytes travel."""
-        return self._places.gathered(tree, self._places.make_mesh())
 
     def seed(self, seed: int) -> Any:
         random.seed(seed)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakSet
 
 #: Bytes of a chip's HBM that a program may use (Google's system architecture pages, in GiB).
 CHIP_GIB = {"v2": 16, "v3": 32, "v4": 32, "v5e": 16, "v5p": 95, "v6e": 32}
@@ -34,10 +36,12 @@ class MemoryPlan:
     gradients: int
     optimizer: int
     activations: int
+    gathered: int = 0
+    """Where parameters are in slices: the largest layer whole and its gradient, while it computes."""
 
     @property
     def total(self) -> int:
-        return self.parameters + self.gradients + self.optimizer + self.activations
+        return self.parameters + self.gradients + self.optimizer + self.activations + self.gathered
 
     def fits(self, chip: str) -> bool:
         """Whether it fits a chip of this kind (`v5e`, …), with a tenth left for the program itself."""
@@ -70,21 +74,24 @@ def plan_memory(
     """
     import torch
 
-    saved: dict[int, int] = {}
+    # Only what the graph still holds at the end counts. A storage is known by its address, which is given
+    # away again when it is freed.
+    saved: WeakSet[_Saved] = WeakSet()
 
-    def keep(tensor: Any) -> Any:
-        storage = tensor.untyped_storage()
-        saved[storage._cdata] = storage.nbytes()
-        return tensor
+    def keep(tensor: Any) -> _Saved:
+        held = _Saved(tensor.detach())
+        saved.add(held)
+        return held
 
     with torch.device("meta"):
         model = make_model()
-        own = {parameter.untyped_storage()._cdata for parameter in model.parameters()}
-        with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-            # Held until the count is done: the next tensor would get the place of one that is gone.
-            held = loss_of(model)
-    activations = sum(size for place, size in saved.items() if place not in own)
-    del held
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda each: each.tensor):
+            loss = loss_of(model)
+    own = {parameter.untyped_storage()._cdata for parameter in model.parameters()}
+    storages = [each.tensor.untyped_storage() for each in saved]
+    sizes = {storage._cdata: storage.nbytes() for storage in storages}
+    activations = sum(size for place, size in sizes.items() if place not in own)
+    del loss  # held until here, and with it the graph
     parts = chips if shard else 1
     held_bytes = trained_bytes = 0
     for parameter in model.parameters():
@@ -92,7 +99,50 @@ def plan_memory(
         size = parameter.numel() // (parts if divides else 1) * _FP32
         held_bytes += size
         trained_bytes += size if parameter.requires_grad else 0
-    return MemoryPlan(held_bytes, trained_bytes, MOMENTS[optimizer] * trained_bytes, activations)
+    gathered = 2 * _largest_layer(model) * _FP32 if parts > 1 else 0
+    return MemoryPlan(held_bytes, trained_bytes, MOMENTS[optimizer] * trained_bytes, activations, gathered)
+
+
+class _Saved:
+    """A tensor that the graph keeps for the backward pass; gone when the graph lets go of it."""
+
+    def __init__(self, tensor: Any) -> None:
+        self.tensor = tensor
+
+
+def _largest_layer(model: Any) -> int:
+    """Parameters of the largest entry of a `ModuleList`, or of the largest single one (a table, a head)."""
+    import torch
+
+    lists = [module for module in model.modules() if isinstance(module, torch.nn.ModuleList)]
+    layers = [list(layer.parameters()) for each in lists for layer in each]
+    alone = [[parameter] for parameter in model.parameters()]
+    return max(sum(one.numel() for one in group) for group in layers + alone)
+
+
+@contextmanager
+def bfloat16_on_meta() -> Iterator[None]:
+    """`torch.autocast` to bfloat16 for the device `meta`, which it does not know: products of matrices, also
+    those of attention, take and give bfloat16, except where autocast is switched off for the processor."""
+    import torch
+    from torch.nn import functional
+    from torch.overrides import TorchFunctionMode
+
+    products = {functional.linear, torch.matmul, torch.Tensor.matmul, torch.Tensor.__matmul__, torch.bmm}
+    products |= {functional.scaled_dot_product_attention, torch.einsum}
+
+    def lowered(value: Any) -> Any:
+        floating = isinstance(value, torch.Tensor) and value.is_floating_point()
+        return value.to(torch.bfloat16) if floating else value
+
+    class Products(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if func in products and torch.is_autocast_enabled("cpu"):
+                args = tuple(map(lowered, args))
+            return func(*args, **(kwargs or {}))
+
+    with torch.autocast("cpu", torch.bfloat16), Products():
+        yield
 
 
 def plan_jax_memory(
@@ -111,7 +161,7 @@ def plan_jax_memory(
         params: trees of arrays or of their shapes, as `optimizer_state` and `batch` are.
         batch: of *one* chip.
         chips: of a host, that share parameters, gradients and optimizer state, with `shard`: as
-            `JaxBackend.prepare` slices them. What a step gathers of them for a while comes on top.
+            `jax_mesh.state_sharding` slices them. What a step gathers of them for a while comes on top.
     """
     import jax
 

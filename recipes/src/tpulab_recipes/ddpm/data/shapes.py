@@ -6,7 +6,9 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -133,21 +135,14 @@ def recognise(image: np.ndarray) -> Shape:
     return Shape(size, colour, shape)
 
 
-_TEMPLATES: tuple[list[tuple[str, str]], np.ndarray] | None = None
-
-
+@lru_cache(maxsize=1)
 def _templates() -> tuple[list[tuple[str, str]], np.ndarray]:
-    global _TEMPLATES
-    if _TEMPLATES is None:
-        labels, rows = [], []
-        for size in SIZES:
-            room = _room(size)
-            places = SIDE / 2 + np.linspace(-room, room, 7)
-            for shape in SHAPES:
-                for x in places:
-                    for y in places:
-                        cover = coverage(shape, RADII[size], (float(x), float(y))).reshape(-1)
-                        labels.append((size, shape))
-                        rows.append(cover / np.linalg.norm(cover))
-        _TEMPLATES = labels, np.asarray(rows, np.float32)
-    return _TEMPLATES
+    labels, rows = [], []
+    for size in SIZES:
+        room = _room(size)
+        places = SIDE / 2 + np.linspace(-room, room, 7)
+        for shape, x, y in itertools.product(SHAPES, places, places):
+            cover = coverage(shape, RADII[size], (float(x), float(y))).reshape(-1)
+            labels.append((size, shape))
+            rows.append(cover / np.linalg.norm(cover))
+    return labels, np.asarray(rows, np.float32)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
 
+from tpulab_recipes.ddpm.config import UNetArgs
 from tpulab_recipes.ddpm.model.layers import GroupNorm, LayerNorm, conv, linear, quick_gelu
 
 Array: TypeAlias = jax.Array
@@ -17,11 +18,12 @@ class Attention(nnx.Module):
     """Several heads, over the sequence itself or over a context. Scores and their softmax are fp32 whatever
     the network computes in."""
 
-    def __init__(self, channels: int, context: int, head_dim: int, *, dtype: Any, rngs: nnx.Rngs) -> None:
+    def __init__(self, channels: int, context: int, args: UNetArgs, *, rngs: nnx.Rngs) -> None:
+        dtype = args.dtype
         self.to_q = linear(channels, channels, use_bias=False, dtype=dtype, rngs=rngs)
         self.to_kv = linear(context, 2 * channels, use_bias=False, dtype=dtype, rngs=rngs)
         self.to_out = linear(channels, channels, dtype=dtype, rngs=rngs)
-        self.head_dim = head_dim
+        self.head_dim = args.head_dim
 
     def __call__(self, x: Array, context: Array) -> Array:
         key, value = jnp.split(self.to_kv(context), 2, axis=-1)
@@ -36,10 +38,10 @@ class FeedForward(nnx.Module):
     """Four times as wide inside; with `use_glu` half of it gates the other (Shazeer 2020, arXiv
     2002.05202)."""
 
-    def __init__(self, channels: int, *, use_glu: bool, dtype: Any, rngs: nnx.Rngs) -> None:
-        self.inner = linear(channels, (8 if use_glu else 4) * channels, dtype=dtype, rngs=rngs)
-        self.outer = linear(4 * channels, channels, dtype=dtype, rngs=rngs)
-        self.use_glu = use_glu
+    def __init__(self, channels: int, args: UNetArgs, *, rngs: nnx.Rngs) -> None:
+        self.inner = linear(channels, (8 if args.use_glu else 4) * channels, dtype=args.dtype, rngs=rngs)
+        self.outer = linear(4 * channels, channels, dtype=args.dtype, rngs=rngs)
+        self.use_glu = args.use_glu
 
     def __call__(self, x: Array) -> Array:
         h = self.inner(x)
@@ -53,27 +55,16 @@ class TransformerBlock(nnx.Module):
     """Attention of an image to itself (not at the outermost level) and to the context, then a feed-forward
     layer."""
 
-    def __init__(
-        self,
-        channels: int,
-        context: int,
-        head_dim: int,
-        *,
-        groups: int,
-        cross_only: bool,
-        use_glu: bool,
-        dtype: Any,
-        rngs: nnx.Rngs,
-    ) -> None:
-        self.norm = GroupNorm(channels, groups, rngs=rngs)
-        self.proj_in = conv(channels, channels, size=1, dtype=dtype, rngs=rngs)
+    def __init__(self, channels: int, args: UNetArgs, *, cross_only: bool, rngs: nnx.Rngs) -> None:
+        self.norm = GroupNorm(channels, args.norm_groups, rngs=rngs)
+        self.proj_in = conv(channels, channels, kernel_size=(1, 1), dtype=args.dtype, rngs=rngs)
         self.norm1 = None if cross_only else LayerNorm(channels, rngs=rngs)
-        self.attn1 = None if cross_only else Attention(channels, channels, head_dim, dtype=dtype, rngs=rngs)
+        self.attn1 = None if cross_only else Attention(channels, channels, args, rngs=rngs)
         self.norm2 = LayerNorm(channels, rngs=rngs)
-        self.attn2 = Attention(channels, context, head_dim, dtype=dtype, rngs=rngs)
+        self.attn2 = Attention(channels, args.seq_width, args, rngs=rngs)
         self.norm3 = LayerNorm(channels, rngs=rngs)
-        self.ff = FeedForward(channels, use_glu=use_glu, dtype=dtype, rngs=rngs)
-        self.proj_out = conv(channels, channels, size=1, dtype=dtype, rngs=rngs)
+        self.ff = FeedForward(channels, args, rngs=rngs)
+        self.proj_out = conv(channels, channels, kernel_size=(1, 1), dtype=args.dtype, rngs=rngs)
 
     def __call__(self, x: Array, context: Array) -> Array:
         h = self.proj_in(self.norm(x)).reshape(x.shape[0], -1, x.shape[-1])

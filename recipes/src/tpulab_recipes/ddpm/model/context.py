@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from tpulab_recipes.ddpm.config import Conditioning, context_shapes
+from tpulab_recipes.ddpm.config import Conditioning, UNetArgs, context_shapes
 from tpulab_recipes.ddpm.model.layers import embedding, linear, sinusoids
 
 Array: TypeAlias = jax.Array
@@ -75,15 +75,8 @@ def _share(name: str, conditioning: Conditioning) -> tuple[int, float, float]:
 class ContextSequence(nnx.Module):
     """Float[batch, token, width] from the parts of the context; each part has its own linear map."""
 
-    def __init__(
-        self,
-        conditioning: Conditioning,
-        width: int,
-        t5_mult: float,
-        aesth_score_range: tuple[float, float],
-        *,
-        rngs: nnx.Rngs,
-    ) -> None:
+    def __init__(self, conditioning: Conditioning, args: UNetArgs, *, rngs: nnx.Rngs) -> None:
+        width = args.seq_width
         parts = {
             "clip_emb": conditioning.clip_width,
             "t5_emb": conditioning.t5_width,
@@ -95,7 +88,7 @@ class ContextSequence(nnx.Module):
         )
         classes = conditioning.num_classes
         self.classes = embedding(classes + 1, width, rngs=rngs) if classes else None
-        self.t5_mult, self.aesth_score_range = t5_mult, aesth_score_range
+        self.t5_mult, self.aesth_score_range = args.t5_mult, args.aesth_score_range
 
     def __call__(self, context: Mapping[str, Array], batch: int) -> Array:
         pieces = [self.null_token(jnp.zeros((batch, 1), jnp.int32))]

@@ -7,11 +7,14 @@ the training step hands in a bf16 copy of the fp32 masters.
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
+
+from tpulab_recipes.ddpm.config import UNetArgs
 
 Array: TypeAlias = jax.Array
 #: `Network.init` makes the real values. Tracing random initializers of hundreds of layers takes half a
@@ -52,37 +55,10 @@ class LayerNorm(nnx.LayerNorm):
         return super().__call__(x.astype(jnp.float32), mask=mask).astype(x.dtype)
 
 
-def conv(
-    inputs: int,
-    outputs: int,
-    *,
-    dtype: Any,
-    rngs: nnx.Rngs,
-    size: int = 3,
-    stride: int = 1,
-) -> nnx.Conv:
-    """A convolution with XLA's padding SAME."""
-    return nnx.Conv(
-        inputs,
-        outputs,
-        (size, size),
-        strides=(stride, stride),
-        dtype=dtype,
-        kernel_init=_zeros,
-        rngs=rngs,
-    )
-
-
-def linear(
-    inputs: int, outputs: int, *, rngs: nnx.Rngs, dtype: Any = jnp.float32, use_bias: bool = True
-) -> nnx.Linear:
-    """A matrix and a bias."""
-    return nnx.Linear(inputs, outputs, use_bias=use_bias, dtype=dtype, kernel_init=_zeros, rngs=rngs)
-
-
-def embedding(count: int, width: int, *, rngs: nnx.Rngs) -> nnx.Embed:
-    """A table of learned vectors."""
-    return nnx.Embed(count, width, embedding_init=_zeros, rngs=rngs)
+#: Convolutions of 3 x 3 with XLA's padding SAME; matrices with a bias; tables of learned vectors.
+conv = partial(nnx.Conv, kernel_size=(3, 3), kernel_init=_zeros)
+linear = partial(nnx.Linear, dtype=jnp.float32, kernel_init=_zeros)
+embedding = partial(nnx.Embed, embedding_init=_zeros)
 
 
 def sinusoids(values: Array, width: int) -> Array:
@@ -120,24 +96,16 @@ class ResnetBlock(nnx.Module):
     between."""
 
     def __init__(
-        self,
-        inputs: int,
-        outputs: int,
-        emb: int,
-        *,
-        groups: int,
-        dropout: float,
-        dtype: Any,
-        rngs: nnx.Rngs,
-        resample: str | None = None,
+        self, inputs: int, outputs: int, args: UNetArgs, *, rngs: nnx.Rngs, resample: str | None = None
     ) -> None:
-        self.norm1 = GroupNorm(inputs, groups, rngs=rngs)
+        dtype = args.dtype
+        self.norm1 = GroupNorm(inputs, args.norm_groups, rngs=rngs)
         self.conv1 = conv(inputs, outputs, dtype=dtype, rngs=rngs)
-        self.temb_proj = linear(emb, 2 * outputs, dtype=dtype, rngs=rngs)
-        self.norm2 = GroupNorm(outputs, groups, rngs=rngs)
+        self.temb_proj = linear(args.emb_ch, 2 * outputs, dtype=dtype, rngs=rngs)
+        self.norm2 = GroupNorm(outputs, args.norm_groups, rngs=rngs)
         self.conv2 = conv(outputs, outputs, dtype=dtype, rngs=rngs)
         self.shortcut = linear(inputs, outputs, dtype=dtype, rngs=rngs) if inputs != outputs else None
-        self.rate, self.resample = dropout, resample
+        self.rate, self.resample = args.dropout, resample
 
     def __call__(self, x: Array, emb: Array, key: Array | None = None) -> Array:
         h = quick_gelu(self.norm1(x))

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
@@ -33,7 +32,6 @@ class Network:
         self._graph, state = nnx.split(abstract)
         self.shapes: Params = nnx.to_pure_dict(state)
         self._state = state
-        self._compute_dtype = jnp.bfloat16 if config.model.args.param_dtype == "bf16" else jnp.float32
 
     def init(self, seed: int) -> Params:
         """Fresh parameters in fp32, made by the host: the same whatever the devices, and nothing is
@@ -63,7 +61,7 @@ class Network:
             names = [str(getattr(part, "key", part)) for part in path]
             if names[0] in _FP32_PARTS or any(name.startswith("norm") for name in names):
                 return leaf
-            return leaf.astype(self._compute_dtype)
+            return leaf.astype(self.config.model.args.dtype)
 
         return jax.tree_util.tree_map_with_path(cast, params)
 

@@ -50,43 +50,23 @@ class UNet(nnx.Module):
     def __init__(self, config: Config, *, rngs: nnx.Rngs) -> None:
         args, conditioning = config.model.args, config.model.conditioning
         size, _, channels = config.in_dimensions
-        dtype = jnp.bfloat16 if args.param_dtype == "bf16" else jnp.float32
-        self.dtype, self.args, self.out_ch = dtype, args, args.out_ch
+        dtype = args.dtype
+        self.args = args
         self.inpainting = conditioning.inpainting
         ch, emb = args.ch, args.emb_ch
         inputs = 2 * channels + 1 if conditioning.inpainting else channels
 
         def resnet(a: int, b: int, resample: str | None = None) -> ResnetBlock:
-            return ResnetBlock(
-                a,
-                b,
-                emb,
-                groups=args.norm_groups,
-                dropout=args.dropout,
-                dtype=dtype,
-                rngs=rngs,
-                resample=resample,
-            )
+            return ResnetBlock(a, b, args, rngs=rngs, resample=resample)
 
         def transformer(width: int, level: int) -> TransformerBlock:
-            return TransformerBlock(
-                width,
-                args.seq_width,
-                args.head_dim,
-                groups=args.norm_groups,
-                cross_only=level == 0,
-                use_glu=args.use_glu,
-                dtype=dtype,
-                rngs=rngs,
-            )
+            return TransformerBlock(width, args, cross_only=level == 0, rngs=rngs)
 
         def stage(a: int, b: int, level: int) -> Stage:
             attends = size // 2**level in args.attn_resolutions
             return Stage(resnet(a, b), transformer(b, level) if attends else None, level <= args.remat_levels)
 
-        self.context = ContextSequence(
-            conditioning, args.seq_width, args.t5_mult, args.aesth_score_range, rngs=rngs
-        )
+        self.context = ContextSequence(conditioning, args, rngs=rngs)
         self.time0 = linear(emb, emb, rngs=rngs)
         self.time1 = linear(emb, emb, rngs=rngs)
         self.conv_in = conv(inputs, ch, dtype=jnp.float32, rngs=rngs)
@@ -102,7 +82,7 @@ class UNet(nnx.Module):
                 downs.append(
                     resnet(now, now, "down")
                     if args.resblock_resample
-                    else conv(now, now, stride=2, dtype=dtype, rngs=rngs)
+                    else conv(now, now, strides=2, dtype=dtype, rngs=rngs)
                 )
                 handed.append(now)
         self.downs = nnx.List(downs)
@@ -130,15 +110,15 @@ class UNet(nnx.Module):
         self, z: Array, logsnr: Array, context: Mapping[str, Array], key: Array | None = None
     ) -> Array:
         """Float[batch, height, width, out_ch]. `key` switches dropout on."""
-        emb = self.embed_noise_level(logsnr).astype(self.dtype)
-        told = self.context(context, z.shape[0]).astype(self.dtype)
+        emb = self.embed_noise_level(logsnr).astype(self.args.dtype)
+        told = self.context(context, z.shape[0]).astype(self.args.dtype)
         if self.inpainting:
             mask = context["mask"]
             z = jnp.concatenate([z, context["known"] * (1 - mask), mask], axis=-1)
         h = self.conv_in(z)
         if self.args.use_pos_enc:
             h = h + position_map(self.args.ch, z.shape[1])
-        h = h.astype(self.dtype)
+        h = h.astype(self.args.dtype)
         keys = iter(jax.random.split(key, len(self.downs) + len(self.ups) + 2)) if key is not None else None
 
         def next_key() -> Array | None:
@@ -160,7 +140,7 @@ class UNet(nnx.Module):
             else:
                 h = block(h, emb, next_key()) if isinstance(block, ResnetBlock) else block(upsample(h))
         h = quick_gelu(self.norm_out(h.astype(jnp.float32)))
-        return self.conv_out(h)[..., : self.out_ch]
+        return self.conv_out(h)[..., : self.args.out_ch]
 
     def embed_noise_level(self, logsnr: Array) -> Array:
         """Float[batch, emb_ch]."""

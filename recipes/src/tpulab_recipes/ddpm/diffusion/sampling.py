@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tpulab_recipes.ddpm.diffusion import Denoiser, Prediction, diffuse, interpret, spread
-from tpulab_recipes.ddpm.schedules import Schedule, alpha_sigma
+from tpulab_recipes.ddpm.diffusion.diffusion import Denoiser, Prediction, diffuse, interpret, spread
+from tpulab_recipes.ddpm.diffusion.schedules import Schedule, alpha_sigma
 
 Array: TypeAlias = jax.Array
 #: Sampling programs take noise levels of this length, so that one program serves all numbers of steps up to

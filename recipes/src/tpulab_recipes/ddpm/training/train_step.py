@@ -16,18 +16,18 @@ import numpy as np
 from jax.sharding import Mesh
 
 from tpulab_recipes.common.errors import ConfigError
-from tpulab_recipes.ddpm.diffusion import diffuse, target, weighted_error
-from tpulab_recipes.ddpm.masks import draw_masks
+from tpulab_recipes.ddpm.diffusion.diffusion import diffuse, target, weighted_error
+from tpulab_recipes.ddpm.diffusion.masks import draw_masks
+from tpulab_recipes.ddpm.diffusion.schedules import schedule_from
 from tpulab_recipes.ddpm.model.context import drop_conditioning
 from tpulab_recipes.ddpm.model.network import Network
-from tpulab_recipes.ddpm.optimizer import (
+from tpulab_recipes.ddpm.training.optimizer import (
     choose,
     clip_gradient,
     learning_rate_factor,
     make_optimizer,
     moving_average,
 )
-from tpulab_recipes.ddpm.schedules import schedule_from
 from tpulab_recipes.runtime.jax_mesh import batch_sharding, gathered, put_state, replicated, state_sharding
 
 Array: TypeAlias = jax.Array

@@ -14,7 +14,7 @@ from tpulab_recipes.ddpm.data.image_shards import read_images
 from tpulab_recipes.ddpm.data.images import fit_image
 from tpulab_recipes.ddpm.data.tfrecord import count_records
 from tpulab_recipes.ddpm.data.torch_process import call
-from tpulab_recipes.ddpm.frechet import FEATURES, frechet_distance, image_features
+from tpulab_recipes.ddpm.training.frechet import FEATURES, frechet_distance, image_features
 
 #: Images of each set. With as few as there are features or fewer, a covariance has directions without any
 #: spread, and the distance says more of the number of images than of what they show.

@@ -20,16 +20,22 @@ from jax.sharding import Mesh
 from tpulab_recipes.common.errors import ConfigError
 from tpulab_recipes.ddpm.config import Config
 from tpulab_recipes.ddpm.data.pipeline import Source
-from tpulab_recipes.ddpm.diffusion import diffuse, guided, interpret, weighted_error
-from tpulab_recipes.ddpm.distillation import distillation_target
-from tpulab_recipes.ddpm.hosts import compile_on_all_hosts
-from tpulab_recipes.ddpm.masks import draw_masks
+from tpulab_recipes.ddpm.diffusion.diffusion import diffuse, guided, interpret, weighted_error
+from tpulab_recipes.ddpm.diffusion.distillation import distillation_target
+from tpulab_recipes.ddpm.diffusion.masks import draw_masks
+from tpulab_recipes.ddpm.diffusion.sampling import Levels, sampling_levels
+from tpulab_recipes.ddpm.diffusion.schedules import schedule_from
 from tpulab_recipes.ddpm.model.context import unconditional
 from tpulab_recipes.ddpm.model.network import Network
-from tpulab_recipes.ddpm.sampling import Levels, sampling_levels
-from tpulab_recipes.ddpm.schedules import schedule_from
-from tpulab_recipes.ddpm.step_cost import refuse_too_large
-from tpulab_recipes.ddpm.train_step import LossFunction, TrainState, compile_step, place_state, state_of
+from tpulab_recipes.ddpm.training.hosts import compile_on_all_hosts
+from tpulab_recipes.ddpm.training.step_cost import refuse_too_large
+from tpulab_recipes.ddpm.training.train_step import (
+    LossFunction,
+    TrainState,
+    compile_step,
+    place_state,
+    state_of,
+)
 from tpulab_recipes.runtime.jax_mesh import (
     gathered,
     make_mesh,

@@ -22,9 +22,9 @@ from tpulab_recipes.common.errors import ConfigError
 from tpulab_recipes.common.progress import Progress
 from tpulab_recipes.ddpm.config import Config
 from tpulab_recipes.ddpm.model.network import Network, count_parameters
-from tpulab_recipes.ddpm.optimizer import default_hyperparameters
-from tpulab_recipes.ddpm.step_cost import batch_shapes, refuse_too_large, speed
-from tpulab_recipes.ddpm.train_step import compile_step, make_initial_state, state_shapes
+from tpulab_recipes.ddpm.training.optimizer import default_hyperparameters
+from tpulab_recipes.ddpm.training.step_cost import batch_shapes, refuse_too_large, speed
+from tpulab_recipes.ddpm.training.train_step import compile_step, make_initial_state, state_shapes
 from tpulab_recipes.runtime.jax_mesh import (
     BATCH_AXES,
     batch_sharding,

@@ -37,19 +37,21 @@ def torch_weights(params: Any) -> dict[str, np.ndarray]:
             # [out, in].
             array = array.transpose(3, 2, 0, 1) if array.ndim == 4 else array.T
         name = {"kernel": "weight", "scale": "weight", "embedding": "weight"}.get(kind, kind)
-        weights[".".join([*owners, name])] = np.ascontiguousarray(array)
+        # diffusers has keys and values apart, and its last matrix in a list.
+        parts = {"to_kv": ("to_k", "to_v"), "to_out": ("to_out.0",)}.get(owners[-1], (owners[-1],))
+        for part, piece in zip(parts, np.split(array, len(parts)), strict=True):
+            weights[".".join([*owners[:-1], part, name])] = np.ascontiguousarray(piece)
     return weights
 
 
 def unet_config(config: Config) -> dict[str, Any]:
     """What `torch_unet.UNet` is made from."""
-    args, conditioning = config.model.args, config.model.conditioning
     return {
         "_class_name": "UNet",
         "sample_size": config.in_dimensions[0],
         "in_channels": config.in_dimensions[2],
-        **asdict(args),
-        "conditioning": asdict(conditioning),
+        "args": asdict(config.model.args),
+        "conditioning": asdict(config.model.conditioning),
     }
 
 
@@ -73,7 +75,7 @@ def scheduler_config(config: Config) -> dict[str, Any]:
             "beta_end": schedule.beta_end,
             "num_train_timesteps": schedule.steps,
         }
-    from tpulab_recipes.ddpm.schedules import CosineSchedule
+    from tpulab_recipes.ddpm.diffusion.schedules import CosineSchedule
 
     # Timestep i of n is the time (i + 1) / n, so that trailing timesteps are the times our sampler visits.
     count = 1024
@@ -102,12 +104,12 @@ def write_export(params: Any, config: Config, url: str) -> None:
     folder = Folder(url).make()
     unet, scheduler = (Folder(posixpath.join(url, name)).make() for name in ("unet", "scheduler"))
     here = Path(__file__).parent
-    _write(unet, f"{UNET_MODULE}.py", (here / f"{UNET_MODULE}.py").read_bytes())
-    _write(folder, f"{PIPELINE_MODULE}.py", (here / f"{PIPELINE_MODULE}.py").read_bytes())
-    _write_json(unet, "config.json", unet_config(config))
+    unet.put(f"{UNET_MODULE}.py", (here / f"{UNET_MODULE}.py").read_bytes())
+    folder.put(f"{PIPELINE_MODULE}.py", (here / f"{PIPELINE_MODULE}.py").read_bytes())
+    _put_json(unet, "config.json", unet_config(config))
     with unet.write("diffusion_pytorch_model.safetensors") as file:
         write_safetensors(file, torch_weights(params))
-    _write_json(scheduler, "scheduler_config.json", scheduler_config(config))
+    _put_json(scheduler, "scheduler_config.json", scheduler_config(config))
     about: dict[str, Any] = {
         "_class_name": [PIPELINE_MODULE, "TpulabPipeline"],
         "unet": [UNET_MODULE, "UNet"],
@@ -126,7 +128,7 @@ def write_export(params: Any, config: Config, url: str) -> None:
             "basis": pca.basis.tolist(),
             "scale": pca.scale,
         }
-    _write_json(folder, "model_index.json", about)
+    _put_json(folder, "model_index.json", about)
 
 
 def write_safetensors(file: IO[bytes], arrays: dict[str, np.ndarray]) -> None:
@@ -147,10 +149,5 @@ def write_safetensors(file: IO[bytes], arrays: dict[str, np.ndarray]) -> None:
         file.write(array.astype("<f4").tobytes())
 
 
-def _write_json(folder: Folder, name: str, value: Any) -> None:
-    _write(folder, name, (json.dumps(value, indent=2) + "\n").encode())
-
-
-def _write(folder: Folder, name: str, data: bytes) -> None:
-    with folder.write(name) as file:
-        file.write(data)
+def _put_json(folder: Folder, name: str, value: Any) -> None:
+    folder.put(name, json.dumps(value, indent=2) + "\n")

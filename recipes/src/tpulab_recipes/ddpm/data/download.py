@@ -165,8 +165,7 @@ def fetch_shard(
             for number in sorted(kept):
                 write_record(file, kept[number])
     report = {"table": task.table, "rows": task.rows, "images": len(kept)}
-    with out.write(f"{task.name}.json") as file:
-        file.write(json.dumps(report | {"problems": dict(problems.most_common())}).encode())
+    out.put(f"{task.name}.json", json.dumps(report | {"problems": dict(problems.most_common())}))
 
 
 def _example(data: bytes, row: dict[str, Any], options: DownloadOptions, key: str) -> bytes:

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from tpulab_recipes.common.errors import ConfigError
 from tpulab_recipes.ddpm.config import Config, context_shapes
 from tpulab_recipes.ddpm.model.network import Network
-from tpulab_recipes.ddpm.train_step import diffusion_loss, state_shapes
+from tpulab_recipes.ddpm.training.train_step import diffusion_loss, state_shapes
 from tpulab_recipes.runtime.memory_plan import CHIP_GIB, MemoryPlan, chip_of, plan_jax_memory, sliced_bytes
 
 
@@ -37,7 +37,7 @@ def flops_per_image(config: Config) -> float | None:
 @lru_cache
 def _flops(config: Config) -> float | None:
     try:
-        from tpulab.flop_count import count_flops
+        from tpulab.compile.flop_count import count_flops
     except ImportError:
         return None
     network = Network(config)
@@ -52,7 +52,7 @@ def speed(config: Config, devices: Iterable[Any], images_per_second: float) -> d
     flops = flops_per_image(config)
     if flops is None:
         return {}
-    from tpulab.peak_flops import peak_flops
+    from tpulab.measure.peak_flops import peak_flops
 
     per_second = flops * images_per_second
     peaks = [peak_flops(device.device_kind) for device in devices]

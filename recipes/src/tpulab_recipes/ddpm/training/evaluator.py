@@ -12,10 +12,10 @@ from tpulab_recipes.common.errors import DataError, MissingPackage
 from tpulab_recipes.ddpm.config import Config
 from tpulab_recipes.ddpm.data.pipeline import EncodingSource, Source
 from tpulab_recipes.ddpm.data.shapes import draw_shapes, recognise
-from tpulab_recipes.ddpm.frechet import BATCH, frechet_distance, image_features
 from tpulab_recipes.ddpm.model.network import Network
 from tpulab_recipes.ddpm.prompts import context_for, decode_images
 from tpulab_recipes.ddpm.sampler import Sampler
+from tpulab_recipes.ddpm.training.frechet import BATCH, frechet_distance, image_features
 
 
 @dataclass(frozen=True)

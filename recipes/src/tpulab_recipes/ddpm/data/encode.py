@@ -9,64 +9,20 @@ from __future__ import annotations
 import itertools
 import json
 import zlib
-from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
-from tpulab_recipes.common.errors import ConfigError, DataError
+from tpulab_recipes.common.errors import DataError
 from tpulab_recipes.common.progress import Progress
 from tpulab_recipes.common.storage import Folder
 from tpulab_recipes.ddpm.config import Config
+from tpulab_recipes.ddpm.data.encoders import encode_rows
 from tpulab_recipes.ddpm.data.encodings import SUFFIX, encode_record
 from tpulab_recipes.ddpm.data.image_shards import CLASS_KEY, SCORE_KEY, CaptionedImage, read_images
 from tpulab_recipes.ddpm.data.images import fit_image
-from tpulab_recipes.ddpm.data.small_encoders import PatchPca, encode_text
 from tpulab_recipes.ddpm.data.tfrecord import count_records, write_record
-
-
-class Encoders(Protocol):
-    """Turns images in [-1, 1] and captions into what is stored, without rows of padding."""
-
-    def __call__(self, images: np.ndarray, captions: Sequence[str]) -> list[dict[str, np.ndarray]]: ...
-
-
-class SmallEncoders:
-    """The fixed encoders of this repository."""
-
-    def __init__(self, config: Config) -> None:
-        self._length = config.model.conditioning.clip_length
-        self._text = bool(config.model.conditioning.clip_width)
-        self._in_pixels = config.in_pixels
-
-    def __call__(self, images: np.ndarray, captions: Sequence[str]) -> list[dict[str, np.ndarray]]:
-        latents = images if self._in_pixels else PatchPca.shipped().encode(images)
-        rows: list[dict[str, np.ndarray]] = [{"image": latent} for latent in latents]
-        if self._text:
-            for row, states in zip(rows, encode_text(captions, self._length), strict=True):
-                row["clip_emb"] = states[: int(np.any(states != 0, axis=1).sum())]
-        return rows
-
-
-def encoders_for(config: Config) -> Encoders:
-    """The encoders that the configuration names, as far as its network is told something by them."""
-    model, told = config.model, config.model.conditioning
-    names = {
-        name
-        for name, needed in (
-            (model.vae_id, not config.in_pixels),
-            (model.clip_model_id, told.clip_width or told.clip_image_width),
-            (model.t5_model_id, told.t5_width),
-        )
-        if needed
-    }
-    if names <= {"small"}:
-        return SmallEncoders(config)
-    if "small" in names:
-        raise ConfigError("model.vae_id", "encoders are all `small`, or none of them is.")
-    from tpulab_recipes.ddpm.data.pretrained import PretrainedEncoders
-
-    return PretrainedEncoders(config)
 
 
 def encode(
@@ -78,7 +34,6 @@ def encode(
     batch_size: int = 64,
     score_col: str = SCORE_KEY,
     class_col: str = CLASS_KEY,
-    encoders: Encoders | None = None,
     process: int = 0,
     processes: int = 1,
 ) -> dict[str, int]:
@@ -94,10 +49,7 @@ def encode(
     progress.start(
         "encode", sum(counts.values()), f"{len(mine) - len(missing)} of {len(mine)} shards are there"
     )
-    if missing:
-        encoders = encoders or encoders_for(config)
     for name in missing:
-        assert encoders is not None
         images = read_images(
             source,
             name,
@@ -105,10 +57,9 @@ def encode(
             score_col=score_col,
             class_col=class_col if config.model.conditioning.num_classes else None,
         )
-        records = _records(config, images, encoders, batch_size, zlib.crc32(name.encode()), progress)
+        records = _records(config, images, batch_size, zlib.crc32(name.encode()), progress)
         done = _write_shards(config, out, name, records)
-        with out.write(f"{_stem(name)}.json") as file:
-            file.write(json.dumps({"from": name, "images": done}).encode())
+        out.put(f"{_stem(name)}.json", json.dumps({"from": name, "images": done}))
     progress.finish()
     return {"shards": len(mine), "encoded": len(missing), "images": sum(counts.values())}
 
@@ -129,7 +80,6 @@ def _write_shards(config: Config, out: Folder, name: str, records: Iterator[byte
 def _records(
     config: Config,
     images: Iterator[CaptionedImage],
-    encoders: Encoders,
     size: int,
     seed: int,
     progress: Progress,
@@ -140,7 +90,9 @@ def _records(
     while batch := list(itertools.islice(images, size)):
         pixels = np.stack([fit_image(image.pixels, args.image_size, cropping) for image in batch])
         scaled = pixels.astype(np.float32) / 127.5 - 1
-        for image, row in zip(batch, encoders(scaled, [image.caption for image in batch]), strict=True):
+        for image, row in zip(
+            batch, encode_rows(scaled, [image.caption for image in batch], config), strict=True
+        ):
             scalars: dict[str, Any] = {
                 "aesth_score": image.aesth_score,
                 "height": float(image.height),

@@ -19,7 +19,7 @@ from tpulab_recipes.common.errors import CheckpointError
 from tpulab_recipes.common.storage import explained
 from tpulab_recipes.ddpm.config import Config, config_from, to_dict
 from tpulab_recipes.ddpm.model.network import Network
-from tpulab_recipes.ddpm.train_step import TrainState, state_shapes
+from tpulab_recipes.ddpm.training.train_step import TrainState, state_shapes
 from tpulab_recipes.runtime.jax_mesh import state_sharding
 
 STATE, ABOUT = "state", "about"

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 import jax
 import jax.numpy as jnp
 
-from tpulab_recipes.ddpm.schedules import alpha_sigma
+from tpulab_recipes.ddpm.diffusion.schedules import alpha_sigma
 
 Array: TypeAlias = jax.Array
 #: (z, log-SNR) to what the network says.

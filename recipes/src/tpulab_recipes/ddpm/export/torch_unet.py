@@ -5,10 +5,13 @@ This file is copied into exported folders and imports nothing but torch and diff
 """
 
 import math
+from types import SimpleNamespace
 
 import torch
 import torch.nn.functional as F
 from diffusers.configuration_utils import ConfigMixin, register_to_config
+from diffusers.models.attention_processor import Attention
+from diffusers.models.embeddings import get_timestep_embedding
 from diffusers.models.modeling_utils import ModelMixin
 from torch import nn
 
@@ -19,22 +22,13 @@ def quick_gelu(x):
     return x * torch.sigmoid(1.702 * x)
 
 
-def rates(width, device):
-    half = width // 2
-    return torch.exp(
-        torch.arange(half, device=device, dtype=torch.float32) * (-math.log(10_000) / (half - 1))
-    )
-
-
 def sinusoids(values, width):
-    angles = 1000.0 * values.float()[:, None] * rates(width, values.device)
-    return torch.cat([angles.sin(), angles.cos()], dim=-1)
+    return get_timestep_embedding(values, width, scale=1000.0)
 
 
 def position_map(width, size, device):
-    waves = torch.sin(
-        torch.arange(size, device=device).float()[:, None] * rates(width, device) * (64 / size)
-    ).T
+    places = torch.arange(size, device=device)
+    waves = get_timestep_embedding(places, width, scale=64 / size)[:, : width // 2].T
     columns, rows = waves[:, None, :].expand(-1, size, -1), waves[:, :, None].expand(-1, -1, size)
     return torch.cat([columns, rows])[None]
 
@@ -50,13 +44,13 @@ class StridedConv(nn.Conv2d):
 
 
 class ResnetBlock(nn.Module):
-    def __init__(self, inputs, outputs, emb, groups, dropout, resample=None):
+    def __init__(self, inputs, outputs, args, resample=None):
         super().__init__()
-        self.norm1 = nn.GroupNorm(groups, inputs, eps=1e-6)
+        self.norm1 = nn.GroupNorm(args.norm_groups, inputs, eps=1e-6)
         self.conv1 = nn.Conv2d(inputs, outputs, 3, padding=1)
-        self.temb_proj = nn.Linear(emb, 2 * outputs)
-        self.norm2 = nn.GroupNorm(groups, outputs, eps=1e-6)
-        self.dropout = nn.Dropout(dropout)
+        self.temb_proj = nn.Linear(args.emb_ch, 2 * outputs)
+        self.norm2 = nn.GroupNorm(args.norm_groups, outputs, eps=1e-6)
+        self.dropout = nn.Dropout(args.dropout)
         self.conv2 = nn.Conv2d(outputs, outputs, 3, padding=1)
         self.shortcut = nn.Linear(inputs, outputs) if inputs != outputs else None
         self.resample = resample
@@ -76,21 +70,8 @@ class ResnetBlock(nn.Module):
         return x + h
 
 
-class Attention(nn.Module):
-    def __init__(self, channels, context, head_dim):
-        super().__init__()
-        self.to_q = nn.Linear(channels, channels, bias=False)
-        self.to_kv = nn.Linear(context, 2 * channels, bias=False)
-        self.to_out = nn.Linear(channels, channels)
-        self.head_dim = head_dim
-
-    def forward(self, x, context):
-        key, value = self.to_kv(context).chunk(2, dim=-1)
-        heads = [
-            part.unflatten(-1, (-1, self.head_dim)).transpose(1, 2) for part in (self.to_q(x), key, value)
-        ]
-        done = F.scaled_dot_product_attention(*heads)
-        return self.to_out(done.transpose(1, 2).flatten(2))
+def attention(channels, context, head_dim):
+    return Attention(channels, context, heads=channels // head_dim, dim_head=head_dim)
 
 
 class FeedForward(nn.Module):
@@ -109,16 +90,16 @@ class FeedForward(nn.Module):
 
 
 class TransformerBlock(nn.Module):
-    def __init__(self, channels, context, head_dim, groups, cross_only, use_glu):
+    def __init__(self, channels, args, cross_only):
         super().__init__()
-        self.norm = nn.GroupNorm(groups, channels, eps=1e-6)
+        self.norm = nn.GroupNorm(args.norm_groups, channels, eps=1e-6)
         self.proj_in = nn.Conv2d(channels, channels, 1)
         self.norm1 = None if cross_only else nn.LayerNorm(channels)
-        self.attn1 = None if cross_only else Attention(channels, channels, head_dim)
+        self.attn1 = None if cross_only else attention(channels, channels, args.head_dim)
         self.norm2 = nn.LayerNorm(channels)
-        self.attn2 = Attention(channels, context, head_dim)
+        self.attn2 = attention(channels, args.seq_width, args.head_dim)
         self.norm3 = nn.LayerNorm(channels)
-        self.ff = FeedForward(channels, use_glu)
+        self.ff = FeedForward(channels, args.use_glu)
         self.proj_out = nn.Conv2d(channels, channels, 1)
 
     def forward(self, x, context):
@@ -144,8 +125,9 @@ class Stage(nn.Module):
 class Context(nn.Module):
     """What the network is told, as one sequence."""
 
-    def __init__(self, conditioning, width, t5_mult, aesth_score_range):
+    def __init__(self, conditioning, args):
         super().__init__()
+        width = args.seq_width
         parts = {
             "clip_emb": conditioning["clip_width"],
             "t5_emb": conditioning["t5_width"],
@@ -158,7 +140,7 @@ class Context(nn.Module):
         )
         classes = conditioning["num_classes"]
         self.classes = nn.Embedding(classes + 1, width) if classes else None
-        self.t5_mult, self.aesth_score_range = t5_mult, aesth_score_range
+        self.t5_mult, self.aesth_score_range = args.t5_mult, args.aesth_score_range
 
     def forward(self, context, batch):
         width = self.null_token.embedding_dim
@@ -192,81 +174,58 @@ class UNet(ModelMixin, ConfigMixin):
     """z, log-SNR and context to a prediction. Images are [batch, channel, height, width]."""
 
     @register_to_config
-    def __init__(
-        self,
-        sample_size,
-        in_channels,
-        conditioning,
-        ch,
-        emb_ch,
-        ch_mult,
-        num_res_blocks,
-        attn_resolutions,
-        head_dim,
-        out_ch,
-        seq_width,
-        dropout=0.0,
-        logsnr_scale_range=(-7.0, 7.0),  # noqa: ARG002  (kept by register_to_config)
-        logsnr_input="scaled",  # noqa: ARG002  (kept by register_to_config)
-        resblock_resample=False,
-        t5_mult=4.0,
-        aesth_score_range=(2.0, 9.0),
-        use_glu=True,
-        use_pos_enc=True,  # noqa: ARG002  (kept by register_to_config)
-        norm_groups=32,
-        param_dtype="fp32",  # noqa: ARG002  (kept by register_to_config)
-        remat_levels=-1,  # noqa: ARG002  (kept by register_to_config)
-    ):
+    def __init__(self, sample_size, in_channels, args, conditioning):
         super().__init__()
+        self.args = args = SimpleNamespace(**args)
 
         def resnet(a, b, resample=None):
-            return ResnetBlock(a, b, emb_ch, norm_groups, dropout, resample)
+            return ResnetBlock(a, b, args, resample)
 
         def transformer(width, level):
-            return TransformerBlock(width, seq_width, head_dim, norm_groups, level == 0, use_glu)
+            return TransformerBlock(width, args, cross_only=level == 0)
 
         def stage(a, b, level):
-            attends = sample_size // 2**level in attn_resolutions
+            attends = sample_size // 2**level in args.attn_resolutions
             return Stage(resnet(a, b), transformer(b, level) if attends else None)
 
-        self.context = Context(conditioning, seq_width, t5_mult, aesth_score_range)
-        self.time0, self.time1 = nn.Linear(emb_ch, emb_ch), nn.Linear(emb_ch, emb_ch)
+        self.context = Context(conditioning, args)
+        self.time0, self.time1 = nn.Linear(args.emb_ch, args.emb_ch), nn.Linear(args.emb_ch, args.emb_ch)
         inputs = 2 * in_channels + 1 if conditioning["inpainting"] else in_channels
-        self.conv_in = nn.Conv2d(inputs, ch, 3, padding=1)
-        widths, handed, now = [ch * mult for mult in ch_mult], [ch], ch
+        self.conv_in = nn.Conv2d(inputs, args.ch, 3, padding=1)
+        widths, handed, now = [args.ch * mult for mult in args.ch_mult], [args.ch], args.ch
         self.downs = nn.ModuleList()
         for level, width in enumerate(widths):
-            for _ in range(num_res_blocks):
+            for _ in range(args.num_res_blocks):
                 self.downs.append(stage(now, width, level))
                 now = width
                 handed.append(now)
             if level != len(widths) - 1:
-                self.downs.append(resnet(now, now, "down") if resblock_resample else StridedConv(now))
+                self.downs.append(resnet(now, now, "down") if args.resblock_resample else StridedConv(now))
                 handed.append(now)
         self.middle1 = resnet(now, now)
         self.middle_attention = transformer(now, max(len(widths) - 1, 1))
         self.middle2 = resnet(now, now)
         self.ups = nn.ModuleList()
         for level in reversed(range(len(widths))):
-            for _ in range(num_res_blocks + 1):
+            for _ in range(args.num_res_blocks + 1):
                 self.ups.append(stage(now + handed.pop(), widths[level], level))
                 now = widths[level]
             if level != 0:
-                up = resnet(now, now, "up") if resblock_resample else nn.Conv2d(now, now, 3, padding=1)
+                up = resnet(now, now, "up") if args.resblock_resample else nn.Conv2d(now, now, 3, padding=1)
                 self.ups.append(up)
-        self.norm_out = nn.GroupNorm(norm_groups, now, eps=1e-6)
-        self.conv_out = nn.Conv2d(now, 8 * math.ceil(out_ch / 8), 3, padding=1)
+        self.norm_out = nn.GroupNorm(args.norm_groups, now, eps=1e-6)
+        self.conv_out = nn.Conv2d(now, 8 * math.ceil(args.out_ch / 8), 3, padding=1)
 
     def forward(self, z, logsnr, context):
-        config = self.config
+        args = self.args
         emb = self.embed_noise_level(logsnr)
         told = self.context(context, len(z))
-        if config.conditioning["inpainting"]:
+        if self.config.conditioning["inpainting"]:
             mask = context["mask"]
             z = torch.cat([z, context["known"] * (1 - mask), mask], dim=1)
         h = self.conv_in(z)
-        if config.use_pos_enc:
-            h = h + position_map(config.ch, z.shape[-1], z.device)
+        if args.use_pos_enc:
+            h = h + position_map(args.ch, z.shape[-1], z.device)
         handed = [h]
         for block in self.downs:
             h = self.through(block, h, emb, told)
@@ -278,7 +237,7 @@ class UNet(ModelMixin, ConfigMixin):
             elif isinstance(block, nn.Conv2d):
                 h = F.interpolate(h, scale_factor=2.0)
             h = self.through(block, h, emb, told)
-        return self.conv_out(quick_gelu(self.norm_out(h)))[:, : config.out_ch]
+        return self.conv_out(quick_gelu(self.norm_out(h)))[:, : args.out_ch]
 
     @staticmethod
     def through(block, h, emb, told):
@@ -287,9 +246,9 @@ class UNet(ModelMixin, ConfigMixin):
         return block(h, emb) if isinstance(block, ResnetBlock) else block(h)
 
     def embed_noise_level(self, logsnr):
-        if self.config.logsnr_input == "inv_cos":
+        if self.args.logsnr_input == "inv_cos":
             level = torch.arctan(torch.exp(-0.5 * logsnr.clamp(-20, 20))) / (0.5 * math.pi)
         else:
-            low, high = self.config.logsnr_scale_range
+            low, high = self.args.logsnr_scale_range
             level = (logsnr - low) / (high - low)
-        return self.time1(quick_gelu(self.time0(sinusoids(level, self.config.emb_ch))))
+        return self.time1(quick_gelu(self.time0(sinusoids(level, self.args.emb_ch))))

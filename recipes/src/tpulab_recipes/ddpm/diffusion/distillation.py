@@ -10,9 +10,9 @@ from typing import Any, TypeAlias
 import jax
 import jax.numpy as jnp
 
-from tpulab_recipes.ddpm.diffusion import Denoiser, interpret, spread
-from tpulab_recipes.ddpm.sampling import ddim_step
-from tpulab_recipes.ddpm.schedules import alpha_sigma
+from tpulab_recipes.ddpm.diffusion.diffusion import Denoiser, interpret, spread
+from tpulab_recipes.ddpm.diffusion.sampling import ddim_step
+from tpulab_recipes.ddpm.diffusion.schedules import alpha_sigma
 
 Array: TypeAlias = jax.Array
 

@@ -1,0 +1,71 @@
+"""The encoders as the configuration names them: `small` ones of this repository, published ones by their
+names at Hugging Face, or none for pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tpulab_recipes.common.errors import DataError
+from tpulab_recipes.ddpm.config import Config, context_shapes
+from tpulab_recipes.ddpm.data.small_encoders import PatchPca, encode_text
+from tpulab_recipes.ddpm.data.torch_process import call
+
+
+def text_states(captions: Sequence[str], key: str, config: Config) -> list[np.ndarray]:
+    """Float32[token, width] of each caption for `clip_emb` or `t5_emb`, without padding; none of an empty
+    one, which tells the network nothing."""
+    which = key.removesuffix("_emb")
+    name = config.model.clip_model_id if which == "clip" else config.model.t5_model_id
+    length, width = context_shapes(config.model.conditioning)[key]
+    if name == "small":
+        padded = encode_text(captions, length)
+        return [states[states.any(axis=1)] for states in padded]
+    found: list[np.ndarray] = call(
+        "text_states", captions=list(captions), which=which, name=name, length=length, width=width
+    )
+    return found
+
+
+def encode_images(images: np.ndarray, config: Config) -> np.ndarray:
+    """Float32[image, *in_dimensions] of Float32[image, height, width, 3] in [-1, 1]: means, for a VAE."""
+    name = config.model.vae_id
+    if config.in_pixels:
+        return images
+    if name == "small":
+        return PatchPca.shipped().encode(images)
+    latents: np.ndarray = call("encode_latents", images=images, name=name)
+    if latents.shape[1:] != config.in_dimensions:
+        raise DataError(
+            f"{name} makes latents of {latents.shape[1:]} of images of {images.shape[1]} pixels, but "
+            f"in_dimensions is {config.in_dimensions}; change one of them, or name another VAE."
+        )
+    return latents
+
+
+def decode_images(latents: np.ndarray, config: Config) -> np.ndarray:
+    """Float32[image, height, width, 3] in [-1, 1] from latents."""
+    if config.in_pixels:
+        return np.clip(latents, -1, 1)
+    if config.model.vae_id == "small":
+        return PatchPca.shipped().decode(latents)
+    images: np.ndarray = call("decode_latents", latents=np.asarray(latents), name=config.model.vae_id)
+    return images
+
+
+def encode_rows(images: np.ndarray, captions: Sequence[str], config: Config) -> list[dict[str, np.ndarray]]:
+    """What is stored of each image and caption, as far as the network is told it."""
+    columns: dict[str, Sequence[np.ndarray]] = {"image": list(encode_images(images, config))}
+    told = context_shapes(config.model.conditioning)
+    for key in ("clip_emb", "t5_emb"):
+        if key in told:
+            columns[key] = text_states(captions, key, config)
+    if "clip_image_emb" in told:
+        columns["clip_image_emb"] = call(
+            "image_embeddings",
+            images=np.rint((images + 1) * 127.5).astype(np.uint8),
+            name=config.model.clip_model_id,
+            width=config.model.conditioning.clip_image_width,
+        )
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]

@@ -1,0 +1,1 @@
+"""The mathematics: noise levels, the forward process, steps of sampling, the target of distillation."""

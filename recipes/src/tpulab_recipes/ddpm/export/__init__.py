@@ -1,0 +1,1 @@
+"""Export to diffusers, with the network and its pipeline in torch."""
