@@ -19,6 +19,7 @@ FILES = (
     "02-multi-core.ipynb",
     "03-profiling.ipynb",
     "04-bert-fine-tune.ipynb",
+    "06-dia.ipynb",
 )
 #: Names that were removed from torch_xla, transformers or datasets, and that old examples still have.
 DEAD = re.compile(

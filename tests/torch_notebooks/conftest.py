@@ -16,7 +16,7 @@ CELL_DEADLINE_S = 600
 
 #: As the button does, while the first step runs. Only the trainings of the lessons record figures.
 STOP_IN_THE_FIRST_STEP = """
-from tpulab.training_run import TrainingRun
+from tpulab.training.run import TrainingRun
 
 record = TrainingRun.log
 

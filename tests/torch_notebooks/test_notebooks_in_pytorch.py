@@ -1,4 +1,4 @@
-"""Notebooks 00 to 04 in PyTorch on XLA:CPU, through the bridge, with what they must have found."""
+"""Notebooks 00 to 04 and 06 in PyTorch on XLA:CPU, through the bridge, with what they must have found."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .conftest import STOP_IN_THE_FIRST_STEP, Execute, compiled_in_steps
 
 #: Of the loops of notebook 03 those of which the agent has said that each step waits for a value.
 ADVISED = (
-    "[name for name in found if __import__('tpulab.process_agent', fromlist=['current_agent'])"
+    "[name for name in found if __import__('tpulab.agent.process_agent', fromlist=['current_agent'])"
     ".current_agent().adviser.has_said('sync-each-step', f'a mistake: {name}')]"
 )
 
@@ -284,3 +284,53 @@ class TestFineTune:
         before = lesson.values["after"]
         assert resumed.values | {"before": before, "steps": 1, "done": 131} == resumed.values
         assert len(resumed.values["compilations_after"]["BERT"]) == 1
+
+
+class TestDia:
+    @pytest.fixture(scope="class")
+    @classmethod
+    def lesson(cls, execute: Execute, tmp_path_factory: pytest.TempPathFactory) -> Executed:
+        ask = {
+            "clips": "len(clips)",
+            "losses": "[float(loss) for loss in losses]",
+            "sampled": "sorted(samples)",
+            "seconds": "len(sound_of(ours)) / codec.sample_rate",
+            "frames": "len(ours)",
+            "voices": "[float(np.mean(rest.numpy()[:40] == clip.codes[len(prompt):][:40]))"
+            " for rest in said for clip, prompt in zip(pair, prompts)]",
+            "exported": "bool(codes.shape == ours.shape and (codes == ours).all())",
+        }
+        return execute("06-dia.ipynb", ask, output_folder=str(tmp_path_factory.mktemp("dia")))
+
+    def test_it_learns_its_clips_by_heart(self, lesson: Executed) -> None:
+        losses = lesson.values["losses"]
+        assert lesson.values["clips"] == 16
+        assert len(losses) == 220
+        assert losses[0] == pytest.approx(math.log(68), rel=0.1)
+        assert losses[-1] < 0.3
+        # Given the beginning of a clip, it writes the rest of that clip.
+        as_anna, _, _, as_ben = lesson.values["voices"]
+        assert min(as_anna, as_ben) > 0.9
+
+    def test_the_prompt_decides_whose_voice_goes_on(self, lesson: Executed) -> None:
+        like_anna_as_anna, like_ben_as_anna, like_anna_as_ben, like_ben_as_ben = lesson.values["voices"]
+        assert like_anna_as_anna > 2 * like_ben_as_anna
+        assert like_ben_as_ben > 2 * like_anna_as_ben
+
+    def test_samples_compile_nothing(self, lesson: Executed) -> None:
+        assert lesson.values["sampled"] == [0, 55, 110, 165, 220]
+        assert set(compiled_in_steps(lesson, "Dia")[1:]) == {0}
+
+    def test_transformers_says_the_same(self, lesson: Executed) -> None:
+        assert lesson.values["exported"] is True
+        assert lesson.values["seconds"] == pytest.approx(lesson.values["frames"] / 50)
+
+    def test_players_and_pictures_are_shown(self, lesson: Executed) -> None:
+        for cell in ("data", "codec", "training", "clone", "export"):
+            shown = "".join(
+                output.data.get("text/html", "") for output in lesson.cell(cell).outputs if "data" in output
+            )
+            assert "<audio controls" in shown
+        assert "image/png" in lesson.mime_types("delay")
+        assert "v5e-8" in lesson.text("cost")
+        assert "v4-8" in lesson.text("cost")

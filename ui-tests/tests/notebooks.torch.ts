@@ -1,5 +1,5 @@
 /**
- * Notebooks 01 and 04 in the page, on PyTorch/XLA: trained with their widgets, and stopped; panel and notebook agree. They need the
+ * Notebooks 01, 04 and 06 in the page, on PyTorch/XLA: trained with their widgets, and stopped; panel and notebook agree. They need the
  * environment `torch-xla`, so they are in the part `torch` of `npm test`: `TPULAB_TORCH_PAGES=1` has Playwright run them and no others.
  */
 import { readdir, readFile } from 'node:fs/promises';
@@ -7,7 +7,14 @@ import { join } from 'node:path';
 import type { Locator } from '@playwright/test';
 import { expect, test } from './fixtures.js';
 import { readCells, runInKernel } from './lab-page.js';
-import { printedBy, setHyperparameter, startCell, startTraining, stepOf } from './notebook-training.js';
+import {
+  heldAt,
+  printedBy,
+  setHyperparameter,
+  startCell,
+  startTraining,
+  stepOf
+} from './notebook-training.js';
 
 // The controls and the training stand below each other: both in view, as on a tall screen.
 test.use({ viewport: { width: 1440, height: 1600 } });
@@ -108,4 +115,62 @@ test('notebook 04 is fine-tuned with its widgets, and what the panel shows is wh
   const [score, scores] = (await ask(page, 'after.weighted_f1, scores')) as [number, number[]];
   expect(score).toBe(scores.at(-1));
   expect((await readCells(page)).flatMap(({ errors }) => errors)).toEqual([]);
+});
+
+test('notebook 06 is steered while it trains, and every checkpoint can be heard in the page', async ({
+  lab,
+  page
+}) => {
+  test.setTimeout(720_000);
+  const settings = [
+    'settings = {"epochs": 1_000}',
+    'sample_every = 1_000_000',
+    await readFile(COUNT_COMPILATIONS, 'utf8')
+  ];
+  const { run, controls } = await startTraining(page, lab, '06-dia.ipynb', settings, 'Dia');
+  const log = run.getByRole('list', { name: /^Requests to the run/ });
+
+  await setHyperparameter(controls, 'learning_rate', '0.002');
+  await expect(log).toContainText(/learning_rate 0\.004000 → 0\.002000 · applied/);
+  await setHyperparameter(controls, 'text_dropout', '0.5');
+  await expect(log).toContainText(/text_dropout 0\.15\d* → 0\.50* · applied/);
+  await controls.getByRole('button', { name: 'Checkpoint' }).click();
+  await expect(log).toContainText(/checkpoint · [\d.,]+ m?s/);
+  const saved = await readdir(join(lab.rootDir, 'dia-run'));
+  expect(saved.filter(file => /^step-\d{8}\.pt$/.test(file))).toHaveLength(1);
+  await controls.getByRole('button', { name: 'Pause' }).click();
+  await expect(run).toContainText('paused');
+  const held = await heldAt(run);
+  await controls.getByRole('button', { name: 'Sample now' }).click();
+  await expect(log).toContainText(/sample · [\d.,]+ m?s/);
+  await run.getByRole('button', { name: 'Resume' }).click();
+  await expect.poll(() => stepOf(run)).toBeGreaterThan(held + 3);
+  await controls.getByRole('button', { name: 'Stop after this step' }).click();
+  await expect(run).toContainText('stopped');
+
+  const [losses, peak, dropout, compilations, sampled, seconds] = (await ask(
+    page,
+    '[float(loss) for loss in losses], trainer.peak, run.hyper["text_dropout"], compilations_after[run.name], sorted(samples),' +
+      ' [len(sound_of(codes[place])) / codec.sample_rate for place in (0, 1) for codes in samples.values() if len(codes[place])]'
+  )) as [number[], number, number, number[], number[], number[]];
+  expect([peak, dropout]).toEqual([0.002, 0.5]);
+  // The panel may be told of the last steps before a pause only after it.
+  const at = sampled[1] ?? NaN;
+  expect(sampled).toEqual([0, at]);
+  expect(at).toBeGreaterThanOrEqual(held);
+  expect(at).toBeLessThan(losses.length);
+  // Since step 2 nothing: neither the steps, nor their new values, nor the sample.
+  expect(compilations).toHaveLength(losses.length);
+  expect(new Set(compilations.slice(1)).size).toBe(1);
+  await expectSameSteps(run, controls, losses);
+
+  // One player for each sample of each text, as long as what the model said.
+  const shown = page.locator('.jp-CodeCell').filter({ hasText: 'def batches' });
+  await expect(shown.locator('figcaption').filter({ hasText: `step ${at}` })).not.toHaveCount(0);
+  const players = shown.locator('audio');
+  const durations = (): Promise<number[]> =>
+    players.evaluateAll(each => each.map(player => (player as HTMLAudioElement).duration));
+  await expect.poll(async () => (await durations()).filter(Number.isFinite).length).toBe(seconds.length);
+  const heard = await durations();
+  seconds.forEach((length, place) => expect(heard[place]).toBeCloseTo(length, 2));
 });

@@ -38,11 +38,14 @@ def show_steps(run: Any) -> Any:
 def _widget(name: str, run: Any = None) -> Any | None:
     try:
         from tpulab import widgets
+
+        # Loads ipywidgets, which this environment need not have.
+        kind = getattr(widgets, name)
     except ImportError:
         return None
     try:
         # What a recipe wraps around a run holds it under this name.
-        return getattr(widgets, name)(getattr(run, "run", run))
+        return kind(getattr(run, "run", run))
     except widgets.WidgetFilesError:
         return None
 

@@ -113,13 +113,18 @@ def test_what_does_not_fit_or_cannot_be_told_is_refused(tmp_path: Path) -> None:
             load_model(folder_of(tmp_path / name, changed, written, "model.safetensors"), rule)
 
     norm = "decoder.norm.weight"
-    refused("untold", None, "same keys and shapes; name the rule")
+    refused("untold", None, "the same keys and shapes; name the rule")
     refused("mixed", V0_1, "is a v0.1 checkpoint by its config.json and 0626 was asked for", "0626")
     refused("other", TINY, "is a 0626 checkpoint", "v0.1")
     refused("unknown", TINY, "'v2' is not one of 0626, v0.1", "v2")
-    refused("missing", TINY, f"missing model.{norm}", **{norm: None})
-    refused("left over", TINY, "left over model.extra", extra=torch.zeros(2))
-    refused("shape", TINY, rf"model.{norm} is \[3\], not \[32\]", **{norm: torch.zeros(3)})
+    refused("missing", TINY, rf"missing: \['model.{norm}'\]", **{norm: None})
+    refused("left over", TINY, r"unexpected: \['model.extra'\]", extra=torch.zeros(2))
+    refused(
+        "shape",
+        TINY,
+        rf"mismatched: .*model.{norm}', torch.Size\(\[3\]\), torch.Size\(\[32\]\)",
+        **{norm: torch.zeros(3)},
+    )
     less = {**V0_1, "data": {key: each for key, each in V0_1["data"].items() if key != "channels"}}
     refused("less", less, "has the form of v0.1 and lacks 'channels'")
     (tmp_path / "empty").mkdir()

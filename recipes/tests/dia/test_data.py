@@ -16,6 +16,7 @@ from tpulab_recipes.common.errors import DataError  # noqa: E402
 from tpulab_recipes.dia.config import Config  # noqa: E402
 from tpulab_recipes.dia.data import (  # noqa: E402
     Clip,
+    Layout,
     encode,
     eval_batches,
     is_unconditional,
@@ -23,10 +24,11 @@ from tpulab_recipes.dia.data import (  # noqa: E402
     rows,
     train_batches,
 )
-from tpulab_recipes.dia.delay import Layout  # noqa: E402
 from tpulab_recipes.dia.model import tiny_processor  # noqa: E402
 from tpulab_recipes.runtime.selection import make  # noqa: E402
 
+#: Windows as long as these clips need.
+SHORT = Config(audio_length=128, batch_size=4, epochs=20, learning_rate=3e-3, weight_decay=0.1)
 LAYOUT = Layout((0, 8, 9, 10, 11, 12, 13, 14, 15), eos=1024, pad=1025, bos=1026)
 FRAMES = 128 - LAYOUT.overhead
 
@@ -61,7 +63,7 @@ def test_encodes_once_and_goes_on(tmp_path: Path) -> None:
     assert (done, skipped.reasons) == (3, [])
     (place / "encoded_audio/b.pt").unlink()
     assert encode(str(place), str(place), codec, backend, frames=FRAMES)[0] == 1
-    clips, _ = read_clips(str(place), Config(), LAYOUT, _tokenize)
+    clips, _ = read_clips(str(place), SHORT, LAYOUT, _tokenize)
     assert [(clip.name, clip.codes.shape) for clip in clips] == [
         ("a", (26, 9)),
         ("b", (52, 9)),
@@ -85,7 +87,7 @@ def test_a_dataset_of_hugging_face(tmp_path: Path) -> None:
     table = datasets.Dataset.from_dict({"audio": [{"bytes": sound, "path": None}], "text": ["[S1] Hello."]})
     table.save_to_disk(str(tmp_path / "set"))
     encode(str(tmp_path / "set"), str(tmp_path / "out"), tiny_codec(), make("cpu", "cpu"), frames=FRAMES)
-    clips, _ = read_clips(str(tmp_path / "out"), Config(), LAYOUT, _tokenize)
+    clips, _ = read_clips(str(tmp_path / "out"), SHORT, LAYOUT, _tokenize)
     assert [len(clip.codes) for clip in clips] == [26]
 
 
@@ -101,7 +103,7 @@ def test_leaves_out_what_cannot_be_learnt_and_says_so(
     assert [reason.split()[0].rstrip(":") for reason in skipped.reasons] == ["audio/mute.wav", "long", "torn"]
     (place / "encoded_audio/half.pt").write_bytes(b"PK")
     (place / "audio_prompts/half_prompt.txt").write_text("half")
-    clips, skipped = read_clips(str(place), Config(), LAYOUT, _tokenize)
+    clips, skipped = read_clips(str(place), SHORT, LAYOUT, _tokenize)
     assert [clip.name for clip in clips] == ["good"]
     said = capsys.readouterr().err
     for reason in (
@@ -118,9 +120,9 @@ def test_refuses_folders_without_clips(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"has no clips: put audio/NAME\.wav"):
         encode(str(tmp_path), str(tmp_path), tiny_codec(), make("cpu", "cpu"), frames=FRAMES)
     with pytest.raises(DataError, match="has no clips to train on"):
-        read_clips(str(tmp_path), Config(), LAYOUT, _tokenize)
+        read_clips(str(tmp_path), SHORT, LAYOUT, _tokenize)
     with pytest.raises(DataError, match="is not encoded yet"):
-        read_clips(str(tmp_path / "nowhere"), Config(), LAYOUT, _tokenize)
+        read_clips(str(tmp_path / "nowhere"), SHORT, LAYOUT, _tokenize)
 
 
 def _clips(count: int) -> list[Clip]:
@@ -129,18 +131,18 @@ def _clips(count: int) -> list[Clip]:
 
 
 def test_batches_depend_on_seed_and_number_alone() -> None:
-    config, clips = Config(batch_size=2, epochs=3), _clips(5)
+    config, clips = SHORT.but(batch_size=2, epochs=3), _clips(5)
     whole = list(train_batches(clips, config, LAYOUT))
     assert len(whole) == 6
     for late, early in zip(train_batches(clips, config, LAYOUT, 3), whole[3:], strict=True):
         assert all(np.array_equal(late[name], early[name]) for name in late)
     assert {tuple(value.shape) for batch in whole for value in batch.values()} == {(2, 128), (2, 128, 9)}
     with pytest.raises(DataError, match="5 clips are less than one batch of 6"):
-        next(train_batches(clips, Config(batch_size=6), LAYOUT))
+        next(train_batches(clips, SHORT.but(batch_size=6), LAYOUT))
 
 
 def test_text_is_dropped_by_number_in_the_asked_share() -> None:
-    config = Config(unconditional_frac=0.15)
+    config = SHORT.but(unconditional_frac=0.15)
     dropped = [is_unconditional(number, config) for number in range(10_000)]
     assert sum(dropped) == 1500
     first = dropped.index(True, 10)
@@ -150,7 +152,7 @@ def test_text_is_dropped_by_number_in_the_asked_share() -> None:
 
 
 def test_evaluation_reads_each_clip_once() -> None:
-    batches = list(eval_batches(_clips(5), Config(batch_size=4), LAYOUT))
+    batches = list(eval_batches(_clips(5), SHORT.but(batch_size=4), LAYOUT))
     assert len(batches) == 2
     assert sum(int((batch["labels"] != -100).sum()) for batch in batches) == 5 * 9 * 6
     assert all((batch["attention_mask"].sum(1) > 0).all() for batch in batches)

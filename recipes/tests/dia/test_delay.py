@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("transformers.models.dia")
 
-from tpulab_recipes.dia.delay import IGNORED, Layout, delayed, reverted, training_table
+from tpulab_recipes.dia.data import IGNORED, Layout, delayed, reverted, training_table
 
 from .reference import golden
 

@@ -28,7 +28,9 @@ from tpulab_recipes.dia.trainer import Trainer
 sharded = sys.argv[1] == "sharded"
 backend = runtime.use("torch_xla", platform="cpu", spmd=True) if sharded else runtime.use("cpu")
 backend.seed(0)
-config = Config(batch_size=8, shard=sharded, remat=sharded, warmup_steps=1, unconditional_frac=0.3)
+config = Config(
+    audio_length=128, batch_size=8, shard=sharded, remat=sharded, warmup_steps=1, unconditional_frac=0.3
+)
 trainer = Trainer(config, tiny_model(), backend, 10)
 clips = []
 for n in range(10):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,15 +16,23 @@ pytest.importorskip("transformers.models.dia")
 
 from tpulab_recipes.common.errors import CheckpointError  # noqa: E402
 from tpulab_recipes.dia.config import Config  # noqa: E402
-from tpulab_recipes.dia.data import Clip, rows, train_batches  # noqa: E402
-from tpulab_recipes.dia.delay import Layout  # noqa: E402
+from tpulab_recipes.dia.data import (  # noqa: E402
+    Clip,
+    Layout,
+    rows,
+    train_batches,
+)
+from tpulab_recipes.dia.memory import plan  # noqa: E402
 from tpulab_recipes.dia.model import export_model, load_model, make_static, rule_of, tiny_model  # noqa: E402
 from tpulab_recipes.dia.trainer import Trainer, core_of, loss_sum  # noqa: E402
 from tpulab_recipes.runtime.selection import make  # noqa: E402
+from tpulab_recipes.runtime.torch_export import export_step  # noqa: E402
 from tpulab_recipes.torch_training import load_checkpoint, save_checkpoint  # noqa: E402
 
 from .reference import golden, reference_model  # noqa: E402
 
+#: Windows as long as these clips need.
+SHORT = Config(audio_length=128, batch_size=4, epochs=20, learning_rate=3e-3, weight_decay=0.1)
 LAYOUT = Layout((0, 8, 9, 10, 11, 12, 13, 14, 15), eos=1024, pad=1025, bos=1026)
 
 
@@ -61,7 +70,7 @@ def test_loss_is_that_of_transformers() -> None:
     clips = [
         Clip(str(n), text[n][mask[n] == 1], (file[f"in/codes{n}"] % 32).astype(np.int16)) for n in range(2)
     ]
-    batch = _tensors(rows(clips, Config(batch_size=2), layout))
+    batch = _tensors(rows(clips, SHORT.but(batch_size=2), layout))
     loss = loss_sum(model, batch) / (batch["labels"] != -100).sum()
     loss.backward()
     assert float(loss.detach()) == pytest.approx(float(file["out/tiny/loss"]), rel=1e-5)
@@ -73,7 +82,8 @@ def test_loss_is_that_of_transformers() -> None:
 def test_loss_is_the_model_s_own_and_does_not_depend_on_padding() -> None:
     model, clips = make_static(tiny_model()), _clips(3)
     short, long = (
-        _tensors(rows(clips, Config(batch_size=3, audio_length=n, text_length=n), LAYOUT)) for n in (128, 256)
+        _tensors(rows(clips, SHORT.but(batch_size=3, audio_length=n, text_length=n), LAYOUT))
+        for n in (128, 256)
     )
     losses = [float(loss_sum(model, batch).detach()) for batch in (short, long)]
     assert losses[0] == pytest.approx(losses[1], rel=1e-6)
@@ -86,7 +96,7 @@ def test_a_part_at_a_time_is_the_whole_batch() -> None:
     clips = _clips(4)
     weights = []
     for parts in (1, 4):
-        trainer = _trainer(Config(grad_accum_steps=parts, epochs=3), make("cpu", "cpu"))
+        trainer = _trainer(SHORT.but(grad_accum_steps=parts, epochs=3), make("cpu", "cpu"))
         _train(trainer, clips, 2)
         weights.append(trainer.model.state_dict())
     for name, value in weights[0].items():
@@ -94,7 +104,7 @@ def test_a_part_at_a_time_is_the_whole_batch() -> None:
 
 
 def test_clipping_bounds_the_update() -> None:
-    trainer = _trainer(Config(clip_norm=1e-3, epochs=3), make("cpu", "cpu"))
+    trainer = _trainer(SHORT.but(clip_norm=1e-3, epochs=3), make("cpu", "cpu"))
     norms: list[float] = []
     trainer.optimizer.register_step_pre_hook(
         lambda optimizer, *_: norms.append(
@@ -109,7 +119,7 @@ def test_clipping_bounds_the_update() -> None:
 
 def test_resumes_bit_for_bit_in_the_middle_of_an_epoch(tmp_path: Path) -> None:
     config, clips, backend = (
-        Config(batch_size=2, unconditional_frac=0.5, ema=0.9),
+        SHORT.but(batch_size=2, unconditional_frac=0.5, ema=0.9),
         _clips(6),
         make("cpu", "cpu"),
     )
@@ -126,31 +136,65 @@ def test_resumes_bit_for_bit_in_the_middle_of_an_epoch(tmp_path: Path) -> None:
         _trainer(config.but(clip_norm=1.0), backend).load_state(load_checkpoint(tmp_path)[1])
 
 
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_the_memory_plan_counts_what_a_step_keeps(precision: Any) -> None:
+    config, backend = SHORT.but(precision=precision), make("cpu", "cpu")
+    model, batch = make_static(tiny_model()), _tensors(rows(_clips(2), config, LAYOUT))
+    held, weights = {}, {each.untyped_storage().data_ptr() for each in model.parameters()}
+
+    def keep(tensor: Any) -> Any:
+        held[tensor.untyped_storage().data_ptr()] = tensor
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda each: each), backend.precision(precision):
+        loss_sum(model, {name: value.long() for name, value in batch.items()})
+    kept = sum(each.untyped_storage().nbytes() for place, each in held.items() if place not in weights)
+    assert plan(model.config, config, clips=2, count=1).activations == kept
+
+
 def test_one_program_for_training_and_one_for_evaluation() -> None:
     backend = make("torch_xla", platform="cpu")
     clips = _clips(12, lambda n: 5 + 9 * n)
-    trainer = _trainer(Config(batch_size=2, precision="bfloat16", unconditional_frac=0.5), backend)
+    trainer = _trainer(SHORT.but(batch_size=2, precision="bfloat16", unconditional_frac=0.5), backend)
     losses = _train(trainer, clips, 2)
     trainer.evaluate(clips[:3])
     backend.sync()
     before = backend.compilations().count
-    losses += _train(trainer, clips, 10)
+    losses += _train(trainer, clips, 48)
+    assert len(losses) == 50
     trainer.evaluate(clips[:7])
     assert backend.compilations().count == before
     assert np.isfinite(losses).all()
     assert losses[0] == pytest.approx(np.log(1028), rel=0.02)
 
 
+def test_a_step_is_one_exported_program_for_the_tpu_compiler() -> None:
+    """recipes/tests/torch_aot compiles it; here PyTorch/XLA gives the program."""
+    backend = make("torch_xla", platform="cpu")
+    trainer = _trainer(SHORT.but(precision="bfloat16"), backend)
+    batch = backend.shard_batch(next(train_batches(_clips(4), trainer.config, LAYOUT)))
+    exported = export_step(
+        backend, trainer.train_step, batch, model=trainer.model, optimizer=trainer.optimizer, name="dia"
+    )
+    inputs = exported.program.inputs
+    assert {each.shape for each in inputs if each.role == "batch"} == {(4, 128), (4, 128, 9)}
+    states = sum(math.prod(each.shape) for each in inputs if each.role == "state")
+    # Parameters, two moments of each, and a step counter for each tensor.
+    held = list(trainer.model.parameters())
+    assert states == 3 * sum(each.numel() for each in held) + len(held)
+    assert exported.program.module.startswith(b"ML\xefR")
+
+
 def test_overfits_four_clips() -> None:
     clips = _clips(4, lambda n: 10 + n)
-    config = Config(unconditional_frac=0, epochs=90, warmup_steps=10, weight_decay=0, learning_rate=1e-2)
+    config = SHORT.but(unconditional_frac=0, epochs=90, warmup_steps=10, weight_decay=0, learning_rate=1e-2)
     trainer = _trainer(config, make("cpu", "cpu"), 90)
     assert _train(trainer, clips, 90)[-1] < 0.05
     assert trainer.evaluate(clips) < 0.05
 
 
 def test_adapters_train_alone_and_merge(tmp_path: Path) -> None:
-    trainer = _trainer(Config(lora_rank=2, learning_rate=1e-2), make("cpu", "cpu"))
+    trainer = _trainer(SHORT.but(lora_rank=2, learning_rate=1e-2), make("cpu", "cpu"))
     before = copy.deepcopy(trainer.model.state_dict())
     clips = _clips(4)
     _train(trainer, clips, 3)

@@ -33,11 +33,18 @@ BERT = ("--layers", "4", "--hidden", "512", "--heads", "8", "--batch-size", "64"
 def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, StepProgram]:
     folder = tmp_path_factory.mktemp("programs")
     found = {}
-    for recipe, options in (("resnet_profiling", ("--batch-size", "64")), ("intents", BERT)):
+    where = ("--backend", "torch_xla", "--platform", "cpu")
+    for recipe, command in (
+        (
+            "resnet_profiling",
+            ("-m", "tpulab_recipes.resnet_profiling", *where, "--batch-size", "64", "--export"),
+        ),
+        ("intents", ("-m", "tpulab_recipes.intents", *where, *BERT, "--export")),
+        ("dia", (str(Path(__file__).with_name("export_dia.py")),)),
+    ):
         place = folder / f"{recipe}.zip"
-        command = [PYTHON, "-m", f"tpulab_recipes.{recipe}", "--backend", "torch_xla", "--platform", "cpu"]
         subprocess.run(
-            [*command, *options, "--export", str(place)],
+            [PYTHON, *command, str(place)],
             check=True,
             timeout=300,
             env={**os.environ, "PYTHONPATH": str(SOURCES), "PJRT_DEVICE": "CPU"},
@@ -53,7 +60,10 @@ def show(found: CompiledFor) -> None:
 # Convolutions take the compiler a minute or two for each chip: one chip shows that they work.
 @pytest.mark.parametrize(
     ("recipe", "chip"),
-    [("resnet_profiling", "v5e"), *(("intents", chip) for chip in sorted(TOPOLOGIES))],
+    [
+        ("resnet_profiling", "v5e"),
+        *((recipe, chip) for recipe in ("intents", "dia") for chip in sorted(TOPOLOGIES)),
+    ],
 )
 def test_a_torch_step_compiles_and_fits(programs: dict[str, StepProgram], recipe: str, chip: str) -> None:
     program = programs[recipe]

@@ -144,7 +144,15 @@ def test_memory_is_counted_before_anything_is_allocated() -> None:
     assert plan.activations == 3 * 8 * 4096 * 4
     divided = plan_memory(model, loss, chips=8, shard=True)
     assert (divided.parameters, divided.activations) == (weights // 8, plan.activations)
+    # One matrix whole at a time, and its gradient.
+    assert (plan.gathered, divided.gathered) == (0, 2 * 4096 * 4096 * 4)
     assert plan_memory(model, loss, optimizer="sgd").optimizer == 0
+
+    def with_a_measurement(net: torch.nn.Module) -> torch.Tensor:
+        net(torch.ones(64, 4096)).square()  # its graph is gone before the backward pass
+        return loss(net)
+
+    assert plan_memory(model, with_a_measurement).activations == plan.activations
 
     def large() -> torch.nn.Module:
         return torch.nn.Sequential(*(torch.nn.Linear(16384, 16384, bias=False) for _ in range(8)))

@@ -9,13 +9,15 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, Union
 
 import tyro
 
 from tpulab_recipes import runtime
+from tpulab_recipes.common.errors import RecipeError
 
 CommandType = TypeVar("CommandType", bound="Command")
 T = TypeVar("T")
@@ -55,6 +57,44 @@ def read_command(
     return tyro.cli(command, prog=f"python -m tpulab_recipes.{recipe}", default=default, args=argv)
 
 
+def read_subcommand(
+    commands: Sequence[type[Any]], recipe: str, about: str, presets: Mapping[str, Any], argv: Sequence[str]
+) -> Any:
+    """As `read_command`, for a recipe of several commands: `argv` begins with the name of one of them, in
+    small letters."""
+    asked = asked_preset(argv) or "small"
+    name = asked if asked in presets else "small"
+    choices = [
+        Annotated[
+            command,
+            tyro.conf.subcommand(
+                command.__name__.lower(),
+                default=with_defaults(command, preset=name, config=presets[name]),
+            ),
+        ]
+        for command in commands
+    ]
+    return tyro.cli(
+        Union[tuple(choices)],  # noqa: UP007
+        prog=f"python -m tpulab_recipes.{recipe}",
+        description=about,
+        args=argv,
+    )
+
+
+def exit_status(run: Callable[[], object]) -> int:
+    """Runs a command. 1: it failed, and one sentence on stderr says why. 130: interrupted."""
+    try:
+        run()
+    except (RecipeError, runtime.DeviceRuntimeError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\nInterrupted; run the same command again to go on.", file=sys.stderr)
+        return 130
+    return 0
+
+
 def asked_preset(argv: Sequence[str], *flags: str) -> str | None:
     """The preset that `argv` names, by `--preset` or one of these flags: the defaults of all other flags."""
     first = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
@@ -74,6 +114,14 @@ def with_defaults(command: type[T], **known: Any) -> T:
         if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
     }
     return command(**missing | known)
+
+
+def print_table(rows: Sequence[Mapping[str, object]]) -> None:
+    """Rows that all have the keys of the first, in columns."""
+    cells = [list(rows[0]), *([str(value) for value in row.values()] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for row in cells:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
 def print_result(**values: object) -> None:

@@ -104,6 +104,11 @@ class Folder:
             with contextlib.suppress(FileNotFoundError):
                 os.remove(unfinished)
 
+    def put(self, name: str, data: bytes | str) -> None:
+        """Writes a whole file."""
+        with self.write(name) as file:
+            file.write(data.encode() if isinstance(data, str) else data)
+
     def append_line(self, name: str, line: str) -> None:
         """Adds a line. In a bucket the object is written anew, so keep such files small."""
         if self._remote:
@@ -111,8 +116,7 @@ class Folder:
             if self.exists(name):
                 with self.read(name) as file:
                     old = file.read()
-            with self.write(name) as file:
-                file.write(old + line.encode() + b"\n")
+            self.put(name, old + line.encode() + b"\n")
             return
         with explained(posixpath.join(self.url, name)), open(self.path(name), "a", encoding="utf-8") as text:
             text.write(line + "\n")

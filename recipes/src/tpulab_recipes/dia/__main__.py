@@ -5,25 +5,26 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Union
+from typing import Any
 
 import tyro
 
 from tpulab_recipes import runtime
 from tpulab_recipes.common.command_line import (
     Command,
-    asked_preset,
+    exit_status,
     print_result,
+    print_table,
     print_training_result,
-    with_defaults,
+    read_subcommand,
 )
-from tpulab_recipes.common.errors import ConfigError, RecipeError
+from tpulab_recipes.common.errors import ConfigError
 from tpulab_recipes.common.progress import Terminal
-from tpulab_recipes.dia.config import FULL_SIZE, Config, read_train_config
-from tpulab_recipes.runtime import DeviceRuntimeError
+from tpulab_recipes.dia.config import FULL_SIZE, Config, Sampling, read_train_config
 
+_ABOUT = "Dia, text to speech: fine-tuning on XLA devices. Folders may be local or gs://bucket/path."
 PRESETS = {"small": Config(), "full-size": FULL_SIZE}
 
 
@@ -36,19 +37,17 @@ class DiaCommand(Command):
 
     def use_backend(self) -> Any:
         if self.num_cores < 2:
-            return super().use_backend()
-        backend = runtime.use(self.backend, platform=self.platform, spmd=True)
-        found = backend.world().global_devices
-        if found != self.num_cores:
-            raise ConfigError(
-                "num_cores",
-                f"{self.num_cores} devices were asked for and XLA shows {found}; give that number, or none.",
-            )
-        print(f"num_cores {found}: one program over all {found} devices", flush=True)
+            backend: Any = super().use_backend()
+        else:
+            backend = runtime.use(self.backend, platform=self.platform, spmd=True)
+            found = backend.world().global_devices
+            if found != self.num_cores:
+                raise ConfigError(
+                    "num_cores",
+                    f"{self.num_cores} devices asked for, XLA has {found}; give that number, or none.",
+                )
+        print(backend.describe(), flush=True)
         return backend
-
-    def run(self) -> None:
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,11 +65,9 @@ class Encode(DiaCommand):
 
     def run(self) -> None:
         from tpulab_recipes.audio.codec import load_codec
-        from tpulab_recipes.dia.data import encode
-        from tpulab_recipes.dia.delay import Layout
+        from tpulab_recipes.dia.data import Layout, encode
 
         backend = self.use_backend()
-        print(backend.describe(), flush=True)
         codec = load_codec(self.codec)
         # The delays of mono and stereo checkpoints end alike, and so the same frames fit.
         frames = self.config.audio_length - Layout(tuple(range(16)), 0, 0, 0).overhead
@@ -105,6 +102,8 @@ class Finetune(DiaCommand):
     """As for encode."""
 
     def run(self) -> None:
+        from tpulab_recipes.audio.codec import Codec, load_codec
+        from tpulab_recipes.common.storage import Folder
         from tpulab_recipes.dia.data import encode, steps_per_epoch, train_batches
         from tpulab_recipes.dia.model import export_model
         from tpulab_recipes.dia.trainer import Trainer
@@ -123,17 +122,12 @@ class Finetune(DiaCommand):
         if not (folder and output):
             raise ConfigError("", "Give --audio-folder and --output-dir, or a --train-config that has them.")
         backend = self.use_backend()
-        print(backend.describe(), flush=True)
         backend.seed(config.seed)
         model, processor, layout = _model(config)
-        if not _is_encoded(folder):
-            from tpulab_recipes.audio.codec import Codec, load_codec
-
+        if not Folder(f"{folder}/encoded_audio").names(".pt", may_be_absent=True):
             codec = load_codec(self.codec) if self.codec else Codec(processor.audio_tokenizer)
-            frames = config.audio_length - layout.overhead
-            encode(
-                folder, folder, codec, backend, frames=frames, channels=len(layout.delay), progress=Terminal()
-            )
+            window = {"frames": config.audio_length - layout.overhead, "channels": len(layout.delay)}
+            encode(folder, folder, codec, backend, **window, progress=Terminal())
         clips, skipped = _clips(folder, config, layout, processor)
         kept = max(1, round(len(clips) * self.held_out)) if self.held_out else 0
         train, test = clips[kept:], clips[:kept]
@@ -168,8 +162,7 @@ class Finetune(DiaCommand):
                 began = time.perf_counter()
         if backend.world().is_main:
             export_model(trainer.trained, processor, Path(output) / "model")
-        left_out = len(skipped.reasons)
-        print_training_result(backend, steps=trainer.steps_done, left_out=left_out, **result)
+        print_training_result(backend, steps=trainer.steps_done, left_out=len(skipped.reasons), **result)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,7 +176,6 @@ class Evaluate(DiaCommand):
         from tpulab_recipes.dia.trainer import Trainer
 
         backend = self.use_backend()
-        print(backend.describe(), flush=True)
         model, processor, layout = _model(self.config)
         clips, skipped = _clips(self.audio_folder, self.config, layout, processor)
         loss = Trainer(self.config, model, backend, 1).evaluate(clips)
@@ -201,13 +193,7 @@ class Generate(DiaCommand):
     """Sound with a voice to clone."""
     prompt_text: str = ""
     """What is said in it."""
-    max_tokens: int = 1024
-    """Rows at most; 86 are a second."""
-    guidance: float = 3.0
-    temperature: float = 1.2
-    """0: always the most probable code."""
-    top_p: float = 0.95
-    top_k: int = 45
+    sampling: tyro.conf.OmitArgPrefixes[Sampling] = field(default_factory=lambda: Sampling(max_tokens=1024))
 
     def run(self) -> None:
         import numpy as np
@@ -215,14 +201,11 @@ class Generate(DiaCommand):
 
         from tpulab_recipes.audio import files
         from tpulab_recipes.audio.codec import Codec
-        from tpulab_recipes.dia.generation import Sampling, generate
+        from tpulab_recipes.dia.generation import generate
 
         if self.prompt and not self.prompt_text:
-            raise ConfigError(
-                "prompt_text", "Say what is spoken in the prompt; without it the voice is lost."
-            )
+            raise ConfigError("prompt_text", "Give the words of the prompt; without them the voice is lost.")
         backend = self.use_backend()
-        print(backend.describe(), flush=True)
         model, processor, _ = _model(self.config)
         codec = Codec(processor.audio_tokenizer)
         prompts: list[Any] | None = None
@@ -231,22 +214,13 @@ class Generate(DiaCommand):
             whole = files.fitted(wave, codec.samples(len(wave) / codec.sample_rate))
             prompts = [codec.encode(torch.from_numpy(whole)[None])[0].T]
         text = processor.tokenizer(f"{self.prompt_text} {self.text}".strip())["input_ids"]
-        sampling = Sampling(
-            max_tokens=self.max_tokens,
-            guidance=self.guidance,
-            temperature=self.temperature,
-            top_p=self.top_p,
-            top_k=self.top_k,
-            seed=self.config.seed,
-        )
+        sampling = replace(self.sampling, seed=self.config.seed)
         model = backend.prepare(model)
         began = time.perf_counter()
         codes = torch.as_tensor(generate(model, backend, [text], sampling, prompts=prompts)[0])
         took = time.perf_counter() - began
         if len(codes) == 0:
-            raise ConfigError(
-                "text", "The model ended at once and said nothing; train it, or try another seed."
-            )
+            raise ConfigError("text", "The model said nothing; train it longer, or try another seed.")
         sound = codec.decode(codes.T[None].clamp(0, 1023).long())[0].numpy()
         files.save(self.output, sound / max(1.0, float(np.abs(sound).max())), codec.sample_rate)
         seconds = len(sound) / codec.sample_rate
@@ -298,24 +272,15 @@ class Memory(DiaCommand):
         from transformers import DiaConfig
 
         from tpulab_recipes.dia.memory import sentences, table
-        from tpulab_recipes.dia.model import tiny_model
+        from tpulab_recipes.dia.model import load_model
 
+        # The published sizes are transformers' own, and need no download.
         published = self.config.model == FULL_SIZE.model
-        model_config = (
-            DiaConfig()
-            if published
-            else (_model(self.config)[0].config if self.config.model else tiny_model().config)
-        )
+        model_config = DiaConfig() if published else load_model(self.config.model, self.config.rule).config
         needs = table(model_config, self.config, self.clips, self.chips)
         rows = [need.row() for need in needs]
         print(f"GiB per chip, {self.clips} clip(s) each, {self.config.audio_length} rows of codes")
-        widths = {
-            name: max(len(str(row[name])) for row in [dict.fromkeys(rows[0], ""), *rows]) for name in rows[0]
-        }
-        widths = {name: max(width, len(name)) for name, width in widths.items()}
-        print("  ".join(name.ljust(width) for name, width in widths.items()))
-        for row in rows:
-            print("  ".join(str(row[name]).ljust(width) for name, width in widths.items()))
+        print_table(rows)
         for line in sentences(needs):
             print(line)
         print_result(needs=rows)
@@ -326,7 +291,7 @@ COMMANDS = (Encode, Finetune, Evaluate, Generate, Export, Memory)
 
 def _model(config: Config) -> tuple[Any, Any, Any]:
     """Model, processor and layout."""
-    from tpulab_recipes.dia.delay import Layout
+    from tpulab_recipes.dia.data import Layout
     from tpulab_recipes.dia.model import load_model, load_processor
 
     model = load_model(config.model, config.rule)
@@ -339,43 +304,10 @@ def _clips(folder: str, config: Config, layout: Any, processor: Any) -> tuple[li
     return read_clips(folder, config, layout, lambda text: processor.tokenizer(text)["input_ids"])
 
 
-def _is_encoded(folder: str) -> bool:
-    from tpulab_recipes.common.storage import Folder
-
-    return bool(Folder(f"{folder}/encoded_audio").names(".pt", may_be_absent=True))
-
-
-def read(argv: Sequence[str]) -> DiaCommand:
-    """The command in `argv`; exits with 2 for a flag or value that cannot be, and with 0 after `--help`."""
-    preset = asked_preset(argv) or "small"
-    known = {"preset": preset if preset in PRESETS else "small", "config": PRESETS.get(preset, Config())}
-    choices = [
-        Annotated[
-            command,
-            tyro.conf.subcommand(command.__name__.lower(), default=with_defaults(command, **known)),
-        ]
-        for command in COMMANDS
-    ]
-    chosen: DiaCommand = tyro.cli(
-        Union[tuple(choices)],  # noqa: UP007
-        prog="python -m tpulab_recipes.dia",
-        description="Dia, text to speech: fine-tuning on XLA devices. Folders may be local or gs://bucket/path.",
-        args=argv,
-    )
-    return chosen
-
-
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs a command. 1: it failed, and one sentence says why. 130: interrupted."""
-    try:
-        read(sys.argv[1:] if argv is None else argv).run()
-    except (RecipeError, DeviceRuntimeError) as error:
-        print(error, file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("\nInterrupted; run the same command again to go on.", file=sys.stderr)
-        return 130
-    return 0
+    """Runs a command; answers the exit status (`exit_status`)."""
+    asked = sys.argv[1:] if argv is None else argv
+    return exit_status(lambda: read_subcommand(COMMANDS, "dia", _ABOUT, PRESETS, asked).run())
 
 
 if __name__ == "__main__":

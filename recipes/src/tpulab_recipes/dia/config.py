@@ -1,17 +1,18 @@
-"""Settings of the recipe. The defaults are the small lesson; `FULL_SIZE` fine-tunes the published model.
+"""Settings of the recipe. With the defaults the tiny model learns the synthetic corpus (docs/dia.md);
+`FULL_SIZE` fine-tunes the published model.
 
 `read_train_config` reads the JSON files of dia-finetuning: a training file, which may name a model file.
 """
 
 from __future__ import annotations
 
-import difflib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
+import tyro
+
+from tpulab_recipes.common.config_files import read_object, require_known
 from tpulab_recipes.common.errors import ConfigError
 from tpulab_recipes.runtime import PrecisionName
 from tpulab_recipes.runtime.precision import check_precision
@@ -26,21 +27,21 @@ class Config:
     """Folder or Hugging Face name of a checkpoint (`nari-labs/Dia-1.6B-0626`). Empty: a tiny random model."""
     rule: str = ""
     """`0626` or `v0.1`, needed only where the checkpoint's config.json does not tell."""
-    audio_length: int = 128
+    audio_length: int = 384
     """Rows of codes of each clip, delay included; 86 rows are a second of sound. Rounded up to 128."""
     text_length: int = 128
     """Bytes of text of each clip. Rounded up to 128."""
-    batch_size: int = 4
+    batch_size: int = 2
     """Clips per step, of all devices together."""
     grad_accum_steps: int = 1
     """Parts that a batch is computed in, one after the other; the update is that of the whole batch."""
-    epochs: int = 20
-    learning_rate: float = 3e-3
+    epochs: int = 4
+    learning_rate: float = 5e-3
     """Peak rate: reached after the warm-up, then along a cosine down to zero."""
     warmup_steps: int = 20
     unconditional_frac: float = 0.15
     """Share of clips trained without their text; guidance needs it."""
-    weight_decay: float = 0.1
+    weight_decay: float = 0.01
     """Not applied to norms."""
     clip_norm: float = 5.0
     """Largest norm of all gradients together; 0: not clipped."""
@@ -84,9 +85,31 @@ FULL_SIZE = Config(
     epochs=1,
     learning_rate=1e-5,
     warmup_steps=500,
+    weight_decay=0.1,
     remat=True,
     precision="bfloat16",
 )
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How tokens are chosen; the defaults are the original's. What is `Fixed` is no flag, because `Config`
+    has one of that name."""
+
+    max_tokens: int = 3072
+    """Rows of the table at most, prompt and delay included; channel 0 ends `max(delay)` rows before."""
+    guidance: float = 3.0
+    temperature: float = 1.2
+    """0: the most probable token."""
+    top_p: float = 0.95
+    top_k: int = 45
+    seed: tyro.conf.Fixed[tyro.conf.Suppress[int]] = 0
+    text_length: tyro.conf.Fixed[tyro.conf.Suppress[int]] = 0
+    """Text positions; 0: those of the longest text, rounded up to 128. Fix it to keep one program."""
+    short_prompt_table: bool = False
+    """As the original, whose table of known cells is one row short: the last channel's last known cell is
+    left to the model. For comparison only; training and transformers know it."""
+
 
 _TRAINING = "batch_size grad_accum_steps epochs learning_rate warmup_steps unconditional_frac weight_decay"
 #: Sections and keys of a training file; a key that is no setting of ours stands for a place (`Places`).
@@ -115,18 +138,18 @@ def read_train_config(file: str | Path, config: Config) -> tuple[Config, Places,
     `data.config` names a model file, relative to the training file, whose lengths count; the sizes are the
     checkpoint's. Raises `ConfigError` for a file that cannot be read and for keys that do not exist.
     """
-    written = _read(file)
+    written = read_object(file, "train_config")
     for section, values in written.items():
-        _known(section, KEYS, file)
+        require_known(section, KEYS, file)
         if KEYS[section]:
             if not isinstance(values, dict):
                 raise ConfigError(section, f"{file}: it must be an object.")
             for key in values:
-                _known(key, KEYS[section], file, section)
+                require_known(key, KEYS[section], file, section)
     data, output = written.get("data", {}), written.get("output", {})
     changes: dict[str, object] = dict(written.get("training", {}))
     if data.get("config"):
-        lengths = _read(Path(file).parent / data["config"]).get("data", {})
+        lengths = read_object(Path(file).parent / data["config"], "data.config").get("data", {})
         changes |= {key: lengths[key] for key in ("audio_length", "text_length") if key in lengths}
     if written.get("flags", {}).get("scratch"):
         changes["model"] = ""
@@ -137,21 +160,3 @@ def read_train_config(file: str | Path, config: Config) -> tuple[Config, Places,
         return config.but(**changes), Places(folder, target, int(output.get("save_every") or 0)), tuple(idle)
     except TypeError as error:
         raise ConfigError("training", f"{file}: a value has the wrong type ({error}).") from error
-
-
-def _read(file: str | Path) -> dict[str, Any]:
-    try:
-        written = json.loads(Path(file).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ConfigError("train_config", f"{file} cannot be read as JSON: {error}") from error
-    if not isinstance(written, dict):
-        raise ConfigError("train_config", f"{file} must hold a JSON object.")
-    return written
-
-
-def _known(key: str, keys: Any, file: str | Path, section: str = "") -> None:
-    if key in keys:
-        return
-    nearest = difflib.get_close_matches(key, list(keys), 1)
-    meant = f"did you mean {nearest[0]!r}?" if nearest else f"there are {', '.join(keys)}."
-    raise ConfigError(f"{section}.{key}".lstrip("."), f"{file}: there is no such key; {meant}")

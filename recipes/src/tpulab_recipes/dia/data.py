@@ -1,36 +1,89 @@
 """Clips of text and codes, in batches of one shape.
 
-A folder, here or in a bucket, has `audio/NAME.wav` and `audio_prompts/NAME_prompt.txt`. `encode` writes the
-codes of each clip once as `encoded_audio/NAME.pt`, Int16[frame, channel]; training reads only those and the
-texts. A dataset of Hugging Face with the columns `audio` and `text` is encoded into such a folder.
+`encode` (`audio.encoding`) turns sound with its text once into `encoded_audio/NAME.pt`, Int16[frame,
+channel]; training reads only those and the texts.
+
+The model sees tables with the delay pattern: channel c of frame t stands in row t + delay[c], so that each
+step of the decoder predicts nine codebooks of nine different frames. Training tables are transformers'
+(`DiaProcessor`): a BOS frame, the codes, an EOS frame, delayed and long enough that no code is cut off. PAD
+and BOS are no targets. One difference: shorter clips are padded on the right, where causal attention never
+looks, so that the padded length changes nothing.
 """
 
 from __future__ import annotations
 
-import io
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
-from typing import IO, Any
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from tpulab_recipes.audio import files
-from tpulab_recipes.audio.codec import Codec
+from tpulab_recipes.audio.encoding import encode as encode
+from tpulab_recipes.audio.sources import PROMPT, Skipped
 from tpulab_recipes.common.errors import DataError, StorageError
-from tpulab_recipes.common.progress import Progress, Silent
 from tpulab_recipes.common.storage import Folder
 from tpulab_recipes.dia.config import Config
-from tpulab_recipes.dia.delay import IGNORED, Layout, training_table
-from tpulab_recipes.runtime import Backend
 
-_SOUNDS = (".wav", ".flac", ".ogg", ".mp3")
-_PROMPT = "_prompt.txt"
-#: Clips that are encoded at once.
-_TOGETHER = 4
+#: Positions with this label are not trained; torch's `ignore_index`.
+IGNORED = -100
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Special ids and delays of a model."""
+
+    delay: tuple[int, ...]
+    eos: int
+    pad: int
+    bos: int
+
+    @staticmethod
+    def of(config: Any) -> Layout:
+        """That of a `DiaConfig`."""
+        ids = config.decoder_config
+        return Layout(tuple(config.delay_pattern), ids.eos_token_id, ids.pad_token_id, ids.bos_token_id)
+
+    @property
+    def overhead(self) -> int:
+        """Rows of a table beyond those of the codes: the BOS frame and the longest delay."""
+        return 1 + max(self.delay)
+
+
+def delayed(codes: NDArray[Any], delay: Sequence[int], bos: int) -> NDArray[Any]:
+    """Int[batch, row, channel]: row t has channel c of frame t - delay[c], BOS where there is none. What is
+    delayed past the end is lost: extend the codes by max(delay) first."""
+    rows = np.arange(codes.shape[1])[:, None] - np.asarray(delay)
+    moved = np.take_along_axis(codes, np.maximum(rows, 0)[None], axis=1)
+    return np.where(rows < 0, bos, moved)
+
+
+def reverted(table: NDArray[Any], delay: Sequence[int], pad: int) -> NDArray[Any]:
+    """Int[batch, frame, channel]: frame t has channel c of row t + delay[c], PAD where there is none."""
+    rows = np.arange(table.shape[1])[:, None] + np.asarray(delay)
+    moved = np.take_along_axis(table, np.minimum(rows, table.shape[1] - 1)[None], axis=1)
+    return np.where(rows >= table.shape[1], pad, moved)
+
+
+def training_table(
+    codes: NDArray[Any], layout: Layout, length: int
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """What the decoder reads and what it is to say next, both Int32[length, channel], of Int[frame, channel].
+
+    Raises `ValueError` when the clip does not fit: `length` rows hold `length - overhead` frames.
+    """
+    frames, channels = codes.shape
+    if frames > length - layout.overhead:
+        raise ValueError(f"{frames} frames do not fit {length} rows (at most {length - layout.overhead}).")
+    table = np.full((1, length + 1, channels), layout.pad)
+    table[0, 0] = layout.bos
+    table[0, 1 : frames + 1] = codes
+    table[0, frames + 1] = layout.eos
+    table = delayed(table, layout.delay, layout.bos)[0].astype(np.int32)
+    labels = table[1:].copy()
+    labels[(labels == layout.pad) | (labels == layout.bos)] = IGNORED
+    return table[:-1], labels
 
 
 @dataclass(frozen=True)
@@ -40,134 +93,6 @@ class Clip:
     """Int32[byte]: ids of the text."""
     codes: NDArray[np.int16]
     """Int16[frame, channel], not delayed."""
-
-
-@dataclass
-class Skipped:
-    """Files that were left out, each with its reason, printed once."""
-
-    reasons: list[str] = field(default_factory=list)
-
-    def add(self, reason: str) -> None:
-        self.reasons.append(reason)
-        print(f"left out: {reason}", file=sys.stderr, flush=True)
-
-
-@dataclass(frozen=True)
-class Source:
-    """A clip before it is encoded."""
-
-    name: str
-    text: str
-    open: Callable[[], Any]
-    """A context manager of the open sound file."""
-
-
-def sources(place: str, skipped: Skipped) -> list[Source]:
-    """The clips of a folder, or of a dataset of Hugging Face: `hf://NAME`, its split `train`, or a folder
-    that `save_to_disk` wrote. Sound without text is left out. Raises `DataError` where there are none."""
-    if place.startswith("hf://") or Folder(place).exists("dataset_info.json"):
-        return _dataset_sources(place)
-    audio, prompts = Folder(f"{place}/audio"), Folder(f"{place}/audio_prompts")
-    texts = set(prompts.names(_PROMPT, may_be_absent=True))
-    found = []
-    for file in (each for each in audio.names() if each.lower().endswith(_SOUNDS)):
-        name = file.rsplit(".", 1)[0]
-        if name + _PROMPT not in texts:
-            skipped.add(f"audio/{file} has no audio_prompts/{name}{_PROMPT}.")
-            continue
-        with prompts.read(name + _PROMPT) as prompt:
-            text = prompt.read().decode("utf-8", "replace").strip()
-        found.append(Source(name, text, partial(audio.read, file)))
-    if not found:
-        raise DataError(f"{place} has no clips: put audio/NAME.wav beside audio_prompts/NAME{_PROMPT}.")
-    return found
-
-
-def _dataset_sources(place: str) -> list[Source]:
-    import datasets
-
-    name = place.removeprefix("hf://")
-    try:
-        table = (
-            datasets.load_dataset(name, split="train") if name != place else datasets.load_from_disk(place)
-        )
-        rows = table.cast_column("audio", datasets.Audio(decode=False))
-        texts = rows["text"]
-    except (OSError, ValueError, KeyError) as error:
-        raise DataError(f"{place} is no dataset with the columns audio and text: {error}") from error
-
-    def opened(number: int) -> IO[bytes]:
-        sound = rows[number]["audio"]
-        return io.BytesIO(sound["bytes"]) if sound["bytes"] else open(sound["path"], "rb")
-
-    return [Source(f"clip_{number:06d}", text, partial(opened, number)) for number, text in enumerate(texts)]
-
-
-def encode(
-    place: str,
-    output: str,
-    codec: Codec,
-    backend: Backend,
-    *,
-    frames: int,
-    channels: int = 9,
-    progress: Progress | None = None,
-) -> tuple[int, Skipped]:
-    """Encodes what `output` does not have yet, and answers how many clips that were, and what was left out.
-
-    Every batch has one shape: clips are followed by silence up to `frames`, which is cut off their codes.
-    `channels` of twice the codec's codebooks: left and right, one after the other. Clips that are longer or
-    cannot be read are left out; run again to go on after an interruption.
-    """
-    skipped, progress = Skipped(), progress or Silent()
-    codes, prompts = Folder(f"{output}/encoded_audio").make(), Folder(f"{output}/audio_prompts").make()
-    sides = _sides(codec, channels)
-    there = set(codes.names(".pt", may_be_absent=True))
-    todo = [each for each in sources(place, skipped) if f"{each.name}.pt" not in there]
-    codec.to(backend.device())
-    progress.start("encoding", len(todo))
-    done = 0
-    for first in range(0, len(todo), _TOGETHER):
-        batch = todo[first : first + _TOGETHER]
-        waves = []
-        for each in batch:
-            try:
-                with each.open() as file:
-                    wave = files.load(file, codec.sample_rate, channels=sides).reshape(sides, -1)
-                if codec.frames(wave.shape[1]) > frames:
-                    seconds, most = wave.shape[1] / codec.sample_rate, frames * codec.hop / codec.sample_rate
-                    raise DataError(
-                        f"it lasts {seconds:.1f} s, and {most:.1f} s fit the window (audio_length)"
-                    )
-                waves.append((each, wave))
-            except (DataError, StorageError) as error:
-                skipped.add(f"{each.name}: {error}")
-        rows = np.zeros((_TOGETHER * sides, frames * codec.hop), np.float32)
-        for place_in, (_, wave) in enumerate(waves):
-            rows[place_in * sides : (place_in + 1) * sides, : wave.shape[1]] = wave
-        if waves:
-            with backend.step():
-                found = codec.encode(backend.to_device(rows))
-            table = np.asarray(backend.to_host(found)).reshape(_TOGETHER, channels, frames)
-        for place_in, (each, wave) in enumerate(waves):
-            own = table[place_in, :, : codec.frames(wave.shape[1])].T.astype(np.int16)
-            with prompts.write(each.name + _PROMPT) as prompt:
-                prompt.write(each.text.encode())
-            with codes.write(f"{each.name}.pt") as file:
-                torch.save(torch.from_numpy(own.copy()), file)
-        done += len(waves)
-        progress.advance(len(batch))
-    progress.finish()
-    return done, skipped
-
-
-def _sides(codec: Codec, channels: int) -> int:
-    if channels not in (codec.codebooks, 2 * codec.codebooks):
-        raise DataError(
-            f"{channels} channels are neither {codec.codebooks} codebooks of one side nor those of two."
-        )
-    return channels // codec.codebooks
 
 
 def read_clips(
@@ -185,7 +110,7 @@ def read_clips(
     for file in names:
         name = file.removesuffix(".pt")
         try:
-            with prompts.read(name + _PROMPT) as prompt:
+            with prompts.read(name + PROMPT) as prompt:
                 text = np.asarray(tokenize(prompt.read().decode("utf-8", "replace").strip()), np.int32)
             with folder.read(file) as stored:
                 codes = torch.load(stored, map_location="cpu", weights_only=True).numpy().astype(np.int16)

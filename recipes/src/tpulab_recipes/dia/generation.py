@@ -8,40 +8,22 @@ is known beforehand (BOS, a prompt) is kept; an open one (-1) gets the model's t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from transformers import DynamicCache, EncoderDecoderCache, StaticCache
 
+from tpulab_recipes.audio.sampling import best, drawn, nucleus
 from tpulab_recipes.common.errors import ConfigError
-from tpulab_recipes.dia.delay import Layout, delayed, reverted
+from tpulab_recipes.dia.config import Sampling as Sampling
+from tpulab_recipes.dia.data import Layout, delayed, reverted
 from tpulab_recipes.dia.model import make_static, rule_of
 from tpulab_recipes.runtime import Backend
 
 OPEN = -1
 #: Steps between two looks at whether all texts have ended: each look waits for the device.
 STEPS_PER_LOOK = 16
-
-
-@dataclass(frozen=True)
-class Sampling:
-    """How tokens are chosen; the defaults are the original's."""
-
-    max_tokens: int = 3072
-    """Rows of the table at most, prompt and delay included; channel 0 ends `max(delay)` rows before."""
-    guidance: float = 3.0
-    temperature: float = 1.2
-    """0: the most probable token."""
-    top_p: float = 0.95
-    top_k: int = 45
-    seed: int = 0
-    text_length: int = 0
-    """Text positions; 0: those of the longest text, rounded up to 128. Fix it to keep one program."""
-    short_prompt_table: bool = False
-    """As the original, whose table of known cells is one row short: the last channel's last known cell is
-    left to the model. For comparison only; training and transformers know it."""
 
 
 def choose(
@@ -55,12 +37,7 @@ def choose(
     """Int[batch, channel], a token for each row of logits, Float[batch, channel, id]. draws: Float[batch,
     channel] in [0, 1), used up in order of the ids."""
     scores = guided_scores(conditional, unconditional, s, eos, rule)
-    if s.temperature == 0:
-        return scores.argmax(-1)
-    cumulative = probabilities(scores, s, eos, rule).cumsum(-1)
-    # Rounding may leave the sum below the draw.
-    drawn = draws.clamp(max=1 - 1e-6)[..., None] * cumulative[..., -1:]
-    return (cumulative <= drawn).sum(-1)
+    return scores.argmax(-1) if s.temperature == 0 else drawn(probabilities(scores, s, eos, rule), draws)
 
 
 def guided_scores(
@@ -77,7 +54,7 @@ def guided_scores(
     first = (torch.arange(scores.shape[1], device=scores.device) == 0)[:, None]
     if rule == "0626":
         candidates = torch.zeros_like(scores, dtype=torch.bool)
-        candidates = candidates.scatter(-1, _best(scores, s.top_k)[1], True)
+        candidates = candidates.scatter(-1, best(scores, s.top_k)[1], True)
         scores = torch.where(candidates, conditional, -torch.inf)
     else:
         scores = torch.where(first & (ids == eos), 0.8 * scores, scores)
@@ -91,19 +68,7 @@ def probabilities(scores: torch.Tensor, s: Sampling, eos: int, rule: str) -> tor
         ids = torch.arange(scores.shape[-1], device=scores.device)
         ends = scores.argmax(-1, keepdim=True) == eos
         scores = torch.where(torch.where(ends, ids >= eos, ids != eos), scores, -torch.inf)
-    values, ids = _best(scores / s.temperature, s.top_k)
-    kept = values.softmax(-1)
-    # A candidate stays while those before it have not yet filled top_p; the first always does.
-    before = kept.cumsum(-1) - kept
-    values = torch.where(before <= s.top_p, values, -torch.inf)
-    return torch.zeros_like(scores).scatter(-1, ids, values.softmax(-1))
-
-
-def _best(scores: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """The k largest of each row and their ids. Of equal ones (common in bfloat16) the lowest id goes first,
-    on every backend; `topk` leaves that open."""
-    values, ids = scores.sort(dim=-1, descending=True, stable=True)
-    return values[..., :k], ids[..., :k]
+    return nucleus(scores / s.temperature, s.top_k, s.top_p)
 
 
 def prompt_table(
@@ -122,7 +87,6 @@ def prompt_table(
     return torch.from_numpy(table)
 
 
-@torch.no_grad()
 def generate(
     model: Any,
     backend: Backend,
@@ -145,9 +109,7 @@ def generate(
 
     Raises `ConfigError` for a text or prompt that does not fit.
     """
-    tokens, ended = generate_table(
-        model, backend, text_ids, settings, prompts=prompts, draws=draws, on_look=on_look
-    )
+    tokens, ended = generate_table(model, backend, text_ids, settings, prompts, draws, on_look)
     layout = Layout.of(model.config)
     frames = torch.from_numpy(reverted(tokens.numpy(), layout.delay, layout.pad))
     codes = []
@@ -164,7 +126,6 @@ def generate_table(
     backend: Backend,
     text_ids: Sequence[Any],
     settings: Sampling,
-    *,
     prompts: Sequence[Any] | None = None,
     draws: torch.Tensor | None = None,
     on_look: Callable[[int], None] | None = None,
@@ -205,7 +166,7 @@ class _Decoder:
     ) -> None:
         self.model, self.backend, self.s, self.rule = model, backend, s, rule_of(model)
         config = model.config.decoder_config
-        self.texts, self.rows, self.max_tokens = texts, rows, s.max_tokens
+        self.texts, self.max_tokens = texts, s.max_tokens
         self.eos, self.pad = config.eos_token_id, config.pad_token_id
         place = backend.to_device
         self.draws, self.last = place(draws), place(torch.tensor(last))
@@ -235,9 +196,8 @@ class _Decoder:
                     on_look(row)
                 if int(self.backend.to_host(done)):
                     break
-        return torch.as_tensor(self.backend.to_host(self.table)), torch.as_tensor(
-            self.backend.to_host(self.ended)
-        )
+        table, ended = self.backend.to_host([self.table, self.ended])
+        return torch.as_tensor(table), torch.as_tensor(ended)
 
     def start(self, text: torch.Tensor) -> torch.Tensor:
         """Encodes the texts and keeps their keys and values for every cross-attention."""
@@ -284,11 +244,10 @@ def _padded(text_ids: Sequence[Any], length: int) -> tuple[torch.Tensor, torch.T
     """Ids and their mask, Int64[text, position], padded with 0."""
     longest = max(len(ids) for ids in text_ids)
     width = length or -(-longest // 128) * 128
-    text = torch.zeros(len(text_ids), width, dtype=torch.int64)
-    mask = torch.zeros_like(text)
-    for number, ids in enumerate(text_ids):
-        text[number, : len(ids)] = torch.as_tensor(ids)
-        mask[number, : len(ids)] = 1
+    text, mask = torch.zeros(2, len(text_ids), width, dtype=torch.int64)
+    for row, heard, ids in zip(text, mask, text_ids, strict=True):
+        row[: len(ids)] = torch.as_tensor(ids)
+        heard[: len(ids)] = 1
     return text, mask
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -11,7 +12,7 @@ import torch
 from tpulab_recipes.dia.config import Config
 from tpulab_recipes.dia.model import add_lora, make_static
 from tpulab_recipes.dia.trainer import core_of, loss_sum
-from tpulab_recipes.runtime.memory_plan import CHIP_GIB, MemoryPlan, plan_memory
+from tpulab_recipes.runtime.memory_plan import CHIP_GIB, MemoryPlan, bfloat16_on_meta, plan_memory
 
 CHIPS = ("v4", "v5e", "v5p", "v6e")
 GIB = 2**30
@@ -33,22 +34,20 @@ class Need:
     clips: int
     """Of each chip."""
     plan: MemoryPlan
-    most: int
-    """Clips of each chip that fit; 0: none."""
 
     @property
-    def fits(self) -> bool:
-        return self.plan.fits(self.chip)
+    def most(self) -> int:
+        """Clips of each chip that fit; 0: none."""
+        room = 0.9 * CHIP_GIB[self.chip] * GIB - (self.plan.total - self.plan.activations)
+        return max(0, int(room * self.clips / self.plan.activations))
 
     def row(self) -> dict[str, Any]:
-        sizes = {name: round(value / GIB, 2) for name, value in asdict(self.plan).items()}
-        total = round(self.plan.total / GIB, 2)
+        sizes = asdict(self.plan) | {"total": self.plan.total}
         return {
             "way": self.way,
             "chips": slice_name(self.chip, self.count),
             "clips": self.clips,
-            **sizes,
-            "total": total,
+            **{name: round(value / GIB, 2) for name, value in sizes.items()},
             "of": CHIP_GIB[self.chip],
             "most_clips": self.most,
         }
@@ -61,55 +60,39 @@ def table(model_config: Any, config: Config, clips: int, count: int = 8) -> list
     bound; they grow with the clips in proportion. With `config.remat` they are the inputs of the layers and
     what one layer keeps.
     """
-    full = plan(model_config, config.but(lora_rank=0), clips, count)
-    adapters = plan(model_config, config.but(lora_rank=config.lora_rank or _LORA_RANK), clips, count)
-    needs = []
-    for way, found in ((f"full, sharded over {count}", full), ("LoRA", adapters)):
-        for chip in CHIPS:
-            fixed = found.total - found.activations
-            room = 0.9 * CHIP_GIB[chip] * GIB - fixed
-            most = max(0, int(room * clips / found.activations))
-            needs.append(Need(way, chip, count, clips, found, most))
-    return needs
+    ways = {f"full, sharded over {count}": 0, "LoRA": config.lora_rank or _LORA_RANK}
+    plans = {way: plan(model_config, config.but(lora_rank=rank), clips, count) for way, rank in ways.items()}
+    return [Need(way, chip, count, clips, found) for way, found in plans.items() for chip in CHIPS]
 
 
 def plan(model_config: Any, config: Config, clips: int, count: int) -> MemoryPlan:
     """Bytes on each of `count` chips, each with `clips` clips."""
     from transformers import DiaForConditionalGeneration
 
-    sharded = config.lora_rank == 0
+    lowered = bfloat16_on_meta if config.precision == "bfloat16" else nullcontext
 
     def make_model() -> Any:
         model = make_static(DiaForConditionalGeneration(model_config))
         return add_lora(model, config.lora_rank) if config.lora_rank else model
 
-    def loss_of(layers: int | None) -> Any:
+    def counted(layers: int | None) -> MemoryPlan:
         def loss(model: Any) -> Any:
             core = core_of(model).model
             for half in (core.encoder, core.decoder):
                 half.layers = half.layers[:layers]
-            with torch.autocast("cpu", torch.bfloat16, enabled=config.precision == "bfloat16"):
+            with lowered():
                 return loss_sum(model, _batch(model_config, config, clips))
 
-        return loss
-
-    def counted(layers: int | None) -> MemoryPlan:
-        return plan_memory(make_model, loss_of(layers), chips=count, shard=sharded)
+        return plan_memory(make_model, loss, chips=count, shard=config.lora_rank == 0)
 
     whole = counted(None)
     if not config.remat:
         return whole
     # Each layer keeps its input only and, while its backward pass runs, what it keeps without remat.
     encoder, decoder = model_config.encoder_config, model_config.decoder_config
-    inputs = (
-        clips
-        * 4
-        * (
-            encoder.num_hidden_layers * config.text_length * encoder.hidden_size
-            + decoder.num_hidden_layers * config.audio_length * decoder.hidden_size
-        )
-    )
-    kept = min(whole.activations, counted(1).activations + inputs)
+    inputs = encoder.num_hidden_layers * config.text_length * encoder.hidden_size
+    inputs += decoder.num_hidden_layers * config.audio_length * decoder.hidden_size
+    kept = min(whole.activations, counted(1).activations + 4 * clips * inputs)
     return replace(whole, activations=kept)
 
 
@@ -120,16 +103,14 @@ def _batch(model_config: Any, config: Config, clips: int) -> dict[str, torch.Ten
 
 
 def sentences(needs: Sequence[Need]) -> list[str]:
-    """What fits, in words: "full, sharded over 8 does not fit v5e-8; LoRA does, 4 clips per chip"."""
+    """What fits, in words, a sentence for each kind of chip: "v5e-8: full fine-tuning does not fit; LoRA fits
+    with 4 clips per chip"."""
     lines = []
     for chip in CHIPS:
         said = []
         for need in (each for each in needs if each.chip == chip):
-            way = need.way.split(",")[0]
-            name = "full fine-tuning" if way == "full" else way
-            if need.most:
-                said.append(f"{name} fits with {need.most} clip{'s' * (need.most > 1)} per chip")
-            else:
-                said.append(f"{name} does not fit")
+            fitting = f"fits with {need.most} clip{'s' * (need.most > 1)} per chip"
+            way = need.way.split(",")[0].replace("full", "full fine-tuning")
+            said.append(f"{way} {fitting if need.most else 'does not fit'}")
         lines.append(f"{slice_name(chip, needs[0].count)}: {'; '.join(said)}.")
     return lines

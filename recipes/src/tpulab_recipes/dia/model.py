@@ -32,12 +32,36 @@ from transformers.models.dia.modeling_dia import DiaCrossAttention, eager_attent
 
 from tpulab_recipes.audio.codec import tiny_codec
 from tpulab_recipes.common.errors import ConfigError, MissingPackage
+from tpulab_recipes.torch_training.pretrained import fetch_checkpoint, read_weights
 
 RULES = ("0626", "v0.1")
 State = dict[str, torch.Tensor]
 
 _STATIC = {"0626": "dia_static", "v0.1": "dia_static_v0_1"}
 _AUDIO_TOKENIZER = "audio_tokenizer"
+#: Where transformers' sizes stand in the config.json of v0.1: section and name, or the name in each half of
+#: `model`.
+_TEXT_SIZES = {"max_position_embeddings": ("data", "text_length"), "vocab_size": ("model", "src_vocab_size")}
+_AUDIO_SIZES = {
+    "max_position_embeddings": ("data", "audio_length"),
+    "vocab_size": ("model", "tgt_vocab_size"),
+    "num_channels": ("data", "channels"),
+    **{f"{name}_token_id": ("data", f"audio_{name}_value") for name in ("pad", "eos", "bos")},
+}
+_BOTH_SIZES = {"num_hidden_layers": "n_layer", "hidden_size": "n_embd", "intermediate_size": "n_hidden"}
+_ENCODER_SIZES = _BOTH_SIZES | {
+    "num_attention_heads": "n_head",
+    "num_key_value_heads": "n_head",
+    "head_dim": "head_dim",
+}
+_DECODER_SIZES = _BOTH_SIZES | {
+    "num_attention_heads": "gqa_query_heads",
+    "num_key_value_heads": "kv_heads",
+    "head_dim": "gqa_head_dim",
+    "cross_num_attention_heads": "cross_query_heads",
+    "cross_num_key_value_heads": "cross_query_heads",
+    "cross_head_dim": "cross_head_dim",
+}
 _LORA_TARGETS = ["q_proj", "k_proj", "v_proj", "o_proj"]
 
 
@@ -85,8 +109,9 @@ def rule_of(model: Any) -> str:
     return "v0.1" if model.config._attn_implementation == _STATIC["v0.1"] else "0626"
 
 
-def tiny_model(seed: int = 0) -> DiaForConditionalGeneration:
-    """A random model of 2 + 2 layers with the real ids and channels, made without a network."""
+def tiny_model(seed: int = 0, entries: int = 1024) -> DiaForConditionalGeneration:
+    """A random model of 2 + 2 layers with the real channels, made without a network. `entries` are those of
+    each codebook; EOS, PAD and BOS are the ids after them, as in the real model."""
     heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "num_hidden_layers": 2}
     config = DiaConfig(
         encoder_config={"hidden_size": 32, "intermediate_size": 64, **heads},
@@ -97,6 +122,10 @@ def tiny_model(seed: int = 0) -> DiaForConditionalGeneration:
             "cross_num_key_value_heads": 4,
             "cross_head_dim": 16,
             "cross_hidden_size": 32,
+            "vocab_size": entries + 4,
+            "eos_token_id": entries,
+            "pad_token_id": entries + 1,
+            "bos_token_id": entries + 2,
             **heads,
         },
     )
@@ -119,44 +148,37 @@ def load_model(place: str, rule: str = "") -> DiaForConditionalGeneration:
         if rule == "v0.1":
             raise ConfigError("rule", "the tiny model has the rule 0626; v0.1 needs a checkpoint.")
         return tiny_model()
-    folder = _fetched(place)
+    folder = fetch_checkpoint(place)
     config_file = folder / "config.json"
     config, found = read_config(json.loads(config_file.read_text()) if config_file.exists() else {}, place)
+    problem = ""
     if found and rule and found != rule:
-        raise ConfigError(
-            "rule",
-            f"{place} is a {found} checkpoint by its config.json and {rule} was asked for; v0.1 and "
-            "0626 weights compute differently and are never mixed. Leave the rule out.",
-        )
+        problem = f"is a {found} checkpoint by its config.json and {rule} was asked for; leave the rule out"
     if not (found or rule):
-        raise ConfigError(
-            "rule",
-            f"{place} has no config.json in the form of v0.1 (model, data) or 0626 (encoder_config, "
-            "decoder_config), and their weights have the same keys and shapes; name the rule: v0.1 or "
-            "0626.",
+        problem = (
+            "has no config.json in the form of v0.1 (model, data) or 0626 (encoder_config, decoder_config)"
         )
-    return model_of(_weights(folder), config, found or rule, place)
+        problem += ", and their weights have the same keys and shapes; name the rule: v0.1 or 0626"
+    if problem:
+        raise ConfigError("rule", f"{place} {problem}. The two compute differently and are never mixed.")
+    return model_of(read_weights(folder), config, found or rule, place)
 
 
 def model_of(state: State, config: DiaConfig, rule: str, place: str = "the checkpoint") -> Any:
     """A model of these weights, in either form. Raises `ConfigError` naming the keys that do not fit."""
     if "logits_dense.weight" not in state:
         state = converted(state)
-    with torch.device("meta"):
-        wanted = {key: value.shape for key, value in DiaForConditionalGeneration(config).state_dict().items()}
-    wrong = [f"missing {key}" for key in wanted if key not in state]
-    wrong += [f"left over {key}" for key in state if key not in wanted]
-    wrong += [
-        f"{key} is {list(state[key].shape)}, not {list(shape)}"
-        for key, shape in wanted.items()
-        if key in state and state[key].shape != shape
-    ]
-    if wrong:
-        more = f" and {len(wrong) - 8} more" if len(wrong) > 8 else ""
-        raise ConfigError("model", f"{place} does not fit its configuration: {'; '.join(wrong[:8])}{more}.")
-    model = DiaForConditionalGeneration.from_pretrained(
-        None, config=config, state_dict=state, dtype="float32"
+    model, loading = DiaForConditionalGeneration.from_pretrained(
+        None,
+        config=config,
+        state_dict=state,
+        dtype="float32",
+        output_loading_info=True,
+        ignore_mismatched_sizes=True,
     )
+    wrong = [f"{kind.removesuffix('_keys')}: {sorted(keys)[:8]}" for kind, keys in loading.items() if keys]
+    if wrong:
+        raise ConfigError("model", f"{place} does not fit its configuration: {'; '.join(wrong)}.")
     return _finished(model, rule)
 
 
@@ -187,45 +209,26 @@ def read_config(written: Mapping[str, Any], place: str = "config.json") -> tuple
         return DiaConfig.from_dict(dict(written)), "0626"
     if "model" not in written or "data" not in written:
         return DiaConfig(), ""
+    model, data = written["model"], written["data"]
+    eps = float(model.get("normalization_layer_epsilon", 1e-5))
+    rope = {"rope_type": "default", "rope_theta": float(model.get("rope_max_timescale", 10_000))}
+    common = {"norm_eps": eps, "rope_parameters": rope}
     try:
-        model, data = written["model"], written["data"]
-        encoder, decoder = model["encoder"], model["decoder"]
-        eps = float(model.get("normalization_layer_epsilon", 1e-5))
-        rope = {"rope_type": "default", "rope_theta": float(model.get("rope_max_timescale", 10_000))}
-        ids = {f"{name}_token_id": data[f"audio_{name}_value"] for name in ("pad", "eos", "bos")}
-        encoder_config = {
-            "max_position_embeddings": data["text_length"],
-            "num_hidden_layers": encoder["n_layer"],
-            "hidden_size": encoder["n_embd"],
-            "intermediate_size": encoder["n_hidden"],
-            "num_attention_heads": encoder["n_head"],
-            "num_key_value_heads": encoder["n_head"],
-            "head_dim": encoder["head_dim"],
-            "vocab_size": model["src_vocab_size"],
-        }
-        decoder_config = {
-            "max_position_embeddings": data["audio_length"],
-            "num_hidden_layers": decoder["n_layer"],
-            "hidden_size": decoder["n_embd"],
-            "intermediate_size": decoder["n_hidden"],
-            "num_attention_heads": decoder["gqa_query_heads"],
-            "num_key_value_heads": decoder["kv_heads"],
-            "head_dim": decoder["gqa_head_dim"],
-            "cross_num_attention_heads": decoder["cross_query_heads"],
-            "cross_num_key_value_heads": decoder["cross_query_heads"],
-            "cross_head_dim": decoder["cross_head_dim"],
-            "cross_hidden_size": encoder["n_embd"],
-            "vocab_size": model["tgt_vocab_size"],
-            "num_channels": data["channels"],
-        }
+        encoder, decoder = (
+            {ours: written[section][theirs] for ours, (section, theirs) in names.items()}
+            | {ours: model[half][theirs] for ours, theirs in sizes.items()}
+            | common
+            for half, names, sizes in (
+                ("encoder", _TEXT_SIZES, _ENCODER_SIZES),
+                ("decoder", _AUDIO_SIZES, _DECODER_SIZES),
+            )
+        )
+        decoder["cross_hidden_size"] = model["encoder"]["n_embd"]
+        delay = list(data["delay_pattern"])
     except KeyError as error:
         raise ConfigError("model", f"{place} has the form of v0.1 and lacks {error.args[0]!r}.") from error
-    common = {"norm_eps": eps, "rope_parameters": rope}
     return DiaConfig(
-        encoder_config=encoder_config | common,
-        decoder_config=decoder_config | common | ids,
-        norm_eps=eps,
-        delay_pattern=list(data["delay_pattern"]),
+        encoder_config=encoder, decoder_config=decoder, norm_eps=eps, delay_pattern=delay
     ), "v0.1"
 
 
@@ -300,34 +303,3 @@ def _finished(model: Any, rule: str) -> Any:
     )
     model.set_attn_implementation(_STATIC["v0.1"] if rule == "v0.1" else "sdpa")
     return model
-
-
-def _fetched(place: str) -> Path:
-    if Path(place).is_dir():
-        return Path(place)
-    from huggingface_hub import snapshot_download
-
-    try:
-        wanted = ["*.json", "*.safetensors", "*.pth", "*.pt", "*.bin"]
-        return Path(snapshot_download(place, allow_patterns=wanted))
-    except Exception as error:
-        # The hub's errors have no common class; each means that there is no such checkpoint to be had.
-        raise ConfigError(
-            "model", f"{place!r} is neither a folder here nor reachable at Hugging Face ({error})."
-        ) from error
-
-
-def _weights(folder: Path) -> State:
-    """All tensors of the folder's safetensors files or, without any, of its PyTorch files."""
-    from safetensors.torch import load_file
-
-    state: State = {}
-    if files := sorted(folder.glob("*.safetensors")):
-        for file in files:
-            state |= load_file(file)
-        return state
-    for file in sorted(each for kind in ("*.pth", "*.pt", "*.bin") for each in folder.glob(kind)):
-        state |= torch.load(file, map_location="cpu", weights_only=True)
-    if not state:
-        raise ConfigError("model", f"{folder} has no weights (*.safetensors, *.pth, *.pt, *.bin).")
-    return state

@@ -10,16 +10,9 @@ from typing import Any
 import torch
 
 from tpulab_recipes.dia.config import Config
-from tpulab_recipes.dia.data import Clip, eval_batches
-from tpulab_recipes.dia.delay import IGNORED, Layout
+from tpulab_recipes.dia.data import IGNORED, Clip, Layout, eval_batches
 from tpulab_recipes.dia.model import add_lora, make_static
-from tpulab_recipes.torch_training import (
-    Resumable,
-    compiled_step,
-    create_optimizer_state,
-    set_learning_rate,
-    use_tensor_learning_rate,
-)
+from tpulab_recipes.torch_training import Resumable, compiled_step, make_adamw, set_learning_rate
 
 
 def rate_at(config: Config, step: int, total_steps: int) -> float:
@@ -68,30 +61,18 @@ class Trainer(Resumable):
         if config.lora_rank:
             model = add_lora(model, config.lora_rank)
         self.model: Any = backend.prepare(model, shard=config.shard)
-        trained = [each for each in self.model.parameters() if each.requires_grad]
-        self.optimizer = torch.optim.AdamW(
-            [
-                {"params": [each for each in trained if each.dim() > 1], "weight_decay": config.weight_decay},
-                {"params": [each for each in trained if each.dim() <= 1], "weight_decay": 0.0},
-            ],
-            lr=config.learning_rate,
+        self.optimizer = make_adamw(
+            backend,
+            self.model,
+            learning_rate=config.learning_rate,
+            weight_decay=config.weight_decay,
             betas=(0.9, 0.95),
+            clip_norm=config.clip_norm,
         )
-        if config.clip_norm:
-
-            def clip(*_: Any) -> None:
-                torch.nn.utils.clip_grad_norm_(trained, config.clip_norm, foreach=False)
-
-            # Inside of the optimizer's step: by then the gradients of all processes have been averaged.
-            self.optimizer.register_step_pre_hook(clip)
-        use_tensor_learning_rate(backend, self.optimizer)
-        create_optimizer_state(self.optimizer)
-        backend.shard_optimizer(self.optimizer)
         self.average: Any = None
         if config.ema:
-            self.average = backend.prepare(copy.deepcopy(self.model), shard=config.shard).requires_grad_(
-                False
-            )
+            twin = copy.deepcopy(self.model).requires_grad_(False)
+            self.average = backend.prepare(twin, shard=config.shard)
         self._count = backend.compile(self.losses, name="eval_step")
         backend.sync()
 

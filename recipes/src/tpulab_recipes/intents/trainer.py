@@ -13,13 +13,7 @@ from tpulab_recipes.intents.config import BERT_BASE, Config
 from tpulab_recipes.intents.data import Encoded, eval_batches
 from tpulab_recipes.intents.tokenizer import unreachable
 from tpulab_recipes.runtime import Backend
-from tpulab_recipes.torch_training import (
-    Resumable,
-    compiled_step,
-    create_optimizer_state,
-    set_learning_rate,
-    use_tensor_learning_rate,
-)
+from tpulab_recipes.torch_training import Resumable, compiled_step, make_adamw, set_learning_rate
 
 
 def make_model(config: Config, names: tuple[str, ...], vocabulary: int, length: int) -> Any:
@@ -94,17 +88,12 @@ class Trainer(Resumable):
         self.config, self.backend, self.total_steps, self.steps_done = config, backend, total_steps, 0
         self.peak: float = config.learning_rate
         self.model: Any = backend.prepare(model)  # type: ignore[attr-defined]
-        decayed = [p for n, p in self.model.named_parameters() if p.dim() > 1]
-        others = [p for n, p in self.model.named_parameters() if p.dim() <= 1]
-        self.optimizer = torch.optim.AdamW(
-            [
-                {"params": decayed, "weight_decay": config.weight_decay},
-                {"params": others, "weight_decay": 0.0},
-            ],
-            lr=config.learning_rate,
+        self.optimizer = make_adamw(
+            backend,  # type: ignore[arg-type]
+            self.model,
+            learning_rate=config.learning_rate,
+            weight_decay=config.weight_decay,
         )
-        use_tensor_learning_rate(backend, self.optimizer)
-        create_optimizer_state(self.optimizer)
         self._predict = backend.compile(self.predict, name="eval_step")
         backend.sync()
 

@@ -3,6 +3,7 @@ state, checkpoints, and snapshots that a run goes on from bit for bit."""
 
 from tpulab_recipes.common.errors import CheckpointError
 from tpulab_recipes.torch_training.accumulation import backward_in_parts
+from tpulab_recipes.torch_training.adamw import make_adamw
 from tpulab_recipes.torch_training.checkpoint import load_checkpoint, save_checkpoint
 from tpulab_recipes.torch_training.compiled_step import compiled_step
 from tpulab_recipes.torch_training.learning_rate import set_learning_rate, use_tensor_learning_rate
@@ -17,6 +18,7 @@ __all__ = [
     "compiled_step",
     "create_optimizer_state",
     "load_checkpoint",
+    "make_adamw",
     "refuse_changes",
     "restore",
     "save_checkpoint",

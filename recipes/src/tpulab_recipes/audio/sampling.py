@@ -1,0 +1,31 @@
+"""Choosing the next code from scores, the same on every backend and without reading a value back."""
+
+from __future__ import annotations
+
+import torch
+
+
+def best(scores: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The k largest of each row and their ids. Of equal ones (common in bfloat16) the lowest id goes first,
+    on every backend; `topk` leaves that open."""
+    values, ids = scores.sort(dim=-1, descending=True, stable=True)
+    return values[..., :k], ids[..., :k]
+
+
+def nucleus(scores: torch.Tensor, top_k: int, top_p: float) -> torch.Tensor:
+    """Float[..., id]: softmax of the scores, Float[..., id], inside of top-k and top-p (Holtzman et al. 2020,
+    arXiv 1904.09751), and 0 outside."""
+    values, ids = best(scores, top_k)
+    kept = values.softmax(-1)
+    # A candidate stays while those before it have not yet filled top_p; the first always does.
+    before = kept.cumsum(-1) - kept
+    values = torch.where(before <= top_p, values, -torch.inf)
+    return torch.zeros_like(scores).scatter(-1, ids, values.softmax(-1))
+
+
+def drawn(probabilities: torch.Tensor, draws: torch.Tensor) -> torch.Tensor:
+    """Int[...]: the id whose share of [0, 1) a draw, Float[...], falls into, ids in their order."""
+    cumulative = probabilities.cumsum(-1)
+    # Rounding may leave the sum below the draw.
+    reached = draws.clamp(max=1 - 1e-6)[..., None] * cumulative[..., -1:]
+    return (cumulative <= reached).sum(-1)
