@@ -38,7 +38,7 @@ await main(async signal => {
     throw new SetupProblem('bad-option', '--seed wants a whole number.');
   }
   const vitest = path.join(checkout.root, 'node_modules/vitest/vitest.mjs');
-  const spec = 'kernel-bridge/src/server/journal-readers.property.spec.ts';
+  const spec = 'kernel-bridge/src/faults/journal-readers.property.spec.ts';
   const args = [vitest, 'run', '--project=kernel-bridge', '--reporter=verbose', spec];
   const ended = await run(process.execPath, args, {
     cwd: checkout.root,

@@ -5,8 +5,8 @@
  */
 import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
-import { createSigner, decodeV1, encodeV1 } from '../../kernel-bridge/lib/wire/index.js';
-import { ZmtpSocket } from '../../kernel-bridge/lib/zmtp/index.js';
+import { createSigner, decodeV1, encodeV1 } from '../../kernel-bridge/lib/jupyter/index.js';
+import { ZmtpSocket } from '../../kernel-bridge/lib/jupyter/zmtp/index.js';
 import { cutFrames, putFrame } from './relay-frames.mjs';
 
 const [, , connectionFile = '', path = ''] = process.argv;

@@ -23,11 +23,11 @@ import { posix } from 'node:path';
  * @type {readonly (readonly string[])[]}
  */
 const BRIDGE_FLOORS = [
-  ['text', 'processes', 'wire', 'zmtp'],
-  ['journal', 'tokens'],
-  ['server', 'keeper-protocol'],
-  ['devices', 'keeper', 'keeper-client'],
-  ['environments', 'kernels'],
+  ['platform', 'jupyter'],
+  ['journal', 'http'],
+  ['keeper-protocol', 'devices'],
+  ['keeper', 'keeper-client', 'environments'],
+  ['kernels'],
   ['channels', 'outputs', 'sessions', 'telemetry'],
   ['remotes', 'config'],
   ['gateway'],
@@ -39,15 +39,18 @@ const BRIDGE_FLOORS = [
  * @type {Readonly<Record<string, readonly string[]>>}
  */
 const BRIDGE_ONLY = {
-  server: ['text', 'processes', 'tokens'],
-  'keeper-protocol': ['text', 'processes', 'wire', 'journal'],
-  devices: ['text', 'processes', 'server'],
-  keeper: ['text', 'processes', 'wire', 'zmtp', 'journal', 'keeper-protocol'],
-  'keeper-client': ['text', 'processes', 'journal', 'keeper-protocol'],
-  environments: ['text', 'processes', 'server', 'devices']
+  journal: ['platform', 'jupyter'],
+  http: ['platform'],
+  'keeper-protocol': ['platform', 'jupyter', 'journal'],
+  devices: ['platform', 'http'],
+  keeper: ['platform', 'jupyter', 'journal', 'keeper-protocol'],
+  'keeper-client': ['platform', 'journal', 'keeper-protocol'],
+  environments: ['platform', 'http', 'devices']
 };
 /** What runs in the keeper, or speaks with it, is loaded for each kernel: no package comes along. */
-const BRIDGE_WITHOUT_PACKAGES = ['text', 'wire', 'zmtp', 'journal', 'keeper-protocol', 'keeper'];
+const BRIDGE_WITHOUT_PACKAGES = ['platform', 'jupyter', 'journal', 'keeper-protocol', 'keeper'];
+/** The gateway's lists on disk, checked by their schemas: the one file of `platform` with packages, so no keeper may have it. */
+const STORED_LIST = 'stored-list';
 
 /**
  * The floor plan of the Python package `tpulab`, held as the bridge's: a room is a package, or a module at the root.
@@ -110,8 +113,11 @@ export const RULES = [
   },
   {
     why: `no package is imported in ${BRIDGE_WITHOUT_PACKAGES.join(', ')}`,
-    files: path => BRIDGE_WITHOUT_PACKAGES.includes(bridgeRoom(path) ?? '') && !SPEC_FILE.test(path),
-    forbids: module => !/^(\.|node:|@tpulab\/protocol$)/.test(module)
+    files: path =>
+      BRIDGE_WITHOUT_PACKAGES.includes(bridgeRoom(path) ?? '') &&
+      !SPEC_FILE.test(path) &&
+      !path.endsWith(`/${STORED_LIST}.ts`),
+    forbids: module => !/^(\.|node:|@tpulab\/protocol$)/.test(module) || module.endsWith(`/${STORED_LIST}.js`)
   },
   {
     why: 'only specs import what is in a folder testing',

@@ -9,7 +9,7 @@ const check = (path, source) =>
 describe('import layers', () => {
   it('lets an ordinary file of each layer pass', () => {
     expect(check('protocol/src/a.ts', "import { Type } from '@sinclair/typebox';")).toEqual([]);
-    expect(check('kernel-bridge/src/server/a.ts', "import { x } from '../tokens/b.js';")).toEqual([]);
+    expect(check('kernel-bridge/src/http/a.ts', "import { x } from '../platform/b.js';")).toEqual([]);
     expect(check('extension/src/steps/model.ts', "import { Signal } from '@lumino/signaling';")).toEqual([]);
     expect(check('extension/src/steps/view.tsx', "import { useState } from 'react';")).toEqual([]);
     expect(check('kernel-agent/src/tpulab/measure/a.py', 'def f():\n    import jax\n')).toEqual([]);
@@ -21,24 +21,25 @@ describe('import layers', () => {
   });
 
   it('names the line of an import that goes up a layer in the bridge', () => {
-    const source = "// a\nimport type {\n  A\n} from '../server/app.js';";
+    const source = "// a\nimport type {\n  A\n} from '../http/app.js';";
     expect(check('kernel-bridge/src/journal/a.ts', source)).toEqual([
       expect.stringMatching(
-        /^4: inside the bridge the order is text, processes, wire, zmtp ← .* ← gateway ← cli, index.ts$/
+        /^4: inside the bridge the order is platform, jupyter ← .* ← gateway ← cli, index.ts$/
       )
     ]);
   });
 
   it.each([
-    ['a feature has its routes with it', 'remotes', '../server/app.js', 0],
+    ['a feature has its routes with it', 'remotes', '../http/app.js', 0],
     ['a feature knows nothing of the composition', 'remotes', '../gateway/gateway.js', 1],
-    ['rooms of one row do not import one another', 'kernels', '../environments/index.js', 1],
-    ['what serves requests knows no feature', 'server', '../kernels/kernel.js', 1],
+    ['rooms of one row do not import one another', 'channels', '../outputs/execution.js', 1],
+    ['what serves requests knows no feature', 'http', '../kernels/kernel.js', 1],
     ['the keeper knows nothing of who reaches it', 'keeper', '../keeper-client/client.js', 1],
     ['both sides know what they say to each other', 'keeper-client', '../keeper-protocol/frames.js', 0],
-    ['the keeper has no gateway in it', 'keeper', '../server/app.js', 1],
-    ['a folder that is in no row', 'attic', '../text/shape.js', 1],
+    ['the keeper has no gateway in it', 'keeper', '../http/app.js', 1],
+    ['a folder that is in no row', 'attic', '../platform/shape.js', 1],
     ['the keeper is loaded without packages', 'keeper', 'pino', 1],
+    ['…also not by way of another room', 'keeper', '../platform/stored-list.js', 1],
     ['…and with our own messages', 'keeper', '@tpulab/protocol', 0],
     ['the root may hand on what it likes', 'index.ts', './gateway/gateway.js', 0],
     ['product code does not use what specs use', 'kernels', './testing/kernel-story.js', 1]

@@ -14,7 +14,7 @@ import {
 const VITEST = JSON.stringify({
   testResults: [
     {
-      name: '/checkout/kernel-bridge/src/wire/frame.spec.ts',
+      name: '/checkout/kernel-bridge/src/jupyter/frame.spec.ts',
       status: 'failed',
       assertionResults: [
         {

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { AGENT_SOURCES, bridgeBuild } from '../../kernel-bridge/src/faults/testing/bridge-build.js';
-import { writeKernelSpecs } from '../../kernel-bridge/src/server/testing/kernelspecs.js';
+import { writeKernelSpecs } from '../../kernel-bridge/src/testing/kernelspecs.js';
 
 const run = promisify(execFile);
 const CHECKOUT = fileURLToPath(new URL('../../', import.meta.url)).replace(/\/$/, '');

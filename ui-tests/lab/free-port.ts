@@ -1,2 +1,2 @@
 /** For a Lab and its gateway, which are told their ports. */
-export { freePort } from '../../kernel-bridge/src/server/testing/free-port.js';
+export { freePort } from '../../kernel-bridge/src/testing/free-port.js';

@@ -6,7 +6,7 @@ import type { Kernel } from '../kernels/kernel.js';
 import type { KernelRegistry } from '../kernels/kernel-registry.js';
 import { FEED_LIMITS, type FeedLimits } from './client-feed.js';
 import { LEASE_TIMES, type LeaseTimes } from './client-leases.js';
-import { CLOSE } from '../server/close-codes.js';
+import { CLOSE } from '../http/close-codes.js';
 import { CONFIRMATION_DEFAULTS, type ConfirmationOptions } from './confirmations.js';
 import { HELD_LIMITS, type HeldLimits } from './held-requests.js';
 import { type AttachRequest, type ClientChange, KernelChannels, LEASES_FILE } from './kernel-channels.js';

@@ -4,12 +4,12 @@
  * `predecessor=SESSION_ID`, repeatable, a session whose replies and questions it takes over.
  */
 import type { KernelRegistry } from '../kernels/kernel-registry.js';
-import { InvalidRequestError, NotReadyError } from '../server/errors.js';
+import { InvalidRequestError, NotReadyError } from '../http/errors.js';
 import type { ChannelsHub } from './channels-hub.js';
 import type { AttachRequest } from './kernel-channels.js';
 import { checkSessionId } from './position-store.js';
 import { SUBPROTOCOLS } from './subprotocols.js';
-import { type ChannelName, isChannelName } from '../wire/index.js';
+import { type ChannelName, isChannelName } from '../jupyter/index.js';
 
 export const CHANNELS_PATH = '/api/kernels/:kernelId/channels';
 

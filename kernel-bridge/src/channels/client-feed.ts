@@ -9,7 +9,7 @@
 import type { Duplex } from 'node:stream';
 import { once } from 'node:events';
 import type { GapRecord, JournalRecord } from '../journal/index.js';
-import { type GatheringWebSocket, Opcode } from '../server/gathering-websocket.js';
+import { type GatheringWebSocket, Opcode } from '../http/gathering-websocket.js';
 import { OutgoingMessage } from './outgoing-message.js';
 import type { ResumePoint } from './resume-point.js';
 import { type Framing, numberOf } from './subprotocols.js';

@@ -2,9 +2,9 @@ import { PassThrough } from 'node:stream';
 import { describe, expect, it, vi } from 'vitest';
 import { type GapRecord, type JournalRecord, RecordChannel } from '../journal/record.js';
 import type { KernelSnapshot } from '../keeper-protocol/contract.js';
-import { decodeV1, encodeV1, parseObject, PART } from '../wire/index.js';
+import { decodeV1, encodeV1, parseObject, PART } from '../jupyter/index.js';
 import { ClientFeed } from './client-feed.js';
-import type { GatheringWebSocket } from '../server/gathering-websocket.js';
+import type { GatheringWebSocket } from '../http/gathering-websocket.js';
 import { gapNotice } from './made-messages.js';
 import { OutgoingMessage } from './outgoing-message.js';
 

@@ -8,7 +8,7 @@
 import { randomUUID } from 'node:crypto';
 import type { GapRecord } from '../journal/record.js';
 import type { KernelSnapshot } from '../keeper-protocol/contract.js';
-import { encodeV1 } from '../wire/index.js';
+import { encodeV1 } from '../jupyter/index.js';
 
 /**
  * The state of a kernel as an iopub `status`, for a client that attaches: `busy` with the running request as its parent, or

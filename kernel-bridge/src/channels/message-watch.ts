@@ -11,7 +11,7 @@ import {
   parseParentHeader,
   PART,
   WireError
-} from '../wire/index.js';
+} from '../jupyter/index.js';
 
 const NO_PART = Buffer.alloc(0);
 

@@ -1,7 +1,7 @@
 import { NUMBERED_SUBPROTOCOL } from '@tpulab/protocol';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
-import { type ChannelsClient, isStatus, type Message } from '../server/testing/channels-client.js';
-import { TemporaryGateway } from '../server/testing/temporary-gateway.js';
+import { type ChannelsClient, isStatus, type Message } from '../testing/channels-client.js';
+import { TemporaryGateway } from '../testing/temporary-gateway.js';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 

@@ -1,6 +1,6 @@
 /** A journal record on its way to clients. What is worked out once (framing, addressee) serves every client. */
 import { FROM_CLIENT, type GapRecord, gapOf, type JournalRecord, RecordChannel } from '../journal/record.js';
-import { decodeV1, encodeLegacy, PART, parseParentHeader, WireError } from '../wire/index.js';
+import { decodeV1, encodeLegacy, PART, parseParentHeader, WireError } from '../jupyter/index.js';
 
 /** `everyone`: iopub. `nobody`: what clients said, and notes of the bridge. Otherwise one client's session. */
 export type Addressee = { to: 'everyone' } | { to: 'nobody' } | { to: 'session'; session: string };

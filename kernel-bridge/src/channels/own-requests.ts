@@ -1,9 +1,9 @@
 /** Requests that the gateway itself makes of a kernel, for clients that are gone. Nobody but the journal gets the answers. */
 import { randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
-import { BridgeError } from '../server/errors.js';
+import { BridgeError } from '../http/errors.js';
 import type { Kernel } from '../kernels/kernel.js';
-import { encodeV1 } from '../wire/index.js';
+import { encodeV1 } from '../jupyter/index.js';
 
 export class OwnRequests {
   readonly #kernel: Kernel;

@@ -6,8 +6,8 @@
  * was cut by a crash of the machine is not valid JSON and counts as free.
  */
 import { closeSync, fstatSync, openSync, readFileSync, writeSync } from 'node:fs';
-import { InvalidRequestError } from '../server/errors.js';
-import { type OnWriteFault, RetriedWrite } from '../processes/retried-write.js';
+import { InvalidRequestError } from '../http/errors.js';
+import { type OnWriteFault, RetriedWrite } from '../platform/retried-write.js';
 
 const SLOT_BYTES = 256;
 /** Longest `session_id` whose line fits a slot even when every character needs escaping or three bytes. */

@@ -7,7 +7,7 @@ import {
   type MessageHeader,
   parseObject,
   PART
-} from '../wire/index.js';
+} from '../jupyter/index.js';
 
 /** Codes in `metadata.tpulab.code` of such an answer; docs/errors.md lists them. */
 export type RefusalCode = 'debugger_taken' | 'requests_held' | 'input_taken';

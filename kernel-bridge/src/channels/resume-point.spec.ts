@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { type JournalRecord, RecordChannel } from '../journal/record.js';
-import { type ChannelName, encodeV1 } from '../wire/index.js';
+import { type ChannelName, encodeV1 } from '../jupyter/index.js';
 import { type LastMessages, type ResumePoint, resumePoint } from './resume-point.js';
 
 /** A journal in words: `iopub:a` is a message of the kernel, numbered from 1. */

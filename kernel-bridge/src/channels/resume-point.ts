@@ -5,7 +5,7 @@
  * keeps its order.
  */
 import { type JournalRecord, RecordChannel } from '../journal/record.js';
-import { type ChannelName, decodeV1, parseHeader, PART } from '../wire/index.js';
+import { type ChannelName, decodeV1, parseHeader, PART } from '../jupyter/index.js';
 
 /** By channel, the `msg_id` of the last message that the client has. */
 export type LastMessages = ReadonlyMap<ChannelName, string>;

@@ -6,9 +6,9 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { ChannelsClient } from '../server/testing/channels-client.js';
-import { ENTRY, GatewayProcess } from '../server/testing/gateway-process.js';
-import { TOKEN } from '../server/testing/temporary-gateway.js';
+import { ChannelsClient } from '../testing/channels-client.js';
+import { ENTRY, GatewayProcess } from '../testing/gateway-process.js';
+import { TOKEN } from '../testing/temporary-gateway.js';
 import { PositionStore } from './position-store.js';
 
 vi.setConfig({ testTimeout: 180_000, hookTimeout: 120_000 });

@@ -1,7 +1,7 @@
 /** The framings of a channels socket: which one a client has, and how its frames are made and read. */
 import { AckNote, type GatewayNote, NUMBERED_HEADER_BYTES, NUMBERED_SUBPROTOCOL } from '@tpulab/protocol';
 import { Value } from '@sinclair/typebox/value';
-import { decodeV1, encodeLegacy, WireError } from '../wire/index.js';
+import { decodeV1, encodeLegacy, WireError } from '../jupyter/index.js';
 
 export const V1_SUBPROTOCOL = 'v1.kernel.websocket.jupyter.org';
 

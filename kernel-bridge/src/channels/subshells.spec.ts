@@ -1,8 +1,8 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { ChannelsClient } from '../server/testing/channels-client.js';
-import { TemporaryGateway } from '../server/testing/temporary-gateway.js';
+import type { ChannelsClient } from '../testing/channels-client.js';
+import { TemporaryGateway } from '../testing/temporary-gateway.js';
 import { LEASES_FILE } from './kernel-channels.js';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import type { ChannelsClient, Message } from '../server/testing/channels-client.js';
-import { TemporaryGateway } from '../server/testing/temporary-gateway.js';
+import type { ChannelsClient, Message } from '../testing/channels-client.js';
+import { TemporaryGateway } from '../testing/temporary-gateway.js';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 

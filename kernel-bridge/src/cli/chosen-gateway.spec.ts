@@ -7,7 +7,7 @@ import { createInterface } from 'node:readline';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { PACKAGE_FOLDER } from '../environments/locations.js';
 import type { RunningGatewayFolder } from '../gateway/running-gateways.js';
-import { ENTRY } from '../server/testing/gateway-process.js';
+import { ENTRY } from '../testing/gateway-process.js';
 import { chosenStateFolder } from './chosen-gateway.js';
 
 // Two gateways and four commands, each a process of its own.

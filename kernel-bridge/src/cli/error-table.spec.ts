@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import * as errors from '../server/errors.js';
+import * as errors from '../http/errors.js';
 import { ERROR_TABLE } from './error-table.js';
 
 const ROW = /^\| `([a-z_]+)` +\| ([^|]+) \| ([^|]+) \|$/;

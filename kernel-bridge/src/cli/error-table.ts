@@ -7,15 +7,15 @@ import type { DeviceErrorCode } from '../devices/index.js';
 import type { EnvironmentErrorCode } from '../environments/index.js';
 import type { JournalErrorCode } from '../journal/index.js';
 import type { KeeperErrorCode } from '../keeper-client/index.js';
-import { BRIDGE_ERRORS, type BridgeErrorCode } from '../server/errors.js';
+import { BRIDGE_ERRORS, type BridgeErrorCode } from '../http/errors.js';
 import type { RefusalCode } from '../channels/refusal.js';
 import type { RemoteErrorCode } from '../remotes/index.js';
 import type { SetupErrorCode } from '../remotes/setup/stage-reporter.js';
-import type { WireErrorCode } from '../wire/index.js';
-import type { ZmtpErrorCode } from '../zmtp/index.js';
+import type { WireErrorCode } from '../jupyter/index.js';
+import type { ZmtpErrorCode } from '../jupyter/zmtp/index.js';
 import type { ConfigErrorCode } from '../config/config-error.js';
-import type { ServeErrorCode } from '../server/server-errors.js';
-import type { TokenErrorCode } from '../tokens/token-error.js';
+import type { ServeErrorCode } from '../http/server-errors.js';
+import type { TokenErrorCode } from '../http/token-error.js';
 
 /** A keeper's `kernel_start_failed` reaches clients under the same name. */
 type OtherCode = Exclude<

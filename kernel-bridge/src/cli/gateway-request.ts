@@ -1,6 +1,6 @@
 /** One request to a gateway, over TCP or over its unix socket. */
 import { request as httpRequest } from 'node:http';
-import { socketPathOf } from '../server/unix-listening.js';
+import { socketPathOf } from '../http/unix-listening.js';
 
 /** Far more than a list of kernels. */
 const MAX_ANSWER_BYTES = 256 * 1024 * 1024;

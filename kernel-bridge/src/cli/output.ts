@@ -1,5 +1,5 @@
 /** What a command says: a line for people, or with `--json` one line of JSON; failures as one sentence. */
-import { forTerminal, forTerminalAsJson } from '../text/plain-text.js';
+import { forTerminal, forTerminalAsJson } from '../platform/plain-text.js';
 import { redact } from './redaction.js';
 
 export interface OutputOptions {

@@ -6,8 +6,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { isLingering } from '../keeper-client/index.js';
-import { ENTRY, GatewayProcess } from '../server/testing/gateway-process.js';
-import { TOKEN } from '../server/testing/temporary-gateway.js';
+import { ENTRY, GatewayProcess } from '../testing/gateway-process.js';
+import { TOKEN } from '../testing/temporary-gateway.js';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 

@@ -2,7 +2,7 @@
 import { type Static, type TSchema, Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
 import { DevicesPage, type Health, HoldersPage } from '@tpulab/protocol';
-import { IDENTITY, isProof, newChallenge } from '../server/gateway-proof.js';
+import { IDENTITY, isProof, newChallenge } from '../http/gateway-proof.js';
 import { isRunning } from '../gateway/running-gateways.js';
 import { type GatewayRecord, readGatewayRecord, readToken } from '../gateway/state-folder.js';
 import { CommandError } from './command-errors.js';

@@ -14,7 +14,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { ENTRY } from '../server/testing/gateway-process.js';
+import { ENTRY } from '../testing/gateway-process.js';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 

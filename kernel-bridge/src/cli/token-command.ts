@@ -2,9 +2,9 @@
 import { Command } from 'commander';
 import { chosenStateFolder } from './chosen-gateway.js';
 import { prepareStateFolder } from '../gateway/state-folder.js';
-import { parseExpiry } from '../tokens/token-expiry.js';
-import { hasExpired, type TokenRecord } from '../tokens/token-file.js';
-import { TokenStore } from '../tokens/token-store.js';
+import { parseExpiry } from '../http/token-expiry.js';
+import { hasExpired, type TokenRecord } from '../http/token-file.js';
+import { TokenStore } from '../http/token-store.js';
 import { type OutputOptions, say, type Streams } from './output.js';
 
 interface TokenOptions extends OutputOptions {

@@ -1,7 +1,7 @@
 /** `serve --config FILE`: JSON as Jupyter has it (`{"ServerApp": {"port": 8890}}`), or TOML with the same names. */
 import { readFileSync, statSync } from 'node:fs';
 import { parse, TomlError } from 'smol-toml';
-import { nearestName } from '../text/nearest-name.js';
+import { nearestName } from '../platform/nearest-name.js';
 import { ConfigError } from './config-error.js';
 import { INVALID } from './setting-kinds.js';
 import { NOT_HERE } from './not-here.js';

@@ -3,8 +3,8 @@ import { CONFIRMATION_DEFAULTS } from '../channels/confirmations.js';
 import { LEASE_TIMES } from '../channels/client-leases.js';
 import { HELD_LIMITS } from '../channels/held-requests.js';
 import { UNSENT_LIMIT_BYTES } from '../channels/unsent-budget.js';
-import { ATTEMPT_LIMITS } from '../server/failed-attempts.js';
-import { HTTP_LIMITS } from '../server/http-limits.js';
+import { ATTEMPT_LIMITS } from '../http/failed-attempts.js';
+import { HTTP_LIMITS } from '../http/http-limits.js';
 import { MAX_TIMER_S, MIB, named, type SettingTable } from './setting.js';
 import * as kinds from './setting-kinds.js';
 

@@ -1,5 +1,5 @@
 /** What values a setting can have: read from a file (JSON or TOML) and from text (a flag, an environment variable). */
-import { normalOrigin } from '../server/origin-policy.js';
+import { normalOrigin } from '../http/origin-policy.js';
 
 export interface Kind<T> {
   /** What is expected, in words that follow "expected". */

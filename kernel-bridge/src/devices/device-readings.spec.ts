@@ -1,7 +1,7 @@
 import { status } from '@grpc/grpc-js';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { DeviceReadings, SLOW_MS, UNKNOWN_MS } from './device-readings.js';
-import { freePort } from '../server/testing/free-port.js';
+import { freePort } from '../testing/free-port.js';
 import { MetricServer } from './testing/metric-server.js';
 import {
   dutyPercent,

@@ -5,10 +5,10 @@ import { Value } from '@sinclair/typebox/value';
 import { DevicesHistory, DevicesPage, type EventsFrame, MachineEvent } from '@tpulab/protocol';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { WebSocket } from 'ws';
-import { freePort } from '../server/testing/free-port.js';
+import { freePort } from '../testing/free-port.js';
 import { MetricServer } from './testing/metric-server.js';
 import { GENERATIONS, serve, usedBytes } from './testing/traces.js';
-import { type Answer, TemporaryGateway, TOKEN } from '../server/testing/temporary-gateway.js';
+import { type Answer, TemporaryGateway, TOKEN } from '../testing/temporary-gateway.js';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 

@@ -1,6 +1,6 @@
 /** The machine and its chips (`/bridge/v1/devices`), now and before. Live samples come over the events socket. */
 import { DevicesHistory, DevicesPage, HistoryQuery, HostOnly } from '@tpulab/protocol';
-import type { App } from '../server/app.js';
+import type { App } from '../http/app.js';
 
 /** What the routes need of the sampler. */
 export interface Machine {

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { ChipTable } from './chip-table.js';
 import { MachineSampler, type SamplerOptions } from './machine-sampler.js';
 import { FakeMachine } from './testing/fake-machine.js';
-import { freePort } from '../server/testing/free-port.js';
+import { freePort } from '../testing/free-port.js';
 import { MetricServer } from './testing/metric-server.js';
 import { GENERATIONS, serve, usedBytes } from './testing/traces.js';
 

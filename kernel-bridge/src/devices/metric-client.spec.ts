@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { MetricClient } from './metric-client.js';
 import { metricPorts } from './metric-ports.js';
 import { PROTO_FILE } from './metric-service.js';
-import { freePort } from '../server/testing/free-port.js';
+import { freePort } from '../testing/free-port.js';
 import { MetricServer } from './testing/metric-server.js';
 
 const HBM = 'tpu.runtime.hbm.memory.usage.bytes';

@@ -1,6 +1,6 @@
 /** At most one process changes an environment at a time. */
 import path from 'node:path';
-import { holderOf, LockHeldError, type ProcessLock, takeProcessLock } from '../processes/process-lock.js';
+import { holderOf, LockHeldError, type ProcessLock, takeProcessLock } from '../platform/process-lock.js';
 import { EnvironmentError } from './environment-error.js';
 
 export function lockFileOf(environments: string, name: string): string {

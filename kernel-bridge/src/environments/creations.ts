@@ -1,6 +1,6 @@
 /** Environments that clients of the gateway have asked for: one creation each at a time, with its progress. */
 import type { EnvironmentCreation, EnvironmentInfo } from '@tpulab/protocol';
-import { NamedJobs, type RunningJob } from '../processes/named-jobs.js';
+import { NamedJobs, type RunningJob } from '../platform/named-jobs.js';
 import type { EnvironmentCatalog } from './catalog.js';
 import { EnvironmentError } from './environment-error.js';
 import { create } from './operations.js';

@@ -7,7 +7,7 @@ import { type Static, Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
 import { duplicateKey } from './duplicate-key.js';
 import { EnvironmentError } from './environment-error.js';
-import { nearestName } from '../text/nearest-name.js';
+import { nearestName } from '../platform/nearest-name.js';
 
 export const DESCRIPTION_FILE = 'environment.json';
 

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { EnvironmentCreation } from '@tpulab/protocol';
 import { copyLessons, EnvironmentCatalog, EnvironmentCreations, lessonsFolder } from './index.js';
 import { describeTiny, type TinyFolders, tinyFolders } from './testing/tiny-definitions.js';
-import { TemporaryGateway } from '../server/testing/temporary-gateway.js';
+import { TemporaryGateway } from '../testing/temporary-gateway.js';
 
 vi.setConfig({ testTimeout: 240_000 });
 

@@ -2,9 +2,9 @@
 import { Type } from '@sinclair/typebox';
 import { EnvironmentCreation, EnvironmentInfo } from '@tpulab/protocol';
 import type { EnvironmentCreations } from './index.js';
-import { EnvironmentUnknownError } from '../server/errors.js';
-import { failure } from '../server/api-description.js';
-import type { App } from '../server/app.js';
+import { EnvironmentUnknownError } from '../http/errors.js';
+import { failure } from '../http/api-description.js';
+import type { App } from '../http/app.js';
 
 const Params = Type.Object({ name: Type.String({ pattern: '^[a-z0-9][a-z0-9-]*$', maxLength: 64 }) });
 const UNKNOWN = failure('There is no environment of this name.');

@@ -4,7 +4,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
-import { canSignal } from '../processes/process-identity.js';
+import { canSignal } from '../platform/process-identity.js';
 import { type EnvProgram, ended, envProgram } from './testing/env-program.js';
 import { type TinyFolders, tinyFolders } from './testing/tiny-definitions.js';
 import { findUv } from './uv.js';

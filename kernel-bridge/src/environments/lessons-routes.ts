@@ -3,9 +3,9 @@ import { realpath } from 'node:fs/promises';
 import path from 'node:path';
 import { LessonsCopied } from '@tpulab/protocol';
 import { copyLessons, lessonsFolder } from './index.js';
-import { LessonsUnavailableError } from '../server/errors.js';
-import { failure } from '../server/api-description.js';
-import type { App } from '../server/app.js';
+import { LessonsUnavailableError } from '../http/errors.js';
+import { failure } from '../http/api-description.js';
+import type { App } from '../http/app.js';
 
 /** In the root folder. */
 const FOLDER = 'tpulab-lessons';

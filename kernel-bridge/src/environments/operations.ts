@@ -19,7 +19,7 @@ import { EnvironmentError } from './environment-error.js';
 import { explainFileFailure } from './file-failure.js';
 import { environmentFolder, removeEnvironment, sweepLeftovers } from './folders.js';
 import { agentSource, recipesSource } from './locations.js';
-import { nearestName } from '../text/nearest-name.js';
+import { nearestName } from '../platform/nearest-name.js';
 import { type SmokeCheck, runSmokeTest } from './smoke-test.js';
 import { findUv } from './uv.js';
 

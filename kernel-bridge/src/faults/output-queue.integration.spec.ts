@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { JournalReader, type JournalRecord } from '../journal/index.js';
-import { decodeV1, PART } from '../wire/index.js';
+import { decodeV1, PART } from '../jupyter/index.js';
 import type { NumberedClient } from './testing/numbered-client.js';
 import { Scene } from './testing/scene.js';
 

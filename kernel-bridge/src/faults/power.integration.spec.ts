@@ -10,7 +10,7 @@ import { readEnded, SHUT_DOWN } from '../kernels/ended-kernel.js';
 import { followJournal } from '../remotes/mirror/kernel-mirror.js';
 import { MirroredJournal } from '../remotes/mirror/mirrored-journal.js';
 import { FrameBudget } from '../remotes/mirror/stream-frames.js';
-import { silent, TOKEN } from '../server/testing/temporary-gateway.js';
+import { silent, TOKEN } from '../testing/temporary-gateway.js';
 import { bridgeBuild } from './testing/bridge-build.js';
 import { BridgeProcess } from './testing/bridge-process.js';
 import { marksOf, numbersIn } from './testing/numbered-output.js';

@@ -1,11 +1,11 @@
 /** Our own API, `/bridge/v1`. */
 import { Type } from '@sinclair/typebox';
 import { GatewayIdentity, Health, PROTOCOL_VERSION, type RemoteNotice } from '@tpulab/protocol';
-import { UpgradeRequiredError } from '../server/errors.js';
+import { UpgradeRequiredError } from '../http/errors.js';
 import type { KernelRegistry } from '../kernels/kernel-registry.js';
-import { failure } from '../server/api-description.js';
-import type { App } from '../server/app.js';
-import { IDENTITY, proofOf } from '../server/gateway-proof.js';
+import { failure } from '../http/api-description.js';
+import type { App } from '../http/app.js';
+import { IDENTITY, proofOf } from '../http/gateway-proof.js';
 import { addControlRoutes } from '../kernels/control-routes.js';
 import { BRIDGE_VERSION } from './jupyter-routes.js';
 

@@ -1,7 +1,7 @@
 /** One gateway per state folder. */
 import path from 'node:path';
-import { LockHeldError, type ProcessLock, takeProcessLock } from '../processes/process-lock.js';
-import { ServeError } from '../server/server-errors.js';
+import { LockHeldError, type ProcessLock, takeProcessLock } from '../platform/process-lock.js';
+import { ServeError } from '../http/server-errors.js';
 
 /** Takes the lock or throws `state_dir_in_use`. Disposing gives it back. */
 export async function lockStateFolder(folder: string): Promise<ProcessLock> {

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { CONFIRMATION_DEFAULTS } from '../channels/confirmations.js';
 import type { GatewayOptions } from './gateway.js';
 import { stateFolder } from './state-folder.js';
-import { defaultSocketPath } from '../server/unix-listening.js';
+import { defaultSocketPath } from '../http/unix-listening.js';
 import { ConfigError } from '../config/config-error.js';
 import { type Settings, SETTINGS } from '../config/settings.js';
 

@@ -5,7 +5,7 @@ import { type HoldersPage, HoldersPage as HoldersSchema } from '@tpulab/protocol
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { FakeMachine } from '../devices/testing/fake-machine.js';
 import { GENERATIONS } from '../devices/testing/traces.js';
-import { TemporaryGateway } from '../server/testing/temporary-gateway.js';
+import { TemporaryGateway } from '../testing/temporary-gateway.js';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 

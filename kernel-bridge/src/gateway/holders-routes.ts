@@ -2,11 +2,11 @@
 import { Type } from '@sinclair/typebox';
 import { type Holder, type HolderKernel, HoldersPage, LibtpuLock } from '@tpulab/protocol';
 import type { ChipHolders, FoundHolder } from '../devices/index.js';
-import { HolderNotFoundError, HolderNotOursError, LockNotRemovableError } from '../server/errors.js';
+import { HolderNotFoundError, HolderNotOursError, LockNotRemovableError } from '../http/errors.js';
 import type { KernelRegistry } from '../kernels/kernel-registry.js';
 import type { SessionStore } from '../sessions/session-store.js';
-import { failure } from '../server/api-description.js';
-import type { App } from '../server/app.js';
+import { failure } from '../http/api-description.js';
+import type { App } from '../http/app.js';
 
 export interface HoldersOptions {
   readonly holders: Pick<ChipHolders, 'find' | 'lock' | 'removeLock'>;

@@ -1,11 +1,11 @@
 /** Jupyter's REST, part one: what is not about kernels or sessions. */
 import { Type } from '@sinclair/typebox';
 import { readFileSync } from 'node:fs';
-import { InvalidRequestError } from '../server/errors.js';
+import { InvalidRequestError } from '../http/errors.js';
 import type { KernelRegistry } from '../kernels/kernel-registry.js';
-import { failure, notJson } from '../server/api-description.js';
-import type { App } from '../server/app.js';
-import type { BaseUrl } from '../server/base-url.js';
+import { failure, notJson } from '../http/api-description.js';
+import type { App } from '../http/app.js';
+import type { BaseUrl } from '../http/base-url.js';
 
 /** Clients look at the major version of jupyter_server here to decide what they may expect; we speak version 2. */
 const VERSION: string = (

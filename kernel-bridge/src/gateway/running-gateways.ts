@@ -8,8 +8,8 @@ import { hostname, userInfo } from 'node:os';
 import path from 'node:path';
 import { type Static, Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
-import { canSignal, isSameProcess } from '../processes/process-identity.js';
-import { writeForThisBoot } from '../processes/write-atomically.js';
+import { canSignal, isSameProcess } from '../platform/process-identity.js';
+import { writeForThisBoot } from '../platform/write-atomically.js';
 import { type GatewayRecord, readGatewayRecord, stateFolder } from './state-folder.js';
 
 export interface RunningGatewayFolder {

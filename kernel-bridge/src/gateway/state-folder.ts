@@ -6,8 +6,8 @@ import { homedir } from 'node:os';
 import path from 'node:path';
 import { type Static, Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
-import { writeAtomically, writeForThisBoot } from '../processes/write-atomically.js';
-import { ServeError } from '../server/server-errors.js';
+import { writeAtomically, writeForThisBoot } from '../platform/write-atomically.js';
+import { ServeError } from '../http/server-errors.js';
 
 export const GatewayRecord = Type.Object({
   url: Type.String(),

@@ -64,7 +64,7 @@ export class JournalReader {
   }
 
   /**
-   * As `readBatches`, but records that are gone do not end it: a gap record of its own batch stands for each stretch of them,
+   * As `readBatches`, but records that are gone do not end it: a gap record of its own batch stands for each range of them,
    * under the number of the first (`JournalRecord.missing`). Every reader of a journal that may be damaged reads it by this, so nothing
    * is left out in silence and each gap is told once. Damage after which nothing can be read is thrown without `newest` and
    * `ended`, because nobody knows how much is missing.

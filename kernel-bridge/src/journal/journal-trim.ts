@@ -5,7 +5,7 @@
 import { readdir, stat, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { listSegments, type SegmentName } from './segment-file.js';
-import { syncFolder } from '../processes/write-atomically.js';
+import { syncFolder } from '../platform/write-atomically.js';
 import { indexFileName } from './stored-index.js';
 import { addTrimNote, type TrimCode } from './trim-notes.js';
 

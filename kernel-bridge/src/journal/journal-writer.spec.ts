@@ -31,7 +31,7 @@ describe('a journal writer', { timeout: 60_000 }, () => {
       await writeJournal(dir, ['one', 'two', 'three'].map(bytes));
       const file = path.join(dir, segmentFileName(1));
       await truncate(file, (await stat(file)).size - 1);
-      const writer = await JournalWriter.open(dir, new WriterLog().options({ handedOut: 5 }));
+      const writer = await JournalWriter.open(dir, new WriterLog().options({ highWaterMark: 5 }));
       expect(writer.lastSeq).toBe(5);
       writer.append(3, [bytes('six')]);
       await writer.close();
@@ -175,7 +175,7 @@ describe('a journal that gathers', { timeout: 60_000 }, () => {
   ): Promise<void> {
     await inTemporaryFolder(async dir => {
       const log = new WriterLog();
-      const writer = await JournalWriter.open(dir, log.options({ gatherMs: 4 }));
+      const writer = await JournalWriter.open(dir, log.options({ coalesceMs: 4 }));
       vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
       try {
         await use(writer, () => log.batches.map(({ firstSeq, lastSeq }) => [firstSeq, lastSeq]));

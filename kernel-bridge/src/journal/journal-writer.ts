@@ -2,7 +2,7 @@
  * Appends records and says when they are in the file.
  *
  * Group commit: what arrives in one turn of the event loop is written at its end in one call, so a message that comes
- * alone is written at once. With `gatherMs`, output that follows on the heels of a write waits for more of it; a request, reply
+ * alone is written at once. With `coalesceMs`, output that follows on the heels of a write waits for more of it; a request, reply
  * or state takes it along at once. A batch is also written when it has 64 records, its first record is 5 ms old, or much is in it.
  * Writing is synchronous because nobody may be served before it; syncing is in the background. A large record
  * is written at once and by itself, without having been copied (`onStored`).
@@ -42,14 +42,14 @@ export interface JournalWriterOptions extends Omit<SegmentSequenceOptions, 'onFa
    * Records up to this one are known to have been handed out, whatever the files still hold. Where those end before it, the
    * journal goes on behind it: a number that clients know for one message must not be given to another.
    */
-  readonly handedOut?: number;
+  readonly highWaterMark?: number;
   readonly heldBytes?: number;
   readonly retryMs?: number;
   /**
    * How long output of a flood is gathered before it is written, 0 by default. A write for each message, and with it a system
    * call in every process down to the client, is most of what a message costs.
    */
-  readonly gatherMs?: number;
+  readonly coalesceMs?: number;
 }
 
 export interface AppendOptions {
@@ -166,13 +166,13 @@ export class JournalWriter implements AsyncDisposable {
       essential === true ||
       durable === true ||
       after !== undefined ||
-      this.options.gatherMs === undefined ||
+      this.options.coalesceMs === undefined ||
       batch.end - batch.start > GATHER_BYTES ||
       performance.now() - this.#flushedAt > FLOOD_MS
     ) {
       this.#flushing ??= setImmediate(() => this.#flush());
     } else if (this.#flushing === null) {
-      this.#gathering ??= setTimeout(() => this.#flush(), this.options.gatherMs);
+      this.#gathering ??= setTimeout(() => this.#flush(), this.options.coalesceMs);
     }
   }
 
@@ -243,7 +243,7 @@ export class JournalWriter implements AsyncDisposable {
     let failure: JournalError | null;
     try {
       const found = await repairJournal(this.dir);
-      nextSeq = Math.max(found.nextSeq, (this.options.handedOut ?? 0) + 1);
+      nextSeq = Math.max(found.nextSeq, (this.options.highWaterMark ?? 0) + 1);
       this.#cuts = found.cuts;
       // Numbers have no holes within a segment.
       failure = await this.#segments.reopen(nextSeq === found.nextSeq ? found.tail : null);
@@ -251,7 +251,7 @@ export class JournalWriter implements AsyncDisposable {
       if (!(error instanceof UnrepairedError)) {
         throw error;
       }
-      nextSeq = Math.max(error.nextSeq, (this.options.handedOut ?? 0) + 1);
+      nextSeq = Math.max(error.nextSeq, (this.options.highWaterMark ?? 0) + 1);
       failure = asJournalError(error.cause, 'opening');
     }
     if (!this.#unopened) {

@@ -27,7 +27,7 @@ export interface RecordStretch {
 }
 
 /** What `bytes` hold, when they are whole records with successive numbers and right checksums; else what is wrong. */
-export function checkStretch(bytes: Buffer): RecordStretch | string {
+export function checkRange(bytes: Buffer): RecordStretch | string {
   let at = 0;
   let firstSeq = 0;
   let seq = 0;

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { listSegments, SEGMENT_HEADER_BYTES, segmentHeaderFault, type SegmentName } from './segment-file.js';
 import { type DamagedRecord, gapInPlace } from './replace-damaged.js';
 import { type ScanEnd, scanSegment } from './segment-scan.js';
-import { syncFolder } from '../processes/write-atomically.js';
+import { syncFolder } from '../platform/write-atomically.js';
 import { seqAfterTrimmed } from './trim-notes.js';
 
 export interface JournalCut {

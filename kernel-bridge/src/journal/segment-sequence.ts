@@ -5,7 +5,7 @@ import { JOURNAL_LIMITS, segmentBytesFor } from './journal-limits.js';
 import { measureSegments, segmentsOver, type Trim, trimSegments } from './journal-trim.js';
 import type { OpenedJournal } from './repair.js';
 import { SEGMENT_HEADER_BYTES } from './segment-file.js';
-import { syncFolder } from '../processes/write-atomically.js';
+import { syncFolder } from '../platform/write-atomically.js';
 import { SegmentWriter } from './segment-writer.js';
 
 export interface SegmentSequenceOptions {

@@ -5,8 +5,8 @@
  */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { writeAtomically } from '../processes/write-atomically.js';
-import { integer, isShaped, list, number, object, oneOf, type Shaped } from '../text/shape.js';
+import { writeAtomically } from '../platform/write-atomically.js';
+import { integer, isShaped, list, number, object, oneOf, type Shaped } from '../platform/shape.js';
 
 export const TRIM_NOTES_FILE = 'trimmed.json';
 

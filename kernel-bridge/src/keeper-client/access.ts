@@ -15,7 +15,7 @@ import {
   startKeeper
 } from './index.js';
 import { kernelPaths, readKeeperRecord, readLaunch } from '../keeper-protocol/keeper-file.js';
-import { isSameProcess } from '../processes/process-identity.js';
+import { isSameProcess } from '../platform/process-identity.js';
 
 export interface KeeperAccess {
   /** Starts a keeper for a new kernel; rejects when the keeper or the kernel process could not be started. */

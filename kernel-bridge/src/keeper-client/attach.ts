@@ -7,8 +7,8 @@ import { KeeperClient } from './client.js';
 import { KeeperError, KeeperGoneError } from '../keeper-protocol/keeper-error.js';
 import { type KeeperRecord, kernelPaths, readKeeperRecord } from '../keeper-protocol/keeper-file.js';
 import { type KeeperEvent, parseEvent } from '../keeper-protocol/messages.js';
-import { isSameProcess } from '../processes/process-identity.js';
-import { holderOf } from '../processes/process-lock.js';
+import { isSameProcess } from '../platform/process-identity.js';
+import { holderOf } from '../platform/process-lock.js';
 
 const HELLO_MS = 10_000;
 

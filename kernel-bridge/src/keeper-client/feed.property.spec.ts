@@ -9,10 +9,10 @@ import { type JournalRecord, RecordChannel } from '../journal/record.js';
 import type { StoredRecord, WrittenBatch } from '../journal/record-batch.js';
 import { segmentFileName } from '../journal/segment-file.js';
 import { inTemporaryFolder } from '../journal/testing/journal-folder.js';
-import { encodeV1 } from '../wire/v1-frame.js';
-import type { StoredNote } from '../keeper-protocol/messages.js';
+import { encodeV1 } from '../jupyter/v1-frame.js';
+import type { LargeRecordRef } from '../keeper-protocol/messages.js';
 import { LiveFeed } from './feed.js';
-import { storedNote, StoredPayloads } from '../keeper-protocol/stored-record.js';
+import { largeRecordRef, StoredPayloads } from '../keeper-protocol/stored-record.js';
 
 /** A keeper's journal and its end of a link, in this process: frames are delivered one a turn, unless paused. */
 class Link {
@@ -105,14 +105,14 @@ class Link {
   }
 
   /** Some nobody wants, and some are gone when they are to be read. */
-  #read(note: StoredNote): Promise<Buffer | null> | null {
+  #read(note: LargeRecordRef): Promise<Buffer | null> | null {
     const kind = note.seq % 4;
     return kind === 0 ? null : kind === 1 ? Promise.resolve(null) : this.#payloads.read(note);
   }
 
   #stored(record: StoredRecord): void {
     if (this.#live) {
-      const note = storedNote(record);
+      const note = largeRecordRef(record);
       this.#queue.push(() => this.feed.stored(note));
     }
   }

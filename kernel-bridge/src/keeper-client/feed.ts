@@ -9,13 +9,13 @@ import type { JournalReader } from '../journal/journal-reader.js';
 import { decodeRecord, probeRecord } from '../journal/record-codec.js';
 import { gapOf, type JournalRecord } from '../journal/record.js';
 import { KeeperError } from '../keeper-protocol/keeper-error.js';
-import type { StoredNote } from '../keeper-protocol/messages.js';
+import type { LargeRecordRef } from '../keeper-protocol/messages.js';
 import { recordOf } from '../keeper-protocol/stored-record.js';
 
 export interface FeedSource {
   readonly journal: JournalReader;
   /** The payload of a large record, null when it is gone. Null instead of a promise: nobody wants it. */
-  payload(note: StoredNote): Promise<Buffer | null> | null;
+  payload(note: LargeRecordRef): Promise<Buffer | null> | null;
   subscribe(): Promise<{ liveFrom: number }>;
   /** Stops and starts reading the socket. */
   pause(): void;
@@ -24,7 +24,7 @@ export interface FeedSource {
 
 /** What the keeper sends, in order. */
 type Pushed =
-  { readonly records: Buffer } | { readonly stored: StoredNote } | { readonly laggingFrom: number };
+  { readonly records: Buffer } | { readonly stored: LargeRecordRef } | { readonly laggingFrom: number };
 
 export class LiveFeed {
   /** The next record to be handed out; 0 before the first subscription. */
@@ -55,7 +55,7 @@ export class LiveFeed {
   }
 
   /** A large record has been written. */
-  stored(stored: StoredNote): void {
+  stored(stored: LargeRecordRef): void {
     this.#take({ stored });
   }
 
@@ -138,7 +138,7 @@ export class LiveFeed {
     }
   }
 
-  #handOutStored(note: StoredNote): void {
+  #handOutStored(note: LargeRecordRef): void {
     if (note.seq < this.#next) {
       return; // already read from the files
     }

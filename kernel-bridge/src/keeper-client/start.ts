@@ -3,7 +3,7 @@ import { mkdir } from 'node:fs/promises';
 import { attachKeeper } from './attach.js';
 import type { KeeperEvents, LaunchDescription } from '../keeper-protocol/contract.js';
 import type { KeeperClient } from './client.js';
-import { writeForThisBoot } from '../processes/write-atomically.js';
+import { writeForThisBoot } from '../platform/write-atomically.js';
 import { kernelPaths } from '../keeper-protocol/keeper-file.js';
 import { launchKeeper, type LaunchOptions } from './launch.js';
 import type { SpareKeeper } from './spare-keeper.js';

@@ -11,7 +11,7 @@ import {
   type Shape,
   text,
   truth
-} from '../text/shape.js';
+} from '../platform/shape.js';
 
 const Action = oneOf('pause', 'resume', 'stop', 'set', 'checkpoint', 'evaluate', 'sample', 'free');
 const HyperValue = either(number(), truth, text({ max: 1_000 }));

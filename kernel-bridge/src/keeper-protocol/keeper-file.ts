@@ -12,8 +12,8 @@ import {
   type Shaped,
   text,
   truth
-} from '../text/shape.js';
-import { writeForThisBoot } from '../processes/write-atomically.js';
+} from '../platform/shape.js';
+import { writeForThisBoot } from '../platform/write-atomically.js';
 import type { LaunchDescription } from './contract.js';
 import { KeeperError } from './keeper-error.js';
 

@@ -1,6 +1,6 @@
 /** JSON bodies of commands, replies and events between gateway and keeper. */
 import type { ControlMessage } from '@tpulab/protocol';
-import { either, integer, isShaped, object, oneOf, type Shaped } from '../text/shape.js';
+import { either, integer, isShaped, object, oneOf, type Shaped } from '../platform/shape.js';
 import type { KernelSnapshot } from './contract.js';
 import { CommandShape } from './control-shapes.js';
 import { KeeperError } from './keeper-error.js';
@@ -42,7 +42,7 @@ export type Reply =
   | { readonly id: number; readonly ok: false; readonly code: string; readonly message: string };
 
 /** A large record, by its place. A gateway that does not know of such notes finds a record missing and reads it from the files. */
-export interface StoredNote {
+export interface LargeRecordRef {
   readonly seq: number;
   /** Unix milliseconds. */
   readonly timeMs: number;
@@ -68,7 +68,7 @@ export type KeeperEvent =
   | { readonly event: 'state'; readonly snapshot: KernelSnapshot }
   /** Nothing is pushed any more, because this gateway reads too slowly: read on in the files from here, then subscribe again. */
   | { readonly event: 'lagging'; readonly fromSeq: number }
-  | ({ readonly event: 'stored' } & StoredNote)
+  | ({ readonly event: 'stored' } & LargeRecordRef)
   /** The journal cannot be written, or can be again (null). */
   | { readonly event: 'journal'; readonly fault: { readonly code: string; readonly message: string } | null };
 

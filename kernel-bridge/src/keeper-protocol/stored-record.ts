@@ -7,15 +7,15 @@ import { join } from 'node:path';
 import { FROM_CLIENT, type JournalRecord } from '../journal/record.js';
 import type { StoredRecord } from '../journal/record-batch.js';
 import { segmentFileName } from '../journal/segment-file.js';
-import { decodeV1, encodeV1 } from '../wire/v1-frame.js';
-import { PART } from '../wire/kernel-message.js';
-import type { StoredNote } from './messages.js';
+import { decodeV1, encodeV1 } from '../jupyter/v1-frame.js';
+import { PART } from '../jupyter/kernel-message.js';
+import type { LargeRecordRef } from './messages.js';
 
 const MAX_HEADER_BYTES = 16 * 1024;
 const EMPTY = Buffer.from('{}');
 const CHANNELS = ['shell', 'control', 'stdin', 'iopub'] as const;
 
-export function storedNote({ pieces, ...place }: StoredRecord): StoredNote {
+export function largeRecordRef({ pieces, ...place }: StoredRecord): LargeRecordRef {
   return { ...place, header: (place.channel & FROM_CLIENT) === 0 ? null : headerOf(pieces) };
 }
 
@@ -27,7 +27,7 @@ function headerOf([frame = EMPTY]: readonly Buffer[]): string | null {
 
 /** The record of a note. Without the payload, a message that has its header and nothing else. */
 export function recordOf(
-  { seq, timeMs, channel, header }: StoredNote,
+  { seq, timeMs, channel, header }: LargeRecordRef,
   payload: Buffer | null
 ): JournalRecord {
   const record = { seq, timeNs: BigInt(timeMs) * 1_000_000n, channel };
@@ -48,7 +48,7 @@ export class StoredPayloads implements AsyncDisposable {
   constructor(private readonly journalDir: string) {}
 
   /** Null when it is not there any more. Only for notes of a keeper that lives: the checksum is not computed again. */
-  read(note: StoredNote): Promise<Buffer | null> {
+  read(note: LargeRecordRef): Promise<Buffer | null> {
     const reading = this.#turn.then(() => this.#read(note)).catch(() => null);
     this.#turn = reading;
     return reading;
@@ -60,7 +60,7 @@ export class StoredPayloads implements AsyncDisposable {
     await this.#close();
   }
 
-  async #read({ segment, offset, bytes }: StoredNote): Promise<Buffer | null> {
+  async #read({ segment, offset, bytes }: LargeRecordRef): Promise<Buffer | null> {
     if (this.#isDisposed) return null;
     const handle = await this.#handleOf(segment);
     const payload = Buffer.allocUnsafeSlow(bytes);

@@ -3,7 +3,7 @@ import { writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { gapOf } from '../journal/record.js';
-import { processStart } from '../processes/process-identity.js';
+import { processStart } from '../platform/process-identity.js';
 import type { KeeperClient } from '../keeper-client/client.js';
 import { GatewayView, KeeperFixture } from './testing/keeper-fixture.js';
 

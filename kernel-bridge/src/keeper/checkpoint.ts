@@ -4,8 +4,18 @@
  */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { integer, isShaped, list, object, orNull, pair, type Shaped, text, truth } from '../text/shape.js';
-import { writeForThisBoot } from '../processes/write-atomically.js';
+import {
+  integer,
+  isShaped,
+  list,
+  object,
+  orNull,
+  pair,
+  type Shaped,
+  text,
+  truth
+} from '../platform/shape.js';
+import { writeForThisBoot } from '../platform/write-atomically.js';
 
 const RestorableState = object({
   /** The kernel has answered, and takes requests. */

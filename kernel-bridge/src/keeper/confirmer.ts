@@ -5,7 +5,7 @@
  * The checkpoint is written after the kernel has forgotten: whoever reads the journal from there on finds the ids of all
  * messages that are both in the journal and in the ring.
  */
-import type { ChannelName } from '../wire/kernel-message.js';
+import type { ChannelName } from '../jupyter/kernel-message.js';
 import { type Checkpoint, writeCheckpoint } from './checkpoint.js';
 import type { Positions, ResendLink } from './resend-link.js';
 import type { KeeperLog } from './keeper-log.js';

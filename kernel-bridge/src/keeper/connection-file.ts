@@ -2,9 +2,9 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { integer, isShaped, object, oneOf, type Shaped, text } from '../text/shape.js';
+import { integer, isShaped, object, oneOf, type Shaped, text } from '../platform/shape.js';
 import { KeeperError } from '../keeper-protocol/keeper-error.js';
-import { writeForThisBoot } from '../processes/write-atomically.js';
+import { writeForThisBoot } from '../platform/write-atomically.js';
 
 /** As in a connection file. With `ipc`, a socket's path is `<ip>-<port>`. */
 const Connection = object(

@@ -13,7 +13,7 @@ import {
   FrameType,
   writeFrameHeader
 } from '../keeper-protocol/frames.js';
-import type { KeeperEvent, Reply, StoredNote } from '../keeper-protocol/messages.js';
+import type { KeeperEvent, Reply, LargeRecordRef } from '../keeper-protocol/messages.js';
 
 /** About a hundred milliseconds of the fastest kernel. One message may exceed it, if it is larger itself. */
 export const LAG_BYTES = 8 * 1024 * 1024;
@@ -103,7 +103,7 @@ export class GatewayLink {
   }
 
   /** A large record has been written, which the gateway reads from its file. */
-  stored(note: StoredNote, snapshot: KernelSnapshot | null): void {
+  stored(note: LargeRecordRef, snapshot: KernelSnapshot | null): void {
     this.socket.cork();
     if (this.#keepsUp(note.seq)) {
       this.event({ event: 'stored', ...note });

@@ -8,7 +8,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { JournalError } from '../journal/journal-error.js';
 import type { StoredRecord, WrittenBatch } from '../journal/record-batch.js';
 import type { KernelSnapshot, TelemetryRecord } from '../keeper-protocol/contract.js';
-import { storedNote } from '../keeper-protocol/stored-record.js';
+import { largeRecordRef } from '../keeper-protocol/stored-record.js';
 import { GatewayLink, prepareBatch, type TelemetrySource } from './gateway-link.js';
 import type { KeeperListener } from './keeper-parts.js';
 import { KeeperError } from '../keeper-protocol/keeper-error.js';
@@ -76,7 +76,7 @@ export class GatewayServer implements AsyncDisposable, Omit<KeeperListener, 'pro
   }
 
   stored(record: StoredRecord): void {
-    const note = storedNote(record);
+    const note = largeRecordRef(record);
     const snapshot = this.#takeDueState();
     for (const link of this.#links) link.stored(note, snapshot);
   }

@@ -3,7 +3,7 @@
  * not hold up, so silence means a process that is stopped or swapped out. That is reported, never acted upon.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import { ZmtpSocket } from '../zmtp/zmtp-socket.js';
+import { ZmtpSocket } from '../jupyter/zmtp/zmtp-socket.js';
 
 export interface HeartbeatTimes {
   /** Between an answer, or the end of waiting for one, and the next question. */

@@ -12,8 +12,8 @@ import {
   parseObject,
   parseParentHeader,
   PART
-} from '../wire/kernel-message.js';
-import { decodeV1 } from '../wire/v1-frame.js';
+} from '../jupyter/kernel-message.js';
+import { decodeV1 } from '../jupyter/v1-frame.js';
 import type { RestorableState } from './checkpoint.js';
 import { statusOf } from './kernel-journal.js';
 import { KernelState } from './kernel-state.js';

@@ -3,11 +3,11 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { JournalReader } from '../journal/journal-reader.js';
 import { isRestart } from '../journal/record.js';
-import { encodeV1 } from '../wire/v1-frame.js';
+import { encodeV1 } from '../jupyter/v1-frame.js';
 import { attachKeeper } from '../keeper-client/attach.js';
 import { KeeperGoneError } from '../keeper-protocol/keeper-error.js';
 import { kernelPaths, readKeeperRecord } from '../keeper-protocol/keeper-file.js';
-import { isSameProcess, processStart } from '../processes/process-identity.js';
+import { isSameProcess, processStart } from '../platform/process-identity.js';
 import { GatewayView, KeeperFixture } from './testing/keeper-fixture.js';
 
 describe('a keeper with a small kernel', () => {

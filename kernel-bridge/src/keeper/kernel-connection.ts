@@ -3,13 +3,13 @@
  * the identity that asked on shell. No mark limits anything: what cannot be taken at once waits in memory, not in the void.
  */
 import { setImmediate as turn, setTimeout as delay } from 'node:timers/promises';
-import type { ChannelName } from '../wire/kernel-message.js';
-import { ZmtpSocket } from '../zmtp/zmtp-socket.js';
+import type { ChannelName } from '../jupyter/kernel-message.js';
+import { ZmtpSocket } from '../jupyter/zmtp/zmtp-socket.js';
 import { type ConnectionInfo, endpoint, routingIdOf } from './connection-file.js';
 import { Heartbeat } from './heartbeat.js';
 
-/** How long outputs of a flood are let gather in the socket: to be woken for each one costs more than all the rest of its way. */
-const GATHER_MS = 8;
+/** How long outputs of a flood may gather in the socket: to be woken for each one costs more than all the rest of its way. */
+const COALESCE_MS = 8;
 
 export interface ConnectionEvents {
   /** The frames are views into memory that is used again: keep copies, not views. */
@@ -37,7 +37,7 @@ export class KernelConnection implements AsyncDisposable {
         type: channel === 'iopub' ? 'SUB' : 'DEALER',
         endpoint: endpoint(info, port),
         identity: channel === 'iopub' ? '' : identity,
-        gatherMs: channel === 'iopub' ? GATHER_MS : 0,
+        coalesceMs: channel === 'iopub' ? COALESCE_MS : 0,
         message: frames => events.message(channel, frames),
         ...(connected && { connected }),
         disconnected: () => this.#disconnected(),
@@ -61,8 +61,8 @@ export class KernelConnection implements AsyncDisposable {
   }
 
   /** The message of iopub that is being handed over is no part of a flood. */
-  calm(): void {
-    this.#sockets.iopub.calm();
+  flushNow(): void {
+    this.#sockets.iopub.flushNow();
   }
 
   send(channel: ChannelName, frames: Buffer[]): void {
@@ -77,7 +77,7 @@ export class KernelConnection implements AsyncDisposable {
    */
   async drained(limitMs: number): Promise<void> {
     const sockets = Object.values(this.#sockets);
-    sockets.forEach(socket => socket.hurry());
+    sockets.forEach(socket => socket.drain());
     const cancel = new AbortController();
     const late = delay(limitMs, undefined, { signal: cancel.signal }).catch(() => undefined);
     const ended = new Promise<void>(resolve => {

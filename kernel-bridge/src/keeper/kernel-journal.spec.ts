@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { type AppendOptions, JournalWriter } from '../journal/journal-writer.js';
 import { inTemporaryFolder } from '../journal/testing/journal-folder.js';
-import type { ChannelName, KernelMessage } from '../wire/kernel-message.js';
+import type { ChannelName, KernelMessage } from '../jupyter/kernel-message.js';
 import { KernelJournal } from './kernel-journal.js';
 
 afterEach(() => vi.restoreAllMocks());

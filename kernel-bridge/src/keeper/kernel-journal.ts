@@ -1,8 +1,8 @@
 /** Writes messages to the kernel's journal: which record, how soon it must be durable, how dear it is. */
 import { JournalWriter, type JournalWriterOptions } from '../journal/journal-writer.js';
 import { FROM_CLIENT, type GapRecord, RecordChannel, type RestartRecord } from '../journal/record.js';
-import { type ChannelName, type KernelMessage, PART } from '../wire/kernel-message.js';
-import { v1Pieces } from '../wire/v1-frame.js';
+import { type ChannelName, type KernelMessage, PART } from '../jupyter/kernel-message.js';
+import { v1Pieces } from '../jupyter/v1-frame.js';
 import { FRAME_HEADER_BYTES } from '../keeper-protocol/frames.js';
 
 const CHANNEL: Readonly<Record<ChannelName, number>> = RecordChannel;
@@ -12,7 +12,7 @@ const ESSENTIAL_ON_IOPUB: ReadonlySet<string> = new Set(['status', 'execute_inpu
 
 export type KernelJournalOptions = Pick<
   JournalWriterOptions,
-  'onWritten' | 'onStored' | 'onFault' | 'onTrimmed' | 'maxBytes' | 'handedOut'
+  'onWritten' | 'onStored' | 'onFault' | 'onTrimmed' | 'maxBytes' | 'highWaterMark'
 >;
 
 /** Nobody sees so short a delay, and only output of a flood has it; what ends or begins something is written at once. */
@@ -22,7 +22,7 @@ export class KernelJournal implements AsyncDisposable {
   private constructor(private readonly writer: JournalWriter) {}
 
   static async open(dir: string, options: KernelJournalOptions): Promise<KernelJournal> {
-    const writing = { headroom: FRAME_HEADER_BYTES, gatherMs: GATHER_MS };
+    const writing = { headroom: FRAME_HEADER_BYTES, coalesceMs: GATHER_MS };
     return new KernelJournal(await JournalWriter.open(dir, { ...options, ...writing }));
   }
 

@@ -9,8 +9,8 @@ import {
   parseHeader,
   parseObject,
   PART
-} from '../wire/kernel-message.js';
-import { decodeV1 } from '../wire/v1-frame.js';
+} from '../jupyter/kernel-message.js';
+import { decodeV1 } from '../jupyter/v1-frame.js';
 import { JournalReader } from '../journal/journal-reader.js';
 import { readCheckpoint } from './checkpoint.js';
 import { Confirmer } from './confirmer.js';
@@ -92,7 +92,7 @@ export class KernelKeeper {
     const checkpoint = await readCheckpoint(kernelDir);
     keeper.#journal = await KernelJournal.open(journalDir, {
       // The kernel has forgotten what was in the journal then, so nobody can give it the same numbers again.
-      handedOut: checkpoint?.seq ?? 0,
+      highWaterMark: checkpoint?.seq ?? 0,
       onWritten: batch => {
         keeper.#confirmer?.written(batch.lastSeq, batch.end - batch.start);
         listener.written(batch);

@@ -10,8 +10,8 @@ import {
   PART,
   parseHeader,
   parseParentHeader
-} from '../wire/kernel-message.js';
-import { createSigner, type MessageSigner } from '../wire/zmq-signing.js';
+} from '../jupyter/kernel-message.js';
+import { createSigner, type MessageSigner } from '../jupyter/zmq-signing.js';
 import type { GapRecord } from '../journal/record.js';
 import type { ConnectionInfo } from './connection-file.js';
 import { KernelConnection } from './kernel-connection.js';
@@ -222,7 +222,7 @@ export class KernelLife {
   #received(channel: ChannelName, frames: Buffer[]): void {
     const incoming = this.#parse(channel, frames);
     if (channel === 'iopub' && (incoming === null || BOUNDS.has(incoming.header.msg_type))) {
-      this.#connection.calm();
+      this.#connection.flushNow();
     }
     if (incoming === null) {
       return;

@@ -4,7 +4,7 @@
  * starting → running | restarting | dead, running → restarting | dead, restarting → running | restarting | dead,
  * dead → restarting (an explicit restart). While running, a kernel is busy when a tracked request is being worked on.
  */
-import { type MessageHeader, parseParentHeader } from '../wire/kernel-message.js';
+import { type MessageHeader, parseParentHeader } from '../jupyter/kernel-message.js';
 import type { RestorableState } from './checkpoint.js';
 import type { ExecutionState } from '../keeper-protocol/contract.js';
 

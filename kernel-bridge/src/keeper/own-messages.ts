@@ -5,7 +5,7 @@
  * JupyterLab drops what it has queued when the session changes.
  */
 import { randomUUID } from 'node:crypto';
-import type { MessageHeader } from '../wire/kernel-message.js';
+import type { MessageHeader } from '../jupyter/kernel-message.js';
 
 const PROTOCOL = '5.4';
 const EMPTY = Buffer.from('{}');

@@ -2,7 +2,7 @@
  * What a kernel of our launcher answers on its resend socket: frames `u32 length | u8 kind | body`, little-endian. The other
  * end is `tpulab/launcher/resend_socket.py`.
  */
-import type { ChannelName } from '../wire/kernel-message.js';
+import type { ChannelName } from '../jupyter/kernel-message.js';
 import { KeeperError } from '../keeper-protocol/keeper-error.js';
 
 const JSON_FRAME = 1;

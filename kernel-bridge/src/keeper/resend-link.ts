@@ -3,7 +3,7 @@
  * no such socket. The launcher serves it with a thread of its own, so it answers while a cell runs.
  */
 import { connect, type Socket } from 'node:net';
-import type { ChannelName } from '../wire/kernel-message.js';
+import type { ChannelName } from '../jupyter/kernel-message.js';
 import { KeeperError } from '../keeper-protocol/keeper-error.js';
 import { ResendDecoder, type SentMessage } from './resend-frames.js';
 

@@ -1,6 +1,6 @@
 /** Composition of the keeper process: builds its parts, joins them, and takes them down in order. */
 import { rm, rmdir } from 'node:fs/promises';
-import { WireError } from '../wire/wire-error.js';
+import { WireError } from '../jupyter/wire-error.js';
 import type { KeeperTask } from '../keeper-protocol/contract.js';
 import { checkpointFile } from './checkpoint.js';
 import { ControlLine } from './control-line.js';
@@ -19,8 +19,8 @@ import { KEEPER_FEATURES, KEEPER_PROTOCOL_VERSION } from '../keeper-protocol/mes
 import { LogBound } from './log-bound.js';
 import type { KeeperListener, Orphan } from './keeper-parts.js';
 import { KernelKeeper } from './kernel-keeper.js';
-import { isSameProcess, processStart } from '../processes/process-identity.js';
-import { LockHeldError, type ProcessLock, takeProcessLock } from '../processes/process-lock.js';
+import { isSameProcess, processStart } from '../platform/process-identity.js';
+import { LockHeldError, type ProcessLock, takeProcessLock } from '../platform/process-lock.js';
 import { TelemetryHistory } from '../keeper-protocol/telemetry-history.js';
 import { TelemetrySocket } from './telemetry-socket.js';
 import type { KeeperLog } from './keeper-log.js';

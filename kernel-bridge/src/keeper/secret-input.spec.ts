@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { type KernelMessage, type MessageHeader, PART } from '../wire/kernel-message.js';
-import { decodeV1 } from '../wire/v1-frame.js';
+import { type KernelMessage, type MessageHeader, PART } from '../jupyter/kernel-message.js';
+import { decodeV1 } from '../jupyter/v1-frame.js';
 import { SecretInput } from './secret-input.js';
 
 function message(msgType: string, content: string): [KernelMessage, MessageHeader] {

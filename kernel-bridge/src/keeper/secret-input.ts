@@ -2,8 +2,8 @@
  * What somebody types into a password prompt is sent to the kernel, and is not kept: the journal gets the answer without
  * its value. Everything else that clients say is kept as it came.
  */
-import { type KernelMessage, type MessageHeader, parseObject, PART } from '../wire/kernel-message.js';
-import { encodeV1 } from '../wire/v1-frame.js';
+import { type KernelMessage, type MessageHeader, parseObject, PART } from '../jupyter/kernel-message.js';
+import { encodeV1 } from '../jupyter/v1-frame.js';
 
 const NO_PART = Buffer.alloc(0);
 

@@ -1,6 +1,6 @@
 import { pino } from 'pino';
 import { expect, it } from 'vitest';
-import type { ChannelName } from '../wire/kernel-message.js';
+import type { ChannelName } from '../jupyter/kernel-message.js';
 import type { Resent, ResendLink } from './resend-link.js';
 import { type Incoming, Takeover } from './takeover.js';
 

@@ -10,7 +10,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { GapRecord } from '../journal/record.js';
-import type { ChannelName, KernelMessage, MessageHeader } from '../wire/kernel-message.js';
+import type { ChannelName, KernelMessage, MessageHeader } from '../jupyter/kernel-message.js';
 import type { JournalTail } from './journal-tail.js';
 import type { ResendLink, Resent } from './resend-link.js';
 import type { KeeperLog } from './keeper-log.js';

@@ -5,7 +5,7 @@ import {
   ControlUnansweredError,
   ControlUnavailableError,
   KernelActionError
-} from '../server/errors.js';
+} from '../http/errors.js';
 
 export function controlError(kernelId: string, error: unknown): BridgeError {
   if (error instanceof KernelActionError) return error;

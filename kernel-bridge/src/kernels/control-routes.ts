@@ -2,8 +2,8 @@
 import { Type } from '@sinclair/typebox';
 import { ControlAnswer, ControlCommand } from '@tpulab/protocol';
 import type { KernelRegistry } from './kernel-registry.js';
-import { failure } from '../server/api-description.js';
-import type { App } from '../server/app.js';
+import { failure } from '../http/api-description.js';
+import type { App } from '../http/app.js';
 
 export function addControlRoutes(app: App, registry: KernelRegistry): void {
   app.post(

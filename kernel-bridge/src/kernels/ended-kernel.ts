@@ -4,7 +4,7 @@ import path from 'node:path';
 import { type Static, Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
 import { measureSegments } from '../journal/index.js';
-import { writeAtomically } from '../processes/write-atomically.js';
+import { writeAtomically } from '../platform/write-atomically.js';
 
 const EndedKernel = Type.Object({
   kernelId: Type.String(),

@@ -3,7 +3,7 @@ import { readdir, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { measureSegments, type SegmentSize } from '../journal/index.js';
 import { readKeeperRecord, readLaunch } from '../keeper-protocol/keeper-file.js';
-import { isSameProcess } from '../processes/process-identity.js';
+import { isSameProcess } from '../platform/process-identity.js';
 import { readEnded } from './ended-kernel.js';
 
 export interface JournalFolder {

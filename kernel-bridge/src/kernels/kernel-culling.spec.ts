@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { silent, TemporaryGateway } from '../server/testing/temporary-gateway.js';
+import { silent, TemporaryGateway } from '../testing/temporary-gateway.js';
 import { CULLING_DEFAULTS, type CullingOptions, KernelCulling } from './kernel-culling.js';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });

@@ -7,8 +7,8 @@ import path from 'node:path';
 import { Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
 import type { Logger } from 'pino';
-import type { OnWriteFault } from '../processes/retried-write.js';
-import { StoredList } from '../processes/stored-list.js';
+import type { OnWriteFault } from '../platform/retried-write.js';
+import { StoredList } from '../platform/stored-list.js';
 
 const DocumentsJson = Type.Object({ version: Type.Literal(1), paths: Type.Array(Type.String()) });
 const FILE = 'documents.json';

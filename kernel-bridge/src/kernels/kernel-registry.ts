@@ -19,7 +19,7 @@ import {
   KernelExistsError,
   KernelNotFoundError,
   KernelStartError
-} from '../server/errors.js';
+} from '../http/errors.js';
 import type { KeeperAccess } from '../keeper-client/access.js';
 import { kernelEnv } from './kernel-env.js';
 import type { KeeperSearch } from '../keeper-client/search.js';

@@ -1,12 +1,12 @@
 /** `/api/kernels`. */
 import { Type } from '@sinclair/typebox';
-import { InvalidRequestError, UpgradeRequiredError } from '../server/errors.js';
+import { InvalidRequestError, UpgradeRequiredError } from '../http/errors.js';
 import { isKernelId, type KernelRegistry } from './kernel-registry.js';
 import { KernelModel, kernelModel } from './kernel-model.js';
-import { failure } from '../server/api-description.js';
-import type { App } from '../server/app.js';
-import { pathOf } from '../server/authentication.js';
-import type { BaseUrl } from '../server/base-url.js';
+import { failure } from '../http/api-description.js';
+import type { App } from '../http/app.js';
+import { pathOf } from '../http/authentication.js';
+import type { BaseUrl } from '../http/base-url.js';
 
 const Nullable = Type.Union([Type.String(), Type.Null()]);
 

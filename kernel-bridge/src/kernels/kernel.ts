@@ -12,7 +12,7 @@ import type {
 } from '../keeper-protocol/contract.js';
 import { KeeperError } from '../keeper-protocol/keeper-error.js';
 import { controlError } from './control-error.js';
-import { KernelActionError } from '../server/errors.js';
+import { KernelActionError } from '../http/errors.js';
 import { KeeperSearch } from '../keeper-client/search.js';
 import { UnjournaledRequests } from './unjournaled-requests.js';
 

@@ -1,5 +1,5 @@
 /** All kernelspecs of the bridge, and the one that is taken when a client names none. */
-import { KernelSpecUnknownError } from '../server/errors.js';
+import { KernelSpecUnknownError } from '../http/errors.js';
 import type { KernelSpec, KernelSpecSource } from './kernelspec.js';
 
 export class KernelSpecCatalog {

@@ -2,12 +2,12 @@
 import { type Static, Type } from '@sinclair/typebox';
 import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
-import { KernelSpecNotFoundError, ResourceNotFoundError } from '../server/errors.js';
+import { KernelSpecNotFoundError, ResourceNotFoundError } from '../http/errors.js';
 import type { KernelSpec } from './kernelspec.js';
 import type { KernelSpecCatalog } from './kernelspec-catalog.js';
-import { failure, notJson } from '../server/api-description.js';
-import type { App } from '../server/app.js';
-import type { BaseUrl } from '../server/base-url.js';
+import { failure, notJson } from '../http/api-description.js';
+import type { App } from '../http/app.js';
+import type { BaseUrl } from '../http/base-url.js';
 
 const MEDIA_TYPES: Readonly<Record<string, string>> = {
   '.png': 'image/png',

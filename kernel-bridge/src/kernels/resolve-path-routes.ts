@@ -1,7 +1,7 @@
 /** `/api/resolvePath`: JupyterLab asks it for the files that tracebacks and outputs name. */
 import { Type } from '@sinclair/typebox';
 import type { KernelRegistry } from './kernel-registry.js';
-import type { App } from '../server/app.js';
+import type { App } from '../http/app.js';
 import { resolveBelowRoot, resolveForKernel } from './resolve-path.js';
 
 const Scope = Type.Union([Type.Literal('server'), Type.Literal('kernel')]);

@@ -3,7 +3,7 @@
  * else, so when one is killed, these are the requests that it may never have read; the next one gets them again.
  */
 import { FROM_CLIENT, type JournalRecord, RecordChannel } from '../journal/record.js';
-import { decodeV1, parseHeader, PART } from '../wire/index.js';
+import { decodeV1, parseHeader, PART } from '../jupyter/index.js';
 
 /** A keeper that lives journals within milliseconds. What is older was dropped by it, for example because the kernel is dead. */
 const FORGET_MS = 30_000;

@@ -12,7 +12,7 @@ import {
   type JournalRecord,
   JournalTrimmedError
 } from '../journal/index.js';
-import { writeForThisBoot } from '../processes/write-atomically.js';
+import { writeForThisBoot } from '../platform/write-atomically.js';
 import { Display, Execution, OutputWidget } from './execution.js';
 import type { IndexState } from './index-state.js';
 

@@ -30,7 +30,7 @@ async function pages(dir: string, lastSeq: number, limit: number): Promise<Journ
   return entries;
 }
 
-describe('a stretch of a journal', () => {
+describe('a range of a journal', () => {
   it('has the messages of both sides, their buffers, and what is missing', () =>
     inJournal(async (dir, lastSeq) => {
       const entries = await pages(dir, lastSeq, 7);

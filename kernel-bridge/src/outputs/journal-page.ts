@@ -1,7 +1,7 @@
-/** A stretch of a kernel's journal as JSON, for tools and for pages that place output again. */
+/** A range of a kernel's journal as JSON, for tools and for pages that place output again. */
 import type { JournalEntry, JournalPage } from '@tpulab/protocol';
 import { FROM_CLIENT, JournalReader, type JournalRecord } from '../journal/index.js';
-import { decodeV1, JSON_PARTS, PART } from '../wire/index.js';
+import { decodeV1, JSON_PARTS, PART } from '../jupyter/index.js';
 
 /** A page ends early at this size, so that one request cannot fill the memory. */
 const MAX_PAGE_BYTES = 8 * 1024 * 1024;

@@ -20,7 +20,7 @@ export interface JournalStreamOptions {
   readonly checksum: number | undefined;
   readonly signal: AbortSignal;
   /** How long news are gathered, so that a flood is sent in large pieces. */
-  readonly gatherMs?: number;
+  readonly coalesceMs?: number;
   /** After so long without news the standing is said again, so that both ends notice a lost connection. */
   readonly standingMs?: number;
 }
@@ -76,7 +76,7 @@ export async function* journalStream(options: JournalStreamOptions): AsyncGenera
         return;
       }
       yield note({ kind: 'standing', lastSeq: next - 1, behindBytes: 0, ...(await documents()) });
-      await news.wait(options.standingMs ?? STANDING_MS, options.gatherMs ?? GATHER_MS);
+      await news.wait(options.standingMs ?? STANDING_MS, options.coalesceMs ?? GATHER_MS);
     }
   } finally {
     news[Symbol.dispose]();
@@ -188,11 +188,11 @@ class News implements Disposable {
     this.#isNew = false;
   }
 
-  /** Until there is something new, at most `longestMs`; then `gatherMs` for more of it. */
-  async wait(longestMs: number, gatherMs: number): Promise<void> {
+  /** Until there is something new, at most `longestMs`; then `coalesceMs` for more of it. */
+  async wait(longestMs: number, coalesceMs: number): Promise<void> {
     if (!this.#isNew && !this.#signal.aborted) await this.#news(longestMs);
     if (this.#isNew && !this.#isOver && !this.#signal.aborted) {
-      await new Promise(resolve => setTimeout(resolve, gatherMs));
+      await new Promise(resolve => setTimeout(resolve, coalesceMs));
     }
   }
 

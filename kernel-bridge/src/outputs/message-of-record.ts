@@ -1,6 +1,6 @@
 /** What the reading of outputs needs of a journal record. Content is parsed only when it is asked for. */
 import { FROM_CLIENT, type JournalRecord, RecordChannel } from '../journal/index.js';
-import { decodeV1, JSON_PARTS, PART, WireError } from '../wire/index.js';
+import { decodeV1, JSON_PARTS, PART, WireError } from '../jupyter/index.js';
 import { asObject } from './kernel-output.js';
 
 export interface JournaledMessage {

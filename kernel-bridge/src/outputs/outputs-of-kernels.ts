@@ -7,7 +7,7 @@ import path from 'node:path';
 import type { OutputsPage } from '@tpulab/protocol';
 import type { Logger } from 'pino';
 import { JournalError, JournalReader } from '../journal/index.js';
-import { JournalUnreadableError, KernelNotFoundError } from '../server/errors.js';
+import { JournalUnreadableError, KernelNotFoundError } from '../http/errors.js';
 import type { Kernel } from '../kernels/kernel.js';
 import { isKernelId, type KernelRegistry } from '../kernels/kernel-registry.js';
 import { INDEX_FILE } from './index-file.js';

@@ -1,5 +1,5 @@
 /**
- * One pass over a stretch of a journal that works out the outputs of the chosen executions and Output widgets. However
+ * One pass over a range of a journal that works out the outputs of the chosen executions and Output widgets. However
  * many are chosen, and however their records mix, each record is read once.
  */
 import type { NotebookOutput } from '@tpulab/protocol';
@@ -59,7 +59,7 @@ export class OutputsPass {
     else if (message.msgType === 'execute_reply') this.#replied(message);
   }
 
-  /** Gives a display its content from a record outside of the stretch. */
+  /** Gives a display its content from a record outside of the range. */
   applyUpdate(record: JournalRecord): void {
     const message = this.#messages.read(record);
     if (message !== null && !message.fromClient && message.onIopub && IS_DISPLAY.has(message.msgType)) {

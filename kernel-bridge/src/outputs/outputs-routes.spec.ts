@@ -6,8 +6,8 @@ import { type CellExecution, JournalPage, OutputsPage } from '@tpulab/protocol';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { codeHash } from './index.js';
 import { KernelStory } from './testing/kernel-story.js';
-import { isStatus } from '../server/testing/channels-client.js';
-import { type Answer, TemporaryGateway, TOKEN } from '../server/testing/temporary-gateway.js';
+import { isStatus } from '../testing/channels-client.js';
+import { type Answer, TemporaryGateway, TOKEN } from '../testing/temporary-gateway.js';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 

@@ -15,8 +15,8 @@ import {
 } from '@tpulab/protocol';
 import type { OutputsOfKernels, OutputsRequest } from './index.js';
 import type { KernelRegistry } from '../kernels/kernel-registry.js';
-import { failure, notJson } from '../server/api-description.js';
-import type { App } from '../server/app.js';
+import { failure, notJson } from '../http/api-description.js';
+import type { App } from '../http/app.js';
 import { readJournalPage } from './journal-page.js';
 import { journalStream } from './journal-stream.js';
 
@@ -62,7 +62,7 @@ export function addOutputsRoutes(app: App, outputs: OutputsOfKernels, registry: 
     '/bridge/v1/kernels/:kernelId/journal',
     {
       schema: {
-        summary: "A stretch of a kernel's journal",
+        summary: "A range of a kernel's journal",
         params: Type.Object({ kernelId: Type.String() }),
         querystring: JournalQuery,
         response: { 200: JournalPage, 404: NO_JOURNAL }

@@ -122,19 +122,19 @@ class Pass {
   }
 
   async run(): Promise<void> {
-    for (const { from, to } of stretches([...this.#executions, ...this.#widgets])) await this.#read(from, to);
+    for (const { from, to } of rangesOf([...this.#executions, ...this.#widgets])) await this.#read(from, to);
     await this.#updateDisplays();
   }
 
   async #read(from: number, to: number): Promise<void> {
-    for await (const batch of this.#stretch(from, to)) {
+    for await (const batch of this.#range(from, to)) {
       this.#source.signal.throwIfAborted();
       for (const record of batch) this.#pass.apply(record);
       this.#bound();
     }
   }
 
-  #stretch(from: number, to: number): AsyncIterable<readonly JournalRecord[]> {
+  #range(from: number, to: number): AsyncIterable<readonly JournalRecord[]> {
     const { reader, signal } = this.#source;
     return reader.readAcross(from, { to, newest: () => to, signal });
   }
@@ -164,19 +164,19 @@ class Pass {
       }
     }
     for (const seq of records) {
-      for await (const batch of this.#stretch(seq, seq)) {
+      for await (const batch of this.#range(seq, seq)) {
         for (const record of batch) this.#pass.applyUpdate(record);
       }
     }
     if (scanFrom === Infinity) return;
-    for await (const batch of this.#stretch(scanFrom, index.throughSeq)) {
+    for await (const batch of this.#range(scanFrom, index.throughSeq)) {
       for (const record of batch) this.#pass.applyUpdate(record);
     }
   }
 }
 
 /** The parts of the journal that must be read, in order, without those in between that concern nobody. */
-function stretches(chosen: readonly Chosen[]): { from: number; to: number }[] {
+function rangesOf(chosen: readonly Chosen[]): { from: number; to: number }[] {
   const sorted = chosen
     .map(({ of }) => ({ from: of.startSeq, to: of.lastSeq }))
     .sort((a, b) => a.from - b.from);

@@ -5,8 +5,8 @@ import type { NotebookOutput, OutputsPage } from '@tpulab/protocol';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { outputsCommand } from '../cli/outputs/outputs-command.js';
 import { runCommand } from '../cli/testing/command-line.js';
-import { TemporaryGateway } from '../server/testing/temporary-gateway.js';
-import { writeKernelSpecs } from '../server/testing/kernelspecs.js';
+import { TemporaryGateway } from '../testing/temporary-gateway.js';
+import { writeKernelSpecs } from '../testing/kernelspecs.js';
 import { OutputArea } from './output-area.js';
 import { runPython } from './testing/lab-python.js';
 

@@ -21,7 +21,7 @@ import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { WebSocketServer } from 'ws';
 import { remotesCommand } from '../cli/remotes/remotes-command.js';
 import { runCommand } from '../cli/testing/command-line.js';
-import { TemporaryGateway } from '../server/testing/temporary-gateway.js';
+import { TemporaryGateway } from '../testing/temporary-gateway.js';
 import type { HostSetup } from './contracts.js';
 import { HOSTILE_TEXT, liesOf } from './testing/lies.js';
 

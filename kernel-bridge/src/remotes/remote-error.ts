@@ -1,6 +1,6 @@
 /** Why a remote is not reachable: one stable code for each thing that a person can do about it. */
 import type { RemoteAction, RemoteError, RemoteQueue } from '@tpulab/protocol';
-import { plainText } from '../text/plain-text.js';
+import { plainText } from '../platform/plain-text.js';
 
 /** Whether trying again without a person may help. */
 export type Outlook = 'person' | 'again';

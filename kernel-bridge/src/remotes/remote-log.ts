@@ -2,7 +2,7 @@
 import { appendFileSync, mkdirSync, readFileSync, renameSync, statSync } from 'node:fs';
 import path from 'node:path';
 import type { RemoteLogLine } from '@tpulab/protocol';
-import { plainText } from '../text/plain-text.js';
+import { plainText } from '../platform/plain-text.js';
 
 const KEPT_LINES = 1_000;
 const LINE_CHARACTERS = 2_000;

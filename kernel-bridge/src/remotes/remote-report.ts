@@ -1,6 +1,6 @@
 /** What a remote tells of itself: how the attempt to connect goes, what was found there, and what its gateway says. */
 import type { Remote as RemoteView, RemoteCheck, RemoteNotice, RemoteStage } from '@tpulab/protocol';
-import { plainLines, plainValue } from '../text/plain-text.js';
+import { plainLines, plainValue } from '../platform/plain-text.js';
 import type { RemoteLog } from './remote-log.js';
 import type { RemotePhase } from './remote-phase.js';
 import type { RemoteRecord } from './remote-store.js';

@@ -2,7 +2,7 @@ import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promise
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { silent } from '../server/testing/temporary-gateway.js';
+import { silent } from '../testing/temporary-gateway.js';
 import { RemoteLog } from './remote-log.js';
 import { isRemoteName, nameFor, type RemoteRecord, RemoteStore } from './remote-store.js';
 

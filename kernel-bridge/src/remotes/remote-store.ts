@@ -4,7 +4,7 @@ import path from 'node:path';
 import { type Static, Type } from '@sinclair/typebox';
 import { RemoteName, RemoteSource } from '@tpulab/protocol';
 import type { Logger } from 'pino';
-import { StoredList } from '../processes/stored-list.js';
+import { StoredList } from '../platform/stored-list.js';
 import { Value } from '@sinclair/typebox/value';
 
 const StoredRemote = Type.Object({

@@ -1,7 +1,7 @@
 /** One remote: what is known of it, what a person can do with it, and what it tells of itself. */
 import path from 'node:path';
 import type { ConnectRemote, Remote as RemoteView, RemoteSsh } from '@tpulab/protocol';
-import { InvalidRequestError } from '../server/errors.js';
+import { InvalidRequestError } from '../http/errors.js';
 import type { ReachableRemote, RemoteShell } from './contracts.js';
 import type { ColabAccount } from './colab/colab-account.js';
 import { ColabRuntime } from './colab/colab-runtime.js';

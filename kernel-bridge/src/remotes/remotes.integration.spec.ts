@@ -7,7 +7,7 @@ import { WebSocket } from 'ws';
 import { StandInVm, USER, whyNoStandIn } from '../../../tests/stand-in-vm/index.js';
 import { NumberedClient } from '../faults/testing/numbered-client.js';
 import { marksOf, numberedCell } from '../faults/testing/numbered-output.js';
-import { TOKEN } from '../server/testing/temporary-gateway.js';
+import { TOKEN } from '../testing/temporary-gateway.js';
 import { Hub } from './testing/hub.js';
 
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });

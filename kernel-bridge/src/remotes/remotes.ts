@@ -10,7 +10,7 @@ import type {
   RemoteSource
 } from '@tpulab/protocol';
 import type { Logger } from 'pino';
-import { InvalidRequestError, RemoteExistsError, RemoteNotFoundError } from '../server/errors.js';
+import { InvalidRequestError, RemoteExistsError, RemoteNotFoundError } from '../http/errors.js';
 import { ColabAccount } from './colab/colab-account.js';
 import { colabOnPath } from './colab/colab-command.js';
 import type { HostSetup, ReachableRemote } from './contracts.js';

@@ -1,6 +1,6 @@
 /** The hosts of a remote, as ssh is to be told of them. The first one runs the gateway. */
 import { type CloudReach, reachedBy as machineReachedBy, reachOf, type RemoteSource } from '@tpulab/protocol';
-import { InvalidRequestError } from '../server/errors.js';
+import { InvalidRequestError } from '../http/errors.js';
 import { type Gcloud, grantCommand } from './gcloud/gcloud.js';
 import { findMachine, iapRuleCommand, keyCommand } from './gcloud/machine.js';
 import { RemoteProblem } from './remote-error.js';

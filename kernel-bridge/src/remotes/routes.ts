@@ -21,10 +21,10 @@ import {
   RemoteActionError,
   RemotePromptGoneError,
   RemoteUnavailableError
-} from '../server/errors.js';
+} from '../http/errors.js';
 import type { Remotes } from './index.js';
-import { failure } from '../server/api-description.js';
-import type { App } from '../server/app.js';
+import { failure } from '../http/api-description.js';
+import type { App } from '../http/app.js';
 import type { SyncJobs } from './sync/sync-jobs.js';
 
 const Params = Type.Object({ name: RemoteName });

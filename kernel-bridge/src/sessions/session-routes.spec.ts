@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { chooseKernel } from '../cli/kernels/choose-kernel.js';
 import { documentsInState, kernelsInState } from '../cli/kernels/kernels-in-state.js';
-import { TemporaryGateway } from '../server/testing/temporary-gateway.js';
+import { TemporaryGateway } from '../testing/temporary-gateway.js';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 

@@ -2,9 +2,9 @@
 import { Type } from '@sinclair/typebox';
 import { requireField, type SessionStore, unwrapNotebook } from './session-store.js';
 import { SessionModel } from './session.js';
-import { failure } from '../server/api-description.js';
-import type { App } from '../server/app.js';
-import type { BaseUrl } from '../server/base-url.js';
+import { failure } from '../http/api-description.js';
+import type { App } from '../http/app.js';
+import type { BaseUrl } from '../http/base-url.js';
 
 const Nullable = Type.Union([Type.String(), Type.Null()]);
 

@@ -8,11 +8,11 @@ import {
   KernelNotFoundError,
   SessionGoneError,
   SessionNotFoundError
-} from '../server/errors.js';
+} from '../http/errors.js';
 import type { Kernel } from '../kernels/kernel.js';
 import { KernelDocuments } from '../kernels/kernel-documents.js';
 import { isKernelId, type KernelRegistry } from '../kernels/kernel-registry.js';
-import { StoredList } from '../processes/stored-list.js';
+import { StoredList } from '../platform/stored-list.js';
 import { type SessionModel, sessionModel, SessionRecord } from './session.js';
 
 export interface KernelChoice {

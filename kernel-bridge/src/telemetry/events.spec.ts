@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { TemporaryGateway } from '../server/testing/temporary-gateway.js';
+import { TemporaryGateway } from '../testing/temporary-gateway.js';
 import { EventsPage } from './testing/events-page.js';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });

@@ -7,7 +7,7 @@ import path from 'node:path';
 import { TypeCompiler } from '@sinclair/typebox/compiler';
 import { KeptRun, type KeptRunSummary } from '@tpulab/protocol';
 import type { Logger } from 'pino';
-import { writeAtomically } from '../processes/write-atomically.js';
+import { writeAtomically } from '../platform/write-atomically.js';
 import type { SourcedEvent } from './event-source.js';
 import { addToRun, keptKey, newKeptRun, summaryOf } from './kept-run.js';
 

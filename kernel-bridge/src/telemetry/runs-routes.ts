@@ -1,9 +1,9 @@
 /** Runs that were kept (`/bridge/v1/runs`), those of kernels that ended too. */
 import { Type } from '@sinclair/typebox';
 import { KeptRun, KeptRunKey, KeptRuns, type KeptRunSummary } from '@tpulab/protocol';
-import { RunNotFoundError } from '../server/errors.js';
-import { failure } from '../server/api-description.js';
-import type { App } from '../server/app.js';
+import { RunNotFoundError } from '../http/errors.js';
+import { failure } from '../http/api-description.js';
+import type { App } from '../http/app.js';
 
 /** What the routes need of the archive. */
 export interface KeptRunSource {

@@ -3,7 +3,7 @@ import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { FakeMachine } from '../../devices/testing/fake-machine.js';
 import { GENERATIONS } from '../../devices/testing/traces.js';
-import { TemporaryGateway } from '../../server/testing/temporary-gateway.js';
+import { TemporaryGateway } from '../../testing/temporary-gateway.js';
 import { runCommand } from '../testing/command-line.js';
 import { holdersCommand } from './holders-command.js';
 

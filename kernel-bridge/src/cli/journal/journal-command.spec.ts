@@ -8,8 +8,8 @@ import { JournalReader, JournalWriter } from '../../journal/index.js';
 import { segmentFileName } from '../../journal/segment-file.js';
 import { WriterLog } from '../../journal/testing/journal-folder.js';
 import { leaveJournal } from '../../kernels/ended-kernel.js';
-import { processStart } from '../../processes/process-identity.js';
-import { encodeV1 } from '../../wire/index.js';
+import { processStart } from '../../platform/process-identity.js';
+import { encodeV1 } from '../../jupyter/index.js';
 import { run } from '../program.js';
 
 vi.setConfig({ testTimeout: 60_000 });

@@ -6,7 +6,7 @@ import {
   type JournalRecord,
   RecordChannel
 } from '../../journal/index.js';
-import { decodeV1, JSON_PARTS, PART } from '../../wire/index.js';
+import { decodeV1, JSON_PARTS, PART } from '../../jupyter/index.js';
 
 /** By `RecordChannel`. */
 const CHANNELS: Readonly<Record<number, string>> = {

@@ -2,7 +2,7 @@
 import { Command } from 'commander';
 import { repairJournal, UnrepairedError } from '../../journal/index.js';
 import { kernelPaths } from '../../keeper-protocol/keeper-file.js';
-import { LockHeldError, takeProcessLock } from '../../processes/process-lock.js';
+import { LockHeldError, takeProcessLock } from '../../platform/process-lock.js';
 import { chosenStateFolder } from '../chosen-gateway.js';
 import { CommandError } from '../command-errors.js';
 import { type OutputOptions, say, type Streams } from '../output.js';

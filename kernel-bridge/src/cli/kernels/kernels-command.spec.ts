@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { TemporaryGateway } from '../../server/testing/temporary-gateway.js';
+import { TemporaryGateway } from '../../testing/temporary-gateway.js';
 import { type Ran, runCommand } from '../testing/command-line.js';
 import { kernelsCommand } from './kernels-command.js';
 

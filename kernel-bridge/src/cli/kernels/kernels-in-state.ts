@@ -5,7 +5,7 @@ import { Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
 import { readKeeperRecord } from '../../keeper-protocol/keeper-file.js';
 import { isKernelId } from '../../kernels/kernel-registry.js';
-import { isSameProcess } from '../../processes/process-identity.js';
+import { isSameProcess } from '../../platform/process-identity.js';
 import { documentsOfKernel } from '../../kernels/kernel-documents.js';
 import type { DocumentOfKernel } from './choose-kernel.js';
 

@@ -10,7 +10,7 @@ import {
   withoutKernel
 } from '../../outputs/index.js';
 import { kernelPaths } from '../../keeper-protocol/keeper-file.js';
-import { holderOf } from '../../processes/process-lock.js';
+import { holderOf } from '../../platform/process-lock.js';
 import { chosenStateFolder } from '../chosen-gateway.js';
 import { CommandError } from '../command-errors.js';
 import { chooseKernel } from '../kernels/choose-kernel.js';

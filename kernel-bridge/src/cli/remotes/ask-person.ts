@@ -1,5 +1,5 @@
 /** Asks the person at the terminal what ssh asks. What is typed as a secret is not shown. */
-import { forTerminal } from '../../text/plain-text.js';
+import { forTerminal } from '../../platform/plain-text.js';
 import { createInterface } from 'node:readline';
 import { Writable } from 'node:stream';
 import type { RemotePrompt } from '@tpulab/protocol';

@@ -2,7 +2,7 @@
 import type { CloudReach, RemoteSource } from '@tpulab/protocol';
 import type { Gcloud } from '../../remotes/gcloud/gcloud.js';
 import { withZone as zoneOf } from '../../remotes/gcloud/project-machines.js';
-import { InvalidRequestError } from '../../server/errors.js';
+import { InvalidRequestError } from '../../http/errors.js';
 import { CommandError } from '../command-errors.js';
 
 export interface TargetOptions {

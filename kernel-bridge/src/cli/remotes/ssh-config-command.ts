@@ -6,7 +6,7 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { Command } from 'commander';
 import type { RemoteSsh } from '@tpulab/protocol';
-import { writeAtomically } from '../../processes/write-atomically.js';
+import { writeAtomically } from '../../platform/write-atomically.js';
 import { CommandError } from '../command-errors.js';
 import { type OutputOptions, say, type Streams } from '../output.js';
 import { RemoteCalls } from './remote-calls.js';

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { type Static, Type } from '@sinclair/typebox';
 import { type CellExecution, MAX_OUTPUT_BYTES, type OutputsPage } from '@tpulab/protocol';
 import WebSocket from 'ws';
-import { socketPathOf } from '../../server/unix-listening.js';
+import { socketPathOf } from '../../http/unix-listening.js';
 import { CommandError } from '../command-errors.js';
 import { below, type RunningGateway } from '../running-gateway.js';
 

@@ -1,7 +1,7 @@
 /** Follows a run until it ends: what the kernel puts out goes into the notebook as it comes, through every loss of the connection. */
 import { setTimeout as wait } from 'node:timers/promises';
 import type { CellExecution, OutputsPage } from '@tpulab/protocol';
-import { LockHeldError, type ProcessLock, takeProcessLock } from '../../processes/process-lock.js';
+import { LockHeldError, type ProcessLock, takeProcessLock } from '../../platform/process-lock.js';
 import { CommandError } from '../command-errors.js';
 import { NotebookFile } from '../outputs/notebook-file.js';
 import { outputsOf, placeOutputs } from '../outputs/place-outputs.js';

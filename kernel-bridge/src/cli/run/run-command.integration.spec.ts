@@ -3,7 +3,7 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it, vi } from 'vitest';
-import { TemporaryGateway } from '../../server/testing/temporary-gateway.js';
+import { TemporaryGateway } from '../../testing/temporary-gateway.js';
 import { type Ran, runCommand as runInThisProcess } from '../testing/command-line.js';
 import { writeNotebook } from '../testing/notebook-file.js';
 import { runCommand } from './run-command.js';

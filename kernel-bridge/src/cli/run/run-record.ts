@@ -4,7 +4,7 @@ import { mkdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { type Static, Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
-import { writeAtomically } from '../../processes/write-atomically.js';
+import { writeAtomically } from '../../platform/write-atomically.js';
 
 const RunRecord = Type.Object({
   notebook: Type.String({ description: 'absolute' }),

@@ -4,10 +4,10 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
 import type { ServeReady } from '@tpulab/protocol';
-import { freePort } from '../../server/testing/free-port.js';
-import { writeKernelSpecs } from '../../server/testing/kernelspecs.js';
+import { freePort } from '../../testing/free-port.js';
+import { writeKernelSpecs } from '../../testing/kernelspecs.js';
 import { AGENT_SOURCES } from './bridge-build.js';
-import { TOKEN } from '../../server/testing/temporary-gateway.js';
+import { TOKEN } from '../../testing/temporary-gateway.js';
 
 const DEADLINE_MS = 120_000;
 

@@ -7,8 +7,8 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { NUMBERED_HEADER_BYTES, NUMBERED_SUBPROTOCOL } from '@tpulab/protocol';
 import { type RawData, WebSocket } from 'ws';
-import { TOKEN } from '../../server/testing/temporary-gateway.js';
-import { decodeV1, encodeV1, type ChannelName } from '../../wire/index.js';
+import { TOKEN } from '../../testing/temporary-gateway.js';
+import { decodeV1, encodeV1, type ChannelName } from '../../jupyter/index.js';
 import { numbersIn } from './numbered-output.js';
 
 export type ClientKind = 'stock' | 'ours';

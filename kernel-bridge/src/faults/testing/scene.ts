@@ -12,8 +12,8 @@ import {
   type JournalRecord,
   RecordChannel
 } from '../../journal/index.js';
-import { isSameProcess, processStart } from '../../processes/process-identity.js';
-import { decodeV1, PART } from '../../wire/index.js';
+import { isSameProcess, processStart } from '../../platform/process-identity.js';
+import { decodeV1, PART } from '../../jupyter/index.js';
 import { bridgeBuild } from './bridge-build.js';
 import { BridgeProcess } from './bridge-process.js';
 import { type ClientKind, NumberedClient } from './numbered-client.js';

@@ -12,8 +12,8 @@ import {
   parseObject,
   parseParentHeader,
   PART
-} from '../../wire/kernel-message.js';
-import { decodeV1, encodeV1 } from '../../wire/v1-frame.js';
+} from '../../jupyter/kernel-message.js';
+import { decodeV1, encodeV1 } from '../../jupyter/v1-frame.js';
 import { attachOrAdopt } from '../../keeper-client/adopt.js';
 import { attachKeeper } from '../../keeper-client/attach.js';
 import type {

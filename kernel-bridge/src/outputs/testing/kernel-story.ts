@@ -5,7 +5,7 @@ import path from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';
 import { JournalWriter, type JournalWriterOptions, RecordChannel } from '../../journal/index.js';
 import { FROM_CLIENT } from '../../journal/index.js';
-import { type ChannelName, encodeV1 } from '../../wire/index.js';
+import { type ChannelName, encodeV1 } from '../../jupyter/index.js';
 
 export interface StoryMessage {
   readonly channel: ChannelName | 'bridge';

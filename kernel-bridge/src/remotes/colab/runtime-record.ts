@@ -10,7 +10,7 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { type Static, Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
-import { writeAtomically } from '../../processes/write-atomically.js';
+import { writeAtomically } from '../../platform/write-atomically.js';
 
 const RuntimeRecord = Type.Object({
   session: Type.String({ pattern: '^tpulab-[a-z0-9]+$' }),

@@ -5,7 +5,7 @@
 import { type IncomingMessage, STATUS_CODES } from 'node:http';
 import { connect, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { RemoteUnavailableError } from '../../server/errors.js';
+import { RemoteUnavailableError } from '../../http/errors.js';
 import type { ReachableRemote } from '../contracts.js';
 import { eachHeader, headersForRemote, withoutToken } from './headers.js';
 

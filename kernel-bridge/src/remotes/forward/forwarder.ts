@@ -1,7 +1,7 @@
 /** Everything that goes through this gateway to a remote, so that it ends when the remote cannot be reached any more. */
 import { Agent, type IncomingMessage, type ServerResponse, request as httpRequest } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { RemoteUnavailableError } from '../../server/errors.js';
+import { RemoteUnavailableError } from '../../http/errors.js';
 import type { Remotes } from '../remotes.js';
 import type { ReachableRemote } from '../contracts.js';
 import { PipedSocket } from './forward-upgrade.js';

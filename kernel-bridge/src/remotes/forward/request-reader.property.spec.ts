@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import * as library from 'ws';
-import { encodeV1 } from '../../wire/v1-frame.js';
+import { encodeV1 } from '../../jupyter/v1-frame.js';
 import { RequestReader, type SeenRequest } from './request-reader.js';
 
 /** Not in the library's types. */

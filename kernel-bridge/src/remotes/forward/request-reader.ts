@@ -2,7 +2,7 @@
  * Reads which executions a client asks for, out of the bytes of its WebSocket as they pass. What cannot be read (compressed,
  * of another protocol, not a message at all) is no request: then its outputs are not trusted, and nothing else happens.
  */
-import { parseHeader } from '../../wire/kernel-message.js';
+import { parseHeader } from '../../jupyter/kernel-message.js';
 
 export interface SeenRequest {
   readonly msgId: string;

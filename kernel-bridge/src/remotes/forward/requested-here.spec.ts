@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { silent } from '../../server/testing/temporary-gateway.js';
+import { silent } from '../../testing/temporary-gateway.js';
 import { RequestedHere } from './requested-here.js';
 
 let folder: string;

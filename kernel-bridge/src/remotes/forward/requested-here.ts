@@ -11,7 +11,7 @@ import { appendFile, mkdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { RequestedExecution } from '@tpulab/protocol';
 import type { Logger } from 'pino';
-import { writeAtomically } from '../../processes/write-atomically.js';
+import { writeAtomically } from '../../platform/write-atomically.js';
 
 /** The newest of each remote. Of a cell that was run again only the last execution is ever asked for. */
 const MAX_EXECUTIONS = 20_000;

@@ -5,14 +5,14 @@
 import { Type } from '@sinclair/typebox';
 import { RemoteName, RequestedAnswer, RequestedQuestion } from '@tpulab/protocol';
 import type { FastifyReply } from 'fastify';
-import type { BridgeError } from '../../server/errors.js';
+import type { BridgeError } from '../../http/errors.js';
 import type { Forwarder, PipedSocket } from '../index.js';
-import type { App } from '../../server/app.js';
-import type { BaseUrl } from '../../server/base-url.js';
-import { errorBody, errorHeaders } from '../../server/error-answers.js';
+import type { App } from '../../http/app.js';
+import type { BaseUrl } from '../../http/base-url.js';
+import { errorBody, errorHeaders } from '../../http/error-answers.js';
 import { GUEST_HEADERS } from './headers.js';
 import type { RequestedHere } from './requested-here.js';
-import type { PipeRoute } from '../../server/upgrades.js';
+import type { PipeRoute } from '../../http/upgrades.js';
 
 /** Those that a gateway has; TRACE and CONNECT are for no one. */
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];

@@ -3,7 +3,7 @@ import type { RemoteCandidates } from '@tpulab/protocol';
 import { told, RemoteProblem } from '../remote-error.js';
 import { type Gcloud, gcloudSetting, LISTS } from './gcloud.js';
 import type { GcloudSource } from './machine.js';
-import { InvalidRequestError } from '../../server/errors.js';
+import { InvalidRequestError } from '../../http/errors.js';
 
 type Found = RemoteCandidates['gcloud'];
 type Machine = Found['machines'][number];

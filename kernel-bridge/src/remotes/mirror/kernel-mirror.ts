@@ -2,7 +2,7 @@
 import { request } from 'node:http';
 import type { IncomingMessage } from 'node:http';
 import { once } from 'node:events';
-import { writeAtomically } from '../../processes/write-atomically.js';
+import { writeAtomically } from '../../platform/write-atomically.js';
 import path from 'node:path';
 import type { Logger } from 'pino';
 import { KernelDocuments } from '../../kernels/kernel-documents.js';

@@ -17,7 +17,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { JOURNAL_LIMITS, JournalReader } from '../../journal/index.js';
 import { RECORD_OVERHEAD, writeRecord } from '../../journal/record-codec.js';
 import { segmentFileName } from '../../journal/segment-file.js';
-import { silent, TemporaryGateway, TOKEN } from '../../server/testing/temporary-gateway.js';
+import { silent, TemporaryGateway, TOKEN } from '../../testing/temporary-gateway.js';
 import { MirroredJournal } from './mirrored-journal.js';
 import { Mirrors } from './mirrors.js';
 import { framesOf } from './stream-frames.js';

@@ -5,7 +5,7 @@
 import { mkdir, readdir, rename } from 'node:fs/promises';
 import path from 'node:path';
 import {
-  checkStretch,
+  checkRange,
   checksumOfRecord,
   JournalReader,
   measureSegments,
@@ -60,23 +60,23 @@ export class MirroredJournal implements AsyncDisposable {
 
   /** Appends whole records. Those that are here already are left out; nothing is written of bytes that are not right. */
   async append(bytes: Buffer): Promise<void> {
-    const stretch = checkStretch(bytes);
-    if (typeof stretch === 'string') throw new StreamError(`What came is not a row of records: ${stretch}.`);
-    if (stretch.firstSeq < this.#nextSeq) {
-      throw new StreamError(`Record ${stretch.firstSeq} came again after record ${this.#nextSeq - 1}.`);
+    const range = checkRange(bytes);
+    if (typeof range === 'string') throw new StreamError(`What came is not a row of records: ${range}.`);
+    if (range.firstSeq < this.#nextSeq) {
+      throw new StreamError(`Record ${range.firstSeq} came again after record ${this.#nextSeq - 1}.`);
     }
     const isFull =
       this.#segment !== null &&
       this.#segment.bytes > SEGMENT_HEADER_BYTES &&
       this.#segment.bytes + bytes.length > SEGMENT_BYTES;
-    if (this.#segment === null || isFull || stretch.firstSeq > this.#nextSeq) {
+    if (this.#segment === null || isFull || range.firstSeq > this.#nextSeq) {
       const previous = this.#segment;
-      this.#segment = SegmentWriter.create(this.journalDir, stretch.firstSeq);
+      this.#segment = SegmentWriter.create(this.journalDir, range.firstSeq);
       await previous?.finish();
     }
-    this.#segment.write(stretch.firstSeq, bytes, 0, bytes.length);
-    this.#nextSeq = stretch.lastSeq + 1;
-    this.#checksum = stretch.checksum;
+    this.#segment.write(range.firstSeq, bytes, 0, bytes.length);
+    this.#nextSeq = range.lastSeq + 1;
+    this.#checksum = range.checksum;
     this.#syncing ??= setTimeout(() => {
       this.#syncing = null;
       // A failing disk shows at the next write; until then nothing can be done about it.

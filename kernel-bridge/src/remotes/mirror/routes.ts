@@ -8,11 +8,11 @@ import {
   OutputsQuery,
   RemoteName
 } from '@tpulab/protocol';
-import { KernelNotFoundError } from '../../server/errors.js';
+import { KernelNotFoundError } from '../../http/errors.js';
 import type { OutputsOfKernels } from '../../outputs/index.js';
 import type { Mirrors } from './mirrors.js';
-import { failure } from '../../server/api-description.js';
-import type { App } from '../../server/app.js';
+import { failure } from '../../http/api-description.js';
+import type { App } from '../../http/app.js';
 import { readJournalPage } from '../../outputs/journal-page.js';
 import { outputsRequestOf } from '../../outputs/outputs-routes.js';
 
@@ -62,7 +62,7 @@ export function addMirrorRoutes(app: App, mirrors: Mirrors): void {
     '/bridge/v1/remotes/:name/mirror/:kernelId/journal',
     {
       schema: {
-        summary: 'A stretch of the mirror',
+        summary: 'A range of the mirror',
         params: KernelParams,
         querystring: JournalQuery,
         response: { 200: JournalPage, 404: NO_JOURNAL }

@@ -9,7 +9,7 @@ import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { pythonFreeEnv, runUv } from '../../environments/uv.js';
 import { runProgram, type ProgramResult } from '../../environments/run-program.js';
-import { LockHeldError, type ProcessLock, takeProcessLock } from '../../processes/process-lock.js';
+import { LockHeldError, type ProcessLock, takeProcessLock } from '../../platform/process-lock.js';
 import { SetupError } from './stage-reporter.js';
 import { pipPlatforms, type Platform, type ToolWheel, uvPlatform } from './host-layout.js';
 

@@ -1,7 +1,7 @@
 /** Makes a host ready: checks it, installs what is missing, starts the gateway there. Can be broken off and called again at any point. */
 import type { RemoteCheck, RemoteStage } from '@tpulab/protocol';
 import { ChipTable } from '../../devices/index.js';
-import { plainText } from '../../text/plain-text.js';
+import { plainText } from '../../platform/plain-text.js';
 import { shown } from '../ssh/ssh-config.js';
 import { variantOf } from '../../environments/definition.js';
 import type { HostSetup, PreparedHost, RemoteShell, SetupOptions } from '../contracts.js';

@@ -1,7 +1,7 @@
 /** Starts the gateway on a host, detached from the connection; one that runs already from the same bridge is left alone. */
 import type { PreparedHost } from '../contracts.js';
 import type { HostFacts, HostGateway } from './probe-script.js';
-import { plainText } from '../../text/plain-text.js';
+import { plainText } from '../../platform/plain-text.js';
 import { shown } from '../ssh/ssh-config.js';
 import { EXIT, START_SCRIPT } from './host-scripts.js';
 import type { HostSession } from './host-session.js';

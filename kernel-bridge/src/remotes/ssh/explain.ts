@@ -6,7 +6,7 @@
  */
 import { explainTunnel } from '../gcloud/tunnel.js';
 import { RemoteProblem, type RemoteErrorCode } from '../remote-error.js';
-import { plainText } from '../../text/plain-text.js';
+import { plainText } from '../../platform/plain-text.js';
 import { commandFor, shown, type SshTarget } from './ssh-config.js';
 import { FAREWELL, isProxied } from './ssh-process.js';
 

@@ -1,6 +1,6 @@
 /** The runs that make folders the same: one a remote, with its progress. */
 import type { SyncPlan, SyncRequest, SyncStatus } from '@tpulab/protocol';
-import { NamedJobs } from '../../processes/named-jobs.js';
+import { NamedJobs } from '../../platform/named-jobs.js';
 import type { RemoteShell } from '../contracts.js';
 import { RemoteProblem } from '../remote-error.js';
 import type { Remote } from '../remote.js';

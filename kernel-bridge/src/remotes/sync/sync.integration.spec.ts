@@ -5,7 +5,7 @@ import path from 'node:path';
 import type { SyncPlan, SyncRequest, SyncStatus } from '@tpulab/protocol';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { findProgram, StandInVm, USER, whyNoStandIn } from '../../../../tests/stand-in-vm/index.js';
-import type { Answer } from '../../server/testing/temporary-gateway.js';
+import type { Answer } from '../../testing/temporary-gateway.js';
 import { Hub } from '../testing/hub.js';
 
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });

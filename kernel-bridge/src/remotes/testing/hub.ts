@@ -4,7 +4,7 @@ import { networkInterfaces } from 'node:os';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { GatewayOptions } from '../../gateway/gateway.js';
-import { type Answer, type RestOptions, TemporaryGateway } from '../../server/testing/temporary-gateway.js';
+import { type Answer, type RestOptions, TemporaryGateway } from '../../testing/temporary-gateway.js';
 import type { Laptop } from '../../../../tests/stand-in-vm/index.js';
 import { gcloudOnPath } from '../gcloud/gcloud.js';
 import { NetworkWatch } from '../network-watch.js';

@@ -9,7 +9,7 @@ import type {
 } from '@tpulab/protocol';
 import { vi } from 'vitest';
 import { WebSocket } from 'ws';
-import { type TemporaryGateway, TOKEN } from '../../server/testing/temporary-gateway.js';
+import { type TemporaryGateway, TOKEN } from '../../testing/temporary-gateway.js';
 
 export class EventsPage implements Disposable {
   readonly frames: EventsFrame[] = [];

@@ -1,0 +1,34 @@
+import { once } from 'node:events';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { WebSocket } from 'ws';
+import { TemporaryGateway } from '../testing/temporary-gateway.js';
+
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
+
+let bridge: TemporaryGateway;
+
+beforeAll(async () => {
+  bridge = await TemporaryGateway.start();
+  await bridge.gateway.ready;
+});
+
+afterAll(async () => bridge[Symbol.asyncDispose]());
+
+describe('a client that says goodbye', () => {
+  it('[12] no longer counts, though it reads nothing more and its connection lingers', async () => {
+    const id = await bridge.startKernel();
+    const connections = async (): Promise<unknown> =>
+      ((await bridge.rest('GET', `/api/kernels/${id}`)).body as { connections: number }).connections;
+    const { url, token } = bridge.gateway;
+    const address = new URL(`api/kernels/${id}/channels?token=${token}`, url.endsWith('/') ? url : `${url}/`);
+    address.protocol = 'ws:';
+    const socket = new WebSocket(address);
+    await once(socket, 'open');
+    expect(await connections()).toBe(1);
+    socket.pause();
+    socket.close();
+    await vi.waitUntil(async () => (await connections()) === 0, { timeout: 20_000 });
+    expect(socket.readyState).toBe(WebSocket.CLOSING);
+    socket.terminate();
+  });
+});

@@ -1,0 +1,151 @@
+/** What clients hear of a restart and when they attach: the same from the bridge as from a stock jupyter_server. */
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { ChannelsClient, isStatus, type Message } from '../testing/channels-client.js';
+import { JupyterServer } from '../testing/jupyter-server.js';
+import { TemporaryGateway, TOKEN } from '../testing/temporary-gateway.js';
+
+vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 });
+
+let jupyter: JupyterServer;
+let bridge: TemporaryGateway;
+
+beforeAll(async () => {
+  [jupyter, bridge] = await Promise.all([JupyterServer.start(), TemporaryGateway.start()]);
+  await bridge.gateway.ready;
+});
+
+afterAll(async () => {
+  await jupyter[Symbol.asyncDispose]();
+  await bridge[Symbol.asyncDispose]();
+});
+
+async function ask(url: string, method: string, target: string, body?: object): Promise<Response> {
+  const response = await fetch(new URL(target, url), {
+    method,
+    headers: { authorization: `token ${TOKEN}` },
+    ...(body && { body: JSON.stringify(body) })
+  });
+  expect(response.ok).toBe(true);
+  return response;
+}
+
+/** A kernel of either server, with two clients that have heard of nothing but an execution that is over. */
+async function onBoth<T>(
+  look: (url: string, id: string, clients: readonly ChannelsClient[]) => Promise<T>
+): Promise<T[]> {
+  const results: T[] = [];
+  for (const { url } of [jupyter, bridge]) {
+    const { id } = (await (await ask(url, 'POST', 'api/kernels', { name: 'lossless' })).json()) as {
+      id: string;
+    };
+    const connect = (): Promise<ChannelsClient> =>
+      ChannelsClient.connect({ url, token: TOKEN, kernelId: id });
+    const clients = [await connect(), await connect()];
+    const cells = clients.map(client => client.execute('1'));
+    for (const [at, client] of clients.entries()) {
+      // Its own cell's reply may come after the idle.
+      await client.done(cells[at]!);
+      // Each hears of the cells of all.
+      for (const cell of cells) await client.until(() => client.answers(cell).some(isIdle));
+    }
+    try {
+      results.push(await look(url, id, clients));
+    } finally {
+      for (const client of clients) client[Symbol.dispose]();
+      await ask(url, 'DELETE', `api/kernels/${id}`);
+    }
+  }
+  return results;
+}
+
+/**
+ * In words. jupyter_server may ask a kernel more than once, so repetitions are left out; so is what Python prints, and
+ * `iopub_welcome`, which is for whoever subscribes.
+ */
+function story(messages: readonly Message[]): string[] {
+  const told = messages.filter(({ header }) => !['stream', 'iopub_welcome'].includes(header.msg_type));
+  const words = told.map(({ channel, header, content, parent }) =>
+    [
+      channel,
+      header.msg_type,
+      header.msg_type === 'status' ? String(content['execution_state']) : JSON.stringify(content),
+      `(${parent.msg_type ?? 'no parent'})`
+    ].join(' ')
+  );
+  return [...new Set(words)];
+}
+
+const isIdle = (message: Message): boolean => isStatus(message, 'idle');
+const isAsked = ({ parent }: Message): boolean => parent.msg_type === 'kernel_info_request';
+
+/** After a new process has said that it starts, the kernel says that it is idle. */
+async function newProcess(client: ChannelsClient, from: number): Promise<Message[]> {
+  return client.until(() => {
+    const later = client.messages.slice(from);
+    const startedAt = later.findIndex(message => isStatus(message, 'starting'));
+    const isReady = later.slice(startedAt).some(message => isAsked(message) && isIdle(message));
+    return startedAt >= 0 && isReady && later;
+  });
+}
+
+describe('every client of a kernel', () => {
+  it('[17] hears of an explicit restart what the kernel itself says of its end and of its beginning', async () => {
+    const told = await onBoth(async (url, id, clients) => {
+      const from = clients.map(client => client.messages.length);
+      await ask(url, 'POST', `api/kernels/${id}/restart`);
+      const heard = await Promise.all(clients.map((client, at) => newProcess(client, from[at]!)));
+      return heard.map(story);
+    });
+    const expected = [
+      'iopub status busy (shutdown_request)',
+      'iopub shutdown_reply {"status":"ok","restart":true} (shutdown_request)',
+      'iopub status idle (shutdown_request)',
+      'iopub status starting (no parent)',
+      'iopub status busy (kernel_info_request)',
+      'iopub status idle (kernel_info_request)'
+    ];
+    expect(told).toEqual([
+      [expected, expected],
+      [expected, expected]
+    ]);
+  });
+
+  it('[17] hears of the restart after a crash `restarting` without a parent', async () => {
+    const told = await onBoth(async (_url, _id, clients) => {
+      const from = clients.map(client => client.messages.length);
+      clients[0]!.execute('import os, signal; os.kill(os.getpid(), signal.SIGKILL)');
+      const isStarting = (message: Message): boolean => isStatus(message, 'starting');
+      return Promise.all(
+        clients.map(async (client, at) => {
+          const later = await client.until(() => {
+            const messages = client.messages.slice(from[at]);
+            return messages.some(isStarting) && messages;
+          });
+          const words = story(later);
+          return words.slice(words.indexOf('iopub status restarting (no parent)')).slice(0, 2);
+        })
+      );
+    });
+    const expected = ['iopub status restarting (no parent)', 'iopub status starting (no parent)'];
+    expect(told).toEqual([
+      [expected, expected],
+      [expected, expected]
+    ]);
+  });
+});
+
+describe('a client that attaches', () => {
+  it('[16] to an idle kernel hears that it is idle without asking, in the name of the kernel', async () => {
+    const told = await onBoth(async (url, id, [first]) => {
+      const late = await ChannelsClient.connect({ url, token: TOKEN, kernelId: id });
+      const idle = await late.first(message => isAsked(message) && isIdle(message));
+      late[Symbol.dispose]();
+      expect(idle.header.session).toBe(first!.messages.at(-1)!.header.session);
+      return story([idle]);
+    });
+    expect(told).toEqual([
+      ['iopub status idle (kernel_info_request)'],
+      ['iopub status idle (kernel_info_request)']
+    ]);
+  });
+});

@@ -1,0 +1,67 @@
+/** Who may use the gateway: whoever shows its token, or the named token of a client. Cookies are never read. */
+import { createHash, timingSafeEqual } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
+import type { ClientToken, ClientTokens } from './client-tokens.js';
+
+/** Who sent a request: the holder of the gateway's own token (null), or of a named one. */
+export interface Identity {
+  readonly client: ClientToken | null;
+}
+
+const OWN: Identity = { client: null };
+
+export class Authenticator {
+  readonly #digest: Buffer;
+  readonly #clients: ClientTokens | null;
+
+  constructor(token: string, clients: ClientTokens | null = null) {
+    if (token === '') throw new TypeError('the token of a gateway cannot be empty');
+    this.#digest = digest(token);
+    this.#clients = clients;
+  }
+
+  /**
+   * Who sends the request, by the token that it carries in `Authorization: token X` or `Bearer X`, or, where
+   * `queryAllowed`, as `?token=X` (a page cannot set headers on a WebSocket or an image). Null without a good one.
+   */
+  identify(request: Pick<IncomingMessage, 'headers' | 'url'>, queryAllowed: boolean): Identity | null {
+    const header = request.headers.authorization;
+    if (header !== undefined) {
+      const match = /^(?:token|bearer) +(\S+) *$/i.exec(header);
+      return match?.[1] === undefined ? null : this.#holder(match[1]);
+    }
+    if (!queryAllowed) return null;
+    const given = queryOf(request.url ?? '').getAll('token');
+    return given.length === 1 && given[0] !== undefined ? this.#holder(given[0]) : null;
+  }
+
+  /** Whether the token with which a socket was opened would still open one. */
+  stillValid({ client }: Identity): boolean {
+    return client === null || this.#clients?.isValid(client) === true;
+  }
+
+  /** Equal digests have equal lengths, so each comparison takes the same time for every wrong token; all are made. */
+  #holder(given: string): Identity | null {
+    const shown = digest(given);
+    const isOwn = timingSafeEqual(shown, this.#digest);
+    const client = this.#clients?.find(shown) ?? null;
+    if (isOwn) return OWN;
+    return client && { client };
+  }
+}
+
+function digest(token: string): Buffer {
+  return createHash('sha256').update(token, 'utf8').digest();
+}
+
+/** Query of a request target, without resolving it against anything. */
+export function queryOf(target: string): URLSearchParams {
+  const mark = target.indexOf('?');
+  return new URLSearchParams(mark < 0 ? '' : target.slice(mark + 1));
+}
+
+/** Path of a request target; what follows `?` may hold a token and must not be logged. */
+export function pathOf(target: string): string {
+  const mark = target.indexOf('?');
+  return mark < 0 ? target : target.slice(0, mark);
+}

@@ -1,0 +1,127 @@
+import { once } from 'node:events';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createServer, type IncomingMessage, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { RunningGateway } from '../cli/running-gateway.js';
+import { processStart } from '../platform/process-identity.js';
+import { IDENTITY, isProof, newChallenge, newProofKey, proofOf } from './gateway-proof.js';
+import { readGatewayRecord, readToken } from '../gateway/state-folder.js';
+import { TemporaryGateway, TOKEN } from '../testing/temporary-gateway.js';
+
+vi.setConfig({ testTimeout: 120_000 });
+
+let folder: string;
+
+beforeEach(async () => {
+  folder = await mkdtemp(path.join(tmpdir(), 'tpl-'));
+});
+
+afterEach(() => rm(folder, { recursive: true, force: true }));
+
+/** A program of somebody else where a gateway was: answers as one would, and keeps what it was sent. */
+async function stranger(): Promise<{ server: Server; heard: IncomingMessage[]; url: string }> {
+  const heard: IncomingMessage[] = [];
+  const server = createServer((request, response) => {
+    heard.push(request);
+    response.setHeader('content-type', 'application/json');
+    response.end(JSON.stringify({ status: 'ok', gatewayId: 'the id', proof: proofOf('a guess', '00') }));
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return { server, heard, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/` };
+}
+
+/** What a gateway that was killed leaves; its pid is that of a process that lives. */
+async function leaveRecord(url: string): Promise<void> {
+  await writeFile(path.join(folder, 'token'), 'the-token-of-before\n');
+  const record = {
+    url,
+    pid: process.pid,
+    gatewayId: 'the id',
+    startedAt: 'before',
+    processStart: await processStart(process.pid),
+    proofKey: newProofKey()
+  };
+  await writeFile(path.join(folder, 'gateway.json'), JSON.stringify(record));
+}
+
+describe('a gateway', () => {
+  it('proves without a token that its record is about it, to each challenge differently', async () => {
+    await using bridge = await TemporaryGateway.start();
+    const { proofKey = '' } = (await readGatewayRecord(bridge.folder))!;
+    const proofs = new Set<unknown>();
+    for (const challenge of [newChallenge(), newChallenge()]) {
+      const { status, body } = await bridge.rest('GET', `${IDENTITY}?challenge=${challenge}`, {
+        token: null
+      });
+      expect([status, Object.keys(body as object)]).toEqual([200, ['proof']]);
+      expect(isProof(proofKey, challenge, body)).toBe(true);
+      expect(isProof(newProofKey(), challenge, body)).toBe(false);
+      expect(isProof(proofKey, newChallenge(), body)).toBe(false);
+      proofs.add((body as { proof: string }).proof);
+    }
+    expect(proofs.size).toBe(2);
+  });
+
+  it('shows nothing else to who has no token, and asks for Host and Origin there too', async () => {
+    await using bridge = await TemporaryGateway.start();
+    const target = `${IDENTITY}?challenge=${newChallenge()}`;
+    const ask = (headers: Record<string, string>) => bridge.rest('GET', target, { token: null, headers });
+    expect((await ask({ origin: 'http://evil.example' })).status).toBe(403);
+    for (const bad of ['', '?challenge=', '?challenge=zz', `?challenge=${'0'.repeat(4000)}`]) {
+      expect((await bridge.rest('GET', IDENTITY + bad, { token: null })).status).toBe(400);
+    }
+    for (const other of [`${IDENTITY}/`, `${IDENTITY}/x`, `//bridge/v1/identity`, '/bridge/v1/health']) {
+      expect([other, (await bridge.rest('GET', other, { token: null })).status]).toEqual([other, 403]);
+    }
+    expect((await bridge.rest('POST', target, { token: null })).status).toBe(403);
+  });
+});
+
+describe('a stranger where the gateway was', () => {
+  it('gets no token from the command line', async () => {
+    const { server, heard, url } = await stranger();
+    await leaveRecord(url);
+    await expect(RunningGateway.find(folder)).rejects.toMatchObject({ code: 'no_gateway' });
+    server.close();
+    expect(heard.length).toBeGreaterThan(0);
+    expect(heard.map(({ headers }) => headers.authorization)).toEqual(heard.map(() => undefined));
+  });
+
+  it('has a token that is worth nothing, once a gateway is started on another port', async () => {
+    const { server, url } = await stranger();
+    await leaveRecord(url);
+    await using bridge = await TemporaryGateway.start({ stateDir: folder, token: undefined });
+    server.close();
+    expect(bridge.gateway.token).not.toBe('the-token-of-before');
+    expect((await bridge.rest('GET', '/api', { token: 'the-token-of-before' })).status).toBe(403);
+  });
+
+  it('has one that is worth nothing too when it holds the port that the gateway is to have', async () => {
+    const { server, url } = await stranger();
+    await writeFile(path.join(folder, 'token'), 'the-token-of-before\n');
+    const port = Number(new URL(url).port);
+    const start = TemporaryGateway.start({ stateDir: folder, token: undefined, port });
+    await expect(start).rejects.toMatchObject({ code: 'address_in_use' });
+    server.close();
+    expect(await readToken(folder)).toBeNull();
+  });
+});
+
+describe('a token', () => {
+  it('stays what it was while nobody else was there', async () => {
+    await leaveRecord('http://127.0.0.1:9/');
+    await using bridge = await TemporaryGateway.start({ stateDir: folder, token: undefined });
+    expect(bridge.gateway.token).toBe('the-token-of-before');
+  });
+
+  it('that was given is kept, whoever was there', async () => {
+    const { server, url } = await stranger();
+    await leaveRecord(url);
+    await using bridge = await TemporaryGateway.start({ stateDir: folder });
+    server.close();
+    expect(bridge.gateway.token).toBe(TOKEN);
+  });
+});

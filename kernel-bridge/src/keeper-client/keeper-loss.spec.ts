@@ -1,0 +1,97 @@
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { canSignal } from '../platform/process-identity.js';
+import { isStatus } from '../testing/channels-client.js';
+import { TemporaryGateway } from '../testing/temporary-gateway.js';
+
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
+
+let bridge: TemporaryGateway;
+
+beforeAll(async () => {
+  bridge = await TemporaryGateway.start();
+  await bridge.gateway.ready;
+});
+
+afterAll(async () => bridge[Symbol.asyncDispose]());
+
+async function kernelOf() {
+  const id = await bridge.startKernel({ name: 'lossless' });
+  const client = await bridge.connect(id, { sessionId: 'front' });
+  const asked = client.execute('kept = 1; import os; print(os.getpid())');
+  await client.done(asked);
+  const pid = Number(client.printed(asked));
+  const { keeperPid } = bridge.gateway.registry.get(id).snapshot;
+  return { id, client, pid, keeperPid };
+}
+
+/** Both at once, as when the machine is short of memory: nobody is left who could be asked. */
+async function kernelLost() {
+  const { id, client, pid, keeperPid } = await kernelOf();
+  process.kill(keeperPid, 'SIGSTOP');
+  process.kill(pid, 'SIGKILL');
+  process.kill(keeperPid, 'SIGKILL');
+  await client.first(message => isStatus(message, 'dead'));
+  return { id, client, pid };
+}
+
+it('gives a kernel whose keeper was killed another one, and its clients notice nothing', async () => {
+  const { id, client, pid, keeperPid } = await kernelOf();
+  const slow = client.execute('import time\nfor n in range(300): print(n, flush=True); time.sleep(0.01)');
+  await client.first(message => message.parent.msg_id === slow && message.header.msg_type === 'stream');
+  const early = Array.from({ length: 5 }, (_, n) => client.execute(`print('early', ${n})`));
+  process.kill(keeperPid, 'SIGKILL');
+  const meanwhile = Array.from({ length: 5 }, (_, n) => client.execute(`print('meanwhile', ${n})`));
+  await client.done(slow);
+  for (const [n, id] of early.entries()) {
+    await client.done(id);
+    expect(client.printed(id)).toBe(`early ${n}\n`);
+  }
+  for (const [n, id] of meanwhile.entries()) {
+    await client.done(id);
+    expect(client.printed(id)).toBe(`meanwhile ${n}\n`);
+  }
+  expect(client.printed(slow)).toBe(Array.from({ length: 300 }, (_, n) => `${n}\n`).join(''));
+  expect(bridge.gateway.registry.get(id).snapshot.keeperPid).not.toBe(keeperPid);
+  const asked = client.execute('import os; print(kept, os.getpid())');
+  await client.done(asked);
+  expect(client.printed(asked)).toBe(`1 ${pid}\n`);
+  expect(client.closed).toBeNull();
+  expect(client.messages.filter(message => isStatus(message, 'dead'))).toEqual([]);
+  client[Symbol.dispose]();
+});
+
+it("says that a kernel is dead when it ended with its keeper, in the kernel's own name, and keeps the sockets", async () => {
+  const { id, client } = await kernelLost();
+  const said = client.messages.filter(message => isStatus(message, 'dead'));
+  expect(said).toHaveLength(1);
+  expect(said[0]?.header.session).toBe(client.messages[0]?.header.session);
+  expect(client.closed).toBeNull();
+  const { body } = await bridge.rest('GET', `/api/kernels/${id}`);
+  expect(body).toMatchObject({
+    execution_state: 'dead',
+    reason: expect.stringContaining('has ended') as string
+  });
+  client[Symbol.dispose]();
+});
+
+it('a restart brings it back under the same id, with the same clients and a journal that goes on', async () => {
+  const { id, client, pid } = await kernelLost();
+  const { lastSeq } = bridge.gateway.registry.get(id);
+  expect(await bridge.rest('POST', `/api/kernels/${id}/restart`)).toMatchObject({
+    status: 200,
+    body: { id }
+  });
+  const asked = client.execute("print('kept' in globals())");
+  await client.done(asked);
+  expect(client.printed(asked)).toBe('False\n');
+  expect(bridge.gateway.registry.get(id).lastSeq).toBeGreaterThan(lastSeq);
+  await vi.waitUntil(() => !canSignal(pid), { timeout: 60_000 });
+  client[Symbol.dispose]();
+});
+
+it('deleting it closes the sockets of its clients', async () => {
+  const { id, client, pid } = await kernelLost();
+  expect((await bridge.rest('DELETE', `/api/kernels/${id}`)).status).toBe(204);
+  expect((await client.untilClosed()).code).toBe(1000);
+  await vi.waitUntil(() => !canSignal(pid), { timeout: 60_000 });
+});

@@ -1,0 +1,211 @@
+/** Keepers that hang: stopped, as a stalled disk stops them. They have the kernel and all that it says, so they are waited for. */
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import type { KeeperHandle } from '../keeper-protocol/contract.js';
+import { type KeeperAccess, keepersWithin } from './access.js';
+import { canSignal } from '../platform/process-identity.js';
+import { isStatus } from '../testing/channels-client.js';
+import { TemporaryGateway } from '../testing/temporary-gateway.js';
+
+vi.setConfig({ testTimeout: 180_000, hookTimeout: 120_000 });
+
+/** So long a keeper may take to say hello. One that runs needs far less, and is tried again when it did not make it. */
+const HELLO_MS = 500;
+const WAIT = { timeout: 90_000, interval: 50 };
+
+let bridge: TemporaryGateway;
+let handles: KeeperHandle[];
+/** Called, and waited for, before a keeper that was found again is asked for what it has. */
+let beforeSubscribing: () => Promise<void>;
+
+function keepers(): KeeperAccess {
+  const access = keepersWithin(HELLO_MS);
+  return {
+    ...access,
+    start: async (kernelDir, launch, events) => {
+      const handle = await access.start(kernelDir, launch, events);
+      handles.push(handle);
+      return handle;
+    },
+    attach: async (kernelDir, events, signal) => {
+      const handle = await access.attach(kernelDir, events, signal);
+      const subscribe = handle?.subscribe.bind(handle);
+      return handle && Object.assign(handle, { subscribe: () => beforeSubscribing().then(subscribe) });
+    }
+  };
+}
+
+beforeEach(async () => {
+  handles = [];
+  beforeSubscribing = () => Promise.resolve();
+  bridge = await TemporaryGateway.start({ keepers: keepers() });
+  await bridge.gateway.ready;
+});
+
+afterEach(async () => bridge[Symbol.asyncDispose]());
+
+async function newSession(): Promise<{ sessionId: string; id: string; keeperPid: number }> {
+  const { body } = await bridge.rest('POST', '/api/sessions', {
+    body: { path: 'a.ipynb', type: 'notebook', name: 'a', kernel: { name: 'lossless' } }
+  });
+  const session = body as { id: string; kernel: { id: string } };
+  const { keeperPid } = bridge.gateway.registry.get(session.kernel.id).snapshot;
+  return { sessionId: session.id, id: session.kernel.id, keeperPid };
+}
+
+/** Another gateway takes the place of this one, with the same state. */
+async function replaceGateway(): Promise<void> {
+  const { folder } = bridge;
+  await bridge.gateway[Symbol.asyncDispose]();
+  bridge = await TemporaryGateway.start({ stateDir: folder, keepers: keepers() });
+  await bridge.gateway.ready;
+}
+
+async function modelOf(id: string): Promise<Record<string, unknown>> {
+  return (await bridge.rest('GET', `/api/kernels/${id}`)).body as Record<string, unknown>;
+}
+
+describe('a keeper that hangs while a gateway starts', () => {
+  it('keeps its kernel and its session listed, and when it goes on nothing that the kernel said is missing', async () => {
+    const { id, sessionId, keeperPid } = await newSession();
+    const before = await bridge.connect(id, { sessionId: 'front' });
+    await before.run('kept = 41');
+    const lines = 400;
+    const slow = before.execute(
+      `import time\nfor n in range(${lines}): print(n, flush=True); time.sleep(0.005)`
+    );
+    await before.until(() => before.printed(slow).length > 0);
+    process.kill(keeperPid, 'SIGSTOP');
+    await replaceGateway();
+
+    expect((await bridge.rest('GET', '/api/kernels')).body).toMatchObject([
+      {
+        id,
+        name: 'lossless',
+        execution_state: 'unknown',
+        reason: expect.stringContaining('does not answer') as string
+      }
+    ]);
+    expect((await bridge.rest('GET', '/api/sessions')).body).toMatchObject([
+      { id: sessionId, path: 'a.ipynb', kernel: { id } }
+    ]);
+    expect(await bridge.rest('POST', `/api/kernels/${id}/interrupt`)).toMatchObject({
+      status: 500,
+      body: { message: expect.stringContaining('does not answer') as string }
+    });
+    // Clients come back after this; one that was let in now could not be told what it missed.
+    expect(await refusalOf(id)).toBe(503);
+
+    process.kill(keeperPid, 'SIGCONT');
+    await vi.waitUntil(async () => (await modelOf(id))['execution_state'] !== 'unknown', WAIT);
+    const again = await bridge.connect(id, { sessionId: 'front' });
+    await again.done(slow);
+    const seen = new Set<string>();
+    const text = [...before.messages, ...again.messages]
+      .filter(({ header }) => !seen.has(header.msg_id) && seen.add(header.msg_id))
+      .filter(({ header, parent }) => header.msg_type === 'stream' && parent.msg_id === slow)
+      .map(({ content }) => content['text'])
+      .join('');
+    expect(text).toBe(Array.from({ length: lines }, (_, n) => `${n}\n`).join(''));
+    const asked = again.execute('print(kept + 1)');
+    await again.done(asked);
+    expect(again.printed(asked)).toBe('42\n');
+    expect((await bridge.rest('GET', '/api/sessions')).body).toMatchObject([{ id: sessionId }]);
+    before[Symbol.dispose]();
+    again[Symbol.dispose]();
+  });
+
+  it('can be given up: deleting the kernel ends both processes', async () => {
+    const { id, keeperPid } = await newSession();
+    const { kernelPid } = bridge.gateway.registry.get(id).snapshot;
+    process.kill(keeperPid, 'SIGSTOP');
+    await replaceGateway();
+    expect(await modelOf(id)).toMatchObject({ execution_state: 'unknown' });
+    expect((await bridge.rest('DELETE', `/api/kernels/${id}`)).status).toBe(204);
+    await vi.waitUntil(() => !canSignal(keeperPid) && !canSignal(kernelPid ?? 0), WAIT);
+    expect((await bridge.rest('GET', '/api/kernels')).body).toEqual([]);
+    expect((await bridge.rest('GET', '/api/sessions')).body).toEqual([]);
+  });
+
+  it('can be given up: a restart gives the kernel another keeper, under the same id', async () => {
+    const { id, keeperPid } = await newSession();
+    process.kill(keeperPid, 'SIGSTOP');
+    await replaceGateway();
+    expect(await bridge.rest('POST', `/api/kernels/${id}/restart`)).toMatchObject({
+      status: 200,
+      body: { id }
+    });
+    expect(canSignal(keeperPid)).toBe(false);
+    const client = await bridge.connect(id);
+    const asked = client.execute("print('here')");
+    await client.done(asked);
+    expect(client.printed(asked)).toBe('here\n');
+    client[Symbol.dispose]();
+  });
+
+  it('is noticed when it is killed instead: its kernel gets another keeper', async () => {
+    const { id, keeperPid } = await newSession();
+    const before = await bridge.connect(id);
+    await before.run('kept = 41');
+    before[Symbol.dispose]();
+    process.kill(keeperPid, 'SIGSTOP');
+    await replaceGateway();
+    expect(await modelOf(id)).toMatchObject({ execution_state: 'unknown' });
+    process.kill(keeperPid, 'SIGKILL');
+    await vi.waitUntil(async () => (await modelOf(id))['execution_state'] === 'idle', WAIT);
+    const client = await bridge.connect(id);
+    const asked = client.execute('print(kept + 1)');
+    await client.done(asked);
+    expect(client.printed(asked)).toBe('42\n');
+    client[Symbol.dispose]();
+  });
+});
+
+describe('a keeper that goes on after a gateway has started', () => {
+  it('has its kernel unknown until a client can be told what it missed', async () => {
+    const { id, keeperPid } = await newSession();
+    process.kill(keeperPid, 'SIGSTOP');
+    await replaceGateway();
+    let goOn = (): void => undefined;
+    const held = new Promise<void>(resolve => (goOn = resolve));
+    const isAsked = vi.fn(() => held);
+    beforeSubscribing = isAsked;
+    process.kill(keeperPid, 'SIGCONT');
+    await vi.waitUntil(() => isAsked.mock.calls.length > 0, WAIT);
+    expect([(await modelOf(id))['execution_state'], await refusalOf(id)]).toEqual(['unknown', 503]);
+    goOn();
+    await vi.waitUntil(async () => (await modelOf(id))['execution_state'] === 'idle', WAIT);
+    const client = await bridge.connect(id);
+    await client.run('pass');
+    client[Symbol.dispose]();
+  });
+});
+
+describe('a keeper that hangs when its gateway has lost the connection', () => {
+  it('is waited for: nobody is told that the kernel is dead, and what was sent meanwhile is run', async () => {
+    const { id, keeperPid } = await newSession();
+    const client = await bridge.connect(id, { sessionId: 'front' });
+    await client.run('kept = 41');
+    process.kill(keeperPid, 'SIGSTOP');
+    // Nothing else cuts it: the socket of a process that is stopped stays open.
+    (handles[0] as unknown as { socket: { destroy(): void } }).socket.destroy();
+    await vi.waitUntil(async () => (await modelOf(id))['execution_state'] === 'unknown', WAIT);
+    const asked = client.execute('print(kept + 1)');
+    expect((await bridge.rest('POST', `/api/kernels/${id}/interrupt`)).status).toBe(500);
+    process.kill(keeperPid, 'SIGCONT');
+    await client.done(asked);
+    expect(client.printed(asked)).toBe('42\n');
+    expect(client.closed).toBeNull();
+    expect(client.messages.filter(message => isStatus(message, 'dead'))).toEqual([]);
+    expect(await modelOf(id)).not.toHaveProperty('reason');
+    client[Symbol.dispose]();
+  });
+});
+
+/** The status that a WebSocket is refused with. */
+async function refusalOf(id: string): Promise<number> {
+  const error: unknown = await bridge.connect(id).then(
+    () => null,
+    (reason: unknown) => reason
+  );
+  return Number(/Unexpected server response: (\d+)/.exec(String(error))?.[1] ?? 0);
+}
