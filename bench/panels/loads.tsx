@@ -1,9 +1,9 @@
 /** The same load for our line charts and for the peer's: 600 points of four series that move; and a slice of many devices. */
 import type { JSX } from 'react';
 import { Line, LineChart, XAxis, YAxis } from 'recharts';
-import { LineView } from '../../extension/src/charts/line-view.js';
+import { LineView } from '../../extension/src/ui/charts/line-view.js';
 import { tilesOf } from '../../extension/src/devices/tiles.js';
-import type { DrawLoop } from '../../extension/src/steps/draw-loop.js';
+import type { DrawLoop } from '../../extension/src/ui/draw-loop.js';
 
 const POINTS = 600;
 const NAMES = ['a', 'b', 'c', 'd'] as const;

@@ -3,7 +3,7 @@ import { nullTranslator } from '@jupyterlab/translation';
 import { Signal } from '@lumino/signaling';
 import type { StepSample } from '@tpulab/protocol';
 import { createRoot, type Root } from 'react-dom/client';
-import type { CurrentKernel } from '../../extension/src/current/model.js';
+import type { CurrentKernel } from '../../extension/src/tokens.js';
 import type { StreamState } from '../../extension/src/events/event-stream.js';
 import { KernelTelemetry } from '../../extension/src/events/kernel-telemetry.js';
 import { parseFrame } from '../../extension/src/events/parse-frame.js';
@@ -12,7 +12,7 @@ import { HeatView } from '../../extension/src/devices/heat-view.js';
 import { OurLines, PeerLines, prepare, tilesAt, TURNS } from './loads.js';
 import { PanelState } from '../../extension/src/panel/state.js';
 import { PanelView } from '../../extension/src/panel/view.js';
-import { DrawLoop } from '../../extension/src/steps/draw-loop.js';
+import { DrawLoop } from '../../extension/src/ui/draw-loop.js';
 import type { IBridgeEvents, ICurrentKernel } from '../../extension/src/tokens.js';
 import '../../extension/style/index.js';
 

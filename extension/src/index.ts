@@ -1,8 +1,8 @@
 /** The plugins of this extension. */
 import { absentPlugin } from './absent/plugin.js';
 import { backendPlugins } from './backends/plugin.js';
-import { conflictPlugin } from './conflict/plugin.js';
-import { currentKernelPlugin, kernelDetailsPlugin } from './current/plugin.js';
+import { conflictPlugin } from './kernels/rivals-plugin.js';
+import { currentKernelPlugin, kernelDetailsPlugin } from './panel/current-plugin.js';
 import { eventsPlugin } from './events/plugin.js';
 import { kernelPlugins } from './kernels/plugin.js';
 import { launcherPlugin } from './launcher/plugin.js';
@@ -13,6 +13,10 @@ import { runsPlugin } from './runs/plugin.js';
 import { statusPlugin } from './status/plugin.js';
 import { widgetsPlugin } from './widgets/plugin.js';
 
+export * from './backends/tokens.js';
+export * from './events/tokens.js';
+export * from './backends/tokens.js';
+export * from './events/tokens.js';
 export * from './tokens.js';
 
 export default [

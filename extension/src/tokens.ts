@@ -1,12 +1,7 @@
-/** Where the features of this extension meet: interfaces and tokens, nothing that runs. */
+/** Where the features of this extension meet: interfaces and tokens, nothing that runs. `backends/tokens` and `events/tokens` have the others. */
 import type { Kernel, ServerConnection } from '@jupyterlab/services';
 import { Token } from '@lumino/coreutils';
 import type { ISignal } from '@lumino/signaling';
-import type { CurrentKernel } from './current/model.js';
-import type { StreamState } from './events/event-stream.js';
-import type { KernelTelemetry } from './events/kernel-telemetry.js';
-import type { MachineSource } from './machine/machine-source.js';
-import type { MachineTelemetry } from './machine/machine-telemetry.js';
 
 /**
  * What a backend is doing. `starting`: no answer yet. `ok`: it answered the last request.
@@ -39,47 +34,25 @@ export interface IBackend {
   reconnectNow(): void;
 }
 
-/** The kernel servers behind this page. */
-export interface IBridgeBackends {
-  /** The page's own server first. */
-  readonly backends: readonly IBackend[];
-  /** The bridge on this machine: always listed, whatever its state. */
-  readonly bridge: IBackend;
-  /** Emitted with the backend after it has changed. */
-  readonly changed: ISignal<this, IBackend>;
-  /** The backend on which a kernel lives; null when no list has shown this kernel. Kernel ids are those of the backend. */
-  backendOf(kernelId: string): IBackend | null;
-  /** True for kernelspec names that start a kernel on the bridge or on a remote (`tpulab-*`, `bridge/*`, `remote/*`). */
-  isBridgeSpec(name: string): boolean;
-  /** The backend at which a kernelspec name starts a kernel; null for the name of a remote that is not known. */
-  backendOfSpec(name: string): IBackend | null;
-}
-
-export const IBridgeBackends = new Token<IBridgeBackends>(
-  '@tpulab/labextension:IBridgeBackends',
-  'The kernel servers behind this page and their states.'
-);
-
-/** The bridge's event streams: one socket a bridge, shared by all features. */
-export interface IBridgeEvents {
-  /** The stream of a backend; null while its address is not known, and for backends without events. */
-  streamOf(backendId: string): StreamState | null;
-  /** Emitted with the id of a backend after its stream changed state. */
-  readonly streamChanged: ISignal<this, string>;
-  /** Everything known of a kernel; the same object for the same id, empty for a kernel that has sent nothing. */
-  telemetryOf(kernelId: string): KernelTelemetry;
-  /** The machine behind a backend, sampled by its bridge; null for backends without events. */
-  machineOf(backendId: string): MachineTelemetry | null;
-  /** Chips, owners and history of that machine, on demand. */
-  machineSourceOf(backendId: string): MachineSource | null;
-  /** Ends the waits of all streams, and of backends that are down. */
-  reconnectNow(): void;
-}
-
-export const IBridgeEvents = new Token<IBridgeEvents>(
-  '@tpulab/labextension:IBridgeEvents',
-  'Live telemetry and state of the kernels on the bridge.'
-);
+/**
+ * `none`: no notebook or console has been looked at. `no-kernel`: it has none.
+ * `local`: its kernel is the page's own server's. `bridge`: its kernel is on a bridge.
+ */
+export type CurrentKernel =
+  | { readonly kind: 'none' }
+  | { readonly kind: 'no-kernel'; readonly document: string }
+  | { readonly kind: 'local'; readonly document: string; readonly kernelName: string }
+  | {
+      readonly kind: 'bridge';
+      readonly document: string;
+      readonly kernelName: string;
+      readonly kernelId: string;
+      /** `session_id` of the kernel's channels socket. */
+      readonly clientId: string;
+      readonly connection: Kernel.ConnectionStatus;
+      readonly status: Kernel.Status;
+      readonly backend: IBackend;
+    };
 
 /** The kernel of the notebook or console that people look at. */
 export interface ICurrentKernel {

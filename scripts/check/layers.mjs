@@ -77,6 +77,24 @@ const AGENT_ONLY = {
 /** The agent's rooms that know of no framework, loaded or not. */
 const AGENT_WITHOUT_FRAMEWORKS = ['telemetry', 'widgets', 'launcher'];
 
+/**
+ * The floor plan of the extension. Features meet in tokens: what they provide to others stands in a `tokens.ts`.
+ *
+ * @type {readonly (readonly string[])[]}
+ */
+const EXTENSION_FLOORS = [
+  ['text', 'platform', 'tokens.ts', 'commands.ts'],
+  ['ui', 'backends'],
+  ['kernels', 'remotes', 'devices'],
+  ['events', 'launcher'],
+  ['compilations', 'reattach'],
+  ['steps', 'absent'],
+  ['runs'],
+  ['panel', 'widgets'],
+  ['status'],
+  ['index.ts']
+];
+
 /** Rooms of `tpulab_recipes`, lowest row first; a row imports earlier rows alone. What is not named is a recipe. */
 const RECIPE_LAYERS = [['runtime'], ['common'], ['discipline', 'torch_training', 'digits'], ['audio']];
 
@@ -84,9 +102,10 @@ const APPLICATION_PARTS =
   /^@jupyterlab\/(application|console|launcher|mainmenu|notebook|settingregistry|statusbar)(\/|$)/;
 const VIEW_PARTS = /^(react|react-dom|uplot|@lumino\/(widgets|messaging|virtualdom|dragdrop|commands))(\/|$)/;
 const VIEW_KITS = /^@jupyterlab\/(ui-components|apputils)(\/|$)/;
-const VIEW_FILE = /(\.tsx|\/charts\/[a-z-]+\.ts|\/(plugin|icons?|use-[a-z-]+)\.ts)$/;
+const VIEW_FILE = /(\.tsx|\/charts\/[a-z-]+\.ts|\/([a-z-]*plugin|icons?|use-[a-z-]+)\.ts)$/;
 /** Where no file imports another that imports it in turn. */
-const NO_CYCLES = /^(kernel-bridge\/src\/.*\.ts|kernel-agent\/src\/.*\.py)$/;
+const NO_CYCLES = /^((kernel-bridge|extension)\/src\/.*\.tsx?|kernel-agent\/src\/.*\.py)$/;
+const BACKENDS_PLUGIN = 'extension/src/backends/plugin.ts';
 const SPEC_FILE = /\.spec(-[a-z]+)?\.tsx?$|\/testing\//;
 
 /** @type {Rule[]} */
@@ -137,8 +156,19 @@ export const RULES = [
     files: path =>
       path.startsWith('extension/src/') &&
       !SPEC_FILE.test(path) &&
-      !/\/(plugin|index|tokens)\.ts$/.test(path),
+      !/\/([a-z-]*plugin|index|tokens)\.ts$/.test(path),
     forbids: (module, _path, typeOnly) => !typeOnly && APPLICATION_PARTS.test(module)
+  },
+  {
+    why: `inside the extension the order is ${EXTENSION_FLOORS.map(row => row.join(', ')).join(' ← ')}`,
+    files: path => extensionRoom(path) !== null && !SPEC_FILE.test(path),
+    forbids: (module, path) =>
+      goesUp(EXTENSION_FLOORS, {}, extensionRoom(path), extensionRoom(resolveRelative(path, module)))
+  },
+  {
+    why: 'a page may have other backends: only backends/plugin.ts and specs know the class',
+    files: path => extensionRoom(path) !== null && !SPEC_FILE.test(path) && path !== BACKENDS_PLUGIN,
+    forbids: (module, path) => resolveRelative(path, module) === 'extension/src/backends/backends.js'
   },
   {
     why: 'models know nothing of React, Lumino widgets or JupyterLab views',
@@ -253,7 +283,11 @@ function cycleViolations(files) {
 function targetsOf(file) {
   if (!file.path.endsWith('.py'))
     return ({ module, line }) => [
-      { module, line, target: resolveRelative(file.path, module).replace(/\.js$/, '.ts') }
+      ...['.ts', '.tsx'].map(end => ({
+        module,
+        line,
+        target: resolveRelative(file.path, module).replace(/\.js$/, end)
+      }))
     ];
   return ({ module, line, names }) =>
     [module, ...names.map(name => `${module}.${name}`)].flatMap(each => {
@@ -378,6 +412,11 @@ function resolveRelative(path, module) {
 /** @param {string} path the room of kernel-bridge/src, which is a folder or a file at its root, or null */
 function bridgeRoom(path) {
   return /^kernel-bridge\/src\/([\w.-]+)/.exec(path)?.[1]?.replace(/\.js$/, '.ts') ?? null;
+}
+
+/** @param {string} path the room of extension/src, which is a folder or a file at its root, or null */
+function extensionRoom(path) {
+  return /^extension\/src\/([\w.-]+)/.exec(path)?.[1]?.replace(/\.js$/, '.ts') ?? null;
 }
 
 /** @param {string} path the package under tpulab, or a module at its root, or null */

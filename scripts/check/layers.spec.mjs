@@ -68,6 +68,19 @@ describe('import layers', () => {
     expect(findViolations(files.filter(({ path }) => !path.endsWith('/link.ts')))).toEqual([]);
   });
 
+  it.each([
+    ['a feature draws with shared views', 'steps/view.tsx', '../ui/use-changes.js', 0],
+    ['…which know no feature', 'ui/line.ts', '../steps/spans.js', 1],
+    ['rooms of one row do not import one another', 'kernels/a.ts', '../remotes/actions.js', 1],
+    ['features meet in tokens', 'reattach/a.ts', '../events/tokens.js', 0],
+    ['…which hold no feature', 'tokens.ts', './backends/backends.js', 2],
+    ['nobody asks for a class of backends', 'remotes/plugin.ts', '../backends/backends.js', 1],
+    ['…but who builds it', 'backends/plugin.ts', './backends.js', 0],
+    ['a folder that is in no row', 'attic/a.ts', '../text/size.js', 1]
+  ])('in the extension: %s', (_what, file, module, found) => {
+    expect(check(`extension/src/${file}`, `import { a } from '${module}';`)).toHaveLength(found);
+  });
+
   it('keeps React, Lumino widgets and the DOM out of models', () => {
     expect(check('extension/src/steps/model.ts', "import { Widget } from '@lumino/widgets';")).toHaveLength(
       1

@@ -21,10 +21,9 @@ const REMOTE_PAGES = pages(['remotes', 'remote-faults', 'newcomer']);
 
 /** Features of the extension that some browser tests are about; a change of any other one runs all of them. */
 const PAGES_OF_FEATURE = {
-  charts: ['lesson', 'diffusion'],
+  ui: ['lesson', 'diffusion'],
   compilations: ['lesson', 'panel-states', 'steering'],
   devices: ['lesson', 'panel-states', 'chip-holders'],
-  machine: ['lesson', 'panel-states', 'chip-holders'],
   reattach: ['reattach', 'gateway-killed'],
   runs: ['runs-kept', 'diffusion'],
   steps: ['lesson', 'panel-states', 'steering', 'diffusion'],

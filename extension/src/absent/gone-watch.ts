@@ -5,10 +5,10 @@ import type { Kernel, Session } from '@jupyterlab/services';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { IDisposable } from '@lumino/disposable';
 import type { MirroredKernel } from '@tpulab/protocol';
-import { remoteOfPlace, splitSpecName } from '../kernels/spec-names.js';
-import type { INoticeText, NoticePlace } from '../notices/notebook-notice.js';
-import type { Remotes } from '../remotes/model.js';
-import { wait } from '../text/wait.js';
+import { remoteOfPlace, splitSpecName } from '../backends/spec-names.js';
+import type { INoticeText, NoticePlace } from '../ui/notebook-notice.js';
+import type { Remotes } from '../backends/remotes-model.js';
+import { wait } from '../platform/wait.js';
 import { whyGone, type WhyGone } from './gone.js';
 
 export interface IGoneWatchOptions {

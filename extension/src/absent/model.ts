@@ -1,6 +1,6 @@
 /** Whether a notebook's kernel is on a remote that cannot serve it now. */
 import type { Remote } from '@tpulab/protocol';
-import { remoteOfPlace, splitSpecName } from '../kernels/spec-names.js';
+import { remoteOfPlace, splitSpecName } from '../backends/spec-names.js';
 
 export interface IAbsentRemote {
   readonly name: string;

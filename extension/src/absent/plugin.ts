@@ -5,12 +5,11 @@ import type { DocumentRegistry } from '@jupyterlab/docregistry';
 import type { INotebookModel, NotebookPanel } from '@jupyterlab/notebook';
 import { ITranslator, nullTranslator, type TranslationBundle } from '@jupyterlab/translation';
 import { DisposableDelegate, type IDisposable } from '@lumino/disposable';
-import { Backends } from '../backends/backends.js';
-import { remoteOfPlace, splitSpecName } from '../kernels/spec-names.js';
-import { NoticePlace } from '../notices/notebook-notice.js';
+import { remoteOfPlace, splitSpecName } from '../backends/spec-names.js';
+import { NoticePlace } from '../ui/notebook-notice.js';
 import { KeptApi } from '../reattach/kept-api.js';
-import { CommandIDs } from '../remotes/commands.js';
-import { IBridgeBackends } from '../tokens.js';
+import { CommandIDs } from '../commands.js';
+import { IBridgeBackends } from '../backends/tokens.js';
 import { GoneWatch } from './gone-watch.js';
 import { absentRemote, type IAbsentRemote } from './model.js';
 
@@ -29,9 +28,6 @@ export const absentPlugin: JupyterFrontEndPlugin<void> = {
   requires: [IBridgeBackends],
   optional: [ITranslator],
   activate: (app: JupyterFrontEnd, backends: IBridgeBackends, translator: ITranslator | null): void => {
-    if (!(backends instanceof Backends)) {
-      return;
-    }
     const trans = (translator ?? nullTranslator).load('jupyterlab_tpulab');
     app.docRegistry.addWidgetExtension('Notebook', {
       createNew: (panel: NotebookPanel, context: DocumentRegistry.IContext<INotebookModel>): IDisposable =>
@@ -46,7 +42,7 @@ export const absentPlugin: JupyterFrontEndPlugin<void> = {
 
 function watchKernel(
   app: JupyterFrontEnd,
-  backends: Backends,
+  backends: IBridgeBackends,
   panel: NotebookPanel,
   { sessionContext }: DocumentRegistry.IContext<INotebookModel>,
   trans: TranslationBundle
@@ -72,7 +68,7 @@ function watchKernel(
 class Guard extends DisposableDelegate {
   constructor(
     private readonly app: JupyterFrontEnd,
-    private readonly backends: Backends,
+    private readonly backends: IBridgeBackends,
     private readonly panel: NotebookPanel,
     private readonly context: DocumentRegistry.IContext<INotebookModel>,
     private readonly trans: TranslationBundle

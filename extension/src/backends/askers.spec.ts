@@ -2,11 +2,11 @@
 import { ServerConnection } from '@jupyterlab/services';
 import { DisposableSet } from '@lumino/disposable';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { MachineSource } from '../machine/machine-source.js';
-import { MachineTelemetry } from '../machine/machine-telemetry.js';
+import { MachineSource } from '../devices/machine-source.js';
+import { MachineTelemetry } from '../devices/machine-telemetry.js';
 import { KeptApi } from '../reattach/kept-api.js';
 import { OutputsApi } from '../reattach/outputs-api.js';
-import { RemotesApi } from '../remotes/api.js';
+import { RemotesApi } from './remotes-api.js';
 import { sendCommand } from '../runs/control-client.js';
 import { KeptRunList } from '../runs/kept-runs.js';
 

@@ -1,11 +1,13 @@
 /** The kernel servers behind this page, and what is known of which kernel lives where. */
 import type { IDisposable } from '@lumino/disposable';
 import { type ISignal, Signal } from '@lumino/signaling';
-import { type Place, SessionRoutes } from '../kernels/session-routes.js';
-import { remotePlace, splitSpecName } from '../kernels/spec-names.js';
-import { Remotes } from '../remotes/model.js';
-import { SyncFolders } from '../remotes/sync-folders.js';
-import type { IBackend, IBridgeBackends } from '../tokens.js';
+import { SessionRoutes } from './session-routes.js';
+import type { Place } from './spec-names.js';
+import { remotePlace, splitSpecName } from './spec-names.js';
+import { Remotes } from './remotes-model.js';
+import { SyncFolders } from './sync-folders.js';
+import type { IPageBackends } from './tokens.js';
+import type { IBackend } from '../tokens.js';
 import type { BridgeBackend } from './bridge-backend.js';
 import type { GatewayBackend, IGatewayBackendOptions } from './gateway-backend.js';
 import type { JupyterBackend } from './jupyter-backend.js';
@@ -18,7 +20,7 @@ export interface IBackendsOptions {
   readonly remote?: IGatewayBackendOptions;
 }
 
-export class Backends implements IBridgeBackends, IDisposable {
+export class Backends implements IPageBackends, IDisposable {
   /** Shared by the kernel and the session manager. */
   readonly routes = new SessionRoutes();
   readonly remotes: Remotes;

@@ -10,7 +10,7 @@ import { BackendError } from './backend-error.js';
 import { fixedBridgeSettings, type IBridgeAddress, liveBridgeSettings } from './bridge-settings.js';
 import type { KernelSockets } from './numbered-socket.js';
 import { askHealth, askProof, type IProbeOptions } from './probe.js';
-import { retryDelayMs } from './retry-delay.js';
+import { retryDelayMs } from '../platform/backoff.js';
 
 export interface IGatewayBackendOptions {
   readonly fetch?: typeof fetch;

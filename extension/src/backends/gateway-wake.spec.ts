@@ -3,7 +3,7 @@ import { FakeJupyterServer } from '../testing/fake-jupyter-server.js';
 import { Page, until } from '../testing/page.js';
 
 // No attempt but one that somebody wants.
-vi.mock('./retry-delay.js', () => ({ retryDelayMs: () => 3_600_000 }));
+vi.mock('../platform/backoff.js', () => ({ retryDelayMs: () => 3_600_000 }));
 
 test('an attempt that is wanted while another one is under way is made after that has failed', async () => {
   const jupyter = await FakeJupyterServer.start({ specs: ['python3'] });

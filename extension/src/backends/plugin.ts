@@ -1,10 +1,10 @@
 /** Builds the backends before the application starts. Nothing here waits for the network. */
 import { IServerSettings, ServerConnection, type ServiceManagerPlugin } from '@jupyterlab/services';
-import { IBridgeBackends } from '../tokens.js';
+import { IBridgeBackends } from './tokens.js';
 import { Backends } from './backends.js';
 import { BridgeBackend } from './bridge-backend.js';
 import { JupyterBackend } from './jupyter-backend.js';
-import { pageStorage } from './page-storage.js';
+import { pageStorage } from '../platform/page-storage.js';
 
 const backendsPlugin: ServiceManagerPlugin<IBridgeBackends> = {
   id: '@tpulab/labextension:backends',

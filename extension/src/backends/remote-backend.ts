@@ -1,11 +1,11 @@
 /** A remote as a backend: its own gateway, which the bridge on this machine passes on under `remotes/NAME/`. */
 import { URLExt } from '@jupyterlab/coreutils';
 import type { Remote } from '@tpulab/protocol';
-import { remotePlace } from '../kernels/spec-names.js';
+import { remotePlace } from './spec-names.js';
 import { BackendError } from './backend-error.js';
 import type { BridgeBackend } from './bridge-backend.js';
 import { GatewayBackend, type IGatewayBackendOptions, type IRefusal } from './gateway-backend.js';
-import { acceleratorName } from '../remotes/names.js';
+import { acceleratorName } from './remote-names.js';
 
 export interface IRemoteBackendOptions extends IGatewayBackendOptions {
   readonly bridge: BridgeBackend;

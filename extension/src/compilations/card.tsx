@@ -5,7 +5,7 @@ import type { CodeLocation } from '@tpulab/protocol';
 import type { Compilation } from '../events/compilation-log.js';
 import { durationText, secondsText } from '../text/duration.js';
 import { fromBackticks } from '../text/marked.js';
-import { Marked } from '../text/marked-view.js';
+import { Marked } from '../ui/marked-view.js';
 import { cacheText, locationText, reasonPieces } from './reason.js';
 
 export interface CompilationCardProps {

@@ -1,13 +1,13 @@
 /** A chart of one or two figures of a machine over the range that is chosen. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { JSX } from 'react';
-import { byteTicks, byteTickText } from '../charts/byte-ticks.js';
-import { clockText } from '../charts/clock-text.js';
-import { type LineTicks, LineView, type LineViewSeries } from '../charts/line-view.js';
-import type { Figure } from '../machine/figures.js';
-import { type RangeName, RANGES, windowOf } from '../machine/history-window.js';
-import type { MachineTelemetry } from '../machine/machine-telemetry.js';
-import type { DrawLoop } from '../steps/draw-loop.js';
+import { byteTicks, byteTickText } from '../ui/charts/byte-ticks.js';
+import { clockText } from '../text/clock-text.js';
+import { type LineTicks, LineView, type LineViewSeries } from '../ui/charts/line-view.js';
+import type { Figure } from './figures.js';
+import { type RangeName, RANGES, windowOf } from './history-window.js';
+import type { MachineTelemetry } from './machine-telemetry.js';
+import type { DrawLoop } from '../ui/draw-loop.js';
 
 /** What all charts of a machine have in common. */
 export interface ChartProps {

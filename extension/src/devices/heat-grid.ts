@@ -1,6 +1,6 @@
 /** Hundreds of devices on one canvas: a cell each, as dark as its figure is high. */
 import type { IDisposable } from '@lumino/disposable';
-import type { Drawing, DrawLoop } from '../steps/draw-loop.js';
+import type { Drawing, DrawLoop } from '../ui/draw-loop.js';
 import type { DeviceTile } from './tiles.js';
 
 export type HeatFigure = 'duty' | 'tensorCore' | 'memory' | 'bandwidth';

@@ -1,7 +1,7 @@
 /** The grid of many devices in React: which figure, the grid, and what is under pointer or keyboard. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { type JSX, type KeyboardEvent, useEffect, useRef, useState } from 'react';
-import type { DrawLoop } from '../steps/draw-loop.js';
+import type { DrawLoop } from '../ui/draw-loop.js';
 import { HeatGrid, type HeatFigure, heatOf } from './heat-grid.js';
 import { tileText } from './tile-text.js';
 import type { DeviceTile } from './tiles.js';

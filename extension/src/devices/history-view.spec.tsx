@@ -5,8 +5,8 @@ import { act } from 'react';
 import { createRoot, type Root } from 'react-dom/client';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { deviceFigures, machineSample } from '../events/samples.spec-data.js';
-import { MachineTelemetry } from '../machine/machine-telemetry.js';
-import { DrawLoop } from '../steps/draw-loop.js';
+import { MachineTelemetry } from './machine-telemetry.js';
+import { DrawLoop } from '../ui/draw-loop.js';
 import { HistoryView } from './history-view.js';
 
 const trans = nullTranslator.load('jupyterlab_tpulab');

@@ -1,12 +1,12 @@
 /** What machine and chips did: charts over ten minutes, two hours or two days. Those of the host beyond its processor on demand. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { type JSX, useState } from 'react';
-import type { LineViewSeries } from '../charts/line-view.js';
-import type { Figure } from '../machine/figures.js';
-import { type RangeName, RANGES } from '../machine/history-window.js';
-import type { MachineSource } from '../machine/machine-source.js';
-import type { MachineTelemetry } from '../machine/machine-telemetry.js';
-import type { DrawLoop } from '../steps/draw-loop.js';
+import type { LineViewSeries } from '../ui/charts/line-view.js';
+import type { Figure } from './figures.js';
+import { type RangeName, RANGES } from './history-window.js';
+import type { MachineSource } from './machine-source.js';
+import type { MachineTelemetry } from './machine-telemetry.js';
+import type { DrawLoop } from '../ui/draw-loop.js';
 import { sizeText } from '../text/size.js';
 import { HostCharts } from './host-charts.js';
 import { type ChartProps, FigureChart, BYTES, newest, percentText } from './figure-chart.js';

@@ -1,6 +1,6 @@
 /** Charts of the host: its processor, and when one asks for them its memory, network and disk. */
 import { type JSX, useState } from 'react';
-import type { Figure } from '../machine/figures.js';
+import type { Figure } from './figures.js';
 import { sizeText } from '../text/size.js';
 import { BYTES, type ChartProps, FigureChart, newest, percentText } from './figure-chart.js';
 

@@ -4,7 +4,7 @@ import type { HoldersPage } from '@tpulab/protocol';
 import { type JSX, memo } from 'react';
 import { secondsText } from '../text/duration.js';
 import { fromBackticks, withBackticks } from '../text/marked.js';
-import { Marked } from '../text/marked-view.js';
+import { Marked } from '../ui/marked-view.js';
 import { type Holder, rangesText } from './owners.js';
 
 export interface OwnersViewProps {

@@ -1,8 +1,8 @@
 /** React: the history of a machine for a range, asked for again now and then while somebody looks. */
 import type { DevicesHistory } from '@tpulab/protocol';
 import { useEffect, useState } from 'react';
-import type { Range } from '../machine/history-window.js';
-import type { MachineSource } from '../machine/machine-source.js';
+import type { Range } from './history-window.js';
+import type { MachineSource } from './machine-source.js';
 
 export interface HistoryState {
   readonly history: DevicesHistory | null;

@@ -2,12 +2,12 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { DevicesMessage } from '@tpulab/protocol';
 import type { JSX } from 'react';
-import type { RangeName } from '../machine/history-window.js';
-import type { MachineSource } from '../machine/machine-source.js';
-import type { MachineTelemetry } from '../machine/machine-telemetry.js';
-import type { DrawLoop } from '../steps/draw-loop.js';
+import type { RangeName } from './history-window.js';
+import type { MachineSource } from './machine-source.js';
+import type { MachineTelemetry } from './machine-telemetry.js';
+import type { DrawLoop } from '../ui/draw-loop.js';
 import { fromBackticks } from '../text/marked.js';
-import { Marked } from '../text/marked-view.js';
+import { Marked } from '../ui/marked-view.js';
 import { HeatView } from './heat-view.js';
 import { HistoryView } from './history-view.js';
 import { HostView } from './host-view.js';

@@ -2,7 +2,8 @@ import type { ServerConnection } from '@jupyterlab/services';
 import { Signal } from '@lumino/signaling';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { WebSocket as NodeWebSocket, WebSocketServer } from 'ws';
-import type { BackendState, IBackend, IBackendError, IBridgeBackends } from '../tokens.js';
+import type { IBridgeBackends } from '../backends/tokens.js';
+import type { BackendState, IBackend, IBackendError } from '../tokens.js';
 import { BridgeEvents } from './bridge-events.js';
 import { hello, kernelState, run, steps, telemetry } from './samples.spec-data.js';
 
@@ -23,13 +24,10 @@ class Backend implements IBackend {
   }
 }
 
-class Backends implements IBridgeBackends {
+class Backends implements Pick<IBridgeBackends, 'backends' | 'changed'> {
   readonly bridge = new Backend('bridge');
   readonly backends = [new Backend('jupyter'), this.bridge];
   readonly changed = new Signal<this, IBackend>(this);
-  backendOf = (): IBackend => this.bridge;
-  isBridgeSpec = (): boolean => true;
-  backendOfSpec = (): null => null;
 }
 
 describe('BridgeEvents', () => {

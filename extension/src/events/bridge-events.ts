@@ -2,10 +2,12 @@
 import type { IDisposable } from '@lumino/disposable';
 import { type ISignal, Signal } from '@lumino/signaling';
 import type { BridgeEvent, RemoteEvent } from '@tpulab/protocol';
-import type { IBackend, IBridgeBackends, IBridgeEvents } from '../tokens.js';
+import type { IBridgeBackends } from '../backends/tokens.js';
+import type { IBridgeEvents } from './tokens.js';
+import type { IBackend } from '../tokens.js';
 import { EventStream, type StreamSocket, type StreamState } from './event-stream.js';
-import { MachineSource } from '../machine/machine-source.js';
-import { MachineTelemetry } from '../machine/machine-telemetry.js';
+import { MachineSource } from '../devices/machine-source.js';
+import { MachineTelemetry } from '../devices/machine-telemetry.js';
 import { KernelTelemetry } from './kernel-telemetry.js';
 import type { ParsedFrame } from './parse-frame.js';
 
@@ -30,7 +32,7 @@ interface Link {
 export class BridgeEvents implements IBridgeEvents, IDisposable {
   /** @param _onRemote called with what the bridge tells of its remotes */
   constructor(
-    private readonly _backends: IBridgeBackends,
+    private readonly _backends: Pick<IBridgeBackends, 'backends' | 'changed'>,
     private readonly _onRemote: (event: RemoteEvent) => void = () => undefined
   ) {
     _backends.changed.connect(this._onBackend, this);
@@ -103,7 +105,7 @@ export class BridgeEvents implements IBridgeEvents, IDisposable {
     Signal.clearData(this);
   }
 
-  private _onBackend(_: IBridgeBackends, backend: IBackend): void {
+  private _onBackend(_: unknown, backend: IBackend): void {
     this._follow(backend);
   }
 

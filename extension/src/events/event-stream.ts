@@ -2,7 +2,7 @@
 import type { IDisposable } from '@lumino/disposable';
 import { type ISignal, Signal } from '@lumino/signaling';
 import type { EventTopic, SubscribeRequest } from '@tpulab/protocol';
-import { backoffMs } from './backoff.js';
+import { backoffMs } from '../platform/backoff.js';
 import { FrameError, type ParsedFrame, parseFrame } from './parse-frame.js';
 
 const TOPICS: EventTopic[] = ['devices', 'steps', 'runs', 'compile', 'kernels', 'clients', 'remotes'];

@@ -13,7 +13,7 @@ import type {
 } from '@tpulab/protocol';
 import { CompilationLog } from './compilation-log.js';
 import { RunHistory } from './run-history.js';
-import { ThrottledSignal } from './throttled-signal.js';
+import { ThrottledSignal } from '../platform/throttled-signal.js';
 
 /** `changed` is emitted at most every so many milliseconds: the rate at which the agent sends. */
 export const CHANGED_INTERVAL_MS = 100;

@@ -1,7 +1,7 @@
 /** Provides the event streams of the bridges. */
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
-import { Backends } from '../backends/backends.js';
-import { IBridgeBackends, IBridgeEvents } from '../tokens.js';
+import { IBridgeBackends } from '../backends/tokens.js';
+import { IBridgeEvents } from './tokens.js';
 import { BridgeEvents } from './bridge-events.js';
 
 export const eventsPlugin: JupyterFrontEndPlugin<IBridgeEvents> = {
@@ -11,11 +11,7 @@ export const eventsPlugin: JupyterFrontEndPlugin<IBridgeEvents> = {
   requires: [IBridgeBackends],
   provides: IBridgeEvents,
   activate: (_: JupyterFrontEnd, backends: IBridgeBackends): IBridgeEvents => {
-    const events = new BridgeEvents(backends, event => {
-      if (backends instanceof Backends) {
-        backends.remotes.apply(event);
-      }
-    });
+    const events = new BridgeEvents(backends, event => backends.remotes.apply(event));
     // A page that was offline knows of the network's return before any timer ends. The page owns the streams.
     window.addEventListener('online', () => events.reconnectNow());
     const look = (): void => {

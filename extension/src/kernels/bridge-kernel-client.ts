@@ -4,8 +4,9 @@ import { type Kernel, KernelAPI } from '@jupyterlab/services';
 import { BackendError } from '../backends/backend-error.js';
 import type { GatewayBackend } from '../backends/gateway-backend.js';
 import { RemoteBackend } from '../backends/remote-backend.js';
-import type { Place, SessionRoutes } from './session-routes.js';
-import { labSpecName, splitSpecName } from './spec-names.js';
+import type { SessionRoutes } from '../backends/session-routes.js';
+import type { Place } from '../backends/spec-names.js';
+import { labSpecName, splitSpecName } from '../backends/spec-names.js';
 
 /** How long a start waits for a gateway that is still starting. */
 export const START_WAIT_MS = 30_000;

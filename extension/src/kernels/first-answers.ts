@@ -2,10 +2,10 @@
  * The wait of a page's first lists for the gateways behind it. Without it Lab would start a second kernel for a notebook whose
  * kernel runs there; it ends after a fixed time, because a gateway that hangs must not delay Lab.
  */
-import type { Backends } from '../backends/backends.js';
+import type { IPageBackends } from '../backends/tokens.js';
 
 /** Resolves when each gateway has been heard of, or after `timeoutMs`: the hub says which remotes there are. */
-export async function firstAnswers(backends: Backends, timeoutMs: number): Promise<void> {
+export async function firstAnswers(backends: IPageBackends, timeoutMs: number): Promise<void> {
   const end = Date.now() + timeoutMs;
   const isUp = await backends.bridge.settled(timeoutMs);
   if (!isUp) {

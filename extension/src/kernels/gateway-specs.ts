@@ -3,11 +3,11 @@ import { type KernelSpec, KernelSpecAPI } from '@jupyterlab/services';
 import { type ISignal, Signal } from '@lumino/signaling';
 import type { GatewayBackend } from '../backends/gateway-backend.js';
 import { RemoteBackend } from '../backends/remote-backend.js';
-import { remoteKernelName } from '../remotes/names.js';
-import { within } from './bounded-wait.js';
+import { remoteKernelName } from '../backends/remote-names.js';
+import { within } from '../platform/bounded-wait.js';
 import type { LogoLoader } from './logos.js';
 import type { SpecCache } from './spec-cache.js';
-import { labSpecName } from './spec-names.js';
+import { labSpecName } from '../backends/spec-names.js';
 
 export type Specs = Record<string, KernelSpec.ISpecModel>;
 

@@ -8,14 +8,14 @@ import { BaseManager, type Kernel, KernelManager, type ServerConnection } from '
 import type { Poll } from '@lumino/polling';
 import { type ISignal, Signal } from '@lumino/signaling';
 import { BackendError } from '../backends/backend-error.js';
-import type { Backends } from '../backends/backends.js';
 import type { GatewayBackend } from '../backends/gateway-backend.js';
 import { BridgeKernelClient } from './bridge-kernel-client.js';
-import type { Place } from './session-routes.js';
-import { remoteOfPlace } from './spec-names.js';
+import type { Place } from '../backends/spec-names.js';
+import { remoteOfPlace } from '../backends/spec-names.js';
+import type { IPageBackends } from '../backends/tokens.js';
 
 export interface ICompositeKernelManagerOptions {
-  backends: Backends;
+  backends: IPageBackends;
   /** Specs as the page knows them, for `kernel.spec`. */
   specClient: KernelManager.IOptions['kernelSpecAPIClient'];
   standby?: Poll.Standby | (() => boolean | Poll.Standby);
@@ -235,7 +235,7 @@ export class CompositeKernelManager extends BaseManager implements Kernel.IManag
     return [this._jupyter, ...this._gateways.values()];
   }
 
-  private readonly _backends: Backends;
+  private readonly _backends: IPageBackends;
   private readonly _options: ICompositeKernelManagerOptions;
   private readonly _jupyter: KernelManager;
   private readonly _gateways = new Map<Place, KernelManager>();

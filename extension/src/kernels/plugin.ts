@@ -17,9 +17,8 @@ import {
   type Session,
   SessionManager
 } from '@jupyterlab/services';
-import { Backends } from '../backends/backends.js';
-import { pageStorage } from '../backends/page-storage.js';
-import { IBridgeBackends } from '../tokens.js';
+import { pageStorage } from '../platform/page-storage.js';
+import { IBridgeBackends, type IPageBackends } from '../backends/tokens.js';
 import { CompositeKernelManager } from './kernel-manager.js';
 import { LogoLoader } from './logos.js';
 import { CompositeSessionManager, CompositeSpecManager } from './managers.js';
@@ -122,8 +121,12 @@ const sessionManager: ServiceManagerPlugin<Session.IManager> = {
 export const kernelPlugins = [kernelManager, kernelSpecManager, sessionManager];
 
 /** Builds ours; when that throws, switches the bridge off for this page, says why, and builds the stock manager. */
-function withBackends<T>(backends: IBridgeBackends | null, ours: (known: Backends) => T, stock: () => T): T {
-  if (backends instanceof Backends && backends.isUsable) {
+function withBackends<T>(
+  backends: IBridgeBackends | null,
+  ours: (known: IPageBackends) => T,
+  stock: () => T
+): T {
+  if (backends?.isUsable && hasJupyter(backends)) {
     try {
       return ours(backends);
     } catch (error) {
@@ -133,16 +136,20 @@ function withBackends<T>(backends: IBridgeBackends | null, ours: (known: Backend
   return stock();
 }
 
+function hasJupyter(backends: IBridgeBackends): backends is IPageBackends {
+  return backends.jupyter !== null;
+}
+
 /** Calls `action` whenever a gateway serves again, those that become known later included. */
-function onRecovery(backends: Backends, action: () => void): void {
+function onRecovery(backends: IPageBackends, action: () => void): void {
   backends.gateways.forEach(gateway => gateway.recovered.connect(action));
   backends.gatewayAdded.connect((_, gateway) => gateway.recovered.connect(action));
 }
 
-const specClients = new WeakMap<Backends, CompositeSpecClient>();
+const specClients = new WeakMap<IPageBackends, CompositeSpecClient>();
 
 /** One client for the spec manager and for `kernel.spec`, so that both know the same specs. */
-function specClient(backends: Backends): CompositeSpecClient {
+function specClient(backends: IPageBackends): CompositeSpecClient {
   let client = specClients.get(backends);
   if (client === undefined) {
     client = new CompositeSpecClient(backends, new SpecCache(pageStorage()), new LogoLoader());

@@ -4,15 +4,16 @@
  */
 import { type Kernel, KernelAPI, ServerConnection, type Session, SessionAPI } from '@jupyterlab/services';
 import { type ISignal, Signal } from '@lumino/signaling';
-import type { Backends } from '../backends/backends.js';
-import { within } from './bounded-wait.js';
+import { within } from '../platform/bounded-wait.js';
 import { firstAnswers } from './first-answers.js';
 import { BackendError } from '../backends/backend-error.js';
 import type { GatewayBackend } from '../backends/gateway-backend.js';
 import { asLabSees, readyToStart } from './bridge-kernel-client.js';
 import { asConnectionFailure } from './failure.js';
-import type { ISessionTarget, Place } from './session-routes.js';
-import { remoteOfPlace, splitSpecName } from './spec-names.js';
+import type { ISessionTarget } from '../backends/session-routes.js';
+import type { Place } from '../backends/spec-names.js';
+import { remoteOfPlace, splitSpecName } from '../backends/spec-names.js';
+import type { IPageBackends } from '../backends/tokens.js';
 
 export interface ISessionWaits {
   /** How long the first list waits for gateways that have not answered yet. */
@@ -42,7 +43,7 @@ export class CompositeSessionClient implements Session.ISessionAPIClient {
   readonly serverSettings: ServerConnection.ISettings;
 
   constructor(
-    private readonly backends: Backends,
+    private readonly backends: IPageBackends,
     private readonly waits: ISessionWaits = SESSION_WAITS
   ) {
     this.serverSettings = backends.jupyter.serverSettings;

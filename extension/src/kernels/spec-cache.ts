@@ -3,7 +3,7 @@
  * keeps its kernel instead of being offered another one of the same language.
  */
 import type { KernelSpec } from '@jupyterlab/services';
-import type { Place } from './session-routes.js';
+import type { Place } from '../backends/spec-names.js';
 
 /** Where the kernelspecs of a place are kept. */
 function keyOf(place: Place): string {

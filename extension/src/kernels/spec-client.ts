@@ -4,13 +4,13 @@
  */
 import { type KernelSpec, KernelSpecAPI, type ServerConnection } from '@jupyterlab/services';
 import { type ISignal, Signal } from '@lumino/signaling';
-import type { Backends } from '../backends/backends.js';
 import type { GatewayBackend } from '../backends/gateway-backend.js';
 import { asConnectionFailure } from './failure.js';
 import { firstAnswers } from './first-answers.js';
 import { GatewaySpecs, type Specs } from './gateway-specs.js';
 import type { LogoLoader } from './logos.js';
 import type { SpecCache } from './spec-cache.js';
+import type { IPageBackends } from '../backends/tokens.js';
 
 export interface ISpecWaits {
   /** How long the first list waits for gateways that have not answered yet. */
@@ -26,7 +26,7 @@ export class CompositeSpecClient implements KernelSpec.IKernelSpecAPIClient {
   readonly serverSettings: ServerConnection.ISettings;
 
   constructor(
-    private readonly backends: Backends,
+    private readonly backends: IPageBackends,
     private readonly cache: SpecCache,
     private readonly logos: LogoLoader,
     private readonly waits: ISpecWaits = SPEC_WAITS
@@ -78,7 +78,7 @@ export class CompositeSpecClient implements KernelSpec.IKernelSpecAPIClient {
 
   private merged(): KernelSpec.ISpecModels {
     const own = this._own;
-    // Should a kernelspec `tpulab-*` be installed by hand as well, the bridge's wins, as in `Backends.specPlace`.
+    // Should a kernelspec `tpulab-*` be installed by hand as well, the bridge's wins, as in `IPageBackends.specPlace`.
     const kernelspecs: Record<string, KernelSpec.ISpecModel | undefined> = {
       ...own?.kernelspecs,
       ...this.gatewaySpecs()

@@ -4,15 +4,15 @@ import type { ILauncher } from '@jupyterlab/launcher';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { IDisposable } from '@lumino/disposable';
 import type { LessonsCopied } from '@tpulab/protocol';
-import type { Backends } from '../backends/backends.js';
-import { chipIcon } from '../panel/icon.js';
-import { CATEGORY_RANK } from './rank.js';
+import { chipIcon } from '../ui/icon.js';
+import { CATEGORY_RANK } from '../ui/category-rank.js';
+import type { IBridgeBackends } from '../backends/tokens.js';
 
 const OPEN = 'tpulab:open-lessons';
 const RANK = 91;
 
 /** Shows the folder with the lessons. Throws what people can read. */
-export async function openLessons(app: JupyterFrontEnd, { remotes }: Backends): Promise<void> {
+export async function openLessons(app: JupyterFrontEnd, { remotes }: IBridgeBackends): Promise<void> {
   const { folder } = await remotes.api.ask<LessonsCopied>('POST', 'bridge/v1/lessons');
   await app.commands.execute('filebrowser:go-to-path', { path: folder === '' ? '/' : folder });
 }
@@ -21,7 +21,7 @@ export async function openLessons(app: JupyterFrontEnd, { remotes }: Backends): 
 export function offerLessons(
   app: JupyterFrontEnd,
   launcher: ILauncher,
-  backends: Backends,
+  backends: IBridgeBackends,
   trans: TranslationBundle,
   sayProblem: (title: string, why: string) => Promise<void>
 ): void {

@@ -7,12 +7,11 @@ import { ITranslator, nullTranslator, type TranslationBundle } from '@jupyterlab
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import { DisposableSet, type IDisposable } from '@lumino/disposable';
 import type { EnvironmentInfo } from '@tpulab/protocol';
-import { Backends } from '../backends/backends.js';
-import { chipIcon } from '../panel/icon.js';
-import { IBridgeBackends } from '../tokens.js';
+import { chipIcon } from '../ui/icon.js';
+import { IBridgeBackends } from '../backends/tokens.js';
 import { specIcon } from './icon.js';
 import { offerLessons, openLessons } from './lessons.js';
-import { CATEGORY_RANK } from './rank.js';
+import { CATEGORY_RANK } from '../ui/category-rank.js';
 import { showSetupDialog } from './setup-dialog.js';
 import { EnvironmentSetup, offeredEnvironment } from './setup-model.js';
 import { bridgeCards, type IItem, isDouble, STOCK_NOTEBOOK_COMMAND } from './cards.js';
@@ -87,10 +86,8 @@ export const launcherPlugin: JupyterFrontEndPlugin<void> = {
     };
     update();
     kernelspecs.specsChanged.connect(update);
-    if (backends instanceof Backends) {
-      offerSetup(app, launcher, backends, trans);
-      offerLessons(app, launcher, backends, trans, showErrorMessage);
-    }
+    offerSetup(app, launcher, backends, trans);
+    offerLessons(app, launcher, backends, trans, showErrorMessage);
   }
 };
 
@@ -98,7 +95,7 @@ export const launcherPlugin: JupyterFrontEndPlugin<void> = {
 function offerSetup(
   app: JupyterFrontEnd,
   launcher: ILauncher,
-  backends: Backends,
+  backends: IBridgeBackends,
   trans: TranslationBundle
 ): void {
   const { bridge, remotes } = backends;

@@ -3,7 +3,7 @@ import { type JSX, useEffect, useState } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { ReactWidget } from '@jupyterlab/ui-components';
 import type { EnvironmentCreation } from '@tpulab/protocol';
-import { useChanges, useSeconds } from '../panel/use-changes.js';
+import { useChanges, useSeconds } from '../ui/use-changes.js';
 import { ErrorCard } from '../remotes/dialog/error-card.js';
 import { FIRST, Frame, TITLE_ID } from '../remotes/dialog/frame.js';
 import { Icon } from '../remotes/dialog/icons.js';

@@ -2,7 +2,7 @@
 import type { IDisposable } from '@lumino/disposable';
 import { type ISignal, Signal } from '@lumino/signaling';
 import type { EnvironmentCreation, EnvironmentInfo } from '@tpulab/protocol';
-import type { RemotesApi } from '../remotes/api.js';
+import type { RemotesApi } from '../backends/remotes-api.js';
 
 const LOOK_MS = 1_000;
 

@@ -1,8 +1,7 @@
 // @vitest-environment jsdom
-import type { JupyterFrontEnd } from '@jupyterlab/application';
 import { nullTranslator } from '@jupyterlab/translation';
 import { expect, it, vi } from 'vitest';
-import type { MachineSource } from '../machine/machine-source.js';
+import type { MachineSource } from '../devices/machine-source.js';
 import { PageActions, type PageActionsOptions } from './actions.js';
 
 const trans = nullTranslator.load('jupyterlab_tpulab');
@@ -12,12 +11,11 @@ const WAIT = { timeout: 20_000 };
 function scene(agrees: boolean, shutdown: () => Promise<void>) {
   const said: string[] = [];
   const asked: string[] = [];
-  const sessions = { running: () => [{ path: 'a.ipynb', kernel: { id: 'k' } }] };
-  const app = {
-    serviceManager: { sessions, kernels: { shutdown: vi.fn(shutdown) } }
-  } as unknown as JupyterFrontEnd;
+  const sessions = { running: () => [{ path: 'a.ipynb', kernel: { id: 'k' } }].values() };
+  const kernels = { shutdown: vi.fn(shutdown) };
   const options: Partial<PageActionsOptions> = {
-    app,
+    sessions: sessions as unknown as PageActionsOptions['sessions'],
+    kernels,
     confirm: title => {
       asked.push(title);
       return Promise.resolve(agrees);
@@ -27,7 +25,7 @@ function scene(agrees: boolean, shutdown: () => Promise<void>) {
   };
   const actions = new PageActions(options as PageActionsOptions);
   const machine = { refresh: vi.fn(), removeLock: vi.fn(() => Promise.resolve<string | null>(null)) };
-  return { actions, said, asked, machine, shutdown: app.serviceManager.kernels.shutdown };
+  return { actions, said, asked, machine, shutdown: kernels.shutdown };
 }
 
 const source = (machine: object): MachineSource => machine as MachineSource;

@@ -1,18 +1,19 @@
 /** What the panel asks of the rest of the page: requests to runs, documents of kernels, files and pictures. */
-import type { JupyterFrontEnd } from '@jupyterlab/application';
-import type { INotebookTracker } from '@jupyterlab/notebook';
+import type { Kernel, Session } from '@jupyterlab/services';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { IDisposable } from '@lumino/disposable';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
 import type { Run } from '../events/run.js';
-import type { MachineSource } from '../machine/machine-source.js';
+import type { MachineSource } from '../devices/machine-source.js';
 import { sendCommand } from '../runs/control-client.js';
 import { KeptRunList } from '../runs/kept-runs.js';
 import { ControlModel } from '../runs/model.js';
 import { fileName, toCsv, toJson } from '../steps/export.js';
 import { stepsPicture } from '../steps/picture.js';
 import type { ExportKind, StepSummary } from '../steps/summary.js';
-import type { IBridgeEvents, ICurrentKernel } from '../tokens.js';
+import type { IBridgeEvents } from '../events/tokens.js';
+import type { ICurrentKernel } from '../tokens.js';
+import type { OpenNotebooks } from './go-to-cell.js';
 import { insertPicture } from './insert-picture.js';
 import { download } from './download.js';
 
@@ -34,10 +35,12 @@ export interface PanelActions {
 }
 
 export interface PageActionsOptions {
-  readonly app: JupyterFrontEnd;
+  readonly sessions: Pick<Session.IManager, 'running'>;
+  readonly kernels: Pick<Kernel.IManager, 'shutdown'>;
+  readonly openDocument: (path: string) => void;
   readonly currentKernel: ICurrentKernel;
   readonly events: IBridgeEvents;
-  readonly notebooks: INotebookTracker | null;
+  readonly notebooks: OpenNotebooks | null;
   /** Asks with a title, a text and the name of the action. */
   readonly confirm: (title: string, body: string, action: string) => Promise<boolean>;
   /** Says that something could not be done, and why. */
@@ -83,7 +86,7 @@ export class PageActions implements PanelActions, IDisposable {
   }
 
   documentOf(kernelId: string): string | null {
-    for (const session of this._options.app.serviceManager.sessions.running()) {
+    for (const session of this._options.sessions.running()) {
       if (session.kernel?.id === kernelId) {
         return session.path;
       }
@@ -92,11 +95,11 @@ export class PageActions implements PanelActions, IDisposable {
   }
 
   showDocument(path: string): void {
-    void this._options.app.commands.execute('docmanager:open', { path });
+    this._options.openDocument(path);
   }
 
   release(kernelId: string, machine: MachineSource | null): void {
-    const { app, confirm, tellFailure, trans } = this._options;
+    const { kernels, confirm, tellFailure, trans } = this._options;
     const document = this.documentOf(kernelId);
     const body = trans.__(
       'Its kernel is shut down: what it computes is lost, what it printed stays. The chips are free a moment later.'
@@ -108,7 +111,7 @@ export class PageActions implements PanelActions, IDisposable {
         return;
       }
       try {
-        await app.serviceManager.kernels.shutdown(kernelId);
+        await kernels.shutdown(kernelId);
       } catch (error) {
         tellFailure(
           trans.__('The kernel was not shut down'),

@@ -2,9 +2,12 @@
 import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import type { CodeLocation } from '@tpulab/protocol';
 
+/** The notebooks of a page: JupyterLab's tracker, or a page's only one. */
+export type OpenNotebooks = Pick<INotebookTracker, 'currentWidget' | 'find'>;
+
 /** The open notebook that holds the cell; null when none does. A cell id is unique in all practice. */
 export function findCell(
-  tracker: INotebookTracker,
+  tracker: OpenNotebooks,
   cellId: string | null
 ): { panel: NotebookPanel; index: number } | null {
   if (cellId === null) {
@@ -16,7 +19,7 @@ export function findCell(
 
 /** False when no open notebook holds the cell. */
 export async function goToCell(
-  tracker: INotebookTracker,
+  tracker: OpenNotebooks,
   activate: (id: string) => void,
   { cellId, line }: Pick<CodeLocation, 'cellId' | 'line'>
 ): Promise<boolean> {

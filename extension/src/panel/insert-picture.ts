@@ -1,5 +1,5 @@
 /** Puts a picture into the notebook as the output of a new cell, so that it is seen wherever the notebook is read. */
-import type { INotebookTracker } from '@jupyterlab/notebook';
+import type { OpenNotebooks } from './go-to-cell.js';
 
 export interface InsertedPicture {
   /** An SVG that stands alone. */
@@ -10,7 +10,7 @@ export interface InsertedPicture {
 }
 
 /** Below the current cell. False when there is no notebook to put it into. */
-export function insertPicture(notebooks: INotebookTracker, { svg, title, say }: InsertedPicture): boolean {
+export function insertPicture(notebooks: OpenNotebooks, { svg, title, say }: InsertedPicture): boolean {
   const notebook = notebooks.currentWidget?.content;
   const model = notebook?.model;
   if (!notebook || !model) {

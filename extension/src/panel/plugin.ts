@@ -12,12 +12,14 @@ import { INotebookTracker } from '@jupyterlab/notebook';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator, nullTranslator, type TranslationBundle } from '@jupyterlab/translation';
 import type { CodeLocation } from '@tpulab/protocol';
-import { DrawLoop } from '../steps/draw-loop.js';
-import { IBridgeEvents, ICurrentKernel } from '../tokens.js';
+import { DrawLoop } from '../ui/draw-loop.js';
+import { CommandIDs } from '../commands.js';
+import { IBridgeEvents } from '../events/tokens.js';
+import { ICurrentKernel } from '../tokens.js';
 import { PageActions } from './actions.js';
 import { FirstUse, type Memory } from './first-use.js';
 import { findCell, goToCell } from './go-to-cell.js';
-import { chipIcon } from './icon.js';
+import { chipIcon } from '../ui/icon.js';
 import type { Remedy } from './situation.js';
 import { settingsFrom } from './settings.js';
 import { DEFAULT_SETTINGS, type PanelSettings, PanelState } from './state.js';
@@ -26,15 +28,6 @@ import { PanelWidget } from './widget.js';
 const PLUGIN_ID = '@tpulab/labextension:panel';
 const PANEL_ID = 'tpulab-panel';
 const DASHBOARD_ID = 'tpulab-dashboard';
-
-/** Ids of our commands, for menus, shortcuts and other features. */
-export const CommandIDs = {
-  showPanel: 'tpulab:show-panel',
-  reconnect: 'tpulab:reconnect',
-  clearHistory: 'tpulab:clear-history',
-  goToCell: 'tpulab:go-to-cell',
-  openDashboard: 'tpulab:open-dashboard'
-} as const;
 
 const NO_ARGUMENTS = { args: { type: 'object', properties: {}, additionalProperties: false } } as const;
 
@@ -57,7 +50,17 @@ export const panelPlugin: JupyterFrontEndPlugin<void> = {
     const trans = (translator ?? nullTranslator).load('jupyterlab_tpulab');
     const loop = new DrawLoop(window);
     const shown = new ShownSettings();
-    const actions = new PageActions({ app, currentKernel, events, notebooks, confirm, tellFailure, trans });
+    const actions = new PageActions({
+      sessions: app.serviceManager.sessions,
+      kernels: app.serviceManager.kernels,
+      openDocument: path => void app.commands.execute('docmanager:open', { path }),
+      currentKernel,
+      events,
+      notebooks,
+      confirm,
+      tellFailure,
+      trans
+    });
     const create = (): { panel: PanelWidget; state: PanelState } => {
       const state = new PanelState(currentKernel, events);
       shown.add(state);

@@ -9,7 +9,7 @@ import { whyUnknown } from '../events/capabilities.js';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
 import type { KeptRun } from '../runs/kept-runs.js';
 import { RunView } from '../runs/view.js';
-import type { DrawLoop } from '../steps/draw-loop.js';
+import type { DrawLoop } from '../ui/draw-loop.js';
 import { summarize } from '../steps/summary.js';
 import { runText, StepsView } from '../steps/view.js';
 import { durationText } from '../text/duration.js';
@@ -18,7 +18,7 @@ import { Announcer } from './announcer.js';
 import { Section } from './section.js';
 import type { Remedy } from './situation.js';
 import type { PanelState, SectionId } from './state.js';
-import { useChanges, useSeconds } from './use-changes.js';
+import { useChanges, useSeconds } from '../ui/use-changes.js';
 
 /** For what is looked at, not watched. */
 const CALM_INTERVAL_MS = 1_000;

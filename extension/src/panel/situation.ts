@@ -1,6 +1,6 @@
 /** What the panel can show now, and what people can do when that is nothing. */
 import type { TranslationBundle } from '@jupyterlab/translation';
-import type { CurrentKernel } from '../current/model.js';
+import type { CurrentKernel } from '../tokens.js';
 import type { StreamState } from '../events/event-stream.js';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
 import { failureText } from '../events/failure-text.js';

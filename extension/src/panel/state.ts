@@ -1,15 +1,16 @@
 /** What the panel shows: the kernel it follows, what is known of it, the settings, and which parts are folded. */
 import type { IDisposable } from '@lumino/disposable';
 import { type ISignal, Signal } from '@lumino/signaling';
-import type { CurrentKernel } from '../current/model.js';
+import type { CurrentKernel } from '../tokens.js';
 import type { StreamState } from '../events/event-stream.js';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
 import type { Density } from '../devices/tiles.js';
 import type { Run } from '../events/run.js';
-import type { RangeName } from '../machine/history-window.js';
-import type { MachineSource } from '../machine/machine-source.js';
-import type { MachineTelemetry } from '../machine/machine-telemetry.js';
-import type { IBridgeEvents, ICurrentKernel } from '../tokens.js';
+import type { RangeName } from '../devices/history-window.js';
+import type { MachineSource } from '../devices/machine-source.js';
+import type { MachineTelemetry } from '../devices/machine-telemetry.js';
+import type { IBridgeEvents } from '../events/tokens.js';
+import type { ICurrentKernel } from '../tokens.js';
 
 export const SECTIONS = ['devices', 'steps', 'compilations', 'run'] as const;
 export type SectionId = (typeof SECTIONS)[number];

@@ -5,7 +5,7 @@ import type { TelemetryMessage } from '@tpulab/protocol';
 import { act } from 'react';
 import { createRoot, type Root } from 'react-dom/client';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { CurrentKernel } from '../current/model.js';
+import type { CurrentKernel } from '../tokens.js';
 import type { StreamState } from '../events/event-stream.js';
 import { KernelTelemetry } from '../events/kernel-telemetry.js';
 import {
@@ -19,9 +19,10 @@ import {
   T0,
   telemetry
 } from '../events/samples.spec-data.js';
-import { MachineTelemetry } from '../machine/machine-telemetry.js';
-import { DrawLoop } from '../steps/draw-loop.js';
-import type { IBackend, IBridgeEvents, ICurrentKernel } from '../tokens.js';
+import { MachineTelemetry } from '../devices/machine-telemetry.js';
+import { DrawLoop } from '../ui/draw-loop.js';
+import type { IBridgeEvents } from '../events/tokens.js';
+import type { IBackend, ICurrentKernel } from '../tokens.js';
 import type { PanelActions } from './actions.js';
 import { ANNOUNCE_INTERVAL_MS } from './announcer.js';
 import type { Remedy } from './situation.js';

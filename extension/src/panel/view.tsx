@@ -4,7 +4,7 @@ import type { JSX } from 'react';
 import type { PanelViewProps } from './sections.js';
 import { Sections } from './sections.js';
 import { type Message, type Remedy, situationOf } from './situation.js';
-import { useChanges, useSeconds } from './use-changes.js';
+import { useChanges, useSeconds } from '../ui/use-changes.js';
 
 export type { PanelViewProps } from './sections.js';
 

@@ -1,7 +1,7 @@
 import type { IOutput } from '@jupyterlab/nbformat';
 import type { CellExecution } from '@tpulab/protocol';
 import { describe, expect, it } from 'vitest';
-import { sha256Hex } from '../text/sha256.js';
+import { sha256Hex } from '../platform/sha256.js';
 import { decide } from './decide.js';
 import type { ICodeCell, IShownCell } from './notebook.js';
 

@@ -5,7 +5,7 @@
  * purpose: outputs that somebody has cleared and saved must not come back. What is not sure to be missing is left alone.
  */
 import type { CellExecution } from '@tpulab/protocol';
-import { sha256Hex } from '../text/sha256.js';
+import { sha256Hex } from '../platform/sha256.js';
 import type { ICodeCell, IShownCell } from './notebook.js';
 import { saysTheSame } from './same-content.js';
 

@@ -1,7 +1,7 @@
 import type { IOutput } from '@jupyterlab/nbformat';
 import type { CellExecution, JournalEntry, MirroredKernel } from '@tpulab/protocol';
 import { describe, expect, it } from 'vitest';
-import { sha256Hex } from '../text/sha256.js';
+import { sha256Hex } from '../platform/sha256.js';
 import { fillFromKept, type IFilled, type IKept } from './fill-from-kept.js';
 import type { ICodeCell, INotebook } from './notebook.js';
 

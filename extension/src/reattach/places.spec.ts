@@ -1,6 +1,6 @@
 import type { CellExecution } from '@tpulab/protocol';
 import { describe, expect, it } from 'vitest';
-import { sha256Hex } from '../text/sha256.js';
+import { sha256Hex } from '../platform/sha256.js';
 import type { ICodeCell, INotebook } from './notebook.js';
 import { placesOf } from './places.js';
 

@@ -3,7 +3,7 @@
  * text (Jupytext) keep no ids, so each page gives its cells new ones; there the code decides, if it stands in the notebook once.
  */
 import type { CellExecution } from '@tpulab/protocol';
-import { sha256Hex } from '../text/sha256.js';
+import { sha256Hex } from '../platform/sha256.js';
 import type { ICodeCell, INotebook } from './notebook.js';
 
 export interface IPlace<T> {

@@ -9,8 +9,8 @@ import {
   reachOf,
   type Remote
 } from '@tpulab/protocol';
-import { RemotesError } from './api.js';
-import type { Remotes } from './model.js';
+import { RemotesError } from '../backends/remotes-api.js';
+import type { Remotes } from '../backends/remotes-model.js';
 
 /** What somebody wants of a machine; null: as it is there, and for a new one as is usual. */
 export interface IConnectChoice {

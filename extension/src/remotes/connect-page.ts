@@ -3,11 +3,11 @@ import type { JupyterFrontEnd } from '@jupyterlab/application';
 import type { INotebookTracker } from '@jupyterlab/notebook';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Remote } from '@tpulab/protocol';
-import type { Backends } from '../backends/backends.js';
-import { remotePlace } from '../kernels/spec-names.js';
-import { CommandIDs } from './commands.js';
-import type { IConnectPage } from './dialog/remote-screen.js';
+import { remotePlace } from '../backends/spec-names.js';
+import { CommandIDs } from '../commands.js';
+import type { IConnectPage } from './dialog/remote-props.js';
 import { waitForSpec } from './open-notebook.js';
+import type { IBridgeBackends } from '../backends/tokens.js';
 
 /** A remote that the hub calls connected is a round trip or two away. */
 const SERVING_WAIT_MS = 30_000;
@@ -16,7 +16,7 @@ const LESSON = '00-getting-started.ipynb';
 
 export interface IConnectPageParts {
   readonly app: JupyterFrontEnd;
-  readonly backends: Backends;
+  readonly backends: IBridgeBackends;
   readonly notebooks: INotebookTracker | null;
   /** Of the file browser. */
   readonly folder: () => string;

@@ -2,10 +2,10 @@
 import { type JSX, useState } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Remote } from '@tpulab/protocol';
-import { useChanges, useSeconds } from '../panel/use-changes.js';
+import { useChanges, useSeconds } from '../ui/use-changes.js';
 import { sizeText } from '../text/size.js';
 import type { RemoteActions } from './actions.js';
-import { sourceName } from './names.js';
+import { sourceName } from '../backends/remote-names.js';
 import { NoticeText } from './notice-view.js';
 import { ErrorCard } from './dialog/error-card.js';
 import { ProgressView } from './progress-view.js';

@@ -2,9 +2,9 @@
 import { type JSX, useEffect, useRef } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Remote, RemoteNotice } from '@tpulab/protocol';
-import { useChanges, useSeconds } from '../panel/use-changes.js';
+import { useChanges, useSeconds } from '../ui/use-changes.js';
 import { countdownText } from '../text/duration.js';
-import type { Remotes } from './model.js';
+import type { Remotes } from '../backends/remotes-model.js';
 
 export interface INoticeProps {
   readonly remote: Remote;

@@ -1,7 +1,7 @@
 /** Which kernel a notebook gets when it is opened on a remote, and how long that is waited for. No DOM. */
 import type { KernelSpec } from '@jupyterlab/services';
 import type { Remote } from '@tpulab/protocol';
-import { labSpecName, remotePlace } from '../kernels/spec-names.js';
+import { labSpecName, remotePlace } from '../backends/spec-names.js';
 
 /** What the kernelspec of an environment is called at its gateway. */
 const environmentSpec = (environment: string): string => `tpulab-${environment}`;

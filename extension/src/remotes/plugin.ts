@@ -15,23 +15,22 @@ import { DisposableSet } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
 import type { Widget } from '@lumino/widgets';
 import { createElement } from 'react';
-import { Backends } from '../backends/backends.js';
-import { remoteOfPlace, splitSpecName } from '../kernels/spec-names.js';
-import { CATEGORY_RANK } from '../launcher/rank.js';
-import { NoticePlace } from '../notices/notebook-notice.js';
-import { chipIcon } from '../panel/icon.js';
-import { CommandIDs as RunCommandIDs } from '../runs/commands.js';
-import { IBridgeBackends, ICurrentKernel } from '../tokens.js';
+import { remoteOfPlace, splitSpecName } from '../backends/spec-names.js';
+import { CATEGORY_RANK } from '../ui/category-rank.js';
+import { NoticePlace } from '../ui/notebook-notice.js';
+import { chipIcon } from '../ui/icon.js';
+import { IBridgeBackends } from '../backends/tokens.js';
+import { ICurrentKernel } from '../tokens.js';
 import { RemoteActions } from './actions.js';
 import { remoteCards } from './cards.js';
-import { CommandIDs } from './commands.js';
+import { CommandIDs } from '../commands.js';
 import { connectPage } from './connect-page.js';
 import { showConnectDialog } from './dialog/connect-dialog.js';
 import { ManagerView } from './manager-view.js';
 import { missingFile } from './missing-file.js';
-import type { Remotes } from './model.js';
+import type { Remotes } from '../backends/remotes-model.js';
 import { NoticeBanner } from './notice-view.js';
-import type { IConnectPage } from './dialog/remote-screen.js';
+import type { IConnectPage } from './dialog/remote-props.js';
 import { RemoteStatus } from './status-model.js';
 import { RemoteItem } from './status-view.js';
 import { showSyncDialog } from './sync-dialog.js';
@@ -70,9 +69,6 @@ export const remotesPlugin: JupyterFrontEndPlugin<void> = {
     notebooks: INotebookTracker | null,
     translator: ITranslator | null
   ): void => {
-    if (!(backends instanceof Backends)) {
-      return;
-    }
     const trans = (translator ?? nullTranslator).load('jupyterlab_tpulab');
     const actions = new RemoteActions(backends.remotes);
     const folder = (): string => files?.model.path ?? '';
@@ -256,7 +252,7 @@ function watchMissingFiles(notebooks: INotebookTracker, page: IConnectPage, tran
 
 function addBanner(
   app: JupyterFrontEnd,
-  { remotes }: Backends,
+  { remotes }: IBridgeBackends,
   trans: TranslationBundle,
   onShow: (name: string) => void
 ): void {
@@ -265,7 +261,7 @@ function addBanner(
     const isWanted = remotes.all.some(({ notice, state }) => notice !== null && state !== 'preempted');
     if (isWanted && banner === null) {
       const onCheckpoint = (remote: string): void =>
-        void app.commands.execute(RunCommandIDs.checkpoint, { remote });
+        void app.commands.execute(CommandIDs.checkpoint, { remote });
       // The header gives its widgets what they need at least, and knows nothing of text.
       const onHeight = (heightPx: number): void => {
         if (banner !== null) {

@@ -2,7 +2,7 @@
 import type { JSX } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Remote } from '@tpulab/protocol';
-import { useSeconds } from '../panel/use-changes.js';
+import { useSeconds } from '../ui/use-changes.js';
 import type { RemoteActions } from './actions.js';
 import { ErrorCard } from './dialog/error-card.js';
 import { Remedies } from './dialog/remedies.js';

@@ -1,7 +1,7 @@
 import { nullTranslator } from '@jupyterlab/translation';
 import { describe, expect, it } from 'vitest';
 import { remote, stage } from '../testing/remotes.js';
-import { acceleratorName, remoteKernelName, sourceName } from './names.js';
+import { acceleratorName, remoteKernelName, sourceName } from '../backends/remote-names.js';
 import { figuresText, isUnderWay, stateText } from './state-text.js';
 
 const trans = nullTranslator.load('jupyterlab_tpulab');

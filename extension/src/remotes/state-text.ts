@@ -2,7 +2,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Remote, RemoteState } from '@tpulab/protocol';
 import { countdownText, secondsText } from '../text/duration.js';
-import { acceleratorName } from './names.js';
+import { acceleratorName } from '../backends/remote-names.js';
 
 export interface IStateText {
   readonly label: string;

@@ -2,9 +2,9 @@
 import type { IDisposable } from '@lumino/disposable';
 import { type ISignal, Signal } from '@lumino/signaling';
 import type { Remote } from '@tpulab/protocol';
-import { remoteOfPlace } from '../kernels/spec-names.js';
+import { remoteOfPlace } from '../backends/spec-names.js';
 import type { ICurrentKernel } from '../tokens.js';
-import type { Remotes } from './model.js';
+import type { Remotes } from '../backends/remotes-model.js';
 
 export class RemoteStatus implements IDisposable {
   constructor(

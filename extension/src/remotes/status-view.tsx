@@ -2,7 +2,7 @@
 import type { JSX } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Remote } from '@tpulab/protocol';
-import { useChanges, useSeconds } from '../panel/use-changes.js';
+import { useChanges, useSeconds } from '../ui/use-changes.js';
 import type { RemoteStatus } from './status-model.js';
 import { figuresText, stateText } from './state-text.js';
 

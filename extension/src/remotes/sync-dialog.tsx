@@ -3,13 +3,13 @@ import { type FormEvent, type JSX, useEffect, useState } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { ReactWidget } from '@jupyterlab/ui-components';
 import type { SyncDirection, SyncPlan, SyncRequest, SyncStatus } from '@tpulab/protocol';
-import { pageStorage } from '../backends/page-storage.js';
+import { pageStorage } from '../platform/page-storage.js';
 import { sizeText } from '../text/size.js';
 import { ErrorCard } from './dialog/error-card.js';
 import { FIRST, Frame, TITLE_ID } from './dialog/frame.js';
 import { FormDialog } from './form-dialog.js';
-import type { Remotes } from './model.js';
-import { folderUnder, SyncFolders } from './sync-folders.js';
+import type { Remotes } from '../backends/remotes-model.js';
+import { folderUnder, SyncFolders } from '../backends/sync-folders.js';
 
 export interface ISyncOptions {
   readonly remotes: Remotes;

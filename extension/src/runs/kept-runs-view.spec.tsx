@@ -6,7 +6,7 @@ import { createRoot, type Root } from 'react-dom/client';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { KernelTelemetry } from '../events/kernel-telemetry.js';
 import { T0 } from '../events/samples.spec-data.js';
-import { DrawLoop } from '../steps/draw-loop.js';
+import { DrawLoop } from '../ui/draw-loop.js';
 import type { KeptRun } from './kept-runs.js';
 import { KeptRunsView } from './kept-runs-view.js';
 

@@ -4,7 +4,7 @@ import type { KeptRunSummary } from '@tpulab/protocol';
 import { type JSX, useState } from 'react';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
 import type { Run } from '../events/run.js';
-import type { DrawLoop } from '../steps/draw-loop.js';
+import type { DrawLoop } from '../ui/draw-loop.js';
 import { countText, durationText } from '../text/duration.js';
 import { metricText, valueText } from '../text/value.js';
 import { type KeptRun, keptSource } from './kept-runs.js';

@@ -1,8 +1,8 @@
 /** A chart for each metric of a run, with other runs beside it when they are compared. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { type JSX, useState } from 'react';
-import { LineView } from '../charts/line-view.js';
-import type { DrawLoop } from '../steps/draw-loop.js';
+import { LineView } from '../ui/charts/line-view.js';
+import type { DrawLoop } from '../ui/draw-loop.js';
 import { countText } from '../text/duration.js';
 import { metricText } from '../text/value.js';
 import { metricColumns, type MetricSource } from './metric-data.js';

@@ -3,9 +3,11 @@ import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/applica
 import { ICommandPalette, Notification } from '@jupyterlab/apputils';
 import { ITranslator, nullTranslator, type TranslationBundle } from '@jupyterlab/translation';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
-import { remotePlace } from '../kernels/spec-names.js';
-import { IBridgeBackends, IBridgeEvents, ICurrentKernel } from '../tokens.js';
-import { CommandIDs } from './commands.js';
+import { remotePlace } from '../backends/spec-names.js';
+import { IBridgeBackends } from '../backends/tokens.js';
+import { IBridgeEvents } from '../events/tokens.js';
+import { ICurrentKernel } from '../tokens.js';
+import { CommandIDs } from '../commands.js';
 import { sendCommand } from './control-client.js';
 import { RunNotices } from './notices.js';
 import { type ICheckpointTarget, type ICheckpoints, takeCheckpoints } from './take-checkpoints.js';

@@ -8,7 +8,7 @@ import { metricText } from '../text/value.js';
 import { parseNumber, PLACES, placeOf, sliderBounds, valueAt } from './hyper-scale.js';
 import { metricColumns, metricNames } from './metric-data.js';
 import { ASK_AGAIN_MS, ControlModel } from './model.js';
-import { buttonsOf, stateText } from './run-state.js';
+import { buttonsOf, stateText } from '../events/run-state.js';
 import { takeCheckpoints } from './take-checkpoints.js';
 
 const trans = nullTranslator.load('jupyterlab_tpulab');

@@ -2,7 +2,7 @@
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
 import type { Run } from '../events/run.js';
 import { ControlModel, type Send } from './model.js';
-import { buttonsOf } from './run-state.js';
+import { buttonsOf } from '../events/run-state.js';
 
 export interface ICheckpointTarget {
   readonly kernel: KernelTelemetry;

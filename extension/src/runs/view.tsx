@@ -3,8 +3,8 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import { type JSX, useState } from 'react';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
 import type { Run } from '../events/run.js';
-import { useChanges } from '../panel/use-changes.js';
-import type { DrawLoop } from '../steps/draw-loop.js';
+import { useChanges } from '../ui/use-changes.js';
+import type { DrawLoop } from '../ui/draw-loop.js';
 import { ProgressLine } from '../steps/progress-line.js';
 import { summarize } from '../steps/summary.js';
 import { metricText, valueText } from '../text/value.js';
@@ -15,7 +15,7 @@ import { type LoggedRun, LogView } from './log-view.js';
 import { metricNames, type MetricSource } from './metric-data.js';
 import { MetricsView } from './metrics-view.js';
 import type { ControlModel } from './model.js';
-import { actionText, buttonsOf, stateText } from './run-state.js';
+import { actionText, buttonsOf, stateText } from '../events/run-state.js';
 
 export interface RunViewProps {
   readonly kernel: KernelTelemetry;

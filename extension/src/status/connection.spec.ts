@@ -1,6 +1,6 @@
 import { nullTranslator } from '@jupyterlab/translation';
 import { describe, expect, it } from 'vitest';
-import type { CurrentKernel } from '../current/model.js';
+import type { CurrentKernel } from '../tokens.js';
 import type { StreamState } from '../events/event-stream.js';
 import { KernelTelemetry } from '../events/kernel-telemetry.js';
 import { kernelState } from '../events/samples.spec-data.js';

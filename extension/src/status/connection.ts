@@ -1,6 +1,6 @@
 /** The state of the connection to the current kernel, as one word or two, a sentence, and what a click does. */
 import type { TranslationBundle } from '@jupyterlab/translation';
-import type { CurrentKernel } from '../current/model.js';
+import type { CurrentKernel } from '../tokens.js';
 import type { StreamFailure, StreamState } from '../events/event-stream.js';
 import { failureText } from '../events/failure-text.js';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';

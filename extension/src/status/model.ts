@@ -2,8 +2,9 @@
 import type { IDisposable } from '@lumino/disposable';
 import { type ISignal, Signal } from '@lumino/signaling';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
-import type { MachineTelemetry } from '../machine/machine-telemetry.js';
-import type { IBridgeEvents, ICurrentKernel } from '../tokens.js';
+import type { MachineTelemetry } from '../devices/machine-telemetry.js';
+import type { IBridgeEvents } from '../events/tokens.js';
+import type { ICurrentKernel } from '../tokens.js';
 import { type Connection, connectionOf } from './connection.js';
 
 export class StatusModel implements IDisposable {

@@ -6,8 +6,9 @@ import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { ReactWidget } from '@jupyterlab/ui-components';
 import { Signal } from '@lumino/signaling';
 import { createElement } from 'react';
-import { CommandIDs } from '../panel/plugin.js';
-import { IBridgeEvents, ICurrentKernel } from '../tokens.js';
+import { CommandIDs } from '../commands.js';
+import { IBridgeEvents } from '../events/tokens.js';
+import { ICurrentKernel } from '../tokens.js';
 import { StatusModel } from './model.js';
 import { ConnectionItem, DevicesItem } from './view.js';
 

@@ -4,12 +4,13 @@ import { Signal } from '@lumino/signaling';
 import { act } from 'react';
 import { createRoot, type Root } from 'react-dom/client';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { CurrentKernel } from '../current/model.js';
+import type { CurrentKernel } from '../tokens.js';
 import type { StreamState } from '../events/event-stream.js';
 import { KernelTelemetry } from '../events/kernel-telemetry.js';
-import { MachineTelemetry } from '../machine/machine-telemetry.js';
+import { MachineTelemetry } from '../devices/machine-telemetry.js';
 import { deviceFigures, devices, hello, machineSample, T0, telemetry } from '../events/samples.spec-data.js';
-import type { IBackend, IBridgeEvents, ICurrentKernel } from '../tokens.js';
+import type { IBridgeEvents } from '../events/tokens.js';
+import type { IBackend, ICurrentKernel } from '../tokens.js';
 import { StatusModel } from './model.js';
 import { ConnectionItem, DevicesItem } from './view.js';
 

@@ -4,8 +4,8 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import { summaryText } from '../devices/model.js';
 import { type DevicesSummary, summaryOf, tilesOf } from '../devices/tiles.js';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
-import type { MachineTelemetry } from '../machine/machine-telemetry.js';
-import { useChanges, useSeconds } from '../panel/use-changes.js';
+import type { MachineTelemetry } from '../devices/machine-telemetry.js';
+import { useChanges, useSeconds } from '../ui/use-changes.js';
 import type { StatusModel } from './model.js';
 import { type Connection, connectionText } from './connection.js';
 

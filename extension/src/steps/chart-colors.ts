@@ -1,5 +1,6 @@
 /** The colours of the chart, read from the theme, because a canvas knows no CSS variables. */
 import { SPANS } from '../events/step-ring.js';
+import { gridColor } from '../ui/grid-color.js';
 
 export interface ChartColors {
   /** In the order of `SPANS`. */
@@ -8,11 +9,6 @@ export interface ChartColors {
   readonly line: string;
   readonly background: string;
   readonly font: string;
-}
-
-/** Behind the figures in every theme: the borders of high contrast are as bright as what they would cross. */
-export function gridColor(text: string): string {
-  return `color-mix(in srgb, ${text} 18%, transparent)`;
 }
 
 export function readColors(element: Element): ChartColors {

@@ -5,7 +5,7 @@ import type { KernelTelemetry } from '../events/kernel-telemetry.js';
 import type { Run } from '../events/run.js';
 import { SPANS } from '../events/step-ring.js';
 import { countText, durationText } from '../text/duration.js';
-import type { DrawLoop } from './draw-loop.js';
+import type { DrawLoop } from '../ui/draw-loop.js';
 import { isEstimated, shownSpanMs, watchedShares } from './shown-split.js';
 import { spanName } from './span-names.js';
 import { StepChart } from './step-chart.js';

@@ -4,7 +4,7 @@ import type { AdviceMessage, CodeLocation, MemoryErrorMessage } from '@tpulab/pr
 import { type JSX, memo } from 'react';
 import { locationText } from '../compilations/reason.js';
 import { fromBackticks } from '../text/marked.js';
-import { Marked } from '../text/marked-view.js';
+import { Marked } from '../ui/marked-view.js';
 import { sizeText } from '../text/size.js';
 
 export interface NotesViewProps {

@@ -4,7 +4,7 @@ import type { StepRing } from '../events/step-ring.js';
 import { type ChartColors, readColors } from './chart-colors.js';
 import { type ChartScale, positionAt, scaleOf } from './chart-geometry.js';
 import { areaOf, paintSteps, type PlacedMark } from './chart-paint.js';
-import type { Drawing, DrawLoop } from './draw-loop.js';
+import type { Drawing, DrawLoop } from '../ui/draw-loop.js';
 import { watchedShares } from './shown-split.js';
 
 export interface StepChartOptions {

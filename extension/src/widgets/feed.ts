@@ -2,7 +2,7 @@
 import type { ControlCommand, ControlMessage } from '@tpulab/protocol';
 import { KernelTelemetry } from '../events/kernel-telemetry.js';
 import type { Run } from '../events/run.js';
-import type { MachineTelemetry } from '../machine/machine-telemetry.js';
+import type { MachineTelemetry } from '../devices/machine-telemetry.js';
 import { ControlModel } from '../runs/model.js';
 import type { AnyModel } from './afm.js';
 import { asSnapshot, SnapshotReader } from './snapshot.js';

@@ -1,7 +1,8 @@
 /** Makes our widgets known to JupyterLab, and gives them the bridge's live figures. */
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { sendCommand } from '../runs/control-client.js';
-import { IBridgeBackends, IBridgeEvents } from '../tokens.js';
+import { IBridgeBackends } from '../backends/tokens.js';
+import { IBridgeEvents } from '../events/tokens.js';
 import { HOST_KEY, type WidgetHost } from './feed.js';
 
 const MODULE_NAME = '@tpulab/widgets';

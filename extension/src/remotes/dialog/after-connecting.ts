@@ -2,7 +2,7 @@
 import type { TSchema } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
 import { DevicesPage, type Holder, HoldersPage } from '@tpulab/protocol';
-import type { RemotesApi } from '../api.js';
+import type { RemotesApi } from '../../backends/remotes-api.js';
 
 export interface IMachineFacts {
   readonly chips: number;

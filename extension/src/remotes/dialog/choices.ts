@@ -8,7 +8,7 @@ import {
   type RemoteSource
 } from '@tpulab/protocol';
 import { agoText } from '../../text/moment.js';
-import { acceleratorName, sourceName } from '../names.js';
+import { acceleratorName, sourceName } from '../../backends/remote-names.js';
 import { stateText, type Tone, toneOf } from '../state-text.js';
 import { isCloud, sourceOf } from '../target.js';
 

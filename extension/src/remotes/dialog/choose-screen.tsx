@@ -1,7 +1,7 @@
 /** The first screen: something is chosen or typed, and connected to. */
 import { type JSX, useState } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { useChanges } from '../../panel/use-changes.js';
+import { useChanges } from '../../ui/use-changes.js';
 import { type RemoteActions, wishesFor } from '../actions.js';
 import { CLOUD_FORM, CLOUD_FORM_IN_FULL, isCloud } from '../target.js';
 import { choiceAt, choicesFor, type IChoice, isHalfTyped, movedBy } from './choices.js';

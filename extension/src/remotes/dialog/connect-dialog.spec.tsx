@@ -9,7 +9,7 @@ import { remote, stage } from '../../testing/remotes.js';
 import type { IConnectChoice, RemoteActions } from '../actions.js';
 import type { IMachineFacts } from './after-connecting.js';
 import { ConnectBody } from './connect-dialog.js';
-import type { IConnectPage } from './remote-screen.js';
+import type { IConnectPage } from './remote-props.js';
 
 // What jsdom lacks and Lab's parts ask for when they are loaded.
 vi.hoisted(() =>

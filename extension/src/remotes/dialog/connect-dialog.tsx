@@ -2,12 +2,13 @@
 import { type JSX, useState } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { ReactWidget } from '@jupyterlab/ui-components';
-import { useChanges } from '../../panel/use-changes.js';
+import { useChanges } from '../../ui/use-changes.js';
 import type { RemoteActions } from '../actions.js';
 import { FormDialog } from '../form-dialog.js';
 import { ChooseScreen } from './choose-screen.js';
 import { TITLE_ID } from './frame.js';
-import { type IConnectPage, RemoteScreen } from './remote-screen.js';
+import type { IConnectPage } from './remote-props.js';
+import { RemoteScreen } from './remote-screen.js';
 
 export interface IConnectOptions {
   readonly actions: RemoteActions;

@@ -1,12 +1,12 @@
 /** A remote that is connected: a notebook is opened on it, unless somebody else has its TPU. */
 import { type JSX, useEffect, useState } from 'react';
 import { LogView } from '../log-view.js';
-import { folderUnder } from '../sync-folders.js';
+import { folderUnder } from '../../backends/sync-folders.js';
 import { machineFacts } from './after-connecting.js';
 import { DoneView, type FolderState, HeldView } from './connected-view.js';
 import { FIRST, Frame } from './frame.js';
 import { Icon } from './icons.js';
-import type { IRemoteProps } from './remote-screen.js';
+import type { IRemoteProps } from './remote-props.js';
 import { progressOf } from './stage-rows.js';
 import { StagesView } from './stages-view.js';
 import { useAnswer } from './use-answer.js';

@@ -4,7 +4,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Holder, Remote } from '@tpulab/protocol';
 import { durationText, secondsText } from '../../text/duration.js';
 import { sizeText } from '../../text/size.js';
-import { acceleratorName } from '../names.js';
+import { acceleratorName } from '../../backends/remote-names.js';
 import type { IMachineFacts } from './after-connecting.js';
 import { FIRST } from './frame.js';
 import { DeleteHint } from './guide.js';

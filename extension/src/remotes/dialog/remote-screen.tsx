@@ -1,9 +1,7 @@
 /** What is shown of the remote that somebody has chosen: progress, a question, what failed, or what to do on it now. */
 import { type JSX, useState } from 'react';
-import type { TranslationBundle } from '@jupyterlab/translation';
-import type { Remote, RemotePrompt } from '@tpulab/protocol';
-import { useSeconds } from '../../panel/use-changes.js';
-import type { RemoteActions } from '../actions.js';
+import type { RemotePrompt } from '@tpulab/protocol';
+import { useSeconds } from '../../ui/use-changes.js';
 import { LogView } from '../log-view.js';
 import { stateText } from '../state-text.js';
 import { ConnectedScreen } from './connected-screen.js';
@@ -13,28 +11,9 @@ import { FIRST, Frame } from './frame.js';
 import { Icon } from './icons.js';
 import { comparedTo, HostKeyCard, SecretCard } from './question.js';
 import { Remedies } from './remedies.js';
+import type { IRemoteProps } from './remote-props.js';
 import { progressOf } from './stage-rows.js';
 import { Bar, StagesView } from './stages-view.js';
-
-/** What the page around the dialog does for it. */
-export interface IConnectPage {
-  /** Path of the notebook that would be opened on a remote; null: a new one. */
-  readonly notebook: () => Promise<string | null>;
-  /** Resolves when the notebook runs on the remote. Throws what people can read. */
-  readonly open: (remote: Remote, notebook: string | null) => Promise<void>;
-  /** Of the file browser, as Lab names it. */
-  readonly folder: () => string;
-  readonly sync: (remote: string, folder: string) => void;
-}
-
-export interface IRemoteProps {
-  readonly remote: Remote;
-  readonly actions: RemoteActions;
-  readonly page: IConnectPage;
-  readonly trans: TranslationBundle;
-  readonly onBack: () => void;
-  readonly onClose: () => void;
-}
 
 export function RemoteScreen(props: IRemoteProps): JSX.Element {
   const { remote } = props;

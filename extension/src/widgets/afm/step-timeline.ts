@@ -1,7 +1,7 @@
 /** `tpulab.StepTimeline`: where the time of each step goes, and what limits it. */
 import { SPANS } from '../../events/step-ring.js';
 import { adviceFor } from '../../steps/advice.js';
-import { DrawLoop } from '../../steps/draw-loop.js';
+import { DrawLoop } from '../../ui/draw-loop.js';
 import { paceFigures } from '../../steps/pace.js';
 import { StepChart } from '../../steps/step-chart.js';
 import { marksOf, positionOf } from '../../steps/step-marks.js';

@@ -2,7 +2,7 @@
 import type { Hyperparameter } from '@tpulab/protocol';
 import type { MetricSeries } from '../../events/metric-series.js';
 import type { Run } from '../../events/run.js';
-import { actionText, buttonsOf, stateText } from '../../runs/run-state.js';
+import { actionText, buttonsOf, stateText } from '../../events/run-state.js';
 import { commandText } from '../../steps/step-marks.js';
 import { countText } from '../../text/duration.js';
 import { metricText } from '../../text/value.js';

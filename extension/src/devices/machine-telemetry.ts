@@ -2,7 +2,7 @@
 import type { IDisposable } from '@lumino/disposable';
 import type { ISignal } from '@lumino/signaling';
 import type { DevicesPage, HoldersPage, MachineEvent, MachineSample } from '@tpulab/protocol';
-import { ThrottledSignal } from '../events/throttled-signal.js';
+import { ThrottledSignal } from '../platform/throttled-signal.js';
 import { figuresOf } from './figures.js';
 import { SeriesRing } from './series-ring.js';
 

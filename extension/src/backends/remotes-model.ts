@@ -5,8 +5,8 @@
 import type { IDisposable } from '@lumino/disposable';
 import { type ISignal, Signal } from '@lumino/signaling';
 import type { Remote, RemoteEvent } from '@tpulab/protocol';
-import type { GatewayBackend } from '../backends/gateway-backend.js';
-import { RemotesApi } from './api.js';
+import type { GatewayBackend } from './gateway-backend.js';
+import { RemotesApi } from './remotes-api.js';
 
 const KEY = 'tpulab:remotes';
 

@@ -4,10 +4,9 @@ import { type JupyterFrontEndPlugin, JupyterLab } from '@jupyterlab/application'
 import { Notification } from '@jupyterlab/apputils';
 import { IKernelManager, IKernelSpecManager, ISessionManager } from '@jupyterlab/services';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
-import { Backends } from '../backends/backends.js';
-import { CompositeKernelManager } from '../kernels/kernel-manager.js';
-import { CompositeSessionManager, CompositeSpecManager } from '../kernels/managers.js';
-import { IBridgeBackends } from '../tokens.js';
+import { CompositeKernelManager } from './kernel-manager.js';
+import { CompositeSessionManager, CompositeSpecManager } from './managers.js';
+import { IBridgeBackends } from '../backends/tokens.js';
 import { rivalPlugins } from './rivals.js';
 
 export const conflictPlugin: JupyterFrontEndPlugin<void> = {
@@ -23,7 +22,7 @@ export const conflictPlugin: JupyterFrontEndPlugin<void> = {
       kernels instanceof CompositeKernelManager &&
       kernelspecs instanceof CompositeSpecManager &&
       sessions instanceof CompositeSessionManager;
-    if (ours || !(backends instanceof Backends) || !backends.isUsable) {
+    if (ours || !backends.isUsable) {
       return; // fine, or already disabled with a reason of its own
     }
     const trans = (translator ?? nullTranslator).load('jupyterlab_tpulab');

@@ -1,7 +1,7 @@
 /** What a run is doing, and which buttons make sense now. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { ControlAction, ControlState } from '@tpulab/protocol';
-import type { Run } from '../events/run.js';
+import type { Run } from './run.js';
 
 /** One word for the run: of the controller where there is one. */
 export function stateText(run: Run, trans: TranslationBundle): string {

@@ -2,7 +2,8 @@
  * Names of kernelspecs in this page (docs/decisions/0004): stable, because notebooks store them. Those of the bridge are
  * `tpulab-…` or `bridge/…`, those of a remote `remote/NAME/…`, all others are the Jupyter server's.
  */
-import type { Place } from './session-routes.js';
+/** `jupyter`: the page's own server. `bridge`: the bridge on this machine. `remote/NAME`: a remote behind it. */
+export type Place = string;
 
 const OURS = 'tpulab-';
 const BRIDGE = 'bridge/';

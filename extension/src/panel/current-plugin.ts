@@ -3,9 +3,10 @@ import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/applica
 import { ILabShell } from '@jupyterlab/application';
 import { INotebookTracker } from '@jupyterlab/notebook';
 import type { Widget } from '@lumino/widgets';
-import { IBridgeBackends, ICurrentKernel } from '../tokens.js';
+import { IBridgeBackends } from '../backends/tokens.js';
+import { ICurrentKernel } from '../tokens.js';
 import { ignoreKernelDetails } from './kernel-details.js';
-import { CurrentKernelModel, type FollowedContext } from './model.js';
+import { CurrentKernelModel, type FollowedContext } from './current-model.js';
 
 export const currentKernelPlugin: JupyterFrontEndPlugin<ICurrentKernel> = {
   id: '@tpulab/labextension:current-kernel',

@@ -9,10 +9,7 @@
  * Pure bookkeeping: no requests, no clock. Models hold the page's kernelspec names.
  */
 import type { Kernel, Session } from '@jupyterlab/services';
-import { remoteOfPlace } from './spec-names.js';
-
-/** `jupyter`: the page's own server. `bridge`: the bridge on this machine. `remote/NAME`: a remote behind it. */
-export type Place = string;
+import { type Place, remoteOfPlace } from './spec-names.js';
 
 /** Order of events: what was asked for later has the larger number. */
 export type Ticket = number;

@@ -2,7 +2,7 @@ import type { Kernel } from '@jupyterlab/services';
 import { Signal } from '@lumino/signaling';
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { IBackend } from '../tokens.js';
-import { CurrentKernelModel, type FollowedContext } from './model.js';
+import { CurrentKernelModel, type FollowedContext } from './current-model.js';
 
 class Context {
   name = 'a.ipynb';

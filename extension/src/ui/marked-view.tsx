@@ -1,6 +1,6 @@
 /** A text with pieces of code in it, as it is drawn everywhere. */
 import type { JSX } from 'react';
-import type { TextPiece } from './marked.js';
+import type { TextPiece } from '../text/marked.js';
 
 export function Marked({ pieces }: { readonly pieces: readonly TextPiece[] }): JSX.Element {
   return (

@@ -1,6 +1,6 @@
 /** A line chart in React: heading, chart, and a line that says what is under the pointer or the keyboard's cursor. */
 import { type JSX, type KeyboardEvent, useCallback, useEffect, useRef, useState } from 'react';
-import type { DrawLoop } from '../steps/draw-loop.js';
+import type { DrawLoop } from '../draw-loop.js';
 import { LineChart, type LineData, type LineSeries } from './line-chart.js';
 
 export interface LineViewSeries extends LineSeries {

@@ -2,8 +2,8 @@
 import type { IDisposable } from '@lumino/disposable';
 import type uPlot from 'uplot';
 import { fittingLabel } from './axis-label.js';
-import { gridColor } from '../steps/chart-colors.js';
-import type { Drawing, DrawLoop } from '../steps/draw-loop.js';
+import { gridColor } from '../grid-color.js';
+import type { Drawing, DrawLoop } from '../draw-loop.js';
 
 export interface LineSeries {
   /** Custom property of the theme, for example `--jp-brand-color1`. */

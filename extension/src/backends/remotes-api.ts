@@ -12,7 +12,7 @@ import type {
   SyncPlan,
   SyncRequest
 } from '@tpulab/protocol';
-import { askBridge, type BridgeAnswer, messageOf, NoAnswer } from '../backends/bridge-request.js';
+import { askBridge, type BridgeAnswer, messageOf, NoAnswer } from './bridge-request.js';
 
 /** The hub refused, or could not be asked. `code` is the hub's, or `remotes.unreachable`. */
 export class RemotesError extends Error {

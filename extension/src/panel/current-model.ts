@@ -3,7 +3,8 @@ import type { ISessionContext } from '@jupyterlab/apputils';
 import type { Kernel } from '@jupyterlab/services';
 import type { IDisposable } from '@lumino/disposable';
 import { type ISignal, Signal } from '@lumino/signaling';
-import type { IBackend, IBridgeBackends, ICurrentKernel } from '../tokens.js';
+import type { IBridgeBackends } from '../backends/tokens.js';
+import type { CurrentKernel, IBackend, ICurrentKernel } from '../tokens.js';
 
 /** What of a session context matters here. */
 export type FollowedContext = Pick<
@@ -18,31 +19,13 @@ export type FollowedContext = Pick<
   | 'disposed'
 >;
 
-/**
- * `none`: no notebook or console has been looked at. `no-kernel`: it has none.
- * `local`: its kernel is the page's own server's. `bridge`: its kernel is on a bridge.
- */
-export type CurrentKernel =
-  | { readonly kind: 'none' }
-  | { readonly kind: 'no-kernel'; readonly document: string }
-  | { readonly kind: 'local'; readonly document: string; readonly kernelName: string }
-  | {
-      readonly kind: 'bridge';
-      readonly document: string;
-      readonly kernelName: string;
-      readonly kernelId: string;
-      /** `session_id` of the kernel's channels socket. */
-      readonly clientId: string;
-      readonly connection: Kernel.ConnectionStatus;
-      readonly status: Kernel.Status;
-      readonly backend: IBackend;
-    };
-
 const NONE: CurrentKernel = { kind: 'none' };
 
 /** Follows one session context at a time. Says `changed` when any field of `current` is different. */
 export class CurrentKernelModel implements ICurrentKernel, IDisposable {
-  constructor(private readonly _backends: IBridgeBackends) {
+  constructor(
+    private readonly _backends: Pick<IBridgeBackends, 'changed' | 'backendOf' | 'backendOfSpec'>
+  ) {
     _backends.changed.connect(this._update, this);
   }
 

@@ -1,0 +1,13 @@
+/** Ids of the commands that more than one feature knows. */
+export const CommandIDs = {
+  showPanel: 'tpulab:show-panel',
+  reconnect: 'tpulab:reconnect',
+  clearHistory: 'tpulab:clear-history',
+  goToCell: 'tpulab:go-to-cell',
+  openDashboard: 'tpulab:open-dashboard',
+  connect: 'tpulab:connect-remote',
+  open: 'tpulab:open-remote',
+  manage: 'tpulab:remotes',
+  sync: 'tpulab:sync-folder',
+  checkpoint: 'tpulab:take-checkpoint'
+} as const;

@@ -1,0 +1,306 @@
+/**
+ * Reattaches notebooks to what their kernels on a bridge have done while no page was there. Of kernels on remotes that are away,
+ * notebooks show what this machine has kept.
+ */
+import type { IChangedArgs } from '@jupyterlab/coreutils';
+import type { NotebookPanel } from '@jupyterlab/notebook';
+import type { Kernel } from '@jupyterlab/services';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { remoteOfPlace, splitSpecName } from '../backends/spec-names.js';
+import type { IBridgeBackends } from '../backends/tokens.js';
+import type { IBridgeEvents } from '../events/tokens.js';
+import { wait } from '../platform/wait.js';
+import { momentText } from '../text/moment.js';
+import { NoticePlace } from '../ui/notebook-notice.js';
+import { Filler } from './filler.js';
+import { fillFromKept, type IFilled } from './fill-from-kept.js';
+import { KeptApi } from './kept-api.js';
+import { whenever } from './kernel-waits.js';
+import { LabNotebook } from './lab-notebook.js';
+import { kernelRoute, OutputsApi } from './outputs-api.js';
+import { type IReattached, type IUnplaced, reattach } from './reattachment.js';
+import { ALL_TRUSTED, type ITrust, RequestedHere } from './trust.js';
+
+/** A page that is opened while the bridge is away tries again this often, each time when the connection is back. */
+const MAX_ATTEMPTS = 5;
+/** How long the bridge may take to tell its remotes, and the pause after a question that it could not answer. */
+const BRIDGE_WAIT_MS = 30_000;
+const RETRY_MS = 5_000;
+/** Longer than any journal takes to be read. */
+const ATTEMPT_TIMEOUT_MS = 120_000;
+
+export interface IShownUnplaced {
+  readonly unplaced: readonly IUnplaced[];
+  /** Prints the same on the command line. */
+  readonly command: string;
+}
+
+/** What the page around the notebooks gives. */
+export interface IFollowParts {
+  readonly backends: IBridgeBackends;
+  readonly events: IBridgeEvents | null;
+  readonly trans: TranslationBundle;
+  /** Asks the person whether to trust the whole notebook. */
+  readonly trust: (panel: NotebookPanel) => Promise<unknown>;
+  /** Says what could not be placed, and offers to show it. */
+  readonly tellUnplaced: (panel: NotebookPanel, message: string, shown: IShownUnplaced) => void;
+}
+
+/** Until the notebook is closed, through all its kernels. */
+export function followNotebook(panel: NotebookPanel, parts: IFollowParts): void {
+  const { sessionContext } = panel;
+  const closed = new AbortController();
+  const notice = new NoticePlace(panel.contentHeader, parts.trans);
+  const trustNotice = new NoticePlace(panel.contentHeader, parts.trans);
+  let abort = new AbortController();
+  /** What the kernel itself tells is more than what is kept here. */
+  const attachTo = async (kernel: Kernel.IKernelConnection): Promise<void> => {
+    const { signal } = abort;
+    let result: IReattached | null;
+    await turn(panel, kernel.id, signal);
+    do {
+      result = await attach(panel, kernel, parts, signal);
+      if (result !== null && result.running.length + result.filled.length > 0) {
+        notice.clear();
+        sayUntrusted(panel, trustNotice, result.untrusted, parts);
+      }
+    } while (await hasLeft(result?.elsewhere ?? [], kernel.id, parts, signal));
+  };
+  const onKernel = (
+    _: unknown,
+    { newValue }: IChangedArgs<Kernel.IKernelConnection | null, Kernel.IKernelConnection | null, 'kernel'>
+  ): void => {
+    abort.abort();
+    abort = new AbortController();
+    if (newValue) {
+      void attachTo(newValue);
+    }
+  };
+  sessionContext.kernelChanged.connect(onKernel);
+  const kernel = sessionContext.session?.kernel;
+  if (kernel) {
+    void attachTo(kernel);
+  }
+  void fill(panel, { notice, trustNotice }, parts, closed.signal);
+  panel.disposed.connect(() => {
+    abort.abort();
+    closed.abort();
+    sessionContext.kernelChanged.disconnect(onKernel);
+  });
+}
+
+/** Waits until it is this page that fills the cells, where several share them. Never rejects. */
+async function turn(panel: NotebookPanel, what: string, signal: AbortSignal): Promise<void> {
+  await panel.context.ready;
+  const { collaborative, sharedModel } = panel.context.model;
+  if (collaborative !== true || signal.aborted) {
+    return;
+  }
+  const filler = new Filler(sharedModel.awareness, what);
+  // Its place is kept for as long as the kernel is followed.
+  signal.addEventListener('abort', () => filler.dispose(), { once: true });
+  await whenever([filler.changed], () => filler.isMine, signal).catch(() => undefined);
+}
+
+/** Waits until one of these pages has left, whose cells are then filled here. False when there is none, or at the end. */
+async function hasLeft(
+  sessions: readonly string[],
+  kernelId: string,
+  { events }: IFollowParts,
+  signal: AbortSignal
+): Promise<boolean> {
+  const telemetry = events?.telemetryOf(kernelId);
+  if (sessions.length === 0 || !telemetry) {
+    return false;
+  }
+  const isGone = (): boolean => sessions.some(session => telemetry.client(session) === null);
+  return whenever([telemetry.changed], isGone, signal).then(
+    () => true,
+    () => false
+  );
+}
+
+/** Fills cells from what is kept here of a kernel on a remote. Never rejects. */
+async function fill(
+  panel: NotebookPanel,
+  { notice, trustNotice }: { readonly notice: NoticePlace; readonly trustNotice: NoticePlace },
+  parts: IFollowParts,
+  signal: AbortSignal
+): Promise<void> {
+  const { backends } = parts;
+  await Promise.all([panel.context.ready, panel.revealed]);
+  const remote = remoteOfPlace(splitSpecName(panel.context.model.defaultKernelName).place);
+  if (remote === null) {
+    return;
+  }
+  await turn(panel, remote, signal);
+  for (let attempt = 1; attempt <= MAX_ATTEMPTS && !signal.aborted; attempt += 1) {
+    await backends.remotes.settled(BRIDGE_WAIT_MS);
+    try {
+      const filled = await fillFromKept({
+        kept: new KeptApi(() => backends.bridge.serverSettings, remote),
+        notebook: new LabNotebook(panel),
+        path: panel.context.localPath,
+        signal: AbortSignal.any([signal, AbortSignal.timeout(ATTEMPT_TIMEOUT_MS)])
+      });
+      sayFilled(panel, notice, remote, filled, parts);
+      sayUntrusted(panel, trustNotice, filled.untrusted, parts);
+      return;
+    } catch {
+      await wait(RETRY_MS, signal);
+    }
+  }
+}
+
+function sayFilled(
+  panel: NotebookPanel,
+  notice: NoticePlace,
+  remote: string,
+  { filled, unfinished, unplaced, last }: IFilled,
+  parts: IFollowParts
+): void {
+  const { trans } = parts;
+  if (last !== null) {
+    const command = `tpulab outputs --remote ${remote} ${last.kernelId}`;
+    const many = trans._n(
+      'One cell shows what this machine has kept of its kernel on %2, up to %3.',
+      '%1 cells show what this machine has kept of their kernel on %2, up to %3.',
+      filled.length,
+      remote,
+      momentText(last.at, Date.now())
+    );
+    notice.say({ text: `${many}${unfinishedText(unfinished.length, filled.length, trans)}`, actions: [] });
+    report(panel, { unplaced, command }, parts);
+  } else if (unplaced.length > 0) {
+    report(panel, { unplaced, command: `tpulab outputs --remote ${remote} KERNEL` }, parts);
+  }
+}
+
+/** Until the person trusts it, output that somebody else may have made is shown without scripts. */
+function sayUntrusted(
+  panel: NotebookPanel,
+  notice: NoticePlace,
+  untrusted: readonly string[],
+  { trans, trust }: IFollowParts
+): void {
+  if (untrusted.length === 0) {
+    return;
+  }
+  notice.say({
+    text: trans._n(
+      'One cell shows output that was not requested from this computer. It is shown without scripts until you run the cell or trust the notebook.',
+      '%1 cells show output that was not requested from this computer. It is shown without scripts until you run the cells or trust the notebook.',
+      untrusted.length
+    ),
+    actions: [
+      {
+        label: trans.__('Trust Notebook…'),
+        stays: true,
+        onClick: () =>
+          void trust(panel).then(() => {
+            if (panel.content.widgets.every(({ model }) => model.type !== 'code' || model.trusted)) {
+              notice.clear();
+            }
+          })
+      }
+    ]
+  });
+}
+
+function unfinishedText(count: number, all: number, trans: TranslationBundle): string {
+  if (count === 0) {
+    return '';
+  }
+  const text =
+    all === 1
+      ? trans.__('It had not finished by then.')
+      : trans._n('%1 of them had not finished by then.', '%1 of them had not finished by then.', count);
+  return ` ${text}`;
+}
+
+/** What was placed, once the page has what the kernel has; null when it could not be asked. Never rejects. */
+async function attach(
+  panel: NotebookPanel,
+  kernel: Kernel.IKernelConnection,
+  parts: IFollowParts,
+  signal: AbortSignal
+): Promise<IReattached | null> {
+  const { backends, events } = parts;
+  await Promise.all([panel.context.ready, panel.revealed]);
+  for (let attempt = 1; attempt <= MAX_ATTEMPTS && !signal.aborted; attempt += 1) {
+    const sockets = backends.socketsOf(kernel.id, kernel.name);
+    if (sockets === null) {
+      return null; // a kernel of the page's own server, which keeps nothing
+    }
+    try {
+      const result = await reattach({
+        kernel,
+        link: sockets.link(kernel.id, kernel.clientId),
+        api: new OutputsApi(
+          () => backends.backendOf(kernel.id)?.serverSettings ?? null,
+          kernelRoute(kernel.id)
+        ),
+        notebook: new LabNotebook(panel),
+        trust: trustOf(kernel, backends),
+        isAttachedElsewhere: session => events?.telemetryOf(kernel.id).client(session) != null,
+        signal: AbortSignal.any([signal, AbortSignal.timeout(ATTEMPT_TIMEOUT_MS)])
+      });
+      report(panel, { unplaced: result.unplaced, command: `tpulab outputs ${kernel.id}` }, parts);
+      return result;
+    } catch {
+      // The bridge or the connection is away, which the status bar shows; once it is back the question makes sense again.
+      await connectedAgain(kernel, signal);
+    }
+  }
+  return null;
+}
+
+/** A remote is not asked what it may do here. */
+function trustOf(kernel: Kernel.IKernelConnection, backends: IBridgeBackends): ITrust {
+  const place = backends.routes.kernelPlace(kernel.id) ?? backends.specPlace(kernel.name);
+  const remote = remoteOfPlace(place);
+  return remote === null
+    ? ALL_TRUSTED
+    : new RequestedHere(() => backends.bridge.serverSettings, remote, kernel.id);
+}
+
+function connectedAgain(kernel: Kernel.IKernelConnection, signal: AbortSignal): Promise<void> {
+  return new Promise(resolve => {
+    const done = (): void => {
+      clearTimeout(timer);
+      kernel.connectionStatusChanged.disconnect(look);
+      signal.removeEventListener('abort', done);
+      resolve();
+    };
+    const look = (_: unknown, status: Kernel.ConnectionStatus): void => {
+      if (status === 'connected') {
+        done();
+      }
+    };
+    const timer = setTimeout(done, 10_000);
+    kernel.connectionStatusChanged.connect(look);
+    signal.addEventListener('abort', done);
+  });
+}
+
+function report(panel: NotebookPanel, shown: IShownUnplaced, { tellUnplaced, trans }: IFollowParts): void {
+  const { unplaced } = shown;
+  if (unplaced.length === 0) {
+    return;
+  }
+  const document = panel.context.localPath;
+  const message = unplaced.every(({ why }) => why === 'ambiguous')
+    ? trans._n(
+        'Output of %1 cell of "%2" could not be placed: several cells have its code, and this file keeps no cell ids.',
+        'Output of %1 cells of "%2" could not be placed: several cells have their code, and this file keeps no cell ids.',
+        unplaced.length,
+        document
+      )
+    : trans._n(
+        'Output of %1 cell of "%2" could not be placed: edited, deleted, or run in a console.',
+        'Output of %1 cells of "%2" could not be placed: edited, deleted, or run in a console.',
+        unplaced.length,
+        document
+      );
+  tellUnplaced(panel, message, shown);
+}
