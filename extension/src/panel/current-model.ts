@@ -23,9 +23,7 @@ const NONE: CurrentKernel = { kind: 'none' };
 
 /** Follows one session context at a time. Says `changed` when any field of `current` is different. */
 export class CurrentKernelModel implements ICurrentKernel, IDisposable {
-  constructor(
-    private readonly _backends: Pick<IBridgeBackends, 'changed' | 'backendOf' | 'backendOfSpec'>
-  ) {
+  constructor(private readonly _backends: Pick<IBridgeBackends, 'changed' | 'backendOf' | 'backendOfSpec'>) {
     _backends.changed.connect(this._update, this);
   }
 
