@@ -6,6 +6,7 @@ tensor on the device it is an input.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,10 +24,13 @@ def use_tensor_learning_rate(backend: Backend, optimizer: Any) -> None:
         _set(backend, group, float(group["lr"]))
 
 
-def set_learning_rate(backend: Backend, optimizer: Any, value: Any) -> None:
-    """`value` for every group: a number, or a 0-d tensor that is already where it belongs."""
-    for group in optimizer.param_groups:
-        _set(backend, group, value)
+def set_learning_rate(
+    backend: Backend, optimizer: Any, value: Any, shares: Sequence[float] | None = None
+) -> None:
+    """`value` for every group: a number, or a 0-d tensor that is already where it belongs. `shares` has a
+    factor for each group, for a number."""
+    for number, group in enumerate(optimizer.param_groups):
+        _set(backend, group, value if shares is None else value * shares[number])
 
 
 def _set(backend: Backend, group: dict[str, Any], value: Any) -> None:

@@ -1,0 +1,168 @@
+"""Checkpoints of the second stage as RVC-Boss/GPT-SoVITS reads and writes them, v1 and v2.
+
+Three containers hold a state dict: a training checkpoint (`model`), the published `s2G`/`s2D` and an exported
+voice (`weight`; in half precision, and without `enc_q`). An exported voice also holds its configuration as an
+object of the original's own class, which is read here without running that class.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tpulab_recipes.common.errors import CheckpointError
+from tpulab_recipes.gpt_sovits.config import Config, s2_json
+from tpulab_recipes.gpt_sovits.discriminator import MultiPeriodDiscriminator
+from tpulab_recipes.gpt_sovits.models import SYMBOL_COUNTS, SynthesizerTrn
+from tpulab_recipes.gpt_sovits.utils import fold_weight_norm, unfold_weight_norm
+
+State = dict[str, torch.Tensor]
+_LATER = {b"02": "v3", b"03": "v3 (LoRA)", b"04": "v4 (LoRA)", b"05": "v2Pro", b"06": "v2ProPlus"}
+
+
+class _Plain(dict[str, Any]):
+    """Stands for the original's HParams: attributes become keys."""
+
+    def __setstate__(self, state: Any) -> None:
+        self.update(state)
+
+
+class _Unpickler(pickle.Unpickler):
+    """Builds tensors and containers, and `_Plain` for HParams. Anything else is refused."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        allowed = {("collections", "OrderedDict"), ("torch._utils", "_rebuild_tensor_v2")}
+        allowed |= {("torch._utils", "_rebuild_parameter"), ("torch", "Size"), ("_codecs", "encode")}
+        if (module, name) in allowed or (module == "torch" and name.endswith("Storage")):
+            return super().find_class(module, name)
+        if name == "HParams":
+            return _Plain
+        raise pickle.UnpicklingError(f"{module}.{name}")
+
+
+class _Reader:
+    """The pickle module that `torch.load` is given."""
+
+    Unpickler = _Unpickler
+    load, loads = pickle.load, pickle.loads
+
+
+def read_container(file: str | Path) -> tuple[State, dict[str, Any]]:
+    """State dict in float32, and what else the file holds as plain values. Runs no code of the file.
+
+    Raises `CheckpointError`: not there, unreadable, of a later version, or without a state dict.
+    """
+    try:
+        with Path(file).open("rb") as opened:
+            head = opened.read(2)
+            opened.seek(0)
+            if head in _LATER:
+                raise CheckpointError(f"{file} is a {_LATER[head]} voice; v1 and v2 can be read here.")
+            held = torch.load(opened, map_location="cpu", pickle_module=_Reader, weights_only=False)
+    except CheckpointError:
+        raise
+    except Exception as error:
+        # What a damaged or foreign file raises has no common class.
+        raise CheckpointError(f"{file} cannot be read as a checkpoint of GPT-SoVITS: {error}") from error
+    state = next((held[key] for key in ("weight", "model") if key in held), None) if isinstance(held, dict) else None
+    if not isinstance(state, dict) or not state:
+        raise CheckpointError(f"{file} has neither `weight` nor `model`, so it is no checkpoint of GPT-SoVITS.")
+    tensors = {key: value.float() if value.is_floating_point() else value for key, value in state.items()}
+    return tensors, {key: value for key, value in held.items() if key not in ("weight", "model")}
+
+
+def version_of(state: State) -> str:
+    """v1 or v2, by the rows of the text embedding."""
+    rows = len(state.get("enc_p.text_embedding.weight", ()))
+    for version, count in SYMBOL_COUNTS.items():
+        if rows == count:
+            return version
+    raise CheckpointError(f"A text embedding of {rows} rows is neither v1's (322) nor v2's (732).")
+
+
+def load_weights(model: Any, state: State, name: str = "the checkpoint", may_lack: str = "") -> None:
+    """Puts a state dict, folded or not, into a model. `may_lack` is what its keys may begin with: `enc_q.` in
+    an exported voice. Raises `CheckpointError` naming keys that are missing, left over or of another shape."""
+    folded = any(key.removesuffix("_v") + "_g" not in state and key.endswith(".weight") for key in state) and not any(
+        key.endswith("weight_v") for key in state
+    )
+    if folded:
+        fold_weight_norm(model)
+    ours = model.state_dict()
+    missing = [key for key in ours.keys() - state.keys() if not (may_lack and key.startswith(may_lack))]
+    odd = [key for key in ours.keys() & state.keys() if ours[key].shape != state[key].shape]
+    found = {"missing": missing, "left over": state.keys() - ours.keys(), "of another shape": odd}
+    problems = [f"{what}: {', '.join(sorted(keys)[:4])} ({len(keys)})" for what, keys in found.items() if keys]
+    if problems:
+        raise CheckpointError(f"{name} does not fit the model; {'; '.join(problems)}. Check the settings.")
+    model.load_state_dict(state, strict=False)
+    if folded:
+        unfold_weight_norm(model)
+
+
+def make_models(config: Config) -> tuple[SynthesizerTrn, MultiPeriodDiscriminator]:
+    """Generator and discriminator with random weights, which depend on the seed alone."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(config.seed)
+        generator = SynthesizerTrn(**config.model)
+        return generator, MultiPeriodDiscriminator(divisor=config.discriminator_divisor)
+
+
+def load_voice(file: str | Path, config: Config) -> SynthesizerTrn:
+    """A generator from any of the containers, ready to speak; `enc_q` may be missing."""
+    state, _ = read_container(file)
+    model, _ = make_models(config.but(version=version_of(state)))
+    load_weights(model, state, str(file), may_lack="enc_q.")
+    return model.eval()
+
+
+def export_voice(model: Any, config: Config, file: str | Path, info: str) -> None:
+    """Writes an exported voice: half precision, without `enc_q`; the configuration is a plain dict, which the
+    original's reader takes as well (`DictToAttrRecursive`)."""
+    state = OrderedDict(
+        (key, value.detach().cpu().half() if value.is_floating_point() else value.cpu())
+        for key, value in model.state_dict().items()
+        if "enc_q" not in key
+    )
+    _save({"weight": state, "config": s2_json(config), "info": info}, file)
+
+
+def export_training(
+    model: Any, config: Config, file: str | Path, epoch: int, optimizer: Any = None
+) -> None:
+    """Writes a training checkpoint (`G_*.pth`, `D_*.pth`), from which the original goes on."""
+    held = {
+        "model": {key: value.detach().cpu() for key, value in model.state_dict().items()},
+        "iteration": epoch,
+        "optimizer": None if optimizer is None else _plain_optimizer(optimizer),
+        "learning_rate": config.learning_rate,
+    }
+    _save(held, file)
+
+
+def _plain_optimizer(optimizer: Any) -> dict[str, Any]:
+    """The optimizer's state as AdamW writes it outside of a compiled step."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return value.detach().cpu()
+        if isinstance(value, dict):
+            return {key: plain(each) for key, each in value.items()}
+        return [plain(each) for each in value] if isinstance(value, list) else value
+
+    state: dict[str, Any] = plain(optimizer.state_dict())
+    for group in state["param_groups"]:
+        group["lr"], group["capturable"] = float(group["lr"]), False
+    return state
+
+
+def _save(held: dict[str, Any], file: str | Path) -> None:
+    place = Path(file)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    partial = place.with_name(f"{place.name}.writing")
+    torch.save(OrderedDict(held), partial)
+    partial.replace(place)

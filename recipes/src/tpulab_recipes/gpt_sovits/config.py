@@ -1,0 +1,252 @@
+"""Settings of the recipe under the names of `s2.json`. With the defaults a small model learns the synthetic
+corpus in two minutes (docs/gpt-sovits.md); `FULL_SIZE` fine-tunes the published model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import tyro
+
+from tpulab_recipes.audio.mel import MelSettings
+from tpulab_recipes.common.config_files import read_object, require_known
+from tpulab_recipes.common.errors import ConfigError
+from tpulab_recipes.runtime import PrecisionName
+from tpulab_recipes.runtime.precision import check_precision
+
+Dilations = tuple[tuple[int, int, int], ...]
+
+
+@dataclass(frozen=True)
+class Config:
+    epochs: int = 40
+    learning_rate: float = 2e-3
+    """Of the first epoch, times lr_decay."""
+    lr_decay: float = 0.999875
+    """Factor for each epoch."""
+    text_low_lr_rate: float = 0.4
+    """Share of the learning rate for the text embedding, the text encoder and MRTE."""
+    betas: tuple[float, float] = (0.8, 0.99)
+    eps: float = 1e-9
+    batch_size: int = 8
+    """Clips per step, of all devices together."""
+    c_mel: float = 45.0
+    c_kl: float = 1.0
+    segment_size: int = 5120
+    """Samples of each clip that are generated and judged in a step; a multiple of hop_length."""
+    buckets: tuple[int, ...] = (160,)
+    """Frames that clips are padded to, in rising order: one program for each."""
+    text_length: int = 48
+    """Phonemes that texts are padded to."""
+    remat: bool = False
+    """Compute the generator's activations again in the backward pass (grad_ckpt of the original)."""
+    precision: PrecisionName = "float32"
+    seed: int = 1234
+
+    sampling_rate: int = 8000
+    filter_length: int = 512
+    hop_length: int = 160
+    win_length: int = 512
+    n_mel_channels: int = 40
+    mel_fmin: float = 0.0
+    mel_fmax: float | None = None
+
+    version: str = "v2"
+    """v1 or v2: its phonemes, and the bins that the voice is taken from."""
+    inter_channels: int = 32
+    hidden_channels: int = 32
+    filter_channels: int = 64
+    n_heads: int = 2
+    n_layers: int = 2
+    kernel_size: int = 3
+    p_dropout: float = 0.0
+    resblock: str = "1"
+    resblock_kernel_sizes: tuple[int, ...] = (3, 7)
+    resblock_dilation_sizes: tyro.conf.Fixed[Dilations] = ((1, 3, 5), (1, 3, 5))
+    upsample_rates: tuple[int, ...] = (8, 5, 4)
+    upsample_initial_channel: int = 64
+    upsample_kernel_sizes: tuple[int, ...] = (16, 11, 8)
+    gin_channels: int = 64
+    semantic_frame_rate: str = "25hz"
+    freeze_quantizer: bool = True
+    ssl_channels: int = 24
+    """768 with HuBERT; the small features are cepstra of a log-mel spectrogram."""
+    codebook: int = 128
+    style_hidden: int = 32
+    style_dropout: float = 0.0
+    discriminator_divisor: int = 32
+    """The discriminators' channels are the original's divided by this."""
+
+    def __post_init__(self) -> None:
+        if min(self.batch_size, self.epochs, self.text_length) < 1:
+            raise ConfigError("", "batch_size, epochs and text_length must be at least 1.")
+        product = 1
+        for rate in self.upsample_rates:
+            product *= rate
+        if product != self.hop_length:
+            raise ConfigError(
+                "upsample_rates", f"multiply to {product}; hop_length is {self.hop_length}, and must equal it."
+            )
+        if self.segment_size % self.hop_length:
+            raise ConfigError("segment_size", f"must be a multiple of hop_length ({self.hop_length}).")
+        if sorted(self.buckets) != list(self.buckets) or any(each % 2 for each in self.buckets):
+            raise ConfigError("buckets", "must rise and be even: a semantic token is two frames.")
+        if not self.buckets or self.buckets[0] < self.segment_frames:
+            raise ConfigError("buckets", f"begin at {self.segment_frames} frames (segment_size) at least.")
+        check_precision(self.precision)
+
+    def but(self, **changes: object) -> Config:
+        return replace(self, **changes)  # type: ignore[arg-type]
+
+    @property
+    def segment_frames(self) -> int:
+        return self.segment_size // self.hop_length
+
+    @property
+    def mel(self) -> MelSettings:
+        return MelSettings(
+            self.sampling_rate,
+            self.filter_length,
+            self.hop_length,
+            self.win_length,
+            self.n_mel_channels,
+            self.mel_fmin,
+            self.mel_fmax,
+            center=False,
+        )
+
+    @property
+    def model(self) -> dict[str, Any]:
+        """The arguments of `SynthesizerTrn`."""
+        return {
+            "spec_channels": self.filter_length // 2 + 1,
+            "segment_size": self.segment_frames,
+            "mrte_hidden": self.gin_channels,
+            **{name: getattr(self, name) for name in (*_MODEL, *_FIXED_IN_THE_ORIGINAL)},
+        }
+
+
+_MODEL = tuple(
+    "inter_channels hidden_channels filter_channels n_heads n_layers kernel_size p_dropout resblock "
+    "resblock_kernel_sizes resblock_dilation_sizes upsample_rates upsample_initial_channel "
+    "upsample_kernel_sizes gin_channels semantic_frame_rate freeze_quantizer version".split()
+)
+_FIXED_IN_THE_ORIGINAL = ("ssl_channels", "codebook", "style_hidden", "style_dropout")
+
+FULL_SIZE = Config(
+    epochs=8,
+    learning_rate=1e-4,
+    batch_size=32,
+    segment_size=20_480,
+    buckets=(300, 500, 700, 1000, 1400, 1900),
+    text_length=256,
+    precision="bfloat16",
+    sampling_rate=32_000,
+    filter_length=2048,
+    hop_length=640,
+    win_length=2048,
+    n_mel_channels=128,
+    inter_channels=192,
+    hidden_channels=192,
+    filter_channels=768,
+    n_layers=6,
+    p_dropout=0.1,
+    resblock_kernel_sizes=(3, 7, 11),
+    resblock_dilation_sizes=((1, 3, 5),) * 3,
+    upsample_rates=(10, 8, 2, 2, 2),
+    upsample_initial_channel=512,
+    upsample_kernel_sizes=(16, 16, 8, 2, 2),
+    gin_channels=512,
+    ssl_channels=768,
+    codebook=1024,
+    style_hidden=128,
+    style_dropout=0.1,
+    discriminator_divisor=1,
+)
+
+_TRAIN = "epochs learning_rate lr_decay text_low_lr_rate betas eps batch_size c_mel c_kl segment_size seed"
+_DATA = "sampling_rate filter_length hop_length win_length n_mel_channels mel_fmin mel_fmax"
+#: Keys that name places (`Places`), and keys that change nothing here: the original's own front end, what its
+#: model ignores too, and half precision with a scaler, for which `precision` stands.
+_PLACES = {"train": ("pretrained_s2G", "pretrained_s2D"), "data": ("exp_dir",), "model": ()}
+_IDLE = {
+    "train": tuple(
+        "log_interval eval_interval fp16_run init_lr_ratio warmup_epochs gpu_numbers save_every_epoch "
+        "if_save_latest if_save_every_weights lora_rank".split()
+    ),
+    "data": ("max_wav_value", "add_blank", "n_speakers", "cleaned_text", "training_files"),
+    "model": ("n_layers_q", "use_spectral_norm"),
+}
+_KEYS: Mapping[str, tuple[str, ...]] = {
+    "train": (*_TRAIN.split(), "grad_ckpt"),
+    "data": tuple(_DATA.split()),
+    "model": _MODEL,
+}
+_TOP = ("s2_ckpt_dir", "content_module", "save_weight_dir", "name", "version", "pretrain", "resume_step")
+
+
+@dataclass(frozen=True)
+class Places:
+    """What an `s2.json` says beside the settings; empty: nothing."""
+
+    pretrained_s2G: str = ""
+    pretrained_s2D: str = ""
+    exp_dir: str = ""
+
+
+def read_s2_config(file: str | Path, config: Config) -> tuple[Config, Places, tuple[str, ...]]:
+    """The settings with those of an `s2.json`, its places, and the keys that have no effect here.
+
+    Raises `ConfigError` for a file that cannot be read and for keys that do not exist.
+    """
+    written = read_object(file, "config_file")
+    changes: dict[str, Any] = {}
+    places: dict[str, str] = {}
+    idle = []
+    for section, values in written.items():
+        require_known(section, (*_KEYS, *_TOP), file)
+        if section not in _KEYS:
+            if section == "version":
+                changes["version"] = values
+            else:
+                idle.append(section)
+            continue
+        if not isinstance(values, dict):
+            raise ConfigError(section, f"{file}: it must be an object.")
+        known = (*_KEYS[section], *_PLACES[section], *_IDLE[section])
+        for key, value in values.items():
+            require_known(key, known, file, section)
+            if key in _PLACES[section]:
+                places[key] = str(value or "")
+            elif key in _IDLE[section]:
+                idle.append(f"{section}.{key}")
+            else:
+                name = "remat" if key == "grad_ckpt" else key
+                changes[name] = _tuples(value)
+    try:
+        return config.but(**changes), Places(**places), tuple(idle)
+    except TypeError as error:
+        raise ConfigError("", f"{file}: a value has the wrong type ({error}).") from error
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(_tuples(each) for each in value) if isinstance(value, list) else value
+
+
+def s2_json(config: Config) -> dict[str, Any]:
+    """The settings as the original writes them, for its files."""
+
+    def plain(value: Any) -> Any:
+        return [plain(each) for each in value] if isinstance(value, tuple) else value
+
+    values = {field.name: plain(getattr(config, field.name)) for field in fields(config)}
+    values |= {"grad_ckpt": config.remat}
+    sections: dict[str, Any] = {
+        section: {key: values[key] for key in keys} for section, keys in _KEYS.items()
+    }
+    # The original's model asks for it and ignores it.
+    sections["data"]["n_speakers"] = 300
+    return sections

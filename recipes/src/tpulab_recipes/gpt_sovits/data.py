@@ -1,0 +1,360 @@
+"""Clips from the original's `list` file and folder layout, and batches of few shapes that depend on the seed
+and their number alone.
+
+A list has lines `wav|speaker|language|text`. `prepare` writes what the original's own steps write, so either
+can go on with the other's folder:
+
+    2-name2text.txt         name, phonemes, phonemes of each word (unused), text; separated by tabs
+    4-cnhubert/NAME.pt      semantic features, Float[1, channel, frame]
+    5-wav32k/NAME           the sound, 16 bits
+    6-name2semantic.tsv     semantic tokens (with a generator)
+    spec-FFT-HOP/NAME.npy   spectrograms, Float32[bin, frame]
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from tpulab_recipes.audio import files
+from tpulab_recipes.audio.mel import MelSettings, MelSpectrogram
+from tpulab_recipes.common.errors import ConfigError, DataError
+from tpulab_recipes.common.progress import Progress, Silent
+from tpulab_recipes.gpt_sovits.config import Config
+from tpulab_recipes.gpt_sovits.text import numbers_of, phonemes_of
+
+#: Frames of silence that follow each clip at least: the style encoder's convolutions reach so far, so that
+#: the bucket changes nothing.
+MARGIN = 4
+#: Seconds that a clip lasts, as in the original.
+SHORTEST_S, LONGEST_S = 0.6, 54.0
+Features = Callable[[np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True)
+class Clip:
+    name: str
+    text: np.ndarray
+    """Int64[symbol]."""
+    ssl: np.ndarray
+    """Float32[channel, frame]."""
+    spec: np.ndarray
+    """Float32[bin, frame]."""
+    wav: np.ndarray
+    """Float32[sample]."""
+
+    @property
+    def frames(self) -> int:
+        return int(self.spec.shape[1])
+
+
+def small_features(config: Config) -> Features:
+    """Float32[channel, frame] of a wave at the settings' rate: cepstra of log-mels, normalised over the clip,
+    so that the voice's average spectrum is gone. They stand for HuBERT in lessons."""
+    rate, hop, half = config.sampling_rate, config.hop_length, config.ssl_channels // 2
+    settings = MelSettings(rate, 2 * config.filter_length, hop, 3 * hop, max(20, half), 60.0, center=False)
+    mel = MelSpectrogram(settings)
+    angles = np.pi * np.outer(np.arange(half), np.arange(settings.n_mels) + 0.5) / settings.n_mels
+
+    def features(wave: np.ndarray) -> np.ndarray:
+        with torch.no_grad():
+            log_mel = mel(torch.from_numpy(np.float32(wave))[None])[0].numpy()
+        # The first cepstra are the shape of the vocal tract; the ripple of the pitch is in those left out.
+        cepstra = np.cos(angles) @ np.maximum(log_mel, -6.0)
+        cepstra = (cepstra - cepstra.mean(1, keepdims=True)) / (cepstra.std(1, keepdims=True) + 1e-3)
+        slopes = np.gradient(cepstra, axis=1)
+        return np.concatenate([cepstra, slopes])[: config.ssl_channels].astype(np.float32)
+
+    return features
+
+
+def hubert_features(place: str, backend: Any, rate: int) -> Features:
+    """HuBERT's last states for a wave at `rate`, as the original's `cnhubert`: `place` is a folder or name of
+    a checkpoint (chinese-hubert-base). Waves are padded to whole seconds, so few lengths mean few programs."""
+    from transformers import HubertModel
+
+    try:
+        model = backend.prepare(HubertModel.from_pretrained(place).eval())
+    except (OSError, ValueError) as error:
+        raise ConfigError("cnhubert_base_dir", f"{place!r} holds no HuBERT: {error}") from error
+
+    def features(wave: np.ndarray) -> np.ndarray:
+        low = files.resample(wave, rate, 16_000)
+        frames = (len(low) - 400) // 320 + 1
+        with torch.no_grad(), backend.step():
+            # Within 0.02 of the whole wave's mean and deviation, which its first norm takes.
+            states = model(backend.to_device(np.float32(low)[None])).last_hidden_state
+        return np.asarray(backend.to_host(states)[0].T.float().numpy()[:, :frames], np.float32)
+
+    return features
+
+
+def features_for(config: Config, cnhubert_base_dir: str, backend: Any) -> Features:
+    """HuBERT where there is a checkpoint. Raises `ConfigError` for 768 channels without one."""
+    if cnhubert_base_dir:
+        return hubert_features(cnhubert_base_dir, backend, config.sampling_rate)
+    if config.ssl_channels == 768:
+        raise ConfigError(
+            "cnhubert_base_dir", "768 semantic features need HuBERT; give a folder of chinese-hubert-base."
+        )
+    return small_features(config)
+
+
+def level(wave: np.ndarray) -> np.ndarray:
+    """Half the wave as it is, half scaled to 0.95, as the original writes it."""
+    loudest = max(float(np.abs(wave).max(initial=0)), 1e-9)
+    return np.float32(0.5 * wave + 0.5 * 0.95 * wave / loudest)
+
+
+def spectrogram(wave: np.ndarray, config: Config) -> np.ndarray:
+    """Float32[bin, frame]."""
+    with torch.no_grad():
+        return np.asarray(MelSpectrogram(config.mel).magnitude(torch.from_numpy(wave)[None])[0].numpy())
+
+
+def read_list(file: str | Path) -> list[tuple[str, str, str, str]]:
+    """(wav, speaker, language, text) of each line. Raises `DataError` for a file without any."""
+    try:
+        lines = Path(file).read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise DataError(f"the list {file} cannot be read: {error}") from error
+    found = []
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            parts = line.split("|", 3)
+            if len(parts) != 4:
+                raise DataError(f"{file}, line {number}: it must be wav|speaker|language|text.")
+            found.append((parts[0], parts[1], parts[2], parts[3]))
+    if not found:
+        raise DataError(f"the list {file} is empty.")
+    return found
+
+
+def prepare(
+    inp_text: str | Path,
+    exp_dir: str | Path,
+    config: Config,
+    features: Features,
+    *,
+    inp_wav_dir: str = "",
+    progress: Progress | None = None,
+) -> tuple[int, dict[str, str]]:
+    """Writes the folder of a list, and answers how many clips it has, and why others were left out.
+
+    What is there already stays: an interrupted run goes on. Wavs are searched in `inp_wav_dir`, else where
+    the list says, relative to it.
+    """
+    root, told = Path(exp_dir), progress or Silent()
+    spec_dir = root / f"spec-{config.filter_length}-{config.hop_length}"
+    for place in (root / "4-cnhubert", root / "5-wav32k", spec_dir):
+        place.mkdir(parents=True, exist_ok=True)
+    known = _read_texts(root)
+    rows = read_list(inp_text)
+    reasons: dict[str, str] = {}
+    told.start("preparing", len(rows))
+    for wav, _, _, text in rows:
+        name = Path(wav).name
+        told.advance(1, name)
+        try:
+            phonemes = known.get(name) or phonemes_of(text)
+            numbers_of(phonemes, config.version)
+            place = Path(inp_wav_dir) / name if inp_wav_dir else Path(inp_text).parent / wav
+            targets = (root / "5-wav32k" / name, root / "4-cnhubert" / f"{name}.pt", spec_dir / f"{name}.npy")
+            if not all(each.exists() for each in targets):
+                _prepare_one(place, targets, config, features)
+            known[name] = phonemes
+        except (ConfigError, DataError) as error:
+            reasons[name] = str(error)
+    told.finish()
+    listed = {Path(wav).name: text for wav, _, _, text in rows}
+    lines = [f"{name}\t{' '.join(known[name])}\tNone\t{listed.get(name, '')}" for name in known]
+    _write(root / "2-name2text.txt", lambda file: file.write(("\n".join(lines) + "\n").encode()))
+    return sum(name in known and name not in reasons for name in listed), reasons
+
+
+def _prepare_one(source: Path, targets: Sequence[Path], config: Config, features: Features) -> None:
+    wave = files.load(source, config.sampling_rate)
+    seconds = len(wave) / config.sampling_rate
+    if not SHORTEST_S < seconds < LONGEST_S:
+        raise DataError(f"it lasts {seconds:.1f} s, not between {SHORTEST_S} and {LONGEST_S:.0f} s")
+    if float(np.abs(wave).max()) > 2.2:
+        raise DataError("it is louder than 2.2 times full scale")
+    even = level(wave)
+    even = even[: len(even) // config.hop_length * config.hop_length]
+    ssl = features(even)
+    if not np.isfinite(ssl).all():
+        raise DataError("its semantic features are not finite")
+    sound, hubert, spec = targets
+    _write(spec, lambda file: np.save(file, spectrogram(even, config)))
+    _write(hubert, lambda file: torch.save(torch.from_numpy(ssl)[None], file))
+    partial = sound.with_name(f"{sound.name}.writing.wav")
+    files.save(partial, np.clip(even, -1, 1), config.sampling_rate)
+    os.replace(partial, sound)
+
+
+def _write(place: Path, write: Callable[[Any], Any]) -> None:
+    """A file, whole or not at all."""
+    partial = place.with_name(f"{place.name}.writing")
+    with partial.open("wb") as file:
+        write(file)
+    os.replace(partial, place)
+
+
+def _read_texts(root: Path) -> dict[str, list[str]]:
+    """Phonemes by name, from 2-name2text.txt."""
+    place = root / "2-name2text.txt"
+    if not place.exists():
+        return {}
+    rows = [line.split("\t") for line in place.read_text(encoding="utf-8").splitlines()]
+    return {row[0]: row[1].split(" ") for row in rows if len(row) == 4}
+
+
+def write_tokens(exp_dir: str | Path, generator: Any, clips: Sequence[Clip]) -> None:
+    """6-name2semantic.tsv: the semantic tokens of every clip, for training a first stage."""
+    lines = []
+    for clip in clips:
+        codes = generator.extract_latent(torch.from_numpy(clip.ssl)[None])[0, 0]
+        lines.append(f"{clip.name}\t{' '.join(str(int(code)) for code in codes)}")
+    _write(Path(exp_dir) / "6-name2semantic.tsv", lambda file: file.write("\n".join(lines).encode()))
+
+
+def read_clips(exp_dir: str | Path, config: Config) -> tuple[list[Clip], dict[str, str]]:
+    """The clips of a prepared folder by name, and why others were left out. Raises `DataError` for a folder
+    without any."""
+    root = Path(exp_dir)
+    spec_dir = root / f"spec-{config.filter_length}-{config.hop_length}"
+    clips, reasons = [], {}
+    for name, phonemes in sorted(_read_texts(root).items()):
+        hubert, sound, spec = root / "4-cnhubert" / f"{name}.pt", root / "5-wav32k" / name, spec_dir / f"{name}.npy"
+        if not (hubert.exists() and sound.exists()):
+            reasons[name] = "4-cnhubert or 5-wav32k lacks it"
+            continue
+        wave = files.load(sound, config.sampling_rate)
+        shape = np.load(spec) if spec.exists() else spectrogram(wave, config)
+        ssl = torch.load(hubert, map_location="cpu", weights_only=True)[0].float().numpy()
+        text = np.asarray(numbers_of(phonemes, config.version), np.int64)
+        clip = Clip(name, text, fitted_features(ssl, shape.shape[1]), shape, wave)
+        reason = _unfit(clip, config)
+        if reason:
+            reasons[name] = reason
+        else:
+            clips.append(clip)
+    if not clips:
+        why = f" The first: {next(iter(reasons.values()))}." if reasons else " Run prepare first."
+        raise DataError(f"{root} has no clip that can be used.{why}")
+    return clips, reasons
+
+
+def fitted_features(ssl: np.ndarray, frames: int) -> np.ndarray:
+    """Cut, or its last frame repeated: HuBERT gives one or two frames fewer than the spectrogram has."""
+    return np.pad(ssl[:, :frames], ((0, 0), (0, max(0, frames - ssl.shape[1]))), mode="edge")
+
+
+def _unfit(clip: Clip, config: Config) -> str:
+    if clip.ssl.shape[0] != config.ssl_channels:
+        return f"it has {clip.ssl.shape[0]} semantic features, and ssl_channels is {config.ssl_channels}"
+    if clip.frames < config.segment_frames:
+        return f"it has {clip.frames} frames; a segment is {config.segment_frames}"
+    if clip.frames + MARGIN > config.buckets[-1]:
+        return f"it has {clip.frames} frames; the longest bucket holds {config.buckets[-1] - MARGIN}"
+    if len(clip.text) > config.text_length:
+        return f"it has {len(clip.text)} phonemes; text_length is {config.text_length}"
+    return ""
+
+
+def rows(
+    clips: Sequence[Clip], config: Config, frames: int, random: np.random.Generator, count: int | None = None
+) -> dict[str, np.ndarray]:
+    """A batch, padded to `frames`, with the random numbers of its step: every replica has the same, and a
+    resumed run too. `counts` is 0 for rows that only fill."""
+    size, length = len(clips), config.text_length
+    batch = {
+        "ssl": np.zeros((size, config.ssl_channels, frames), np.float32),
+        "spec": np.zeros((size, config.filter_length // 2 + 1, frames), np.float32),
+        "spec_lengths": np.zeros(size, np.int64),
+        "wav": np.zeros((size, 1, frames * config.hop_length), np.float32),
+        "text": np.zeros((size, length), np.int64),
+        "text_lengths": np.zeros(size, np.int64),
+        "noise": random.standard_normal((size, config.inter_channels, frames), np.float32),
+        "uniform": random.random(size, np.float32),
+        "counts": np.float32(np.arange(size) < (size if count is None else count)),
+    }
+    for row, clip in enumerate(clips):
+        samples = min(len(clip.wav), frames * config.hop_length)
+        batch["ssl"][row, :, : clip.frames] = clip.ssl
+        batch["spec"][row, :, : clip.frames] = clip.spec
+        batch["wav"][row, 0, :samples] = clip.wav[:samples]
+        batch["text"][row, : len(clip.text)] = clip.text
+        batch["spec_lengths"][row], batch["text_lengths"][row] = clip.frames, len(clip.text)
+    return batch
+
+
+def bucket_of(clip: Clip, config: Config) -> int:
+    """The smallest bucket that holds the clip and its margin."""
+    return next(each for each in config.buckets if clip.frames + MARGIN <= each)
+
+
+def _epoch(clips: Sequence[Clip], config: Config, epoch: int) -> list[tuple[int, list[int]]]:
+    """(bucket, clips) of each step; a bucket's last batch is filled with clips from its beginning."""
+    random = np.random.default_rng([config.seed, epoch])
+    batches = []
+    for bucket in config.buckets:
+        members = [number for number, clip in enumerate(clips) if bucket_of(clip, config) == bucket]
+        if not members:
+            continue
+        order = [members[each] for each in random.permutation(len(members))]
+        count = -(-len(order) // config.batch_size)
+        order = [order[each % len(order)] for each in range(count * config.batch_size)]
+        batches += [
+            (bucket, order[each * config.batch_size : (each + 1) * config.batch_size]) for each in range(count)
+        ]
+    return [batches[each] for each in random.permutation(len(batches))]
+
+
+def steps_per_epoch(clips: Sequence[Clip], config: Config) -> int:
+    return len(_epoch(clips, config, 0))
+
+
+def train_batches(clips: Sequence[Clip], config: Config, first: int = 0) -> Iterator[dict[str, np.ndarray]]:
+    """All batches of the epochs from number `first` on."""
+    in_epoch = steps_per_epoch(clips, config)
+    for epoch in range(first // in_epoch, config.epochs):
+        for place, (bucket, numbers) in enumerate(_epoch(clips, config, epoch)):
+            step = epoch * in_epoch + place
+            if step >= first:
+                random = np.random.default_rng([config.seed, 1, step])
+                yield rows([clips[number] for number in numbers], config, bucket, random)
+
+
+def eval_batches(clips: Sequence[Clip], config: Config) -> Iterator[dict[str, np.ndarray]]:
+    """Every clip once, in batches of the training's shapes; rows that fill do not count."""
+    random = np.random.default_rng(config.seed)
+    for bucket in config.buckets:
+        members = [clip for clip in clips if bucket_of(clip, config) == bucket]
+        for first in range(0, len(members), config.batch_size):
+            part = members[first : first + config.batch_size]
+            filled = part + [part[0]] * (config.batch_size - len(part))
+            yield rows(filled, config, bucket, random, len(part))
+
+
+def fit_tokens(generator: Any, clips: Sequence[Clip], seed: int) -> None:
+    """k-means of the clips' features, for a generator that has no semantic tokens yet (a random one). A
+    published generator has them, and they stay frozen."""
+    book = generator.quantizer.vq.layers[0]._codebook
+    if bool(book.inited):
+        return
+    with torch.no_grad():
+        weight = generator.ssl_proj.weight
+        # Random features would spread what belongs together: the mean of the frames of a token is kept.
+        weight.copy_(torch.eye(len(weight))[:, :, None].expand_as(weight) / weight.shape[2])
+        generator.ssl_proj.bias.zero_()
+        found = [generator.ssl_proj(torch.from_numpy(clip.ssl)[None])[0].T for clip in clips]
+        table = torch.cat(found)[:20_000]
+        order = torch.from_numpy(np.random.default_rng(seed).permutation(len(table)))
+        book.initialise(table, order, 20)

@@ -1,0 +1,97 @@
+"""The phonemes of GPT-SoVITS and their numbers, v1 and v2 (RVC-Boss/GPT-SoVITS 48b1a01, `text/symbols*.py`).
+
+Text becomes phonemes in the original's first step, which has a dictionary for each language. Its result
+(`2-name2text.txt`) is read where it is there. Without it, texts may hold phonemes in braces, and the words of
+the synthetic corpus are known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+
+from tpulab_recipes.audio.phonemes import LEXICON
+from tpulab_recipes.common.errors import ConfigError, DataError
+
+_PUNCTUATION = "! ? … , . -"
+_INITIALS = "AA EE OO b c ch d f g h j k l m n p q r s sh t w x y z zh"
+_FINALS = (
+    "E En a ai an ang ao e ei en eng er i i0 ia ian iang iao ie in ing iong ir iu o ong ou u ua uai uan uang "
+    "ui un uo v van ve vn"
+)
+_JAPANESE = "I N U a b by ch cl d dy e f g gy h hy i j k ky m my n ny o p py r ry s sh t ts u v w y z"
+_ARPA_VOWELS = "AA AE AH AO AW AY EH ER EY IH IY OW OY UH UW"
+_ARPA_OTHER = "ER IH B CH D DH F G HH JH K L M N NG P R S SH T TH V W Y Z ZH"
+_KOREAN = "ㄱㄴㄷㄹㅁㅂㅅㅇㅈㅊㅋㅌㅍㅎㄲㄸㅃㅆㅉㅏㅓㅗㅜㅡㅣㅐㅔ空停"
+#: Cantonese, each with Y before it; those with a tone have six, those marked * also stand without one.
+_CANTONESE_PLAIN = "b c d f gw h j kw l ng s w z"
+_CANTONESE = (
+    "a* aa* aai aak aam aan aang aap aat aau ai* ak* am an ang ap at au* e* ei ek eng eoi eon eot g* i ik im "
+    "in ing ip it iu k* m* n* o* oe oek oeng oi* ok* on* ong ot ou* p* t* u ui uk* un ung ut yu yun yut"
+)
+
+
+@cache
+def symbols(version: str) -> tuple[str, ...]:
+    """All phonemes of v1 or v2, in the order of their numbers; those of v1 begin those of v2."""
+    tones = {f"{final}{tone}" for final in _FINALS.split() for tone in range(1, 6)}
+    stressed = {f"{vowel}{stress}" for vowel in _ARPA_VOWELS.split() for stress in range(3)}
+    plain = f"_ SP SP2 SP3 UNK {_PUNCTUATION} {_INITIALS} {_JAPANESE} {_ARPA_OTHER}".split()
+    first = sorted({*plain, *tones, *stressed})
+    if version == "v1":
+        return tuple(first)
+    cantonese = {f"Y{each}" for each in _CANTONESE_PLAIN.split()}
+    for each in _CANTONESE.split():
+        base = each.removesuffix("*")
+        cantonese |= {f"Y{base}{tone}" for tone in range(1, 7)} | ({f"Y{base}"} if base != each else set())
+    return (*first, "[", "]", *sorted(_KOREAN), *sorted(cantonese))
+
+
+def numbers_of(phonemes: Sequence[str], version: str) -> list[int]:
+    """Raises `DataError` for what is no phoneme of that version."""
+    table = _numbers(version)
+    unknown = [each for each in phonemes if each not in table]
+    if unknown:
+        raise DataError(f"{', '.join(unknown[:5])}: no phoneme of {version} (`gpt_sovits.text.symbols`).")
+    return [table[each] for each in phonemes]
+
+
+@cache
+def _numbers(version: str) -> dict[str, int]:
+    return {symbol: number for number, symbol in enumerate(symbols(version))}
+
+
+@cache
+def _lexicon() -> dict[str, tuple[str, ...]]:
+    """The corpus's words; a vowel is stressed, because the table of phonemes has it with a stress only."""
+    vowels = _ARPA_VOWELS.split()
+    return {
+        word: tuple(f"{each}1" if each in vowels else each for each in spoken.split())
+        for words in LEXICON.values()
+        for word, spoken in words.items()
+    }
+
+
+def phonemes_of(text: str) -> list[str]:
+    """The phonemes of a text: `{HH AH0 L OW1}` as written, punctuation, and words of the synthetic corpus.
+
+    Raises `ConfigError` for an empty text and for a word that is not known.
+    """
+    found: list[str] = []
+    for braces, word, mark in re.findall(r"\{([^}]*)\}|([\w']+)|([^\w\s])", text):
+        if braces:
+            found += braces.split()
+        elif mark:
+            found += [mark] if mark in _PUNCTUATION.split() else []
+        elif word.lower() in _lexicon():
+            found += _lexicon()[word.lower()]
+        else:
+            raise ConfigError(
+                "text",
+                f"the word {word!r} is not known; write its phonemes in braces, as {{HH AH0 L OW1}}, or put "
+                "the original's 2-name2text.txt into the folder.",
+            )
+    if not found:
+        raise ConfigError("text", f"{text!r} has no phonemes.")
+    return found

@@ -1,0 +1,209 @@
+"""The two updates of GPT-SoVITS: the discriminators', then the generator's, a program each for every bucket."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from tpulab_recipes.audio.mel import MelSpectrogram
+from tpulab_recipes.gpt_sovits.config import Config
+from tpulab_recipes.gpt_sovits.utils import (
+    discriminator_loss,
+    feature_loss,
+    generator_loss,
+    grad_norm,
+    kl_loss,
+    slice_segments,
+)
+from tpulab_recipes.torch_training import (
+    create_optimizer_state,
+    refuse_changes,
+    set_learning_rate,
+    snapshot,
+    use_tensor_learning_rate,
+)
+
+#: What learns more slowly (`text_low_lr_rate`), a group each, in the original's order.
+SLOW = ("text_embedding", "encoder_text", "mrte")
+
+
+class Trainer:
+    """Owns both models and both optimizers. `steps_in_epoch` says when the learning rate falls."""
+
+    def __init__(
+        self, config: Config, generator: Any, discriminator: Any, backend: Any, steps_in_epoch: int
+    ) -> None:
+        self.config, self.backend, self.steps_in_epoch, self.steps_done = config, backend, steps_in_epoch, 0
+        self.learning_rate: float = config.learning_rate
+        self.c_mel = config.c_mel
+        self.generator = backend.prepare(generator)
+        self.discriminator = backend.prepare(discriminator)
+        self.mel = backend.prepare(MelSpectrogram(config.mel))
+        self.weights = backend.replicate(torch.tensor([config.c_mel, config.c_kl]))
+        options = {"betas": config.betas, "eps": config.eps}
+        rate = config.learning_rate
+        enc_p = self.generator.enc_p
+        slow = [list(getattr(enc_p, name).parameters()) for name in SLOW]
+        held = {id(each) for group in slow for each in group}
+        groups = [{"params": [each for each in self.generator.parameters() if id(each) not in held]}]
+        groups += [{"params": each, "lr": rate * config.text_low_lr_rate} for each in slow]
+        self.optimizer = torch.optim.AdamW(groups, lr=rate, **options)  # type: ignore[arg-type]
+        self.optimizer_d = torch.optim.AdamW(self.discriminator.parameters(), lr=rate, **options)  # type: ignore[arg-type]
+        for each in (self.optimizer, self.optimizer_d):
+            use_tensor_learning_rate(backend, each)
+            create_optimizer_state(each)
+        self._step_d = backend.compile(self._update_discriminator, name="discriminator_step")
+        self._step_g = backend.compile(self._update_generator, name="generator_step")
+        self._evaluate = backend.compile(self._mel_distance, name="eval_step")
+        self._made: Any = None
+        backend.sync()
+
+    @property
+    def epoch(self) -> int:
+        """Counted from 1, as the original does."""
+        return self.steps_done // self.steps_in_epoch + 1
+
+    def rate_of_epoch(self, epoch: int) -> float:
+        """The original's schedulers step once before the first epoch; resumed, the rate goes on from here."""
+        return self.learning_rate * self.config.lr_decay**epoch
+
+    def before_step(self) -> None:
+        """Rates and weights are tensors, so a change compiles nothing."""
+        rate = self.rate_of_epoch(self.epoch)
+        shares = [1.0] + [self.config.text_low_lr_rate] * len(SLOW)
+        set_learning_rate(self.backend, self.optimizer, rate, shares)
+        set_learning_rate(self.backend, self.optimizer_d, rate)
+        self.weights = self.backend.replicate(torch.tensor([self.c_mel, self.config.c_kl]))
+
+    def train_step(self, batch: Any) -> dict[str, Any]:
+        """One update of each; answers the losses under the original's names, still on the device."""
+        return {**self.discriminator_step(batch), **self.generator_step(batch)}
+
+    def discriminator_step(self, batch: Any) -> dict[str, Any]:
+        """First half: the generator speaks, and the discriminators learn to tell."""
+        self.generator.train()
+        self.discriminator.train()
+        self.before_step()
+        losses: dict[str, Any] = self._step_d(batch)
+        return losses
+
+    def generator_step(self, batch: Any) -> dict[str, Any]:
+        """Second half: the generator learns from what it has just said."""
+        losses: dict[str, Any] = self._step_g(batch)
+        self.steps_done += 1
+        return losses
+
+    def _update_discriminator(self, batch: Any) -> dict[str, Any]:
+        size = self.config.segment_size
+        with self.backend.precision(self.config.precision):
+            made = self._speak(batch)
+            y_hat, starts = made[0], made[2]
+            y = slice_segments(batch["wav"], starts * self.config.hop_length, size)
+            real, generated, _, _ = self.discriminator(y, y_hat.detach())
+            loss = discriminator_loss(real, generated)
+        self.optimizer_d.zero_grad(set_to_none=True)
+        loss.backward()
+        norm = grad_norm(self.discriminator.parameters())
+        self.backend.optimizer_step(self.optimizer_d)
+        self.optimizer_d.zero_grad(set_to_none=True)
+        self._made = (made, y)
+        return {"loss/d/total": loss.detach(), "grad_norm_d": norm}
+
+    def _speak(self, batch: Any) -> Any:
+        names = ("ssl", "spec", "spec_lengths", "text", "text_lengths", "noise", "uniform")
+        given = [batch[name] for name in names]
+        if not self.config.remat:
+            return self.generator(*given)
+        generator, plain = self.generator, self.generator.dec.forward
+
+        def recomputed(x: Any, g: Any) -> Any:
+            return self.backend.recompute(plain, x, g)
+
+        generator.dec.forward = recomputed
+        try:
+            return generator(*given)
+        finally:
+            del generator.dec.forward
+
+    def _update_generator(self, batch: Any) -> dict[str, Any]:
+        (y_hat, commit, starts, _, mask, latents, _), y = self._made
+        self._made = None
+        z, z_p, m_p, logs_p, m_q, logs_q = latents
+        del z, m_q
+        frames = self.config.segment_frames
+        # The discriminators judge and do not learn here: the original computes their gradients, unused.
+        self.discriminator.requires_grad_(False)
+        with self.backend.precision(self.config.precision):
+            _, generated, maps_real, maps_generated = self.discriminator(y, y_hat)
+        self.discriminator.requires_grad_(True)
+        with self.backend.precision("float32"), self._full_precision(y_hat):
+            spec = slice_segments(batch["spec"], starts, frames)
+            wanted = self.mel.mel(spec).clamp(min=1e-5).log()
+            heard = self.mel(y_hat[:, 0].float())
+            mel = (wanted - heard).abs().mean() * self.weights[0]
+            kl = kl_loss(z_p, logs_q, m_p, logs_p, mask) * self.weights[1]
+            features = feature_loss(maps_real, maps_generated)
+            total = generator_loss(generated) + features + mel + commit + kl
+        self.optimizer.zero_grad(set_to_none=True)
+        total.backward()
+        norm = grad_norm(self.generator.parameters())
+        self.backend.optimizer_step(self.optimizer)
+        self.optimizer.zero_grad(set_to_none=True)
+        losses = {"total": total, "fm": features, "mel": mel, "kl_ssl": commit, "kl": kl}
+        return {f"loss/g/{name}": value.detach() for name, value in losses.items()} | {"grad_norm_g": norm}
+
+    @staticmethod
+    def _full_precision(like: Any) -> Any:
+        return torch.autocast(like.device.type, enabled=False)
+
+    def evaluate(self, batches: Iterable[Any]) -> float:
+        """Mean |difference| of log-mels between held-out clips and what is said of their features, in the
+        clip's own voice and without noise."""
+        self.generator.eval()
+        found = [self._evaluate(batch) for batch in self.backend.batches(batches)]
+        sums = [[float(value) for value in pair] for pair in self.backend.to_host(found)]
+        return sum(total for total, _ in sums) / sum(count for _, count in sums)
+
+    @torch.no_grad()
+    def _mel_distance(self, batch: Any) -> Any:
+        given = [batch[name] for name in ("ssl", "spec", "spec_lengths", "text", "text_lengths")]
+        with self.backend.precision(self.config.precision):
+            wave, mask, _ = self.generator.infer(*given, noise_scale=0.0, noise=torch.zeros_like(batch["noise"]))
+        with self._full_precision(wave):
+            wanted = self.mel.mel(batch["spec"]).clamp(min=1e-5).log()
+            far = (wanted - self.mel(wave[:, 0].float())).abs().mean(1, keepdim=True)
+            counted = mask.float() * batch["counts"].float()[:, None, None]
+        return (far * counted).sum(), counted.sum()
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint holds: both models, both optimizers, random numbers, the step and the settings."""
+        models = torch.nn.ModuleDict({"g": self.generator, "d": self.discriminator})
+        held = snapshot(
+            self.backend,
+            model=models,
+            optimizer=self.optimizer,
+            scheduler=self.optimizer_d,
+            step=self.steps_done,
+            config=self.config,
+        )
+        return held | {"learning_rate": self.learning_rate}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Continues from a checkpoint's state. Raises `CheckpointError` for one of other settings; more
+        epochs are no other settings."""
+        from dataclasses import asdict
+
+        from tpulab_recipes.torch_training.snapshot import set_random_state
+
+        refuse_changes(state["config"], asdict(self.config), ("epochs",))
+        models = torch.nn.ModuleDict({"g": self.generator, "d": self.discriminator})
+        models.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.optimizer_d.load_state_dict(state["scheduler"])
+        for each in (self.optimizer, self.optimizer_d):
+            use_tensor_learning_rate(self.backend, each)
+        self.steps_done, self.learning_rate = int(state["step"]), float(state["learning_rate"])
+        self.backend.sync()
+        set_random_state(self.backend, state["random"])
