@@ -133,11 +133,15 @@ def test_an_early_stop_keeps_every_id_it_asked_for() -> None:
     """The original writes one more, and its callers then lose the first (docs, first stage, 11)."""
     file, model, backend = golden("s1_infer"), _model(), make("cpu", "cpu")
     texts, berts, prompt = _items()
-    early = generate(model, backend, texts[:1], Sampling(top_k=1, max_ids=5), berts=berts[:1], prompt=prompt[:1])
+    early = generate(
+        model, backend, texts[:1], Sampling(top_k=1, max_ids=5), berts=berts[:1], prompt=prompt[:1]
+    )
     np.testing.assert_array_equal(np.concatenate([prompt[0], early[0]]), file["out/early/y"][0, :-1])
     batch = generate(model, backend, texts, Sampling(top_k=1, max_ids=12), berts=berts, prompt=prompt)
     for number, ids in enumerate(batch):
-        np.testing.assert_array_equal(np.concatenate([prompt[number], ids]), file[f"out/batch_early/y/{number}"])
+        np.testing.assert_array_equal(
+            np.concatenate([prompt[number], ids]), file[f"out/batch_early/y/{number}"]
+        )
 
 
 def test_sampled_ids_with_the_recorded_draws() -> None:
@@ -168,7 +172,9 @@ def test_without_an_end_it_stops_at_the_limit() -> None:
     texts, berts, prompt = _items()
     s = Sampling(top_k=1, max_ids=200)
     (ids,) = generate(model, make("cpu", "cpu"), texts[:1], s, berts=berts[:1], prompt=prompt[:1])
-    np.testing.assert_array_equal(np.concatenate([prompt[0], ids]), golden("s1_infer")["out/limit/y"][0, :205])
+    np.testing.assert_array_equal(
+        np.concatenate([prompt[0], ids]), golden("s1_infer")["out/limit/y"][0, :205]
+    )
 
 
 def test_two_programs_write_any_text_on_xla() -> None:
@@ -195,7 +201,10 @@ def test_published_keys_and_the_container(tmp_path: Path) -> None:
         }
         assert list(told) == [f"model.{key}" for key in model.state_dict()]
     tiny, config = _model(), {"model": meta("s1_forward")["config"]}
-    held = {"weight": {f"model.{key}": value.half() for key, value in tiny.state_dict().items()}, "config": config}
+    held = {
+        "weight": {f"model.{key}": value.half() for key, value in tiny.state_dict().items()},
+        "config": config,
+    }
     torch.save(held | {"info": "GPT-e1"}, tmp_path / "s1.ckpt")
     again = load_first_stage(tmp_path / "s1.ckpt")
     # Multiples of 1/64 are exact in half precision.
@@ -241,4 +250,6 @@ def test_full_size() -> None:
     (ids,) = generate(
         model, make("cpu", "cpu"), [x[0, :length]], s, berts=[bert[0, :, :length]], prompt=y[:1, :6]
     )
-    np.testing.assert_array_equal(np.concatenate([y[0, :6], ids]), golden(name)["out/greedy/y"][0, : 6 + len(ids)])
+    np.testing.assert_array_equal(
+        np.concatenate([y[0, :6], ids]), golden(name)["out/greedy/y"][0, : 6 + len(ids)]
+    )

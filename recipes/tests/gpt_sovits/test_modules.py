@@ -120,7 +120,8 @@ def test_where_content_meets_text_and_voice() -> None:
     name = "mrte"
     given = meta(name)["config"]
     mrte = loaded(
-        MRTE(given["content_enc_channels"], given["hidden_size"], given["out_channels"], given["n_heads"]), name
+        MRTE(given["content_enc_channels"], given["hidden_size"], given["out_channels"], given["n_heads"]),
+        name,
     )
     ssl, text, ge = (tensor(name, f"in/{each}") for each in ("ssl", "text", "ge"))
     masks = [mask_of(tensor(name, f"in/{each}_lengths"), x) for each, x in (("ssl", ssl), ("text", text))]

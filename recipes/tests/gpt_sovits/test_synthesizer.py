@@ -34,14 +34,22 @@ LATENTS = ("z", "z_p", "m_p", "logs_p", "m_q", "logs_q")
 
 
 def _inputs(name: str = NAME, *keys: str) -> list[Any]:
-    return [tensor(name, f"in/{key}") for key in keys or ("ssl", "spec", "spec_lengths", "text", "text_lengths")]
+    return [
+        tensor(name, f"in/{key}") for key in keys or ("ssl", "spec", "spec_lengths", "text", "text_lengths")
+    ]
 
 
 def test_forward_and_inference_with_the_recorded_noise() -> None:
     model, given = tiny_synthesizer(), _inputs()
     noise, uniform = tensor(NAME, "draws/randn_like_0"), tensor(NAME, "draws/rand_0")
     o, commit, starts, mask, _, latents, quantized = model(*given, noise, uniform)
-    for value, key in ((o, "o"), (commit, "commit"), (starts, "ids_slice"), (mask, "mask"), (quantized, "quantized")):
+    for value, key in (
+        (o, "o"),
+        (commit, "commit"),
+        (starts, "ids_slice"),
+        (mask, "mask"),
+        (quantized, "quantized"),
+    ):
         near(value, NAME, f"out/forward/{key}")
     for value, key in zip(latents, LATENTS, strict=True):
         near(value, NAME, f"out/forward/{key}")
@@ -93,7 +101,13 @@ def test_full_size(version: str) -> None:
     text, text_lengths = _inputs(name, "text", "text_lengths")
     with torch.no_grad():
         o, _, starts, _, _, latents, quantized = model(
-            ssl, spec, lengths, text, text_lengths, tensor(name, "draws/randn_like_0"), tensor(name, "draws/rand_0")
+            ssl,
+            spec,
+            lengths,
+            text,
+            text_lengths,
+            tensor(name, "draws/randn_like_0"),
+            tensor(name, "draws/rand_0"),
         )
         near(model.extract_latent(ssl), name, "out/codes")
         near(model.voice_of(spec, lengths), name, "out/ge", 3e-5)
@@ -194,10 +208,15 @@ def test_training_checkpoints_published_files_and_folded_weights_load(tmp_path: 
     config = Config(version="v1")
     model, judge = make_models(config)
     export_training(model, config, tmp_path / "G_5.pth", 3)
-    torch.save({"weight": {key: each.half() for key, each in judge.state_dict().items()}}, tmp_path / "s2D.pth")
+    torch.save(
+        {"weight": {key: each.half() for key, each in judge.state_dict().items()}}, tmp_path / "s2D.pth"
+    )
     state, rest = read_container(tmp_path / "G_5.pth")
     assert rest["iteration"] == 3
-    for made, held in ((make_models(config)[0], state), (make_models(config)[1], read_container(tmp_path / "s2D.pth")[0])):
+    for made, held in (
+        (make_models(config)[0], state),
+        (make_models(config)[1], read_container(tmp_path / "s2D.pth")[0]),
+    ):
         load_weights(made, held)
         assert made.state_dict().keys() == held.keys()
     folded, _ = make_models(config)

@@ -1,1 +1,1 @@
-"""GPT-SoVITS (RVC-Boss, MIT), a few-shot voice: its second stage trained on XLA devices, its first stage spoken."""
+"""GPT-SoVITS (RVC-Boss), a few-shot voice: its second stage for training, its first for speaking."""

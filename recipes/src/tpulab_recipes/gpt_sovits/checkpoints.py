@@ -68,9 +68,15 @@ def read_container(file: str | Path) -> tuple[State, dict[str, Any]]:
     except Exception as error:
         # What a damaged or foreign file raises has no common class.
         raise CheckpointError(f"{file} cannot be read as a checkpoint of GPT-SoVITS: {error}") from error
-    state = next((held[key] for key in ("weight", "model") if key in held), None) if isinstance(held, dict) else None
+    state = (
+        next((held[key] for key in ("weight", "model") if key in held), None)
+        if isinstance(held, dict)
+        else None
+    )
     if not isinstance(state, dict) or not state:
-        raise CheckpointError(f"{file} has neither `weight` nor `model`, so it is no checkpoint of GPT-SoVITS.")
+        raise CheckpointError(
+            f"{file} has neither `weight` nor `model`, so it is no checkpoint of GPT-SoVITS."
+        )
     tensors = {key: value.float() if value.is_floating_point() else value for key, value in state.items()}
     return tensors, {key: value for key, value in held.items() if key not in ("weight", "model")}
 
@@ -86,17 +92,19 @@ def version_of(state: State) -> str:
 
 def load_weights(model: Any, state: State, name: str = "the checkpoint", may_lack: str = "") -> None:
     """Puts a state dict, folded or not, into a model. `may_lack` is what its keys may begin with: `enc_q.` in
-    an exported voice. Raises `CheckpointError` naming keys that are missing, left over or of another shape."""
-    folded = any(key.removesuffix("_v") + "_g" not in state and key.endswith(".weight") for key in state) and not any(
-        key.endswith("weight_v") for key in state
-    )
+    an exported voice. Raises `CheckpointError` naming keys that are missing, left over or misshapen."""
+    folded = any(
+        key.removesuffix("_v") + "_g" not in state and key.endswith(".weight") for key in state
+    ) and not any(key.endswith("weight_v") for key in state)
     if folded:
         fold_weight_norm(model)
     ours = model.state_dict()
     missing = [key for key in ours.keys() - state.keys() if not (may_lack and key.startswith(may_lack))]
     odd = [key for key in ours.keys() & state.keys() if ours[key].shape != state[key].shape]
     found = {"missing": missing, "left over": state.keys() - ours.keys(), "of another shape": odd}
-    problems = [f"{what}: {', '.join(sorted(keys)[:4])} ({len(keys)})" for what, keys in found.items() if keys]
+    problems = [
+        f"{what}: {', '.join(sorted(keys)[:4])} ({len(keys)})" for what, keys in found.items() if keys
+    ]
     if problems:
         raise CheckpointError(f"{name} does not fit the model; {'; '.join(problems)}. Check the settings.")
     model.load_state_dict(state, strict=False)
@@ -131,9 +139,7 @@ def export_voice(model: Any, config: Config, file: str | Path, info: str) -> Non
     _save({"weight": state, "config": s2_json(config), "info": info}, file)
 
 
-def export_training(
-    model: Any, config: Config, file: str | Path, epoch: int, optimizer: Any = None
-) -> None:
+def export_training(model: Any, config: Config, file: str | Path, epoch: int, optimizer: Any = None) -> None:
     """Writes a training checkpoint (`G_*.pth`, `D_*.pth`), from which the original goes on."""
     held = {
         "model": {key: value.detach().cpu() for key, value in model.state_dict().items()},

@@ -88,7 +88,8 @@ class Config:
             product *= rate
         if product != self.hop_length:
             raise ConfigError(
-                "upsample_rates", f"multiply to {product}; hop_length is {self.hop_length}, and must equal it."
+                "upsample_rates",
+                f"multiply to {product}; hop_length is {self.hop_length}, and must equal it.",
             )
         if self.segment_size % self.hop_length:
             raise ConfigError("segment_size", f"must be a multiple of hop_length ({self.hop_length}).")
@@ -129,10 +130,24 @@ class Config:
         }
 
 
-_MODEL = tuple(
-    "inter_channels hidden_channels filter_channels n_heads n_layers kernel_size p_dropout resblock "
-    "resblock_kernel_sizes resblock_dilation_sizes upsample_rates upsample_initial_channel "
-    "upsample_kernel_sizes gin_channels semantic_frame_rate freeze_quantizer version".split()
+_MODEL = (
+    "inter_channels",
+    "hidden_channels",
+    "filter_channels",
+    "n_heads",
+    "n_layers",
+    "kernel_size",
+    "p_dropout",
+    "resblock",
+    "resblock_kernel_sizes",
+    "resblock_dilation_sizes",
+    "upsample_rates",
+    "upsample_initial_channel",
+    "upsample_kernel_sizes",
+    "gin_channels",
+    "semantic_frame_rate",
+    "freeze_quantizer",
+    "version",
 )
 _FIXED_IN_THE_ORIGINAL = ("ssl_channels", "codebook", "style_hidden", "style_dropout")
 
@@ -173,9 +188,17 @@ _DATA = "sampling_rate filter_length hop_length win_length n_mel_channels mel_fm
 #: model ignores too, and half precision with a scaler, for which `precision` stands.
 _PLACES = {"train": ("pretrained_s2G", "pretrained_s2D"), "data": ("exp_dir",), "model": ()}
 _IDLE = {
-    "train": tuple(
-        "log_interval eval_interval fp16_run init_lr_ratio warmup_epochs gpu_numbers save_every_epoch "
-        "if_save_latest if_save_every_weights lora_rank".split()
+    "train": (
+        "log_interval",
+        "eval_interval",
+        "fp16_run",
+        "init_lr_ratio",
+        "warmup_epochs",
+        "gpu_numbers",
+        "save_every_epoch",
+        "if_save_latest",
+        "if_save_every_weights",
+        "lora_rank",
     ),
     "data": ("max_wav_value", "add_blank", "n_speakers", "cleaned_text", "training_files"),
     "model": ("n_layers_q", "use_spectral_norm"),

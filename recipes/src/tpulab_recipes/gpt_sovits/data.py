@@ -74,31 +74,31 @@ def small_features(config: Config) -> Features:
     return features
 
 
-def hubert_features(place: str, backend: Any, rate: int) -> Features:
+def hubert_features(place: str, rate: int) -> Features:
     """HuBERT's last states for a wave at `rate`, as the original's `cnhubert`: `place` is a folder or name of
-    a checkpoint (chinese-hubert-base). Waves are padded to whole seconds, so few lengths mean few programs."""
+    a checkpoint (chinese-hubert-base). On the host: each wave has a length of its own, and would be a program
+    of its own."""
     from transformers import HubertModel
 
     try:
-        model = backend.prepare(HubertModel.from_pretrained(place).eval())
+        model = HubertModel.from_pretrained(place).eval()
     except (OSError, ValueError) as error:
         raise ConfigError("cnhubert_base_dir", f"{place!r} holds no HuBERT: {error}") from error
 
     def features(wave: np.ndarray) -> np.ndarray:
-        low = files.resample(wave, rate, 16_000)
-        frames = (len(low) - 400) // 320 + 1
-        with torch.no_grad(), backend.step():
-            # Within 0.02 of the whole wave's mean and deviation, which its first norm takes.
-            states = model(backend.to_device(np.float32(low)[None])).last_hidden_state
-        return np.asarray(backend.to_host(states)[0].T.float().numpy()[:, :frames], np.float32)
+        # The original's factor; what is quieter or louder gives other states.
+        low = files.resample(wave * np.float32(1145.14), rate, 16_000)
+        with torch.no_grad():
+            states = model(torch.from_numpy(low)[None]).last_hidden_state
+        return np.asarray(states[0].T.numpy(), np.float32)
 
     return features
 
 
-def features_for(config: Config, cnhubert_base_dir: str, backend: Any) -> Features:
+def features_for(config: Config, cnhubert_base_dir: str) -> Features:
     """HuBERT where there is a checkpoint. Raises `ConfigError` for 768 channels without one."""
     if cnhubert_base_dir:
-        return hubert_features(cnhubert_base_dir, backend, config.sampling_rate)
+        return hubert_features(cnhubert_base_dir, config.sampling_rate)
     if config.ssl_channels == 768:
         raise ConfigError(
             "cnhubert_base_dir", "768 semantic features need HuBERT; give a folder of chinese-hubert-base."
@@ -231,7 +231,11 @@ def read_clips(exp_dir: str | Path, config: Config) -> tuple[list[Clip], dict[st
     spec_dir = root / f"spec-{config.filter_length}-{config.hop_length}"
     clips, reasons = [], {}
     for name, phonemes in sorted(_read_texts(root).items()):
-        hubert, sound, spec = root / "4-cnhubert" / f"{name}.pt", root / "5-wav32k" / name, spec_dir / f"{name}.npy"
+        hubert, sound, spec = (
+            root / "4-cnhubert" / f"{name}.pt",
+            root / "5-wav32k" / name,
+            spec_dir / f"{name}.npy",
+        )
         if not (hubert.exists() and sound.exists()):
             reasons[name] = "4-cnhubert or 5-wav32k lacks it"
             continue
@@ -312,7 +316,8 @@ def _epoch(clips: Sequence[Clip], config: Config, epoch: int) -> list[tuple[int,
         count = -(-len(order) // config.batch_size)
         order = [order[each % len(order)] for each in range(count * config.batch_size)]
         batches += [
-            (bucket, order[each * config.batch_size : (each + 1) * config.batch_size]) for each in range(count)
+            (bucket, order[each * config.batch_size : (each + 1) * config.batch_size])
+            for each in range(count)
         ]
     return [batches[each] for each in random.permutation(len(batches))]
 

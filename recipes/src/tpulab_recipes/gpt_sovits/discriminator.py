@@ -4,6 +4,7 @@ column (HiFi-GAN, Kong et al. 2020)."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -44,7 +45,7 @@ class DiscriminatorP(_Discriminator):
         super().__init__()
         self.period = period
         self.convs = nn.ModuleList()
-        for number, (n_in, n_out) in enumerate(zip(channels, channels[1:], strict=False)):
+        for number, (n_in, n_out) in enumerate(pairwise(channels)):
             stride = 1 if number == len(channels) - 2 else 3
             conv = NormConv2d(n_in, n_out, (5, 1), (stride, 1), padding=(2, 0))
             self.convs.append(weight_norm(conv))
@@ -59,14 +60,14 @@ class DiscriminatorP(_Discriminator):
 
 
 class DiscriminatorS(_Discriminator):
-    def __init__(
-        self, channels: Sequence[int] = s_channels(), groups: Sequence[int] = _S_GROUPS
-    ) -> None:
+    def __init__(self, channels: Sequence[int] = s_channels(), groups: Sequence[int] = _S_GROUPS) -> None:
         super().__init__()
         shapes = ((15, 1), (41, 4), (41, 4), (41, 4), (41, 4), (5, 1))
         self.convs = nn.ModuleList(
             weight_norm(NormConv1d(n_in, n_out, kernel, stride, groups=group, padding=kernel // 2))
-            for n_in, n_out, (kernel, stride), group in zip(channels, channels[1:], shapes, groups, strict=False)
+            for n_in, n_out, (kernel, stride), group in zip(
+                channels, channels[1:], shapes, groups, strict=False
+            )
         )
         self.conv_post = weight_norm(NormConv1d(channels[-1], 1, 3, padding=1))
 

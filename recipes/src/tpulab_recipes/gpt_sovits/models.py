@@ -1,8 +1,8 @@
 """The second stage of GPT-SoVITS: from semantic features, text and a reference's voice to a wave, and the
 components that its description names (Kim et al. 2021, VITS; Kong et al. 2020, HiFi-GAN).
 
-Parameter names, shapes and order are those of RVC-Boss/GPT-SoVITS 48b1a01 (`module/models.py`). All shapes are
-those of the arguments: nothing reads a value back. Random numbers are drawn on the device, or given, so that
+Parameter names, shapes and order are those of RVC-Boss/GPT-SoVITS 48b1a01 (`module/models.py`). Nothing
+reads a value back. Random numbers are drawn on the device, or given, so that
 every replica and every resumed run has the same.
 """
 
@@ -129,7 +129,12 @@ class DurationPredictor(nn.Module):
     """Log-durations, Float[batch, 1, time], by regression. The second stage builds none."""
 
     def __init__(
-        self, in_channels: int, filter_channels: int, kernel_size: int, p_dropout: float, gin_channels: int = 0
+        self,
+        in_channels: int,
+        filter_channels: int,
+        kernel_size: int,
+        p_dropout: float,
+        gin_channels: int = 0,
     ) -> None:
         super().__init__()
         self.drop = nn.Dropout(p_dropout)
@@ -247,7 +252,11 @@ class ResidualCouplingBlock(nn.Module):
     ) -> torch.Tensor:
         couplings = list(self.flows)[::2]
         for coupling in couplings[::-1] if reverse else couplings:
-            x = coupling(x.flip(1), x_mask, g=g, reverse=True) if reverse else coupling(x, x_mask, g=g).flip(1)
+            x = (
+                coupling(x.flip(1), x_mask, g=g, reverse=True)
+                if reverse
+                else coupling(x, x_mask, g=g).flip(1)
+            )
         return x
 
 
@@ -387,7 +396,7 @@ class SynthesizerTrn(nn.Module):
         mrte_heads: int = 4,
         style_hidden: int = 128,
         style_dropout: float = 0.1,
-        **ignored: Any,
+        **ignored: Any,  # noqa: ARG002
     ) -> None:
         super().__init__()
         if version not in SYMBOL_COUNTS:
@@ -424,9 +433,7 @@ class SynthesizerTrn(nn.Module):
             upsample_kernel_sizes,
             gin_channels,
         )
-        self.enc_q = PosteriorEncoder(
-            spec_channels, inter_channels, hidden_channels, 5, 1, 16, gin_channels
-        )
+        self.enc_q = PosteriorEncoder(spec_channels, inter_channels, hidden_channels, 5, 1, 16, gin_channels)
         self.flow = ResidualCouplingBlock(inter_channels, hidden_channels, 5, 1, 4, gin_channels=gin_channels)
         self.ref_enc = MelStyleEncoder(self.style_bins, style_hidden, gin_channels, dropout=style_dropout)
         stride = 2 if self.halved else 1
@@ -539,20 +546,18 @@ class SynthesizerTrn(nn.Module):
         *,
         lengths: torch.Tensor | None = None,
         text_lengths: torch.Tensor | None = None,
-        refer_lengths: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """Float[batch, 1, sample] of semantic tokens, spoken as in the reference spectrograms, whose voices
         are averaged where there are several.
 
         Args:
-            codes: Int[1, batch, token]. text: Int[batch, symbol]. refer: Float[batch, bin, frame].
-            lengths: Int[batch], tokens that count, where codes are padded to one shape; so are the others.
+            codes: Int[1, batch, token]. text: Int[batch, symbol].
+            refer: Float[batch, bin, frame], or a voice of `voice_of`.
+            lengths: Int[batch], tokens that count, where codes are padded; text_lengths likewise.
         """
         references = [refer] if isinstance(refer, torch.Tensor) else list(refer)
-        voices = []
-        for each in references:
-            given = refer_lengths if refer_lengths is not None else _whole(each)
-            voices.append(self.voice_of(each, given))
+        # A voice is one frame wide, as `voice_of` gives it; a spectrogram has more.
+        voices = [each if each.shape[2] == 1 else self.voice_of(each, _whole(each)) for each in references]
         ge = torch.stack(voices).mean(0)
         tokens = _whole(codes[0][:, None]) if lengths is None else lengths
         found = self.quantizer.decode(codes)

@@ -398,7 +398,10 @@ class StyleAttention(nn.Module):
 
     def forward(self, x: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
         """x: Float[batch, time, width]; counts: Bool[batch, time]."""
-        q, k, v = (each(x).unflatten(2, (self.heads, -1)).transpose(1, 2) for each in (self.w_qs, self.w_ks, self.w_vs))
+        q, k, v = (
+            each(x).unflatten(2, (self.heads, -1)).transpose(1, 2)
+            for each in (self.w_qs, self.w_ks, self.w_vs)
+        )
         scores = q @ k.transpose(-2, -1) / math.sqrt(x.shape[-1])
         weights = self.dropout(scores.masked_fill(~counts[:, None, None], -torch.inf).softmax(-1))
         mixed = (weights @ v).transpose(1, 2).flatten(2)
@@ -410,7 +413,13 @@ class MelStyleEncoder(nn.Module):
     """Float[batch, out, 1], the voice, of Float[batch, bin, time]: the mean over the frames that count."""
 
     def __init__(
-        self, bins: int, hidden: int = 128, out: int = 256, kernel: int = 5, heads: int = 2, dropout: float = 0.1
+        self,
+        bins: int,
+        hidden: int = 128,
+        out: int = 256,
+        kernel: int = 5,
+        heads: int = 2,
+        dropout: float = 0.1,
     ) -> None:
         super().__init__()
         drop = nn.Dropout(dropout)
@@ -517,9 +526,7 @@ class EuclideanCodebook(nn.Module):
         self.cluster_size.mul_(self.decay).add_(member.sum(0), alpha=1 - self.decay)
         self.embed_avg.mul_(self.decay).add_((rows.t() @ member).t(), alpha=1 - self.decay)
         total = self.cluster_size.sum()
-        smoothed = (
-            (self.cluster_size + self.epsilon) / (total + len(self.embed) * self.epsilon) * total
-        )
+        smoothed = (self.cluster_size + self.epsilon) / (total + len(self.embed) * self.epsilon) * total
         self.embed.copy_(self.embed_avg / smoothed[:, None])
         dead = self.cluster_size < self.threshold
         if order is None:

@@ -1,8 +1,9 @@
-"""The two updates of GPT-SoVITS: the discriminators', then the generator's, a program each for every bucket."""
+"""The two updates of GPT-SoVITS, first of the discriminators: two programs for each bucket."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
@@ -24,9 +25,15 @@ from tpulab_recipes.torch_training import (
     snapshot,
     use_tensor_learning_rate,
 )
+from tpulab_recipes.torch_training.snapshot import set_random_state
 
 #: What learns more slowly (`text_low_lr_rate`), a group each, in the original's order.
 SLOW = ("text_embedding", "encoder_text", "mrte")
+
+
+@dataclass(frozen=True)
+class _Both:
+    state: dict[Any, Any]
 
 
 class Trainer:
@@ -59,6 +66,16 @@ class Trainer:
         self._evaluate = backend.compile(self._mel_distance, name="eval_step")
         self._made: Any = None
         backend.sync()
+
+    @property
+    def models(self) -> Any:
+        """Both, as one module with the keys `g` and `d`."""
+        return torch.nn.ModuleDict({"g": self.generator, "d": self.discriminator})
+
+    @property
+    def optimizers(self) -> Any:
+        """What both remember, for `export_step`."""
+        return _Both({**self.optimizer.state, **self.optimizer_d.state})
 
     @property
     def epoch(self) -> int:
@@ -170,7 +187,8 @@ class Trainer:
     def _mel_distance(self, batch: Any) -> Any:
         given = [batch[name] for name in ("ssl", "spec", "spec_lengths", "text", "text_lengths")]
         with self.backend.precision(self.config.precision):
-            wave, mask, _ = self.generator.infer(*given, noise_scale=0.0, noise=torch.zeros_like(batch["noise"]))
+            silent = torch.zeros_like(batch["noise"])
+            wave, mask, _ = self.generator.infer(*given, noise_scale=0.0, noise=silent)
         with self._full_precision(wave):
             wanted = self.mel.mel(batch["spec"]).clamp(min=1e-5).log()
             far = (wanted - self.mel(wave[:, 0].float())).abs().mean(1, keepdim=True)
@@ -178,11 +196,10 @@ class Trainer:
         return (far * counted).sum(), counted.sum()
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint holds: both models, both optimizers, random numbers, the step and the settings."""
-        models = torch.nn.ModuleDict({"g": self.generator, "d": self.discriminator})
+        """What a checkpoint holds: models, optimizers, random numbers, the step and the settings."""
         held = snapshot(
             self.backend,
-            model=models,
+            model=self.models,
             optimizer=self.optimizer,
             scheduler=self.optimizer_d,
             step=self.steps_done,
@@ -193,13 +210,8 @@ class Trainer:
     def load_state(self, state: dict[str, Any]) -> None:
         """Continues from a checkpoint's state. Raises `CheckpointError` for one of other settings; more
         epochs are no other settings."""
-        from dataclasses import asdict
-
-        from tpulab_recipes.torch_training.snapshot import set_random_state
-
         refuse_changes(state["config"], asdict(self.config), ("epochs",))
-        models = torch.nn.ModuleDict({"g": self.generator, "d": self.discriminator})
-        models.load_state_dict(state["model"])
+        self.models.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.optimizer_d.load_state_dict(state["scheduler"])
         for each in (self.optimizer, self.optimizer_d):

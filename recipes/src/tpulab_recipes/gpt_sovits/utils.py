@@ -165,9 +165,7 @@ def generator_loss(generated: Scores) -> torch.Tensor:
 
 def feature_loss(real: Sequence[Scores], generated: Sequence[Scores]) -> torch.Tensor:
     """2 x the sum of mean |f(y) - f(ŷ)| over all layers; the real side gets no gradient."""
-    pairs = [
-        (r, g) for rs, gs in zip(real, generated, strict=True) for r, g in zip(rs, gs, strict=True)
-    ]
+    pairs = [(r, g) for rs, gs in zip(real, generated, strict=True) for r, g in zip(rs, gs, strict=True)]
     return 2 * torch.stack([(r.float().detach() - g.float()).abs().mean() for r, g in pairs]).sum()
 
 

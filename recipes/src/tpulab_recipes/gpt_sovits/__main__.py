@@ -1,0 +1,354 @@
+"""`python -m tpulab_recipes.gpt_sovits COMMAND`: prepare, train, convert, speak, export."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import tyro
+
+from tpulab_recipes.common.command_line import (
+    Command,
+    exit_status,
+    print_result,
+    print_training_result,
+    read_subcommand,
+)
+from tpulab_recipes.common.errors import CheckpointError, ConfigError, DataError
+from tpulab_recipes.common.progress import Terminal
+from tpulab_recipes.gpt_sovits.config import FULL_SIZE, Config, Places, read_s2_config
+
+_ABOUT = "GPT-SoVITS, a voice from a minute of sound: fine-tuning, conversion and speech on XLA devices."
+PRESETS = {"small": Config(), "full-size": FULL_SIZE}
+SETTINGS = "settings.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SovitsCommand(Command):
+    config: tyro.conf.OmitArgPrefixes[Config] = field(default_factory=Config)
+    config_file: str = ""
+    """An s2.json of the original; its values replace the preset's, and flags replace both."""
+    cnhubert_base_dir: str = ""
+    """Folder or name of chinese-hubert-base, for the full size. Empty: small features, for lessons."""
+
+    def settings(self) -> tuple[Config, Places]:
+        """The settings and places of the file, and the flags that were given."""
+        if not self.config_file:
+            return self.config, Places()
+        preset = PRESETS[self.preset]
+        flags = {key: value for key, value in asdict(self.config).items() if value != getattr(preset, key)}
+        config, places, idle = read_s2_config(self.config_file, preset)
+        if idle:
+            print(f"without effect here: {', '.join(idle)}", file=sys.stderr)
+        return config.but(**flags), places
+
+    def started(self) -> Any:
+        backend = self.use_backend()
+        print(backend.describe(), flush=True)
+        return backend
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepare(SovitsCommand):
+    """Turns a list of clips into what training reads, once; run it again to go on."""
+
+    inp_text: Path
+    """Lines of wav|speaker|language|text."""
+    exp_dir: str = ""
+    """Folder to write to, as the original's (docs/gpt-sovits.md)."""
+    inp_wav_dir: str = ""
+    """Where the wavs are; empty: where the list says."""
+    pretrained_s2G: str = ""
+    """A generator, whose semantic tokens are then written too (6-name2semantic.tsv)."""
+
+    def run(self) -> None:
+        from tpulab_recipes.gpt_sovits.checkpoints import load_voice
+        from tpulab_recipes.gpt_sovits.data import features_for, prepare, read_clips, write_tokens
+
+        config, places = self.settings()
+        folder = _needed(self.exp_dir or places.exp_dir, "exp_dir")
+        features = features_for(config, self.cnhubert_base_dir)
+        done, reasons = prepare(
+            self.inp_text, folder, config, features, inp_wav_dir=self.inp_wav_dir, progress=Terminal()
+        )
+        _say_left_out(reasons)
+        generator = self.pretrained_s2G or places.pretrained_s2G
+        if generator:
+            write_tokens(folder, load_voice(generator, config), read_clips(folder, config)[0])
+        print_result(prepared=done, left_out=len(reasons), exp_dir=folder, tokens=bool(generator))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Train(SovitsCommand):
+    """Fine-tunes generator and discriminators. Run the same command again to go on."""
+
+    exp_dir: str = ""
+    """Folder of prepare."""
+    output_dir: str = ""
+    """Folder for checkpoints and, at the end, the voice (voice.pth). Empty: logs_s2_VERSION in exp_dir."""
+    pretrained_s2G: str = ""
+    """Published or trained generator to begin with; empty: random weights."""
+    pretrained_s2D: str = ""
+    """Discriminators to begin with."""
+    save_every_epoch: int = 4
+    held_out: float = 0.1
+    """Share of clips kept for evaluation after each epoch that is saved."""
+
+    def run(self) -> None:
+        from tpulab_recipes.gpt_sovits.checkpoints import (
+            export_training,
+            export_voice,
+            load_weights,
+            make_models,
+            read_container,
+        )
+        from tpulab_recipes.gpt_sovits.data import (
+            eval_batches,
+            fit_tokens,
+            read_clips,
+            steps_per_epoch,
+            train_batches,
+        )
+        from tpulab_recipes.gpt_sovits.trainer import Trainer
+        from tpulab_recipes.torch_training import load_checkpoint, save_checkpoint
+
+        config, places = self.settings()
+        folder = _needed(self.exp_dir or places.exp_dir, "exp_dir")
+        output = self.output_dir or f"{folder}/logs_s2_{config.version}"
+        clips, reasons = read_clips(folder, config)
+        _say_left_out(reasons)
+        kept = max(1, round(self.held_out * len(clips))) if self.held_out else 0
+        train, test = clips[kept:], clips[:kept]
+        if not train:
+            raise DataError(f"{folder} has {len(clips)} clip(s), all held out; add some, or --held-out 0.")
+        backend = self.started()
+        backend.seed(config.seed)
+        generator, discriminator = make_models(config)
+        for place, model in (
+            (self.pretrained_s2G or places.pretrained_s2G, generator),
+            (self.pretrained_s2D or places.pretrained_s2D, discriminator),
+        ):
+            if place:
+                load_weights(model, read_container(place)[0], place, may_lack="enc_q.")
+        fit_tokens(generator, train, config.seed)
+        in_epoch = steps_per_epoch(train, config)
+        trainer = Trainer(config, generator, discriminator, backend, in_epoch)
+        found = load_checkpoint(output)
+        if found is not None:
+            trainer.load_state(found[1])
+            print(f"going on after step {found[0]}", flush=True)
+        print(f"{len(train)} clips to train on, {len(test)} held out, {in_epoch} steps an epoch", flush=True)
+        result: dict[str, object] = {}
+        began, losses = time.perf_counter(), None
+        for batch in backend.batches(map(backend.own_rows, train_batches(train, config, trainer.steps_done))):
+            losses = trainer.train_step(batch)
+            done, at_end = trainer.steps_done, trainer.steps_done % in_epoch == 0
+            epoch = done // in_epoch
+            if not at_end or (epoch % self.save_every_epoch and epoch < config.epochs):
+                continue
+            save_checkpoint(backend, output, done, trainer.state())
+            read = backend.reduce_metrics(losses)
+            step_ms = 1e3 * (time.perf_counter() - began) / (in_epoch * min(epoch, self.save_every_epoch))
+            result = {"epochs": epoch, "step_ms": step_ms, **read}
+            if test:
+                result["held_out_mel_l1"] = trainer.evaluate(eval_batches(test, config))
+            print(
+                f"epoch {epoch}: G {read['loss/g/total']:.3f}, D {read['loss/d/total']:.3f}, mel "
+                f"{read['loss/g/mel'] / config.c_mel:.3f}, held out {result.get('held_out_mel_l1', '-')}",
+                flush=True,
+            )
+            began = time.perf_counter()
+        if backend.world().is_main:
+            epoch, place = trainer.steps_done // in_epoch, Path(output)
+            info = f"{epoch}epoch_{trainer.steps_done}iteration"
+            export_voice(trainer.generator, config, place / "voice.pth", info)
+            export_training(trainer.generator, config, place / "G_latest.pth", epoch, trainer.optimizer)
+            export_training(trainer.discriminator, config, place / "D_latest.pth", epoch, trainer.optimizer_d)
+            (place / SETTINGS).write_text(json.dumps(asdict(config)))
+        print_training_result(
+            backend, steps=trainer.steps_done, output_dir=output, left_out=len(reasons), **result
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Speaking(SovitsCommand):
+    voice: Path
+    """voice.pth, or any s2G checkpoint; the settings.json beside it counts, where there is one."""
+    ref_wav: tuple[Path, ...]
+    """Sound of the voice to speak in, one or more files."""
+    output: Path = Path("speech.wav")
+
+    def loaded(self) -> tuple[Any, Config, Any, list[Any]]:
+        """Generator (on the host), settings, features and the references' waves."""
+        from tpulab_recipes.audio import files
+        from tpulab_recipes.gpt_sovits.checkpoints import load_voice, version_of
+        from tpulab_recipes.gpt_sovits.data import features_for
+
+        config, _ = self.settings()
+        beside = self.voice.parent / SETTINGS
+        if beside.exists() and not self.config_file:
+            from tpulab_recipes.common.config_files import read_object
+            from tpulab_recipes.gpt_sovits.config import _tuples
+
+            config = Config(**{key: _tuples(value) for key, value in read_object(beside, "voice").items()})
+        generator = load_voice(self.voice, config)
+        config = config.but(version=version_of(generator.state_dict()))
+        waves = [files.load(each, config.sampling_rate) for each in self.ref_wav]
+        return generator, config, features_for(config, self.cnhubert_base_dir), waves
+
+    def written(self, wave: Any, config: Config, took: float, backend: Any) -> None:
+        import numpy as np
+
+        from tpulab_recipes.audio import files
+
+        loudest = max(1.0, float(np.abs(wave).max()))
+        files.save(self.output, wave / loudest, config.sampling_rate)
+        print_result(
+            wav=str(self.output),
+            seconds=round(len(wave) / config.sampling_rate, 3),
+            took_s=round(took, 1),
+            device=backend.describe(),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Convert(_Speaking):
+    """Says what a sound says in another voice. Needs no first stage."""
+
+    source: Path
+    """Sound to convert."""
+    text: str = ""
+    """What is said in it, or phonemes in braces: with it the result is clearer."""
+
+    def run(self) -> None:
+        from tpulab_recipes.audio import files
+        from tpulab_recipes.gpt_sovits.text import phonemes_of
+        from tpulab_recipes.gpt_sovits.voices import convert
+
+        generator, config, features, references = self.loaded()
+        source = files.load(self.source, config.sampling_rate)
+        backend = self.started()
+        phonemes = phonemes_of(self.text) if self.text else ["_"]
+        generator, began = backend.prepare(generator), time.perf_counter()
+        wave = convert(
+            generator, backend, config, source, references, features, phonemes=phonemes, seed=config.seed
+        )
+        self.written(wave, config, time.perf_counter() - began, backend)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Speak(_Speaking):
+    """Speaks a text: the first stage writes semantic tokens, the second speaks them."""
+
+    text: str
+    """Words of the lesson's corpus, or phonemes in braces."""
+    ref_text: str
+    """What is said in the (first) reference."""
+    pretrained_s1: Path
+    """Checkpoint of the first stage (.ckpt)."""
+    top_k: int = 15
+    top_p: float = 1.0
+    temperature: float = 1.0
+    repetition_penalty: float = 1.35
+    max_sec: float = 54.0
+    """Seconds of sound at most."""
+    speed: float = 1.0
+
+    def run(self) -> None:
+        from tpulab_recipes.gpt_sovits.s1 import Sampling, load_first_stage
+        from tpulab_recipes.gpt_sovits.text import phonemes_of
+        from tpulab_recipes.gpt_sovits.voices import speak
+
+        phonemes, known = phonemes_of(self.text), phonemes_of(self.ref_text)
+        generator, config, features, references = self.loaded()
+        first_stage = load_first_stage(self.pretrained_s1)
+        sampling = Sampling(
+            self.top_k,
+            self.top_p,
+            self.temperature,
+            self.repetition_penalty,
+            max(1, int(25 * self.max_sec)),
+            config.seed,
+        )
+        backend = self.started()
+        generator, first_stage = backend.prepare(generator), backend.prepare(first_stage)
+        began = time.perf_counter()
+        wave = speak(
+            generator,
+            first_stage,
+            backend,
+            config,
+            phonemes,
+            references[0],
+            known,
+            features,
+            sampling,
+            speed=self.speed,
+        )
+        self.written(wave, config, time.perf_counter() - began, backend)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Export(SovitsCommand):
+    """Writes the newest checkpoint of train, or any s2G, as the original's exported voice."""
+
+    output: Path
+    checkpoints: str = ""
+    """Output folder of train."""
+    pretrained_s2G: str = ""
+    """Instead of it a checkpoint of the original's, of a training or published."""
+
+    def run(self) -> None:
+        from tpulab_recipes.gpt_sovits.checkpoints import export_voice, load_voice, make_models
+        from tpulab_recipes.torch_training import load_checkpoint
+
+        config, _ = self.settings()
+        if bool(self.checkpoints) == bool(self.pretrained_s2G):
+            raise ConfigError("", "Give either --checkpoints or --pretrained-s2G.")
+        info = "0epoch_0iteration"
+        if self.pretrained_s2G:
+            generator = load_voice(self.pretrained_s2G, config)
+        else:
+            found = load_checkpoint(self.checkpoints)
+            if found is None:
+                raise CheckpointError(f"{self.checkpoints} has no checkpoint; run train first.")
+            config = Config(**found[1]["config"])
+            generator, _ = make_models(config)
+            own = {
+                key.removeprefix("g."): value
+                for key, value in found[1]["model"].items()
+                if key.startswith("g.")
+            }
+            generator.load_state_dict(own)
+            info = f"0epoch_{found[0]}iteration"
+        export_voice(generator, config, self.output, info)
+        print_result(exported=str(self.output))
+
+
+COMMANDS = (Prepare, Train, Convert, Speak, Export)
+
+
+def _needed(value: str, name: str) -> str:
+    if not value:
+        raise ConfigError(name, f"give --{name.replace('_', '-')}, or an s2.json that has it.")
+    return value
+
+
+def _say_left_out(reasons: dict[str, str]) -> None:
+    for name, reason in reasons.items():
+        print(f"left out: {name}: {reason}", file=sys.stderr)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs a command; answers the exit status (`exit_status`)."""
+    asked = sys.argv[1:] if argv is None else argv
+    return exit_status(lambda: read_subcommand(COMMANDS, "gpt_sovits", _ABOUT, PRESETS, asked).run())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
