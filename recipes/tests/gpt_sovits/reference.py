@@ -13,7 +13,6 @@ import torch
 from tpulab_recipes.gpt_sovits.models import SynthesizerTrn
 
 GOLDEN = Path(__file__).parent / "golden"
-LISTS = {"synthesizer": "m", "train_step": "g"}
 
 
 @cache
@@ -25,8 +24,10 @@ def meta(name: str) -> dict[str, Any]:
     return dict(json.loads(str(golden(name)["meta"])))
 
 
-def manifest(name: str) -> dict[str, Any]:
-    return dict(json.loads((GOLDEN / f"manifest-{name}.json").read_text()))
+def published_keys(name: str) -> list[tuple[str, list[int]]]:
+    """Keys and shapes of a full-size model, in the order of its state dict."""
+    rows = [line.split("\t") for line in (GOLDEN / f"keys-{name}.tsv").read_text().splitlines()]
+    return [(key, [int(each) for each in shape.split(",") if each]) for key, shape in rows]
 
 
 def tensor(name: str, key: str) -> torch.Tensor:

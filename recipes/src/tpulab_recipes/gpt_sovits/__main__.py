@@ -164,12 +164,14 @@ class Train(SovitsCommand):
             )
             began = time.perf_counter()
         if backend.world().is_main:
-            epoch, place = trainer.steps_done // in_epoch, Path(output)
+            epoch, target = trainer.steps_done // in_epoch, Path(output)
             info = f"{epoch}epoch_{trainer.steps_done}iteration"
-            export_voice(trainer.generator, config, place / "voice.pth", info)
-            export_training(trainer.generator, config, place / "G_latest.pth", epoch, trainer.optimizer)
-            export_training(trainer.discriminator, config, place / "D_latest.pth", epoch, trainer.optimizer_d)
-            (place / SETTINGS).write_text(json.dumps(asdict(config)))
+            export_voice(trainer.generator, config, target / "voice.pth", info)
+            export_training(trainer.generator, config, target / "G_latest.pth", epoch, trainer.optimizer)
+            export_training(
+                trainer.discriminator, config, target / "D_latest.pth", epoch, trainer.optimizer_d
+            )
+            (target / SETTINGS).write_text(json.dumps(asdict(config)))
         print_training_result(
             backend, steps=trainer.steps_done, output_dir=output, left_out=len(reasons), **result
         )

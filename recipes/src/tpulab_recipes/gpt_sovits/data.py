@@ -109,7 +109,7 @@ def features_for(config: Config, cnhubert_base_dir: str) -> Features:
 def level(wave: np.ndarray) -> np.ndarray:
     """Half the wave as it is, half scaled to 0.95, as the original writes it."""
     loudest = max(float(np.abs(wave).max(initial=0)), 1e-9)
-    return np.float32(0.5 * wave + 0.5 * 0.95 * wave / loudest)
+    return np.asarray(0.5 * wave + 0.5 * 0.95 * wave / loudest, np.float32)
 
 
 def spectrogram(wave: np.ndarray, config: Config) -> np.ndarray:
@@ -278,7 +278,7 @@ def rows(
     """A batch, padded to `frames`, with the random numbers of its step: every replica has the same, and a
     resumed run too. `counts` is 0 for rows that only fill."""
     size, length = len(clips), config.text_length
-    batch = {
+    batch: dict[str, np.ndarray] = {
         "ssl": np.zeros((size, config.ssl_channels, frames), np.float32),
         "spec": np.zeros((size, config.filter_length // 2 + 1, frames), np.float32),
         "spec_lengths": np.zeros(size, np.int64),
@@ -287,7 +287,7 @@ def rows(
         "text_lengths": np.zeros(size, np.int64),
         "noise": random.standard_normal((size, config.inter_channels, frames), np.float32),
         "uniform": random.random(size, np.float32),
-        "counts": np.float32(np.arange(size) < (size if count is None else count)),
+        "counts": (np.arange(size) < (size if count is None else count)).astype(np.float32),
     }
     for row, clip in enumerate(clips):
         samples = min(len(clip.wav), frames * config.hop_length)

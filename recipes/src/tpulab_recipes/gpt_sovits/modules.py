@@ -172,7 +172,7 @@ class ResBlock1(nn.Module):
         def conv(wide: int) -> nn.Module:
             made = NormConv1d(channels, channels, kernel, dilation=wide, padding=same(kernel, wide))
             nn.init.normal_(made.weight, 0.0, 0.01)
-            return weight_norm(made)  # type: ignore[no-any-return]
+            return weight_norm(made)
 
         self.convs1 = nn.ModuleList(conv(wide) for wide in dilation)
         self.convs2 = nn.ModuleList(conv(1) for _ in dilation)
@@ -260,7 +260,7 @@ class ResidualCouplingLayer(nn.Module):
         self.enc = WN(hidden, kernel, dilation, layers, gin)
         self.post = nn.Conv1d(hidden, half, 1)
         nn.init.zeros_(self.post.weight)
-        nn.init.zeros_(self.post.bias)  # type: ignore[arg-type]
+        nn.init.zeros_(self.post.bias)
 
     def forward(
         self, x: torch.Tensor, mask: torch.Tensor, g: torch.Tensor | None = None, *, reverse: bool = False
@@ -281,7 +281,7 @@ class ConvFlow(nn.Module):
         self.convs = DDSConv(filters, kernel, layers)
         self.proj = nn.Conv1d(filters, half * (bins * 3 - 1), 1)
         nn.init.zeros_(self.proj.weight)
-        nn.init.zeros_(self.proj.bias)  # type: ignore[arg-type]
+        nn.init.zeros_(self.proj.bias)
 
     def forward(
         self, x: torch.Tensor, mask: torch.Tensor, g: torch.Tensor | None = None, *, reverse: bool = False
@@ -368,7 +368,7 @@ class LinearNorm(nn.Module):
         self.fc = nn.Linear(channels, out)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.fc(x)  # type: ignore[no-any-return]
+        return self.fc(x)
 
 
 class ConvNorm(nn.Module):
@@ -580,8 +580,8 @@ class ResidualVectorQuantizer(nn.Module):
     def encode(self, x: torch.Tensor) -> torch.Tensor:
         residual, codes = x, []
         for layer in self.vq.layers:
-            found = layer._codebook.encode(residual.transpose(1, 2))  # type: ignore[union-attr,operator]
-            residual = residual - layer._codebook.decode(found).transpose(1, 2)  # type: ignore[union-attr,operator]
+            found = layer._codebook.encode(residual.transpose(1, 2))
+            residual = residual - layer._codebook.decode(found).transpose(1, 2)
             codes.append(found)
         return torch.stack(codes)
 
@@ -589,4 +589,4 @@ class ResidualVectorQuantizer(nn.Module):
         """Float[batch, dimension, time] of Int[layer, batch, time]."""
         layers: Any = self.vq.layers
         parts = [layer._codebook.decode(each) for layer, each in zip(layers, codes, strict=False)]
-        return sum(parts).transpose(1, 2)  # type: ignore[union-attr]
+        return sum(parts).transpose(1, 2)

@@ -69,7 +69,7 @@ class _Position(nn.Module):
 
     def forward(self, x: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
         """x: Float[batch, place, width]; places: Int[place] or Int[batch, place]."""
-        return self.dropout(x + self.alpha * self.pe[places])  # type: ignore[no-any-return]
+        return self.dropout(x + self.alpha * self.pe[places])
 
 
 class _Attention(nn.Module):
@@ -143,11 +143,11 @@ class Text2SemanticDecoder(nn.Module):
     def text_states(self, x: torch.Tensor, bert: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
         """Float[batch, place, width]. x: Int[batch, place]; bert: Float[batch, channel, place]."""
         embedded = self.ar_text_embedding.word_embeddings(x) + self.bert_proj(bert.transpose(1, 2))
-        return self.ar_text_position(embedded, places)  # type: ignore[no-any-return]
+        return self.ar_text_position(embedded, places)
 
     def id_states(self, y: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
         embedded = self.ar_audio_embedding.word_embeddings(y)
-        return self.ar_audio_position(embedded, places)  # type: ignore[no-any-return]
+        return self.ar_audio_position(embedded, places)
 
     def forward(
         self,

@@ -49,15 +49,17 @@ class Trainer:
         self.discriminator = backend.prepare(discriminator)
         self.mel = backend.prepare(MelSpectrogram(config.mel))
         self.weights = backend.replicate(torch.tensor([config.c_mel, config.c_kl]))
-        options = {"betas": config.betas, "eps": config.eps}
+        options: dict[str, Any] = {"betas": config.betas, "eps": config.eps}
         rate = config.learning_rate
         enc_p = self.generator.enc_p
         slow = [list(getattr(enc_p, name).parameters()) for name in SLOW]
         held = {id(each) for group in slow for each in group}
-        groups = [{"params": [each for each in self.generator.parameters() if id(each) not in held]}]
+        groups: list[dict[str, Any]] = [
+            {"params": [each for each in self.generator.parameters() if id(each) not in held]}
+        ]
         groups += [{"params": each, "lr": rate * config.text_low_lr_rate} for each in slow]
-        self.optimizer = torch.optim.AdamW(groups, lr=rate, **options)  # type: ignore[arg-type]
-        self.optimizer_d = torch.optim.AdamW(self.discriminator.parameters(), lr=rate, **options)  # type: ignore[arg-type]
+        self.optimizer = torch.optim.AdamW(groups, lr=rate, **options)
+        self.optimizer_d = torch.optim.AdamW(self.discriminator.parameters(), lr=rate, **options)
         for each in (self.optimizer, self.optimizer_d):
             use_tensor_learning_rate(backend, each)
             create_optimizer_state(each)

@@ -1,0 +1,190 @@
+"""The commands, as they are typed: from a list of clips to a voice that converts and speaks."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+from tpulab_recipes import runtime  # noqa: E402
+from tpulab_recipes.audio import files  # noqa: E402
+from tpulab_recipes.audio.corpus import CorpusSettings, write_corpus  # noqa: E402
+from tpulab_recipes.common.errors import ConfigError, DataError  # noqa: E402
+from tpulab_recipes.gpt_sovits.__main__ import main  # noqa: E402
+from tpulab_recipes.gpt_sovits.config import FULL_SIZE, Config, read_s2_config, s2_json  # noqa: E402
+from tpulab_recipes.gpt_sovits.data import (  # noqa: E402
+    Clip,
+    hubert_features,
+    prepare,
+    read_clips,
+    rows,
+    small_features,
+)
+from tpulab_recipes.gpt_sovits.s1 import Text2SemanticDecoder  # noqa: E402
+from tpulab_recipes.gpt_sovits.text import phonemes_of  # noqa: E402
+from tpulab_recipes.runtime.selection import make  # noqa: E402
+
+from .reference import golden, tensor  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def _on_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process chooses its backend once; here other files have theirs."""
+    monkeypatch.setattr(runtime, "use", lambda *_args, **_options: make("cpu", "cpu"))
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("corpus")
+    write_corpus(place, CorpusSettings(count=5, sample_rate=8000, hop=160, speakers=2))
+    return place
+
+
+def _result(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    return dict(json.loads(capsys.readouterr().out.splitlines()[-1]))
+
+
+def test_from_a_list_to_a_voice_that_converts_and_speaks(
+    corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    exp, run = str(tmp_path / "exp"), tmp_path / "run"
+    prepared = ["prepare", "--inp-text", str(corpus / "corpus.list"), "--exp-dir", exp]
+    assert main(prepared) == 0
+    assert _result(capsys)["prepared"] == 5
+    before = {file: file.stat().st_mtime_ns for file in Path(exp).rglob("*.npy")}
+    assert main(prepared) == 0, "the same command goes on: nothing is left to do"
+    assert {file: file.stat().st_mtime_ns for file in Path(exp).rglob("*.npy")} == before
+    capsys.readouterr()
+
+    command = ["train", "--exp_dir", exp, "--output_dir", str(run), "--batch_size", "2", "--epochs", "1"]
+    assert main(command) == 0
+    done = _result(capsys)
+    assert (done["steps"], done["epochs"], done["left_out"]) == (2, 1, 0)
+    assert done["held_out_mel_l1"] > 0
+    assert main(command) == 0
+    assert _result(capsys)["steps"] == 2
+    assert sorted(file.name for file in run.glob("*")) == [
+        "D_latest.pth",
+        "G_latest.pth",
+        "settings.json",
+        "step-00000002.pt",
+        "voice.pth",
+    ]
+
+    source, reference = corpus / "audio" / "utt_0000.wav", corpus / "audio" / "utt_0001.wav"
+    voice = ["--voice", str(run / "voice.pth"), "--ref-wav", str(reference)]
+    wav = tmp_path / "converted.wav"
+    assert main(["convert", *voice, "--source", str(source), "--output", str(wav)]) == 0
+    heard = len(files.load(source, 8000)) / 8000
+    assert _result(capsys)["seconds"] == pytest.approx(heard, abs=0.05)
+    assert wav.stat().st_size > 1000
+
+    torch.manual_seed(0)
+    sizes = {"hidden_dim": 16, "head": 2, "n_layer": 1, "vocab_size": 129, "phoneme_vocab_size": 732}
+    first = Text2SemanticDecoder(**sizes, bert_channels=8)
+    state = {f"model.{key}": value.half() for key, value in first.state_dict().items()}
+    torch.save({"weight": state, "config": {"model": sizes}, "info": "GPT-e1"}, tmp_path / "s1.ckpt")
+    said = ["speak", *voice, "--ref-text", "the red bird", "--text", "A {M UW1 N}.", "--max-sec", "1"]
+    assert main([*said, "--pretrained-s1", str(tmp_path / "s1.ckpt"), "--output", str(wav)]) == 0
+    assert 0.4 < _result(capsys)["seconds"] <= 1.0
+
+    exported = tmp_path / "exported.pth"
+    assert main(["export", "--checkpoints", str(run), "--output", str(exported)]) == 0
+    ours, theirs = (torch.load(each, weights_only=True)["weight"] for each in (exported, run / "voice.pth"))
+    assert all(torch.equal(value, theirs[key]) for key, value in ours.items())
+    assert main(["prepare", *prepared[1:], "--pretrained-s2G", str(run / "G_latest.pth")]) == 0
+    assert len((Path(exp) / "6-name2semantic.tsv").read_text().splitlines()) == 5
+
+
+def test_the_original_s_configuration_is_read_and_unknown_keys_are_named(tmp_path: Path) -> None:
+    file = tmp_path / "s2.json"
+    written = s2_json(FULL_SIZE) | {"s2_ckpt_dir": "logs", "content_module": "cnhubert"}
+    written["train"] |= {"fp16_run": True, "pretrained_s2G": "s2G.pth", "log_interval": 100}
+    written["data"]["exp_dir"] = "logs/me"
+    file.write_text(json.dumps(written))
+    config, places, idle = read_s2_config(file, FULL_SIZE)
+    assert config == FULL_SIZE
+    assert (places.pretrained_s2G, places.exp_dir) == ("s2G.pth", "logs/me")
+    assert {"train.fp16_run", "s2_ckpt_dir"} <= set(idle)
+    for change, message in (
+        ({"trian": {}}, "did you mean 'train'"),
+        ({"train": {"epoch": 3}}, "did you mean 'epochs'"),
+        ({"model": {"upsample_rates": [2]}}, "multiply to 2; hop_length is 640"),
+    ):
+        file.write_text(json.dumps(change))
+        with pytest.raises(ConfigError, match=message):
+            read_s2_config(file, FULL_SIZE)
+
+
+def test_what_cannot_be_used_is_one_clear_sentence(
+    corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    listed = tmp_path / "odd.list"
+    listed.write_text(f"{corpus}/audio/utt_0000.wav|anna|EN|xyzzy\nnowhere.wav|anna|EN|the cat\n")
+    done, reasons = prepare(listed, tmp_path / "exp", Config(), small_features(Config()))
+    assert done == 0
+    assert "the word 'xyzzy' is not known" in reasons["utt_0000.wav"]
+    assert "cannot be read as sound" in reasons["nowhere.wav"]
+    with pytest.raises(DataError, match="has no clip that can be used"):
+        read_clips(tmp_path / "exp", Config())
+    listed.write_text("only two|parts\n")
+    with pytest.raises(DataError, match=r"line 1: it must be wav\|speaker\|language\|text"):
+        prepare(listed, tmp_path / "exp", Config(), small_features(Config()))
+    assert main(["train"]) == 1
+    assert "give --exp-dir" in capsys.readouterr().err
+    full = ["prepare", "--preset", "full-size", "--inp-text", str(listed), "--exp-dir", str(tmp_path)]
+    assert main(full) == 1
+    assert "cnhubert_base_dir: 768 semantic features need HuBERT" in capsys.readouterr().err
+    assert phonemes_of("The {HH AH0} cat!") == ["DH", "AH1", "HH", "AH0", "K", "AE1", "T", "!"]
+
+
+def test_batches_are_those_of_the_original_s_collate_function() -> None:
+    name, file = "collate", golden("collate")
+    config = Config(
+        segment_size=8,
+        buckets=(12,),
+        text_length=5,
+        filter_length=8,
+        hop_length=8,
+        win_length=8,
+        upsample_rates=(8,),
+        upsample_kernel_sizes=(8,),
+        ssl_channels=4,
+    )
+    items = []
+    for n in range(3):
+        ssl, spec, wav = (file[f"in/{key}/{n}"] for key in ("ssl", "spec", "wav"))
+        items.append((spec.shape[1], file[f"in/text/{n}"].astype(np.int64), ssl[0], spec, wav[0]))
+    items.sort(key=lambda item: -item[0])
+    clips = [Clip("", *item[1:]) for item in items]
+    batch = rows(clips, config, 12, np.random.default_rng(0))
+    for key in ("ssl", "spec", "spec_lengths", "text", "text_lengths"):
+        np.testing.assert_array_equal(batch[key], file[f"out/{key}"])
+    # Sound is padded to the bucket too: the original's is as long as its longest.
+    np.testing.assert_array_equal(batch["wav"][:, :, :80], file["out/wav"])
+    assert not batch["wav"][:, :, 80:].any()
+    assert tensor(name, "out/wav_lengths").tolist() == [len(clip.wav) for clip in clips]
+
+
+def test_semantic_features_are_transformers_hubert_s(tmp_path: Path) -> None:
+    config = transformers.HubertConfig(
+        hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32, conv_dim=(8,) * 7
+    )
+    torch.manual_seed(0)
+    transformers.HubertModel(config).save_pretrained(tmp_path)
+    wave = np.float32(np.sin(np.arange(32_000) / 50))
+    found = hubert_features(str(tmp_path), 32_000)(wave)
+    assert found.shape == (16, 49)
+    plain = transformers.HubertModel.from_pretrained(tmp_path).eval()
+    with torch.no_grad():
+        low = torch.from_numpy(files.resample(wave * np.float32(1145.14), 32_000, 16_000))
+        states = plain(low[None]).last_hidden_state
+    np.testing.assert_array_equal(found, states[0].T)
+    with pytest.raises(ConfigError, match="holds no HuBERT"):
+        hubert_features(str(tmp_path / "nowhere"), 32_000)
