@@ -61,7 +61,10 @@ TINY = Config(
     ssl_channels=6,
     codebook=16,
     style_hidden=8,
-    discriminator_divisor=64,
+    posterior_layers=2,
+    flow_layers=1,
+    discriminator_divisor=128,
+    periods=(2, 3),
 )
 
 
@@ -179,7 +182,7 @@ def test_each_update_leaves_the_other_model_alone_and_frozen_parts_stay() -> Non
     trainer.generator_step(batch)
     after = states()
     assert not changed(before[0], between[0])
-    assert len(changed(before[1], between[1])) > 100
+    assert len(changed(before[1], between[1])) > 40
     assert not changed(between[1], after[1])
     moved = changed(between[0], after[0])
     assert not [key for key in moved if key.startswith(("ssl_proj", "quantizer"))]

@@ -117,7 +117,7 @@ def make_models(config: Config) -> tuple[SynthesizerTrn, MultiPeriodDiscriminato
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         generator = SynthesizerTrn(**config.model)
-        return generator, MultiPeriodDiscriminator(divisor=config.discriminator_divisor)
+        return generator, MultiPeriodDiscriminator(config.periods, config.discriminator_divisor)
 
 
 def load_voice(file: str | Path, config: Config) -> SynthesizerTrn:

@@ -23,7 +23,7 @@ Dilations = tuple[tuple[int, int, int], ...]
 @dataclass(frozen=True)
 class Config:
     epochs: int = 40
-    learning_rate: float = 2e-3
+    learning_rate: float = 3e-3
     """Of the first epoch, times lr_decay."""
     lr_decay: float = 0.999875
     """Factor for each epoch."""
@@ -31,11 +31,11 @@ class Config:
     """Share of the learning rate for the text embedding, the text encoder and MRTE."""
     betas: tuple[float, float] = (0.8, 0.99)
     eps: float = 1e-9
-    batch_size: int = 8
+    batch_size: int = 6
     """Clips per step, of all devices together."""
     c_mel: float = 45.0
     c_kl: float = 1.0
-    segment_size: int = 5120
+    segment_size: int = 2560
     """Samples of each clip that are generated and judged in a step; a multiple of hop_length."""
     buckets: tuple[int, ...] = (160,)
     """Frames that clips are padded to, in rising order: one program for each."""
@@ -64,10 +64,10 @@ class Config:
     kernel_size: int = 3
     p_dropout: float = 0.0
     resblock: str = "1"
-    resblock_kernel_sizes: tuple[int, ...] = (3, 7)
-    resblock_dilation_sizes: tyro.conf.Fixed[Dilations] = ((1, 3, 5), (1, 3, 5))
+    resblock_kernel_sizes: tuple[int, ...] = (5,)
+    resblock_dilation_sizes: tyro.conf.Fixed[Dilations] = ((1, 3, 5),)
     upsample_rates: tuple[int, ...] = (8, 5, 4)
-    upsample_initial_channel: int = 64
+    upsample_initial_channel: int = 48
     upsample_kernel_sizes: tuple[int, ...] = (16, 11, 8)
     gin_channels: int = 64
     semantic_frame_rate: str = "25hz"
@@ -77,8 +77,13 @@ class Config:
     codebook: int = 128
     style_hidden: int = 32
     style_dropout: float = 0.0
-    discriminator_divisor: int = 32
+    posterior_layers: int = 4
+    flow_layers: int = 2
+    """Of each of the four couplings."""
+    discriminator_divisor: int = 64
     """The discriminators' channels are the original's divided by this."""
+    periods: tuple[int, ...] = (2, 3, 5)
+    """A discriminator each, beside the one of the wave as it is."""
 
     def __post_init__(self) -> None:
         if min(self.batch_size, self.epochs, self.text_length) < 1:
@@ -149,7 +154,14 @@ _MODEL = (
     "freeze_quantizer",
     "version",
 )
-_FIXED_IN_THE_ORIGINAL = ("ssl_channels", "codebook", "style_hidden", "style_dropout")
+_FIXED_IN_THE_ORIGINAL = (
+    "ssl_channels",
+    "codebook",
+    "style_hidden",
+    "style_dropout",
+    "posterior_layers",
+    "flow_layers",
+)
 
 FULL_SIZE = Config(
     epochs=8,
@@ -179,7 +191,10 @@ FULL_SIZE = Config(
     codebook=1024,
     style_hidden=128,
     style_dropout=0.1,
+    posterior_layers=16,
+    flow_layers=4,
     discriminator_divisor=1,
+    periods=(2, 3, 5, 7, 11),
 )
 
 _TRAIN = "epochs learning_rate lr_decay text_low_lr_rate betas eps batch_size c_mel c_kl segment_size seed"

@@ -396,6 +396,8 @@ class SynthesizerTrn(nn.Module):
         mrte_heads: int = 4,
         style_hidden: int = 128,
         style_dropout: float = 0.1,
+        posterior_layers: int = 16,
+        flow_layers: int = 4,
         **ignored: Any,  # noqa: ARG002
     ) -> None:
         super().__init__()
@@ -433,8 +435,12 @@ class SynthesizerTrn(nn.Module):
             upsample_kernel_sizes,
             gin_channels,
         )
-        self.enc_q = PosteriorEncoder(spec_channels, inter_channels, hidden_channels, 5, 1, 16, gin_channels)
-        self.flow = ResidualCouplingBlock(inter_channels, hidden_channels, 5, 1, 4, gin_channels=gin_channels)
+        self.enc_q = PosteriorEncoder(
+            spec_channels, inter_channels, hidden_channels, 5, 1, posterior_layers, gin_channels
+        )
+        self.flow = ResidualCouplingBlock(
+            inter_channels, hidden_channels, 5, 1, flow_layers, gin_channels=gin_channels
+        )
         self.ref_enc = MelStyleEncoder(self.style_bins, style_hidden, gin_channels, dropout=style_dropout)
         stride = 2 if self.halved else 1
         self.ssl_proj = nn.Conv1d(ssl_channels, ssl_channels, stride, stride)
