@@ -8,20 +8,17 @@ is fitted to the sound that it will encode, in a second; DAC's trained weights w
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
 
 from tpulab_recipes.audio.files import fitted
+from tpulab_recipes.audio.griffin_lim import wave_of
 from tpulab_recipes.audio.mel import MelSettings, MelSpectrogram
 
 #: Natural logarithm below which a mel band is silent: finer differences would take up the first codebooks.
 _FLOOR = -7.0
 _FIT_ROUNDS = 12
-_PHASE_ROUNDS = 40
-#: Of Perraudin et al. 2013: how far each round goes beyond what it found.
-_MOMENTUM = 0.9
 
 
 class MelCodec:
@@ -60,9 +57,8 @@ class MelCodec:
         """Float[batch, sample] in [-1, 1] of Int[batch, codebook, frame], on the host. A mel spectrogram has
         no phases; guessed ones make a voice a little hollow."""
         books, ids = self.books.cpu(), codes.cpu()
-        mel = torch.stack([book[each] for book, each in zip(books, ids.unbind(1), strict=True)]).sum(0).exp()
-        magnitude = (torch.linalg.pinv(self.mel.filters.cpu()) @ mel.transpose(1, 2)).clamp(min=0)
-        return _with_phases(magnitude, self.settings).clamp(-1, 1)
+        mel = torch.stack([book[each] for book, each in zip(books, ids.unbind(1), strict=True)]).sum(0)
+        return wave_of(mel.transpose(1, 2), self.mel)
 
     def features(self, waves: torch.Tensor) -> torch.Tensor:
         """Float[batch, frame, mel]: the natural logarithm of the mel spectrogram of Float[batch, sample]."""
@@ -97,22 +93,3 @@ def fit_mel_codec(
 def _nearest(frames: torch.Tensor, book: torch.Tensor) -> torch.Tensor:
     """Int64[...] of Float[..., mel]: |x - e|² without |x|², which is the same for all entries."""
     return ((book * book).sum(1) - 2 * frames @ book.T).argmin(-1)
-
-
-def _with_phases(magnitude: torch.Tensor, s: MelSettings) -> torch.Tensor:
-    """Float[batch, sample] of Float[batch, n_fft / 2 + 1, frame], the same at each call."""
-    samples = magnitude.shape[-1] * s.hop
-    # torch's transform has a frame at either end.
-    magnitude = torch.nn.functional.pad(magnitude, (0, 1), mode="replicate")
-    shape: dict[str, Any] = {"n_fft": s.n_fft, "hop_length": s.hop, "window": torch.hann_window(s.n_fft)}
-    turns = torch.rand(magnitude.shape, generator=torch.Generator().manual_seed(0))
-    phases = torch.polar(torch.ones_like(magnitude), 2 * torch.pi * turns)
-    before = torch.zeros_like(phases)
-    for _ in range(_PHASE_ROUNDS):
-        found = torch.stft(
-            torch.istft(magnitude * phases, length=samples, **shape), return_complex=True, **shape
-        )
-        ahead = found + _MOMENTUM * (found - before)
-        phases, before = ahead / ahead.abs().clamp(min=1e-9), found
-    wave: torch.Tensor = torch.istft(magnitude * phases, length=samples, **shape)
-    return wave

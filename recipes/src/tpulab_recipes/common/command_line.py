@@ -58,12 +58,18 @@ def read_command(
 
 
 def read_subcommand(
-    commands: Sequence[type[Any]], recipe: str, about: str, presets: Mapping[str, Any], argv: Sequence[str]
+    commands: Sequence[type[Any]],
+    recipe: str,
+    about: str,
+    presets: Mapping[str, Any],
+    argv: Sequence[str],
+    *,
+    preset: str = "small",
 ) -> Any:
     """As `read_command`, for a recipe of several commands: `argv` begins with the name of one of them, in
-    small letters."""
-    asked = asked_preset(argv) or "small"
-    name = asked if asked in presets else "small"
+    small letters. `preset` is the one of a command that names none."""
+    asked = asked_preset(argv) or preset
+    name = asked if asked in presets else preset
     choices = [
         Annotated[
             command,

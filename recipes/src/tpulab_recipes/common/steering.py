@@ -56,7 +56,7 @@ class SteeredRun:
         self.run.log(**values)
 
     def hyper(self) -> dict[str, Any]:
-        return {name: np.asarray(getattr(self.run.hyper, name), np.float32) for name in self._names}
+        return {name: np.asarray(self.run.hyper[name], np.float32) for name in self._names}
 
     def on(self, *, checkpoint: Hook, evaluate: Hook, sample: Hook) -> None:
         self.run.on_checkpoint(checkpoint)

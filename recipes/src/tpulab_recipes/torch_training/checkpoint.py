@@ -56,17 +56,22 @@ def load_checkpoint(folder: Path | str) -> tuple[int, dict[str, Any]] | None:
     Raises:
         CheckpointError: the newest one cannot be read.
     """
-    import torch
-
     found = checkpoints(folder)
     if not found:
         return None
+    return int(_NAME.match(found[-1].name)[1]), read_checkpoint(found[-1])  # type: ignore[index]
+
+
+def read_checkpoint(file: Path) -> dict[str, Any]:
+    """The state in a file, on the host. Raises `CheckpointError` for one that cannot be read."""
+    import torch
+
     try:
         # Tensors and plain values only: a checkpoint from elsewhere cannot run code.
-        state = torch.load(found[-1], map_location="cpu", weights_only=True)
+        state: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
     except Exception as error:
         raise CheckpointError(
-            f"The checkpoint {found[-1]} cannot be read ({type(error).__name__}); remove it to go on from "
-            f"the one before."
+            f"The checkpoint {file} cannot be read ({type(error).__name__}); remove it to go on from the one "
+            "before."
         ) from error
-    return int(_NAME.match(found[-1].name)[1]), state  # type: ignore[index]
+    return state

@@ -1,0 +1,62 @@
+"""Sound of a mel spectrogram without a trained vocoder: phases by Griffin and Lim (1984; the faster form of
+Perraudin et al. 2013). On the host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from tpulab_recipes.audio.mel import MelSettings, MelSpectrogram
+
+ROUNDS = 40
+#: How far each round goes beyond what it found.
+MOMENTUM = 0.9
+
+
+@torch.no_grad()
+def wave_of(log_mel: torch.Tensor, mel: MelSpectrogram) -> torch.Tensor:
+    """Float[batch, sample] in [-1, 1], `hop` samples a frame, of Float[batch, mel, frame], natural logarithms
+    of magnitudes. A mel spectrogram has no phases; guessed ones make a voice a little hollow."""
+    filters = mel.filters.cpu()
+    magnitude = (torch.linalg.pinv(filters) @ log_mel.cpu().float().exp()).clamp(min=0)
+    # torch's transform has a frame at either end.
+    magnitude = torch.nn.functional.pad(magnitude, (0, 1), mode="replicate")
+    return griffin_lim(magnitude, mel.settings).clamp(-1, 1)
+
+
+@torch.no_grad()
+def griffin_lim(
+    magnitude: torch.Tensor,
+    settings: MelSettings,
+    *,
+    rounds: int = ROUNDS,
+    momentum: float = MOMENTUM,
+    seed: int | None = 0,
+    pad_mode: str = "reflect",
+) -> torch.Tensor:
+    """Float[batch, (frame - 1) * hop] of Float[batch, n_fft / 2 + 1, frame] with centred frames.
+
+    Args:
+        seed: of the phases to begin with, the same at each call; None: all are 0. librosa's `griffinlim` is
+            the same with `init=None`, `pad_mode="constant"` and the momentum m / (1 + m) instead of m.
+    """
+    samples = (magnitude.shape[-1] - 1) * settings.hop
+    shape: dict[str, Any] = {
+        "n_fft": settings.n_fft,
+        "hop_length": settings.hop,
+        "win_length": settings.window,
+        "window": torch.hann_window(settings.window),
+    }
+    turns = torch.zeros_like(magnitude)
+    if seed is not None:
+        turns = torch.rand(magnitude.shape, generator=torch.Generator().manual_seed(seed))
+    phases = torch.polar(torch.ones_like(magnitude), 2 * torch.pi * turns)
+    before = torch.zeros_like(phases)
+    for _ in range(rounds):
+        wave = torch.istft(magnitude * phases, length=samples, **shape)
+        found = torch.stft(wave, return_complex=True, pad_mode=pad_mode, **shape)
+        ahead = found + momentum * (found - before)
+        phases, before = ahead / ahead.abs().clamp(min=1e-9), found
+    found_wave: torch.Tensor = torch.istft(magnitude * phases, length=samples, **shape)
+    return found_wave

@@ -1,0 +1,265 @@
+"""`python -m tpulab_recipes.english_tts COMMAND`: prepare, train, validate, speak, export, profile."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import tyro
+
+from tpulab_recipes import runtime
+from tpulab_recipes.common.command_line import (
+    Command,
+    exit_status,
+    print_result,
+    print_training_result,
+    read_subcommand,
+)
+from tpulab_recipes.common.progress import Terminal
+from tpulab_recipes.english_tts.config_english import PRESETS, EnglishTrainingConfig, get_lesson_config
+
+_ABOUT = "English text to speech: trains a voice from texts, sound and alignments, and speaks with it."
+
+
+@dataclass(frozen=True, kw_only=True)
+class TtsCommand(Command):
+    preset: Literal["lesson", "small", "default", "large"] = "lesson"  # type: ignore[assignment]
+    """The lesson of two minutes, 9.65, 57.29 or 171 million parameters; the other flags change it."""
+    config: tyro.conf.OmitArgPrefixes[EnglishTrainingConfig] = field(default_factory=get_lesson_config)
+    device_type: Literal["cuda", "mps"] | None = None
+    """Train on this graphics device in plain PyTorch. None: what the backend drives."""
+
+    def use_backend(self) -> Any:
+        backend: Any
+        if self.device_type is not None:
+            from tpulab_recipes.english_tts.device_type import DeviceType, GraphicsBackend
+
+            backend = GraphicsBackend(DeviceType(self.device_type))
+        else:
+            backend = super().use_backend()
+        print(backend.describe(), flush=True)
+        return backend
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepare(TtsCommand):
+    """Turns sound, texts and TextGrids into features and statistics, once."""
+
+    def run(self) -> None:
+        from tpulab_recipes.english_tts.data import prepare
+
+        found = prepare(self.config.data_dir, self.config.output_dir, self.config, Terminal())
+        print_result(
+            utterances=len(found["names"]),
+            left_out=len(found["left_out"]),
+            seconds=found["seconds"],
+            symbols=len(found["symbols"]),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Train(TtsCommand):
+    """Trains the voice; what is not prepared yet is prepared first. Run the same command again, or with
+    `--resume auto`, to go on after an interruption."""
+
+    resume: str | None = None
+    """`auto` or a file: as `--resume-checkpoint`."""
+
+    def run(self) -> None:
+        from tpulab_recipes.english_tts.checkpoint_manager import save_final_model
+        from tpulab_recipes.english_tts.data import prepare
+
+        config, backend = self.config, self.use_backend()
+        if self.resume is not None:
+            config = config.but(resume_checkpoint=self.resume)
+        if not (Path(config.output_dir) / "statistics.json").exists():
+            prepare(config.data_dir, config.output_dir, config, Terminal())
+        trainer = _trainer(config, backend)
+        if step := trainer.setup_checkpoint_resumption():
+            print(f"going on after step {step}", flush=True)
+        print(
+            f"{len(trainer.train_set)} utterances to train on, {len(trainer.held_out)} held out, "
+            f"{trainer.steps_per_epoch} steps an epoch",
+            flush=True,
+        )
+        began = time.perf_counter()
+        found = trainer.train()
+        seconds = time.perf_counter() - began
+        if backend.world().is_main:
+            save_final_model(Path(config.output_dir) / "model", trainer.model, config, trainer.processor)
+        held_out = trainer.validate()
+        trainer.close()
+        print_training_result(
+            backend,
+            steps=trainer.steps_done,
+            epochs=trainer.epoch,
+            seconds=round(seconds, 2),
+            loss=found.get("total"),
+            validation_loss=held_out.get("total"),
+            best_validation_loss=trainer.best if trainer.held_out else None,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Validate(TtsCommand):
+    """Losses of the newest checkpoint on the held-out utterances."""
+
+    best: bool = False
+    """The best checkpoint instead of the newest."""
+
+    def run(self) -> None:
+        trainer = _resumed(self.config, self.use_backend(), best=self.best)
+        print_result(step=trainer.steps_done, utterances=len(trainer.held_out), **trainer.validate())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Speak(TtsCommand):
+    """Says a text into a wav file, with an exported voice."""
+
+    text: str
+    model: str = ""
+    """Folder of an exported voice; empty: `model/` in the output folder."""
+    output: Path = Path("speech.wav")
+    vocoder: str = ""
+    """Folder or Hugging Face name of a `SpeechT5HifiGan` that fits; empty: Griffin-Lim."""
+    rate: float = 1.0
+    """Speed of speaking."""
+    play: bool = False
+    """In a notebook: show a player."""
+
+    def run(self) -> None:
+        from tpulab_recipes.audio import files
+        from tpulab_recipes.english_tts.checkpoint_manager import load_final_model
+        from tpulab_recipes.english_tts.generation import load_vocoder, speak
+
+        backend = self.use_backend()
+        folder = self.model or str(Path(self.config.output_dir) / "model")
+        model, config, processor = load_final_model(folder)
+        vocoder = load_vocoder(self.vocoder, config)
+        ids = processor.ids(processor.phonemes(self.text))
+        (said,) = speak(backend.prepare(model), backend, [ids], rate=self.rate)
+        wave = vocoder(said.mel).clip(-1, 1)
+        files.save(self.output, wave, config.sample_rate)
+        if self.play:
+            from IPython.display import display
+
+            from tpulab_recipes.audio.pictures import player
+
+            display(player(wave, config.sample_rate, self.text))
+        print_result(
+            output=str(self.output),
+            seconds=round(len(wave) / config.sample_rate, 3),
+            frames=len(said.mel),
+            stopped=said.stopped,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Export(TtsCommand):
+    """Writes the newest checkpoint as a voice (safetensors and JSON), or its training step for the TPU
+    compiler."""
+
+    to: Path
+    """Folder, or with `--step` a file."""
+    best: bool = False
+    """The best checkpoint instead of the newest."""
+    step: bool = False
+    """The training step of the longest bucket instead of the voice (torch_xla only)."""
+
+    def run(self) -> None:
+        from tpulab_recipes.english_tts.checkpoint_manager import save_final_model
+        from tpulab_recipes.english_tts.data import batch_of
+        from tpulab_recipes.torch_training.export import export
+
+        backend = self.use_backend()
+        if self.step:
+            trainer, c = _trainer(self.config, backend), self.config
+            rows = sorted(trainer.train_set, key=lambda one: len(one.mel))[: c.batch_size]
+            fill = [rows[place % len(rows)] for place in range(c.batch_size)]
+            if status := export(
+                str(self.to), backend, trainer, batch_of(fill, max(c.frame_buckets), c), "english_tts"
+            ):
+                raise SystemExit(status)
+            return
+        trainer = _resumed(self.config, backend, best=self.best)
+        place = save_final_model(self.to, trainer.model, self.config, trainer.processor)
+        print_result(exported=str(place), step=trainer.steps_done)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Profile(TtsCommand):
+    """Times forward pass and update, and the time between batches, over a few epochs; nothing is saved."""
+
+    rounds: int = 5
+    """Timed runs of each program."""
+
+    def run(self) -> None:
+        config = self.config.but(
+            num_epochs=2,
+            save_every=10**6,
+            keep_last_n=1,
+            validate_every=0,
+            enable_interbatch_profiling=True,
+            interbatch_report_interval=10**6,
+            output_dir=self.config.output_dir,
+        )
+        trainer = _trainer(config, self.use_backend())
+        phases = trainer.profile_training_steps(self.rounds)
+        trainer.train_epoch()
+        assert trainer.profiler is not None
+        trainer.profiler.reset()  # without compilations
+        trainer.train_epoch()
+        trainer.profiler.print_report()
+        found = trainer.get_profiling_report()
+        report = trainer.memory.get_memory_report()
+        trainer.close()
+        print_result(
+            **{f"{name}_ms": round(value, 3) for name, value in phases.items()},
+            **{name: round(value, 3) for name, value in found.items()},
+            memory_overhead_percent=report["overhead_percent"],
+            memory_pressure=report["pressure"],
+        )
+
+
+COMMANDS = (Prepare, Train, Validate, Speak, Export, Profile)
+
+
+def _trainer(config: EnglishTrainingConfig, backend: runtime.Backend) -> Any:
+    from tpulab_recipes.english_tts.data import read_features, split
+    from tpulab_recipes.english_tts.english_trainer import EnglishTrainer, open_run
+
+    utterances, statistics = read_features(config.output_dir, config)
+    train, held_out = split(utterances, config)
+    return EnglishTrainer(
+        config, backend, train, held_out, statistics, run=open_run(config), progress=Terminal()
+    )
+
+
+def _resumed(config: EnglishTrainingConfig, backend: runtime.Backend, *, best: bool) -> Any:
+    from tpulab_recipes.common.errors import CheckpointError
+    from tpulab_recipes.english_tts.checkpoint_manager import BEST, load_checkpoint
+
+    trainer = _trainer(config, backend)
+    place = Path(config.output_dir) / BEST if best else Path(config.output_dir)
+    found = load_checkpoint(place)
+    if found is None:
+        raise CheckpointError(f"{place} has no checkpoint; train first.")
+    trainer.load_state(found)
+    return trainer
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs a command; answers the exit status (`exit_status`)."""
+    asked = sys.argv[1:] if argv is None else argv
+    presets = {name: make() for name, make in PRESETS.items()}
+    return exit_status(
+        lambda: read_subcommand(COMMANDS, "english_tts", _ABOUT, presets, asked, preset="lesson").run()
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,163 @@
+"""Checkpoints under the seed's names, written and read by `torch_training`: whole or not at all, tensors and
+plain values only, so that a file from elsewhere cannot run code.
+
+A checkpoint has `epoch`, `step`, `model_state_dict`, `optimizer_state_dict`, `scheduler_state_dict`, `loss`,
+`config`, `scaler` and `random`, the states of all random numbers.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tpulab_recipes.common.errors import CheckpointError, StorageError
+from tpulab_recipes.english_tts.data import PhonemeProcessor
+from tpulab_recipes.runtime import Backend
+from tpulab_recipes.torch_training import checkpoint
+
+#: Below the folder of the checkpoints: the one of the lowest validation loss.
+BEST = "best"
+#: Name in a trainer's state (`torch_training.snapshot`), and the seed's name.
+_NAMES = {
+    "model": "model_state_dict",
+    "optimizer": "optimizer_state_dict",
+    "scheduler": "scheduler_state_dict",
+}
+
+
+def save_checkpoint(
+    backend: Backend,
+    folder: str | Path,
+    state: Mapping[str, Any],
+    *,
+    epoch: int,
+    loss: float,
+    keep_last_n: int = 3,
+    best: bool = False,
+) -> Path:
+    """Writes the state of a trainer after `epoch` epochs; `best`: as the best one, beside the others.
+
+    Raises `StorageError` where it does not fit the disk or cannot be written.
+    """
+    seed = {_NAMES.get(name, name): value for name, value in state.items()}
+    seed |= {"epoch": epoch, "loss": loss, "scaler": state.get("scaler", {})}
+    place = Path(folder) / BEST if best else Path(folder)
+    check_disk_space(folder, 2 * _bytes_of(seed))
+    try:
+        return checkpoint.save_checkpoint(
+            backend, place, int(state["step"]), seed, keep=1 if best else keep_last_n
+        )
+    except OSError as error:
+        raise StorageError(f"the checkpoint cannot be written to {place}: {error}") from error
+
+
+def load_checkpoint(place: str | Path) -> dict[str, Any] | None:
+    """The state that a trainer loads, with `epoch` and `loss`; of a file, or of the newest whole one of a
+    folder. None where the folder has none.
+
+    Torn files of a folder are passed over and named on stderr. Raises `CheckpointError` when none of several
+    can be read, and for a file that cannot.
+    """
+    path = Path(place)
+    files = [path] if path.is_file() else checkpoint.checkpoints(path)[::-1]
+    if path.suffix == ".pt" and not files:
+        raise CheckpointError(f"There is no checkpoint {path}.")
+    problems = []
+    for file in files:
+        try:
+            found = checkpoint.read_checkpoint(file)
+            ours = {name: key for key, name in _NAMES.items()}
+            return {ours.get(name, name): found[name] for name in found}
+        except CheckpointError as error:
+            problems.append(str(error))
+            print(f"passed over: {file.name} cannot be read", file=sys.stderr, flush=True)
+    if problems:
+        raise CheckpointError(f"No checkpoint of {path} can be read. {problems[0]}")
+    return None
+
+
+def find_latest_checkpoint(folder: str | Path) -> Path | None:
+    """The newest one by its step, torn or not."""
+    found = checkpoint.checkpoints(folder)
+    return found[-1] if found else None
+
+
+def cleanup_old_checkpoints(folder: str | Path, keep_last_n: int) -> list[Path]:
+    """Deletes all but the newest, and answers what it deleted."""
+    old = checkpoint.checkpoints(folder)[: -max(keep_last_n, 1)]
+    for file in old:
+        file.unlink()
+    return old
+
+
+def check_disk_space(folder: str | Path, needed_bytes: int) -> None:
+    """Raises `StorageError` when the disk of `folder` has less than that."""
+    place = Path(folder).absolute()
+    while not place.exists():
+        place = place.parent
+    free = shutil.disk_usage(place).free
+    if free < needed_bytes:
+        raise StorageError(
+            f"{folder} has {free / 2**20:.0f} MiB left and a checkpoint needs {needed_bytes / 2**20:.0f}; "
+            "make room, or give another output_dir."
+        )
+
+
+def save_phoneme_processor(folder: str | Path, processor: PhonemeProcessor) -> Path:
+    """Writes its symbols as JSON."""
+    place = Path(folder) / "phonemes.json"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(json.dumps({"symbols": processor.symbols}))
+    return place
+
+
+def load_phoneme_processor(folder: str | Path) -> PhonemeProcessor:
+    """Raises `CheckpointError` where there is none."""
+    place = Path(folder) / "phonemes.json"
+    try:
+        return PhonemeProcessor(json.loads(place.read_text())["symbols"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{place} cannot be read as a table of symbols ({error}).") from error
+
+
+def save_final_model(folder: str | Path, model: Any, config: Any, processor: PhonemeProcessor) -> Path:
+    """Writes `model.safetensors`, `config.json` and `phonemes.json`: all that speaking needs."""
+    from safetensors.torch import save_file
+
+    place = Path(folder)
+    save_phoneme_processor(place, processor)
+    (place / "config.json").write_text(json.dumps(config.to_dict(), indent=2))
+    weights = {name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()}
+    save_file(weights, place / "model.safetensors")
+    return place
+
+
+def load_final_model(folder: str | Path) -> tuple[Any, Any, PhonemeProcessor]:
+    """Model, settings and symbols of `save_final_model`. Raises `CheckpointError` for keys that are missing
+    or left over."""
+    from safetensors.torch import load_file
+
+    from tpulab_recipes.english_tts.config_english import EnglishTrainingConfig
+    from tpulab_recipes.english_tts.model import KokoroModel
+
+    place = Path(folder)
+    processor = load_phoneme_processor(place)
+    try:
+        config = EnglishTrainingConfig.from_dict(json.loads((place / "config.json").read_text()))
+        model = KokoroModel(config, len(processor))
+        model.load_state_dict(load_file(place / "model.safetensors"))
+    except (OSError, ValueError, RuntimeError) as error:
+        raise CheckpointError(f"{place} has no voice that can be read: {error}") from error
+    return model, config, processor
+
+
+def _bytes_of(tree: Any) -> int:
+    if isinstance(tree, Mapping):
+        return sum(map(_bytes_of, tree.values()))
+    if isinstance(tree, list | tuple):
+        return sum(map(_bytes_of, tree))
+    return tree.numel() * tree.element_size() if hasattr(tree, "element_size") else 0

@@ -1,0 +1,374 @@
+"""Texts and sound to batches: LJSpeech's layout, TextGrids of the Montreal Forced Aligner, 96 ARPA symbols,
+and buckets of length, each of which is one shape.
+
+A data folder has `metadata.csv` (`NAME|text|normalised text`), `wavs/NAME.wav` or `audio/NAME.wav`, and
+`TextGrid/NAME.TextGrid` with a tier `phones`. `prepare` turns it once into `features/NAME.npz` and
+`statistics.json`; training reads only those.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tpulab_recipes.audio import files
+from tpulab_recipes.audio.sources import Skipped
+from tpulab_recipes.common.errors import ConfigError, DataError
+from tpulab_recipes.common.progress import Progress, Silent
+from tpulab_recipes.english_tts.config_english import EnglishTrainingConfig
+
+PAD, UNKNOWN, SILENCE = "<pad>", "<unk>", "<sil>"
+_VOWELS = "AA AE AH AO AW AY EH ER EY IH IY OW OY UH UW"
+_CONSONANTS = "B CH D DH F G HH JH K L M N NG P R S SH T TH V W Y Z ZH"
+PUNCTUATION = tuple(".,!?;:'\"-")
+#: A symbol's number is its place; padding is 0. Vowels without stress, then with 0, 1 and 2.
+SYMBOLS: tuple[str, ...] = (
+    PAD,
+    UNKNOWN,
+    SILENCE,
+    *(vowel + stress for vowel in _VOWELS.split() for stress in ("", "0", "1", "2")),
+    *_CONSONANTS.split(),
+    *PUNCTUATION,
+)
+#: What aligners write for silence, and for noise that is no speech.
+_SILENT = {"", "sil", "sp", "<eps>", "silence"}
+_NOISE = {"spn", "<unk>", "unk"}
+
+
+class PhonemeProcessor:
+    """Symbols to numbers and back, and text to phonemes."""
+
+    def __init__(self, symbols: Sequence[str] = SYMBOLS) -> None:
+        self.symbols = tuple(symbols)
+        self._numbers = {symbol: number for number, symbol in enumerate(self.symbols)}
+
+    def __len__(self) -> int:
+        return len(self.symbols)
+
+    def ids(self, phonemes: Sequence[str]) -> NDArray[np.int32]:
+        """Int32[phoneme]. Raises `DataError` that names a symbol that does not exist."""
+        numbers = []
+        for phoneme in phonemes:
+            name = _symbol_of(phoneme)
+            if name not in self._numbers:
+                raise DataError(f"there is no symbol {phoneme!r}; the {len(self)} symbols are ARPABET's.")
+            numbers.append(self._numbers[name])
+        return np.asarray(numbers, np.int32)
+
+    def names(self, ids: Any) -> list[str]:
+        return [self.symbols[number] for number in ids]
+
+    def phonemes(self, text: str) -> list[str]:
+        """Of an English text, with silence at both ends: by g2p_en where it is installed, else by the lexicon
+        of the synthetic corpus. Raises `DataError` that names words which the lexicon lacks."""
+        words = re.findall(r"[a-z']+", text.lower())
+        if not words:
+            raise DataError(f"the text {text!r} has no words.")
+        lexicon = _lexicon()
+        unknown = [word for word in words if word not in lexicon]
+        if not unknown:
+            spoken = [phoneme for word in words for phoneme in lexicon[word].split()]
+            return [SILENCE, *spoken, SILENCE]
+        g2p = _installed_g2p()
+        if g2p is None:
+            raise DataError(
+                f"{', '.join(sorted(set(unknown)))}: not in the shipped lexicon of {len(lexicon)} words; "
+                "install g2p_en for other texts."
+            )
+        return [SILENCE, *(each for each in g2p(text) if each.strip() and each in self._numbers), SILENCE]
+
+
+def _symbol_of(phoneme: str) -> str:
+    plain = phoneme.strip()
+    if plain.lower() in _SILENT:
+        return SILENCE
+    return UNKNOWN if plain.lower() in _NOISE else plain
+
+
+@lru_cache
+def _lexicon() -> dict[str, str]:
+    from tpulab_recipes.audio.phonemes import LEXICON
+
+    return {word: phonemes for part in LEXICON.values() for word, phonemes in part.items()}
+
+
+@lru_cache
+def _installed_g2p() -> Callable[[str], list[str]] | None:
+    try:
+        from g2p_en import G2p  # type: ignore[import-not-found]
+    except ImportError:
+        return None
+    found: Callable[[str], list[str]] = G2p()
+    return found
+
+
+@dataclass(frozen=True)
+class Utterance:
+    name: str
+    text: str
+    phonemes: NDArray[np.int32]
+    """Int32[phoneme]."""
+    durations: NDArray[np.int32]
+    """Int32[phoneme], in frames, at least 1 each."""
+    mel: NDArray[np.float32]
+    """Float32[frame, mel]: natural logarithm."""
+
+
+def read_text_grid(path: Path, tier: str = "phones") -> list[tuple[str, float, float]]:
+    """Label, start and end in seconds of each interval, in order and without gaps. Raises `DataError`."""
+    from praatio import textgrid
+
+    try:
+        grid = textgrid.openTextgrid(str(path), includeEmptyIntervals=True)
+        entries = grid.getTier(tier).entries
+    except FileNotFoundError as error:
+        raise DataError(f"{path} is missing; align the corpus first.") from error
+    except Exception as error:  # praatio has no common class for files that are torn.
+        raise DataError(f"{path} has no tier {tier!r} that can be read ({error}).") from error
+    if not entries:
+        raise DataError(f"{path} has no intervals in its tier {tier!r}.")
+    return [(entry.label, float(entry.start), float(entry.end)) for entry in entries]
+
+
+def frames_of(ends: Any, frame_seconds: float, frames: int) -> NDArray[np.int32]:
+    """Int32[phoneme]: frames of intervals that end at these seconds; together `frames`, at least 1 each.
+
+    Boundaries are rounded, not durations, so that errors do not add up. Raises `DataError` for more intervals
+    than frames.
+    """
+    count = len(ends)
+    if count > frames:
+        raise DataError(f"{count} phonemes do not fit {frames} frames.")
+    bounds = np.rint(np.asarray(ends) / frame_seconds).astype(np.int64)
+    bounds[-1] = frames
+    place = np.arange(1, count + 1)
+    # Each boundary after the one before it, and early enough for those that follow.
+    bounds = np.maximum.accumulate(np.maximum(bounds, place) - place) + place
+    bounds = np.minimum(bounds, frames - count + place)
+    return np.diff(bounds, prepend=0).astype(np.int32)
+
+
+def read_utterance(
+    folder: Path, name: str, text: str, c: EnglishTrainingConfig, processor: PhonemeProcessor, mel_of: Any
+) -> Utterance:
+    """One utterance of a data folder. Raises `DataError` that names the file and what is wrong with it."""
+    import torch
+
+    sound = next(
+        (found for part in ("wavs", "audio") if (found := folder / part / f"{name}.wav").exists()), None
+    )
+    if sound is None:
+        raise DataError(f"wavs/{name}.wav is missing.")
+    wave = files.load(sound, c.sample_rate)
+    intervals = read_text_grid(folder / "TextGrid" / f"{name}.TextGrid")
+    seconds, aligned = len(wave) / c.sample_rate, intervals[-1][2]
+    if abs(seconds - aligned) > c.alignment_tolerance:
+        raise DataError(
+            f"{name} is misaligned: its sound has {seconds:.2f} s and its TextGrid {aligned:.2f} s; align it "
+            "again."
+        )
+    frames = -(-len(wave) // c.hop_length)
+    wave = files.fitted(wave, max(frames * c.hop_length, c.n_fft))
+    try:
+        phonemes = processor.ids([label for label, _, _ in intervals])
+        durations = frames_of([end for _, _, end in intervals], c.frame_seconds, frames)
+    except DataError as error:
+        raise DataError(f"{name}: {error}") from error
+    with torch.no_grad():
+        mel = mel_of(torch.from_numpy(wave)[None])[0].clamp(-11.5, 0).T.numpy()
+    return Utterance(name, text, phonemes, durations, mel[:frames].copy())
+
+
+def prepare(
+    data_dir: str, output_dir: str, c: EnglishTrainingConfig, progress: Progress | None = None
+) -> dict[str, Any]:
+    """Writes `features/` and `statistics.json` into `output_dir`, and answers the statistics.
+
+    An empty `data_dir` is the synthetic corpus, one voice, written beside them. Files that cannot be used are
+    left out or stop it (`on_bad_file`); both name them. Raises `DataError`.
+    """
+    from tpulab_recipes.audio.mel import MelSpectrogram
+
+    output, progress = Path(output_dir), progress or Silent()
+    folder = Path(data_dir) if data_dir else write_lesson_corpus(output / "corpus", c)
+    features = output / "features"
+    features.mkdir(parents=True, exist_ok=True)
+    try:
+        rows = (folder / "metadata.csv").read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise DataError(f"{folder} has no metadata.csv that can be read ({error}).") from error
+    processor, mel_of, skipped = PhonemeProcessor(), MelSpectrogram(c.mel), Skipped()
+    names, frames, count = [], 0, np.zeros(len(processor), np.int64)
+    total, squares = np.zeros(c.n_mels), np.zeros(c.n_mels)
+    progress.start("preparing", len(rows))
+    for row in filter(str.strip, rows):
+        name, *texts = row.split("|")
+        try:
+            if not texts:
+                raise DataError(f"metadata.csv has a row without a text: {row!r}.")
+            one = read_utterance(folder, name, texts[-1], c, processor, mel_of)
+            if bucket_of(one, c) is None:
+                longest = max(c.frame_buckets)
+                raise DataError(
+                    f"{name}: {len(one.mel)} frames and {len(one.phonemes)} phonemes (at most {longest} and "
+                    f"{c.phonemes_of(longest)} fit)."
+                )
+        except DataError as error:
+            if c.on_bad_file == "refuse":
+                raise
+            skipped.add(str(error))
+        else:
+            np.savez(
+                features / f"{name}.npz",
+                text=np.asarray(one.text),
+                phonemes=one.phonemes,
+                durations=one.durations,
+                mel=one.mel,
+            )
+            names.append(name)
+            frames += len(one.mel)
+            total += one.mel.sum(0, dtype=np.float64)
+            squares += np.square(one.mel, dtype=np.float64).sum(0)
+            count += np.bincount(one.phonemes, minlength=len(processor))
+        progress.advance(1)
+    progress.finish()
+    if not names:
+        raise DataError(f"{folder} has no utterance that can be used ({len(skipped.reasons)} were left out).")
+    mean = total / frames
+    statistics = {
+        "names": names,
+        "left_out": skipped.reasons,
+        "frames": frames,
+        "seconds": round(frames * c.frame_seconds, 3),
+        "mel_mean": mean.tolist(),
+        "mel_std": np.sqrt(np.maximum(squares / frames - mean**2, 1e-4)).tolist(),
+        "symbols": {processor.symbols[each]: int(count[each]) for each in np.flatnonzero(count)},
+        "mel": [c.sample_rate, c.n_fft, c.hop_length, c.win_length, c.n_mels, c.f_min, c.f_max],
+    }
+    (output / "statistics.json").write_text(json.dumps(statistics))
+    return statistics
+
+
+def write_lesson_corpus(folder: Path, c: EnglishTrainingConfig) -> Path:
+    """The synthetic corpus, one voice, at the rate of these settings."""
+    from tpulab_recipes.audio.corpus import CorpusSettings, write_corpus
+
+    settings = CorpusSettings(c.corpus_count, sample_rate=c.sample_rate, hop=c.hop_length, speakers=1)
+    marker = folder / "corpus.json"
+    if not marker.exists() or json.loads(marker.read_text()) != vars(settings):
+        write_corpus(folder, settings)
+    return folder
+
+
+def read_features(output_dir: str, c: EnglishTrainingConfig) -> tuple[list[Utterance], dict[str, Any]]:
+    """The utterances that `prepare` wrote, and its statistics. Raises `DataError` where there are none, and
+    where they were made with other settings of sound."""
+    output = Path(output_dir)
+    try:
+        statistics = json.loads((output / "statistics.json").read_text())
+    except (OSError, ValueError) as error:
+        raise DataError(f"{output} is not prepared ({error}); run the command prepare first.") from error
+    made = [c.sample_rate, c.n_fft, c.hop_length, c.win_length, c.n_mels, c.f_min, c.f_max]
+    if statistics["mel"] != made:
+        raise DataError(f"{output} was prepared with the settings of sound {statistics['mel']}, not {made}.")
+    found = []
+    for name in statistics["names"]:
+        try:
+            with np.load(output / "features" / f"{name}.npz") as stored:
+                parts = {key: stored[key] for key in ("phonemes", "durations", "mel")}
+                found.append(Utterance(name, str(stored["text"]), **parts))
+        except Exception as error:  # numpy has no common class for files that are torn.
+            raise DataError(f"features/{name}.npz cannot be read ({error}); prepare again.") from error
+    return found, statistics
+
+
+def split(
+    utterances: Sequence[Utterance], c: EnglishTrainingConfig
+) -> tuple[list[Utterance], list[Utterance]]:
+    """Utterances to train on, and those held out: the same for the same names and seed."""
+    kept = max(1, round(len(utterances) * c.validation_split)) if c.validation_split else 0
+    if kept >= len(utterances):
+        raise ConfigError("validation_split", f"of {len(utterances)} utterances none is left to train on.")
+    order = np.random.default_rng([c.seed, 1]).permutation(len(utterances))
+    held = set(order[:kept].tolist())
+    parts: tuple[list[Utterance], list[Utterance]] = ([], [])
+    for number, one in enumerate(utterances):
+        parts[number in held].append(one)
+    return parts
+
+
+def bucket_of(one: Utterance, c: EnglishTrainingConfig) -> int | None:
+    """The shortest bucket, in frames, that holds it; None: none does."""
+    fits = (
+        each for each in c.frame_buckets if len(one.mel) <= each and len(one.phonemes) <= c.phonemes_of(each)
+    )
+    return next(fits, None)
+
+
+def batch_of(
+    rows: Sequence[Utterance | None], frames: int, c: EnglishTrainingConfig
+) -> dict[str, NDArray[Any]]:
+    """Arrays of a bucket's shape: `phonemes` and `durations`, Int32[B, P]; `mel`, Float32[B, T, M], natural
+    logarithm; `phoneme_lengths` and `mel_lengths`, Int32[B]. None is a row that only fills up."""
+    count, size = len(rows), c.phonemes_of(frames)
+    batch = {
+        "phonemes": np.zeros((count, size), np.int32),
+        "durations": np.zeros((count, size), np.int32),
+        "mel": np.zeros((count, frames, c.n_mels), np.float32),
+        "phoneme_lengths": np.zeros(count, np.int32),
+        "mel_lengths": np.zeros(count, np.int32),
+    }
+    for place, one in enumerate(rows):
+        if one is None:
+            continue
+        said, long = len(one.phonemes), len(one.mel)
+        batch["phonemes"][place, :said], batch["durations"][place, :said] = one.phonemes, one.durations
+        batch["mel"][place, :long] = one.mel
+        batch["phoneme_lengths"][place], batch["mel_lengths"][place] = said, long
+    return batch
+
+
+def batches(
+    utterances: Sequence[Utterance], c: EnglishTrainingConfig, *, epoch: int | None
+) -> Iterator[Mapping[str, NDArray[Any]]]:
+    """Every utterance once, bucket by bucket, in an order of the seed and the epoch; None: in theirs, for
+    validation. The last batch of a bucket is filled up with rows that do not count."""
+    order: Sequence[int] = range(len(utterances))
+    random = None if epoch is None else np.random.default_rng([c.seed, 2, epoch])
+    if random is not None:
+        order = random.permutation(len(utterances)).tolist()
+    buckets: dict[int, list[Utterance]] = {}
+    for number in order:
+        frames = bucket_of(utterances[number], c)
+        if frames is not None:
+            buckets.setdefault(frames, []).append(utterances[number])
+    plan = [
+        (frames, found[first : first + c.batch_size])
+        for frames, found in sorted(buckets.items())
+        for first in range(0, len(found), c.batch_size)
+    ]
+    if random is not None:
+        plan = [plan[each] for each in random.permutation(len(plan))]
+    for frames, rows in plan:
+        fill: list[Utterance | None] = [None] * (c.batch_size - len(rows))
+        yield batch_of([*rows, *fill], frames, c)
+
+
+def batches_per_epoch(utterances: Sequence[Utterance], c: EnglishTrainingConfig) -> int:
+    """Raises `DataError` when there is none."""
+    counts: dict[int | None, int] = {}
+    for one in utterances:
+        frames = bucket_of(one, c)
+        counts[frames] = counts.get(frames, 0) + 1
+    counts.pop(None, None)
+    if not counts:
+        raise DataError("no utterance fits a bucket; give a longer one in frame_buckets.")
+    return sum(-(-count // c.batch_size) for count in counts.values())

@@ -1,0 +1,108 @@
+"""The English voice: the base trainer, its figures in JSON lines and, where asked, in TensorBoard and Weights
+& Biases, all under the seed's keys; and speech of held-out sentences."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tpulab_recipes.common.log_writers import JsonLines, LogWriter, TensorBoard, WeightsAndBiases
+from tpulab_recipes.common.steering import PlainRun, Run, SteeredRun
+from tpulab_recipes.common.storage import Folder
+from tpulab_recipes.english_tts.config_english import EnglishTrainingConfig
+from tpulab_recipes.english_tts.data import Utterance
+from tpulab_recipes.english_tts.generation import Speech, Vocoder, griffin_lim_vocoder, speak
+from tpulab_recipes.english_tts.trainer import KokoroTrainer
+
+
+class EnglishTrainer(KokoroTrainer):
+    """Arguments as the base's. `close` ends the logs."""
+
+    def __init__(
+        self,
+        config: EnglishTrainingConfig,
+        backend: Any,
+        train: Sequence[Utterance],
+        held_out: Sequence[Utterance],
+        statistics: Mapping[str, Any],
+        **options: Any,
+    ) -> None:
+        super().__init__(config, backend, train, held_out, statistics, **options)
+        self.vocoder: Vocoder = griffin_lim_vocoder(config)
+        self.writers = open_writers(config) if backend.world().is_main else []
+        self.on_figures.append(self._write)
+        self._logged = (time.perf_counter(), 0)
+        self.run.on(checkpoint=self._checkpoint_now, evaluate=self.validate, sample=self.say_held_out)
+
+    def before_step(self) -> None:
+        self.peak = float(self.run.hyper().get("learning_rate", self.peak))
+        super().before_step()
+
+    def _write(self, step: int, figures: Mapping[str, float]) -> None:
+        figures = dict(figures)
+        if "train/batch_total_loss" in figures:
+            began, before = self._logged
+            now = time.perf_counter()
+            samples = (step - before) * self.config.batch_size
+            figures["train/samples_per_second"] = samples / max(now - began, 1e-9)
+            self._logged = (now, step)
+        for writer in self.writers:
+            writer.figures(step, figures)
+
+    def _checkpoint_now(self) -> str:
+        return self.save_checkpoint(self.best).name
+
+    def say(self, phonemes: Sequence[NDArray[np.int32]], **options: Any) -> list[Speech]:
+        return speak(self.model, self.backend, phonemes, **options)
+
+    def say_held_out(self, count: int = 2) -> str:
+        """Writes the first held-out sentences as sound beside the logs; answers what it wrote."""
+        from tpulab_recipes.audio import files
+
+        chosen = (self.held_out or self.train_set)[:count]
+        folder = Path(self.config.output_dir) / "samples"
+        folder.mkdir(parents=True, exist_ok=True)
+        for one, spoken in zip(chosen, self.say([one.phonemes for one in chosen]), strict=True):
+            wave = self.vocoder(spoken.mel)
+            files.save(folder / f"{self.steps_done:06d}_{one.name}.wav", wave, self.config.sample_rate)
+        return f"{len(chosen)} sentences"
+
+    def close(self) -> None:
+        self.stop_torch_profiler()
+        if self.profiler is not None:
+            self.profiler.close()
+        for writer in self.writers:
+            writer.close()
+
+
+def open_writers(c: EnglishTrainingConfig) -> list[LogWriter]:
+    """JSON lines always. Raises `MissingPackage`."""
+    folder = str(Path(c.output_dir) / c.log_dir)
+    writers: list[LogWriter] = [JsonLines(Folder(folder))]
+    if c.use_tensorboard:
+        writers.append(TensorBoard(folder))
+    if c.use_wandb:
+        writers.append(WeightsAndBiases(c.wandb_project, c.wandb_run_name or None, folder, c.to_dict()))
+    return writers
+
+
+def open_run(config: EnglishTrainingConfig, name: str = "English TTS") -> Run:
+    """A run that the page steers, its peak learning rate a knob; without `tpulab` a plain one."""
+    values = {"learning_rate": config.learning_rate}
+    try:
+        import tpulab
+    except ImportError:
+        return PlainRun(values)
+    rate = config.learning_rate
+    run = tpulab.run(
+        name,
+        config,
+        hyperparameters={"learning_rate": tpulab.hyper(rate, min=rate / 100, max=rate * 10, scale="log")},
+        samples_per_step=config.batch_size,
+    )
+    return SteeredRun(run, values)

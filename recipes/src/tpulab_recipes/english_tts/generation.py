@@ -1,0 +1,211 @@
+"""Speech from phonemes: a mel spectrogram one frame at a time against static caches, as three programs for
+each bucket of length, and sound of it by Griffin-Lim or a vocoder.
+
+`start` reads the phonemes; `step` says the next frame of every utterance and looks whether they end;
+`finish` runs the PostNet. The host looks at the stop mask every `STEPS_PER_LOOK` frames.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from tpulab_recipes.common.errors import ConfigError, DataError
+from tpulab_recipes.english_tts.config_english import EnglishTrainingConfig
+from tpulab_recipes.english_tts.model import KokoroModel, _mask, sinusoids
+from tpulab_recipes.runtime import Backend
+
+#: Each look waits for the device.
+STEPS_PER_LOOK = 16
+#: Frames beyond the predicted length after which an utterance ends without its stop token.
+SLACK = 8
+#: Float[sample] of Float[frame, mel], natural logarithms.
+Vocoder = Callable[[NDArray[np.float32]], NDArray[np.float32]]
+
+
+@dataclass(frozen=True)
+class Speech:
+    phonemes: NDArray[np.int32]
+    durations: NDArray[np.int32]
+    """Int32[phoneme]: frames of each."""
+    mel: NDArray[np.float32]
+    """Float32[frame, mel]: natural logarithm, up to the stop token."""
+    stopped: bool
+    """Whether a stop token ended it; otherwise the frames ran out."""
+
+    @property
+    def planned(self) -> int:
+        """Frames by the durations."""
+        return int(self.durations.sum())
+
+
+@torch.no_grad()
+def speak(
+    model: KokoroModel,
+    backend: Backend,
+    phonemes: Sequence[NDArray[np.int32]],
+    *,
+    durations: Sequence[NDArray[np.int32]] | None = None,
+    rate: float = 1.0,
+) -> list[Speech]:
+    """Says each of these sequences of phonemes, Int[phoneme].
+
+    Args:
+        model: on the backend's device.
+        durations: frames of each phoneme, instead of the predicted ones.
+        rate: speed of speaking.
+
+    Raises `DataError` for an utterance that fits no bucket.
+    """
+    c, training = model.config, model.training
+    model.eval()
+    try:
+        size = max(c.phonemes_of(max(c.frame_buckets)), 8)
+        longest = max(len(one) for one in phonemes)
+        if not 0 < longest <= size:
+            raise DataError(f"{longest} phonemes; 1 to {size} fit. Say shorter sentences.")
+        padded, lengths = np.zeros((len(phonemes), size), np.int32), np.zeros(len(phonemes), np.int32)
+        for place, one in enumerate(phonemes):
+            padded[place, : len(one)], lengths[place] = one, len(one)
+        speaker = _Speaker(model, backend, *backend.to_device([padded, lengths]))
+        planned = np.zeros_like(padded)
+        if durations is None:
+            found = np.asarray(backend.to_host(backend.compile(speaker.read, name="tts_read")()))
+            planned = np.maximum(1, np.rint(np.exp(found.astype(np.float64)) / rate)).astype(np.int32)
+            planned *= np.arange(size) < lengths[:, None]
+        else:
+            backend.compile(speaker.read, name="tts_read")()
+            for place, own in enumerate(durations):
+                planned[place, : len(own)] = own
+        most = int(planned.sum(1).max())
+        fitting = [each for each in c.frame_buckets if min(most + SLACK, max(c.frame_buckets)) <= each]
+        if most > max(c.frame_buckets) or most > c.max_decoder_seq_len:
+            raise DataError(f"{most} frames; at most {max(c.frame_buckets)} fit. Say shorter sentences.")
+        mel, ended, stopped = speaker.run(planned, fitting[0])
+        return [
+            Speech(one, planned[place, : len(one)], mel[place, : int(ended[place])], bool(stopped[place]))
+            for place, one in enumerate(phonemes)
+        ]
+    finally:
+        model.train(training)
+
+
+class _Speaker:
+    """Caches and counters on the device, and the programs over them."""
+
+    def __init__(self, model: KokoroModel, backend: Backend, phonemes: Any, lengths: Any) -> None:
+        self.model, self.backend, self.phonemes, self.phoneme_lengths = model, backend, phonemes, lengths
+
+    def read(self) -> torch.Tensor:
+        """Float[B, P]: logarithms of durations."""
+        self.encoded = self.model.encode(self.phonemes, self.phoneme_lengths)
+        return self.model.log_durations(self.encoded)
+
+    def run(self, durations: NDArray[np.int32], frames: int) -> tuple[Any, Any, Any]:
+        """Float[B, T, M], Int[B] and Bool[B] on the host."""
+        place, rows, c = self.backend.to_device, len(durations), self.model.config
+        self.frames = frames
+        self.durations, self.lengths = place([durations, durations.sum(1).astype(np.int32)])
+        self.said, self.logits = place(
+            [np.zeros((rows, frames, c.n_mels), np.float32), np.zeros((rows, frames), np.float32)]
+        )
+        self.now, self.ended = place([np.zeros(1, np.int64), np.full(rows, frames, np.int64)])
+        start, step, finish = (
+            self.backend.compile(each, name=f"tts_{each.__name__}")
+            for each in (self.start, self.step, self.finish)
+        )
+        start()
+        limit = int(min(durations.sum(1).max() + SLACK, frames))
+        for frame in range(1, limit + 1):
+            done = step()
+            if (frame % STEPS_PER_LOOK == 0 or frame == limit) and int(self.backend.to_host(done)):
+                break
+        # No frame after the last that was said.
+        self.ended = torch.minimum(self.ended, place(np.asarray(frame, np.int64)))
+        mel, ended, logits = self.backend.to_host([finish(), self.ended, self.logits])
+        ended = np.asarray(ended)
+        last = np.take_along_axis(np.asarray(logits), ended[:, None] - 1, axis=1)[:, 0]
+        return np.asarray(mel), ended, last > 0
+
+    def start(self) -> torch.Tensor:
+        """Keys and values of every cross-attention, and empty caches."""
+        model, rows = self.model, len(self.durations)
+        memory = model.memory(self.encoded, self.durations, self.frames)
+        self.caches = []
+        for block in model.decoder:
+            cross: Any = block.cross
+            keys, values = cross.split(cross.key(memory)), cross.split(cross.value(memory))
+            self.caches.append([torch.zeros_like(keys), torch.zeros_like(values), keys, values])
+        self.bias = model.cross_bias(self.lengths, self.frames).expand(rows, -1, -1, -1) * 1.0
+        self.places = sinusoids(self.frames, model.config.hidden_dim, memory.device)
+        return memory
+
+    def step(self) -> torch.Tensor:
+        """Says frame `now`; answers whether all have ended."""
+        model, now = self.model, self.now
+        before = self.said.index_select(1, (now - 1).clamp(min=0)) * (now > 0)
+        x = model.mel_in(before) + self.places.index_select(0, now)
+        bias = self.bias.index_select(2, now)
+        for number, block in enumerate(model.decoder):
+            x, self.caches[number] = block.step(x, self.caches[number], bias, now)
+        x = model.decoder_norm(x)
+        logit = model.stop_out(x)[..., 0]
+        self.said = self.said.index_copy(1, now, model.mel_out(x))
+        self.logits = self.logits.index_copy(1, now, logit)
+        self.now = now + 1
+        ends = (logit[:, 0] > 0) | (self.now >= self.lengths + SLACK)
+        self.ended = torch.where(ends, torch.minimum(self.ended, self.now), self.ended)
+        return (self.ended <= self.now).all().int()
+
+    def finish(self) -> torch.Tensor:
+        model, mel = self.model, self.said
+        if model.postnet is not None:
+            mel = model.postnet(mel, _mask(self.ended, self.frames))
+        return model.log_mel(mel)
+
+
+def griffin_lim_vocoder(c: EnglishTrainingConfig) -> Vocoder:
+    """Sound without trained weights."""
+    from tpulab_recipes.audio.griffin_lim import wave_of
+    from tpulab_recipes.audio.mel import MelSpectrogram
+
+    mel = MelSpectrogram(c.mel)
+    return lambda log_mel: wave_of(torch.from_numpy(log_mel.T.copy())[None], mel)[0].numpy()
+
+
+def load_vocoder(place: str, c: EnglishTrainingConfig) -> Vocoder:
+    """`SpeechT5HifiGan` of transformers, a folder or a name at Hugging Face, which takes decadic logarithms;
+    empty: Griffin-Lim. Raises `ConfigError` where there is none, or one for other bands or another rate."""
+    if not place:
+        return griffin_lim_vocoder(c)
+    from transformers import SpeechT5HifiGan
+
+    try:
+        model = SpeechT5HifiGan.from_pretrained(place).eval()
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            "vocoder", f"{place!r} is neither a folder here nor reachable at Hugging Face ({error})."
+        ) from error
+    wanted = (
+        model.config.model_in_dim,
+        model.config.sampling_rate,
+        int(np.prod(model.config.upsample_rates)),
+    )
+    if wanted != (c.n_mels, c.sample_rate, c.hop_length):
+        raise ConfigError(
+            "vocoder",
+            f"{place!r} takes {wanted[0]} bands at {wanted[1]} Hz with {wanted[2]} samples a frame, and this "
+            f"voice has {c.n_mels}, {c.sample_rate} and {c.hop_length}.",
+        )
+
+    @torch.no_grad()
+    def vocode(log_mel: NDArray[np.float32]) -> NDArray[np.float32]:
+        wave: NDArray[np.float32] = model(torch.from_numpy(log_mel) / np.log(10)).numpy()
+        return wave
+
+    return vocode

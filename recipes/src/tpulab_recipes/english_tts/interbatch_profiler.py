@@ -1,0 +1,218 @@
+"""Where the time between batches goes: a view of the step clock of `tpulab`, under the seed's names.
+
+=================  ===========================================================================
+`total_batch`      wall time of a step: from one request for a batch to the next
+`data_loading`     the loop waits for its batch (the clock's span *input*)
+`interbatch`       the device waits: *input* and *gap*
+`forward_pass`,    between `start_…` and `end_…`. On a device that compiles, a step is one program
+`backward_pass`    and these only trace it; `measure_phases` times the programs instead
+=================  ===========================================================================
+
+There is no second clock: what the panel shows of a run is what this reports.
+"""
+
+from __future__ import annotations
+
+import statistics
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tpulab_recipes.common.errors import MissingPackage
+
+PHASES = ("interbatch", "data_loading", "forward_pass", "backward_pass", "total_batch")
+#: How long statistics wait for the clock's last steps.
+_PATIENCE_S = 2.0
+
+
+class InterbatchProfiler:
+    """Collects the steps of one run (`follow`), or those of its own `start_batch` and `end_batch`.
+
+    Raises `MissingPackage` without `tpulab`.
+    """
+
+    def __init__(self, batch_size: int = 0) -> None:
+        try:
+            from tpulab.agent.process_agent import current_agent
+        except ImportError as error:
+            raise MissingPackage("tpulab", "Profiling batches") from error
+        self.batch_size = batch_size
+        self._agent = current_agent()
+        self._lock = threading.Lock()
+        self._runs: set[str] = set()
+        self._steps: list[Mapping[str, Any]] = []
+        self._open: Any = None
+        self._began: dict[str, int] = {}
+        self._agent.recorder.taps.append(self._tap)
+
+    def follow(self, run: Any) -> None:
+        """Reports the steps of this run (`tpulab.run`), from now on."""
+        run.when_announced(self._runs.add)
+
+    def close(self) -> None:
+        if self._tap in self._agent.recorder.taps:
+            self._agent.recorder.taps.remove(self._tap)
+
+    def reset(self) -> None:
+        self._settle()
+        with self._lock:
+            self._steps.clear()
+
+    # -- for loops without a run -----------------------------------------------------------------------
+
+    def start_batch(self) -> None:
+        import tpulab
+
+        self._open = tpulab.step("interbatch profile")
+        self._open.__enter__()
+        self._runs.add(self._open._tracked.run.id)
+
+    def end_batch(self) -> None:
+        block, self._open = self._open, None
+        if block is not None:
+            block.__exit__(None, None, None)
+
+    def start_data_loading(self) -> None:
+        self._start("data_loading")
+
+    def end_data_loading(self) -> None:
+        """The wait counts as input time of the open step."""
+        from tpulab.measure.thread_state import thread_state
+        from tpulab.telemetry.clocks import now_ns
+
+        thread_state().waits.append((self._began.pop("data_loading"), now_ns()))
+
+    def start_forward_pass(self) -> None:
+        self._start("forward_pass")
+
+    def end_forward_pass(self) -> None:
+        self._end("forward_pass")
+
+    def start_backward_pass(self) -> None:
+        self._start("backward_pass")
+
+    def end_backward_pass(self) -> None:
+        self._end("backward_pass")
+
+    # -- what was found --------------------------------------------------------------------------------
+
+    def get_statistics(self) -> dict[str, float]:
+        """`{phase}_count`, `{phase}_{mean,median,std,min,max}_ms`, `{phase}_total_s`, throughput and shares;
+        empty before the first step."""
+        self._settle()
+        with self._lock:
+            steps = list(self._steps)
+        if not steps:
+            return {}
+        found: dict[str, float] = {}
+        for phase in PHASES:
+            values = [value for step in steps if (value := _milliseconds(step, phase)) is not None]
+            found[f"{phase}_count"] = float(len(values))
+            if values:
+                found |= {
+                    f"{phase}_mean_ms": statistics.fmean(values),
+                    f"{phase}_median_ms": statistics.median(values),
+                    f"{phase}_std_ms": statistics.pstdev(values),
+                    f"{phase}_min_ms": min(values),
+                    f"{phase}_max_ms": max(values),
+                    f"{phase}_total_s": sum(values) / 1e3,
+                }
+        seconds = max(found["total_batch_total_s"], 1e-9)
+        return found | {
+            "throughput_batches_per_sec": len(steps) / seconds,
+            "throughput_samples_per_sec": len(steps) * self.batch_size / seconds,
+            "data_loading_efficiency_pct": 100 * (1 - found["data_loading_total_s"] / seconds),
+            "interbatch_overhead_pct": 100 * found["interbatch_total_s"] / seconds,
+        }
+
+    def report(self) -> str:
+        """The statistics as a table, and what to do about them."""
+        found = self.get_statistics()
+        if not found:
+            return "No batch has been measured yet."
+        lines = [f"{'':15}{'mean':>9}{'median':>9}{'max':>9}  ms"]
+        for phase in PHASES:
+            if found[f"{phase}_count"]:
+                figures = (found[f"{phase}_{kind}_ms"] for kind in ("mean", "median", "max"))
+                lines.append(f"{phase:15}" + "".join(f"{figure:9.2f}" for figure in figures))
+        lines.append(
+            f"{found['throughput_batches_per_sec']:.2f} batches, {found['throughput_samples_per_sec']:.1f} "
+            f"samples a second over {found['total_batch_count']:.0f} batches"
+        )
+        return "\n".join(lines + [f"→ {hint}" for hint in hints(found)])
+
+    def print_report(self) -> None:
+        print(self.report(), flush=True)
+
+    def _start(self, phase: str) -> None:
+        from tpulab.telemetry.clocks import now_ns
+
+        self._began[phase] = now_ns()
+
+    def _end(self, phase: str) -> None:
+        import tpulab
+        from tpulab.telemetry.clocks import now_ns
+
+        tpulab.metric(**{f"{phase}_ms": (now_ns() - self._began.pop(phase)) / 1e6})
+
+    def _tap(self, messages: list[Any]) -> None:
+        for message in messages:
+            if message["type"] == "steps" and message["run"] in self._runs:
+                with self._lock:
+                    self._steps += message["steps"]
+
+    def _settle(self) -> None:
+        self._agent.settle(_PATIENCE_S)
+        until = time.monotonic() + _PATIENCE_S
+        # Where a page is connected, the agent's thread collects.
+        while self._agent.keeper is not None and self._agent.recorder.pending and time.monotonic() < until:
+            time.sleep(0.01)
+
+
+def _milliseconds(step: Mapping[str, Any], phase: str) -> float | None:
+    if phase == "total_batch":
+        return float(step["wallMs"])
+    if phase == "data_loading":
+        return float(step["inputMs"])
+    if phase == "interbatch":
+        return float(step["inputMs"] + step["gapMs"])
+    value = step.get("metrics", {}).get(f"{phase}_ms")
+    return None if value is None else float(value)
+
+
+def hints(found: Mapping[str, float]) -> list[str]:
+    """What the figures suggest."""
+    said = []
+    loading = 100 - found["data_loading_efficiency_pct"]
+    if loading > 20:
+        said.append(
+            f"{loading:.0f} % of the time waits for data: prepare it beforehand, or keep more batches ready."
+        )
+    if found["interbatch_overhead_pct"] - loading > 10:
+        said.append("The device waits between batches: log, validate and save less often.")
+    forward, backward = found.get("forward_pass_total_s", 0), found.get("backward_pass_total_s", 0)
+    if forward and backward > 2.5 * forward:
+        said.append(
+            "The backward pass takes over 2.5 times the forward pass: is gradient checkpointing needed?"
+        )
+    return said
+
+
+def measure_phases(
+    sync: Callable[[], None], phases: Mapping[str, Callable[[], Any]], rounds: int = 5
+) -> dict[str, float]:
+    """Milliseconds of each program, the median of some rounds after a first one that compiles; `sync` waits
+    for the device. A whole step minus a forward pass is what backward pass and update take."""
+    found = {}
+    for name, run in phases.items():
+        run()
+        sync()
+        times = []
+        for _ in range(rounds):
+            began = time.perf_counter()
+            run()
+            sync()
+            times.append(1e3 * (time.perf_counter() - began))
+        found[name] = statistics.median(times)
+    return found

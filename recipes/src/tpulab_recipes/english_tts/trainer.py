@@ -1,0 +1,450 @@
+"""Training: one compiled update for each bucket of length, whatever is said.
+
+Nothing of a step is read back: figures stay on the device and are fetched every `log_interval` batches. Where
+the device needs float16 and a scaler (CUDA, MPS), the step is plain PyTorch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tpulab_recipes.common.errors import RecipeError, TrainingDiverged
+from tpulab_recipes.common.progress import Progress, Silent
+from tpulab_recipes.common.steering import PlainRun, Run
+from tpulab_recipes.english_tts import checkpoint_manager
+from tpulab_recipes.english_tts.adaptive_memory_manager import AdaptiveMemoryManager
+from tpulab_recipes.english_tts.config_english import MAY_CHANGE, EnglishTrainingConfig
+from tpulab_recipes.english_tts.data import (
+    PhonemeProcessor,
+    Utterance,
+    batch_of,
+    batches,
+    batches_per_epoch,
+    bucket_of,
+)
+from tpulab_recipes.english_tts.device_type import AmpName, DeviceType
+from tpulab_recipes.english_tts.interbatch_profiler import InterbatchProfiler, measure_phases
+from tpulab_recipes.english_tts.model import KokoroModel, Losses, losses
+from tpulab_recipes.english_tts.mps_grad_scaler import MPSGradScaler
+from tpulab_recipes.torch_training import Resumable, make_adamw, restore, set_learning_rate, snapshot
+from tpulab_recipes.torch_training.compiled_step import compiled_step
+
+
+class OutOfMemory(RecipeError):
+    """The device's memory does not hold a batch."""
+
+    code = "out_of_memory"
+
+
+def rate_at(c: EnglishTrainingConfig, step: int, steps_per_epoch: int) -> float:
+    """The learning rate of a step, counted from 0.
+
+    `warmup_cosine`: linearly up over the warm-up, then along a cosine down to `lr_eta_min` (torch's LinearLR
+    and CosineAnnealingLR). `warm_restarts`: torch's CosineAnnealingWarmRestarts, stepped after each epoch.
+    """
+    high, low = c.learning_rate, c.lr_eta_min
+    if c.scheduler == "warm_restarts":
+        past, length = step // steps_per_epoch, c.lr_T_0
+        while past >= length:
+            past, length = past - length, length * c.lr_T_mult
+        return low + (high - low) * 0.5 * (1 + math.cos(math.pi * past / length))
+    if step < c.warmup_steps:
+        return high * (step + 1) / c.warmup_steps
+    done = (step - c.warmup_steps) / max(1, c.num_epochs * steps_per_epoch - c.warmup_steps)
+    return low + (high - low) * 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
+
+
+class KokoroTrainer(Resumable):
+    """Owns model, optimizer, scaler, memory manager and profiler.
+
+    Args:
+        train, held_out: utterances (`data.split`).
+        statistics: of `data.prepare`.
+        run: what steers it; None: nobody.
+        amp: what products are made in, instead of what the device type wants.
+    """
+
+    def __init__(
+        self,
+        config: EnglishTrainingConfig,
+        backend: Any,
+        train: Sequence[Utterance],
+        held_out: Sequence[Utterance],
+        statistics: Mapping[str, Any],
+        *,
+        run: Run | None = None,
+        progress: Progress | None = None,
+        amp: AmpName | None = None,
+    ) -> None:
+        self.config, self.backend, self.steps_done = config, backend, 0
+        self._torch = backend
+        self.train_set, self.held_out = list(train), list(held_out)
+        self.steps_per_epoch = batches_per_epoch(self.train_set, config)
+        self.device_type = DeviceType.of(backend)
+        self.amp: AmpName = amp or (self.device_type.amp if config.use_mixed_precision else "float32")
+        self.run = run or PlainRun({"learning_rate": config.learning_rate})
+        self.progress = progress or Silent()
+        self.processor = PhonemeProcessor()
+        backend.seed(config.seed)
+        model = KokoroModel(
+            config, len(self.processor), backend.recompute if config.gradient_checkpointing else None
+        )
+        model.mel_mean.copy_(torch.tensor(statistics["mel_mean"]))
+        model.mel_std.copy_(torch.tensor(statistics["mel_std"]))
+        self.model: Any = backend.prepare(model)
+        self.peak, self.best = config.learning_rate, math.inf
+        self.optimizer = make_adamw(
+            backend,
+            self.model,
+            learning_rate=config.learning_rate,
+            weight_decay=config.weight_decay,
+            betas=config.adam_betas,
+            clip_norm=config.max_grad_norm,
+        )
+        self.scaler = self._make_scaler()
+        self.memory = AdaptiveMemoryManager(self.device_type, backend, enabled=config.enable_adaptive_memory)
+        self.profiler: InterbatchProfiler | None = None
+        if config.enable_interbatch_profiling:
+            self.profiler = InterbatchProfiler(config.batch_size)
+            if hasattr(self.run, "run"):
+                self.profiler.follow(self.run.run)
+        self._evaluate = backend.compile(self.measured, name="tts_evaluate")
+        self.on_figures: list[Callable[[int, Mapping[str, float]], None]] = []
+        self._traced = False
+        backend.sync()
+
+    # -- a step ----------------------------------------------------------------------------------------
+
+    @property
+    def epoch(self) -> int:
+        return self.steps_done // self.steps_per_epoch
+
+    def get_autocast_context(self) -> AbstractContextManager[Any]:
+        if self.amp == "float16":
+            return torch.autocast(torch.device(self.backend.device()).type, dtype=torch.float16)
+        precision: AbstractContextManager[Any] = self.backend.precision(self.amp)
+        return precision
+
+    def before_step(self) -> None:
+        """The rate is written into a tensor, and so is no constant of the program."""
+        share = rate_at(self.config, self.steps_done, self.steps_per_epoch) / self.config.learning_rate
+        set_learning_rate(self.backend, self.optimizer, self.peak * share)
+
+    @compiled_step
+    def train_step(self, batch: Any) -> Losses:
+        """One update with a batch on the device; answers its losses, still on the device."""
+        with self.get_autocast_context():
+            found = self._losses(batch)
+        self.scaler.scale(found.total).backward()
+        # Gradients are clipped in the optimizer's own step, which comes after they are unscaled.
+        self.scaler.unscale_(self.optimizer)
+        if self.scaler.is_enabled():
+            self.scaler.step(self.optimizer)
+        else:
+            self._torch.optimizer_step(self.optimizer)
+        self.scaler.update()
+        self.optimizer.zero_grad(set_to_none=True)
+        return Losses(*(each.detach() for each in found))
+
+    def _losses(self, batch: Any) -> Losses:
+        model, c = self.model, self.config
+        batch = {**batch, "mel": model.normalised(batch["mel"])}
+        shown = None
+        if model.training and c.frame_dropout:
+            shown = torch.rand(batch["mel"].shape[:2], device=batch["mel"].device) >= c.frame_dropout
+        spoken = model(
+            batch["phonemes"],
+            batch["phoneme_lengths"],
+            batch["durations"],
+            batch["mel"],
+            batch["mel_lengths"],
+            shown,
+        )
+        return losses(c, spoken, batch)
+
+    @torch.no_grad()
+    def measured(self, batch: Any) -> tuple[Losses, Any]:
+        """The losses of a batch, and how many frames they are means of."""
+        with self.get_autocast_context():
+            return self._losses(batch), batch["mel_lengths"].sum()
+
+    def validate(self) -> dict[str, float]:
+        """Losses of the held-out utterances, means over their frames; empty without any."""
+        if not self.held_out:
+            return {}
+        self.model.eval()
+        found = [
+            self._evaluate(batch) for batch in self._placed(batches(self.held_out, self.config, epoch=None))
+        ]
+        rows = [([float(one) for one in each], float(frames)) for each, frames in self.backend.to_host(found)]
+        self.model.train()
+        total = sum(frames for _, frames in rows)
+        return {
+            name: sum(each[place] * frames for each, frames in rows) / total
+            for place, name in enumerate(Losses._fields)
+        }
+
+    # -- the loop --------------------------------------------------------------------------------------
+
+    def train(self) -> dict[str, float]:
+        """All epochs that are left, and the losses of the last one. Raises `OutOfMemory`,
+        `TrainingDiverged`."""
+        c = self.config
+        if c.overfit_gate_steps and self.steps_done == 0:
+            self.overfit_gate()
+        found: dict[str, float] = {}
+        self.progress.start("training", c.num_epochs * self.steps_per_epoch - self.steps_done)
+        while self.epoch < c.num_epochs:
+            if (now := self.train_epoch()) is None:
+                break  # stopped from the page
+            found = now
+        self.progress.finish()
+        return found
+
+    def train_epoch(self) -> dict[str, float] | None:
+        """The rest of this epoch; None when the run was stopped in it."""
+        c, epoch, kept = self.config, self.epoch, []
+        start = self.steps_done - epoch * self.steps_per_epoch
+        left = self.steps_per_epoch - start
+        for batch in self.run.steps(self._batches(epoch, start), total=left):
+            number = self.steps_done
+            self.memory.adaptive_cleanup(number)
+            self._trace(number)
+            kept.append(self._guarded(batch))
+            self.run.log(loss=kept[-1].total)
+            self.progress.advance(1)
+            if (number + 1) % c.log_interval == 0:
+                self.log_batch(kept[-1])
+            if self.profiler and (number + 1) % c.interbatch_report_interval == 0:
+                self.profiler.print_report()
+            if c.memory_report_interval and (number + 1) % c.memory_report_interval == 0:
+                print(f"memory: {self.memory.get_memory_report()}", flush=True)
+        if len(kept) < left:
+            return None
+        rows = self.backend.to_host(list(map(list, kept)))
+        means = {
+            name: sum(float(row[place]) for row in rows) / len(rows)
+            for place, name in enumerate(Losses._fields)
+        }
+        if not math.isfinite(means["total"]):
+            raise TrainingDiverged(
+                f"The loss is not finite in epoch {epoch + 1}: lower learning_rate, check the data, or give "
+                "--no-use-mixed-precision."
+            )
+        self.end_epoch(epoch + 1, means)
+        return means
+
+    def end_epoch(self, epoch: int, means: Mapping[str, float]) -> None:
+        """Validation and checkpoints."""
+        c = self.config
+        figures = {f"train/epoch_{name}_loss": value for name, value in means.items()} | {
+            "epoch": float(epoch)
+        }
+        if c.validate_every and epoch % c.validate_every == 0 and self.held_out:
+            found = self.validate()
+            figures |= {f"val/{name}_loss": value for name, value in found.items()}
+            if found["total"] < self.best:
+                self.best = found["total"]
+                self.save_checkpoint(found["total"], best=True)
+        self._tell(figures)
+        if epoch % c.save_every == 0 or epoch == c.num_epochs:
+            self.save_checkpoint(means["total"])
+
+    def log_batch(self, found: Losses) -> None:
+        """The seed's figures of a batch; the one place in an epoch where the device is waited for."""
+        row = self.backend.reduce_metrics(found._asdict())
+        figures = {f"train/batch_{name}_loss": value for name, value in row.items()}
+        figures |= {
+            "train/learning_rate": rate_at(self.config, self.steps_done - 1, self.steps_per_epoch)
+            * self.peak
+            / self.config.learning_rate,
+            "train/grad_scale": self.scaler.get_scale(),
+            "epoch": self.steps_done / self.steps_per_epoch,
+        }
+        self._tell(figures | self.memory.metrics())
+
+    def _tell(self, figures: Mapping[str, float]) -> None:
+        for listener in self.on_figures:
+            listener(self.steps_done, figures)
+
+    def _batches(self, epoch: int, start: int) -> Iterator[Any]:
+        rows = batches(self.train_set, self.config, epoch=epoch)
+        return self._placed(one for number, one in enumerate(rows) if number >= start)
+
+    def _placed(self, rows: Iterator[Any]) -> Iterator[Any]:
+        placed: Iterator[Any] = self.backend.batches(
+            map(self.backend.own_rows, rows), ahead=self.config.num_workers
+        )
+        return placed
+
+    # -- memory ----------------------------------------------------------------------------------------
+
+    def adaptive_memory_cleanup(self) -> dict[str, Any]:
+        return self.memory.adaptive_cleanup(self.steps_done, force=True)
+
+    def _guarded(self, batch: Any) -> Losses:
+        try:
+            return self.train_step(batch)
+        except RuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
+            self.steps_done -= 1
+            return self.handle_oom_with_adaptive_cleanup(batch, error)
+
+    def handle_oom_with_adaptive_cleanup(self, batch: Any, error: RuntimeError) -> Losses:
+        """CUDA and MPS: cleans up and tries the batch once more. XLA: the program does not fit, and would not
+        the next time."""
+        rows, frames = batch["mel"].shape[:2]
+        # Reads nothing of what failed: the traceback holds its activations.
+        error = error.with_traceback(None)
+        if self.device_type in (DeviceType.CUDA, DeviceType.MPS):
+            self.optimizer.zero_grad(set_to_none=True)
+            self.memory.emergency_cleanup()
+            try:
+                return self.train_step(batch)
+            except RuntimeError as again:
+                if not is_out_of_memory(again):
+                    raise
+                error = again.with_traceback(None)
+                self.steps_done -= 1
+        raise OutOfMemory(
+            f"{rows} utterances of the bucket of {frames} frames do not fit the memory of this "
+            f"{self.device_type.name} device: lower batch_size, drop the longest of frame_buckets, or set "
+            "gradient_checkpointing with dropout 0."
+        ) from error
+
+    # -- the gate, and profiling -----------------------------------------------------------------------
+
+    def overfit_gate(self) -> tuple[float, float]:
+        """Trains on one utterance, which every healthy setting learns, and takes it all back. Answers the
+        first and the last loss. Raises `TrainingDiverged`."""
+        c, before = self.config, self.state()
+        one = min(self.train_set, key=lambda each: (len(each.mel), each.name))
+        rows: list[Utterance | None] = [one] + [None] * (c.batch_size - 1)
+        frames = bucket_of(one, c)
+        assert frames is not None
+        batch = self.backend.shard_batch(self.backend.own_rows(batch_of(rows, frames, c)))
+        found = [self.train_step(batch).total for _ in range(c.overfit_gate_steps)]
+        first, last = (float(each) for each in self.backend.to_host([found[0], found[-1]]))
+        self.load_state(before)
+        if not last < c.overfit_gate_ratio * first:
+            raise TrainingDiverged(
+                f"One utterance ({one.name}) was not learned in {c.overfit_gate_steps} steps: its loss went "
+                f"from {first:.3f} to {last:.3f}. Check its alignment, and learning_rate."
+            )
+        return first, last
+
+    def profile_training_steps(self, rounds: int = 5) -> dict[str, float]:
+        """Milliseconds of a forward pass and of a whole step, the device waited for each time; what the step
+        changes is taken back."""
+        before = self.state()
+        batch = next(iter(self._batches(0, 0)))
+
+        def forward() -> Any:
+            with self.backend.step():
+                return self.measured(batch)
+
+        self.model.train()
+        found = measure_phases(
+            self.backend.sync, {"forward": forward, "step": lambda: self.train_step(batch)}, rounds
+        )
+        self.load_state(before)
+        return found | {"backward_and_update": found["step"] - found["forward"]}
+
+    def get_profiling_report(self) -> dict[str, float]:
+        return self.profiler.get_statistics() if self.profiler else {}
+
+    def start_torch_profiler(self) -> None:
+        """Begins a profile of the framework, below the output folder."""
+        self.backend.start_trace(str(Path(self.config.output_dir) / "profile"))
+        self._traced = True
+
+    def stop_torch_profiler(self) -> None:
+        if self._traced:
+            self.backend.stop_trace()
+            self._traced = False
+
+    def _trace(self, number: int) -> None:
+        """Steps 2 to 6, without compilations."""
+        if self.config.enable_profiling and number == 2:
+            self.start_torch_profiler()
+        if self._traced and number == 7:
+            self.stop_torch_profiler()
+
+    # -- state -----------------------------------------------------------------------------------------
+
+    def _make_scaler(self) -> Any:
+        c, on = self.config, self.amp == "float16"
+        settings: dict[str, Any] = {
+            "init_scale": c.amp_init_scale,
+            "growth_factor": c.amp_growth_factor,
+            "backoff_factor": c.amp_backoff_factor,
+            "growth_interval": c.amp_growth_interval,
+        }
+        if self.device_type is DeviceType.CUDA:
+            return torch.amp.GradScaler("cuda", enabled=on, **settings)
+        return MPSGradScaler(enabled=on, **settings)
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint holds."""
+        found = snapshot(
+            self._torch, model=self.model, optimizer=self.optimizer, step=self.steps_done, config=self.config
+        )
+        schedule = {"kind": self.config.scheduler, "last_step": self.steps_done, "peak": self.peak}
+        return found | {"scheduler": schedule, "scaler": self.scaler.state_dict(), "best": self.best}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Continues from a checkpoint's state. Raises `CheckpointError` for one of other settings."""
+        known = {**state, "config": {**self.config.to_dict(), **state["config"]}}
+        self.steps_done = restore(
+            self._torch,
+            known,
+            model=self.model,
+            optimizer=self.optimizer,
+            config=self.config,
+            may_change=MAY_CHANGE,
+        )
+        self.peak, self.best = float(state["scheduler"]["peak"]), float(state["best"])
+        if state["scaler"] and self.scaler.is_enabled():
+            self.scaler.load_state_dict(state["scaler"])
+
+    def save_checkpoint(self, loss: float, *, best: bool = False) -> Path:
+        """Writes the checkpoint of this step; with the scaler's state, as the seed's
+        `save_checkpoint_with_scaler`."""
+        return checkpoint_manager.save_checkpoint(
+            self.backend,
+            self.config.output_dir,
+            self.state(),
+            epoch=self.epoch,
+            loss=loss,
+            keep_last_n=self.config.keep_last_n,
+            best=best,
+        )
+
+    save_checkpoint_with_scaler = save_checkpoint
+
+    def setup_checkpoint_resumption(self) -> int:
+        """Goes on from `resume_checkpoint`; answers the step, 0: from the beginning."""
+        place = self.config.resume_checkpoint
+        if not place:
+            return 0
+        found = checkpoint_manager.load_checkpoint(self.config.output_dir if place == "auto" else place)
+        if found is not None:
+            self.load_state(found)
+        return self.steps_done
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """CUDA's and MPS's error, and XLA's RESOURCE_EXHAUSTED."""
+    text = str(error)
+    return (
+        isinstance(error, torch.OutOfMemoryError)
+        or "out of memory" in text.lower()
+        or "RESOURCE_EXHAUSTED" in text
+    )

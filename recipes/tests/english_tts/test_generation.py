@@ -1,0 +1,93 @@
+"""Cached decoding against the whole decoder, Griffin-Lim and HiFi-GAN, and what does not fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from english_tts.tiny_voice import TINY, made_up
+from tpulab_recipes.common.errors import ConfigError, DataError
+from tpulab_recipes.english_tts.generation import SLACK, load_vocoder, speak
+from tpulab_recipes.english_tts.model import KokoroModel
+from tpulab_recipes.runtime import installed_backends
+from tpulab_recipes.runtime.selection import make
+
+
+def _model(stop_bias: float = -9.0) -> KokoroModel:
+    torch.manual_seed(5)
+    model = KokoroModel(TINY, 96).eval()
+    model.mel_mean += 0.3
+    model.mel_std *= 2
+    torch.nn.init.constant_(model.stop_out.bias, stop_bias)
+    return model
+
+
+@pytest.mark.parametrize("name", [each for each in ("cpu", "torch_xla") if each in installed_backends()])
+def test_cached_decoding_is_the_whole_decoder_over_what_it_said(name: str) -> None:
+    backend: Any = make(name, "cpu")
+    said_by = backend.prepare(_model())
+    rows = [made_up(1), made_up(2)]
+    spoken = speak(
+        said_by, backend, [each.phonemes for each in rows], durations=[each.durations for each in rows]
+    )
+    model = _model()
+    for one, row in zip(spoken, rows, strict=True):
+        # Nothing stopped it: it ends a little after its last phoneme.
+        assert (one.planned, len(one.mel), one.stopped) == (
+            row.durations.sum(),
+            row.durations.sum() + SLACK,
+            False,
+        )
+        frames, count = 48, TINY.phonemes_of(48)
+        length = torch.tensor([one.planned])
+        phonemes, durations = (torch.zeros(1, count, dtype=torch.int32) for _ in range(2))
+        phonemes[0, : len(row.phonemes)] = torch.from_numpy(row.phonemes)
+        durations[0, : len(row.phonemes)] = torch.from_numpy(row.durations)
+        mel = torch.zeros(1, frames, TINY.n_mels)
+        with torch.no_grad():
+            # Frame by frame without any cache: each time one more frame of the whole decoder.
+            for frame in range(len(one.mel)):
+                found = model(phonemes, torch.tensor([len(row.phonemes)]), durations, mel, length)
+                mel[:, frame] = found.mel_before[:, frame]
+            valid = torch.arange(frames)[None] < len(one.mel)
+            expected = model.log_mel(model.postnet(mel, valid))  # type: ignore[misc]
+        np.testing.assert_allclose(one.mel, expected[0, : len(one.mel)], rtol=2e-4, atol=2e-4)
+
+
+def test_a_stop_token_ends_an_utterance(host: Any) -> None:
+    (said,) = speak(_model(stop_bias=9.0), host, [made_up(1).phonemes])
+    assert (len(said.mel), said.stopped) == (1, True)
+
+
+def test_durations_are_whole_frames_of_at_least_one_and_follow_the_rate(host: Any) -> None:
+    model = _model()
+    torch.nn.init.constant_(model.durations[-1].bias, np.log(4))  # type: ignore[arg-type]
+    torch.nn.init.zeros_(model.durations[-1].weight)  # type: ignore[arg-type]
+    for rate, frames in ((1.0, 4), (2.0, 2), (9.0, 1)):
+        (said,) = speak(model, host, [made_up(1).phonemes], rate=rate)
+        assert said.durations.tolist() == [frames] * 7
+    with pytest.raises(DataError, match="shorter sentences"):
+        speak(model, host, [made_up(1).phonemes], rate=0.1)
+
+
+def test_a_hifigan_of_transformers_is_the_vocoder(tmp_path: Path) -> None:
+    from transformers import SpeechT5HifiGan, SpeechT5HifiGanConfig
+
+    torch.manual_seed(0)
+    sizes = {"model_in_dim": 20, "sampling_rate": 16_000, "upsample_initial_channel": 8}
+    config = SpeechT5HifiGanConfig(**sizes, upsample_rates=[8, 8, 5], upsample_kernel_sizes=[16, 16, 11])
+    model = SpeechT5HifiGan(config).eval()
+    model.save_pretrained(tmp_path / "gan")
+    mel = np.random.default_rng(0).standard_normal((7, 20)).astype(np.float32)
+    wave = load_vocoder(str(tmp_path / "gan"), TINY)(mel)
+    with torch.no_grad():
+        expected = model(torch.from_numpy(np.log10(np.exp(mel))))
+    np.testing.assert_allclose(wave, expected, rtol=1e-3, atol=1e-5)
+    assert len(wave) == 7 * TINY.hop_length
+    with pytest.raises(ConfigError, match="this voice has 20, 22050"):
+        load_vocoder(str(tmp_path / "gan"), TINY.but(sample_rate=22_050))
+    with pytest.raises(ConfigError, match="neither a folder"):
+        load_vocoder(str(tmp_path / "nothing"), TINY)

@@ -1,0 +1,88 @@
+"""The seed's profiler says what the step clock says."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+tpulab = pytest.importorskip("tpulab")
+
+from english_tts.tiny_voice import TINY  # noqa: E402
+from tpulab_recipes.english_tts.english_trainer import open_run  # noqa: E402
+from tpulab_recipes.english_tts.interbatch_profiler import InterbatchProfiler, hints  # noqa: E402
+
+from tpulab.agent.process_agent import current_agent  # noqa: E402
+
+
+@pytest.fixture
+def told() -> Any:
+    """The clock's own samples."""
+    samples: list[Any] = []
+
+    def tap(messages: list[Any]) -> None:
+        for message in messages:
+            if message["type"] == "steps":
+                samples.extend(message["steps"])
+
+    taps = current_agent().recorder.taps
+    taps.append(tap)
+    yield samples
+    taps.remove(tap)
+
+
+def test_its_numbers_are_the_step_clocks(new_trainer: Callable[..., Any], told: list[Any]) -> None:
+    run = open_run(TINY, "profiled")
+    trainer = new_trainer(enable_interbatch_profiling=True, run=run, num_epochs=2)
+    trainer.train()
+    found = trainer.get_profiling_report()
+    trainer.profiler.close()
+    assert found["total_batch_count"] == len(told) == trainer.steps_done
+    walls, inputs = [each["wallMs"] for each in told], [each["inputMs"] for each in told]
+    gaps = [each["inputMs"] + each["gapMs"] for each in told]
+    for phase, values in (("total_batch", walls), ("data_loading", inputs), ("interbatch", gaps)):
+        assert found[f"{phase}_mean_ms"] == pytest.approx(statistics.fmean(values))
+        assert found[f"{phase}_median_ms"] == statistics.median(values)
+        assert found[f"{phase}_total_s"] == pytest.approx(sum(values) / 1e3)
+    totals = run.run._tracked.run.totals
+    assert found["total_batch_total_s"] == pytest.approx(totals.wall / 1e9, rel=1e-6)
+    assert found["data_loading_total_s"] == pytest.approx(totals.input / 1e9, rel=1e-6)
+    samples = len(told) * TINY.batch_size / (totals.wall / 1e9)
+    assert found["throughput_samples_per_sec"] == pytest.approx(samples, rel=1e-6)
+
+
+def test_a_plain_loop_is_measured_by_the_seeds_calls(told: list[Any]) -> None:
+    profiler = InterbatchProfiler(batch_size=4)
+    for _ in range(3):
+        profiler.start_batch()
+        for phase, seconds in (("data_loading", 0.02), ("forward_pass", 0.01), ("backward_pass", 0.03)):
+            getattr(profiler, f"start_{phase}")()
+            time.sleep(seconds)
+            getattr(profiler, f"end_{phase}")()
+        profiler.end_batch()
+    found = profiler.get_statistics()
+    assert [found[f"{phase}_count"] for phase in ("total_batch", "forward_pass", "backward_pass")] == [
+        3,
+        3,
+        3,
+    ]
+    assert found["data_loading_total_s"] == pytest.approx(sum(each["inputMs"] for each in told) / 1e3)
+    assert found["data_loading_min_ms"] >= 20
+    assert found["backward_pass_min_ms"] >= 30
+    parts = sum(found[f"{phase}_total_s"] for phase in ("data_loading", "forward_pass", "backward_pass"))
+    assert parts <= found["total_batch_total_s"]
+    assert "of the time waits for data" in profiler.report()
+    profiler.reset()
+    assert profiler.get_statistics() == {}
+    assert profiler.report() == "No batch has been measured yet."
+    profiler.close()
+
+
+def test_hints_name_the_bottleneck_and_nothing_else() -> None:
+    calm = {"data_loading_efficiency_pct": 95.0, "interbatch_overhead_pct": 6.0}
+    assert hints(calm) == []
+    assert len(hints(calm | {"interbatch_overhead_pct": 30.0})) == 1
+    assert "backward" in hints(calm | {"forward_pass_total_s": 1.0, "backward_pass_total_s": 3.0})[0]

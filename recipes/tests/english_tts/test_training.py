@@ -1,0 +1,286 @@
+"""Training: schedules, precision, what resumes, what compiles, what is written, and what goes wrong."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from english_tts.tiny_voice import TINY, made_up
+from tpulab_recipes.common.errors import CheckpointError, ConfigError, TrainingDiverged
+from tpulab_recipes.english_tts import checkpoint_manager, use_seed_imports
+from tpulab_recipes.english_tts.config_english import EnglishTrainingConfig
+from tpulab_recipes.english_tts.data import batch_of
+from tpulab_recipes.english_tts.device_type import DeviceType
+from tpulab_recipes.english_tts.trainer import OutOfMemory, rate_at
+from tpulab_recipes.runtime import installed_backends
+from tpulab_recipes.runtime.selection import make
+
+New = Callable[..., Any]
+WITH_XLA = pytest.mark.skipif(
+    "torch_xla" not in installed_backends(), reason="torch_xla is not installed here"
+)
+
+
+def test_the_rate_is_that_of_torchs_schedulers() -> None:
+    def torchs(config: EnglishTrainingConfig, schedule: Any, steps: int) -> list[float]:
+        optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=config.learning_rate)
+        scheduler, found = schedule(optimizer), []
+        for _ in range(steps):
+            found.append(optimizer.param_groups[0]["lr"])
+            optimizer.step()
+            scheduler.step()
+        return found
+
+    schedulers = torch.optim.lr_scheduler
+    c = TINY.but(warmup_steps=5, num_epochs=4, lr_eta_min=1e-4)
+
+    def warmup_cosine(optimizer: Any) -> Any:
+        rise = schedulers.LinearLR(optimizer, start_factor=1 / 5, total_iters=4)
+        fall = schedulers.CosineAnnealingLR(optimizer, T_max=4 * 10 - 5, eta_min=1e-4)
+        return schedulers.SequentialLR(optimizer, [rise, fall], milestones=[5])
+
+    np.testing.assert_allclose(
+        [rate_at(c, step, 10) for step in range(40)], torchs(c, warmup_cosine, 40), rtol=1e-6
+    )
+
+    c = c.but(scheduler="warm_restarts", lr_T_0=3, lr_T_mult=2)
+    expected = torchs(c, lambda each: schedulers.CosineAnnealingWarmRestarts(each, 3, 2, eta_min=1e-4), 30)
+    np.testing.assert_allclose([rate_at(c, 10 * epoch + 9, 10) for epoch in range(30)], expected, rtol=1e-6)
+
+
+def test_it_learns_and_keeps_the_best_by_validation(new_trainer: New, tmp_path: Path) -> None:
+    trainer = new_trainer(num_epochs=8, save_every=3, keep_last_n=2)
+    before, rows = trainer.validate(), []
+    trainer.on_figures.append(lambda step, figures: rows.append((step, dict(figures))))
+    trainer.train()
+    assert trainer.validate()["mel"] < 0.9 * before["mel"]
+    epochs = [row for _, row in rows if "train/epoch_total_loss" in row]
+    assert len(epochs) == 8
+    found = checkpoint_manager.load_checkpoint(tmp_path / "best")
+    assert found is not None
+    assert found["loss"] == trainer.best == min(row["val/total_loss"] for row in epochs)
+    assert {"epoch", "model", "optimizer", "scheduler", "loss", "config", "scaler", "random"} <= found.keys()
+    per = trainer.steps_per_epoch
+    assert [file.name for file in sorted(tmp_path.glob("*.pt"))] == [
+        f"step-{each * per:08d}.pt" for each in (6, 8)
+    ]
+    raw = torch.load(checkpoint_manager.find_latest_checkpoint(tmp_path), weights_only=True)
+    seed = {
+        "epoch",
+        "model_state_dict",
+        "optimizer_state_dict",
+        "scheduler_state_dict",
+        "loss",
+        "config",
+        "scaler",
+    }
+    assert seed <= raw.keys()
+
+
+def test_float16_with_the_scaler_trains_like_float32(new_trainer: New) -> None:
+    trainers = [new_trainer(amp=amp, frame_dropout=0.0, learning_rate=1e-3) for amp in ("float16", "float32")]
+    batch = batch_of([made_up(each) for each in range(4)], 48, TINY)
+    found = []
+    for trainer in trainers:
+        placed = trainer.backend.shard_batch(batch)
+        found.append([float(trainer.train_step(placed).total) for _ in range(6)])
+    assert trainers[0].scaler.is_enabled()
+    assert not trainers[1].scaler.is_enabled()
+    np.testing.assert_allclose(found[0], found[1], rtol=0.02)
+    # An overflow leaves the update out and halves the scale.
+    half, scale = trainers[0], trainers[0].scaler.get_scale()
+    before = half.model.mel_out.weight.detach().clone()
+    spoiled = {**half.backend.shard_batch(batch)}
+    spoiled["mel"] = spoiled["mel"] * float("inf")
+    half.train_step(spoiled)
+    assert torch.equal(before, half.model.mel_out.weight)
+    assert half.scaler.get_scale() == scale / 2
+
+
+def _trained(folder: Path) -> tuple[int, list[Any], dict[str, Any], float]:
+    """Trains with dropout, in float16: steps done before, losses of the epochs, scaler, best loss."""
+    from english_tts.tiny_voice import STATISTICS
+    from tpulab_recipes.english_tts.trainer import KokoroTrainer
+
+    torch.set_num_threads(1)
+    dropout = {"encoder_dropout": 0.2, "decoder_dropout": 0.2}
+    config = TINY.but(output_dir=str(folder), num_epochs=5, save_every=1, amp_growth_interval=4, **dropout)
+    utterances = [made_up(each) for each in range(10)]
+    trainer = KokoroTrainer(
+        config, make("cpu", "cpu"), utterances[1:], utterances[:1], STATISTICS, amp="float16"
+    )
+    began, losses = trainer.setup_checkpoint_resumption(), []
+    trainer.on_figures.append(lambda _, row: losses.append(row.get("train/epoch_total_loss")))
+    trainer.train()
+    return began, losses, trainer.scaler.state_dict(), trainer.best
+
+
+#: As `_trained`; the process is killed while it writes the checkpoint whose path begins with the argument.
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+import torch
+from english_tts.test_training import _trained
+written = torch.save
+def save(state, file):
+    if file.name.startswith(sys.argv[1]):
+        file.write(b"half of a checkpoint")
+        file.flush()
+        os.kill(os.getpid(), signal.SIGKILL)
+    written(state, file)
+torch.save = save
+_trained(Path(sys.argv[1]).parent)
+"""
+
+
+def test_a_run_that_is_killed_while_it_saves_goes_on_with_the_same_losses(tmp_path: Path) -> None:
+    _, all_losses, all_scaler, all_best = _trained(tmp_path / "whole")
+    newest = checkpoint_manager.find_latest_checkpoint(tmp_path / "whole")
+    assert newest is not None
+    per = int(newest.stem[-8:]) // 5
+    folder, root = tmp_path / "killed", Path(__file__).parents[1]
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, str(folder / f"step-{4 * per:08d}")],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(map(str, (root, root.parent / "src")))},
+        timeout=300,
+        check=False,
+    )
+    assert killed.returncode == -signal.SIGKILL
+    assert [file.name for file in folder.glob("*.writing")] == [f"step-{4 * per:08d}.writing"]
+    # The newest whole one is torn too, as by a disk that was full: it is passed over.
+    (folder / f"step-{3 * per:08d}.pt").write_bytes(b"torn")
+    began, losses, scaler, best = _trained(folder)
+    assert began == 2 * per
+    assert losses == all_losses[2:]
+    assert (scaler, best) == (all_scaler, all_best)
+    assert not list(folder.glob("*.writing"))
+
+
+def test_other_settings_are_refused_by_name_and_more_epochs_are_none(new_trainer: New) -> None:
+    trainer = new_trainer(num_epochs=1)
+    trainer.train()
+    assert new_trainer(num_epochs=2).setup_checkpoint_resumption() == trainer.steps_done
+    assert new_trainer(num_epochs=2, resume_checkpoint="").setup_checkpoint_resumption() == 0
+    with pytest.raises(CheckpointError, match=r"weight_decay is 0\.01 there and 0\.5 here"):
+        new_trainer(weight_decay=0.5).setup_checkpoint_resumption()
+
+
+@WITH_XLA
+def test_xla_compiles_a_program_for_each_bucket_and_trains_like_the_host(new_trainer: New) -> None:
+    xla: Any = make("torch_xla", "cpu")
+    options: dict[str, Any] = {"frame_dropout": 0.0, "log_interval": 1000, "validate_every": 0}
+    options |= {
+        "overfit_gate_steps": 0,
+        "num_epochs": 3,
+        "n_decoder_layers": 1,
+        "save_every": 100,
+        "postnet_dim": 0,
+    }
+    trainer, same = new_trainer(backend=xla, **options), new_trainer(**options)
+    buckets = {each["mel"].shape[1] for each in trainer._batches(0, 0)}
+    assert buckets == {32, 48}
+    found, compiled = [], []
+    before = xla.compilations().count
+    for _ in range(3):
+        found.append([trainer.train_epoch()["total"], same.train_epoch()["total"]])
+        compiled.append(xla.compilations().count - before)
+    # One for each bucket; the figures that are fetched are part of them.
+    assert compiled == [2, 2, 2]
+    ours, plain = np.asarray(found).T
+    np.testing.assert_allclose(ours, plain, rtol=2e-3)
+
+
+def test_one_utterance_is_learned_before_training_and_all_is_taken_back(new_trainer: New) -> None:
+    trainer = new_trainer(overfit_gate_steps=25, overfit_gate_ratio=0.8, learning_rate=2e-2)
+    before = trainer.state()
+    first, last = trainer.overfit_gate()
+    assert last < 0.8 * first
+    after = trainer.state()
+    assert after["step"] == 0
+    assert all(torch.equal(before["model"][name], after["model"][name]) for name in before["model"])
+    assert torch.equal(before["random"]["torch"], after["random"]["torch"])
+    with pytest.raises(TrainingDiverged, match="was not learned in 3 steps"):
+        new_trainer(overfit_gate_steps=3, learning_rate=1e-6).train()
+
+
+def test_too_little_memory_is_one_clear_error_or_handled(
+    new_trainer: New, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer = new_trainer()
+    step, fails = trainer.train_step, [9]
+
+    def failing(batch: Any) -> Any:
+        if fails[0]:
+            fails[0] -= 1
+            trainer.steps_done += 1
+            raise RuntimeError("RESOURCE_EXHAUSTED: Ran out of memory in memory space hbm")
+        return step(batch)
+
+    monkeypatch.setattr(trainer, "train_step", failing)
+    with pytest.raises(
+        OutOfMemory, match=r"4 utterances of the bucket of (32|48) frames .* lower batch_size"
+    ):
+        trainer.train_epoch()
+    assert (fails, trainer.steps_done) == ([8], 0)
+    # CUDA and MPS: a clean-up, and the batch once more.
+    trainer.device_type, fails[0] = DeviceType.MPS, 1
+    trainer.train_epoch()
+    assert (trainer.memory.emergencies, trainer.steps_done) == (1, trainer.steps_per_epoch)
+    fails[0] = 2
+    with pytest.raises(OutOfMemory):
+        trainer.train_epoch()
+
+
+def test_the_seeds_imports_and_settings_work() -> None:
+    use_seed_imports()
+    from training.config_english import EnglishTrainingConfig as Config  # type: ignore[import-not-found]
+    from training.english_trainer import EnglishTrainer  # type: ignore[import-not-found]
+    from training.trainer import KokoroTrainer  # type: ignore[import-not-found]
+
+    assert issubclass(EnglishTrainer, KokoroTrainer)
+    custom = Config(
+        data_dir="LJSpeech-1.1",
+        batch_size=32,
+        learning_rate=5e-5,
+        hidden_dim=768,
+        n_encoder_layers=8,
+        use_wandb=True,
+        enable_profiling=False,
+    )
+    assert Config.from_dict(json.loads(json.dumps(custom.to_dict()))) == custom
+    with pytest.raises(ConfigError, match="hiden_dim"):
+        Config.from_dict({"hiden_dim": 3})
+    with pytest.raises(ConfigError, match="gradient_checkpointing"):
+        Config(gradient_checkpointing=True)
+    assert not math.isnan(custom.frame_seconds)
+
+
+def test_recomputed_layers_change_nothing(new_trainer: New) -> None:
+    plain, again = (new_trainer(gradient_checkpointing=each, frame_dropout=0.0) for each in (False, True))
+    batch = plain.backend.shard_batch(batch_of([made_up(each) for each in range(4)], 48, TINY))
+    for _ in range(3):
+        assert float(plain.train_step(batch).total) == pytest.approx(
+            float(again.train_step(batch).total), rel=1e-5
+        )
+
+
+def test_torn_and_missing_checkpoints_are_errors_that_say_so(tmp_path: Path) -> None:
+    assert checkpoint_manager.load_checkpoint(tmp_path) is None
+    (tmp_path / "step-00000001.pt").write_bytes(b"torn")
+    with pytest.raises(CheckpointError, match="No checkpoint of"):
+        checkpoint_manager.load_checkpoint(tmp_path)
+    with pytest.raises(CheckpointError, match="There is no checkpoint"):
+        checkpoint_manager.load_checkpoint(tmp_path / "step-00000009.pt")
+    for number in range(2, 5):
+        (tmp_path / f"step-0000000{number}.pt").write_bytes(b"x")
+    assert [each.stem[-1] for each in checkpoint_manager.cleanup_old_checkpoints(tmp_path, 2)] == ["1", "2"]
