@@ -1,4 +1,4 @@
-"""The commands from prepared data to sound, in one process each time; figures in three places with equal keys."""
+"""The commands from prepared data to sound; figures in three places with equal keys."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from tpulab_recipes.english_tts.__main__ import main
 from tpulab_recipes.runtime import selection
 
 _SIZES = (
-    "--hidden-dim 16 --n-heads 2 --n-encoder-layers 1 --n-decoder-layers 1 --encoder-ff-dim 16 --decoder-ff-dim 16"
-    " --postnet-dim 8 --corpus-count 8 --batch-size 4 --frame-buckets 160 --num-epochs 1 --log-interval 1"
-    " --validation-split 0.25 --num-workers 0 --backend cpu"
+    "--hidden-dim 16 --n-heads 2 --n-encoder-layers 1 --n-decoder-layers 1 --encoder-ff-dim 16"
+    " --decoder-ff-dim 16 --postnet-dim 8 --corpus-count 8 --batch-size 4 --frame-buckets 160"
+    " --num-epochs 1 --log-interval 1 --validation-split 0.25 --num-workers 0 --backend cpu"
 )
 
 

@@ -187,7 +187,7 @@ def test_xla_compiles_a_program_for_each_bucket_and_trains_like_the_host(new_tra
         "postnet_dim": 0,
     }
     trainer, same = new_trainer(backend=xla, **options), new_trainer(**options)
-    buckets = {each["mel"].shape[1] for each in trainer._batches(0, 0)}
+    buckets = {each["mel"].shape[1] for each in trainer.epoch_batches(0)}
     assert buckets == {32, 48}
     found, compiled = [], []
     before = xla.compilations().count

@@ -41,6 +41,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, StepProgram]
         ),
         ("intents", ("-m", "tpulab_recipes.intents", *where, *BERT, "--export")),
         ("dia", (str(Path(__file__).with_name("export_dia.py")),)),
+        ("english_tts", (str(Path(__file__).with_name("export_english_tts.py")),)),
     ):
         place = folder / f"{recipe}.zip"
         subprocess.run(
@@ -62,7 +63,7 @@ def show(found: CompiledFor) -> None:
     ("recipe", "chip"),
     [
         ("resnet_profiling", "v5e"),
-        *((recipe, chip) for recipe in ("intents", "dia") for chip in sorted(TOPOLOGIES)),
+        *((recipe, chip) for recipe in ("intents", "dia", "english_tts") for chip in sorted(TOPOLOGIES)),
     ],
 )
 def test_a_torch_step_compiles_and_fits(programs: dict[str, StepProgram], recipe: str, chip: str) -> None:

@@ -21,8 +21,11 @@ def wave_of(log_mel: torch.Tensor, mel: MelSpectrogram) -> torch.Tensor:
     filters = mel.filters.cpu()
     magnitude = (torch.linalg.pinv(filters) @ log_mel.cpu().float().exp()).clamp(min=0)
     # torch's transform has a frame at either end.
+    s, frames = mel.settings, magnitude.shape[-1]
     magnitude = torch.nn.functional.pad(magnitude, (0, 1), mode="replicate")
-    return griffin_lim(magnitude, mel.settings).clamp(-1, 1)
+    # Nor is it for less than a window: silence follows, and is cut off again.
+    magnitude = torch.nn.functional.pad(magnitude, (0, max(0, s.n_fft // s.hop + 1 - frames)))
+    return griffin_lim(magnitude, s)[:, : frames * s.hop].clamp(-1, 1)
 
 
 @torch.no_grad()

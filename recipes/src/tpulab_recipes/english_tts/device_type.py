@@ -28,7 +28,7 @@ class DeviceType(Enum):
 
     @property
     def amp(self) -> AmpName:
-        """What products are made in under mixed precision: bfloat16 has float32's range and needs no scaler."""
+        """What mixed precision computes products in: bfloat16 has float32's range and needs no scaler."""
         return {"tpu": "bfloat16", "cpu": "float32"}.get(self.value, "float16")  # type: ignore[return-value]
 
 
@@ -44,7 +44,7 @@ class GraphicsBackend(CpuBackend):
         if module is None or not module.is_available():
             raise DeviceRuntimeError(
                 "no_chip",
-                f"PyTorch finds no {device_type.name} device; choose another backend.",
+                f"PyTorch finds no {device_type.name} device; choose another.",
             )
         self.platform: Platform = "cpu"
 

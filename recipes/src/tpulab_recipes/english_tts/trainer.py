@@ -212,7 +212,7 @@ class KokoroTrainer(Resumable):
         c, epoch, kept = self.config, self.epoch, []
         start = self.steps_done - epoch * self.steps_per_epoch
         left = self.steps_per_epoch - start
-        for batch in self.run.steps(self._batches(epoch, start), total=left):
+        for batch in self.run.steps(self.epoch_batches(epoch, start), total=left):
             number = self.steps_done
             self.memory.adaptive_cleanup(number)
             self._trace(number)
@@ -273,7 +273,8 @@ class KokoroTrainer(Resumable):
         for listener in self.on_figures:
             listener(self.steps_done, figures)
 
-    def _batches(self, epoch: int, start: int) -> Iterator[Any]:
+    def epoch_batches(self, epoch: int, start: int = 0) -> Iterator[Any]:
+        """The batches of an epoch from number `start` on, on the device."""
         rows = batches(self.train_set, self.config, epoch=epoch)
         return self._placed(one for number, one in enumerate(rows) if number >= start)
 
@@ -344,7 +345,7 @@ class KokoroTrainer(Resumable):
         """Milliseconds of a forward pass and of a whole step, the device waited for each time; what the step
         changes is taken back."""
         before = self.state()
-        batch = next(iter(self._batches(0, 0)))
+        batch = next(iter(self.epoch_batches(0)))
 
         def forward() -> Any:
             with self.backend.step():

@@ -1,0 +1,77 @@
+// @ts-check
+/**
+ * The English voice: its training step beside the same network in plain torch, its input side, the cost of profiler and memory
+ * manager, and how well held-out sentences are recognised while it learns.
+ *
+ * Needs the environment `torch-xla`; about five minutes. Option `--no-save`. Exit code 1: profiler or memory manager take over
+ * 1 % of a step, fewer than 70 % of the held-out words are recognised, or a stop token is more than three frames from the end.
+ */
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { machineFacts, versionsOf } from '../measure/machine.mjs';
+import { printTable, saveResults } from '../measure/results.mjs';
+
+const LIMIT = { overheadPercent: 1, words: 0.7, stopFrames: 3 };
+const ROOT = fileURLToPath(new URL('../../', import.meta.url));
+const PYTHON = join(
+  process.env['TPULAB_ENV_DIR'] ?? join(ROOT, '.tpulab', 'envs'),
+  'torch-xla',
+  'bin',
+  'python'
+);
+
+const { values } = parseArgs({ options: { 'no-save': { type: 'boolean', default: false } } });
+if (!existsSync(PYTHON)) {
+  console.error('The environment "torch-xla" is missing; `npx tpulab env create torch-xla` makes it.');
+  process.exit(2);
+}
+const machine = { ...machineFacts(), packages: versionsOf(PYTHON, ['torch', 'torch_xla']) };
+const folder = mkdtempSync(join(tmpdir(), 'english-tts-'));
+
+/** @param {string} part @returns {any} what the part's last line says */
+function measure(part) {
+  console.error(`measuring ${part} …`);
+  const script = join(ROOT, 'bench', 'english-tts', 'measure.py');
+  const output = execFileSync(PYTHON, [script, part, join(folder, part)], {
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'ignore'],
+    timeout: 1_800_000
+  });
+  return JSON.parse(output.trim().split('\n').at(-1) ?? '');
+}
+
+/** @type {{ steps: Record<string, number>, input: number, overhead: Record<string, number> }} */
+const training = measure('training');
+printTable('a training step', ['ms'], Object.entries(training.steps));
+console.log(`The input side alone: ${Math.round(training.input)} utterances a second.\n`);
+printTable('cost, percent of a step', ['%'], Object.entries(training.overhead));
+
+/** @type {{ rows: { epoch: number, wall_s: number, processor_s: number, words: number, val: number }[], stop_frames: number[], stopped: boolean }} */
+const learning = measure('learning');
+rmSync(folder, { recursive: true });
+printTable(
+  'held-out sentences',
+  ['seconds', 'processor, s', 'words recognised', 'validation loss'],
+  learning.rows.map(each => [
+    `epoch ${each.epoch}`,
+    each.wall_s,
+    each.processor_s,
+    `${Math.round(100 * each.words)} %`,
+    each.val
+  ])
+);
+console.log(`Stop tokens: ${learning.stop_frames.join(' to ')} frames after the last phoneme.`);
+
+if (!values['no-save']) await saveResults('english-tts', machine, { training, learning }, {});
+if (
+  Math.max(...Object.values(training.overhead)) > LIMIT.overheadPercent ||
+  (learning.rows.at(-1)?.words ?? 0) < LIMIT.words ||
+  !learning.stopped ||
+  Math.max(...learning.stop_frames.map(Math.abs)) > LIMIT.stopFrames
+) {
+  process.exitCode = 1;
+}

@@ -1,0 +1,166 @@
+"""Times the English voice and lets it learn; prints a JSON line. Run by `main.mjs` in the environment
+`torch-xla`.
+
+`steps`: the lesson's training step in the recipe (XLA:CPU and plain PyTorch) and the same network in a plain
+loop of torch, groups of steps in turns, one thread, the lower quartile of the groups. `input`: batches alone.
+`overhead`: what profiler and memory manager take of a batch. `learning` (with a folder): trains the lesson on
+plain PyTorch with all cores, and has the held-out sentences recognised as time goes by.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+os.environ.setdefault("PJRT_DEVICE", "CPU")
+os.environ["CPU_NUM_DEVICES"] = "1"
+os.environ["TPULAB_TEXT"] = "0"
+
+import torch
+from tpulab_recipes.audio.formants import VOICES
+from tpulab_recipes.audio.recognition import recognise, word_spans
+from tpulab_recipes.english_tts.adaptive_memory_manager import AdaptiveMemoryManager
+from tpulab_recipes.english_tts.config_english import get_lesson_config
+from tpulab_recipes.english_tts.data import batches, prepare, read_features, split
+from tpulab_recipes.english_tts.device_type import DeviceType
+from tpulab_recipes.english_tts.english_trainer import EnglishTrainer
+from tpulab_recipes.english_tts.model import KokoroModel, losses
+from tpulab_recipes.english_tts.trainer import KokoroTrainer
+from tpulab_recipes.runtime.selection import make
+
+GROUPS, STEPS, LOOKS = 5, 3, 2000
+CONFIG = get_lesson_config().but(frame_buckets=(160,), num_workers=0)
+
+
+def recipe(name: str, data: Any) -> tuple[Callable[[Any], Any], Callable[[], None]]:
+    backend = make(name, "cpu")
+    trainer = KokoroTrainer(CONFIG, backend, *data)
+    return lambda batch: trainer.train_step(backend.shard_batch(batch)), backend.sync
+
+
+def plain(data: Any) -> tuple[Callable[[Any], Any], Callable[[], None]]:
+    """The same network, loss, optimizer and clipping, as one writes them without the recipe."""
+    model = KokoroModel(CONFIG, 96)
+    model.mel_mean.copy_(torch.tensor(data[2]["mel_mean"]))
+    model.mel_std.copy_(torch.tensor(data[2]["mel_std"]))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=CONFIG.learning_rate)
+
+    def step(batch: Any) -> None:
+        row = {name: torch.from_numpy(value) for name, value in batch.items()}
+        row["mel"] = model.normalised(row["mel"])
+        names = ("phonemes", "phoneme_lengths", "durations", "mel", "mel_lengths")
+        shown = torch.rand(row["mel"].shape[:2]) >= CONFIG.frame_dropout
+        losses(CONFIG, model(*(row[name] for name in names), shown), row).total.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), CONFIG.max_grad_norm)
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return step, lambda: None
+
+
+def step_times(data: Any) -> dict[str, float]:
+    kinds = {"recipe, XLA:CPU": recipe("torch_xla", data), "recipe, plain PyTorch": recipe("cpu", data)}
+    kinds["plain torch"] = plain(data)
+    rows = list(batches(data[0], CONFIG, epoch=0))[:STEPS]
+    times: dict[str, list[float]] = {name: [] for name in kinds}
+    for turn in range(GROUPS + 1):
+        for name, (step, wait) in kinds.items():
+            began = time.perf_counter()
+            for batch in rows:
+                step(batch)
+            wait()
+            if turn:  # the first compiles
+                times[name].append(1e3 * (time.perf_counter() - began) / STEPS)
+    return {name: statistics.quantiles(each, n=4)[0] for name, each in times.items()}
+
+
+def overhead(step_ms: float) -> dict[str, float]:
+    """Percent of a step of this length."""
+    manager = AdaptiveMemoryManager(DeviceType.CPU)
+    began = time.perf_counter()
+    for number in range(LOOKS):
+        manager.adaptive_cleanup(number)
+    look_ms = 1e3 * (time.perf_counter() - began) / LOOKS
+
+    from tpulab_recipes.english_tts.interbatch_profiler import InterbatchProfiler
+
+    import tpulab
+
+    def loop(run: Any) -> float:
+        began = time.process_time()
+        for _ in run.steps(range(LOOKS)):
+            run.log(loss=1.0)
+        return 1e3 * (time.process_time() - began) / LOOKS
+
+    profiler = InterbatchProfiler(CONFIG.batch_size)
+    run = tpulab.run("bench", log=False)
+    profiler.follow(run)
+    profiler_ms = loop(run)
+    profiler.close()
+    return {"memory manager": 100 * look_ms / step_ms, "step clock and profiler": 100 * profiler_ms / step_ms}
+
+
+def recognised(trainer: EnglishTrainer) -> float:
+    right = []
+    for one in trainer.held_out:
+        words = one.text.lower().strip(".").split()
+        (said,) = trainer.say([one.phonemes])
+        spans = word_spans(words, said.durations, trainer.config.hop_length)
+        heard = recognise(trainer.vocoder(said.mel), trainer.config.sample_rate, spans, VOICES[0])
+        right += [a == b for a, b in zip(words, heard, strict=True)]
+    return sum(right) / len(right)
+
+
+def learning(folder: str) -> dict[str, Any]:
+    """The lesson with its defaults: share of held-out words, and how far stop tokens are from the end."""
+    config = get_lesson_config().but(output_dir=folder, resume_checkpoint="")
+    prepare("", folder, config)
+    utterances, statistics_ = read_features(folder, config)
+    trainer = EnglishTrainer(config, make("cpu", "cpu"), *split(utterances, config), statistics_)
+    rows, wall, processor = [], time.perf_counter(), time.process_time()
+    while trainer.epoch < config.num_epochs:
+        trainer.train_epoch()
+        if trainer.epoch % 6 == 0:
+            spent = {"wall_s": time.perf_counter() - wall, "processor_s": time.process_time() - processor}
+            # The recogniser's time is not the training's.
+            paused, used = time.perf_counter(), time.process_time()
+            share = recognised(trainer)
+            wall, processor = wall + time.perf_counter() - paused, processor + time.process_time() - used
+            rows.append({"epoch": trainer.epoch, **spent, "words": share, "val": trainer.validate()["total"]})
+    said = [trainer.say([one.phonemes])[0] for one in trainer.held_out]
+    ends = [len(each.mel) - each.planned for each in said]
+    trainer.close()
+    return {
+        "rows": rows,
+        "stop_frames": [min(ends), max(ends)],
+        "stopped": all(each.stopped for each in said),
+    }
+
+
+def main() -> None:
+    part, folder = sys.argv[1:]
+    if part == "learning":
+        torch.set_num_threads(os.cpu_count() or 1)
+        found: dict[str, Any] = learning(folder)
+    else:
+        torch.set_num_threads(1)
+        prepare("", folder, CONFIG.but(corpus_count=60))
+        utterances, statistics_ = read_features(folder, CONFIG)
+        data = (*split(utterances, CONFIG), statistics_)
+        steps = step_times(data)
+        began, count = time.perf_counter(), 0
+        while count < 4000:
+            for batch in batches(data[0], CONFIG, epoch=count):
+                count += len(batch["mel"])
+        input_side = count / (time.perf_counter() - began)
+        found = {"steps": steps, "input": input_side, "overhead": overhead(steps["recipe, plain PyTorch"])}
+    sys.stdout.write(json.dumps(found) + "\n")
+
+
+if __name__ == "__main__":
+    main()
