@@ -73,9 +73,7 @@ test('a diffusion model is steered from the page, and its curve and its images a
   const run = await panel.section('Run');
   await expect.poll(() => stepOf(run), { timeout: 360_000 }).toBeGreaterThan(10);
   await setHyperparameter(controls, 'learning_rate', '0.004');
-  await expect(run.getByRole('list', { name: /^Requests to the run/ })).toContainText(
-    /learning_rate 0\.002000 → 0\.004000 · applied/
-  );
+  await expect(await panel.requests()).toContainText(/learning_rate 0\.002000 → 0\.004000 · applied/);
 
   await controls.getByRole('button', { name: 'Pause' }).click();
   await expect(run).toContainText('paused');
@@ -90,7 +88,7 @@ test('a diffusion model is steered from the page, and its curve and its images a
   const [curves, samples] = [page.locator('.widget-image').nth(0), page.locator('.widget-image').nth(1)];
   expect(await samples.evaluate((image: HTMLImageElement) => image.naturalWidth)).toBe(0);
   await controls.getByRole('button', { name: 'Sample now' }).click();
-  await expect(run.getByRole('list', { name: /^Requests to the run/ })).toContainText(/sample · [\d.,]+ m?s/);
+  await expect(await panel.requests()).toContainText(/sample · [\d.,]+ m?s/);
   await controls.getByRole('button', { name: 'Stop after this step' }).click();
   await expect(run).toContainText('stopped');
   await expect.poll(() => printedBy(page, 'train')).toMatch(/the training step was compiled 1 time\(s\)\n$/);
@@ -105,7 +103,7 @@ test('a diffusion model is steered from the page, and its curve and its images a
   expect(rates.at(-1)).toBeCloseTo(0.004, 5);
 
   // The panel's chart has each step, the notebook's curve their means, and both fall.
-  const chart = run.getByRole('slider', { name: 'loss' });
+  const chart = await panel.mainChart('loss');
   const { first, last } = await readChart(chart, STEPS_LOGGED);
   expect(first.map(({ step }) => step)).toEqual([0, 1, 2, 3]);
   const mean = first.reduce((sum, { value }) => sum + value, 0) / STEPS_LOGGED;

@@ -19,7 +19,9 @@ test('the getting-started notebook with the panel, light and dark', async ({ pag
   await page.sidebar.close('left');
   expect(await page.notebook.run()).toBe(true);
   for (const name of SECTIONS) await panel.section(name);
-  await expect(await panel.section('Steps')).toContainText('full batches · finished');
+  const run = await panel.section('Run');
+  await expect(run).toContainText('full batches');
+  await expect(run).toContainText('finished');
 
   const heading = page.getByRole('heading', { name: '13. Loss and predictions' });
   for (const theme of ['light', 'dark'] as const) {

@@ -47,11 +47,13 @@ test('shows eight devices in the panel and in the status bar', async ({ page }) 
 test('shows the training loop in Steps', async ({ page }) => {
   const panel = new TPULabPanel(page);
   await panel.open();
-  const steps = await panel.section('Steps');
-  await expect(steps).toContainText('full batches · finished');
+  const steps = await panel.section('Where the time goes');
+  const run = await panel.section('Run');
+  await expect(run).toContainText('full batches');
+  await expect(run).toContainText('finished');
   const total = EPOCHS * STEPS_PER_EPOCH;
-  await expect(await panel.section('Run')).toContainText(`step ${total} of ${total}`);
-  await expect(steps.getByRole('img', { name: /^Where the time went: .*, device [1-9]\d* %/ })).toBeVisible();
+  await expect(run).toContainText(`${total} of ${total} steps`);
+  await expect(steps.getByRole('img', { name: /^Where the time went: device [1-9]\d* %/ })).toBeVisible();
   await expect(
     steps.getByRole('slider', { name: /^Times of the last \d+ steps: .* 0 of them compiled$/ })
   ).toBeVisible();
@@ -73,7 +75,11 @@ test('lists exactly the compilations that JAX itself logged', async ({ page }) =
   await expect.poll(async () => Object.fromEntries(await panel.compilationCounts())).toEqual(logged);
 
   const section = await panel.section('Compilations');
-  const recompiled = section.getByRole('listitem').filter({ hasText: 'train_step recompiled' });
+  await section.getByRole('button', { name: /^train_step ×2 recompiled/ }).click();
+  const recompiled = section
+    .getByRole('list', { name: 'Compilations of train_step, newest first' })
+    .getByRole('listitem')
+    .filter({ hasText: 'train_step recompiled' });
   await expect(recompiled).toHaveCount(1);
   await expect(recompiled).toContainText('f32[64,1,32,32]');
   await expect(recompiled).toContainText('f32[29,1,32,32]');
@@ -116,7 +122,7 @@ for (const theme of ['light', 'dark'] as const) {
     const panel = new TPULabPanel(page);
     await panel.open();
     for (const name of SECTIONS) await panel.section(name);
-    const steps = await panel.section('Steps');
+    const steps = await panel.section('Where the time goes');
     await steps.getByRole('button', { name: 'Show as a table' }).click();
     await panel.compilationCounts();
     const items = page.locator('#jp-main-statusbar').locator('.jp-TPULabStatus');

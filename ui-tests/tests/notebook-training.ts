@@ -106,7 +106,8 @@ export function trainingControls(page: Page): Locator {
 
 /** The number of steps that the run section of the panel, or the widget, shows. */
 export async function stepOf(shown: Locator): Promise<number> {
-  const [, digits] = /step ([\d,]+)/.exec(await shown.innerText()) ?? [];
+  const text = await shown.innerText();
+  const [, digits] = /([\d,]+) (?:of [\d,]+ )?steps?\b(?!\/s)/.exec(text) ?? /step ([\d,]+)/.exec(text) ?? [];
   return Number((digits ?? '0').replaceAll(',', ''));
 }
 

@@ -14,7 +14,7 @@ for (const theme of ['light', 'dark'] as const) {
     await setTheme(page, theme);
     const panel = new TPULabPanel(page);
     await panel.open();
-    await expect(await panel.section('Steps')).toContainText('tpulab.steps(');
+    await expect(await panel.section('Where the time goes')).toContainText('tpulab.steps(');
     await expect(await panel.section('Compilations')).toContainText('Nothing compiled yet');
     await checkAccessibility(page, panel.root);
   });

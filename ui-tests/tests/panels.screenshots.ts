@@ -108,12 +108,15 @@ async function train(page: IJupyterLabPageFixture, lab: LabServer): Promise<TPUL
   const panel = new TPULabPanel(page);
   await panel.open();
   const run = await panel.section('Run');
-  await expect(run).toContainText(/step [1-9]\d\d of 20,000/, { timeout: 180_000 });
-  const field = run.getByRole('textbox', { name: 'learning_rate, exactly' });
+  await expect(run).toContainText(/[1-9]\d\d of 20,000 steps/, { timeout: 180_000 });
+  const field = (await panel.section('Hyperparameters')).getByRole('textbox', {
+    name: 'learning_rate, exactly'
+  });
   await field.fill('0.0001');
   await field.press('Enter');
   await run.getByRole('button', { name: 'Checkpoint' }).click();
-  await expect(run.getByRole('list', { name: /^Requests to the run/ })).toContainText('checkpoint');
+  await expect(await panel.requests()).toContainText('checkpoint');
+  await panel.root.getByRole('button', { name: /^Log/, expanded: true }).click();
   return panel;
 }
 
@@ -151,10 +154,8 @@ async function openDashboard(page: IJupyterLabPageFixture): Promise<Locator> {
 testWith(8)('the panel beside a notebook and the dashboard, in all themes', async ({ lab, page }) => {
   const panel = await train(page, lab);
   await expect(await panel.section('Devices')).toContainText('8 devices busy');
-  // Below the devices, which the dashboard shows: more than fits most screens at once.
-  const devices = panel.root.getByRole('region', { name: 'Devices', exact: true });
-  await devices.getByRole('button', { name: 'Devices', expanded: true }).click();
-  await page.setViewportSize({ width: 1440, height: 1900 });
+  await page.setViewportSize({ width: 1440, height: 1250 });
+  await panel.widen(435);
   await picture(page, panel.root, 'panels', ['light', 'dark', 'contrast']);
   await page.setViewportSize({ width: 1440, height: 1150 });
   const dashboard = await openDashboard(page);
@@ -171,6 +172,7 @@ testWith(256)('a slice of 256 devices in the panel', async ({ lab, page }) => {
   const devices = await panel.section('Devices');
   await expect(devices).toContainText('256 devices busy');
   await page.setViewportSize({ width: 1440, height: 1900 });
+  await devices.getByText('History and topology').click();
   await devices.getByRole('button', { name: 'Memory, network and disk of the host' }).click();
   const grid = devices.getByRole('slider', { name: 'Devices, one cell each' });
   await grid.focus();

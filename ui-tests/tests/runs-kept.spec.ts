@@ -24,10 +24,10 @@ def train(name, count, start):
 train("first", 40, 1.0)`;
 
 /** A run that can be steered ends as `stopped`, by whatever it ended. */
-const ENDED = /second · (finished|stopped)/;
+const ENDED = /(finished|stopped)second/;
 
 const AGAIN = `train("second", 30, 2.0)`;
-const ALL_STEPS = 'step 30 of 30';
+const ALL_STEPS = '30 of 30 steps';
 
 /** The text of the file that a button of the panel gives. */
 async function taken(page: Page, button: Locator): Promise<{ name: string; text: string }> {
@@ -46,8 +46,8 @@ test('the steps of a finished run are taken along, kept over a reload, and compa
   await panel.open();
   expect(await page.notebook.runCell(0, true)).toBe(true);
   expect(await page.notebook.runCell(1, true)).toBe(true);
-  const steps = await panel.section('Steps');
-  await expect(steps).toContainText(ENDED);
+  const steps = await panel.section('Where the time goes');
+  await expect(await panel.section('Run')).toContainText(ENDED);
   // The state of the controller is told before the last steps are.
   await expect(await panel.section('Run')).toContainText(ALL_STEPS);
 
@@ -81,9 +81,9 @@ test('the steps of a finished run are taken along, kept over a reload, and compa
   await expect(page.locator('.jp-OutputArea-output[data-mime-type="image/svg+xml"]')).toBeVisible();
 
   // Two curves in one chart, each with its name.
-  const run = await panel.section('Run');
-  await run.getByRole('checkbox', { name: 'Compare with first' }).check();
-  const chart = run.getByRole('figure').filter({ hasText: 'loss' });
+  const others = await panel.section('Other runs');
+  await others.getByRole('checkbox', { name: 'Compare with first' }).check();
+  const chart = (await panel.section('Metrics')).getByRole('figure').filter({ hasText: 'loss' });
   await expect(chart).toContainText('second');
   await expect(chart).toContainText('first');
   await page.notebook.save();
@@ -92,8 +92,8 @@ test('the steps of a finished run are taken along, kept over a reload, and compa
   await page.reload();
   await page.locator('#jupyterlab-splash').waitFor({ state: 'detached' });
   await panel.open();
-  const again = await panel.section('Steps');
-  await expect(again).toContainText(ENDED);
+  const again = await panel.section('Where the time goes');
+  await expect(await panel.section('Run')).toContainText(ENDED);
   await expect(await panel.section('Run')).toContainText(ALL_STEPS);
   await expect(again.getByRole('img', { name: /^Where the time went/ })).toBeVisible();
   expect((await taken(page, again.getByRole('button', { name: 'CSV' }))).text).toBe(csv.text);
@@ -101,9 +101,10 @@ test('the steps of a finished run are taken along, kept over a reload, and compa
   // The runs of that kernel are opened again beside another one.
   await openNotebook(page, 'another.ipynb');
   await panel.open();
-  const elsewhere = await panel.section('Run');
+  const elsewhere = await panel.section('Other runs');
   await elsewhere.getByRole('button', { name: 'second', exact: true }).click();
   const opened = elsewhere.getByRole('group', { name: 'Run second' });
   await expect(opened).toContainText('30 steps in');
+  await opened.getByRole('button', { name: /^loss/ }).click();
   await expect(opened.getByRole('slider', { name: 'loss' })).toBeVisible();
 });

@@ -49,19 +49,19 @@ test('a busy cell is paused, changed, saved and stopped from the page, before an
   await page.keyboard.press('Control+Enter');
 
   // The bar moves: the split of the steps is shown, and the count of steps grows.
-  const steps = await panel.section('Steps');
+  const steps = await panel.section('Where the time goes');
   const run = await panel.section('Run');
   await expect(steps.getByRole('img', { name: /^Where the time went: .*host/ })).toBeVisible();
   await expect.poll(() => stepOf(run)).toBeGreaterThan(20);
-  await expect(run.getByRole('slider', { name: 'loss' })).toBeVisible();
+  await expect(await panel.mainChart('loss')).toBeVisible();
 
   // The cell is busy all the time: nothing below is answered by it.
-  const field = run.getByRole('textbox', { name: 'learning_rate, exactly' });
+  const field = (await panel.section('Hyperparameters')).getByRole('textbox', {
+    name: 'learning_rate, exactly'
+  });
   await field.fill('0.02');
   await field.press('Enter');
-  await expect(run.getByRole('list', { name: /^Requests to the run/ })).toContainText(
-    /learning_rate 0\.001000 → 0\.02000 · applied/
-  );
+  await expect(await panel.requests()).toContainText(/learning_rate 0\.001000 → 0\.02000 · applied/);
 
   // So does the slider that this cell has made itself; the panel has sliders of its own.
   const handle = page.getByRole('feed', { name: 'Cells' }).getByRole('slider');
@@ -87,9 +87,7 @@ test('a busy cell is paused, changed, saved and stopped from the page, before an
   await expect(again).toContainText('paused');
   // With its history: the steps and the commands from before the reload.
   await expect.poll(() => stepOf(again)).toBe(held);
-  await expect(again.getByRole('list', { name: /^Requests to the run/ })).toContainText(
-    /→ 0\.02000 · applied/
-  );
+  await expect(await panel.requests()).toContainText(/→ 0\.02000 · applied/);
 
   await again.getByRole('button', { name: 'Resume' }).click();
   await expect.poll(() => stepOf(again)).toBeGreaterThan(held);
@@ -109,10 +107,10 @@ test('a hyperparameter that changes never compiles the step again', async ({ lab
   const run = await panel.section('Run');
   await expect.poll(() => stepOf(run)).toBeGreaterThan(5);
   // By the keyboard alone, on the logarithmic slider.
-  const slider = run.getByRole('slider', { name: 'learning_rate' });
+  const slider = (await panel.section('Hyperparameters')).getByRole('slider', { name: 'learning_rate' });
   await slider.focus();
   await slider.press('PageUp');
-  await expect(run.getByRole('list', { name: /^Requests to the run/ })).toContainText('applied');
+  await expect(await panel.requests()).toContainText('applied');
   await run.getByRole('button', { name: 'Stop after this step' }).click();
   const output = async (): Promise<string> => (await readCells(page))[1]?.text ?? '';
   await expect.poll(output).toMatch(/ended with 0\.00[1-9]\d* compiled 1\n/);

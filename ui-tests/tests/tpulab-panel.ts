@@ -1,7 +1,9 @@
 /** The side panel as a reader finds it: by role and name. */
 import { expect, type Locator, type Page } from '@playwright/test';
 
-export const SECTIONS = ['Devices', 'Steps', 'Compilations', 'Run'] as const;
+/** Those of a kernel that has not run anything yet, too. */
+export const SECTIONS = ['Devices', 'Where the time goes', 'Compilations', 'Run'] as const;
+type Part = (typeof SECTIONS)[number] | 'Metrics' | 'Hyperparameters' | 'Log' | 'Other runs';
 
 export class TPULabPanel {
   readonly #page: Page;
@@ -24,19 +26,41 @@ export class TPULabPanel {
     }).toPass();
   }
 
+  /** Drags the edge of the side area until the panel is so wide, CSS pixels. */
+  async widen(width: number): Promise<void> {
+    const box = await this.root.boundingBox();
+    if (!box) throw new Error('The panel is not on the screen.');
+    await this.#page.mouse.move(box.x - 2, box.y + 40);
+    await this.#page.mouse.down();
+    await this.#page.mouse.move(box.x + box.width - width - 2, box.y + 40, { steps: 4 });
+    await this.#page.mouse.up();
+  }
+
   /** A section, unfolded. */
-  async section(name: (typeof SECTIONS)[number]): Promise<Locator> {
+  async section(name: Part): Promise<Locator> {
     const section = this.root.getByRole('region', { name, exact: true });
     const button = section.getByRole('button', { name, expanded: false });
     if ((await button.count()) > 0) await button.click();
     return section;
   }
 
-  /** How often each function was compiled, by the cards and by the line of small programs. */
+  /** The list of what was asked of the run, unfolded. */
+  async requests(): Promise<Locator> {
+    return (await this.section('Log')).getByRole('list', { name: /^Requests to the run/ });
+  }
+
+  /** The chart of the metric that stands in the head of the run, opened. */
+  async mainChart(metric: string): Promise<Locator> {
+    const button = this.root.getByRole('button', { name: `Chart of ${metric}` });
+    if ((await button.getAttribute('aria-expanded')) === 'false') await button.click();
+    return (await this.section('Metrics')).getByRole('slider', { name: metric, exact: true });
+  }
+
+  /** How often each function was compiled, by their lines and by the line of small programs. */
   async compilationCounts(): Promise<Map<string, number>> {
     const section = await this.section('Compilations');
-    const cards = section.getByRole('list', { name: 'Compilations, newest first' }).getByRole('listitem');
-    await expect(cards.first()).toBeVisible();
+    const lines = section.getByRole('list', { name: 'Compiled functions, newest first' }).getByRole('button');
+    await expect(lines.first()).toBeVisible();
     const earlier = section.getByRole('button', { name: /^Show .* earlier/ });
     if ((await earlier.count()) > 0) await earlier.click();
     // Not every kernel has them; where there are some, their line is drawn with the cards.
@@ -46,9 +70,10 @@ export class TPULabPanel {
 
     const counts = new Map<string, number>();
     const add = (name: string, count: number): unknown => counts.set(name, (counts.get(name) ?? 0) + count);
-    for (const text of await cards.allInnerTexts()) {
+    for (const text of await lines.allInnerTexts()) {
+      const [, name, times] = /^(\S+)\s+(?:×([\d,]+)\s+)?(?:compiled|recompiled)/.exec(text) ?? [];
       // One that is not finished, as while the page is told of earlier ones, counts for itself and not for its function.
-      add(/^(\S+) (?:compiled|recompiled)/.exec(text)?.[1] ?? text, 1);
+      add(name ?? text, Number(times?.replaceAll(',', '') ?? 1));
     }
     for (const text of await small
       .locator('xpath=following-sibling::ul')

@@ -61,7 +61,7 @@ export function CompilationCard({ entry, sameCache, now, onGoTo, trans }: Compil
 }
 
 /** What follows the name of the function. */
-function titleText(entry: Compilation, trans: TranslationBundle): string {
+export function titleText(entry: Compilation, trans: TranslationBundle): string {
   switch (entry.state) {
     case 'running':
       return trans.__('compiling…');
@@ -77,7 +77,7 @@ function titleText(entry: Compilation, trans: TranslationBundle): string {
   }
 }
 
-function timeText(entry: Compilation, now: number): string {
+export function timeText(entry: Compilation, now: number): string {
   if (entry.state === 'running') {
     return secondsText(now - entry.startedAt);
   }

@@ -1,13 +1,16 @@
 /** The compilations of a kernel, newest first: what, how long, where, why, and what to do. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CodeLocation } from '@tpulab/protocol';
-import { type JSX, memo, useState } from 'react';
+import { type JSX, memo, useId, useState } from 'react';
 import type { Compilation, CompilationLog } from '../events/compilation-log.js';
 import { countText, durationText } from '../text/duration.js';
-import { CompilationCard } from './card.js';
+import { Glyph } from '../ui/glyph.js';
+import { Marked } from '../ui/marked-view.js';
+import { CompilationCard, timeText, titleText } from './card.js';
+import { reasonPieces } from './reason.js';
 
-/** Cards shown before one asks for more. */
-export const CARDS_SHOWN = 6;
+/** Functions shown before one asks for more. */
+const FUNCTIONS_SHOWN = 6;
 
 export interface CompilationsViewProps {
   readonly log: CompilationLog;
@@ -15,9 +18,9 @@ export interface CompilationsViewProps {
   readonly version: number;
   /** Unix milliseconds by the kernel's clock; of use only while something is being compiled. */
   readonly now: number;
-  /** Null where the code cannot be shown, for example when the notebook is not open. */
   /** Why this kernel's compilations cannot be seen; null where they can. */
   readonly whyUnknown: string | null;
+  /** Null where the code cannot be shown, for example when the notebook is not open. */
   readonly onGoTo: (location: CodeLocation) => (() => void) | null;
   readonly trans: TranslationBundle;
 }
@@ -31,10 +34,10 @@ export const CompilationsView = memo(function CompilationsView({
   trans
 }: CompilationsViewProps): JSX.Element {
   const [all, setAll] = useState(false);
-  const newestFirst = [...log.entries].reverse();
-  const shown = all ? newestFirst : newestFirst.slice(0, CARDS_SHOWN);
-  const hidden = newestFirst.length - shown.length;
-  if (newestFirst.length === 0 && log.eagerCount === 0) {
+  const groups = byFunction(log.entries);
+  const shown = all ? groups : groups.slice(0, FUNCTIONS_SHOWN);
+  const hidden = groups.length - shown.length;
+  if (groups.length === 0 && log.eagerCount === 0) {
     return (
       <div className="jp-TPULabEmpty">
         <p>
@@ -49,18 +52,17 @@ export const CompilationsView = memo(function CompilationsView({
   }
   return (
     <div className="jp-TPULabCompilations">
-      <ol className="jp-TPULabCompilations-list" aria-label={trans.__('Compilations, newest first')}>
-        {shown.map((entry: Compilation, at) => (
-          <CompilationCard
-            key={entry.key}
-            entry={entry}
-            sameCache={isSameCache(entry, shown[at - 1])}
+      <ul aria-label={trans.__('Compiled functions, newest first')}>
+        {shown.map(entries => (
+          <FunctionLine
+            key={entries[0]?.function}
+            entries={entries}
             now={now}
             onGoTo={onGoTo}
             trans={trans}
           />
         ))}
-      </ol>
+      </ul>
       {hidden > 0 || all ? (
         <button type="button" className="jp-TPULab-link" aria-expanded={all} onClick={() => setAll(!all)}>
           {all ? trans.__('Show fewer') : trans._n('Show %1 earlier one', 'Show %1 earlier ones', hidden)}
@@ -71,13 +73,88 @@ export const CompilationsView = memo(function CompilationsView({
   );
 });
 
+/** Functions by their newest compilation, each with its compilations, newest first. */
+function byFunction(entries: readonly Compilation[]): Compilation[][] {
+  const groups = new Map<string, Compilation[]>();
+  for (const entry of [...entries].reverse()) {
+    const group = groups.get(entry.function);
+    if (group) {
+      group.push(entry);
+    } else {
+      groups.set(entry.function, [entry]);
+    }
+  }
+  return [...groups.values()];
+}
+
+interface FunctionLineProps extends Pick<CompilationsViewProps, 'now' | 'onGoTo' | 'trans'> {
+  /** Newest first; at least one. */
+  readonly entries: readonly Compilation[];
+}
+
+/** `train_step ×2 recompiled  argument x was f32[256], now f32[176]  22.7 s`; its cards on demand. */
+function FunctionLine({ entries, now, onGoTo, trans }: FunctionLineProps): JSX.Element | null {
+  const [isOpen, setOpen] = useState(false);
+  const id = useId();
+  const [newest] = entries;
+  if (!newest) {
+    return null;
+  }
+  const isRunning = newest.state === 'running';
+  const totalMs = entries.reduce((sum, { durationMs }) => sum + (durationMs ?? 0), 0);
+  const reason = reasonPieces(newest.reason, trans);
+  return (
+    <li className={`jp-TPULabFunction jp-mod-${newest.state}`}>
+      <button
+        type="button"
+        className="jp-TPULabFunction-line"
+        aria-expanded={isOpen}
+        aria-controls={id}
+        onClick={() => setOpen(!isOpen)}
+      >
+        <Glyph name="fold" />
+        <code>{newest.function}</code>{' '}
+        {entries.length > 1 ? <span className="jp-TPULab-quiet">×{countText(entries.length)}</span> : null}{' '}
+        <span className={newest.variant > 1 ? 'jp-TPULabFunction-again' : 'jp-TPULab-quiet'}>
+          {titleText(newest, trans)}
+        </span>{' '}
+        <span className="jp-TPULabFunction-reason jp-TPULab-quiet">
+          <Marked pieces={reason} />
+        </span>{' '}
+        <span className="jp-TPULab-number">
+          {isRunning ? timeText(newest, now) : durationText(totalMs)}
+        </span>
+      </button>
+      <ol
+        id={id}
+        className="jp-TPULabCompilations-list"
+        aria-label={trans.__('Compilations of %1, newest first', newest.function)}
+        hidden={!isOpen}
+      >
+        {isOpen
+          ? entries.map((entry, at) => (
+              <CompilationCard
+                key={entry.key}
+                entry={entry}
+                sameCache={isSameCache(entry, entries[at - 1])}
+                now={now}
+                onGoTo={onGoTo}
+                trans={trans}
+              />
+            ))
+          : null}
+      </ol>
+    </li>
+  );
+}
+
 function isSameCache({ cache }: Compilation, above: Compilation | undefined): boolean {
   return cache?.result === above?.cache?.result && cache?.reason === above?.cache?.reason;
 }
 
-/** For the heading: `3 · 61.0 s in all`. */
+/** For the heading: `3 in 61.0 s`. */
 export function totalText(log: CompilationLog, trans: TranslationBundle): string {
-  return log.count === 0 ? '' : trans.__('%1 · %2 in all', countText(log.count), durationText(log.totalMs));
+  return log.count === 0 ? '' : trans.__('%1 in %2', countText(log.count), durationText(log.totalMs));
 }
 
 function EagerLine({ log, trans }: { log: CompilationLog; trans: TranslationBundle }): JSX.Element {

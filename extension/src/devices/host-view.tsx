@@ -13,27 +13,23 @@ export interface HostViewProps {
 export const HostView = memo(function HostView({ host, trans }: HostViewProps): JSX.Element {
   const { cpuPercent, cores, memoryUsedBytes, memoryTotalBytes } = host;
   const rate = (bytes: number | null): string => (bytes === null ? '–' : `${sizeText(bytes)}/s`);
-  const memoryPercent =
-    memoryUsedBytes === null || !memoryTotalBytes ? null : (memoryUsedBytes / memoryTotalBytes) * 100;
   return (
     <dl className="jp-TPULabHost" aria-label={trans.__('The host')}>
       <div>
-        <dt>{trans._n('CPU, %1 core', 'CPU, %1 cores', cores)}</dt>
+        <dt title={trans._n('%1 core', '%1 cores', cores)}>{trans.__('Host CPU')}</dt>
         <dd>{cpuPercent === null ? '–' : `${Math.round(cpuPercent)} %`}</dd>
-        <Bar percent={cpuPercent} />
       </div>
       <div>
-        <dt>{trans.__('memory')}</dt>
+        <dt>{trans.__('RAM')}</dt>
         <dd>
           {memoryUsedBytes === null || memoryTotalBytes === null
             ? '–'
             : usageText(memoryUsedBytes, memoryTotalBytes)}
         </dd>
-        <Bar percent={memoryPercent} />
       </div>
       {host.diskReadBytesPerS === null && host.diskWrittenBytesPerS === null ? null : (
         <div>
-          <dt>{trans.__('disk')}</dt>
+          <dt>{trans.__('Disk')}</dt>
           <dd title={trans.__('read and written')}>
             {trans.__('%1 in, %2 out', rate(host.diskReadBytesPerS), rate(host.diskWrittenBytesPerS))}
           </dd>
@@ -41,7 +37,7 @@ export const HostView = memo(function HostView({ host, trans }: HostViewProps): 
       )}
       {host.networkReceivedBytesPerS === null && host.networkSentBytesPerS === null ? null : (
         <div>
-          <dt>{trans.__('network')}</dt>
+          <dt>{trans.__('Network')}</dt>
           <dd title={trans.__('received and sent')}>
             {trans.__('%1 in, %2 out', rate(host.networkReceivedBytesPerS), rate(host.networkSentBytesPerS))}
           </dd>
@@ -50,12 +46,3 @@ export const HostView = memo(function HostView({ host, trans }: HostViewProps): 
     </dl>
   );
 });
-
-/** The figure beside it says the same in words. */
-function Bar({ percent }: { readonly percent: number | null }): JSX.Element | null {
-  return percent === null ? null : (
-    <dd className="jp-TPULabHost-bar" aria-hidden="true">
-      <span style={{ width: `${Math.min(100, Math.round(percent))}%` }} />
-    </dd>
-  );
-}

@@ -1,4 +1,4 @@
-/** A tile for each device: number, duty cycle, memory, and what is wrong with it. */
+/** A row for each device, or a tile where there are many: number, duty cycle, memory, and what is wrong with it. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { type JSX, memo } from 'react';
 import type { Density, DeviceTile } from './tiles.js';
@@ -44,24 +44,15 @@ const Tile = memo(
     const { id, memory, dutyPercent, bandwidthPercent, tensorCorePercent, throttlePercent, link } = tile;
     const { processIndex } = tile;
     const text = tileText(tile, trans);
-    const head = dutyPercent ?? (memory ? memory.fraction * 100 : null);
     const isBad = link === 'unusable' || link === 'minor' || memory?.nearlyFull === true;
     return (
       <li className={`jp-TPULabChip${isBad ? ' jp-mod-full' : ''}`} title={text}>
-        <span className="jp-TPULab-row">
-          <span className="jp-TPULab-number jp-TPULabChip-id">{id}</span>
-          {density === 'tiles' ? (
-            <span className="jp-TPULab-number jp-TPULab-quiet">
-              {head === null
-                ? ofSeveral
-                  ? trans.__('host %1', processIndex ?? 0)
-                  : ''
-                : `${Math.round(head)}%`}
-            </span>
-          ) : null}
-        </span>
+        <span className="jp-TPULab-number jp-TPULabChip-id">{id}</span>
+        {density === 'tiles' && dutyPercent === null && memory === null && ofSeveral ? (
+          <span className="jp-TPULab-quiet">{trans.__('host %1', processIndex ?? 0)}</span>
+        ) : null}
         {dutyPercent === null ? null : (
-          <Bar kind="duty" percent={dutyPercent} name={trans.__('Duty cycle of device %1', id)} />
+          <Bar kind="duty" percent={dutyPercent} name={trans.__('Duty cycle of device %1', id)} figure={density} />
         )}
         {tensorCorePercent === null || density === 'compact' ? null : (
           <Bar kind="core" percent={tensorCorePercent} name={trans.__('TensorCore of device %1', id)} />
@@ -70,6 +61,7 @@ const Tile = memo(
           <Bar
             kind={memory.nearlyFull ? 'full' : 'memory'}
             percent={memory.fraction * 100}
+            figure={density}
             name={trans.__('Memory of device %1', id)}
             text={memory.nearlyFull ? trans.__('%1, nearly full', memory.text) : memory.text}
           />
@@ -104,13 +96,15 @@ interface BarProps {
   readonly percent: number;
   readonly name: string;
   readonly text?: string;
+  /** Said beside the bar where there is room. */
+  readonly figure?: TilesViewProps['density'];
 }
 
-function Bar({ kind, percent, name, text }: BarProps): JSX.Element {
+function Bar({ kind, percent, name, text, figure }: BarProps): JSX.Element {
   const whole = Math.round(percent);
-  return (
+  const bar = (
     <span
-      className="jp-TPULabChip-bar"
+      className={`jp-TPULabChip-bar jp-mod-${kind}`}
       role="meter"
       aria-label={name}
       aria-valuemin={0}
@@ -120,6 +114,16 @@ function Bar({ kind, percent, name, text }: BarProps): JSX.Element {
     >
       <span className={`jp-TPULabChip-used jp-mod-${kind}`} style={{ width: `${whole}%` }} />
     </span>
+  );
+  return figure === 'tiles' ? (
+    <>
+      {bar}
+      <span className="jp-TPULab-number jp-TPULabChip-figure" aria-hidden="true">
+        {whole}%
+      </span>
+    </>
+  ) : (
+    bar
   );
 }
 

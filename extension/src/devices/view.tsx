@@ -1,7 +1,7 @@
 /** The devices section: the machine from outside, the kernel's devices from inside, who holds the chips, and what went before. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { DevicesMessage } from '@tpulab/protocol';
-import type { JSX } from 'react';
+import { type JSX, useState } from 'react';
 import type { RangeName } from './history-window.js';
 import type { MachineSource } from './machine-source.js';
 import type { MachineTelemetry } from './machine-telemetry.js';
@@ -53,21 +53,12 @@ export function DevicesView(props: DevicesViewProps): JSX.Element {
   const tiles = tilesOf(sample, devices, page);
   const summary = summaryOf(tiles);
   const density = densityFor(tiles.length, props.density);
+  const [isMore, setMore] = useState(false);
   const why = noTelemetry({ sample, page, runtime: devices }, trans);
   return (
     <div className="jp-TPULabDevices">
       {tiles.length > 0 ? (
         <>
-          <div className="jp-TPULab-row">
-            <strong>{headText(summary, tiles, devices, trans)}</strong>
-            <span className="jp-TPULab-number jp-TPULab-quiet">
-              {summary.memory
-                ? trans.__('HBM %1', summary.memory.text)
-                : devices
-                  ? `${devices.runtime} ${devices.runtimeVersion}`
-                  : ''}
-            </span>
-          </div>
           {density === 'grid' ? (
             <HeatView tiles={tiles} loop={loop} trans={trans} />
           ) : (
@@ -92,22 +83,44 @@ export function DevicesView(props: DevicesViewProps): JSX.Element {
             onRemoveLock={props.onRemoveLock}
             trans={trans}
           />
-          <TopologyView accelerator={page.accelerator} tiles={tiles} trans={trans} />
         </>
       ) : null}
       {sample ? <HostView host={sample.host} trans={trans} /> : null}
-      {machine && sample && props.showHistory ? (
-        <HistoryView
-          machine={machine}
-          source={source}
-          first={props.range}
-          loop={loop}
-          paused={props.paused}
-          trans={trans}
-        />
+      {machine && sample && (props.showHistory || page?.chips.length) ? (
+        <details className="jp-TPULabMore" onToggle={event => setMore(event.currentTarget.open)}>
+          <summary>{trans.__('History and topology')}</summary>
+          {isMore && page && page.chips.length > 0 ? (
+            <TopologyView accelerator={page.accelerator} tiles={tiles} trans={trans} />
+          ) : null}
+          {isMore && props.showHistory ? (
+            <HistoryView
+              machine={machine}
+              source={source}
+              first={props.range}
+              loop={loop}
+              paused={props.paused}
+              trans={trans}
+            />
+          ) : null}
+        </details>
       ) : null}
     </div>
   );
+}
+
+/** For the heading: `8 devices busy 46 % · HBM 11.2 / 15.8 GiB`. */
+export function devicesText(
+  devices: DevicesMessage | null,
+  machine: MachineTelemetry | null,
+  trans: TranslationBundle
+): string {
+  const tiles = tilesOf(machine?.sample ?? null, devices, machine?.page ?? null);
+  if (tiles.length === 0) {
+    return '';
+  }
+  const summary = summaryOf(tiles);
+  const head = headText(summary, tiles, devices, trans);
+  return summary.memory ? `${head} · ${trans.__('HBM %1', summary.memory.text)}` : head;
 }
 
 /** `8 chips busy 87 %`, or what the runtime has where nobody knows how busy it is. */

@@ -7,6 +7,7 @@ export class MetricSeries {
   constructor(private readonly _capacity = POINTS_KEPT) {
     this._steps = new Float64Array(Math.min(INITIAL, _capacity));
     this._values = new Float64Array(Math.min(INITIAL, _capacity));
+    this._times = new Float64Array(Math.min(INITIAL, _capacity));
   }
 
   get length(): number {
@@ -37,7 +38,12 @@ export class MetricSeries {
     return this._values.subarray(0, this._length);
   }
 
-  push(step: number, value: number): void {
+  /** When each step began, Unix milliseconds; NaN where nobody told. */
+  get times(): Float64Array {
+    return this._times.subarray(0, this._length);
+  }
+
+  push(step: number, value: number, time = Number.NaN): void {
     this._last = value;
     this._nonFiniteSince = Number.isFinite(value) ? null : (this._nonFiniteSince ?? step);
     const isDue = this._added % this._stride === 0;
@@ -54,6 +60,7 @@ export class MetricSeries {
     }
     this._steps[this._length] = step;
     this._values[this._length] = value;
+    this._times[this._length] = time;
     this._length += 1;
   }
 
@@ -62,12 +69,14 @@ export class MetricSeries {
       const size = Math.min(this._capacity, this._steps.length * 2);
       this._steps = grown(this._steps, size);
       this._values = grown(this._values, size);
+      this._times = grown(this._times, size);
       return;
     }
     const kept = Math.ceil(this._length / 2);
     for (let at = 0; at < kept; at += 1) {
       this._steps[at] = this._steps[at * 2] ?? 0;
       this._values[at] = this._values[at * 2] ?? 0;
+      this._times[at] = this._times[at * 2] ?? 0;
     }
     this._length = kept;
     this._stride *= 2;
@@ -75,6 +84,7 @@ export class MetricSeries {
 
   private _steps: Float64Array;
   private _values: Float64Array;
+  private _times: Float64Array;
   private _length = 0;
   private _added = 0;
   private _stride = 1;

@@ -73,7 +73,7 @@ export class Run {
       this.steps.push(step);
       for (const metrics of [step.metrics, step.nonFinite]) {
         for (const [name, value] of Object.entries(metrics ?? {})) {
-          this.addMetric(name, step.index, Number(value));
+          this.addMetric(name, step.index, Number(value), step.startTime);
         }
       }
     }
@@ -82,8 +82,8 @@ export class Run {
   }
 
   /** Points of a metric come in the order of their steps. */
-  addMetric(name: string, step: number, value: number): void {
-    this._seriesOf(name)?.push(step, value);
+  addMetric(name: string, step: number, value: number, time?: number): void {
+    this._seriesOf(name)?.push(step, value, time);
   }
 
   applyBand(message: BandMessage): void {

@@ -1,17 +1,25 @@
-/** The sections of the panel: devices, steps, compilations, and the run. Beside each other where there is room. */
+/**
+ * The sections of the panel: the run and where its time goes first, then what can be changed in it, what compiled, and the machine.
+ * Beside each other where there is room.
+ */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CodeLocation } from '@tpulab/protocol';
 import { type JSX, memo, useEffect } from 'react';
 import { CompilationsView, totalText } from '../compilations/view.js';
-import { summaryText } from '../devices/model.js';
-import { DevicesView } from '../devices/view.js';
+import { DevicesView, devicesText } from '../devices/view.js';
 import { whyUnknown } from '../events/capabilities.js';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
+import { stateText } from '../events/run-state.js';
 import type { KeptRun } from '../runs/kept-runs.js';
-import { RunView } from '../runs/view.js';
+import { HeadView } from '../runs/head-view.js';
+import { KeptRunsView, otherRuns } from '../runs/kept-runs-view.js';
+import { linesOf, LogView } from '../runs/log-view.js';
+import { metricNames } from '../runs/metric-data.js';
+import { MetricsView } from '../runs/metrics-view.js';
+import { ConfigView, HypersView, loggedRun, NoRun, sourcesOf } from '../runs/view.js';
 import type { DrawLoop } from '../ui/draw-loop.js';
 import { summarize } from '../steps/summary.js';
-import { runText, StepsView } from '../steps/view.js';
+import { stepText, StepsView } from '../steps/view.js';
 import { durationText } from '../text/duration.js';
 import type { PanelActions } from './actions.js';
 import { Announcer } from './announcer.js';
@@ -43,16 +51,24 @@ export function Sections(props: SectionsProps): JSX.Element {
   useSeconds((kernel?.compilations.running.length ?? 0) > 0 && !state.paused);
   return (
     <div className="jp-TPULabPanel-columns">
-      <div className="jp-TPULabPanel-column">{shown('devices') ? <DevicesSection {...props} /> : null}</div>
       {kernel ? (
         <>
           <div className="jp-TPULabPanel-column">
+            {shown('run') ? <HeadSection {...props} kernel={kernel} /> : null}
             {shown('steps') ? <StepsSection {...props} kernel={kernel} /> : null}
-            {shown('compilations') ? <CompilationsSection {...props} kernel={kernel} /> : null}
           </div>
           <div className="jp-TPULabPanel-column">
-            {shown('run') ? <RunSection {...props} kernel={kernel} /> : null}
+            {shown('run') ? <RunSections {...props} kernel={kernel} /> : null}
+            {shown('compilations') ? <CompilationsSection {...props} kernel={kernel} /> : null}
           </div>
+        </>
+      ) : null}
+      <div className="jp-TPULabPanel-column">
+        {shown('devices') ? <DevicesSection {...props} /> : null}
+        {kernel && shown('run') ? <LogSections {...props} kernel={kernel} /> : null}
+      </div>
+      {kernel ? (
+        <>
           {kernel.missed > 0 ? (
             <p className="jp-TPULabPanel-missed">
               {trans.__(
@@ -86,11 +102,10 @@ const DevicesSection = memo(function DevicesSection({
     return () => look?.dispose();
   }, [machineSource, isLooking]);
   const devices = kernel?.devices ?? null;
-  const accelerator = machine?.page?.accelerator.type ?? '';
   return (
     <Section
       title={trans.__('Devices')}
-      meta={accelerator || (devices && !isOpen ? summaryText(devices, trans) : '')}
+      meta={devicesText(devices, machine, trans)}
       open={isOpen}
       onToggle={() => state.toggle('devices')}
     >
@@ -123,8 +138,8 @@ function StepsSection({ state, loop, kernel, onGoTo, actions, trans }: KernelSec
   const control = actions.controlOf(kernel);
   return (
     <Section
-      title={trans.__('Steps')}
-      meta={runText(state.run, trans)}
+      title={trans.__('Where the time goes')}
+      meta={stepText(state.run, state.settings.stepsShown, trans)}
       open={state.isOpen('steps')}
       onToggle={() => state.toggle('steps')}
     >
@@ -138,7 +153,7 @@ function StepsSection({ state, loop, kernel, onGoTo, actions, trans }: KernelSec
         onFree={control && (() => void control.request({ action: 'free', run: null }))}
         onExport={(...what) => actions.exportSteps(...what)}
         canInsert={actions.canInsert()}
-        isCountedElsewhere={state.settings.sections.includes('run') && state.isOpen('run')}
+        isCountedElsewhere={state.settings.sections.includes('run')}
         trans={trans}
       />
     </Section>
@@ -166,44 +181,128 @@ function CompilationsSection({ state, kernel, onGoTo, trans }: KernelSectionProp
   );
 }
 
+/** What the run does now, above all else. It is always there: nothing else says whether the run goes on. */
+function HeadSection({ state, kernel, actions, trans }: KernelSectionProps): JSX.Element {
+  const control = actions.controlOf(kernel);
+  useChanges(control, state.paused, 0);
+  const { run } = state;
+  return (
+    <section className="jp-TPULabSection jp-mod-head" aria-label={trans.__('Run')}>
+      {run ? (
+        <HeadView
+          key={run.key}
+          run={run}
+          runs={kernel.runs.runs}
+          onSelect={chosen => state.chooseRun(chosen)}
+          control={control}
+          opened={state.metrics}
+          onToggle={name => state.toggleMetric(name)}
+          window={state.settings.stepsShown}
+          trans={trans}
+        />
+      ) : (
+        <NoRun trans={trans} />
+      )}
+    </section>
+  );
+}
+
 /** Curves of a whole run do not change as fast as its steps: half as often is as good, and half the drawing. */
-const RunSection = memo(function RunSection({
-  state,
-  loop,
-  kernel,
-  actions,
-  trans
-}: KernelSectionProps): JSX.Element {
+const RunSections = memo(function RunSections(props: KernelSectionProps): JSX.Element | null {
+  const { state, loop, kernel, actions, trans } = props;
   useChanges(state, false, 0);
   const { run, paused } = state;
   const kept = actions.keptRuns();
-  const isLooking = !paused && state.isOpen('run');
-  useChanges(kernel, !isLooking, CALM_INTERVAL_MS);
-  useChanges(kept, !isLooking, 0);
-  useEffect(() => {
-    const look = isLooking ? kept?.look() : undefined;
-    return () => look?.dispose();
-  }, [kept, isLooking]);
+  const control = actions.controlOf(kernel);
+  useChanges(kernel, paused, CALM_INTERVAL_MS);
+  useChanges(kept, paused, 0);
+  useChanges(control, paused, 0);
+  if (!run) {
+    return null;
+  }
+  const names = metricNames(run.series.keys());
+  const steered = run.control?.hyperparameters ?? [];
   return (
-    <Section
-      title={trans.__('Run')}
-      meta={run?.name ?? ''}
-      open={state.isOpen('run')}
-      onToggle={() => state.toggle('run')}
-    >
-      <RunView
-        kernel={kernel}
-        run={run}
-        onSelect={chosen => state.chooseRun(chosen)}
-        control={actions.controlOf(kernel)}
-        kept={kept?.runs ?? NONE_KEPT}
-        onOpenKept={one => void kept?.open(one.key)}
-        window={state.settings.stepsShown}
-        loop={loop}
-        paused={!isLooking}
-        trans={trans}
-      />
-    </Section>
+    <>
+      {names.length > 1 || state.metrics.length + state.compared.length > 0 ? (
+        <Section
+          title={trans.__('Metrics')}
+          meta={trans._n('%1 step', '%1 steps', run.steps.added)}
+          open={state.isOpen('metrics')}
+          onToggle={() => state.toggle('metrics')}
+        >
+          <MetricsView
+            sources={sourcesOf(run, kernel.runs.runs, kept?.runs ?? NONE_KEPT, state.compared)}
+            names={names}
+            main={names[0]}
+            opened={state.metrics}
+            onToggle={name => state.toggleMetric(name)}
+            version={`${run.key} ${run.version}`}
+            loop={loop}
+            trans={trans}
+          />
+        </Section>
+      ) : null}
+      {steered.length > 0 ? (
+        <Section
+          title={trans.__('Hyperparameters')}
+          meta={run.state === 'running' && control ? trans.__('apply from the next step') : ''}
+          open={state.isOpen('hyperparameters')}
+          onToggle={() => state.toggle('hyperparameters')}
+        >
+          <HypersView run={run} control={control} trans={trans} />
+        </Section>
+      ) : null}
+    </>
+  );
+});
+
+/** What was asked of the run, how it was started, and other runs: looked up, not watched, so folded at first. */
+const LogSections = memo(function LogSections(props: KernelSectionProps): JSX.Element {
+  const { state, loop, kernel, actions, trans } = props;
+  useChanges(state, false, 0);
+  const { run, paused } = state;
+  const kept = actions.keptRuns();
+  useChanges(kernel, paused, CALM_INTERVAL_MS);
+  useChanges(kept, paused, 0);
+  useEffect(() => {
+    const look = paused ? undefined : kept?.look();
+    return () => look?.dispose();
+  }, [kept, paused]);
+  const log = run ? loggedRun(run) : null;
+  const lines = log ? linesOf(log, trans) : [];
+  const others = { kernel, run, kept: kept?.runs ?? NONE_KEPT, trans };
+  const count = otherRuns(others).length;
+  return (
+    <>
+      {run && log && lines.length + Object.keys(run.control?.config ?? {}).length > 0 ? (
+        <Section
+          title={trans.__('Log')}
+          meta={lines[0] ? `${lines[0].step ?? '–'} · ${lines[0].text}` : ''}
+          open={state.isOpen('log')}
+          onToggle={() => state.toggle('log')}
+        >
+          <LogView run={log} trans={trans} />
+          <ConfigView run={run} trans={trans} />
+        </Section>
+      ) : null}
+      {count > 0 ? (
+        <Section
+          title={trans.__('Other runs')}
+          meta={String(count)}
+          open={state.isOpen('others')}
+          onToggle={() => state.toggle('others')}
+        >
+          <KeptRunsView
+            {...others}
+            onOpenKept={one => void kept?.open(one.key)}
+            compared={state.compared}
+            onCompare={keys => state.compare(keys)}
+            loop={loop}
+          />
+        </Section>
+      ) : null}
+    </>
   );
 });
 
@@ -228,6 +327,6 @@ function announcement(kernel: KernelTelemetry, state: PanelState, trans: Transla
   const { run } = state;
   const summary = run ? summarize(run.steps, state.settings.stepsShown) : null;
   return run && summary
-    ? trans.__('%1: %2 per step.', runText(run, trans), durationText(summary.typicalMs))
+    ? trans.__('%1 · %2: %3 per step.', run.name, stateText(run, trans), durationText(summary.typicalMs))
     : '';
 }

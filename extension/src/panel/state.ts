@@ -13,7 +13,12 @@ import type { IBridgeEvents } from '../events/tokens.js';
 import type { ICurrentKernel } from '../tokens.js';
 
 export const SECTIONS = ['devices', 'steps', 'compilations', 'run'] as const;
+/** What a setting leaves out; the run has several parts. */
 export type SectionId = (typeof SECTIONS)[number];
+
+/** What folds. */
+export type PartId = Exclude<SectionId, 'run'> | 'metrics' | 'hyperparameters' | 'log' | 'others';
+const FOLDED_AT_FIRST: readonly PartId[] = ['log', 'others'];
 
 export interface PanelSettings {
   /** Newest steps in the chart and in the figures. */
@@ -112,14 +117,36 @@ export class PanelState implements IDisposable {
     }
   }
 
-  isOpen(section: SectionId): boolean {
-    return !this._folded.has(section);
+  isOpen(part: PartId): boolean {
+    return !this._folded.has(part);
   }
 
-  toggle(section: SectionId): void {
-    if (!this._folded.delete(section)) {
-      this._folded.add(section);
+  toggle(part: PartId): void {
+    if (!this._folded.delete(part)) {
+      this._folded.add(part);
     }
+    this._emit();
+  }
+
+  /** Metrics whose charts are open. */
+  get metrics(): readonly string[] {
+    return this._metrics;
+  }
+
+  toggleMetric(name: string): void {
+    this._metrics = this._metrics.includes(name)
+      ? this._metrics.filter(one => one !== name)
+      : [...this._metrics, name];
+    this._emit();
+  }
+
+  /** Keys of the runs that are laid beside the one that is looked at. */
+  get compared(): readonly string[] {
+    return this._compared;
+  }
+
+  compare(keys: readonly string[]): void {
+    this._compared = keys;
     this._emit();
   }
 
@@ -142,7 +169,9 @@ export class PanelState implements IDisposable {
   }
 
   private readonly _changed = new Signal<this, void>(this);
-  private readonly _folded = new Set<SectionId>();
+  private readonly _folded = new Set<PartId>(FOLDED_AT_FIRST);
+  private _compared: readonly string[] = [];
+  private _metrics: readonly string[] = [];
   private _settings = DEFAULT_SETTINGS;
   private _chosenRun: string | null = null;
   private _paused = true;

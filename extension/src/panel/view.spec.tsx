@@ -197,12 +197,10 @@ describe('PanelView', () => {
       scene.receive(hello(), devices(), run({ totalSteps: 100 }), steps(0, 20, { metrics: { loss: 0.5 } }))
     );
     expect(text()).toContain('8 XLA devices, CPU');
-    expect(text()).toContain('50.0 ms per step');
-    expect(text()).toContain('20.0 steps/s');
-    expect(text()).toContain('device80 %40.0 ms');
+    expect(text()).toContain('50.0 ms per step · 20.0 steps/s');
+    expect(text()).toContain('device 80 %idle 10 %input 4 %host 6 %');
     expect(text()).toContain('The device is the limit');
-    expect(text()).toContain('step 20 of 100');
-    expect(text()).toContain('train · live');
+    expect(sectionText('live')).toContain('livetrain1 s20 of 100 steps');
     expect(text()).toContain('loss 0.5000');
     const image = host.querySelector('canvas[role=slider]');
     expect(image?.getAttribute('aria-label')).toBe(
@@ -220,28 +218,57 @@ describe('PanelView', () => {
     }));
     change(() => scene.receive(hello({ capabilities }), run(), steps(0, 20, { deviceKnown: false })));
     expect(text()).toContain(`Compilations are unknown here. ${reason}`);
-    expect(text()).toContain(`Device time is unknown. ${reason} Host and gap include it.`);
+    expect(text()).toContain(`Device time is unknown. ${reason} Host and idle time include it.`);
     expect(text()).not.toContain('tpulab.watch');
   });
 
   it('says how far a run is in one place only', () => {
     change(() => scene.onBridge());
     change(() => scene.receive(hello(), run({ totalSteps: 100 }), steps(0, 20)));
-    const places = () =>
-      ['Steps', 'Run'].map(title =>
-        sectionText(title)
-          .match(/step 20 of 100/g)
-          ?.join(' ')
-      );
-    expect(places()).toEqual([undefined, 'step 20 of 100']);
-    click(/^Run/);
-    expect(places()).toEqual(['step 20 of 100', undefined]);
+    expect(text().match(/20 of 100 steps/g)).toHaveLength(1);
+    change(() => (scene.state.settings = { ...scene.state.settings, sections: ['steps'] }));
+    expect(text().match(/20 of 100 steps/g)).toHaveLength(1);
+    expect(sectionText('Where the time goes')).toContain('20 of 100 steps');
+  });
+
+  it('says since when a metric is not finite, what it was, and that it may be ignored', () => {
+    change(() => scene.onBridge());
+    const saved = { kind: 'checkpoint', inStep: true, failed: false, durationMs: 900 } as const;
+    change(() =>
+      scene.receive(
+        hello(),
+        run({ totalSteps: 100 }),
+        steps(0, 20, { metrics: { loss: 0.5 } }),
+        { type: 'band', time: T0, run: 'r1', step: 10, startTime: T0, ...saved },
+        steps(20, 3, { nonFinite: { loss: 'NaN' } })
+      )
+    );
+    expect(host.querySelector('[role=alert]')?.textContent).toBe(
+      'loss is NaN since step 20Last finite value: 0.5000 at step 19. The last checkpoint, step 10, is from before that.Ignore'
+    );
+    expect(host.querySelector('.jp-TPULabProgress-mark')?.getAttribute('title')).toBe(
+      'checkpoint at step 10'
+    );
+    click('Ignore');
+    expect(host.querySelector('[role=alert]')).toBeNull();
+  });
+
+  it('opens the chart of a metric with smoothing and wall time', () => {
+    change(() => scene.onBridge());
+    change(() => scene.receive(hello(), run(), steps(0, 20, { metrics: { loss: 0.5, accuracy: 0.1 } })));
+    expect(host.querySelector('[role=slider][aria-label=accuracy]')).toBeNull();
+    click(/^accuracy/);
+    expect(host.querySelector('[role=slider][aria-label=accuracy]')).not.toBeNull();
+    expect(sectionText('Metrics')).toContain('wall time');
+    expect([...host.querySelectorAll('button')].find(one => one.textContent === 'wall time')?.disabled).toBe(
+      false
+    );
   });
 
   it('shows the mean beside the median wherever they differ, as the bar and the rate are means', () => {
     change(() => scene.onBridge());
     change(() => scene.receive(hello(), run(), steps(0, 20)));
-    expect(text()).not.toContain('mean');
+    expect(text()).not.toContain('mean ');
     // Runs ahead: every fourth step only queues its work, the others wait.
     change(() =>
       scene.receive(
@@ -251,7 +278,7 @@ describe('PanelView', () => {
         ])
       )
     );
-    expect(text()).toContain('median 50.0 ms, mean 44.0 ms');
+    expect(text()).toContain('50.0 ms per step · mean 44.0 ms');
   });
 
   it('explains a recompilation and goes to its line', () => {
@@ -264,12 +291,16 @@ describe('PanelView', () => {
       advice: 'Pad the last batch to 16.'
     } as const;
     change(() => scene.receive(hello(), compile(1), compile(2, { variant: 2, reason })));
+    expect(host.querySelector('.jp-TPULabFunction-line')?.textContent).toBe(
+      'train_step ×2 recompiled argument x was f32[16,512], now f32[11,512] 2.00 s'
+    );
+    click(/^train_step ×2/);
     const cards = [...host.querySelectorAll('.jp-TPULabCard')].map(card => card.textContent);
     expect(cards[0]).toBe(
       'train_step recompiled1.00 scell [7] line 12: argument x was f32[16,512], now f32[11,512]Pad the last batch to 16.'
     );
     expect(cards[1]).toBe('train_step compiled1.00 scell [7] line 12');
-    expect(text()).toContain('2 · 2.00 s in all');
+    expect(text()).toContain('2 in 2.00 s');
     click('cell [7] line 12');
     expect(scene.visited).toEqual(['cell-7']);
   });
@@ -289,6 +320,7 @@ describe('PanelView', () => {
         compile(4, { cache: hit, cacheHit: true })
       )
     );
+    click(/^train_step ×4/);
     const cards = [...host.querySelectorAll('.jp-TPULabCard')];
     expect(cards.map(card => card.querySelector('.jp-TPULabCard-cache')?.textContent)).toEqual([
       undefined,
@@ -303,6 +335,7 @@ describe('PanelView', () => {
     change(() => scene.onBridge());
     const location = { cellId: 'gone', executionCount: 3, line: 1, file: null, function: null };
     change(() => scene.receive(hello(), compile(1, { location })));
+    click(/^train_step/);
     expect(host.querySelector('.jp-TPULabCard button')).toBeNull();
     expect(host.querySelector('.jp-TPULabCard')?.textContent).toContain('cell [3] line 1');
   });
@@ -310,11 +343,15 @@ describe('PanelView', () => {
   it('counts the seconds of a compilation under way', () => {
     change(() => scene.onBridge());
     change(() => scene.receive(hello(), compile(1, { phase: 'started', time: T0 })), 300);
-    expect(host.querySelector('.jp-TPULabCard')?.textContent).toMatch(/^train_step compiling…[01] s/);
+    expect(host.querySelector('.jp-TPULabFunction-line')?.textContent).toMatch(
+      /^train_step {2}compiling… {2}[01] s/
+    );
     change(() => undefined, 12_000);
-    expect(host.querySelector('.jp-TPULabCard')?.textContent).toMatch(/^train_step compiling…1[23] s/);
+    expect(host.querySelector('.jp-TPULabFunction-line')?.textContent).toMatch(
+      /^train_step {2}compiling… {2}1[23] s/
+    );
     change(() => scene.receive(compile(1)));
-    expect(host.querySelector('.jp-TPULabCard')?.textContent).toContain('train_step compiled1.00 s');
+    expect(host.querySelector('.jp-TPULabFunction-line')?.textContent).toBe('train_step  compiled  1.00 s');
   });
 
   it('keeps small programs outside jit in one line until asked', () => {
@@ -330,7 +367,9 @@ describe('PanelView', () => {
   it('folds a section and says so to assistive technology', () => {
     change(() => scene.onBridge());
     change(() => scene.receive(hello(), devices()));
-    const button = host.querySelector<HTMLButtonElement>('.jp-TPULabSection-button');
+    const button = [...host.querySelectorAll<HTMLButtonElement>('.jp-TPULabSection-button')].find(one =>
+      one.textContent.startsWith('Devices')
+    );
     const body = host.querySelector(`[id="${button?.getAttribute('aria-controls') ?? ''}"]`);
     expect(button?.getAttribute('aria-expanded')).toBe('true');
     click(/^Devices/);
@@ -378,6 +417,7 @@ describe('PanelView', () => {
     change(() =>
       scene.receive(hello(), run(), compile(1, { variant: 2, reason }), steps(0, 5), steps(5, 2, again))
     );
+    click(/^train_step/);
     for (const where of ['.jp-TPULabCard', '.jp-TPULabSteps .jp-TPULabSay']) {
       const shown = host.querySelector(where);
       expect(shown?.textContent).toContain('Give images one shape.');
@@ -405,7 +445,7 @@ describe('PanelView', () => {
     expect(text()).toContain('The kernel has ended: killed by SIGKILL');
     change(() => scene.receive(hello(), run(), steps(0, 5)));
     expect(text()).toContain('The kernel has ended: killed by SIGKILL');
-    expect(text()).toContain('train · kernel ended');
+    expect(text()).toContain('kernel endedtrain');
   });
 
   it('draws nothing while it is paused, and everything once it is seen again', () => {

@@ -1,6 +1,7 @@
 /** The side panel: what it can say of its connection, and the sections. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { JSX } from 'react';
+import type { StreamState } from '../events/event-stream.js';
 import type { PanelViewProps } from './sections.js';
 import { Sections } from './sections.js';
 import { type Message, type Remedy, situationOf } from './situation.js';
@@ -24,8 +25,9 @@ export function PanelView(props: PanelViewProps): JSX.Element {
         >
           <span className="jp-TPULabPanel-document">{current.document}</span>
           {current.kind === 'no-kernel' ? null : (
-            <span className="jp-TPULab-quiet">{current.kernelName}</span>
+            <span className="jp-TPULabPanel-kernel jp-TPULab-quiet">{current.kernelName}</span>
           )}
+          {current.kind === 'bridge' ? <Link kind={stream?.kind ?? null} trans={trans} /> : null}
         </p>
       )}
       {situation.message ? (
@@ -37,6 +39,21 @@ export function PanelView(props: PanelViewProps): JSX.Element {
         kernel={situation.showTelemetry ? telemetry : null}
       />
     </div>
+  );
+}
+
+/** Whether what is shown is of now. */
+function Link({
+  kind,
+  trans
+}: {
+  readonly kind: StreamState['kind'] | null;
+  readonly trans: TranslationBundle;
+}): JSX.Element {
+  return (
+    <span className={`jp-TPULabPanel-link jp-mod-${kind ?? 'waiting'}`}>
+      {kind === 'live' ? trans.__('Live') : trans.__('Reconnecting')}
+    </span>
   );
 }
 

@@ -3,6 +3,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Hyperparameter, HyperValue } from '@tpulab/protocol';
 import { type JSX, useEffect, useId, useState } from 'react';
 import { valueText } from '../text/value.js';
+import { Glyph } from '../ui/glyph.js';
 import { parseNumber, PLACES, placeOf, sliderBounds, valueAt } from './hyper-scale.js';
 
 export interface HyperViewProps {
@@ -21,47 +22,37 @@ export function HyperView(props: HyperViewProps): JSX.Element {
   const id = useId();
   const { name, value, initial, description, recompiles } = parameter;
   const isChanged = value !== initial;
-  // A switch says its value itself, and needs no line of its own.
-  const isSwitch = parameter.kind === 'boolean';
+  const note =
+    failure ??
+    (pending !== null
+      ? trans.__('%1 → %2 at the next step', valueText(value), valueText(pending))
+      : recompiles
+        ? trans.__('a new value may recompile the step')
+        : '');
   return (
-    <div className="jp-TPULabHyper">
-      <div className="jp-TPULab-row">
-        <label htmlFor={id} title={description ?? undefined}>
-          {name}
-        </label>
-        {isSwitch ? (
-          <Input {...props} id={id} />
-        ) : (
-          <span className="jp-TPULab-number">
-            {pending === null ? valueText(value) : `${valueText(value)} → ${valueText(pending)}`}
-          </span>
-        )}
-      </div>
-      {isSwitch ? null : <Input {...props} id={id} />}
-      <div className="jp-TPULab-row jp-TPULabHyper-notes">
-        <span
+    <div className={`jp-TPULabHyper jp-mod-${parameter.kind}`}>
+      <label htmlFor={id} title={description ?? name}>
+        {name}
+      </label>
+      <Input {...props} id={id} />
+      <button
+        type="button"
+        className="jp-TPULabHyper-back"
+        title={trans.__('Back to %1', valueText(initial))}
+        aria-label={trans.__('%1 back to %2', name, valueText(initial))}
+        disabled={!isChanged || disabled}
+        onClick={() => onSet(initial)}
+      >
+        <Glyph name="back" />
+      </button>
+      {note === '' ? null : (
+        <p
           className={failure === null ? 'jp-TPULab-quiet' : 'jp-TPULab-failure'}
           role={failure === null ? undefined : 'alert'}
         >
-          {failure ??
-            (pending !== null
-              ? trans.__('applied at the next step')
-              : recompiles
-                ? trans.__('a new value may recompile the step')
-                : '')}
-        </span>
-        {isChanged && !disabled ? (
-          <button
-            type="button"
-            className="jp-TPULab-link"
-            title={trans.__('Back to %1', valueText(initial))}
-            aria-label={trans.__('%1 back to %2', name, valueText(initial))}
-            onClick={() => onSet(initial)}
-          >
-            {trans.__('reset')}
-          </button>
-        ) : null}
-      </div>
+          {note}
+        </p>
+      )}
     </div>
   );
 }

@@ -37,7 +37,7 @@ export function KeptRunsView(props: KeptRunsViewProps): JSX.Element | null {
   const { run, kept, compared, onCompare, onOpenKept, trans } = props;
   const [all, setAll] = useState(false);
   const [opened, setOpened] = useState<string | null>(null);
-  const entries = entriesOf(props);
+  const entries = otherRuns(props);
   if (entries.length === 0) {
     return null;
   }
@@ -51,7 +51,6 @@ export function KeptRunsView(props: KeptRunsViewProps): JSX.Element | null {
   const current = kept.find(({ key }) => key === opened);
   return (
     <div className="jp-TPULabKept">
-      <h3 className="jp-TPULab-subheading">{trans.__('Other runs')}</h3>
       <ul aria-label={trans.__('Other runs, newest first')}>
         {shown.map(entry => (
           <li key={entry.key} className="jp-TPULab-row">
@@ -107,6 +106,7 @@ export function KeptRunsView(props: KeptRunsViewProps): JSX.Element | null {
 function Opened({ one, loop, trans }: KeptRunsViewProps & { readonly one: KeptRun }): JSX.Element {
   const { summary, body } = one;
   const source = keptSource(one);
+  const [metrics, setMetrics] = useState<readonly string[]>([]);
   if (!body || !source) {
     return <p className="jp-TPULab-quiet">{trans.__('Loading the run…')}</p>;
   }
@@ -126,6 +126,10 @@ function Opened({ one, loop, trans }: KeptRunsViewProps & { readonly one: KeptRu
         sources={[source]}
         names={metricNames(Object.keys(body.series))}
         version={`${summary.key} ${summary.lastAt}`}
+        opened={metrics}
+        onToggle={name =>
+          setMetrics(metrics.includes(name) ? metrics.filter(other => other !== name) : [...metrics, name])
+        }
         loop={loop}
         trans={trans}
       />
@@ -143,7 +147,12 @@ function Opened({ one, loop, trans }: KeptRunsViewProps & { readonly one: KeptRu
 }
 
 /** Runs of this kernel that the page holds, then those that the bridge has kept of it and of others. */
-function entriesOf({ kernel, run, kept, trans }: KeptRunsViewProps): Entry[] {
+export function otherRuns({
+  kernel,
+  run,
+  kept,
+  trans
+}: Pick<KeptRunsViewProps, 'kernel' | 'run' | 'kept' | 'trans'>): Entry[] {
   const held = kernel.runs.runs;
   const heldIds = new Set(held.map(({ id }) => id));
   const own = [...held]

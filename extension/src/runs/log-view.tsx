@@ -23,7 +23,7 @@ export interface LogViewProps {
 
 const LINES_SHOWN = 6;
 
-interface Line {
+export interface LogLine {
   readonly key: string;
   readonly time: number;
   readonly step: number | null;
@@ -40,17 +40,6 @@ export function LogView({ run, trans }: LogViewProps): JSX.Element | null {
   const shown = all ? lines : lines.slice(0, LINES_SHOWN);
   return (
     <div className="jp-TPULabLog">
-      <div className="jp-TPULab-row">
-        <h3 className="jp-TPULab-subheading">{trans.__('Log')}</h3>
-        {run.file ? (
-          <code
-            className="jp-TPULab-quiet"
-            title={trans.__('The log of the run, on the machine of the kernel')}
-          >
-            {run.file}
-          </code>
-        ) : null}
-      </div>
       <ol className="jp-TPULabLog-lines" aria-label={trans.__('Requests to the run, newest first')}>
         {shown.map(({ key, step, text, failed }) => (
           <li key={key} className={failed ? 'jp-TPULab-failure' : undefined}>
@@ -58,6 +47,11 @@ export function LogView({ run, trans }: LogViewProps): JSX.Element | null {
           </li>
         ))}
       </ol>
+      {run.file ? (
+        <code className="jp-TPULab-quiet" title={trans.__('The log of the run, on the machine of the kernel')}>
+          {run.file}
+        </code>
+      ) : null}
       {lines.length > LINES_SHOWN ? (
         <button type="button" className="jp-TPULab-link" aria-expanded={all} onClick={() => setAll(!all)}>
           {all
@@ -70,8 +64,8 @@ export function LogView({ run, trans }: LogViewProps): JSX.Element | null {
 }
 
 /** Work that nobody asked for by hand is in the log too: it took time from the steps. */
-function linesOf(run: LoggedRun, trans: TranslationBundle): Line[] {
-  const commands = run.commands.map((command): Line => ({
+export function linesOf(run: LoggedRun, trans: TranslationBundle): LogLine[] {
+  const commands = run.commands.map((command): LogLine => ({
     key: command.id,
     time: command.time,
     step: command.step,
@@ -81,7 +75,7 @@ function linesOf(run: LoggedRun, trans: TranslationBundle): Line[] {
   const asked = new Set(run.commands.map(({ action, step }) => `${action} ${step ?? ''}`));
   const bands = run.bands
     .filter(({ kind, step }) => kind !== 'transfer' && kind !== 'pause' && !asked.has(`${kind} ${step}`))
-    .map(({ kind, step, startTime, durationMs, failed }): Line => ({
+    .map(({ kind, step, startTime, durationMs, failed }): LogLine => ({
       key: `${kind} ${startTime}`,
       time: startTime,
       step,

@@ -147,7 +147,7 @@ function sentence(limit: Limit, percent: number, trans: TranslationBundle): Advi
     case 'unwatched':
       return fine(
         trans.__(
-          'Time on the device is not known, because no output of the step was watched. Host and gap contain it. If the step uses the device, name an output: `tpulab.watch(loss)` in the loop, or `tpulab.steps(…, watch=lambda: loss)`.'
+          'Time on the device is not known, because no output of the step was watched. Host and idle time contain it. If the step uses the device, name an output: `tpulab.watch(loss)` in the loop, or `tpulab.steps(…, watch=lambda: loss)`.'
         )
       );
     default:

@@ -24,6 +24,7 @@ const CUT_BELOW_TOP = 9;
 const ESTIMATED_ALPHA = 0.65;
 
 const COMPILE = SPANS.indexOf('compile');
+const IDLE = SPANS.indexOf('gap');
 
 export function areaOf(width: number, height: number): ChartArea {
   return {
@@ -48,6 +49,8 @@ export interface PaintOptions {
   readonly shares: WatchedShares | null;
   readonly area: ChartArea;
   readonly colors: ChartColors;
+  /** Fills idle time, which is a finding and no empty track; null where a canvas makes no patterns. */
+  readonly hatch?: CanvasPattern | null;
   /** Positions of what happened besides computing. */
   readonly marks?: readonly PlacedMark[];
   /** The step under the pointer. */
@@ -55,11 +58,11 @@ export interface PaintOptions {
 }
 
 export function paintSteps(options: PaintOptions): void {
-  const { context, steps, scale, shares, area, colors } = options;
+  const { context, steps, scale, shares, area, colors, hatch } = options;
   context.font = colors.font;
   paintScale(options);
   for (let span = 0; span < SPANS.length; span += 1) {
-    context.fillStyle = colors.spans[span] ?? colors.text;
+    context.fillStyle = (span === IDLE ? hatch : null) ?? colors.spans[span] ?? colors.text;
     // One rectangle after the other: a path of them all takes the renderer several times as long.
     forEachPiece(steps, scale, area, span, shares, (x, y, width, height, estimated) => {
       context.globalAlpha = estimated ? ESTIMATED_ALPHA : 1;

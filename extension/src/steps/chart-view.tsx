@@ -116,10 +116,13 @@ export function ChartView(props: ChartViewProps): JSX.Element {
   return (
     <div className="jp-TPULabChart">
       <div className="jp-TPULab-row">
-        <span className="jp-TPULab-quiet">
-          {view.end === null
-            ? trans._n('last step', 'last %1 steps', Math.min(view.count, held))
-            : trans.__('%1 earlier steps', Math.min(view.count, held))}
+        <span>
+          <strong>
+            {view.end === null
+              ? trans._n('Last step', 'Last %1 steps', Math.min(view.count, held))
+              : trans.__('%1 earlier steps', Math.min(view.count, held))}
+          </strong>{' '}
+          <span className="jp-TPULab-quiet">{rangeText(run, view, trans)}</span>
         </span>
         <span className="jp-TPULab-choice" role="group" aria-label={trans.__('Part of the timeline')}>
           <Tool
@@ -160,6 +163,13 @@ export function ChartView(props: ChartViewProps): JSX.Element {
       </div>
     </div>
   );
+}
+
+/** `8,167 to 8,214`. */
+function rangeText({ steps }: Run, view: StepWindow, trans: TranslationBundle): string {
+  const last = steps.length - 1 - behind(view, steps.added, steps.length);
+  const first = Math.max(0, last - view.count + 1);
+  return last < first ? '' : trans.__('%1 to %2', countText(steps.index(first)), countText(steps.index(last)));
 }
 
 /** Half a screen. */

@@ -1,43 +1,58 @@
-/** Rates and MFU of a run in words. */
+/** Throughput and MFU of a run in words. */
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { PaceMessage } from '@tpulab/protocol';
 import { countText, threeFigures } from '../text/duration.js';
 
-export interface PaceFigure {
-  readonly text: string;
-  /** Where the figure is from. */
-  readonly title: string;
+export interface NamedFigure {
+  readonly value: string;
+  readonly unit: string;
 }
 
-/** MFU first; what is not known is left out. A chip of unknown peak has a rate and no MFU. */
-export function paceFigures(
-  { mfu, tokensPerSecond, samplesPerSecond }: PaceMessage,
+export interface ComputeFigure extends NamedFigure {
+  /** Where the figure is from. */
+  readonly source: string;
+  /** What it is made of, by name. */
+  readonly rows: readonly (readonly [string, string])[];
+}
+
+/** MFU; a chip of unknown peak has a rate and no MFU. Null where nothing was counted. */
+export function computeFigure({ mfu }: PaceMessage, trans: TranslationBundle): ComputeFigure | null {
+  if (!mfu) {
+    return null;
+  }
+  const speed = flopsText(mfu.flopsPerSecond);
+  const isLeast = mfu.source === 'lower-bound';
+  const [value, unit] =
+    mfu.value === null ? splitUnit(speed) : [`${threeFigures(mfu.value * 100)} %`, trans.__('MFU')];
+  const rows: [string, string][] = mfu.value === null ? [] : [[trans.__('Achieved'), speed]];
+  if (mfu.value !== null && mfu.value > 0) {
+    const peak = flopsText(mfu.flopsPerSecond / mfu.value);
+    rows.push([mfu.peakType === null ? trans.__('Peak') : trans.__('Peak in %1', mfu.peakType), peak]);
+  }
+  return { value: isLeast ? `≥ ${value}` : value, unit, source: sourceText(mfu.source, trans), rows };
+}
+
+/** Tokens before samples, because they are the same amount of work in every step. */
+export function throughputFigure(
+  { tokensPerSecond, samplesPerSecond }: PaceMessage,
   trans: TranslationBundle
-): PaceFigure[] {
-  const figures: PaceFigure[] = [];
-  if (mfu) {
-    const title = sourceText(mfu.source, trans);
-    if (mfu.value !== null) {
-      const percent = threeFigures(mfu.value * 100);
-      figures.push({
-        text:
-          mfu.source === 'lower-bound'
-            ? trans.__('MFU at least %1 %', percent)
-            : trans.__('MFU %1 %', percent),
-        title: mfu.peakType === null ? title : trans.__('%1, of the peak in %2', title, mfu.peakType)
-      });
-    } else {
-      const speed = flopsText(mfu.flopsPerSecond);
-      figures.push({ text: mfu.source === 'lower-bound' ? trans.__('at least %1', speed) : speed, title });
-    }
-  }
+): NamedFigure | null {
   if (tokensPerSecond !== null) {
-    figures.push({ text: trans.__('%1 tokens/s', rate(tokensPerSecond)), title: '' });
+    return { value: rate(tokensPerSecond), unit: trans.__('tokens/s') };
   }
-  if (samplesPerSecond !== null) {
-    figures.push({ text: trans.__('%1 samples/s', rate(samplesPerSecond)), title: '' });
-  }
-  return figures;
+  return samplesPerSecond === null ? null : { value: rate(samplesPerSecond), unit: trans.__('samples/s') };
+}
+
+/** The same in a line: `22.0 % MFU`, `5,310 samples/s`. */
+export function paceTexts(pace: PaceMessage, trans: TranslationBundle): string[] {
+  return [computeFigure(pace, trans), throughputFigure(pace, trans)].flatMap(figure =>
+    figure ? [`${figure.value} ${figure.unit}`] : []
+  );
+}
+
+function splitUnit(text: string): [string, string] {
+  const [value = '', unit = ''] = text.split(' ');
+  return [value, unit];
 }
 
 /** In the unit that fits: a processor is far from a chip. */

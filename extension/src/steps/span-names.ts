@@ -13,7 +13,7 @@ export function spanName(span: Span, trans: TranslationBundle): string {
     case 'device':
       return trans.__('device');
     case 'gap':
-      return trans.__('gap');
+      return trans.__('idle');
   }
 }
 

@@ -1,6 +1,7 @@
 /** Where the time went: one bar of five spans, and a legend that says the same in words and figures. */
 import type { JSX } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
+import type { Span } from '../events/step-ring.js';
 import { durationText } from '../text/duration.js';
 import { spanMeaning, spanName } from './span-names.js';
 import type { StepSummary } from './summary.js';
@@ -10,14 +11,16 @@ export interface SplitBarProps {
   readonly trans: TranslationBundle;
 }
 
+/** What the device did first, then what it waited for. */
+const ORDER: readonly Span[] = ['device', 'gap', 'compile', 'input', 'host'];
+
 export function SplitBar({ summary, trans }: SplitBarProps): JSX.Element {
-  const label = summary.spans
-    .map(({ span, percent }) => trans.__('%1 %2 %', spanName(span, trans), percent))
-    .join(', ');
+  const spans = [...summary.spans].sort((a, b) => ORDER.indexOf(a.span) - ORDER.indexOf(b.span));
+  const label = spans.map(({ span, percent }) => trans.__('%1 %2 %', spanName(span, trans), percent)).join(', ');
   return (
     <>
       <div className="jp-TPULabSplit" role="img" aria-label={trans.__('Where the time went: %1', label)}>
-        {summary.spans.map(({ span, meanMs }) => (
+        {spans.map(({ span, meanMs }) => (
           <span
             key={span}
             className={`jp-TPULabSplit-part jp-mod-${span}`}
@@ -26,14 +29,19 @@ export function SplitBar({ summary, trans }: SplitBarProps): JSX.Element {
         ))}
       </div>
       <ul className="jp-TPULabLegend" aria-label={trans.__('Mean of the last %1 steps', summary.count)}>
-        {summary.spans.map(({ span, meanMs, percent }) => (
-          <li key={span} className="jp-TPULabLegend-item" title={spanMeaning(span, trans)}>
-            <span className={`jp-TPULabLegend-key jp-mod-${span}`} aria-hidden="true" />
-            <span className="jp-TPULabLegend-name">{spanName(span, trans)}</span>
-            <span className="jp-TPULab-number jp-TPULabLegend-percent">{percent} %</span>
-            <span className="jp-TPULab-number jp-TPULab-quiet">{durationText(meanMs)}</span>
-          </li>
-        ))}
+        {spans
+          .filter(({ percent }) => percent > 0)
+          .map(({ span, meanMs, percent }) => (
+            <li
+              key={span}
+              className="jp-TPULabLegend-item"
+              title={trans.__('%1: %2 per step', spanMeaning(span, trans), durationText(meanMs))}
+            >
+              <span className={`jp-TPULabLegend-key jp-mod-${span}`} aria-hidden="true" />
+              <span className="jp-TPULabLegend-name">{spanName(span, trans)}</span>{' '}
+              <strong className="jp-TPULab-number">{percent} %</strong>
+            </li>
+          ))}
       </ul>
     </>
   );

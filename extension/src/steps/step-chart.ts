@@ -1,11 +1,15 @@
 /** The chart of the newest steps: a canvas that follows its size, its visibility and the theme. */
 import type { IDisposable } from '@lumino/disposable';
 import type { StepRing } from '../events/step-ring.js';
+import { SPANS } from '../events/step-ring.js';
 import { type ChartColors, readColors } from './chart-colors.js';
 import { type ChartScale, positionAt, scaleOf } from './chart-geometry.js';
 import { areaOf, paintSteps, type PlacedMark } from './chart-paint.js';
 import type { Drawing, DrawLoop } from '../ui/draw-loop.js';
+import { hatchOf } from './hatch.js';
 import { watchedShares } from './shown-split.js';
+
+const IDLE = SPANS.indexOf('gap');
 
 export interface StepChartOptions {
   readonly canvas: HTMLCanvasElement;
@@ -70,14 +74,19 @@ export class StepChart implements Drawing, IDisposable {
     if (!context || !this._steps) {
       return;
     }
-    this._colors ??= readColors(this._canvas);
+    const ratio = window.devicePixelRatio || 1;
+    if (this._colors === null || this._hatchRatio !== ratio) {
+      this._colors ??= readColors(this._canvas);
+      this._hatch = hatchOf(context, this._colors, IDLE, ratio);
+      this._hatchRatio = ratio;
+    }
     const area = areaOf(this._width, this._height);
     this._scale = scaleOf(this._steps, this._window, area, this._behind);
-    const ratio = window.devicePixelRatio || 1;
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.clearRect(0, 0, this._width, this._height);
     paintSteps({
       context,
+      hatch: this._hatch,
       steps: this._steps,
       scale: this._scale,
       shares: watchedShares(this._steps, this._window),
@@ -144,6 +153,8 @@ export class StepChart implements Drawing, IDisposable {
   private readonly _views: IntersectionObserver;
   private readonly _themes: MutationObserver;
   private _colors: ChartColors | null = null;
+  private _hatch: CanvasPattern | null = null;
+  private _hatchRatio = 0;
   private _steps: StepRing | null = null;
   private _scale: ChartScale | null = null;
   private _window = 0;

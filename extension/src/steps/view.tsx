@@ -1,7 +1,8 @@
 /** The steps of the current run: how long, where the time goes, what to do about it. */
 import type { JSX } from 'react';
 import type { TranslationBundle } from '@jupyterlab/translation';
-import type { CodeLocation } from '@tpulab/protocol';
+import type { AdviceMessage, CodeLocation } from '@tpulab/protocol';
+import { locationText } from '../compilations/reason.js';
 import { whyUnknown } from '../events/capabilities.js';
 import type { KernelTelemetry } from '../events/kernel-telemetry.js';
 import type { Run } from '../events/run.js';
@@ -9,12 +10,12 @@ import { stateText } from '../events/run-state.js';
 import { durationText, secondsText, threeFigures } from '../text/duration.js';
 import { fromBackticks } from '../text/marked.js';
 import { Marked } from '../ui/marked-view.js';
-import { metricText } from '../text/value.js';
-import { adviceFor } from './advice.js';
+import { type Advice, adviceFor } from './advice.js';
 import { ChartView } from './chart-view.js';
+import { FiguresView } from './figures-view.js';
 import type { DrawLoop } from '../ui/draw-loop.js';
+import { Glyph } from '../ui/glyph.js';
 import { NotesView } from './notes-view.js';
-import { PaceView } from './pace-view.js';
 import { ProgressLine } from './progress-line.js';
 import { SplitBar } from './split-bar.js';
 import { type ExportKind, type StepSummary, summarize } from './summary.js';
@@ -25,8 +26,6 @@ import { TableView } from './table-view.js';
  * ahead of its device has a few steps that only queue their work and many that wait. The bar below and the rate are means.
  */
 const MEAN_DIFFERS = 1.1;
-/** Metrics shown: one line of them. */
-const METRICS_SHOWN = 3;
 
 const STEPS_EXAMPLE = 'import tpulab\nfor x in tpulab.steps(data):\n    …';
 
@@ -57,7 +56,7 @@ export function StepsView(props: StepsViewProps): JSX.Element {
       <>
         <Compiling kernel={kernel} trans={trans} />
         <NoSteps run={run} trans={trans} />
-        <Notes {...props} />
+        <Notes {...props} run={null} said={null} />
       </>
     );
   }
@@ -67,15 +66,13 @@ export function StepsView(props: StepsViewProps): JSX.Element {
   const advice =
     hidden === null
       ? found
-      : { ...found, text: trans.__('Device time is unknown. %1 Host and gap include it.', hidden) };
+      : { ...found, text: trans.__('Device time is unknown. %1 Host and idle time include it.', hidden) };
+  const said = causeOf(kernel, run, advice);
   return (
     <div className="jp-TPULabSteps">
       <Compiling kernel={kernel} trans={trans} />
-      <Headline summary={summary} run={run} trans={trans} />
       <SplitBar summary={summary} trans={trans} />
-      <p className={`jp-TPULabSay${advice.act ? ' jp-mod-act' : ''}`}>
-        <Marked pieces={fromBackticks(advice.text)} />
-      </p>
+      <Cause {...props} said={said} summary={summary} advice={advice} />
       <ChartView
         kernel={kernel}
         run={run}
@@ -86,14 +83,16 @@ export function StepsView(props: StepsViewProps): JSX.Element {
         trans={trans}
       />
       {props.isCountedElsewhere ? null : <ProgressLine run={run} summary={summary} trans={trans} />}
-      {run.pace ? <PaceView pace={run.pace} trans={trans} /> : null}
-      <Notes {...props} />
-      <Exports
-        canInsert={props.canInsert}
-        onExport={what => props.onExport(what, run, summary, advice.text)}
-        trans={trans}
-      />
-      <TableView run={run} window={window} trans={trans} />
+      {run.pace ? <FiguresView pace={run.pace} trans={trans} /> : null}
+      <Notes {...props} run={run} said={said} />
+      <div className="jp-TPULab-row jp-TPULabSteps-more">
+        <TableView run={run} window={window} trans={trans} />
+        <Exports
+          canInsert={props.canInsert}
+          onExport={what => props.onExport(what, run, summary, advice.text)}
+          trans={trans}
+        />
+      </div>
       {run.dropped > 0 ? (
         <p className="jp-TPULab-quiet">
           {trans._n(
@@ -127,10 +126,73 @@ function Compiling({
   ) : null;
 }
 
-function Notes({ kernel, onGoTo, onFree, trans }: StepsViewProps): JSX.Element {
+/**
+ * One sentence about the largest part, and the line that causes it where the agent found it: the loop waits for a value there, or
+ * the step has been compiled there again.
+ */
+function Cause({
+  said,
+  summary,
+  advice,
+  onGoTo,
+  trans
+}: StepsViewProps & {
+  readonly said: AdviceMessage | null;
+  readonly summary: StepSummary;
+  readonly advice: Advice;
+}): JSX.Element {
+  const goTo = said?.location ? onGoTo(said.location) : null;
+  const idleMs = summary.spans.find(({ span }) => span === 'gap')?.meanMs ?? 0;
+  return (
+    <div className={`jp-TPULabSay${advice.act ? ' jp-mod-act' : ' jp-mod-fine'}`}>
+      {said && advice.limit === 'gap' ? (
+        <p>
+          {trans.__('The device sits idle for %1 of every step.', durationText(idleMs))} {said.message}
+        </p>
+      ) : (
+        <p>
+          <Marked pieces={fromBackticks(advice.text)} />
+        </p>
+      )}
+      {said ? (
+        <div className="jp-TPULabSay-act">
+          {goTo ? (
+            <button type="button" className="jp-TPULab-button" onClick={goTo}>
+              <Glyph name="line" />
+              {trans.__('Go to %1', locationText(said.location, trans))}
+            </button>
+          ) : null}
+          <span className="jp-TPULab-quiet">
+            <Marked pieces={fromBackticks(said.remedy)} />
+          </span>
+        </div>
+      ) : null}
+    </div>
+  );
+}
+
+/** What the agent noticed of this run that explains its limit. */
+function causeOf(kernel: KernelTelemetry, run: Run, { limit }: Advice): AdviceMessage | null {
+  return limit === 'gap' || limit === 'host'
+    ? (kernel.advice.findLast(({ kind, run: of }) => kind === 'sync-each-step' && of === run.id) ?? null)
+    : null;
+}
+
+function Notes({
+  kernel,
+  run,
+  said,
+  onGoTo,
+  onFree,
+  trans
+}: StepsViewProps & { readonly said: AdviceMessage | null }): JSX.Element {
+  // Of a metric that is not finite the head of the run speaks.
+  const advice = kernel.advice.filter(
+    one => one !== said && (one.kind !== 'non-finite-metric' || run === null)
+  );
   return (
     <NotesView
-      advice={kernel.advice}
+      advice={advice}
       memoryErrors={kernel.memoryErrors}
       onGoTo={onGoTo}
       onFree={onFree}
@@ -165,6 +227,21 @@ function Exports({
   );
 }
 
+/** For the heading of the section: `48.2 ms per step · 20.7 steps/s`. */
+export function stepText(run: Run | null, window: number, trans: TranslationBundle): string {
+  const summary = run ? summarize(run.steps, window) : null;
+  if (!summary) {
+    return '';
+  }
+  const { meanMs, typicalMs, perSecond } = summary;
+  const differs = Math.max(meanMs, typicalMs) > Math.min(meanMs, typicalMs) * MEAN_DIFFERS;
+  return [
+    trans.__('%1 per step', durationText(typicalMs)),
+    ...(differs ? [trans.__('mean %1', durationText(meanMs))] : []),
+    ...(perSecond === null ? [] : [trans.__('%1 steps/s', threeFigures(perSecond))])
+  ].join(' · ');
+}
+
 /** For the heading of the section: `train · live`. */
 export function runText(run: Run | null, trans: TranslationBundle): string {
   if (!run) {
@@ -183,46 +260,6 @@ function recompileAdvice(kernel: KernelTelemetry): string | null {
     }
   }
   return null;
-}
-
-function Headline({
-  summary,
-  run,
-  trans
-}: {
-  summary: StepSummary;
-  run: Run;
-  trans: TranslationBundle;
-}): JSX.Element {
-  const { meanMs, typicalMs } = summary;
-  const mean = Math.max(meanMs, typicalMs) > Math.min(meanMs, typicalMs) * MEAN_DIFFERS;
-  const metrics = Object.entries(run.metrics).slice(0, METRICS_SHOWN);
-  return (
-    <>
-      <div className="jp-TPULab-row">
-        <span title={trans.__('Median of the last %1 steps', summary.count)}>
-          <strong className="jp-TPULab-number jp-TPULabSteps-time">{durationText(typicalMs)}</strong>{' '}
-          <span className="jp-TPULab-quiet">{trans.__('per step')}</span>
-        </span>
-        <span className="jp-TPULab-number jp-TPULab-quiet">
-          {summary.perSecond === null ? '' : trans.__('%1 steps/s', threeFigures(summary.perSecond))}
-        </span>
-      </div>
-      {mean || metrics.length > 0 ? (
-        <div className="jp-TPULab-row jp-TPULab-quiet">
-          <span className="jp-TPULab-number">
-            {metrics.map(([name, value]) => `${name} ${metricText(value)}`).join(' · ')}
-          </span>
-          <span
-            className="jp-TPULab-number"
-            title={trans.__('The rate and parts below are means; individual steps vary widely')}
-          >
-            {mean ? trans.__('median %1, mean %2', durationText(typicalMs), durationText(meanMs)) : ''}
-          </span>
-        </div>
-      ) : null}
-    </>
-  );
 }
 
 function NoSteps({ run, trans }: { run: Run | null; trans: TranslationBundle }): JSX.Element {

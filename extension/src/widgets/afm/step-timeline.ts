@@ -2,7 +2,7 @@
 import { SPANS } from '../../events/step-ring.js';
 import { adviceFor } from '../../steps/advice.js';
 import { DrawLoop } from '../../ui/draw-loop.js';
-import { paceFigures } from '../../steps/pace.js';
+import { paceTexts } from '../../steps/pace.js';
 import { StepChart } from '../../steps/step-chart.js';
 import { marksOf, positionOf } from '../../steps/step-marks.js';
 import { type StepSummary, summarize } from '../../steps/summary.js';
@@ -56,7 +56,7 @@ function render({ model, el }: RenderProps): () => void {
     }
     const advice = adviceFor(summary, english, null, run.pace?.mfu?.value ?? null);
     setText(time, `${durationText(summary.typicalMs)} per step`);
-    const figures = run.pace ? paceFigures(run.pace, english).map(({ text }) => text) : [];
+    const figures = run.pace ? paceTexts(run.pace, english) : [];
     setText(meta, [run.name, ...figures].join(' · '));
     summary.spans.forEach(({ meanMs, percent }, at) => {
       const part = parts[at];

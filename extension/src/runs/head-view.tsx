@@ -1,0 +1,236 @@
+/** The head of a run: what it does, how far it is, its main metric, and the buttons that steer it. */
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { type JSX, useState } from 'react';
+import type { Run } from '../events/run.js';
+import { actionText, buttonsOf, stateText } from '../events/run-state.js';
+import { ProgressLine } from '../steps/progress-line.js';
+import { summarize } from '../steps/summary.js';
+import { countText, secondsText } from '../text/duration.js';
+import { metricText } from '../text/value.js';
+import { Sparkline } from '../ui/charts/sparkline.js';
+import { Glyph, isGlyph } from '../ui/glyph.js';
+import { metricNames } from './metric-data.js';
+import type { ControlModel } from './model.js';
+
+export interface HeadViewProps {
+  readonly run: Run;
+  /** The runs of the kernel, oldest first. */
+  readonly runs: readonly Run[];
+  readonly onSelect: (run: Run) => void;
+  readonly control: ControlModel | null;
+  readonly window: number;
+  /** Metrics whose charts are open. */
+  readonly opened: readonly string[];
+  readonly onToggle: (metric: string) => void;
+  readonly trans: TranslationBundle;
+}
+
+export function HeadView(props: HeadViewProps): JSX.Element {
+  const { run, window, control, trans } = props;
+  const summary = summarize(run.steps, window);
+  const [main] = metricNames(run.series.keys());
+  const series = main === undefined ? undefined : run.series.get(main);
+  return (
+    <div className="jp-TPULabHead">
+      <div className="jp-TPULabHead-title">
+        <span className={`jp-TPULabRun-state jp-mod-${run.control?.state ?? run.state}`}>
+          {stateText(run, trans)}
+        </span>
+        <RunName {...props} />
+        <span className="jp-TPULab-number jp-TPULab-quiet" title={trans.__('Since the run began')}>
+          {elapsedText(run)}
+        </span>
+      </div>
+      {summary ? <ProgressLine run={run} summary={summary} trans={trans} /> : null}
+      {main !== undefined && series ? (
+        <div className="jp-TPULabHead-metric">
+          <div>
+            <span>{main}</span>{' '}
+            <strong
+              className={`jp-TPULab-number${series.nonFiniteSince === null ? '' : ' jp-TPULab-failure'}`}
+            >
+              {metricText(series.last)}
+            </strong>
+            <div className="jp-TPULab-quiet">{lowestText(series.values, trans)}</div>
+          </div>
+          <button
+            type="button"
+            className="jp-TPULabHead-spark"
+            aria-label={trans.__('Chart of %1', main)}
+            title={trans.__('Chart of %1', main)}
+            aria-expanded={props.opened.includes(main)}
+            onClick={() => props.onToggle(main)}
+          >
+            <Sparkline values={series.values} version={`${run.key} ${series.added}`} />
+          </button>
+        </div>
+      ) : null}
+      <Buttons run={run} control={control} trans={trans} />
+      <NotFinite run={run} control={control} trans={trans} />
+    </div>
+  );
+}
+
+/** A name where there is one run; where there are several, one chooses. */
+function RunName({ run, runs, onSelect, trans }: HeadViewProps): JSX.Element {
+  if (runs.length < 2) {
+    return <strong className="jp-TPULabHead-name">{run.name}</strong>;
+  }
+  return (
+    <span className="jp-TPULabHead-name jp-mod-choice">
+      <strong>{run.name}</strong>
+      <Glyph name="fold" />
+      <select
+        aria-label={trans.__('Run')}
+        value={run.key}
+        onChange={event => {
+          const chosen = runs.find(({ key }) => key === event.currentTarget.value);
+          if (chosen) {
+            onSelect(chosen);
+          }
+        }}
+      >
+        {[...runs].reverse().map(other => (
+          <option key={other.key} value={other.key}>
+            {`${other.name} · ${stateText(other, trans)}`}
+          </option>
+        ))}
+      </select>
+    </span>
+  );
+}
+
+function elapsedText({ begunAt, firstMessageAt, lastMessageAt }: Run): string {
+  const from = begunAt || firstMessageAt;
+  return from > 0 && lastMessageAt > from ? secondsText(lastMessageAt - from) : '';
+}
+
+/** Of what people want low. */
+function lowestText(values: ArrayLike<number>, trans: TranslationBundle): string {
+  let lowest = Infinity;
+  for (let at = 0; at < values.length; at += 1) {
+    const value = values[at] ?? Infinity;
+    lowest = value < lowest ? value : lowest;
+  }
+  return Number.isFinite(lowest) ? trans.__('lowest %1', metricText(lowest)) : '';
+}
+
+interface PartProps {
+  readonly run: Run;
+  readonly control: ControlModel | null;
+  readonly trans: TranslationBundle;
+}
+
+function Buttons({ run, control, trans }: PartProps): JSX.Element | null {
+  const buttons = buttonsOf(run);
+  if (buttons.length === 0) {
+    return run.state === 'running' ? (
+      <p className="jp-TPULab-quiet">{trans.__('View only. Use tpulab.run to pause, change or stop it.')}</p>
+    ) : null;
+  }
+  const failures = (control?.failed ?? []).filter(({ action }) => action !== 'set' && action !== 'free');
+  return (
+    <>
+      <div className="jp-TPULabHead-buttons" role="group" aria-label={trans.__('Steer the run')}>
+        {buttons.map(({ action, enabled }) => {
+          const pending = control?.pendingOf(action) ?? null;
+          const full = actionText(action, trans);
+          return (
+            <button
+              key={action}
+              type="button"
+              className="jp-TPULab-button"
+              title={full}
+              aria-label={full}
+              disabled={!enabled || !control || pending !== null}
+              aria-busy={pending !== null}
+              onClick={() => void control?.request({ action, run: run.id })}
+            >
+              {isGlyph(action) ? <Glyph name={action} /> : null}
+              {full.split(' ')[0]}
+              {pending ? '…' : ''}
+            </button>
+          );
+        })}
+      </div>
+      {failures.map(({ action, text }) => (
+        <p key={action} className="jp-TPULab-failure" role="alert">
+          {`${actionText(action, trans)}: ${text}`}
+        </p>
+      ))}
+    </>
+  );
+}
+
+/** A metric that is NaN or infinite: since when, what it was before, and whether a checkpoint is from before that. */
+function NotFinite({ run, control, trans }: PartProps): JSX.Element | null {
+  const [ignored, setIgnored] = useState<readonly string[]>([]);
+  const bad = [...run.series].flatMap(([name, series]) =>
+    series.nonFiniteSince === null || ignored.includes(`${run.key} ${name}`)
+      ? []
+      : [{ name, series, since: series.nonFiniteSince }]
+  );
+  const pause = buttonsOf(run).find(({ action, enabled }) => action === 'pause' && enabled);
+  return bad.length === 0 ? null : (
+    <>
+      {bad.map(({ name, series, since }) => (
+        <div key={name} className="jp-TPULabAlert jp-mod-error" role="alert">
+          <p>
+            <strong>
+              {trans.__('%1 is %2 since step %3', name, metricText(series.last), countText(since))}
+            </strong>
+          </p>
+          <p>{beforeText(run, series, since, trans)}</p>
+          <div className="jp-TPULab-buttons">
+            {pause && control ? (
+              <button
+                type="button"
+                className="jp-TPULab-button jp-mod-danger"
+                disabled={control.pendingOf('pause') !== null}
+                onClick={() => void control.request({ action: 'pause', run: run.id })}
+              >
+                {trans.__('Pause the run')}
+              </button>
+            ) : null}
+            <button
+              type="button"
+              className="jp-TPULab-link"
+              onClick={() => setIgnored(before => [...before, `${run.key} ${name}`])}
+            >
+              {trans.__('Ignore')}
+            </button>
+          </div>
+        </div>
+      ))}
+    </>
+  );
+}
+
+function beforeText(
+  run: Run,
+  { values, steps }: { readonly values: ArrayLike<number>; readonly steps: ArrayLike<number> },
+  since: number,
+  trans: TranslationBundle
+): string {
+  let at = values.length - 1;
+  while (at >= 0 && !Number.isFinite(values[at])) {
+    at -= 1;
+  }
+  const last =
+    at < 0
+      ? trans.__('It never was finite.')
+      : trans.__(
+          'Last finite value: %1 at step %2.',
+          metricText(values[at] ?? Number.NaN),
+          countText(steps[at] ?? 0)
+        );
+  const saved = run.bands.findLast(({ kind, failed }) => kind === 'checkpoint' && !failed);
+  if (!saved) {
+    return last;
+  }
+  const when =
+    saved.step < since
+      ? trans.__('The last checkpoint, step %1, is from before that.', countText(saved.step))
+      : trans.__('The last checkpoint, step %1, is from after that.', countText(saved.step));
+  return `${last} ${when}`;
+}

@@ -1,0 +1,69 @@
+/** Three figures of a run with their names: how much of the chips' peak it uses, how much of its time, and how much it gets done. */
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { PaceMessage } from '@tpulab/protocol';
+import type { JSX } from 'react';
+import { durationText, threeFigures } from '../text/duration.js';
+import { Figure } from '../ui/figure.js';
+import { badputName, computeFigure, throughputFigure } from './pace.js';
+
+export interface FiguresViewProps {
+  readonly pace: PaceMessage;
+  readonly trans: TranslationBundle;
+}
+
+export function FiguresView({ pace, trans }: FiguresViewProps): JSX.Element {
+  const compute = computeFigure(pace, trans);
+  const throughput = throughputFigure(pace, trans);
+  return (
+    <div className="jp-TPULabFigures">
+      {compute ? (
+        <Figure name={trans.__('Compute used')} value={compute.value} unit={compute.unit}>
+          <p>
+            {trans.__(
+              "Model FLOPs utilization: the share of the chips' peak that the arithmetic of the model uses, idle time included."
+            )}
+          </p>
+          <p>{compute.source}</p>
+          {compute.rows.map(([name, value]) => (
+            <div key={name} className="jp-TPULab-row">
+              <span>{name}</span> <strong>{value}</strong>
+            </div>
+          ))}
+        </Figure>
+      ) : null}
+      <Productive pace={pace} trans={trans} />
+      {throughput ? (
+        <Figure name={trans.__('Throughput')} value={throughput.value} unit={throughput.unit}>
+          <p>{trans.__('Mean of the steps so far, at the rate that the run reported.')}</p>
+        </Figure>
+      ) : null}
+    </div>
+  );
+}
+
+function Productive({ pace: { goodput }, trans }: FiguresViewProps): JSX.Element | null {
+  const { totalMs, productiveMs, badputMs } = goodput;
+  if (totalMs <= 0) {
+    return null;
+  }
+  const causes = Object.entries(badputMs)
+    .filter(([, ms]) => ms > 0)
+    .sort(([, a], [, b]) => b - a);
+  return (
+    <Figure
+      name={trans.__('Productive time')}
+      value={`${Math.round((productiveMs / totalMs) * 100)} %`}
+      unit={trans.__('goodput')}
+    >
+      <p>{trans.__('Share of %1 that was spent on training steps. The rest:', durationText(totalMs))}</p>
+      {causes.map(([cause, ms]) => (
+        <div key={cause} className="jp-TPULab-row">
+          <span>{badputName(cause, trans)}</span>{' '}
+          <strong>
+            {durationText(ms)} · {threeFigures((ms / totalMs) * 100)} %
+          </strong>
+        </div>
+      ))}
+    </Figure>
+  );
+}

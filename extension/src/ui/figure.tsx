@@ -1,0 +1,26 @@
+/** A figure with its name, and what it means on hover or focus. */
+import { type JSX, type ReactNode, useId } from 'react';
+
+export interface FigureProps {
+  readonly name: string;
+  readonly value: string;
+  /** Of the value, or its short name. */
+  readonly unit: string;
+  /** What it means and what it is made of. */
+  readonly children: ReactNode;
+}
+
+export function Figure({ name, value, unit, children }: FigureProps): JSX.Element {
+  const id = useId();
+  return (
+    <div className="jp-TPULabFigure" tabIndex={0} role="group" aria-label={name} aria-describedby={id}>
+      <span className="jp-TPULabFigure-name">{name}</span>
+      <span className="jp-TPULabFigure-value">
+        <strong>{value}</strong> {unit}
+      </span>
+      <div id={id} role="tooltip" className="jp-TPULabFigure-tip">
+        {children}
+      </div>
+    </div>
+  );
+}
