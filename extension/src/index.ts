@@ -6,6 +6,7 @@ import { currentKernelPlugin, kernelDetailsPlugin } from './panel/current-plugin
 import { eventsPlugin } from './events/plugin.js';
 import { kernelPlugins } from './kernels/plugin.js';
 import { launcherPlugin } from './launcher/plugin.js';
+import { lineNotesPlugin } from './panel/line-notes-plugin.js';
 import { panelPlugin } from './panel/plugin.js';
 import { reattachPlugin } from './reattach/plugin.js';
 import { remotesPlugin } from './remotes/plugin.js';
@@ -28,6 +29,7 @@ export default [
   currentKernelPlugin,
   kernelDetailsPlugin,
   panelPlugin,
+  lineNotesPlugin,
   reattachPlugin,
   remotesPlugin,
   runsPlugin,

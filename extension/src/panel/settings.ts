@@ -17,6 +17,7 @@ export function settingsFrom(composite: Readonly<Record<string, unknown>>): Pane
   return {
     stepsShown: number('stepsShown'),
     drawsPerSecond: number('drawsPerSecond'),
+    lineNotes: composite['lineNotes'] !== false,
     density: DENSITIES.find(one => one === composite['density']) ?? DEFAULT_SETTINGS.density,
     history: HISTORIES.find(one => one === composite['history']) ?? DEFAULT_SETTINGS.history,
     sections: SECTIONS.filter(isShown)

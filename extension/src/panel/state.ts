@@ -24,6 +24,8 @@ export interface PanelSettings {
   /** Newest steps in the chart and in the figures. */
   readonly stepsShown: number;
   readonly drawsPerSecond: number;
+  /** Notes at lines of cells. */
+  readonly lineNotes: boolean;
   /** How densely devices are drawn. */
   readonly density: Density | 'auto';
   /** How far back the charts of the machine go at first. */
@@ -35,6 +37,7 @@ export interface PanelSettings {
 export const DEFAULT_SETTINGS: PanelSettings = {
   stepsShown: 48,
   drawsPerSecond: 10,
+  lineNotes: true,
   density: 'auto',
   history: 'minutes',
   sections: SECTIONS

@@ -1,0 +1,116 @@
+/** Shows at the lines of a notebook what they cost: a quiet note that goes when its line changes. */
+import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import type { ICodeCellModel } from '@jupyterlab/cells';
+import { INotebookTracker } from '@jupyterlab/notebook';
+import { ISettingRegistry } from '@jupyterlab/settingregistry';
+import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+import { EditorView } from '@codemirror/view';
+import { Throttler } from '@lumino/polling';
+import { IBridgeEvents } from '../events/tokens.js';
+import type { KernelTelemetry } from '../events/kernel-telemetry.js';
+import { ICurrentKernel } from '../tokens.js';
+import { findCell } from './go-to-cell.js';
+import { type LineNote, lineNotes } from './line-notes.js';
+import { noteMarks, showNotes } from './note-marks.js';
+import { settingsFrom } from './settings.js';
+
+const SETTINGS = '@tpulab/labextension:panel';
+/** Notes are read, not watched. */
+const INTERVAL_MS = 1_000;
+
+export const lineNotesPlugin: JupyterFrontEndPlugin<void> = {
+  id: '@tpulab/labextension:line-notes',
+  description: 'Notes at lines of cells: idle time that they cause, and how often they were compiled.',
+  autoStart: true,
+  requires: [INotebookTracker, ICurrentKernel, IBridgeEvents],
+  optional: [ISettingRegistry, ITranslator],
+  activate: (
+    _: JupyterFrontEnd,
+    notebooks: INotebookTracker,
+    currentKernel: ICurrentKernel,
+    events: IBridgeEvents,
+    registry: ISettingRegistry | null,
+    translator: ITranslator | null
+  ): void => {
+    const trans = (translator ?? nullTranslator).load('jupyterlab_tpulab');
+    const marked = new MarkedEditors(notebooks);
+    let settings = settingsFrom({});
+    let followed: KernelTelemetry | null = null;
+    const draw = (): void => {
+      marked.show(followed && settings.lineNotes ? lineNotes(followed, settings.stepsShown, trans) : []);
+    };
+    const throttler = new Throttler(draw, INTERVAL_MS);
+    const later = (): void => void throttler.invoke();
+    const follow = (): void => {
+      const { current } = currentKernel;
+      const next = current.kind === 'bridge' ? events.telemetryOf(current.kernelId) : null;
+      if (next !== followed) {
+        followed?.changed.disconnect(later);
+        next?.changed.connect(later);
+        followed = next;
+        draw();
+      }
+    };
+    currentKernel.changed.connect(follow);
+    follow();
+    registry?.load(SETTINGS).then(
+      loaded => {
+        const apply = ({ composite }: ISettingRegistry.ISettings): void => {
+          settings = settingsFrom(composite);
+          draw();
+        };
+        apply(loaded);
+        loaded.changed.connect(apply);
+      },
+      // Without settings, or with broken ones, the defaults hold.
+      () => undefined
+    );
+  }
+};
+
+class MarkedEditors {
+  constructor(private readonly _notebooks: INotebookTracker) {}
+
+  /** Those of cells that are not open, or were changed since they ran, are left out. */
+  show(notes: readonly LineNote[]): void {
+    const byCell = new Map<EditorView, LineNote[]>();
+    for (const note of notes) {
+      const view = this._goneAt(note) >= note.at ? null : this._viewOf(note.cellId);
+      if (view) {
+        byCell.set(view, [...(byCell.get(view) ?? []), note]);
+      }
+    }
+    for (const view of this._views) {
+      if (view.dom.isConnected || byCell.has(view)) {
+        showNotes(view, (byCell.get(view) ?? []).sort((a, b) => a.line - b.line));
+      } else {
+        this._views.delete(view);
+      }
+    }
+  }
+
+  private _goneAt({ cellId, line }: LineNote): number {
+    return this._gone.get(`${cellId} ${line}`) ?? 0;
+  }
+
+  private _viewOf(cellId: string): EditorView | null {
+    const found = findCell(this._notebooks, cellId);
+    const cell = found?.panel.content.widgets[found.index];
+    // The line numbers are those of the code that ran.
+    if (!cell?.editor || (cell.model as Partial<ICodeCellModel>).isDirty === true) {
+      return null;
+    }
+    const view = EditorView.findFromDOM(cell.editor.host);
+    if (view && !this._views.has(view)) {
+      cell.editor.injectExtension?.(
+        noteMarks(({ line, at }) => this._gone.set(`${cellId} ${line}`, at))
+      );
+      this._views.add(view);
+    }
+    return view;
+  }
+
+  private readonly _views = new Set<EditorView>();
+  /** By cell and line, when the note was of that went with a change. */
+  private readonly _gone = new Map<string, number>();
+}
