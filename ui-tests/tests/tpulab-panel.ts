@@ -46,6 +46,8 @@ export class TPULabPanel {
 
   /** The list of what was asked of the run, unfolded. */
   async requests(): Promise<Locator> {
+    // It is there from the first request on.
+    await expect(this.root.getByRole('region', { name: 'Log', exact: true })).toBeVisible();
     return (await this.section('Log')).getByRole('list', { name: /^Requests to the run/ });
   }
 
