@@ -121,9 +121,7 @@ function FunctionLine({ entries, now, onGoTo, trans }: FunctionLineProps): JSX.E
         <span className="jp-TPULabFunction-reason jp-TPULab-quiet">
           <Marked pieces={reason} />
         </span>{' '}
-        <span className="jp-TPULab-number">
-          {isRunning ? timeText(newest, now) : durationText(totalMs)}
-        </span>
+        <span className="jp-TPULab-number">{isRunning ? timeText(newest, now) : durationText(totalMs)}</span>
       </button>
       <ol
         id={id}

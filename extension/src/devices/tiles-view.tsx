@@ -52,7 +52,12 @@ const Tile = memo(
           <span className="jp-TPULab-quiet">{trans.__('host %1', processIndex ?? 0)}</span>
         ) : null}
         {dutyPercent === null ? null : (
-          <Bar kind="duty" percent={dutyPercent} name={trans.__('Duty cycle of device %1', id)} figure={density} />
+          <Bar
+            kind="duty"
+            percent={dutyPercent}
+            name={trans.__('Duty cycle of device %1', id)}
+            figure={density}
+          />
         )}
         {tensorCorePercent === null || density === 'compact' ? null : (
           <Bar kind="core" percent={tensorCorePercent} name={trans.__('TensorCore of device %1', id)} />

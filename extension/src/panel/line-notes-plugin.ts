@@ -82,7 +82,10 @@ class MarkedEditors {
     }
     for (const view of this._views) {
       if (view.dom.isConnected || byCell.has(view)) {
-        showNotes(view, (byCell.get(view) ?? []).sort((a, b) => a.line - b.line));
+        showNotes(
+          view,
+          (byCell.get(view) ?? []).sort((a, b) => a.line - b.line)
+        );
       } else {
         this._views.delete(view);
       }
@@ -102,9 +105,7 @@ class MarkedEditors {
     }
     const view = EditorView.findFromDOM(cell.editor.host);
     if (view && !this._views.has(view)) {
-      cell.editor.injectExtension?.(
-        noteMarks(({ line, at }) => this._gone.set(`${cellId} ${line}`, at))
-      );
+      cell.editor.injectExtension(noteMarks(({ line, at }) => this._gone.set(`${cellId} ${line}`, at)));
       this._views.add(view);
     }
     return view;

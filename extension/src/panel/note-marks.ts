@@ -32,7 +32,7 @@ const field = StateField.define<DecorationSet>({
   update: (notes, transaction) => {
     const wanted = transaction.effects.find(effect => effect.is(setNotes));
     if (wanted) {
-      return decorations(wanted.value as readonly LineNote[], transaction.newDoc);
+      return decorations(wanted.value, transaction.newDoc);
     }
     return transaction.docChanged ? without(notes.map(transaction.changes), transaction) : notes;
   },
@@ -75,8 +75,9 @@ function listener(onGone: (note: LineNote) => void): ReturnType<typeof EditorVie
 
 function notesIn(set: DecorationSet | undefined): LineNote[] {
   const found: LineNote[] = [];
-  for (let cursor = set?.iter(); cursor?.value; cursor.next()) {
+  for (let cursor = set?.iter(); cursor?.value; ) {
     found.push((cursor.value.spec as { readonly widget: NoteWidget }).widget.note);
+    cursor.next();
   }
   return found;
 }

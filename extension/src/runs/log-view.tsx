@@ -48,7 +48,10 @@ export function LogView({ run, trans }: LogViewProps): JSX.Element | null {
         ))}
       </ol>
       {run.file ? (
-        <code className="jp-TPULab-quiet" title={trans.__('The log of the run, on the machine of the kernel')}>
+        <code
+          className="jp-TPULab-quiet"
+          title={trans.__('The log of the run, on the machine of the kernel')}
+        >
           {run.file}
         </code>
       ) : null}

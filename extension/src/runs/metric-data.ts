@@ -45,7 +45,9 @@ export function metricColumns(
 ): (number | null)[][] {
   const all = sources.map(source => {
     const points = source.series(name);
-    return points && { at: axisOf(points, axis), values: smoothed(Array.from(points.values, plotted), smoothing) };
+    return (
+      points && { at: axisOf(points, axis), values: smoothed(Array.from(points.values, plotted), smoothing) }
+    );
   });
   const [only] = all;
   if (all.length === 1 && only) {

@@ -169,7 +169,9 @@ export function ChartView(props: ChartViewProps): JSX.Element {
 function rangeText({ steps }: Run, view: StepWindow, trans: TranslationBundle): string {
   const last = steps.length - 1 - behind(view, steps.added, steps.length);
   const first = Math.max(0, last - view.count + 1);
-  return last < first ? '' : trans.__('%1 to %2', countText(steps.index(first)), countText(steps.index(last)));
+  return last < first
+    ? ''
+    : trans.__('%1 to %2', countText(steps.index(first)), countText(steps.index(last)));
 }
 
 /** Half a screen. */

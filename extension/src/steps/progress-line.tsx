@@ -72,5 +72,8 @@ function leftText(
   if (leftMs === null || leftMs <= 0 || done >= total) {
     return '';
   }
-  return trans.__('%1 left', leftMs < 90_000 ? secondsText(leftMs) : secondsText(Math.round(leftMs / 60_000) * 60_000));
+  return trans.__(
+    '%1 left',
+    leftMs < 90_000 ? secondsText(leftMs) : secondsText(Math.round(leftMs / 60_000) * 60_000)
+  );
 }

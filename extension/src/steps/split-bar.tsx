@@ -16,7 +16,9 @@ const ORDER: readonly Span[] = ['device', 'gap', 'compile', 'input', 'host'];
 
 export function SplitBar({ summary, trans }: SplitBarProps): JSX.Element {
   const spans = [...summary.spans].sort((a, b) => ORDER.indexOf(a.span) - ORDER.indexOf(b.span));
-  const label = spans.map(({ span, percent }) => trans.__('%1 %2 %', spanName(span, trans), percent)).join(', ');
+  const label = spans
+    .map(({ span, percent }) => trans.__('%1 %2 %', spanName(span, trans), percent))
+    .join(', ');
   return (
     <>
       <div className="jp-TPULabSplit" role="img" aria-label={trans.__('Where the time went: %1', label)}>

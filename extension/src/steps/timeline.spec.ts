@@ -172,9 +172,7 @@ describe('the pace of a run', () => {
       '41.0 % MFU',
       '12,345 tokens/s'
     ]);
-    expect(texts({ ...pace, mfu: { ...mfu, value: 0.41, source: 'lower-bound' } })[0]).toBe(
-      '≥ 41.0 % MFU'
-    );
+    expect(texts({ ...pace, mfu: { ...mfu, value: 0.41, source: 'lower-bound' } })[0]).toBe('≥ 41.0 % MFU');
   });
 
   it('says what a lower bound leaves out, and which peak it is of', () => {
