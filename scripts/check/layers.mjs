@@ -27,7 +27,7 @@ const BRIDGE_FLOORS = [
   ['journal', 'http'],
   ['keeper-protocol', 'devices'],
   ['keeper', 'keeper-client', 'environments'],
-  ['kernels'],
+  ['files', 'kernels', 'session-page'],
   ['channels', 'outputs', 'sessions', 'telemetry'],
   ['remotes', 'config'],
   ['gateway'],
@@ -45,7 +45,9 @@ const BRIDGE_ONLY = {
   devices: ['platform', 'http'],
   keeper: ['platform', 'jupyter', 'journal', 'keeper-protocol'],
   'keeper-client': ['platform', 'journal', 'keeper-protocol'],
-  environments: ['platform', 'http', 'devices']
+  environments: ['platform', 'http', 'devices'],
+  files: ['platform', 'http'],
+  'session-page': ['platform', 'http']
 };
 /** What runs in the keeper, or speaks with it, is loaded for each kernel: no package comes along. */
 const BRIDGE_WITHOUT_PACKAGES = ['platform', 'jupyter', 'journal', 'keeper-protocol', 'keeper'];

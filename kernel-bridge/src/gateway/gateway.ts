@@ -49,6 +49,9 @@ import { HTTP_LIMITS, type HttpLimits } from '../http/http-limits.js';
 import { listen } from '../http/listening.js';
 import { listenOnSocket } from '../http/unix-listening.js';
 import { OriginPolicy } from '../http/origin-policy.js';
+import { addFilesRoutes } from '../files/files-routes.js';
+import { RootFolder } from '../files/root-folder.js';
+import { addSessionPageRoutes } from '../session-page/session-page-routes.js';
 import { addLessonsRoutes } from '../environments/lessons-routes.js';
 import { addMirrorRoutes } from '../remotes/mirror/routes.js';
 import { addOutputsRoutes } from '../outputs/outputs-routes.js';
@@ -109,6 +112,8 @@ export interface GatewayOptions extends ChannelsTuning {
   readonly checkpointOnNotice?: boolean;
   /** What stands for `/` where devices, sysfs and proc are looked at; specs have another. */
   readonly machineRoot?: string | undefined;
+  /** Folder of the built session page; the package's own when absent. */
+  readonly sessionPage?: string | undefined;
   readonly keepers?: KeeperAccess;
   /** Hold a keeper ready for the next kernel. */
   readonly spareKeeper?: boolean;
@@ -273,6 +278,8 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
   });
   addEnvironmentsRoutes(app, undo.use(new EnvironmentCreations(environments)));
   addLessonsRoutes(app, rootDir);
+  await addFilesRoutes(app, new RootFolder(rootDir));
+  addSessionPageRoutes(app, base, options.sessionPage);
   addBridgeRoutes(app, {
     registry,
     gatewayId,

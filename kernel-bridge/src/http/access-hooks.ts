@@ -26,10 +26,19 @@ export interface AccessRules {
 }
 
 const HEALTH = '/bridge/v1/health';
+/** The session page and its assets: a browser that opens a link can send no token, and they are the same for everybody. */
+export const SESSION_PAGE = /^\/session(\/|$)/;
 /** Who sends no token, because it wants to know first to whom. */
 const NOBODY: Identity = { client: null };
 /** A file of a kernelspec, here or on a remote. */
 const LOGO = /^(\/remotes\/[^/]+)?\/kernelspecs\//;
+
+function isPublic({ method, url = '' }: IncomingMessage): boolean {
+  const path = pathOf(url);
+  return (
+    (method === 'GET' && path === IDENTITY) || (/^(GET|HEAD)$/.test(method ?? '') && SESSION_PAGE.test(path))
+  );
+}
 
 /** Images of kernelspecs are loaded by `<img>`, which can send no header; `/?token=` is the URL that people paste. */
 function queryTokenAllowed(request: IncomingMessage, rules: AccessRules, upgrade: boolean): boolean {
@@ -46,7 +55,7 @@ export function admit(request: IncomingMessage, rules: AccessRules, upgrade: boo
   const { host, origin } = request.headers;
   if (!rules.origins.allowsHost(host)) throw new HostRefusedError(host ?? '');
   if (!rules.origins.allowsOrigin(request.headers)) throw new OriginRefusedError(origin ?? '');
-  if (!upgrade && request.method === 'GET' && pathOf(request.url ?? '') === IDENTITY) return NOBODY;
+  if (!upgrade && isPublic(request)) return NOBODY;
   const identity = rules.authenticator.identify(request, queryTokenAllowed(request, rules, upgrade));
   if (identity === null) {
     // Requests over a unix socket have no address, and all come from this user.

@@ -37,6 +37,17 @@ export const BRIDGE_ERRORS = {
   remote_unavailable: 503,
   remote_action_failed: 500,
   lessons_not_written: 500,
+  file_path_invalid: 400,
+  file_not_found: 404,
+  file_exists: 409,
+  file_wrong_kind: 409,
+  file_changed: 412,
+  file_version_missing: 428,
+  file_too_large: 413,
+  file_denied: 403,
+  file_storage_full: 507,
+  file_action_failed: 500,
+  session_page_missing: 404,
   internal: 500
 } as const;
 
@@ -121,7 +132,7 @@ export class NotReadyError extends BridgeError {
 export class RouteNotFoundError extends BridgeError {
   readonly code = 'route_not_found';
   constructor(method: string, path: string) {
-    super(`The bridge has no ${method} ${path}; it serves kernels, sessions and kernelspecs, not files.`, {
+    super(`The bridge has no ${method} ${path}; GET /bridge/v1/openapi.json describes what it has.`, {
       reason: 'Not Found'
     });
   }

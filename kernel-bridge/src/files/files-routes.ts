@@ -1,0 +1,153 @@
+/** `/bridge/v1/files/PATH` and `/bridge/v1/folders/PATH`: the files below the root folder, for the session page. */
+import { Type } from '@sinclair/typebox';
+import { FileEntry, FileMove, FileTrashed, FolderPage } from '@tpulab/protocol';
+import type { FastifyReply } from 'fastify';
+import type { IncomingHttpHeaders } from 'node:http';
+import { failure, notJson } from '../server/api-description.js';
+import type { App } from '../server/app.js';
+import { InvalidRequestError } from '../server/errors.js';
+import { type Expected, MAX_FILE_BYTES, type RootFolder } from './root-folder.js';
+
+const Params = Type.Object({ '*': Type.String() });
+const NOT_FOUND = failure('There is no such file or folder below the root folder.');
+const WRONG_KIND = failure(
+  'It exists already, or is a folder instead of a file, or a file instead of a folder.'
+);
+const FULL = failure('The disk is full; what was there is unchanged.');
+/** RFC 9110, 8.8.3: a strong one; a weak one names no bytes. */
+const ETAG = /^"[\x21\x23-\x7e]*"$/;
+
+export async function addFilesRoutes(app: App, files: RootFolder): Promise<void> {
+  app.get(
+    '/bridge/v1/folders/*',
+    {
+      schema: {
+        summary: 'What is in a folder',
+        params: Params,
+        response: { 200: FolderPage, 404: NOT_FOUND, 409: WRONG_KIND }
+      }
+    },
+    async ({ params }): Promise<FolderPage> => files.list(folderPath(params['*']))
+  );
+  app.post(
+    '/bridge/v1/folders/*',
+    {
+      schema: {
+        summary: 'Creates a folder',
+        params: Params,
+        response: { 201: FileEntry, 404: NOT_FOUND, 409: WRONG_KIND }
+      }
+    },
+    async ({ params }, reply) => reply.code(201).send(await files.makeFolder(folderPath(params['*'])))
+  );
+  app.get(
+    '/bridge/v1/files/*',
+    {
+      schema: {
+        summary: 'The bytes of a file; its version is in ETag',
+        params: Params,
+        response: {
+          200: notJson('the file', 'application/octet-stream'),
+          304: Type.Null({ description: 'The client has this version (If-None-Match).' }),
+          404: NOT_FOUND,
+          409: WRONG_KIND,
+          413: failure('The file is too large.')
+        }
+      }
+    },
+    async ({ params, headers }, reply) => {
+      const { bytes, entry } = await files.read(params['*']);
+      versionHeaders(reply, entry);
+      if (headers['if-none-match'] === entry.etag) return reply.code(304).send(null);
+      return reply
+        .headers({
+          'content-type': 'application/octet-stream',
+          // Opened as a page of its own it is only saved: it runs nothing under the gateway's address.
+          'content-disposition': 'attachment',
+          'x-content-type-options': 'nosniff'
+        })
+        .send(bytes);
+    }
+  );
+  app.patch(
+    '/bridge/v1/files/*',
+    {
+      schema: {
+        summary: 'Renames a file or a folder',
+        params: Params,
+        body: FileMove,
+        response: { 200: FileEntry, 404: NOT_FOUND, 409: WRONG_KIND }
+      }
+    },
+    async ({ params, body }): Promise<FileEntry> => files.move(params['*'], body.to)
+  );
+  app.delete(
+    '/bridge/v1/files/*',
+    {
+      schema: {
+        summary: 'Moves a file or a folder into the trash below the root folder',
+        params: Params,
+        response: { 200: FileTrashed, 404: NOT_FOUND }
+      }
+    },
+    async ({ params }): Promise<FileTrashed> => files.trash(params['*'])
+  );
+  await app.register(async scope => {
+    // Bytes, whatever they are called: a notebook is not parsed on its way to the disk.
+    scope.removeAllContentTypeParsers();
+    scope.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
+    scope.put(
+      '/bridge/v1/files/*',
+      {
+        bodyLimit: MAX_FILE_BYTES,
+        schema: {
+          summary: 'Writes a file as a whole: over the version in If-Match, or as a new file',
+          params: Params,
+          response: {
+            200: FileEntry,
+            201: FileEntry,
+            404: NOT_FOUND,
+            409: WRONG_KIND,
+            412: failure('The file has changed since the version in If-Match.'),
+            428: failure('The file exists, and no version was sent.'),
+            507: FULL
+          }
+        }
+      },
+      async (request, reply) => {
+        const { params, headers, body } = request;
+        const bytes = Buffer.isBuffer(body) ? body : Buffer.alloc(0);
+        const path = (params as { '*': string })['*'];
+        const { entry, isNew } = await files.write(path, bytes, expectedOf(headers));
+        versionHeaders(reply, entry);
+        return reply.code(isNew ? 201 : 200).send(entry);
+      }
+    );
+  });
+}
+
+/** A folder may be written with a slash at its end. */
+function folderPath(path: string): string {
+  return path.replace(/\/$/, '');
+}
+
+function versionHeaders(reply: FastifyReply, { etag, modifiedAt, createdAt, isWritable }: FileEntry): void {
+  reply.headers({
+    ...(etag === null ? {} : { etag }),
+    'last-modified': new Date(modifiedAt).toUTCString(),
+    // To the millisecond, which HTTP's own header has no place for.
+    'x-tpulab-modified': modifiedAt,
+    'x-tpulab-created': createdAt,
+    'x-tpulab-writable': String(isWritable)
+  });
+}
+
+/** @throws InvalidRequestError for a condition that is none, or two at once */
+export function expectedOf(headers: IncomingHttpHeaders): Expected {
+  const match = headers['if-match'];
+  const noneMatch = headers['if-none-match'];
+  if (match !== undefined && noneMatch === undefined && ETAG.test(match)) return { etag: match };
+  if (match === undefined && noneMatch === '*') return 'absent';
+  if (match === undefined && noneMatch === undefined) return null;
+  throw new InvalidRequestError('Send one condition: If-Match with one version, or If-None-Match: *.');
+}

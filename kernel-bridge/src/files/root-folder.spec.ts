@@ -1,0 +1,169 @@
+import { mkdtemp, mkdir, readdir, readFile, rm, stat, symlink, writeFile, chmod } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { execFileSync } from 'node:child_process';
+import fc from 'fast-check';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { RootFolder, TRASH } from './root-folder.js';
+
+let around: string;
+let root: string;
+let files: RootFolder;
+const text = (words: string): Buffer => Buffer.from(words);
+
+beforeEach(async () => {
+  around = await mkdtemp(path.join(tmpdir(), 'tpl-'));
+  root = path.join(around, 'root');
+  await mkdir(path.join(root, 'sub'), { recursive: true });
+  await writeFile(path.join(around, 'secret'), 'secret');
+  await writeFile(path.join(root, 'a.ipynb'), 'one');
+  files = new RootFolder(root, { fileBytes: 1000, listed: 5 });
+});
+
+afterEach(() => rm(around, { recursive: true, force: true }));
+
+describe('reading', () => {
+  it('gives the bytes with their version, which changes with them', async () => {
+    const { bytes, entry } = await files.read('a.ipynb');
+    expect(bytes.toString()).toBe('one');
+    expect(entry).toMatchObject({ path: 'a.ipynb', kind: 'file', sizeBytes: 3, isWritable: true });
+    await files.write('a.ipynb', text('two'), { etag: entry.etag! });
+    expect((await files.entry('a.ipynb')).etag).not.toBe(entry.etag);
+  });
+
+  it.each([
+    '../secret',
+    'sub/../../secret',
+    '/etc/passwd',
+    '.hidden',
+    'sub/.git/x',
+    'a\0b',
+    'a\\b',
+    'a//b',
+    'x'.repeat(256)
+  ])('refuses the path %j', async asked => {
+    for (const work of [files.read(asked), files.write(asked, text(''), 'absent'), files.trash(asked)])
+      await expect(work).rejects.toMatchObject({ code: 'file_path_invalid' });
+  });
+
+  it('follows a link inside, and none that leads out, to a file or to a folder', async () => {
+    await symlink(path.join(root, 'a.ipynb'), path.join(root, 'inside'));
+    await symlink(path.join(around, 'secret'), path.join(root, 'out'));
+    await symlink(around, path.join(root, 'up'));
+    await symlink('loop', path.join(root, 'loop'));
+    expect((await files.read('inside')).bytes.toString()).toBe('one');
+    for (const asked of ['out', 'up/secret', 'loop'])
+      await expect(files.read(asked)).rejects.toMatchObject({ code: 'file_not_found' });
+    await expect(files.write('up/new', text('x'), 'absent')).rejects.toMatchObject({
+      code: 'file_not_found'
+    });
+    await expect(files.write('out', text('x'), null)).rejects.toMatchObject({ code: 'file_not_found' });
+    await expect(files.move('a.ipynb', 'up/moved')).rejects.toMatchObject({ code: 'file_not_found' });
+    expect(await readFile(path.join(around, 'secret'), 'utf8')).toBe('secret');
+    expect((await files.list('')).entries.map(({ name }) => name)).toEqual(['sub', 'a.ipynb', 'inside']);
+  });
+
+  it('does not wait for a pipe, and says what is no file', async () => {
+    execFileSync('mkfifo', [path.join(root, 'pipe')]);
+    await expect(files.read('pipe')).rejects.toMatchObject({ code: 'file_wrong_kind' });
+    await expect(files.read('sub')).rejects.toMatchObject({ code: 'file_wrong_kind' });
+    await expect(files.list('a.ipynb')).rejects.toMatchObject({ code: 'file_wrong_kind' });
+  });
+
+  it('has a limit', async () => {
+    await writeFile(path.join(root, 'large'), Buffer.alloc(1001));
+    await expect(files.read('large')).rejects.toMatchObject({ code: 'file_too_large' });
+    await expect(files.write('new', Buffer.alloc(1001), 'absent')).rejects.toMatchObject({
+      code: 'file_too_large'
+    });
+  });
+
+  it('lists no more than its bound, and says so', async () => {
+    for (let i = 0; i < 9; i += 1) await writeFile(path.join(root, `n${i}`), '');
+    const page = await files.list('');
+    expect(page.entries).toHaveLength(5);
+    expect(page.isCut).toBe(true);
+  });
+});
+
+describe('writing', () => {
+  it('needs the version that is replaced; of two writes with one version one wins', async () => {
+    await expect(files.write('a.ipynb', text('x'), null)).rejects.toMatchObject({
+      code: 'file_version_missing'
+    });
+    await expect(files.write('a.ipynb', text('x'), 'absent')).rejects.toMatchObject({ code: 'file_exists' });
+    const { etag } = await files.entry('a.ipynb');
+    const done = await Promise.allSettled(
+      ['b', 'c', 'd'].map(words => files.write('a.ipynb', text(words), { etag: etag! }))
+    );
+    expect(done.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'rejected']);
+    expect(await readFile(path.join(root, 'a.ipynb'), 'utf8')).toBe('b');
+  });
+
+  it('keeps permissions, leaves no draft, and makes no folder', async () => {
+    await chmod(path.join(root, 'a.ipynb'), 0o640);
+    const { etag } = await files.entry('a.ipynb');
+    await files.write('a.ipynb', text('x'), { etag: etag! });
+    expect((await stat(path.join(root, 'a.ipynb'))).mode & 0o777).toBe(0o640);
+    await expect(files.write('no/such', text('x'), 'absent')).rejects.toMatchObject({
+      code: 'file_not_found'
+    });
+    await expect(files.write('sub', text('x'), null)).rejects.toMatchObject({ code: 'file_wrong_kind' });
+    expect((await readdir(root)).sort()).toEqual(['a.ipynb', 'sub']);
+  });
+
+  it('a rename replaces nothing', async () => {
+    await writeFile(path.join(root, 'b.ipynb'), 'other');
+    await expect(files.move('a.ipynb', 'b.ipynb')).rejects.toMatchObject({ code: 'file_exists' });
+    await expect(files.move('sub', 'sub/deeper')).rejects.toMatchObject({ code: 'file_wrong_kind' });
+    await files.move('a.ipynb', 'sub/c.ipynb');
+    expect(await readFile(path.join(root, 'sub/c.ipynb'), 'utf8')).toBe('one');
+  });
+
+  it('what is deleted lies in the trash under its old path, which no client reaches', async () => {
+    await files.move('a.ipynb', 'sub/a.ipynb');
+    const { trashed } = await files.trash('sub/a.ipynb');
+    expect(await readFile(path.join(root, trashed), 'utf8')).toBe('one');
+    await expect(files.read(trashed)).rejects.toMatchObject({ code: 'file_path_invalid' });
+    expect((await files.list('')).entries.map(({ name }) => name)).toEqual(['sub']);
+    await rm(path.join(root, TRASH), { recursive: true });
+    await symlink(around, path.join(root, TRASH));
+    await expect(files.trash('sub')).rejects.toMatchObject({ code: 'file_wrong_kind' });
+  });
+});
+
+it('whatever is asked for, nothing outside is read, written or moved', async () => {
+  await symlink(around, path.join(root, 'up'));
+  const part = fc.oneof(
+    fc.constantFrom('..', '.', '', 'up', 'sub', 'a.ipynb', 'secret', '%2e%2e', '\u2025', 'root'),
+    fc.string({ maxLength: 12 }),
+    fc.string({ unit: 'binary', maxLength: 6 })
+  );
+  const asked = fc.array(part, { maxLength: 5 }).map(parts => parts.join('/'));
+  const work = fc.constantFrom('read', 'write', 'move', 'trash', 'list', 'folder');
+  await fc.assert(
+    fc.asyncProperty(asked, asked, work, async (one, other, what) => {
+      const outcome = await (
+        what === 'read'
+          ? files.read(one)
+          : what === 'write'
+            ? files.write(one, text('written'), 'absent')
+            : what === 'move'
+              ? files.move(one, other)
+              : what === 'trash'
+                ? files.trash(one)
+                : what === 'list'
+                  ? files.list(one)
+                  : files.makeFolder(one)
+      ).then(
+        () => 'done',
+        (error: { code?: string }) => error.code ?? 'no code'
+      );
+      expect(outcome).toMatch(/^(done|file_\w+)$/);
+      expect(outcome).not.toBe('file_action_failed');
+      expect((await readdir(around)).sort()).toEqual(['root', 'secret']);
+      expect(await readFile(path.join(around, 'secret'), 'utf8')).toBe('secret');
+    }),
+    { numRuns: 150 }
+  );
+});

@@ -1,0 +1,342 @@
+/**
+ * The files below one folder. A link may point to another place below the root, never out of it: what a path resolves to is looked
+ * at, and looked at again through the opened file, so that a link that is swapped meanwhile leads nowhere.
+ */
+import { randomUUID } from 'node:crypto';
+import { constants, type BigIntStats } from 'node:fs';
+import {
+  access,
+  type FileHandle,
+  link,
+  lstat,
+  mkdir,
+  open,
+  readdir,
+  realpath,
+  rename,
+  rm,
+  stat,
+  unlink
+} from 'node:fs/promises';
+import path from 'node:path';
+import type { FileEntry, FileTrashed, FolderPage } from '@tpulab/protocol';
+import { syncFolder } from '../processes/write-atomically.js';
+import {
+  asFileError,
+  FileChangedError,
+  FileExistsError,
+  FileKindError,
+  FileNotFoundError,
+  FileTooLargeError,
+  FileVersionMissingError
+} from './file-errors.js';
+import { fileNamesOf, namesOf } from './file-path.js';
+
+/** Hidden, so that no path of a client reaches it. */
+export const TRASH = '.tpulab-trash';
+export const MAX_FILE_BYTES = 64 * 2 ** 20;
+const MAX_LISTED = 2_000;
+/** A pipe must not be waited for, and a link that has taken the file's place not be followed. */
+const READ = constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW;
+
+export interface FileContent {
+  readonly bytes: Buffer;
+  readonly entry: FileEntry;
+}
+
+/** What a write expects: the version that it replaces, no file at all, or (null) nothing was said. */
+export type Expected = { readonly etag: string } | 'absent' | null;
+
+export class RootFolder {
+  constructor(
+    private readonly rootDir: string,
+    private readonly limits = { fileBytes: MAX_FILE_BYTES, listed: MAX_LISTED }
+  ) {}
+
+  /** @throws BridgeError of `file-errors.ts`, as all below */
+  async entry(asked: string): Promise<FileEntry> {
+    return guarded(asked, async () => {
+      const real = await this.#resolve(namesOf(asked), asked);
+      return entryOf(asked, real, await stat(real, { bigint: true }));
+    });
+  }
+
+  async list(asked: string): Promise<FolderPage> {
+    return guarded(asked, async () => {
+      const folder = await this.#folder(namesOf(asked), asked);
+      const names = (await readdir(folder)).filter(name => isPlainName(name)).sort(byName);
+      const entries: FileEntry[] = [];
+      for (const name of names.slice(0, this.limits.listed)) {
+        const at = asked === '' ? name : `${asked}/${name}`;
+        // What has gone meanwhile, leads out of the root, or is neither file nor folder is not listed.
+        const entry = await this.entry(at).catch(() => null);
+        if (entry !== null) entries.push(entry);
+      }
+      entries.sort((a, b) => Number(b.kind === 'folder') - Number(a.kind === 'folder'));
+      return { path: asked, entries, isCut: names.length > this.limits.listed };
+    });
+  }
+
+  async read(asked: string): Promise<FileContent> {
+    return guarded(asked, async () => {
+      const [folder, name] = fileNamesOf(asked);
+      const real = await this.#resolve([...folder, name], asked);
+      await using handle = await this.#open(real, asked);
+      const { size } = await handle.stat();
+      if (size > this.limits.fileBytes) throw new FileTooLargeError(asked, this.limits.fileBytes);
+      const bytes = await readWhole(handle, size, this.limits.fileBytes, asked);
+      return { bytes, entry: await entryOf(asked, real, await handle.stat({ bigint: true })) };
+    });
+  }
+
+  /** Replaces a file as a whole, or makes one. One write of a file at a time, so that of two that know one version one is refused. */
+  async write(
+    asked: string,
+    bytes: Uint8Array,
+    expected: Expected
+  ): Promise<{ entry: FileEntry; isNew: boolean }> {
+    if (bytes.byteLength > this.limits.fileBytes) throw new FileTooLargeError(asked, this.limits.fileBytes);
+    return this.#inTurn(() =>
+      guarded(asked, async () => {
+        const [folder, name] = fileNamesOf(asked);
+        const parent = await this.#folder(folder, asked);
+        const real = await this.#existing(parent, name, asked);
+        const now = real === null ? null : await stat(real, { bigint: true });
+        if (now !== null && !now.isFile()) throw new FileKindError(asked, 'file');
+        requireExpected(asked, now, expected);
+        const target = real ?? path.join(parent, name);
+        await replaceFile(target, bytes, now === null ? null : Number(now.mode & 0o7777n), async () => {
+          // Changed by another program while the draft was written.
+          const latest = await stat(target, { bigint: true }).catch(() => null);
+          if ((latest === null ? null : etagOf(latest)) !== (now === null ? null : etagOf(now)))
+            throw new FileChangedError(asked);
+        });
+        const entry = await entryOf(asked, target, await stat(target, { bigint: true }));
+        return { entry, isNew: now === null };
+      })
+    );
+  }
+
+  async makeFolder(asked: string): Promise<FileEntry> {
+    return guarded(asked, async () => {
+      const [folder, name] = fileNamesOf(asked);
+      const parent = await this.#folder(folder, asked);
+      const made = path.join(parent, name);
+      await mkdir(made);
+      return entryOf(asked, made, await stat(made, { bigint: true }));
+    });
+  }
+
+  /** Never onto something that exists. */
+  async move(asked: string, to: string): Promise<FileEntry> {
+    return this.#inTurn(() =>
+      guarded(asked, async () => {
+        const [folder, name] = fileNamesOf(asked);
+        const [newFolder, newName] = fileNamesOf(to);
+        const from = path.join(await this.#folder(folder, asked), name);
+        const found = await lstat(from);
+        await this.#resolve([...folder, name], asked);
+        const target = path.join(await this.#folder(newFolder, to), newName);
+        if (target.startsWith(from + path.sep)) throw new FileKindError(to, 'folder');
+        await moveWithoutReplacing(from, target, found.isFile(), to);
+        return entryOf(to, target, await stat(target, { bigint: true }));
+      })
+    );
+  }
+
+  /** Into a hidden folder of the root, below the time of the day, under its old path: nothing is lost by a wrong click. */
+  async trash(asked: string, now = new Date()): Promise<FileTrashed> {
+    return this.#inTurn(() =>
+      guarded(asked, async () => {
+        const [folder, name] = fileNamesOf(asked);
+        const from = path.join(await this.#folder(folder, asked), name);
+        await lstat(from);
+        const root = await realpath(this.rootDir);
+        const bin = path.join(root, TRASH);
+        await mkdir(bin, { mode: 0o700 }).catch((error: unknown) => {
+          if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+        });
+        if (!(await lstat(bin)).isDirectory()) throw new FileKindError(TRASH, 'folder');
+        const stamp = `${now.toISOString().replaceAll(':', '-')}-${randomUUID().slice(0, 8)}`;
+        const place = path.join(bin, stamp, ...folder);
+        await mkdir(place, { recursive: true, mode: 0o700 });
+        await rename(from, path.join(place, name));
+        return { path: asked, trashed: [TRASH, stamp, ...folder, name].join('/') };
+      })
+    );
+  }
+
+  /** The real path of something that exists below the root. */
+  async #resolve(names: readonly string[], asked: string): Promise<string> {
+    const root = await realpath(this.rootDir);
+    const real = await realpath(path.join(root, ...names));
+    // Outside is as if it were not: nothing can be learned about it.
+    if (real !== root && !real.startsWith(root + path.sep)) throw new FileNotFoundError(asked);
+    const below = path.relative(root, real);
+    if (below.split(path.sep).some(name => name.startsWith('.'))) throw new FileNotFoundError(asked);
+    return real;
+  }
+
+  async #folder(names: readonly string[], asked: string): Promise<string> {
+    const real = await this.#resolve(names, asked);
+    if (!(await stat(real)).isDirectory()) throw new FileKindError(asked, 'folder');
+    return real;
+  }
+
+  /** What a name in a real folder leads to; null when there is nothing. A link that leads nowhere is something. */
+  async #existing(parent: string, name: string, asked: string): Promise<string | null> {
+    const found = await lstat(path.join(parent, name)).catch((error: unknown) => {
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
+      throw error;
+    });
+    if (found === null) return null;
+    const root = await realpath(this.rootDir);
+    return this.#resolve(path.relative(root, path.join(parent, name)).split(path.sep), asked);
+  }
+
+  async #open(real: string, asked: string): Promise<FileHandle> {
+    const handle = await open(real, READ);
+    try {
+      const opened = await handle.stat();
+      if (!opened.isFile()) throw new FileKindError(asked, 'file');
+      const again = await realpath(real);
+      const there = await lstat(again);
+      if (again !== real || there.ino !== opened.ino || there.dev !== opened.dev)
+        throw new FileNotFoundError(asked);
+      return handle;
+    } catch (error) {
+      await handle.close();
+      throw error;
+    }
+  }
+
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.#last.then(work);
+    this.#last = done.catch(() => undefined);
+    return done;
+  }
+
+  #last: Promise<unknown> = Promise.resolve();
+}
+
+export function etagOf({ mtimeNs, size, ino }: BigIntStats): string {
+  return `"${[mtimeNs, size, ino].map(part => part.toString(36)).join('-')}"`;
+}
+
+function requireExpected(asked: string, now: BigIntStats | null, expected: Expected): void {
+  if (expected === 'absent') {
+    if (now !== null) throw new FileExistsError(asked);
+  } else if (expected === null) {
+    if (now !== null) throw new FileVersionMissingError(asked);
+  } else if (now === null || etagOf(now) !== expected.etag) {
+    throw new FileChangedError(asked);
+  }
+}
+
+async function entryOf(asked: string, real: string, found: BigIntStats): Promise<FileEntry> {
+  const isFolder = found.isDirectory();
+  if (!isFolder && !found.isFile()) throw new FileKindError(asked, 'file');
+  const isWritable = await access(real, constants.W_OK).then(
+    () => true,
+    () => false
+  );
+  return {
+    name: asked.split('/').at(-1) ?? '',
+    path: asked,
+    kind: isFolder ? 'folder' : 'file',
+    sizeBytes: isFolder ? null : Number(found.size),
+    modifiedAt: timeOf(found.mtimeMs),
+    createdAt: timeOf(found.birthtimeMs),
+    isWritable,
+    etag: isFolder ? null : etagOf(found)
+  };
+}
+
+/** A file system may hold times that no date can. */
+function timeOf(ms: bigint): string {
+  const time = new Date(Number(ms));
+  return Number.isNaN(time.getTime()) ? new Date(0).toISOString() : time.toISOString();
+}
+
+async function readWhole(handle: FileHandle, size: number, limit: number, asked: string): Promise<Buffer> {
+  const bytes = Buffer.alloc(size);
+  let at = 0;
+  while (at < size) {
+    const { bytesRead } = await handle.read(bytes, at, size - at, at);
+    if (bytesRead === 0) break;
+    at += bytesRead;
+  }
+  if (at > limit) throw new FileTooLargeError(asked, limit);
+  return bytes.subarray(0, at);
+}
+
+/** Draft, sync, rename: whenever this ends, the file has its old content or its new one. */
+async function replaceFile(
+  target: string,
+  bytes: Uint8Array,
+  mode: number | null,
+  beforeRename: () => Promise<void>
+): Promise<void> {
+  const draft = path.join(path.dirname(target), `.${randomUUID()}.tpulab-draft`);
+  try {
+    const handle = await open(draft, 'wx', mode ?? 0o666);
+    try {
+      if (mode !== null) await handle.chmod(mode);
+      await handle.writeFile(bytes);
+      await handle.sync();
+    } finally {
+      await handle.close();
+    }
+    await beforeRename();
+    await rename(draft, target);
+    await syncFolder(path.dirname(target));
+  } catch (error) {
+    await rm(draft, { force: true });
+    throw error;
+  }
+}
+
+/** Of a file the system itself refuses to replace another; of a folder nothing better than a look is portable. */
+async function moveWithoutReplacing(
+  from: string,
+  target: string,
+  isFile: boolean,
+  to: string
+): Promise<void> {
+  if (isFile) {
+    try {
+      await link(from, target);
+      await unlink(from);
+      return;
+    } catch (error) {
+      // Some file systems have no hard links.
+      if (!['EPERM', 'ENOTSUP', 'EMLINK'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
+    }
+  }
+  const isTaken = await lstat(target).then(
+    () => true,
+    () => false
+  );
+  if (isTaken) throw new FileExistsError(to);
+  await rename(from, target);
+}
+
+function isPlainName(name: string): boolean {
+  try {
+    return namesOf(name).length === 1;
+  } catch {
+    return false;
+  }
+}
+
+function byName(a: string, b: string): number {
+  return a.localeCompare(b, 'en', { numeric: true, sensitivity: 'base' });
+}
+
+async function guarded<T>(asked: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    throw asFileError(error, asked);
+  }
+}

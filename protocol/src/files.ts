@@ -1,0 +1,39 @@
+/** Files below the gateway's root folder: what `/bridge/v1/files` and `/bridge/v1/folders` say of them. */
+import { type Static, Type } from '@sinclair/typebox';
+
+const Kind = Type.Union([Type.Literal('file'), Type.Literal('folder')]);
+
+const FilePath = Type.String({
+  description: 'relative to the root folder, with slashes; the root itself is empty'
+});
+
+export const FileEntry = Type.Object({
+  name: Type.String(),
+  path: FilePath,
+  kind: Kind,
+  sizeBytes: Type.Union([Type.Integer({ minimum: 0 }), Type.Null()], { description: 'null for a folder' }),
+  modifiedAt: Type.String({ description: 'ISO 8601' }),
+  createdAt: Type.String({ description: 'ISO 8601' }),
+  isWritable: Type.Boolean(),
+  etag: Type.Union([Type.String(), Type.Null()], { description: 'the version of a file; null for a folder' })
+});
+export type FileEntry = Static<typeof FileEntry>;
+
+export const FolderPage = Type.Object({
+  path: FilePath,
+  entries: Type.Array(FileEntry, { description: 'folders first, then by name; hidden ones are left out' }),
+  isCut: Type.Boolean({ description: 'there are more than are listed' })
+});
+export type FolderPage = Static<typeof FolderPage>;
+
+export const FileMove = Type.Object(
+  { to: Type.String({ description: 'new path; nothing may be there', maxLength: 4096 }) },
+  { additionalProperties: false }
+);
+export type FileMove = Static<typeof FileMove>;
+
+export const FileTrashed = Type.Object({
+  path: FilePath,
+  trashed: Type.String({ description: 'where it is now, relative to the root folder' })
+});
+export type FileTrashed = Static<typeof FileTrashed>;
