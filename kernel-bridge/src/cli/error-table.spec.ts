@@ -1,6 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
+import * as files from '../files/file-errors.js';
 import * as errors from '../http/errors.js';
+import * as page from '../session-page/session-page-routes.js';
 import { ERROR_TABLE } from './error-table.js';
 
 const ROW = /^\| `([a-z_]+)` +\| ([^|]+) \| ([^|]+) \|$/;
@@ -28,7 +30,7 @@ describe('docs/errors.md', () => {
 
 describe('error classes', () => {
   it('give each code that is sent over HTTP exactly one class', () => {
-    const classes = Object.values(errors).filter(
+    const classes = Object.values({ ...errors, ...files, ...page }).filter(
       value => typeof value === 'function' && value.prototype instanceof errors.BridgeError
     );
     const codes = classes.map(

@@ -39,7 +39,7 @@ describe('openapi.json', () => {
     const registered = bridge.gateway.routes
       // What a remote serves is described by its own document.
       .filter(({ method, url }) => method !== 'HEAD' && url !== FORWARDED_PATH)
-      .map(({ method, url }) => `${method} ${url.replace(/:(\w+)/g, '{$1}')}`);
+      .map(({ method, url }) => `${method} ${url.replace(/:(\w+)/g, '{$1}').replace('*', '{*}')}`);
     expect(
       operations()
         .map(([name]) => name)
@@ -70,7 +70,11 @@ describe('openapi.json', () => {
 
   it('has a success for each, but for the WebSockets, which say that they are some', () => {
     // A plan is there at once, a run has only begun.
-    const several = new Map([['POST /bridge/v1/remotes/{name}/sync', ['200', '202']]]);
+    // A file is replaced, or is new.
+    const several = new Map([
+      ['POST /bridge/v1/remotes/{name}/sync', ['200', '202']],
+      ['PUT /bridge/v1/files/{*}', ['200', '201']]
+    ]);
     for (const [name, { responses }] of operations()) {
       const good = Object.keys(responses).filter(status => status.startsWith('2') || status === '426');
       expect([name, good]).toEqual([name, several.get(name) ?? [expect.any(String)]]);

@@ -50,6 +50,7 @@ export function addSessionPageRoutes(app: App, base: BaseUrl, folder?: string): 
     {
       schema: {
         ...schema('The session page with a notebook, or one of its assets. Needs no token'),
+        operationId: 'get_session_page',
         params: Type.Object({ '*': Type.String() })
       }
     },
