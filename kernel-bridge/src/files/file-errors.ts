@@ -1,5 +1,5 @@
 /** Why a file could not be read or changed. One class for each decision that a client can take. */
-import { BridgeError } from '../server/errors.js';
+import { BridgeError } from '../http/errors.js';
 
 const shown = (path: string): string => JSON.stringify(path.length > 200 ? `${path.slice(0, 200)}…` : path);
 

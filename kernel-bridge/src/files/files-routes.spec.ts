@@ -5,8 +5,8 @@ import path from 'node:path';
 import { Value } from '@sinclair/typebox/value';
 import { FileEntry, FolderPage } from '@tpulab/protocol';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { TOKEN, TemporaryGateway } from '../server/testing/temporary-gateway.js';
-import { rawRequest } from '../server/testing/raw-request.js';
+import { TOKEN, TemporaryGateway } from '../testing/temporary-gateway.js';
+import { rawRequest } from '../testing/raw-request.js';
 
 let bridge: TemporaryGateway;
 let root: string;

@@ -3,9 +3,9 @@ import { Type } from '@sinclair/typebox';
 import { FileEntry, FileMove, FileTrashed, FolderPage } from '@tpulab/protocol';
 import type { FastifyReply } from 'fastify';
 import type { IncomingHttpHeaders } from 'node:http';
-import { failure, notJson } from '../server/api-description.js';
-import type { App } from '../server/app.js';
-import { InvalidRequestError } from '../server/errors.js';
+import { failure, notJson } from '../http/api-description.js';
+import type { App } from '../http/app.js';
+import { InvalidRequestError } from '../http/errors.js';
 import { type Expected, MAX_FILE_BYTES, type RootFolder } from './root-folder.js';
 
 const Params = Type.Object({ '*': Type.String() });

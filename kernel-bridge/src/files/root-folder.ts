@@ -20,7 +20,7 @@ import {
 } from 'node:fs/promises';
 import path from 'node:path';
 import type { FileEntry, FileTrashed, FolderPage } from '@tpulab/protocol';
-import { syncFolder } from '../processes/write-atomically.js';
+import { syncFolder } from '../platform/write-atomically.js';
 import {
   asFileError,
   FileChangedError,

@@ -4,10 +4,10 @@
  */
 import { Type } from '@sinclair/typebox';
 import type { FastifyReply } from 'fastify';
-import { notJson } from '../server/api-description.js';
-import type { App } from '../server/app.js';
-import type { BaseUrl } from '../server/base-url.js';
-import { BridgeError } from '../server/errors.js';
+import { notJson } from '../http/api-description.js';
+import type { App } from '../http/app.js';
+import type { BaseUrl } from '../http/base-url.js';
+import { BridgeError } from '../http/errors.js';
 import { PageFiles } from './page-files.js';
 
 /** Below this all names are assets: their names hold a hash of their content. */
