@@ -25,6 +25,7 @@ export default defineConfig(
       '**/node_modules/**',
       '.tpulab/**',
       'extension/jupyterlab_tpulab/**',
+      'kernel-bridge/session/**',
       'ui-tests/test-results/**',
       'ui-tests/playwright-report/**',
       'dist/**'
@@ -76,7 +77,7 @@ export default defineConfig(
     }
   },
   {
-    files: ['extension/src/**/*.tsx'],
+    files: ['extension/{src,session}/**/*.tsx'],
     plugins: { 'react-hooks': reactHooks },
     rules: reactHooks.configs.recommended.rules
   },

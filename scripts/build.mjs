@@ -1,7 +1,8 @@
 // @ts-check
-/** `npm run build`: compiles the TypeScript packages and bundles the labextension. */
+/** `npm run build`: compiles the TypeScript packages, bundles the labextension and the session page. */
 import { build } from './setup/build.mjs';
 import { main } from './setup/main.mjs';
+import { sessionPage } from './setup/session-page.mjs';
 import { StagePrinter } from './setup/stage-printer.mjs';
 import { removeStamp } from './setup/stamp.mjs';
 import { runStage } from './setup/stage.mjs';
@@ -9,8 +10,10 @@ import { runStage } from './setup/stage.mjs';
 await main(async signal => {
   const printer = new StagePrinter();
   // Asked for, so done: the compiler itself leaves out what has not changed.
-  await removeStamp(build.id);
   const detail = (/** @type {string} */ text) => printer.detail(text);
   const python = () => Promise.reject(new Error('the build needs no Python'));
-  await runStage({ ...build, isThere: async () => false }, { signal, detail, python }, printer);
+  for (const stage of [build, sessionPage]) {
+    await removeStamp(stage.id);
+    await runStage({ ...stage, isThere: async () => false }, { signal, detail, python }, printer);
+  }
 });

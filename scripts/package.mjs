@@ -10,6 +10,7 @@ import { build } from './setup/build.mjs';
 import { checkout, shown } from './setup/checkout.mjs';
 import { main } from './setup/main.mjs';
 import { npmPackages } from './setup/npm-packages.mjs';
+import { sessionPage } from './setup/session-page.mjs';
 import { runOrExplain } from './setup/run-command.mjs';
 import { setUp } from './setup/set-up.mjs';
 import { StagePrinter } from './setup/stage-printer.mjs';
@@ -36,7 +37,7 @@ await main(async signal => {
   }
   const out = path.resolve(values.out ?? path.join(checkout.root, 'dist'));
   const printer = new StagePrinter();
-  await setUp({ stages: [npmPackages, uvTool, build], signal, printer });
+  await setUp({ stages: [npmPackages, uvTool, build, sessionPage], signal, printer });
   await mkdir(out, { recursive: true });
   for (const old of await readdir(out)) {
     if (/^(tpulab|jupyterlab_tpulab).*\.(whl|tgz)$/.test(old)) await rm(path.join(out, old));

@@ -8,6 +8,7 @@ import { cp, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/pro
 import path from 'node:path';
 import { build } from 'esbuild';
 import { checkout } from '../setup/checkout.mjs';
+import { SESSION_PAGE } from '../setup/session-page.mjs';
 import { SetupProblem } from '../setup/setup-problem.mjs';
 import { licenceTexts } from './licences.mjs';
 import { writePayloadRecord } from './payload-record.mjs';
@@ -21,8 +22,8 @@ const TOOL_LOCKS = ['host', 'fetch'];
  * Makes the folder beside its place and renames it into it.
  *
  * @param {string} place
- * @param {{ signal?: AbortSignal, detail?: (text: string) => void, lessons?: boolean }} [options] `lessons`: for what people
- *   install; a checkout has them, and hosts need none
+ * @param {{ signal?: AbortSignal, detail?: (text: string) => void, lessons?: boolean }} [options] `lessons`: with them and the
+ *   session page, for what people install; a checkout has both, and hosts need none
  */
 export async function makeBridgeBundle(place, { signal, detail = () => undefined, lessons = false } = {}) {
   const building = `${place}.building-${process.pid}`;
@@ -37,8 +38,11 @@ export async function makeBridgeBundle(place, { signal, detail = () => undefined
     await ownWheels(path.join(building, 'wheels'), signal);
     await requireReferencedFiles(building);
     await writePayloadRecord(building);
-    // After the record: a lesson that changes is no other bridge for the hosts that have one.
-    if (lessons) await copyLessons(building);
+    // After the record: a lesson or a page that changes is no other bridge for the hosts that have one, which need neither.
+    if (lessons) {
+      await copyLessons(building);
+      await cp(SESSION_PAGE, path.join(building, 'session'), { recursive: true });
+    }
     if (existsSync(place)) await rename(place, replaced);
     await mkdir(path.dirname(place), { recursive: true });
     await rename(building, place);

@@ -8,6 +8,7 @@ import { jaxEnvironment } from './kernel-environment.mjs';
 import { labEnvironment, linkedExtension } from './lab-environment.mjs';
 import { requireNode } from './node-version.mjs';
 import { npmPackages } from './npm-packages.mjs';
+import { sessionPage } from './session-page.mjs';
 import { withSetUpLock } from './set-up-lock.mjs';
 import { runStage } from './stage.mjs';
 import { formatSeconds, StagePrinter } from './stage-printer.mjs';
@@ -19,6 +20,7 @@ export const START_STAGES = Object.freeze([
   uvTool,
   labEnvironment,
   build,
+  sessionPage,
   bridgeBundle,
   jaxEnvironment,
   linkedExtension

@@ -18,6 +18,7 @@ import { sshConfigCommand } from './remotes/ssh-config-command.js';
 import { pullCommand, pushCommand } from './remotes/sync-command.js';
 import { runCommand } from './run/run-command.js';
 import { serveCommand } from './serve-command.js';
+import { sessionCommand } from './session-command.js';
 import { statusCommand } from './status-command.js';
 import { stopCommand } from './stop-command.js';
 import { tokenCommand } from './token-command.js';
@@ -45,6 +46,7 @@ export function programOf(streams: Streams): Command {
     .showHelpAfterError('(add --help for what is possible)');
   for (const command of [
     serveCommand(streams),
+    sessionCommand(streams),
     statusCommand(streams),
     stopCommand(streams),
     kernelsCommand(streams),

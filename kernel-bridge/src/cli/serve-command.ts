@@ -7,7 +7,7 @@ import { gatewayOptions, stateDirOf } from '../gateway/gateway-settings.js';
 import { printSettings } from '../config/print-settings.js';
 import { resolveSettings } from '../config/resolve-settings.js';
 import { INVALID } from '../config/setting-kinds.js';
-import { SETTING_KEYS, type SettingKey, SETTINGS } from '../config/settings.js';
+import { SETTING_KEYS, type SettingKey, type Settings, SETTINGS } from '../config/settings.js';
 import { type Gateway, startGateway } from '../gateway/gateway.js';
 import { enterGateway } from '../gateway/running-gateways.js';
 import { prepareStateFolder } from '../gateway/state-folder.js';
@@ -65,10 +65,21 @@ async function serve(
     return;
   }
   if (settings.sources.token === 'flag') hideArguments(streams);
-  const options = gatewayOptions(settings.values);
-  const stateDir = stateDirOf(settings.values);
+  await serveUntilStopped(settings.values, ({ url }) => {
+    const line: ServeReady = { url, pid: process.pid };
+    streams.stdout.write(`${JSON.stringify(line)}\n`);
+  });
+}
+
+/** Runs a gateway until SIGTERM or SIGINT. @param onReady called when it serves */
+export async function serveUntilStopped(
+  settings: Settings,
+  onReady: (gateway: Gateway) => void | Promise<void>
+): Promise<void> {
+  const options = gatewayOptions(settings);
+  const stateDir = stateDirOf(settings);
   await prepareStateFolder(stateDir);
-  const log = openLog(stateDir, settings.values.logLevel as Level);
+  const log = openLog(stateDir, settings.logLevel as Level);
   // Node prints the stack and ends the process; whoever started it in the background finds it in the log only.
   process.on('uncaughtExceptionMonitor', (err, origin) => {
     log.fatal({ err, origin }, 'gateway failed; kernels go on, and the next gateway finds them');
@@ -84,8 +95,7 @@ async function serve(
       log.warn({ err: error }, 'commands find this gateway by --state-dir only');
       return null;
     });
-    const line: ServeReady = { url: gateway.url, pid: process.pid };
-    streams.stdout.write(`${JSON.stringify(line)}\n`);
+    await onReady(gateway);
     await aborted(stopping.signal);
     log.info({ signal: String(stopping.signal.reason) }, 'gateway stopping; kernels go on');
   } finally {

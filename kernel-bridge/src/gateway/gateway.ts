@@ -320,7 +320,8 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
     gatewayId,
     startedAt: startedAt.toISOString(),
     ...(start === null ? {} : { processStart: start }),
-    proofKey
+    proofKey,
+    rootDir
   });
   undo.defer(() => removeGatewayRecord(stateDir, gatewayId));
   const ready = (async () => {

@@ -17,7 +17,9 @@ export const GatewayRecord = Type.Object({
   /** What tells the process from a later one with its pid; gateways of earlier versions do not say it. */
   processStart: Type.Optional(Type.String()),
   /** With it the gateway proves who it is (`gateway-proof.ts`). Absent in the record of an older gateway. */
-  proofKey: Type.Optional(Type.String())
+  proofKey: Type.Optional(Type.String()),
+  /** Folder of the files that it serves. Absent in the record of an older gateway. */
+  rootDir: Type.Optional(Type.String())
 });
 /** gateway.json: the gateway that serves this folder, or did when it was last alive. */
 export type GatewayRecord = Static<typeof GatewayRecord>;

@@ -1,14 +1,22 @@
 /** The files of the built session page. Only names that are in the folder are served, so no path leads anywhere else. */
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { gunzip } from 'node:zlib';
 
-/** `kernel-bridge/session/` in a checkout, `session/` in a bundle. */
-export const PAGE_FOLDER = path.join(fileURLToPath(new URL('../../', import.meta.url)), 'session');
+/** `session/` of the package; beside the bundle that a checkout runs (`.tpulab/bridge`), that of the sources. */
+function pageFolder(): string {
+  const own = fileURLToPath(new URL('../../', import.meta.url));
+  const places = [path.join(own, 'session'), path.resolve(own, '../../kernel-bridge/session')];
+  return places.find(folder => existsSync(path.join(folder, INDEX))) ?? path.join(own, 'session');
+}
+
+const expanded = promisify(gunzip);
 
 export const INDEX = 'index.html';
-/** The build compresses each file once, as well as it can. */
+/** The build compresses what can be compressed once, as well as it can, and keeps nothing else of it. */
 const COMPRESSED = '.gz';
 
 const TYPES: Readonly<Record<string, string>> = {
@@ -30,16 +38,17 @@ export interface PageFile {
 }
 
 export class PageFiles {
-  constructor(private readonly folder: string = PAGE_FOLDER) {}
+  constructor(private readonly folder: string = pageFolder()) {}
 
   /** Null when the page has no such file, or was not built. */
   async find(name: string, takesGzip: boolean): Promise<PageFile | null> {
     const names = await this.#listed();
     const type = TYPES[path.extname(name)] ?? 'application/octet-stream';
-    if (takesGzip && names.has(name + COMPRESSED)) {
-      return { type, bytes: await this.#read(name + COMPRESSED), isCompressed: true };
+    if (!names.has(name + COMPRESSED)) {
+      return names.has(name) ? { type, bytes: await this.#read(name), isCompressed: false } : null;
     }
-    return names.has(name) ? { type, bytes: await this.#read(name), isCompressed: false } : null;
+    const bytes = await this.#read(name + COMPRESSED);
+    return { type, bytes: takesGzip ? bytes : await expanded(bytes), isCompressed: takesGzip };
   }
 
   /** The page itself; null when it was not built. Small, and asked for at each load. */

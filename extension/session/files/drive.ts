@@ -1,0 +1,164 @@
+/** JupyterLab's view of the gateway's files. A save replaces the version that this page has seen last, and no other. */
+import { PathExt } from '@jupyterlab/coreutils';
+import type { Contents, ServerConnection } from '@jupyterlab/services';
+import type { FileEntry } from '@tpulab/protocol';
+import { type ISignal, Signal } from '@lumino/signaling';
+import { FileClient, FileRefusedError, type FileVersion } from './file-client.js';
+
+/** Of nbformat's notebooks. */
+const NOTEBOOK = '.ipynb';
+/** There are none; a document wants one to go back to, or it makes one at each opening. */
+const CHECKPOINT: Contents.ICheckpointModel = { id: 'none', last_modified: new Date(0).toISOString() };
+
+export class BridgeDrive implements Contents.IDrive {
+  readonly name = '';
+  readonly files: FileClient;
+
+  constructor(readonly serverSettings: ServerConnection.ISettings) {
+    this.files = new FileClient(serverSettings);
+  }
+
+  get fileChanged(): ISignal<this, Contents.IChangedArgs> {
+    return this._fileChanged;
+  }
+  get isDisposed(): boolean {
+    return this._isDisposed;
+  }
+
+  async get(path: string, options: Contents.IFetchOptions = {}): Promise<Contents.IModel> {
+    if (options.type === 'directory') {
+      const { entries } = await this.files.list(path);
+      return {
+        ...modelOf(path, { etag: '', modifiedAt: '', createdAt: '', isWritable: true }, 'directory'),
+        format: 'json',
+        content: entries.map(modelOfEntry)
+      };
+    }
+    if (options.content === false) {
+      return modelOf(path, this.seen(path, await this.files.look(path)));
+    }
+    const { text, version } = await this.files.read(path);
+    const model = modelOf(path, this.seen(path, version));
+    return model.type === 'notebook'
+      ? { ...model, format: 'json', content: parsed(path, text) }
+      : { ...model, format: 'text', content: text };
+  }
+
+  async save(path: string, options: Partial<Contents.IModel> = {}): Promise<Contents.IModel> {
+    const { content, format } = options;
+    // As Jupyter writes notebooks, so that a difference to what another program wrote is one of content.
+    const text = format === 'text' ? String(content) : `${JSON.stringify(content, null, 1)}\n`;
+    const entry = await this.files.write(path, text, this._versions.get(path) ?? null);
+    const model = modelOf(path, this.seen(path, { ...entry, etag: entry.etag ?? '' }));
+    this._fileChanged.emit({ type: 'save', oldValue: null, newValue: model });
+    return model;
+  }
+
+  async rename(path: string, to: string): Promise<Contents.IModel> {
+    const entry = await this.files.move(path, to);
+    this._versions.delete(path);
+    const model = modelOf(to, this.seen(to, { ...entry, etag: entry.etag ?? '' }));
+    this._fileChanged.emit({ type: 'rename', oldValue: { path }, newValue: model });
+    return model;
+  }
+
+  async delete(path: string): Promise<void> {
+    await this.files.trash(path);
+    this._versions.delete(path);
+    this._fileChanged.emit({ type: 'delete', oldValue: { path }, newValue: null });
+  }
+
+  async newUntitled(options: Contents.ICreateOptions = {}): Promise<Contents.IModel> {
+    return this.create(PathExt.join(options.path ?? '', `Untitled${options.ext ?? NOTEBOOK}`), '');
+  }
+
+  async copy(path: string, folder: string): Promise<Contents.IModel> {
+    const { text } = await this.files.read(path);
+    return this.create(PathExt.join(folder, PathExt.basename(path)), text);
+  }
+
+  /** Makes a new file of that name, or with a number after it. */
+  async create(wanted: string, text: string): Promise<Contents.IModel> {
+    const ext = PathExt.extname(wanted);
+    const stem = wanted.slice(0, wanted.length - ext.length);
+    for (let number = 1; ; number += 1) {
+      const path = number === 1 ? wanted : `${stem}-${number}${ext}`;
+      try {
+        const entry = await this.files.write(path, text, null);
+        return modelOf(path, this.seen(path, { ...entry, etag: entry.etag ?? '' }));
+      } catch (error) {
+        if (!(error instanceof FileRefusedError && error.code === 'file_exists')) {
+          throw error;
+        }
+      }
+    }
+  }
+
+  /** An `<img>` can send no token, so what Markdown shows is fetched and given under an address of this page. */
+  async getDownloadUrl(path: string): Promise<string> {
+    return URL.createObjectURL(await this.files.bytes(path));
+  }
+
+  async createCheckpoint(): Promise<Contents.ICheckpointModel> {
+    return CHECKPOINT;
+  }
+  async listCheckpoints(): Promise<Contents.ICheckpointModel[]> {
+    return [CHECKPOINT];
+  }
+  async restoreCheckpoint(): Promise<void> {
+    // Nothing to go back to.
+  }
+  async deleteCheckpoint(): Promise<void> {
+    // Nothing to delete.
+  }
+
+  dispose(): void {
+    this._isDisposed = true;
+    Signal.clearData(this);
+  }
+
+  private seen<T extends FileVersion>(path: string, version: T): T {
+    this._versions.set(path, version.etag);
+    return version;
+  }
+
+  private readonly _versions = new Map<string, string>();
+  private readonly _fileChanged = new Signal<this, Contents.IChangedArgs>(this);
+  private _isDisposed = false;
+}
+
+function modelOf(
+  path: string,
+  { etag, modifiedAt, createdAt, isWritable }: FileVersion,
+  type: Contents.ContentType = path.endsWith(NOTEBOOK) ? 'notebook' : 'file'
+): Contents.IModel {
+  return {
+    name: PathExt.basename(path),
+    path,
+    type,
+    writable: isWritable,
+    created: createdAt,
+    last_modified: modifiedAt,
+    mimetype: '',
+    content: null,
+    format: null,
+    hash: etag,
+    hash_algorithm: 'etag'
+  };
+}
+
+function modelOfEntry(entry: FileEntry): Contents.IModel {
+  const { path, kind, etag } = entry;
+  return modelOf(path, { ...entry, etag: etag ?? '' }, kind === 'folder' ? 'directory' : undefined);
+}
+
+function parsed(path: string, text: string): unknown {
+  if (text.trim() === '') {
+    return { cells: [], metadata: {}, nbformat: 4, nbformat_minor: 5 };
+  }
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    throw new Error(`${path} is not a notebook: its content is not JSON.`, { cause });
+  }
+}

@@ -1,0 +1,102 @@
+/** `bridge/v1/files` and `bridge/v1/folders`, as typed calls. */
+import { URLExt } from '@jupyterlab/coreutils';
+import { ServerConnection } from '@jupyterlab/services';
+import type { FileEntry, FileTrashed, FolderPage } from '@tpulab/protocol';
+
+/** A notebook with pictures over a slow network. */
+const TIMEOUT_MS = 120_000;
+
+/** The gateway said no. `code` is in docs/errors.md. */
+export class FileRefusedError extends ServerConnection.ResponseError {
+  constructor(
+    response: Response,
+    readonly code: string,
+    message: string
+  ) {
+    super(response, message);
+  }
+}
+
+export interface FileVersion {
+  readonly etag: string;
+  readonly modifiedAt: string;
+  readonly createdAt: string;
+  readonly isWritable: boolean;
+}
+
+/** What a write replaces: a version, or (null) nothing. */
+export type Replaced = string | null;
+
+export class FileClient {
+  constructor(readonly settings: ServerConnection.ISettings) {}
+
+  async read(path: string): Promise<{ text: string; version: FileVersion }> {
+    const response = await this.send('GET', 'files', path);
+    return { text: await response.text(), version: versionOf(response) };
+  }
+
+  async look(path: string): Promise<FileVersion> {
+    return versionOf(await this.send('HEAD', 'files', path));
+  }
+
+  async bytes(path: string): Promise<Blob> {
+    return (await this.send('GET', 'files', path)).blob();
+  }
+
+  async list(path: string): Promise<FolderPage> {
+    return (await (await this.send('GET', 'folders', path)).json()) as FolderPage;
+  }
+
+  async write(path: string, content: BodyInit, replaced: Replaced): Promise<FileEntry> {
+    const headers: Record<string, string> =
+      replaced === null ? { 'if-none-match': '*' } : { 'if-match': replaced };
+    const response = await this.send('PUT', 'files', path, { body: content, headers });
+    return (await response.json()) as FileEntry;
+  }
+
+  async move(path: string, to: string): Promise<FileEntry> {
+    const body = JSON.stringify({ to });
+    return (await (await this.send('PATCH', 'files', path, { body })).json()) as FileEntry;
+  }
+
+  async trash(path: string): Promise<FileTrashed> {
+    return (await (await this.send('DELETE', 'files', path)).json()) as FileTrashed;
+  }
+
+  async makeFolder(path: string): Promise<FileEntry> {
+    return (await (await this.send('POST', 'folders', path)).json()) as FileEntry;
+  }
+
+  private async send(
+    method: string,
+    what: 'files' | 'folders',
+    path: string,
+    init: RequestInit = {}
+  ): Promise<Response> {
+    const url = URLExt.join(this.settings.baseUrl, 'bridge/v1', what, URLExt.encodeParts(path));
+    const response = await ServerConnection.makeRequest(
+      path === '' ? `${url}/` : url,
+      { ...init, method, signal: AbortSignal.timeout(TIMEOUT_MS) },
+      this.settings
+    );
+    if (response.ok) {
+      return response;
+    }
+    const answer = (await response.json().catch(() => ({}))) as { code?: string; message?: string };
+    throw new FileRefusedError(
+      response,
+      answer.code ?? 'unknown',
+      answer.message ?? `The gateway answered ${response.status} to ${method} ${path}.`
+    );
+  }
+}
+
+function versionOf({ headers }: Response): FileVersion {
+  const now = new Date(0).toISOString();
+  return {
+    etag: headers.get('etag') ?? '',
+    modifiedAt: headers.get('x-tpulab-modified') ?? now,
+    createdAt: headers.get('x-tpulab-created') ?? now,
+    isWritable: headers.get('x-tpulab-writable') !== 'false'
+  };
+}

@@ -1,0 +1,42 @@
+/** Plain elements in place of Jupyter's web components: those that a notebook shows. The classes are what the styles look at. */
+import { forwardRef, type HTMLAttributes, type InputHTMLAttributes, type ReactNode } from 'react';
+
+type ButtonProps = HTMLAttributes<HTMLButtonElement> & {
+  readonly appearance?: string;
+  readonly disabled?: boolean;
+  readonly minimal?: boolean;
+  readonly children?: ReactNode;
+};
+
+export const Button = forwardRef<HTMLButtonElement, ButtonProps>(function Button(
+  { appearance, minimal: _minimal, className = '', ...rest },
+  ref
+) {
+  return (
+    <button
+      ref={ref}
+      type="button"
+      className={`jp-PlainButton jp-mod-${appearance ?? 'neutral'} ${className}`}
+      {...rest}
+    />
+  );
+});
+
+export const Search = forwardRef<HTMLInputElement, InputHTMLAttributes<HTMLInputElement>>(function Search(
+  { children: _children, ...rest },
+  ref
+) {
+  return <input ref={ref} type="search" {...rest} />;
+});
+
+interface ItemProps extends HTMLAttributes<HTMLDivElement> {
+  readonly children?: ReactNode;
+}
+
+export function TreeView(props: ItemProps) {
+  return <div role="tree" {...props} />;
+}
+
+export function TreeItem(props: ItemProps) {
+  return <div role="treeitem" {...props} />;
+}

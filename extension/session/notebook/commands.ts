@@ -1,0 +1,399 @@
+/** The commands of a notebook, with the ids and the keys that they have in JupyterLab. */
+import { type Notebook, NotebookActions, type NotebookPanel } from '@jupyterlab/notebook';
+import { CodeCell } from '@jupyterlab/cells';
+import type { CommandRegistry } from '@lumino/commands';
+import {
+  addAboveIcon,
+  addBelowIcon,
+  copyIcon,
+  deleteIcon,
+  type LabIcon,
+  moveDownIcon,
+  moveUpIcon
+} from '@jupyterlab/ui-components';
+
+/** Cells are chosen, not written in. */
+const COMMAND_MODE = '.jp-Notebook.jp-mod-commandMode:not(.jp-mod-readWrite) :focus';
+const EDIT_MODE = '.jp-Notebook.jp-mod-editMode';
+const ANY_MODE = 'body';
+
+export interface NotebookCommand {
+  readonly id: string;
+  readonly label: string;
+  /** Of the palette; none: it is not in it. */
+  readonly group?: 'Run' | 'Edit' | 'View';
+  readonly icon?: LabIcon;
+  /** It writes or runs, which a reader may not. */
+  readonly isChange: boolean;
+  readonly keys?: readonly (readonly [selector: string, ...keys: string[]])[];
+  readonly execute: (notebook: Notebook, panel: NotebookPanel) => unknown;
+}
+
+const change = (
+  id: string,
+  label: string,
+  keys: NotebookCommand['keys'],
+  execute: NotebookCommand['execute'],
+  more: Partial<NotebookCommand> = {}
+): NotebookCommand => ({ id, label, isChange: true, ...(keys && { keys }), execute, ...more });
+const look = (...of: Parameters<typeof change>): NotebookCommand => ({ ...change(...of), isChange: false });
+
+export const NOTEBOOK_COMMANDS: readonly NotebookCommand[] = [
+  change(
+    'notebook:run-cell-and-select-next',
+    'Run cell and select next',
+    [
+      [COMMAND_MODE, 'Shift Enter'],
+      [EDIT_MODE, 'Shift Enter']
+    ],
+    (notebook, { sessionContext }) => NotebookActions.runAndAdvance(notebook, sessionContext),
+    { group: 'Run' }
+  ),
+  change(
+    'notebook:run-cell',
+    'Run selected cells',
+    [
+      [COMMAND_MODE, 'Accel Enter'],
+      [EDIT_MODE, 'Accel Enter']
+    ],
+    (notebook, { sessionContext }) => NotebookActions.run(notebook, sessionContext),
+    { group: 'Run' }
+  ),
+  change(
+    'notebook:run-cell-and-insert-below',
+    'Run cell and insert below',
+    [
+      [COMMAND_MODE, 'Alt Enter'],
+      [EDIT_MODE, 'Alt Enter']
+    ],
+    (notebook, { sessionContext }) => NotebookActions.runAndInsert(notebook, sessionContext),
+    { group: 'Run' }
+  ),
+  change(
+    'notebook:run-all-cells',
+    'Run all cells',
+    [[ANY_MODE, 'Accel F9']],
+    (notebook, { sessionContext }) => NotebookActions.runAll(notebook, sessionContext),
+    { group: 'Run' }
+  ),
+  change(
+    'notebook:run-all-above',
+    'Run all above the selected cell',
+    [[ANY_MODE, 'Accel F8']],
+    (notebook, { sessionContext }) => NotebookActions.runAllAbove(notebook, sessionContext),
+    { group: 'Run' }
+  ),
+  change(
+    'notebook:run-all-below',
+    'Run this cell and all below',
+    [[ANY_MODE, 'Accel F10']],
+    (notebook, { sessionContext }) => NotebookActions.runAllBelow(notebook, sessionContext),
+    { group: 'Run' }
+  ),
+  look(
+    'notebook:enter-command-mode',
+    'Enter command mode',
+    [
+      [EDIT_MODE, 'Escape'],
+      [EDIT_MODE, 'Ctrl M']
+    ],
+    notebook => {
+      notebook.mode = 'command';
+    }
+  ),
+  look(
+    'notebook:enter-edit-mode',
+    'Enter edit mode',
+    [['.jp-Notebook.jp-mod-commandMode .jp-Cell:focus', 'Enter']],
+    notebook => {
+      notebook.mode = 'edit';
+    }
+  ),
+  look(
+    'notebook:move-cursor-down',
+    'Select the cell below',
+    [
+      [COMMAND_MODE, 'ArrowDown'],
+      [COMMAND_MODE, 'J']
+    ],
+    notebook => NotebookActions.selectBelow(notebook)
+  ),
+  look(
+    'notebook:move-cursor-up',
+    'Select the cell above',
+    [
+      [COMMAND_MODE, 'ArrowUp'],
+      [COMMAND_MODE, 'K']
+    ],
+    notebook => NotebookActions.selectAbove(notebook)
+  ),
+  look(
+    'notebook:extend-marked-cells-below',
+    'Extend the selection below',
+    [
+      [COMMAND_MODE, 'Shift ArrowDown'],
+      [COMMAND_MODE, 'Shift J']
+    ],
+    notebook => NotebookActions.extendSelectionBelow(notebook)
+  ),
+  look(
+    'notebook:extend-marked-cells-above',
+    'Extend the selection above',
+    [
+      [COMMAND_MODE, 'Shift ArrowUp'],
+      [COMMAND_MODE, 'Shift K']
+    ],
+    notebook => NotebookActions.extendSelectionAbove(notebook)
+  ),
+  look('notebook:select-all', 'Select all cells', [[COMMAND_MODE, 'Accel A']], notebook =>
+    NotebookActions.selectAll(notebook)
+  ),
+  change(
+    'notebook:insert-cell-above',
+    'Insert cell above',
+    [[COMMAND_MODE, 'A']],
+    notebook => NotebookActions.insertAbove(notebook),
+    { group: 'Edit', icon: addAboveIcon }
+  ),
+  change(
+    'notebook:insert-cell-below',
+    'Insert cell below',
+    [[COMMAND_MODE, 'B']],
+    notebook => NotebookActions.insertBelow(notebook),
+    { group: 'Edit', icon: addBelowIcon }
+  ),
+  change(
+    'notebook:duplicate-below',
+    'Duplicate cells',
+    undefined,
+    notebook => NotebookActions.duplicate(notebook, 'belowSelected'),
+    {
+      group: 'Edit',
+      icon: copyIcon
+    }
+  ),
+  change(
+    'notebook:move-cell-up',
+    'Move cells up',
+    [[COMMAND_MODE, 'Ctrl Shift ArrowUp']],
+    notebook => NotebookActions.moveUp(notebook),
+    {
+      group: 'Edit',
+      icon: moveUpIcon
+    }
+  ),
+  change(
+    'notebook:move-cell-down',
+    'Move cells down',
+    [[COMMAND_MODE, 'Ctrl Shift ArrowDown']],
+    notebook => NotebookActions.moveDown(notebook),
+    {
+      group: 'Edit',
+      icon: moveDownIcon
+    }
+  ),
+  change(
+    'notebook:delete-cell',
+    'Delete cells',
+    [[COMMAND_MODE, 'D', 'D']],
+    notebook => NotebookActions.deleteCells(notebook),
+    {
+      group: 'Edit',
+      icon: deleteIcon
+    }
+  ),
+  change('notebook:cut-cell', 'Cut cells', [[COMMAND_MODE, 'X']], notebook => NotebookActions.cut(notebook), {
+    group: 'Edit'
+  }),
+  look(
+    'notebook:copy-cell',
+    'Copy cells',
+    [[COMMAND_MODE, 'C']],
+    notebook => NotebookActions.copy(notebook),
+    { group: 'Edit' }
+  ),
+  change(
+    'notebook:paste-cell-below',
+    'Paste cells below',
+    [[COMMAND_MODE, 'V']],
+    notebook => NotebookActions.paste(notebook),
+    {
+      group: 'Edit'
+    }
+  ),
+  change(
+    'notebook:undo-cell-action',
+    'Undo cell change',
+    [[COMMAND_MODE, 'Z']],
+    notebook => NotebookActions.undo(notebook),
+    {
+      group: 'Edit'
+    }
+  ),
+  change(
+    'notebook:redo-cell-action',
+    'Redo cell change',
+    [[COMMAND_MODE, 'Shift Z']],
+    notebook => NotebookActions.redo(notebook),
+    {
+      group: 'Edit'
+    }
+  ),
+  change('editmenu:undo', 'Undo in the cell', [[EDIT_MODE, 'Accel Z']], notebook =>
+    notebook.activeCell?.editor?.undo()
+  ),
+  change('editmenu:redo', 'Redo in the cell', [[EDIT_MODE, 'Accel Shift Z']], notebook =>
+    notebook.activeCell?.editor?.redo()
+  ),
+  change(
+    'notebook:split-cell-at-cursor',
+    'Split cell',
+    [[EDIT_MODE, 'Ctrl Shift -']],
+    notebook => NotebookActions.splitCell(notebook),
+    {
+      group: 'Edit'
+    }
+  ),
+  change(
+    'notebook:merge-cells',
+    'Merge cells',
+    [[COMMAND_MODE, 'Shift M']],
+    notebook => NotebookActions.mergeCells(notebook),
+    {
+      group: 'Edit'
+    }
+  ),
+  change(
+    'notebook:change-cell-to-code',
+    'Change to code',
+    [[COMMAND_MODE, 'Y']],
+    notebook => NotebookActions.changeCellType(notebook, 'code'),
+    {
+      group: 'Edit'
+    }
+  ),
+  change(
+    'notebook:change-cell-to-markdown',
+    'Change to Markdown',
+    [[COMMAND_MODE, 'M']],
+    notebook => NotebookActions.changeCellType(notebook, 'markdown'),
+    { group: 'Edit' }
+  ),
+  change('notebook:change-cell-to-raw', 'Change to raw', [[COMMAND_MODE, 'R']], notebook =>
+    NotebookActions.changeCellType(notebook, 'raw')
+  ),
+  ...[1, 2, 3, 4, 5, 6].map(level =>
+    change(
+      `notebook:change-cell-to-heading-${level}`,
+      `Change to heading ${level}`,
+      [[COMMAND_MODE.replace(':focus', '.jp-MarkdownCell:focus'), String(level)]],
+      notebook => NotebookActions.setMarkdownHeader(notebook, level)
+    )
+  ),
+  change(
+    'notebook:clear-cell-output',
+    'Clear outputs',
+    undefined,
+    notebook => NotebookActions.clearOutputs(notebook),
+    { group: 'Edit' }
+  ),
+  change(
+    'notebook:clear-all-cell-outputs',
+    'Clear all outputs',
+    undefined,
+    notebook => NotebookActions.clearAllOutputs(notebook),
+    {
+      group: 'Edit'
+    }
+  ),
+  look(
+    'viewmenu:line-numbering',
+    'Show or hide line numbers',
+    [[COMMAND_MODE, 'Shift L']],
+    notebook => NotebookActions.toggleAllLineNumbers(notebook),
+    { group: 'View' }
+  ),
+  look(
+    'notebook:collapse-all-headings',
+    'Collapse all headings',
+    [[COMMAND_MODE, 'Ctrl Shift ArrowLeft']],
+    notebook => NotebookActions.collapseAllHeadings(notebook),
+    { group: 'View' }
+  ),
+  look(
+    'notebook:expand-all-headings',
+    'Expand all headings',
+    [[COMMAND_MODE, 'Ctrl Shift ArrowRight']],
+    notebook => NotebookActions.expandAllHeadings(notebook),
+    { group: 'View' }
+  ),
+  look(
+    'notebook:toggle-output-scrolling',
+    'Scroll long output in its cell, or not',
+    [[COMMAND_MODE, 'S']],
+    notebook => {
+      const isScrolled = notebook.activeCell instanceof CodeCell && notebook.activeCell.outputsScrolled;
+      (isScrolled ? NotebookActions.disableOutputScrolling : NotebookActions.enableOutputScrolling)(notebook);
+    },
+    { group: 'View' }
+  ),
+  look(
+    'notebook:toggle-output',
+    'Fold or unfold output',
+    [[COMMAND_MODE, 'O']],
+    notebook => NotebookActions.toggleOutput(notebook),
+    {
+      group: 'View'
+    }
+  ),
+  change('notebook:trust', 'Trust this notebook…', undefined, notebook => NotebookActions.trust(notebook), {
+    group: 'View'
+  })
+];
+
+/** Keys as Colab has them, beside JupyterLab's: `Ctrl M` and a letter. */
+export const COLAB_KEYS: readonly (readonly [command: string, ...keys: string[]])[] = [
+  ['notebook:insert-cell-above', 'Ctrl M', 'A'],
+  ['notebook:insert-cell-below', 'Ctrl M', 'B'],
+  ['notebook:delete-cell', 'Ctrl M', 'D'],
+  ['notebook:change-cell-to-markdown', 'Ctrl M', 'M'],
+  ['notebook:change-cell-to-code', 'Ctrl M', 'Y'],
+  ['notebook:undo-cell-action', 'Ctrl M', 'Z'],
+  ['notebook:move-cell-up', 'Ctrl M', 'K'],
+  ['notebook:move-cell-down', 'Ctrl M', 'J'],
+  ['notebook:split-cell-at-cursor', 'Ctrl M', '-']
+];
+
+export interface CommandParts {
+  readonly panel: NotebookPanel;
+  readonly isReadOnly: boolean;
+  readonly keyboard: 'jupyterlab' | 'colab';
+}
+
+export function addNotebookCommands(
+  commands: CommandRegistry,
+  { panel, isReadOnly, keyboard }: CommandParts
+): void {
+  for (const { id, label, icon, isChange, keys = [], execute } of NOTEBOOK_COMMANDS) {
+    commands.addCommand(id, {
+      label,
+      caption: label,
+      ...(icon && { icon }),
+      isEnabled: () => !(isReadOnly && isChange) && !panel.isDisposed,
+      isVisible: () => !(isReadOnly && isChange),
+      execute: () => execute(panel.content, panel)
+    });
+    for (const [selector, ...sequence] of keys) {
+      // Colab's begins with what is Escape in JupyterLab's.
+      if (keyboard === 'colab' && sequence[0] === 'Ctrl M') {
+        continue;
+      }
+      commands.addKeyBinding({ command: id, selector, keys: sequence });
+    }
+  }
+  if (keyboard === 'colab') {
+    for (const [command, ...keys] of COLAB_KEYS) {
+      commands.addKeyBinding({ command, selector: '.jp-Notebook', keys });
+    }
+  }
+}

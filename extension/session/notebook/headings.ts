@@ -1,0 +1,64 @@
+/** The headings of a notebook with the time of the cells below each: the table of contents. */
+import type { NotebookPanel } from '@jupyterlab/notebook';
+import type { Timing } from './timing.js';
+
+export interface Heading {
+  readonly text: string;
+  /** From 1. */
+  readonly level: number;
+  /** Index of its cell. */
+  readonly cell: number;
+  readonly state: 'running' | 'queued' | 'failed' | 'done' | null;
+  /** Of the cells below it that have run, milliseconds; null: none has. */
+  readonly ms: number | null;
+}
+
+/** A code block may have lines that look like one. */
+const FENCE = /^\s*(```|~~~)/;
+const HEADING = /^(#{1,6})\s+(.+?)\s*#*\s*$/;
+
+export function headingsOf(panel: NotebookPanel, timing: Timing): readonly Heading[] {
+  const found: { text: string; level: number; cell: number }[] = [];
+  const cells = panel.content.model?.cells;
+  const count = cells?.length ?? 0;
+  for (let cell = 0; cell < count; cell += 1) {
+    const model = cells?.get(cell);
+    if (model?.type === 'markdown') {
+      found.push(...inMarkdown(model.sharedModel.getSource()).map(heading => ({ ...heading, cell })));
+    }
+  }
+  return found.map((heading, at) => {
+    const end = found[at + 1]?.cell ?? count;
+    const times = Array.from({ length: Math.max(0, end - heading.cell) }, (_, offset) =>
+      timing.of(cells?.get(heading.cell + offset).id ?? '')
+    ).filter(time => time !== null);
+    const done = times.filter(time => time.kind === 'done');
+    const state = (['running', 'queued'] as const).find(kind => times.some(time => time.kind === kind));
+    return {
+      ...heading,
+      state: state ?? (done.some(({ failed }) => failed) ? 'failed' : done.length > 0 ? 'done' : null),
+      ms: done.length === 0 ? null : done.reduce((sum, { ms }) => sum + ms, 0)
+    };
+  });
+}
+
+export function inMarkdown(source: string): { text: string; level: number }[] {
+  let isCode = false;
+  return source.split('\n').flatMap(line => {
+    if (FENCE.test(line)) {
+      isCode = !isCode;
+    }
+    const [, marks, text] = isCode ? [] : (HEADING.exec(line) ?? []);
+    return marks !== undefined && text !== undefined
+      ? [{ level: marks.length, text: text.replace(/[*_`]|\[([^\]]*)\]\([^)]*\)/g, '$1') }]
+      : [];
+  });
+}
+
+export async function goToHeading(panel: NotebookPanel, cell: number): Promise<void> {
+  const { content } = panel;
+  content.activeCellIndex = cell;
+  content.deselectAll();
+  await content.scrollToItem(cell, 'start');
+  content.activate();
+}

@@ -1,0 +1,71 @@
+/** One notebook: document, panel, and the settings that JupyterLab gives it. */
+import { Context, type DocumentRegistry } from '@jupyterlab/docregistry';
+import {
+  type INotebookModel,
+  NotebookModelFactory,
+  NotebookPanel,
+  NotebookWidgetFactory,
+  runCell,
+  setCellExecutor,
+  StaticNotebook
+} from '@jupyterlab/notebook';
+import type { ServiceManager } from '@jupyterlab/services';
+import { ignoreKernelDetails } from '../../src/panel/kernel-details.js';
+import type { Managers } from '../runtime/managers.js';
+import { editorFactory, mimeTypes } from './editors.js';
+import { pageRendermime } from './rendering.js';
+
+setCellExecutor(Object.freeze({ runCell }));
+
+export interface OpenNotebook {
+  readonly context: Context<INotebookModel>;
+  readonly panel: NotebookPanel;
+}
+
+export interface OpenOptions {
+  readonly path: string;
+  readonly managers: Managers;
+  readonly isReadOnly: boolean;
+  /** Of JupyterLab's settings: the kernel with which a notebook begins that names none. */
+  readonly kernel?: { readonly name?: string };
+}
+
+/** The document is loaded when `context.ready` resolves; the panel can be shown before. */
+export function openNotebook({ path, managers, isReadOnly, kernel }: OpenOptions): OpenNotebook {
+  const context = new Context<INotebookModel>({
+    manager: managers as unknown as ServiceManager.IManager,
+    factory: new NotebookModelFactory(),
+    path,
+    kernelPreference: {
+      shouldStart: !isReadOnly,
+      canStart: !isReadOnly,
+      autoStartDefault: !isReadOnly,
+      // A kernel belongs to the notebook, not to the page that shows it.
+      shutdownOnDispose: false,
+      ...kernel
+    }
+  });
+  const factory = new NotebookWidgetFactory({
+    name: 'Notebook',
+    modelName: 'notebook',
+    fileTypes: ['notebook'],
+    rendermime: pageRendermime(),
+    contentFactory: new NotebookPanel.ContentFactory({
+      editorFactory: options => editorFactory.newInlineEditor(options)
+    }),
+    mimeTypeService: mimeTypes,
+    notebookConfig: {
+      ...StaticNotebook.defaultNotebookConfig,
+      showInputPlaceholder: true,
+      scrollPastEnd: true
+    },
+    editorConfig: {
+      ...StaticNotebook.defaultEditorConfig,
+      code: { ...StaticNotebook.defaultEditorConfig.code, lineNumbers: true }
+    }
+  });
+  const panel = factory.createNew(context as DocumentRegistry.IContext<INotebookModel>);
+  ignoreKernelDetails(context.model);
+  context.model.readOnly = isReadOnly;
+  return { context, panel };
+}

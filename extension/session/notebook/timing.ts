@@ -1,0 +1,74 @@
+/** How long cells take: since when the running one runs, and what the others took. Kept in the page, not in the file. */
+import { NotebookActions, type NotebookPanel } from '@jupyterlab/notebook';
+import type { Cell } from '@jupyterlab/cells';
+import { type ISignal, Signal } from '@lumino/signaling';
+
+export type CellTime =
+  | { readonly kind: 'queued' }
+  | { readonly kind: 'running'; readonly since: number }
+  | { readonly kind: 'done'; readonly ms: number; readonly failed: boolean };
+
+export class Timing {
+  constructor(panel: NotebookPanel) {
+    const { content } = panel;
+    NotebookActions.executionScheduled.connect((_, { notebook, cell }) => {
+      if (notebook === content) {
+        this.set(cell, { kind: 'queued' });
+      }
+    });
+    NotebookActions.executed.connect((_, { notebook, cell, success }) => {
+      if (notebook !== content) {
+        return;
+      }
+      const since = this._since.get(cell.model.id);
+      this._since.delete(cell.model.id);
+      if (since === undefined) {
+        this._times.delete(cell.model.id);
+        this._changed.emit();
+      } else {
+        this.set(cell, { kind: 'done', ms: performance.now() - since, failed: !success });
+      }
+    });
+    panel.sessionContext.iopubMessage.connect((_, message) => {
+      // A cell is asked for when it is scheduled; it runs when the kernel says so.
+      if (message.header.msg_type === 'execute_input') {
+        const queued = content.widgets.find(({ model }) => this._times.get(model.id)?.kind === 'queued');
+        if (queued) {
+          const now = performance.now();
+          this._since.set(queued.model.id, now);
+          this.set(queued, { kind: 'running', since: now });
+        }
+      }
+    });
+    // What waits for a kernel that has ended or was restarted no longer does.
+    panel.sessionContext.statusChanged.connect((_, status) => {
+      if (status === 'restarting' || status === 'autorestarting' || status === 'dead') {
+        this._times.clear();
+        this._since.clear();
+        this._changed.emit();
+      }
+    });
+  }
+
+  get changed(): ISignal<this, void> {
+    return this._changed;
+  }
+
+  of(cellId: string): CellTime | null {
+    return this._times.get(cellId) ?? null;
+  }
+
+  get queued(): number {
+    return [...this._times.values()].filter(({ kind }) => kind === 'queued').length;
+  }
+
+  private set(cell: Cell, time: CellTime): void {
+    this._times.set(cell.model.id, time);
+    cell.node.dataset['tplState'] = time.kind === 'done' && time.failed ? 'failed' : time.kind;
+    this._changed.emit();
+  }
+
+  private readonly _times = new Map<string, CellTime>();
+  private readonly _since = new Map<string, number>();
+  private readonly _changed = new Signal<this, void>(this);
+}

@@ -1,0 +1,87 @@
+/** JupyterLab's widget manager with the modules that this page knows. */
+import '@jupyter-widgets/base/css/index.css';
+import '@jupyter-widgets/controls/css/widgets-base.css';
+import * as base from '@jupyter-widgets/base';
+import { WidgetManager } from '@jupyter-widgets/jupyterlab-manager/lib/manager';
+import {
+  OUTPUT_WIDGET_VERSION,
+  OutputModel,
+  OutputView
+} from '@jupyter-widgets/jupyterlab-manager/lib/output';
+import { WidgetRenderer } from '@jupyter-widgets/jupyterlab-manager/lib/renderer';
+import type { IRenderMime } from '@jupyterlab/rendermime';
+import type { DocumentRegistry } from '@jupyterlab/docregistry';
+import type { INotebookModel, NotebookPanel } from '@jupyterlab/notebook';
+import type { Kernel, KernelMessage } from '@jupyterlab/services';
+
+/** The AMD factory of a package that has no other form, for as long as it is being imported. */
+let anywidget: Promise<base.ExportMap> | undefined;
+
+export interface LoadedWidgets {
+  readonly renderer: (options: IRenderMime.IRendererOptions) => IRenderMime.IRenderer;
+  /** Takes a comm that the kernel has opened. */
+  readonly openComm: (comm: Kernel.IComm, message: KernelMessage.ICommOpenMsg) => Promise<void>;
+}
+
+class PageWidgetManager extends WidgetManager {
+  openComm(comm: Kernel.IComm, message: KernelMessage.ICommOpenMsg): Promise<void> {
+    return this._handleCommOpen(comm, message);
+  }
+}
+
+export function widgetManager(panel: NotebookPanel): LoadedWidgets {
+  const context = panel.context as DocumentRegistry.IContext<INotebookModel>;
+  const manager = new PageWidgetManager(context, panel.content.rendermime, { saveState: false });
+  const { JUPYTER_WIDGETS_VERSION: baseVersion } = base;
+  manager.register({
+    name: '@jupyter-widgets/base',
+    version: baseVersion,
+    exports: {
+      WidgetModel: base.WidgetModel,
+      WidgetView: base.WidgetView,
+      DOMWidgetView: base.DOMWidgetView,
+      DOMWidgetModel: base.DOMWidgetModel,
+      LayoutModel: base.LayoutModel,
+      LayoutView: base.LayoutView,
+      StyleModel: base.StyleModel,
+      StyleView: base.StyleView,
+      ErrorWidgetView: base.ErrorWidgetView
+    } as unknown as base.ExportMap
+  });
+  manager.register({
+    name: '@jupyter-widgets/controls',
+    version: '2.0.0',
+    exports: async () => (await import('@jupyter-widgets/controls')) as unknown as base.ExportMap
+  });
+  manager.register({
+    name: '@jupyter-widgets/output',
+    version: OUTPUT_WIDGET_VERSION,
+    exports: { OutputModel, OutputView } as unknown as base.ExportMap
+  });
+  manager.register({ name: 'anywidget', version: '0.11.0', exports: () => (anywidget ??= loadAnywidget()) });
+  manager.register({
+    name: '@tpulab/widgets',
+    version: '1.0.0',
+    exports: async () =>
+      (await import('../../src/widgets/host.js')).widgetExports as unknown as base.ExportMap
+  });
+  return {
+    openComm: (comm, message) => manager.openComm(comm, message),
+    renderer: options => new WidgetRenderer(options, manager) as unknown as IRenderMime.IRenderer
+  };
+}
+
+async function loadAnywidget(): Promise<base.ExportMap> {
+  const scope = globalThis as { define?: unknown };
+  let exported: base.ExportMap | undefined;
+  const define = (_needs: string[], factory: (module: typeof base) => base.ExportMap): void => {
+    exported = factory(base);
+  };
+  scope.define = Object.assign(define, { amd: {} });
+  try {
+    const module: unknown = await import('anywidget');
+    return exported ?? (module as base.ExportMap);
+  } finally {
+    delete scope.define;
+  }
+}

@@ -1,0 +1,65 @@
+/** ipywidgets, anywidget and our own widgets: loaded with the first one that a kernel makes or a notebook shows. */
+import type { IRenderMime } from '@jupyterlab/rendermime';
+import type { NotebookPanel } from '@jupyterlab/notebook';
+import type { Kernel } from '@jupyterlab/services';
+import { Widget } from '@lumino/widgets';
+import type { LoadedWidgets } from './widget-manager.js';
+
+const VIEW = 'application/vnd.jupyter.widget-view+json';
+const TARGET = 'jupyter.widget';
+
+export class LazyWidgets {
+  constructor(private readonly panel: NotebookPanel) {
+    const { rendermime } = panel.content;
+    rendermime.addFactory(
+      { safe: false, mimeTypes: [VIEW], createRenderer: options => this.renderer(options) },
+      -10
+    );
+    panel.sessionContext.kernelChanged.connect((_, { newValue }) => this.listen(newValue));
+    this.listen(panel.sessionContext.session?.kernel ?? null);
+  }
+
+  /** Comms that a kernel opens before the manager is there wait for it, in order. */
+  private listen(kernel: Kernel.IKernelConnection | null): void {
+    if (kernel === null || !kernel.handleComms) {
+      return;
+    }
+    kernel.registerCommTarget(TARGET, async (comm, message) => {
+      const { openComm } = await this.load();
+      await openComm(comm, message);
+    });
+  }
+
+  private load(): Promise<LoadedWidgets> {
+    this._loaded ??= import('./widget-manager.js').then(({ widgetManager }) => widgetManager(this.panel));
+    return this._loaded;
+  }
+
+  private renderer(options: IRenderMime.IRendererOptions): IRenderMime.IRenderer {
+    return new LoadingWidget(this.load().then(({ renderer }) => renderer(options)));
+  }
+
+  private _loaded: Promise<LoadedWidgets> | undefined;
+}
+
+/** Stands in the output until the manager is there. */
+class LoadingWidget extends Widget implements IRenderMime.IRenderer {
+  constructor(private readonly real: Promise<IRenderMime.IRenderer>) {
+    super();
+    this.addClass('tpl-LoadingWidget');
+    this.node.textContent = 'Loading the widget…';
+  }
+
+  async renderModel(model: IRenderMime.IMimeModel): Promise<void> {
+    const real = await this.real;
+    if (this.isDisposed) {
+      real.dispose();
+      return;
+    }
+    this.node.textContent = '';
+    if (!real.isAttached) {
+      Widget.attach(real, this.node);
+    }
+    await real.renderModel(model);
+  }
+}

@@ -1,0 +1,72 @@
+/** Where this page is, which notebook it is asked for, and the token that came in the fragment of its address. */
+
+export interface PageAddress {
+  /** Of the gateway, with a slash at its end. */
+  readonly gateway: string;
+  /** Below the root folder; null: none was named. */
+  readonly notebook: string | null;
+  /** Null: somebody has to be asked for it. */
+  readonly token: string | null;
+}
+
+const TOKEN_KEY = 'tpulab:session-token';
+
+/**
+ * A fragment is sent to no server. It is taken out of the address at once, so that it is in no history and no bookmark; the tab itself
+ * remembers it, for a reload.
+ */
+export function readAddress(page: Window): PageAddress {
+  const base = new URL(page.document.baseURI);
+  const fragment = new URLSearchParams(page.location.hash.slice(1));
+  const given = fragment.get('token');
+  if (given !== null) {
+    keepToken(page, given);
+    page.history.replaceState(null, '', page.location.pathname + page.location.search);
+  }
+  return {
+    gateway: new URL('..', base).href,
+    notebook: notebookOf(page.location.pathname, base.pathname),
+    token: given ?? storedToken(page)
+  };
+}
+
+export function keepToken(page: Window, token: string): void {
+  try {
+    page.sessionStorage.setItem(TOKEN_KEY, token);
+  } catch {
+    // A browser without storage asks again after a reload.
+  }
+}
+
+export function forgetToken(page: Window): void {
+  try {
+    page.sessionStorage.removeItem(TOKEN_KEY);
+  } catch {
+    // Nothing was kept.
+  }
+}
+
+/** The address of a notebook in this page. */
+export function addressOf(page: Window, notebook: string): string {
+  const base = new URL(page.document.baseURI);
+  return new URL(notebook.split('/').map(encodeURIComponent).join('/'), base).pathname;
+}
+
+function storedToken(page: Window): string | null {
+  try {
+    return page.sessionStorage.getItem(TOKEN_KEY);
+  } catch {
+    return null;
+  }
+}
+
+function notebookOf(path: string, base: string): string | null {
+  if (!path.startsWith(base) || path.length === base.length) {
+    return null;
+  }
+  try {
+    return decodeURIComponent(path.slice(base.length));
+  } catch {
+    return null;
+  }
+}

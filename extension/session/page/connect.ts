@@ -1,0 +1,41 @@
+/** The dialog "Connect to a TPU…" of the extension, over this page's notebook. Loaded when it is opened. */
+import { remotePlace } from '../../src/backends/spec-names.js';
+import { RemoteActions } from '../../src/remotes/actions.js';
+import { showConnectDialog } from '../../src/remotes/dialog/connect-dialog.js';
+import { waitForSpec } from '../../src/remotes/open-notebook.js';
+import { showSyncDialog } from '../../src/remotes/sync-dialog.js';
+import type { OpenNotebook } from '../notebook/open.js';
+import type { SessionPage } from './session-page.js';
+
+/** A remote that the gateway calls connected is a round trip or two away. */
+const SERVING_WAIT_MS = 30_000;
+
+export async function connect(
+  { backends, managers, trans }: SessionPage,
+  { context, panel }: OpenNotebook,
+  name: string | null = null
+): Promise<void> {
+  const actions = new RemoteActions(backends.remotes);
+  const folder = (): string => context.path.split('/').slice(0, -1).join('/');
+  await showConnectDialog({
+    actions,
+    trans,
+    name,
+    page: {
+      folder,
+      sync: (remote, synced) =>
+        void showSyncDialog({ remotes: actions.remotes, trans, name: remote, folder: synced }),
+      notebook: async () => context.path,
+      open: async remote => {
+        await backends.gateway(remotePlace(remote.name))?.serving(SERVING_WAIT_MS);
+        const spec = await waitForSpec(
+          remote,
+          managers.kernelspecs,
+          SERVING_WAIT_MS,
+          trans.__('%1 lists no kernels; see its log.', remote.name)
+        );
+        await panel.sessionContext.changeKernel({ name: spec });
+      }
+    }
+  });
+}

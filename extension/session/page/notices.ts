@@ -1,0 +1,36 @@
+/** What the page has to say above the notebook, newest last, one line for each subject. */
+import { type ISignal, Signal } from '@lumino/signaling';
+
+export interface Notice {
+  readonly id: string;
+  readonly tone: 'info' | 'success' | 'warning' | 'error';
+  readonly text: string;
+  readonly actions: readonly {
+    readonly label: string;
+    readonly primary?: boolean;
+    readonly onClick: () => void;
+  }[];
+}
+
+export class Notices {
+  get all(): readonly Notice[] {
+    return [...this._all.values()];
+  }
+  get changed(): ISignal<this, void> {
+    return this._changed;
+  }
+
+  say(notice: Notice): void {
+    this._all.set(notice.id, notice);
+    this._changed.emit();
+  }
+
+  clear(id: string): void {
+    if (this._all.delete(id)) {
+      this._changed.emit();
+    }
+  }
+
+  private readonly _all = new Map<string, Notice>();
+  private readonly _changed = new Signal<this, void>(this);
+}

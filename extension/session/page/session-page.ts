@@ -1,0 +1,64 @@
+/** Everything behind the page, without a view: built once when the address and the token are known. */
+import { ContentsManager } from '@jupyterlab/services';
+import { nullTranslator, type TranslationBundle } from '@jupyterlab/translation';
+import { CommandRegistry } from '@lumino/commands';
+import type { Backends } from '../../src/backends/backends.js';
+import { fixedBridgeSettings } from '../../src/backends/bridge-settings.js';
+import { CurrentKernelModel } from '../../src/panel/current-model.js';
+import { BridgeEvents } from '../../src/events/bridge-events.js';
+import { PanelState } from '../../src/panel/state.js';
+import { StatusModel } from '../../src/status/model.js';
+import { BridgeDrive } from '../files/drive.js';
+import { pageBackends } from '../runtime/backends.js';
+import { type Managers, pageManagers } from '../runtime/managers.js';
+import type { Access } from './access.js';
+
+export class SessionPage {
+  readonly backends: Backends;
+  readonly drive: BridgeDrive;
+  readonly managers: Managers;
+  readonly events: BridgeEvents;
+  readonly current: CurrentKernelModel;
+  readonly status: StatusModel;
+  readonly panelState: PanelState;
+  readonly commands = new CommandRegistry();
+  readonly trans: TranslationBundle = nullTranslator.load('jupyterlab_tpulab');
+
+  constructor(
+    readonly gateway: string,
+    readonly token: string,
+    readonly access: Access
+  ) {
+    this.backends = pageBackends(gateway, token);
+    this.drive = new BridgeDrive(fixedBridgeSettings({ url: gateway, token }));
+    const contents = new ContentsManager({
+      defaultDrive: this.drive,
+      serverSettings: this.drive.serverSettings
+    });
+    this.managers = pageManagers(this.backends, contents);
+    this.events = new BridgeEvents(this.backends, event => this.backends.remotes.apply(event));
+    this.current = new CurrentKernelModel(this.backends);
+    this.status = new StatusModel(this.current, this.events);
+    this.panelState = new PanelState(this.current, this.events);
+    const look = (): void => {
+      this.events.isHidden = document.visibilityState === 'hidden';
+    };
+    look();
+    document.addEventListener('visibilitychange', look);
+    window.addEventListener('online', () => this.reconnectNow());
+    window.addEventListener('pagehide', event => {
+      if (!event.persisted) {
+        this.events.dispose();
+      }
+    });
+    // While typing in a field of the page itself, letters are letters.
+    document.addEventListener('keydown', event => this.commands.processKeydownEvent(event), true);
+  }
+
+  reconnectNow(): void {
+    this.events.reconnectNow();
+    for (const gateway of this.backends.gateways) {
+      gateway.reconnectNow();
+    }
+  }
+}

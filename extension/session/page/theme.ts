@@ -1,0 +1,57 @@
+/** Light or dark: JupyterLab's variables, the dark ones fetched when they are first needed. */
+import { type ISignal, Signal } from '@lumino/signaling';
+import lightVariables from '@jupyterlab/theme-light-extension/style/variables.css?inline';
+
+export type ThemeChoice = 'light' | 'dark' | 'system';
+const KEY = 'tpulab:session-theme';
+
+export class Theme {
+  constructor(private readonly storage: Storage | null) {
+    const stored = storage?.getItem(KEY);
+    this._choice = stored === 'light' || stored === 'dark' ? stored : 'system';
+    this.style.id = 'tpulab-theme';
+    document.head.prepend(this.style);
+    this.system.addEventListener('change', () => void this.apply());
+    void this.apply();
+  }
+
+  get choice(): ThemeChoice {
+    return this._choice;
+  }
+  get isDark(): boolean {
+    return this._choice === 'dark' || (this._choice === 'system' && this.system.matches);
+  }
+  get changed(): ISignal<this, void> {
+    return this._changed;
+  }
+
+  choose(choice: ThemeChoice): void {
+    this._choice = choice;
+    try {
+      this.storage?.setItem(KEY, choice);
+    } catch {
+      // Chosen for this page alone.
+    }
+    void this.apply();
+  }
+
+  private async apply(): Promise<void> {
+    const { isDark } = this;
+    const variables = isDark
+      ? (await import('@jupyterlab/theme-dark-extension/style/variables.css?inline')).default
+      : lightVariables;
+    if (isDark !== this.isDark) {
+      return; // chosen again meanwhile
+    }
+    this.style.textContent = variables;
+    document.body.dataset['jpThemeLight'] = String(!isDark);
+    document.body.dataset['jpThemeName'] = isDark ? 'JupyterLab Dark' : 'JupyterLab Light';
+    document.documentElement.style.colorScheme = isDark ? 'dark' : 'light';
+    this._changed.emit();
+  }
+
+  private _choice: ThemeChoice;
+  private readonly style = document.createElement('style');
+  private readonly system = window.matchMedia('(prefers-color-scheme: dark)');
+  private readonly _changed = new Signal<this, void>(this);
+}

@@ -1,0 +1,47 @@
+/** Requests to the runs of the kernel of this page: one model a kernel, shared by step bar and panel. */
+import type { KernelTelemetry } from '../../src/events/kernel-telemetry.js';
+import type { ControlModel } from '../../src/runs/model.js';
+import { PageActions } from '../../src/panel/actions.js';
+import { Dialog, showDialog, showErrorMessage } from '@jupyterlab/apputils';
+import type { NotebookPanel } from '@jupyterlab/notebook';
+import type { SessionPage } from '../page/session-page.js';
+
+const actions = new WeakMap<SessionPage, PageActions>();
+/** The notebook of the page, for pictures that go into it. */
+let shown: NotebookPanel | null = null;
+
+export function showNotebook(panel: NotebookPanel): void {
+  shown = panel;
+}
+
+export function actionsOf(page: SessionPage): PageActions {
+  let made = actions.get(page);
+  if (!made) {
+    const { commands, current: currentKernel, events, managers, trans } = page;
+    made = new PageActions({
+      sessions: managers.sessions,
+      kernels: managers.kernels,
+      openDocument: path => void commands.execute('docmanager:open', { path }),
+      currentKernel,
+      events,
+      notebooks: {
+        get currentWidget() {
+          return shown;
+        },
+        find: matches => (shown !== null && matches(shown) ? shown : undefined)
+      },
+      confirm: async (title, body, action) => {
+        const buttons = [Dialog.cancelButton(), Dialog.warnButton({ label: action })];
+        return (await showDialog({ title, body, buttons })).button.accept;
+      },
+      tellFailure: (title, why) => void showErrorMessage(title, why),
+      trans
+    });
+    actions.set(page, made);
+  }
+  return made;
+}
+
+export function controlOf(page: SessionPage, kernel: KernelTelemetry): ControlModel | null {
+  return actionsOf(page).controlOf(kernel);
+}

@@ -1,0 +1,86 @@
+/** What the runtime chip shows: where the kernel is, how busy the machine is, how far away. What is not known is left out. */
+import { summaryOf, tilesOf } from '../../src/devices/tiles.js';
+import type { SessionPage } from '../page/session-page.js';
+
+export interface Gauge {
+  readonly label: string;
+  readonly percent: number;
+  /** In full, for the opened chip. */
+  readonly text: string;
+}
+
+export interface Runtime {
+  /** Null: no kernel. */
+  readonly name: string | null;
+  readonly kernelName: string;
+  readonly tone: 'live' | 'busy' | 'waiting' | 'lost' | 'none';
+  readonly detail: string;
+  readonly gauges: readonly Gauge[];
+}
+
+const GIB = 2 ** 30;
+
+export function runtimeOf({ current, status, events }: SessionPage, roundTripMs: number | null): Runtime {
+  const { current: kernel } = current;
+  if (kernel.kind !== 'bridge') {
+    return { name: null, kernelName: '', tone: 'none', detail: '', gauges: [] };
+  }
+  const machine = events.machineOf(kernel.backend.id);
+  const { connection } = status;
+  const isBusy = kernel.status === 'busy';
+  const isLive = connection.kind === 'live' || connection.kind === 'at-risk';
+  const kind = machine?.page?.chips[0]?.name ?? null;
+  const about = isLive
+    ? [
+        kind,
+        roundTripMs === null
+          ? null
+          : `${roundTripMs < 10 ? roundTripMs.toFixed(1) : Math.round(roundTripMs)} ms`
+      ]
+    : [
+        { lost: 'Lost', replaying: 'Catching up', none: '', local: '' }[connection.kind as string] ??
+          'Reconnecting…'
+      ];
+  return {
+    name: kernel.backend.id === 'bridge' ? 'This computer' : kernel.backend.label,
+    kernelName: kernel.kernelName,
+    tone: connection.kind === 'lost' ? 'lost' : !isLive ? 'waiting' : isBusy ? 'busy' : 'live',
+    detail: about.filter(part => part !== null && part !== '').join(' · '),
+    gauges: gaugesOf(machine)
+  };
+}
+
+function gaugesOf(machine: ReturnType<SessionPage['events']['machineOf']>): Gauge[] {
+  const sample = machine?.sample ?? null;
+  if (sample === null) {
+    return [];
+  }
+  const gauges: Gauge[] = [];
+  if (sample.devices.length > 0) {
+    const { dutyPercent } = summaryOf(tilesOf(sample, null, machine?.page ?? null));
+    if (dutyPercent !== null) {
+      gauges.push({ label: 'TPU', percent: dutyPercent, text: `${Math.round(dutyPercent)}% busy` });
+    }
+    const [first] = sample.devices;
+    if (first?.hbmUsedBytes != null && first.hbmTotalBytes != null && first.hbmTotalBytes > 0) {
+      const used = Math.max(...sample.devices.map(({ hbmUsedBytes }) => hbmUsedBytes ?? 0));
+      gauges.push({
+        label: 'HBM',
+        percent: (used / first.hbmTotalBytes) * 100,
+        text: `${(used / GIB).toFixed(1)} of ${(first.hbmTotalBytes / GIB).toFixed(1)} GiB a chip`
+      });
+    }
+  }
+  const { cpuPercent, memoryUsedBytes, memoryTotalBytes } = sample.host;
+  if (cpuPercent !== null) {
+    gauges.push({ label: 'CPU', percent: cpuPercent, text: `${Math.round(cpuPercent)}%` });
+  }
+  if (memoryUsedBytes !== null && memoryTotalBytes !== null && memoryTotalBytes > 0) {
+    gauges.push({
+      label: 'RAM',
+      percent: (memoryUsedBytes / memoryTotalBytes) * 100,
+      text: `${(memoryUsedBytes / GIB).toFixed(1)} of ${(memoryTotalBytes / GIB).toFixed(1)} GiB`
+    });
+  }
+  return gauges;
+}

@@ -1,0 +1,154 @@
+/** The page with a notebook: top bar, banners, contents, notebook, panel, step bar. */
+import { type JSX, useEffect, useMemo, useState } from 'react';
+import { type Keyboard, openSession } from '../page/open-session.js';
+import { pageStorage } from '../../src/platform/page-storage.js';
+import type { SessionPage } from '../page/session-page.js';
+import type { Theme } from '../page/theme.js';
+import { Banners } from './banners.js';
+import { Drawer } from './drawer.js';
+import { NotebookHost } from './notebook-host.js';
+import { Palette } from './palette.js';
+import { PanelSheet } from './panel-sheet.js';
+import { StepBar } from './step-bar.js';
+import { TopBar } from './top-bar.js';
+import { useSignals } from './use-signal.js';
+
+export interface AppProps {
+  readonly page: SessionPage;
+  readonly theme: Theme;
+  readonly notebook: string;
+}
+
+const KEYBOARD_KEY = 'tpulab:session-keyboard';
+/** Beside the notebook there is room for contents and panel. */
+const WIDE = '(min-width: 1100px)';
+
+export function App({ page, theme, notebook }: AppProps): JSX.Element {
+  const storage = pageStorage();
+  const [keyboard, setKeyboard] = useState<Keyboard>(
+    storage?.getItem(KEYBOARD_KEY) === 'colab' ? 'colab' : 'jupyterlab'
+  );
+  const session = useMemo(() => openSession(page, notebook, keyboard), [page, notebook]);
+  const [isDrawerOpen, setDrawerOpen] = useState(() => window.matchMedia(WIDE).matches);
+  const [isPanelOpen, setPanelOpen] = useState(false);
+  const [isPaletteOpen, setPaletteOpen] = useState(false);
+  const { context, panel, saving } = session;
+  useSignals(context.pathChanged);
+
+  useEffect(() => {
+    document.title = `${context.path.split('/').at(-1) ?? ''} · TPULab`;
+  }, [context.path]);
+  useEffect(() => {
+    const onLeave = (event: BeforeUnloadEvent): void => {
+      if (saving.needsSave) {
+        void saving.save();
+        event.preventDefault();
+      }
+    };
+    const onHide = (): void => {
+      if (document.visibilityState === 'hidden') {
+        void saving.save();
+      }
+    };
+    window.addEventListener('beforeunload', onLeave);
+    document.addEventListener('visibilitychange', onHide);
+    return () => {
+      window.removeEventListener('beforeunload', onLeave);
+      document.removeEventListener('visibilitychange', onHide);
+    };
+  }, [saving]);
+  useEffect(() => {
+    const { commands } = page;
+    const added = [
+      commands.addCommand('tpulab:palette', {
+        label: 'Search commands',
+        execute: () => setPaletteOpen(true)
+      }),
+      commands.addKeyBinding({ command: 'tpulab:palette', keys: ['Accel K'], selector: 'body' }),
+      commands.addKeyBinding({ command: 'tpulab:palette', keys: ['Accel Shift C'], selector: 'body' }),
+      commands.addCommand('tpulab:show-panel', {
+        label: 'Open or close the panel',
+        execute: () => setPanelOpen(open => !open)
+      }),
+      commands.addCommand('tpulab:show-contents', {
+        label: 'Open or close the contents',
+        execute: () => setDrawerOpen(open => !open)
+      }),
+      commands.addCommand('tpulab:find', {
+        label: 'Find in the notebook…',
+        execute: async () => (await import('../notebook/find.js')).find(panel)
+      }),
+      commands.addKeyBinding({ command: 'tpulab:find', keys: ['Accel F'], selector: 'body' }),
+      commands.addCommand('tpulab:next-region', {
+        label: 'Go to the next part of the page',
+        execute: focusNextRegion
+      }),
+      commands.addKeyBinding({ command: 'tpulab:next-region', keys: ['F6'], selector: 'body' })
+    ];
+    return () => added.forEach(each => each.dispose());
+  }, [page, panel]);
+  useEffect(() => {
+    // After the first paint: nobody writes before there is an editor.
+    let isOver = false;
+    void context.ready.then(async () => {
+      const { addCompletion } = await import('../notebook/completion.js');
+      if (!isOver && !page.access.isReadOnly) {
+        addCompletion(panel, page.commands);
+      }
+    });
+    return () => {
+      isOver = true;
+    };
+  }, [context, panel, page]);
+
+  const chooseKeyboard = (chosen: Keyboard): void => {
+    storage?.setItem(KEYBOARD_KEY, chosen);
+    setKeyboard(chosen);
+    // The keys are bound when a notebook is opened.
+    void saving.save().then(() => window.location.reload());
+  };
+  return (
+    <div className={`tpl-Page${page.access.isReadOnly ? ' jp-mod-readOnly' : ''}`}>
+      <TopBar
+        page={page}
+        session={session}
+        theme={theme}
+        keyboard={keyboard}
+        onKeyboard={chooseKeyboard}
+        isDrawerOpen={isDrawerOpen}
+        onDrawer={() => setDrawerOpen(!isDrawerOpen)}
+        onPalette={() => setPaletteOpen(true)}
+      />
+      <Banners page={page} session={session} />
+      <div className="tpl-Body">
+        {isDrawerOpen ? <Drawer page={page} session={session} onClose={() => setDrawerOpen(false)} /> : null}
+        <NotebookHost panel={panel} />
+        {isPanelOpen ? (
+          <PanelSheet page={page} session={session} onClose={() => setPanelOpen(false)} />
+        ) : null}
+      </div>
+      {isPanelOpen && window.matchMedia(WIDE).matches ? null : (
+        <StepBar
+          page={page}
+          session={session}
+          isPanelOpen={isPanelOpen}
+          onPanel={() => setPanelOpen(!isPanelOpen)}
+        />
+      )}
+      {isPaletteOpen ? <Palette page={page} session={session} onClose={() => setPaletteOpen(false)} /> : null}
+    </div>
+  );
+}
+
+/** Notebook, panel, step bar, top bar, in turn. */
+function focusNextRegion(): void {
+  const regions = [
+    ...document.querySelectorAll<HTMLElement>('[data-tpl-region], .tpl-Notebook .jp-Notebook')
+  ];
+  const at = regions.findIndex(region => region.contains(document.activeElement));
+  const next = regions[(at + 1) % regions.length];
+  const inside = next?.matches('.jp-Notebook')
+    ? (next.querySelector<HTMLElement>('.jp-mod-active') ?? next)
+    : next?.querySelector<HTMLElement>('button:not(:disabled), input, select, a[href]');
+  inside?.focus();
+}

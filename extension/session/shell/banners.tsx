@@ -1,0 +1,219 @@
+/** What has happened, what is kept, and one action: connection, file, kernel, notices of the cloud, and of the page itself. */
+import type { JSX } from 'react';
+import { connectionText } from '../../src/status/connection.js';
+import { useSeconds } from '../../src/ui/use-changes.js';
+import { addressOf } from '../page/address.js';
+import { countdownText } from '../../src/text/duration.js';
+import type { Notice } from '../page/notices.js';
+import type { OpenSession } from '../page/open-session.js';
+import type { SessionPage } from '../page/session-page.js';
+import { Icon, type IconName } from './icons.js';
+import { useSignals } from './use-signal.js';
+
+export interface BannersProps {
+  readonly page: SessionPage;
+  readonly session: OpenSession;
+}
+
+const ICONS: Readonly<Record<Notice['tone'], IconName>> = {
+  info: 'restart',
+  success: 'check',
+  warning: 'warning',
+  error: 'warning'
+};
+
+export function Banners({ page, session }: BannersProps): JSX.Element {
+  const { saving, notices } = session;
+  useSignals(
+    page.status.changed,
+    page.current.changed,
+    saving.changed,
+    notices.changed,
+    page.backends.remotes.changed,
+    page.backends.changed
+  );
+  const { connection } = page.status;
+  useSeconds(connection.kind === 'reconnecting');
+  const all = [
+    ...connectionNotices(page),
+    ...fileNotices(session, notices),
+    ...cloudNotices(page),
+    ...notices.all
+  ];
+  return (
+    <div className="tpl-Banners">
+      {all.map(notice => (
+        <div
+          key={notice.id}
+          className={`tpl-Banner jp-mod-${notice.tone}`}
+          role={notice.tone === 'error' ? 'alert' : 'status'}
+        >
+          <Icon name={ICONS[notice.tone]} />
+          <p>{notice.text}</p>
+          {notice.actions.map(({ label, primary, onClick }) => (
+            <button
+              key={label}
+              type="button"
+              className={`tpl-Button${primary === true ? ' jp-mod-primary' : ''}`}
+              onClick={onClick}
+            >
+              {label}
+            </button>
+          ))}
+          {notices.all.includes(notice) ? (
+            <button
+              type="button"
+              className="tpl-IconButton"
+              aria-label="Dismiss"
+              onClick={() => notices.clear(notice.id)}
+            >
+              <Icon name="close" />
+            </button>
+          ) : null}
+        </div>
+      ))}
+    </div>
+  );
+}
+
+/** Kernels that this page was connected to. */
+const wasLive = new Set<string>();
+
+function connectionNotices({ status, current, trans, backends, commands }: SessionPage): Notice[] {
+  const { connection } = status;
+  const kernel = current.current;
+  if (connection.kind === 'live' && kernel.kind === 'bridge') {
+    wasLive.add(kernel.kernelId);
+  }
+  const reconnect = { label: 'Reconnect now', onClick: () => void commands.execute('tpulab:reconnect') };
+  if (kernel.kind !== 'bridge') {
+    const { bridge } = backends;
+    return bridge.state === 'down' || bridge.state === 'auth'
+      ? [
+          {
+            id: 'connection',
+            tone: 'warning',
+            text: bridge.lastError?.message ?? 'The gateway cannot be reached.',
+            actions: [reconnect]
+          }
+        ]
+      : [];
+  }
+  const where = kernel.backend.id === 'bridge' ? 'the gateway' : kernel.backend.label;
+  switch (connection.kind) {
+    case 'reconnecting':
+    case 'connecting': {
+      if (!wasLive.has(kernel.kernelId)) {
+        return []; // it has not been connected yet, which takes a moment at the start of a page
+      }
+      const when =
+        connection.kind === 'reconnecting' ? ` in ${countdownText(connection.retryAt - Date.now())}` : '';
+      const text = `Reconnecting to ${where}${when}. The kernel keeps running. Its output is kept and appears here once connected. Edits stay in this page until they can be saved.`;
+      return [{ id: 'connection', tone: 'warning', text, actions: [reconnect] }];
+    }
+    case 'replaying':
+      return [
+        {
+          id: 'connection',
+          tone: 'info',
+          text: `Catching up: ${connection.pending} messages to go. Cells fill in order.`,
+          actions: []
+        }
+      ];
+    case 'lost': {
+      const text = connectionText(connection, Date.now(), trans)?.detail ?? '';
+      return connection.dead
+        ? [
+            {
+              id: 'connection',
+              tone: 'error',
+              text: `${text} Outputs are kept, variables are gone.`,
+              actions: [
+                {
+                  label: 'Restart the kernel…',
+                  primary: true,
+                  onClick: () => void commands.execute('notebook:restart-kernel')
+                }
+              ]
+            }
+          ]
+        : [{ id: 'connection', tone: 'error', text, actions: [reconnect] }];
+    }
+    case 'at-risk':
+      return [
+        {
+          id: 'connection',
+          tone: 'warning',
+          text: connectionText(connection, Date.now(), trans)?.detail ?? '',
+          actions: []
+        }
+      ];
+    default:
+      return [];
+  }
+}
+
+function fileNotices({ saving, context }: OpenSession, notices: OpenSession['notices']): Notice[] {
+  const { state } = saving;
+  const name = context.path.split('/').at(-1) ?? '';
+  if (state.kind === 'conflict') {
+    return [
+      {
+        id: 'file',
+        tone: 'warning',
+        text: `${name} was changed by another page or program. Nothing is lost: this page has its version, the file has the other.`,
+        actions: [
+          {
+            label: 'Keep both',
+            primary: true,
+            onClick: () =>
+              void saving.keepBoth().then(path =>
+                notices.say({
+                  id: 'kept',
+                  tone: 'success',
+                  text: `This page now shows the file. Your version is ${path}.`,
+                  actions: [{ label: 'Open it', onClick: () => void window.open(addressOf(window, path)) }]
+                })
+              )
+          },
+          { label: 'Load the file', onClick: () => void saving.loadTheirs() },
+          { label: 'Overwrite it', onClick: () => void saving.overwrite() }
+        ]
+      }
+    ];
+  }
+  return state.kind === 'failed'
+    ? [
+        {
+          id: 'file',
+          tone: 'error',
+          text: `${name} is not saved. ${state.why}`,
+          actions: [{ label: 'Save now', onClick: () => void saving.save() }]
+        }
+      ]
+    : [];
+}
+
+function cloudNotices({ backends, commands }: SessionPage): Notice[] {
+  return backends.remotes.all.flatMap(({ name, notice, state }) => {
+    if (state === 'preempted') {
+      return [
+        {
+          id: `remote ${name}`,
+          tone: 'error' as const,
+          text: `${name} was preempted. All output that reached this computer is kept.`,
+          actions: [
+            {
+              label: 'Connect to another TPU…',
+              primary: true,
+              onClick: () => void commands.execute('tpulab:connect')
+            }
+          ]
+        }
+      ];
+    }
+    return notice === null
+      ? []
+      : [{ id: `remote ${name}`, tone: 'error' as const, text: `${name}: ${notice.message}`, actions: [] }];
+  });
+}

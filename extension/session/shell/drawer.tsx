@@ -1,0 +1,120 @@
+/** Contents of the notebook, and the files beside it. */
+import { type JSX, useEffect, useState } from 'react';
+import type { FileEntry } from '@tpulab/protocol';
+import { addressOf } from '../page/address.js';
+import { goToHeading, headingsOf } from '../notebook/headings.js';
+import type { OpenSession } from '../page/open-session.js';
+import type { SessionPage } from '../page/session-page.js';
+import { Icon } from './icons.js';
+import { useSignals } from './use-signal.js';
+import { secondsText } from '../../src/text/duration.js';
+
+export interface DrawerProps {
+  readonly page: SessionPage;
+  readonly session: OpenSession;
+  readonly onClose: () => void;
+}
+
+export function Drawer({ page, session, onClose }: DrawerProps): JSX.Element {
+  const { panel, context, timing } = session;
+  useSignals(
+    context.model.contentChanged,
+    timing.changed,
+    panel.content.activeCellChanged,
+    context.fileChanged
+  );
+  const headings = context.isReady ? headingsOf(panel, timing) : [];
+  const active = panel.content.activeCellIndex;
+  const at = headings.findLastIndex(({ cell }) => cell <= active);
+  return (
+    <nav className="tpl-Drawer" aria-label="Contents" data-tpl-region="contents">
+      <header>
+        <h2>Contents</h2>
+        <button type="button" className="tpl-IconButton" aria-label="Close the contents" onClick={onClose}>
+          <Icon name="left" />
+        </button>
+      </header>
+      {headings.length === 0 ? (
+        <p className="jp-TPULab-quiet">Headings in text cells appear here.</p>
+      ) : (
+        <ol className="tpl-Contents">
+          {headings.map(({ text, level, cell, state, ms }, index) => (
+            <li key={`${cell} ${index}`}>
+              <button
+                type="button"
+                className={`tpl-Contents-item${index === at ? ' jp-mod-active' : ''}`}
+                style={{ paddingInlineStart: `${8 + (level - 1) * 14}px` }}
+                aria-current={index === at ? 'location' : undefined}
+                onClick={() => void goToHeading(panel, cell)}
+              >
+                <span>{text}</span>
+                <span className={`tpl-Contents-state jp-mod-${state ?? 'none'}`}>
+                  {state === 'running'
+                    ? 'running'
+                    : state === 'queued'
+                      ? 'queued'
+                      : state === 'failed'
+                        ? 'failed'
+                        : ms === null
+                          ? ''
+                          : secondsText(ms)}
+                </span>
+              </button>
+            </li>
+          ))}
+        </ol>
+      )}
+      {page.access.isReadOnly ? null : <Files page={page} path={context.path} />}
+    </nav>
+  );
+}
+
+function Files({ page, path }: { readonly page: SessionPage; readonly path: string }): JSX.Element {
+  const folder = path.split('/').slice(0, -1).join('/');
+  const [entries, setEntries] = useState<readonly FileEntry[]>([]);
+  useEffect(() => {
+    let isOver = false;
+    const load = (): void => {
+      page.drive.files.list(folder).then(
+        listed => {
+          if (!isOver) setEntries(listed.entries);
+        },
+        () => undefined
+      );
+    };
+    load();
+    page.drive.fileChanged.connect(load);
+    return () => {
+      isOver = true;
+      page.drive.fileChanged.disconnect(load);
+    };
+  }, [page, folder]);
+  return (
+    <>
+      <header>
+        <h2>Files</h2>
+        <span className="jp-TPULab-quiet">{folder === '' ? 'root folder' : folder}</span>
+      </header>
+      <ul className="tpl-Files">
+        {entries.slice(0, 200).map(({ name, path: file, kind }) => (
+          <li key={file}>
+            <Icon name={kind === 'folder' ? 'folder' : 'file'} />
+            {name.endsWith('.ipynb') && file !== path ? (
+              <a
+                href={addressOf(window, file)}
+                onClick={event => {
+                  event.preventDefault();
+                  void page.commands.execute('docmanager:open', { path: file });
+                }}
+              >
+                {name}
+              </a>
+            ) : (
+              <span>{name}</span>
+            )}
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}

@@ -1,0 +1,98 @@
+/** A button with a menu below it: arrows, Home, End, Escape; a click elsewhere closes it. */
+import { type JSX, type KeyboardEvent, type ReactNode, useEffect, useRef, useState } from 'react';
+import { Icon } from './icons.js';
+
+export interface MenuItem {
+  readonly label: string;
+  readonly disabled?: boolean;
+  readonly checked?: boolean;
+  readonly onClick: () => void;
+}
+
+export interface MenuProps {
+  readonly label: string;
+  readonly button: ReactNode;
+  /** Null: a line between two parts. */
+  readonly items: readonly (MenuItem | null)[];
+}
+
+export function Menu({ label, button, items }: MenuProps): JSX.Element {
+  const [isOpen, setOpen] = useState(false);
+  const opener = useRef<HTMLButtonElement>(null);
+  const list = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    if (!isOpen) {
+      return;
+    }
+    list.current?.querySelector<HTMLElement>('[role^=menuitem]:not(:disabled)')?.focus();
+    const onDown = (event: PointerEvent): void => {
+      if (!list.current?.contains(event.target as Node) && !opener.current?.contains(event.target as Node)) {
+        setOpen(false);
+      }
+    };
+    document.addEventListener('pointerdown', onDown, true);
+    return () => document.removeEventListener('pointerdown', onDown, true);
+  }, [isOpen]);
+  const close = (): void => {
+    setOpen(false);
+    opener.current?.focus();
+  };
+  const onKey = (event: KeyboardEvent): void => {
+    const all = [...(list.current?.querySelectorAll<HTMLElement>('[role^=menuitem]:not(:disabled)') ?? [])];
+    const at = all.indexOf(document.activeElement as HTMLElement);
+    const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: all.length - 1 }[event.key];
+    if (to !== undefined) {
+      event.preventDefault();
+      all[(to + all.length) % all.length]?.focus();
+    } else if (event.key === 'Escape' || event.key === 'Tab') {
+      event.stopPropagation();
+      close();
+    }
+  };
+  return (
+    <div className="tpl-Menu">
+      <button
+        ref={opener}
+        type="button"
+        className="tpl-IconButton"
+        aria-label={label}
+        aria-haspopup="menu"
+        aria-expanded={isOpen}
+        onClick={() => setOpen(!isOpen)}
+      >
+        {button}
+      </button>
+      {isOpen ? (
+        <div
+          ref={list}
+          className="tpl-Menu-list tpl-Popover"
+          role="menu"
+          aria-label={label}
+          onKeyDown={onKey}
+        >
+          {items.map((item, at) =>
+            item === null ? (
+              <div key={at} role="separator" className="tpl-Menu-line" />
+            ) : (
+              <button
+                key={item.label}
+                type="button"
+                role={item.checked === undefined ? 'menuitem' : 'menuitemradio'}
+                aria-checked={item.checked}
+                disabled={item.disabled}
+                className="tpl-Menu-item"
+                onClick={() => {
+                  close();
+                  item.onClick();
+                }}
+              >
+                <span className="tpl-Menu-check">{item.checked === true ? <Icon name="check" /> : null}</span>
+                {item.label}
+              </button>
+            )
+          )}
+        </div>
+      ) : null}
+    </div>
+  );
+}

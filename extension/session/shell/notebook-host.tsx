@@ -1,0 +1,28 @@
+/** The notebook, a Lumino widget, in React's tree. */
+import type { NotebookPanel } from '@jupyterlab/notebook';
+import { MessageLoop } from '@lumino/messaging';
+import { Widget } from '@lumino/widgets';
+import { type JSX, useLayoutEffect, useRef } from 'react';
+
+export function NotebookHost({ panel }: { readonly panel: NotebookPanel }): JSX.Element {
+  const host = useRef<HTMLElement>(null);
+  // Before React takes the node away: a widget must be in the document when it is detached.
+  useLayoutEffect(() => {
+    const node = host.current;
+    if (!node) {
+      return;
+    }
+    Widget.attach(panel, node);
+    const observer = new ResizeObserver(() =>
+      MessageLoop.sendMessage(panel, Widget.ResizeMessage.UnknownSize)
+    );
+    observer.observe(node);
+    return () => {
+      observer.disconnect();
+      if (panel.isAttached) {
+        Widget.detach(panel);
+      }
+    };
+  }, [panel]);
+  return <main className="tpl-Notebook" ref={host} aria-label="Notebook" />;
+}

@@ -1,0 +1,110 @@
+/** The runtime: one line while closed, meters and actions when opened. Without a kernel, the way to one. */
+import { type JSX, useEffect, useRef, useState } from 'react';
+import { useChanges } from '../../src/ui/use-changes.js';
+import type { OpenSession } from '../page/open-session.js';
+import type { SessionPage } from '../page/session-page.js';
+import { useRoundTrip } from '../runtime/round-trip.js';
+import { type Gauge, type Runtime, runtimeOf } from '../runtime/runtime-model.js';
+import { Icon } from './icons.js';
+import { RuntimeDetails } from './runtime-details.js';
+import { useSignals } from './use-signal.js';
+
+export interface RuntimeChipProps {
+  readonly page: SessionPage;
+  readonly session: OpenSession;
+}
+
+const TONES: Readonly<Record<Runtime['tone'], string>> = {
+  live: 'connected, idle',
+  busy: 'connected, busy',
+  waiting: 'reconnecting',
+  lost: 'lost',
+  none: 'not connected'
+};
+
+export function RuntimeChip({ page, session }: RuntimeChipProps): JSX.Element {
+  const [isOpen, setOpen] = useState(false);
+  const chip = useRef<HTMLDivElement>(null);
+  const { current, status, events } = page;
+  useSignals(current.changed, status.changed, session.context.sessionContext.connectionStatusChanged);
+  const kernel = current.current;
+  const place = kernel.kind === 'bridge' ? kernel.backend.id : 'bridge';
+  useChanges(events.machineOf(place), false, 1_000);
+  const roundTrip = useRoundTrip(
+    () => (kernel.kind === 'bridge' ? kernel.backend.serverSettings : null),
+    place
+  );
+  const runtime = runtimeOf(page, roundTrip);
+  useEffect(() => {
+    if (!isOpen) {
+      return;
+    }
+    const onDown = (event: PointerEvent): void => {
+      const target = event.target as Element;
+      if (!chip.current?.contains(target) && target.closest('.jp-Dialog') === null) {
+        setOpen(false);
+      }
+    };
+    const onKey = (event: KeyboardEvent): void => {
+      if (event.key === 'Escape') {
+        setOpen(false);
+        chip.current?.querySelector('button')?.focus();
+      }
+    };
+    document.addEventListener('pointerdown', onDown, true);
+    document.addEventListener('keydown', onKey);
+    return () => {
+      document.removeEventListener('pointerdown', onDown, true);
+      document.removeEventListener('keydown', onKey);
+    };
+  }, [isOpen]);
+  const { name, tone, detail, gauges, kernelName } = runtime;
+  return (
+    <div className="tpl-Runtime" ref={chip}>
+      {name === null && !page.access.isReadOnly ? (
+        <button
+          type="button"
+          className="tpl-Button jp-mod-primary"
+          aria-expanded={isOpen}
+          onClick={() => setOpen(!isOpen)}
+        >
+          <Icon name="chip" />
+          <span>Connect</span>
+        </button>
+      ) : (
+        <button
+          type="button"
+          className={`tpl-Chip jp-mod-${tone}`}
+          aria-expanded={isOpen}
+          aria-label={`Runtime: ${name ?? 'none'}, ${kernelName}, ${TONES[tone]}`}
+          onClick={() => setOpen(!isOpen)}
+        >
+          <span className="tpl-Chip-dot" />
+          <span className="tpl-Chip-names">
+            <strong>{name ?? 'No kernel'}</strong>
+            <span className="tpl-Chip-detail">{[kernelName, detail].filter(Boolean).join(' · ')}</span>
+          </span>
+          {gauges.slice(0, 3).map(gauge => (
+            <GaugeView key={gauge.label} gauge={gauge} />
+          ))}
+          <Icon name="down" />
+        </button>
+      )}
+      {isOpen ? (
+        <RuntimeDetails page={page} session={session} runtime={runtime} onClose={() => setOpen(false)} />
+      ) : null}
+    </div>
+  );
+}
+
+function GaugeView({ gauge: { label, percent, text } }: { readonly gauge: Gauge }): JSX.Element {
+  return (
+    <span className={`tpl-Gauge jp-mod-${label}`} title={`${label}: ${text}`}>
+      <span className="tpl-Gauge-label">{label}</span>
+      <span className="tpl-Gauge-value">{Math.round(percent)}%</span>
+      <span className="tpl-Gauge-track">
+        <span className="tpl-Gauge-bar" style={{ width: `${Math.min(100, Math.max(0, percent))}%` }} />
+      </span>
+    </span>
+  );
+}

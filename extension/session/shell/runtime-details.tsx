@@ -1,0 +1,119 @@
+/** The opened chip: meters, who holds the chips, and what can be done with the kernel. */
+import { type JSX, useEffect } from 'react';
+import { holdersText } from '../runtime/holders.js';
+import { useChanges } from '../../src/ui/use-changes.js';
+import { CommandIDs } from '../page/page-commands.js';
+import type { OpenSession } from '../page/open-session.js';
+import type { SessionPage } from '../page/session-page.js';
+import type { Runtime } from '../runtime/runtime-model.js';
+import { Icon } from './icons.js';
+import { useSignals } from './use-signal.js';
+
+export interface RuntimeDetailsProps {
+  readonly page: SessionPage;
+  readonly session: OpenSession;
+  readonly runtime: Runtime;
+  readonly onClose: () => void;
+}
+
+export function RuntimeDetails({ page, session, runtime, onClose }: RuntimeDetailsProps): JSX.Element {
+  const { commands, managers, access, current, events } = page;
+  const { sessionContext } = session.context;
+  useSignals(managers.kernelspecs.specsChanged);
+  const kernel = current.current;
+  const place = kernel.kind === 'bridge' ? kernel.backend.id : 'bridge';
+  const machine = events.machineOf(place);
+  const source = events.machineSourceOf(place);
+  useChanges(machine, false, 1_000);
+  useEffect(() => {
+    const looking = source?.look();
+    return () => looking?.dispose();
+  }, [source]);
+  const holders = holdersText(machine?.holders ?? null);
+  const run = (id: string) => (): void => {
+    onClose();
+    void commands.execute(id);
+  };
+  const specs = Object.values(managers.kernelspecs.specs?.kernelspecs ?? {}).filter(
+    spec => spec !== undefined
+  );
+  const now = sessionContext.session?.kernel?.name;
+  return (
+    <section className="tpl-RuntimeDetails tpl-Popover" role="dialog" aria-label="Runtime">
+      {runtime.name === null ? null : (
+        <header>
+          <strong>{runtime.name}</strong>
+          <p className="jp-TPULab-quiet">
+            {[runtime.kernelName, runtime.detail].filter(Boolean).join(' · ')}
+          </p>
+        </header>
+      )}
+      {runtime.gauges.length === 0 ? null : (
+        <dl className="tpl-Meters">
+          {runtime.gauges.map(({ label, percent, text }) => (
+            <div key={label}>
+              <dt>{{ TPU: 'TPU busy', HBM: 'HBM per chip', CPU: 'Host CPU', RAM: 'RAM' }[label] ?? label}</dt>
+              <dd>
+                <meter min={0} max={100} value={percent} aria-label={label} />
+                <span>{text}</span>
+              </dd>
+            </div>
+          ))}
+        </dl>
+      )}
+      {holders.length === 0 ? null : (
+        <>
+          <h2>Who holds the TPU</h2>
+          <ul className="tpl-Holders">
+            {holders.map(({ name, detail }) => (
+              <li key={name + detail}>
+                <strong>{name}</strong>
+                <span className="jp-TPULab-quiet">{detail}</span>
+              </li>
+            ))}
+          </ul>
+        </>
+      )}
+      {access.isReadOnly ? null : (
+        <>
+          <h2>{runtime.name === null ? 'Connect to' : 'Change to'}</h2>
+          <ul className="tpl-Specs">
+            {specs.map(spec => (
+              <li key={spec.name}>
+                <button
+                  type="button"
+                  aria-pressed={spec.name === now}
+                  onClick={() => {
+                    onClose();
+                    void sessionContext.changeKernel({ name: spec.name });
+                  }}
+                >
+                  <span className="tpl-Menu-check">{spec.name === now ? <Icon name="check" /> : null}</span>
+                  {spec.display_name}
+                </button>
+              </li>
+            ))}
+            <li>
+              <button type="button" onClick={run(CommandIDs.connect)}>
+                <span className="tpl-Menu-check">
+                  <Icon name="chip" />
+                </span>
+                Connect to a TPU…
+              </button>
+            </li>
+          </ul>
+          {runtime.name === null ? null : (
+            <div className="tpl-RuntimeDetails-actions">
+              <button type="button" className="tpl-Button" onClick={run(CommandIDs.restart)}>
+                Restart…
+              </button>
+              <button type="button" className="tpl-Button" onClick={run(CommandIDs.shutDown)}>
+                Shut down…
+              </button>
+            </div>
+          )}
+        </>
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,127 @@
+/** From the address to a page: asks for a token where there is none, then for a notebook where none is named. */
+import { type FormEvent, type JSX, type ReactNode, useEffect, useState } from 'react';
+import { AccessError, askAccess, type Access } from '../page/access.js';
+import { forgetToken, keepToken, type PageAddress } from '../page/address.js';
+import { SessionPage } from '../page/session-page.js';
+import type { Theme } from '../page/theme.js';
+import { App } from './app.js';
+import { Home } from './home.js';
+import { Brand } from './brand.js';
+
+export interface StartProps {
+  readonly address: PageAddress;
+  readonly theme: Theme;
+}
+
+type State =
+  | { readonly kind: 'asking'; readonly token: string }
+  | { readonly kind: 'no-token'; readonly why: string | null }
+  | { readonly kind: 'unreachable'; readonly token: string; readonly why: string }
+  | { readonly kind: 'open'; readonly page: SessionPage };
+
+export function Start({ address, theme }: StartProps): JSX.Element {
+  const [state, setState] = useState<State>(() =>
+    address.token === null ? { kind: 'no-token', why: null } : { kind: 'asking', token: address.token }
+  );
+  const asked = state.kind === 'asking' ? state.token : null;
+  useEffect(() => {
+    if (asked === null) {
+      return;
+    }
+    let isOver = false;
+    const open = (access: Access): void => {
+      if (!isOver) {
+        keepToken(window, asked);
+        setState({ kind: 'open', page: new SessionPage(address.gateway, asked, access) });
+      }
+    };
+    askAccess(address.gateway, asked).then(open, (error: unknown) => {
+      if (isOver) {
+        return;
+      }
+      const isRefused = error instanceof AccessError && error.kind === 'refused';
+      const why = error instanceof Error ? error.message : String(error);
+      if (isRefused) {
+        forgetToken(window);
+      }
+      setState(isRefused ? { kind: 'no-token', why } : { kind: 'unreachable', token: asked, why });
+    });
+    return () => {
+      isOver = true;
+    };
+  }, [asked, address.gateway]);
+  switch (state.kind) {
+    case 'asking':
+      return <Plain>Connecting…</Plain>;
+    case 'unreachable':
+      return (
+        <Plain>
+          <p role="alert">{state.why}</p>
+          <button
+            type="button"
+            className="tpl-Button jp-mod-primary"
+            onClick={() => setState({ kind: 'asking', token: state.token })}
+          >
+            Try again
+          </button>
+        </Plain>
+      );
+    case 'no-token':
+      return <TokenForm why={state.why} onToken={token => setState({ kind: 'asking', token })} />;
+    case 'open':
+      return address.notebook === null ? (
+        <Home page={state.page} theme={theme} />
+      ) : (
+        <App page={state.page} theme={theme} notebook={address.notebook} />
+      );
+  }
+}
+
+function Plain({ children }: { readonly children: ReactNode }): JSX.Element {
+  return (
+    <main className="tpl-Plain">
+      <Brand />
+      {children}
+    </main>
+  );
+}
+
+function TokenForm({
+  why,
+  onToken
+}: {
+  readonly why: string | null;
+  readonly onToken: (token: string) => void;
+}): JSX.Element {
+  const [token, setToken] = useState('');
+  const submit = (event: FormEvent): void => {
+    event.preventDefault();
+    if (token.trim() !== '') {
+      onToken(token.trim());
+    }
+  };
+  return (
+    <Plain>
+      <form className="tpl-TokenForm" onSubmit={submit}>
+        <h1>Open this session</h1>
+        {why === null ? null : <p role="alert">{why}</p>}
+        <p>
+          Run <code>tpulab session</code> on the machine of the gateway: it opens this page with its token. Or
+          paste a token here.
+        </p>
+        <label>
+          Token
+          <input
+            type="password"
+            autoComplete="off"
+            value={token}
+            onChange={event => setToken(event.currentTarget.value)}
+          />
+        </label>
+        <button type="submit" className="tpl-Button jp-mod-primary">
+          Open
+        </button>
+      </form>
+    </Plain>
+  );
+}

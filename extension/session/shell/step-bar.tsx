@@ -1,0 +1,231 @@
+/** The step bar: where the run is, where its time goes, what to do about it, and the buttons that steer it. */
+import type { JSX } from 'react';
+import type { ControlAction } from '@tpulab/protocol';
+import type { KernelTelemetry } from '../../src/events/kernel-telemetry.js';
+import type { Run } from '../../src/events/run.js';
+import { useChanges, useSeconds } from '../../src/ui/use-changes.js';
+import type { ControlModel } from '../../src/runs/model.js';
+import { actionText, buttonsOf, stateText } from '../../src/events/run-state.js';
+import { adviceFor } from '../../src/steps/advice.js';
+import { spanName } from '../../src/steps/span-names.js';
+import { progressOf, type StepSummary, summarize } from '../../src/steps/summary.js';
+import { countText, secondsText } from '../../src/text/duration.js';
+import { metricText } from '../../src/text/value.js';
+import { controlOf } from '../runtime/control.js';
+import type { OpenSession } from '../page/open-session.js';
+import type { SessionPage } from '../page/session-page.js';
+import { Icon, type IconName } from './icons.js';
+import { Sparkline } from './sparkline.js';
+import { useSignals } from './use-signal.js';
+
+export interface StepBarProps {
+  readonly page: SessionPage;
+  readonly session: OpenSession;
+  readonly isPanelOpen: boolean;
+  readonly onPanel: () => void;
+}
+
+/** Steps that the figures are of. */
+const WINDOW = 48;
+const ICONS: Readonly<Partial<Record<ControlAction, IconName>>> = {
+  pause: 'pause',
+  resume: 'resume',
+  stop: 'stop',
+  checkpoint: 'flag',
+  sample: 'image'
+};
+
+export function StepBar({ page, isPanelOpen, onPanel }: StepBarProps): JSX.Element {
+  const { panelState, status } = page;
+  useSignals(panelState.changed, status.changed);
+  const { telemetry, run } = panelState;
+  useChanges(telemetry, false);
+  const compiling = telemetry?.compilations.running[0];
+  useSeconds(compiling !== undefined);
+  return (
+    <footer className="tpl-StepBar" aria-label="Run" data-tpl-region="steps">
+      {telemetry && run ? (
+        <RunLine page={page} kernel={telemetry} run={run} />
+      ) : telemetry && compiling ? (
+        <>
+          <span className="tpl-Pill jp-mod-busy">Compiling</span>
+          <code>{compiling.function}</code>
+          <span className="jp-TPULab-quiet">
+            {secondsText(Date.now() + telemetry.clockAheadMs - compiling.startedAt)} so far
+          </span>
+          <span className="tpl-Spacer" />
+        </>
+      ) : (
+        <>
+          <span className="tpl-Pill">No run</span>
+          <span className="tpl-StepBar-hint jp-TPULab-quiet">
+            Loops around jitted functions appear here. Add <code>for batch in tpulab.steps(loader)</code> for
+            input waits.
+          </span>
+          <span className="tpl-Spacer" />
+        </>
+      )}
+      <button type="button" className="tpl-Button" aria-expanded={isPanelOpen} onClick={onPanel}>
+        <Icon name="panel" />
+        <span>{isPanelOpen ? 'Close panel' : 'Open panel'}</span>
+      </button>
+    </footer>
+  );
+}
+
+function RunLine({
+  page,
+  kernel,
+  run
+}: {
+  readonly page: SessionPage;
+  readonly kernel: KernelTelemetry;
+  readonly run: Run;
+}): JSX.Element {
+  const { trans } = page;
+  const control = controlOf(page, kernel);
+  useSignals(control?.changed);
+  const summary = summarize(run.steps, WINDOW);
+  const isLive = page.status.connection.kind === 'live' || page.status.connection.kind === 'at-risk';
+  const [lossName, loss] = [...run.series].find(([name]) => /loss/i.test(name)) ?? [];
+  const state = stateText(run, trans);
+  const isRunning = run.state === 'running';
+  return (
+    <>
+      {summary ? <Progress run={run} summary={summary} /> : null}
+      <span className={`tpl-Pill jp-mod-${isLive ? (isRunning ? 'running' : run.state) : 'stale'}`}>
+        {isLive ? (state === 'live' ? 'Running' : capital(state)) : 'Was running'}
+      </span>
+      {summary ? <Counts run={run} summary={summary} isLive={isLive} /> : <strong>{run.name}</strong>}
+      {summary ? <Split summary={summary} page={page} pace={run.pace?.mfu?.value ?? null} /> : null}
+      {loss && lossName !== undefined ? (
+        <span className="tpl-StepBar-loss">
+          <span>{lossName}</span> <strong className="jp-TPULab-number">{metricText(loss.last)}</strong>
+          <Sparkline series={loss} />
+        </span>
+      ) : null}
+      <span className="tpl-Spacer" />
+      <Commands run={run} control={control} isLive={isLive && !page.access.isReadOnly} page={page} />
+    </>
+  );
+}
+
+function Progress({
+  run,
+  summary
+}: {
+  readonly run: Run;
+  readonly summary: StepSummary;
+}): JSX.Element | null {
+  const progress = progressOf(run, summary);
+  return progress === null ? null : (
+    <progress
+      className="tpl-StepBar-progress"
+      max={progress.total}
+      value={progress.done}
+      aria-label="Steps done"
+    />
+  );
+}
+
+function Counts({
+  run,
+  summary,
+  isLive
+}: {
+  readonly run: Run;
+  readonly summary: StepSummary;
+  readonly isLive: boolean;
+}): JSX.Element {
+  const progress = progressOf(run, summary);
+  const eta = run.pace?.etaSeconds ?? null;
+  const remainingMs = eta === null ? (progress?.remainingMs ?? null) : eta * 1_000;
+  return (
+    <span className="tpl-StepBar-counts">
+      <strong className="jp-TPULab-number">{countText(summary.lastIndex + 1)}</strong>
+      {progress === null ? ' steps' : ` of ${countText(progress.total)}`}
+      {isLive && run.state === 'running' && remainingMs !== null && remainingMs > 0
+        ? ` · ${secondsText(remainingMs)} left`
+        : ''}
+    </span>
+  );
+}
+
+function Split({
+  summary,
+  page: { trans },
+  pace
+}: {
+  readonly summary: StepSummary;
+  readonly page: SessionPage;
+  readonly pace: number | null;
+}): JSX.Element {
+  const shown = summary.spans.filter(({ percent }) => percent > 0).sort((a, b) => b.percent - a.percent);
+  const advice = adviceFor(summary, trans, null, pace);
+  const label = shown.map(({ span, percent }) => `${spanName(span, trans)} ${percent}%`).join(', ');
+  return (
+    <>
+      <span className="tpl-StepBar-split" role="img" aria-label={`Where the time went: ${label}`}>
+        {summary.spans.map(({ span, meanMs }) => (
+          <span
+            key={span}
+            className={`jp-TPULabSplit-part jp-mod-${span}`}
+            style={{ width: `${summary.meanMs > 0 ? (meanMs / summary.meanMs) * 100 : 0}%` }}
+          />
+        ))}
+      </span>
+      <span className="tpl-StepBar-legend" aria-hidden="true">
+        {shown.slice(0, 3).map(({ span, percent }) => (
+          <span key={span}>
+            <i className={`jp-TPULabLegend-key jp-mod-${span}`} /> <strong>{percent}%</strong>{' '}
+            {spanName(span, trans).toLowerCase()}
+          </span>
+        ))}
+      </span>
+      {advice.act ? (
+        <span className="tpl-StepBar-advice" title={advice.text.replaceAll('`', '')}>
+          <Icon name="warning" />
+          <span>{advice.text.replaceAll('`', '').split('. ')[0]}</span>
+        </span>
+      ) : null}
+    </>
+  );
+}
+
+function Commands({
+  run,
+  control,
+  isLive,
+  page: { trans }
+}: {
+  readonly run: Run;
+  readonly control: ControlModel | null;
+  readonly isLive: boolean;
+  readonly page: SessionPage;
+}): JSX.Element | null {
+  const buttons = buttonsOf(run).filter(({ action }) => ICONS[action] !== undefined);
+  return buttons.length === 0 ? null : (
+    <span className="tpl-ButtonGroup" role="group" aria-label="Steer the run">
+      {buttons.map(({ action, enabled }) => {
+        const isPending = (control?.pendingOf(action) ?? null) !== null;
+        return (
+          <button
+            key={action}
+            type="button"
+            aria-label={actionText(action, trans)}
+            title={actionText(action, trans)}
+            aria-busy={isPending}
+            disabled={!enabled || !isLive || control === null || isPending}
+            onClick={() => void control?.request({ action, run: run.id })}
+          >
+            <Icon name={ICONS[action] ?? 'more'} />
+          </button>
+        );
+      })}
+    </span>
+  );
+}
+
+function capital(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}

@@ -1,0 +1,132 @@
+/** Name and state of the file, search, the main commands, the runtime. */
+import type { JSX } from 'react';
+import type { Keyboard, OpenSession } from '../page/open-session.js';
+import type { SessionPage } from '../page/session-page.js';
+import type { Theme } from '../page/theme.js';
+import { Brand } from './brand.js';
+import { Icon } from './icons.js';
+import { Menu } from './menu.js';
+import { RuntimeChip } from './runtime-chip.js';
+import { saveText } from './save-text.js';
+import { useSignals } from './use-signal.js';
+
+export interface TopBarProps {
+  readonly page: SessionPage;
+  readonly session: OpenSession;
+  readonly theme: Theme;
+  readonly keyboard: Keyboard;
+  readonly onKeyboard: (keyboard: Keyboard) => void;
+  readonly isDrawerOpen: boolean;
+  readonly onDrawer: () => void;
+  readonly onPalette: () => void;
+}
+
+export function TopBar(props: TopBarProps): JSX.Element {
+  const { page, session, isDrawerOpen, onDrawer, onPalette } = props;
+  const { context, saving, timing } = session;
+  const { commands, access } = page;
+  useSignals(context.pathChanged, saving.changed, timing.changed, context.sessionContext.statusChanged);
+  const run = (id: string) => (): void => void commands.execute(id);
+  const name = context.path.split('/').at(-1) ?? '';
+  const { state } = saving;
+  const isBusy = context.sessionContext.session?.kernel?.status === 'busy';
+  return (
+    <header className="tpl-TopBar" data-tpl-region="top">
+      <button
+        type="button"
+        className="tpl-IconButton"
+        aria-label="Contents"
+        aria-expanded={isDrawerOpen}
+        onClick={onDrawer}
+      >
+        <Icon name="menu" />
+      </button>
+      <Brand />
+      <h1 className="tpl-TopBar-name" title={context.path}>
+        {name}
+      </h1>
+      <span
+        className={`tpl-TopBar-saved jp-mod-${state.kind}`}
+        role="status"
+        title={state.kind === 'failed' ? state.why : undefined}
+      >
+        {state.kind === 'saved' ? <Icon name="check" /> : null}
+        <span className="tpl-TopBar-savedText">{saveText(state)}</span>
+      </span>
+      <button type="button" className="tpl-Search" onClick={onPalette} aria-keyshortcuts="Control+K">
+        <Icon name="search" />
+        <span className="tpl-Search-text">Search or run a command</span>
+        <kbd>Ctrl+K</kbd>
+      </button>
+      {access.isReadOnly ? null : (
+        <div className="tpl-ButtonGroup" role="group" aria-label="Run">
+          <button type="button" onClick={run('notebook:run-all-cells')} title="Run all cells (Ctrl+F9)">
+            <Icon name="runAll" />
+            <span>Run all</span>
+          </button>
+          <button
+            type="button"
+            aria-label="Interrupt the kernel"
+            title="Interrupt the kernel (I, I)"
+            disabled={!isBusy}
+            onClick={run('notebook:interrupt-kernel')}
+          >
+            <Icon name="stop" />
+          </button>
+          <button
+            type="button"
+            className="tpl-hideNarrow"
+            aria-label="Restart the kernel"
+            title="Restart the kernel (0, 0)"
+            disabled={context.sessionContext.session?.kernel == null}
+            onClick={run('notebook:restart-kernel')}
+          >
+            <Icon name="restart" />
+          </button>
+        </div>
+      )}
+      <RuntimeChip page={page} session={session} />
+      <MoreMenu {...props} />
+    </header>
+  );
+}
+
+function MoreMenu({ page, theme, keyboard, onKeyboard }: TopBarProps): JSX.Element {
+  useSignals(theme.changed);
+  const { commands, access } = page;
+  const command = (id: string) => ({
+    label: commands.label(id),
+    disabled: !commands.isEnabled(id),
+    onClick: () => void commands.execute(id)
+  });
+  return (
+    <Menu
+      label="More"
+      button={<Icon name="more" />}
+      items={[
+        ...(access.isReadOnly
+          ? []
+          : [
+              command('docmanager:save'),
+              ...(commands.hasCommand('tpulab:share') ? [command('tpulab:share')] : []),
+              command('notebook:restart-kernel'),
+              command('notebook:restart-run-all')
+            ]),
+        command('docmanager:download'),
+        { label: 'All notebooks', onClick: () => window.location.assign(document.baseURI) },
+        null,
+        ...(['light', 'dark', 'system'] as const).map(choice => ({
+          label: { light: 'Light theme', dark: 'Dark theme', system: "System's theme" }[choice],
+          checked: theme.choice === choice,
+          onClick: () => theme.choose(choice)
+        })),
+        null,
+        ...(['jupyterlab', 'colab'] as const).map(choice => ({
+          label: { jupyterlab: "JupyterLab's keys", colab: "Colab's keys" }[choice],
+          checked: keyboard === choice,
+          onClick: () => onKeyboard(choice)
+        }))
+      ]}
+    />
+  );
+}

@@ -1,0 +1,9 @@
+import '@jupyterlab/application/style/core.css';
+import '@jupyterlab/application/style/buttons.css';
+import '@jupyterlab/application/style/scrollbar.css';
+import '@jupyterlab/notebook/style/index.js';
+import '@jupyterlab/cell-toolbar/style/base.css';
+import '../../style/index.js';
+import './page.css';
+import './notebook.css';
+import './parts.css';

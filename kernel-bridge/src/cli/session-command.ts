@@ -1,0 +1,96 @@
+/** `tpulab session`: the session page in a browser, with the gateway that serves it. */
+import { spawn } from 'node:child_process';
+import { existsSync, statSync } from 'node:fs';
+import path from 'node:path';
+import { Command } from 'commander';
+import { writeAtomically } from '../platform/write-atomically.js';
+import { resolveSettings } from '../config/resolve-settings.js';
+import { chosenStateFolder } from './chosen-gateway.js';
+import { CommandError } from './command-errors.js';
+import { type OutputOptions, say, type Streams } from './output.js';
+import { RunningGateway } from './running-gateway.js';
+import { serveUntilStopped } from './serve-command.js';
+
+interface SessionOptions extends OutputOptions {
+  readonly stateDir?: string;
+  readonly rootDir?: string;
+  readonly envDir?: string;
+  readonly port?: string;
+  readonly browser: boolean;
+}
+
+export function sessionCommand(streams: Streams): Command {
+  return new Command('session')
+    .description('open the session page, with a notebook or the list of them; starts a gateway if none runs')
+    .argument('[notebook]', 'notebook to open')
+    .option(
+      '--root-dir <folder>',
+      'folder of notebooks, if a gateway is started (default: that of the notebook)'
+    )
+    .option('--env-dir <folder>', 'folder of kernel environments, if a gateway is started')
+    .option('--port <n>', 'port, if a gateway is started (default: a free one)')
+    .option('--no-browser', 'print the link, open no browser')
+    .option('--state-dir <folder>', "state folder of the gateway (default: the running one's)")
+    .option('--json', 'print JSON')
+    .action(async (notebook: string | undefined, options: SessionOptions) => {
+      const asked = notebook === undefined ? undefined : requireNotebook(notebook);
+      const stateDir = await chosenStateFolder(options.stateDir);
+      const running = await RunningGateway.find(stateDir).catch((error: unknown) => {
+        if (error instanceof CommandError && error.code === 'no_gateway') return null;
+        throw error;
+      });
+      const open = async (url: string, token: string, rootDir: string | undefined): Promise<void> => {
+        const link = sessionLink(url, token, belowRoot(asked, rootDir));
+        say(streams, options, { url: link }, link);
+        if (options.browser) await openBrowser(stateDir, link);
+      };
+      if (running !== null) {
+        await open(running.record.url, running.token, running.record.rootDir);
+        return;
+      }
+      const rootDir = path.resolve(options.rootDir ?? (asked === undefined ? '.' : path.dirname(asked)));
+      const { envDir, port } = options;
+      const flags = { stateDir, rootDir, ...(envDir && { envDir }), ...(port && { port: Number(port) }) };
+      const settings = resolveSettings({ flags, env: process.env, file: new Map() });
+      await serveUntilStopped(settings.values, ({ url, token }) => open(url, token, rootDir));
+    });
+}
+
+/** The token is in the fragment, which is sent to no server and written into no log. */
+export function sessionLink(gateway: string, token: string, notebook: string | null): string {
+  const name = (notebook ?? '').split('/').map(encodeURIComponent).join('/');
+  return `${new URL(`session/${name}`, gateway).href}#${new URLSearchParams({ token }).toString()}`;
+}
+
+function requireNotebook(notebook: string): string {
+  const file = path.resolve(notebook);
+  if (existsSync(file) && statSync(file).isFile()) return file;
+  throw new CommandError('notebook_unusable', `There is no notebook ${file}; name one that exists, or none.`);
+}
+
+/** As the page names it. */
+function belowRoot(file: string | undefined, rootDir: string | undefined): string | null {
+  if (file === undefined) return null;
+  const relative = rootDir === undefined ? '..' : path.relative(rootDir, file);
+  if (relative !== '' && !relative.startsWith('..') && !path.isAbsolute(relative))
+    return relative.split(path.sep).join('/');
+  const root = rootDir ?? 'an unknown folder';
+  throw new CommandError(
+    'notebook_unusable',
+    `The gateway that runs serves the files below ${root}, and ${file} is not one of them; start another with --state-dir.`
+  );
+}
+
+/**
+ * Through a file that only this user can read: what is on a command line is shown to every user of the machine. A machine without a
+ * browser has the printed link.
+ */
+async function openBrowser(stateDir: string, link: string): Promise<void> {
+  const file = path.join(stateDir, 'open-session.html');
+  const target = link.replaceAll('&', '&amp;').replaceAll('"', '&quot;');
+  await writeAtomically(file, `<!doctype html><meta http-equiv="refresh" content="0;url=${target}">\n`);
+  const program = process.platform === 'darwin' ? 'open' : (process.env['BROWSER'] ?? 'xdg-open');
+  const child = spawn(program, [file], { stdio: 'ignore', detached: true });
+  child.on('error', () => undefined);
+  child.unref();
+}

@@ -1,0 +1,180 @@
+/** The session page in Chromium, with the real gateway and real kernels. */
+import { type Browser, expect, type Locator, type Page, test as plain } from '@playwright/test';
+import { SessionGateway } from '../lab/session-gateway.js';
+import { checkAccessibility } from './accessibility.js';
+import { notebookText } from './notebook-file.js';
+
+const test = plain.extend<object, { gateway: SessionGateway }>({
+  gateway: [
+    // eslint-disable-next-line no-empty-pattern -- Playwright wants the pattern
+    async ({}, use) => {
+      const gateway = await SessionGateway.start();
+      await use(gateway);
+      await gateway.stop();
+    },
+    { scope: 'worker', timeout: 300_000 }
+  ]
+});
+
+const cell = (page: Page, at: number): Locator => page.locator('.jp-CodeCell').nth(at);
+const saved = (page: Page): Locator => page.locator('.tpl-TopBar-saved.jp-mod-saved');
+
+async function open(page: Page, gateway: SessionGateway, notebook: string): Promise<void> {
+  await page.goto(gateway.link(notebook));
+  await expect(page.locator('.jp-CodeCell .cm-content').first()).toBeVisible();
+  await expect(page.getByRole('button', { name: /^Runtime: .* connected, / })).toBeVisible();
+}
+
+async function run(page: Page, at: number): Promise<void> {
+  await cell(page, at).locator('.cm-content').click();
+  await page.keyboard.press('Control+Enter');
+}
+
+interface Saved {
+  readonly cells: readonly { readonly source: string | string[]; readonly outputs?: readonly object[] }[];
+}
+const fileOf = async (gateway: SessionGateway, name: string): Promise<Saved> =>
+  JSON.parse(await gateway.read(name)) as Saved;
+
+/** Opens a page of its own on the notebook. */
+async function second(browser: Browser, link: string): Promise<Page> {
+  const page = await (await browser.newContext()).newPage();
+  await page.goto(link);
+  return page;
+}
+
+const LINES = 60;
+const LOOP = [
+  'import sys, time',
+  `for i in range(${LINES}):`,
+  "    print(f'line {i}', flush=True)",
+  "    sys.stdout.write(f'\\r{i + 1} done'.ljust(12) + '\\r'); sys.stdout.flush()",
+  '    time.sleep(0.1)'
+].join('\n');
+
+test('runs cells, saves them, and a reload in mid-cell loses nothing', async ({ page, gateway }) => {
+  const errors: string[] = [];
+  page.on('pageerror', error => errors.push(error.message));
+  page.on('console', message => {
+    if (message.type() === 'error') errors.push(message.text());
+  });
+  await gateway.write('a.ipynb', notebookText(['1 + 1', LOOP]));
+  await open(page, gateway, 'a.ipynb');
+  expect(page.url()).not.toContain(gateway.token);
+  await run(page, 0);
+  await expect(cell(page, 0).locator('.jp-OutputArea-output')).toHaveText('2');
+  await expect(saved(page)).toBeVisible();
+  await expect.poll(async () => (await fileOf(gateway, 'a.ipynb')).cells[0]?.outputs).toHaveLength(1);
+  for (const region of ['.tpl-TopBar', '.tpl-Drawer', '.tpl-StepBar'])
+    await checkAccessibility(page, page.locator(region));
+
+  await run(page, 1);
+  await expect(cell(page, 1)).toContainText('line 5\n');
+  await page.reload();
+  await expect(cell(page, 1)).toContainText(`line ${LINES - 1}`);
+  const printed = await cell(page, 1).locator('.jp-OutputArea-output').allInnerTexts();
+  const lines = printed.join('\n').match(/line \d+/g);
+  expect(lines).toEqual(Array.from({ length: LINES }, (_, at) => `line ${at}`));
+  await expect(cell(page, 1).locator('.jp-InputPrompt')).toHaveText('[2]:');
+  expect(errors).toEqual([]);
+});
+
+test('of two pages that change one notebook neither loses anything', async ({ page, browser, gateway }) => {
+  await gateway.write('b.ipynb', notebookText(['first = 1']));
+  await open(page, gateway, 'b.ipynb');
+  const other = await second(browser, gateway.link('b.ipynb'));
+  await other.locator('.cm-content').click();
+  await other.keyboard.press('Control+End');
+  await other.keyboard.type('\ntheirs = 2');
+  await expect.poll(() => gateway.read('b.ipynb')).toContain('theirs');
+  await other.context().close();
+  await page.locator('.cm-content').click();
+  await page.keyboard.press('Control+End');
+  await page.keyboard.type('\nmine = 3');
+  await expect(page.getByText('was changed by another page or program')).toBeVisible();
+  expect(await gateway.read('b.ipynb')).not.toContain('mine');
+  await page.getByRole('button', { name: 'Keep both' }).click();
+  await expect(page.locator('.cm-content')).toContainText('theirs');
+  expect(await gateway.read('b-mine.ipynb')).toContain('mine');
+});
+
+test('steers a training from step bar and panel, in either theme', async ({ page, gateway }) => {
+  const training = [
+    'import jax, jax.numpy as jnp, time, tpulab',
+    '@jax.jit',
+    'def step(x):',
+    '    return x @ x * 0.01',
+    "run = tpulab.run('drawn', hyperparameters={'rate': tpulab.hyper(0.1, min=0.0, max=1.0)})",
+    'x = jnp.ones((64, 64))',
+    'for i in run.steps(range(100_000), total=100_000):',
+    '    x = step(x)',
+    '    run.log(loss=1.0 / (i + 1))',
+    '    time.sleep(0.01)',
+    "print('stopped')"
+  ].join('\n');
+  await gateway.write('c.ipynb', notebookText([training]));
+  await open(page, gateway, 'c.ipynb');
+  await run(page, 0);
+  const bar = page.getByRole('contentinfo', { name: 'Run' });
+  await expect(bar.getByText('Running')).toBeVisible();
+  await expect(bar.getByRole('img', { name: /^Where the time went: / })).toBeVisible();
+  await bar.getByRole('button', { name: 'Pause' }).click();
+  await expect(bar.getByText('Paused')).toBeVisible();
+  await page.getByRole('button', { name: 'Open panel' }).click();
+  const panel = page.getByRole('complementary', { name: 'Run and devices' });
+  await panel.getByRole('button', { name: 'Resume' }).click();
+  await expect(panel.locator('.jp-TPULabRun-state')).toHaveText('live');
+  await page.getByRole('button', { name: 'More', exact: true }).click();
+  await page.getByRole('menuitemradio', { name: 'Dark theme' }).click();
+  await expect(page.locator('body')).toHaveAttribute('data-jp-theme-light', 'false');
+  await checkAccessibility(page, page.locator('.tpl-TopBar'), panel);
+  await panel.getByRole('button', { name: 'Stop after this step' }).click();
+  await expect(cell(page, 0)).toContainText('stopped');
+});
+
+test('goes on by itself after the gateway was killed', async ({ page, gateway }) => {
+  await gateway.write('d.ipynb', notebookText([LOOP]));
+  await open(page, gateway, 'd.ipynb');
+  await run(page, 0);
+  await expect(cell(page, 0)).toContainText('line 3\n');
+  await gateway.kill();
+  await expect(page.getByText('The kernel keeps running')).toBeVisible();
+  await gateway.restart();
+  await expect(cell(page, 0)).toContainText(`line ${LINES - 1}`);
+  await expect(page.getByText('The kernel keeps running')).toBeHidden();
+  const lines = (await cell(page, 0).innerText()).match(/line \d+/g);
+  expect(lines).toEqual(Array.from({ length: LINES }, (_, at) => `line ${at}`));
+});
+
+test('shows widgets both ways, asks for input, completes, finds, and goes by keyboard', async ({
+  page,
+  gateway
+}) => {
+  const widgets = [
+    'import ipywidgets as widgets',
+    "slider = widgets.IntSlider(value=3, max=9, description='n')",
+    "slider.observe(lambda change: print('now', change['new']), 'value')",
+    'slider'
+  ].join('\n');
+  await gateway.write(
+    'e.ipynb',
+    notebookText([widgets, "name = input('who? ')\nprint('hello', name)", 'slid'])
+  );
+  await open(page, gateway, 'e.ipynb');
+  await run(page, 0);
+  const handle = cell(page, 0).getByRole('slider');
+  await handle.focus();
+  await page.keyboard.press('ArrowRight');
+  await run(page, 1);
+  await cell(page, 1).locator('.jp-Stdin-input').fill('TPU');
+  await page.keyboard.press('Enter');
+  await expect(cell(page, 1)).toContainText('hello TPU');
+  await cell(page, 2).locator('.cm-content').click();
+  await page.keyboard.press('Control+End');
+  await page.keyboard.press('Tab');
+  await expect(cell(page, 2).locator('.cm-content')).toHaveText('slider');
+  await page.keyboard.press('Control+k');
+  await page.getByRole('combobox').fill('insert cell below');
+  await page.keyboard.press('Enter');
+  await expect(page.locator('.jp-CodeCell')).toHaveCount(4);
+});
