@@ -6,7 +6,6 @@ import { notebookText } from './notebook-file.js';
 
 const test = plain.extend<object, { gateway: SessionGateway }>({
   gateway: [
-    // eslint-disable-next-line no-empty-pattern -- Playwright wants the pattern
     async ({}, use) => {
       const gateway = await SessionGateway.start();
       await use(gateway);

@@ -45,7 +45,8 @@ export class BridgeDrive implements Contents.IDrive {
   }
 
   async save(path: string, options: Partial<Contents.IModel> = {}): Promise<Contents.IModel> {
-    const { content, format } = options;
+    const { format } = options;
+    const content: unknown = options.content;
     // As Jupyter writes notebooks, so that a difference to what another program wrote is one of content.
     const text = format === 'text' ? String(content) : `${JSON.stringify(content, null, 1)}\n`;
     const entry = await this.files.write(path, text, this._versions.get(path) ?? null);

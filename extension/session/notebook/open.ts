@@ -1,5 +1,5 @@
 /** One notebook: document, panel, and the settings that JupyterLab gives it. */
-import { Context, type DocumentRegistry } from '@jupyterlab/docregistry';
+import { Context } from '@jupyterlab/docregistry';
 import {
   type INotebookModel,
   NotebookModelFactory,
@@ -64,7 +64,7 @@ export function openNotebook({ path, managers, isReadOnly, kernel }: OpenOptions
       code: { ...StaticNotebook.defaultEditorConfig.code, lineNumbers: true }
     }
   });
-  const panel = factory.createNew(context as DocumentRegistry.IContext<INotebookModel>);
+  const panel = factory.createNew(context);
   ignoreKernelDetails(context.model);
   context.model.readOnly = isReadOnly;
   return { context, panel };

@@ -1,7 +1,6 @@
 /** How outputs and Markdown are shown. Parser, Mermaid and math come with the first text that needs them. */
 import type { IRenderMime } from '@jupyterlab/rendermime';
 import { RenderMimeRegistry, standardRendererFactories } from '@jupyterlab/rendermime';
-import { languages } from './editors.js';
 
 const MATH = /\$|\\\(|\\\[|\\begin\{/;
 const MERMAID = /^\s*(```|~~~)\s*mermaid/m;
@@ -29,7 +28,6 @@ const latexTypesetter: IRenderMime.ILatexTypesetter = {
 };
 
 export function pageRendermime(): RenderMimeRegistry {
-  void languages;
   return new RenderMimeRegistry({
     initialFactories: standardRendererFactories,
     markdownParser,

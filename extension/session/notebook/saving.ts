@@ -87,7 +87,8 @@ export class Saving implements IDisposable {
       this.schedule(RETRY_MS);
     } finally {
       this._isSaving = false;
-      if (this.needsSave && this._timer === undefined && this._state.kind !== 'conflict') {
+      // What has changed meanwhile; a failure has its own time.
+      if (this._state.kind === 'saved') {
         this.onModel();
       }
     }

@@ -10,8 +10,7 @@ import {
 } from '@jupyter-widgets/jupyterlab-manager/lib/output';
 import { WidgetRenderer } from '@jupyter-widgets/jupyterlab-manager/lib/renderer';
 import type { IRenderMime } from '@jupyterlab/rendermime';
-import type { DocumentRegistry } from '@jupyterlab/docregistry';
-import type { INotebookModel, NotebookPanel } from '@jupyterlab/notebook';
+import type { NotebookPanel } from '@jupyterlab/notebook';
 import type { Kernel, KernelMessage } from '@jupyterlab/services';
 
 /** The AMD factory of a package that has no other form, for as long as it is being imported. */
@@ -30,7 +29,7 @@ class PageWidgetManager extends WidgetManager {
 }
 
 export function widgetManager(panel: NotebookPanel): LoadedWidgets {
-  const context = panel.context as DocumentRegistry.IContext<INotebookModel>;
+  const context = panel.context;
   const manager = new PageWidgetManager(context, panel.content.rendermime, { saveState: false });
   const { JUPYTER_WIDGETS_VERSION: baseVersion } = base;
   manager.register({
@@ -46,7 +45,7 @@ export function widgetManager(panel: NotebookPanel): LoadedWidgets {
       StyleModel: base.StyleModel,
       StyleView: base.StyleView,
       ErrorWidgetView: base.ErrorWidgetView
-    } as unknown as base.ExportMap
+    }
   });
   manager.register({
     name: '@jupyter-widgets/controls',
@@ -56,18 +55,17 @@ export function widgetManager(panel: NotebookPanel): LoadedWidgets {
   manager.register({
     name: '@jupyter-widgets/output',
     version: OUTPUT_WIDGET_VERSION,
-    exports: { OutputModel, OutputView } as unknown as base.ExportMap
+    exports: { OutputModel, OutputView }
   });
   manager.register({ name: 'anywidget', version: '0.11.0', exports: () => (anywidget ??= loadAnywidget()) });
   manager.register({
     name: '@tpulab/widgets',
     version: '1.0.0',
-    exports: async () =>
-      (await import('../../src/widgets/host.js')).widgetExports as unknown as base.ExportMap
+    exports: async () => (await import('../../src/widgets/host.js')).widgetExports
   });
   return {
     openComm: (comm, message) => manager.openComm(comm, message),
-    renderer: options => new WidgetRenderer(options, manager) as unknown as IRenderMime.IRenderer
+    renderer: options => new WidgetRenderer(options, manager)
   };
 }
 

@@ -8,7 +8,12 @@ import type { LoadedWidgets } from './widget-manager.js';
 const VIEW = 'application/vnd.jupyter.widget-view+json';
 const TARGET = 'jupyter.widget';
 
-export class LazyWidgets {
+/** For as long as the panel exists. */
+export function followWidgets(panel: NotebookPanel): LazyWidgets {
+  return new LazyWidgets(panel);
+}
+
+class LazyWidgets {
   constructor(private readonly panel: NotebookPanel) {
     const { rendermime } = panel.content;
     rendermime.addFactory(

@@ -6,7 +6,7 @@ import { addNotebookCommands } from '../notebook/commands.js';
 import { type OpenNotebook, openNotebook } from '../notebook/open.js';
 import { Saving } from '../notebook/saving.js';
 import { Timing } from '../notebook/timing.js';
-import { LazyWidgets } from '../notebook/widgets.js';
+import { followWidgets } from '../notebook/widgets.js';
 import { Notices } from './notices.js';
 import { addPageCommands } from './page-commands.js';
 import { shareWidgetHost } from './widget-host.js';
@@ -30,7 +30,7 @@ export function openSession(page: SessionPage, path: string, keyboard: Keyboard)
   page.current.follow(context.sessionContext);
   addNotebookCommands(commands, { panel, isReadOnly, keyboard });
   addPageCommands(page, { context, panel, saving });
-  void new LazyWidgets(panel);
+  followWidgets(panel);
   shareWidgetHost(page);
   followNotebook(panel, {
     backends,

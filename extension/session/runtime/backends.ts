@@ -32,7 +32,7 @@ function withoutJupyter(): ServerConnection.ISettings {
     wsUrl: 'ws://jupyter.invalid/',
     token: '',
     fetch: async input => {
-      const { pathname } = new URL(input instanceof Request ? input.url : String(input));
+      const { pathname } = new URL(input instanceof Request ? input.url : input);
       const list = NOTHING[pathname.split('/').at(-1) ?? ''];
       return list === undefined ? new Response(null, { status: 404 }) : Response.json(list);
     }

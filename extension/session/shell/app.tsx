@@ -25,10 +25,8 @@ const WIDE = '(min-width: 1100px)';
 
 export function App({ page, theme, notebook }: AppProps): JSX.Element {
   const storage = pageStorage();
-  const [keyboard, setKeyboard] = useState<Keyboard>(
-    storage?.getItem(KEYBOARD_KEY) === 'colab' ? 'colab' : 'jupyterlab'
-  );
-  const session = useMemo(() => openSession(page, notebook, keyboard), [page, notebook]);
+  const [keyboard] = useState<Keyboard>(storage?.getItem(KEYBOARD_KEY) === 'colab' ? 'colab' : 'jupyterlab');
+  const session = useMemo(() => openSession(page, notebook, keyboard), [page, notebook, keyboard]);
   const [isDrawerOpen, setDrawerOpen] = useState(() => window.matchMedia(WIDE).matches);
   const [isPanelOpen, setPanelOpen] = useState(false);
   const [isPaletteOpen, setPaletteOpen] = useState(false);
@@ -103,7 +101,6 @@ export function App({ page, theme, notebook }: AppProps): JSX.Element {
 
   const chooseKeyboard = (chosen: Keyboard): void => {
     storage?.setItem(KEYBOARD_KEY, chosen);
-    setKeyboard(chosen);
     // The keys are bound when a notebook is opened.
     void saving.save().then(() => window.location.reload());
   };

@@ -5,7 +5,6 @@ const MAX_PATH_BYTES = 4096;
 /** Of one name, on every file system that is common. */
 const MAX_NAME_BYTES = 255;
 /** Control characters, and the other separator: a name with it means two things on two systems. */
-// eslint-disable-next-line no-control-regex -- they are what is refused
 const FORBIDDEN = /[\u0000-\u001f\u007f\\]/;
 
 /**

@@ -157,7 +157,7 @@ it('whatever is asked for, nothing outside is read, written or moved', async () 
                   : files.makeFolder(one)
       ).then(
         () => 'done',
-        (error: { code?: string }) => error.code ?? 'no code'
+        (error: unknown) => (error as { code?: string }).code ?? 'no code'
       );
       expect(outcome).toMatch(/^(done|file_\w+)$/);
       expect(outcome).not.toBe('file_action_failed');
