@@ -20,6 +20,7 @@ FILES = (
     "03-profiling.ipynb",
     "04-bert-fine-tune.ipynb",
     "06-dia.ipynb",
+    "07-gpt-sovits.ipynb",
 )
 #: Names that were removed from torch_xla, transformers or datasets, and that old examples still have.
 DEAD = re.compile(

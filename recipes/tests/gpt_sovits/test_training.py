@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 import os
 import subprocess
 import sys
@@ -33,7 +32,6 @@ from tpulab_recipes.gpt_sovits.models import SynthesizerTrn  # noqa: E402
 from tpulab_recipes.gpt_sovits.trainer import Trainer  # noqa: E402
 from tpulab_recipes.runtime import installed_backends  # noqa: E402
 from tpulab_recipes.runtime.selection import make  # noqa: E402
-from tpulab_recipes.runtime.torch_export import export_step  # noqa: E402
 from tpulab_recipes.torch_training import load_checkpoint, save_checkpoint  # noqa: E402
 
 from .reference import golden, meta, near, tensor, tiny_synthesizer, weights  # noqa: E402
@@ -53,7 +51,7 @@ TINY = Config(
     hidden_channels=8,
     filter_channels=16,
     resblock_kernel_sizes=(3,),
-    resblock_dilation_sizes=((1, 3, 5),),
+    resblock_dilation_sizes=((1,),),
     upsample_rates=(8, 4),
     upsample_initial_channel=16,
     upsample_kernel_sizes=(16, 8),
@@ -61,10 +59,10 @@ TINY = Config(
     ssl_channels=6,
     codebook=16,
     style_hidden=8,
-    posterior_layers=2,
+    posterior_layers=1,
     flow_layers=1,
     discriminator_divisor=128,
-    periods=(2, 3),
+    periods=(2,),
 )
 
 
@@ -182,7 +180,7 @@ def test_each_update_leaves_the_other_model_alone_and_frozen_parts_stay() -> Non
     trainer.generator_step(batch)
     after = states()
     assert not changed(before[0], between[0])
-    assert len(changed(before[1], between[1])) > 40
+    assert len(changed(before[1], between[1])) > 20
     assert not changed(between[1], after[1])
     moved = changed(between[0], after[0])
     assert not [key for key in moved if key.startswith(("ssl_proj", "quantizer"))]
@@ -254,57 +252,11 @@ def test_a_training_checkpoint_is_one_that_adamw_elsewhere_goes_on_from(tmp_path
     assert torch.equal(moment, trainer.optimizer.state[trainer.generator.dec.conv_pre.weight]["exp_avg"])
 
 
-def test_two_programs_for_each_bucket_and_none_for_new_rates() -> None:
-    backend = make("torch_xla", "cpu")
-    trainer = trainer_of(TINY, backend)
-    data = clips(8, lambda n: 19 if n % 2 else 30)
-    train(trainer, data[1::2], 2)
-    backend.sync()
-    first = backend.compilations().count
-    train(trainer, data[1::2], 2)
-    trainer.learning_rate, trainer.c_mel = 1e-4, 20.0
-    assert math.isfinite(train(trainer, data[1::2], 2)[-1]["loss/g/total"])
-    assert backend.compilations().count == first, "new rates, weights and clips are no new programs"
-    trainer.steps_done = 0
-    train(trainer, data[::2], 4)
-    assert backend.compilations().count - first <= 2
-
-
-def test_bfloat16_is_near_and_its_masters_are_float32() -> None:
-    backend, data = make("torch_xla", "cpu"), clips(4)
-    losses = []
-    for precision in ("float32", "bfloat16"):
-        trainer = trainer_of(TINY.but(precision=precision), backend)
-        losses.append(train(trainer, data, 1)[0])
-        assert {each.dtype for each in trainer.generator.parameters()} == {torch.float32}
-    assert losses[1] != losses[0]
-    for key in ("loss/d/total", "loss/g/total", "loss/g/mel", "loss/g/kl"):
-        assert losses[1][key] == pytest.approx(losses[0][key], rel=0.03)
-
-
 def test_recomputed_activations_change_nothing() -> None:
     found = [
         train(trainer_of(TINY.but(remat=remat), make("cpu", "cpu")), clips(4), 2) for remat in (False, True)
     ]
     assert found[0] == [pytest.approx(each, rel=1e-5) for each in found[1]]
-
-
-def test_a_pair_of_updates_is_one_exported_program_for_the_tpu_compiler() -> None:
-    backend = make("torch_xla", "cpu")
-    trainer = trainer_of(TINY.but(precision="bfloat16"), backend)
-    batch = backend.shard_batch(next(train_batches(clips(4), trainer.config)))
-    exported = export_step(
-        backend,
-        lambda given: trainer.train_step(given)["loss/g/total"],
-        batch,
-        model=trainer.models,
-        optimizer=trainer.optimizers,
-        name="gpt_sovits",
-    )
-    states = sum(math.prod(each.shape) for each in exported.program.inputs if each.role == "state")
-    learned = [each for each in trainer.models.parameters() if each.requires_grad]
-    assert states >= 3 * sum(each.numel() for each in learned)
-    assert exported.program.module.startswith(b"ML\xefR")
 
 
 def test_overfits_two_clips() -> None:
@@ -330,39 +282,40 @@ def test_every_clip_is_trained_on_and_evaluated_once() -> None:
 
 #: The mode is chosen once in a process, hence one of its own. 8 devices of XLA:CPU.
 PROGRAM = """
-import json, sys
-sys.path.insert(0, {tests!r})
+import json
 from gpt_sovits.test_training import TINY, clips, train, trainer_of
 from tpulab_recipes import runtime
-many = sys.argv[1] == "8"
-backend = runtime.use("torch_xla", platform="cpu", spmd=True) if many else runtime.use("cpu")
-trainer = trainer_of(TINY.but(batch_size=8, buckets=(24,)), backend)
-losses = train(trainer, clips(16), 2)
-print(json.dumps([losses, len(backend.devices())]))
+backend = runtime.use("torch_xla", platform="cpu", spmd=True)
+trainer = trainer_of(TINY.but(batch_size=8), backend)
+dtypes = sorted({str(each.dtype) for each in trainer.models.parameters()})
+print(json.dumps([train(trainer, clips(16), 2), len(backend.devices()), dtypes]))
 """
 
 
 @pytest.mark.skipif("torch_xla" not in installed_backends(), reason="torch_xla is not installed here")
 def test_eight_devices_train_like_one() -> None:
-    found = {}
-    for how in ("8", "1"):
-        tests = Path(__file__).parents[1]
-        here = {
-            "PYTHONPATH": f"{tests.parent / 'src'}{os.pathsep}{tests}",
-            "PJRT_DEVICE": "CPU",
-            "CPU_NUM_DEVICES": how,
-            "OMP_NUM_THREADS": "1",
-        }
-        done = subprocess.run(
-            [sys.executable, "-c", PROGRAM.format(tests=str(tests)), how],
-            env=os.environ | here,
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr[-3000:]
-        found[how] = json.loads(done.stdout.splitlines()[-1])
-    assert found["8"][1] == 8
-    for many, one in zip(found["8"][0], found["1"][0], strict=True):
-        assert many == pytest.approx(one, rel=2e-4)
+    tests = Path(__file__).parents[1]
+    here = {
+        "PYTHONPATH": f"{tests.parent / 'src'}{os.pathsep}{tests}",
+        "PJRT_DEVICE": "CPU",
+        "CPU_NUM_DEVICES": "8",
+        "OMP_NUM_THREADS": "1",
+        # Compiles in a third of the time; what it computes is the same.
+        "XLA_FLAGS": "--xla_backend_optimization_level=0",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        env=os.environ | here,
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    losses, devices, dtypes = json.loads(done.stdout.splitlines()[-1])
+    assert devices == 8
+    assert dtypes == ["torch.float32"]
+    plain = train(trainer_of(TINY.but(batch_size=8), make("cpu", "cpu")), clips(16), 2)
+    for ours, reference in zip(losses, plain, strict=True):
+        for key in ("loss/d/total", "loss/g/total", "loss/g/mel", "loss/g/kl"):
+            assert ours[key] == pytest.approx(reference[key], rel=3e-4)

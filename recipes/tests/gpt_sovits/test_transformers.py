@@ -102,7 +102,12 @@ def test_flow_posterior_generator_and_durations() -> None:
 
         durations = _random(DurationPredictor(16, 16, CONFIG.duration_predictor_kernel_size, 0.0, 12))
         other = vits.VitsDurationPredictor(CONFIG)
-        other.load_state_dict(durations.state_dict(), strict=True)
+        names = {"gamma": "weight", "beta": "bias"}
+        renamed = {
+            re.sub("gamma|beta", lambda found: names[found[0]], key): value
+            for key, value in durations.state_dict().items()
+        }
+        other.load_state_dict(renamed, strict=True)
         hidden = torch.randn(2, 16, 13)
         assert torch.equal(durations(hidden, mask, g), other.eval()(hidden, mask, g))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -29,11 +29,6 @@ from tpulab_recipes.torch_training.snapshot import set_random_state
 
 #: What learns more slowly (`text_low_lr_rate`), a group each, in the original's order.
 SLOW = ("text_embedding", "encoder_text", "mrte")
-
-
-@dataclass(frozen=True)
-class _Both:
-    state: dict[Any, Any]
 
 
 class Trainer:
@@ -73,11 +68,6 @@ class Trainer:
     def models(self) -> Any:
         """Both, as one module with the keys `g` and `d`."""
         return torch.nn.ModuleDict({"g": self.generator, "d": self.discriminator})
-
-    @property
-    def optimizers(self) -> Any:
-        """What both remember, for `export_step`."""
-        return _Both({**self.optimizer.state, **self.optimizer_d.state})
 
     @property
     def epoch(self) -> int:

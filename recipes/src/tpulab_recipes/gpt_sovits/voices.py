@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from tpulab_recipes.audio.mel import MelSettings, MelSpectrogram
 from tpulab_recipes.common.errors import ConfigError
 from tpulab_recipes.gpt_sovits.config import Config
 from tpulab_recipes.gpt_sovits.data import Features, fitted_features, level, spectrogram
@@ -152,27 +153,14 @@ def speak(
     )
 
 
-def formants(wave: np.ndarray, sample_rate: int, count: int = 3) -> np.ndarray:
-    """Median frequencies in Hz of the first `count` resonances of the loud frames, Float[count], by linear
-    prediction (Makhoul 1975): what tells one vocal tract from another."""
-    import librosa
-
-    order, size = 2 + sample_rate // 1000, int(0.03 * sample_rate)
-    frames = librosa.util.frame(
-        np.append(wave[0], wave[1:] - 0.95 * wave[:-1]), frame_length=size, hop_length=size
-    )
-    loud = frames[:, np.square(frames).mean(0) > 0.1 * np.square(frames).mean()].T * np.hamming(size)
-    found = []
-    for frame in loud:
-        roots = np.roots(librosa.lpc(np.float64(frame) + 1e-9 * np.hamming(size), order=order))
-        roots = roots[roots.imag > 0]
-        hertz, width = (
-            np.angle(roots) * sample_rate / (2 * np.pi),
-            -np.log(np.abs(roots)) * sample_rate / np.pi,
-        )
-        resonant = np.sort(hertz[(hertz > 150) & (width < 500)])
-        if len(resonant) >= count:
-            found.append(resonant[:count])
-    if not found:
-        raise ConfigError("source", "it has no voiced sound to take formants from.")
-    return np.asarray(np.median(found, axis=0))
+def envelope_distance(wave: np.ndarray, other: np.ndarray, sample_rate: int) -> float:
+    """How far the resonances of two waves of the same words lie apart: the mean difference, frame by frame,
+    of their first 13 mel cepstra (Davis & Mermelstein 1980). Loudness and pitch hardly count."""
+    settings = MelSettings(sample_rate, 512, sample_rate // 50, 512, 40, 60.0, center=False)
+    mel = MelSpectrogram(settings)
+    shapes = np.cos(np.pi * np.outer(np.arange(1, 14), np.arange(settings.n_mels) + 0.5) / settings.n_mels)
+    with torch.no_grad():
+        mels = [mel(torch.from_numpy(level(each))[None])[0].numpy() for each in (wave, other)]
+    one, two = (shapes @ np.maximum(each, -6.0) / settings.n_mels for each in mels)
+    frames = min(one.shape[1], two.shape[1])
+    return float(np.abs(one[:, :frames] - two[:, :frames]).mean())
