@@ -144,7 +144,7 @@ export class ClientConnection {
     try {
       // Nothing may be awaited between the answer and the message: an idle could come in between.
       const snapshot = await kernel.currentSnapshot();
-      const status = snapshot && attachStatus(snapshot, new Date());
+      const status = snapshot && attachStatus(snapshot);
       if (status) this.sendMade(status);
     } catch (error) {
       log.warn({ err: error }, 'the state of the kernel is not known; the client is not told it');
@@ -170,7 +170,7 @@ export class ClientConnection {
   #tellOf(gap: GapRecord, parent: Buffer | null): void {
     const { kernel, log } = this.#options;
     log.warn({ ...gap, type: undefined }, 'messages are missing for a client');
-    const notice = gapNotice(kernel.snapshot, gap, parent?.toString('utf8') ?? null, new Date());
+    const notice = gapNotice(kernel.snapshot, gap, parent?.toString('utf8') ?? null);
     if (notice) this.sendMade(notice);
   }
 
@@ -238,7 +238,7 @@ export class ClientConnection {
       if (refusal) {
         log.warn({ code: refusal.code, msgType: request.header.msg_type }, 'a request was refused');
         const { kernelSession } = kernel.snapshot;
-        for (const made of refusalFrames(request, refusal, kernelSession, new Date())) this.sendMade(made);
+        for (const made of refusalFrames(request, refusal, kernelSession)) this.sendMade(made);
         return;
       }
       if (!kernel.send(frame)) {

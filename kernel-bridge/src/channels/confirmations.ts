@@ -4,8 +4,8 @@
  * acknowledges by itself is asked for signs of life only.
  *
  * What was sent but not yet confirmed is sent again after a reconnection. Clients that show `stream` output twice would
- * notice, so a ping follows a few milliseconds after a message, and further ones while the first are on their way: what is in
- * doubt is one round trip and `delayMs`.
+ * notice, so a ping follows soon after a message, and further ones while the first are on their way: what is in doubt is one
+ * round trip and `delayMs`. Each ping costs a pong and a write of the position, so it does not follow at once.
  */
 import type { WebSocket } from 'ws';
 
@@ -25,7 +25,7 @@ export interface ConfirmationOptions {
 }
 
 export const CONFIRMATION_DEFAULTS: ConfirmationOptions = {
-  delayMs: 10,
+  delayMs: 50,
   bytes: 256 * 1024,
   heartbeatMs: 30_000,
   silenceMs: 90_000,

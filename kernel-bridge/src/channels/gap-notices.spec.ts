@@ -129,13 +129,12 @@ describe('a client at a gap', () => {
 
 describe('the notice of a gap', () => {
   const snapshot = { kernelSession: 'kernel', busyParent: '{"msg_id":"running"}' } as KernelSnapshot;
-  const now = new Date(0);
 
   it('belongs to the request that runs when no output says better', () => {
-    const { parts } = decodeV1(gapNotice(snapshot, gap(), null, now)!);
+    const { parts } = decodeV1(gapNotice(snapshot, gap(), null)!);
     expect(parts[PART.parentHeader]!.toString()).toBe('{"msg_id":"running"}');
     const idle = { ...snapshot, busyParent: null };
-    expect(decodeV1(gapNotice(idle, gap(), null, now)!).parts[PART.parentHeader]!.toString()).toBe('{}');
+    expect(decodeV1(gapNotice(idle, gap(), null)!).parts[PART.parentHeader]!.toString()).toBe('{}');
   });
 
   it.each([
@@ -143,7 +142,7 @@ describe('the notice of a gap', () => {
     [3, '3 messages are'],
     [null, 'An unknown number of messages is']
   ])('says of %s missing how many that is, and why', (count, text) => {
-    const { channel, parts } = decodeV1(gapNotice(snapshot, gap({ count }), null, now)!);
+    const { channel, parts } = decodeV1(gapNotice(snapshot, gap({ count }), null)!);
     expect(channel).toBe('iopub');
     expect(parseObject(parts[PART.content]!, 'content')).toEqual({
       name: 'stderr',
@@ -153,11 +152,11 @@ describe('the notice of a gap', () => {
   });
 
   it('has the session of the kernel, and is not made for a kernel that has none yet', () => {
-    const { parts } = decodeV1(gapNotice(snapshot, gap(), null, now)!);
+    const { parts } = decodeV1(gapNotice(snapshot, gap(), null)!);
     expect(parseObject(parts[PART.header]!, 'header')).toMatchObject({
       session: 'kernel',
       msg_type: 'stream'
     });
-    expect(gapNotice({ ...snapshot, kernelSession: null }, gap(), null, now)).toBeNull();
+    expect(gapNotice({ ...snapshot, kernelSession: null }, gap(), null)).toBeNull();
   });
 });

@@ -212,7 +212,7 @@ export class KernelChannels {
     const { kernel } = this.#options;
     this.#rules.kernelChanged();
     if (kernel.isUnreachable && !this.#saidUnreachable) {
-      const frame = deadStatus(kernel.snapshot, new Date());
+      const frame = deadStatus(kernel.snapshot);
       if (frame) for (const client of this.#clients) client.sendMade(frame);
     }
     this.#saidUnreachable = kernel.isUnreachable;

@@ -4,6 +4,7 @@ import type { Logger } from 'pino';
 import { BridgeError } from '../http/errors.js';
 import type { Kernel } from '../kernels/kernel.js';
 import { encodeV1 } from '../jupyter/index.js';
+import { newMessage } from '../jupyter/new-message.js';
 
 export class OwnRequests {
   readonly #kernel: Kernel;
@@ -35,15 +36,7 @@ export class OwnRequests {
   }
 
   #send(msgType: string, content: object): void {
-    const header = {
-      msg_id: randomUUID(),
-      msg_type: msgType,
-      session: this.#session,
-      username: 'tpulab',
-      date: new Date().toISOString(),
-      version: '5.3'
-    };
-    const parts = [header, {}, {}, content].map(part => Buffer.from(JSON.stringify(part)));
+    const parts = newMessage({ msgType, session: this.#session, content });
     try {
       this.#kernel.send(encodeV1({ channel: 'control', parts }));
     } catch (error) {

@@ -8,6 +8,7 @@ import {
   parseObject,
   PART
 } from '../jupyter/index.js';
+import { newMessage } from '../jupyter/new-message.js';
 
 /** Codes in `metadata.tpulab.code` of such an answer; docs/errors.md lists them. */
 export type RefusalCode = 'debugger_taken' | 'requests_held' | 'input_taken';
@@ -25,8 +26,6 @@ export interface Refusal {
   readonly message: string;
 }
 
-/** Protocol version of what we make; kernels accept older ones. */
-const VERSION = '5.3';
 const NO_PART = Buffer.alloc(0);
 
 /**
@@ -36,21 +35,14 @@ const NO_PART = Buffer.alloc(0);
 export function refusalFrames(
   request: ClientRequest,
   refusal: Refusal,
-  kernelSession: string | null,
-  now: Date
+  kernelSession: string | null
 ): Buffer[] {
   const { header, message } = request;
   const session = kernelSession ?? randomUUID();
   const frame = (channel: ChannelName, msgType: string, content: object): Buffer => {
-    const own = { msg_id: randomUUID(), msg_type: msgType, session, username: 'kernel', version: VERSION };
     const metadata = { tpulab: { code: refusal.code } };
-    const parts = [
-      JSON.stringify({ ...own, date: now.toISOString() }),
-      message.parts[PART.header] ?? NO_PART,
-      JSON.stringify(metadata),
-      JSON.stringify(content)
-    ];
-    return encodeV1({ channel, parts: parts.map(part => Buffer.from(part)) });
+    const parent = message.parts[PART.header] ?? NO_PART;
+    return encodeV1({ channel, parts: newMessage({ msgType, session, parent, metadata, content }) });
   };
   if (!header.msg_type.endsWith('_request')) return [];
   const error = { ename: refusal.code, evalue: refusal.message, traceback: [refusal.message] };

@@ -94,6 +94,17 @@ describe('a socket that gathers', () => {
     ]);
   });
 
+  it('receives every length as its client sent it', async () => {
+    const seen: string[] = [];
+    ours.on('message', data => seen.push((data as Buffer).toString('latin1')));
+    const sent = [0, 5, 1023, 1024, 1025, 1026, 1027, 70_001, 1_000_003].map(length =>
+      Array.from({ length }, (_, at) => String.fromCharCode(48 + ((at * 7) % 64))).join('')
+    );
+    for (const text of sent) client.send(Buffer.from(text, 'latin1'));
+    await until(() => seen.length >= sent.length);
+    expect(seen.slice(0, sent.length)).toEqual(sent);
+  });
+
   it('lets out what it has gathered before it answers a goodbye', async () => {
     ours.on('message', () => ours.gather(Opcode.binary, null, Buffer.from('an answer')));
     client.send('a question');

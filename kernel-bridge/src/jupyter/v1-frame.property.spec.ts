@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { ChannelName, KernelMessage } from './kernel-message.js';
-import { decodeV1, encodeV1, v1Pieces } from './v1-frame.js';
+import { decodeV1, encodeV1, v1Part, v1Pieces } from './v1-frame.js';
 import { WireError } from './wire-error.js';
 
 const channel = fc.constantFrom<ChannelName>('shell', 'control', 'stdin', 'iopub');
@@ -24,6 +24,8 @@ describe('[9] v1 frames', () => {
         const frame = encodeV1(original);
         expect(decodeV1(frame)).toEqual(original);
         expect(Buffer.concat(v1Pieces(original.channel, original.parts))).toEqual(frame);
+        const parts = [...original.parts, null];
+        expect(parts.map((_, index) => v1Part(frame, index))).toEqual(parts);
       })
     );
   });
@@ -49,6 +51,8 @@ describe('[9] v1 frames', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 400 }), bytes => {
         const frame = Buffer.from(bytes);
+        const part = v1Part(frame, bytes.length % 6);
+        expect(part === null || frame.includes(part)).toBe(true);
         try {
           const { parts } = decodeV1(frame);
           const end = frame.byteOffset + frame.length;

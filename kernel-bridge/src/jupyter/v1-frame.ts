@@ -88,6 +88,14 @@ export function decodeV1(frame: Buffer): KernelMessage {
   return { channel: channelOf(name), parts };
 }
 
+/** One part of a frame that the journal has: null where the frame has none, or is none. `index` as in `PART`. */
+export function v1Part(frame: Buffer, index: number): Buffer | null {
+  const at = 8 * (index + 2);
+  if (index < 0 || frame.length < at + 16 || readU64(frame, 0) < index + 3) return null;
+  const [start, end] = [readU64(frame, at), readU64(frame, at + 8)];
+  return start <= end && end <= frame.length ? frame.subarray(start, end) : null;
+}
+
 function channelOf(bytes: Buffer | undefined): ChannelName {
   // latin1 so that no byte sequence but the name itself can become the name
   const name = bytes && bytes.length <= 16 ? bytes.toString('latin1') : '';

@@ -37,7 +37,7 @@ export class KeeperClient implements KeeperHandle {
   readonly #drains = new Set<{ resolve: () => void; reject: (error: Error) => void }>();
   #snapshot: KernelSnapshot;
   #lastSeq = 0;
-  #lastActivity = 0;
+  #lastTimeNs = 0n;
   #failure: Error | null = null;
   /** We end the connection, or know that the keeper will. */
   #expectedEnd = false;
@@ -85,7 +85,7 @@ export class KeeperClient implements KeeperHandle {
     // By number, not by the clock, which may have been set back.
     return lastSeq >= this.#lastSeq
       ? this.#snapshot
-      : { ...this.#snapshot, lastSeq: this.#lastSeq, lastActivity: this.#lastActivity };
+      : { ...this.#snapshot, lastSeq: this.#lastSeq, lastActivity: Number(this.#lastTimeNs / 1_000_000n) };
   }
 
   subscribe(): Promise<{ liveFrom: number }> {
@@ -221,7 +221,7 @@ export class KeeperClient implements KeeperHandle {
 
   #received(record: JournalRecord): void {
     this.#lastSeq = record.seq;
-    this.#lastActivity = Number(record.timeNs / 1_000_000n);
+    this.#lastTimeNs = record.timeNs;
     this.events.record(record);
   }
 

@@ -3,7 +3,7 @@ import { TelemetryHistory } from './telemetry-history.js';
 import { LineSplitter } from '../keeper/telemetry-socket.js';
 
 function add(history: TelemetryHistory, message: Record<string, unknown>): number {
-  return history.add(JSON.stringify(message), message).seq;
+  return history.add({ seq: history.lastSeq + 1, json: JSON.stringify(message) }, message).seq;
 }
 
 const heldTypes = (history: TelemetryHistory): unknown[] =>

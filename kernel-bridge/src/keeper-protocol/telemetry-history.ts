@@ -1,5 +1,5 @@
 /**
- * The bounded history of a kernel's telemetry. When it is full, what a page misses least goes first: steps, then what a
+ * The bounded history of a kernel's telemetry: the keeper's, and the gateway's longer one for pages. When it is full, what a page misses least goes first: steps, then what a
  * later message has replaced. The newest `hello` and `devices`, the newest state of each run, and compilations stay longest.
  */
 import type { TelemetryRecord } from './contract.js';
@@ -11,17 +11,17 @@ export interface HistoryLimits {
 
 const DEFAULT_LIMITS: HistoryLimits = { messages: 4_000, bytes: 4 * 1024 * 1024 };
 
-interface Entry {
-  readonly record: TelemetryRecord;
+interface Entry<R> {
+  readonly record: R;
   readonly bytes: number;
   /** Of a message that is the current word on something: on what. */
   readonly subject: string | null;
 }
 
-export class TelemetryHistory {
+export class TelemetryHistory<R extends TelemetryRecord = TelemetryRecord> {
   /** In order of seq: what may go first, and the rest. */
-  readonly #expendable = new Map<number, Entry>();
-  readonly #kept = new Map<number, Entry>();
+  readonly #expendable = new Map<number, Entry<R>>();
+  readonly #kept = new Map<number, Entry<R>>();
   /** Subject to the seq of its newest message. */
   readonly #newest = new Map<string, number>();
   #bytes = 0;
@@ -40,11 +40,11 @@ export class TelemetryHistory {
     return Math.min(oldestExpendable, oldestKept, this.#lastSeq + 1);
   }
 
-  /** Numbers a message and holds it. `message` is the parsed `json`. */
-  add(json: string, message: Readonly<Record<string, unknown>>): TelemetryRecord {
-    const record: TelemetryRecord = { seq: ++this.#lastSeq, json };
+  /** Holds a message, whose number is higher than those before. `message` is what the agent sent, parsed. */
+  add(record: R, message: Readonly<Record<string, unknown>>): R {
+    this.#lastSeq = record.seq;
     const subject = subjectOf(message);
-    const entry: Entry = { record, bytes: json.length, subject };
+    const entry: Entry<R> = { record, bytes: record.json.length, subject };
     if (subject === null) {
       this.#expendable.set(record.seq, entry);
     } else {
@@ -58,7 +58,7 @@ export class TelemetryHistory {
   }
 
   /** Held messages after `since`, oldest first. */
-  after(since: number): TelemetryRecord[] {
+  after(since: number): R[] {
     return [...this.#expendable.values(), ...this.#kept.values()]
       .filter(entry => entry.record.seq > since)
       .map(entry => entry.record)

@@ -281,25 +281,6 @@ describe('a keeper with a small kernel', () => {
     expect(await keeper.logs()).not.toContain('kernel_unkillable');
   });
 
-  it('[15] notes in its log when the process of the kernel is stopped, and when it goes on', async () => {
-    keeper = await KeeperFixture.create();
-    const client = await keeper.ready(view);
-    const noted = async (): Promise<string | undefined> =>
-      [...(await keeper.logs()).matchAll(/"alive":(true|false)/g)].at(-1)?.[1];
-    await expect.poll(noted, { timeout: 60_000 }).toBe('true');
-    const { kernelPid } = client.snapshot;
-    process.kill(kernelPid!, 'SIGSTOP');
-    try {
-      await expect.poll(noted, { timeout: 60_000 }).toBe('false');
-      // It is said, never acted upon.
-      expect(client.snapshot).toMatchObject({ executionState: 'idle', kernelPid });
-    } finally {
-      process.kill(kernelPid!, 'SIGCONT');
-    }
-    await expect.poll(noted, { timeout: 60_000 }).toBe('true');
-    await view.untilDone(keeper.execute(client, 'print 1'));
-  });
-
   it('ends its kernel when it gets SIGTERM, and goes on when it gets SIGHUP', async () => {
     keeper = await KeeperFixture.create();
     const client = await keeper.ready(view);

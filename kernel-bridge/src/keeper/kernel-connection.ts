@@ -6,22 +6,21 @@ import { setImmediate as turn, setTimeout as delay } from 'node:timers/promises'
 import type { ChannelName } from '../jupyter/kernel-message.js';
 import { ZmtpSocket } from '../jupyter/zmtp/zmtp-socket.js';
 import { type ConnectionInfo, endpoint, routingIdOf } from './connection-file.js';
-import { Heartbeat } from './heartbeat.js';
 
-/** How long outputs of a flood may gather in the socket: to be woken for each one costs more than all the rest of its way. */
-const COALESCE_MS = 8;
+/**
+ * How long outputs of a flood may gather in the socket: to be woken for each one, and to write each one, costs more than all the rest
+ * of its way. A screen shows nothing new more often.
+ */
+const COALESCE_MS = 16;
 
 export interface ConnectionEvents {
   /** The frames are views into memory that is used again: keep copies, not views. */
   message(channel: ChannelName, frames: Buffer[]): void;
-  /** The kernel's heartbeat stopped, or beats again. */
-  heartbeat(alive: boolean): void;
   failure(error: unknown): void;
 }
 
 export class KernelConnection implements AsyncDisposable {
   readonly #sockets: Readonly<Record<ChannelName, ZmtpSocket>>;
-  readonly #heartbeat: Heartbeat;
   /** The kernel knows our stdin socket. A ROUTER drops what it sends to a peer that it does not know yet. */
   readonly stdinConnected: Promise<void>;
   /** The subscription is on its way: what is asked on shell from now on comes behind it. */
@@ -57,7 +56,6 @@ export class KernelConnection implements AsyncDisposable {
       stdin: open('stdin', info.stdin_port, () => stdinConnected()),
       control: open('control', info.control_port)
     };
-    this.#heartbeat = new Heartbeat(endpoint(info, info.hb_port), alive => events.heartbeat(alive));
   }
 
   /** The message of iopub that is being handed over is no part of a flood. */
@@ -101,9 +99,9 @@ export class KernelConnection implements AsyncDisposable {
   }
 
   close(): Promise<void> {
-    this.#closed ??= Promise.all(
-      [...Object.values(this.#sockets), this.#heartbeat].map(part => part.close())
-    ).then(() => undefined);
+    this.#closed ??= Promise.all(Object.values(this.#sockets).map(socket => socket.close())).then(
+      () => undefined
+    );
     return this.#closed;
   }
 

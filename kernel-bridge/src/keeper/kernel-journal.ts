@@ -16,7 +16,7 @@ export type KernelJournalOptions = Pick<
 >;
 
 /** Nobody sees so short a delay, and only output of a flood has it; what ends or begins something is written at once. */
-const GATHER_MS = 4;
+const GATHER_MS = 8;
 
 export class KernelJournal implements AsyncDisposable {
   private constructor(private readonly writer: JournalWriter) {}

@@ -6,9 +6,8 @@
  */
 import { randomUUID } from 'node:crypto';
 import type { MessageHeader } from '../jupyter/kernel-message.js';
+import { newMessage } from '../jupyter/new-message.js';
 
-const PROTOCOL = '5.4';
-const EMPTY = Buffer.from('{}');
 /** Between session and number of a message whose effects are shown. */
 const SHOWN = '_shown_';
 
@@ -39,10 +38,7 @@ export class OwnMessages {
   }
 
   #request(msgId: string, msgType: string, content: object): OwnRequest {
-    return {
-      msgId,
-      parts: [header(msgId, msgType, this.#session), EMPTY, EMPTY, Buffer.from(JSON.stringify(content))]
-    };
+    return { msgId, parts: newMessage({ msgId, msgType, session: this.#session, content }) };
   }
 
   isOwn(parent: MessageHeader | null): boolean {
@@ -52,24 +48,6 @@ export class OwnMessages {
   /** A status for clients. `kernelSession` is null for a kernel that never said anything. */
   status(executionState: string, kernelSession: string | null): readonly Buffer[] {
     const session = kernelSession ?? this.#session;
-    return [
-      header(`${session}_${randomUUID()}`, 'status', session),
-      EMPTY,
-      EMPTY,
-      Buffer.from(JSON.stringify({ execution_state: executionState }))
-    ];
+    return newMessage({ msgType: 'status', session, content: { execution_state: executionState } });
   }
-}
-
-function header(msgId: string, msgType: string, session: string): Buffer {
-  return Buffer.from(
-    JSON.stringify({
-      msg_id: msgId,
-      msg_type: msgType,
-      session,
-      username: 'tpulab',
-      date: new Date().toISOString(),
-      version: PROTOCOL
-    })
-  );
 }

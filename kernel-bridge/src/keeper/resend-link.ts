@@ -1,11 +1,23 @@
 /**
  * The connection to the ring in which a kernel of our launcher holds what its keeper has not confirmed. Other kernels have
- * no such socket. The launcher serves it with a thread of its own, so it answers while a cell runs.
+ * no such socket. The launcher serves it with a thread of its own, so it answers while a cell runs
+ * (`tpulab/launcher/resend_socket.py`). It answers in frames like those between keeper and gateway, with two types of its own.
  */
 import { connect, type Socket } from 'node:net';
 import type { ChannelName } from '../jupyter/kernel-message.js';
 import { KeeperError } from '../keeper-protocol/keeper-error.js';
-import { ResendDecoder, type SentMessage } from './resend-frames.js';
+import { FrameDecoder } from '../keeper-protocol/frames.js';
+
+const AnswerFrame = { json: 1, message: 2 } as const;
+
+/** In the order in which the launcher counts them. */
+const CHANNELS: readonly ChannelName[] = ['shell', 'control', 'stdin', 'iopub'];
+
+/** One message as the kernel has sent it, identity or topic first. */
+export interface SentMessage {
+  readonly channel: ChannelName;
+  readonly frames: Buffer[];
+}
 
 /** A message by channel: the last one that is in the journal. */
 export type Positions = Readonly<Partial<Record<ChannelName, string>>>;
@@ -30,13 +42,10 @@ export class ResendLink {
   #nextId = 1;
 
   private constructor(private readonly socket: Socket) {
-    const decoder = new ResendDecoder({
-      answer: content => this.#answered(content),
-      message: message => this.#messages.push(message)
-    });
+    const decoder = new FrameDecoder();
     socket.on('data', chunk => {
       try {
-        decoder.push(chunk);
+        decoder.push(chunk, (type, body) => this.#frame(type, body));
       } catch (error) {
         socket.destroy(error as Error);
       }
@@ -90,6 +99,18 @@ export class ResendLink {
     });
   }
 
+  #frame(type: number, body: Buffer): void {
+    if (type === AnswerFrame.message) this.#messages.push(decodeMessage(body));
+    else if (type === AnswerFrame.json) {
+      this.#answered(JSON.parse(body.toString('utf8')) as Record<string, unknown>);
+    } else {
+      throw new KeeperError(
+        'keeper_protocol',
+        `The kernel's launcher sent a frame of unknown kind ${type}; restart the kernel.`
+      );
+    }
+  }
+
   #answered(content: Record<string, unknown>): void {
     const id = content['id'] as number; // the greeting has none
     const pending = this.#pending.get(id);
@@ -106,4 +127,23 @@ export class ResendLink {
 
 function disconnected(): KeeperError {
   return new KeeperError('kernel_dead', 'The kernel has closed its resend socket.');
+}
+
+/** Its frames are copies, as they are kept. */
+function decodeMessage(body: Buffer): SentMessage {
+  const channel = CHANNELS[body.readUInt8(0)];
+  const frames: Buffer[] = [];
+  let at = 3;
+  for (let left = body.readUInt16LE(1); left > 0; left--) {
+    const end = at + 4 + body.readUInt32LE(at);
+    frames.push(Buffer.from(body.subarray(at + 4, end)));
+    at = end;
+  }
+  if (channel === undefined || at !== body.length) {
+    throw new KeeperError(
+      'keeper_protocol',
+      'A message that the launcher sent again is not whole; restart the kernel.'
+    );
+  }
+  return { channel, frames };
 }

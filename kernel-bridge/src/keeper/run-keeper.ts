@@ -122,7 +122,7 @@ async function keep(
     log
   );
   const hear = (json: string, message: Readonly<Record<string, unknown>>): void => {
-    gateways.telemetryAdded(telemetry.add(json, message));
+    gateways.telemetryAdded(telemetry.add({ seq: telemetry.lastSeq + 1, json }, message));
     if (isControlMessage(message)) {
       control.heard(message);
     }

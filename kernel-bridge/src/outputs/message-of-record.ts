@@ -1,6 +1,6 @@
-/** What the reading of outputs needs of a journal record. Content is parsed only when it is asked for. */
+/** What the reading of outputs needs of a journal record. A frame is taken apart, and content parsed, only where that is asked for. */
 import { FROM_CLIENT, type JournalRecord, RecordChannel } from '../journal/index.js';
-import { decodeV1, JSON_PARTS, PART, WireError } from '../jupyter/index.js';
+import { decodeV1, JSON_PARTS, PART, v1Part } from '../jupyter/index.js';
 import { asObject } from './kernel-output.js';
 
 export interface JournaledMessage {
@@ -13,7 +13,8 @@ export interface JournaledMessage {
   readonly session: string;
   readonly parentId: string | null;
   readonly parentType: string | null;
-  readonly parts: readonly Buffer[];
+  /** The v1 frame. */
+  readonly frame: Buffer;
 }
 
 export class MessageReader {
@@ -25,17 +26,13 @@ export class MessageReader {
   read(record: JournalRecord): JournaledMessage | null {
     const channel = record.channel & ~FROM_CLIENT;
     if (channel === RecordChannel.bridge || channel === RecordChannel.stdin) return null;
-    let parts: readonly Buffer[];
-    try {
-      ({ parts } = decodeV1(record.payload));
-    } catch (error) {
-      if (error instanceof WireError) return null;
-      throw error;
-    }
-    const header = jsonOf(parts, PART.header);
-    const { msg_id: msgId, msg_type: msgType, session } = header;
+    const frame = record.payload;
+    const header = v1Part(frame, PART.header);
+    const parentHeader = v1Part(frame, PART.parentHeader);
+    if (header === null || parentHeader === null) return null;
+    const { msg_id: msgId, msg_type: msgType, session } = parse(header);
     if (typeof msgId !== 'string' || typeof msgType !== 'string') return null;
-    const parent = this.#parentOf(parts[PART.parentHeader] ?? Buffer.alloc(0));
+    const parent = this.#parentOf(parentHeader);
     return {
       seq: record.seq,
       timeMs: Number(record.timeNs / 1_000_000n),
@@ -46,7 +43,7 @@ export class MessageReader {
       session: typeof session === 'string' ? session : '',
       parentId: parent.id,
       parentType: parent.type,
-      parts
+      frame
     };
   }
 
@@ -64,27 +61,24 @@ export class MessageReader {
   }
 }
 
+const NOTHING = Buffer.alloc(0);
 const NO_PARENT = { id: null, type: null };
 
-export function contentOf({ parts }: JournaledMessage): Record<string, unknown> {
-  return jsonOf(parts, PART.content);
+export function contentOf({ frame }: JournaledMessage): Record<string, unknown> {
+  return parse(v1Part(frame, PART.content) ?? NOTHING);
 }
 
-export function metadataOf({ parts }: JournaledMessage): Record<string, unknown> {
-  return jsonOf(parts, PART.metadata);
+export function metadataOf({ frame }: JournaledMessage): Record<string, unknown> {
+  return parse(v1Part(frame, PART.metadata) ?? NOTHING);
 }
 
 /** Whether the text occurs in the content; spares parsing where it does not. */
-export function contentMentions({ parts }: JournaledMessage, text: string): boolean {
-  return parts[PART.content]?.includes(text) === true;
+export function contentMentions({ frame }: JournaledMessage, text: string): boolean {
+  return v1Part(frame, PART.content)?.includes(text) === true;
 }
 
-export function bufferCount({ parts }: JournaledMessage): number {
-  return Math.max(parts.length - JSON_PARTS, 0);
-}
-
-function jsonOf(parts: readonly Buffer[], index: number): Record<string, unknown> {
-  return parse(parts[index] ?? Buffer.alloc(0));
+export function bufferCount({ frame }: JournaledMessage): number {
+  return Math.max(decodeV1(frame).parts.length - JSON_PARTS, 0);
 }
 
 /** Kernels may send what is not JSON; the journal has it all the same. */

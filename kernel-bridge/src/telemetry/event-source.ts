@@ -10,10 +10,13 @@ import type {
 } from '@tpulab/protocol';
 import type { Logger } from 'pino';
 import type { TelemetryRecord } from '../keeper-protocol/contract.js';
+import { type HistoryLimits, TelemetryHistory } from '../keeper-protocol/telemetry-history.js';
 import type { Kernel } from '../kernels/kernel.js';
 import type { KernelRegistry } from '../kernels/kernel-registry.js';
-import { type HeldEvent, TelemetryHistory } from './telemetry-history.js';
 import { topicOf } from './telemetry-topic.js';
+
+/** More than a keeper holds: a page that comes late sees a long training whole. */
+const HISTORY: HistoryLimits = { messages: 20_000, bytes: 16 * 1024 * 1024 };
 
 type ClientChange = Omit<ClientEvent, 'topic'>;
 
@@ -53,6 +56,11 @@ export interface SourcedEvent {
   readonly json: string;
 }
 
+/** Telemetry as pages get it, as JSON text: it is sent many times and never looked at again. */
+interface HeldEvent extends TelemetryRecord {
+  readonly topic: EventTopic;
+}
+
 export class EventSource implements Disposable {
   readonly #registry: KernelRegistry;
   readonly #clients: ClientSource;
@@ -61,7 +69,7 @@ export class EventSource implements Disposable {
   readonly #notices: { readonly gatewayId: string; readonly source: NoticeSource } | null;
   readonly #log: Logger;
   readonly #listeners = new Set<(event: SourcedEvent) => void>();
-  readonly #histories = new Map<string, TelemetryHistory>();
+  readonly #histories = new Map<string, TelemetryHistory<HeldEvent>>();
   /** Last state told of each kernel, to leave out what changes nothing for pages. */
   readonly #told = new Map<string, string>();
   readonly #listening: Disposable[];
@@ -107,7 +115,9 @@ export class EventSource implements Disposable {
 
   /** Kernel id to the oldest telemetry seq still held. */
   historyFrom(): Record<string, number> {
-    return Object.fromEntries([...this.#histories].map(([kernelId, history]) => [kernelId, history.from]));
+    return Object.fromEntries(
+      [...this.#histories].map(([kernelId, history]) => [kernelId, history.firstSeq])
+    );
   }
 
   /** What a page that has seen telemetry up to `since` gets first: history, then the present state. */
@@ -137,7 +147,7 @@ export class EventSource implements Disposable {
   }
 
   #follow(kernel: Kernel): void {
-    this.#histories.set(kernel.id, new TelemetryHistory());
+    this.#histories.set(kernel.id, new TelemetryHistory(HISTORY));
     kernel.listen({
       telemetry: record => this.#telemetry(kernel.id, record),
       changed: () => {
@@ -166,10 +176,10 @@ export class EventSource implements Disposable {
       return;
     }
     const { seq } = record;
-    const { topic } = checked;
+    const { topic, message } = checked;
     const json = `{"topic":"${topic}","kernelId":${JSON.stringify(kernelId)},"seq":${seq},"data":${record.json}}`;
     const event: HeldEvent = { seq, topic, json };
-    this.#histories.get(kernelId)?.add(event);
+    this.#histories.get(kernelId)?.add(event, message);
     this.#emit({ ...event, kernelId });
   }
 

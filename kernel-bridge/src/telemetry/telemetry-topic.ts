@@ -18,12 +18,14 @@ const TOPICS: Readonly<Record<TelemetryMessage['type'], TelemetryEvent['topic']>
 
 const checker = TypeCompiler.Compile(TelemetryMessage);
 
-export type Checked = { topic: TelemetryEvent['topic'] } | { fault: string };
+export type Checked =
+  | { readonly topic: TelemetryEvent['topic']; readonly message: TelemetryMessage }
+  | { readonly fault: string };
 
 /** The topic of a message, or in a few words what is wrong with it. */
 export function topicOf(json: string): Checked {
   const message: unknown = JSON.parse(json);
-  if (checker.Check(message)) return { topic: TOPICS[message.type] };
+  if (checker.Check(message)) return { topic: TOPICS[message.type], message };
   const type = (message as { type?: unknown } | null)?.type;
   return { fault: `not a valid message of type ${JSON.stringify(type)}` };
 }

@@ -4,6 +4,7 @@ import { type Static, Type } from '@sinclair/typebox';
 import { type CellExecution, MAX_OUTPUT_BYTES, type OutputsPage } from '@tpulab/protocol';
 import WebSocket from 'ws';
 import { socketPathOf } from '../../http/unix-listening.js';
+import { newHeader } from '../../jupyter/new-message.js';
 import { CommandError } from '../command-errors.js';
 import { below, type RunningGateway } from '../running-gateway.js';
 
@@ -162,14 +163,7 @@ function executeRequest(request: {
   const { msgId, session, source, cellId } = request;
   return {
     channel: 'shell',
-    header: {
-      msg_id: msgId,
-      msg_type: 'execute_request',
-      session,
-      username: 'tpulab',
-      version: '5.3',
-      date: new Date().toISOString()
-    },
+    header: JSON.parse(newHeader({ msgType: 'execute_request', session, msgId })) as object,
     parent_header: {},
     metadata: cellId === null ? {} : { cellId },
     content: {

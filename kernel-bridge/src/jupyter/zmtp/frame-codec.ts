@@ -16,9 +16,12 @@ export const MAX_FRAMES = 65_536;
 
 /** Frames up to this size are copied together, so that a message is one write. Above, copying costs more than a write. */
 const COPIED_BYTES = 16 * 1024;
+/** Memory up to this size is kept for the next large frame: fresh pages cost as much as the copy into them. */
+const REUSED_BYTES = 8 * 1024 * 1024;
 /** So much of a frame is worth a read of its own; what follows it has to wait for the next. */
 const PLACED_BYTES = 128 * 1024;
 const LONGEST_HEADER = 9;
+const NOTHING = Buffer.alloc(0);
 
 /** The bytes of one message, in as few pieces as is cheap; large frames are handed over as they are. */
 export function encodeMessage(frames: readonly Uint8Array[]): Buffer[] {
@@ -83,8 +86,12 @@ interface PartialFrame {
 export class FrameDecoder {
   #frames: Buffer[] = [];
   /** The first bytes of a frame whose header is not complete yet. */
-  #header: Buffer = Buffer.alloc(0);
+  #header: Buffer = NOTHING;
   #partial: PartialFrame | null = null;
+  /** The memory of the last large frame, while its message is not complete… */
+  #used: ArrayBufferLike | null = null;
+  /** …and once that has been handed over: the next one may have it. */
+  #spare: ArrayBufferLike | null = null;
 
   constructor(private readonly sink: FrameSink) {}
 
@@ -117,7 +124,7 @@ export class FrameDecoder {
     let at = this.#fill(chunk);
     if (this.#header.length > 0) {
       chunk = Buffer.concat([this.#header, chunk.subarray(at)]);
-      this.#header = Buffer.alloc(0);
+      this.#header = NOTHING;
       at = 0;
     }
     while (at < chunk.length) {
@@ -130,7 +137,7 @@ export class FrameDecoder {
       const length = frameLength(chunk, at, flags);
       if (begin + length > chunk.length) {
         // Allocated once in full, so that a large frame is copied once, however many chunks it comes in.
-        const body = Buffer.allocUnsafe(length);
+        const body = this.#room(length);
         this.#partial = { flags, body, filled: chunk.copy(body, 0, begin) };
         return;
       }
@@ -154,6 +161,8 @@ export class FrameDecoder {
     partial.filled += bytes;
     if (partial.filled === partial.body.length) {
       this.#partial = null;
+      const { buffer } = partial.body;
+      if (partial.body.length >= PLACED_BYTES && buffer.byteLength <= REUSED_BYTES) this.#used = buffer;
       this.#take(partial.flags, partial.body);
     }
   }
@@ -168,9 +177,25 @@ export class FrameDecoder {
       const frames = this.#frames;
       this.#frames = [];
       this.sink.message(frames);
+      this.#reuse();
     } else if (this.#frames.length > MAX_FRAMES) {
       throw new ZmtpError('zmtp_frame_malformed', `A message has more than ${MAX_FRAMES} frames.`);
     }
+  }
+
+  #room(length: number): Buffer {
+    const spare = this.#spare;
+    if (length < PLACED_BYTES || spare === null || length > spare.byteLength) {
+      return Buffer.allocUnsafe(length);
+    }
+    this.#spare = null;
+    return Buffer.from(spare, 0, length);
+  }
+
+  #reuse(): void {
+    if (this.#used === null) return;
+    if (this.#used.byteLength > (this.#spare?.byteLength ?? 0)) this.#spare = this.#used;
+    this.#used = null;
   }
 
   #command(flags: number, body: Buffer): void {

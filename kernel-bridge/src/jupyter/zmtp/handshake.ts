@@ -7,7 +7,7 @@
 import { encodeCommand } from './frame-codec.js';
 import { ZmtpError } from './zmtp-error.js';
 
-export type SocketType = 'DEALER' | 'SUB' | 'REQ';
+export type SocketType = 'DEALER' | 'SUB';
 
 export const GREETING_BYTES = 64;
 const SIGNATURE_FIRST = 0xff;
@@ -18,8 +18,7 @@ const MECHANISM_BYTES = 20;
 
 const COMPATIBLE: Readonly<Record<SocketType, readonly string[]>> = {
   DEALER: ['ROUTER', 'DEALER', 'REP'],
-  SUB: ['PUB', 'XPUB'],
-  REQ: ['REP', 'ROUTER']
+  SUB: ['PUB', 'XPUB']
 };
 
 export function greeting(): Buffer {

@@ -4,7 +4,7 @@ import { createServer, type Server, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { Publisher, Reply, Router, XPublisher } from 'zeromq';
+import { Publisher, Router, XPublisher } from 'zeromq';
 import { encodeCommand, encodeMessage } from './frame-codec.js';
 import { GREETING_BYTES, greeting, type SocketType } from './handshake.js';
 import { ZmtpSocket, type ZmtpSocketOptions } from './zmtp-socket.js';
@@ -196,20 +196,6 @@ describe('a SUB', () => {
     publisher.close();
     await becomes(() => lastAtEnd >= 0);
     expect(lastAtEnd).toBe(1000);
-  });
-});
-
-describe('a REQ', () => {
-  it('is answered by a REP', async () => {
-    const reply = peer(new Reply({ linger: 0 }));
-    await reply.bind(address);
-    const request = open('REQ');
-    request.socket.send(bytes('', 'ping'));
-    const asked = await reply.receive();
-    expect(asked.map(String)).toEqual(['ping']);
-    await reply.send(asked);
-    await becomes(() => request.messages.length > 0);
-    expect(request.messages).toEqual([['', 'ping']]);
   });
 });
 

@@ -2,7 +2,7 @@
  * A kernel for tests that speaks the real wire and does what its "code" says, one command a line:
  *
  * print N · exit CODE · die · wait (until SIGINT) · input · env NAME · cwd · child (prints the pid of a child in its group)
- * · forge (a message with a wrong signature, then a right one) · buffers · large BYTES · telemetry JSON · stall MS (blocks)
+ * · forge (a reply with a wrong signature, then a right message) · buffers · large BYTES · telemetry JSON · stall MS (blocks)
  *
  * node tiny-kernel.mjs CONNECTION_FILE [--ignore-sigterm] [--exit-at-start CODE] [--deaf] [--no-control-info] [--bind-after FILE]
  */
@@ -66,8 +66,8 @@ function message(type, parent, content, key = info.key) {
 
 // Shell and control publish at the same time; a zeromq socket takes one send at a time.
 let published = Promise.resolve();
-function publish(type, parent, content, buffers = [], key = info.key) {
-  const frames = [type, ...message(type, parent, content, key), ...buffers];
+function publish(type, parent, content, buffers = []) {
+  const frames = [type, ...message(type, parent, content), ...buffers];
   published = published.then(() => iopub.send(frames));
   return published;
 }
@@ -133,7 +133,10 @@ async function command(line, { identity, header }) {
       break;
     }
     case 'forge':
-      await publish('stream', header, { name: 'stdout', text: 'forged\n' }, [], 'another key');
+      await shell.send([
+        identity,
+        ...message('execute_reply', header, { status: 'error', ename: 'forged' }, 'another key')
+      ]);
       await print(header, 'genuine\n');
       break;
     case 'buffers':
