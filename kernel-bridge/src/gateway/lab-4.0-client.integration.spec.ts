@@ -1,0 +1,69 @@
+/** What the library of JupyterLab 4.0 makes of an explicit restart: the oldest client that people still have. */
+import { KernelManager, type Kernel, ServerConnection } from 'services-of-lab-4.0';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import WebSocket from 'ws';
+import { TemporaryGateway, TOKEN } from '../testing/temporary-gateway.js';
+
+vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });
+
+let bridge: TemporaryGateway;
+let manager: KernelManager;
+
+beforeAll(async () => {
+  bridge = await TemporaryGateway.start();
+  await bridge.gateway.ready;
+  const serverSettings = ServerConnection.makeSettings({
+    baseUrl: bridge.url,
+    wsUrl: bridge.url.replace(/^http/, 'ws'),
+    token: TOKEN,
+    appendToken: true,
+    WebSocket: WebSocket as unknown as typeof globalThis.WebSocket
+  });
+  manager = new KernelManager({ serverSettings });
+  await manager.ready;
+});
+
+afterAll(async () => {
+  manager.dispose();
+  await bridge[Symbol.asyncDispose]();
+});
+
+/** Everything that it says of the kernel and of its connection, in order. */
+function toldOf(kernel: Kernel.IKernelConnection): string[] {
+  const told: string[] = [];
+  kernel.statusChanged.connect((_, status) => told.push(status));
+  kernel.connectionStatusChanged.connect((_, status) => told.push(status));
+  return told;
+}
+
+async function printed(kernel: Kernel.IKernelConnection, code: string): Promise<string> {
+  const future = kernel.requestExecute({ code });
+  let text = '';
+  future.onIOPub = ({ content }) => {
+    if ('text' in content) text += String(content.text);
+  };
+  const reply = await future.done;
+  expect(reply.content.status).toBe('ok');
+  return text;
+}
+
+it('[17] a restart that somebody asks for looks like no crash, to who asked and to who watches', async () => {
+  const asking = await manager.startNew({ name: 'python3' });
+  const watching = manager.connectTo({ model: asking.model });
+  expect(await printed(asking, 'x = 1; print("before")')).toBe('before\n');
+  expect(await printed(watching, 'print(x)')).toBe('1\n');
+  const told = [toldOf(asking), toldOf(watching)];
+
+  await asking.restart();
+
+  expect(await printed(asking, 'print("x" in globals())')).toBe('False\n');
+  expect(await printed(watching, 'print("after")')).toBe('after\n');
+  await expect.poll(() => [asking.status, watching.status], { timeout: 60_000 }).toEqual(['idle', 'idle']);
+  for (const words of told) {
+    // `autorestarting` is what it shows as "the kernel died".
+    expect(words.filter(word => /^(autorestarting|dead|terminating|disconnected)$/.test(word))).toEqual([]);
+  }
+  // Who only watches keeps its connection, and what it has asked for.
+  expect(told[1]).not.toContain('connecting');
+  await asking.shutdown();
+});
