@@ -241,7 +241,7 @@ export class ClientConnection {
         for (const made of refusalFrames(request, refusal, kernelSession)) this.sendMade(made);
         return;
       }
-      if (!kernel.send(frame)) {
+      if (!kernel.send(request.header.msg_id, frame)) {
         // The kernel's keeper does not keep up: take nothing more from this client until it does.
         socket.pause();
         kernel.drain().then(

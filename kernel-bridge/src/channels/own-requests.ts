@@ -36,9 +36,10 @@ export class OwnRequests {
   }
 
   #send(msgType: string, content: object): void {
-    const parts = newMessage({ msgType, session: this.#session, content });
+    const msgId = randomUUID();
+    const parts = newMessage({ msgId, msgType, session: this.#session, content });
     try {
-      this.#kernel.send(encodeV1({ channel: 'control', parts }));
+      this.#kernel.send(msgId, encodeV1({ channel: 'control', parts }));
     } catch (error) {
       // Without a kernel there is nothing to give back.
       if (!(error instanceof BridgeError)) throw error;

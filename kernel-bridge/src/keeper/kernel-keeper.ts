@@ -25,6 +25,7 @@ import { KernelLife } from './kernel-life.js';
 import { describeExit, type KernelExit, KernelProcess } from './kernel-process.js';
 import { KernelState } from './kernel-state.js';
 import { OwnMessages } from './own-messages.js';
+import { RequestQueue } from './request-queue.js';
 import { ResendLink } from './resend-link.js';
 import { RunningWait } from './running-wait.js';
 import { SecretInput } from './secret-input.js';
@@ -46,8 +47,7 @@ export class KernelKeeper {
   #journal!: KernelJournal;
   #life: KernelLife | null = null;
   #confirmer: Confirmer | null = null;
-  /** Requests that came while there was no process; the next one gets them. */
-  #unsent: KernelMessage[] = [];
+  readonly #requests = new RequestQueue();
   #lastActivity = Date.now();
   /** The message of the kernel that is being handed to the journal: a large one is written before that returns. */
   #saying: { readonly channel: ChannelName; readonly msgId: string | null } = NOTHING_SAID;
@@ -171,12 +171,7 @@ export class KernelKeeper {
       if (header.msg_type === 'shutdown_request') {
         this.#askedToEnd = wantsRestart(message) ? 'restart' : 'shutdown';
       }
-      const receiver = life ?? this.#life;
-      if (receiver === null) {
-        this.#unsent.push(message);
-      } else {
-        receiver.send(message);
-      }
+      if (life === null || life === this.#life) this.#requests.add(message);
     });
   }
 
@@ -194,7 +189,7 @@ export class KernelKeeper {
   async restart(): Promise<KernelSnapshot> {
     await this.#inTurn(async () => {
       this.#crashes.forget();
-      this.#unsent = [];
+      this.#requests.clear();
       this.#state.restarting('restart requested');
       this.#journal.restart('restart requested');
       await this.#endLife(true);
@@ -244,7 +239,7 @@ export class KernelKeeper {
     const kernelProcess = KernelProcess.adopt(pid, start);
     if (link === null && !tail.state.ready) {
       // It has said nothing yet and was asked nothing: this is a start like any other.
-      this.#unsent = [...tail.unanswered];
+      this.#requests.addFirst(tail.unanswered);
       this.#live(kernelProcess, null);
     } else {
       this.#live(kernelProcess, { tail, link, routingId: routingIdOf(connection), log });
@@ -258,6 +253,7 @@ export class KernelKeeper {
       kernelProcess,
       connection,
       this.#own,
+      this.#requests,
       {
         spoke: session => this.#state.spoke(session),
         message: (message, header, parent) => this.#received(message, header, parent),
@@ -284,7 +280,6 @@ export class KernelKeeper {
       this.#isSettled = true;
       listener.changed();
     });
-    this.#unsent.splice(0).forEach(message => life.send(message));
     listener.processChanged(kernelProcess.pid);
     listener.changed();
     if (takeover?.tail.state.ready === true) {
@@ -342,12 +337,11 @@ export class KernelKeeper {
     log.warn({ ...exit, reason }, 'the kernel has ended and is started again');
     this.#state.restarting(reason);
     this.#journal.ownStatus(this.#own.status('restarting', this.#state.session));
-    this.#unsent.unshift(...life.takeWaiting());
     await this.#beginOrDie();
   }
 
   #die(reason: string): void {
-    this.#unsent = [];
+    this.#requests.clear();
     this.#state.dead(reason);
     this.#journal.ownStatus(this.#own.status('dead', this.#state.session));
   }
@@ -359,6 +353,7 @@ export class KernelKeeper {
     }
     const busy = this.#state.busyParent !== null || !life.isReady;
     this.#life = null;
+    life.takeNoMore();
     try {
       await endProcess(life, { waitMs: this.parts.launch.shutdownWaitMs, restart, busy });
     } finally {

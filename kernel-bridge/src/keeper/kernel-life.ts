@@ -20,6 +20,7 @@ import { DRAIN_MS, INTERRUPT_MS, PROOF_MS } from '../keeper-protocol/kernel-limi
 import type { KernelProcess } from './kernel-process.js';
 import type { OwnMessages } from './own-messages.js';
 import { Readiness } from './readiness.js';
+import type { RequestQueue } from './request-queue.js';
 import { type Incoming, Takeover, type TakeoverParts } from './takeover.js';
 import type { KeeperLog } from './keeper-log.js';
 
@@ -43,9 +44,8 @@ export class KernelLife {
   readonly #connection: KernelConnection;
   readonly #readiness: Readiness;
   readonly #replies = new Map<string, () => void>();
-  /** Requests of clients wait here until nothing of what they cause can be missed. Null: they are sent at once. */
-  #waiting: KernelMessage[] | null = [];
   #readyAt: number | null = null;
+  #takesRequests = true;
   /** While and after this keeper takes over a process that another one has started. */
   readonly #takeover: Takeover | null;
   readonly #stopped = new AbortController();
@@ -60,6 +60,7 @@ export class KernelLife {
     readonly process: KernelProcess,
     info: ConnectionInfo,
     private readonly own: OwnMessages,
+    private readonly requests: RequestQueue,
     private readonly events: LifeEvents,
     private readonly log: KeeperLog,
     takeover: TakeoverParts | null = null
@@ -115,20 +116,6 @@ export class KernelLife {
     return this.#readyAt === null ? 0 : performance.now() - this.#readyAt;
   }
 
-  /** Sends a client's request, in order; held back until the kernel is ready. */
-  send(message: KernelMessage): void {
-    if (this.#waiting === null) {
-      this.#transmit(message.channel, message.parts);
-    } else {
-      this.#waiting.push(message);
-    }
-  }
-
-  /** Requests that were never sent. They belong to the next life, when this one ended by itself. */
-  takeWaiting(): KernelMessage[] {
-    return this.#waiting?.splice(0) ?? [];
-  }
-
   /** Nothing runs before the kernel is ready, so there is nothing to interrupt. */
   async interrupt(mode: 'signal' | 'message'): Promise<void> {
     if (this.#readyAt === null) {
@@ -162,6 +149,12 @@ export class KernelLife {
     }
   }
 
+  /** What clients ask from now on is for the next life. */
+  takeNoMore(): void {
+    this.#takesRequests = false;
+    this.requests.close();
+  }
+
   requestShutdown(restart: boolean): void {
     this.#transmit('control', this.own.shownRequest('shutdown_request', { restart }).parts);
   }
@@ -173,6 +166,7 @@ export class KernelLife {
   }
 
   async #end(): Promise<void> {
+    this.takeNoMore();
     this.#readiness.stop();
     await this.#connection.drained(DRAIN_MS);
     this.#stopped.abort();
@@ -195,7 +189,7 @@ export class KernelLife {
     if (signal.aborted) {
       link?.close();
     } else {
-      this.#waiting?.unshift(...again);
+      this.requests.addFirst(again);
       this.#begin();
       await takeover.secondLook(signal);
       this.#settle();
@@ -209,9 +203,7 @@ export class KernelLife {
 
   #begin(): void {
     this.#readyAt ??= performance.now();
-    const waiting = this.takeWaiting();
-    this.#waiting = null;
-    waiting.forEach(message => this.send(message));
+    if (this.#takesRequests) this.requests.open(({ channel, parts }) => this.#transmit(channel, parts));
   }
 
   #transmit(channel: ChannelName, parts: readonly Buffer[]): void {

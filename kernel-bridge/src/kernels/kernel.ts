@@ -14,7 +14,7 @@ import { KeeperError } from '../keeper-protocol/keeper-error.js';
 import { controlError } from './control-error.js';
 import { KernelActionError } from '../http/errors.js';
 import { KeeperSearch } from '../keeper-client/search.js';
-import { UnjournaledRequests } from './unjournaled-requests.js';
+import { Outbox } from './outbox.js';
 
 export interface KernelListener {
   /** A live record, in order. After the keeper's connection was lost and made again there may be a hole. */
@@ -52,13 +52,12 @@ export class Kernel {
   #silent = false;
   #reached = false;
   #reattach: Reattach | null = null;
-  readonly #unjournaled = new UnjournaledRequests();
+  readonly #outbox = new Outbox();
   /** The connection to the keeper was lost and is being made again, to the same one or another. */
   #search: KeeperSearch | null = null;
   #recovery: Promise<void> | null = null;
   /** The connection that a search has made was lost before it was of use. */
   #cut = false;
-  #heldFrames: Buffer[] = [];
   #journalFault: JournalFault | null = null;
   readonly #unsaved = new Map<string, JournalFault>();
 
@@ -72,7 +71,7 @@ export class Kernel {
   readonly events: KeeperEvents = {
     record: record => {
       this.#lastSeq = record.seq;
-      this.#unjournaled.journaled(record);
+      this.#outbox.journaled(record);
       for (const listener of this.#listeners) listener.record?.(record);
     },
     wantsPayload: channel => {
@@ -116,7 +115,7 @@ export class Kernel {
     const { liveFrom } = await handle.subscribe();
     // Records may already have been pushed while the answer was on its way.
     this.#lastSeq = Math.max(this.#lastSeq, liveFrom - 1);
-    if (before > 0) await this.#sendAgain(handle, before + 1, liveFrom - 1);
+    if (!this.#outbox.isEmpty) await this.#sendAgain(handle, before + 1, liveFrom - 1);
     if (this.#followsTelemetry) await handle.subscribeTelemetry(this.#telemetrySeq);
     this.#snapshot = handle.snapshot;
     this.#silent = false;
@@ -142,7 +141,7 @@ export class Kernel {
         this.#log.error({ kernelId: this.id, err: end.error }, 'the keeper cannot be reached');
       if (end.how === 'gone' || end.how === 'failed')
         this.#lost('the process that keeps this kernel has ended');
-      this.#sendHeld();
+      this.#sendWaiting();
     });
     return search;
   }
@@ -293,14 +292,14 @@ export class Kernel {
   }
 
   /** Passes a checked v1 frame to the kernel. False: wait for `drain` before sending more. */
-  send(frame: Buffer): boolean {
+  send(msgId: string, frame: Buffer): boolean {
     if (this.#recovery !== null) {
-      this.#heldFrames.push(frame);
+      this.#outbox.add(msgId, frame);
       return false;
     }
     const handle = this.#live();
-    this.#unjournaled.add(frame);
-    return handle.send(frame);
+    this.#outbox.add(msgId, frame);
+    return this.#sendOut(handle);
   }
 
   drain(): Promise<void> {
@@ -376,25 +375,30 @@ export class Kernel {
   async #sendAgain(handle: KeeperHandle, from: number, to: number): Promise<void> {
     try {
       for await (const record of new JournalReader(this.journalDir).read(from, { to })) {
-        this.#unjournaled.journaled(record);
+        this.#outbox.journaled(record);
       }
     } catch (error) {
       this.#log.warn({ kernelId: this.id, err: error }, 'the journal could not be read for requests');
     }
-    for (const frame of this.#unjournaled.takeAll()) {
-      this.#unjournaled.add(frame);
-      handle.send(frame);
-    }
+    this.#outbox.sendAgain();
+    this.#sendOut(handle);
   }
 
-  #sendHeld(): void {
-    for (const frame of this.#heldFrames.splice(0)) {
-      if (this.#handle === null) {
-        this.#log.warn({ kernelId: this.id }, 'a message for a kernel that has ended is dropped');
-        return;
-      }
-      this.send(frame);
+  #sendOut(handle: KeeperHandle): boolean {
+    let hasRoom = true;
+    for (const frame of this.#outbox.takeWaiting()) hasRoom = handle.send(frame);
+    return hasRoom;
+  }
+
+  /** What has come while the keeper was looked for. */
+  #sendWaiting(): void {
+    if (this.#handle !== null) {
+      this.#sendOut(this.#handle);
+      return;
     }
+    const dropped = this.#outbox.dropWaiting();
+    if (dropped > 0)
+      this.#log.warn({ kernelId: this.id, dropped }, 'messages for a kernel that has ended are dropped');
   }
 
   #changed(): void {

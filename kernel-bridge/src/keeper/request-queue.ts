@@ -1,0 +1,36 @@
+/**
+ * Requests of clients on their way to the kernel. They are in the journal, and wait here until a process can take them without
+ * anything being missed of what they cause: the one that starts, or the next one where there is none.
+ */
+import type { KernelMessage } from '../jupyter/kernel-message.js';
+
+export class RequestQueue {
+  #waiting: KernelMessage[] = [];
+  #send: ((message: KernelMessage) => void) | null = null;
+
+  add(message: KernelMessage): void {
+    if (this.#send === null) this.#waiting.push(message);
+    else this.#send(message);
+  }
+
+  /** Before all that wait: what the kernel may have been asked already. */
+  addFirst(messages: readonly KernelMessage[]): void {
+    this.#waiting.unshift(...messages);
+  }
+
+  /** The process takes requests: those that wait, in order, and from now on each at once. */
+  open(send: (message: KernelMessage) => void): void {
+    this.#send = send;
+    for (const message of this.#waiting.splice(0)) send(message);
+  }
+
+  /** The process has ended; what comes is for the next. */
+  close(): void {
+    this.#send = null;
+  }
+
+  /** Nothing of what waits is for the next. */
+  clear(): void {
+    this.#waiting = [];
+  }
+}

@@ -1,0 +1,70 @@
+/**
+ * Requests of clients on their way to the keeper. They stay until they are seen in the journal: while the keeper is looked for they
+ * wait here, and what it was handed and has not written down when it was killed, its successor gets again.
+ */
+import { FROM_CLIENT, type JournalRecord, RecordChannel } from '../journal/record.js';
+import { parseHeader, PART, v1Part, WireError } from '../jupyter/index.js';
+
+/** A keeper that lives journals within milliseconds. What is older was dropped by it, for example because the kernel is dead. */
+const FORGET_MS = 30_000;
+
+interface Request {
+  readonly msgId: string;
+  /** v1 */
+  readonly frame: Buffer;
+  /** Null while it waits. */
+  sentAt: number | null;
+}
+
+export class Outbox {
+  /** In the order of the clients. */
+  #requests: Request[] = [];
+
+  get isEmpty(): boolean {
+    return this.#requests.length === 0;
+  }
+
+  add(msgId: string, frame: Buffer): void {
+    const oldest = performance.now() - FORGET_MS;
+    if ((this.#requests[0]?.sentAt ?? oldest) < oldest) {
+      this.#requests = this.#requests.filter(({ sentAt }) => sentAt === null || sentAt >= oldest);
+    }
+    this.#requests.push({ msgId, frame, sentAt: null });
+  }
+
+  /** What waits. It counts as sent from now on. */
+  takeWaiting(): Buffer[] {
+    const waiting = this.#requests.filter(({ sentAt }) => sentAt === null);
+    const now = performance.now();
+    for (const request of waiting) request.sentAt = now;
+    return waiting.map(({ frame }) => frame);
+  }
+
+  /** Nothing of what was sent may have been read: all of it waits again. */
+  sendAgain(): void {
+    for (const request of this.#requests) request.sentAt = null;
+  }
+
+  /** There is nobody to send it to; how much that was. */
+  dropWaiting(): number {
+    const before = this.#requests.length;
+    this.#requests = this.#requests.filter(({ sentAt }) => sentAt !== null);
+    return before - this.#requests.length;
+  }
+
+  journaled({ channel, payload }: JournalRecord): void {
+    if (this.isEmpty || (channel & FROM_CLIENT) === 0 || channel === RecordChannel.bridge) return;
+    const id = messageId(payload);
+    const at = this.#requests.findIndex(({ msgId, sentAt }) => msgId === id && sentAt !== null);
+    if (at >= 0) this.#requests.splice(at, 1);
+  }
+}
+
+function messageId(frame: Buffer): string | null {
+  try {
+    return parseHeader(v1Part(frame, PART.header) ?? Buffer.alloc(0)).msg_id;
+  } catch (error) {
+    if (error instanceof WireError) return null;
+    throw error;
+  }
+}
