@@ -13,8 +13,7 @@ import { decodeRecord } from './record-codec.js';
 import type { JournalRecord } from './record.js';
 import { listSegments, SEGMENT_HEADER_BYTES, segmentHeaderFault, type SegmentName } from './segment-file.js';
 import { type ScanEnd, type ScannedChunk, scanSegment } from './segment-scan.js';
-import { SparseIndex } from './sparse-index.js';
-import { isEntryTrue, readStoredIndex } from './stored-index.js';
+import { isEntryTrue, readStoredIndex, SparseIndex } from './stored-index.js';
 import { seqAfterTrimmed } from './trim-notes.js';
 
 export interface ReadOptions {

@@ -7,7 +7,6 @@ import { appendFileSync, truncateSync } from 'node:fs';
 import { type FileHandle, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { checksumHolds, probeRecord, RECORD_OVERHEAD, seqAt } from './record-codec.js';
-import { INDEX_SPACING_BYTES, type IndexEntry } from './sparse-index.js';
 
 const ENTRY_BYTES = 16;
 /** A segment of one large record has few; more than this is no index of ours. */
@@ -90,4 +89,44 @@ async function readAt(handle: FileHandle, offset: number, length: number): Promi
   const bytes = Buffer.allocUnsafe(length);
   const { bytesRead } = await handle.read(bytes, 0, length, offset);
   return bytes.subarray(0, bytesRead);
+}
+
+/** One entry for each of these many bytes: 256 entries for a full segment. */
+export const INDEX_SPACING_BYTES = 256 * 1024;
+
+export interface IndexEntry {
+  readonly seq: number;
+  readonly offset: number;
+}
+
+export class SparseIndex {
+  readonly #entries: IndexEntry[];
+
+  /** `further` grow in both fields, from `first` on. */
+  constructor(first: IndexEntry, further: readonly IndexEntry[] = []) {
+    this.#entries = [first, ...further];
+  }
+
+  /** Ignored unless it lies far enough behind the last entry; entries only ever grow at the end. */
+  add(entry: IndexEntry): void {
+    const last = this.#entries.at(-1);
+    if (last === undefined || entry.offset >= last.offset + INDEX_SPACING_BYTES) {
+      this.#entries.push(entry);
+    }
+  }
+
+  /** The last entry at or before `seq`; the first entry when `seq` is older than the segment. */
+  floor(seq: number): IndexEntry {
+    let low = 0;
+    let high = this.#entries.length - 1;
+    while (low < high) {
+      const middle = (low + high + 1) >>> 1;
+      if ((this.#entries[middle]?.seq ?? Infinity) <= seq) {
+        low = middle;
+      } else {
+        high = middle - 1;
+      }
+    }
+    return this.#entries[low] ?? { seq, offset: 0 };
+  }
 }

@@ -4,8 +4,13 @@ import { join } from 'node:path';
 import { JournalReader } from '../journal/journal-reader.js';
 import type { ControlCommand, ControlMessage } from '@tpulab/protocol';
 import type { JournalRecord } from '../journal/record.js';
-import type { KeeperEvents, KeeperHandle, KernelSnapshot } from '../keeper-protocol/contract.js';
-import { encodeJsonFrame, FrameDecoder, FrameType, frameHeader } from '../keeper-protocol/frames.js';
+import {
+  type KeeperEvents,
+  type KeeperHandle,
+  KERNEL_START_MS,
+  type KernelSnapshot
+} from '../keeper-protocol/contract.js';
+import { encodeJsonFrame, FrameDecoder, frameHeader, FrameType } from '../keeper-protocol/frames.js';
 import { KeeperError } from '../keeper-protocol/keeper-error.js';
 import {
   type CommandReplies,
@@ -17,7 +22,6 @@ import {
 } from '../keeper-protocol/messages.js';
 import { LiveFeed } from './feed.js';
 import { PendingCommands } from './pending-commands.js';
-import { KERNEL_START_MS } from '../keeper-protocol/kernel-limits.js';
 import { StoredPayloads } from '../keeper-protocol/stored-record.js';
 
 /** So much may wait for the keeper: it takes one large message while the next one is still coming in. */

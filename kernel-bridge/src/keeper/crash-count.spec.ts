@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { CrashCount } from './crash-count.js';
-import { STABLE_MS } from '../keeper-protocol/kernel-limits.js';
+import { STABLE_MS } from '../keeper-protocol/contract.js';
 
 describe('crashes in a row', () => {
   it('allow as many restarts as the limit says', () => {

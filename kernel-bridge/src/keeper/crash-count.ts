@@ -1,5 +1,5 @@
 /** Counts crashes in a row, to tell a kernel that crashed from one that cannot run. */
-import { STABLE_MS } from '../keeper-protocol/kernel-limits.js';
+import { STABLE_MS } from '../keeper-protocol/contract.js';
 
 export class CrashCount {
   #count = 0;

@@ -7,16 +7,16 @@ import {
   type ChannelName,
   type KernelMessage,
   type MessageHeader,
-  PART,
   parseHeader,
-  parseParentHeader
+  parseParentHeader,
+  PART
 } from '../jupyter/kernel-message.js';
 import { createSigner, type MessageSigner } from '../jupyter/zmq-signing.js';
 import type { GapRecord } from '../journal/record.js';
 import type { ConnectionInfo } from './connection-file.js';
 import { KernelConnection } from './kernel-connection.js';
 import { KeeperError } from '../keeper-protocol/keeper-error.js';
-import { DRAIN_MS, INTERRUPT_MS, PROOF_MS } from '../keeper-protocol/kernel-limits.js';
+import { DRAIN_MS, INTERRUPT_MS, PROOF_MS } from '../keeper-protocol/contract.js';
 import type { KernelProcess } from './kernel-process.js';
 import type { OwnMessages } from './own-messages.js';
 import { Readiness } from './readiness.js';

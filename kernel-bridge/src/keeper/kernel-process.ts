@@ -2,10 +2,9 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, openSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { LaunchDescription } from '../keeper-protocol/contract.js';
+import { KILL_MS, type LaunchDescription } from '../keeper-protocol/contract.js';
 import { processEnd } from '../platform/process-end.js';
 import { KeeperError } from '../keeper-protocol/keeper-error.js';
-import { KILL_MS } from '../keeper-protocol/kernel-limits.js';
 
 export interface KernelExit {
   readonly code: number | null;

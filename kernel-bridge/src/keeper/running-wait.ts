@@ -1,6 +1,6 @@
 /** Waits for a kernel that was asked to start again: for the next process, or, after a crash, one after that. */
 import { KeeperError } from '../keeper-protocol/keeper-error.js';
-import { KERNEL_START_MS } from '../keeper-protocol/kernel-limits.js';
+import { KERNEL_START_MS } from '../keeper-protocol/contract.js';
 import type { KernelState } from './kernel-state.js';
 
 export class RunningWait {

@@ -3,8 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { pino } from 'pino';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { JupyterKernelSpecs } from './jupyter-kernelspecs.js';
-import { jupyterDataFolders } from './jupyter-paths.js';
+import { jupyterDataFolders, JupyterKernelSpecs } from './jupyter-kernelspecs.js';
 
 let folder: string;
 

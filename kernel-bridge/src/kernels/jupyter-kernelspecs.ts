@@ -4,7 +4,7 @@ import path from 'node:path';
 import { Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
 import type { Logger } from 'pino';
-import { type KernelSpec, type KernelSpecSource, isKernelSpecName, resourcesOf } from './kernelspec.js';
+import { isKernelSpecName, type KernelSpec, type KernelSpecSource, resourcesOf } from './kernelspec.js';
 
 const KernelJson = Type.Object({
   argv: Type.Array(Type.String(), { minItems: 1 }),
@@ -102,4 +102,30 @@ async function entries(folder: string): Promise<string[]> {
   } catch {
     return [];
   }
+}
+
+export interface Machine {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly platform: NodeJS.Platform;
+  readonly home: string;
+}
+
+/** Folders that may hold `kernels/<name>/kernel.json`. Folders that do not exist are listed too. */
+export function jupyterDataFolders({ env, platform, home }: Machine): string[] {
+  const folders = (env['JUPYTER_PATH'] ?? '').split(path.delimiter).filter(folder => path.isAbsolute(folder));
+  folders.push(userFolder({ env, platform, home }));
+  for (const name of ['VIRTUAL_ENV', 'CONDA_PREFIX']) {
+    const prefix = env[name];
+    if (prefix !== undefined && path.isAbsolute(prefix)) folders.push(path.join(prefix, 'share', 'jupyter'));
+  }
+  folders.push('/usr/local/share/jupyter', '/usr/share/jupyter');
+  return [...new Set(folders)];
+}
+
+function userFolder({ env, platform, home }: Machine): string {
+  const chosen = env['JUPYTER_DATA_DIR'];
+  if (chosen !== undefined && chosen !== '') return chosen;
+  if (platform === 'darwin') return path.join(home, 'Library', 'Jupyter');
+  const xdg = env['XDG_DATA_HOME'];
+  return path.join(xdg !== undefined && xdg !== '' ? xdg : path.join(home, '.local', 'share'), 'jupyter');
 }

@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, realpath, rm, writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { resolveBelowRoot, resolveForKernel } from './resolve-path.js';
+import { resolveBelowRoot, resolveForKernel } from './resolve-path-routes.js';
 
 let folder: string;
 let root: string;

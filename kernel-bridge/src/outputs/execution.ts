@@ -1,4 +1,5 @@
 /** What the index knows of one execution, one display and one Output widget. It is kept as JSON (index-file.ts). */
+import { createHash } from 'node:crypto';
 import { type Static, Type } from '@sinclair/typebox';
 import { CellExecutionState, OutputGap } from '@tpulab/protocol';
 
@@ -52,4 +53,46 @@ export const MAX_CAPTURED = 32;
 
 export function isOpen({ state }: Pick<Execution, 'state'>): boolean {
   return state === 'queued' || state === 'running';
+}
+
+type Shown = Pick<Execution, 'startSeq' | 'lastSeq' | 'changedSeq' | 'clearPending'>;
+
+/** `startSeq`: where reading may begin when everything before has been cleared. */
+export function shown(target: Shown, startSeq: number, seq: number): void {
+  if (target.clearPending) target.startSeq = startSeq;
+  target.clearPending = false;
+  target.lastSeq = target.changedSeq = seq;
+}
+
+export function cleared(target: Shown, wait: boolean, startSeq: number, seq: number): void {
+  target.clearPending = wait;
+  if (!wait) target.startSeq = startSeq;
+  target.lastSeq = target.changedSeq = seq;
+}
+
+/** The widget has captured something of this execution. */
+export function capture(widget: OutputWidget, msgId: string): void {
+  if (widget.msgIds.includes(msgId)) return;
+  widget.msgIds.push(msgId);
+  if (widget.msgIds.length > MAX_CAPTURED) widget.msgIds.shift();
+}
+
+/** What `codeHash` of an execution is. */
+export function codeHash(code: string): string {
+  return createHash('sha256').update(code, 'utf8').digest('hex');
+}
+
+/** First what no notebook shows any more, then the oldest; never what still runs, unless all do. */
+export function leastNeeded(executions: readonly Execution[], count: number): Execution[] {
+  const newest = new Map(executions.map(({ cellId, msgId }) => [cellId, msgId]));
+  const rank = (each: Execution): number => {
+    if (isOpen(each)) return 3;
+    if (each.hidden) return 0;
+    return each.cellId !== null && newest.get(each.cellId) !== each.msgId ? 1 : 2;
+  };
+  return executions
+    .map(each => ({ each, rank: rank(each) }))
+    .sort((a, b) => a.rank - b.rank || a.each.requestSeq - b.each.requestSeq)
+    .slice(0, count)
+    .map(({ each }) => each);
 }

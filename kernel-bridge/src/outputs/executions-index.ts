@@ -3,7 +3,7 @@
  * records and state. Fed with every record in order. It spares reading the whole journal for one cell; whatever it says
  * can be worked out again from the journal.
  */
-import { type GapRecord, gapOf, isRestart, type JournalRecord } from '../journal/index.js';
+import { gapOf, type GapRecord, isRestart, type JournalRecord } from '../journal/index.js';
 import { displayIdOf, integerOrNull, pageOf } from './kernel-output.js';
 import {
   contentMentions,
@@ -12,11 +12,19 @@ import {
   MessageReader,
   metadataOf
 } from './message-of-record.js';
-import { type Display, type Execution, isOpen, MAX_GAPS, type OutputWidget } from './execution.js';
-import { INDEX_LIMITS, type IndexLimits, type IndexState } from './index-state.js';
-import { codeHash } from './code-hash.js';
-import { leastNeeded } from './least-needed.js';
-import { capture, cleared, shown } from './reading-range.js';
+import {
+  capture,
+  cleared,
+  codeHash,
+  type Display,
+  type Execution,
+  isOpen,
+  leastNeeded,
+  MAX_GAPS,
+  type OutputWidget,
+  shown
+} from './execution.js';
+import { INDEX_LIMITS, type IndexLimits, type IndexState } from './index-file.js';
 import { Captures, widgetChangeOf } from './output-widgets.js';
 
 const OUTPUT_TYPES: ReadonlySet<string> = new Set(['stream', 'display_data', 'execute_result', 'error']);

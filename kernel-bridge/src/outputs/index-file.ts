@@ -14,7 +14,6 @@ import {
 } from '../journal/index.js';
 import { writeForThisBoot } from '../platform/write-atomically.js';
 import { Display, Execution, OutputWidget } from './execution.js';
-import type { IndexState } from './index-state.js';
 
 export const INDEX_FILE = 'outputs.index';
 
@@ -86,4 +85,25 @@ async function isOfJournal({ seq, sha256 }: Witness, reader: JournalReader): Pro
     if (error instanceof JournalError) return false;
     throw error;
   }
+}
+
+export interface IndexLimits {
+  readonly executions: number;
+  readonly displays: number;
+  readonly widgets: number;
+}
+
+export const INDEX_LIMITS: IndexLimits = { executions: 10_000, displays: 20_000, widgets: 1000 };
+
+/** The whole state, for the index file. */
+export interface IndexState {
+  readonly throughSeq: number;
+  readonly kernelSession: string | null;
+  readonly restartSeq: number;
+  readonly forgotten: number;
+  readonly forgotDisplays: boolean;
+  readonly executions: readonly Execution[];
+  readonly displays: readonly Display[];
+  readonly widgets: readonly OutputWidget[];
+  readonly captures: readonly (readonly [string, readonly string[]])[];
 }

@@ -1,5 +1,5 @@
 /** What the server and the command line use of the outputs. */
-export { codeHash } from './code-hash.js';
+export { codeHash } from './execution.js';
 export { INDEX_FILE } from './index-file.js';
 export { KernelOutputs } from './kernel-outputs.js';
 export { type Extent, OutputsOfKernels, type OutputsOfKernelsOptions } from './outputs-of-kernels.js';

@@ -4,8 +4,14 @@
  */
 import { gapOf, JournalReader, type JournalRecord, type NumberedGap } from '../journal/index.js';
 import { ExecutionsIndex } from './executions-index.js';
-import { INDEX_LIMITS, type IndexLimits } from './index-state.js';
-import { loadIndex, saveIndex, type Witness, witnessOf } from './index-file.js';
+import {
+  INDEX_LIMITS,
+  type IndexLimits,
+  loadIndex,
+  saveIndex,
+  type Witness,
+  witnessOf
+} from './index-file.js';
 import { type Outputs, type OutputsRequest, readOutputs } from './read-outputs.js';
 
 export interface KernelOutputsOptions {
