@@ -4,9 +4,20 @@ import { renameSync, rmSync, writeFileSync } from 'node:fs';
 import { open, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 
+export interface WriteOptions {
+  /** Permissions, 0600 unless given. */
+  readonly mode?: number;
+  /** The last moment in which it can be left as it is: throws. */
+  readonly check?: () => Promise<void>;
+}
+
 /** When this resolves, content and name are on the disk, and are there after a power loss. An object is written as JSON. */
-export async function writeAtomically(file: string, content: string | object): Promise<void> {
-  await replace(file, content, true);
+export async function writeAtomically(
+  file: string,
+  content: string | object,
+  options: WriteOptions = {}
+): Promise<void> {
+  await replace(file, content, true, options);
   await syncFolder(path.dirname(file));
 }
 
@@ -40,16 +51,24 @@ export async function syncFolder(folder: string): Promise<void> {
   }
 }
 
-async function replace(file: string, content: string | object, isDurable: boolean): Promise<void> {
+async function replace(
+  file: string,
+  content: string | object,
+  isDurable: boolean,
+  { mode = 0o600, check }: WriteOptions = {}
+): Promise<void> {
   const draft = draftOf(file);
   try {
-    const handle = await open(draft, 'wx', 0o600);
+    const handle = await open(draft, 'wx', mode);
     try {
+      // The umask does not count where somebody has chosen.
+      if (mode !== 0o600) await handle.chmod(mode);
       await handle.writeFile(textOf(content));
       if (isDurable) await handle.sync();
     } finally {
       await handle.close();
     }
+    await check?.();
     await rename(draft, file);
   } catch (error) {
     await rm(draft, { force: true });

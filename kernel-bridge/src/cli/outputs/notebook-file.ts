@@ -3,7 +3,8 @@
  * and a file that somebody saved in between is not overwritten.
  */
 import { type BigIntStats } from 'node:fs';
-import { open, readFile, realpath, rename, rm, stat } from 'node:fs/promises';
+import { readFile, realpath, stat } from 'node:fs/promises';
+import { writeAtomically } from '../../platform/write-atomically.js';
 import { CommandError } from '../command-errors.js';
 import { NotebookFormatError, NotebookText } from './notebook-text.js';
 
@@ -43,8 +44,9 @@ export class NotebookFile {
   async replace(text: string, { backup }: { backup: boolean }): Promise<string | null> {
     const kept = backup ? `${this.path}${BACKUP_SUFFIX}` : null;
     try {
-      if (kept !== null) await this.#write(kept, this.text);
-      await this.#write(this.path, text, () => this.#checkUnchanged());
+      const mode = Number(this.seen.mode) & 0o777;
+      if (kept !== null) await writeAtomically(kept, this.text, { mode });
+      await writeAtomically(this.path, text, { mode, check: () => this.#checkUnchanged() });
     } catch (cause) {
       if (cause instanceof CommandError) throw cause;
       const { code = 'unknown error' } = cause as NodeJS.ErrnoException;
@@ -55,25 +57,6 @@ export class NotebookFile {
       );
     }
     return kept;
-  }
-
-  async #write(file: string, text: string, check?: () => Promise<void>): Promise<void> {
-    const draft = `${file}.${process.pid}.tmp`;
-    try {
-      const handle = await open(draft, 'w', Number(this.seen.mode) & 0o777);
-      try {
-        await handle.chmod(Number(this.seen.mode) & 0o777);
-        await handle.writeFile(text);
-        await handle.sync();
-      } finally {
-        await handle.close();
-      }
-      await check?.();
-      await rename(draft, file);
-    } catch (error) {
-      await rm(draft, { force: true });
-      throw error;
-    }
   }
 
   async #checkUnchanged(): Promise<void> {
