@@ -36,10 +36,19 @@ export function recordHead(
   return head;
 }
 
+/** The newest time that was written, in words: records of one batch have the same, and arithmetic on a bigint costs as much as all else here. */
+const stamp = { timeNs: 0n, low: 0, high: 0 };
+
 function writeFields(target: Buffer, at: number, seq: number, timeNs: bigint, channel: number): void {
   target.writeUInt32LE(seq >>> 0, at);
   target.writeUInt32LE(Math.floor(seq / 0x1_0000_0000), at + 4);
-  target.writeBigUInt64LE(timeNs, at + 8);
+  if (timeNs !== stamp.timeNs) {
+    stamp.timeNs = timeNs;
+    stamp.low = Number(timeNs & 0xffff_ffffn);
+    stamp.high = Number(timeNs >> 32n);
+  }
+  target.writeUInt32LE(stamp.low, at + 8);
+  target.writeUInt32LE(stamp.high, at + 12);
   target[at + 16] = channel;
 }
 

@@ -66,7 +66,8 @@ export function createSigner(scheme: string, key: string): MessageSigner {
 function firstPart(frames: readonly Buffer[]): number {
   const last = Math.min(frames.length, MAX_IDENTITIES + 1);
   for (let index = 0; index < last; index++) {
-    if (frames[index]?.equals(DELIMITER) !== true) continue;
+    const frame = frames[index];
+    if (frame?.length !== DELIMITER.length || !frame.equals(DELIMITER)) continue;
     const first = index + 2;
     if (frames.length >= first + JSON_PARTS) return first;
     throw new WireError(
