@@ -7,7 +7,7 @@ import type { Logger } from 'pino';
 import { acceleratorInfo, type MetadataOptions } from './accelerator-info.js';
 import { chipOwners } from './chip-owners.js';
 import type { ChipTable } from './chip-table.js';
-import { DeviceReadings, type Readings } from './device-readings.js';
+import type { DeviceReadings, Readings } from './device-readings.js';
 import { findChips, type FoundChip } from './find-chips.js';
 import { History } from './history.js';
 import { HostLoad } from './host-load.js';
@@ -138,7 +138,11 @@ export class MachineSampler implements AsyncDisposable {
     this.#chips = chips;
     if (this.#stopping.signal.aborted) return;
     // A port is dialled only where somebody may answer.
-    if (chips.length > 0 || saysTpu(env)) this.#readings = new DeviceReadings({ ports: metricPorts(env) });
+    if (chips.length > 0 || saysTpu(env)) {
+      // gRPC takes as much memory as all else that an idle gateway loads together, and most machines have no TPU.
+      const { DeviceReadings } = await import('./device-readings.js');
+      this.#readings = new DeviceReadings({ ports: metricPorts(env) });
+    }
     const python = env[SDK_PYTHON] ?? '';
     // Off a TPU the SDK only waits for a metadata server.
     if (chips.length > 0 && python !== '') this.#sdk = new SdkHelper({ python, env, log });
