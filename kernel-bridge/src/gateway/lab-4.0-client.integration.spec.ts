@@ -40,7 +40,7 @@ async function printed(kernel: Kernel.IKernelConnection, code: string): Promise<
   const future = kernel.requestExecute({ code });
   let text = '';
   future.onIOPub = ({ content }) => {
-    if ('text' in content) text += String(content.text);
+    if ('text' in content) text += content.text;
   };
   const reply = await future.done;
   expect(reply.content.status).toBe('ok');
