@@ -10,6 +10,8 @@ import math
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 os.environ["JAX_PLATFORMS"] = "cpu"
@@ -29,29 +31,32 @@ pytestmark = pytest.mark.skipif(not PYTHON, reason="`npm run test:aot` has a Pyt
 BERT = ("--layers", "4", "--hidden", "512", "--heads", "8", "--batch-size", "64", "--precision", "bfloat16")
 
 
+WHERE = ("--backend", "torch_xla", "--platform", "cpu")
+EXPORTS = {
+    "resnet_profiling": ("-m", "tpulab_recipes.resnet_profiling", *WHERE, "--batch-size", "64", "--export"),
+    "intents": ("-m", "tpulab_recipes.intents", *WHERE, *BERT, "--export"),
+    "dia": (str(Path(__file__).with_name("export_dia.py")),),
+    "english_tts": (str(Path(__file__).with_name("export_english_tts.py")),),
+}
+
+
 @pytest.fixture(scope="module")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, StepProgram]:
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], StepProgram]:
+    """The step of a recipe, exported when a test first asks for it."""
     folder = tmp_path_factory.mktemp("programs")
-    found = {}
-    where = ("--backend", "torch_xla", "--platform", "cpu")
-    for recipe, command in (
-        (
-            "resnet_profiling",
-            ("-m", "tpulab_recipes.resnet_profiling", *where, "--batch-size", "64", "--export"),
-        ),
-        ("intents", ("-m", "tpulab_recipes.intents", *where, *BERT, "--export")),
-        ("dia", (str(Path(__file__).with_name("export_dia.py")),)),
-        ("english_tts", (str(Path(__file__).with_name("export_english_tts.py")),)),
-    ):
+
+    @cache
+    def export(recipe: str) -> StepProgram:
         place = folder / f"{recipe}.zip"
         subprocess.run(
-            [PYTHON, *command, str(place)],
+            [PYTHON, *EXPORTS[recipe], str(place)],
             check=True,
-            timeout=300,
+            timeout=600,
             env={**os.environ, "PYTHONPATH": str(SOURCES), "PJRT_DEVICE": "CPU"},
         )
-        found[recipe] = StepProgram.load(place)
-    return found
+        return StepProgram.load(place)
+
+    return export
 
 
 def show(found: CompiledFor) -> None:
@@ -66,8 +71,10 @@ def show(found: CompiledFor) -> None:
         *((recipe, chip) for recipe in ("intents", "dia", "english_tts") for chip in sorted(TOPOLOGIES)),
     ],
 )
-def test_a_torch_step_compiles_and_fits(programs: dict[str, StepProgram], recipe: str, chip: str) -> None:
-    program = programs[recipe]
+def test_a_torch_step_compiles_and_fits(
+    exported: Callable[[str], StepProgram], recipe: str, chip: str
+) -> None:
+    program = exported(recipe)
     found = compile_program(program, chip)
     show(found)
     assert found.note == ""
@@ -77,18 +84,18 @@ def test_a_torch_step_compiles_and_fits(programs: dict[str, StepProgram], recipe
     assert found.tflop > 0
 
 
-def test_sliced_parameters_need_less_of_each_chip(programs: dict[str, StepProgram]) -> None:
-    whole = compile_program(programs["intents"], "v5e")
-    sliced = compile_program(programs["intents"], "v5e", shard=True)
+def test_sliced_parameters_need_less_of_each_chip(exported: Callable[[str], StepProgram]) -> None:
+    whole = compile_program(exported("intents"), "v5e")
+    sliced = compile_program(exported("intents"), "v5e", shard=True)
     show(sliced)
     assert whole.memory_gib is not None
     assert sliced.memory_gib is not None
     # Seven eighths of parameters and moments are on the other chips; activations stay.
-    assert sliced.memory_gib < whole.memory_gib - 0.5 * bytes_of_state(programs["intents"]) / 2**30
+    assert sliced.memory_gib < whole.memory_gib - 0.5 * bytes_of_state(exported("intents")) / 2**30
 
 
-def test_rows_that_cannot_be_divided_are_refused(programs: dict[str, StepProgram]) -> None:
-    program = programs["intents"]
+def test_rows_that_cannot_be_divided_are_refused(exported: Callable[[str], StepProgram]) -> None:
+    program = exported("intents")
     odd = [
         type(value)((7, *value.shape[1:]), value.dtype, value.role) if value.role == "batch" else value
         for value in program.inputs
