@@ -21,6 +21,7 @@ FILES = (
     "04-bert-fine-tune.ipynb",
     "06-dia.ipynb",
     "07-gpt-sovits.ipynb",
+    "08-english-tts.ipynb",
 )
 #: Names that were removed from torch_xla, transformers or datasets, and that old examples still have.
 DEAD = re.compile(

@@ -1,4 +1,4 @@
-"""Notebooks 00 to 04 and 06 in PyTorch on XLA:CPU, through the bridge, with what they must have found."""
+"""Notebooks 00 to 04, 06 and 08 in PyTorch on XLA:CPU, through the bridge, with what they must have found."""
 
 from __future__ import annotations
 
@@ -336,3 +336,52 @@ class TestDia:
         assert "image/png" in lesson.mime_types("delay")
         assert "v5e-8" in lesson.text("cost")
         assert "v4-8" in lesson.text("cost")
+
+
+class TestEnglishTts:
+    @pytest.fixture(scope="class")
+    @classmethod
+    def lesson(cls, execute: Execute, tmp_path_factory: pytest.TempPathFactory) -> Executed:
+        ask = {
+            "losses": "losses",
+            "words": "[share, limit]",
+            "late": "late",
+            "stopped": "all(each.stopped for each in spoken)",
+            "profiled": "[profile[name] for name in ('total_batch_count', 'total_batch_total_s',"
+            " 'data_loading_total_s')]",
+            "clock": "[clock.steps, clock.wall / 1e9, clock.input / 1e9]",
+            "both": "[both['float32']['mel'], both['bfloat16']['mel']]",
+            "same": "all(bool((a.cpu() == b).all()) for a, b in"
+            " zip(trainer.model.state_dict().values(), model.state_dict().values()))",
+        }
+        return execute("08-english-tts.ipynb", ask, output_folder=str(tmp_path_factory.mktemp("voice")))
+
+    def test_it_says_held_out_sentences_so_that_their_words_are_recognised(self, lesson: Executed) -> None:
+        share, limit = lesson.values["words"]
+        assert share >= 0.7
+        assert limit > 0.85
+        assert lesson.values["losses"][-1] < 0.4 * lesson.values["losses"][0]
+
+    def test_stop_tokens_end_it_within_three_frames(self, lesson: Executed) -> None:
+        assert lesson.values["stopped"] is True
+        assert max(map(abs, lesson.values["late"])) <= 3
+
+    def test_profiler_and_step_clock_agree(self, lesson: Executed) -> None:
+        assert lesson.values["profiled"] == pytest.approx(lesson.values["clock"], rel=1e-6)
+        assert lesson.values["clock"][0] == len(lesson.values["losses"])
+
+    def test_samples_compile_nothing_after_the_first(self, lesson: Executed) -> None:
+        assert set(compiled_in_steps(lesson, "English voice")[1:]) == {0}
+
+    def test_bfloat16_measures_the_same_voice_and_the_export_is_it(self, lesson: Executed) -> None:
+        full, half = lesson.values["both"]
+        assert half == pytest.approx(full, rel=0.05)
+        assert lesson.values["same"] is True
+
+    def test_players_and_pictures_are_shown(self, lesson: Executed) -> None:
+        for cell in ("spectrogram", "regulator", "after"):
+            assert "image/png" in lesson.mime_types(cell)
+        shown = "".join(
+            output.data.get("text/html", "") for output in lesson.cell("own").outputs if "data" in output
+        )
+        assert shown.count("<audio controls") == 2

@@ -5,14 +5,15 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 tpulab = pytest.importorskip("tpulab")
 
-from english_tts.tiny_voice import TINY  # noqa: E402
-from tpulab_recipes.english_tts.english_trainer import open_run  # noqa: E402
+from english_tts.tiny_voice import STATISTICS, TINY, made_up  # noqa: E402
+from tpulab_recipes.english_tts.english_trainer import EnglishTrainer, open_run  # noqa: E402
 from tpulab_recipes.english_tts.interbatch_profiler import InterbatchProfiler, hints  # noqa: E402
 
 from tpulab.agent.process_agent import current_agent  # noqa: E402
@@ -86,3 +87,23 @@ def test_hints_name_the_bottleneck_and_nothing_else() -> None:
     assert hints(calm) == []
     assert len(hints(calm | {"interbatch_overhead_pct": 30.0})) == 1
     assert "backward" in hints(calm | {"forward_pass_total_s": 1.0, "backward_pass_total_s": 3.0})[0]
+
+
+def test_a_rate_that_was_changed_from_the_page_is_resumed(host: Any, tmp_path: Path) -> None:
+    config = TINY.but(output_dir=str(tmp_path), num_epochs=1)
+    utterances = [made_up(each) for each in range(6)]
+
+    def trainer() -> EnglishTrainer:
+        run = open_run(config, "steered")
+        return EnglishTrainer(config, host, utterances, [], STATISTICS, run=run)
+
+    first = trainer()
+    first.run.run.set("learning_rate", 0.003)  # type: ignore[attr-defined]
+    first.train()
+    first.close()
+    assert first.peak == pytest.approx(0.003, rel=1e-6)
+    second = trainer()
+    assert second.setup_checkpoint_resumption() == first.steps_done
+    second.before_step()
+    assert second.peak == first.peak
+    second.close()

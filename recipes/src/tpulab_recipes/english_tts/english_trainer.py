@@ -43,6 +43,14 @@ class EnglishTrainer(KokoroTrainer):
         self.peak = float(self.run.hyper().get("learning_rate", self.peak))
         super().before_step()
 
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """As the base's; a peak rate that was changed from the page is the run's again."""
+        super().load_state(state)
+        if isinstance(self.run, PlainRun):
+            self.run.values["learning_rate"] = self.peak
+        elif float(self.run.hyper()["learning_rate"]) != self.peak:
+            self.run.run.set("learning_rate", self.peak)  # type: ignore[attr-defined]
+
     def _write(self, step: int, figures: Mapping[str, float]) -> None:
         figures = dict(figures)
         if "train/batch_total_loss" in figures:
