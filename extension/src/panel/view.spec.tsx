@@ -269,7 +269,6 @@ describe('PanelView', () => {
     change(() => {
       if (memory) {
         memory.open = true;
-        memory.dispatchEvent(new Event('toggle'));
       }
     });
     expect(asked).toEqual(['profile', 'memory']);

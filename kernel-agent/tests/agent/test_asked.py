@@ -1,11 +1,11 @@
-"""What a page asks of the kernel while its cell is busy: who holds memory, and a trace of what the devices do."""
+"""What a page asks of the kernel while its cell is busy: who holds memory, and what the devices do."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from kernel_process import KernelProcess
 from keeper_double import KeeperDouble
+from kernel_process import KernelProcess
 
 LOOP = """
 import threading, jax, jax.numpy as jnp

@@ -13,7 +13,10 @@ from tpulab.measure.xla_profile import Operation, ProfileError, capture, summary
 
 def test_operations_are_summed_by_name_and_program() -> None:
     found = summary([Operation("dot", "a", 2e6), Operation("add", "a", 5e6), Operation("dot", "a", 4e6)])
-    assert [(one["name"], one["count"], one["totalMs"]) for one in found] == [("dot", 2, 6.0), ("add", 1, 5.0)]
+    assert [(one["name"], one["count"], one["totalMs"]) for one in found] == [
+        ("dot", 2, 6.0),
+        ("add", 1, 5.0),
+    ]
 
 
 def test_without_jax_it_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:

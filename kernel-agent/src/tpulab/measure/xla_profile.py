@@ -82,9 +82,7 @@ def summary(operations: Iterable[Operation]) -> list[ProfileOperation]:
     """Those that took most, by name and program, first."""
     found: dict[tuple[str, str], ProfileOperation] = {}
     for name, module, duration_ns in operations:
-        entry = found.setdefault(
-            (name, module), {"name": name, "module": module, "count": 0, "totalMs": 0.0}
-        )
+        entry = found.setdefault((name, module), {"name": name, "module": module, "count": 0, "totalMs": 0.0})
         entry["count"] += 1
         entry["totalMs"] += duration_ns / 1e6
     return sorted(found.values(), key=lambda entry: -entry["totalMs"])[:SHOWN]

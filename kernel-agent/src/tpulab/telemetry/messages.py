@@ -8,7 +8,9 @@ from __future__ import annotations
 from typing import Literal, NotRequired, TypedDict
 
 Verdict = Literal["first", "shape", "dtype", "tree", "static", "redefined", "sharding", "config", "other"]
-ControlAction = Literal["pause", "resume", "stop", "set", "checkpoint", "evaluate", "sample", "free", "memory", "profile"]
+ControlAction = Literal[
+    "pause", "resume", "stop", "set", "checkpoint", "evaluate", "sample", "free", "memory", "profile"
+]
 ControlPhase = Literal["accepted", "applied", "refused", "expired", "failed"]
 ControlOrigin = Literal["page", "code", "replay"]
 BandKind = Literal["checkpoint", "evaluate", "sample", "transfer", "pause"]
