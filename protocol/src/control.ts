@@ -10,8 +10,9 @@ import { type Static, Type } from '@sinclair/typebox';
 const UnixMs = Type.Number({ minimum: 0, description: 'Unix time in milliseconds' });
 
 /**
- * What can be asked of a run. `stop`: after the step that is going on. `free` is asked of the kernel, not of a run: it lets
- * go of what the last traceback and `Out[]` hold, and of nothing else.
+ * What can be asked of a run. `stop`: after the step that is going on. The last three are asked of the kernel, not of a run:
+ * `free` lets go of what the last traceback and `Out[]` hold, and of nothing else; `memory` is answered by a `memory` message,
+ * `profile` by a `profile` message after its seconds.
  */
 export const ControlAction = Type.Union([
   Type.Literal('pause'),
@@ -21,7 +22,9 @@ export const ControlAction = Type.Union([
   Type.Literal('checkpoint'),
   Type.Literal('evaluate'),
   Type.Literal('sample'),
-  Type.Literal('free')
+  Type.Literal('free'),
+  Type.Literal('memory'),
+  Type.Literal('profile')
 ]);
 export type ControlAction = Static<typeof ControlAction>;
 

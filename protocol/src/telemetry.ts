@@ -231,6 +231,23 @@ export const AdviceMessage = Type.Object({
 });
 export type AdviceMessage = Static<typeof AdviceMessage>;
 
+const HeldArrays = Type.Array(
+  Type.Object({
+    bytes: Type.Integer({ minimum: 0, description: 'of all arrays of this entry together' }),
+    count: Type.Integer({ minimum: 1 }),
+    shape: Type.Array(Type.Integer({ minimum: 0 })),
+    dtype: Type.String(),
+    names: Type.Array(Type.String(), {
+      description: 'who holds it, for example `params`, `Out[7]`, `last traceback: train, x`'
+    })
+  }),
+  { description: 'the largest arrays that live, largest first' }
+);
+const HeldBytes = Type.Object(
+  { traceback: Type.Integer({ minimum: 0 }), outputs: Type.Integer({ minimum: 0 }) },
+  { description: 'what the action `free` lets go of' }
+);
+
 /** The device had no memory left. */
 export const MemoryErrorMessage = Type.Object({
   type: Type.Literal('memory-error'),
@@ -243,26 +260,49 @@ export const MemoryErrorMessage = Type.Object({
   freeBytes: Bytes,
   limitBytes: Bytes,
   text: Type.String({ description: "the runtime's own words, shortened" }),
-  arrays: Type.Array(
-    Type.Object({
-      bytes: Type.Integer({ minimum: 0, description: 'of all arrays of this entry together' }),
-      count: Type.Integer({ minimum: 1 }),
-      shape: Type.Array(Type.Integer({ minimum: 0 })),
-      dtype: Type.String(),
-      names: Type.Array(Type.String(), {
-        description: 'who holds it, for example `params`, `Out[7]`, `last traceback: train, x`'
-      })
-    }),
-    { description: 'the largest arrays that live, largest first' }
-  ),
-  heldBytes: Type.Object(
-    { traceback: Type.Integer({ minimum: 0 }), outputs: Type.Integer({ minimum: 0 }) },
-    { description: 'what the action `free` lets go of' }
-  ),
+  arrays: HeldArrays,
+  heldBytes: HeldBytes,
   location: Type.Union([CodeLocation, Type.Null()]),
   run: Type.Union([Type.String(), Type.Null()])
 });
 export type MemoryErrorMessage = Static<typeof MemoryErrorMessage>;
+
+/** Who holds memory now: the answer to the action `memory`. */
+export const MemoryMessage = Type.Object({
+  type: Type.Literal('memory'),
+  time: UnixMs,
+  totalBytes: Type.Integer({ minimum: 0, description: 'of all live arrays' }),
+  arrays: HeldArrays,
+  heldBytes: HeldBytes
+});
+export type MemoryMessage = Static<typeof MemoryMessage>;
+
+/** What the devices did for some seconds, by XLA operation, as XProf traced it: the answer to the action `profile`. */
+export const ProfileMessage = Type.Object({
+  type: Type.Literal('profile'),
+  time: UnixMs,
+  durationMs: Ms,
+  folder: Type.String({
+    description: 'where the whole trace is, on the machine of the kernel, for XProf or TensorBoard'
+  }),
+  devices: Type.Integer({
+    minimum: 0,
+    description: 'devices that were traced; 0 where operations run on threads of the host'
+  }),
+  busyMs: Type.Number({ minimum: 0, description: 'of all operations together, on all devices' }),
+  operations: Type.Array(
+    Type.Object({
+      name: Type.String(),
+      module: Type.String({
+        description: 'the compiled program it is of; empty where the trace does not say'
+      }),
+      count: Type.Integer({ minimum: 1 }),
+      totalMs: Type.Number({ minimum: 0 })
+    }),
+    { description: 'those that took most, first' }
+  )
+});
+export type ProfileMessage = Static<typeof ProfileMessage>;
 
 export const CompileReason = Type.Object({
   verdict: Type.Union([
@@ -329,6 +369,8 @@ export const TelemetryMessage = Type.Union([
   CompileMessage,
   ControlMessage,
   AdviceMessage,
-  MemoryErrorMessage
+  MemoryErrorMessage,
+  MemoryMessage,
+  ProfileMessage
 ]);
 export type TelemetryMessage = Static<typeof TelemetryMessage>;

@@ -1,6 +1,6 @@
 /** The devices section: the machine from outside, the kernel's devices from inside, who holds the chips, and what went before. */
 import type { TranslationBundle } from '@jupyterlab/translation';
-import type { DevicesMessage } from '@tpulab/protocol';
+import type { DevicesMessage, MemoryMessage } from '@tpulab/protocol';
 import { type JSX, useState } from 'react';
 import type { RangeName } from './history-window.js';
 import type { MachineSource } from './machine-source.js';
@@ -9,6 +9,7 @@ import type { DrawLoop } from '../ui/draw-loop.js';
 import { fromBackticks } from '../text/marked.js';
 import { Marked } from '../ui/marked-view.js';
 import { HeatView } from './heat-view.js';
+import { MemoryView } from './held-arrays.js';
 import { HistoryView } from './history-view.js';
 import { HostView } from './host-view.js';
 import { summaryText } from './model.js';
@@ -42,6 +43,11 @@ export interface DevicesViewProps {
   readonly documentOf: (kernelId: string) => string | null;
   readonly onShow: (document: string) => void;
   readonly onRelease: (kernelId: string) => void;
+  /** Who holds memory now, by array; null before somebody has asked. */
+  readonly memory: MemoryMessage | null;
+  /** Null where the kernel cannot be asked, or has no arrays. */
+  readonly onAskMemory: (() => void) | null;
+  readonly isAskingMemory: boolean;
   readonly onRemoveLock: () => void;
   readonly trans: TranslationBundle;
 }
@@ -86,6 +92,14 @@ export function DevicesView(props: DevicesViewProps): JSX.Element {
         </>
       ) : null}
       {sample ? <HostView host={sample.host} trans={trans} /> : null}
+      {devices && props.onAskMemory ? (
+        <MemoryView
+          memory={props.memory}
+          onAsk={props.onAskMemory}
+          isAsking={props.isAskingMemory}
+          trans={trans}
+        />
+      ) : null}
       {machine && sample && (props.showHistory || page?.chips.length) ? (
         <details className="jp-TPULabMore" onToggle={event => setMore(event.currentTarget.open)}>
           <summary>{trans.__('History and topology')}</summary>

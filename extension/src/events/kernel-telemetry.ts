@@ -7,7 +7,10 @@ import type {
   DevicesMessage,
   HelloMessage,
   KernelEvent,
+  ControlMessage,
   MemoryErrorMessage,
+  MemoryMessage,
+  ProfileMessage,
   TelemetryEvent,
   TelemetryMessage
 } from '@tpulab/protocol';
@@ -53,6 +56,21 @@ export class KernelTelemetry implements IDisposable {
   /** When the device had no memory left; oldest first. */
   get memoryErrors(): readonly MemoryErrorMessage[] {
     return [...this._memoryErrors.values()];
+  }
+
+  /** Who held memory when somebody last asked; null before that. */
+  get memory(): MemoryMessage | null {
+    return this._memory;
+  }
+
+  /** The newest trace that somebody asked for; null before that. */
+  get profile(): ProfileMessage | null {
+    return this._profile;
+  }
+
+  /** What was asked of the kernel itself, each with its newest word. */
+  get asked(): readonly ControlMessage[] {
+    return [...this._asked.values()];
   }
 
   /** The kernel as the gateway last told it; null before that. */
@@ -171,7 +189,16 @@ export class KernelTelemetry implements IDisposable {
         this.runs.applyPace(message, this._process);
         return;
       case 'control':
+        if (message.run === null) {
+          keepNewest(this._asked, message);
+        }
         this.runs.applyCommand(message, this._process);
+        return;
+      case 'memory':
+        this._memory = message;
+        return;
+      case 'profile':
+        this._profile = message;
         return;
       case 'compile':
         this.compilations.apply(message, this._process);
@@ -189,6 +216,8 @@ export class KernelTelemetry implements IDisposable {
     this.runs.interrupt();
     this.compilations.interrupt();
     this._advice.clear();
+    this._memory = null;
+    this._profile = null;
     this._devices = null;
     this._agent = null;
   }
@@ -196,6 +225,9 @@ export class KernelTelemetry implements IDisposable {
   private readonly _changed: ThrottledSignal<this>;
   private readonly _advice = new Map<string, AdviceMessage>();
   private readonly _memoryErrors = new Map<string, MemoryErrorMessage>();
+  private readonly _asked = new Map<string, ControlMessage>();
+  private _memory: MemoryMessage | null = null;
+  private _profile: ProfileMessage | null = null;
   private readonly _clients = new Map<string, ClientEvent>();
   private _agent: HelloMessage | null = null;
   private _devices: DevicesMessage | null = null;

@@ -13,7 +13,9 @@ import {
   KernelEvent,
   MachineEvent,
   MemoryErrorMessage,
+  MemoryMessage,
   PaceMessage,
+  ProfileMessage,
   RemoteEvent,
   RunMessage,
   StepsMessage,
@@ -60,7 +62,9 @@ const TELEMETRY: Readonly<Record<TelemetryMessage['type'], { readonly static: Te
   compile: CompileMessage,
   control: ControlMessage,
   advice: AdviceMessage,
-  'memory-error': MemoryErrorMessage
+  'memory-error': MemoryErrorMessage,
+  memory: MemoryMessage,
+  profile: ProfileMessage
 };
 
 type Fields = Readonly<Record<string, unknown>>;

@@ -81,5 +81,9 @@ export function actionText(action: ControlAction, trans: TranslationBundle): str
       return trans.__('Set');
     case 'free':
       return trans.__('Free memory');
+    case 'memory':
+      return trans.__('Memory by array');
+    case 'profile':
+      return trans.__('Trace');
   }
 }

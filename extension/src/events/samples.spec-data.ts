@@ -173,7 +173,9 @@ const TOPIC_OF = {
   control: 'runs',
   compile: 'compile',
   advice: 'runs',
-  'memory-error': 'runs'
+  'memory-error': 'runs',
+  memory: 'runs',
+  profile: 'runs'
 } as const;
 
 export function telemetry(kernelId: string, seq: number, data: TelemetryMessage): TelemetryEvent {

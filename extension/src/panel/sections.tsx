@@ -102,6 +102,7 @@ const DevicesSection = memo(function DevicesSection({
     return () => look?.dispose();
   }, [machineSource, isLooking]);
   const devices = kernel?.devices ?? null;
+  const control = kernel && actions.controlOf(kernel);
   return (
     <Section
       title={trans.__('Devices')}
@@ -122,6 +123,9 @@ const DevicesSection = memo(function DevicesSection({
           documentOf={kernelId => actions.documentOf(kernelId)}
           onShow={path => actions.showDocument(path)}
           onRelease={kernelId => actions.release(kernelId, machineSource)}
+          memory={kernel?.memory ?? null}
+          onAskMemory={control && (() => void control.request({ action: 'memory', run: null }))}
+          isAskingMemory={control !== null && control.pendingOf('memory') !== null}
           onRemoveLock={() => machineSource && actions.removeLock(machineSource)}
           trans={trans}
         />
@@ -136,6 +140,7 @@ type KernelSectionProps = PanelViewProps & { readonly kernel: KernelTelemetry };
 
 function StepsSection({ state, loop, kernel, onGoTo, actions, trans }: KernelSectionProps): JSX.Element {
   const control = actions.controlOf(kernel);
+  useChanges(control, state.paused, 0);
   return (
     <Section
       title={trans.__('Where the time goes')}
@@ -151,6 +156,9 @@ function StepsSection({ state, loop, kernel, onGoTo, actions, trans }: KernelSec
         paused={state.paused}
         onGoTo={onGoTo}
         onFree={control && (() => void control.request({ action: 'free', run: null }))}
+        onTrace={control && (() => void control.request({ action: 'profile', run: null }))}
+        isTracing={control !== null && control.pendingOf('profile') !== null}
+        traceFailure={control?.failed.find(({ action }) => action === 'profile')?.text ?? null}
         onExport={(...what) => actions.exportSteps(...what)}
         canInsert={actions.canInsert()}
         isCountedElsewhere={state.settings.sections.includes('run')}

@@ -23,6 +23,7 @@ import { MachineTelemetry } from '../devices/machine-telemetry.js';
 import { DrawLoop } from '../ui/draw-loop.js';
 import type { IBridgeEvents } from '../events/tokens.js';
 import type { IBackend, ICurrentKernel } from '../tokens.js';
+import { ControlModel } from '../runs/model.js';
 import type { PanelActions } from './actions.js';
 import { ANNOUNCE_INTERVAL_MS } from './announcer.js';
 import type { Remedy } from './situation.js';
@@ -251,6 +252,48 @@ describe('PanelView', () => {
     );
     click('Ignore');
     expect(host.querySelector('[role=alert]')).toBeNull();
+  });
+
+  it('asks for a trace and for memory by array, and shows what comes', () => {
+    const asked: string[] = [];
+    const control = new ControlModel(scene.kernel, ({ action }) => {
+      asked.push(action);
+      return new Promise(() => undefined);
+    });
+    vi.spyOn(scene.actions, 'controlOf').mockReturnValue(control);
+    change(() => scene.onBridge());
+    change(() => scene.receive(hello(), devices(), run(), steps(0, 20)));
+    click('Trace 2 s');
+    expect(sectionText('Where the time goes')).toContain('Tracing…');
+    const memory = [...host.querySelectorAll('details')].find(one => one.textContent.startsWith('Memory'));
+    change(() => {
+      if (memory) {
+        memory.open = true;
+      }
+    });
+    expect(asked).toEqual(['profile', 'memory']);
+    const arrays = [{ bytes: 2 ** 30, count: 2, shape: [8, 4], dtype: 'float32', names: ['params'] }];
+    const operations = [{ name: 'fusion.3', module: 'jit_train_step', count: 40, totalMs: 1_500 }];
+    change(() =>
+      scene.receive(
+        { type: 'memory', time: T0, totalBytes: 2 ** 31, arrays, heldBytes: { traceback: 0, outputs: 0 } },
+        {
+          type: 'profile',
+          time: T0,
+          durationMs: 2_000,
+          folder: '/tmp/p',
+          devices: 8,
+          busyMs: 3_000,
+          operations
+        }
+      )
+    );
+    expect(memory?.textContent).toContain('Memory by array · 2.0 GiB');
+    expect(memory?.textContent).toContain('float32[8,4] × 2 params1.0 GiB');
+    expect(sectionText('Where the time goes')).toContain(
+      '2.00 s traced on 8 devices, operations took 3.00 sfusion.3 jit_train_step40 × · 1.50 s · 50 %'
+    );
+    control.dispose();
   });
 
   it('opens the chart of a metric with smoothing and wall time', () => {

@@ -1,5 +1,6 @@
 /** The head of a run: what it does, how far it is, its main metric, and the buttons that steer it. */
 import type { TranslationBundle } from '@jupyterlab/translation';
+import type { ControlAction } from '@tpulab/protocol';
 import { type JSX, useState } from 'react';
 import type { Run } from '../events/run.js';
 import { actionText, buttonsOf, stateText } from '../events/run-state.js';
@@ -115,6 +116,9 @@ function lowestText(values: ArrayLike<number>, trans: TranslationBundle): string
   return Number.isFinite(lowest) ? trans.__('lowest %1', metricText(lowest)) : '';
 }
 
+/** Said where they are asked for. */
+const OF_OTHERS: readonly ControlAction[] = ['set', 'free', 'memory', 'profile'];
+
 interface PartProps {
   readonly run: Run;
   readonly control: ControlModel | null;
@@ -128,7 +132,7 @@ function Buttons({ run, control, trans }: PartProps): JSX.Element | null {
       <p className="jp-TPULab-quiet">{trans.__('View only. Use tpulab.run to pause, change or stop it.')}</p>
     ) : null;
   }
-  const failures = (control?.failed ?? []).filter(({ action }) => action !== 'set' && action !== 'free');
+  const failures = (control?.failed ?? []).filter(({ action }) => !OF_OTHERS.includes(action));
   return (
     <>
       <div className="jp-TPULabHead-buttons" role="group" aria-label={trans.__('Steer the run')}>

@@ -110,11 +110,10 @@ export class ControlModel implements IDisposable {
     if (this._pending.size === 0) {
       return;
     }
-    for (const run of this._kernel.runs.runs) {
-      for (const message of run.commands) {
-        if (this._pending.has(message.id)) {
-          this._hear(message);
-        }
+    const told = [...this._kernel.runs.runs.flatMap(run => run.commands), ...this._kernel.asked];
+    for (const message of told) {
+      if (this._pending.has(message.id)) {
+        this._hear(message);
       }
     }
     if (this._kernel.isDead) {

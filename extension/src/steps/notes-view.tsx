@@ -2,6 +2,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { AdviceMessage, CodeLocation, MemoryErrorMessage } from '@tpulab/protocol';
 import { type JSX, memo } from 'react';
+import { HeldArrays } from '../devices/held-arrays.js';
 import { locationText } from '../compilations/reason.js';
 import { fromBackticks } from '../text/marked.js';
 import { Marked } from '../ui/marked-view.js';
@@ -84,19 +85,7 @@ function MemoryError({
                   sizeText(limitBytes)
                 )}
       </p>
-      {arrays.length > 0 ? (
-        <ul className="jp-TPULabNotes-arrays" aria-label={trans.__('Largest live arrays')}>
-          {arrays.slice(0, ARRAYS_SHOWN).map(({ bytes, count, shape, dtype, names }, at) => (
-            <li key={at} className="jp-TPULab-row">
-              <span>
-                <code>{`${dtype}[${shape.join(',')}]`}</code> {count > 1 ? `× ${count} ` : ''}
-                <span className="jp-TPULab-quiet">{names.join(', ')}</span>
-              </span>
-              <span className="jp-TPULab-number">{sizeText(bytes)}</span>
-            </li>
-          ))}
-        </ul>
-      ) : null}
+      <HeldArrays arrays={arrays} shown={ARRAYS_SHOWN} trans={trans} />
       {held > 0 && onFree ? (
         <button type="button" className="jp-TPULab-button" onClick={onFree}>
           {trans.__('Free the %1 that the last traceback and Out[] hold', sizeText(held))}

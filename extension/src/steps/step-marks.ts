@@ -72,6 +72,10 @@ export function commandText(
       return trans.__('sample');
     case 'free':
       return trans.__('free memory');
+    case 'memory':
+      return trans.__('memory by array');
+    case 'profile':
+      return trans.__('trace');
   }
 }
 

@@ -20,6 +20,7 @@ import { ProgressLine } from './progress-line.js';
 import { SplitBar } from './split-bar.js';
 import { type ExportKind, type StepSummary, summarize } from './summary.js';
 import { TableView } from './table-view.js';
+import { TraceView } from './trace-view.js';
 
 /**
  * The mean is shown beside the median when one is this many times the other. It may be the shorter one too: a loop that runs
@@ -40,6 +41,11 @@ export interface StepsViewProps {
   readonly onGoTo: (location: CodeLocation) => (() => void) | null;
   /** Lets go of memory that the last traceback and outputs hold; null where the kernel cannot be asked. */
   readonly onFree: (() => void) | null;
+  /** Traces the devices for two seconds; null where the kernel cannot be asked. */
+  readonly onTrace: (() => void) | null;
+  readonly isTracing: boolean;
+  /** Why the last trace came to nothing. */
+  readonly traceFailure: string | null;
   readonly onExport: (what: ExportKind, run: Run, summary: StepSummary, say: string) => void;
   /** False where there is no notebook for a picture. */
   readonly canInsert: boolean;
@@ -87,12 +93,30 @@ export function StepsView(props: StepsViewProps): JSX.Element {
       <Notes {...props} run={run} said={said} />
       <div className="jp-TPULab-row jp-TPULabSteps-more">
         <TableView run={run} window={window} trans={trans} />
+        {props.onTrace ? (
+          <button
+            type="button"
+            className="jp-TPULab-option"
+            title={trans.__('Trace the devices for 2 s with XProf, and show what took the time')}
+            disabled={props.isTracing}
+            aria-busy={props.isTracing}
+            onClick={props.onTrace}
+          >
+            {props.isTracing ? trans.__('Tracing…') : trans.__('Trace 2 s')}
+          </button>
+        ) : null}
         <Exports
           canInsert={props.canInsert}
           onExport={what => props.onExport(what, run, summary, advice.text)}
           trans={trans}
         />
       </div>
+      {props.traceFailure === null ? null : (
+        <p className="jp-TPULab-failure" role="alert">
+          {props.traceFailure}
+        </p>
+      )}
+      {kernel.profile ? <TraceView profile={kernel.profile} trans={trans} /> : null}
       {run.dropped > 0 ? (
         <p className="jp-TPULab-quiet">
           {trans._n(

@@ -13,7 +13,18 @@ import {
   truth
 } from '../platform/shape.js';
 
-const Action = oneOf('pause', 'resume', 'stop', 'set', 'checkpoint', 'evaluate', 'sample', 'free');
+const Action = oneOf(
+  'pause',
+  'resume',
+  'stop',
+  'set',
+  'checkpoint',
+  'evaluate',
+  'sample',
+  'free',
+  'memory',
+  'profile'
+);
 const HyperValue = either(number(), truth, text({ max: 1_000 }));
 
 export const CommandShape: Shape<ControlCommand> = object(

@@ -98,6 +98,8 @@ function subjectOf(message: Readonly<Record<string, unknown>>): string | null {
   switch (message['type']) {
     case 'hello':
     case 'devices':
+    case 'memory':
+    case 'profile':
       return message['type'];
     case 'run':
       return `run ${String(message['run'])}`;

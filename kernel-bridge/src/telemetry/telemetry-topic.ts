@@ -13,7 +13,9 @@ const TOPICS: Readonly<Record<TelemetryMessage['type'], TelemetryEvent['topic']>
   compile: 'compile',
   control: 'runs',
   advice: 'runs',
-  'memory-error': 'runs'
+  'memory-error': 'runs',
+  memory: 'runs',
+  profile: 'runs'
 };
 
 const checker = TypeCompiler.Compile(TelemetryMessage);

@@ -18,6 +18,7 @@ import sys
 import threading
 import time
 
+from tpulab.agent.asked import AskedOfKernel
 from tpulab.agent.backend_advice import advise_on_backend
 from tpulab.agent.control_link import ControlLink
 from tpulab.agent.keeper_socket import KeeperSocket
@@ -31,7 +32,6 @@ from tpulab.measure.sync_watch import SyncWatch
 from tpulab.measure.tracked_run import step_runs
 from tpulab.measure.tracker import Tracker
 from tpulab.memory.error import in_words, memory_error
-from tpulab.memory.hold import free_held
 from tpulab.runtimes.capabilities import capabilities
 from tpulab.runtimes.devices import DeviceReport
 from tpulab.runtimes.import_hook import AfterImport
@@ -39,7 +39,7 @@ from tpulab.runtimes.jax_internals import loaded_jax, missing_parts
 from tpulab.runtimes.torch_xla_runtime import TorchXlaRuntime
 from tpulab.telemetry.clocks import now_ns, unix_now_ms
 from tpulab.telemetry.locations import locate_error
-from tpulab.telemetry.messages import ControlMessage, DevicesMessage, HelloMessage, Message
+from tpulab.telemetry.messages import Asked, ControlMessage, DevicesMessage, HelloMessage, Message
 from tpulab.telemetry.text import tell
 from tpulab.telemetry.version import __version__
 
@@ -76,7 +76,8 @@ class Agent:
         self._torch_xla_found: bool | None = None
         #: a package has come whose hooks the greeting tells of
         self._greets_again = False
-        self.desk = ControlDesk(free_held)
+        asked = AskedOfKernel(self._report_asked, self.tell_control)
+        self.desk = ControlDesk({"free": asked.free, "memory": asked.memory, "profile": asked.profile})
         self._commands = ControlLink(socket_path, self.desk.receive) if socket_path else None
         self.syncs = SyncWatch(self.adviser, self.cells)
         self.compiles.adviser = self.adviser
@@ -120,6 +121,10 @@ class Agent:
         self.desk.told(message)
         if self._commands is not None:
             self._commands.send(message)
+
+    def _report_asked(self, message: Asked) -> None:
+        self.recorder.events.append(message)
+        self.wake()
 
     def settle(self, patience_s: float = 0.0) -> None:
         """Works out the steps that are complete, so that totals are current.

@@ -138,8 +138,8 @@ class Controller:
             )
         if action == "set":
             command.value = self._hyper.check(command.name, command.value)
-        if action == "free":
-            raise ControlRefusedError("`free` is asked of the kernel, not of a run.")
+        if action in ("free", "memory", "profile"):
+            raise ControlRefusedError(f"`{action}` is asked of the kernel, not of a run.")
         event = _ASKED.get(action)
         if event is not None:
             self._ahead = after(self._ahead, event)

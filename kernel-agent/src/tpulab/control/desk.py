@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tpulab.control.command import Command, ControlRefusedError, parse_command
@@ -20,8 +20,9 @@ KEPT_IDS = 4096
 class ControlDesk:
     """Used by the thread that reads commands, and by whoever tells what became of one."""
 
-    def __init__(self, free: Callable[[], str]) -> None:
-        self._free = free
+    def __init__(self, of_kernel: Mapping[str, Callable[[Command], ControlMessage]]) -> None:
+        """`of_kernel`: by action, what is asked of the kernel and not of a run."""
+        self._of_kernel = of_kernel
         self._lock = threading.Lock()
         # Weak: a run that nobody refers to any more cannot be steered.
         self._runs: OrderedDict[str, weakref.ref[Controller]] = OrderedDict()
@@ -58,9 +59,10 @@ class ControlDesk:
         if earlier is not None:
             # Told again, word for word: its first answer may have been lost on the way.
             return earlier, False
-        if command.action == "free":
+        answer = self._of_kernel.get(command.action)
+        if answer is not None:
             command.run = None
-            message = command.message("applied", reason=self._free())
+            message = answer(command)
             self.told(message)
             return message, False
         controller = self._find(command.run)

@@ -8,7 +8,9 @@ from __future__ import annotations
 from typing import Literal, NotRequired, TypedDict
 
 Verdict = Literal["first", "shape", "dtype", "tree", "static", "redefined", "sharding", "config", "other"]
-ControlAction = Literal["pause", "resume", "stop", "set", "checkpoint", "evaluate", "sample", "free"]
+ControlAction = Literal[
+    "pause", "resume", "stop", "set", "checkpoint", "evaluate", "sample", "free", "memory", "profile"
+]
 ControlPhase = Literal["accepted", "applied", "refused", "expired", "failed"]
 ControlOrigin = Literal["page", "code", "replay"]
 BandKind = Literal["checkpoint", "evaluate", "sample", "transfer", "pause"]
@@ -193,6 +195,31 @@ class MemoryErrorMessage(TypedDict):
     run: str | None
 
 
+class MemoryMessage(TypedDict):
+    type: Literal["memory"]
+    time: float
+    totalBytes: int
+    arrays: list[HeldArrays]
+    heldBytes: HeldBytes
+
+
+class ProfileOperation(TypedDict):
+    name: str
+    module: str
+    count: int
+    totalMs: float
+
+
+class ProfileMessage(TypedDict):
+    type: Literal["profile"]
+    time: float
+    durationMs: float
+    folder: str
+    devices: int
+    busyMs: float
+    operations: list[ProfileOperation]
+
+
 class RunMessage(TypedDict):
     type: Literal["run"]
     time: float
@@ -266,6 +293,7 @@ class ControlHello(TypedDict):
     pid: int
 
 
-Told = CompileMessage | BandMessage | AdviceMessage | MemoryErrorMessage | ControlMessage
+Asked = MemoryMessage | ProfileMessage
+Told = CompileMessage | BandMessage | AdviceMessage | MemoryErrorMessage | ControlMessage | Asked
 Event = RunMessage | DevicesMessage | Told
 Message = HelloMessage | Event | StepsMessage | PaceMessage

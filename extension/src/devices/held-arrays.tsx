@@ -1,0 +1,67 @@
+/** Arrays by size, with the names that hold them. */
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { MemoryMessage } from '@tpulab/protocol';
+import type { JSX } from 'react';
+import { sizeText } from '../text/size.js';
+
+export interface HeldArraysProps {
+  readonly arrays: MemoryMessage['arrays'];
+  readonly shown: number;
+  readonly trans: TranslationBundle;
+}
+
+export function HeldArrays({ arrays, shown, trans }: HeldArraysProps): JSX.Element | null {
+  if (arrays.length === 0) {
+    return null;
+  }
+  return (
+    <ul className="jp-TPULabNotes-arrays" aria-label={trans.__('Largest live arrays')}>
+      {arrays.slice(0, shown).map(({ bytes, count, shape, dtype, names }, at) => (
+        <li key={at} className="jp-TPULab-row">
+          <span>
+            <code>{`${dtype}[${shape.join(',')}]`}</code> {count > 1 ? `× ${count} ` : ''}
+            <span className="jp-TPULab-quiet">{names.join(', ')}</span>
+          </span>
+          <span className="jp-TPULab-number">{sizeText(bytes)}</span>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+export interface MemoryViewProps {
+  /** Null before somebody has asked. */
+  readonly memory: MemoryMessage | null;
+  readonly onAsk: () => void;
+  readonly isAsking: boolean;
+  readonly trans: TranslationBundle;
+}
+
+/** Who holds memory now; asked for when it is opened, because looking costs the kernel some time. */
+export function MemoryView({ memory, onAsk, isAsking, trans }: MemoryViewProps): JSX.Element {
+  const held = memory ? memory.heldBytes.traceback + memory.heldBytes.outputs : 0;
+  return (
+    <details
+      className="jp-TPULabMore"
+      onToggle={event => {
+        if (event.currentTarget.open) {
+          onAsk();
+        }
+      }}
+    >
+      <summary>
+        {trans.__('Memory by array')}
+        {memory ? ` · ${sizeText(memory.totalBytes)}` : ''}
+      </summary>
+      {memory ? <HeldArrays arrays={memory.arrays} shown={12} trans={trans} /> : null}
+      {held > 0 ? (
+        <p className="jp-TPULab-quiet">
+          {trans.__('The last traceback and Out[] hold %1 that nothing else does.', sizeText(held))}
+        </p>
+      ) : null}
+      <button type="button" className="jp-TPULab-option" disabled={isAsking} onClick={onAsk}>
+        {isAsking ? trans.__('Looking…') : trans.__('Look again')}
+      </button>
+    </details>
+  );
+}

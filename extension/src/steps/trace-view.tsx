@@ -1,0 +1,54 @@
+/** What the devices did for two seconds, by XLA operation, as XProf traced it. */
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { ProfileMessage } from '@tpulab/protocol';
+import type { JSX } from 'react';
+import { countText, durationText } from '../text/duration.js';
+
+export interface TraceViewProps {
+  readonly profile: ProfileMessage;
+  readonly trans: TranslationBundle;
+}
+
+export function TraceView({ profile, trans }: TraceViewProps): JSX.Element {
+  const { durationMs, busyMs, operations, devices, folder } = profile;
+  const head =
+    devices > 0
+      ? trans._n(
+          '%2 traced on %1 device, operations took %3',
+          '%2 traced on %1 devices, operations took %3',
+          devices,
+          durationText(durationMs),
+          durationText(busyMs)
+        )
+      : trans.__(
+          '%1 traced, operations took %2 on threads of the host',
+          durationText(durationMs),
+          durationText(busyMs)
+        );
+  return (
+    <details className="jp-TPULabTrace" open>
+      <summary>{head}</summary>
+      {operations.length === 0 ? (
+        <p>{trans.__('No operation ran meanwhile.')}</p>
+      ) : (
+        <ol aria-label={trans.__('Operations that took most time')}>
+          {operations.map(({ name, module, count, totalMs }) => (
+            <li key={`${module} ${name}`} className="jp-TPULab-row">
+              <span>
+                <code>{name}</code> <span className="jp-TPULab-quiet">{module}</span>
+              </span>
+              <span className="jp-TPULab-number">
+                {countText(count)} × · {durationText(totalMs)} ·{' '}
+                {busyMs > 0 ? Math.round((totalMs / busyMs) * 100) : 0} %
+              </span>
+            </li>
+          ))}
+        </ol>
+      )}
+      <p className="jp-TPULab-quiet">
+        {trans.__('The whole trace, for XProf or TensorBoard, on the machine of the kernel:')}{' '}
+        <code>{folder}</code>
+      </p>
+    </details>
+  );
+}

@@ -1,0 +1,63 @@
+"""What a page asks of the kernel, not of a run: to free memory, who holds it, and a trace of some seconds."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from tpulab.control.command import Command
+from tpulab.measure.xla_profile import ProfileError, capture
+from tpulab.memory.hold import free_held, live_bytes
+from tpulab.memory.owners import held_arrays
+from tpulab.telemetry.clocks import unix_now_ms
+from tpulab.telemetry.messages import ControlMessage, MemoryMessage, ProfileMessage
+
+PROFILE_S = 2.0
+
+
+class AskedOfKernel:
+    """`report` sends a message with the next batch, `tell` what became of a command; both on any thread."""
+
+    def __init__(
+        self,
+        report: Callable[[MemoryMessage | ProfileMessage], None],
+        tell: Callable[[ControlMessage], None],
+    ) -> None:
+        self._report = report
+        self._tell = tell
+        self._tracing = threading.Lock()
+
+    def free(self, command: Command) -> ControlMessage:
+        return command.message("applied", reason=free_held())
+
+    def memory(self, command: Command) -> ControlMessage:
+        arrays, held = held_arrays()
+        self._report(
+            {
+                "type": "memory",
+                "time": unix_now_ms(),
+                "totalBytes": live_bytes(),
+                "arrays": arrays,
+                "heldBytes": held,
+            }
+        )
+        return command.message("applied")
+
+    def profile(self, command: Command) -> ControlMessage:
+        """Accepted at once; the trace takes its seconds on a thread of its own."""
+        if not self._tracing.acquire(blocking=False):
+            return command.message("refused", reason="A trace is being taken already.")
+        threading.Thread(target=self._trace, args=(command,), name="tpulab-profile", daemon=True).start()
+        return command.message("accepted")
+
+    def _trace(self, command: Command) -> None:
+        try:
+            self._report(capture(PROFILE_S))
+            told = command.message("applied")
+        except ProfileError as error:
+            told = command.message("failed", reason=str(error))
+        except Exception as error:  # whatever the profiler does not like
+            told = command.message("failed", reason=f"The trace could not be read: {error}")
+        finally:
+            self._tracing.release()
+        self._tell(told)

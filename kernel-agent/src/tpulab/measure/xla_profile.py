@@ -1,0 +1,124 @@
+"""What the devices did for some seconds, by XLA operation: a trace of jax's profiler, read at once.
+
+The whole trace stays in its folder for XProf or TensorBoard. On a TPU the operations are the events of each
+device's line `XLA Ops`; on the CPU those of the runtime's threads that name the operation they are.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tpulab.runtimes.jax_internals import backends_ready
+from tpulab.telemetry.clocks import unix_now_ms
+from tpulab.telemetry.messages import ProfileMessage, ProfileOperation
+
+#: Operations that are told; the trace has all.
+SHOWN = 12
+NAME_LENGTH = 120
+
+
+class ProfileError(RuntimeError):
+    """A trace cannot be taken; its text says why and what to do."""
+
+    code = "PROFILE_FAILED"
+
+
+class Operation(NamedTuple):
+    name: str
+    module: str
+    duration_ns: float
+
+
+def capture(seconds: float) -> ProfileMessage:
+    """Traces for so long and reads the trace. Call it on a thread of its own. Raises `ProfileError`."""
+    profiler: Any = getattr(sys.modules.get("jax"), "profiler", None)
+    if profiler is None or not backends_ready():
+        raise ProfileError("Nothing has used a device with JAX in this kernel yet.")
+    if not hasattr(profiler, "ProfileData"):
+        raise ProfileError("This jax cannot read its traces; use jax 0.7 or newer.")
+    folder = tempfile.mkdtemp(prefix="tpulab-profile-")
+    began = time.monotonic()
+    try:
+        profiler.start_trace(folder, **_options(profiler))
+    except Exception as error:
+        raise ProfileError(f"The trace could not begin, perhaps because another one runs: {error}") from error
+    try:
+        time.sleep(seconds)
+    finally:
+        duration_ms = (time.monotonic() - began) * 1e3
+        profiler.stop_trace()
+    traces = sorted(Path(folder).rglob("*.xplane.pb"))
+    if not traces:
+        raise ProfileError(f"The profiler left no trace in {folder}.")
+    operations: list[Operation] = []
+    devices = 0
+    for trace in traces:
+        planes = list(profiler.ProfileData.from_file(str(trace)).planes)
+        on_devices = [plane for plane in planes if plane.name.startswith("/device:TPU")]
+        devices += len(on_devices)
+        for plane in on_devices:
+            operations += _of_device(plane)
+        if not on_devices:
+            for plane in planes:
+                operations += _of_host(plane)
+    return {
+        "type": "profile",
+        "time": unix_now_ms(),
+        "durationMs": duration_ms,
+        "folder": folder,
+        "devices": devices,
+        "busyMs": sum(operation.duration_ns for operation in operations) / 1e6,
+        "operations": summary(operations),
+    }
+
+
+def summary(operations: Iterable[Operation]) -> list[ProfileOperation]:
+    """Those that took most, by name and program, first."""
+    found: dict[tuple[str, str], ProfileOperation] = {}
+    for name, module, duration_ns in operations:
+        entry = found.setdefault((name, module), {"name": name, "module": module, "count": 0, "totalMs": 0.0})
+        entry["count"] += 1
+        entry["totalMs"] += duration_ns / 1e6
+    return sorted(found.values(), key=lambda entry: -entry["totalMs"])[:SHOWN]
+
+
+def _options(profiler: Any) -> dict[str, Any]:
+    """Without the Python tracer, which slows the loop that is looked at."""
+    kind = getattr(profiler, "ProfileOptions", None)
+    if kind is None:
+        return {}
+    options = kind()
+    options.python_tracer_level = 0
+    return {"profiler_options": options}
+
+
+def _of_device(plane: Any) -> Iterable[Operation]:
+    for line in plane.lines:
+        if line.name == "XLA Ops":
+            for event in line.events:
+                # The name is the whole instruction: `%fusion.3 = f32[8]{0} fusion(…)`.
+                name = event.name.split(" = ")[0].lstrip("%")
+                yield Operation(_short(name), _module(dict(event.stats)), event.duration_ns)
+
+
+def _of_host(plane: Any) -> Iterable[Operation]:
+    for line in plane.lines:
+        for event in line.events:
+            stats = dict(event.stats)
+            if "hlo_op" in stats:
+                yield Operation(_short(str(stats["hlo_op"])), _module(stats), event.duration_ns)
+
+
+def _module(stats: dict[Any, Any]) -> str:
+    # `jit_train_step(1234)`: the function, and a fingerprint of the program.
+    return _short(re.sub(r"\(\d+\)$", "", str(stats.get("hlo_module", ""))))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= NAME_LENGTH else text[: NAME_LENGTH - 1] + "…"

@@ -1,0 +1,42 @@
+"""What a page asks of the kernel while its cell is busy: who holds memory, and what the devices do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from keeper_double import KeeperDouble
+from kernel_process import KernelProcess
+
+LOOP = """
+import threading, jax, jax.numpy as jnp
+params = {"w": jnp.ones((256, 256))}
+train_step = jax.jit(lambda w: jnp.tanh(w @ w).sum())
+train_step(params["w"]).block_until_ready()
+stop = threading.Event()
+def loop():
+    while not stop.is_set():
+        train_step(params["w"]).block_until_ready()
+thread = threading.Thread(target=loop)
+thread.start()
+"""
+
+
+def test_memory_by_array_and_a_trace_are_answered_beside_a_running_loop(
+    short_folder: Path, keeper: KeeperDouble
+) -> None:
+    environment = {"TPULAB_AGENT_SOCKET": str(keeper.path), "JAX_PLATFORMS": "cpu"}
+    with KernelProcess(short_folder, env=environment) as kernel:
+        kernel.run(LOOP)
+        keeper.outcome(keeper.command("memory"), "applied")
+        [memory] = keeper.wait(lambda: keeper.of_type("memory"), "who holds memory")
+        held = {tuple(entry["shape"]): entry["names"] for entry in memory["arrays"]}
+        assert held[256, 256] == ["params['w']"]
+        assert memory["totalBytes"] >= 256 * 256 * 4
+
+        first = keeper.command("profile")
+        second = keeper.command("profile")
+        assert "already" in keeper.outcome(second, "refused")["reason"]
+        keeper.outcome(first, "applied")
+        [profile] = keeper.wait(lambda: keeper.of_type("profile"), "the trace")
+        assert any(one["totalMs"] > 0 for one in profile["operations"])
+        kernel.run("stop.set(); thread.join()")
