@@ -193,6 +193,7 @@ export const PARTS = [
         'audio',
         'dia',
         'english_tts',
+        'gpt_sovits',
         'common',
         'ddpm_diffusers'
       ];

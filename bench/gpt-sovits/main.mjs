@@ -1,0 +1,77 @@
+// @ts-check
+/**
+ * The two updates of GPT-SoVITS on XLA:CPU and eagerly in plain PyTorch, and tokens a second of its first stage with a static and
+ * with a growing cache; what the small model learns.
+ *
+ * Needs the environment `torch-xla`; about five minutes. Option: `--no-save`. Exit code 1: more than three
+ * programs for a step or for all tokens; the held-out mel distance is not halved, or a converted sentence is not nearer its target.
+ */
+import { execFileSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { machineFacts, versionsOf } from '../measure/machine.mjs';
+import { printTable, saveResults } from '../measure/results.mjs';
+
+/** The step's two programs and the one of the batch's transfer; the text, a token, and what both begin with. */
+const LIMIT = { programsOfStep: 3, programsOfTokens: 3 };
+const ROOT = fileURLToPath(new URL('../../', import.meta.url));
+const PYTHON = join(
+  process.env['TPULAB_ENV_DIR'] ?? join(ROOT, '.tpulab', 'envs'),
+  'torch-xla',
+  'bin',
+  'python'
+);
+
+const { values } = parseArgs({ options: { 'no-save': { type: 'boolean', default: false } } });
+if (!existsSync(PYTHON)) {
+  console.error('The environment "torch-xla" is missing; `npx tpulab env create torch-xla` makes it.');
+  process.exit(2);
+}
+const machine = { ...machineFacts(), packages: versionsOf(PYTHON, ['torch', 'torch_xla']) };
+
+/** @param {string} part @returns {any} what the part's last line says */
+function measure(part) {
+  console.error(`measuring ${part} …`);
+  const output = execFileSync(PYTHON, [join(ROOT, 'bench', 'gpt-sovits', `${part}.py`)], {
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'ignore'],
+    timeout: 1_200_000
+  });
+  return JSON.parse(output.trim().split('\n').at(-1) ?? '');
+}
+
+/** @type {Record<string, { step_ms: number, programs: number, compile_s: number }>} */
+const training = measure('training');
+printTable(
+  'both updates of a batch',
+  ['ms', 'programs', 'compiling, s'],
+  Object.entries(training).map(([kind, each]) => [kind, each.step_ms, each.programs, each.compile_s])
+);
+/** @type {Record<string, { tokens_per_s: number, programs: number, compile_s: number }>} */
+const firstStage = measure('first_stage');
+printTable(
+  'the first stage',
+  ['tokens a second', 'programs', 'compiling, s'],
+  Object.entries(firstStage).map(([kind, each]) => [kind, each.tokens_per_s, each.programs, each.compile_s])
+);
+
+/** @type {{ before: number, after: number, cpu_seconds: number, steps: number, converted: { to_source: number, to_target: number }[] }} */
+const learning = measure('learning');
+printTable(
+  `held-out mel distance, ${learning.steps} steps`,
+  ['before', 'after', 'CPU seconds'],
+  [['small model', learning.before, learning.after, learning.cpu_seconds]]
+);
+printTable(
+  'spectral envelope of converted sentences',
+  ["to the target's rendition", "to the source's"],
+  learning.converted.map((each, number) => [`sentence ${number + 1}`, each.to_target, each.to_source])
+);
+
+if (!values['no-save']) await saveResults('gpt-sovits', machine, { training, firstStage, learning }, {});
+const [step, tokens] = [Object.values(training)[0], Object.values(firstStage)[0]];
+if (!step || !tokens || step.programs > LIMIT.programsOfStep || tokens.programs > LIMIT.programsOfTokens) {
+  process.exitCode = 1;
+}
