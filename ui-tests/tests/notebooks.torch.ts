@@ -131,7 +131,7 @@ test('notebook 06 is steered while it trains, and every checkpoint can be heard 
   const log = run.getByRole('list', { name: /^Requests to the run/ });
 
   await setHyperparameter(controls, 'learning_rate', '0.002');
-  await expect(log).toContainText(/learning_rate 0\.004000 → 0\.002000 · applied/);
+  await expect(log).toContainText(/learning_rate 0\.008000 → 0\.002000 · applied/);
   await setHyperparameter(controls, 'text_dropout', '0.5');
   await expect(log).toContainText(/text_dropout 0\.15\d* → 0\.50* · applied/);
   await controls.getByRole('button', { name: 'Checkpoint' }).click();
