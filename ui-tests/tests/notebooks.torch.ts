@@ -54,7 +54,7 @@ test('notebook 01 is trained with its widgets, and what the panel shows is what 
   expect(compiled.size).toBeGreaterThan(0);
 
   await setHyperparameter(controls, 'learning_rate', '0.0005');
-  await expect(run.getByRole('list', { name: /^Requests to the run/ })).toContainText(
+  await expect(await panel.requests()).toContainText(
     /learning_rate 0\.001000 → 5\.00e-4 · applied/
   );
   const changed = await stepOf(run);
@@ -86,10 +86,10 @@ test('notebook 04 is fine-tuned with its widgets, and what the panel shows is wh
     'with_accelerate = False',
     await readFile(COUNT_COMPILATIONS, 'utf8')
   ];
-  const { run, controls } = await startTraining(page, lab, '04-bert-fine-tune.ipynb', settings, 'BERT');
+  const { panel, run, controls } = await startTraining(page, lab, '04-bert-fine-tune.ipynb', settings, 'BERT');
 
   await setHyperparameter(controls, 'learning_rate', '0.002');
-  const log = run.getByRole('list', { name: /^Requests to the run/ });
+  const log = await panel.requests();
   await expect(log).toContainText(/learning_rate 0\.003000 → 0\.002000 · applied/);
   await controls.getByRole('button', { name: 'Checkpoint' }).click();
   await expect(log).toContainText(/checkpoint · [\d.,]+ m?s/);
@@ -127,10 +127,10 @@ test('notebook 06 is steered while it trains, and every checkpoint can be heard 
     'sample_every = 1_000_000',
     await readFile(COUNT_COMPILATIONS, 'utf8')
   ];
-  const { run, controls } = await startTraining(page, lab, '06-dia.ipynb', settings, 'Dia');
-  const log = run.getByRole('list', { name: /^Requests to the run/ });
+  const { panel, run, controls } = await startTraining(page, lab, '06-dia.ipynb', settings, 'Dia');
 
   await setHyperparameter(controls, 'learning_rate', '0.002');
+  const log = await panel.requests();
   await expect(log).toContainText(/learning_rate 0\.008000 → 0\.002000 · applied/);
   await setHyperparameter(controls, 'text_dropout', '0.5');
   await expect(log).toContainText(/text_dropout 0\.15\d* → 0\.50* · applied/);

@@ -82,7 +82,7 @@ describe('general', () => {
     for (const { url } of bridge.gateway.routes) {
       // What a remote serves is described by the remote.
       if (url === '/remotes/:name/*') continue;
-      expect(paths).toContain(url.replace(/:(\w+)/g, '{$1}'));
+      expect(paths).toContain(url.replace(/:(\w+)/g, '{$1}').replace(/\*$/, '{*}'));
     }
   });
 });

@@ -7,7 +7,7 @@ import { ModuleKind, ScriptTarget, transpileModule } from 'typescript';
 
 const SOURCES = fileURLToPath(new URL('../../', import.meta.url));
 /** The command, and what it imports of the bridge. */
-const FOLDERS = ['environments', 'devices', 'processes', 'text'];
+const FOLDERS = ['environments', 'devices', 'platform'];
 /** Below a `node_modules`, so that packages are found and nobody commits it. */
 const CACHE = fileURLToPath(new URL('../../../../node_modules/.cache/', import.meta.url));
 
