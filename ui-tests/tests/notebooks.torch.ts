@@ -54,9 +54,7 @@ test('notebook 01 is trained with its widgets, and what the panel shows is what 
   expect(compiled.size).toBeGreaterThan(0);
 
   await setHyperparameter(controls, 'learning_rate', '0.0005');
-  await expect(await panel.requests()).toContainText(
-    /learning_rate 0\.001000 → 5\.00e-4 · applied/
-  );
+  await expect(await panel.requests()).toContainText(/learning_rate 0\.001000 → 5\.00e-4 · applied/);
   const changed = await stepOf(run);
   await expect.poll(() => stepOf(run)).toBeGreaterThan(changed + 5);
   await controls.getByRole('button', { name: 'Stop after this step' }).click();
@@ -86,7 +84,13 @@ test('notebook 04 is fine-tuned with its widgets, and what the panel shows is wh
     'with_accelerate = False',
     await readFile(COUNT_COMPILATIONS, 'utf8')
   ];
-  const { panel, run, controls } = await startTraining(page, lab, '04-bert-fine-tune.ipynb', settings, 'BERT');
+  const { panel, run, controls } = await startTraining(
+    page,
+    lab,
+    '04-bert-fine-tune.ipynb',
+    settings,
+    'BERT'
+  );
 
   await setHyperparameter(controls, 'learning_rate', '0.002');
   const log = await panel.requests();
