@@ -26,7 +26,7 @@ export const JournalStreamQuery = Type.Object({
     Type.Integer({
       minimum: 0,
       maximum: 0xffff_ffff,
-      description: 'crc32c of record `from` - 1, as the client has it'
+      description: 'checksum of record `from` - 1, as the client has it'
     })
   )
 });

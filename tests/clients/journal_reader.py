@@ -8,6 +8,7 @@ import json
 import re
 import struct
 import sys
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -136,8 +137,8 @@ def read_journal(folder: Path) -> Iterator[Record]:
 def read_segment(file: Path) -> Iterator[Record]:
     data = file.read_bytes()
     magic, version, header_bytes, first_seq, zero, checksum = SEGMENT_HEADER.unpack_from(data)
-    if magic != MAGIC or version != 1 or zero != 0 or checksum != crc32c(data[:28]):
-        raise DamagedJournalError(f"{file.name} has no header of version 1")
+    if magic != MAGIC or version not in (1, 2) or zero != 0 or checksum != crc32c(data[:28]):
+        raise DamagedJournalError(f"{file.name} has no header of version 1 or 2")
     if first_seq != int(file.stem):
         raise DamagedJournalError(f"{file.name} begins with record {first_seq}")
     at = header_bytes
@@ -148,7 +149,7 @@ def read_segment(file: Path) -> Iterator[Record]:
         end = at + 8 + length
         if end > len(data):
             return
-        if checksum != crc32c(data[at + 8 : end]):
+        if checksum != zlib.crc32(data[at + 8 : end]) and checksum != crc32c(data[at + 8 : end]):
             raise DamagedJournalError(f"{file.name} has a wrong checksum at {at}")
         name = CHANNELS[channel & ~FROM_CLIENT]
         yield Record(seq, time_ns, name, bool(channel & FROM_CLIENT), data[at + RECORD_HEAD.size : end])

@@ -1,11 +1,11 @@
 /**
- * Bytes of one record: `u32 length | u32 crc32c | u64 seq | u64 unix ns | u8 channel | payload`, little-endian.
+ * Bytes of one record: `u32 length | u32 checksum | u64 seq | u64 unix ns | u8 channel | payload`, little-endian.
  * `length` counts what follows the checksum, and the checksum covers the same bytes.
  */
-import { crc32c } from './crc32c.js';
+import { crc32, isChecksumOf } from './checksum.js';
 import type { JournalRecord } from './record.js';
 
-/** length and crc32c */
+/** length and checksum */
 const PREFIX_BYTES = 8;
 /** seq, time and channel */
 const FIELD_BYTES = 17;
@@ -27,9 +27,9 @@ export function recordHead(
 ): Buffer {
   const head = Buffer.allocUnsafe(RECORD_OVERHEAD);
   writeFields(head, PREFIX_BYTES, seq, timeNs, channel);
-  let checksum = crc32c(head, PREFIX_BYTES);
+  let checksum = crc32(head, PREFIX_BYTES);
   for (const piece of pieces) {
-    checksum = crc32c(piece, 0, piece.length, checksum);
+    checksum = crc32(piece, 0, piece.length, checksum);
   }
   head.writeUInt32LE(FIELD_BYTES + payloadBytes, 0);
   head.writeUInt32LE(checksum, 4);
@@ -69,7 +69,7 @@ export function writeRecord(
     end += piece.length;
   }
   target.writeUInt32LE(end - body, at);
-  target.writeUInt32LE(crc32c(target, body, end), at + 4);
+  target.writeUInt32LE(crc32(target, body, end), at + 4);
   return end;
 }
 
@@ -95,7 +95,7 @@ export function probeRecord(bytes: Buffer, at: number): RecordProbe {
 
 /** Whether the checksum of the whole record at `at` is right. */
 export function checksumHolds(bytes: Buffer, at: number, end: number): boolean {
-  return crc32c(bytes, at + PREFIX_BYTES, end) === bytes.readUInt32LE(at + 4);
+  return isChecksumOf(bytes.readUInt32LE(at + 4), bytes, at + PREFIX_BYTES, end);
 }
 
 export function seqAt(bytes: Buffer, at: number): number {
@@ -153,7 +153,7 @@ export function checkRange(bytes: Buffer): RecordStretch | string {
     seq = found;
     firstSeq ||= found;
     checksum = bytes.readUInt32LE(at + 4);
-    if (crc32c(bytes, at + 8, probe.end) !== checksum) {
+    if (!checksumHolds(bytes, at, probe.end)) {
       return `the checksum of record ${seq} is wrong`;
     }
     at = probe.end;

@@ -2,12 +2,13 @@ import { appendFile, readdir, readFile, stat, truncate, writeFile } from 'node:f
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { crc32c } from './checksum.js';
 import { JournalDamagedError } from './journal-error.js';
 import { JournalReader } from './journal-reader.js';
 import { JournalWriter } from './journal-writer.js';
 import { gapOf } from './record.js';
 import { RECORD_OVERHEAD } from './record-codec.js';
-import { segmentFileName, SEGMENT_HEADER_BYTES } from './segment-file.js';
+import { listSegments, segmentFileName, SEGMENT_HEADER_BYTES } from './segment-file.js';
 import { inTemporaryFolder, readAll, WriterLog, writeJournal } from './testing/journal-folder.js';
 
 const payloads = fc.array(
@@ -180,14 +181,36 @@ describe('repair', () => {
       await writeJournal(dir, three);
       const file = join(dir, first);
       const bytes = await readFile(file);
-      bytes.writeUInt32LE(2, 8);
-      const { crc32c } = await import('./crc32c.js');
-      bytes.writeUInt32LE(crc32c(bytes, 0, 28), 28);
-      await writeFile(file, bytes);
+      await writeFile(file, setVersion(bytes, 3));
       await expect(JournalWriter.open(dir, new WriterLog().options())).rejects.toMatchObject({
         code: 'journal_version'
       });
       expect(await readFile(file)).toEqual(bytes);
     });
   });
+
+  it('reads a segment of version 1, and goes on in one of its own', async () => {
+    await inTemporaryFolder(async dir => {
+      await writeJournal(dir, three);
+      const file = join(dir, first);
+      const bytes = setVersion(await readFile(file), 1);
+      for (let at = SEGMENT_HEADER_BYTES; at < bytes.length; at += 8 + bytes.readUInt32LE(at)) {
+        bytes.writeUInt32LE(crc32c(bytes, at + 8, at + 8 + bytes.readUInt32LE(at)), at + 4);
+      }
+      await writeFile(file, bytes);
+      const writer = await JournalWriter.open(dir, new WriterLog().options());
+      expect(writer.cuts).toEqual([]);
+      writer.append(3, [Buffer.from('four')]);
+      await writer.close();
+      expect(await readFile(file)).toEqual(bytes);
+      expect((await readAll(dir)).map(({ seq }) => seq)).toEqual([1, 2, 3, 4]);
+      expect((await listSegments(dir)).map(({ firstSeq }) => firstSeq)).toEqual([1, 4]);
+    });
+  });
 });
+
+function setVersion(segment: Buffer, version: number): Buffer {
+  segment.writeUInt32LE(version, 8);
+  segment.writeUInt32LE(crc32c(segment, 0, 28), 28);
+  return segment;
+}

@@ -5,7 +5,13 @@
  */
 import { type FileHandle, mkdir, open, rename, rm, stat, truncate } from 'node:fs/promises';
 import { join } from 'node:path';
-import { listSegments, SEGMENT_HEADER_BYTES, segmentHeaderFault, type SegmentName } from './segment-file.js';
+import {
+  isOfNewestVersion,
+  listSegments,
+  SEGMENT_HEADER_BYTES,
+  segmentHeaderFault,
+  type SegmentName
+} from './segment-file.js';
 import { type DamagedRecord, gapInPlace } from './replace-damaged.js';
 import { type ScanEnd, scanSegment } from './segment-scan.js';
 import { syncFolder } from '../platform/write-atomically.js';
@@ -74,7 +80,7 @@ async function planRepair(dir: string): Promise<RepairPlan> {
     if (tail !== null) {
       return {
         nextSeq: tail.nextSeq,
-        tail: { file: tail.file, firstSeq: segment.firstSeq, bytes: tail.bytes },
+        tail: tail.goesOn ? { file: tail.file, firstSeq: segment.firstSeq, bytes: tail.bytes } : null,
         repairs
       };
     }
@@ -88,7 +94,7 @@ async function planSegment(
   dir: string,
   { file: segment, firstSeq }: SegmentName,
   repairs: Repair[]
-): Promise<{ file: string; bytes: number; nextSeq: number } | null> {
+): Promise<{ file: string; bytes: number; nextSeq: number; goesOn: boolean } | null> {
   const file = join(dir, segment);
   const handle = await open(file, 'r');
   try {
@@ -121,7 +127,9 @@ async function planSegment(
         return { ...kept, replacedSeq: null };
       });
     }
-    return { file, bytes: offset, nextSeq: end.seq };
+    // An empty segment of an older version keeps its name: a new one would have the same.
+    const goesOn = isOfNewestVersion(header) || end.seq === firstSeq;
+    return { file, bytes: offset, nextSeq: end.seq, goesOn };
   } finally {
     await handle.close();
   }

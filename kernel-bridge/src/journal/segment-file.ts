@@ -1,12 +1,12 @@
 /** Names, listing and header of segment files. A segment is named by the seq of its first record. */
 import { readdir } from 'node:fs/promises';
-import { crc32c } from './crc32c.js';
+import { crc32c } from './checksum.js';
 import { JournalError } from './journal-error.js';
 
 export const SEGMENT_HEADER_BYTES = 32;
 
-/** Version of the segment format. A segment of a newer version is refused, never guessed at. */
-export const SEGMENT_VERSION = 1;
+/** Version of new segments. Version 1 is read, too; a segment of a newer version is refused, never guessed at. */
+const SEGMENT_VERSION = 2;
 
 /** Not text in any encoding (0x89), and the line feed shows a transfer that rewrote line ends. */
 const MAGIC = Buffer.from([0x89, 0x54, 0x50, 0x55, 0x4a, 0x0d, 0x0a, 0x1a]);
@@ -67,14 +67,19 @@ export function segmentHeaderFault(bytes: Buffer, firstSeq: number): string | nu
     return 'the checksum of the header is wrong';
   }
   const version = bytes.readUInt32LE(8);
-  if (version !== SEGMENT_VERSION) {
+  if (version < 1 || version > SEGMENT_VERSION) {
     throw new JournalError(
       'journal_version',
-      `The journal is of version ${version}, this program reads version ${SEGMENT_VERSION}; use the program that wrote it.`
+      `The journal is of version ${version}, this program reads versions 1 to ${SEGMENT_VERSION}; use the program that wrote it.`
     );
   }
   if (bytes.readBigUInt64LE(16) !== BigInt(firstSeq)) {
     return 'the header names another first record than the file name';
   }
   return null;
+}
+
+/** Whether records may be appended behind this header: programs that know only an older version would take them for damage. */
+export function isOfNewestVersion(header: Buffer): boolean {
+  return header.readUInt32LE(8) === SEGMENT_VERSION;
 }

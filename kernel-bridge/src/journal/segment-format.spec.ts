@@ -16,13 +16,13 @@ describe('a segment file', () => {
         expect(bytes.toString('hex').match(/../g)?.join(' ')).toBe(
           [
             '89 54 50 55 4a 0d 0a 1a', // magic
-            '01 00 00 00', // version
+            '02 00 00 00', // version
             '20 00 00 00', // bytes of the header
             '01 00 00 00 00 00 00 00', // first seq
             '00 00 00 00', // reserved
-            'b5 22 9b 05', // crc32c of the 28 bytes before
+            '72 3a 5f 5c', // crc32c of the 28 bytes before
             '14 00 00 00', // length: 17 and the payload
-            'b8 3d 1c 71', // crc32c of what follows
+            'ed ca 1c a7', // crc32 of what follows
             '01 00 00 00 00 00 00 00', // seq
             '00 00 2a 36 fe 9c 97 17', // unix ns
             '03', // channel

@@ -1,6 +1,7 @@
+import zlib from 'node:zlib';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { crc32c } from './crc32c.js';
+import { crc32, crc32c, isChecksumOf } from './checksum.js';
 
 describe('crc32c', () => {
   it('gives the checksums of RFC 3720, appendix B.4', () => {
@@ -40,24 +41,28 @@ describe('crc32c', () => {
       })
     );
   });
+});
 
-  it('is the same for what is long as byte for byte, wherever it begins and ends', () => {
-    const bytes = Buffer.allocUnsafe(200_000).map((_, index) => (index * 7919 + index * index) & 255);
-    const whole = crc32c(bytes, 3, 190_001);
-    let bit = 0;
-    for (let at = 3; at < 190_001; at += 1 + (at % 997)) {
-      const end = Math.min(190_001, at + 1 + (at % 997));
-      bit = crc32c(bytes, at, end, bit);
-    }
-    expect(whole).toBe(bit);
-    for (const [start, end] of [
-      [0, 32_768],
-      [1, 32_769],
-      [2, 57_345],
-      [5, 199_999]
-    ] as const) {
-      const middle = start + 20_000;
-      expect(crc32c(bytes, start, end)).toBe(crc32c(bytes, middle, end, crc32c(bytes, start, middle)));
-    }
+describe('crc32', () => {
+  it('is the algorithm of zlib, whole and in pieces, short and long', () => {
+    expect(crc32(Buffer.from('123456789'))).toBe(0xcbf43926);
+    const bytes = Buffer.allocUnsafe(20_000).map((_, index) => (index * 7919 + index * index) & 255);
+    fc.assert(
+      fc.property(fc.nat(20_000), fc.nat(2000), fc.nat(600), (start, middle, last) => {
+        const [from, at, end] = [start, start + middle, start + middle + last].map(place =>
+          Math.min(place, bytes.length)
+        ) as [number, number, number];
+        const expected = zlib.crc32(bytes.subarray(from, end));
+        expect(crc32(bytes, from, end)).toBe(expected);
+        expect(crc32(bytes, at, end, crc32(bytes, from, at))).toBe(expected);
+      })
+    );
+  });
+
+  it('holds for a record, and so does the CRC-32C of older ones', () => {
+    const bytes = Buffer.from('0123456789');
+    expect(isChecksumOf(crc32(bytes, 2, 8), bytes, 2, 8)).toBe(true);
+    expect(isChecksumOf(crc32c(bytes, 2, 8), bytes, 2, 8)).toBe(true);
+    expect(isChecksumOf(crc32(bytes, 2, 9), bytes, 2, 8)).toBe(false);
   });
 });
