@@ -1,29 +1,56 @@
-"""Writes Dia's training step, of the tiny model and random codes, to the file that it is given; run in the
-environment with PyTorch/XLA."""
+"""Writes Dia's training step, for random codes, to the file that it is given; run in the environment with
+PyTorch/XLA.
+
+    export_dia.py FILE                              the tiny model
+    export_dia.py FILE --layers 2 [--lora 16]       so many layers in each half, of the published widths
+
+Without weights in it: the memory of the published model need not be there.
+"""
 
 from __future__ import annotations
 
+import argparse
 import sys
 
 import numpy as np
-from tpulab_recipes.dia.config import Config
+import torch
+from tpulab_recipes.dia.config import FULL_SIZE, Config
 from tpulab_recipes.dia.data import Clip, train_batches
+from tpulab_recipes.dia.memory import plan
 from tpulab_recipes.dia.model import tiny_model
 from tpulab_recipes.dia.trainer import Trainer
 from tpulab_recipes.runtime.selection import make
 from tpulab_recipes.torch_training.export import export
+from transformers import DiaConfig, DiaForConditionalGeneration
+
+CHIPS = 8
 
 
-def main(place: str) -> int:
-    config = Config(batch_size=8, precision="bfloat16")
-    trainer = Trainer(config, tiny_model(), make("torch_xla", "cpu"), 1)
+def main(argv: list[str]) -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("place")
+    parser.add_argument("--layers", type=int, default=0)
+    parser.add_argument("--lora", type=int, default=0)
+    options = parser.parse_args(argv)
+    if options.layers:
+        sizes = DiaConfig()
+        for half in (sizes.encoder_config, sizes.decoder_config):
+            half.num_hidden_layers = options.layers
+        config = FULL_SIZE.but(model="", batch_size=CHIPS, lora_rank=options.lora)
+        with torch.device("meta"):
+            empty = DiaForConditionalGeneration(sizes)
+        model = empty.to_empty(device="cpu")
+        print(f"planned {plan(sizes, config, 1, CHIPS).total / 2**30:.2f} GiB for each chip", file=sys.stderr)
+    else:
+        config, model = Config(batch_size=CHIPS, precision="bfloat16"), tiny_model()
+    trainer = Trainer(config, model, make("torch_xla", "cpu"), 1)
     random = np.random.default_rng(0)
     text = np.full(20, 97, np.int32)
-    codes = random.integers(0, 1024, (8, 200, 9)).astype(np.int16)
+    codes = random.integers(0, 1024, (CHIPS, 200, 9)).astype(np.int16)
     clips = [Clip(str(number), text, each) for number, each in enumerate(codes)]
     batch = next(train_batches(clips, config, trainer.layout))
-    return export(place, trainer.backend, trainer, batch, "dia")
+    return export(options.place, trainer.backend, trainer, batch, "dia")
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(sys.argv[1:]))
