@@ -36,6 +36,7 @@ from tpulab_recipes.torch_training import load_checkpoint, save_checkpoint  # no
 
 from .reference import golden, meta, near, tensor, tiny_synthesizer, weights  # noqa: E402
 
+WITH_XLA = pytest.mark.skipif("torch_xla" not in installed_backends(), reason="torch_xla is not installed here")
 #: As small as every part still is.
 TINY = Config(
     epochs=50,
@@ -280,31 +281,59 @@ def test_every_clip_is_trained_on_and_evaluated_once() -> None:
         np.testing.assert_array_equal(value, batches[2][key])
 
 
-#: The mode is chosen once in a process, hence one of its own. 8 devices of XLA:CPU.
+#: The mode is chosen once in a process, hence one of its own for each. `many`: 8 devices of XLA:CPU, one
+#: program over them; `one`: one device, in bfloat16.
 PROGRAM = """
-import json
-from gpt_sovits.test_training import TINY, clips, train, trainer_of
+import json, math, sys
+from gpt_sovits.test_training import TINY, clips, train, train_batches, trainer_of
 from tpulab_recipes import runtime
-backend = runtime.use("torch_xla", platform="cpu", spmd=True)
-trainer = trainer_of(TINY.but(batch_size=8), backend)
-dtypes = sorted({str(each.dtype) for each in trainer.models.parameters()})
-print(json.dumps([train(trainer, clips(16), 2), len(backend.devices()), dtypes]))
+from tpulab_recipes.runtime.torch_export import export_step
+from torch_xla.debug import metrics
+many = sys.argv[1] == "many"
+backend = runtime.use("torch_xla", platform="cpu", spmd=many)
+config = TINY.but(batch_size=8, precision="float32" if many else "bfloat16")
+trainer, data = trainer_of(config, backend), clips(16)
+found = {"devices": len(backend.devices())}
+found["dtypes"] = sorted({str(each.dtype) for each in trainer.models.parameters()})
+names = ("CachedCompile", "UncachedCompile")
+executions = lambda: sum(metrics.counter_value(name) or 0 for name in names)
+before, handed = backend.compilations().count, executions()
+found["losses"] = train(trainer, data, 2)
+found["programs"] = backend.compilations().count - before
+found["executions"] = executions() - handed
+if not many:
+    trainer.learning_rate, trainer.c_mel = 1e-4, 20.0
+    train(trainer, data[::-1], 1)
+    found["later"] = backend.compilations().count - before - found["programs"]
+    batch = backend.shard_batch(next(train_batches(data, config)))
+    step = lambda given: trainer.train_step(given)["loss/g/total"]
+    held = [trainer.optimizer, trainer.optimizer_d]
+    program = export_step(backend, step, batch, model=trainer.models, optimizer=held, name="both").program
+    states = sum(math.prod(each.shape) for each in program.inputs if each.role == "state")
+    learned = sum(each.numel() for each in trainer.models.parameters() if each.requires_grad)
+    found["states"] = states / learned
+    found["stablehlo"] = program.module.startswith(b"ML\\xefR")
+print(json.dumps(found))
 """
 
 
-@pytest.mark.skipif("torch_xla" not in installed_backends(), reason="torch_xla is not installed here")
-def test_eight_devices_train_like_one() -> None:
+@pytest.fixture(scope="module")
+def plain() -> list[dict[str, float]]:
+    return train(trainer_of(TINY.but(batch_size=8), make("cpu", "cpu")), clips(16), 2)
+
+
+def on_xla(how: str, devices: int) -> dict[str, Any]:
     tests = Path(__file__).parents[1]
     here = {
         "PYTHONPATH": f"{tests.parent / 'src'}{os.pathsep}{tests}",
         "PJRT_DEVICE": "CPU",
-        "CPU_NUM_DEVICES": "8",
+        "CPU_NUM_DEVICES": str(devices),
         "OMP_NUM_THREADS": "1",
         # Compiles in a third of the time; what it computes is the same.
         "XLA_FLAGS": "--xla_backend_optimization_level=0",
     }
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
+        [sys.executable, "-c", PROGRAM, how],
         env=os.environ | here,
         capture_output=True,
         text=True,
@@ -312,10 +341,38 @@ def test_eight_devices_train_like_one() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    losses, devices, dtypes = json.loads(done.stdout.splitlines()[-1])
-    assert devices == 8
-    assert dtypes == ["torch.float32"]
-    plain = train(trainer_of(TINY.but(batch_size=8), make("cpu", "cpu")), clips(16), 2)
-    for ours, reference in zip(losses, plain, strict=True):
-        for key in ("loss/d/total", "loss/g/total", "loss/g/mel", "loss/g/kl"):
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    assert found["devices"] == devices
+    assert found["dtypes"] == ["torch.float32"]
+    return found
+
+
+LOSSES = ("loss/d/total", "loss/g/total", "loss/g/fm", "loss/g/mel", "loss/g/kl")
+
+
+@WITH_XLA
+def test_eight_devices_train_like_one(plain: list[dict[str, float]]) -> None:
+    found = on_xla("many", 8)
+    for ours, reference in zip(found["losses"], plain, strict=True):
+        for key in LOSSES:
             assert ours[key] == pytest.approx(reference[key], rel=3e-4)
+
+
+@WITH_XLA
+def test_two_programs_a_bucket_in_bfloat16_and_one_for_the_tpu_compiler(
+    plain: list[dict[str, float]],
+) -> None:
+    """recipes/tests/torch_aot compiles what is exported here."""
+    found = on_xla("one", 1)
+    assert found["programs"] == 2
+    # Two pairs of updates: each is handed over as two programs, and nothing else.
+    assert found["executions"] == 4
+    # New rates, weights and clips are no new programs.
+    assert found["later"] == 0
+    # Parameters and two moments of each.
+    assert found["states"] >= 3
+    assert found["stablehlo"]
+    # With the same weights; after one update of Adam they are others.
+    ours, reference = ([each[key] for key in LOSSES] for each in (found["losses"][0], plain[0]))
+    assert ours == pytest.approx(reference, rel=0.03)
+    assert ours != pytest.approx(reference, rel=1e-4)

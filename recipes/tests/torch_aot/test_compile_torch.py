@@ -37,7 +37,9 @@ EXPORTS = {
     "intents": ("-m", "tpulab_recipes.intents", *WHERE, *BERT, "--export"),
     "dia": (str(Path(__file__).with_name("export_dia.py")),),
     "english_tts": (str(Path(__file__).with_name("export_english_tts.py")),),
+    "gpt_sovits": (str(Path(__file__).with_name("export_gpt_sovits.py")),),
 }
+RECIPES = ("intents", "dia", "english_tts", "gpt_sovits")
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +70,7 @@ def show(found: CompiledFor) -> None:
     ("recipe", "chip"),
     [
         ("resnet_profiling", "v5e"),
-        *((recipe, chip) for recipe in ("intents", "dia", "english_tts") for chip in sorted(TOPOLOGIES)),
+        *((recipe, chip) for recipe in RECIPES for chip in sorted(TOPOLOGIES)),
     ],
 )
 def test_a_torch_step_compiles_and_fits(

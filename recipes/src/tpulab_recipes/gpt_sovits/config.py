@@ -17,7 +17,7 @@ from tpulab_recipes.common.errors import ConfigError
 from tpulab_recipes.runtime import PrecisionName
 from tpulab_recipes.runtime.precision import check_precision
 
-Dilations = tuple[tuple[int, int, int], ...]
+Dilations = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Config:
     """Clips per step, of all devices together."""
     c_mel: float = 45.0
     c_kl: float = 1.0
-    segment_size: int = 2560
+    segment_size: int = 1600
     """Samples of each clip that are generated and judged in a step; a multiple of hop_length."""
     buckets: tuple[int, ...] = (160,)
     """Frames that clips are padded to, in rising order: one program for each."""
@@ -65,7 +65,7 @@ class Config:
     p_dropout: float = 0.0
     resblock: str = "1"
     resblock_kernel_sizes: tuple[int, ...] = (5,)
-    resblock_dilation_sizes: tyro.conf.Fixed[Dilations] = ((1, 3, 5),)
+    resblock_dilation_sizes: tyro.conf.Fixed[Dilations] = ((1, 3),)
     upsample_rates: tuple[int, ...] = (8, 5, 4)
     upsample_initial_channel: int = 48
     upsample_kernel_sizes: tuple[int, ...] = (16, 11, 8)
@@ -77,12 +77,12 @@ class Config:
     codebook: int = 128
     style_hidden: int = 32
     style_dropout: float = 0.0
-    posterior_layers: int = 4
-    flow_layers: int = 2
+    posterior_layers: int = 2
+    flow_layers: int = 1
     """Of each of the four couplings."""
     discriminator_divisor: int = 64
     """The discriminators' channels are the original's divided by this."""
-    periods: tuple[int, ...] = (2, 3, 5)
+    periods: tuple[int, ...] = (2, 3)
     """A discriminator each, beside the one of the wave as it is."""
 
     def __post_init__(self) -> None:

@@ -90,12 +90,17 @@ class MultiPeriodDiscriminator(nn.Module):
         )
 
     def forward(self, y: torch.Tensor, y_hat: torch.Tensor) -> Any:
-        """y, y_hat: Float[batch, 1, sample]."""
-        real = [each(y) for each in self.discriminators]
-        generated = [each(y_hat) for each in self.discriminators]
-        return (
-            [score for score, _ in real],
-            [score for score, _ in generated],
-            [maps for _, maps in real],
-            [maps for _, maps in generated],
+        """y, y_hat: Float[batch, 1, sample]. Each row beside its generated twin, in one pass: half the
+        operations to compile, and rows stay on their device."""
+        both = torch.stack([y, y_hat], 1).flatten(0, 1)
+        found = [each(both) for each in self.discriminators]
+        (rs, maps_r), (gs, maps_g) = (
+            ([score[n::2] for score, _ in found], [[each[n::2] for each in maps] for _, maps in found])
+            for n in (0, 1)
         )
+        return rs, gs, maps_r, maps_g
+
+    def judge(self, y: torch.Tensor) -> tuple[list[torch.Tensor], list[list[torch.Tensor]]]:
+        """Scores and feature maps of one wave."""
+        found = [each(y) for each in self.discriminators]
+        return [score for score, _ in found], [maps for _, maps in found]

@@ -360,7 +360,9 @@ class Generator(nn.Module):
             for each in blocks[1:]:
                 total = total + each(x)
             x = total / count
-        wave: torch.Tensor = self.conv_post(F.leaky_relu(x)).tanh()
+        # A wave of bfloat16 has 8 bits: its noise fills every silence, and mel and ear measure that.
+        with torch.autocast(x.device.type if x.device.type != "meta" else "cpu", enabled=False):
+            wave: torch.Tensor = self.conv_post(F.leaky_relu(x.float())).tanh()
         return wave
 
 

@@ -22,6 +22,7 @@ from tpulab_recipes.torch_training import (
     create_optimizer_state,
     refuse_changes,
     set_learning_rate,
+    share_step_counter,
     snapshot,
     use_tensor_learning_rate,
 )
@@ -115,6 +116,7 @@ class Trainer:
         self.optimizer_d.zero_grad(set_to_none=True)
         loss.backward()
         norm = grad_norm(self.discriminator.parameters())
+        share_step_counter(self.optimizer_d)
         self.backend.optimizer_step(self.optimizer_d)
         self.optimizer_d.zero_grad(set_to_none=True)
         self._made = (made, y)
@@ -145,7 +147,8 @@ class Trainer:
         # The discriminators judge and do not learn here: the original computes their gradients, unused.
         self.discriminator.requires_grad_(False)
         with self.backend.precision(self.config.precision):
-            _, generated, maps_real, maps_generated = self.discriminator(y, y_hat)
+            _, maps_real = self.discriminator.judge(y)
+            generated, maps_generated = self.discriminator.judge(y_hat)
         self.discriminator.requires_grad_(True)
         with self.backend.precision("float32"), self._full_precision(y_hat):
             spec = slice_segments(batch["spec"], starts, frames)
@@ -158,6 +161,7 @@ class Trainer:
         self.optimizer.zero_grad(set_to_none=True)
         total.backward()
         norm = grad_norm(self.generator.parameters())
+        share_step_counter(self.optimizer)
         self.backend.optimizer_step(self.optimizer)
         self.optimizer.zero_grad(set_to_none=True)
         losses = {"total": total, "fm": features, "mel": mel, "kl_ssl": commit, "kl": kl}

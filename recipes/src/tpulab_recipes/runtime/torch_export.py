@@ -34,7 +34,7 @@ def export_step(
         step: one update; its answer is the loss. It may use `backend.step()`.
         batch: on the device (`backend.shard_batch`).
         model: the module whose parameters and buffers the step changes.
-        optimizer: whose state exists already (`create_optimizer_state`).
+        optimizer: whose state exists already (`create_optimizer_state`); a list where a step has several.
 
     Raises:
         DeviceRuntimeError: `unsupported` on another backend; `bad_program` when the step reads a value back:
@@ -87,7 +87,8 @@ def _on_device(tree: Any) -> list[Any]:
 
 
 def _state(model: Any, optimizer: Any) -> list[Any]:
-    return _on_device([dict(model.state_dict()), list(optimizer.state.values())])
+    optimizers = optimizer if isinstance(optimizer, list) else [optimizer]
+    return _on_device([dict(model.state_dict()), [list(each.state.values()) for each in optimizers]])
 
 
 def _value(tensor: Any, role: Role) -> Value:

@@ -7,7 +7,7 @@ from tpulab_recipes.torch_training.adamw import make_adamw
 from tpulab_recipes.torch_training.checkpoint import load_checkpoint, save_checkpoint
 from tpulab_recipes.torch_training.compiled_step import compiled_step
 from tpulab_recipes.torch_training.learning_rate import set_learning_rate, use_tensor_learning_rate
-from tpulab_recipes.torch_training.optimizer_state import create_optimizer_state
+from tpulab_recipes.torch_training.optimizer_state import create_optimizer_state, share_step_counter
 from tpulab_recipes.torch_training.resumable import Resumable
 from tpulab_recipes.torch_training.snapshot import refuse_changes, restore, snapshot
 
@@ -23,6 +23,7 @@ __all__ = [
     "restore",
     "save_checkpoint",
     "set_learning_rate",
+    "share_step_counter",
     "snapshot",
     "use_tensor_learning_rate",
 ]
