@@ -36,7 +36,9 @@ from tpulab_recipes.torch_training import load_checkpoint, save_checkpoint  # no
 
 from .reference import golden, meta, near, tensor, tiny_synthesizer, weights  # noqa: E402
 
-WITH_XLA = pytest.mark.skipif("torch_xla" not in installed_backends(), reason="torch_xla is not installed here")
+WITH_XLA = pytest.mark.skipif(
+    "torch_xla" not in installed_backends(), reason="torch_xla is not installed here"
+)
 #: As small as every part still is.
 TINY = Config(
     epochs=50,

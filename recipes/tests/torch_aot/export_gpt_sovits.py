@@ -1,5 +1,5 @@
-"""Writes the two updates of GPT-SoVITS, of the small model and made-up clips, as one program to the file that it
-is given; run in the environment with PyTorch/XLA."""
+"""Writes the two updates of GPT-SoVITS, of the small model and made-up clips, as one program to the file that
+it is given; run in the environment with PyTorch/XLA."""
 
 from __future__ import annotations
 
