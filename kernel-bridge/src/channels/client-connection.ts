@@ -41,6 +41,8 @@ export interface ClientOptions {
   isTaken(session: string): boolean;
   /** Why the kernel does not get this; null when it does. */
   refuse(request: ClientRequest, owns: (session: string) => boolean): Refusal | null;
+  /** Whether it has been sent in another way. */
+  detour(request: ClientRequest): boolean;
   confirmed(client: ClientConnection, seq: number): void;
   congested(): void;
   /** It has been let go, though its socket may still be closing. */
@@ -241,6 +243,7 @@ export class ClientConnection {
         for (const made of refusalFrames(request, refusal, kernelSession)) this.sendMade(made);
         return;
       }
+      if (this.#options.detour(request)) return;
       if (!kernel.send(request.header.msg_id, frame)) {
         // The kernel's keeper does not keep up: take nothing more from this client until it does.
         socket.pause();

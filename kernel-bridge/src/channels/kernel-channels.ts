@@ -10,7 +10,7 @@ import type { FeedLimits, FeedState } from './client-feed.js';
 import { CLOSE, type CloseCode } from '../http/close-codes.js';
 import type { ConfirmationOptions } from './confirmations.js';
 import type { GatheringWebSocket } from '../http/gathering-websocket.js';
-import { deadStatus } from './made-messages.js';
+import { attachStatus, deadStatus } from './made-messages.js';
 import type { HeldLimits } from './held-requests.js';
 import type { LeaseTimes } from './client-leases.js';
 import { KernelRules } from './kernel-rules.js';
@@ -90,11 +90,21 @@ export class KernelChannels {
       heldLimits: options.heldLimits,
       snapshot: () => kernel.snapshot,
       actions: {
-        isAttached: session => [...this.#clients].some(client => client.owns(session)),
+        // The gateway's own subshell serves all clients.
+        isAttached: session =>
+          session === own.session
+            ? this.#clients.size > 0
+            : [...this.#clients].some(client => client.owns(session)),
         deleteSubshell: id => own.deleteSubshell(id),
         disconnectDebugger: () => own.disconnectDebugger(),
         onWriteFault: error => kernel.unsaved(LEASES_AT_RISK, error),
         onUnreadable: error => options.log.warn({ kernelId: kernel.id, err: error }, LEASES_LOST)
+      },
+      state: {
+        isBusy: () => kernel.snapshot.executionState === 'busy',
+        createSubshell: () => own.createSubshell(),
+        send: (msgId, frame) => void kernel.send(msgId, frame),
+        answered: () => void this.#sayBusy()
       }
     });
     this.#listening = kernel.listen({
@@ -139,6 +149,7 @@ export class KernelChannels {
       read: fromSeq => this.#journal.readAcross(fromSeq, { newest: () => kernel.lastSeq }),
       isTaken: session => this.#bySession.has(session),
       refuse: (request, owns) => this.#rules.refuse(request, owns),
+      detour: request => this.#rules.detour(request),
       confirmed: (confirming, seq) => {
         if (sessionId === null) return;
         // A socket that was replaced may still say something, but its successor's position counts.
@@ -206,6 +217,18 @@ export class KernelChannels {
     }
     if (!this.#options.kernel.isRemoved) this.#options.kernel.connections = this.#clients.size;
     this.#rules.clientsChanged();
+  }
+
+  /** A client takes the newest status for the kernel's; where the last one was not the cell's, it is told what the kernel does. */
+  async #sayBusy(): Promise<void> {
+    const { kernel, log } = this.#options;
+    try {
+      const snapshot = await kernel.currentSnapshot();
+      const status = snapshot?.executionState === 'busy' ? attachStatus(snapshot) : null;
+      if (status) for (const client of this.#clients) client.sendMade(status);
+    } catch (error) {
+      log.warn({ kernelId: kernel.id, err: error }, 'the state of the kernel is not known');
+    }
   }
 
   #kernelChanged(): void {

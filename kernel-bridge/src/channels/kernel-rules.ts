@@ -1,6 +1,6 @@
 /**
  * What the gateway knows of one kernel beyond passing messages on: who debugs, whose the subshells are, who is asked on stdin,
- * and how much waits while the kernel starts. It looks at what passes, and says which requests of a client do not.
+ * what is asked beside a running cell, and how much waits while the kernel starts. It looks at what passes, and says which requests of a client do not.
  */
 import type { JournalRecord } from '../journal/record.js';
 import type { KernelSnapshot } from '../keeper-protocol/contract.js';
@@ -10,6 +10,7 @@ import { type HeldLimits, HeldRequests } from './held-requests.js';
 import { watchedMessage } from './message-watch.js';
 import { PendingInput } from './pending-input.js';
 import type { ClientRequest, Refusal } from './refusal.js';
+import { type StateRequestActions, StateRequests } from './state-requests.js';
 import { SubshellWatch } from './subshell-watch.js';
 
 export interface KernelRulesOptions {
@@ -17,6 +18,7 @@ export interface KernelRulesOptions {
   readonly leaseTimes: LeaseTimes;
   readonly heldLimits: HeldLimits;
   readonly actions: LeaseActions;
+  readonly state: StateRequestActions;
   snapshot(): KernelSnapshot;
 }
 
@@ -27,6 +29,7 @@ export class KernelRules implements Disposable {
   readonly #subshells: SubshellWatch;
   readonly #input = new PendingInput();
   readonly #held: HeldRequests;
+  readonly #state: StateRequests;
 
   constructor(options: KernelRulesOptions) {
     this.#options = options;
@@ -34,17 +37,25 @@ export class KernelRules implements Disposable {
     this.#debug = new DebugTurns(this.#leases);
     this.#subshells = new SubshellWatch(this.#leases);
     this.#held = new HeldRequests(options.heldLimits);
+    this.#state = new StateRequests(options.state);
     this.kernelChanged();
     this.#leases.clientsChanged();
   }
 
   /** A record of the journal, in order. */
   passed(record: JournalRecord): void {
+    this.#state.passed(record);
     const message = watchedMessage(record);
     if (!message) return;
     this.#debug.watched(message);
     this.#subshells.watched(message);
     this.#input.watched(message);
+    this.#state.watched(message);
+  }
+
+  /** Whether a request that is not refused goes to the kernel beside the running cell, and not as it is. */
+  detour(request: ClientRequest): boolean {
+    return this.#state.take(request);
   }
 
   /** Why a request of a client does not go to the kernel; null when it does. `owns`: the sessions that the client speaks for. */
@@ -66,12 +77,16 @@ export class KernelRules implements Disposable {
 
   kernelChanged(): void {
     const { kernelSession } = this.#options.snapshot();
-    if (kernelSession !== null && this.#leases.kernelIs(kernelSession)) this.#input.forget();
+    if (kernelSession !== null && this.#leases.kernelIs(kernelSession)) {
+      this.#input.forget();
+      this.#state.restarted();
+    }
     if (!this.#isStarting) this.#held.release();
   }
 
   [Symbol.dispose](): void {
     this.#leases[Symbol.dispose]();
+    this.#state[Symbol.dispose]();
   }
 
   get #isStarting(): boolean {

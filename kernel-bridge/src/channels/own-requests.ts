@@ -1,4 +1,4 @@
-/** Requests that the gateway itself makes of a kernel, for clients that are gone. Nobody but the journal gets the answers. */
+/** Requests that the gateway itself makes of a kernel, for its clients. Nobody but the gateway and the journal gets the answers. */
 import { randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
 import { BridgeError } from '../http/errors.js';
@@ -9,11 +9,17 @@ import { newMessage } from '../jupyter/new-message.js';
 export class OwnRequests {
   readonly #kernel: Kernel;
   readonly #log: Logger;
-  readonly #session = randomUUID();
+  /** `header.session` of these requests. */
+  readonly session = randomUUID();
 
   constructor(kernel: Kernel, log: Logger) {
     this.#kernel = kernel;
     this.#log = log;
+  }
+
+  /** Gives the `msg_id` of the request. */
+  createSubshell(): string {
+    return this.#send('create_subshell_request', {});
   }
 
   deleteSubshell(id: string): void {
@@ -35,9 +41,9 @@ export class OwnRequests {
     });
   }
 
-  #send(msgType: string, content: object): void {
+  #send(msgType: string, content: object): string {
     const msgId = randomUUID();
-    const parts = newMessage({ msgId, msgType, session: this.#session, content });
+    const parts = newMessage({ msgId, msgType, session: this.session, content });
     try {
       this.#kernel.send(msgId, encodeV1({ channel: 'control', parts }));
     } catch (error) {
@@ -45,5 +51,6 @@ export class OwnRequests {
       if (!(error instanceof BridgeError)) throw error;
       this.#log.debug({ kernelId: this.#kernel.id, err: error }, 'a request of the gateway was not sent');
     }
+    return msgId;
   }
 }

@@ -123,4 +123,52 @@ for n in range(20):
       .map(({ header }) => header?.msg_id);
     expect(client.answers(id).map(({ header }) => header.msg_id)).toEqual(journaled);
   });
+
+  it('[18] give their state to a page that comes while a cell runs, and the kernel stays busy for it', async () => {
+    using runs = await bridge.connect(kernelId, { sessionId: 'runs' });
+    await runs.run(
+      'import ipywidgets\n' +
+        'shown = ipywidgets.IntProgress(value=1, max=9)\n' +
+        'picture = ipywidgets.Image(value=bytes(range(256)), format="png")'
+    );
+    // An idle kernel is asked as its clients ask.
+    await runs.ask('shell', 'comm_info_request');
+    const before = await runs.ask('control', 'list_subshell_request');
+    expect(before.content['subshell_id']).toEqual([]);
+    const cell = runs.execute('shown.value = 4\ninput("go on? ")\nshown.value = 9', { allow_stdin: true });
+    await runs.first(({ header }) => header.msg_type === 'input_request');
+
+    using page = await bridge.connect(kernelId, { sessionId: 'page' });
+    const control = { comm_id: 'control-of-page', target_name: 'jupyter.widget.control', data: {} };
+    page.send('shell', 'comm_open', control, [], { version: '1.0.0' });
+    const request = { comm_id: control.comm_id, data: { method: 'request_states' } };
+    const asked = page.send('shell', 'comm_msg', request);
+    const answer = await page.first(
+      message => message.header.msg_type === 'comm_msg' && commId(message) === control.comm_id
+    );
+    const { states, buffer_paths: paths } = answer.content['data'] as {
+      states: Record<string, { model_name: string; state: Record<string, unknown> }>;
+      buffer_paths: string[][];
+    };
+    const progress = Object.values(states).find(({ state }) => state['max'] === 9);
+    expect(progress?.state).toMatchObject({ value: 4, max: 9 });
+    expect(paths).toContainEqual([expect.any(String), 'state', 'value']);
+    expect(answer.buffers).toContainEqual(BYTES);
+    const info = await page.ask('shell', 'comm_info_request', { target_name: 'jupyter.widget' });
+    expect(Object.keys(info.content['comms'] as object)).toEqual(expect.arrayContaining(Object.keys(states)));
+
+    // Both answers end with an idle of their own; the newest status is the cell's all the same.
+    const statuses = (): Message[] => page.messages.filter(({ header }) => header.msg_type === 'status');
+    await page.until(() => statuses().some(({ parent }) => parent.msg_id === asked));
+    await page.until(() => statuses().at(-1)?.parent.msg_id === cell);
+    expect(statuses().at(-1)?.content).toEqual({ execution_state: 'busy' });
+    expect(runs.answers(cell).some(({ channel }) => channel === 'shell')).toBe(false);
+
+    runs.send('stdin', 'input_reply', { value: '', status: 'ok' });
+    await runs.done(cell);
+    const live = await page.first(
+      message => message.header.msg_type === 'comm_msg' && dataOf(message).state?.['value'] === 9
+    );
+    expect(states).toHaveProperty([commId(live)]);
+  });
 });

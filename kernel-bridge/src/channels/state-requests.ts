@@ -1,0 +1,171 @@
+/**
+ * Questions about a kernel's state are answered beside a running cell.
+ *
+ * A page that is opened while a cell runs asks which widgets there are (`jupyter.widget.control`, `comm_info_request`). On the main
+ * shell that waits until the cell has ended, so these questions, and no others, go to a subshell of the gateway's own: the kernel
+ * itself answers, to any client, with the state that its widgets have at that moment. Kernels without subshells are asked as before.
+ */
+import type { JournalRecord } from '../journal/record.js';
+import { RecordChannel } from '../journal/record.js';
+import {
+  decodeV1,
+  encodeV1,
+  type KernelMessage,
+  parseHeader,
+  parseObject,
+  parseParentHeader,
+  PART,
+  WireError
+} from '../jupyter/index.js';
+import type { WatchedMessage } from './message-watch.js';
+import type { ClientRequest } from './refusal.js';
+
+/** Of ipywidgets 8: the kernel sends the state of all widgets over such a comm. */
+const CONTROL_TARGET = 'jupyter.widget.control';
+/** A kernel that knows subshells makes one in milliseconds; one that does not may not answer at all. */
+const SUBSHELL_TIMEOUT_MS = 5_000;
+/** Pages that ask at the same time, and then some. */
+const MAX_KEPT = 1_000;
+const NO_PART = Buffer.alloc(0);
+
+export interface StateRequestActions {
+  /** Whether the kernel works on a request now. */
+  isBusy(): boolean;
+  /** Asks the kernel for a subshell; gives the `msg_id` of the request. */
+  createSubshell(): string;
+  send(msgId: string, frame: Buffer): void;
+  /** An answer has ended with an idle, which clients take for that of the cell. */
+  answered(): void;
+}
+
+interface Waiting {
+  readonly msgId: string;
+  readonly message: KernelMessage;
+}
+
+export class StateRequests implements Disposable {
+  readonly #actions: StateRequestActions;
+  /** Control comms of pages, opened on the subshell. */
+  readonly #comms = new Set<string>();
+  /** Requests whose idle has not come. */
+  readonly #open = new Set<string>();
+  #waiting: Waiting[] = [];
+  #asked: string | null = null;
+  #timer: NodeJS.Timeout | null = null;
+  #subshell: string | null = null;
+  #isUnsupported = false;
+
+  constructor(actions: StateRequestActions) {
+    this.#actions = actions;
+  }
+
+  /** Whether this request goes to the subshell. If so it has been sent, or will be when the subshell is there. */
+  take({ message, header }: ClientRequest): boolean {
+    if (message.channel !== 'shell' || this.#isUnsupported || typeof header.subshell_id === 'string') {
+      return false;
+    }
+    if (!this.#asksForState(message, header.msg_type)) return false;
+    remember(this.#open, header.msg_id);
+    if (this.#subshell === null) {
+      this.#waiting.push({ msgId: header.msg_id, message });
+      this.#ensureSubshell();
+    } else {
+      this.#send({ msgId: header.msg_id, message });
+    }
+    return true;
+  }
+
+  /** What passes on control. */
+  watched({ channel, fromClient, header, parent, content }: WatchedMessage): void {
+    if (channel !== 'control') return;
+    if (fromClient) {
+      const gone = header.msg_type === 'delete_subshell_request' ? content['subshell_id'] : null;
+      if (gone !== null && gone === this.#subshell) this.#subshell = null;
+    } else if (parent !== null && parent.msg_id === this.#asked) {
+      const id = content['subshell_id'];
+      this.#settle(content['status'] === 'ok' && typeof id === 'string' ? id : null);
+    }
+  }
+
+  /** Any record, in order. Looked into only while an answer is on its way. */
+  passed({ channel, payload }: JournalRecord): void {
+    if (this.#open.size === 0 || channel !== RecordChannel.iopub) return;
+    const parent = parentOfIdle(payload);
+    if (parent !== null && this.#open.delete(parent)) this.#actions.answered();
+  }
+
+  /** Another process has none of it. */
+  restarted(): void {
+    this.#stopTimer();
+    this.#comms.clear();
+    this.#open.clear();
+    this.#waiting = [];
+    this.#asked = this.#subshell = null;
+    this.#isUnsupported = false;
+  }
+
+  [Symbol.dispose](): void {
+    this.#stopTimer();
+  }
+
+  #asksForState(message: KernelMessage, msgType: string): boolean {
+    if (msgType === 'comm_info_request') return this.#actions.isBusy();
+    if (msgType !== 'comm_open' && msgType !== 'comm_msg' && msgType !== 'comm_close') return false;
+    if (msgType === 'comm_open' ? !this.#actions.isBusy() : this.#comms.size === 0) return false;
+    const { comm_id: commId, target_name: target } = parseObject(
+      message.parts[PART.content] ?? NO_PART,
+      'content'
+    );
+    if (typeof commId !== 'string') return false;
+    if (msgType === 'comm_close') return this.#comms.delete(commId);
+    if (msgType === 'comm_open' && target === CONTROL_TARGET) remember(this.#comms, commId);
+    return this.#comms.has(commId);
+  }
+
+  #ensureSubshell(): void {
+    if (this.#asked !== null) return;
+    this.#timer = setTimeout(() => this.#settle(null), SUBSHELL_TIMEOUT_MS);
+    this.#asked = this.#actions.createSubshell();
+  }
+
+  #settle(subshell: string | null): void {
+    this.#stopTimer();
+    this.#asked = null;
+    this.#subshell = subshell;
+    this.#isUnsupported = subshell === null;
+    if (this.#isUnsupported) this.#comms.clear();
+    for (const waiting of this.#waiting.splice(0)) this.#send(waiting);
+  }
+
+  #send({ msgId, message }: Waiting): void {
+    const [header = NO_PART, ...rest] = message.parts;
+    const directed =
+      this.#subshell === null
+        ? header
+        : Buffer.from(JSON.stringify({ ...parseObject(header, 'header'), subshell_id: this.#subshell }));
+    this.#actions.send(msgId, encodeV1({ ...message, parts: [directed, ...rest] }));
+  }
+
+  #stopTimer(): void {
+    if (this.#timer !== null) clearTimeout(this.#timer);
+    this.#timer = null;
+  }
+}
+
+function remember(set: Set<string>, value: string): void {
+  set.add(value);
+  const [oldest] = set;
+  if (set.size > MAX_KEPT && oldest !== undefined) set.delete(oldest);
+}
+
+function parentOfIdle(payload: Buffer): string | null {
+  try {
+    const { parts } = decodeV1(payload);
+    if (parseHeader(parts[PART.header] ?? NO_PART).msg_type !== 'status') return null;
+    const { execution_state: state } = parseObject(parts[PART.content] ?? NO_PART, 'content');
+    return state === 'idle' ? (parseParentHeader(parts[PART.parentHeader] ?? NO_PART)?.msg_id ?? null) : null;
+  } catch (error) {
+    if (error instanceof WireError) return null;
+    throw error;
+  }
+}
