@@ -190,26 +190,54 @@ test('a question of the kernel is asked again, and the answer reaches it', async
   await expect.poll(() => prompts(page)).toEqual(['[1]:', '[2]:']);
 });
 
-test('a widget is live again after a reload, once its kernel is free', async ({ lab, page }) => {
+/** A bar, a live slider, a picture as bytes and an Output widget, all of one cell that does not end before the page has come again. */
+const WIDGETS = `import base64, ipywidgets, tpulab
+bar = ipywidgets.IntProgress(value=0, max=9)
+slider = tpulab.live(ipywidgets.IntSlider(value=3, max=10))
+dot = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGNgYGBgAAAABQABh6FO1AAAAABJRU5ErkJggg==")
+picture = ipywidgets.Image(value=dot, format="png")
+out = ipywidgets.Output()
+display(bar, slider.widget, picture, out)
+bar.value = 4
+with out:
+    print("before")
+    gate("GATEreloaded")
+    print("after")
+bar.value = 5
+while slider.value == 3:
+    time.sleep(0.02)
+print("slider", slider.value)
+gate("GATEend")`;
+
+test('the widgets of a cell that runs are back after a reload, with what they captured, and act', async ({
+  lab,
+  page
+}) => {
   const story = new Story(lab, page, 'widget');
-  await story.begin([
-    `import ipywidgets
-slider = ipywidgets.IntSlider(value=3, max=10)
-display(slider)`,
-    `gate("GATEgo")
-print("value", slider.value)`
-  ]);
-  await expect(page.locator('.jp-Notebook').getByRole('slider')).toHaveAttribute('aria-valuetext', '3');
+  const cell = page.locator('.jp-Notebook .jp-CodeCell').nth(1);
+  const shows = async (bar: string, captured: string): Promise<void> => {
+    await expect(cell.locator('.widget-output')).toHaveText(captured);
+    await expect(cell.getByRole('progressbar')).toHaveAttribute('aria-valuenow', bar);
+    await expect(cell.getByRole('slider')).toHaveAttribute('aria-valuetext', '3');
+    await expect
+      .poll(() => cell.locator('img').evaluate((image: HTMLImageElement) => image.naturalWidth))
+      .toBe(1);
+  };
+  await story.begin([WIDGETS]);
+  await shows('4', 'before');
   await story.save();
   await story.reload();
-  // Its model is asked for from the kernel, which is busy with the gate.
-  await story.open('go');
-  await story.expectText(2, 'value 3\n');
-  await expect(page.locator('.jp-Notebook').getByRole('slider')).toHaveAttribute('aria-valuetext', '3');
-  await page.locator('.jp-Notebook').getByRole('slider').press('ArrowRight');
-  await setSource(page, 2, 'print("now", slider.value)');
-  await page.notebook.runCell(2, true);
-  await story.expectText(2, 'now 4\n');
+  await shows('4', 'before');
+  expect((await prompts(page))[1]).toBe('[*]:');
+  await story.open('reloaded');
+  await shows('5', 'before after');
+  await cell.getByRole('slider').press('ArrowRight');
+  // What is printed outside the Output widget is the cell's, and only that.
+  await story.expectText(1, 'slider 4\n');
+  await expect(cell.getByText('after', { exact: true })).toHaveCount(1);
+  await story.open('end');
+  await expect.poll(() => prompts(page)).toEqual(['[1]:', '[2]:']);
+  await expect(cell.locator('.widget-output')).toHaveText('before after');
 });
 
 test('two pages show the same running cell', async ({ lab, page, context }) => {

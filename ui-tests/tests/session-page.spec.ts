@@ -146,7 +146,10 @@ test('goes on by itself after the gateway was killed', async ({ page, gateway })
   expect(lines).toEqual(Array.from({ length: LINES }, (_, at) => `line ${at}`));
 });
 
-test('shows widgets and asks for input', async ({ page, gateway }) => {
+test('shows widgets, also after a reload while the kernel is busy, and asks for input', async ({
+  page,
+  gateway
+}) => {
   const widgets = [
     'import ipywidgets as widgets',
     "slider = widgets.IntSlider(value=3, max=9, description='n')",
@@ -160,6 +163,9 @@ test('shows widgets and asks for input', async ({ page, gateway }) => {
   await handle.focus();
   await page.keyboard.press('ArrowRight');
   await run(page, 1);
+  await expect(cell(page, 1).locator('.jp-Stdin-input')).toBeVisible();
+  await page.reload();
+  await expect(handle).toHaveAttribute('aria-valuetext', '4');
   await cell(page, 1).locator('.jp-Stdin-input').fill('TPU');
   await page.keyboard.press('Enter');
   await expect(cell(page, 1)).toContainText('hello TPU');

@@ -13,7 +13,7 @@ export function followWidgets(panel: NotebookPanel): LazyWidgets {
   return new LazyWidgets(panel);
 }
 
-class LazyWidgets {
+export class LazyWidgets {
   constructor(private readonly panel: NotebookPanel) {
     const { rendermime } = panel.content;
     rendermime.addFactory(
@@ -35,7 +35,7 @@ class LazyWidgets {
     });
   }
 
-  private load(): Promise<LoadedWidgets> {
+  load(): Promise<LoadedWidgets> {
     this._loaded ??= import('./widget-manager.js').then(({ widgetManager }) => widgetManager(this.panel));
     return this._loaded;
   }

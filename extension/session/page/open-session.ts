@@ -30,7 +30,7 @@ export function openSession(page: SessionPage, path: string, keyboard: Keyboard)
   page.current.follow(context.sessionContext);
   addNotebookCommands(commands, { panel, isReadOnly, keyboard });
   addPageCommands(page, { context, panel, saving });
-  followWidgets(panel);
+  const widgets = followWidgets(panel);
   shareWidgetHost(page);
   followNotebook(panel, {
     backends,
@@ -42,6 +42,7 @@ export function openSession(page: SessionPage, path: string, keyboard: Keyboard)
         text: `${message} "${command}" prints it.`,
         actions: []
       }),
+    loadWidgets: () => widgets.load(),
     trust: ({ content }) => NotebookActions.trust(content),
     trans
   });

@@ -56,6 +56,8 @@ export class Hold {
 export class ChannelLink {
   /** Sessions whose replies and questions this client takes over; named when a socket is opened. */
   readonly predecessors = new Set<string>();
+  /** Changes what the gateway has sent before it is delivered; null: nothing is changed. */
+  rewrite: ((data: ArrayBuffer) => ArrayBuffer) | null = null;
 
   #position: number | null = null;
   /** By channel, of the newest message that was delivered. */
@@ -168,7 +170,7 @@ export class ChannelLink {
 
   #pass(frame: INumberedFrame): void {
     this.#has(frame);
-    this.#deliver?.(frame.data);
+    this.#deliver?.(this.rewrite?.(frame.data) ?? frame.data);
   }
 
   #has({ seq, data }: INumberedFrame): void {

@@ -1,4 +1,4 @@
-/** Reads the id of a message out of its frame, without decoding the rest. */
+/** Reads what names a message out of its frame, without decoding the rest. */
 
 const decoder = new TextDecoder();
 
@@ -37,6 +37,23 @@ export function idOfMark({ header }: IFrameMark): string | null {
   }
 }
 
+/** Enough to see what a message is about. */
+const START_BYTES = 200;
+
+/** The header of such a frame and the start of its content, as text; null for anything else. */
+export function messageStart(
+  data: ArrayBuffer
+): { readonly header: string; readonly content: string } | null {
+  try {
+    return {
+      header: decoder.decode(partOf(data, 2)),
+      content: decoder.decode(partOf(data, 5).subarray(0, START_BYTES))
+    };
+  } catch {
+    return null; // as below
+  }
+}
+
 function idIn(data: unknown, part: 2 | 3): string | null {
   if (typeof data !== 'object' || data === null || !('byteLength' in data)) {
     return null;
@@ -48,8 +65,8 @@ function idIn(data: unknown, part: 2 | 3): string | null {
   }
 }
 
-/** Offsets in the table: 1 is the channel's, 2 that of the header, 3 that of the parent header, 4 what follows it. */
-function partOf(data: ArrayBuffer | ArrayBufferView, part: 1 | 2 | 3): Uint8Array {
+/** Offsets in the table: 1 is the channel's, 2 that of the header, 3 of the parent header, 4 of the metadata, 5 of the content. */
+function partOf(data: ArrayBuffer | ArrayBufferView, part: 1 | 2 | 3 | 5): Uint8Array {
   const bytes = ArrayBuffer.isView(data)
     ? new Uint8Array(data.buffer, data.byteOffset, data.byteLength)
     : new Uint8Array(data);

@@ -17,6 +17,7 @@ import { fillFromKept, type IFilled } from './fill-from-kept.js';
 import { KeptApi } from './kept-api.js';
 import { whenever } from './kernel-waits.js';
 import { LabNotebook } from './lab-notebook.js';
+import { withoutKnownWidgets } from './known-widgets.js';
 import { kernelRoute, OutputsApi } from './outputs-api.js';
 import { type IReattached, type IUnplaced, reattach } from './reattachment.js';
 import { ALL_TRUSTED, type ITrust, RequestedHere } from './trust.js';
@@ -42,6 +43,8 @@ export interface IFollowParts {
   readonly trans: TranslationBundle;
   /** Asks the person whether to trust the whole notebook. */
   readonly trust: (panel: NotebookPanel) => Promise<unknown>;
+  /** Loads what shows widgets, where that is not there from the start. */
+  readonly loadWidgets?: () => Promise<unknown>;
   /** Says what could not be placed, and offers to show it. */
   readonly tellUnplaced: (panel: NotebookPanel, message: string, shown: IShownUnplaced) => void;
 }
@@ -232,16 +235,19 @@ async function attach(
     if (sockets === null) {
       return null; // a kernel of the page's own server, which keeps nothing
     }
+    const link = sockets.link(kernel.id, kernel.clientId);
+    link.rewrite = withoutKnownWidgets(kernel);
     try {
       const result = await reattach({
         kernel,
-        link: sockets.link(kernel.id, kernel.clientId),
+        link,
         api: new OutputsApi(
           () => backends.backendOf(kernel.id)?.serverSettings ?? null,
           kernelRoute(kernel.id)
         ),
         notebook: new LabNotebook(panel),
         trust: trustOf(kernel, backends),
+        ...(parts.loadWidgets ? { loadWidgets: parts.loadWidgets } : {}),
         isAttachedElsewhere: session => events?.telemetryOf(kernel.id).client(session) != null,
         signal: AbortSignal.any([signal, AbortSignal.timeout(ATTEMPT_TIMEOUT_MS)])
       });

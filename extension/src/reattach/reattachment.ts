@@ -10,6 +10,7 @@ import type { CellExecution, JournalEntry } from '@tpulab/protocol';
 import type { ChannelLink } from '../backends/channel-link.js';
 import { parentMessageId } from '../backends/message-id.js';
 import { adopt } from './adopt.js';
+import { capturedOf, captureMessages, modelsListen } from './captured.js';
 import { type Decision, decide, isFinished } from './decide.js';
 import { attached, handled, KernelSession, whenever } from './kernel-waits.js';
 import { frameOf, outputMessages, replyMessage } from './messages.js';
@@ -25,6 +26,8 @@ export interface IReattachmentOptions {
   readonly api: OutputsApi;
   readonly notebook: INotebook;
   readonly trust: ITrust;
+  /** Loads what shows widgets, where that is not there from the start. */
+  loadWidgets?(): Promise<unknown>;
   /** Whether another page that is attached now has this session: then its questions are that page's. */
   isAttachedElsewhere(session: string): boolean;
   readonly signal: AbortSignal;
@@ -91,6 +94,7 @@ class Reattachment {
     }
     const kernelSession = await attached(kernel, link, this.session, signal);
     const outputs = await this.complete(first);
+    await this.widgetsListen(outputs);
     const hold = link.hold();
     if (hold === null) {
       throw new Error('The connection to the kernel was lost while its outputs were read.');
@@ -111,6 +115,26 @@ class Reattachment {
     return placesOf(
       executions.map(execution => ({ execution })),
       this.options.notebook
+    );
+  }
+
+  /** What Output widgets capture of cells that go on must find their models, or it would go to the cells. */
+  private async widgetsListen({ executions, widgets }: IOutputs): Promise<void> {
+    const { kernel, loadWidgets, signal } = this.options;
+    const captured = capturedOf(widgets, this.running(this.plans(executions)));
+    if (captured.length > 0) {
+      await loadWidgets?.();
+      await modelsListen(
+        kernel,
+        captured.map(({ commId }) => commId),
+        signal
+      );
+    }
+  }
+
+  private running(plans: readonly IPlan[]): Set<string> {
+    return new Set(
+      plans.flatMap(({ execution, decision }) => (decision === 'attach' ? [execution.msgId] : []))
     );
   }
 
@@ -198,6 +222,9 @@ class Reattachment {
       if (decision === 'attach') {
         this.follow(future, execution, cell, kernelSession);
       }
+    }
+    for (const widget of capturedOf(outputs.widgets, this.running(plans))) {
+      messages.push(...captureMessages(widget, kernelSession));
     }
     const placed = new Set(plans.map(({ execution }) => execution.msgId));
     const last = messages.at(-1);

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 
 import pytest
 
+from tpulab.measure import trace_folders
 from tpulab.measure.xla_profile import Operation, ProfileError, capture, summary
 
 
@@ -52,3 +56,43 @@ def test_the_operations_of_a_running_loop_are_found_with_their_program() -> None
     assert {one["module"] for one in profile["operations"]} == {"jit_train_step"}
     assert 0 < sum(one["totalMs"] for one in profile["operations"]) <= profile["busyMs"] + 1e-6
     assert list(Path(profile["folder"]).rglob("*.xplane.pb"))
+
+
+def test_the_newest_trace_stays_until_the_process_ends_and_none_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    program = (
+        "import tempfile; tempfile.tempdir = {folder!r}\n"
+        "from tpulab.measure.trace_folders import new_folder\n"
+        "new_folder(); (new_folder() / 'trace').touch()\n"
+        "print(len(list(__import__('pathlib').Path({folder!r}).iterdir())))\n{end}"
+    )
+
+    def run(end: str) -> str:
+        code = program.format(folder=str(tmp_path), end=end)
+        return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False).stdout
+
+    assert run("") == "1\n"
+    assert not list(tmp_path.iterdir()), "left after the process had ended"
+    run("import os, sys; sys.stdout.flush(); os.kill(os.getpid(), 9)")
+    assert len(list(tmp_path.iterdir())) == 1
+    assert trace_folders.new_folder().name.startswith(f"tpulab-profile-{os.getpid()}-")
+    assert len(list(tmp_path.iterdir())) == 1, "what a killed process left is still there"
+    trace_folders.remove_all()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_trace_that_fails_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import jax
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    jax.devices()
+
+    def busy(*_: object, **__: object) -> None:
+        raise RuntimeError("Only one profile may be run at a time.")
+
+    monkeypatch.setattr(jax.profiler, "start_trace", busy)
+    with pytest.raises(ProfileError, match="another one runs"):
+        capture(0)
+    assert not list(tmp_path.iterdir())

@@ -1,6 +1,6 @@
 """What the devices did for some seconds, by XLA operation: a trace of jax's profiler, read at once.
 
-The whole trace stays in its folder for XProf or TensorBoard. On a TPU the operations are the events of each
+The whole trace stays in its folder, for XProf or TensorBoard, until the next one or the kernel's end. On a TPU the operations are the events of each
 device's line `XLA Ops`; on the CPU those of the runtime's threads that name the operation they are.
 """
 
@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 import sys
-import tempfile
 import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tpulab.measure import trace_folders
 from tpulab.runtimes.jax_internals import backends_ready
 from tpulab.telemetry.clocks import unix_now_ms
 from tpulab.telemetry.messages import ProfileMessage, ProfileOperation
@@ -42,10 +42,18 @@ def capture(seconds: float) -> ProfileMessage:
         raise ProfileError("Nothing has used a device with JAX in this kernel yet.")
     if not hasattr(profiler, "ProfileData"):
         raise ProfileError("This jax cannot read its traces; use jax 0.7 or newer.")
-    folder = tempfile.mkdtemp(prefix="tpulab-profile-")
+    folder = trace_folders.new_folder()
+    try:
+        return _captured(profiler, folder, seconds)
+    except BaseException:
+        trace_folders.remove_all()
+        raise
+
+
+def _captured(profiler: Any, folder: Path, seconds: float) -> ProfileMessage:
     began = time.monotonic()
     try:
-        profiler.start_trace(folder, **_options(profiler))
+        profiler.start_trace(str(folder), **_options(profiler))
     except Exception as error:
         raise ProfileError(f"The trace could not begin, perhaps because another one runs: {error}") from error
     try:
@@ -53,9 +61,9 @@ def capture(seconds: float) -> ProfileMessage:
     finally:
         duration_ms = (time.monotonic() - began) * 1e3
         profiler.stop_trace()
-    traces = sorted(Path(folder).rglob("*.xplane.pb"))
+    traces = sorted(folder.rglob("*.xplane.pb"))
     if not traces:
-        raise ProfileError(f"The profiler left no trace in {folder}.")
+        raise ProfileError("The profiler left no trace.")
     operations: list[Operation] = []
     devices = 0
     for trace in traces:
@@ -71,7 +79,7 @@ def capture(seconds: float) -> ProfileMessage:
         "type": "profile",
         "time": unix_now_ms(),
         "durationMs": duration_ms,
-        "folder": folder,
+        "folder": str(folder),
         "devices": devices,
         "busyMs": sum(operation.duration_ns for operation in operations) / 1e6,
         "operations": summary(operations),
