@@ -36,8 +36,12 @@ class Output:
 
     size, dtype = 1, np.dtype("float32")
 
-    def __init__(self, ready_ns: int) -> None:
+    def __init__(self, ready_ns: int, simulation: Simulation) -> None:
         self.ready_ns = ready_ns
+        self._simulation = simulation
+
+    def is_ready(self) -> bool:
+        return self._simulation.now >= self.ready_ns
 
     def block_until_ready(self) -> None: ...
 
@@ -87,7 +91,7 @@ class Simulation:
         begin = max(self.now, self.free_ns)
         self.free_ns = begin + length_ns
         self.busy.append((begin, self.free_ns))
-        return Output(self.free_ns)
+        return Output(self.free_ns, self)
 
     def _watch_until(self, moment: int) -> None:
         """What the waiting thread does before that."""
@@ -141,7 +145,12 @@ class Loop:
                 yield from self._call(int(given[0] * MS))
                 self.did.append((begin, self.sim.now, "host"))
             elif what == "sync":
+                waits = not self._outputs[-1].is_ready()
+                if waits:
+                    self.sim.device.wait_begins()
                 yield self._outputs[-1].ready_ns
+                if waits:
+                    self.sim.device.wait_ends()
                 self.did.append((begin, self.sim.now, "gap"))
             elif what == "compile":
                 yield begin + int(given[0] * MS)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from keeper_double import wait_until
-from tpulab.measure.device_clock import DeviceClock, smallest_array
+from tpulab.measure.device_clock import LOOKS_BEFORE_SLEEP, DeviceClock, smallest_array
 from tpulab.telemetry.clocks import now_ns
 
 
@@ -24,9 +24,10 @@ class ArrayDouble:
         self.dtype = np.dtype(dtype)
         self.done = threading.Event()
         self.waited_on = threading.Event()
+        self.deleted = False
 
     def is_deleted(self) -> bool:
-        return False
+        return self.deleted
 
     def is_ready(self) -> bool:
         return self.done.is_set()
@@ -130,3 +131,66 @@ def test_a_clock_that_has_stopped_keeps_nothing(clock: DeviceClock) -> None:
     clock.post(array)
     del array
     assert gone() is None
+
+
+def asleep(clock: DeviceClock) -> ArrayDouble:
+    """The newest of so many programs in a row that nobody is woken any more."""
+    first = ArrayDouble()
+    clock.post(first)
+    assert first.waited_on.wait(60)
+    for _ in range(LOOKS_BEFORE_SLEEP + 1):
+        clock.post(ArrayDouble())
+    assert clock.sleeps
+    array = ArrayDouble()
+    clock.post(array)
+    # Only now, so that the watcher has nothing to say that is news.
+    first.done.set()
+    return array
+
+
+def test_programs_that_follow_one_another_wake_nobody_and_are_busy_without_a_hole(clock: DeviceClock) -> None:
+    before = now_ns()
+    array = asleep(clock)
+    middle = now_ns()
+    number = clock.post(ArrayDouble())
+    assert not array.waited_on.is_set()
+    clock.look(now_ns())
+    assert clock.is_settled(number)
+    [(begin, end)] = clock.busy(before, now_ns())
+    assert before <= begin < middle < end
+    assert clock.is_known(before, now_ns(), 0)
+
+
+def test_the_users_own_wait_tells_when_a_program_ended(clock: DeviceClock) -> None:
+    array = asleep(clock)
+    clock.wait_begins()
+    array.done.set()
+    clock.wait_ends()
+    ended = now_ns()
+    assert clock.busy(ended - 1, now_ns()) == []
+    assert clock.is_known(ended - 1_000_000_000, now_ns(), 0)
+    assert clock.sleeps
+    assert not array.waited_on.is_set()
+
+
+def test_a_program_that_ended_unseen_is_called_unknown_and_the_watcher_wakes(clock: DeviceClock) -> None:
+    array = asleep(clock)
+    posted = now_ns()
+    array.done.set()
+    clock.look(now_ns())
+    assert not clock.is_known(posted, now_ns(), 0.02)
+    assert not clock.sleeps
+    newer = ArrayDouble()
+    number = clock.post(newer)
+    assert newer.waited_on.wait(60)
+    newer.done.set()
+    settled(clock, number)
+
+
+def test_a_donated_output_is_not_followed(clock: DeviceClock) -> None:
+    asleep(clock)
+    donated = ArrayDouble()
+    donated.deleted = True
+    clock.look(now_ns())
+    clock.post((donated,))
+    assert not clock.sleeps

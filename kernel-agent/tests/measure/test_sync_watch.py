@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tpulab.measure.device_clock import DeviceClock
 from tpulab.measure.sync_watch import STEPS_IN_A_ROW, SyncWatch
 from tpulab.telemetry.adviser import Adviser
 from tpulab.telemetry.cells import CellRegister
@@ -24,7 +25,7 @@ def never(_step: int) -> None:
 def said(steps: int, first: Read, second: Read = never) -> list[Any]:
     """What is said of a loop of two lines. Each answers whether it waits in a step; None: no read."""
     events: deque[Any] = deque()
-    watch = SyncWatch(Adviser(events, lambda: None), CellRegister())
+    watch = SyncWatch(Adviser(events, lambda: None), CellRegister(), DeviceClock())
     run: Any = SimpleNamespace(id="r", name="loop", closed=0)
     for run.closed in range(steps):
         if (waits := first(run.closed)) is not None:

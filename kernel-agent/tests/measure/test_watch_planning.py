@@ -6,15 +6,15 @@ from collections import deque
 from types import SimpleNamespace
 from typing import Any, cast
 
-from tpulab.measure.step_clock import StepClock
+from tpulab.measure.step_clock import FIRST_STEPS, StepClock
 
 MS = 1_000_000
 WAIT_COST_NS = 30_000
 
 
-def share_watched(walls_ms: list[float], *, after: int = 0) -> float:
+def share_watched(walls_ms: list[float], *, after: int = FIRST_STEPS, sleeps: bool = False) -> float:
     """The share of steps of these lengths that is watched, the first `after` not counted."""
-    device = SimpleNamespace(waits=0, watch_cost_ns=WAIT_COST_NS)
+    device = SimpleNamespace(waits=0, watch_cost_ns=WAIT_COST_NS, sleeps=sleeps)
     clock = StepClock(cast(Any, None), cast(Any, device), deque(), lambda: None)
     watched = []
     for wall_ms in walls_ms:
@@ -25,11 +25,19 @@ def share_watched(walls_ms: list[float], *, after: int = 0) -> float:
 
 
 def test_long_steps_are_all_watched() -> None:
-    assert share_watched([20.0] * 50) == 1
+    assert share_watched([20.0] * 100) == 1
 
 
 def test_short_steps_are_watched_in_part() -> None:
     assert 0 < share_watched([0.7] * 500) < 0.1
+
+
+def test_short_steps_are_all_watched_where_nobody_is_woken() -> None:
+    assert share_watched([1.1] * 500, sleeps=True) == 1
+
+
+def test_the_first_steps_are_all_watched_however_short_they_are() -> None:
+    assert share_watched([0.7] * FIRST_STEPS, after=0) == 1
 
 
 def test_steps_that_queue_their_work_are_judged_by_the_mean() -> None:

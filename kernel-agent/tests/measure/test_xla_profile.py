@@ -71,7 +71,9 @@ def test_the_newest_trace_stays_until_the_process_ends_and_none_after_it(
 
     def run(end: str) -> str:
         code = program.format(folder=str(tmp_path), end=end)
-        return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False).stdout
+        return subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=False
+        ).stdout
 
     assert run("") == "1\n"
     assert not list(tmp_path.iterdir()), "left after the process had ended"

@@ -177,6 +177,24 @@ def test_the_program_that_is_lowered_is_found_on_the_stack() -> None:
     assert devices == 1
 
 
+def test_a_wait_for_an_array_goes_through_one_method(monkeypatch: pytest.MonkeyPatch) -> None:
+    from jax._src.array import ArrayImpl
+
+    original = vars(ArrayImpl).get("block_until_ready")
+    assert callable(original), ADAPT
+    waits: list[Any] = []
+
+    def wait(array: Any) -> Any:
+        waits.append(array)
+        return original(array)
+
+    monkeypatch.setattr(ArrayImpl, "block_until_ready", wait)
+    array = jnp.ones(()) + 1
+    assert array.block_until_ready() is array
+    assert jax.block_until_ready(array) is array
+    assert len(waits) == 2, ADAPT
+
+
 def test_reading_an_array_as_a_number_or_text_goes_through_one_property(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -232,7 +232,7 @@ def test_a_loss_whose_step_the_loader_launches_is_read_without_a_program_of_its_
     model: Model, keeper: KeeperDouble
 ) -> None:
     def launched_by_the_loader() -> Iterator[torch.Tensor]:
-        """As MpDeviceLoader does: asked for the next batch, it launches the step before. Ends when a loss has been read."""
+        """As MpDeviceLoader does: asked for a batch, it launches the step before. Until a loss was read."""
         deadline = time.monotonic() + PATIENCE_S
         for index in itertools.count():
             if index >= FEWEST_STEPS and (has_loss() or time.monotonic() > deadline):

@@ -79,7 +79,7 @@ class Agent:
         asked = AskedOfKernel(self._report_asked, self.tell_control)
         self.desk = ControlDesk({"free": asked.free, "memory": asked.memory, "profile": asked.profile})
         self._commands = ControlLink(socket_path, self.desk.receive) if socket_path else None
-        self.syncs = SyncWatch(self.adviser, self.cells)
+        self.syncs = SyncWatch(self.adviser, self.cells, self.device)
         self.compiles.adviser = self.adviser
         self.cells.on_error = self._on_cell_error
         self.cells.on_begin = self._on_cell

@@ -5,6 +5,13 @@ of it and notes the time; programs of one thread run in order, so everything pos
 too. The device counts as busy from the first post that found the watcher waiting for nothing until that
 moment.
 
+Waking a thread for each output costs the user's thread a hand-over of the interpreter lock, and most
+loops can do without (`_follow`). A program that is not ready at the end of its step, or when the next one
+is dispatched, has kept the device busy until then. Where the user's own thread waits for it, it is ready
+when that wait ends. So once every program of late was known in one of these ways, nobody is woken. One
+that was ready when it was looked at has ended at some moment before: the time since is called unknown,
+and the watcher is woken again.
+
 Precision: a note is late by the time the watcher waits for the interpreter lock, at most
 `sys.getswitchinterval()` (5 ms) while the user's thread runs pure Python, microseconds when that thread
 waits. An output is held no longer than the program that computes it runs.
@@ -28,6 +35,9 @@ from tpulab.telemetry.clocks import now_ns
 KEPT_INTERVALS = 8192
 #: What one wait is taken to cost before it has been measured.
 FIRST_WATCH_COST_NS = 20_000
+#: The watcher sleeps once so many looks in a row would have told as much.
+LOOKS_BEFORE_SLEEP = 64
+LONG_NS = 1_000_000_000
 
 
 class Taken(NamedTuple):
@@ -38,6 +48,8 @@ class Taken(NamedTuple):
     began: int
     #: emptied by who waits, so that the output lives no longer than that
     output: list[Any]
+    #: to be looked at, if that is quick
+    array: Any
 
 
 class DeviceClock:
@@ -56,6 +68,18 @@ class DeviceClock:
         self._stopped = False
         self._settled = 0
         self._last_end = 0
+        #: the user's thread and the watcher both note; reentrant, as a finalizer may dispatch a program
+        self._guard = threading.RLock()
+        self._taken: Taken | None = None
+        #: the newest program, while the watcher sleeps, and since when it is not yet said to be busy
+        self._followed: Any = None
+        self._followed_since = 0
+        self._looks = 0
+        #: the newest post when the user's thread began to wait; the last whose end such a wait has told
+        self._awaited = self._told = 0
+        #: a post after which came programs that were not posted
+        self._left = 0
+        self._unknown: deque[Span] = deque(maxlen=256)
         #: waits so far, and the processor time that one takes (averaged): where cores are few, the user pays
         self.waits = 0
         self.watch_cost_ns = FIRST_WATCH_COST_NS
@@ -68,13 +92,131 @@ class DeviceClock:
         number = next(self._numbers)
         if self._stopped:
             return number
-        self._posts.append((number, now_ns() if since is None else since))
-        # After the deque, so that the watcher finds the time of every post up to the one it takes.
-        self._slot = (number, [output])
+        moment = now_ns()
+        with self._guard:
+            self.look(moment)
+            began = moment if since is None else since
+            if self._looks >= LOOKS_BEFORE_SLEEP and self._follow(output, number, began):
+                return number
+            self._posts.append((number, began))
+            # After the deque, so that the watcher finds the time of every post up to the one it takes.
+            self._slot = (number, [output])
         if self._thread is None:
             self._start()
         self._wake()
         return number
+
+    def look(self, moment: int) -> None:
+        """What can be said of the newest program at `moment`, which is now."""
+        with self._guard:
+            if self._followed is not None:
+                self._look_at_followed(moment, ready_is_news=False)
+                return
+            number = self._slot[0]
+            if number > self._settled:
+                array = self._newest()
+                if is_running(array):
+                    self._looks += 1
+                elif array is None:
+                    self._looks = 0
+            elif number == self._told:
+                self._looks += 1
+            elif number != self._left:
+                self._looks = 0
+
+    def wait_begins(self) -> None:
+        """The user's thread is about to wait for an array that is not ready."""
+        with self._guard:
+            self.look(now_ns())
+            self._awaited = self._slot[0] if is_running(self._newest()) else 0
+
+    def wait_ends(self) -> None:
+        """The wait is over."""
+        moment = now_ns()
+        with self._guard:
+            if self._followed is not None:
+                self._look_at_followed(moment, ready_is_news=True)
+            elif self._awaited == self._slot[0] and not is_running(self._newest()):
+                self._told = self._awaited
+
+    def _newest(self) -> Any:
+        """The array of the newest post, while it is not known to be ready."""
+        number, box = self._slot
+        if number <= self._settled:
+            return None
+        if box:
+            return quick_array(box[0])
+        return self._taken.array if self._taken is not None else None
+
+    @property
+    def sleeps(self) -> bool:
+        """Whether the next post will likely wake nobody."""
+        return self._looks >= LOOKS_BEFORE_SLEEP
+
+    def forget(self) -> None:
+        """Programs run that are not posted: when the newest post ends is not known any more."""
+        if self._left == self._slot[0]:
+            return
+        with self._guard:
+            self._left = self._slot[0]
+            if self._followed is not None:
+                self._followed = None
+                self._settled = self._left
+
+    def tidy(self) -> None:
+        """Lets go of an output that nobody has looked at for long. Not sooner: who waits for it says more."""
+        if self._followed is not None and now_ns() - self._followed_since > LONG_NS:
+            self.look(now_ns())
+
+    def is_known(self, low: int, high: int, unsure: float) -> bool:
+        """Whether it is known what the device did in [low, high], but for this share of it."""
+        with self._guard:
+            unknown = sum(
+                min(end, high) - max(begin, low) for begin, end in self._unknown if begin < high and end > low
+            )
+        return unknown <= unsure * (high - low)
+
+    def _follow(self, output: Any, number: int, began: int) -> bool:
+        """Takes the newest program without waking anybody. False where that says too little of its end."""
+        array = quick_array(output)
+        if array is None or not is_running(array):
+            self._looks = 0
+            return False
+        number_before, box = self._slot
+        if self._followed is None and number_before > self._settled:
+            if not is_running(self._newest()):
+                return False
+            # What the watcher will say of it, or of one before it, is said here already.
+            first = self._taken.began if self._taken is not None else self._first_post(number_before)
+            self._busy(first, began)
+            box.clear()
+        self._followed, self._followed_since = array, began
+        self._slot = (number, [])
+        return True
+
+    def _look_at_followed(self, moment: int, *, ready_is_news: bool) -> None:
+        number = self._slot[0]
+        since, self._followed_since = self._followed_since, moment
+        self._settled = number
+        if is_running(self._followed):
+            self._busy(since, moment)
+            return
+        self._followed = None
+        if ready_is_news:
+            self._told = number
+            self._busy(since, moment)
+        elif moment > since:
+            self._unknown.append((since, moment))
+            self._looks = 0
+
+    def _busy(self, began: int, ended: int) -> None:
+        began = max(began, self._last_end)
+        if ended <= began:
+            return
+        if self._intervals and self._intervals[-1][1] == began:
+            began = self._intervals.pop()[0]
+        self._intervals.append((began, ended))
+        self._last_end = ended
 
     def post_external(self, moment: int) -> int:
         """Notes a launch at `moment` whose end a runtime tells (`add_external`). Answers its number."""
@@ -100,23 +242,22 @@ class DeviceClock:
 
     def busy(self, low: int, high: int) -> list[Span]:
         """Busy intervals in [low, high], oldest first; complete once the posts before `high` are settled."""
-        while True:
-            found: list[Span] = []
-            try:
-                for span in reversed(self._intervals):
-                    if span[1] <= low:
-                        break
-                    if span[0] < high:
-                        found.append(span)
-            except RuntimeError:
-                continue  # the watcher has added one meanwhile
-            found.reverse()
-            return found
+        found: list[Span] = []
+        with self._guard:
+            for span in reversed(self._intervals):
+                if span[1] <= low:
+                    break
+                if span[0] < high:
+                    found.append(span)
+        found.reverse()
+        return found
 
     def abandon(self) -> None:
         """In a forked child: there is no watcher any more, and nothing is to be kept for it."""
         self._stopped = True
         self._thread = None
+        self._guard = threading.RLock()
+        self._followed = None
         self._slot = (self._settled, [])
 
     def stop(self, timeout_s: float = 0.5) -> None:
@@ -155,17 +296,24 @@ class DeviceClock:
 
     def take(self) -> Taken | None:
         """The newest post, to be waited for; None when everything has settled."""
-        number, box = self._slot
-        if number <= self._settled:
-            return None
-        return Taken(number, self._first_post(number), [box.pop()])
+        with self._guard:
+            number, box = self._slot
+            if number <= self._settled or not box:
+                return None
+            output = box.pop()
+            self._taken = Taken(number, self._first_post(number), [output], quick_array(output))
+            return self._taken
 
     def note(self, taken: Taken) -> None:
         """What was taken is ready now."""
         ended = now_ns()
-        self._intervals.append((max(taken.began, self._last_end), ended))
-        self._last_end = ended
-        self._settled = taken.number
+        with self._guard:
+            self._taken = None
+            # Otherwise it was said by who looked, while this thread waited for the interpreter.
+            if self._followed is None and taken.number > self._settled:
+                self._intervals.append((max(taken.began, self._last_end), ended))
+                self._last_end = ended
+            self._settled = max(self._settled, taken.number)
         self.waits += 1
 
     def _first_post(self, number: int) -> int:
@@ -192,6 +340,24 @@ def all_ready(output: Any) -> bool:
     array = smallest_array(output)
     ready = getattr(array, "is_ready", None)
     return bool(ready()) if callable(ready) else array is None
+
+
+def quick_array(output: Any) -> Any | None:
+    """The array to look at, where finding it costs nothing: the output itself, or a number in it."""
+    if _is_array(output):
+        return output
+    if isinstance(output, (tuple, list)):
+        return next((leaf for leaf in output if _is_array(leaf) and leaf.size <= 1), None)
+    return None
+
+
+def is_running(array: Any) -> bool:
+    """Whether the program of an array runs. False where nothing can be said, as of a donated array."""
+    ready = getattr(array, "is_ready", None)
+    try:
+        return ready is not None and not array.is_deleted() and not ready()
+    except Exception:  # donated meanwhile
+        return False
 
 
 def smallest_array(output: Any) -> Any | None:

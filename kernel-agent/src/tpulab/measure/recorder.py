@@ -16,7 +16,7 @@ from typing import Any, cast
 from tpulab.measure.device_clock import DeviceClock
 from tpulab.measure.runs import Run
 from tpulab.measure.spans import split
-from tpulab.measure.step_clock import ClosedStep
+from tpulab.measure.step_clock import UNSURE_SHARE, ClosedStep
 from tpulab.runtimes.jax_internals import loaded_jax
 from tpulab.telemetry.adviser import Adviser
 from tpulab.telemetry.clocks import now_ns, unix_ms, unix_now_ms
@@ -64,6 +64,7 @@ class Recorder:
     def collect(self, *, force: bool = False) -> list[Message]:
         """Messages that are complete by now. `force`: report every step with what is known; do not wait."""
         messages: list[Message] = []
+        self._device.tidy()
         while self.events:
             event = self.events.popleft()
             if isinstance(event, dict):
@@ -134,7 +135,11 @@ class Recorder:
 
     def _sample(self, step: ClosedStep) -> StepSample:
         times = step.times
-        known = step.watched and self._device.is_settled(step.post)
+        known = (
+            step.watched
+            and self._device.is_settled(step.post)
+            and self._device.is_known(times.start, times.end, UNSURE_SHARE)
+        )
         spans = split(times, self._device.busy(times.start, times.end) if known else None)
         wall = times.end - times.start
         step.run.totals.add(spans, wall, known)

@@ -32,6 +32,8 @@ CLOCK_COST_NS = 8_000
 WATCH_COST_FACTOR = 1.5
 #: However short the steps are, not many more than so many are left out in a row.
 LONGEST_SKIP = 70
+#: The first steps of a loop are all watched: enough for the device clock to learn that it need not wait.
+FIRST_STEPS = 48
 #: Where not every step is watched, so many in a row are: the one before them must be posted too, so that it
 #: is known how long the device is busy with what came earlier.
 WATCHED_IN_A_ROW = 4
@@ -94,14 +96,17 @@ class StepClock:
         self._metrics: dict[str, Any] | None = None
         self._bands: dict[str, int] | None = None
         self._usual_ns = 0.0
+        self._planned = 0
         self._waits = device.waits
         #: waits that a posted step takes, in the mean: several steps that queue up are one wait
         self._waits_a_step = 1.0
         #: steps to come that are not watched; of the last of them the programs are posted all the same
         self._skip = 0
         #: steps to come that are watched before it is planned again
-        self._in_a_row = 0
+        self._in_a_row = FIRST_STEPS
         self._spread = 0.0
+        #: steps for which nobody was woken, since it was last learned
+        self._asleep = 0
         self.is_open = False
         #: ends the run that is measured
         self.end_run: Callable[[RunState], None] | None = None
@@ -144,6 +149,8 @@ class StepClock:
         end = now_ns()
         state = self._state
         self.is_open = False
+        if self.is_watching:
+            self._device.look(end)
         if self.is_watching:
             self._steps_without = 0 if state.dispatches != self._dispatches else self._steps_without + 1
         started = state.last_dispatch if state.last_dispatch >= self._start else None
@@ -258,6 +265,7 @@ class StepClock:
                     clock.run.pace.called(function, args, kwargs)
         if not watching:
             state.device_known_since = None
+            self._device.forget()
             return
         state.dispatches += 1
         self._post(state, output)
@@ -275,8 +283,10 @@ class StepClock:
         few cores are shared. So steps of some milliseconds are all watched, shorter ones in part.
         """
         usual = self._usual_ns
-        if usual == 0:
-            self._usual_ns = wall_ns
+        if self._planned < FIRST_STEPS:
+            # A loop that runs ahead begins with steps that only queue their work.
+            self._planned += 1
+            self._usual_ns = usual + (wall_ns - usual) / self._planned
         else:
             # The mean, not the least: where the loop runs ahead of the device, most steps only queue their
             # work, and the next one waits for all of it. The bound is for a checkpoint now and then.
@@ -293,8 +303,16 @@ class StepClock:
         if self._in_a_row > 0 or between_programs:
             self._in_a_row = max(self._in_a_row - 1, 0)
             return
-        cost = WATCH_COST_FACTOR * self._device.watch_cost_ns * self._waits_a_step
+        sleeps = self._device.sleeps
+        if sleeps:
+            self._asleep += 1
+        elif self._asleep >= 4 * FIRST_STEPS:
+            # One program of many ended unseen: it is learned again, which costs little beside what was saved.
+            self._asleep = 0
+            self._in_a_row = FIRST_STEPS
+            return
         allowed = MEASURING_SHARE * self._usual_ns - CLOCK_COST_NS
+        cost = 0.0 if sleeps else WATCH_COST_FACTOR * self._device.watch_cost_ns * self._waits_a_step
         if cost <= allowed:
             return
         posted = WATCHED_IN_A_ROW + 1

@@ -1,8 +1,9 @@
-"""Notices that a loop waits for the device in each step: `float(loss)`, `print(loss)`.
+"""Notices that a loop waits for the device: when such a wait ends, and that there is one in each step.
 
-jax hands out the value of an array by one property, which waits when the array is not ready. While a loop is
-measured, and until something has been said, a look is taken there. The property is not a promise of jax: when
-it is gone, nothing is noticed (`tests/runtimes/test_jax_contract.py`). Of torch_xla `lazy_syncs` tells.
+jax hands out the value of an array (`float(loss)`, `print(loss)`) by one property, which waits when the
+array is not ready. While a loop is measured, a look is taken there, and at `block_until_ready`. Neither
+is a promise of jax: when they are gone, nothing is noticed (`tests/runtimes/test_jax_contract.py`). Of
+torch_xla `lazy_syncs` tells.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ import sys
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tpulab.measure.device_clock import is_running
 from tpulab.measure.thread_state import thread_state
 from tpulab.telemetry.cells import CellRegister
 from tpulab.telemetry.locations import find_location
 from tpulab.telemetry.messages import CodeLocation
 
 if TYPE_CHECKING:
+    from tpulab.measure.device_clock import DeviceClock
     from tpulab.measure.runs import Run
     from tpulab.telemetry.adviser import Adviser
 
@@ -37,8 +40,10 @@ class _Row(NamedTuple):
 class SyncWatch:
     """One per agent."""
 
-    def __init__(self, adviser: Adviser, cells: CellRegister) -> None:
+    def __init__(self, adviser: Adviser, cells: CellRegister, device: DeviceClock) -> None:
         self._adviser = adviser
+        self._device = device
+        self._original_wait: Any = None
         self._cells = cells
         self._original: Any = None
         self._rows: dict[str, _Row] = {}
@@ -54,12 +59,13 @@ class SyncWatch:
             or original.fget is None
         ):
             return
-        read, watch = original.fget, self
+        read, watch, device = original.fget, self, self._device
 
         def value(array: Any) -> Any:
             clocks = thread_state().clocks
             if clocks and clocks[-1].is_open and getattr(array, "_npy_value", 0) is None:
                 run = clocks[-1].run
+                waits = False
                 try:
                     waits = not array.is_ready()
                     # Where a row has begun, also when it need not wait: the host may come late now and then.
@@ -67,15 +73,44 @@ class SyncWatch:
                         watch.noticed(run, sys._getframe(1), waited=waits)
                 except Exception:  # the user's own access tells what is wrong with the array
                     return read(array)
+                if waits:
+                    device.wait_begins()
+                    try:
+                        return read(array)
+                    finally:
+                        device.wait_ends()
             return read(array)
 
         self._original = original
         kind._value = property(value, original.fset, original.fdel)
+        self._attach_wait(kind)
+
+    def _attach_wait(self, kind: Any) -> None:
+        wait, device = vars(kind).get("block_until_ready"), self._device
+        if not callable(wait):
+            return
+
+        def block_until_ready(array: Any) -> Any:
+            clocks = thread_state().clocks
+            if not clocks or not clocks[-1].is_open or not is_running(array):
+                return wait(array)
+            device.wait_begins()
+            try:
+                return wait(array)
+            finally:
+                device.wait_ends()
+
+        block_until_ready.__doc__ = wait.__doc__
+        self._original_wait = wait
+        kind.block_until_ready = block_until_ready
 
     def detach(self) -> None:
         kind = getattr(sys.modules.get("jax._src.array"), "ArrayImpl", None)
         if self._original is not None and kind is not None:
             kind._value = self._original
+            if self._original_wait is not None:
+                kind.block_until_ready = self._original_wait
+                self._original_wait = None
         self._original = None
 
     def has_said(self, run: Run) -> bool:

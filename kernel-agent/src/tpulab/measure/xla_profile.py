@@ -1,7 +1,8 @@
 """What the devices did for some seconds, by XLA operation: a trace of jax's profiler, read at once.
 
-The whole trace stays in its folder, for XProf or TensorBoard, until the next one or the kernel's end. On a TPU the operations are the events of each
-device's line `XLA Ops`; on the CPU those of the runtime's threads that name the operation they are.
+The whole trace stays in its folder, for XProf or TensorBoard, until the next one or the kernel's end. On
+a TPU the operations are the events of each device's line `XLA Ops`; on the CPU those of the runtime's
+threads that name the operation they are.
 """
 
 from __future__ import annotations
