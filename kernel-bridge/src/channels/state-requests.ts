@@ -1,9 +1,10 @@
 /**
  * Questions about a kernel's state are answered beside a running cell.
  *
- * A page that is opened while a cell runs asks which widgets there are (`jupyter.widget.control`, `comm_info_request`). On the main
- * shell that waits until the cell has ended, so these questions, and no others, go to a subshell of the gateway's own: the kernel
- * itself answers, to any client, with the state that its widgets have at that moment. Kernels without subshells are asked as before.
+ * A page that is opened while a cell runs asks what kernel it is and which widgets there are (`kernel_info_request`,
+ * `comm_info_request`, `jupyter.widget.control`). On the main shell that waits until the cell has ended, so these questions, and
+ * no others, go to a subshell of the gateway's own: the kernel itself answers, to any client, with the state that its widgets have
+ * at that moment. Kernels without subshells are asked as before.
  */
 import type { JournalRecord } from '../journal/record.js';
 import { RecordChannel } from '../journal/record.js';
@@ -22,6 +23,8 @@ import type { ClientRequest } from './refusal.js';
 
 /** Of ipywidgets 8: the kernel sends the state of all widgets over such a comm. */
 const CONTROL_TARGET = 'jupyter.widget.control';
+/** A page waits for these before it asks for anything else. */
+const ABOUT_THE_KERNEL: ReadonlySet<string> = new Set(['kernel_info_request', 'comm_info_request']);
 /** A kernel that knows subshells makes one in milliseconds; one that does not may not answer at all. */
 const SUBSHELL_TIMEOUT_MS = 5_000;
 /** Pages that ask at the same time, and then some. */
@@ -109,7 +112,7 @@ export class StateRequests implements Disposable {
   }
 
   #asksForState(message: KernelMessage, msgType: string): boolean {
-    if (msgType === 'comm_info_request') return this.#actions.isBusy();
+    if (ABOUT_THE_KERNEL.has(msgType)) return this.#actions.isBusy();
     if (msgType !== 'comm_open' && msgType !== 'comm_msg' && msgType !== 'comm_close') return false;
     if (msgType === 'comm_open' ? !this.#actions.isBusy() : this.#comms.size === 0) return false;
     const { comm_id: commId, target_name: target } = parseObject(
