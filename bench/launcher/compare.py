@@ -2,10 +2,9 @@
 
 Usage: python compare.py [--outputs N] [--rounds N] [--json FILE]. Run it in the environment `jax`.
 
-The launcher as it is by default, and with its outputs gathered. The kernels run the same cells in turns, with
-one reader each that takes everything. A cell times itself: wall and processor time of the kernel's process
-for each output. The messages of one round are compared frame by frame; ids, times and the order of keys in a
-parent header are all that may differ.
+The kernels run the same cells in turns, with one reader each that takes everything. A cell times itself: wall
+and processor time of the kernel's process for each output. The messages of one round are compared frame by
+frame; ids, times and the order of keys in a parent header are all that may differ.
 """
 
 from __future__ import annotations
@@ -31,7 +30,6 @@ from jupyter_client.connect import write_connection_file
 VARIANTS = {
     "stock": ["ipykernel_launcher"],
     "launcher": ["tpulab.launcher"],
-    "gathering": ["tpulab.launcher", "--GatheringKernelApp.gather_outputs=True"],
 }
 
 CASES = {
@@ -186,7 +184,7 @@ def main() -> None:
                             said[name] = comparable(frames)  # not measured: the first round warms up
                         else:
                             figures[name].append(measured(frames))
-                same = {name: difference(said["stock"], said[name]) for name in ("launcher", "gathering")}
+                same = {name: difference(said["stock"], said[name]) for name in ("launcher",)}
                 for name, rounds in figures.items():
                     results[case][name] = {
                         "wall_us": round(statistics.median(wall for wall, _ in rounds), 1),

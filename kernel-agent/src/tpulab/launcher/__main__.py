@@ -1,11 +1,10 @@
 """Starts an IPython kernel for TPULab: `python -m tpulab.launcher -f CONNECTION_FILE`.
 
-Takes the arguments of `ipykernel_launcher`. Five things differ: compiled programs are kept for the next
+Takes the arguments of `ipykernel_launcher`. Four things differ: compiled programs are kept for the next
 kernel (`compile.cache_folder`), iopub does not drop messages when its reader stalls (`lossless_iopub`), what
-nobody has written down yet can be sent again (`recorded_kernel`), outputs can be had cheaper
-(`gathering_kernel`), and the agent is loaded (`agent`). The agent is a convenience: if it cannot start, one
-line is logged and the kernel runs without it. A kernel that would lose output, on the other hand, must not
-start.
+nobody has written down yet can be sent again (`recorded_kernel`), and the agent is loaded (`agent`). The
+agent is a convenience: if it cannot start, one line is logged and the kernel runs without it. A kernel that
+would lose output, on the other hand, must not start.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ def main() -> None:
 
     keep_compiled_programs()
 
-    from tpulab.launcher.gathering_kernel import GatheringKernelApp
+    from tpulab.launcher.recorded_kernel import RecordedKernelApp
 
-    class TpulabKernelApp(GatheringKernelApp):
+    class TpulabKernelApp(RecordedKernelApp):
         def initialize(self, argv: list[str] | None = None) -> None:
             super().initialize(argv)
             try:

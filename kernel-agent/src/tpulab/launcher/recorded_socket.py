@@ -8,7 +8,6 @@ from typing import Any
 import zmq
 
 from tpulab.launcher.send_ring import SendRing
-from tpulab.launcher.whole_send import WHOLE_BYTES, WholeSend, send_whole
 
 
 class RecordedSocket(zmq.Socket[Any]):
@@ -17,8 +16,6 @@ class RecordedSocket(zmq.Socket[Any]):
     # pyzmq lets only attributes be set that the class has; any other name is taken for an option of libzmq.
     ring: SendRing | None = None
     channel: str = ""
-    #: Set where only a thread without signal handlers sends.
-    whole: WholeSend | None = None
 
     def send_multipart(
         self, msg_parts: Sequence[Any], flags: int = 0, copy: bool = True, track: bool = False, **kwargs: Any
@@ -26,9 +23,7 @@ class RecordedSocket(zmq.Socket[Any]):
         if self.ring is None:
             return super().send_multipart(msg_parts, flags, copy, track, **kwargs)
         frames = [lasting(part) for part in msg_parts]
-        size = self.ring.add(self.channel, frames)
-        if self.whole is not None and size < WHOLE_BYTES and not (flags or track or kwargs):
-            return send_whole(self, self.whole, frames)
+        self.ring.add(self.channel, frames)
         return super().send_multipart(msg_parts, flags, copy, track, **kwargs)
 
 
