@@ -33,8 +33,8 @@ describe('reasonPieces', () => {
     ],
     [{ verdict: 'tree', argument: 'params' }, 'the structure of argument params changed'],
     [{ verdict: 'dtype' }, 'the type of an argument changed'],
-    [{ verdict: 'redefined' }, 'the function was defined again, as when its cell is run again'],
-    [{ verdict: 'other' }, 'for a reason that was not found']
+    [{ verdict: 'redefined' }, 'the function was redefined, as when its cell is run again'],
+    [{ verdict: 'other' }, 'for an unknown reason']
   ] as [Partial<CompileReason>, string][])('words %j', (fields, text) => {
     expect(plain(reasonPieces(reason(fields), trans))).toBe(text);
   });

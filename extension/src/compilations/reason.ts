@@ -85,10 +85,10 @@ function changed(verdict: Verdict, trans: TranslationBundle): string {
     case 'static':
       return trans.__('a static argument changed');
     case 'redefined':
-      return trans.__('the function was defined again, as when its cell is run again');
+      return trans.__('the function was redefined, as when its cell is run again');
     case 'sharding':
       return trans.__('the sharding of an argument changed');
     default:
-      return trans.__('for a reason that was not found');
+      return trans.__('for an unknown reason');
   }
 }

@@ -82,6 +82,13 @@ export function HeatView({ tiles, loop, trans }: HeatViewProps): JSX.Element {
         aria-valuetext={tile ? tileText(tile, trans) : summary}
         onKeyDown={onKey}
       />
+      <div className="jp-TPULabHeat-scale" data-figure={figure} aria-hidden="true">
+        <span>0 %</span>
+        <span className="jp-TPULabHeat-ramp" />
+        <span>100 %</span>
+        <span className="jp-TPULabHeat-unknown" />
+        <span>{trans.__('unknown')}</span>
+      </div>
       <p className="jp-TPULabHeat-readout" aria-hidden="true">
         {tile ? tileText(tile, trans) : summary}
       </p>

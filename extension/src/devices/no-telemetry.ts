@@ -72,7 +72,7 @@ function idleText({ page, runtime }: KnownOfMachine, chips: number, trans: Trans
   const use = withBackticks('jax.devices()');
   if (chips > 0) {
     return {
-      text: trans.__('The chips are free. Their figures appear when a cell uses them: %1', use),
+      text: trans.__('The chips are free. Metrics appear when a cell uses them: %1', use),
       act: false
     };
   }
@@ -82,6 +82,6 @@ function idleText({ page, runtime }: KnownOfMachine, chips: number, trans: Trans
         'No process tells figures of chips, and none is listed here; a container may hide them. Figures appear when a cell uses the chips: %1',
         use
       )
-    : trans.__('Figures of chips appear when a cell uses them: %1', use);
+    : trans.__('Chip metrics appear when a cell uses the chips: %1', use);
   return { text, act: false };
 }

@@ -245,7 +245,7 @@ describe('a machine without figures of chips', () => {
     expect(why(state('idle'), page([]), null)?.text).toMatch(
       /^No process tells figures of chips, and none is listed/
     );
-    expect(why(state('idle'), null, null)?.text).toMatch(/^Figures of chips appear when/);
+    expect(why(state('idle'), null, null)?.text).toMatch(/^Chip metrics appear when/);
     expect(why(state('idle'), held, null)).toMatchObject({ act: true });
     expect(why(state('idle'), held, null)?.text).toContain('serves no metrics');
     expect(why(state('idle'), page([chip(0)]), devices(8))?.text).toContain('computes on the CPU');

@@ -6,13 +6,15 @@ import { CONNECT_TIMEOUT_MS, type StreamFailure } from './event-stream.js';
 export function failureText({ code, detail }: StreamFailure, trans: TranslationBundle): string {
   switch (code) {
     case 'cut':
-      return detail ? trans.__('Cut off from the bridge: %1.', detail) : trans.__('Cut off from the bridge.');
+      return detail
+        ? trans.__('Disconnected from the bridge: %1.', detail)
+        : trans.__('Disconnected from the bridge.');
     case 'timeout':
       return trans.__('The bridge did not answer within %1 s.', CONNECT_TIMEOUT_MS / 1_000);
     case 'silent':
       return trans.__('The bridge does not answer.');
     case 'unreadable':
-      return trans.__('The bridge speaks another version of the protocol than this page; update both.');
+      return trans.__('The bridge and this page use different protocol versions; update both.');
     case 'refused':
       return trans.__('The bridge refused the connection: %1', detail);
     case 'address':

@@ -134,8 +134,8 @@ function addCommands(app: JupyterFrontEnd, { state, events, notebooks, palette, 
     }
   });
   commands.addCommand(CommandIDs.clearHistory, {
-    label: trans.__('Clear the History of Steps and Compilations'),
-    caption: trans.__('Forget the steps and compilations of the current kernel in this page'),
+    label: trans.__('Clear Step and Compilation History'),
+    caption: trans.__('Clear the steps and compilations of the current kernel from this page'),
     describedBy: NO_ARGUMENTS,
     isEnabled: () => state.telemetry !== null,
     execute: () => state.telemetry?.clearHistory()
@@ -247,7 +247,7 @@ function addDashboard(app: JupyterFrontEnd, parts: DashboardParts): void {
   const { create, tracker, palette, restorer, trans } = parts;
   app.commands.addCommand(CommandIDs.openDashboard, {
     label: trans.__('Open the Dashboard'),
-    caption: trans.__('Devices, steps and runs beside each other, in the main area'),
+    caption: trans.__('Devices, steps and runs side by side, in the main area'),
     icon: chipIcon,
     describedBy: NO_ARGUMENTS,
     execute: () => {

@@ -82,7 +82,7 @@ function deathMessage(telemetry: KernelTelemetry | null, trans: TranslationBundl
   }
   const reason = telemetry.state?.reason;
   const text = reason
-    ? trans.__('The kernel has ended: %1. Restart it to go on; below is its last known state.', reason)
-    : trans.__('The kernel has ended. Restart it to go on; below is its last known state.');
+    ? trans.__('The kernel has ended: %1. Restart it to continue; below is its last known state.', reason)
+    : trans.__('The kernel has ended. Restart it to continue; below is its last known state.');
   return { text, remedy: null };
 }

@@ -476,7 +476,7 @@ describe('PanelView', () => {
       scene.events.stream = { kind: 'waiting', attempt: 3, retryAt: Date.now() + 8_000, failure };
       scene.events.streamChanged.emit('bridge');
     });
-    expect(text()).toContain('Cut off from the bridge. Next try in 7 s.');
+    expect(text()).toContain('Disconnected from the bridge. Next try in 7 s.');
     expect(text()).toContain('8 XLA devices, CPU');
     click('Reconnect now');
     expect(scene.remedies).toEqual(['reconnect']);

@@ -110,7 +110,7 @@ function addCommands(app: JupyterFrontEnd, { actions, page, restorer, folder, tr
     label: trans.__('Connect to a TPU…'),
     caption: trans.__('Run notebooks on a TPU VM or on any other machine, over ssh'),
     icon: chipIcon,
-    describedBy: NAME_ARGUMENT(trans.__('Remote whose progress is shown')),
+    describedBy: NAME_ARGUMENT(trans.__('Remote to show progress for')),
     execute: args => showConnectDialog({ actions, page, trans, name: nameIn(args) })
   });
   commands.addCommand(CommandIDs.open, {
@@ -139,14 +139,17 @@ function addCommands(app: JupyterFrontEnd, { actions, page, restorer, folder, tr
   });
   commands.addCommand(CommandIDs.sync, {
     label: trans.__('Sync Folder to VM…'),
-    caption: trans.__('Copy the files of a folder to a remote, or from it'),
+    caption: trans.__('Copy a folder to or from a remote'),
     isEnabled: () => actions.remotes.all.some(({ state }) => state === 'connected'),
     describedBy: {
       args: {
         type: 'object',
         properties: {
           name: { type: 'string', description: trans.__('Remote to sync with') },
-          folder: { type: 'string', description: trans.__('Folder to sync; else that of the file browser') }
+          folder: {
+            type: 'string',
+            description: trans.__('Folder to sync; default: the folder of the file browser')
+          }
         }
       }
     },
@@ -162,7 +165,7 @@ function addCommands(app: JupyterFrontEnd, { actions, page, restorer, folder, tr
     label: trans.__('Remotes'),
     caption: trans.__('Show all remotes, connect, disconnect, remove'),
     icon: chipIcon,
-    describedBy: NAME_ARGUMENT(trans.__('Remote that is shown in full')),
+    describedBy: NAME_ARGUMENT(trans.__('Remote to show in full')),
     execute: args => {
       // Opened anew, so that the remote that was asked for is the one that is unfolded.
       tracker.currentWidget?.dispose();

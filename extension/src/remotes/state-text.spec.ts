@@ -24,7 +24,7 @@ describe('the state of a remote in words', () => {
     const queue = { state: 'WAITING_FOR_RESOURCES', since: 1_000 };
     const { detail } = stateText(remote({ name: 'my-tpu', state: 'queued', queue }), 7_201_000, trans);
     expect(detail).toBe(
-      'Google Cloud says WAITING_FOR_RESOURCES for my-tpu, 2 h so far. It is connected as soon as it is ready.'
+      'Google Cloud reports WAITING_FOR_RESOURCES for my-tpu, 2 h so far. It is connected as soon as it is ready.'
     );
   });
 

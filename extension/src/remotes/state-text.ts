@@ -76,8 +76,8 @@ function queueSentence({ name, queue }: Remote, now: number, trans: TranslationB
   const { state, since } = queue;
   const words =
     since === null
-      ? trans.__('Google Cloud says %1 for %2.', state, name)
-      : trans.__('Google Cloud says %1 for %2, %3 so far.', state, name, secondsText(now - since));
+      ? trans.__('Google Cloud reports %1 for %2.', state, name)
+      : trans.__('Google Cloud reports %1 for %2, %3 so far.', state, name, secondsText(now - since));
   return `${words} ${goesOn}`;
 }
 

@@ -260,7 +260,7 @@ export function PlanView(props: {
     <section aria-label={trans.__('What would happen')}>
       <p role="status">
         {files + deletions === 0
-          ? trans.__('Both folders are the same already.')
+          ? trans.__('Both folders are identical.')
           : trans.__(
               '%1, %2; %3. Nothing has been done yet.',
               trans._n('%1 file', '%1 files', files),

@@ -181,7 +181,7 @@ function Options({ options, hasTimes: timed, onChange, trans }: OptionsProps): J
         className="jp-TPULab-option"
         aria-pressed={options.axis === 'time' && timed}
         disabled={!timed}
-        title={timed ? undefined : trans.__('A run that is compared has no times of its steps.')}
+        title={timed ? undefined : trans.__('Compared runs have no step times.')}
         onClick={() => onChange({ ...options, axis: options.axis === 'time' ? 'step' : 'time' })}
       >
         {trans.__('wall time')}

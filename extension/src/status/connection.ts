@@ -147,8 +147,8 @@ function lostText(reason: string, dead: boolean, trans: TranslationBundle): Conn
     return {
       label: trans.__('lost'),
       detail: reason
-        ? trans.__('The kernel has ended: %1. Restart it to go on.', reason)
-        : trans.__('The kernel has ended. Restart it to go on.'),
+        ? trans.__('The kernel has ended: %1. Restart it to continue.', reason)
+        : trans.__('The kernel has ended. Restart it to continue.'),
       canReconnect: false
     };
   }

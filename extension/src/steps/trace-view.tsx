@@ -29,9 +29,9 @@ export function TraceView({ profile, trans }: TraceViewProps): JSX.Element {
     <details className="jp-TPULabTrace" open>
       <summary>{head}</summary>
       {operations.length === 0 ? (
-        <p>{trans.__('No operation ran meanwhile.')}</p>
+        <p>{trans.__('No operation ran during the trace.')}</p>
       ) : (
-        <ol aria-label={trans.__('Operations that took most time')}>
+        <ol aria-label={trans.__('Slowest operations')}>
           {operations.map(({ name, module, count, totalMs }) => (
             <li key={`${module} ${name}`} className="jp-TPULab-row">
               <span>
@@ -46,7 +46,7 @@ export function TraceView({ profile, trans }: TraceViewProps): JSX.Element {
         </ol>
       )}
       <p className="jp-TPULab-quiet">
-        {trans.__('The whole trace, for XProf or TensorBoard, on the machine of the kernel:')}{' '}
+        {trans.__('Full trace for XProf or TensorBoard, on the machine of the kernel until the kernel ends:')}{' '}
         <code>{folder}</code>
       </p>
     </details>

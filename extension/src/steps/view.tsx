@@ -291,8 +291,8 @@ function NoSteps({ run, trans }: { run: Run | null; trans: TranslationBundle }):
     <div className="jp-TPULabEmpty">
       <p>
         {run?.state === 'running'
-          ? trans.__('The run is under way; the next step that ends appears here.')
-          : trans.__('No steps yet. Wrap the loop of a training to see where its time goes:')}
+          ? trans.__('Running. The next finished step appears here.')
+          : trans.__('No steps yet. Wrap the training loop to see where its time goes:')}
       </p>
       {run?.state === 'running' ? null : <pre className="jp-TPULabEmpty-code">{STEPS_EXAMPLE}</pre>}
     </div>

@@ -113,7 +113,7 @@ export function ChooseScreen({ actions, trans, onChosen, onClose }: IChooseProps
       {actions.problem === null ? null : <ErrorCard message={actions.problem} trans={trans} />}
       {isHalfTyped(text) ? (
         <p className="jp-TPULabHint" role="status">
-          {trans.__('A machine of Google Cloud is written %1, or %2.', CLOUD_FORM, CLOUD_FORM_IN_FULL)}
+          {trans.__('Type a Google Cloud machine as %1 or %2.', CLOUD_FORM, CLOUD_FORM_IN_FULL)}
         </p>
       ) : null}
       <Lists

@@ -427,7 +427,7 @@ describe('the dialog', () => {
     await click('Shut down…');
     expect(asked).toEqual([]);
     facts.value = { chips: 4, hbm: null, holders: [] };
-    await click('Shut down, lose its variables');
+    await click('Shut down and lose its variables');
     expect(asked).toEqual([['end', 'my-tpu', 7]]);
     expect(host.textContent).toContain('Connected to my-tpu');
   });

@@ -194,7 +194,7 @@ export function HeldView(props: IHeldProps): JSX.Element {
                 className="jp-TPULabButton jp-mod-danger"
                 onClick={() => onShutDown(holder.pid)}
               >
-                {trans.__('Shut down, lose its variables')}
+                {trans.__('Shut down and lose its variables')}
               </button>
             ) : (
               <button type="button" className="jp-TPULabButton" onClick={() => onAsk(holder.pid)}>

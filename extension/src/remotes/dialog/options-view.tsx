@@ -110,7 +110,7 @@ function ProjectField({ project, ownProject, onProject, trans }: IOptionsProps):
         {trans.__('List')}
       </button>
       <p id={hint} className="jp-TPULabQuiet jp-mod-small">
-        {trans.__('Machines that you type belong to this project too.')}
+        {trans.__('Machines you type are looked up in this project too.')}
       </p>
     </form>
   );
