@@ -1,8 +1,8 @@
 import { YNotebook } from '@jupyter/ydoc';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { applyAwarenessUpdate, encodeAwarenessUpdate, removeAwarenessStates } from 'y-protocols/awareness';
 import { applyUpdate, encodeStateAsUpdate } from 'yjs';
-import { Filler } from './filler.js';
+import { Filler, takeTurn } from './filler.js';
 
 /** Two pages with one document between them. What is said passes when the spec lets it. */
 class Room {
@@ -118,5 +118,25 @@ describe('pages that share a notebook', () => {
 
   it('of different kernels do not hinder each other', () => {
     expect([room.filler(0, 'k1').isMine, room.filler(1, 'k2').isMine]).toEqual([true, true]);
+  });
+
+  it('is taken by one of two pages that hear of each other only after both have claimed it', async () => {
+    room.isHeld = true;
+    const closing = new AbortController();
+    const taken: number[] = [];
+    const turns = [0, 1].map(async at => {
+      await takeTurn(room.pages[at]!.awareness, 'k', closing.signal);
+      if (!closing.signal.aborted) {
+        taken.push(at);
+      }
+    });
+    const claims = (at: 0 | 1): unknown => room.pages[at].awareness.getLocalState()?.['tpulab fills k'];
+    await vi.waitUntil(() => claims(0) === 'filling' && claims(1) === 'filling', 10_000);
+    room.release();
+    await Promise.race(turns);
+    expect(taken).toHaveLength(1);
+    closing.abort();
+    await Promise.all(turns);
+    expect(taken).toHaveLength(1);
   });
 });

@@ -5,6 +5,12 @@
  */
 import type { IDisposable } from '@lumino/disposable';
 import { type ISignal, Signal } from '@lumino/signaling';
+import { wait } from '../platform/wait.js';
+import { whenever } from './kernel-waits.js';
+
+/** How long a shared document may take to say who else has it open, and two pages to see each other's claim. */
+const OTHERS_WAIT_MS = 1_000;
+const CLAIM_WAIT_MS = 500;
 
 /** The part of y-protocols' `Awareness` that is used. */
 export interface IAwareness {
@@ -80,4 +86,21 @@ export class Filler implements IDisposable {
   private readonly _changed = new Signal<this, void>(this);
   private _isMine = false;
   private _isDisposed = false;
+}
+
+/**
+ * Resolves once it is this page that fills, or at the end. Its place is kept until then. Who else is there is heard a moment after the
+ * document: a page that has the task must not be overlooked, nor one that claims it in the same moment.
+ */
+export async function takeTurn(awareness: IAwareness, what: string, signal: AbortSignal): Promise<void> {
+  await wait(OTHERS_WAIT_MS, signal);
+  if (signal.aborted) {
+    return;
+  }
+  const filler = new Filler(awareness, what);
+  signal.addEventListener('abort', () => filler.dispose(), { once: true });
+  do {
+    await whenever([filler.changed], () => filler.isMine, signal).catch(() => undefined);
+    await wait(CLAIM_WAIT_MS, signal);
+  } while (!filler.isMine && !signal.aborted);
 }

@@ -12,7 +12,7 @@ import type { IBridgeEvents } from '../events/tokens.js';
 import { wait } from '../platform/wait.js';
 import { momentText } from '../text/moment.js';
 import { NoticePlace } from '../ui/notebook-notice.js';
-import { Filler } from './filler.js';
+import { takeTurn } from './filler.js';
 import { fillFromKept, type IFilled } from './fill-from-kept.js';
 import { KeptApi } from './kept-api.js';
 import { whenever } from './kernel-waits.js';
@@ -99,10 +99,7 @@ async function turn(panel: NotebookPanel, what: string, signal: AbortSignal): Pr
   if (collaborative !== true || signal.aborted) {
     return;
   }
-  const filler = new Filler(sharedModel.awareness, what);
-  // Its place is kept for as long as the kernel is followed.
-  signal.addEventListener('abort', () => filler.dispose(), { once: true });
-  await whenever([filler.changed], () => filler.isMine, signal).catch(() => undefined);
+  await takeTurn(sharedModel.awareness, what, signal);
 }
 
 /** Waits until one of these pages has left, whose cells are then filled here. False when there is none, or at the end. */
