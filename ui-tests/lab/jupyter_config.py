@@ -22,6 +22,11 @@ c.ServerApp.jpserver_extensions = {"jupyterlab_tpulab": True}
 c.LabApp.labextensions_path = [given["labextensions"]]
 c.LabApp.workspaces_dir = given["workspaces"]
 c.LabApp.user_settings_dir = given["userSettings"]
+# Notebook 7 has its own names for the same.
+c.JupyterNotebookApp.labextensions_path = [given["labextensions"]]
+c.JupyterNotebookApp.workspaces_dir = given["workspaces"]
+c.JupyterNotebookApp.user_settings_dir = given["userSettings"]
+c.JupyterNotebookApp.expose_app_in_browser = True
 # Tests look at the application through `window.jupyterapp`.
 c.LabApp.expose_app_in_browser = True
 c.LabApp.news_url = None

@@ -15,6 +15,8 @@ import { DEADLINE_MS, hasEnded, isAlive, waitUntil } from './processes.js';
 export interface LabOptions {
   /** Galata's helpers, which need a server without a token. */
   readonly galata: boolean;
+  /** Notebook 7 instead of JupyterLab. */
+  readonly app?: 'notebook';
   /** Break our extension in this way. */
   readonly breakage?: Breakage;
   /** Further variables of its environment: another home folder, another PATH. */
@@ -136,27 +138,31 @@ export class LabServer {
       userSettings: place('settings')
     };
     const config = join(CHECKOUT, 'ui-tests', 'lab', 'jupyter_config.py');
-    const child = spawn(join(LAB_ENV, 'bin', 'python'), ['-m', 'jupyterlab', `--config=${config}`], {
-      cwd: this.#folder,
-      env: {
-        ...process.env,
-        ...this.#options.env,
-        TPULAB_UI_TEST: JSON.stringify(given),
-        TPULAB_STATE_DIR: this.stateDir,
-        TPULAB_ENV_DIR: ENV_DIR,
-        TPULAB_BRIDGE_COMMAND: JSON.stringify(
-          this.#options.bridgeCommand ?? [process.execPath, BRIDGE_ENTRY]
-        ),
-        JUPYTER_TOKEN: this.#token,
-        JUPYTER_CONFIG_DIR: place('config'),
-        JUPYTER_DATA_DIR: place('data'),
-        JUPYTER_RUNTIME_DIR: place('runtime'),
-        IPYTHONDIR: place('ipython'),
-        // The package under test is this checkout's, whatever is installed.
-        PYTHONPATH: join(CHECKOUT, 'extension')
-      },
-      stdio: ['ignore', 'pipe', 'pipe']
-    });
+    const child = spawn(
+      join(LAB_ENV, 'bin', 'python'),
+      ['-m', this.#options.app ?? 'jupyterlab', `--config=${config}`],
+      {
+        cwd: this.#folder,
+        env: {
+          ...process.env,
+          ...this.#options.env,
+          TPULAB_UI_TEST: JSON.stringify(given),
+          TPULAB_STATE_DIR: this.stateDir,
+          TPULAB_ENV_DIR: ENV_DIR,
+          TPULAB_BRIDGE_COMMAND: JSON.stringify(
+            this.#options.bridgeCommand ?? [process.execPath, BRIDGE_ENTRY]
+          ),
+          JUPYTER_TOKEN: this.#token,
+          JUPYTER_CONFIG_DIR: place('config'),
+          JUPYTER_DATA_DIR: place('data'),
+          JUPYTER_RUNTIME_DIR: place('runtime'),
+          IPYTHONDIR: place('ipython'),
+          // The package under test is this checkout's, whatever is installed.
+          PYTHONPATH: join(CHECKOUT, 'extension')
+        },
+        stdio: ['ignore', 'pipe', 'pipe']
+      }
+    );
     this.#child = child;
     const log = createWriteStream(place('lab.log'));
     child.stdout.pipe(log);

@@ -5,7 +5,8 @@ import { fileURLToPath } from 'node:url';
 export const CHECKOUT = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
 export const NOTEBOOKS = join(CHECKOUT, 'notebooks');
 export const LESSON = '00-getting-started.ipynb';
-export const LAB_ENV = join(CHECKOUT, '.tpulab', 'lab');
+/** The environment of the JupyterLab under test; the smoke lane has one with other people's extensions. */
+export const LAB_ENV = process.env['TPULAB_LAB_ENV'] ?? join(CHECKOUT, '.tpulab', 'lab');
 export const ENV_DIR = process.env['TPULAB_ENV_DIR'] ?? join(CHECKOUT, '.tpulab', 'envs');
 export const BRIDGE_ENTRY = join(CHECKOUT, 'kernel-bridge', 'bin', 'tpulab.js');
 export const LABEXTENSION = join(CHECKOUT, 'extension', 'jupyterlab_tpulab', 'labextension');

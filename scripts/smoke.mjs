@@ -1,0 +1,80 @@
+// @ts-check
+/**
+ * `npm run test:smoke`: JupyterLab and Notebook 7 with other people's extensions beside ours, in an environment of its own with their
+ * newest releases. It reports and never blocks: what it finds may be theirs. Arguments go to Playwright (`-g NAME`).
+ */
+import path from 'node:path';
+import { checkout } from './setup/checkout.mjs';
+import { pythonIn, UV_ENV } from './setup/python-environment.mjs';
+import { run, runOrExplain } from './setup/run-command.mjs';
+import { setUp, START_STAGES } from './setup/set-up.mjs';
+import { SetupProblem } from './setup/setup-problem.mjs';
+import { requireChromium } from './test/chromium.mjs';
+import { inRoot } from './test/steps.mjs';
+
+/** JupyterLab and its server stay those that the extension is built for. */
+const PACKAGES = [
+  'notebook',
+  'jupyterlab-git',
+  'nbdime',
+  'jupyterlab-lsp',
+  'jupyter-collaboration',
+  'jupyter-ai',
+  'jupytext'
+];
+const SHOWN = ['jupyterlab', ...PACKAGES];
+const VERSIONS = `import importlib.metadata as m; print(', '.join(f'{n} {m.version(n)}' for n in ${JSON.stringify(SHOWN)}))`;
+
+const controller = new AbortController();
+process.once('SIGINT', () => controller.abort());
+process.once('SIGTERM', () => controller.abort());
+const { signal } = controller;
+const say = (/** @type {string} */ text) => process.stdout.write(`${text}\n`);
+try {
+  await setUp({ stages: START_STAGES, signal });
+  const place = path.join(checkout.testEnvs, 'smoke');
+  const uv = (/** @type {string[]} */ ...args) =>
+    runOrExplain('making the environment with other extensions', checkout.uv, args, { signal, env: UV_ENV });
+  await uv(
+    'venv',
+    '--no-project',
+    '--no-config',
+    '--allow-existing',
+    '--python',
+    pythonIn(checkout.lab),
+    place
+  );
+  const requirements = inRoot('environments/lab/requirements.in');
+  await uv(
+    ...['pip', 'install', '--no-config', '--upgrade', '--python', pythonIn(place)],
+    ...['--requirements', requirements, ...PACKAGES]
+  );
+  const { stdout } = await run(pythonIn(place), ['-c', VERSIONS], { signal });
+  stdout.forEach(say);
+  const { exitCode } = await run(
+    process.execPath,
+    [
+      inRoot('node_modules/@playwright/test/cli.js'),
+      'test',
+      ...['-c', inRoot('ui-tests/playwright.config.ts'), '--reporter=list', '--workers=1'],
+      ...process.argv.slice(2)
+    ],
+    {
+      signal,
+      env: {
+        TPULAB_SMOKE: '1',
+        TPULAB_LAB_ENV: place,
+        TPULAB_CHROMIUM: await requireChromium(signal, say)
+      },
+      onLine: say
+    }
+  );
+  say(
+    exitCode === 0
+      ? 'TPULab works beside these packages.'
+      : 'Something differs beside these packages; nothing is blocked.'
+  );
+} catch (error) {
+  if (!(error instanceof SetupProblem)) throw error;
+  say([error.message, ...error.details, 'Nothing was tested; nothing is blocked.'].join('\n'));
+}

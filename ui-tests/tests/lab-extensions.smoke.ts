@@ -1,0 +1,76 @@
+/** JupyterLab with other people's extensions: git, nbdime, lsp, collaboration, AI, Jupytext (`npm run test:smoke`). */
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { LESSON } from '../lab/paths.js';
+import { expect, test } from './fixtures.js';
+import { currentKernel, openNotebook, readCells } from './lab-page.js';
+import { expectLesson, runLesson } from './lesson-outputs.js';
+import { notebookText } from './notebook-file.js';
+import { TPULabPanel } from './tpulab-panel.js';
+
+/** Runs until the file is there. */
+const GATED = (gate: string): string => `import pathlib, time
+for n in range(10):
+    print("line", n, flush=True)
+    while n == 4 and not pathlib.Path(${JSON.stringify(gate)}).exists():
+        time.sleep(0.02)
+print("done")`;
+const LINES = (end: number): string => Array.from({ length: end }, (_, n) => `line ${n}\n`).join('');
+
+test('boots, runs the first notebook, and shows its panel', async ({ page }) => {
+  await openNotebook(page, LESSON);
+  await expect.poll(async () => (await currentKernel(page))?.name).toBe('tpulab-jax');
+  await runLesson(page);
+  await expectLesson(page);
+  const panel = new TPULabPanel(page);
+  await panel.open();
+  await expect(await panel.section('Run')).toContainText('finished');
+});
+
+test('a running cell goes on after a reload, and two people see each output once', async ({
+  lab,
+  page,
+  context
+}) => {
+  const gate = join(lab.rootDir, 'go');
+  await writeFile(join(lab.rootDir, 'shared.ipynb'), notebookText([GATED(gate)], 'tpulab-jax'));
+  await openNotebook(page, 'shared.ipynb');
+  await page.evaluate(() => void window.jupyterapp.commands.execute('notebook:run-all-cells'));
+  const text = async (of = page): Promise<string | undefined> => (await readCells(of))[0]?.text;
+  await expect.poll(() => text()).toBe(LINES(5));
+  await openNotebook(page, 'shared.ipynb');
+  await expect.poll(() => text()).toBe(LINES(5));
+  const other = await context.newPage();
+  await other.goto(`${lab.url}/lab/workspaces/other/tree/shared.ipynb?reset`);
+  await expect.poll(async () => (await currentKernel(other))?.name).toBeTruthy();
+  await expect.poll(() => text(other as typeof page)).toBe(LINES(5));
+  await writeFile(gate, '');
+  for (const each of [page, other as typeof page]) {
+    await expect.poll(() => text(each)).toBe(`${LINES(10)}done\n`);
+  }
+  await other.close();
+});
+
+test('a text notebook of Jupytext goes on after a reload', async ({ lab, page }) => {
+  const gate = join(lab.rootDir, 'go-text');
+  const header =
+    '# ---\n# jupyter:\n#   kernelspec:\n#     name: tpulab-jax\n#     display_name: JAX\n#     language: python\n# ---\n\n';
+  await writeFile(join(lab.rootDir, 'text.py'), `${header}# %%\n${GATED(gate)}\n`);
+  const open = async (): Promise<void> => {
+    await page.goto('?reset');
+    await page.evaluate(() =>
+      window.jupyterapp.commands
+        .execute('docmanager:open', { path: 'text.py', factory: 'Jupytext Notebook' })
+        .then(() => undefined)
+    );
+    await expect.poll(async () => (await currentKernel(page))?.name).toBeTruthy();
+  };
+  const text = async (): Promise<string | undefined> => (await readCells(page))[0]?.text;
+  await open();
+  await page.evaluate(() => void window.jupyterapp.commands.execute('notebook:run-all-cells'));
+  await expect.poll(text).toBe(LINES(5));
+  await open();
+  await expect.poll(text).toBe(LINES(5));
+  await writeFile(gate, '');
+  await expect.poll(text).toBe(`${LINES(10)}done\n`);
+});
