@@ -93,8 +93,9 @@ export class Filler implements IDisposable {
  * document: a page that has the task must not be overlooked, nor one that claims it in the same moment.
  */
 export async function takeTurn(awareness: IAwareness, what: string, signal: AbortSignal): Promise<void> {
+  const isOver = (): boolean => signal.aborted;
   await wait(OTHERS_WAIT_MS, signal);
-  if (signal.aborted) {
+  if (isOver()) {
     return;
   }
   const filler = new Filler(awareness, what);
@@ -102,5 +103,5 @@ export async function takeTurn(awareness: IAwareness, what: string, signal: Abor
   do {
     await whenever([filler.changed], () => filler.isMine, signal).catch(() => undefined);
     await wait(CLAIM_WAIT_MS, signal);
-  } while (!filler.isMine && !signal.aborted);
+  } while (!filler.isMine && !isOver());
 }
