@@ -32,8 +32,9 @@ def test_short_steps_are_watched_in_part() -> None:
     assert 0 < share_watched([0.7] * 500) < 0.1
 
 
-def test_short_steps_are_all_watched_where_nobody_is_woken() -> None:
-    assert share_watched([1.1] * 500, sleeps=True) == 1
+def test_shorter_steps_are_all_watched_where_nobody_is_woken() -> None:
+    assert share_watched([2.6] * 500, sleeps=True) == 1
+    assert share_watched([2.6] * 500) < 0.6
 
 
 def test_the_first_steps_are_all_watched_however_short_they_are() -> None:

@@ -30,6 +30,8 @@ CLOCK_COST_NS = 8_000
 #: What a wait costs the user's thread, as a multiple of the processor time it takes (measured: 1.2 to 1.5,
 #: for the hand-over of the interpreter lock).
 WATCH_COST_FACTOR = 1.5
+#: What watching a step costs the user's thread where nobody is woken, beside the clock's own calls.
+ASLEEP_COST_NS = 12_000
 #: However short the steps are, not many more than so many are left out in a row.
 LONGEST_SKIP = 70
 #: The first steps of a loop are all watched: enough for the device clock to learn that it need not wait.
@@ -312,7 +314,8 @@ class StepClock:
             self._in_a_row = FIRST_STEPS
             return
         allowed = MEASURING_SHARE * self._usual_ns - CLOCK_COST_NS
-        cost = 0.0 if sleeps else WATCH_COST_FACTOR * self._device.watch_cost_ns * self._waits_a_step
+        waking = WATCH_COST_FACTOR * self._device.watch_cost_ns * self._waits_a_step
+        cost = ASLEEP_COST_NS if sleeps else waking
         if cost <= allowed:
             return
         posted = WATCHED_IN_A_ROW + 1
