@@ -15,6 +15,7 @@ export * from './remotes.js';
 export * from './requested.js';
 export * from './rest.js';
 export * from './runs.js';
+export * from './shares.js';
 export * from './sync.js';
 export * from './transfer.js';
 export * from './telemetry.js';

@@ -11,6 +11,11 @@ export const Health = Type.Object({
   pid: Type.Integer(),
   startedAt: Type.String({ format: 'date-time' }),
   kernels: Type.Integer({ minimum: 0 }),
+  access: Type.Optional(
+    Type.Union([Type.Literal('full'), Type.Literal('read')], {
+      description: 'read: this token may read one notebook and its kernel, and change nothing'
+    })
+  ),
   notice: Type.Optional(
     Type.Union([RemoteNotice, Type.Null()], {
       description: 'preemption or maintenance that the cloud has announced for this machine'

@@ -29,7 +29,7 @@ const BRIDGE_FLOORS = [
   ['keeper', 'keeper-client', 'environments'],
   ['files', 'kernels', 'session-page'],
   ['channels', 'outputs', 'sessions', 'telemetry'],
-  ['remotes', 'config'],
+  ['remotes', 'config', 'sharing'],
   ['gateway'],
   ['cli', 'index.ts']
 ];

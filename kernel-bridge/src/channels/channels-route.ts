@@ -21,7 +21,15 @@ export function channelsRoute(registry: KernelRegistry, hub: ChannelsHub) {
   return {
     path: CHANNELS_PATH,
     subprotocols: SUBPROTOCOLS,
-    prepare: ({ params, query }: { params: Readonly<Record<string, string>>; query: URLSearchParams }) => {
+    prepare: ({
+      params,
+      query,
+      reads
+    }: {
+      params: Readonly<Record<string, string>>;
+      query: URLSearchParams;
+      reads: string | null;
+    }) => {
       const kernel = registry.get(params['kernelId'] ?? '');
       // Clients come back after a 503. What this one has, and what it missed, can only be told with the keeper's help.
       if (kernel.isPresumed) throw new NotReadyError(kernel.cannotBeReached);
@@ -30,7 +38,8 @@ export function channelsRoute(registry: KernelRegistry, hub: ChannelsHub) {
         sessionId: sessionId === null || sessionId === '' ? null : checkSessionId(sessionId),
         predecessors: predecessorsOf(query),
         resume: parseSeq(query.get('resume')),
-        last: lastMessagesOf(query)
+        last: lastMessagesOf(query),
+        isReader: reads !== null
       };
       return (socket: AttachRequest['socket'], stream: AttachRequest['stream']): void => {
         // The kernel may have been removed during the handshake.

@@ -30,6 +30,8 @@ export interface ClientOptions {
   readonly sessionId: string | null;
   /** Sessions of earlier pages for which this client speaks too: it gets their replies and questions. */
   readonly predecessors: readonly string[];
+  /** It may look on, and change nothing. */
+  readonly isReader: boolean;
   readonly position: number;
   /** Where to go on, if that is not `position` and has to be found out. */
   readonly findStart: (() => Promise<ResumePoint>) | null;
@@ -52,6 +54,7 @@ export interface ClientOptions {
 
 export class ClientConnection {
   readonly sessionId: string | null;
+  readonly isReader: boolean;
   readonly #options: ClientOptions;
   readonly #feed: ClientFeed;
   readonly #confirmations: Confirmations;
@@ -64,6 +67,7 @@ export class ClientConnection {
     const { socket, stream } = options;
     this.#options = options;
     this.sessionId = options.sessionId;
+    this.isReader = options.isReader;
     this.#framing = framingOf(socket.protocol);
     for (const session of options.predecessors)
       if (!options.isTaken(session)) this.#furtherSessions.add(session);
@@ -275,7 +279,7 @@ export class ClientConnection {
   }
 
   #learnSession(session: string): void {
-    if (this.owns(session)) return;
+    if (this.isReader || this.owns(session)) return;
     if (this.#furtherSessions.size < MAX_FURTHER_SESSIONS && !this.#options.isTaken(session)) {
       this.#furtherSessions.add(session);
     }

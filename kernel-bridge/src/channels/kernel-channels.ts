@@ -18,6 +18,7 @@ import { isWatched } from './message-watch.js';
 import { OwnRequests } from './own-requests.js';
 import { isForClients, OutgoingMessage } from './outgoing-message.js';
 import { PositionStore } from './position-store.js';
+import { readerRefusals } from './reader-rules.js';
 import { type LastMessages, type ResumePoint, resumePoint } from './resume-point.js';
 import type { UnsentBudget } from './unsent-budget.js';
 
@@ -63,6 +64,8 @@ export interface AttachRequest {
   readonly resume: number | null;
   /** …and which messages it had last. */
   readonly last: LastMessages;
+  /** It may look on, and change nothing. */
+  readonly isReader: boolean;
 }
 
 export class KernelChannels {
@@ -90,11 +93,11 @@ export class KernelChannels {
       heldLimits: options.heldLimits,
       snapshot: () => kernel.snapshot,
       actions: {
-        // The gateway's own subshell serves all clients.
+        // The gateway's own subshell serves all clients. A reader answers no question and holds no debugger, whatever session it names.
         isAttached: session =>
-          session === own.session
-            ? this.#clients.size > 0
-            : [...this.#clients].some(client => client.owns(session)),
+          [...this.#clients].some(
+            client => !client.isReader && (session === own.session || client.owns(session))
+          ),
         deleteSubshell: id => own.deleteSubshell(id),
         disconnectDebugger: () => own.disconnectDebugger(),
         onWriteFault: error => kernel.unsaved(LEASES_AT_RISK, error),
@@ -126,8 +129,11 @@ export class KernelChannels {
     return [...this.#bySession].map(([sessionId, client]) => this.#describe(sessionId, client, client.state));
   }
 
-  attach({ socket, stream, sessionId, predecessors, resume, last }: AttachRequest): void {
+  attach({ socket, stream, resume, last, isReader, ...asked }: AttachRequest): void {
     const { kernel, confirmation, limits, log, unsent } = this.#options;
+    // A reader sees the sessions of others in their messages. It must neither take the place of one nor move its position.
+    const sessionId = isReader ? null : asked.sessionId;
+    const predecessors = isReader ? [asked.sessionId].filter(id => id !== null) : asked.predecessors;
     const stale = sessionId === null ? undefined : this.#bySession.get(sessionId);
     if (stale) {
       this.#forget(stale);
@@ -141,6 +147,7 @@ export class KernelChannels {
       kernel,
       sessionId,
       predecessors,
+      isReader,
       position,
       findStart: this.#finderOf(resume, last),
       confirmation,
@@ -148,7 +155,7 @@ export class KernelChannels {
       log: log.child({ kernelId: kernel.id, clientId: sessionId }),
       read: fromSeq => this.#journal.readAcross(fromSeq, { newest: () => kernel.lastSeq }),
       isTaken: session => this.#bySession.has(session),
-      refuse: (request, owns) => this.#rules.refuse(request, owns),
+      refuse: isReader ? readerRefusals() : (request, owns) => this.#rules.refuse(request, owns),
       detour: request => this.#rules.detour(request),
       confirmed: (confirming, seq) => {
         if (sessionId === null) return;
@@ -168,7 +175,7 @@ export class KernelChannels {
     this.#clients.add(client);
     unsent.add(client);
     void client.start();
-    kernel.connections = this.#clients.size;
+    kernel.connections = this.#connections;
     this.#rules.clientsChanged();
   }
 
@@ -215,7 +222,7 @@ export class KernelChannels {
       if (this.#clients.size === 0) this.#positions.close();
       return;
     }
-    if (!this.#options.kernel.isRemoved) this.#options.kernel.connections = this.#clients.size;
+    if (!this.#options.kernel.isRemoved) this.#options.kernel.connections = this.#connections;
     this.#rules.clientsChanged();
   }
 
@@ -229,6 +236,11 @@ export class KernelChannels {
     } catch (error) {
       log.warn({ kernelId: kernel.id, err: error }, 'the state of the kernel is not known');
     }
+  }
+
+  /** A kernel that only readers look at is used by nobody. */
+  get #connections(): number {
+    return [...this.#clients].filter(({ isReader }) => !isReader).length;
   }
 
   #kernelChanged(): void {

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import * as files from '../files/file-errors.js';
 import * as errors from '../http/errors.js';
+import * as sharing from '../sharing/share-routes.js';
 import * as page from '../session-page/session-page-routes.js';
 import { ERROR_TABLE } from './error-table.js';
 
@@ -30,7 +31,7 @@ describe('docs/errors.md', () => {
 
 describe('error classes', () => {
   it('give each code that is sent over HTTP exactly one class', () => {
-    const classes = Object.values({ ...errors, ...files, ...page }).filter(
+    const classes = Object.values({ ...errors, ...files, ...page, ...sharing }).filter(
       value => typeof value === 'function' && value.prototype instanceof errors.BridgeError
     );
     const codes = classes.map(

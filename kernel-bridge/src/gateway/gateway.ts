@@ -22,6 +22,9 @@ import { Forwarder, Remotes, type RemotesOptions, RequestedHere } from '../remot
 import { Mirrors } from '../remotes/mirror/mirrors.js';
 import { SessionStore } from '../sessions/session-store.js';
 import { ClientTokens } from '../http/client-tokens.js';
+import { TokenStore } from '../http/token-store.js';
+import { ReaderAccess } from '../sharing/reader-access.js';
+import { addShareRoutes } from '../sharing/share-routes.js';
 import { EventSource } from '../telemetry/event-source.js';
 import { RunArchive } from '../telemetry/run-archive.js';
 import { eventsRoute } from '../telemetry/events-route.js';
@@ -242,6 +245,7 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
   );
   const runs = undo.use(new RunArchive({ folder: path.join(stateDir, 'runs'), events, log }));
 
+  const readers = new ReaderAccess(sessions, registry);
   const clientTokens = undo.use(new ClientTokens(stateDir, log));
   let isReady = false;
   const rules: AccessRules = {
@@ -252,10 +256,12 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
       options.allowCredentials
     ),
     attempts: new FailedAttempts({ ...ATTEMPT_LIMITS, ...options.attempts }, log),
-    ready: () => isReady
+    ready: () => isReady,
+    mayRead: readers.mayRead
   };
   const bodyLimitBytes = options.bodyLimitBytes ?? 4 * MIB;
   const { app, routes } = await createApp({ rules, log, base, bodyLimitBytes, http });
+  readers.addTo(app);
   addIdentityRoute(app, proofKey);
   addJupyterRoutes(app, registry, startedAt, base);
   addKernelSpecRoutes(app, specs, base);
@@ -277,7 +283,9 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
   });
   addEnvironmentsRoutes(app, undo.use(new EnvironmentCreations(environments)));
   addLessonsRoutes(app, rootDir);
-  await addFilesRoutes(app, new RootFolder(rootDir));
+  const files = new RootFolder(rootDir);
+  await addFilesRoutes(app, files);
+  addShareRoutes(app, new TokenStore(stateDir), path => files.read(path));
   addSessionPageRoutes(app, base, options.sessionPage);
   addBridgeRoutes(app, {
     registry,
@@ -290,7 +298,7 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
   const upgrades = new Upgrades({ rules, log, base, maxPayloadBytes, maxSockets });
   undo.use(clientTokens.onChange(() => upgrades.closeUnauthorized(REVOKED_GRACE_MS)));
   upgrades.add(channelsRoute(registry, hub));
-  upgrades.add(eventsRoute(events, gatewayId));
+  upgrades.add(eventsRoute(events, gatewayId, readers.isKernelOf));
   upgrades.addPipe(forwardedSockets(forwarder));
   upgrades.listen(app.server);
   undo.defer(async () => {

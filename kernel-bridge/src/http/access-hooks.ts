@@ -9,6 +9,7 @@ import {
   HostRefusedError,
   NotReadyError,
   OriginRefusedError,
+  ReadOnlyError,
   TooManyAttemptsError,
   UnauthorizedError
 } from './errors.js';
@@ -23,9 +24,19 @@ export interface AccessRules {
   readonly attempts: FailedAttempts;
   /** False until the kernels of an earlier gateway are found again: an empty list would make clients drop them. */
   readonly ready: () => boolean;
+  /** Whether a request is one of those that a token for reading one notebook is for. Everything else is refused. */
+  readonly mayRead: (notebook: string, request: IncomingMessage) => boolean;
 }
 
-const HEALTH = '/bridge/v1/health';
+/** By request, the notebook that its token may read. A token that may do everything has none. */
+const reading = new WeakMap<IncomingMessage, string>();
+
+/** The one notebook that the sender of this request may read, and change nothing; null: the sender may do everything. */
+export function readsOf(request: IncomingMessage): string | null {
+  return reading.get(request) ?? null;
+}
+
+export const HEALTH = '/bridge/v1/health';
 /** The session page and its assets: a browser that opens a link can send no token, and they are the same for everybody. */
 export const SESSION_PAGE = /^\/session(\/|$)/;
 /** Who sends no token, because it wants to know first to whom. */
@@ -61,6 +72,11 @@ export function admit(request: IncomingMessage, rules: AccessRules, upgrade: boo
     // Requests over a unix socket have no address, and all come from this user.
     const waitS = rules.attempts.note(request.socket.remoteAddress ?? 'unix socket');
     throw waitS === null ? new UnauthorizedError() : new TooManyAttemptsError(waitS);
+  }
+  const reads = identity.client?.reads ?? null;
+  if (reads !== null) {
+    if (!rules.mayRead(reads, request)) throw new ReadOnlyError();
+    reading.set(request, reads);
   }
   if (!rules.ready() && pathOf(request.url ?? '') !== HEALTH) throw new NotReadyError();
   return identity;

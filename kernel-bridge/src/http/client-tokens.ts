@@ -10,6 +10,8 @@ const LOOK_MS = 500;
 export interface ClientToken {
   readonly name: string;
   readonly sha256: string;
+  /** The one notebook that its holder may read; null: it may do everything. */
+  readonly reads: string | null;
 }
 
 export class ClientTokens implements Disposable {
@@ -20,12 +22,15 @@ export class ClientTokens implements Disposable {
   #stamp = '';
   #tokens: readonly TokenRecord[] = [];
   #valid = '';
+  /** The file was read since the last look: a token may have come, opened a socket and gone in between. */
+  #isChanged = false;
 
   constructor(stateDir: string, log: Logger) {
     this.#file = tokenFileIn(stateDir);
     this.#log = log;
     this.#load();
     this.#valid = this.#signature();
+    this.#isChanged = false;
     // Asked again and again rather than told: the system tells nothing of a token that expires.
     this.#timer = setInterval(() => this.#look(), LOOK_MS).unref();
   }
@@ -45,7 +50,7 @@ export class ClientTokens implements Disposable {
       const isEqual = timingSafeEqual(Buffer.from(token.sha256, 'hex'), digest);
       if (isEqual && !hasExpired(token, now)) found = token;
     }
-    return found && { name: found.name, sha256: found.sha256 };
+    return found && { name: found.name, sha256: found.sha256, reads: found.reads ?? null };
   }
 
   isValid({ sha256 }: ClientToken): boolean {
@@ -62,8 +67,9 @@ export class ClientTokens implements Disposable {
   #look(): void {
     this.#load();
     const valid = this.#signature();
-    if (valid === this.#valid) return;
+    if (valid === this.#valid && !this.#isChanged) return;
     this.#valid = valid;
+    this.#isChanged = false;
     for (const listener of this.#listeners) listener();
   }
 
@@ -86,6 +92,7 @@ export class ClientTokens implements Disposable {
     }
     if (stamp === this.#stamp) return;
     this.#stamp = stamp;
+    this.#isChanged = true;
     try {
       this.#tokens = readTokenFile(this.#file);
     } catch (error) {

@@ -1,6 +1,7 @@
 /** HTTP status by code. docs/errors.md lists the same, and a test keeps both equal. */
 export const BRIDGE_ERRORS = {
   unauthorized: 403,
+  read_only: 403,
   host_refused: 403,
   origin_refused: 403,
   too_many_attempts: 429,
@@ -47,6 +48,8 @@ export const BRIDGE_ERRORS = {
   file_denied: 403,
   file_storage_full: 507,
   file_action_failed: 500,
+  share_not_made: 409,
+  share_not_found: 404,
   session_page_missing: 404,
   internal: 500
 } as const;
@@ -80,6 +83,17 @@ export class UnauthorizedError extends BridgeError {
     super('This request carries no valid token; send the header "Authorization: token TOKEN".', {
       reason: 'Forbidden'
     });
+  }
+}
+
+/** The token is one for reading a notebook, and this is something else. */
+export class ReadOnlyError extends BridgeError {
+  readonly code = 'read_only';
+  constructor() {
+    super(
+      'This link may read one notebook and do nothing else; ask its owner for a token that may do more.',
+      { reason: 'Forbidden' }
+    );
   }
 }
 

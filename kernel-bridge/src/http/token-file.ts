@@ -13,11 +13,18 @@ export const TokenRecord = Type.Object({
   name: Type.String(),
   sha256: Type.String({ pattern: '^[0-9a-f]{64}$' }),
   createdAt: Type.String(),
-  expiresAt: Type.Union([Type.String(), Type.Null()])
+  expiresAt: Type.Union([Type.String(), Type.Null()]),
+  reads: Type.Optional(
+    Type.String({ description: 'the one notebook that it may read, and change nothing; absent: everything' })
+  )
 });
 export type TokenRecord = Static<typeof TokenRecord>;
 
-const TokenFile = Type.Object({ version: Type.Literal(1), tokens: Type.Array(TokenRecord) });
+/** Version 2 has tokens that may only read. A gateway that knows version 1 alone would let their holders do everything. */
+const TokenFile = Type.Object({
+  version: Type.Union([Type.Literal(1), Type.Literal(2)]),
+  tokens: Type.Array(TokenRecord)
+});
 
 /** All are compared with each request, so their number has a bound. */
 export const MAX_TOKENS = 256;
@@ -50,7 +57,8 @@ export function readTokenFile(file: string): readonly TokenRecord[] {
 }
 
 export async function writeTokenFile(file: string, tokens: readonly TokenRecord[]): Promise<void> {
-  await writeAtomically(file, `${JSON.stringify({ version: 1, tokens }, null, 1)}\n`);
+  const version = tokens.some(({ reads }) => reads !== undefined) ? 2 : 1;
+  await writeAtomically(file, `${JSON.stringify({ version, tokens }, null, 1)}\n`);
 }
 
 export function hasExpired({ expiresAt }: Pick<TokenRecord, 'expiresAt'>, now: number): boolean {

@@ -23,8 +23,16 @@ export class TokenStore {
     return readTokenFile(this.#file);
   }
 
-  /** The token itself is in the result and nowhere else. */
-  async create(name: string, expiresAt: Date | null): Promise<{ token: string; record: TokenRecord }> {
+  /**
+   * The token itself is in the result and nowhere else.
+   *
+   * @param reads the notebook below the root folder that the token may read, and nothing else; null: it may do everything
+   */
+  async create(
+    name: string,
+    expiresAt: Date | null,
+    reads: string | null = null
+  ): Promise<{ token: string; record: TokenRecord }> {
     if (!NAME.test(name)) {
       throw new TokenError(
         'token_name_invalid',
@@ -50,7 +58,8 @@ export class TokenStore {
       name,
       sha256: createHash('sha256').update(token, 'utf8').digest('hex'),
       createdAt: new Date().toISOString(),
-      expiresAt: expiresAt?.toISOString() ?? null
+      expiresAt: expiresAt?.toISOString() ?? null,
+      ...(reads === null ? {} : { reads })
     };
     await writeTokenFile(this.#file, [...tokens, record]);
     return { token, record };

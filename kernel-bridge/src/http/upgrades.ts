@@ -16,7 +16,7 @@ import {
   RouteNotFoundError,
   TooManySocketsError
 } from './errors.js';
-import { type AccessRules, admit } from './access-hooks.js';
+import { type AccessRules, admit, readsOf } from './access-hooks.js';
 import { type Identity, pathOf, queryOf } from './authentication.js';
 import type { BaseUrl } from './base-url.js';
 import { asBridgeError } from './error-answers.js';
@@ -26,6 +26,8 @@ import { answerRaw } from './raw-answer.js';
 export interface UpgradeRequest {
   readonly params: Readonly<Record<string, string>>;
   readonly query: URLSearchParams;
+  /** The one notebook that the client may read, and change nothing; null: it may do everything. */
+  readonly reads: string | null;
 }
 
 export interface UpgradeRoute {
@@ -167,7 +169,11 @@ export class Upgrades {
         this.#pipe(pipe, { request, client: stream, head, identity });
         return;
       }
-      const open = found.route.prepare({ params: found.params, query: queryOf(request.url) });
+      const open = found.route.prepare({
+        params: found.params,
+        query: queryOf(request.url),
+        reads: readsOf(request)
+      });
       this.#sockets.handleUpgrade(request, stream, head, socket => {
         stream.off('error', ignore);
         this.#identities.set(socket, identity);

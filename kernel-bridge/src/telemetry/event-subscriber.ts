@@ -2,7 +2,8 @@
 import { TypeCompiler } from '@sinclair/typebox/compiler';
 import { type EventsFrame, type EventTopic, SubscribeRequest } from '@tpulab/protocol';
 import type { RawData, WebSocket } from 'ws';
-import type { EventSource, SourcedEvent } from './event-source.js';
+import type { SourcedEvent } from './event-source.js';
+import type { ReadableEvents } from './readable-events.js';
 
 /** Unsent bytes up to which a page is given more. */
 const FILL_BYTES = 1024 * 1024;
@@ -15,7 +16,7 @@ const requests = TypeCompiler.Compile(SubscribeRequest);
 
 export class EventSubscriber {
   readonly #socket: WebSocket;
-  readonly #source: EventSource;
+  readonly #source: ReadableEvents;
   readonly #gatewayId: string;
   #topics: ReadonlySet<EventTopic> = new Set();
   #waiting: SourcedEvent[] = [];
@@ -24,7 +25,7 @@ export class EventSubscriber {
   #scheduled: NodeJS.Immediate | null = null;
   #watching: Disposable | null = null;
 
-  constructor(socket: WebSocket, source: EventSource, gatewayId: string) {
+  constructor(socket: WebSocket, source: ReadableEvents, gatewayId: string) {
     this.#socket = socket;
     this.#source = source;
     this.#gatewayId = gatewayId;

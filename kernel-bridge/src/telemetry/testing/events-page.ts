@@ -15,8 +15,8 @@ export class EventsPage implements Disposable {
   readonly frames: EventsFrame[] = [];
   readonly socket: WebSocket;
 
-  constructor(from: TemporaryGateway) {
-    this.socket = new WebSocket(`${from.url.replace('http', 'ws')}bridge/v1/events?token=${TOKEN}`);
+  constructor(from: TemporaryGateway, token = TOKEN) {
+    this.socket = new WebSocket(`${from.url.replace('http', 'ws')}bridge/v1/events?token=${token}`);
     this.socket.on('message', data =>
       this.frames.push(JSON.parse((data as Buffer).toString()) as EventsFrame)
     );

@@ -1,0 +1,102 @@
+/** `/bridge/v1/shares`: links that let others read one notebook and see its kernel work, and do nothing else. */
+import { randomBytes } from 'node:crypto';
+import { Type } from '@sinclair/typebox';
+import { NewShare, NewShareRequest, type Share, ShareList } from '@tpulab/protocol';
+import { failure } from '../http/api-description.js';
+import type { App } from '../http/app.js';
+import { BridgeError, InvalidRequestError } from '../http/errors.js';
+import { TokenError } from '../http/token-error.js';
+import { hasExpired, type TokenRecord } from '../http/token-file.js';
+import type { TokenStore } from '../http/token-store.js';
+
+const MAX_HOURS = 24 * 365;
+
+export class ShareNotMadeError extends BridgeError {
+  readonly code = 'share_not_made';
+  constructor(why: string, cause?: unknown) {
+    super(`The link was not created: ${why}`, { reason: 'Conflict', cause });
+  }
+}
+
+export class ShareNotFoundError extends BridgeError {
+  readonly code = 'share_not_found';
+  constructor(name: string) {
+    super(`There is no link "${name}"; it may have been revoked already.`, { reason: 'Not Found' });
+  }
+}
+
+/** @param exists whether there is such a file: a link to a notebook that somebody creates later would be a surprise */
+export function addShareRoutes(
+  app: App,
+  store: TokenStore,
+  exists: (path: string) => Promise<unknown>
+): void {
+  app.get(
+    '/bridge/v1/shares',
+    { schema: { summary: 'Links for readers, without their tokens', response: { 200: ShareList } } },
+    async (): Promise<ShareList> => ({ shares: store.list().flatMap(record => shareOf(record)) })
+  );
+  app.post(
+    '/bridge/v1/shares',
+    {
+      schema: {
+        summary: 'Creates a token that may read one notebook',
+        body: NewShareRequest,
+        response: {
+          201: NewShare,
+          404: failure('There is no such notebook below the root folder.'),
+          409: failure('There are too many tokens, or they cannot be written.')
+        }
+      }
+    },
+    async ({ body }, reply) => {
+      const { path, expiresInHours } = body;
+      if (!path.endsWith('.ipynb')) throw new InvalidRequestError('Only notebooks can be shared.');
+      if (expiresInHours > MAX_HOURS) throw new InvalidRequestError('A link lasts a year at most.');
+      await exists(path);
+      const expiresAt = new Date(Date.now() + expiresInHours * 3_600_000);
+      try {
+        const { token, record } = await store.create(
+          `view-${randomBytes(4).toString('hex')}`,
+          expiresAt,
+          path
+        );
+        const [share] = shareOf(record);
+        return await reply.code(201).send({ ...share, token } as NewShare);
+      } catch (error) {
+        if (error instanceof TokenError) throw new ShareNotMadeError(error.message, error);
+        throw error;
+      }
+    }
+  );
+  app.delete(
+    '/bridge/v1/shares/:name',
+    {
+      schema: {
+        summary: 'Revokes a link at once, and closes what was opened with it',
+        params: Type.Object({ name: Type.String() }),
+        response: { 204: Type.Null({ description: 'revoked' }), 404: failure('There is no such link.') }
+      }
+    },
+    async ({ params: { name } }, reply) => {
+      // A client's token is not a link: it is revoked where it was made.
+      if (!store.list().some(record => record.name === name && record.reads !== undefined))
+        throw new ShareNotFoundError(name);
+      try {
+        await store.revoke(name);
+      } catch (error) {
+        if (error instanceof TokenError && error.code === 'token_unknown') throw new ShareNotFoundError(name);
+        throw error;
+      }
+      return reply.code(204).send(null);
+    }
+  );
+}
+
+/** Nothing for a token that is no link. */
+function shareOf(record: TokenRecord): Share[] {
+  const { name, createdAt, expiresAt, reads } = record;
+  return reads === undefined
+    ? []
+    : [{ name, path: reads, createdAt, expiresAt, expired: hasExpired(record, Date.now()) }];
+}
