@@ -65,7 +65,7 @@ export function openNotebook({ path, managers, isReadOnly, kernel }: OpenOptions
     }
   });
   const panel = factory.createNew(context);
-  ignoreKernelDetails(context.model);
+  ignoreKernelDetails(context.model, true);
   context.model.readOnly = isReadOnly;
   return { context, panel };
 }

@@ -3,6 +3,7 @@ import { Notification } from '@jupyterlab/apputils';
 import { NotebookActions } from '@jupyterlab/notebook';
 import { followNotebook } from '../../src/reattach/follow-notebook.js';
 import { addNotebookCommands } from '../notebook/commands.js';
+import { LookingOn } from '../notebook/look-on.js';
 import { type OpenNotebook, openNotebook } from '../notebook/open.js';
 import { Saving } from '../notebook/saving.js';
 import { Timing } from '../notebook/timing.js';
@@ -32,17 +33,24 @@ export function openSession(page: SessionPage, path: string, keyboard: Keyboard)
   addPageCommands(page, { context, panel, saving });
   const widgets = followWidgets(panel);
   shareWidgetHost(page);
+  const looksOn = isReadOnly ? new LookingOn({ context, panel }, page.drive, managers) : null;
   followNotebook(panel, {
     backends,
     events,
-    tellUnplaced: (_, message, { command }) =>
-      notices.say({
-        id: 'unplaced',
-        tone: 'warning',
-        text: `${message} "${command}" prints it.`,
-        actions: []
-      }),
-    loadWidgets: () => widgets.load(),
+    ...(looksOn && { looksOn: looksOn.changed }),
+    tellUnplaced: (_, message, { command }) => {
+      // A reader can do nothing about it, and has no command line there.
+      if (!isReadOnly) {
+        notices.say({
+          id: 'unplaced',
+          tone: 'warning',
+          text: `${message} "${command}" prints it.`,
+          actions: []
+        });
+      }
+    },
+    // A view has no live widgets: their messages are refused.
+    ...(!isReadOnly && { loadWidgets: () => widgets.load() }),
     trust: ({ content }) => NotebookActions.trust(content),
     trans
   });

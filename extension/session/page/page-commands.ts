@@ -16,6 +16,7 @@ export const CommandIDs = {
   restartAndRun: 'notebook:restart-run-all',
   shutDown: 'notebook:shutdown-kernel',
   change: 'notebook:change-kernel',
+  share: 'tpulab:share',
   connect: 'tpulab:connect',
   reconnect: 'tpulab:reconnect'
 } as const;
@@ -30,7 +31,7 @@ export const PALETTE: readonly (readonly [group: string, ...ids: string[]])[] = 
     CommandIDs.shutDown,
     CommandIDs.change
   ],
-  ['File', CommandIDs.save, CommandIDs.download],
+  ['File', CommandIDs.save, CommandIDs.download, CommandIDs.share],
   ['Connection', CommandIDs.connect, CommandIDs.reconnect]
 ];
 
@@ -62,6 +63,16 @@ export function addPageCommands(page: SessionPage, { context, panel, saving }: P
   commands.addCommand(CommandIDs.download, {
     label: 'Download',
     execute: () => download(context.path, `${JSON.stringify(context.model.toJSON(), null, 1)}\n`)
+  });
+  commands.addCommand(CommandIDs.share, {
+    label: 'Share a view…',
+    isEnabled: mayChange,
+    isVisible: mayChange,
+    execute: async () => {
+      // What the reader opens is the file.
+      await saving.save();
+      await (await import('../shell/share.js')).showShareDialog(page, context.path);
+    }
   });
   commands.addCommand(CommandIDs.interrupt, {
     label: 'Interrupt the kernel',

@@ -17,10 +17,15 @@ export interface INotebookDocument {
   };
 }
 
-export function ignoreKernelDetails(notebook: INotebookDocument): void {
+/**
+ * @param ofDefault the page itself chooses the kernel of a notebook that names none: that nobody has asked for, and it is written with
+ *   the next change
+ */
+export function ignoreKernelDetails(notebook: INotebookDocument, ofDefault = false): void {
   notebook.metadataChanged.connect((_, change) => {
+    const isFirst = ofDefault && change.key === 'kernelspec' && change.oldValue === undefined;
     // What has to be saved already stays so. Lab marks the notebook right after this signal.
-    if (!notebook.dirty && isOfSameKernel(change)) {
+    if (!notebook.dirty && (isFirst || isOfSameKernel(change))) {
       queueMicrotask(() => {
         notebook.dirty = false;
       });

@@ -26,7 +26,8 @@ export function decide(
   if (cell === undefined) {
     return execution.cellId !== null && isNews && execution.outputs.length > 0 ? 'gone' : 'leave';
   }
-  if (cell.isRunHere || execution.codeHash === null) {
+  const isShown = cell.shownRun === undefined ? cell.isRunHere : cell.shownRun === execution.msgId;
+  if (isShown || execution.codeHash === null) {
     return 'leave';
   }
   const shown = cell.read();

@@ -5,6 +5,7 @@
 import type { IChangedArgs } from '@jupyterlab/coreutils';
 import type { NotebookPanel } from '@jupyterlab/notebook';
 import type { Kernel } from '@jupyterlab/services';
+import type { ISignal } from '@lumino/signaling';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { remoteOfPlace, splitSpecName } from '../backends/spec-names.js';
 import type { IBridgeBackends } from '../backends/tokens.js';
@@ -18,6 +19,7 @@ import { KeptApi } from './kept-api.js';
 import { whenever } from './kernel-waits.js';
 import { LabNotebook } from './lab-notebook.js';
 import { withoutKnownWidgets } from './known-widgets.js';
+import { OtherRuns } from './other-runs.js';
 import { kernelRoute, OutputsApi } from './outputs-api.js';
 import { type IReattached, type IUnplaced, reattach } from './reattachment.js';
 import { ALL_TRUSTED, type ITrust, RequestedHere } from './trust.js';
@@ -47,6 +49,11 @@ export interface IFollowParts {
   readonly loadWidgets?: () => Promise<unknown>;
   /** Says what could not be placed, and offers to show it. */
   readonly tellUnplaced: (panel: NotebookPanel, message: string, shown: IShownUnplaced) => void;
+  /**
+   * For a page that may only look on: it shows what others run, as they run it. Emitted when the cells may have become those that
+   * were run.
+   */
+  readonly looksOn?: ISignal<unknown, void>;
 }
 
 /** Until the notebook is closed, through all its kernels. */
@@ -61,13 +68,15 @@ export function followNotebook(panel: NotebookPanel, parts: IFollowParts): void 
     const { signal } = abort;
     let result: IReattached | null;
     await turn(panel, kernel.id, signal);
+    const runs = parts.looksOn === undefined ? null : new OtherRuns(kernel, parts.looksOn, signal);
     do {
+      runs?.seen();
       result = await attach(panel, kernel, parts, signal);
       if (result !== null && result.running.length + result.filled.length > 0) {
         notice.clear();
         sayUntrusted(panel, trustNotice, result.untrusted, parts);
       }
-    } while (await hasLeft(result?.elsewhere ?? [], kernel.id, parts, signal));
+    } while (await (runs?.next() ?? hasLeft(result?.elsewhere ?? [], kernel.id, parts, signal)));
   };
   const onKernel = (
     _: unknown,
@@ -242,7 +251,8 @@ async function attach(
           () => backends.backendOf(kernel.id)?.serverSettings ?? null,
           kernelRoute(kernel.id)
         ),
-        notebook: new LabNotebook(panel),
+        notebook: new LabNotebook(panel, parts.looksOn !== undefined),
+        looksOn: parts.looksOn !== undefined,
         trust: trustOf(kernel, backends),
         ...(parts.loadWidgets ? { loadWidgets: parts.loadWidgets } : {}),
         isAttachedElsewhere: session => events?.telemetryOf(kernel.id).client(session) != null,

@@ -8,7 +8,11 @@ import type { ExecuteFuture, ICodeCell, INotebook, IShownCell } from './notebook
 const FIRST_MINOR_WITH_IDS = 5;
 
 export class LabNotebook implements INotebook {
-  constructor(private readonly panel: NotebookPanel) {}
+  /** @param looksOn the page runs nothing, and shows what others run */
+  constructor(
+    private readonly panel: NotebookPanel,
+    private readonly looksOn = false
+  ) {}
 
   get savedAt(): number | null {
     const text = this.panel.context.contentsModel?.last_modified;
@@ -45,16 +49,27 @@ export class LabNotebook implements INotebook {
 
   codeCells(): ReadonlyMap<string, ICodeCell> {
     const cells = this.panel.content.widgets.filter(widget => widget.model.type === 'code');
-    return new Map(cells.map(widget => [widget.model.id, new LabCell(widget as CodeCell)]));
+    return new Map(cells.map(widget => [widget.model.id, new LabCell(widget as CodeCell, this.looksOn)]));
   }
 }
 
 class LabCell implements ICodeCell {
-  constructor(private readonly widget: CodeCell) {}
+  constructor(
+    private readonly widget: CodeCell,
+    private readonly looksOn: boolean
+  ) {}
 
   get isRunHere(): boolean {
-    // A cell that was never run in this page has no future, whatever the type says.
-    return (this.widget.outputArea.future as unknown) != null;
+    return this.future !== null;
+  }
+
+  get shownRun(): string | null | undefined {
+    return this.looksOn ? (this.future?.msg.header.msg_id ?? null) : undefined;
+  }
+
+  /** A cell that was never run in this page has none, whatever the type says. */
+  private get future(): ExecuteFuture | null {
+    return (this.widget.outputArea.future as ExecuteFuture | undefined) ?? null;
   }
 
   read(): IShownCell {

@@ -19,6 +19,11 @@ export interface ICodeCell {
   read(): IShownCell;
   /** Whether it has been run in this page: then its outputs are what they should be. */
   readonly isRunHere: boolean;
+  /**
+   * For a page that runs nothing and looks on: the message id of the run whose outputs the cell takes, null for none. Any other run
+   * is news to it. Undefined in pages that run cells themselves.
+   */
+  readonly shownRun?: string | null;
   /** As at the start of a run: no outputs, `[*]`. What is not trusted is shown without its scripts until the person acts. */
   begin(isTrusted: boolean): void;
   /** Puts these in place of its outputs; nothing follows. */

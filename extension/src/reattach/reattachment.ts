@@ -28,6 +28,8 @@ export interface IReattachmentOptions {
   readonly trust: ITrust;
   /** Loads what shows widgets, where that is not there from the start. */
   loadWidgets?(): Promise<unknown>;
+  /** The page may only look on: questions and replies stay those of the page that runs the cell. */
+  readonly looksOn?: boolean;
   /** Whether another page that is attached now has this session: then its questions are that page's. */
   isAttachedElsewhere(session: string): boolean;
   readonly signal: AbortSignal;
@@ -165,7 +167,7 @@ class Reattachment {
     const { api, kernel, link, notebook, signal } = this.options;
     let isNew = false;
     for (const { execution, decision } of this.plans(executions)) {
-      if (decision !== 'attach') {
+      if (decision !== 'attach' || this.options.looksOn === true) {
         continue;
       }
       const session = sessionOf(await api.record(execution.requestSeq, signal));
@@ -266,7 +268,7 @@ class Reattachment {
     const { api, kernel, link, signal } = this.options;
     for (const { execution, decision } of plans) {
       const owner = this._sessions.get(execution.msgId) ?? '';
-      if (decision !== 'attach' || this.options.isAttachedElsewhere(owner)) {
+      if (decision !== 'attach' || this.options.looksOn === true || this.options.isAttachedElsewhere(owner)) {
         continue;
       }
       const entry = await api.question(execution, signal);

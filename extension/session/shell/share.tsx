@@ -1,0 +1,159 @@
+/** "Share a view": links that let others read this notebook and see it run. Loaded when it is opened. */
+import { type JSX, useEffect, useId, useState } from 'react';
+import { URLExt } from '@jupyterlab/coreutils';
+import { ReactWidget } from '@jupyterlab/ui-components';
+import type { NewShare, Share, ShareList } from '@tpulab/protocol';
+import { askBridge } from '../../src/backends/bridge-request.js';
+import { readable } from '../../src/reattach/outputs-api.js';
+import { FormDialog } from '../../src/remotes/form-dialog.js';
+import { addressOf } from '../page/address.js';
+import type { SessionPage } from '../page/session-page.js';
+import { Icon } from './icons.js';
+
+const TIMEOUT_MS = 20_000;
+const TITLE_ID = 'tpl-share-title';
+const DURATIONS = [
+  { hours: 1, label: '1 hour' },
+  { hours: 24, label: '1 day' },
+  { hours: 24 * 7, label: '7 days' },
+  { hours: 24 * 30, label: '30 days' }
+] as const;
+/** Others cannot open such an address: to them it is their own machine. */
+const LOOPBACK = /^(localhost|127\.|\[::1\])/;
+
+/** Resolves when the dialog is closed. */
+export async function showShareDialog(page: SessionPage, path: string): Promise<void> {
+  const body = ReactWidget.create(<ShareBody page={page} path={path} onClose={() => dialog.reject()} />);
+  const dialog = new FormDialog(body, TITLE_ID);
+  await dialog.launch();
+}
+
+async function ask<T>(page: SessionPage, route: string, method = 'GET', body?: object): Promise<T> {
+  const answer = await askBridge({
+    settings: page.drive.serverSettings,
+    route: URLExt.join('bridge/v1/shares', route),
+    method,
+    ...(body && { body }),
+    timeoutMs: TIMEOUT_MS
+  });
+  return (answer.response.status === 204 ? undefined : readable(answer)) as T;
+}
+
+interface BodyProps {
+  readonly page: SessionPage;
+  readonly path: string;
+  readonly onClose: () => void;
+}
+
+function ShareBody({ page, path, onClose }: BodyProps): JSX.Element {
+  const [shares, setShares] = useState<readonly Share[]>([]);
+  const [hours, setHours] = useState<number>(24);
+  const [link, setLink] = useState<string | null>(null);
+  const [failure, setFailure] = useState<string | null>(null);
+  const durationId = useId();
+  const run = (action: () => Promise<void>): void => {
+    setFailure(null);
+    action().catch((error: unknown) => setFailure(error instanceof Error ? error.message : String(error)));
+  };
+  const load = async (): Promise<void> => {
+    const { shares: all } = await ask<ShareList>(page, '');
+    setShares(all.filter(share => share.path === path && !share.expired));
+  };
+  // eslint-disable-next-line react-hooks/exhaustive-deps -- once: what changes it afterwards is done here
+  useEffect(() => run(load), []);
+  const create = async (): Promise<void> => {
+    const { token } = await ask<NewShare>(page, '', 'POST', { path, expiresInHours: hours });
+    const address = new URL(addressOf(window, path), window.location.href);
+    setLink(`${address.href}#${new URLSearchParams({ token }).toString()}`);
+    await load();
+  };
+  return (
+    <div className="tpl-Share">
+      <header>
+        <h2 id={TITLE_ID}>Share a view of {path.split('/').at(-1)}</h2>
+      </header>
+      <p>
+        Whoever has the link reads this notebook and sees its outputs and training steps as they happen. They
+        cannot run, change or stop anything.
+      </p>
+      <div className="tpl-Share-row">
+        <label htmlFor={durationId}>Expires after</label>
+        <select id={durationId} value={hours} onChange={event => setHours(Number(event.currentTarget.value))}>
+          {DURATIONS.map(duration => (
+            <option key={duration.hours} value={duration.hours}>
+              {duration.label}
+            </option>
+          ))}
+        </select>
+        <button type="button" className="tpl-Button jp-mod-primary" onClick={() => run(create)}>
+          Create link
+        </button>
+      </div>
+      {failure === null ? null : <p role="alert">{failure}</p>}
+      {link === null ? null : <NewLink link={link} />}
+      {shares.length === 0 ? null : (
+        <>
+          <h3>Links to this notebook</h3>
+          <ul className="tpl-Share-list">
+            {shares.map(share => (
+              <li key={share.name}>
+                <code>{share.name}</code>
+                <span className="jp-TPULab-quiet">{endText(share)}</span>
+                <button
+                  type="button"
+                  className="tpl-Button"
+                  aria-label={`Revoke ${share.name}`}
+                  onClick={() =>
+                    run(async () => {
+                      await ask(page, share.name, 'DELETE');
+                      setLink(null);
+                      await load();
+                    })
+                  }
+                >
+                  Revoke
+                </button>
+              </li>
+            ))}
+          </ul>
+        </>
+      )}
+      <footer>
+        <button type="button" className="tpl-Button" onClick={onClose}>
+          Close
+        </button>
+      </footer>
+    </div>
+  );
+}
+
+function NewLink({ link }: { readonly link: string }): JSX.Element {
+  const [isCopied, setCopied] = useState(false);
+  return (
+    <div className="tpl-Share-new">
+      <div className="tpl-Share-row">
+        <input readOnly aria-label="Link" value={link} onFocus={event => event.currentTarget.select()} />
+        <button
+          type="button"
+          className="tpl-Button"
+          onClick={() => void navigator.clipboard.writeText(link).then(() => setCopied(true))}
+        >
+          <Icon name={isCopied ? 'check' : 'link'} />
+          <span>{isCopied ? 'Copied' : 'Copy'}</span>
+        </button>
+      </div>
+      <p className="jp-TPULab-quiet">
+        The link is shown only now.
+        {LOOPBACK.test(new URL(link).host)
+          ? ' Its address is that of this computer: others need a tunnel or proxy to this gateway.'
+          : ''}
+      </p>
+    </div>
+  );
+}
+
+function endText({ expiresAt }: Share): string {
+  return expiresAt === null
+    ? 'does not expire'
+    : `expires ${new Date(expiresAt).toLocaleString([], { dateStyle: 'medium', timeStyle: 'short' })}`;
+}
