@@ -32,7 +32,7 @@ export default defineConfig({
     projects: [
       unit('protocol', ['protocol/src/**/*.spec.ts']),
       unit('kernel-bridge', ['kernel-bridge/src/**/*.spec.ts']),
-      unit('extension', ['extension/src/**/*.spec.{ts,tsx}']),
+      unit('extension', ['extension/{src,session}/**/*.spec.{ts,tsx}']),
       unit('scripts', ['scripts/**/*.spec.mjs', 'bench/**/*.spec.mjs']),
       {
         ...shared,

@@ -69,7 +69,7 @@ class LabCell implements ICodeCell {
 
   /** A cell that was never run in this page has none, whatever the type says. */
   private get future(): ExecuteFuture | null {
-    return (this.widget.outputArea.future as ExecuteFuture | undefined) ?? null;
+    return this.widget.outputArea.future as ExecuteFuture | null;
   }
 
   read(): IShownCell {

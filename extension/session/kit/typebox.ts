@@ -1,0 +1,32 @@
+/** In place of `@sinclair/typebox`: the kinds of types that the protocol is written in. A kind that is missing here does not build. */
+import { Array as ArrayType } from '../../../node_modules/@sinclair/typebox/build/esm/type/array/index.mjs';
+import { Boolean as BooleanType } from '../../../node_modules/@sinclair/typebox/build/esm/type/boolean/index.mjs';
+import { Integer as IntegerType } from '../../../node_modules/@sinclair/typebox/build/esm/type/integer/index.mjs';
+import { Intersect as IntersectType } from '../../../node_modules/@sinclair/typebox/build/esm/type/intersect/index.mjs';
+import { Literal as LiteralType } from '../../../node_modules/@sinclair/typebox/build/esm/type/literal/index.mjs';
+import { Null as NullType } from '../../../node_modules/@sinclair/typebox/build/esm/type/null/index.mjs';
+import { Number as NumberType } from '../../../node_modules/@sinclair/typebox/build/esm/type/number/index.mjs';
+import { Object as ObjectType } from '../../../node_modules/@sinclair/typebox/build/esm/type/object/index.mjs';
+import { Omit as OmitType } from '../../../node_modules/@sinclair/typebox/build/esm/type/omit/index.mjs';
+import { Optional as OptionalType } from '../../../node_modules/@sinclair/typebox/build/esm/type/optional/index.mjs';
+import { Record as RecordType } from '../../../node_modules/@sinclair/typebox/build/esm/type/record/index.mjs';
+import { String as StringType } from '../../../node_modules/@sinclair/typebox/build/esm/type/string/index.mjs';
+import { Union as UnionType } from '../../../node_modules/@sinclair/typebox/build/esm/type/union/index.mjs';
+import { Unknown as UnknownType } from '../../../node_modules/@sinclair/typebox/build/esm/type/unknown/index.mjs';
+
+export const Type = {
+  Array: ArrayType,
+  Boolean: BooleanType,
+  Integer: IntegerType,
+  Intersect: IntersectType,
+  Literal: LiteralType,
+  Null: NullType,
+  Number: NumberType,
+  Object: ObjectType,
+  Omit: OmitType,
+  Optional: OptionalType,
+  Record: RecordType,
+  String: StringType,
+  Union: UnionType,
+  Unknown: UnknownType
+};
