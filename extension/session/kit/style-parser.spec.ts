@@ -8,7 +8,9 @@ const attribute = (text: string): unknown[] =>
 const oracle = (text: string): unknown[] => {
   const rule = postcss.parse(`span {${text}}`).nodes[0];
   const nodes = rule?.type === 'rule' ? rule.nodes : [];
-  return nodes.map(node => (node.type === 'decl' ? [node.prop, node.value, node.important === true] : [node.type]));
+  return nodes.map(node =>
+    node.type === 'decl' ? [node.prop, node.value, node.important === true] : [node.type]
+  );
 };
 
 it.each([

@@ -1,4 +1,5 @@
 /** In place of `@sinclair/typebox`: the kinds of types that the protocol is written in. A kind that is missing here does not build. */
+import type { Type as AllTypes } from '@sinclair/typebox';
 import { Array as ArrayType } from '../../../node_modules/@sinclair/typebox/build/esm/type/array/index.mjs';
 import { Boolean as BooleanType } from '../../../node_modules/@sinclair/typebox/build/esm/type/boolean/index.mjs';
 import { Integer as IntegerType } from '../../../node_modules/@sinclair/typebox/build/esm/type/integer/index.mjs';
@@ -14,7 +15,25 @@ import { String as StringType } from '../../../node_modules/@sinclair/typebox/bu
 import { Union as UnionType } from '../../../node_modules/@sinclair/typebox/build/esm/type/union/index.mjs';
 import { Unknown as UnknownType } from '../../../node_modules/@sinclair/typebox/build/esm/type/unknown/index.mjs';
 
-export const Type = {
+type Kinds = Pick<
+  typeof AllTypes,
+  | 'Array'
+  | 'Boolean'
+  | 'Integer'
+  | 'Intersect'
+  | 'Literal'
+  | 'Null'
+  | 'Number'
+  | 'Object'
+  | 'Omit'
+  | 'Optional'
+  | 'Record'
+  | 'String'
+  | 'Union'
+  | 'Unknown'
+>;
+
+export const Type: Kinds = {
   Array: ArrayType,
   Boolean: BooleanType,
   Integer: IntegerType,

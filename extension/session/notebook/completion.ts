@@ -1,22 +1,56 @@
 /** Completion from the kernel and from the notebook itself, loaded with the first cell that is written in. */
 import {
+  type CompletionHandler,
   CompletionProviderManager,
   ContextCompleterProvider,
+  type ICompletionContext,
   KernelCompleterProvider
 } from '@jupyterlab/completer';
+import type { Session } from '@jupyterlab/services';
 import '@jupyterlab/completer/style/index.js';
 import type { NotebookPanel } from '@jupyterlab/notebook';
 import type { CommandRegistry } from '@lumino/commands';
 
+import { inspect } from './inspect.js';
+import { sideShellOf } from './side-shell.js';
+
 /** A kernel that is busy answers late, or on another thread. */
-const TIMEOUT_MS = 1_000;
+const TIMEOUT_MS = 2_000;
 const READY_TO_COMPLETE = '.jp-Notebook.jp-mod-editMode .jp-mod-completer-enabled';
 const OPEN = '.jp-Notebook .jp-mod-completer-active';
+
+/** JupyterLab's own, asked on another shell while the kernel is busy. */
+class SideCompleter extends KernelCompleterProvider {
+  override fetch(request: CompletionHandler.IRequest, context: ICompletionContext) {
+    return super.fetch(request, aside(context));
+  }
+
+  override resolve(
+    item: CompletionHandler.ICompletionItem,
+    context: ICompletionContext,
+    patch?: Parameters<KernelCompleterProvider['resolve']>[2]
+  ) {
+    return super.resolve(item, aside(context), patch);
+  }
+}
+
+function aside(context: ICompletionContext): ICompletionContext {
+  const kernel = context.session?.kernel;
+  if (!kernel) {
+    return context;
+  }
+  const side = sideShellOf(kernel);
+  const asked = {
+    requestComplete: side.complete.bind(side),
+    requestInspect: side.inspect.bind(side)
+  };
+  return { ...context, session: { kernel: asked } as unknown as Session.ISessionConnection };
+}
 
 export function addCompletion(panel: NotebookPanel, commands: CommandRegistry): void {
   const manager = new CompletionProviderManager();
   manager.registerProvider(new ContextCompleterProvider());
-  manager.registerProvider(new KernelCompleterProvider());
+  manager.registerProvider(new SideCompleter());
   manager.activateProvider(['CompletionProvider:context', 'CompletionProvider:kernel']);
   manager.setTimeout(TIMEOUT_MS);
   manager.setShowDocumentationPanel(true);
@@ -58,4 +92,13 @@ export function addCompletion(panel: NotebookPanel, commands: CommandRegistry): 
     selector: READY_TO_COMPLETE
   });
   commands.addKeyBinding({ command: 'completer:select-notebook', keys: ['Enter'], selector: OPEN });
+  commands.addCommand('tooltip:launch-notebook', {
+    label: 'Show the documentation at the cursor',
+    execute: () => inspect(panel)
+  });
+  commands.addKeyBinding({
+    command: 'tooltip:launch-notebook',
+    keys: ['Shift Tab'],
+    selector: `${READY_TO_COMPLETE}:not(.jp-mod-in-leading-whitespace):not(.jp-mod-completer-active)`
+  });
 }

@@ -35,7 +35,7 @@ export class LookingOn {
       document.removeEventListener('visibilitychange', onVisible);
       managers.sessions.runningChanged.disconnect(this.followKernel, this);
     });
-    void context.ready.then(() => this.followKernel());
+    void context.sessionContext.ready.then(() => this.followKernel());
   }
 
   /** Emitted when cells were taken from the file. */
@@ -47,7 +47,8 @@ export class LookingOn {
     const { context } = this.opened;
     const { sessionContext } = context;
     const model = [...this.managers.sessions.running()].find(({ path }) => path === context.path);
-    if (context.isReady && model && sessionContext.session === null) {
+    // Until it is ready it looks for a session itself.
+    if (sessionContext.isReady && model && sessionContext.session === null) {
       const session = this.managers.sessions.connectTo({ model });
       (sessionContext as unknown as TakesSession)._handleNewSession(session);
     }

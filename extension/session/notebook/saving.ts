@@ -72,7 +72,8 @@ export class Saving implements IDisposable {
       try {
         const model = await drive.save(context.path, { type: 'notebook', format: 'json', content });
         this.adopt(model);
-        this.say({ kind: 'saved', at: Date.now() });
+        this._savedAt = Date.now();
+        this.say({ kind: 'saved', at: this._savedAt });
       } catch (error) {
         context.model.dirty = true;
         throw error;
@@ -147,7 +148,16 @@ export class Saving implements IDisposable {
   }
 
   private onModel(): void {
-    if (!this.needsSave || this._state.kind === 'conflict' || this._isSaving) {
+    if (this._isSaving || this._state.kind === 'conflict') {
+      return;
+    }
+    if (!this.needsSave) {
+      // What has changed was nothing to save, which is said a moment after it has.
+      if (this._state.kind === 'dirty') {
+        clearTimeout(this._timer);
+        this._dirtySince = null;
+        this.say({ kind: 'saved', at: this._savedAt });
+      }
       return;
     }
     if (this._state.kind !== 'failed') {
@@ -171,6 +181,7 @@ export class Saving implements IDisposable {
   }
 
   private _state: SaveState = { kind: 'loading' };
+  private _savedAt: number | null = null;
   private _dirtySince: number | null = null;
   private _timer: ReturnType<typeof setTimeout> | undefined;
   private _isSaving = false;

@@ -6,7 +6,7 @@ export function saveText(state: SaveState): string {
     case 'loading':
       return 'Loading…';
     case 'read-only':
-      return 'Read only';
+      return 'View only, live';
     case 'saved':
       return state.at === null ? 'Saved' : `Saved ${timeText(state.at)}`;
     case 'dirty':

@@ -43,3 +43,16 @@ test('a notebook that has to be saved already still has to be', async () => {
   await settled();
   expect(notebook.dirty).toBe(true);
 });
+
+test('a notebook that says nothing of its kernel is unchanged by the one that a page chose by itself', async () => {
+  const plain = YNotebook.create({ data: { metadata: {} } });
+  // As Lab's model has it then.
+  plain.setMetadata('language_info', { name: '' });
+  plain.setMetadata('kernelspec', { name: '', display_name: '' });
+  plain.dirty = false;
+  ignoreKernelDetails(plain, true);
+  plain.setMetadata('language_info', DETAILS);
+  plain.setMetadata('kernelspec', { name: 'tpulab-jax', display_name: 'JAX', language: 'python' });
+  await settled();
+  expect(plain.dirty).toBe(false);
+});

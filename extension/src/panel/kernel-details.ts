@@ -23,7 +23,7 @@ export interface INotebookDocument {
  */
 export function ignoreKernelDetails(notebook: INotebookDocument, ofDefault = false): void {
   notebook.metadataChanged.connect((_, change) => {
-    const isFirst = ofDefault && change.key === 'kernelspec' && change.oldValue === undefined;
+    const isFirst = ofDefault && change.key === 'kernelspec' && nameOf(change.oldValue) === undefined;
     // What has to be saved already stays so. Lab marks the notebook right after this signal.
     if (!notebook.dirty && (isFirst || isOfSameKernel(change))) {
       queueMicrotask(() => {
@@ -35,11 +35,13 @@ export function ignoreKernelDetails(notebook: INotebookDocument, ofDefault = fal
 
 function isOfSameKernel({ key, oldValue, newValue }: IMetadataChange): boolean {
   if (key === 'language_info') {
-    return oldValue === undefined || nameOf(oldValue) === nameOf(newValue);
+    return nameOf(oldValue) === undefined || nameOf(oldValue) === nameOf(newValue);
   }
   return key === 'kernelspec' && oldValue !== undefined && nameOf(oldValue) === nameOf(newValue);
 }
 
+/** Undefined for none: where a file says nothing, Lab's model says that the name is empty. */
 function nameOf(value: unknown): unknown {
-  return typeof value === 'object' && value !== null && 'name' in value ? value.name : undefined;
+  const name = typeof value === 'object' && value !== null && 'name' in value ? value.name : undefined;
+  return name === '' ? undefined : name;
 }

@@ -1,4 +1,15 @@
-import { mkdtemp, mkdir, readdir, readFile, rm, stat, symlink, writeFile, chmod } from 'node:fs/promises';
+import {
+  mkdtemp,
+  mkdir,
+  readdir,
+  readFile,
+  rename,
+  rm,
+  stat,
+  symlink,
+  writeFile,
+  chmod
+} from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { execFileSync } from 'node:child_process';
@@ -44,6 +55,23 @@ describe('reading', () => {
   ])('refuses the path %j', async asked => {
     for (const work of [files.read(asked), files.write(asked, text(''), 'absent'), files.trash(asked)])
       await expect(work).rejects.toMatchObject({ code: 'file_path_invalid' });
+  });
+
+  it('reads a file whole while it is replaced again and again, and never says that there is none', async () => {
+    await writeFile(path.join(root, 'busy.ipynb'), 'x'.repeat(1000));
+    let isOver = false;
+    const writing = (async () => {
+      for (let at = 0; !isOver; at += 1) {
+        await writeFile(path.join(root, 'draft'), String(at % 10).repeat(1000));
+        await rename(path.join(root, 'draft'), path.join(root, 'busy.ipynb'));
+      }
+    })();
+    for (let at = 0; at < 300; at += 1) {
+      const read = Buffer.from((await files.read('busy.ipynb')).bytes).toString();
+      expect(read).toMatch(/^(.)\1{999}$/);
+    }
+    isOver = true;
+    await writing;
   });
 
   it('follows a link inside, and none that leads out, to a file or to a folder', async () => {

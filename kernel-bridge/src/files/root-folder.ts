@@ -47,6 +47,9 @@ export interface FileContent {
 /** What a write expects: the version that it replaces, no file at all, or (null) nothing was said. */
 export type Expected = { readonly etag: string } | 'absent' | null;
 
+/** A file that is replaced each time between two looks at it is somebody's loop. */
+const OPEN_TRIES = 50;
+
 export class RootFolder {
   constructor(
     private readonly rootDir: string,
@@ -194,20 +197,23 @@ export class RootFolder {
     return this.#resolve(path.relative(root, path.join(parent, name)).split(path.sep), asked);
   }
 
-  async #open(real: string, asked: string): Promise<FileHandle> {
+  async #open(real: string, asked: string, tries = OPEN_TRIES): Promise<FileHandle> {
     const handle = await open(real, READ);
     try {
       const opened = await handle.stat();
       if (!opened.isFile()) throw new FileKindError(asked, 'file');
       const again = await realpath(real);
       const there = await lstat(again);
-      if (again !== real || there.ino !== opened.ino || there.dev !== opened.dev)
-        throw new FileNotFoundError(asked);
-      return handle;
+      if (again !== real) throw new FileNotFoundError(asked);
+      if (there.ino === opened.ino && there.dev === opened.dev) return handle;
     } catch (error) {
       await handle.close();
       throw error;
     }
+    await handle.close();
+    // Replaced as a whole in between, as every save does: then the new one is what was asked for.
+    if (tries <= 1) throw new FileChangedError(asked);
+    return this.#open(real, asked, tries - 1);
   }
 
   #inTurn<T>(work: () => Promise<T>): Promise<T> {

@@ -245,7 +245,7 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
   );
   const runs = undo.use(new RunArchive({ folder: path.join(stateDir, 'runs'), events, log }));
 
-  const readers = new ReaderAccess(sessions, registry);
+  const readers = new ReaderAccess(sessions, registry, specs);
   const clientTokens = undo.use(new ClientTokens(stateDir, log));
   let isReady = false;
   const rules: AccessRules = {

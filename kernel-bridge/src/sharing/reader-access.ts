@@ -8,6 +8,8 @@ import type { App } from '../http/app.js';
 import { pathOf } from '../http/authentication.js';
 import { kernelModel } from '../kernels/kernel-model.js';
 import type { KernelRegistry } from '../kernels/kernel-registry.js';
+import type { KernelSpec } from '../kernels/kernelspec.js';
+import type { KernelSpecCatalog } from '../kernels/kernelspec-catalog.js';
 import type { SessionStore } from '../sessions/session-store.js';
 
 const FILES = '/bridge/v1/files/';
@@ -16,13 +18,13 @@ const TOLD = /^\/bridge\/v1\/kernels\/([^/]+)\/(outputs|journal)$/;
 const EVENTS = '/bridge/v1/events';
 
 /** The lists that a page asks for. A reader gets what is of its notebook in them. */
-type Answer = (notebook: string) => object;
+type Answer = (notebook: string) => object | Promise<object>;
 
 export class ReaderAccess {
   readonly #sessions: SessionStore;
   readonly #lists: ReadonlyMap<string, Answer>;
 
-  constructor(sessions: SessionStore, registry: KernelRegistry) {
+  constructor(sessions: SessionStore, registry: KernelRegistry, specs: KernelSpecCatalog) {
     this.#sessions = sessions;
     this.#lists = new Map<string, Answer>([
       ['/api/sessions', notebook => sessions.list().filter(({ path }) => path === notebook)],
@@ -34,8 +36,8 @@ export class ReaderAccess {
             .filter(({ id }) => this.isKernelOf(notebook, id))
             .map(kernelModel)
       ],
-      // What could be started is no business of somebody who may start nothing, nor are other machines.
-      ['/api/kernelspecs', () => ({ default: '', kernelspecs: {} })],
+      // A page shows the name and the language of the kernel. How it is started is no business of somebody who may start nothing.
+      ['/api/kernelspecs', async () => namesOnly([...(await specs.list()).values()])],
       ['/bridge/v1/remotes', () => ({ remotes: [] })]
     ]);
   }
@@ -58,7 +60,7 @@ export class ReaderAccess {
     app.addHook('preHandler', async (request, reply) => {
       const notebook = readsOf(request.raw);
       const list = notebook === null ? undefined : this.#lists.get(pathOf(request.url));
-      return notebook === null || list === undefined ? undefined : reply.send(list(notebook));
+      return notebook === null || list === undefined ? undefined : reply.send(await list(notebook));
     });
   }
 }
@@ -69,4 +71,19 @@ function decoded(text: string): string | null {
   } catch {
     return null;
   }
+}
+
+function namesOnly(specs: readonly KernelSpec[]): object {
+  const shown = specs.map(({ name, displayName, language }) => ({
+    name,
+    spec: {
+      ...{ argv: [], env: {}, display_name: displayName, language },
+      ...{ interrupt_mode: 'signal', metadata: {}, kernel_protocol_version: '' }
+    },
+    resources: {}
+  }));
+  return {
+    default: shown[0]?.name ?? '',
+    kernelspecs: Object.fromEntries(shown.map(spec => [spec.name, spec]))
+  };
 }

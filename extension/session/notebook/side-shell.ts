@@ -1,0 +1,54 @@
+/**
+ * Completion and inspection of a kernel, also while it runs a cell: then they are asked on a subshell, which the gateway takes down with the
+ * page. A kernel without subshells answers when the cell ends, or too late.
+ */
+import type { Kernel, KernelMessage } from '@jupyterlab/services';
+
+export class SideShell {
+  constructor(private readonly kernel: Kernel.IKernelConnection) {
+    // A restarted kernel has other shells.
+    kernel.statusChanged.connect((_, status) => {
+      if (status === 'restarting' || status === 'autorestarting' || status === 'dead') {
+        this._id = null;
+      }
+    });
+  }
+
+  complete(content: KernelMessage.ICompleteRequestMsg['content']): Promise<KernelMessage.ICompleteReplyMsg> {
+    return this.ask(() => this.kernel.requestComplete(content));
+  }
+
+  inspect(content: KernelMessage.IInspectRequestMsg['content']): Promise<KernelMessage.IInspectReplyMsg> {
+    return this.ask(() => this.kernel.requestInspect(content));
+  }
+
+  private async ask<T>(request: () => Promise<T>): Promise<T> {
+    const { kernel } = this;
+    const id = kernel.status === 'busy' && kernel.supportsSubshells ? await this.shell() : null;
+    // The connection stamps a request with its shell when it is made; cells go to the main one.
+    kernel.subshellId = id;
+    try {
+      return request();
+    } finally {
+      kernel.subshellId = null;
+    }
+  }
+
+  private shell(): Promise<string> {
+    this._id ??= this.kernel.requestCreateSubshell({}).done.then(({ content }) => content.subshell_id);
+    this._id.catch(() => {
+      this._id = null;
+    });
+    return this._id;
+  }
+
+  private _id: Promise<string> | null = null;
+}
+
+const shells = new WeakMap<Kernel.IKernelConnection, SideShell>();
+
+export function sideShellOf(kernel: Kernel.IKernelConnection): SideShell {
+  const known = shells.get(kernel) ?? new SideShell(kernel);
+  shells.set(kernel, known);
+  return known;
+}
