@@ -31,7 +31,7 @@ export const PALETTE: readonly (readonly [group: string, ...ids: string[]])[] = 
     CommandIDs.shutDown,
     CommandIDs.change
   ],
-  ['File', CommandIDs.save, CommandIDs.download, CommandIDs.share],
+  ['File', CommandIDs.save, CommandIDs.download],
   ['Connection', CommandIDs.connect, CommandIDs.reconnect]
 ];
 

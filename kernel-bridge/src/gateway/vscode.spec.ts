@@ -1,0 +1,53 @@
+/**
+ * VS Code's "Existing Jupyter Server…", in the order in which its extension asks (microsoft/vscode-jupyter 0399b541,
+ * `userJupyterServer/jupyterPasswordConnect.ts`; afterwards it is `@jupyterlab/services` in Node).
+ */
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { TemporaryGateway, TOKEN } from '../testing/temporary-gateway.js';
+
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
+
+let bridge: TemporaryGateway;
+beforeAll(async () => {
+  bridge = await TemporaryGateway.start();
+  await bridge.gateway.ready;
+});
+afterAll(async () => bridge[Symbol.asyncDispose]());
+
+describe('[6] an existing Jupyter server in VS Code', () => {
+  it('is first asked without a token whether it is a hub and wants a password, and gives no cookie for one', async () => {
+    // 200 at the first would be JupyterHub, and a password would be asked for; at the second it asks for none when it has a token.
+    for (const path of ['/hub/api', '/tree?', '/login?']) {
+      const answer = await bridge.rest('GET', path, { token: null, headers: { connection: 'keep-alive' } });
+      expect([path, answer.status]).toEqual([path, 403]);
+      expect(answer.headers.get('set-cookie')).toBeNull();
+      expect(answer.headers.get('location')).toBeNull();
+    }
+  });
+
+  it('lists kernels, kernelspecs and sessions, with a number after each address', async () => {
+    for (const list of ['kernels', 'kernelspecs', 'sessions']) {
+      const answer = await bridge.rest('GET', `/api/${list}?${Date.now()}`);
+      expect([list, answer.status]).toEqual([list, 200]);
+    }
+  });
+
+  it('has no files, so the session is made for a name without one; it runs cells and ends', async () => {
+    const name = `notebook-jvsc-${randomUUID()}.ipynb`;
+    const file = await bridge.rest('PUT', `/api/contents/${name}`, { body: { type: 'notebook' } });
+    expect([404, 405]).toContain(file.status);
+    const body = { path: name, type: 'notebook', name, kernel: { name: 'python3' } };
+    const made = await bridge.rest('POST', '/api/sessions', { body });
+    expect(made.status).toBe(201);
+    const { id, kernel } = made.body as { id: string; kernel: { id: string } };
+    using client = await bridge.connect(kernel.id);
+    expect(client.protocol).toBe('v1.kernel.websocket.jupyter.org');
+    const asked = client.execute("print('from VS Code')");
+    await client.done(asked);
+    expect(client.printed(asked)).toBe('from VS Code\n');
+    expect((await bridge.rest('POST', `/api/kernels/${kernel.id}/interrupt`)).status).toBe(204);
+    expect((await bridge.rest('DELETE', `/api/sessions/${id}`)).status).toBe(204);
+    expect((await bridge.rest('GET', `/api/kernels/${kernel.id}`, { token: TOKEN })).status).toBe(404);
+  });
+});
