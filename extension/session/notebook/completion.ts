@@ -19,7 +19,7 @@ const TIMEOUT_MS = 2_000;
 const READY_TO_COMPLETE = '.jp-Notebook.jp-mod-editMode .jp-mod-completer-enabled';
 const OPEN = '.jp-Notebook .jp-mod-completer-active';
 
-/** JupyterLab's own, asked on another shell while the kernel is busy. */
+/** JupyterLab's own, asked on another shell than the cells. */
 class SideCompleter extends KernelCompleterProvider {
   override fetch(request: CompletionHandler.IRequest, context: ICompletionContext) {
     return super.fetch(request, aside(context));

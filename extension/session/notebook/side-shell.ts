@@ -1,6 +1,6 @@
 /**
- * Completion and inspection of a kernel, also while it runs a cell: then they are asked on a subshell, which the gateway takes down with the
- * page. A kernel without subshells answers when the cell ends, or too late.
+ * Completion and inspection of a kernel on a subshell, so that they are answered while it runs a cell; the gateway takes it down with the
+ * page. A kernel without subshells, or one whose features are not known yet, answers when its cell has ended.
  */
 import type { Kernel, KernelMessage } from '@jupyterlab/services';
 
@@ -24,7 +24,8 @@ export class SideShell {
 
   private async ask<T>(request: () => Promise<T>): Promise<T> {
     const { kernel } = this;
-    const id = kernel.status === 'busy' && kernel.supportsSubshells ? await this.shell() : null;
+    // Whether it is busy cannot be told: the idle of a subshell is shown as that of the kernel.
+    const id = kernel.supportsSubshells ? await this.shell() : null;
     // The connection stamps a request with its shell when it is made; cells go to the main one.
     kernel.subshellId = id;
     try {

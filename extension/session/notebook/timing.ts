@@ -58,6 +58,11 @@ export class Timing {
     return this._times.get(cellId) ?? null;
   }
 
+  /** Of the cells that this page has run. */
+  get isRunning(): boolean {
+    return [...this._times.values()].some(({ kind }) => kind === 'running');
+  }
+
   get queued(): number {
     return [...this._times.values()].filter(({ kind }) => kind === 'queued').length;
   }

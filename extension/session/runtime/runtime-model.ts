@@ -20,14 +20,18 @@ export interface Runtime {
 
 const GIB = 2 ** 30;
 
-export function runtimeOf({ current, status, events }: SessionPage, roundTripMs: number | null): Runtime {
+export function runtimeOf(
+  { current, status, events }: SessionPage,
+  roundTripMs: number | null,
+  isRunning: boolean
+): Runtime {
   const { current: kernel } = current;
   if (kernel.kind !== 'bridge') {
     return { name: null, kernelName: '', tone: 'none', detail: '', gauges: [] };
   }
   const machine = events.machineOf(kernel.backend.id);
   const { connection } = status;
-  const isBusy = kernel.status === 'busy';
+  const isBusy = isRunning || kernel.status === 'busy';
   const isLive = connection.kind === 'live' || connection.kind === 'at-risk';
   const kind = machine?.page?.chips[0]?.name ?? null;
   const about = isLive

@@ -34,10 +34,9 @@ export function Palette({ page, session, onClose }: PaletteProps): JSX.Element {
     .filter(({ group, label }) => words.every(word => `${group} ${label}`.toLowerCase().includes(word)))
     .slice(0, SHOWN);
   const at = Math.min(chosen, found.length - 1);
-  useEffect(() => {
-    const before = document.activeElement as HTMLElement | null;
-    return () => before?.focus();
-  }, []);
+  // Before the field takes the focus, which it does as soon as it is drawn.
+  const [before] = useState(() => document.activeElement as HTMLElement | null);
+  useEffect(() => () => before?.focus(), [before]);
   useEffect(() => {
     list.current?.querySelector('[aria-selected=true]')?.scrollIntoView({ block: 'nearest' });
   }, [at]);

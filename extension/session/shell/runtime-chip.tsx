@@ -26,7 +26,12 @@ export function RuntimeChip({ page, session }: RuntimeChipProps): JSX.Element {
   const [isOpen, setOpen] = useState(false);
   const chip = useRef<HTMLDivElement>(null);
   const { current, status, events } = page;
-  useSignals(current.changed, status.changed, session.context.sessionContext.connectionStatusChanged);
+  useSignals(
+    current.changed,
+    status.changed,
+    session.timing.changed,
+    session.context.sessionContext.connectionStatusChanged
+  );
   const kernel = current.current;
   const place = kernel.kind === 'bridge' ? kernel.backend.id : 'bridge';
   useChanges(events.machineOf(place), false, 1_000);
@@ -34,7 +39,7 @@ export function RuntimeChip({ page, session }: RuntimeChipProps): JSX.Element {
     () => (kernel.kind === 'bridge' ? kernel.backend.serverSettings : null),
     place
   );
-  const runtime = runtimeOf(page, roundTrip);
+  const runtime = runtimeOf(page, roundTrip, session.timing.isRunning);
   useEffect(() => {
     if (!isOpen) {
       return;

@@ -69,9 +69,9 @@ function ShareBody({ page, path, onClose }: BodyProps): JSX.Element {
   };
   return (
     <div className="tpl-Share">
-      <header>
+      <div>
         <h2 id={TITLE_ID}>Share a view of {path.split('/').at(-1)}</h2>
-      </header>
+      </div>
       <p>
         Whoever has the link reads this notebook and sees its outputs and training steps as they happen. They
         cannot run, change or stop anything.
@@ -118,11 +118,11 @@ function ShareBody({ page, path, onClose }: BodyProps): JSX.Element {
           </ul>
         </>
       )}
-      <footer>
+      <div className="tpl-Share-foot">
         <button type="button" className="tpl-Button" onClick={onClose}>
           Close
         </button>
-      </footer>
+      </div>
     </div>
   );
 }

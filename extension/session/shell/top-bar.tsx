@@ -29,7 +29,8 @@ export function TopBar(props: TopBarProps): JSX.Element {
   const run = (id: string) => (): void => void commands.execute(id);
   const name = context.path.split('/').at(-1) ?? '';
   const { state } = saving;
-  const isBusy = context.sessionContext.session?.kernel?.status === 'busy';
+  // A kernel that has answered a completion calls itself idle, though its cell goes on.
+  const isBusy = timing.isRunning || context.sessionContext.session?.kernel?.status === 'busy';
   return (
     <header className="tpl-TopBar" data-tpl-region="top">
       <button
