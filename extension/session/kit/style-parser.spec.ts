@@ -9,7 +9,7 @@ const oracle = (text: string): unknown[] => {
   const rule = postcss.parse(`span {${text}}`).nodes[0];
   const nodes = rule?.type === 'rule' ? rule.nodes : [];
   return nodes.map(node =>
-    node.type === 'decl' ? [node.prop, node.value, node.important === true] : [node.type]
+    node.type === 'decl' ? [node.prop, node.value, Boolean(node.important)] : [node.type]
   );
 };
 

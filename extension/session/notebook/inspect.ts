@@ -1,4 +1,5 @@
 /** What the kernel says of the name at the cursor, beside it: Shift+Tab. Goes with Escape, with a click, or when somebody types on. */
+import { Text } from '@jupyterlab/coreutils';
 import type { NotebookPanel } from '@jupyterlab/notebook';
 import { MimeModel } from '@jupyterlab/rendermime';
 import { Widget } from '@lumino/widgets';
@@ -17,7 +18,7 @@ export async function inspect({ content, sessionContext }: NotebookPanel): Promi
   const position = editor.getCursorPosition();
   const source = editor.model.sharedModel.getSource();
   // The kernel counts characters, JavaScript counts halves of some.
-  const cursor = [...source.slice(0, editor.getOffsetAt(position))].length;
+  const cursor = Text.jsIndexToCharIndex(editor.getOffsetAt(position), source);
   const { content: reply } = await sideShellOf(kernel).inspect({
     code: source,
     cursor_pos: cursor,

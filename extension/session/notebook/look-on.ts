@@ -112,7 +112,7 @@ export function takeCells(
         if (from >= 0) {
           shared.deleteCell(from);
         }
-        shared.insertCell(at, cell as Parameters<ISharedNotebook['insertCell']>[1]);
+        shared.insertCell(at, cell);
         return;
       }
       if (from !== at) {

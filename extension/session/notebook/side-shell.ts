@@ -28,11 +28,9 @@ export class SideShell {
     const id = kernel.supportsSubshells ? await this.shell() : null;
     // The connection stamps a request with its shell when it is made; cells go to the main one.
     kernel.subshellId = id;
-    try {
-      return request();
-    } finally {
-      kernel.subshellId = null;
-    }
+    const answer = request();
+    kernel.subshellId = null;
+    return answer;
   }
 
   private shell(): Promise<string> {

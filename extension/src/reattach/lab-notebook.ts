@@ -69,7 +69,8 @@ class LabCell implements ICodeCell {
 
   /** A cell that was never run in this page has none, whatever the type says. */
   private get future(): ExecuteFuture | null {
-    return this.widget.outputArea.future as ExecuteFuture | null;
+    const future = this.widget.outputArea.future as unknown;
+    return future == null ? null : (future as ExecuteFuture);
   }
 
   read(): IShownCell {

@@ -59,9 +59,9 @@ describe('reading', () => {
 
   it('reads a file whole while it is replaced again and again, and never says that there is none', async () => {
     await writeFile(path.join(root, 'busy.ipynb'), 'x'.repeat(1000));
-    let isOver = false;
+    const ended = new AbortController();
     const writing = (async () => {
-      for (let at = 0; !isOver; at += 1) {
+      for (let at = 0; !ended.signal.aborted; at += 1) {
         await writeFile(path.join(root, 'draft'), String(at % 10).repeat(1000));
         await rename(path.join(root, 'draft'), path.join(root, 'busy.ipynb'));
       }
@@ -70,7 +70,7 @@ describe('reading', () => {
       const read = Buffer.from((await files.read('busy.ipynb')).bytes).toString();
       expect(read).toMatch(/^(.)\1{999}$/);
     }
-    isOver = true;
+    ended.abort();
     await writing;
   });
 
