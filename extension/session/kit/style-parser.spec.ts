@@ -3,13 +3,17 @@ import { expect, it } from 'vitest';
 import { parse } from './style-parser.js';
 
 const attribute = (text: string): unknown[] =>
-  parse(`span {${text}}`).nodes[0].nodes.map(({ prop, value, important }) => [prop, value, important]);
+  parse(`span {${text}}`).nodes[0].nodes.map(({ prop, value, important }) => [
+    prop,
+    value,
+    ...(important ? ['!'] : [])
+  ]);
 /** The library that the page does without. */
 const oracle = (text: string): unknown[] => {
   const rule = postcss.parse(`span {${text}}`).nodes[0];
   const nodes = rule?.type === 'rule' ? rule.nodes : [];
   return nodes.map(node =>
-    node.type === 'decl' ? [node.prop, node.value, Boolean(node.important)] : [node.type]
+    node.type === 'decl' ? [node.prop, node.value, ...(node.important ? ['!'] : [])] : [node.type]
   );
 };
 
