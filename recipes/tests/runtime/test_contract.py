@@ -136,6 +136,26 @@ def test_equal_seeds_draw_equal_numbers_everywhere(backend: Backend) -> None:
         assert not np.array_equal(one, different)
 
 
+def test_what_is_recomputed_draws_the_same_random_numbers(backend: Backend) -> None:
+    if backend.framework == "jax":  # draws by keys: nothing to put back
+        return
+    import torch
+    from tpulab_recipes.runtime.torch_base import TorchBackend
+
+    assert isinstance(backend, TorchBackend)
+    backend.seed(3)
+    x = backend.to_device(np.ones(64, np.float32)).requires_grad_()
+    drop = torch.nn.Dropout(0.5)
+    once = backend.recompute(lambda value: 3 * drop(value), x)
+    torch.rand(8, device=backend.device())
+    twice = backend.recompute(drop, once)
+    twice.sum().backward()
+    # What was dropped has no gradient, and what was kept has that of its factors.
+    kept, slopes = backend.to_host([twice, x.grad])
+    assert torch.equal(kept, slopes)
+    assert 0 < int((kept == 0).sum()) < 64
+
+
 def test_a_batch_is_divided_by_rows_and_is_still_whole(backend: Backend) -> None:
     count = backend.world().global_devices
     batch = backend.shard_batch({"x": rows(2 * count), "y": np.arange(2 * count, dtype=np.int32)})

@@ -125,8 +125,8 @@ class EnglishTrainingConfig:
     amp_growth_factor: float = 2.0
     amp_backoff_factor: float = 0.5
     amp_growth_interval: int = 2000
-    gradient_checkpointing: bool = False
-    """Compute each layer's activations again in the backward pass; without dropout only."""
+    gradient_checkpointing: bool = True
+    """Compute each layer's activations again in the backward pass instead of keeping them."""
     enable_adaptive_memory: bool = True
     memory_report_interval: int = 500
     """Batches between two reports of memory; 0: none."""
@@ -166,12 +166,6 @@ class EnglishTrainingConfig:
             raise ConfigError("frame_buckets", "give at least one length of 8 frames or more.")
         if not 0 <= self.validation_split < 1 or not 0 <= self.frame_dropout < 1:
             raise ConfigError("", "validation_split and frame_dropout must be from 0 to less than 1.")
-        if self.gradient_checkpointing and max(self.encoder_dropout, self.decoder_dropout) > 0:
-            raise ConfigError(
-                "gradient_checkpointing",
-                "computes layers twice and would draw their dropout twice; set encoder_dropout and "
-                "decoder_dropout to 0.",
-            )
 
     def but(self, **changes: Any) -> EnglishTrainingConfig:
         return replace(self, **changes)
@@ -266,6 +260,7 @@ def get_lesson_config() -> EnglishTrainingConfig:
         warmup_steps=20,
         duration_loss_weight=0.2,
         stop_token_loss_weight=0.2,
+        gradient_checkpointing=False,
         save_every=10,
     )
 

@@ -322,7 +322,8 @@ class KokoroModel(nn.Module):
         return Spoken(said, better, self.stop_out(x)[..., 0], self.log_durations(encoded), weights)
 
     def _layer(self, block: nn.Module, *args: torch.Tensor) -> Any:
-        return self.recompute(block, *args) if self.recompute and self.training else block(*args)
+        again = self.recompute if torch.is_grad_enabled() else None
+        return again(block, *args) if again else block(*args)
 
 
 class Losses(NamedTuple):

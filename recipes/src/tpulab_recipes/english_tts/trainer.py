@@ -316,8 +316,8 @@ class KokoroTrainer(Resumable):
                 self.steps_done -= 1
         raise OutOfMemory(
             f"{rows} utterances of the bucket of {frames} frames do not fit the memory of this "
-            f"{self.device_type.name} device: lower batch_size, drop the longest of frame_buckets, or set "
-            "gradient_checkpointing with dropout 0."
+            f"{self.device_type.name} device: lower batch_size, or drop the longest of frame_buckets"
+            + ("." if self.config.gradient_checkpointing else ", or set gradient_checkpointing.")
         ) from error
 
     # -- the gate, and profiling -----------------------------------------------------------------------

@@ -84,8 +84,8 @@ class TorchBackend(Backend):
         return model.to(self.device())
 
     def recompute(self, function: Any, *args: Any) -> Any:
-        """`function(*args)`, whose activations the backward pass computes again instead of keeping them. For
-        functions without random numbers; at least one of `args` requires a gradient."""
+        """`function(*args)`, whose activations the backward pass computes again instead of keeping them, with
+        the same random numbers. At least one of `args` requires a gradient."""
         from torch.utils.checkpoint import checkpoint
 
         return checkpoint(function, *args, use_reentrant=False)

@@ -31,7 +31,7 @@ def export_step(
     is written a second time. docs/runtime.md says why `torch.export` is no way.
 
     Args:
-        step: one update; its answer is the loss. It may use `backend.step()`.
+        step: one update; it answers its figures, a tensor or a tree of them. It may use `backend.step()`.
         batch: on the device (`backend.shard_batch`).
         model: the module whose parameters and buffers the step changes.
         optimizer: whose state exists already (`create_optimizer_state`); a list where a step has several.
@@ -63,10 +63,11 @@ def export_step(
     changed = {lower._xla_get_tensor_id(value) for value in _state(model, optimizer)}
     before = graphs()
     with backend.recording():
-        loss = step(batch)
+        figures = _on_device(step(batch))
     if graphs() != before:
         raise reads_back()
-    results = [loss, *_state(model, optimizer)]
+    state = _state(model, optimizer)
+    results = [*figures, *state]
     numbers, arguments = lower._get_tensors_xla_device_data_node(results)
 
     def role(number: int) -> Role:
@@ -76,7 +77,7 @@ def export_step(
         name,
         f"torch_xla {torch_xla.__version__}",
         [_value(tensor, role(number)) for number, tensor in zip(numbers, arguments, strict=True)],
-        [_value(tensor, "other" if place == 0 else "state") for place, tensor in enumerate(results)],
+        [_value(tensor, "other") for tensor in figures] + [_value(tensor, "state") for tensor in state],
         xm.get_stablehlo_bytecode(results),
     )
     return ExportedStep(program, list(arguments), results)

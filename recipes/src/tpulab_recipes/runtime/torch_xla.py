@@ -209,8 +209,8 @@ class TorchXlaBackend(TorchBackend):
         from torch_xla.utils.checkpoint import checkpoint
 
         # torch's own finds no module torch.xla, and without a barrier XLA would merge the second pass with
-        # the first.
-        return checkpoint(function, *args, preserve_rng_state=False)
+        # the first. Seeds are inputs of the program: setting them back compiles nothing.
+        return checkpoint(function, *args)
 
     def shard_optimizer(self, optimizer: Any) -> None:
         for parameter, state in optimizer.state.items():
