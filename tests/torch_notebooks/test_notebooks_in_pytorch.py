@@ -380,6 +380,7 @@ class TestEnglishTts:
     def test_bfloat16_measures_the_same_voice_and_the_export_is_it(self, lesson: Executed) -> None:
         full, half = lesson.values["both"]
         assert half == pytest.approx(full, rel=0.05)
+        assert half != full
         assert lesson.values["same"] is True
 
     def test_players_and_pictures_are_shown(self, lesson: Executed) -> None:

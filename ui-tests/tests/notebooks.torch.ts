@@ -1,5 +1,5 @@
 /**
- * Notebooks 01, 04 and 06 in the page, on PyTorch/XLA: trained with their widgets, and stopped; panel and notebook agree. They need the
+ * Notebooks 01, 04, 06 and 08 in the page, on PyTorch/XLA: trained with their widgets, and stopped; panel and notebook agree. They need the
  * environment `torch-xla`, so they are in the part `torch` of `npm test`: `TPULAB_TORCH_PAGES=1` has Playwright run them and no others.
  */
 import { readdir, readFile } from 'node:fs/promises';
@@ -177,4 +177,52 @@ test('notebook 06 is steered while it trains, and every checkpoint can be heard 
   await expect.poll(async () => (await durations()).filter(Number.isFinite).length).toBe(seconds.length);
   const heard = await durations();
   seconds.forEach((length, place) => expect(heard[place]).toBeCloseTo(length, 2));
+});
+
+test('notebook 08 is steered while it trains, and its samples are seen and heard in the page', async ({
+  lab,
+  page
+}) => {
+  test.setTimeout(720_000);
+  const settings = [
+    'settings = {"num_epochs": 1_000, "corpus_count": 40}',
+    'sample_every = 1_000_000',
+    await readFile(COUNT_COMPILATIONS, 'utf8')
+  ];
+  const { panel, run, controls } = await startTraining(
+    page,
+    lab,
+    '08-english-tts.ipynb',
+    settings,
+    'English voice'
+  );
+
+  await setHyperparameter(controls, 'learning_rate', '0.001');
+  const log = await panel.requests();
+  await expect(log).toContainText(/learning_rate 0\.002000 → 0\.001000 · applied/);
+  await controls.getByRole('button', { name: 'Checkpoint' }).click();
+  await expect(log).toContainText(/checkpoint · [\d.,]+ m?s/);
+  const saved = await readdir(join(lab.rootDir, 'english-tts-run'));
+  expect(saved.filter(file => /^step-\d{8}\.pt$/.test(file))).toHaveLength(1);
+  await controls.getByRole('button', { name: 'Sample now' }).click();
+  await expect(log).toContainText(/sample · [\d.,]+ m?s/);
+  await controls.getByRole('button', { name: 'Stop after this step' }).click();
+  await expect(run).toContainText('stopped');
+
+  const [losses, peak, compilations, sampled] = (await ask(
+    page,
+    '[float(loss) for loss in losses], trainer.peak, compilations_after[run.name], sorted(samples)'
+  )) as [number[], number, number[], number[]];
+  expect(peak).toBeCloseTo(0.001, 7);
+  // Since step 2 nothing: neither the steps, nor the new rate, nor the sample.
+  expect(compilations).toHaveLength(losses.length);
+  expect(new Set(compilations.slice(1)).size).toBe(1);
+  await expectSameSteps(run, controls, losses);
+
+  // Before the training and now: a player each, and the spectrogram drawn again.
+  expect(sampled).toHaveLength(2);
+  const shown = page.locator('.jp-CodeCell').filter({ hasText: 'def batches' });
+  await expect(shown.locator('figcaption').filter({ hasText: `step ${sampled[1] ?? NaN}` })).toHaveCount(1);
+  await expect(shown.locator('audio')).toHaveCount(2);
+  await expect(shown.locator('img[src^="data:image/png"]').first()).toBeVisible();
 });

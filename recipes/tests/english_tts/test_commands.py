@@ -13,7 +13,8 @@ import soundfile
 pytest.importorskip("tyro")
 pytest.importorskip("torch")
 
-from tpulab_recipes.english_tts.__main__ import main
+from common.test_log_writers import records
+from tpulab_recipes.english_tts.__main__ import COMMANDS, main
 from tpulab_recipes.runtime import selection
 
 _SIZES = (
@@ -36,18 +37,32 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("voice")
 
 
-def _run(capsys: pytest.CaptureFixture[str], command: str, folder: Path, *more: str) -> dict[str, Any]:
+def _run(
+    capsys: pytest.CaptureFixture[str], command: str, folder: Path, *more: str, progress: str = ""
+) -> dict[str, Any]:
     status = main([command, *_SIZES.split(), "--output-dir", str(folder), *more])
     shown = capsys.readouterr()
     assert status == 0, shown.err
+    assert progress in shown.err
     return dict(json.loads(shown.out.splitlines()[-1]))
+
+
+def _in_tensorboard(folder: Path) -> dict[int, set[str]]:
+    from tensorboardX.proto.event_pb2 import Event
+
+    found: dict[int, set[str]] = {}
+    (file,) = folder.glob("events.*")
+    for event in map(Event.FromString, records(file)):
+        for value in event.summary.value:
+            found.setdefault(event.step, set()).add(value.tag)
+    return found
 
 
 def test_from_prepare_to_speech(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
     wandb = pytest.importorskip("wandb")
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_SILENT", "true")
-    prepared = _run(capsys, "prepare", folder)
+    prepared = _run(capsys, "prepare", folder, progress="preparing: 8 of 8 (100%)")
     assert prepared["utterances"] == 8
     logged: list[dict[str, float]] = []
     write = wandb.sdk.wandb_run.Run.log
@@ -56,9 +71,8 @@ def test_from_prepare_to_speech(folder: Path, capsys: pytest.CaptureFixture[str]
         "log",
         lambda run, values, **where: (logged.append(values), write(run, values, **where))[1],
     )
-    trained = _run(
-        capsys, "train", folder, "--use-wandb", "--use-tensorboard", "--enable-interbatch-profiling"
-    )
+    logs = ("--use-wandb", "--use-tensorboard", "--enable-interbatch-profiling")
+    trained = _run(capsys, "train", folder, *logs, progress="training: 2 of 2 (100%)")
     assert (trained["steps"], trained["epochs"]) == (2, 1)
     rows = [json.loads(line) for line in (folder / "logs" / "metrics.jsonl").read_text().splitlines()]
     batch = {f"train/batch_{name}_loss" for name in ("total", "mel", "duration", "stop")}
@@ -73,7 +87,10 @@ def test_from_prepare_to_speech(folder: Path, capsys: pytest.CaptureFixture[str]
     assert batch <= rows[0].keys()
     assert {"train/epoch_total_loss", "val/total_loss"} <= rows[-1].keys()
     assert [row.keys() - {"step", "time"} for row in rows] == [each.keys() for each in logged]
-    assert list((folder / "logs").glob("events.*"))
+    by_step: dict[int, set[str]] = {}
+    for row in rows:
+        by_step.setdefault(row["step"], set()).update(row.keys() - {"step", "time"})
+    assert _in_tensorboard(folder / "logs") == by_step
     assert list((folder / "logs").glob("wandb/offline-run-*"))
 
     # Resumed at the end: nothing is left to do.
@@ -101,3 +118,15 @@ def test_what_is_wrong_is_one_sentence(folder: Path, capsys: pytest.CaptureFixtu
     assert main(["validate", "--backend", "cpu", "--output-dir", str(folder / "nothing")]) == 1
     assert "run the command prepare first" in capsys.readouterr().err
     assert os.environ.get("PJRT_DEVICE")
+
+
+def test_each_command_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    names = [command.__name__.lower() for command in COMMANDS]
+    assert names == ["prepare", "train", "validate", "speak", "export", "profile"]
+    for name in names:
+        with pytest.raises(SystemExit) as ended:
+            main([name, "--help"])
+        assert ended.value.code == 0
+        shown = capsys.readouterr().out
+        assert "--output-dir" in shown
+        assert f"english_tts {name}" in shown

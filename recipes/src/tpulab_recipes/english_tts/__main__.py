@@ -173,11 +173,15 @@ class Export(TtsCommand):
     def run(self) -> None:
         from tpulab_recipes.english_tts.checkpoint_manager import save_final_model
         from tpulab_recipes.english_tts.data import batch_of
+        from tpulab_recipes.english_tts.device_type import DeviceType
         from tpulab_recipes.torch_training.export import export
 
         backend = self.use_backend()
         if self.step:
-            trainer, c = _trainer(self.config, backend), self.config
+            c = self.config
+            # As a TPU computes it, wherever it is exported.
+            amp = DeviceType.TPU.amp if c.use_mixed_precision else "float32"
+            trainer = _trainer(c, backend, amp=amp)
             rows = sorted(trainer.train_set, key=lambda one: len(one.mel))[: c.batch_size]
             fill = [rows[place % len(rows)] for place in range(c.batch_size)]
             if status := export(
@@ -228,14 +232,14 @@ class Profile(TtsCommand):
 COMMANDS = (Prepare, Train, Validate, Speak, Export, Profile)
 
 
-def _trainer(config: EnglishTrainingConfig, backend: runtime.Backend) -> Any:
+def _trainer(config: EnglishTrainingConfig, backend: runtime.Backend, **options: Any) -> Any:
     from tpulab_recipes.english_tts.data import read_features, split
     from tpulab_recipes.english_tts.english_trainer import EnglishTrainer, open_run
 
     utterances, statistics = read_features(config.output_dir, config)
     train, held_out = split(utterances, config)
     return EnglishTrainer(
-        config, backend, train, held_out, statistics, run=open_run(config), progress=Terminal()
+        config, backend, train, held_out, statistics, run=open_run(config), progress=Terminal(), **options
     )
 
 

@@ -46,6 +46,8 @@ def tpu_devices(chip: str) -> list[Any]:
         )
     # Otherwise libtpu asks the metadata server of a cloud that this machine is not in.
     os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")
+    # No chip is used, so it does not matter whether another process has libtpu.
+    os.environ.setdefault("ALLOW_MULTIPLE_LIBTPU_LOAD", "1")
     import jax
     from jax.experimental import topologies
 
