@@ -14,6 +14,7 @@ pytest.importorskip("praatio")
 
 from english_tts.tiny_voice import TINY, made_up
 from praatio import textgrid
+from tpulab_recipes.audio.alignments import frames_of, read_text_grid
 from tpulab_recipes.audio.corpus import CorpusSettings, write_corpus
 from tpulab_recipes.common.errors import DataError
 from tpulab_recipes.english_tts.data import (
@@ -22,10 +23,8 @@ from tpulab_recipes.english_tts.data import (
     PhonemeProcessor,
     batches,
     batches_per_epoch,
-    frames_of,
     prepare,
     read_features,
-    read_text_grid,
     split,
 )
 

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import torch
 from english_tts.tiny_voice import TINY, made_up
+from tpulab_recipes.audio.vocoders import load_vocoder
 from tpulab_recipes.common.errors import ConfigError, DataError
-from tpulab_recipes.english_tts.generation import SLACK, load_vocoder, speak
+from tpulab_recipes.english_tts.generation import SLACK, speak
 from tpulab_recipes.english_tts.model import KokoroModel
 from tpulab_recipes.runtime import installed_backends
 from tpulab_recipes.runtime.selection import make
@@ -82,12 +83,12 @@ def test_a_hifigan_of_transformers_is_the_vocoder(tmp_path: Path) -> None:
     model = SpeechT5HifiGan(config).eval()
     model.save_pretrained(tmp_path / "gan")
     mel = np.random.default_rng(0).standard_normal((7, 20)).astype(np.float32)
-    wave = load_vocoder(str(tmp_path / "gan"), TINY)(mel)
+    wave = load_vocoder(str(tmp_path / "gan"), TINY.mel)(mel)
     with torch.no_grad():
         expected = model(torch.from_numpy(np.log10(np.exp(mel))))
     np.testing.assert_allclose(wave, expected, rtol=1e-3, atol=1e-5)
     assert len(wave) == 7 * TINY.hop_length
     with pytest.raises(ConfigError, match="this voice has 20, 22050"):
-        load_vocoder(str(tmp_path / "gan"), TINY.but(sample_rate=22_050))
+        load_vocoder(str(tmp_path / "gan"), TINY.but(sample_rate=22_050).mel)
     with pytest.raises(ConfigError, match="neither a folder"):
-        load_vocoder(str(tmp_path / "nothing"), TINY)
+        load_vocoder(str(tmp_path / "nothing"), TINY.mel)

@@ -121,5 +121,10 @@ LEXICON: dict[str, dict[str, str]] = {
     "preposition": {"near": "N IH R", "with": "W IH TH", "from": "F R AH M", "under": "AH N D ER"},
 }
 
+#: The phonemes of each word, whatever its part of speech.
+PRONUNCIATIONS: dict[str, tuple[str, ...]] = {
+    word: tuple(spoken.split()) for words in LEXICON.values() for word, spoken in words.items()
+}
+
 #: Every label of the corpus; a phoneme's number is its place here, and silence is 0.
 SYMBOLS: tuple[str, ...] = tuple(PHONEMES)

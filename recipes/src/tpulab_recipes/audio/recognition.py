@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tpulab_recipes.audio.files import resample
 from tpulab_recipes.audio.formants import VOICES, Voice, synthesise
-from tpulab_recipes.audio.phonemes import LEXICON, PHONEMES
+from tpulab_recipes.audio.phonemes import PHONEMES, PRONUNCIATIONS
 
 _RATE = 16_000
 _HOP, _WINDOW, _ORDER, _CEPSTRA = 160, 400, 18, 16
@@ -25,7 +25,7 @@ _HOP, _WINDOW, _ORDER, _CEPSTRA = 160, 400, 18, 16
 _WARP_COST = 0.5
 #: Loudness, in powers of e, against the cepstra.
 _LOUDNESS = 0.25
-WORDS: tuple[str, ...] = tuple(word for part in LEXICON.values() for word in part)
+WORDS: tuple[str, ...] = tuple(PRONUNCIATIONS)
 
 
 @dataclass(frozen=True)
@@ -53,10 +53,9 @@ def recognise(
 def word_spans(words: Sequence[str], durations: Sequence[int], hop: int = 1) -> list[tuple[int, int]]:
     """The spans of the words of a sentence, in samples, of the durations of its phonemes in frames of `hop`
     samples, silence at both ends."""
-    spoken = {word: sounds.split() for part in LEXICON.values() for word, sounds in part.items()}
     bounds, place, spans = np.cumsum([0, *durations]) * hop, 1, []
     for word in words:
-        after = place + len(spoken[word])
+        after = place + len(PRONUNCIATIONS[word])
         spans.append((int(bounds[place]), int(bounds[after])))
         place = after
     return spans
@@ -113,10 +112,10 @@ def _cepstra(a: NDArray[np.float64]) -> NDArray[np.float64]:
 
 @lru_cache
 def _templates(voice: Voice) -> _Templates:
-    spoken, parts = {word: sounds for part in LEXICON.values() for word, sounds in part.items()}, []
+    parts = []
     for number, word in enumerate(WORDS):
         # Between two neutral vowels, so that the word's ends glide as they do inside of a sentence.
-        labels = ["AH", *spoken[word].split(), "AH"]
+        labels = ["AH", *PRONUNCIATIONS[word], "AH"]
         lengths = [round(PHONEMES[each].ms / 1000 / voice.rate * _RATE) for each in labels]
         found = features(synthesise(labels, lengths, voice, _RATE, np.random.default_rng(number)))
         parts.append(found[_frame_at(lengths[0]) : _frame_at(sum(lengths[:-1]))])

@@ -62,3 +62,29 @@ class SteeredRun:
         self.run.on_checkpoint(checkpoint)
         self.run.on_evaluate(evaluate)
         self.run.on_sample(sample)
+
+
+def open_run(
+    name: str,
+    config: Any,
+    hyperparameters: Mapping[str, float],
+    ranges: Mapping[str, Mapping[str, Any]],
+    **options: Any,
+) -> Run:
+    """A run that the page steers; without `tpulab` a plain one.
+
+    Args:
+        ranges: of each hyperparameter, arguments of `tpulab.hyper`.
+        options: arguments of `tpulab.run`.
+    """
+    try:
+        import tpulab
+    except ImportError:
+        return PlainRun(hyperparameters)
+    knobs = {each: tpulab.hyper(value, **ranges[each]) for each, value in hyperparameters.items()}
+    return SteeredRun(tpulab.run(name, config, hyperparameters=knobs, **options), hyperparameters)
+
+
+def around(rate: float) -> dict[str, Any]:
+    """The range of a learning rate."""
+    return {"min": rate / 100, "max": rate * 10, "scale": "log"}

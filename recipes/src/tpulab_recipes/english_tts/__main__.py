@@ -133,13 +133,14 @@ class Speak(TtsCommand):
 
     def run(self) -> None:
         from tpulab_recipes.audio import files
+        from tpulab_recipes.audio.vocoders import load_vocoder
         from tpulab_recipes.english_tts.checkpoint_manager import load_final_model
-        from tpulab_recipes.english_tts.generation import load_vocoder, speak
+        from tpulab_recipes.english_tts.generation import speak
 
         backend = self.use_backend()
         folder = self.model or str(Path(self.config.output_dir) / "model")
         model, config, processor = load_final_model(folder)
-        vocoder = load_vocoder(self.vocoder, config)
+        vocoder = load_vocoder(self.vocoder, config.mel)
         ids = processor.ids(processor.phonemes(self.text))
         (said,) = speak(backend.prepare(model), backend, [ids], rate=self.rate)
         wave = vocoder(said.mel).clip(-1, 1)

@@ -20,6 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpulab_recipes.audio import files
+from tpulab_recipes.audio.alignments import frames_of, read_text_grid
+from tpulab_recipes.audio.phonemes import PRONUNCIATIONS
 from tpulab_recipes.audio.sources import Skipped
 from tpulab_recipes.common.errors import ConfigError, DataError
 from tpulab_recipes.common.progress import Progress, Silent
@@ -72,16 +74,14 @@ class PhonemeProcessor:
         words = re.findall(r"[a-z']+", text.lower())
         if not words:
             raise DataError(f"the text {text!r} has no words.")
-        lexicon = _lexicon()
-        unknown = [word for word in words if word not in lexicon]
+        unknown = [word for word in words if word not in PRONUNCIATIONS]
         if not unknown:
-            spoken = [phoneme for word in words for phoneme in lexicon[word].split()]
-            return [SILENCE, *spoken, SILENCE]
+            return [SILENCE, *(phoneme for word in words for phoneme in PRONUNCIATIONS[word]), SILENCE]
         g2p = _installed_g2p()
         if g2p is None:
             raise DataError(
-                f"{', '.join(sorted(set(unknown)))}: not in the shipped lexicon of {len(lexicon)} words; "
-                "install g2p_en for other texts."
+                f"{', '.join(sorted(set(unknown)))}: not in the shipped lexicon of {len(PRONUNCIATIONS)} "
+                "words; install g2p_en for other texts."
             )
         return [SILENCE, *(each for each in g2p(text) if each.strip() and each in self._numbers), SILENCE]
 
@@ -91,13 +91,6 @@ def _symbol_of(phoneme: str) -> str:
     if plain.lower() in _SILENT:
         return SILENCE
     return UNKNOWN if plain.lower() in _NOISE else plain
-
-
-@lru_cache
-def _lexicon() -> dict[str, str]:
-    from tpulab_recipes.audio.phonemes import LEXICON
-
-    return {word: phonemes for part in LEXICON.values() for word, phonemes in part.items()}
 
 
 @lru_cache
@@ -120,40 +113,6 @@ class Utterance:
     """Int32[phoneme], in frames, at least 1 each."""
     mel: NDArray[np.float32]
     """Float32[frame, mel]: natural logarithm."""
-
-
-def read_text_grid(path: Path, tier: str = "phones") -> list[tuple[str, float, float]]:
-    """Label, start and end in seconds of each interval, in order and without gaps. Raises `DataError`."""
-    from praatio import textgrid
-
-    try:
-        grid = textgrid.openTextgrid(str(path), includeEmptyIntervals=True)
-        entries = grid.getTier(tier).entries
-    except FileNotFoundError as error:
-        raise DataError(f"{path} is missing; align the corpus first.") from error
-    except Exception as error:  # praatio has no common class for files that are torn.
-        raise DataError(f"{path} has no tier {tier!r} that can be read ({error}).") from error
-    if not entries:
-        raise DataError(f"{path} has no intervals in its tier {tier!r}.")
-    return [(entry.label, float(entry.start), float(entry.end)) for entry in entries]
-
-
-def frames_of(ends: Any, frame_seconds: float, frames: int) -> NDArray[np.int32]:
-    """Int32[phoneme]: frames of intervals that end at these seconds; together `frames`, at least 1 each.
-
-    Boundaries are rounded, not durations, so that errors do not add up. Raises `DataError` for more intervals
-    than frames.
-    """
-    count = len(ends)
-    if count > frames:
-        raise DataError(f"{count} phonemes do not fit {frames} frames.")
-    bounds = np.rint(np.asarray(ends) / frame_seconds).astype(np.int64)
-    bounds[-1] = frames
-    place = np.arange(1, count + 1)
-    # Each boundary after the one before it, and early enough for those that follow.
-    bounds = np.maximum.accumulate(np.maximum(bounds, place) - place) + place
-    bounds = np.minimum(bounds, frames - count + place)
-    return np.diff(bounds, prepend=0).astype(np.int32)
 
 
 def read_utterance(

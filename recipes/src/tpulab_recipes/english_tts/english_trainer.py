@@ -11,29 +11,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tpulab_recipes.audio.vocoders import Vocoder, griffin_lim_vocoder
+from tpulab_recipes.common import steering
 from tpulab_recipes.common.log_writers import JsonLines, LogWriter, TensorBoard, WeightsAndBiases
-from tpulab_recipes.common.steering import PlainRun, Run, SteeredRun
+from tpulab_recipes.common.steering import PlainRun, Run, around
 from tpulab_recipes.common.storage import Folder
 from tpulab_recipes.english_tts.config_english import EnglishTrainingConfig
-from tpulab_recipes.english_tts.data import Utterance
-from tpulab_recipes.english_tts.generation import Speech, Vocoder, griffin_lim_vocoder, speak
+from tpulab_recipes.english_tts.generation import Speech, speak
 from tpulab_recipes.english_tts.trainer import KokoroTrainer
 
 
 class EnglishTrainer(KokoroTrainer):
     """Arguments as the base's. `close` ends the logs."""
 
-    def __init__(
-        self,
-        config: EnglishTrainingConfig,
-        backend: Any,
-        train: Sequence[Utterance],
-        held_out: Sequence[Utterance],
-        statistics: Mapping[str, Any],
-        **options: Any,
-    ) -> None:
-        super().__init__(config, backend, train, held_out, statistics, **options)
-        self.vocoder: Vocoder = griffin_lim_vocoder(config)
+    def __init__(self, config: EnglishTrainingConfig, backend: Any, *data: Any, **options: Any) -> None:
+        super().__init__(config, backend, *data, **options)
+        self.vocoder: Vocoder = griffin_lim_vocoder(config.mel)
         self.writers = open_writers(config) if backend.world().is_main else []
         self.on_figures.append(self._write)
         self._logged = (time.perf_counter(), 0)
@@ -101,16 +94,6 @@ def open_writers(c: EnglishTrainingConfig) -> list[LogWriter]:
 
 def open_run(config: EnglishTrainingConfig, name: str = "English TTS") -> Run:
     """A run that the page steers, its peak learning rate a knob; without `tpulab` a plain one."""
-    values = {"learning_rate": config.learning_rate}
-    try:
-        import tpulab
-    except ImportError:
-        return PlainRun(values)
-    rate = config.learning_rate
-    run = tpulab.run(
-        name,
-        config,
-        hyperparameters={"learning_rate": tpulab.hyper(rate, min=rate / 100, max=rate * 10, scale="log")},
-        samples_per_step=config.batch_size,
-    )
-    return SteeredRun(run, values)
+    rate, size = config.learning_rate, config.batch_size
+    ranges = {"learning_rate": around(rate)}
+    return steering.open_run(name, config, {"learning_rate": rate}, ranges, samples_per_step=size)

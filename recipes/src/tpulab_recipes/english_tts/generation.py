@@ -1,5 +1,5 @@
 """Speech from phonemes: a mel spectrogram one frame at a time against static caches, as three programs for
-each bucket of length, and sound of it by Griffin-Lim or a vocoder.
+each bucket of length.
 
 `start` reads the phonemes; `step` says the next frame of every utterance and looks whether they end;
 `finish` runs the PostNet. The host looks at the stop mask every `STEPS_PER_LOOK` frames.
@@ -7,7 +7,7 @@ each bucket of length, and sound of it by Griffin-Lim or a vocoder.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,8 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from tpulab_recipes.common.errors import ConfigError, DataError
-from tpulab_recipes.english_tts.config_english import EnglishTrainingConfig
+from tpulab_recipes.common.errors import DataError
 from tpulab_recipes.english_tts.model import KokoroModel, _mask, sinusoids
 from tpulab_recipes.runtime import Backend
 
@@ -24,8 +23,6 @@ from tpulab_recipes.runtime import Backend
 STEPS_PER_LOOK = 16
 #: Frames beyond the predicted length after which an utterance ends without its stop token.
 SLACK = 8
-#: Float[sample] of Float[frame, mel], natural logarithms.
-Vocoder = Callable[[NDArray[np.float32]], NDArray[np.float32]]
 
 
 @dataclass(frozen=True)
@@ -167,45 +164,3 @@ class _Speaker:
         if model.postnet is not None:
             mel = model.postnet(mel, _mask(self.ended, self.frames))
         return model.log_mel(mel)
-
-
-def griffin_lim_vocoder(c: EnglishTrainingConfig) -> Vocoder:
-    """Sound without trained weights."""
-    from tpulab_recipes.audio.griffin_lim import wave_of
-    from tpulab_recipes.audio.mel import MelSpectrogram
-
-    mel = MelSpectrogram(c.mel)
-    return lambda log_mel: wave_of(torch.from_numpy(log_mel.T.copy())[None], mel)[0].numpy()
-
-
-def load_vocoder(place: str, c: EnglishTrainingConfig) -> Vocoder:
-    """`SpeechT5HifiGan` of transformers, a folder or a name at Hugging Face, which takes decadic logarithms;
-    empty: Griffin-Lim. Raises `ConfigError` where there is none, or one for other bands or another rate."""
-    if not place:
-        return griffin_lim_vocoder(c)
-    from transformers import SpeechT5HifiGan
-
-    try:
-        model = SpeechT5HifiGan.from_pretrained(place).eval()
-    except (OSError, ValueError) as error:
-        raise ConfigError(
-            "vocoder", f"{place!r} is neither a folder here nor reachable at Hugging Face ({error})."
-        ) from error
-    wanted = (
-        model.config.model_in_dim,
-        model.config.sampling_rate,
-        int(np.prod(model.config.upsample_rates)),
-    )
-    if wanted != (c.n_mels, c.sample_rate, c.hop_length):
-        raise ConfigError(
-            "vocoder",
-            f"{place!r} takes {wanted[0]} bands at {wanted[1]} Hz with {wanted[2]} samples a frame, and this "
-            f"voice has {c.n_mels}, {c.sample_rate} and {c.hop_length}.",
-        )
-
-    @torch.no_grad()
-    def vocode(log_mel: NDArray[np.float32]) -> NDArray[np.float32]:
-        wave: NDArray[np.float32] = model(torch.from_numpy(log_mel) / np.log(10)).numpy()
-        return wave
-
-    return vocode

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tpulab_recipes.common.steering import PlainRun, Run, SteeredRun
+from tpulab_recipes.common import steering
+from tpulab_recipes.common.steering import Run, around
 from tpulab_recipes.ddpm.config import Config
 
 
@@ -14,18 +15,10 @@ def open_run(config: Config, name: str = "ddpm") -> Run:
         "ema_decay": config.train.ema_decay,
         "guidance": 2.0,
     }
-    try:
-        import tpulab
-    except ImportError:
-        return PlainRun(values)
-    rate = values["learning_rate"]
-    run = tpulab.run(
-        name,
-        {"batch_size": config.train.batch_size, "iterations": config.train.iterations},
-        hyperparameters={
-            "learning_rate": tpulab.hyper(rate, min=rate / 100, max=rate * 10, scale="log"),
-            "ema_decay": tpulab.hyper(values["ema_decay"], min=0.0, max=0.9999),
-            "guidance": tpulab.hyper(values["guidance"], min=0.0, max=8.0),
-        },
-    )
-    return SteeredRun(run, values)
+    ranges = {
+        "learning_rate": around(values["learning_rate"]),
+        "ema_decay": {"min": 0.0, "max": 0.9999},
+        "guidance": {"min": 0.0, "max": 8.0},
+    }
+    shown = {"batch_size": config.train.batch_size, "iterations": config.train.iterations}
+    return steering.open_run(name, shown, values, ranges)

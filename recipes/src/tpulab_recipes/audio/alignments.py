@@ -1,0 +1,45 @@
+"""When each phoneme of a recording is spoken: TextGrids, and whole frames of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tpulab_recipes.common.errors import DataError
+
+
+def read_text_grid(path: Path, tier: str = "phones") -> list[tuple[str, float, float]]:
+    """Label, start and end in seconds of each interval, in order and without gaps. Raises `DataError`."""
+    from praatio import textgrid
+
+    try:
+        grid = textgrid.openTextgrid(str(path), includeEmptyIntervals=True)
+        entries = grid.getTier(tier).entries
+    except FileNotFoundError as error:
+        raise DataError(f"{path} is missing; align the corpus first.") from error
+    except Exception as error:  # praatio has no common class for files that are torn.
+        raise DataError(f"{path} has no tier {tier!r} that can be read ({error}).") from error
+    if not entries:
+        raise DataError(f"{path} has no intervals in its tier {tier!r}.")
+    return [(entry.label, float(entry.start), float(entry.end)) for entry in entries]
+
+
+def frames_of(ends: Any, frame_seconds: float, frames: int) -> NDArray[np.int32]:
+    """Int32[phoneme]: frames of intervals that end at these seconds; together `frames`, at least 1 each.
+
+    Boundaries are rounded, not durations, so that errors do not add up. Raises `DataError` for more intervals
+    than frames.
+    """
+    count = len(ends)
+    if count > frames:
+        raise DataError(f"{count} phonemes do not fit {frames} frames.")
+    bounds = np.rint(np.asarray(ends) / frame_seconds).astype(np.int64)
+    bounds[-1] = frames
+    place = np.arange(1, count + 1)
+    # Each boundary after the one before it, and early enough for those that follow.
+    bounds = np.maximum.accumulate(np.maximum(bounds, place) - place) + place
+    bounds = np.minimum(bounds, frames - count + place)
+    return np.diff(bounds, prepend=0).astype(np.int32)
