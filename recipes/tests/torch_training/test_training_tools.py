@@ -77,6 +77,9 @@ def test_a_damaged_checkpoint_is_named_and_code_in_it_does_not_run(tmp_path: Pat
     torch.save({"x": Path}, tmp_path / "step-00000010.pt")
     with pytest.raises(CheckpointError):
         load_checkpoint(tmp_path)
+    # Of several, the newest that can be read.
+    save_checkpoint(CPU, tmp_path, 8, {"s": 8})
+    assert load_checkpoint(tmp_path)[0] == 8
 
 
 def test_a_write_that_fails_leaves_the_older_checkpoint_and_nothing_else(tmp_path: Path, monkeypatch) -> None:

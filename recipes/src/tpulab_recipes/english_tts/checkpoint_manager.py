@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -56,28 +55,16 @@ def save_checkpoint(
 
 
 def load_checkpoint(place: str | Path) -> dict[str, Any] | None:
-    """The state that a trainer loads, with `epoch` and `loss`; of a file, or of the newest whole one of a
-    folder. None where the folder has none.
-
-    Torn files of a folder are passed over and named on stderr. Raises `CheckpointError` when none of several
-    can be read, and for a file that cannot.
-    """
-    path = Path(place)
-    files = [path] if path.is_file() else checkpoint.checkpoints(path)[::-1]
-    if path.suffix == ".pt" and not files:
-        raise CheckpointError(f"There is no checkpoint {path}.")
-    problems = []
-    for file in files:
-        try:
-            found = checkpoint.read_checkpoint(file)
-            ours = {name: key for key, name in _NAMES.items()}
-            return {ours.get(name, name): found[name] for name in found}
-        except CheckpointError as error:
-            problems.append(str(error))
-            print(f"passed over: {file.name} cannot be read", file=sys.stderr, flush=True)
-    if problems:
-        raise CheckpointError(f"No checkpoint of {path} can be read. {problems[0]}")
-    return None
+    """The state that a trainer loads, with `epoch` and `loss`; of a file, or of the newest of a folder that
+    can be read. None where the folder has none. Raises `CheckpointError` for what cannot be read."""
+    path, ours = Path(place), {name: key for key, name in _NAMES.items()}
+    if path.suffix == ".pt" or path.is_file():
+        found = checkpoint.read_checkpoint(path)
+    elif (newest := checkpoint.load_checkpoint(path)) is not None:
+        found = newest[1]
+    else:
+        return None
+    return {ours.get(name, name): value for name, value in found.items()}
 
 
 def find_latest_checkpoint(folder: str | Path) -> Path | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -51,15 +52,22 @@ def checkpoints(folder: Path | str) -> list[Path]:
 
 
 def load_checkpoint(folder: Path | str) -> tuple[int, dict[str, Any]] | None:
-    """Step and state of the newest checkpoint, on the host; None when there is none.
+    """Step and state of the newest checkpoint that can be read, on the host; None when there is none. Torn
+    ones are passed over and named on stderr.
 
     Raises:
-        CheckpointError: the newest one cannot be read.
+        CheckpointError: none of them can be read.
     """
-    found = checkpoints(folder)
-    if not found:
-        return None
-    return int(_NAME.match(found[-1].name)[1]), read_checkpoint(found[-1])  # type: ignore[index]
+    problem = None
+    for file in reversed(checkpoints(folder)):
+        try:
+            return int(_NAME.match(file.name)[1]), read_checkpoint(file)  # type: ignore[index]
+        except CheckpointError as error:
+            print(f"passed over: {error}", file=sys.stderr, flush=True)
+            problem = problem or error
+    if problem is not None:
+        raise problem
+    return None
 
 
 def read_checkpoint(file: Path) -> dict[str, Any]:
