@@ -107,9 +107,11 @@ def test_from_prepare_to_speech(folder: Path, capsys: pytest.CaptureFixture[str]
     spoken = _run(capsys, "speak", folder, *said)
     info = soundfile.info(folder / "said.wav")
     assert (info.samplerate, info.frames) == (16_000, 320 * spoken["frames"])
-    profiled = _run(capsys, "profile", folder, "--rounds", "1")
+    before = {file: file.stat().st_mtime_ns for file in folder.rglob("*")}
+    profiled = _run(capsys, "profile", folder, "--rounds", "1", "--no-mixed-precision")
     assert profiled["total_batch_count"] == 2
     assert profiled["step_ms"] > profiled["forward_ms"] > 0
+    assert {file: file.stat().st_mtime_ns for file in folder.rglob("*")} == before
 
 
 def test_what_is_wrong_is_one_sentence(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -203,16 +203,16 @@ class Profile(TtsCommand):
     """Timed runs of each program."""
 
     def run(self) -> None:
+        never = 10**6  # the last epoch would be saved whatever the interval is
         config = self.config.but(
-            num_epochs=2,
-            save_every=10**6,
-            keep_last_n=1,
+            num_epochs=never,
+            save_every=never,
             validate_every=0,
             enable_interbatch_profiling=True,
-            interbatch_report_interval=10**6,
-            output_dir=self.config.output_dir,
+            interbatch_report_interval=never,
         )
         trainer = _trainer(config, self.use_backend())
+        trainer.on_figures.clear()
         phases = trainer.profile_training_steps(self.rounds)
         trainer.train_epoch()
         assert trainer.profiler is not None
@@ -231,6 +231,8 @@ class Profile(TtsCommand):
 
 
 COMMANDS = (Prepare, Train, Validate, Speak, Export, Profile)
+#: Flags that the seed document names otherwise.
+SEED_FLAGS = {"--no-mixed-precision": "--no-use-mixed-precision"}
 
 
 def _trainer(config: EnglishTrainingConfig, backend: runtime.Backend, **options: Any) -> Any:
@@ -259,7 +261,8 @@ def _resumed(config: EnglishTrainingConfig, backend: runtime.Backend, *, best: b
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command; answers the exit status (`exit_status`)."""
-    asked = sys.argv[1:] if argv is None else argv
+    given = sys.argv[1:] if argv is None else argv
+    asked = [SEED_FLAGS.get(each, each) for each in given]
     presets = {name: make() for name, make in PRESETS.items()}
     return exit_status(
         lambda: read_subcommand(COMMANDS, "english_tts", _ABOUT, presets, asked, preset="lesson").run()
