@@ -107,3 +107,17 @@ def test_a_rate_that_was_changed_from_the_page_is_resumed(host: Any, tmp_path: P
     second.before_step()
     assert second.peak == first.peak
     second.close()
+
+
+def test_a_run_that_is_stopped_goes_on_from_the_step_where_it_was(host: Any, tmp_path: Path) -> None:
+    config = TINY.but(output_dir=str(tmp_path), num_epochs=3, log_interval=1)
+    utterances = [made_up(each) for each in range(12)]
+    trainer = EnglishTrainer(config, host, utterances, [], STATISTICS, run=open_run(config, "stopped"))
+    trainer.on_figures.append(lambda *_: trainer.run.run.stop())  # type: ignore[attr-defined]
+    assert trainer.train() == {}
+    trainer.close()
+    again = EnglishTrainer(config, host, utterances, [], STATISTICS)
+    assert again.setup_checkpoint_resumption() == trainer.steps_done == 1
+    again.train()
+    assert again.steps_done == 3 * again.steps_per_epoch
+    again.close()

@@ -202,7 +202,8 @@ class KokoroTrainer(Resumable):
         self.progress.start("training", c.num_epochs * self.steps_per_epoch - self.steps_done)
         while self.epoch < c.num_epochs:
             if (now := self.train_epoch()) is None:
-                break  # stopped from the page
+                self.save_checkpoint(self.best)  # stopped from the page, to go on from there
+                break
             found = now
         self.progress.finish()
         return found
