@@ -104,7 +104,10 @@ def test_from_prepare_to_speech(folder: Path, capsys: pytest.CaptureFixture[str]
         "phonemes.json",
     ]
     said = ("--text", "The red bird.", "--model", str(folder / "voice"), "--output", str(folder / "said.wav"))
-    spoken = _run(capsys, "speak", folder, *said)
+    players: list[Any] = []
+    monkeypatch.setattr("IPython.display.display", players.append)
+    spoken = _run(capsys, "speak", folder, *said, "--play")
+    assert ["<audio" in each.data and "The red bird." in each.data for each in players] == [True]
     info = soundfile.info(folder / "said.wav")
     assert (info.samplerate, info.frames) == (16_000, 320 * spoken["frames"])
     before = {file: file.stat().st_mtime_ns for file in folder.rglob("*")}

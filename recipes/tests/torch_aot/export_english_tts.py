@@ -14,7 +14,14 @@ from tpulab_recipes.torch_training.export import export
 
 
 def main(place: str) -> int:
-    config = get_lesson_config().but(batch_size=8, frame_buckets=(160,), enable_adaptive_memory=False)
+    config = get_lesson_config().but(
+        batch_size=8,
+        frame_buckets=(160,),
+        encoder_dropout=0.1,
+        decoder_dropout=0.1,
+        gradient_checkpointing=True,
+        enable_adaptive_memory=False,
+    )
     random = np.random.default_rng(0)
     rows = [
         Utterance(

@@ -236,7 +236,7 @@ class KokoroTrainer(Resumable):
         if not math.isfinite(means["total"]):
             raise TrainingDiverged(
                 f"The loss is not finite in epoch {epoch + 1}: lower learning_rate, check the data, or give "
-                "--no-use-mixed-precision."
+                "--no-mixed-precision."
             )
         self.end_epoch(epoch + 1, means)
         return means
