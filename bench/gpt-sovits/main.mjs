@@ -72,6 +72,14 @@ printTable(
 
 if (!values['no-save']) await saveResults('gpt-sovits', machine, { training, firstStage, learning }, {});
 const [step, tokens] = [Object.values(training)[0], Object.values(firstStage)[0]];
-if (!step || !tokens || step.programs > LIMIT.programsOfStep || tokens.programs > LIMIT.programsOfTokens) {
+const learned =
+  learning.after < learning.before / 2 && learning.converted.every(each => each.to_target < each.to_source);
+if (
+  !learned ||
+  !step ||
+  !tokens ||
+  step.programs > LIMIT.programsOfStep ||
+  tokens.programs > LIMIT.programsOfTokens
+) {
   process.exitCode = 1;
 }

@@ -284,7 +284,7 @@ class Encoder(nn.Module):
         return self.proj(hidden) * mask, mask
 
 
-class PosteriorEncoder(nn.Module):
+class PosteriorEncoder(Encoder):
     """z, m, logs, mask of a spectrogram: what a frame sounds like, this voice included."""
 
     def __init__(
@@ -297,10 +297,8 @@ class PosteriorEncoder(nn.Module):
         n_layers: int,
         gin_channels: int = 0,
     ) -> None:
-        super().__init__()
-        self.pre = nn.Conv1d(in_channels, hidden_channels, 1)
-        self.enc = WN(hidden_channels, kernel_size, dilation_rate, n_layers, gin_channels)
-        self.proj = nn.Conv1d(hidden_channels, 2 * out_channels, 1)
+        sizes = (hidden_channels, kernel_size, dilation_rate, n_layers, gin_channels)
+        super().__init__(in_channels, 2 * out_channels, *sizes)
 
     def forward(
         self,
@@ -310,9 +308,8 @@ class PosteriorEncoder(nn.Module):
         noise: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
         """The style encoder does not learn through g here, but through flow, generator and text."""
-        mask = mask_of(x_lengths, x)
-        hidden = self.enc(self.pre(x) * mask, mask, g=None if g is None else g.detach())
-        m, logs = (self.proj(hidden) * mask).chunk(2, dim=1)
+        stats, mask = super().forward(x, x_lengths, g)
+        m, logs = stats.chunk(2, dim=1)
         noise = torch.randn_like(m) if noise is None else noise
         return (m + noise * logs.exp()) * mask, m, logs, mask
 

@@ -556,7 +556,7 @@ class VectorQuantization(nn.Module):
         return quantized.transpose(1, 2), codes, loss
 
 
-class _Layers(nn.Module):
+class Layers(nn.Module):
     def __init__(self, layers: list[nn.Module]) -> None:
         super().__init__()
         self.layers = nn.ModuleList(layers)
@@ -565,7 +565,7 @@ class _Layers(nn.Module):
 class ResidualVectorQuantizer(nn.Module):
     def __init__(self, dimension: int, n_q: int = 1, bins: int = 1024, decay: float = 0.99) -> None:
         super().__init__()
-        self.vq = _Layers([VectorQuantization(dimension, bins, decay) for _ in range(n_q)])
+        self.vq = Layers([VectorQuantization(dimension, bins, decay) for _ in range(n_q)])
 
     def forward(self, x: torch.Tensor, order: torch.Tensor | None = None) -> Any:
         """(quantized, Int[layer, batch, time], mean commitment loss, each layer's part) of Float[batch,

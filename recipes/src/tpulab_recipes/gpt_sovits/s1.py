@@ -20,6 +20,7 @@ from torch.nn import functional as F
 
 from tpulab_recipes.common.errors import CheckpointError, ConfigError
 from tpulab_recipes.gpt_sovits.checkpoints import load_weights, read_container
+from tpulab_recipes.gpt_sovits.modules import Layers
 from tpulab_recipes.gpt_sovits.utils import sequence_mask
 from tpulab_recipes.runtime import Backend
 
@@ -107,12 +108,6 @@ class _Layer(nn.Module):
         return fed
 
 
-class _Layers(nn.Module):
-    def __init__(self, layers: list[nn.Module]) -> None:
-        super().__init__()
-        self.layers = nn.ModuleList(layers)
-
-
 class Text2SemanticDecoder(nn.Module):
     """Text places see all of the text; an id sees the text and the ids before it."""
 
@@ -133,7 +128,7 @@ class Text2SemanticDecoder(nn.Module):
         self.ar_text_position = _Position(hidden_dim)
         self.ar_audio_embedding = _Embedding(hidden_dim, vocab_size)
         self.ar_audio_position = _Position(hidden_dim)
-        self.h = _Layers([_Layer(hidden_dim, head) for _ in range(n_layer)])
+        self.h = Layers([_Layer(hidden_dim, head) for _ in range(n_layer)])
         self.ar_predict_layer = nn.Linear(hidden_dim, vocab_size, bias=False)
 
     @property
