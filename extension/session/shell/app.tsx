@@ -5,7 +5,7 @@ import { pageStorage } from '../../src/platform/page-storage.js';
 import type { SessionPage } from '../page/session-page.js';
 import type { Theme } from '../page/theme.js';
 import { Banners } from './banners.js';
-import { Drawer } from './drawer.js';
+import { Drawer, WIDE } from './drawer.js';
 import { NotebookHost } from './notebook-host.js';
 import { Palette } from './palette.js';
 import { PanelSheet } from './panel-sheet.js';
@@ -20,8 +20,6 @@ export interface AppProps {
 }
 
 const KEYBOARD_KEY = 'tpulab:session-keyboard';
-/** Beside the notebook there is room for contents and panel. */
-const WIDE = '(min-width: 1100px)';
 
 export function App({ page, theme, notebook }: AppProps): JSX.Element {
   const storage = pageStorage();

@@ -9,6 +9,9 @@ import { Icon } from './icons.js';
 import { useSignals } from './use-signal.js';
 import { secondsText } from '../../src/text/duration.js';
 
+/** Beside the notebook there is room for the contents. */
+export const WIDE = '(min-width: 1100px)';
+
 export interface DrawerProps {
   readonly page: SessionPage;
   readonly session: OpenSession;
@@ -45,7 +48,13 @@ export function Drawer({ page, session, onClose }: DrawerProps): JSX.Element {
                 className={`tpl-Contents-item${index === at ? ' jp-mod-active' : ''}`}
                 style={{ paddingInlineStart: `${8 + (level - 1) * 14}px` }}
                 aria-current={index === at ? 'location' : undefined}
-                onClick={() => void goToHeading(panel, cell)}
+                onClick={() => {
+                  // Over the notebook it would hide what was asked for.
+                  if (!window.matchMedia(WIDE).matches) {
+                    onClose();
+                  }
+                  void goToHeading(panel, cell);
+                }}
               >
                 <span>{text}</span>
                 <span className={`tpl-Contents-state jp-mod-${state ?? 'none'}`}>
