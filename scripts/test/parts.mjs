@@ -171,7 +171,7 @@ export const PARTS = [
   },
   {
     name: 'torch',
-    what: 'PyTorch on XLA: the seam, the recipes, and notebooks 00 to 04, 06 and 08, four of them in the page (makes an environment of 8 GB)',
+    what: 'PyTorch on XLA: the seam, the recipes, and notebooks 00 to 04 and 06 to 08, five of them in the page (makes an environment of 8 GB)',
     limitMin: 45,
     share: 13,
     load: 1.7,

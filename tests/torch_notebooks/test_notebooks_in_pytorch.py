@@ -1,4 +1,4 @@
-"""Notebooks 00 to 04, 06 and 08 in PyTorch on XLA:CPU, through the bridge, with what they must have found."""
+"""Notebooks 00 to 04 and 06 to 08 in PyTorch on XLA:CPU, through the bridge; what they must have found."""
 
 from __future__ import annotations
 
@@ -340,6 +340,55 @@ class TestDia:
         assert "image/png" in lesson.mime_types("delay")
         assert "v5e-8" in lesson.text("cost")
         assert "v4-8" in lesson.text("cost")
+
+
+class TestGptSovits:
+    @pytest.fixture(scope="class")
+    @classmethod
+    def lesson(cls, execute: Execute, tmp_path_factory: pytest.TempPathFactory) -> Executed:
+        ask = {
+            "clips": "[len(train_clips), len(held_out)]",
+            "curves": "curves.tolist()",
+            "distances": "[before, after]",
+            "sampled": "sorted(samples)",
+            "flow": "float((back - z).abs().max())",
+            "exchanged": "[same, largest]",
+            "seconds": "[len(heard[title]) / config.sampling_rate for title in ('own voice', 'converted')]",
+            "source": "len(source.wav) / config.sampling_rate",
+        }
+        # Fewer steps than the lesson has: what it learns is a test of its own (recipes/tests/gpt_sovits).
+        few = {"steps": 12, "sample_every": 6}
+        return execute(
+            "07-gpt-sovits.ipynb", ask, output_folder=str(tmp_path_factory.mktemp("sovits")), **few
+        )
+
+    def test_both_networks_learn_and_nothing_compiles_after_the_first_steps(self, lesson: Executed) -> None:
+        curves = lesson.values["curves"]
+        assert lesson.values["clips"] == [32, 4]
+        assert len(curves) == 12
+        assert all(math.isfinite(value) for row in curves for value in row)
+        assert curves[-1][2] < curves[0][2]
+        before, after = lesson.values["distances"]
+        assert after < before
+        assert set(compiled_in_steps(lesson, "GPT-SoVITS")[1:]) == {0}
+
+    def test_samples_flow_and_checkpoints_are_what_the_text_says(self, lesson: Executed) -> None:
+        assert lesson.values["sampled"] == [0, 6, 12]
+        assert lesson.values["flow"] < 1e-4
+        same, largest = lesson.values["exchanged"]
+        assert same is True
+        assert largest < 5e-3
+        for seconds in lesson.values["seconds"]:
+            assert seconds == pytest.approx(lesson.values["source"], abs=0.05)
+
+    def test_players_and_pictures_are_shown(self, lesson: Executed) -> None:
+        for cell in ("data", "training", "convert"):
+            shown = "".join(
+                output.data.get("text/html", "") for output in lesson.cell(cell).outputs if "data" in output
+            )
+            assert "<audio controls" in shown
+        for cell in ("tokens", "curve"):
+            assert "image/png" in lesson.mime_types(cell)
 
 
 class TestEnglishTts:
