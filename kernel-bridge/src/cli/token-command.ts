@@ -36,10 +36,11 @@ export function tokenCommand(streams: Streams): Command {
       .description('show all named tokens')
       .action(async (options: TokenOptions) => {
         const tokens = new TokenStore(await chosenStateFolder(options.stateDir)).list().map(shown);
-        const lines = tokens.map(({ name, createdAt, expiresAt, expired }) => {
+        const lines = tokens.map(({ name, createdAt, expiresAt, expired, reads }) => {
           const end =
             expiresAt === null ? 'does not expire' : `${expired ? 'expired' : 'expires'} ${expiresAt}`;
-          return `${name}  created ${createdAt}  ${end}`;
+          const what = reads === undefined ? '' : `  reads ${reads} only`;
+          return `${name}  created ${createdAt}  ${end}${what}`;
         });
         say(
           streams,
@@ -68,6 +69,7 @@ function common(command: Command): Command {
 }
 
 /** Not the digest: nobody needs it. */
-function shown({ name, createdAt, expiresAt }: TokenRecord) {
-  return { name, createdAt, expiresAt, expired: hasExpired({ expiresAt }, Date.now()) };
+function shown({ name, createdAt, expiresAt, reads }: TokenRecord) {
+  const expired = hasExpired({ expiresAt }, Date.now());
+  return { name, createdAt, expiresAt, expired, ...(reads === undefined ? {} : { reads }) };
 }
