@@ -1,6 +1,6 @@
-"""Trains the small model of GPT-SoVITS on the synthetic corpus with the recipe's defaults, and prints a JSON
-line: the mel distance of held-out clips, and how near converted sentences are to each voice. Run by
-`main.mjs` in the environment `torch-xla`, in plain PyTorch on one thread.
+"""Trains the small model of GPT-SoVITS (`SMALL`) on the synthetic corpus, and prints a JSON line: the mel
+distance of held-out clips, and how near converted sentences are to each voice. Run by `main.mjs` in the
+environment `torch-xla`, in plain PyTorch on one thread.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from tpulab_recipes.audio.corpus import CorpusSettings, utterance, write_corpus
 from tpulab_recipes.gpt_sovits.checkpoints import make_models
-from tpulab_recipes.gpt_sovits.config import Config
+from tpulab_recipes.gpt_sovits.config import SMALL
 from tpulab_recipes.gpt_sovits.data import (
     eval_batches,
     fit_tokens,
@@ -34,7 +34,7 @@ SECONDS, CLIPS, HELD_OUT = 110, 60, 6
 
 def main() -> None:
     torch.set_num_threads(1)
-    config, backend = Config(epochs=1000), make("cpu", "cpu")
+    config, backend = SMALL.but(epochs=1000), make("cpu", "cpu")
     features = small_features(config)
     with tempfile.TemporaryDirectory() as folder:
         rate = {"sample_rate": config.sampling_rate, "hop": config.hop_length}

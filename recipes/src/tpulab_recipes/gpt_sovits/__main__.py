@@ -21,10 +21,10 @@ from tpulab_recipes.common.command_line import (
 )
 from tpulab_recipes.common.errors import CheckpointError, ConfigError, DataError
 from tpulab_recipes.common.progress import Terminal
-from tpulab_recipes.gpt_sovits.config import FULL_SIZE, Config, Places, read_s2_config
+from tpulab_recipes.gpt_sovits.config import FULL_SIZE, SMALL, Config, Places, read_s2_config
 
 _ABOUT = "GPT-SoVITS, a voice from a minute of sound: fine-tuning, conversion and speech on XLA devices."
-PRESETS = {"small": Config(), "full-size": FULL_SIZE}
+PRESETS = {"small": SMALL, "full-size": FULL_SIZE}
 SETTINGS = "settings.json"
 
 

@@ -1,5 +1,6 @@
-"""Settings of the recipe under the names of `s2.json`. With the defaults a small model learns the synthetic
-corpus in two minutes (docs/gpt-sovits.md); `FULL_SIZE` fine-tunes the published model.
+"""Settings of the recipe under the names of `s2.json`. The defaults are the notebook's, which compile
+quickly; with `SMALL` a model learns to convert voices of the synthetic corpus in two minutes
+(docs/gpt-sovits.md); `FULL_SIZE` fine-tunes the published model.
 """
 
 from __future__ import annotations
@@ -161,6 +162,14 @@ _FIXED_IN_THE_ORIGINAL = (
     "style_dropout",
     "posterior_layers",
     "flow_layers",
+)
+
+SMALL = Config(
+    segment_size=2560,
+    resblock_dilation_sizes=((1, 3, 5),),
+    posterior_layers=4,
+    flow_layers=2,
+    periods=(2, 3, 5),
 )
 
 FULL_SIZE = Config(
