@@ -1,5 +1,5 @@
 /**
- * Notebooks 01, 04, 06 and 08 in the page, on PyTorch/XLA: trained with their widgets, and stopped; panel and notebook agree. They need the
+ * Notebooks 01, 04 and 06 to 08 in the page, on PyTorch/XLA: trained with their widgets, and stopped; panel and notebook agree. They need the
  * environment `torch-xla`, so they are in the part `torch` of `npm test`: `TPULAB_TORCH_PAGES=1` has Playwright run them and no others.
  */
 import { readdir, readFile } from 'node:fs/promises';
@@ -172,6 +172,55 @@ test('notebook 06 is steered while it trains, and every checkpoint can be heard 
   const shown = page.locator('.jp-CodeCell').filter({ hasText: 'def batches' });
   await expect(shown.locator('figcaption').filter({ hasText: `step ${at}` })).not.toHaveCount(0);
   const players = shown.locator('audio');
+  const durations = (): Promise<number[]> =>
+    players.evaluateAll(each => each.map(player => (player as HTMLAudioElement).duration));
+  await expect.poll(async () => (await durations()).filter(Number.isFinite).length).toBe(seconds.length);
+  const heard = await durations();
+  seconds.forEach((length, place) => expect(heard[place]).toBeCloseTo(length, 2));
+});
+
+test('notebook 07 is steered while two networks learn, and a converted sample can be heard in the page', async ({
+  lab,
+  page
+}) => {
+  test.setTimeout(720_000);
+  const settings = ['steps = 1_000', 'sample_every = 1_000_000', await readFile(COUNT_COMPILATIONS, 'utf8')];
+  const { panel, run, controls } = await startTraining(
+    page,
+    lab,
+    '07-gpt-sovits.ipynb',
+    settings,
+    'GPT-SoVITS'
+  );
+
+  await setHyperparameter(controls, 'learning_rate', '0.001');
+  const log = await panel.requests();
+  await expect(log).toContainText(/learning_rate 0\.003000 → 0\.001000 · applied/);
+  await setHyperparameter(controls, 'mel_weight', '30');
+  await expect(log).toContainText(/mel_weight 45 → 30 · applied/);
+  await controls.getByRole('button', { name: 'Checkpoint' }).click();
+  await expect(log).toContainText(/checkpoint · [\d.,]+ m?s/);
+  const saved = await readdir(join(lab.rootDir, 'gpt-sovits-run'));
+  expect(saved.filter(file => /^step-\d{8}\.pt$/.test(file))).toHaveLength(1);
+  await controls.getByRole('button', { name: 'Sample now' }).click();
+  await expect(log).toContainText(/sample · [\d.,]+ m?s/);
+  const changed = await stepOf(run);
+  await expect.poll(() => stepOf(run)).toBeGreaterThan(changed + 3);
+  await controls.getByRole('button', { name: 'Stop after this step' }).click();
+  await expect(run).toContainText('stopped');
+
+  const [losses, rate, weight, compilations, seconds] = (await ask(
+    page,
+    '[float(each[0]) for each in losses], trainer.learning_rate, trainer.c_mel, compilations_after[run.name],' +
+      ' [len(wave) / config.sampling_rate for wave in samples.values()]'
+  )) as [number[], number, number, number[], number[]];
+  expect([rate, weight]).toEqual([0.001, 30]);
+  // Since step 2 nothing: neither the steps, nor their new values, nor the sample.
+  expect(compilations).toHaveLength(losses.length);
+  expect(new Set(compilations.slice(1)).size).toBe(1);
+  await expectSameSteps(run, controls, losses);
+
+  const players = page.locator('.jp-CodeCell').filter({ hasText: 'def batches' }).locator('audio');
   const durations = (): Promise<number[]> =>
     players.evaluateAll(each => each.map(player => (player as HTMLAudioElement).duration));
   await expect.poll(async () => (await durations()).filter(Number.isFinite).length).toBe(seconds.length);
