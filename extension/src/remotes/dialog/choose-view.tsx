@@ -127,7 +127,7 @@ export function Lists(props: IListsProps): JSX.Element {
           <GroupHead title={trans.__('Google Colab')} />
           {list('colab', trans.__('Google Colab'))}
           {candidates?.colab === undefined || candidates.colab.state === 'ok' ? null : (
-            <div className="jp-TPULabCard jp-mod-hint">
+            <div className="jp-TPULabDialogCard jp-mod-hint">
               <p className="jp-TPULabQuiet">{candidates.colab.message}</p>
               {candidates.colab.remedy === null ? null : (
                 <CommandLine text={candidates.colab.remedy} trans={trans} />
@@ -176,7 +176,7 @@ function MachinesHint(props: IListsProps & { readonly hasMachines: boolean }): J
   }
   if (gcloud.state !== 'ok') {
     return (
-      <div className="jp-TPULabCard jp-mod-hint">
+      <div className="jp-TPULabDialogCard jp-mod-hint">
         <h3>{gcloud.message}</h3>
         <p className="jp-TPULabQuiet">
           {trans.__('gcloud lists the TPU VMs of your project. You can connect without it by typing a host.')}

@@ -11,7 +11,7 @@ export interface IConsentProps {
 export function ConsentCard({ consent, trans }: IConsentProps): JSX.Element {
   const { title, terms, figures, source } = consent;
   return (
-    <section className="jp-TPULabCard jp-mod-ask" aria-label={title}>
+    <section className="jp-TPULabDialogCard jp-mod-ask" aria-label={title}>
       <h3>{title}</h3>
       {terms.map(term => (
         <p key={term}>{term}</p>

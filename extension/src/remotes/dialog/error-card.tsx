@@ -13,7 +13,7 @@ export interface IErrorProps {
 export function ErrorCard({ message, command = null, children, trans }: IErrorProps): JSX.Element {
   const [first, rest] = firstSentence(message);
   return (
-    <div className="jp-TPULabCard jp-mod-bad" role="alert">
+    <div className="jp-TPULabDialogCard jp-mod-bad" role="alert">
       <h3>{first}</h3>
       {rest === '' ? null : <p>{rest}</p>}
       {children}

@@ -31,7 +31,7 @@ export function HostKeyCard({ name, hostKey, pasted, onPasted, trans }: IHostKey
   const { type, fingerprint, address, command } = hostKey;
   const compared = comparedTo(fingerprint, pasted);
   return (
-    <section className="jp-TPULabCard jp-mod-ask" aria-label={trans.__('Host key')}>
+    <section className="jp-TPULabDialogCard jp-mod-ask" aria-label={trans.__('Host key')}>
       <h3>{trans.__('Do you trust this host key?')}</h3>
       <p className="jp-TPULabQuiet">
         {address === null
@@ -80,7 +80,7 @@ export function SecretCard({
     onAnswer(prompt.kind === 'secret' ? value : true);
   };
   return (
-    <form id={form} className="jp-TPULabCard jp-mod-ask" onSubmit={onSubmit}>
+    <form id={form} className="jp-TPULabDialogCard jp-mod-ask" onSubmit={onSubmit}>
       <h3>{trans.__('%1 asks', prompt.host)}</h3>
       <label className="jp-TPULabField">
         <span className="jp-TPULabPrompt">{prompt.text}</span>

@@ -70,7 +70,7 @@ function ProgressScreen({ remote, actions, trans, onClose }: IRemoteProps): JSX.
       }
     >
       {isBack || isQueued ? (
-        <section className="jp-TPULabCard jp-mod-hint" role="status">
+        <section className="jp-TPULabDialogCard jp-mod-hint" role="status">
           <h3 className="jp-TPULabState-word">{label}</h3>
           <p>{detail}</p>
           {remote.error === null ? null : <p className="jp-TPULabQuiet">{remote.error.message}</p>}
