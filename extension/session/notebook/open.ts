@@ -1,4 +1,5 @@
 /** One notebook: document, panel, and the settings that JupyterLab gives it. */
+import { CodeCell } from '@jupyterlab/cells';
 import { Context } from '@jupyterlab/docregistry';
 import {
   type INotebookModel,
@@ -15,7 +16,19 @@ import type { Managers } from '../runtime/managers.js';
 import { editorFactory, mimeTypes } from './editors.js';
 import { pageRendermime } from './rendering.js';
 
-setCellExecutor(Object.freeze({ runCell }));
+setCellExecutor(
+  Object.freeze({
+    /** A cell that is run while the page still connects waits for its kernel; JupyterLab's own executor would drop it. */
+    runCell: async (options: Parameters<typeof runCell>[0]): Promise<boolean> => {
+      const { cell, sessionContext } = options;
+      if (cell instanceof CodeCell && sessionContext && !sessionContext.isReady) {
+        cell.setPrompt('*');
+        await sessionContext.ready;
+      }
+      return runCell(options);
+    }
+  })
+);
 
 export interface OpenNotebook {
   readonly context: Context<INotebookModel>;
