@@ -89,6 +89,7 @@ test('finds, completes and inspects while a cell runs, and runs what is chosen',
 
   // Find, in code and in text.
   await page.keyboard.press('Control+f');
+  await expect(page.getByPlaceholder('Find', { exact: true })).toBeFocused();
   await page.keyboard.type('needle');
   await expect(page.locator('.jp-DocumentSearch-index-counter')).toContainText('/4');
   await page.keyboard.press('Escape');
