@@ -72,7 +72,11 @@ export function App({ page, theme, notebook }: AppProps): JSX.Element {
       }),
       commands.addCommand('tpulab:find', {
         label: 'Find in the notebook…',
-        execute: async () => (await import('../notebook/find.js')).find(panel)
+        execute: async () => {
+          // What is typed until the search is loaded must not be taken for commands of the notebook.
+          if (document.activeElement instanceof HTMLElement) document.activeElement.blur();
+          (await import('../notebook/find.js')).find(panel);
+        }
       }),
       commands.addKeyBinding({ command: 'tpulab:find', keys: ['Accel F'], selector: 'body' }),
       commands.addCommand('tpulab:next-region', {
