@@ -22,7 +22,7 @@ setCellExecutor(
     runCell: async (options: Parameters<typeof runCell>[0]): Promise<boolean> => {
       const { cell, sessionContext } = options;
       if (cell instanceof CodeCell && sessionContext && !sessionContext.isReady) {
-        cell.setPrompt('*');
+        cell.model.executionState = 'running';
         await sessionContext.ready;
       }
       return runCell(options);
