@@ -72,6 +72,9 @@ def test_durations_are_whole_frames_of_at_least_one_and_follow_the_rate(host: An
         assert said.durations.tolist() == [frames] * 7
     with pytest.raises(DataError, match="shorter sentences"):
         speak(model, host, [made_up(1).phonemes], rate=0.1)
+    (said,) = speak(model, host, [made_up(1).phonemes], rate=0.1, fit=True)
+    assert said.durations.min() >= 1
+    assert len(said.durations) < said.planned <= max(model.config.frame_buckets)
 
 
 def test_a_hifigan_of_transformers_is_the_vocoder(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ class EnglishTrainer(KokoroTrainer):
         return self.save_checkpoint(self.best).name
 
     def say(self, phonemes: Sequence[NDArray[np.int32]], **options: Any) -> list[Speech]:
-        return speak(self.model, self.backend, phonemes, **options)
+        return speak(self.model, self.backend, phonemes, fit=True, **options)
 
     def say_held_out(self, count: int = 2) -> str:
         """Writes the first held-out sentences as sound beside the logs; answers what it wrote."""

@@ -49,6 +49,7 @@ def speak(
     *,
     durations: Sequence[NDArray[np.int32]] | None = None,
     rate: float = 1.0,
+    fit: bool = False,
 ) -> list[Speech]:
     """Says each of these sequences of phonemes, Int[phoneme].
 
@@ -56,6 +57,7 @@ def speak(
         model: on the backend's device.
         durations: frames of each phoneme, instead of the predicted ones.
         rate: speed of speaking.
+        fit: durations that are too long together are shortened; a model that still learns plans too much.
 
     Raises `DataError` for an utterance that fits no bucket.
     """
@@ -75,6 +77,8 @@ def speak(
             found = np.asarray(backend.to_host(backend.compile(speaker.read, name="tts_read")()))
             planned = np.maximum(1, np.rint(np.exp(found.astype(np.float64)) / rate)).astype(np.int32)
             planned *= np.arange(size) < lengths[:, None]
+            if fit:
+                planned = _shortened(planned, min(max(c.frame_buckets), c.max_decoder_seq_len))
         else:
             backend.compile(speaker.read, name="tts_read")()
             for place, own in enumerate(durations):
@@ -90,6 +94,13 @@ def speak(
         ]
     finally:
         model.train(training)
+
+
+def _shortened(planned: NDArray[np.int32], limit: int) -> NDArray[np.int32]:
+    """Int[utterance, phoneme]: no utterance over `limit` frames, each phoneme at least one."""
+    counts, frames = (planned > 0).sum(1, keepdims=True), planned.sum(1, keepdims=True)
+    share = np.minimum(1, (limit - counts) / np.maximum(1, frames - counts))
+    return np.where(planned > 0, 1 + np.floor((planned - 1) * share), 0).astype(np.int32)
 
 
 class _Speaker:
