@@ -116,11 +116,12 @@ test('finds, completes and inspects while a cell runs, and runs what is chosen',
   await page.getByRole('menuitemradio', { name: "Colab's keys" }).click();
   await page.waitForLoadState('load');
   await expect(page.getByRole('button', { name: /^Runtime: .* connected, / })).toBeVisible();
-  const before = await page.locator('.jp-Cell').count();
+  // Cells are rendered one after the other.
+  await expect(page.locator('.jp-Cell')).toHaveCount(7);
   await cell(page, 0).locator('.cm-content').click();
   await page.keyboard.press('Control+m');
   await page.keyboard.press('b');
-  await expect(page.locator('.jp-Cell')).toHaveCount(before + 1);
+  await expect(page.locator('.jp-Cell')).toHaveCount(8);
 });
 
 test('a notebook that says nothing of its kernel is not written by opening it', async ({ page, gateway }) => {
