@@ -128,7 +128,8 @@ test('a notebook that says nothing of its kernel is not written by opening it', 
   const { cells } = JSON.parse(notebookText(['1'])) as { cells: object[] };
   const text = JSON.stringify({ cells, metadata: {}, nbformat: 4, nbformat_minor: 5 });
   await gateway.write('untouched.ipynb', text);
-  await open(page, gateway, 'untouched.ipynb');
+  await page.goto(gateway.link('untouched.ipynb'));
+  // The cell waits for the kernel to which the page still connects.
   await cell(page, 0).locator('.cm-content').click();
   await page.keyboard.press('Control+Enter');
   await expect(output(page, 0)).toHaveText('1');
