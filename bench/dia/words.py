@@ -77,7 +77,8 @@ def main() -> None:
     clips = clips_of(words, codec)
     test, train = clips[:HELD_OUT_WORDS], clips[HELD_OUT_WORDS:]
     asked = [word for word, _ in words[:HELD_OUT_WORDS]]
-    others = [replace(clip, text=other.text) for clip, other in zip(test, test[3:] + test[:3], strict=True)]
+    shifted = test[3:] + test[:3]
+    others = [replace(clip, text=other.text) for clip, other in zip(test, shifted, strict=True)]
     backend, model = make("cpu", "cpu"), tiny_model(entries=ENTRIES)
     with torch.no_grad():
         for weight in model.parameters():  # a spread of 0.02 suits the real width of 2,048, not 64
@@ -114,7 +115,7 @@ def main() -> None:
         "before": before,
         "after": report(),
         "heard_in_the_clips": heard_share([clip.codes for clip in test], asked, codec),
-        "heard_in_other_words": heard_share([clip.codes for clip in test[3:] + test[:3]], asked, codec),
+        "heard_in_other_words": heard_share([clip.codes for clip in shifted], asked, codec),
     }
     sys.stdout.write(json.dumps(figures) + "\n")
 

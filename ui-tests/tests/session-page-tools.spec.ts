@@ -1,28 +1,10 @@
 /** What a person does in the session page beside running cells, on one page; and the view that is shared with others. */
-import { type Browser, expect, type Locator, type Page, test as plain } from '@playwright/test';
-import { SessionGateway } from '../lab/session-gateway.js';
+import type { Locator, Page } from '@playwright/test';
 import { checkAccessibility } from './accessibility.js';
 import { notebookText } from './notebook-file.js';
+import { cell, expect, open, openElsewhere, test } from './session-steps.js';
 
-const test = plain.extend<object, { gateway: SessionGateway }>({
-  gateway: [
-    async ({}, use) => {
-      const gateway = await SessionGateway.start();
-      await use(gateway);
-      await gateway.stop();
-    },
-    { scope: 'worker', timeout: 300_000 }
-  ]
-});
-
-const cell = (page: Page, at: number): Locator => page.locator('.jp-CodeCell').nth(at);
 const output = (page: Page, at: number): Locator => cell(page, at).locator('.jp-OutputArea-output');
-
-async function open(page: Page, gateway: SessionGateway, notebook: string): Promise<void> {
-  await page.goto(gateway.link(notebook));
-  await expect(page.locator('.jp-CodeCell .cm-content').first()).toBeVisible();
-  await expect(page.getByRole('button', { name: /^Runtime: .* connected, / })).toBeVisible();
-}
 
 /** By its name, in the palette. */
 async function command(page: Page, name: string): Promise<void> {
@@ -148,12 +130,6 @@ test('a notebook that says nothing of its kernel is not written by opening it', 
   expect(await gateway.read('dropped.ipynb')).toContain('from a file');
 });
 
-async function view(browser: Browser, link: string): Promise<Page> {
-  const page = await (await browser.newContext()).newPage();
-  await page.goto(link);
-  return page;
-}
-
 test('shares a view that shows everything live, can change nothing, and ends when it is revoked', async ({
   page,
   browser,
@@ -172,7 +148,7 @@ test('shares a view that shows everything live, can change nothing, and ends whe
   await dialog.getByRole('button', { name: 'Create link' }).click();
   const link = await dialog.getByLabel('Link', { exact: true }).inputValue();
   await checkAccessibility(page, dialog);
-  const reader = await view(browser, link);
+  const reader = await openElsewhere(browser, link);
   await expect(output(reader, 0)).toContainText('line');
   const seen = await output(reader, 0).innerText();
   await expect.poll(() => output(reader, 0).innerText()).not.toBe(seen);

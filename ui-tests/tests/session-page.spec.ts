@@ -1,28 +1,11 @@
 /** The session page in Chromium, with the real gateway and real kernels. */
-import { type Browser, expect, type Locator, type Page, test as plain } from '@playwright/test';
-import { SessionGateway } from '../lab/session-gateway.js';
+import type { Locator, Page } from '@playwright/test';
+import type { SessionGateway } from '../lab/session-gateway.js';
 import { checkAccessibility } from './accessibility.js';
 import { notebookText } from './notebook-file.js';
+import { cell, expect, open, openElsewhere, test } from './session-steps.js';
 
-const test = plain.extend<object, { gateway: SessionGateway }>({
-  gateway: [
-    async ({}, use) => {
-      const gateway = await SessionGateway.start();
-      await use(gateway);
-      await gateway.stop();
-    },
-    { scope: 'worker', timeout: 300_000 }
-  ]
-});
-
-const cell = (page: Page, at: number): Locator => page.locator('.jp-CodeCell').nth(at);
 const saved = (page: Page): Locator => page.locator('.tpl-TopBar-saved.jp-mod-saved');
-
-async function open(page: Page, gateway: SessionGateway, notebook: string): Promise<void> {
-  await page.goto(gateway.link(notebook));
-  await expect(page.locator('.jp-CodeCell .cm-content').first()).toBeVisible();
-  await expect(page.getByRole('button', { name: /^Runtime: .* connected, / })).toBeVisible();
-}
 
 async function run(page: Page, at: number): Promise<void> {
   await cell(page, at).locator('.cm-content').click();
@@ -34,13 +17,6 @@ interface Saved {
 }
 const fileOf = async (gateway: SessionGateway, name: string): Promise<Saved> =>
   JSON.parse(await gateway.read(name)) as Saved;
-
-/** Opens a page of its own on the notebook. */
-async function second(browser: Browser, link: string): Promise<Page> {
-  const page = await (await browser.newContext()).newPage();
-  await page.goto(link);
-  return page;
-}
 
 const LINES = 60;
 const LOOP = [
@@ -81,7 +57,7 @@ test('runs cells, saves them, and a reload in mid-cell loses nothing', async ({ 
 test('of two pages that change one notebook neither loses anything', async ({ page, browser, gateway }) => {
   await gateway.write('b.ipynb', notebookText(['first = 1']));
   await open(page, gateway, 'b.ipynb');
-  const other = await second(browser, gateway.link('b.ipynb'));
+  const other = await openElsewhere(browser, gateway.link('b.ipynb'));
   await other.locator('.cm-content').click();
   await other.keyboard.press('Control+End');
   await other.keyboard.type('\ntheirs = 2');

@@ -1,10 +1,9 @@
 /** Makes the images of docs/session.md, as images.screenshots.ts does for JupyterLab. */
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { expect, test } from '@playwright/test';
 import { IMAGES } from '../lab/paths.js';
-import { SessionGateway } from '../lab/session-gateway.js';
 import { notebookText } from './notebook-file.js';
+import { expect, open, test } from './session-steps.js';
 
 const NOTEBOOK = 'training.ipynb';
 const DATA = `import jax, jax.numpy as jnp, time
@@ -37,36 +36,30 @@ for batch in run.steps(batches(20_000), total=20_000):
 
 test.use({ viewport: { width: 1440, height: 900 } });
 
-test('a training in the session page, light, and dark with the panel', async ({ page }) => {
+test('a training in the session page, light, and dark with the panel', async ({ page, gateway }) => {
   await mkdir(IMAGES, { recursive: true });
-  const gateway = await SessionGateway.start();
-  try {
-    const cells = [
-      [
-        'title',
-        '# Training loop\n\nA linear model in JAX. The step bar below shows where the time of each step goes.'
-      ],
-      ['train', '## Train\n\nPause it, or change the learning rate in the panel while it runs.']
-    ].map(([id, source]) => ({ cell_type: 'markdown', id, metadata: {}, source }));
-    const notebook = JSON.parse(notebookText([DATA, TRAIN])) as { cells: unknown[] };
-    const [data, train] = notebook.cells;
-    const [title, heading] = cells;
-    await gateway.write(NOTEBOOK, JSON.stringify({ ...notebook, cells: [title, data, heading, train] }));
-    await page.goto(gateway.link(NOTEBOOK));
-    await expect(page.getByRole('button', { name: /^Runtime: .* connected, / })).toBeVisible();
-    await page.getByRole('button', { name: 'Run all' }).click();
-    await expect(page.getByText(/of 20,000/).first()).toBeVisible();
-    // Until compiling is behind the last 48 steps.
-    await page.waitForTimeout(8_000);
-    await page.locator('.jp-CodeCell').last().scrollIntoViewIfNeeded();
-    await page.mouse.move(0, 0);
-    await page.screenshot({ path: join(IMAGES, 'session-light.png'), animations: 'disabled' });
-    await page.getByRole('button', { name: 'Open panel' }).click();
-    await page.getByRole('button', { name: 'More', exact: true }).click();
-    await page.getByRole('menuitemradio', { name: 'Dark theme' }).click();
-    await page.waitForTimeout(2_000);
-    await page.screenshot({ path: join(IMAGES, 'session-dark.png'), animations: 'disabled' });
-  } finally {
-    await gateway.stop();
-  }
+  const cells = [
+    [
+      'title',
+      '# Training loop\n\nA linear model in JAX. The step bar below shows where the time of each step goes.'
+    ],
+    ['train', '## Train\n\nPause it, or change the learning rate in the panel while it runs.']
+  ].map(([id, source]) => ({ cell_type: 'markdown', id, metadata: {}, source }));
+  const notebook = JSON.parse(notebookText([DATA, TRAIN])) as { cells: unknown[] };
+  const [data, train] = notebook.cells;
+  const [title, heading] = cells;
+  await gateway.write(NOTEBOOK, JSON.stringify({ ...notebook, cells: [title, data, heading, train] }));
+  await open(page, gateway, NOTEBOOK);
+  await page.getByRole('button', { name: 'Run all' }).click();
+  await expect(page.getByText(/of 20,000/).first()).toBeVisible();
+  // Until compiling is behind the last 48 steps.
+  await page.waitForTimeout(8_000);
+  await page.locator('.jp-CodeCell').last().scrollIntoViewIfNeeded();
+  await page.mouse.move(0, 0);
+  await page.screenshot({ path: join(IMAGES, 'session-light.png'), animations: 'disabled' });
+  await page.getByRole('button', { name: 'Open panel' }).click();
+  await page.getByRole('button', { name: 'More', exact: true }).click();
+  await page.getByRole('menuitemradio', { name: 'Dark theme' }).click();
+  await page.waitForTimeout(2_000);
+  await page.screenshot({ path: join(IMAGES, 'session-dark.png'), animations: 'disabled' });
 });

@@ -64,6 +64,7 @@ def speak(
     c, training = model.config, model.training
     model.eval()
     try:
+        limit = min(max(c.frame_buckets), c.max_decoder_seq_len)
         size = max(c.phonemes_of(max(c.frame_buckets)), 8)
         longest = max(len(one) for one in phonemes)
         if not 0 < longest <= size:
@@ -78,15 +79,15 @@ def speak(
             planned = np.maximum(1, np.rint(np.exp(found.astype(np.float64)) / rate)).astype(np.int32)
             planned *= np.arange(size) < lengths[:, None]
             if fit:
-                planned = _shortened(planned, min(max(c.frame_buckets), c.max_decoder_seq_len))
+                planned = _shortened(planned, limit)
         else:
             backend.compile(speaker.read, name="tts_read")()
             for place, own in enumerate(durations):
                 planned[place, : len(own)] = own
         most = int(planned.sum(1).max())
         fitting = [each for each in c.frame_buckets if min(most + SLACK, max(c.frame_buckets)) <= each]
-        if most > max(c.frame_buckets) or most > c.max_decoder_seq_len:
-            raise DataError(f"{most} frames; at most {max(c.frame_buckets)} fit. Say shorter sentences.")
+        if most > limit:
+            raise DataError(f"{most} frames; at most {limit} fit. Say shorter sentences.")
         mel, ended, stopped = speaker.run(planned, fitting[0])
         return [
             Speech(one, planned[place, : len(one)], mel[place, : int(ended[place])], bool(stopped[place]))
