@@ -6,6 +6,8 @@ import { endChild, startChild, until } from './child.mjs';
 import { freePort } from './free-port.mjs';
 import { openWebSocket } from './websocket-connection.mjs';
 
+const START_LIMIT_MS = 60_000;
+
 /**
  * @param {string} python of the environment with the peers
  * @param {import('./server.mjs').Place} place
@@ -38,6 +40,8 @@ export async function openJupyverse(python, { folder, jupyterPath }) {
       const response = await fetch(`${url}/api/sessions`, {
         method: 'POST',
         headers,
+        // It has been seen to answer never.
+        signal: AbortSignal.timeout(START_LIMIT_MS),
         body: JSON.stringify({
           kernel: { id: null, name: spec },
           name,
