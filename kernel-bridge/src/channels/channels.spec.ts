@@ -1,21 +1,18 @@
 import { once } from 'node:events';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { type ChannelsClient, isStatus, type Message } from '../testing/channels-client.js';
+import { gatewayForAll } from '../testing/shared-gateway.js';
 import { TemporaryGateway } from '../testing/temporary-gateway.js';
 import { EventsPage } from '../telemetry/testing/events-page.js';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
-let bridge: TemporaryGateway;
+const bridge = gatewayForAll({ maxPayloadBytes: 1024 * 1024 });
 let kernelId: string;
 
 beforeAll(async () => {
-  bridge = await TemporaryGateway.start({ maxPayloadBytes: 1024 * 1024 });
-  await bridge.gateway.ready;
   kernelId = await bridge.startKernel();
 });
-
-afterAll(async () => bridge[Symbol.asyncDispose]());
 
 function types(messages: readonly Message[]): string[] {
   return messages.map(({ channel, header }) => `${channel}:${header.msg_type}`);

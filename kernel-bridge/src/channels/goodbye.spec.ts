@@ -1,18 +1,11 @@
 import { once } from 'node:events';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { WebSocket } from 'ws';
-import { TemporaryGateway } from '../testing/temporary-gateway.js';
+import { gatewayForAll } from '../testing/shared-gateway.js';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
-let bridge: TemporaryGateway;
-
-beforeAll(async () => {
-  bridge = await TemporaryGateway.start();
-  await bridge.gateway.ready;
-});
-
-afterAll(async () => bridge[Symbol.asyncDispose]());
+const bridge = gatewayForAll();
 
 describe('a client that says goodbye', () => {
   it('[12] no longer counts, though it reads nothing more and its connection lingers', async () => {

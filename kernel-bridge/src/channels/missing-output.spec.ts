@@ -1,22 +1,18 @@
 import { readdir } from 'node:fs/promises';
 import path from 'node:path';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
 import type { Message } from '../testing/channels-client.js';
-import { TemporaryGateway } from '../testing/temporary-gateway.js';
+import { gatewayForAll } from '../testing/shared-gateway.js';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
 const MIB = 1024 * 1024;
-let bridge: TemporaryGateway;
+const bridge = gatewayForAll({ journal: { kernelBytes: 4 * MIB } });
 let kernelId: string;
 
 beforeAll(async () => {
-  bridge = await TemporaryGateway.start({ journal: { kernelBytes: 4 * MIB } });
-  await bridge.gateway.ready;
   kernelId = await bridge.startKernel({ name: 'lossless' });
 });
-
-afterAll(async () => bridge[Symbol.asyncDispose]());
 
 const isNotice = ({ header, content }: Message): boolean =>
   header.msg_type === 'stream' && String(content['text']).startsWith('[tpulab] ');

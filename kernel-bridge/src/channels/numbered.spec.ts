@@ -1,24 +1,21 @@
 import { NUMBERED_SUBPROTOCOL } from '@tpulab/protocol';
-import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { type ChannelsClient, isStatus, type Message } from '../testing/channels-client.js';
-import { TemporaryGateway } from '../testing/temporary-gateway.js';
+import { gatewayForAll } from '../testing/shared-gateway.js';
+import type { TemporaryGateway } from '../testing/temporary-gateway.js';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
-let bridge: TemporaryGateway;
+const bridge = gatewayForAll();
 let kernelId: string;
 let count = 0;
 let sessionId: string;
 
 beforeAll(async () => {
-  bridge = await TemporaryGateway.start();
-  await bridge.gateway.ready;
   kernelId = await bridge.startKernel({ name: 'lossless' });
 });
 
 beforeEach(() => (sessionId = `numbered-${count++}`));
-
-afterAll(async () => bridge[Symbol.asyncDispose]());
 
 function connect(options: Parameters<TemporaryGateway['connect']>[1] = {}): Promise<ChannelsClient> {
   const protocols = [NUMBERED_SUBPROTOCOL, 'v1.kernel.websocket.jupyter.org'];

@@ -1,25 +1,22 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { type ChannelsClient, isStatus, type Message } from '../testing/channels-client.js';
+import { gatewayForAll } from '../testing/shared-gateway.js';
 import { TemporaryGateway } from '../testing/temporary-gateway.js';
 import { CONFIRMATION_DEFAULTS } from './confirmations.js';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
-let bridge: TemporaryGateway;
+const bridge = gatewayForAll({ limits: { congestedBytes: 64 * 1024, refillBytes: 16 * 1024 } });
 let kernelId: string;
 let count = 0;
 /** A client of its own for each test. */
 let sessionId: string;
 
 beforeAll(async () => {
-  bridge = await TemporaryGateway.start({ limits: { congestedBytes: 64 * 1024, refillBytes: 16 * 1024 } });
-  await bridge.gateway.ready;
   kernelId = await bridge.startKernel({ name: 'lossless' });
 });
 
 beforeEach(() => (sessionId = `resuming-${count++}`));
-
-afterAll(async () => bridge[Symbol.asyncDispose]());
 
 /** Prints numbered lines, waiting in the middle until it is told to go on by an answer to its question. */
 const COUNT = `

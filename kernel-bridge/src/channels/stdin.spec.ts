@@ -1,21 +1,17 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
 import type { ChannelsClient, Message } from '../testing/channels-client.js';
-import { TemporaryGateway } from '../testing/temporary-gateway.js';
+import { gatewayForAll } from '../testing/shared-gateway.js';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
-let bridge: TemporaryGateway;
+const bridge = gatewayForAll();
 let kernelId: string;
 
 beforeAll(async () => {
-  bridge = await TemporaryGateway.start();
-  await bridge.gateway.ready;
   kernelId = await bridge.startKernel();
 });
-
-afterAll(async () => bridge[Symbol.asyncDispose]());
 
 function asked(client: ChannelsClient, id: string): Promise<Message> {
   return client.first(({ header, parent }) => header.msg_type === 'input_request' && parent.msg_id === id);

@@ -1,9 +1,28 @@
 /** Which state folder a command means: the one that is named, else that of the gateway that runs. */
 import path from 'node:path';
+import type { Command } from 'commander';
 import { PACKAGE_FOLDER } from '../environments/locations.js';
 import { type RunningGatewayFolder, runningGateways } from '../gateway/running-gateways.js';
 import { stateFolder } from '../gateway/state-folder.js';
 import { CommandError } from './command-errors.js';
+import type { OutputOptions } from './output.js';
+import { RunningGateway } from './running-gateway.js';
+
+/** What every command has that looks at a state folder or at the gateway of one. */
+export interface StateOptions extends OutputOptions {
+  readonly stateDir?: string;
+}
+
+export function ofState(command: Command, json = 'print JSON'): Command {
+  return command
+    .option('--state-dir <folder>', "state folder of the gateway (default: the running one's)")
+    .option('--json', json);
+}
+
+/** @throws CommandError `no_gateway`, `several_gateways`, `gateway_unresponsive` */
+export async function chosenGateway({ stateDir }: StateOptions): Promise<RunningGateway> {
+  return RunningGateway.find(await chosenStateFolder(stateDir));
+}
 
 /** `.tpulab`, in which `npm start` keeps its state: beside `kernel-bridge`, and around the bundle. */
 const OF_CHECKOUT = ['../.tpulab', '..']

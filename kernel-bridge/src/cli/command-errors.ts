@@ -1,4 +1,6 @@
 /** Why a command that talks to a running gateway, or its arguments, failed. */
+import { CodedError } from '../platform/coded-error.js';
+
 export type CommandErrorCode =
   | 'no_gateway'
   | 'several_gateways'
@@ -23,14 +25,4 @@ export type CommandErrorCode =
   | 'run_not_started'
   | 'notebook_failed';
 
-export class CommandError extends Error {
-  override readonly name = 'CommandError';
-
-  constructor(
-    readonly code: CommandErrorCode,
-    message: string,
-    options?: ErrorOptions
-  ) {
-    super(message, options);
-  }
-}
+export class CommandError extends CodedError<CommandErrorCode> {}

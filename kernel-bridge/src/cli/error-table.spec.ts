@@ -4,7 +4,7 @@ import * as files from '../files/file-errors.js';
 import * as errors from '../http/errors.js';
 import * as sharing from '../sharing/share-routes.js';
 import * as page from '../session-page/session-page-routes.js';
-import { ERROR_TABLE } from './error-table.js';
+import { ERROR_TABLE } from './testing/error-table.js';
 
 const ROW = /^\| `([a-z_]+)` +\| ([^|]+) \| ([^|]+) \|$/;
 

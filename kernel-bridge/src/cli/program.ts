@@ -1,7 +1,7 @@
 /** The command `tpulab`. */
 import { Command, CommanderError } from 'commander';
 import { envCommand } from '../environments/index.js';
-import { BRIDGE_VERSION } from '../gateway/jupyter-routes.js';
+import { BRIDGE_VERSION } from '../gateway/bridge-version.js';
 import { devicesCommand } from './devices/devices-command.js';
 import { holdersCommand } from './devices/holders-command.js';
 import { doctorCommand } from './doctor/doctor-command.js';

@@ -6,7 +6,7 @@ import { IDENTITY, isProof, newChallenge } from '../http/gateway-proof.js';
 import { isRunning } from '../gateway/running-gateways.js';
 import { type GatewayRecord, readGatewayRecord, readToken } from '../gateway/state-folder.js';
 import { CommandError } from './command-errors.js';
-import { requestGateway } from './gateway-request.js';
+import { requestGateway } from '../http/gateway-request.js';
 
 /** A gateway behind which a remote is may have to wait for it. */
 const ANSWER_MS = 30_000;

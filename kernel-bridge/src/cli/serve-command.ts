@@ -1,17 +1,11 @@
 /** `tpulab serve`: a gateway in the foreground. */
 import { Command, InvalidArgumentError, Option } from 'commander';
 import type { ServeReady } from '@tpulab/protocol';
-import type { Level } from 'pino';
 import { readConfigFile } from '../config/config-file.js';
-import { gatewayOptions, stateDirOf } from '../gateway/gateway-settings.js';
 import { printSettings } from '../config/print-settings.js';
 import { resolveSettings } from '../config/resolve-settings.js';
 import { INVALID } from '../config/setting-kinds.js';
-import { SETTING_KEYS, type SettingKey, type Settings, SETTINGS } from '../config/settings.js';
-import { type Gateway, startGateway } from '../gateway/gateway.js';
-import { enterGateway } from '../gateway/running-gateways.js';
-import { prepareStateFolder } from '../gateway/state-folder.js';
-import { openLog } from './logging.js';
+import { SETTING_KEYS, type SettingKey, SETTINGS } from '../config/settings.js';
 import type { Streams } from './output.js';
 
 interface ServeOptions {
@@ -65,43 +59,12 @@ async function serve(
     return;
   }
   if (settings.sources.token === 'flag') hideArguments(streams);
+  // The other commands do without all that a gateway loads.
+  const { serveUntilStopped } = await import('./serve-gateway.js');
   await serveUntilStopped(settings.values, ({ url }) => {
     const line: ServeReady = { url, pid: process.pid };
     streams.stdout.write(`${JSON.stringify(line)}\n`);
   });
-}
-
-/** Runs a gateway until SIGTERM or SIGINT. @param onReady called when it serves */
-export async function serveUntilStopped(
-  settings: Settings,
-  onReady: (gateway: Gateway) => void | Promise<void>
-): Promise<void> {
-  const options = gatewayOptions(settings);
-  const stateDir = stateDirOf(settings);
-  await prepareStateFolder(stateDir);
-  const log = openLog(stateDir, settings.logLevel as Level);
-  // Node prints the stack and ends the process; whoever started it in the background finds it in the log only.
-  process.on('uncaughtExceptionMonitor', (err, origin) => {
-    log.fatal({ err, origin }, 'gateway failed; kernels go on, and the next gateway finds them');
-  });
-  const stopping = new AbortController();
-  for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => stopping.abort(signal));
-  let gateway: Gateway | null = null;
-  let entry: AsyncDisposable | null = null;
-  try {
-    gateway = await startGateway({ ...options, log });
-    await gateway.ready;
-    entry = await enterGateway(stateDir, gateway.gatewayId).catch((error: unknown) => {
-      log.warn({ err: error }, 'commands find this gateway by --state-dir only');
-      return null;
-    });
-    await onReady(gateway);
-    await aborted(stopping.signal);
-    log.info({ signal: String(stopping.signal.reason) }, 'gateway stopping; kernels go on');
-  } finally {
-    await entry?.[Symbol.asyncDispose]();
-    await gateway?.[Symbol.asyncDispose]();
-  }
 }
 
 /** The flag of a setting; its text is checked where it is read, so that the message names the flag. */
@@ -130,9 +93,4 @@ function hideArguments(streams: Streams): void {
   streams.stderr.write(
     'A token on the command line can be seen by other users; give it in TPULAB_TOKEN or with --token-file.\n'
   );
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return Promise.resolve();
-  return new Promise(resolve => signal.addEventListener('abort', () => resolve(), { once: true }));
 }

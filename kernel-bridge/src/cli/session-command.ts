@@ -5,14 +5,12 @@ import path from 'node:path';
 import { Command } from 'commander';
 import { writeAtomically } from '../platform/write-atomically.js';
 import { resolveSettings } from '../config/resolve-settings.js';
-import { chosenStateFolder } from './chosen-gateway.js';
+import { chosenStateFolder, type StateOptions } from './chosen-gateway.js';
 import { CommandError } from './command-errors.js';
-import { type OutputOptions, say, type Streams } from './output.js';
+import { say, type Streams } from './output.js';
 import { RunningGateway } from './running-gateway.js';
-import { serveUntilStopped } from './serve-command.js';
 
-interface SessionOptions extends OutputOptions {
-  readonly stateDir?: string;
+interface SessionOptions extends StateOptions {
   readonly rootDir?: string;
   readonly envDir?: string;
   readonly port?: string;
@@ -52,6 +50,7 @@ export function sessionCommand(streams: Streams): Command {
       const { envDir, port } = options;
       const flags = { stateDir, rootDir, ...(envDir && { envDir }), ...(port && { port: Number(port) }) };
       const settings = resolveSettings({ flags, env: process.env, file: new Map() });
+      const { serveUntilStopped } = await import('./serve-gateway.js');
       await serveUntilStopped(settings.values, ({ url, token }) => open(url, token, rootDir));
     });
 }

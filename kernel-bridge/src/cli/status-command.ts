@@ -1,22 +1,17 @@
 /** `tpulab status`: whether a gateway runs, and its kernels. */
 import { Command } from 'commander';
 import { isLingering } from '../keeper-client/index.js';
-import { chosenStateFolder } from './chosen-gateway.js';
+import { chosenGateway, type StateOptions } from './chosen-gateway.js';
 import { lingerAdvice } from './linger-advice.js';
-import { type OutputOptions, say, type Streams } from './output.js';
-import { RunningGateway } from './running-gateway.js';
-
-interface StatusOptions extends OutputOptions {
-  readonly stateDir?: string;
-}
+import { say, type Streams } from './output.js';
 
 export function statusCommand(streams: Streams): Command {
   return new Command('status')
     .description('show the gateway of a state folder and its kernels')
     .option('--state-dir <folder>', "state folder of the gateway (default: the running one's)")
     .option('--json', 'print JSON')
-    .action(async (options: StatusOptions) => {
-      const gateway = await RunningGateway.find(await chosenStateFolder(options.stateDir));
+    .action(async (options: StateOptions) => {
+      const gateway = await chosenGateway(options);
       const kernels = gateway.health.status === 'ok' ? await gateway.kernels() : [];
       const { url, pid } = gateway.record;
       const { status, version, startedAt } = gateway.health;

@@ -1,11 +1,9 @@
 /** `tpulab stop`: ends the gateway, and with `--kernels` its kernels first. */
 import { Command } from 'commander';
-import { chosenStateFolder } from './chosen-gateway.js';
-import { type OutputOptions, say, type Streams } from './output.js';
-import { RunningGateway } from './running-gateway.js';
+import { chosenGateway, type StateOptions } from './chosen-gateway.js';
+import { say, type Streams } from './output.js';
 
-interface StopOptions extends OutputOptions {
-  readonly stateDir?: string;
+interface StopOptions extends StateOptions {
   readonly kernels?: true;
 }
 
@@ -16,7 +14,7 @@ export function stopCommand(streams: Streams): Command {
     .option('--kernels', 'shut all kernels down first')
     .option('--json', 'print JSON')
     .action(async (options: StopOptions) => {
-      const gateway = await RunningGateway.find(await chosenStateFolder(options.stateDir));
+      const gateway = await chosenGateway(options);
       const kernels = await gateway.kernels();
       if (options.kernels === true) await Promise.all(kernels.map(({ id }) => gateway.removeKernel(id)));
       await gateway.stop();

@@ -1,29 +1,25 @@
 /** `tpulab token`: a token for each client, which can be revoked without disturbing the others. */
 import { Command } from 'commander';
-import { chosenStateFolder } from './chosen-gateway.js';
+import { chosenStateFolder, ofState, type StateOptions } from './chosen-gateway.js';
 import { prepareStateFolder } from '../gateway/state-folder.js';
 import { parseExpiry } from '../http/token-expiry.js';
 import { hasExpired, type TokenRecord } from '../http/token-file.js';
 import { TokenStore } from '../http/token-store.js';
-import { type OutputOptions, say, type Streams } from './output.js';
-
-interface TokenOptions extends OutputOptions {
-  readonly stateDir?: string;
-}
+import { say, type Streams } from './output.js';
 
 export function tokenCommand(streams: Streams): Command {
   const command = new Command('token').description(
     'manage named tokens for clients; a running gateway applies changes at once'
   );
   command.addCommand(
-    common(new Command('create'))
+    ofState(new Command('create'))
       .description('create a token and print it once; only its digest is stored')
       .argument('<name>', 'who or what it is for')
       .option(
         '--expires <when>',
         'when it ends: 90m, 12h, 30d, 8w, or a date like 2030-01-31 (default: never)'
       )
-      .action(async (name: string, options: TokenOptions & { readonly expires?: string }) => {
+      .action(async (name: string, options: StateOptions & { readonly expires?: string }) => {
         const expiresAt = options.expires === undefined ? null : parseExpiry(options.expires, new Date());
         const stateDir = await chosenStateFolder(options.stateDir);
         await prepareStateFolder(stateDir);
@@ -32,9 +28,9 @@ export function tokenCommand(streams: Streams): Command {
       })
   );
   command.addCommand(
-    common(new Command('list'))
+    ofState(new Command('list'))
       .description('show all named tokens')
-      .action(async (options: TokenOptions) => {
+      .action(async (options: StateOptions) => {
         const tokens = new TokenStore(await chosenStateFolder(options.stateDir)).list().map(shown);
         const lines = tokens.map(({ name, createdAt, expiresAt, expired, reads }) => {
           const end =
@@ -51,21 +47,15 @@ export function tokenCommand(streams: Streams): Command {
       })
   );
   command.addCommand(
-    common(new Command('revoke'))
+    ofState(new Command('revoke'))
       .description('revoke a token at once and close the sockets opened with it')
       .argument('<name>', 'name of the token')
-      .action(async (name: string, options: TokenOptions) => {
+      .action(async (name: string, options: StateOptions) => {
         await new TokenStore(await chosenStateFolder(options.stateDir)).revoke(name);
         say(streams, options, { revoked: name }, `The token "${name}" is revoked.`);
       })
   );
   return command;
-}
-
-function common(command: Command): Command {
-  return command
-    .option('--state-dir <folder>', "state folder of the gateway (default: the running one's)")
-    .option('--json', 'print JSON');
 }
 
 /** Not the digest: nobody needs it. */

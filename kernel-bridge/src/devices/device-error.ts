@@ -1,14 +1,6 @@
 /** Why the description of chips that a user gave cannot be used. */
+import { CodedError } from '../platform/coded-error.js';
+
 export type DeviceErrorCode = 'chip_table_unusable';
 
-export class DeviceError extends Error {
-  override readonly name = 'DeviceError';
-
-  constructor(
-    readonly code: DeviceErrorCode,
-    message: string,
-    options?: ErrorOptions
-  ) {
-    super(message, options);
-  }
-}
+export class DeviceError extends CodedError<DeviceErrorCode> {}

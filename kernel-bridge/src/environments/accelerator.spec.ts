@@ -2,10 +2,9 @@ import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { EnvironmentCatalog } from './catalog.js';
-import { silentProgress } from './creation-progress.js';
 import { type Accelerator, definitionNamed, readDefinitions, variantOf } from './definition.js';
 import { create } from './operations.js';
-import { type TinyFolders, tinyFolders } from './testing/tiny-definitions.js';
+import { type TinyFolders, tinyFolders, silentProgress } from './testing/tiny-definitions.js';
 
 // uv and Python are started again and again.
 vi.setConfig({ testTimeout: 240_000 });

@@ -9,13 +9,6 @@ export interface CreationProgress {
   stageDone(): void;
 }
 
-/** For callers that show nothing. */
-export const silentProgress: CreationProgress = {
-  stage: () => undefined,
-  detail: () => undefined,
-  stageDone: () => undefined
-};
-
 interface Out {
   readonly isTTY?: boolean;
   readonly columns?: number;

@@ -2,6 +2,8 @@
  * Failures of `tpulab env` and `tpulab lessons`. The code is stable and is what programs look at; the message is one sentence with
  * the remedy. How a creation failed is in the state of the creation, so the codes have no HTTP status of their own.
  */
+import { CodedError } from '../platform/coded-error.js';
+
 export const ENVIRONMENT_ERROR_CODES = [
   'env_unknown',
   'env_definition_invalid',
@@ -25,12 +27,4 @@ export const ENVIRONMENT_ERROR_CODES = [
 
 export type EnvironmentErrorCode = (typeof ENVIRONMENT_ERROR_CODES)[number];
 
-export class EnvironmentError extends Error {
-  readonly code: EnvironmentErrorCode;
-
-  constructor(code: EnvironmentErrorCode, message: string, options: { cause?: unknown } = {}) {
-    super(message, options.cause === undefined ? undefined : { cause: options.cause });
-    this.name = 'EnvironmentError';
-    this.code = code;
-  }
-}
+export class EnvironmentError extends CodedError<EnvironmentErrorCode> {}

@@ -3,11 +3,10 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { EnvironmentCatalog } from './catalog.js';
-import { silentProgress } from './creation-progress.js';
 import { readDefinitions } from './definition.js';
 import { EnvironmentError } from './environment-error.js';
 import { type CreateResult, check, create, remove } from './operations.js';
-import { type TinyFolders, describeTiny, tinyFolders } from './testing/tiny-definitions.js';
+import { type TinyFolders, describeTiny, tinyFolders, silentProgress } from './testing/tiny-definitions.js';
 
 // uv and Python are started again and again; where an index cannot be reached, uv tries for 8 s.
 vi.setConfig({ testTimeout: 240_000 });

@@ -1,96 +1,62 @@
 /** Why a file could not be read or changed. One class for each decision that a client can take. */
-import { BridgeError } from '../http/errors.js';
+import { BridgeError, errorWith } from '../http/errors.js';
 
 const shown = (path: string): string => JSON.stringify(path.length > 200 ? `${path.slice(0, 200)}…` : path);
 
-export class FilePathError extends BridgeError {
-  readonly code = 'file_path_invalid';
-  constructor(path: string, why: string) {
-    super(`The path ${shown(path)} ${why}; name a file below the root folder.`, { reason: 'Bad Request' });
-  }
-}
+export const FilePathError = errorWith(
+  'file_path_invalid',
+  (path: string, why: string) => `The path ${shown(path)} ${why}; name a file below the root folder.`
+);
 
-export class FileNotFoundError extends BridgeError {
-  readonly code = 'file_not_found';
-  constructor(path: string) {
-    super(`There is no ${shown(path)} below the root folder.`, { reason: 'Not Found' });
-  }
-}
+export const FileNotFoundError = errorWith(
+  'file_not_found',
+  (path: string) => `There is no ${shown(path)} below the root folder.`
+);
 
-export class FileExistsError extends BridgeError {
-  readonly code = 'file_exists';
-  constructor(path: string) {
-    super(`${shown(path)} exists already; choose another name.`, { reason: 'Conflict' });
-  }
-}
+export const FileExistsError = errorWith(
+  'file_exists',
+  (path: string) => `${shown(path)} exists already; choose another name.`
+);
 
 /** It is a folder where a file was asked for, or the other way round, or neither. */
-export class FileKindError extends BridgeError {
-  readonly code = 'file_wrong_kind';
-  constructor(path: string, wanted: 'file' | 'folder') {
-    super(`${shown(path)} is not a ${wanted}.`, { reason: 'Conflict' });
-  }
-}
+export const FileKindError = errorWith(
+  'file_wrong_kind',
+  (path: string, wanted: 'file' | 'folder') => `${shown(path)} is not a ${wanted}.`
+);
 
 /** Somebody else has written it since the version that the client knows. */
-export class FileChangedError extends BridgeError {
-  readonly code = 'file_changed';
-  constructor(path: string) {
-    super(`${shown(path)} has changed since it was read; read it again, or save under another name.`, {
-      reason: 'Precondition Failed'
-    });
-  }
-}
+export const FileChangedError = errorWith(
+  'file_changed',
+  (path: string) => `${shown(path)} has changed since it was read; read it again, or save under another name.`
+);
 
-export class FileVersionMissingError extends BridgeError {
-  readonly code = 'file_version_missing';
-  constructor(path: string) {
-    super(
-      `${shown(path)} exists; send its version in If-Match to replace it, or If-None-Match: * to create a file.`,
-      { reason: 'Precondition Required' }
-    );
-  }
-}
+export const FileVersionMissingError = errorWith(
+  'file_version_missing',
+  (path: string) =>
+    `${shown(path)} exists; send its version in If-Match to replace it, or If-None-Match: * to create a file.`
+);
 
-export class FileTooLargeError extends BridgeError {
-  readonly code = 'file_too_large';
-  constructor(path: string, limitBytes: number) {
-    super(
-      `${shown(path)} is larger than ${limitBytes / 2 ** 20} MiB, the most that is read or written here.`,
-      {
-        reason: 'Payload Too Large'
-      }
-    );
-  }
-}
+export const FileTooLargeError = errorWith(
+  'file_too_large',
+  (path: string, limitBytes: number) =>
+    `${shown(path)} is larger than ${limitBytes / 2 ** 20} MiB, the most that is read or written here.`
+);
 
-export class FileDeniedError extends BridgeError {
-  readonly code = 'file_denied';
-  constructor(path: string, cause: unknown) {
-    super(`The permissions of ${shown(path)} or of its folder forbid that.`, { reason: 'Forbidden', cause });
-  }
-}
+export const FileDeniedError = errorWith(
+  'file_denied',
+  (path: string) => `The permissions of ${shown(path)} or of its folder forbid that.`
+);
 
-export class FileStorageFullError extends BridgeError {
-  readonly code = 'file_storage_full';
-  constructor(path: string, cause: unknown) {
-    super(
-      `${shown(path)} was not written, because the disk or the quota is full; its old content is unchanged.`,
-      {
-        reason: 'Insufficient Storage',
-        cause
-      }
-    );
-  }
-}
+export const FileStorageFullError = errorWith(
+  'file_storage_full',
+  (path: string) =>
+    `${shown(path)} was not written, because the disk or the quota is full; its old content is unchanged.`
+);
 
-export class FileActionError extends BridgeError {
-  readonly code = 'file_action_failed';
-  constructor(path: string, cause: unknown) {
-    const { code = 'unknown error' } = cause as NodeJS.ErrnoException;
-    super(`${shown(path)} could not be read or written (${code}).`, { cause });
-  }
-}
+export const FileActionError = errorWith('file_action_failed', (path: string, cause: unknown) => {
+  const { code = 'unknown error' } = cause as NodeJS.ErrnoException;
+  return `${shown(path)} could not be read or written (${code}).`;
+});
 
 /** What the system said, as one of the errors above. */
 export function asFileError(error: unknown, path: string): BridgeError {

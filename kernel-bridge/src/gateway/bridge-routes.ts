@@ -8,7 +8,7 @@ import { readsOf } from '../http/access-hooks.js';
 import type { App } from '../http/app.js';
 import { IDENTITY, proofOf } from '../http/gateway-proof.js';
 import { addControlRoutes } from '../kernels/control-routes.js';
-import { BRIDGE_VERSION } from './jupyter-routes.js';
+import { BRIDGE_VERSION } from './bridge-version.js';
 
 export interface BridgeRoutesOptions {
   readonly registry: KernelRegistry;

@@ -75,7 +75,7 @@ export function addHoldersRoutes(app: App, options: HoldersOptions): void {
       } catch (cause) {
         throw new LockNotRemovableError(
           `${lock.path} belongs to ${lock.owner ?? 'another user'}, and nobody uses it; remove it with "sudo rm ${lock.path}".`,
-          { cause }
+          cause
         );
       }
       return holders.lock();

@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { mkdir, readFile, realpath, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
+import { gatewayForAll } from '../testing/shared-gateway.js';
 import { TemporaryGateway } from '../testing/temporary-gateway.js';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
@@ -11,15 +12,11 @@ interface KernelBody {
   readonly execution_state: string;
 }
 
-let bridge: TemporaryGateway;
+const bridge = gatewayForAll();
 
 beforeAll(async () => {
-  bridge = await TemporaryGateway.start();
-  await bridge.gateway.ready;
   await mkdir(path.join(bridge.folder, 'deep', 'er'), { recursive: true });
 });
-
-afterAll(async () => bridge[Symbol.asyncDispose]());
 
 afterEach(async () => {
   const { registry } = bridge.gateway;

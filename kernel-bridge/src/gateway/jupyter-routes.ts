@@ -1,18 +1,11 @@
 /** Jupyter's REST, part one: what is not about kernels or sessions. */
 import { Type } from '@sinclair/typebox';
-import { readFileSync } from 'node:fs';
 import { InvalidRequestError } from '../http/errors.js';
 import type { KernelRegistry } from '../kernels/kernel-registry.js';
 import { failure, notJson } from '../http/api-description.js';
 import type { App } from '../http/app.js';
 import type { BaseUrl } from '../http/base-url.js';
-
-/** Clients look at the major version of jupyter_server here to decide what they may expect; we speak version 2. */
-const VERSION: string = (
-  JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { version: string }
-).version;
-
-export const BRIDGE_VERSION = VERSION;
+import { BRIDGE_VERSION } from './bridge-version.js';
 
 const IDENTITY = {
   username: 'tpulab',
@@ -56,11 +49,11 @@ export function addJupyterRoutes(app: App, registry: KernelRegistry, startedAt: 
         response: { 200: Type.Object({ name: Type.String(), version: Type.String(), api: Type.String() }) }
       }
     },
-    async () => ({ name: 'TPULab kernel bridge', version: VERSION, api: base.full('/api') })
+    async () => ({ name: 'TPULab kernel bridge', version: BRIDGE_VERSION, api: base.full('/api') })
   );
 
   app.get('/api', { schema: { summary: 'Version', response: { 200: Version } } }, async () => ({
-    version: VERSION
+    version: BRIDGE_VERSION
   }));
 
   app.get(

@@ -2,16 +2,15 @@
 import { KernelManager, type Kernel, ServerConnection } from 'services-of-lab-4.0';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import WebSocket from 'ws';
-import { TemporaryGateway, TOKEN } from '../testing/temporary-gateway.js';
+import { gatewayForAll } from '../testing/shared-gateway.js';
+import { TOKEN } from '../testing/temporary-gateway.js';
 
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 });
 
-let bridge: TemporaryGateway;
+const bridge = gatewayForAll();
 let manager: KernelManager;
 
 beforeAll(async () => {
-  bridge = await TemporaryGateway.start();
-  await bridge.gateway.ready;
   const serverSettings = ServerConnection.makeSettings({
     baseUrl: bridge.url,
     wsUrl: bridge.url.replace(/^http/, 'ws'),
@@ -25,7 +24,6 @@ beforeAll(async () => {
 
 afterAll(async () => {
   manager.dispose();
-  await bridge[Symbol.asyncDispose]();
 });
 
 /** Everything that it says of the kernel and of its connection, in order. */

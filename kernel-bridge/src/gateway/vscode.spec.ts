@@ -3,17 +3,13 @@
  * `userJupyterServer/jupyterPasswordConnect.ts`; afterwards it is `@jupyterlab/services` in Node).
  */
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { TemporaryGateway, TOKEN } from '../testing/temporary-gateway.js';
+import { describe, expect, it, vi } from 'vitest';
+import { gatewayForAll } from '../testing/shared-gateway.js';
+import { TOKEN } from '../testing/temporary-gateway.js';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
-let bridge: TemporaryGateway;
-beforeAll(async () => {
-  bridge = await TemporaryGateway.start();
-  await bridge.gateway.ready;
-});
-afterAll(async () => bridge[Symbol.asyncDispose]());
+const bridge = gatewayForAll();
 
 describe('[6] an existing Jupyter server in VS Code', () => {
   it('is first asked without a token whether it is a hub and wants a password, and gives no cookie for one', async () => {

@@ -1,23 +1,17 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { WebSocket } from 'ws';
 import { localKeepers } from '../keeper-client/access.js';
 import { SESSION_PAGE } from './access-hooks.js';
 import { IDENTITY } from './gateway-proof.js';
+import { gatewayForAll } from '../testing/shared-gateway.js';
 import { TemporaryGateway, TOKEN } from '../testing/temporary-gateway.js';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
 const PAGE = 'http://127.0.0.1:8888';
-let bridge: TemporaryGateway;
-
-beforeAll(async () => {
-  bridge = await TemporaryGateway.start({ allowedOrigins: [PAGE] });
-  await bridge.gateway.ready;
-});
-
-afterAll(async () => bridge[Symbol.asyncDispose]());
+const bridge = gatewayForAll({ allowedOrigins: [PAGE] });
 
 /** A path with something in the place of each parameter. */
 function concrete(pattern: string): string {

@@ -1,6 +1,6 @@
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { FORWARDED_PATH } from '../remotes/forward/routes.js';
-import { TemporaryGateway } from '../testing/temporary-gateway.js';
+import { gatewayForAll } from '../testing/shared-gateway.js';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
@@ -11,19 +11,15 @@ interface Operation {
   readonly responses: Readonly<Record<string, { readonly description: string; readonly content?: object }>>;
 }
 
-let bridge: TemporaryGateway;
+const bridge = gatewayForAll();
 let document: {
   readonly openapi: string;
   readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
 };
 
 beforeAll(async () => {
-  bridge = await TemporaryGateway.start();
-  await bridge.gateway.ready;
   document = (await bridge.rest('GET', '/bridge/v1/openapi.json')).body as typeof document;
 });
-
-afterAll(async () => bridge[Symbol.asyncDispose]());
 
 function operations(): [string, Operation][] {
   return Object.entries(document.paths).flatMap(([path, methods]) =>

@@ -1,8 +1,9 @@
 import { once } from 'node:events';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { WebSocket } from 'ws';
 import { BaseUrl } from './base-url.js';
-import { TemporaryGateway, TOKEN } from '../testing/temporary-gateway.js';
+import { gatewayForAll } from '../testing/shared-gateway.js';
+import { TOKEN } from '../testing/temporary-gateway.js';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
@@ -32,14 +33,7 @@ describe('BaseUrl', () => {
 });
 
 describe('a gateway under /some/where/', () => {
-  let bridge: TemporaryGateway;
-
-  beforeAll(async () => {
-    bridge = await TemporaryGateway.start({ baseUrl: '/some/where' });
-    await bridge.gateway.ready;
-  });
-
-  afterAll(async () => bridge[Symbol.asyncDispose]());
+  const bridge = gatewayForAll({ baseUrl: '/some/where' });
 
   /** Status of a request whose path is not put behind the prefix. */
   async function bare(target: string): Promise<number> {

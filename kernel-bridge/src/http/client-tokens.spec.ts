@@ -1,23 +1,20 @@
 import { once } from 'node:events';
 import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { WebSocket } from 'ws';
 import { TokenStore } from './token-store.js';
-import { TemporaryGateway, TOKEN } from '../testing/temporary-gateway.js';
+import { gatewayForAll } from '../testing/shared-gateway.js';
+import { TOKEN } from '../testing/temporary-gateway.js';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
-let bridge: TemporaryGateway;
+const bridge = gatewayForAll();
 let store: TokenStore;
 
 beforeAll(async () => {
-  bridge = await TemporaryGateway.start();
-  await bridge.gateway.ready;
   store = new TokenStore(bridge.folder);
 });
-
-afterAll(async () => bridge[Symbol.asyncDispose]());
 
 async function eventsSocket(token: string): Promise<WebSocket> {
   const socket = new WebSocket(new URL(`bridge/v1/events?token=${token}`, bridge.url.replace('http', 'ws')));

@@ -1,3 +1,6 @@
+import { STATUS_CODES } from 'node:http';
+import { CodedError } from '../platform/coded-error.js';
+
 /** HTTP status by code. docs/errors.md lists the same, and a test keeps both equal. */
 export const BRIDGE_ERRORS = {
   unauthorized: 403,
@@ -60,332 +63,234 @@ export type BridgeErrorCode = keyof typeof BRIDGE_ERRORS;
  * Errors that a client of the gateway sees: one class for each decision that it can take. The code is stable and is
  * what programs look at.
  */
-export abstract class BridgeError extends Error {
-  abstract readonly code: BridgeErrorCode;
-  /** A few words for people, Jupyter's `reason`; null when the message says it all. */
-  readonly reason: string | null;
-
-  constructor(message: string, options: { reason?: string; cause?: unknown } = {}) {
-    super(message, options.cause === undefined ? undefined : { cause: options.cause });
-    this.name = new.target.name;
-    this.reason = options.reason ?? null;
-  }
+export class BridgeError extends CodedError<BridgeErrorCode> {
+  override readonly name = 'BridgeError';
 
   /** HTTP status of an answer that carries this error. */
   get status(): number {
     return BRIDGE_ERRORS[this.code];
   }
-}
 
-export class UnauthorizedError extends BridgeError {
-  readonly code = 'unauthorized';
-  constructor() {
-    super('This request carries no valid token; send the header "Authorization: token TOKEN".', {
-      reason: 'Forbidden'
-    });
+  /** A few words for people, as Jupyter's answers have them. */
+  get reason(): string | null {
+    return STATUS_CODES[this.status] ?? null;
   }
 }
+
+/**
+ * The class of all errors with this code. `text` makes the message of what they are about; what follows that, or an error that is among
+ * it, is the cause.
+ */
+export function errorWith<A extends readonly unknown[]>(
+  code: BridgeErrorCode,
+  text: (...about: A) => string
+): new (...about: [...A, cause?: unknown]) => BridgeError {
+  return class extends BridgeError {
+    constructor(...about: [...A, cause?: unknown]) {
+      const cause = about[text.length] ?? about.find(each => each instanceof Error);
+      super(code, text(...(about as unknown as A)), { cause });
+    }
+  };
+}
+
+const own = (message: string): string => message;
+const why = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+
+export const UnauthorizedError = errorWith(
+  'unauthorized',
+  () => 'This request carries no valid token; send the header "Authorization: token TOKEN".'
+);
 
 /** The token is one for reading a notebook, and this is something else. */
-export class ReadOnlyError extends BridgeError {
-  readonly code = 'read_only';
-  constructor() {
-    super(
-      'This link may read one notebook and do nothing else; ask its owner for a token that may do more.',
-      { reason: 'Forbidden' }
-    );
-  }
-}
+export const ReadOnlyError = errorWith(
+  'read_only',
+  () => 'This link may read one notebook and do nothing else; ask its owner for a token that may do more.'
+);
 
-export class HostRefusedError extends BridgeError {
-  readonly code = 'host_refused';
-  constructor(host: string) {
-    super(`The Host header ${JSON.stringify(host)} does not name this gateway; use the URL it printed.`, {
-      reason: 'Forbidden'
-    });
-  }
-}
+export const HostRefusedError = errorWith(
+  'host_refused',
+  (host: string) =>
+    `The Host header ${JSON.stringify(host)} does not name this gateway; use the URL it printed.`
+);
 
-export class OriginRefusedError extends BridgeError {
-  readonly code = 'origin_refused';
-  constructor(origin: string) {
-    const flag = /^https?:\/\/[\w.:[\]-]+$/.test(origin) ? `--allow-origin ${origin}` : '--allow-origin';
-    super(
-      `Pages of ${JSON.stringify(origin)} may not use this gateway, with a valid token either; start it with ${flag} to let them in.`,
-      { reason: 'Forbidden' }
-    );
-  }
-}
+export const OriginRefusedError = errorWith('origin_refused', (origin: string) => {
+  const flag = /^https?:\/\/[\w.:[\]-]+$/.test(origin) ? `--allow-origin ${origin}` : '--allow-origin';
+  return `Pages of ${JSON.stringify(origin)} may not use this gateway, with a valid token either; start it with ${flag} to let them in.`;
+});
 
 /** Wrong tokens come so fast that they are no longer looked at one by one in the log. A good one is always let in. */
 export class TooManyAttemptsError extends BridgeError {
-  readonly code = 'too_many_attempts';
   constructor(readonly retryAfterS: number) {
-    super(`Too many requests without a valid token came from this address; wait ${retryAfterS} s.`, {
-      reason: 'Too Many Requests'
-    });
+    super(
+      'too_many_attempts',
+      `Too many requests without a valid token came from this address; wait ${retryAfterS} s.`
+    );
   }
 }
 
-export class TooManySocketsError extends BridgeError {
-  readonly code = 'too_many_sockets';
-  constructor(limit: number) {
-    super(`${limit} WebSockets are open, which is the limit; close some, or raise Bridge.max_sockets.`, {
-      reason: 'Service Unavailable'
-    });
-  }
-}
+export const TooManySocketsError = errorWith(
+  'too_many_sockets',
+  (limit: number) =>
+    `${limit} WebSockets are open, which is the limit; close some, or raise Bridge.max_sockets.`
+);
 
-export class NotReadyError extends BridgeError {
-  readonly code = 'not_ready';
-  constructor(what = 'The gateway is still looking for its kernels; try again in a moment.') {
-    super(what, { reason: 'Service Unavailable' });
-  }
-}
+export const NotReadyError = errorWith(
+  'not_ready',
+  (what?: string) => what ?? 'The gateway is still looking for its kernels; try again in a moment.'
+);
 
-export class RouteNotFoundError extends BridgeError {
-  readonly code = 'route_not_found';
-  constructor(method: string, path: string) {
-    super(`The bridge has no ${method} ${path}; GET /bridge/v1/openapi.json describes what it has.`, {
-      reason: 'Not Found'
-    });
-  }
-}
+export const RouteNotFoundError = errorWith(
+  'route_not_found',
+  (method: string, path: string) =>
+    `The bridge has no ${method} ${path}; GET /bridge/v1/openapi.json describes what it has.`
+);
 
 export class MethodNotAllowedError extends BridgeError {
-  readonly code = 'method_not_allowed';
   constructor(
     method: string,
     path: string,
     readonly allowed: readonly string[] = []
   ) {
-    super(`${path} does not take ${method}; it takes ${allowed.join(', ')}.`, {
-      reason: 'Method Not Allowed'
-    });
+    super('method_not_allowed', `${path} does not take ${method}; it takes ${allowed.join(', ')}.`);
   }
 }
 
-export class UpgradeRequiredError extends BridgeError {
-  readonly code = 'upgrade_required';
-  constructor(path: string) {
-    super(`${path} is a WebSocket; connect to it with ws:// instead of fetching it.`, {
-      reason: 'Upgrade Required'
-    });
-  }
-}
+export const UpgradeRequiredError = errorWith(
+  'upgrade_required',
+  (path: string) => `${path} is a WebSocket; connect to it with ws:// instead of fetching it.`
+);
 
-export class InvalidRequestError extends BridgeError {
-  readonly code = 'invalid_request';
-  constructor(message: string, cause?: unknown) {
-    super(message, { reason: 'Bad Request', cause });
-  }
-}
+export const InvalidRequestError = errorWith('invalid_request', own);
 
-export class PayloadTooLargeError extends BridgeError {
-  readonly code = 'payload_too_large';
-  constructor(limitBytes: number) {
-    super(`The body is larger than ${limitBytes} bytes; send less.`, { reason: 'Payload Too Large' });
-  }
-}
+export const PayloadTooLargeError = errorWith(
+  'payload_too_large',
+  (limitBytes: number) => `The body is larger than ${limitBytes} bytes; send less.`
+);
 
-export class HeadersTooLargeError extends BridgeError {
-  readonly code = 'headers_too_large';
-  constructor(limitBytes: number) {
-    super(`The headers or the URL of this request are larger than ${limitBytes} bytes; send less.`, {
-      reason: 'Request Header Fields Too Large'
-    });
-  }
-}
+export const HeadersTooLargeError = errorWith(
+  'headers_too_large',
+  (limitBytes: number) =>
+    `The headers or the URL of this request are larger than ${limitBytes} bytes; send less.`
+);
 
-export class RequestTimeoutError extends BridgeError {
-  readonly code = 'request_timeout';
-  constructor() {
-    super('The request did not arrive in time; send it again, in one go.', { reason: 'Request Timeout' });
-  }
-}
+export const RequestTimeoutError = errorWith(
+  'request_timeout',
+  () => 'The request did not arrive in time; send it again, in one go.'
+);
 
-export class KernelNotFoundError extends BridgeError {
-  readonly code = 'kernel_not_found';
-  constructor(id: string) {
-    super(`Kernel does not exist: ${id}`, { reason: 'Not Found' });
-  }
-}
+export const KernelNotFoundError = errorWith(
+  'kernel_not_found',
+  (id: string) => `Kernel does not exist: ${id}`
+);
 
 /** A session was to be given a kernel that does not exist. 400 is what Jupyter's clients expect. */
-export class KernelChoiceError extends BridgeError {
-  readonly code = 'kernel_choice_invalid';
-  constructor(id: string) {
-    super(`No such kernel: ${id}`, { reason: 'Bad Request' });
-  }
-}
+export const KernelChoiceError = errorWith('kernel_choice_invalid', (id: string) => `No such kernel: ${id}`);
 
-export class KernelExistsError extends BridgeError {
-  readonly code = 'kernel_exists';
-  constructor(id: string) {
-    super(`There is already a kernel with the id ${id}; choose another id, or use that kernel.`, {
-      reason: 'Conflict'
-    });
-  }
-}
+export const KernelExistsError = errorWith(
+  'kernel_exists',
+  (id: string) => `There is already a kernel with the id ${id}; choose another id, or use that kernel.`
+);
 
 /** What is wrong is said where it was found; nothing secret is in it. */
-export class LessonsUnavailableError extends BridgeError {
-  readonly code = 'lessons_not_written';
-  constructor(cause: unknown) {
-    super(cause instanceof Error ? cause.message : String(cause), { cause });
-  }
-}
+export const LessonsUnavailableError = errorWith('lessons_not_written', why);
 
 /** The same code as that of `tpulab env`. */
-export class EnvironmentUnknownError extends BridgeError {
-  readonly code = 'env_unknown';
-  constructor(name: string) {
-    super(`There is no environment "${name}"; "tpulab env list" shows those that can be made.`, {
-      reason: 'Not Found'
-    });
-  }
-}
+export const EnvironmentUnknownError = errorWith(
+  'env_unknown',
+  (name: string) => `There is no environment "${name}"; "tpulab env list" shows those that can be made.`
+);
 
 /** A kernel was asked for by a kernelspec name that is not known. 501 is what Jupyter's clients expect. */
 export class KernelSpecUnknownError extends BridgeError {
-  readonly code = 'kernelspec_unknown';
   readonly shortMessage: string;
   constructor(name: string) {
-    super(`The kernelspec "${name}" is not known here; choose another, or install it and try again.`, {
-      reason: 'Not Implemented'
-    });
+    super(
+      'kernelspec_unknown',
+      `The kernelspec "${name}" is not known here; choose another, or install it and try again.`
+    );
     this.shortMessage = `${name} not found`;
   }
 }
 
-export class KernelSpecNotFoundError extends BridgeError {
-  readonly code = 'kernelspec_not_found';
-  constructor(name: string) {
-    super(`Kernelspec does not exist: ${name}`, { reason: 'Not Found' });
-  }
-}
+export const KernelSpecNotFoundError = errorWith(
+  'kernelspec_not_found',
+  (name: string) => `Kernelspec does not exist: ${name}`
+);
 
-export class ResourceNotFoundError extends BridgeError {
-  readonly code = 'resource_not_found';
-  constructor(spec: string, file: string) {
-    super(`The kernelspec "${spec}" has no file ${JSON.stringify(file)}.`, { reason: 'Not Found' });
-  }
-}
+export const ResourceNotFoundError = errorWith(
+  'resource_not_found',
+  (spec: string, file: string) => `The kernelspec "${spec}" has no file ${JSON.stringify(file)}.`
+);
 
-export class KernelStartError extends BridgeError {
-  readonly code = 'kernel_start_failed';
-}
+export const KernelStartError = errorWith('kernel_start_failed', own);
 
-export class KernelActionError extends BridgeError {
-  readonly code = 'kernel_action_failed';
-}
+export const KernelActionError = errorWith('kernel_action_failed', own);
 
 /** Nothing in the kernel takes commands for runs: it has no run, no agent, or is starting. */
-export class ControlUnavailableError extends BridgeError {
-  readonly code = 'control_unavailable';
-}
+export const ControlUnavailableError = errorWith('control_unavailable', own);
 
 /** A command was passed on and not answered. Sending it again with the same id is safe. */
-export class ControlUnansweredError extends BridgeError {
-  readonly code = 'control_unanswered';
-}
+export const ControlUnansweredError = errorWith('control_unanswered', own);
 
 /** The journal of a kernel cannot be read, as a whole or by this version. The kernel itself may be well. */
-export class JournalUnreadableError extends BridgeError {
-  readonly code = 'journal_unreadable';
-  constructor(kernelId: string, cause: unknown) {
-    const why = cause instanceof Error ? cause.message : String(cause);
-    super(`The journal of kernel ${kernelId} cannot be read: ${why}`, { cause });
-  }
-}
+export const JournalUnreadableError = errorWith(
+  'journal_unreadable',
+  (kernelId: string, cause: unknown) => `The journal of kernel ${kernelId} cannot be read: ${why(cause)}`
+);
 
-export class RunNotFoundError extends BridgeError {
-  readonly code = 'run_not_found';
-  constructor(key: string) {
-    super(`No run is kept as ${JSON.stringify(key)}; GET /bridge/v1/runs lists those that are.`, {
-      reason: 'Not Found'
-    });
-  }
-}
+export const RunNotFoundError = errorWith(
+  'run_not_found',
+  (key: string) => `No run is kept as ${JSON.stringify(key)}; GET /bridge/v1/runs lists those that are.`
+);
 
-export class SessionNotFoundError extends BridgeError {
-  readonly code = 'session_not_found';
-  constructor(id: string) {
-    super(`Session does not exist: ${id}`, { reason: 'Not Found' });
-  }
-}
+export const SessionNotFoundError = errorWith(
+  'session_not_found',
+  (id: string) => `Session does not exist: ${id}`
+);
 
-export class SessionGoneError extends BridgeError {
-  readonly code = 'session_gone';
-  constructor(id: string) {
-    super(`The kernel of session ${id} was shut down before the session; there is nothing left to delete.`, {
-      reason: 'Gone'
-    });
-  }
-}
+export const SessionGoneError = errorWith(
+  'session_gone',
+  (id: string) =>
+    `The kernel of session ${id} was shut down before the session; there is nothing left to delete.`
+);
 
-export class HolderNotFoundError extends BridgeError {
-  readonly code = 'holder_not_found';
-  constructor(pid: number) {
-    super(`Process ${pid} holds no chip now; look again at who does.`, { reason: 'Not Found' });
-  }
-}
+export const HolderNotFoundError = errorWith(
+  'holder_not_found',
+  (pid: number) => `Process ${pid} holds no chip now; look again at who does.`
+);
 
 /** The gateway ends its own kernels only. */
-export class HolderNotOursError extends BridgeError {
-  readonly code = 'holder_not_ours';
-}
+export const HolderNotOursError = errorWith('holder_not_ours', own);
 
 /** The lock file of libtpu stays: somebody has it, or may have it, or it is another user's. */
-export class LockNotRemovableError extends BridgeError {
-  readonly code = 'lock_not_removable';
-}
+export const LockNotRemovableError = errorWith('lock_not_removable', own);
 
-export class RemoteNotFoundError extends BridgeError {
-  readonly code = 'remote_not_found';
-  constructor(name: string) {
-    super(`There is no remote named "${name}"; add it with "tpulab connect", or see "tpulab remote ls".`, {
-      reason: 'Not Found'
-    });
-  }
-}
+export const RemoteNotFoundError = errorWith(
+  'remote_not_found',
+  (name: string) =>
+    `There is no remote named "${name}"; add it with "tpulab connect", or see "tpulab remote ls".`
+);
 
-export class RemoteExistsError extends BridgeError {
-  readonly code = 'remote_exists';
-  constructor(name: string) {
-    super(`There is a remote named "${name}" already; remove it first, or choose another name.`, {
-      reason: 'Conflict'
-    });
-  }
-}
+export const RemoteExistsError = errorWith(
+  'remote_exists',
+  (name: string) => `There is a remote named "${name}" already; remove it first, or choose another name.`
+);
 
-export class RemotePromptGoneError extends BridgeError {
-  readonly code = 'remote_prompt_gone';
-  constructor(name: string) {
-    super(`The remote "${name}" does not wait for this answer; look again at what it asks, if anything.`, {
-      reason: 'Conflict'
-    });
-  }
-}
+export const RemotePromptGoneError = errorWith(
+  'remote_prompt_gone',
+  (name: string) =>
+    `The remote "${name}" does not wait for this answer; look again at what it asks, if anything.`
+);
 
 /** The machine cannot be reached at the moment. 503, so that clients keep what they know of its kernels and come back. */
-export class RemoteUnavailableError extends BridgeError {
-  readonly code = 'remote_unavailable';
-  constructor(name: string, why: string) {
-    super(`The remote "${name}" cannot be reached now: ${why}`, { reason: 'Service Unavailable' });
-  }
-}
+export const RemoteUnavailableError = errorWith(
+  'remote_unavailable',
+  (name: string, reason: string) => `The remote "${name}" cannot be reached now: ${reason}`
+);
 
-export class RemoteActionError extends BridgeError {
-  readonly code = 'remote_action_failed';
-}
+export const RemoteActionError = errorWith('remote_action_failed', own);
 
-export class InternalError extends BridgeError {
-  readonly code = 'internal';
-  constructor(cause: unknown) {
-    super('The gateway failed to answer this request; its log (gateway.log in the state folder) says why.', {
-      reason: 'Internal Server Error',
-      cause
-    });
-  }
-}
+export const InternalError = errorWith(
+  'internal',
+  () => 'The gateway failed to answer this request; its log (gateway.log in the state folder) says why.'
+);

@@ -1,4 +1,6 @@
 /** Why a gateway does not start. Shown by the command line, never sent over HTTP. */
+import { CodedError } from '../platform/coded-error.js';
+
 export type ServeErrorCode =
   | 'state_dir_in_use'
   | 'state_dir_unusable'
@@ -8,14 +10,4 @@ export type ServeErrorCode =
   | 'root_dir_missing'
   | 'socket_unusable';
 
-export class ServeError extends Error {
-  override readonly name = 'ServeError';
-
-  constructor(
-    readonly code: ServeErrorCode,
-    message: string,
-    options?: ErrorOptions
-  ) {
-    super(message, options);
-  }
-}
+export class ServeError extends CodedError<ServeErrorCode> {}

@@ -1,4 +1,6 @@
 /** Why a token of a client could not be made, listed or revoked. Shown by the command line, never sent over HTTP. */
+import { CodedError } from '../platform/coded-error.js';
+
 export type TokenErrorCode =
   | 'token_name_invalid'
   | 'token_name_taken'
@@ -8,14 +10,4 @@ export type TokenErrorCode =
   | 'tokens_busy'
   | 'tokens_too_many';
 
-export class TokenError extends Error {
-  override readonly name = 'TokenError';
-
-  constructor(
-    readonly code: TokenErrorCode,
-    message: string,
-    options?: ErrorOptions
-  ) {
-    super(message, options);
-  }
-}
+export class TokenError extends CodedError<TokenErrorCode> {}

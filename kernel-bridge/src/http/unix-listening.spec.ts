@@ -15,7 +15,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { WebSocket } from 'ws';
-import { requestGateway } from '../cli/gateway-request.js';
+import { requestGateway } from './gateway-request.js';
 import { TemporaryGateway, TOKEN } from '../testing/temporary-gateway.js';
 import { defaultSocketPath } from './unix-listening.js';
 

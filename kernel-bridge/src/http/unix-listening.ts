@@ -17,7 +17,7 @@ export function defaultSocketPath(stateDir: string): string {
 }
 
 /** As jupyter_server writes the URL of a server on a unix socket. */
-function socketUrl(socketPath: string): string {
+export function socketUrl(socketPath: string): string {
   return `http+unix://${encodeURIComponent(socketPath)}/`;
 }
 

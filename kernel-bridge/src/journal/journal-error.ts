@@ -1,3 +1,5 @@
+import { CodedError } from '../platform/coded-error.js';
+
 export type JournalErrorCode =
   | 'journal_closed'
   | 'journal_damaged'
@@ -7,22 +9,10 @@ export type JournalErrorCode =
   | 'journal_disk_full';
 
 /** A failure of the journal's files. `cause` holds the system's error, if any. */
-export class JournalError extends Error {
-  override readonly name: string = 'JournalError';
-
-  constructor(
-    readonly code: JournalErrorCode,
-    message: string,
-    options?: ErrorOptions
-  ) {
-    super(message, options);
-  }
-}
+export class JournalError extends CodedError<JournalErrorCode> {}
 
 /** A segment holds bytes that are not the records they should be. Nothing of them is handed out. */
 export class JournalDamagedError extends JournalError {
-  override readonly name = 'JournalDamagedError';
-
   constructor(
     readonly segment: string,
     readonly offset: number,
@@ -39,8 +29,6 @@ export class JournalDamagedError extends JournalError {
 
 /** Records were asked for that are no longer kept. */
 export class JournalTrimmedError extends JournalError {
-  override readonly name = 'JournalTrimmedError';
-
   constructor(
     readonly askedSeq: number,
     /** The oldest record that is still kept. */

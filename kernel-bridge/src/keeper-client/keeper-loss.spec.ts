@@ -1,18 +1,11 @@
-import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { expect, it, vi } from 'vitest';
 import { canSignal } from '../platform/process-identity.js';
 import { isStatus } from '../testing/channels-client.js';
-import { TemporaryGateway } from '../testing/temporary-gateway.js';
+import { gatewayForAll } from '../testing/shared-gateway.js';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
-let bridge: TemporaryGateway;
-
-beforeAll(async () => {
-  bridge = await TemporaryGateway.start();
-  await bridge.gateway.ready;
-});
-
-afterAll(async () => bridge[Symbol.asyncDispose]());
+const bridge = gatewayForAll();
 
 async function kernelOf() {
   const id = await bridge.startKernel({ name: 'lossless' });

@@ -2,8 +2,8 @@
  * Looks for a keeper until it answers or has ended. One that hangs, on its disk say, or was stopped, still has the kernel and
  * everything that it said: giving it up would lose both for no reason.
  */
-import { setTimeout as delay } from 'node:timers/promises';
 import { KeeperError } from '../keeper-protocol/keeper-error.js';
+import { pause } from '../platform/waiting.js';
 
 /** Between two tries: doubling. Each try waits for an answer itself, so that most of the time somebody listens. */
 const FIRST_WAIT_MS = 100;
@@ -55,7 +55,7 @@ export class KeeperSearch implements AsyncDisposable {
         this.#options.silent(error);
       }
       tried();
-      await delay(waitMs, undefined, { signal }).catch(() => undefined);
+      await pause(waitMs, signal);
     }
     return { how: 'stopped' };
   }

@@ -1,4 +1,5 @@
 /** Failures of a keeper or of its kernel, as its gateway sees them. */
+import { CodedError } from '../platform/coded-error.js';
 
 export type KeeperErrorCode =
   /** The process is not there any more, see `KeeperGoneError`. */
@@ -24,17 +25,7 @@ export type KeeperErrorCode =
   | 'kernel_interrupt_failed'
   | 'kernel_unkillable';
 
-export class KeeperError extends Error {
-  override readonly name: string = 'KeeperError';
-
-  constructor(
-    readonly code: KeeperErrorCode,
-    message: string,
-    options?: ErrorOptions
-  ) {
-    super(message, options);
-  }
-}
+export class KeeperError extends CodedError<KeeperErrorCode> {}
 
 /** What is known of a keeper that has gone. */
 export interface GoneKeeper {
@@ -46,8 +37,6 @@ export interface GoneKeeper {
 
 /** The keeper of a kernel has ended or was never started. Asking again does not help. */
 export class KeeperGoneError extends KeeperError {
-  override readonly name = 'KeeperGoneError';
-
   constructor(
     readonly keeper: GoneKeeper,
     options?: ErrorOptions

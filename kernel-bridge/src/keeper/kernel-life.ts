@@ -2,7 +2,6 @@
  * One life of a kernel: a process, its sockets and what they say, from the start to the end of the process. A restart is a
  * new life. Verifies what the kernel sends on the channels that can make somebody do something, keeps to itself what answers our own requests, and passes on the rest.
  */
-import { setTimeout as delay } from 'node:timers/promises';
 import {
   type ChannelName,
   type KernelMessage,
@@ -23,6 +22,7 @@ import { Readiness } from './readiness.js';
 import type { RequestQueue } from './request-queue.js';
 import { type Incoming, Takeover, type TakeoverParts } from './takeover.js';
 import type { KeeperLog } from './keeper-log.js';
+import { aborted, pause } from '../platform/waiting.js';
 
 const NO_PART = Buffer.alloc(0);
 /** They begin and end executions. Whoever runs cells one after another waits for them. */
@@ -177,11 +177,11 @@ export class KernelLife {
   /** A process that took requests before goes on taking them, proven or not: without a ring, as soon as it is connected. */
   async #takeOver(takeover: Takeover, { link, tail }: TakeoverParts): Promise<void> {
     const { signal } = this.#stopped;
-    const stopped = new Promise<void>(resolve => signal.addEventListener('abort', () => resolve()));
+    const stopped = aborted(signal);
     let proven = this.ready;
     if (tail.state.ready) {
       this.#readyAt = performance.now();
-      const late = delay(PROOF_MS, undefined, { signal }).catch(() => undefined);
+      const late = pause(PROOF_MS, signal);
       proven = Promise.race([link === null ? this.#connected() : proven, late]);
     }
     const again = await takeover.run(Promise.race([proven, stopped]));

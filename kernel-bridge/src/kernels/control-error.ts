@@ -13,12 +13,12 @@ export function controlError(kernelId: string, error: unknown): BridgeError {
   const code = error instanceof KeeperError ? error.code : null;
   switch (code) {
     case 'control_unavailable':
-      return new ControlUnavailableError(detail, { reason: 'Conflict', cause: error });
+      return new ControlUnavailableError(detail, error);
     case 'control_unanswered':
     case 'keeper_timeout':
     case 'keeper_disconnected':
-      return new ControlUnansweredError(detail, { reason: 'Gateway Timeout', cause: error });
+      return new ControlUnansweredError(detail, error);
     default:
-      return new KernelActionError(`Could not steer kernel ${kernelId}: ${detail}`, { cause: error });
+      return new KernelActionError(`Could not steer kernel ${kernelId}: ${detail}`, error);
   }
 }

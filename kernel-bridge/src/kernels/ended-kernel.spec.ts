@@ -1,16 +1,11 @@
 import { mkdirSync, readdirSync } from 'node:fs';
 import path from 'node:path';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { TemporaryGateway } from '../testing/temporary-gateway.js';
+import { describe, expect, it, vi } from 'vitest';
+import { gatewayForAll } from '../testing/shared-gateway.js';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
-let bridge: TemporaryGateway;
-beforeAll(async () => {
-  bridge = await TemporaryGateway.start();
-  await bridge.gateway.ready;
-});
-afterAll(async () => bridge[Symbol.asyncDispose]());
+const bridge = gatewayForAll();
 
 describe('the end of a kernel that cannot be noted on disk', () => {
   it('is its end all the same, and what describes its process is gone', async () => {

@@ -155,9 +155,8 @@ export class KernelRegistry {
       }
       await this.#undoStart(id, launch, before);
       const detail = error instanceof Error ? error.message : String(error);
-      throw new KernelStartError(`The kernel "${spec.displayName}" (${spec.name}) did not start: ${detail}`, {
-        cause: error
-      });
+      const text = `The kernel "${spec.displayName}" (${spec.name}) did not start: ${detail}`;
+      throw new KernelStartError(text, error);
     }
     this.#add(kernel);
     log.info({ kernelId: id, kernelName: spec.name }, 'kernel started');
@@ -208,7 +207,7 @@ export class KernelRegistry {
       log.info({ kernelId: kernel.id }, 'kernel restarted under a new keeper');
     } catch (error) {
       const detail = error instanceof Error ? error.message : String(error);
-      throw new KernelActionError(`Could not restart kernel ${kernel.id}: ${detail}`, { cause: error });
+      throw new KernelActionError(`Could not restart kernel ${kernel.id}: ${detail}`, error);
     } finally {
       this.#starting.delete(kernel.id);
     }

@@ -367,7 +367,7 @@ export class Kernel {
       return await action(handle);
     } catch (error) {
       const detail = error instanceof Error ? error.message : String(error);
-      throw new KernelActionError(`Could not ${what} kernel ${this.id}: ${detail}`, { cause: error });
+      throw new KernelActionError(`Could not ${what} kernel ${this.id}: ${detail}`, error);
     }
   }
 

@@ -1,19 +1,17 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { isStatus } from '../testing/channels-client.js';
-import { TemporaryGateway } from '../testing/temporary-gateway.js';
+import { gatewayForAll } from '../testing/shared-gateway.js';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
 const MESSAGE_KERNEL = fileURLToPath(new URL('./testing/message_kernel.py', import.meta.url));
 
-let bridge: TemporaryGateway;
+const bridge = gatewayForAll();
 
 beforeAll(async () => {
-  bridge = await TemporaryGateway.start();
-  await bridge.gateway.ready;
   const specs = path.join(bridge.folder, 'jupyter', 'kernels');
   const stock = JSON.parse(readFileSync(path.join(specs, 'python3', 'kernel.json'), 'utf8')) as {
     argv: [string, ...string[]];
@@ -29,8 +27,6 @@ beforeAll(async () => {
     })
   );
 });
-
-afterAll(async () => bridge[Symbol.asyncDispose]());
 
 describe('a kernel that is not an ipykernel of ours', () => {
   it('[17] is interrupted by a message when its kernelspec says so', async () => {

@@ -2,10 +2,10 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { NotebookOutput, OutputsPage } from '@tpulab/protocol';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { outputsCommand } from '../cli/outputs/outputs-command.js';
 import { runCommand } from '../cli/testing/command-line.js';
-import { TemporaryGateway } from '../testing/temporary-gateway.js';
+import { gatewayForAll } from '../testing/shared-gateway.js';
 import { writeKernelSpecs } from '../testing/kernelspecs.js';
 import { OutputArea } from './output-area.js';
 import { runPython } from './testing/lab-python.js';
@@ -50,14 +50,12 @@ interface Expected {
   readonly executionCount: number | null;
 }
 
-let bridge: TemporaryGateway;
+const bridge = gatewayForAll();
 let notebook: string;
 let expected: ReadonlyMap<string, Expected>;
 let kernelId: string;
 
 beforeAll(async () => {
-  bridge = await TemporaryGateway.start();
-  await bridge.gateway.ready;
   const cells = CELLS.map(([id, source]) => ({
     id,
     cell_type: 'code',
@@ -78,8 +76,6 @@ beforeAll(async () => {
   const made = JSON.parse(printed) as Expected[];
   expected = new Map(CELLS.map(([id], index) => [id, made[index]!]));
 });
-
-afterAll(async () => bridge[Symbol.asyncDispose]());
 
 /** matplotlib makes it when there is none. Where that takes more than 5 s it says so, in whichever cell is then running. */
 async function makeFontCache(): Promise<void> {

@@ -1,7 +1,10 @@
 /** One small request of our own to the gateway of a remote, through the tunnel. */
-import { type Agent, request } from 'node:http';
+import type { Agent } from 'node:http';
+import { requestGateway } from '../http/gateway-request.js';
+import { socketUrl } from '../http/unix-listening.js';
 
 const ANSWER_MS = 15_000;
+/** The other side says itself how much it sends. */
 const ANSWER_BYTES = 4 * 1024 * 1024;
 
 export interface GatewayQuestion {
@@ -15,39 +18,16 @@ export interface GatewayQuestion {
   readonly agent?: Agent;
 }
 
-export function askGateway(question: GatewayQuestion): Promise<{ status: number; body: unknown }> {
-  const { socketPath, token, path, timeoutMs = ANSWER_MS, agent } = question;
-  const signal = AbortSignal.any([question.signal, AbortSignal.timeout(timeoutMs)]);
-  return new Promise((resolve, reject) => {
-    const body = question.put === undefined ? null : JSON.stringify(question.put);
-    const headers = {
-      host: 'localhost',
-      authorization: `token ${token}`,
-      ...(body === null
-        ? {}
-        : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) })
-    };
-    const method = body === null ? 'GET' : 'PUT';
-    const options = { method, socketPath, path, headers, signal, ...(agent ? { agent } : {}) };
-    const sent = request(options, response => {
-      const chunks: Buffer[] = [];
-      let bytes = 0;
-      response.on('data', (chunk: Buffer) => {
-        bytes += chunk.length;
-        if (bytes > ANSWER_BYTES) response.destroy(new Error('the answer is too large'));
-        else chunks.push(chunk);
-      });
-      response.on('error', reject);
-      response.on('end', () => {
-        const text = Buffer.concat(chunks).toString('utf8');
-        try {
-          resolve({ status: response.statusCode ?? 0, body: text === '' ? null : JSON.parse(text) });
-        } catch (error) {
-          reject(error instanceof Error ? error : new Error(String(error)));
-        }
-      });
-    });
-    sent.on('error', reject);
-    sent.end(body ?? undefined);
+export async function askGateway(question: GatewayQuestion): Promise<{ status: number; body: unknown }> {
+  const { socketPath, path, put, timeoutMs = ANSWER_MS, ...rest } = question;
+  const { status, body } = await requestGateway({
+    ...rest,
+    url: socketUrl(socketPath),
+    method: put === undefined ? 'GET' : 'PUT',
+    path: path.slice(1),
+    timeoutMs,
+    maxBytes: ANSWER_BYTES,
+    json: put
   });
+  return { status, body: body === '' ? null : JSON.parse(body) };
 }

@@ -1,5 +1,4 @@
 /** Keeps one remote connected from the moment when a person wants it until nobody does, or nothing but a person can help. */
-import { setTimeout as wait } from 'node:timers/promises';
 import type { RemoteSsh } from '@tpulab/protocol';
 import type { Logger } from 'pino';
 import type { HostSetup, PreparedHost, ReachableRemote, RemoteShell } from './contracts.js';
@@ -13,6 +12,7 @@ import type { RemoteLog } from './remote-log.js';
 import type { RemotePhase } from './remote-phase.js';
 import type { RemoteReport } from './remote-report.js';
 import type { RemoteRecord } from './remote-store.js';
+import { aborted, pause } from '../platform/waiting.js';
 
 /** A stage that takes longer than this is something being installed, and not merely looked at. */
 const SETTING_UP_MS = 1_500;
@@ -272,9 +272,7 @@ export class RemoteConnection {
 
   /** True: to be tried again. Ends early when it is woken. */
   async #pause(ms: number, signal: AbortSignal): Promise<boolean> {
-    await wait(ms, undefined, { signal: AbortSignal.any([signal, this.#waking.signal]) }).catch(
-      () => undefined
-    );
+    await pause(ms, AbortSignal.any([signal, this.#waking.signal]));
     return !signal.aborted;
   }
 
@@ -283,9 +281,4 @@ export class RemoteConnection {
     this.#link = null;
     await link?.[Symbol.asyncDispose]();
   }
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return Promise.resolve();
-  return new Promise(resolve => signal.addEventListener('abort', () => resolve(), { once: true }));
 }

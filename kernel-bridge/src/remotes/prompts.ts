@@ -1,6 +1,7 @@
 /** Questions of ssh about one remote, and the answers of a person. Answers stay in memory, while the remote is wanted. */
 import { randomUUID } from 'node:crypto';
 import type { RemoteConsent, RemotePrompt, HostKeyQuestion } from '@tpulab/protocol';
+import { aborted } from '../platform/waiting.js';
 import { consentText } from './colab/consent.js';
 import type { Answerer, Question as SshQuestion } from './ssh/askpass.js';
 
@@ -63,20 +64,13 @@ export class Prompts {
     if (held !== undefined) return held;
     this.#held.delete(question.text);
     const { answered } = this.#opened(question);
-    const gone = new Promise<null>(resolve => {
-      signal.addEventListener('abort', () => resolve(null), { once: true });
-    });
-    return Promise.race([answered, gone]);
+    return Promise.race([answered, aborted(signal).then(() => null)]);
   };
 
   /** Whether the person agrees; false also when the question is withdrawn. It is never answered from memory. */
   async agree(consent: RemoteConsent, signal: AbortSignal): Promise<boolean> {
     const { answered } = this.#opened({ kind: 'consent', text: consentText(consent), consent });
-    const gone = new Promise<null>(resolve => {
-      signal.addEventListener('abort', () => resolve(null), { once: true });
-      if (signal.aborted) resolve(null);
-    });
-    return (await Promise.race([answered, gone])) === 'yes';
+    return (await Promise.race([answered, aborted(signal)])) === 'yes';
   }
 
   /** False: there is no such question, or no longer. */

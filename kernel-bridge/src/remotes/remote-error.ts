@@ -1,5 +1,6 @@
 /** Why a remote is not reachable: one stable code for each thing that a person can do about it. */
 import type { RemoteAction, RemoteError, RemoteQueue } from '@tpulab/protocol';
+import { CodedError } from '../platform/coded-error.js';
 import { plainText } from '../platform/plain-text.js';
 
 /** Whether trying again without a person may help. */
@@ -64,8 +65,7 @@ const OUTLOOKS = {
 
 export type RemoteErrorCode = keyof typeof OUTLOOKS;
 
-export class RemoteProblem extends Error {
-  override readonly name = 'RemoteProblem';
+export class RemoteProblem extends CodedError<RemoteErrorCode> {
   /** What settles it when it is typed into a terminal. */
   readonly command: string | null;
   /** The same remedy, when the gateway can carry it out itself. */
@@ -73,7 +73,7 @@ export class RemoteProblem extends Error {
   readonly outlook: Outlook;
 
   constructor(
-    readonly code: RemoteErrorCode,
+    code: RemoteErrorCode,
     message: string,
     options: {
       readonly command?: string | undefined;
@@ -83,7 +83,7 @@ export class RemoteProblem extends Error {
       readonly cause?: unknown;
     } = {}
   ) {
-    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    super(code, message, options);
     this.command = options.command ?? null;
     this.action = options.action ?? null;
     this.outlook = options.outlook ?? OUTLOOKS[code];

@@ -43,7 +43,7 @@ async function acting(act: () => Promise<void>): Promise<void> {
     await act();
   } catch (error) {
     if (error instanceof BridgeError) throw error;
-    throw new RemoteActionError(error instanceof Error ? error.message : String(error), { cause: error });
+    throw new RemoteActionError(error instanceof Error ? error.message : String(error), error);
   }
 }
 
@@ -226,7 +226,7 @@ export function addSyncRoutes(app: App, remotes: Remotes, jobs: SyncJobs): void 
         reply.raw.once('close', () => gone.abort(new Error('the client has gone')));
         return await reply.code(200).send(await jobs.plan(remote, request.body, gone.signal));
       } catch (error) {
-        throw new RemoteActionError(error instanceof Error ? error.message : String(error), { cause: error });
+        throw new RemoteActionError(error instanceof Error ? error.message : String(error), error);
       }
     }
   );

@@ -7,7 +7,7 @@ import type { FastifyReply } from 'fastify';
 import { notJson } from '../http/api-description.js';
 import type { App } from '../http/app.js';
 import type { BaseUrl } from '../http/base-url.js';
-import { BridgeError } from '../http/errors.js';
+import { errorWith } from '../http/errors.js';
 import { PageFiles } from './page-files.js';
 
 /** Below this all names are assets: their names hold a hash of their content. */
@@ -29,14 +29,10 @@ const POLICY = [
 const FOREVER = 'public, max-age=31536000, immutable';
 const Page = notJson('the page', 'text/html');
 
-export class SessionPageMissingError extends BridgeError {
-  readonly code = 'session_page_missing';
-  constructor() {
-    super('The session page is not part of this installation; in a checkout, `npm run build` makes it.', {
-      reason: 'Not Found'
-    });
-  }
-}
+export const SessionPageMissingError = errorWith(
+  'session_page_missing',
+  () => 'The session page is not part of this installation; in a checkout, `npm run build` makes it.'
+);
 
 export function addSessionPageRoutes(app: App, base: BaseUrl, folder?: string): void {
   const files = new PageFiles(folder);

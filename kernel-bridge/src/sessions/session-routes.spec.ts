@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { chooseKernel } from '../cli/kernels/choose-kernel.js';
 import { documentsInState, kernelsInState } from '../cli/kernels/kernels-in-state.js';
-import { TemporaryGateway } from '../testing/temporary-gateway.js';
+import { gatewayForAll } from '../testing/shared-gateway.js';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
@@ -17,14 +17,7 @@ interface SessionBody {
   readonly kernel: KernelBody;
 }
 
-let bridge: TemporaryGateway;
-
-beforeAll(async () => {
-  bridge = await TemporaryGateway.start();
-  await bridge.gateway.ready;
-});
-
-afterAll(async () => bridge[Symbol.asyncDispose]());
+const bridge = gatewayForAll();
 
 afterEach(async () => {
   const { registry } = bridge.gateway;

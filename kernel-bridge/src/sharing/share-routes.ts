@@ -4,26 +4,22 @@ import { Type } from '@sinclair/typebox';
 import { NewShare, NewShareRequest, type Share, ShareList } from '@tpulab/protocol';
 import { failure } from '../http/api-description.js';
 import type { App } from '../http/app.js';
-import { BridgeError, InvalidRequestError } from '../http/errors.js';
+import { errorWith, InvalidRequestError } from '../http/errors.js';
 import { TokenError } from '../http/token-error.js';
 import { hasExpired, type TokenRecord } from '../http/token-file.js';
 import type { TokenStore } from '../http/token-store.js';
 
 const MAX_HOURS = 24 * 365;
 
-export class ShareNotMadeError extends BridgeError {
-  readonly code = 'share_not_made';
-  constructor(why: string, cause?: unknown) {
-    super(`The link was not created: ${why}`, { reason: 'Conflict', cause });
-  }
-}
+export const ShareNotMadeError = errorWith(
+  'share_not_made',
+  (why: string) => `The link was not created: ${why}`
+);
 
-export class ShareNotFoundError extends BridgeError {
-  readonly code = 'share_not_found';
-  constructor(name: string) {
-    super(`There is no link "${name}"; it may have been revoked already.`, { reason: 'Not Found' });
-  }
-}
+export const ShareNotFoundError = errorWith(
+  'share_not_found',
+  (name: string) => `There is no link "${name}"; it may have been revoked already.`
+);
 
 /** @param exists whether there is such a file: a link to a notebook that somebody creates later would be a surprise */
 export function addShareRoutes(

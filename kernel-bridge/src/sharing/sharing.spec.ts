@@ -1,19 +1,19 @@
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { NewShare, ShareList } from '@tpulab/protocol';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { NUMBERED_SUBPROTOCOL } from '@tpulab/protocol';
 import { SESSION_PAGE } from '../http/access-hooks.js';
 import { IDENTITY } from '../http/gateway-proof.js';
 import { TokenStore } from '../http/token-store.js';
 import { EventsPage } from '../telemetry/testing/events-page.js';
 import type { ChannelsClient } from '../testing/channels-client.js';
-import { TemporaryGateway } from '../testing/temporary-gateway.js';
+import { gatewayForAll } from '../testing/shared-gateway.js';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
 const NOTEBOOK = 'shown.ipynb';
-let bridge: TemporaryGateway;
+const bridge = gatewayForAll();
 /** Of the notebook that is shared, and of another. */
 let kernelId: string;
 let otherId: string;
@@ -41,14 +41,10 @@ const reader = (options: object = {}): Promise<ChannelsClient> =>
   bridge.connect(kernelId, { token: share.token, ...options });
 
 beforeAll(async () => {
-  bridge = await TemporaryGateway.start();
-  await bridge.gateway.ready;
   kernelId = await startSession(NOTEBOOK);
   otherId = await startSession('other.ipynb');
   share = await makeShare();
 });
-
-afterAll(async () => bridge[Symbol.asyncDispose]());
 
 describe('the link to a notebook', () => {
   it('opens what shows that notebook, and no other route, whatever the method', async () => {

@@ -1,17 +1,11 @@
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
+import { gatewayForAll } from '../testing/shared-gateway.js';
 import { TemporaryGateway } from '../testing/temporary-gateway.js';
 import { EventsPage } from './testing/events-page.js';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
-let bridge: TemporaryGateway;
-
-beforeAll(async () => {
-  bridge = await TemporaryGateway.start();
-  await bridge.gateway.ready;
-});
-
-afterAll(async () => bridge[Symbol.asyncDispose]());
+const bridge = gatewayForAll();
 
 /** Code that reports to the keeper as an agent does. */
 const REPORT = `

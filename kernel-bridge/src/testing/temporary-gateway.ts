@@ -24,12 +24,15 @@ export interface RestOptions {
 }
 
 export class TemporaryGateway implements AsyncDisposable {
-  private constructor(
-    readonly folder: string,
-    readonly gateway: Gateway
-  ) {}
+  #running: { readonly folder: string; readonly gateway: Gateway } | null = null;
 
   static async start(options: Partial<GatewayOptions> = {}): Promise<TemporaryGateway> {
+    const bridge = new TemporaryGateway();
+    await bridge.begin(options);
+    return bridge;
+  }
+
+  async begin(options: Partial<GatewayOptions>): Promise<void> {
     const folder =
       options.stateDir === undefined ? await mkdtemp(path.join(tmpdir(), 'tpl-')) : options.stateDir;
     const gateway = await startGateway({
@@ -41,7 +44,20 @@ export class TemporaryGateway implements AsyncDisposable {
       log: silent(),
       ...options
     });
-    return new TemporaryGateway(folder, gateway);
+    this.#running = { folder, gateway };
+  }
+
+  get folder(): string {
+    return this.#begun.folder;
+  }
+
+  get gateway(): Gateway {
+    return this.#begun.gateway;
+  }
+
+  get #begun() {
+    if (this.#running === null) throw new Error('this gateway has not been started yet');
+    return this.#running;
   }
 
   get url(): string {

@@ -1,13 +1,12 @@
 /** `tpulab devices`: the chips of the machine that the running gateway serves, who holds them, and what they do. */
-import { setTimeout as wait } from 'node:timers/promises';
 import { Command } from 'commander';
-import { chosenStateFolder } from '../chosen-gateway.js';
-import { type OutputOptions, say, type Streams } from '../output.js';
-import { RunningGateway } from '../running-gateway.js';
+import { chosenGateway, type StateOptions } from '../chosen-gateway.js';
+import { say, type Streams } from '../output.js';
+import { interruptible } from '../interruptible.js';
 import { devicesText } from './devices-text.js';
+import { pause } from '../../platform/waiting.js';
 
-interface DevicesOptions extends OutputOptions {
-  readonly stateDir?: string;
+interface DevicesOptions extends StateOptions {
   readonly watch?: true;
 }
 
@@ -21,23 +20,21 @@ export function devicesCommand(streams: Streams, end?: AbortSignal): Command {
     .option('--state-dir <folder>', "state folder of the gateway (default: the running one's)")
     .option('--json', 'print one line of JSON each time')
     .action(async (options: DevicesOptions) => {
-      const gateway = await RunningGateway.find(await chosenStateFolder(options.stateDir));
+      const gateway = await chosenGateway(options);
       const show = async (): Promise<void> => {
         const page = await gateway.devices();
         say(streams, options, page, devicesText(page));
       };
       if (options.watch !== true) return show();
-      const interrupted = new AbortController();
-      const interrupt = (): void => interrupted.abort();
-      const signal = end ?? interrupted.signal;
-      process.once('SIGINT', interrupt);
-      try {
-        while (!signal.aborted) {
-          await show();
-          await wait(WATCH_MS, undefined, { signal }).catch(() => undefined);
-        }
-      } finally {
-        process.off('SIGINT', interrupt);
-      }
+      await interruptible(
+        async interrupted => {
+          const signal = end ?? interrupted;
+          while (!signal.aborted) {
+            await show();
+            await pause(WATCH_MS, signal);
+          }
+        },
+        ['SIGINT']
+      );
     });
 }

@@ -1,12 +1,10 @@
 /** `tpulab holders`: who holds the chips of the machine, and getting them back. */
 import { Command, InvalidArgumentError } from 'commander';
-import { chosenStateFolder } from '../chosen-gateway.js';
-import { type OutputOptions, say, type Streams } from '../output.js';
-import { RunningGateway } from '../running-gateway.js';
+import { chosenGateway, type StateOptions } from '../chosen-gateway.js';
+import { say, type Streams } from '../output.js';
 import { holdersText } from './holders-text.js';
 
-interface HoldersOptions extends OutputOptions {
-  readonly stateDir?: string;
+interface HoldersOptions extends StateOptions {
   readonly end?: number;
   readonly removeLock?: true;
   readonly remote?: string;
@@ -25,7 +23,7 @@ export function holdersCommand(streams: Streams): Command {
     .option('--state-dir <folder>', "state folder of the gateway (default: the running one's)")
     .option('--json', 'print JSON')
     .action(async (options: HoldersOptions) => {
-      const gateway = await RunningGateway.find(await chosenStateFolder(options.stateDir));
+      const gateway = await chosenGateway(options);
       const { remote } = options;
       if (options.end !== undefined) await gateway.endHolder(options.end, remote);
       if (options.removeLock === true) await gateway.removeLock(remote);

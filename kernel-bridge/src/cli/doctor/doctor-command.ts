@@ -1,14 +1,13 @@
 /** `tpulab doctor`: what is wrong on this computer, and on a TPU VM when one is named, with what to do. */
 import { Command, Option } from 'commander';
-import { chosenStateFolder } from '../chosen-gateway.js';
-import { type OutputOptions, say, type Streams } from '../output.js';
+import { chosenStateFolder, type StateOptions } from '../chosen-gateway.js';
+import { say, type Streams } from '../output.js';
 import type { TargetOptions } from '../remotes/connect-target.js';
 import { doctorText, type Findings } from './doctor-text.js';
 import { checkHere } from './local-checks.js';
 import { checkThere } from './remote-checks.js';
 
-interface DoctorOptions extends OutputOptions, TargetOptions {
-  readonly stateDir?: string;
+interface DoctorOptions extends StateOptions, TargetOptions {
   readonly envDir?: string;
   readonly environment?: string;
   readonly ssh: string;

@@ -3,17 +3,16 @@ import { constants, copyFile, mkdir, readdir } from 'node:fs/promises';
 import path from 'node:path';
 import { Command, Option } from 'commander';
 import { gapOf, JournalReader, TRIM_NOTES_FILE } from '../../journal/index.js';
-import { chosenStateFolder } from '../chosen-gateway.js';
+import { chosenStateFolder, type StateOptions } from '../chosen-gateway.js';
 import { CommandError } from '../command-errors.js';
-import { type OutputOptions, say, type Streams } from '../output.js';
+import { say, type Streams } from '../output.js';
 import { chooseJournal, type ChosenJournal, KERNEL_ARGUMENT } from './choose-journal.js';
-import { interruptible } from './interruptible.js';
+import { interruptible } from '../interruptible.js';
 import { fileSink, type LineSink, streamSink } from './line-sink.js';
 import { exportLine } from './record-view.js';
 import { type Bound, parseBound } from './show-command.js';
 
-interface ExportOptions extends OutputOptions {
-  readonly stateDir?: string;
+interface ExportOptions extends StateOptions {
   readonly output?: string;
   readonly copy?: string;
   readonly from?: Bound;

@@ -1,5 +1,6 @@
 /** `tpulab journal`: what kernels said, as it lies on the disk. All of it works with or without a gateway. */
 import { Command } from 'commander';
+import { ofState } from '../chosen-gateway.js';
 import { withMirrorOption } from '../mirror-option.js';
 import type { Streams } from '../output.js';
 import { exportCommand } from './export-command.js';
@@ -19,11 +20,7 @@ export function journalCommand(streams: Streams): Command {
     pruneCommand(streams),
     repairCommand(streams)
   ]) {
-    journal.addCommand(
-      withMirrorOption(command)
-        .option('--state-dir <folder>', "state folder of the gateway (default: the running one's)")
-        .option('--json', 'print JSON')
-    );
+    journal.addCommand(ofState(withMirrorOption(command)));
   }
   return journal;
 }

@@ -2,15 +2,14 @@
 import { Command } from 'commander';
 import { JournalReader, type JournalRecord, readTrimNotes, verifySegments } from '../../journal/index.js';
 import { bytesOf, type JournalFolder } from '../../kernels/journal-folders.js';
-import { chosenStateFolder } from '../chosen-gateway.js';
-import { type OutputOptions, say, type Streams } from '../output.js';
+import { chosenStateFolder, type StateOptions } from '../chosen-gateway.js';
+import { say, type Streams } from '../output.js';
 import { journalsOf } from './choose-journal.js';
-import { interruptible } from './interruptible.js';
+import { interruptible } from '../interruptible.js';
 import { formatSize } from './quantities.js';
 import { timeOf } from './record-view.js';
 
-interface ListOptions extends OutputOptions {
-  readonly stateDir?: string;
+interface ListOptions extends StateOptions {
   readonly gaps?: true;
 }
 

@@ -3,14 +3,13 @@ import { Command } from 'commander';
 import { JOURNAL_LIMITS } from '../../journal/index.js';
 import { type JournalFolder } from '../../kernels/journal-folders.js';
 import { oldest, planRemovals, type Removal, remove, whole } from '../../kernels/journal-retention.js';
-import { chosenStateFolder } from '../chosen-gateway.js';
-import { type OutputOptions, say, type Streams } from '../output.js';
+import { chosenStateFolder, type StateOptions } from '../chosen-gateway.js';
+import { say, type Streams } from '../output.js';
 import { chooseJournal, journalsOf } from './choose-journal.js';
 import { formatSize, parseDuration, parseSize } from './quantities.js';
 import { CommandError } from '../command-errors.js';
 
-interface PruneOptions extends OutputOptions {
-  readonly stateDir?: string;
+interface PruneOptions extends StateOptions {
   readonly olderThan?: number;
   readonly maxSize?: number;
   readonly dryRun?: true;

@@ -3,15 +3,11 @@ import { Command } from 'commander';
 import { repairJournal, UnrepairedError } from '../../journal/index.js';
 import { kernelPaths } from '../../keeper-protocol/keeper-file.js';
 import { LockHeldError, takeProcessLock } from '../../platform/process-lock.js';
-import { chosenStateFolder } from '../chosen-gateway.js';
+import { chosenStateFolder, type StateOptions } from '../chosen-gateway.js';
 import { CommandError } from '../command-errors.js';
-import { type OutputOptions, say, type Streams } from '../output.js';
+import { say, type Streams } from '../output.js';
 import { chooseJournal, type ChosenJournal, KERNEL_ARGUMENT } from './choose-journal.js';
 import { verify } from './verify-command.js';
-
-interface RepairOptions extends OutputOptions {
-  readonly stateDir?: string;
-}
 
 export function repairCommand(streams: Streams): Command {
   return new Command('repair')
@@ -19,7 +15,7 @@ export function repairCommand(streams: Streams): Command {
       'truncate the newest segment at its first bad record and keep the rest beside it as *.damaged; earlier damage cannot be repaired and is only reported'
     )
     .argument('<kernel>', KERNEL_ARGUMENT)
-    .action(async (asked: string, options: RepairOptions) => {
+    .action(async (asked: string, options: StateOptions) => {
       const journal = await chooseJournal(await chosenStateFolder(options.stateDir), asked);
       await using lock = await lockOut(journal);
       const { cuts, nextSeq } = await repaired(journal);

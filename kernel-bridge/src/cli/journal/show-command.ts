@@ -4,10 +4,10 @@ import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { gapOf, JournalReader } from '../../journal/index.js';
-import { chosenStateFolder } from '../chosen-gateway.js';
-import type { OutputOptions, Streams } from '../output.js';
+import { chosenStateFolder, type StateOptions } from '../chosen-gateway.js';
+import type { Streams } from '../output.js';
 import { chooseJournal, type ChosenJournal, KERNEL_ARGUMENT } from './choose-journal.js';
-import { interruptible } from './interruptible.js';
+import { interruptible } from '../interruptible.js';
 import { type LineSink, streamSink } from './line-sink.js';
 import { type RecordSummary, summarize, summaryLine } from './record-view.js';
 
@@ -17,8 +17,7 @@ const FOLLOW_MS = 250;
 /** A record by its number, or by the time that its keeper's clock showed. */
 export type Bound = { readonly seq: number } | { readonly timeMs: number };
 
-interface ShowOptions extends OutputOptions {
-  readonly stateDir?: string;
+interface ShowOptions extends StateOptions {
   readonly from?: Bound;
   readonly to?: Bound;
   readonly type: readonly string[];

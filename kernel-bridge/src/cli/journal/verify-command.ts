@@ -1,16 +1,12 @@
 /** `tpulab journal verify`: reads everything, checks every checksum, and says where a journal is damaged. */
 import { Command } from 'commander';
 import { type SegmentReport, verifySegments } from '../../journal/index.js';
-import { chosenStateFolder } from '../chosen-gateway.js';
+import { chosenStateFolder, type StateOptions } from '../chosen-gateway.js';
 import type { CommandErrorCode } from '../command-errors.js';
-import { type OutputOptions, say, type Streams } from '../output.js';
+import { say, type Streams } from '../output.js';
 import { chooseJournal, type ChosenJournal, journalsOf, KERNEL_ARGUMENT } from './choose-journal.js';
-import { interruptible } from './interruptible.js';
+import { interruptible } from '../interruptible.js';
 import { formatSize } from './quantities.js';
-
-interface VerifyOptions extends OutputOptions {
-  readonly stateDir?: string;
-}
 
 interface VerifiedJournal {
   readonly journal: string;
@@ -26,7 +22,7 @@ export function verifyCommand(streams: Streams): Command {
   return new Command('verify')
     .description('check every journal record; exits with 1 if one is damaged')
     .argument('[kernel...]', `${KERNEL_ARGUMENT} (default: all journals)`)
-    .action((asked: readonly string[], options: VerifyOptions) =>
+    .action((asked: readonly string[], options: StateOptions) =>
       interruptible(async signal => {
         const verified: VerifiedJournal[] = [];
         for (const journal of await chosen(await chosenStateFolder(options.stateDir), asked)) {

@@ -1,25 +1,21 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { TemporaryGateway } from '../../testing/temporary-gateway.js';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
+import { gatewayForAll } from '../../testing/shared-gateway.js';
 import { type Ran, runCommand } from '../testing/command-line.js';
 import { kernelsCommand } from './kernels-command.js';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
-let bridge: TemporaryGateway;
+const bridge = gatewayForAll();
 let kernelId: string;
 
 beforeAll(async () => {
-  bridge = await TemporaryGateway.start();
-  await bridge.gateway.ready;
   const body = { path: 'lessons/one.ipynb', type: 'notebook', kernel: { name: 'python3' } };
   const answer = await bridge.rest('POST', '/api/sessions', { body });
   kernelId = (answer.body as { kernel: { id: string } }).kernel.id;
 });
-
-afterAll(async () => bridge[Symbol.asyncDispose]());
 
 function kernels(...args: readonly string[]): Promise<Ran> {
   return runCommand(kernelsCommand, ...args, '--state-dir', bridge.folder);

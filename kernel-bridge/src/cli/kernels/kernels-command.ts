@@ -1,14 +1,10 @@
 /** `tpulab kernels`: the kernels of the running gateway. */
 import { Command } from 'commander';
-import { chosenStateFolder } from '../chosen-gateway.js';
-import { type OutputOptions, say, type Streams } from '../output.js';
-import { RunningGateway } from '../running-gateway.js';
+import { chosenGateway, chosenStateFolder, ofState, type StateOptions } from '../chosen-gateway.js';
+import { say, type Streams } from '../output.js';
+import type { RunningGateway } from '../running-gateway.js';
 import { chooseKernel } from './choose-kernel.js';
 import { kernelFolder } from './kernels-in-state.js';
-
-interface KernelsOptions extends OutputOptions {
-  readonly stateDir?: string;
-}
 
 type Listed = Awaited<ReturnType<RunningGateway['kernels']>>[number] & {
   readonly documents: readonly string[];
@@ -19,16 +15,16 @@ export function kernelsCommand(streams: Streams): Command {
     'list, interrupt, restart and stop the kernels of the running gateway'
   );
   const one = (name: string, description: string, act: Act): void => {
-    common(kernels.command(name).description(description))
+    ofState(kernels.command(name).description(description))
       .argument('<kernel>', 'kernel id, a unique prefix of it, or the path of its notebook')
-      .action(async (asked: string, options: KernelsOptions) => {
-        const gateway = await RunningGateway.find(await chosenStateFolder(options.stateDir));
+      .action(async (asked: string, options: StateOptions) => {
+        const gateway = await chosenGateway(options);
         await act({ gateway, kernel: await choose(gateway, asked), options, streams });
       });
   };
-  common(kernels.command('list').description('show the kernels that run')).action(
-    async (options: KernelsOptions) => {
-      const gateway = await RunningGateway.find(await chosenStateFolder(options.stateDir));
+  ofState(kernels.command('list').description('show the kernels that run')).action(
+    async (options: StateOptions) => {
+      const gateway = await chosenGateway(options);
       const all = await listed(gateway);
       say(
         streams,
@@ -61,16 +57,10 @@ export function kernelsCommand(streams: Streams): Command {
 interface Acting {
   readonly gateway: RunningGateway;
   readonly kernel: Listed;
-  readonly options: KernelsOptions;
+  readonly options: StateOptions;
   readonly streams: Streams;
 }
 type Act = (acting: Acting) => Promise<void>;
-
-function common(command: Command): Command {
-  return command
-    .option('--state-dir <folder>', "state folder of the gateway (default: the running one's)")
-    .option('--json', 'print JSON');
-}
 
 async function listed(gateway: RunningGateway): Promise<Listed[]> {
   const [kernels, documents] = await Promise.all([gateway.kernels(), gateway.documents()]);

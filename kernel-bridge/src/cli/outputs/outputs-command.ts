@@ -11,7 +11,7 @@ import {
 } from '../../outputs/index.js';
 import { kernelPaths } from '../../keeper-protocol/keeper-file.js';
 import { holderOf } from '../../platform/process-lock.js';
-import { chosenStateFolder } from '../chosen-gateway.js';
+import { chosenStateFolder, type StateOptions } from '../chosen-gateway.js';
 import { CommandError } from '../command-errors.js';
 import { chooseKernel } from '../kernels/choose-kernel.js';
 import {
@@ -21,14 +21,13 @@ import {
   kernelsInState
 } from '../kernels/kernels-in-state.js';
 import { withMirrorOption } from '../mirror-option.js';
-import { type OutputOptions, say, type Streams } from '../output.js';
+import { say, type Streams } from '../output.js';
 import { NotebookFile } from './notebook-file.js';
 import { outputsOf, type PlacedCell, placeOutputs } from './place-outputs.js';
 import { executionText, widgetText } from './terminal-view.js';
 import { widgetsOf, withWidgetOutputs } from './widget-states.js';
 
-interface OutputsOptions extends OutputOptions {
-  readonly stateDir?: string;
+interface OutputsOptions extends StateOptions {
   readonly cell: readonly string[];
   readonly history?: true;
   readonly maxBytes: number;

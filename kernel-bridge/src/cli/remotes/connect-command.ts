@@ -2,21 +2,21 @@
 import { Command, Option } from 'commander';
 import { type ConnectRemote, isSameMachine, type Remote } from '@tpulab/protocol';
 import { gcloudOnPath } from '../../remotes/gcloud/gcloud.js';
-import { interruptible } from '../journal/interruptible.js';
-import { type OutputOptions, say, type Streams } from '../output.js';
+import { interruptible } from '../interruptible.js';
+import type { StateOptions } from '../chosen-gateway.js';
+import { say, type Streams } from '../output.js';
 import { askOnTerminal, type AskPerson } from './ask-person.js';
 import { reachOf, sourceOf, type TargetOptions, withZone } from './connect-target.js';
 import { followRemote } from './follow-remote.js';
 import { RemoteCalls } from './remote-calls.js';
 
-interface ConnectOptions extends OutputOptions, TargetOptions {
+interface ConnectOptions extends StateOptions, TargetOptions {
   readonly name?: string;
   readonly environment?: string;
   /** commander's form of `--no-install`; absent: as it was, at first true. */
   readonly install?: boolean;
   readonly takeOver?: true;
   readonly hostOnly?: boolean;
-  readonly stateDir?: string;
 }
 
 export function addTargetOptions(command: Command): Command {

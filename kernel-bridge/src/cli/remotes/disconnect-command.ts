@@ -1,11 +1,11 @@
 /** `tpulab disconnect`: ends the connection to a remote, and with `--stop` the Colab runtime itself. */
 import { Command } from 'commander';
 import type { Remote } from '@tpulab/protocol';
-import { type OutputOptions, say, type Streams } from '../output.js';
+import type { StateOptions } from '../chosen-gateway.js';
+import { say, type Streams } from '../output.js';
 import { RemoteCalls } from './remote-calls.js';
 
-interface DisconnectOptions extends OutputOptions {
-  readonly stateDir?: string;
+interface DisconnectOptions extends StateOptions {
   readonly stop?: true;
 }
 

@@ -1,11 +1,11 @@
 /** Follows a remote until it is connected or has failed: shows each stage as it comes, and asks the person what ssh asks. */
-import { setTimeout as wait } from 'node:timers/promises';
 import type { Remote, RemoteStage } from '@tpulab/protocol';
 import type { OutputOptions, Streams } from '../output.js';
 import type { AskPerson } from './ask-person.js';
 import { GatewayRefusal } from '../running-gateway.js';
 import type { RemoteCalls } from './remote-calls.js';
 import { stageText } from './remotes-text.js';
+import { pause } from '../../platform/waiting.js';
 
 const LOOK_MS = 200;
 const CONTROL = '\r\u001b[K';
@@ -56,7 +56,7 @@ export async function followRemote(options: FollowOptions): Promise<Remote> {
         }
         await calls.answer(name, { id: prompt.id, value });
       }
-      await wait(LOOK_MS, undefined, { signal }).catch(() => undefined);
+      await pause(LOOK_MS, signal);
     }
   } finally {
     show.pause();

@@ -2,17 +2,14 @@
 import { Command } from 'commander';
 import { gcloudOnPath } from '../../remotes/gcloud/gcloud.js';
 import { agree, type Confirm, type ConfirmOptions, confirmOnTerminal, YES } from '../confirm.js';
-import { type OutputOptions, say, type Streams } from '../output.js';
+import { ofState, type StateOptions } from '../chosen-gateway.js';
+import { say, type Streams } from '../output.js';
 import { addition, addTargetOptions } from './connect-command.js';
 import { disconnectCommand } from './disconnect-command.js';
 import { sourceOf, type TargetOptions, withZone } from './connect-target.js';
-import { interruptible } from '../journal/interruptible.js';
+import { interruptible } from '../interruptible.js';
 import { RemoteCalls } from './remote-calls.js';
 import { candidatesText, remotesText, statusText } from './remotes-text.js';
-
-interface RemotesOptions extends OutputOptions {
-  readonly stateDir?: string;
-}
 
 export function remotesCommand(streams: Streams, confirm: Confirm = confirmOnTerminal): Command {
   const remotes = new Command('remote')
@@ -21,14 +18,14 @@ export function remotesCommand(streams: Streams, confirm: Confirm = confirmOnTer
 
   sub(remotes, 'ls', 'show the remotes and how they are')
     .alias('list')
-    .action(async (options: RemotesOptions) => {
+    .action(async (options: StateOptions) => {
       const found = await (await RemoteCalls.find(options.stateDir)).list();
       say(streams, options, { remotes: found }, remotesText(found));
     });
 
   sub(remotes, 'candidates', "show what could be connected to: ssh hosts, and a project's TPU VMs")
     .option('--project <project>', "Google Cloud: project (default: gcloud's own)")
-    .action(async (options: RemotesOptions & { readonly project?: string }) => {
+    .action(async (options: StateOptions & { readonly project?: string }) => {
       const found = await (await RemoteCalls.find(options.stateDir)).candidates(options.project);
       say(streams, options, found, candidatesText(found));
     });
@@ -43,7 +40,7 @@ export function remotesCommand(streams: Streams, confirm: Confirm = confirmOnTer
     .action(
       (
         target: string,
-        options: RemotesOptions &
+        options: StateOptions &
           TargetOptions & {
             readonly name?: string;
             readonly environment?: string;
@@ -66,14 +63,14 @@ export function remotesCommand(streams: Streams, confirm: Confirm = confirmOnTer
   sub(remotes, 'describe', 'show one remote in full')
     .alias('status')
     .argument('<name>')
-    .action(async (name: string, options: RemotesOptions) => {
+    .action(async (name: string, options: StateOptions) => {
       const remote = await (await RemoteCalls.find(options.stateDir)).get(name);
       say(streams, options, remote, statusText(remote));
     });
 
   sub(remotes, 'log', 'show what happened to a remote')
     .argument('<name>')
-    .action(async (name: string, options: RemotesOptions) => {
+    .action(async (name: string, options: StateOptions) => {
       const lines = await (await RemoteCalls.find(options.stateDir)).log(name);
       const text = lines.map(({ at, text }) => `${new Date(at).toISOString()} ${text}`).join('\n');
       say(streams, options, { lines }, text);
@@ -81,7 +78,7 @@ export function remotesCommand(streams: Streams, confirm: Confirm = confirmOnTer
 
   sub(remotes, 'reconnect', 'try at once to connect')
     .argument('<name>')
-    .action(async (name: string, options: RemotesOptions) => {
+    .action(async (name: string, options: StateOptions) => {
       const found = await (await RemoteCalls.find(options.stateDir)).act(name, 'connect');
       say(streams, options, found, `${name} is being connected.`);
     });
@@ -91,7 +88,7 @@ export function remotesCommand(streams: Streams, confirm: Confirm = confirmOnTer
   sub(remotes, 'clean', 'end what runs on a remote and remove everything that was installed there')
     .argument('<name>')
     .option(...YES)
-    .action(async (name: string, options: RemotesOptions & ConfirmOptions) => {
+    .action(async (name: string, options: StateOptions & ConfirmOptions) => {
       const calls = await RemoteCalls.find(options.stateDir);
       await agree(
         streams,
@@ -109,7 +106,7 @@ export function remotesCommand(streams: Streams, confirm: Confirm = confirmOnTer
   sub(remotes, 'rm', 'disconnect and forget a remote; what runs there goes on')
     .alias('remove')
     .argument('<name>')
-    .action(async (name: string, options: RemotesOptions) => {
+    .action(async (name: string, options: StateOptions) => {
       await (await RemoteCalls.find(options.stateDir)).remove(name);
       say(streams, options, { removed: name }, `${name} removed; what was installed there stays.`);
     });
@@ -117,12 +114,5 @@ export function remotesCommand(streams: Streams, confirm: Confirm = confirmOnTer
 }
 
 function sub(parent: Command, name: string, what: string): Command {
-  return withGateway(parent.command(name), what);
-}
-
-function withGateway(command: Command, what: string): Command {
-  return command
-    .description(what)
-    .option('--state-dir <folder>', "state folder of the gateway (default: the running one's)")
-    .option('--json', 'print JSON');
+  return ofState(parent.command(name).description(what));
 }

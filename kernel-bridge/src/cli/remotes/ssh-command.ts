@@ -4,12 +4,9 @@ import { Command } from 'commander';
 import type { RemoteSsh } from '@tpulab/protocol';
 import { viaMaster } from '../../remotes/ssh/ssh-process.js';
 import { CommandError } from '../command-errors.js';
-import { type OutputOptions, say, type Streams } from '../output.js';
+import type { StateOptions } from '../chosen-gateway.js';
+import { say, type Streams } from '../output.js';
 import { RemoteCalls } from './remote-calls.js';
-
-interface SshOptions extends OutputOptions {
-  readonly stateDir?: string;
-}
 
 export type RunSsh = (program: string, args: readonly string[]) => Promise<number>;
 
@@ -20,7 +17,7 @@ export function sshCommand(streams: Streams, runSsh: RunSsh = onThisTerminal): C
     .argument('[command...]', 'command to run there, after "--"; its exit code is returned')
     .option('--state-dir <folder>', "state folder of the gateway (default: the running one's)")
     .option('--json', 'print the ssh command line as JSON without running it')
-    .action(async (name: string, command: readonly string[], options: SshOptions) => {
+    .action(async (name: string, command: readonly string[], options: StateOptions) => {
       const ssh = await (await RemoteCalls.find(options.stateDir)).ssh(name);
       const args = sshArguments(ssh, command);
       if (options.json === true) say(streams, options, { program: ssh.program, args }, '');

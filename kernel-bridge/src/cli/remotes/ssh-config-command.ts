@@ -8,11 +8,11 @@ import { Command } from 'commander';
 import type { RemoteSsh } from '@tpulab/protocol';
 import { writeAtomically } from '../../platform/write-atomically.js';
 import { CommandError } from '../command-errors.js';
-import { type OutputOptions, say, type Streams } from '../output.js';
+import type { StateOptions } from '../chosen-gateway.js';
+import { say, type Streams } from '../output.js';
 import { RemoteCalls } from './remote-calls.js';
 
-interface SshConfigOptions extends OutputOptions {
-  readonly stateDir?: string;
+interface SshConfigOptions extends StateOptions {
   readonly write?: true;
 }
 

@@ -7,12 +7,12 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { Command } from 'commander';
 import type { SyncDirection, SyncPlan, SyncRequest, SyncStatus } from '@tpulab/protocol';
 import { agree, type Confirm, type ConfirmOptions, confirmOnTerminal, YES } from '../confirm.js';
+import type { StateOptions } from '../chosen-gateway.js';
 import { type OutputOptions, say, type Streams } from '../output.js';
 import { GatewayRefusal } from '../running-gateway.js';
 import { RemoteCalls } from './remote-calls.js';
 
-interface SyncOptions extends ConfirmOptions {
-  readonly stateDir?: string;
+interface SyncOptions extends ConfirmOptions, StateOptions {
   readonly to?: string;
   readonly from?: string;
   readonly include?: string[];

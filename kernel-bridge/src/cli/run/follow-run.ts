@@ -1,5 +1,4 @@
 /** Follows a run until it ends: what the kernel puts out goes into the notebook as it comes, through every loss of the connection. */
-import { setTimeout as wait } from 'node:timers/promises';
 import type { CellExecution, OutputsPage } from '@tpulab/protocol';
 import { LockHeldError, type ProcessLock, takeProcessLock } from '../../platform/process-lock.js';
 import { CommandError } from '../command-errors.js';
@@ -9,6 +8,7 @@ import { widgetsOf, withWidgetOutputs } from '../outputs/widget-states.js';
 import { GatewayRefusal } from '../running-gateway.js';
 import type { BridgeCalls } from './bridge-calls.js';
 import type { RunFile, RunRecord } from './run-record.js';
+import { pause } from '../../platform/waiting.js';
 
 const LOOK_MS = 500;
 const OVER = new Set<CellExecution['state']>(['ok', 'error', 'aborted', 'lost']);
@@ -51,7 +51,7 @@ export async function followRun({ calls, file, record, signal, tell }: Follow): 
       if ((isOver && all.size > 0) || !page.alive)
         return await end({ calls, file, record, signal, tell }, [...all.values()]);
     }
-    await wait(LOOK_MS, undefined, { signal }).catch(() => undefined);
+    await pause(LOOK_MS, signal);
   }
   return null;
 }

@@ -2,23 +2,18 @@
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { afterAll, afterEach, beforeAll, beforeEach, expect, it, vi } from 'vitest';
-import { TemporaryGateway } from '../../testing/temporary-gateway.js';
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { gatewayForAll } from '../../testing/shared-gateway.js';
 import { type Ran, runCommand as runInThisProcess } from '../testing/command-line.js';
 import { writeNotebook } from '../testing/notebook-file.js';
 import { runCommand } from './run-command.js';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
-let bridge: TemporaryGateway;
+const bridge = gatewayForAll();
 let folder: string;
 let followers: string[][];
 
-beforeAll(async () => {
-  bridge = await TemporaryGateway.start();
-  await bridge.gateway.ready;
-});
-afterAll(async () => bridge[Symbol.asyncDispose]());
 beforeEach(async () => {
   folder = await mkdtemp(path.join(tmpdir(), 'tpl-'));
   followers = [];

@@ -2,23 +2,22 @@
 import { spawn } from 'node:child_process';
 import { realpath } from 'node:fs/promises';
 import { Command } from 'commander';
-import { chosenStateFolder } from '../chosen-gateway.js';
+import { chosenStateFolder, type StateOptions } from '../chosen-gateway.js';
 import { CommandError } from '../command-errors.js';
-import { interruptible } from '../journal/interruptible.js';
-import { type OutputOptions, say, type Streams } from '../output.js';
+import { interruptible } from '../interruptible.js';
+import { say, type Streams } from '../output.js';
 import { NotebookFile } from '../outputs/notebook-file.js';
 import { RunningGateway } from '../running-gateway.js';
 import { BridgeCalls } from './bridge-calls.js';
 import { followRun } from './follow-run.js';
 import { RunFile, type RunRecord } from './run-record.js';
 
-interface RunOptions extends OutputOptions {
+interface RunOptions extends StateOptions {
   readonly on?: string;
   readonly kernel?: string;
   readonly detach?: true;
   readonly attach?: true;
   readonly keepKernel?: true;
-  readonly stateDir?: string;
 }
 
 /** Not the end of the terminal. */

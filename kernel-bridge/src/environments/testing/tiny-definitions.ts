@@ -7,6 +7,14 @@ export const SMOKE_TEST = `
 import json, sys
 print(json.dumps({"check": "it starts", "ok": True, "detail": sys.prefix, "remedy": None}))
 `;
+import type { CreationProgress } from '../creation-progress.js';
+
+/** For callers that show nothing. */
+export const silentProgress: CreationProgress = {
+  stage: () => undefined,
+  detail: () => undefined,
+  stageDone: () => undefined
+};
 
 export interface TinyFolders extends AsyncDisposable {
   readonly definitions: string;

@@ -6,20 +6,19 @@ import fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { ChannelsClient } from '../../testing/channels-client.js';
 import { rawRequest } from '../../testing/raw-request.js';
-import { TemporaryGateway, TOKEN } from '../../testing/temporary-gateway.js';
+import { gatewayForAll } from '../../testing/shared-gateway.js';
+import { TOKEN } from '../../testing/temporary-gateway.js';
 
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 120_000 });
 
 const MIB = 1024 * 1024;
-let bridge: TemporaryGateway;
+const bridge = gatewayForAll({
+  http: { headersTimeoutMs: 10_000, requestTimeoutMs: 20_000 }
+});
 let kernelId: string;
 let witness: ChannelsClient;
 
 beforeAll(async () => {
-  bridge = await TemporaryGateway.start({
-    http: { headersTimeoutMs: 10_000, requestTimeoutMs: 20_000 }
-  });
-  await bridge.gateway.ready;
   kernelId = await bridge.startKernel();
   witness = await bridge.connect(kernelId);
   await witness.run('kept = 42');
@@ -27,7 +26,6 @@ beforeAll(async () => {
 
 afterAll(async () => {
   witness[Symbol.dispose]();
-  await bridge[Symbol.asyncDispose]();
 });
 
 afterEach(async () => {

@@ -9,19 +9,18 @@ import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest
 import { WebSocket } from 'ws';
 import type { ChannelsClient } from '../../testing/channels-client.js';
 import { rawRequest } from '../../testing/raw-request.js';
-import { TemporaryGateway, TOKEN } from '../../testing/temporary-gateway.js';
+import { gatewayForAll } from '../../testing/shared-gateway.js';
+import { TOKEN } from '../../testing/temporary-gateway.js';
 
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 120_000 });
 
 const MIB = 1024 * 1024;
 const V1 = 'v1.kernel.websocket.jupyter.org';
-let bridge: TemporaryGateway;
+const bridge = gatewayForAll({ maxPayloadBytes: 8 * MIB });
 let kernelId: string;
 let witness: ChannelsClient;
 
 beforeAll(async () => {
-  bridge = await TemporaryGateway.start({ maxPayloadBytes: 8 * MIB });
-  await bridge.gateway.ready;
   kernelId = await bridge.startKernel();
   witness = await bridge.connect(kernelId);
   await witness.run('kept = 42');
@@ -29,7 +28,6 @@ beforeAll(async () => {
 
 afterAll(async () => {
   witness[Symbol.dispose]();
-  await bridge[Symbol.asyncDispose]();
 });
 
 afterEach(async () => {

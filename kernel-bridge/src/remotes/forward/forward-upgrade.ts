@@ -5,7 +5,7 @@
 import { type IncomingMessage, STATUS_CODES } from 'node:http';
 import { connect, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { RemoteUnavailableError } from '../../http/errors.js';
+import { type BridgeError, RemoteUnavailableError } from '../../http/errors.js';
 import type { ReachableRemote } from '../contracts.js';
 import { eachHeader, headersForRemote, withoutToken } from './headers.js';
 
@@ -25,7 +25,7 @@ export interface ForwardUpgrade {
   readonly remote: ReachableRemote;
   readonly target: string;
   /** Answers the handshake in our own name. */
-  readonly fail: (error: RemoteUnavailableError) => void;
+  readonly fail: (error: BridgeError) => void;
   readonly refused: () => void;
   /** Is shown what the client sends, while it is passed on. */
   readonly read?: (chunk: Buffer) => void;

@@ -1,7 +1,7 @@
 /** Everything that goes through this gateway to a remote, so that it ends when the remote cannot be reached any more. */
 import { Agent, type IncomingMessage, type ServerResponse, request as httpRequest } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { RemoteUnavailableError } from '../../http/errors.js';
+import { type BridgeError, RemoteUnavailableError } from '../../http/errors.js';
 import type { Remotes } from '../remotes.js';
 import type { ReachableRemote } from '../contracts.js';
 import { PipedSocket } from './forward-upgrade.js';
@@ -19,7 +19,7 @@ interface Lane {
   readonly sockets: Set<PipedSocket>;
 }
 
-type Fail = (error: RemoteUnavailableError) => void;
+type Fail = (error: BridgeError) => void;
 
 export class Forwarder implements Disposable {
   readonly #remotes: Remotes;
@@ -125,7 +125,7 @@ export interface ForwardRequest {
   /** Our own headers of every answer. */
   readonly headers: Readonly<Record<string, string>>;
   /** Answers in our own name; nothing of an answer has been sent when it is called. */
-  readonly fail: (error: RemoteUnavailableError) => void;
+  readonly fail: (error: BridgeError) => void;
   /** The remote does not know its own token any more. */
   readonly refused: () => void;
 }

@@ -9,6 +9,7 @@ import { WebSocket } from 'ws';
 import { followJournal, type ReachableGateway } from './kernel-mirror.js';
 import { MirroredJournal } from './mirrored-journal.js';
 import { FrameBudget } from './stream-frames.js';
+import { pause } from '../../platform/waiting.js';
 
 export interface RemoteMirrorOptions {
   readonly gateway: ReachableGateway;
@@ -168,20 +169,4 @@ function eventsOf(text: string): readonly unknown[] {
 
 function retryMs(attempt: number): number {
   return Math.min(FIRST_RETRY_MS * 2 ** Math.min(attempt, 10), LONGEST_RETRY_MS);
-}
-
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise(resolve => {
-    if (signal.aborted) {
-      resolve();
-      return;
-    }
-    const done = (): void => {
-      clearTimeout(timer);
-      signal.removeEventListener('abort', done);
-      resolve();
-    };
-    const timer = setTimeout(done, ms);
-    signal.addEventListener('abort', done, { once: true });
-  });
 }

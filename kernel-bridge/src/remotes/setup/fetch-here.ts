@@ -6,12 +6,12 @@ import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { createHash } from 'node:crypto';
 import path from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { pythonFreeEnv, runUv } from '../../environments/uv.js';
 import { runProgram, type ProgramResult } from '../../environments/run-program.js';
 import { LockHeldError, type ProcessLock, takeProcessLock } from '../../platform/process-lock.js';
 import { SetupError } from './stage-reporter.js';
 import { pipPlatforms, type Platform, type ToolWheel, uvPlatform } from './host-layout.js';
+import { pause } from '../../platform/waiting.js';
 
 export interface FetchContext {
   readonly cache: string;
@@ -183,7 +183,7 @@ async function turnOf(
     } catch (error) {
       if (!(error instanceof LockHeldError)) throw error;
       if (isFirst) onLine(`waiting for process ${error.holder.pid}, which is fetching files for a host`);
-      await delay(LOOK_MS, undefined, { signal }).catch(() => undefined);
+      await pause(LOOK_MS, signal);
       signal.throwIfAborted();
     }
   }

@@ -1,6 +1,7 @@
 /** Tells how far a set-up is, stage by stage; the stage that is running when something fails is the one that failed. */
 import type { RemoteStage, Transfer } from '@tpulab/protocol';
 import { TransferRate } from '../../environments/index.js';
+import { CodedError } from '../../platform/coded-error.js';
 
 /** Stages of a set-up in their order, with what people read. */
 export const STAGE_TITLES = {
@@ -85,16 +86,15 @@ export type SetupErrorCode =
   | 'setup_busy'
   | 'setup_clean_failed';
 
-export class SetupError extends Error {
-  override readonly name = 'SetupError';
+export class SetupError extends CodedError<SetupErrorCode> {
   readonly command: string | null;
 
   constructor(
-    readonly code: SetupErrorCode,
+    code: SetupErrorCode,
     message: string,
     options: { readonly cause?: unknown; readonly command?: string } = {}
   ) {
-    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    super(code, message, options);
     this.command = options.command ?? null;
   }
 }

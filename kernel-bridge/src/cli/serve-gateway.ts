@@ -1,0 +1,42 @@
+/** A gateway in this process, with its log and its entry among those that run. */
+import type { Level } from 'pino';
+import type { Settings } from '../config/settings.js';
+import { type Gateway, startGateway } from '../gateway/gateway.js';
+import { gatewayOptions, stateDirOf } from '../gateway/gateway-settings.js';
+import { enterGateway } from '../gateway/running-gateways.js';
+import { prepareStateFolder } from '../gateway/state-folder.js';
+import { aborted } from '../platform/waiting.js';
+import { openLog } from './logging.js';
+
+/** Runs a gateway until SIGTERM or SIGINT. @param onReady called when it serves */
+export async function serveUntilStopped(
+  settings: Settings,
+  onReady: (gateway: Gateway) => void | Promise<void>
+): Promise<void> {
+  const options = gatewayOptions(settings);
+  const stateDir = stateDirOf(settings);
+  await prepareStateFolder(stateDir);
+  const log = openLog(stateDir, settings.logLevel as Level);
+  // Node prints the stack and ends the process; whoever started it in the background finds it in the log only.
+  process.on('uncaughtExceptionMonitor', (err, origin) => {
+    log.fatal({ err, origin }, 'gateway failed; kernels go on, and the next gateway finds them');
+  });
+  const stopping = new AbortController();
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => stopping.abort(signal));
+  let gateway: Gateway | null = null;
+  let entry: AsyncDisposable | null = null;
+  try {
+    gateway = await startGateway({ ...options, log });
+    await gateway.ready;
+    entry = await enterGateway(stateDir, gateway.gatewayId).catch((error: unknown) => {
+      log.warn({ err: error }, 'commands find this gateway by --state-dir only');
+      return null;
+    });
+    await onReady(gateway);
+    await aborted(stopping.signal);
+    log.info({ signal: String(stopping.signal.reason) }, 'gateway stopping; kernels go on');
+  } finally {
+    await entry?.[Symbol.asyncDispose]();
+    await gateway?.[Symbol.asyncDispose]();
+  }
+}
