@@ -12,6 +12,7 @@ import { FakeMachine } from '../../devices/testing/fake-machine.js';
 import { GENERATIONS } from '../../devices/testing/traces.js';
 import { isAlive } from '../../cli/running-gateway.js';
 import { makeBundle, otherVersion, UV } from './testing/bundles.js';
+import type { PreparedHost } from '../contracts.js';
 import { ask } from './testing/gateway-on-socket.js';
 import { CutError, LocalHost, networkVariables, oldPython } from './testing/local-shell.js';
 import { pythonBuild } from './testing/python-build.js';
@@ -47,10 +48,19 @@ async function newHost(env: Readonly<Record<string, string>> = {}): Promise<Loca
   return host;
 }
 
-describe.runIf(SET_UP)('a host from nothing', () => {
-  it('gets all that a kernel needs, keeps its kernels when another version comes, and can be cleaned', async () => {
+describe.runIf(SET_UP)('a host that is used for long', () => {
+  let host: LocalHost;
+  /** The gateway that runs there now. */
+  let running: PreparedHost;
+  let keeper: { readonly pid: number; readonly kernelPid: number };
+
+  beforeAll(async () => {
     if (python === null) throw new Error('this machine has no Python 3.12 of which a build could be made');
-    await using host = await newHost(python);
+    host = await newHost(python);
+  });
+  afterAll(() => host[Symbol.asyncDispose]());
+
+  it('gets all that a kernel needs from nothing, and keeps its kernels when another version comes', async () => {
     const first = new WatchedSetup(host, { payload, cache });
     const prepared = await first.prepare('plain');
     expect(first.ends).toEqual(DONE.map(name => `${name} done`));
@@ -74,35 +84,73 @@ describe.runIf(SET_UP)('a host from nothing', () => {
     expect(started.status).toBe(201);
     const { id } = started.body as { id: string };
     const record = path.join('.tpulab', 'state', 'kernels', id, 'keeper.json');
-    const keeper = JSON.parse(await host.read(record)) as { pid: number; kernelPid: number };
+    keeper = JSON.parse(await host.read(record)) as typeof keeper;
 
     const newer = new WatchedSetup(host, {
       payload: await otherVersion(payload, path.join(folder, 'newer')),
       cache
     });
-    const replaced = await newer.prepare('plain');
+    running = await newer.prepare('plain');
     expect(newer.ends).toContain('bridge done');
     expect(newer.ends).toContain('environment skipped');
     expect(newer.ends).toContain('gateway done');
-    expect(replaced.gatewayId).not.toBe(prepared.gatewayId);
+    expect(running.gatewayId).not.toBe(prepared.gatewayId);
     expect(await host.list('.tpulab/versions')).toHaveLength(2);
     await vi.waitFor(
       async () => {
-        const { body } = await ask(replaced, 'GET', `/api/kernels/${id}`);
+        const { body } = await ask(running, 'GET', `/api/kernels/${id}`);
         expect(body).toMatchObject({ id, execution_state: 'idle' });
       },
       { timeout: 60_000 }
     );
     expect(isAlive(keeper.kernelPid)).toBe(true);
+  });
 
-    await newer.clean();
+  it('gets its environment anew when chips have come, and needs the space of that one', async () => {
+    await using machine = await FakeMachine.make();
+    const record = async (): Promise<unknown> => {
+      const [environments] = await host.list('.tpulab/envs');
+      return JSON.parse(await host.read(`.tpulab/envs/${environments}/tiny/tpulab.json`));
+    };
+    const setup = (root: string) => new WatchedSetup(host, { payload, cache, root });
+    const before = setup('');
+    await before.prepare('tiny');
+    expect(before.detailOf('environment')).toBe('for the CPU');
+
+    await machine.addChips(GENERATIONS.find(({ name }) => name === 'v5e')!);
+    const withChips = setup(machine.root);
+    await withChips.prepare('tiny');
+    expect(withChips.detailOf('environment')).toBe('for TPU');
+    expect(await record()).toMatchObject({ accelerator: 'tpu' });
+    // Where chips have gone it stays, because it says so instead of computing on the CPU.
+    for (const root of [machine.root, '']) {
+      const again = setup(root);
+      running = await again.prepare('tiny');
+      expect(again.ends).toContain('environment skipped');
+    }
+    expect(await record()).toMatchObject({ accelerator: 'tpu' });
+
+    const wanted = { environment: 'plain', signal: new AbortController().signal };
+    const states = async (root: string) => {
+      const checks = await checkRemoteHost(host.shell, wanted, { payload, root });
+      return checks.find(({ name }) => name === 'disk')?.state;
+    };
+    expect(await states('')).toBe('ok');
+    expect(await states(machine.root)).toBe('failed');
+  });
+
+  it('can be cleaned: nothing of ours is left there, and nothing runs', async () => {
+    expect([keeper.pid, keeper.kernelPid].filter(isAlive)).toHaveLength(2);
+    await new WatchedSetup(host, { payload, cache }).clean();
     expect(await host.list('.')).not.toContain('.tpulab');
     await vi.waitFor(() => expect([keeper.pid, keeper.kernelPid].filter(isAlive)).toEqual([]), {
       timeout: 60_000
     });
-    await expect(ask(replaced, 'GET', '/bridge/v1/health')).rejects.toThrow();
+    await expect(ask(running, 'GET', '/bridge/v1/health')).rejects.toThrow();
   });
+});
 
+describe.runIf(SET_UP)('a host from nothing', () => {
   it('goes on wherever the connection broke', async () => {
     await using host = await newHost(python ?? {});
     for (const [at, name] of DONE.entries()) {
@@ -178,41 +226,6 @@ describe.runIf(SET_UP)('a host from nothing', () => {
     await updated.prepare('tiny', true);
     await expect(older.prepare('tiny')).rejects.toMatchObject({ code: 'setup_other_build' });
     await updated.clean();
-  });
-
-  it('gets its environment anew when chips have come, and needs the space of that one', async () => {
-    await using host = await newHost(python ?? {});
-    await using machine = await FakeMachine.make();
-    const record = async (): Promise<unknown> => {
-      const [environments] = await host.list('.tpulab/envs');
-      return JSON.parse(await host.read(`.tpulab/envs/${environments}/tiny/tpulab.json`));
-    };
-    const setup = (root: string) => new WatchedSetup(host, { payload, cache, root });
-    const before = setup('');
-    await before.prepare('tiny');
-    expect(before.detailOf('environment')).toBe('for the CPU');
-
-    await machine.addChips(GENERATIONS.find(({ name }) => name === 'v5e')!);
-    const withChips = setup(machine.root);
-    await withChips.prepare('tiny');
-    expect(withChips.detailOf('environment')).toBe('for TPU');
-    expect(await record()).toMatchObject({ accelerator: 'tpu' });
-    // Where chips have gone it stays, because it says so instead of computing on the CPU.
-    for (const root of [machine.root, '']) {
-      const again = setup(root);
-      await again.prepare('tiny');
-      expect(again.ends).toContain('environment skipped');
-    }
-    expect(await record()).toMatchObject({ accelerator: 'tpu' });
-
-    const wanted = { environment: 'plain', signal: new AbortController().signal };
-    const states = async (root: string) => {
-      const checks = await checkRemoteHost(host.shell, wanted, { payload, root });
-      return checks.find(({ name }) => name === 'disk')?.state;
-    };
-    expect(await states('')).toBe('ok');
-    expect(await states(machine.root)).toBe('failed');
-    await before.clean();
   });
 
   it('gets its files from here when it reaches no package index', async () => {
