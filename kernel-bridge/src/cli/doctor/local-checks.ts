@@ -9,6 +9,7 @@ import { runProgram } from '../../environments/run-program.js';
 import { findUv, runUv } from '../../environments/uv.js';
 import { ChipTable } from '../../devices/index.js';
 import { findChips } from '../../devices/find-chips.js';
+import { failed, ok, warning } from '../../remotes/setup/host-checks.js';
 import { readPayload } from '../../remotes/setup/payload.js';
 import { isAlive } from '../running-gateway.js';
 import { readGatewayRecord } from '../../gateway/state-folder.js';
@@ -284,16 +285,4 @@ async function existing(folder: string): Promise<string> {
     )
       return at;
   }
-}
-
-export function ok(name: string, message: string): RemoteCheck {
-  return { name, state: 'ok', message, remedy: null };
-}
-
-export function warning(name: string, message: string, remedy: string | null): RemoteCheck {
-  return { name, state: 'warning', message, remedy };
-}
-
-export function failed(name: string, message: string, remedy: string | null): RemoteCheck {
-  return { name, state: 'failed', message, remedy };
 }

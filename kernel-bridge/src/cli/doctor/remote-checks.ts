@@ -10,13 +10,13 @@ import { type Gcloud, gcloudOnPath, withNames } from '../../remotes/gcloud/gclou
 import { isCloudSilent, RemoteProblem, RemoteQueued, told } from '../../remotes/remote-error.js';
 import { RemoteStore } from '../../remotes/remote-store.js';
 import { resolveSource, sliceWarning, withCloudRemedy } from '../../remotes/resolve-source.js';
+import { failed, ok, warning } from '../../remotes/setup/host-checks.js';
 import { checkRemoteHost } from '../../remotes/setup/host-setup.js';
 import { SshMaster } from '../../remotes/ssh/master.js';
 import type { SshTarget } from '../../remotes/ssh/ssh-config.js';
 import { SshShell } from '../../remotes/ssh/ssh-shell.js';
 import { codeOf } from '../output.js';
 import { sourceOf, type TargetOptions, withZone } from '../remotes/connect-target.js';
-import { failed, ok, warning } from './local-checks.js';
 
 export interface RemoteTarget extends TargetOptions {
   /** The name of a remote that was added, or what `tpulab connect` takes. */

@@ -170,15 +170,15 @@ const JUDGES: readonly Judge[] = [
   lingering
 ];
 
-function ok(name: string, message: string): RemoteCheck {
+export function ok(name: string, message: string): RemoteCheck {
   return { name, state: 'ok', message, remedy: null };
 }
 
-function warning(name: string, message: string, remedy: string | null): RemoteCheck {
+export function warning(name: string, message: string, remedy: string | null): RemoteCheck {
   return { name, state: 'warning', message, remedy };
 }
 
-function failed(name: string, message: string, remedy: string): RemoteCheck {
+export function failed(name: string, message: string, remedy: string | null): RemoteCheck {
   return { name, state: 'failed', message, remedy };
 }
 
