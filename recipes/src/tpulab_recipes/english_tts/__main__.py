@@ -214,10 +214,12 @@ class Profile(TtsCommand):
         trainer = _trainer(config, self.use_backend())
         trainer.on_figures.clear()
         phases = trainer.profile_training_steps(self.rounds)
+        trainer.progress.start("profiling", 2 * trainer.steps_per_epoch)
         trainer.train_epoch()
         assert trainer.profiler is not None
         trainer.profiler.reset()  # without compilations
         trainer.train_epoch()
+        trainer.progress.finish()
         trainer.profiler.print_report()
         found = trainer.get_profiling_report()
         report = trainer.memory.get_memory_report()
