@@ -18,12 +18,12 @@ import { SetupProblem } from './setup/setup-problem.mjs';
 import { uvTool } from './setup/tools.mjs';
 import { TORCH_XLA_STAGES, torchPythons } from './setup/torch-tests.mjs';
 
-const HELP = `npm run test:aot [-- options] [-- what pytest takes]
+const HELP = `npm run test:aot [-- OPTIONS] [-- PYTEST-OPTIONS]
 
-Compiles training steps for v4, v5e, v5p and v6e without a TPU, in two halves:
+Compiles training steps for v4, v5e, v5p and v6e without a TPU, in two parts:
 
-  --only jax     the diffusion recipe's; needs the TPU compiler (684 MB)
-  --only torch   those of PyTorch recipes; needs the environment torch-xla (8 GB) besides
+  --only jax     the diffusion recipe; needs the TPU compiler (684 MB)
+  --only torch   the PyTorch recipes; also needs the environment torch-xla (8 GB)
   --help         this text
 
   npm run test:aot -- --only jax -- -k v5e`;

@@ -23,9 +23,9 @@ import { formatSeconds } from './setup/stage-printer.mjs';
 const HELP = `npm run check [-- NAME…] [-- --fix]
 
 Runs the checks (all, or those named): format, lint, styles, types, scripts, layers, tracked, python-lint,
-python-format, python-types. Every check is shown with its time; what a failing one printed follows.
+python-format, python-types. Every check is shown with its time, and a failing one with its output.
 
-  --fix      let Prettier, ESLint, stylelint and ruff mend what they can
+  --fix      let Prettier, ESLint, stylelint and ruff fix what they can
   --list     name the checks
   --report F write the outcome as JSON to the file F
   --help     this text`;

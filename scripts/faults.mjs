@@ -14,14 +14,14 @@ import { SetupProblem } from './setup/setup-problem.mjs';
 
 const HELP = `npm run test:faults [-- FILE…] [-- --short]
 
-Runs the fault cases (all, or those of the files connections, processes, kernels, storage, power) and prints their marks.
-They are also written to .tpulab/reports/faults.json.
+Runs the fault cases (all, or those of the files connections, processes, kernels, storage, power) and prints their results,
+which are also written to .tpulab/reports/faults.json.
 
-  --short       the short form, as npm test has it
-  --case TEXT   only cases whose name has this text
+  --short       the short form, as in npm test
+  --case TEXT   only cases whose name contains this text
   --help        this text
 
-Needs what npm test sets up. Some cases need Linux and root; elsewhere they are skipped, and said to be.`;
+Needs the setup of npm test. Some cases need Linux and root; elsewhere they are skipped and listed.`;
 
 const LIMIT_MS = 60 * 60_000;
 const FILES = ['connections', 'processes', 'kernels', 'storage', 'power'];

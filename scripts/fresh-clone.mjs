@@ -15,11 +15,11 @@ import { formatSeconds } from './setup/stage-printer.mjs';
 
 const HELP = `npm run fresh-clone [-- OPTIONS] [-- PART…]
 
-Clones what is committed into a temporary folder with an empty home and empty caches, then runs there
-npm start -- --setup-only and, in the clone made empty again, npm test (all parts, or those named).
+Clones the committed state into a temporary folder, with an empty home and empty caches. Runs npm start -- --setup-only
+there, empties the clone again, and runs npm test (all parts, or those named).
 
-  --keep-caches   use this machine's download caches (quicker; less of a check)
-  --keep          keep the folder at the end
+  --keep-caches   use this machine's download caches (faster, but a weaker check)
+  --keep          keep the folder afterwards
   --help          this text`;
 
 await main(async signal => {

@@ -11,11 +11,11 @@ import { SetupProblem } from './setup/setup-problem.mjs';
 
 const HELP = `npm run fuzz [-- --seconds N] [--seed N]
 
-  --seconds N   how long for each property (60; from 1 to 3600)
-  --seed N      a whole number; a failed run prints the one that repeats it
+  --seconds N   time for each property (default: 60; 1 to 3600)
+  --seed N      a whole number; a failed run prints its own, which repeats it
   --help        this text
 
-Needs what npm test sets up.`;
+Needs the setup of npm test.`;
 
 await main(async signal => {
   const { values } = parseArgs({

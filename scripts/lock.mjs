@@ -12,10 +12,10 @@ const EXCLUDE_NEWER = '2026-11-15';
 
 const HELP = `npm run lock [-- NAME…] [-- --upgrade]
 
-Makes the lock files of the Python environments (all, or those named) from their requirements.in.
-What is locked already stays as it is where the requirements allow it.
+Generates the lock files of the Python environments (all, or those named) from their requirements.in.
+Locked versions stay unchanged if the requirements allow it.
 
-  --upgrade   take the newest versions that the requirements allow
+  --upgrade   use the newest versions that the requirements allow
   --help      this text`;
 
 /** What is locked in a folder; the second one takes the versions of the first. */

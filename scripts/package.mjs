@@ -18,15 +18,15 @@ import { uvTool } from './setup/tools.mjs';
 
 const HELP = `npm run package [-- --out FOLDER]
 
-Makes the packages that people install:
+Builds the packages that people install:
   jupyterlab_tpulab-*.whl          JupyterLab's extension, the kernel bridge, the command tpulab; Node comes as a dependency
-  tpulab-*.whl, tpulab_recipes-*.whl   what runs inside kernels
+  tpulab-*.whl, tpulab_recipes-*.whl   the packages inside kernels
   tpulab-kernel-bridge-*.tgz       the bridge alone, for npm: npx tpulab serve
   bridge/                          the same as a folder
 
-The same sources give the same files. SOURCE_DATE_EPOCH sets the time that is written into the wheels.
+The same sources give the same files. SOURCE_DATE_EPOCH sets the time in the wheels.
 
-  --out FOLDER   where to (default: dist)
+  --out FOLDER   output folder (default: dist)
   --help         this text`;
 
 await main(async signal => {

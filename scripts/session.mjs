@@ -10,7 +10,7 @@ import { requireNode } from './setup/node-version.mjs';
 const HELP = `npm run session [-- NOTEBOOK] [-- OPTIONS]
 
 Sets up what is missing, then opens the session page in a browser and serves it until Ctrl-C.
-Options are those of "tpulab session"; --root-dir is the folder notebooks unless a notebook is named.`;
+Options are those of "tpulab session"; --root-dir defaults to the folder notebooks, unless you name a notebook.`;
 
 await main(async signal => {
   requireNode(process.versions.node);

@@ -7,10 +7,10 @@ import { sizesOf, tableOf } from './size/rooms.mjs';
 
 const HELP = `npm run size [-- --since COMMIT]
 
-Prints lines and files of each package and of each of its folders, code and tests apart, as the checkout is now,
-and by how many lines they have grown since a commit.
+Prints lines and files of each package and of each of its folders, code and tests separately, in the current checkout,
+and their growth since a commit.
 
-  --since COMMIT  what to compare with; main unless given
+  --since COMMIT  commit to compare with (default: main)
   --help          this text`;
 
 const { values } = parseArgs({

@@ -13,10 +13,10 @@ import { SetupProblem } from './setup/setup-problem.mjs';
 
 const HELP = `npm run soak [-- --minutes N]
 
-  --minutes N   how long (30; from 1 to 240)
+  --minutes N   duration (default: 30; 1 to 240)
   --help        this text
 
-Needs what npm test sets up. The samples are written to .tpulab/reports/soak.json.`;
+Needs the setup of npm test. The samples are written to .tpulab/reports/soak.json.`;
 
 await main(async signal => {
   const { values } = parseArgs({

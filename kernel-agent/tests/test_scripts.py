@@ -38,7 +38,7 @@ def test_a_script_without_jax_prints_one_line_to_stderr(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "1\n2\n3\n")
     [line] = done.stderr.splitlines()
     assert line.startswith("[tpulab] plain: 3 steps in ")
-    assert "device time not known" in line
+    assert "device time unknown" in line
 
 
 def test_the_text_can_be_silenced(tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ def test_the_status_says_what_is_known_and_initialises_nothing(tmp_path: Path) -
         JAX_PLATFORMS="cpu",
         JAX_NUM_CPU_DEVICES="8",
     )
-    assert "not known before the first use of jax\nFalse" in done.stdout
+    assert "unknown before the first use of jax\nFalse" in done.stdout
     assert "devices: 8 × cpu (jax " in done.stdout
     assert "run: two: 2 steps" in done.stdout
     assert "compiled: <lambda> × 1" in done.stdout

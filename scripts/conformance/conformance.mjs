@@ -10,11 +10,11 @@ import { SUITES } from './suites.mjs';
 
 const HELP = `npm run conformance [-- NAME…]
 
-Sets up what is missing, then runs other people's test suites and clients against the bridge (all, or those named).
-It goes on after a failing suite; the table at the end says how many tests passed, failed and are excluded.
+Sets up what is missing, then runs third-party test suites and clients against the bridge (all, or those named).
+It continues after a failing suite; the table at the end shows the tests passed, failed and excluded.
 
   --short   only the suites that take a minute or two
-  --as-is   set nothing up: run with what is there
+  --as-is   no setup: use the existing environments
   --list    name the suites
   --help    this text
 

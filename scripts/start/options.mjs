@@ -11,13 +11,13 @@ export const HELP = `npm start [-- OPTIONS]
 Sets up what is missing, then runs JupyterLab with the kernel bridge until Ctrl-C.
 
   --port N           port of JupyterLab (default: the first free one from 8888 on)
-  --no-browser       print the address, open no browser
+  --no-browser       print the address instead of opening a browser
   --notebook-dir D   folder to work in (default: notebooks)
-  --setup-only       set up, start nothing
+  --setup-only       set up only
   --help             this text
 
-TPULAB_PYTHON names the Python to set up with, HTTPS_PROXY a proxy.
-Everything is kept in .tpulab and node_modules; removing both undoes the set-up.`;
+TPULAB_PYTHON names the Python for the setup, HTTPS_PROXY a proxy.
+Everything is in .tpulab and node_modules; removing both undoes the setup.`;
 
 /** The notebook that opens first. */
 export const FIRST_NOTEBOOK = '00-getting-started.ipynb';

@@ -20,7 +20,7 @@ export function findChromium(env = process.env) {
     if (isExecutable(named)) return named;
     throw new SetupProblem(
       'no-chromium',
-      `TPULAB_CHROMIUM names ${named}, which is not a program; correct or unset it.`
+      `TPULAB_CHROMIUM names ${named}, which is not a program; correct or unset the variable.`
     );
   }
   const folders = (env['PATH'] ?? '').split(path.delimiter);

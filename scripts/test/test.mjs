@@ -17,13 +17,13 @@ const SLOWEST = 20;
 
 const HELP = `npm test [-- NAME…]
 
-Sets up what is missing, then runs all parts of the tests, or those named, side by side as far as two cores carry them.
-It goes on after a failing part; the last lines sum up. After all parts, each is shown with its share of the whole
-and its budget; one that is far above its budget fails.
+Sets up what is missing, then runs all parts of the tests, or those named, in parallel as far as two cores allow.
+It continues after a failing part and ends with a summary. After all parts, each is shown with its share of the total time
+and its budget; a part far above its budget fails.
 
-  --changed  only the parts and tests that what has changed since main may touch: of a part, its changed test files
-             where nothing else of it has changed; of Vitest, the specs that import a changed file
-  --slowest  run nothing; print the slowest twenty tests of the last run, over all parts
+  --changed  only the parts and tests that changes since main may affect: for Vitest, the specs that import a changed file;
+             for other parts, the changed test files if nothing else of the part has changed
+  --slowest  run nothing; print the twenty slowest tests of the last run
   --list     name the parts
   --help     this text
 

@@ -197,8 +197,8 @@ export const STATES = {
       consent: {
         title: 'Create a Colab runtime with a TPU v5e1?',
         terms: [
-          'Colab allows this way of working, over SSH and from another web interface, with a positive balance of compute units.',
-          'The runtime uses compute units until you end it, also while nothing runs and while this computer is off.'
+          'Colab allows SSH and other web interfaces only with a positive balance of compute units.',
+          'The runtime uses compute units until you end it, even while nothing runs and while this computer is off.'
         ],
         figures: [
           { name: 'balance', label: 'Balance', value: 8.8, unit: 'compute units' },

@@ -100,7 +100,7 @@ async function goToCell(page: Page, id: string): Promise<void> {
 
 /** The widget `tpulab.TrainingControls` below its cell. */
 export function trainingControls(page: Page): Locator {
-  const buttons = page.getByRole('group', { name: 'Steer the run' });
+  const buttons = page.getByRole('group', { name: 'Run controls' });
   return page.locator('.jp-Notebook .tpulab').filter({ has: buttons });
 }
 

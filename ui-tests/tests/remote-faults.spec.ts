@@ -197,7 +197,7 @@ test('it does not take the key: the dialog says so and which command to try, and
   await dialog.getByRole('option', { name: /^vm/ }).click();
   await dialog.getByRole('button', { name: 'Connect to vm' }).click();
   const alert = dialog.getByRole('alert');
-  await expect(alert).toContainText('vm did not accept the user or the key (', LONG);
+  await expect(alert).toContainText('vm rejected the user or the key (', LONG);
   await expect(alert).toContainText('Permission denied (publickey)');
   await expect(alert.locator('code')).toHaveText('ssh vm');
   await isAccessible(page, dialog.locator('.jp-TPULabDialog-frame'));
@@ -252,10 +252,8 @@ test('it is taken back: there is time for a checkpoint, and what was printed can
   await dialog.getByRole('button', { name: 'No kernel' }).click();
   // The file was saved before: all that came later is from the copy.
   await expect.poll(() => textOf(page)).toMatch(/^step 0\n(.*\n)*saved at \d+\n(.*\n)*saved at \d+\n/);
-  await expect(notice).toContainText(
-    /One cell shows what this machine has kept of its kernel on vm, up to \d/
-  );
-  await expect(notice).toContainText('It had not finished by then');
+  await expect(notice).toContainText(/One cell shows its output on vm as copied to this machine, up to \d/);
+  await expect(notice).toContainText('It was still running then');
   // What only this machine has is to be saved.
   expect(await isDirty(page)).toBe(true);
   await isAccessible(page, notice);

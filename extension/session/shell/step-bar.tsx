@@ -205,7 +205,7 @@ function Commands({
 }): JSX.Element | null {
   const buttons = buttonsOf(run).filter(({ action }) => ICONS[action] !== undefined);
   return buttons.length === 0 ? null : (
-    <span className="tpl-ButtonGroup" role="group" aria-label="Steer the run">
+    <span className="tpl-ButtonGroup" role="group" aria-label="Run controls">
       {buttons.map(({ action, enabled }) => {
         const isPending = (control?.pendingOf(action) ?? null) !== null;
         return (

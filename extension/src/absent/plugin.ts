@@ -218,7 +218,7 @@ function choiceDialog(
         ? trans.__('"%1" was last run on the remote "%2", which is not known here.', path, name)
         : isTaken
           ? trans.__(
-              '"%1" was last run on the remote "%2", which was preempted. What its cells printed is kept on this computer. Create a machine again, then connect.',
+              '"%1" was last run on the remote "%2", which was preempted. The output of its cells is kept on this computer. Create the machine again, then connect.',
               path,
               name
             )

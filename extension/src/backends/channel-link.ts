@@ -5,7 +5,7 @@
  * the next socket goes on there: nothing is missing and nothing comes twice, whatever ended the socket before it.
  */
 
-import { frameMark, idOfMark, type IFrameMark } from './message-id.js';
+import { frameMark, idOfMark, type IFrameMark, sessionOfMark } from './message-id.js';
 
 /** A message of the gateway; `seq` is 0 for what it made itself and will not send again. */
 export interface INumberedFrame {
@@ -62,6 +62,8 @@ export class ChannelLink {
   #position: number | null = null;
   /** By channel, of the newest message that was delivered. */
   readonly #newest = new Map<string, IFrameMark>();
+  /** Of the newest message of all; the gateway's own messages carry the kernel's session too. */
+  #latest: IFrameMark | null = null;
   #deliver: Deliver | null = null;
   #hold: Hold | null = null;
   #held: INumberedFrame[] = [];
@@ -83,6 +85,11 @@ export class ChannelLink {
       return id === null ? [] : [[mark.channel, id] as const];
     });
     return new Map(ids);
+  }
+
+  /** The session id under which the kernel speaks, which changes with a restart; null before its first message. */
+  get kernelSession(): string | null {
+    return this.#latest === null ? null : sessionOfMark(this.#latest);
   }
 
   /** Whether a socket is open that numbers its messages. */
@@ -175,9 +182,12 @@ export class ChannelLink {
 
   #has({ seq, data }: INumberedFrame): void {
     this.#position = Math.max(this.#position ?? 0, seq);
-    const mark = seq === 0 ? null : frameMark(data);
+    const mark = frameMark(data);
     if (mark !== null) {
-      this.#newest.set(mark.channel, mark);
+      this.#latest = mark;
+      if (seq !== 0) {
+        this.#newest.set(mark.channel, mark);
+      }
     }
   }
 

@@ -15,7 +15,7 @@ export function parentMessageId(data: unknown): string | null {
 /** What is little to keep of a message that may be large, and enough to name it later. */
 export interface IFrameMark {
   readonly channel: string;
-  /** The header as it came, of which the id is read when somebody asks. */
+  /** The header as it came; its fields are read when they are needed. */
   readonly header: Uint8Array;
 }
 
@@ -29,9 +29,18 @@ export function frameMark(data: ArrayBuffer): IFrameMark | null {
   }
 }
 
-export function idOfMark({ header }: IFrameMark): string | null {
+export function idOfMark(mark: IFrameMark): string | null {
+  return fieldOfMark(mark, 'msg_id');
+}
+
+/** The session id under which the sender speaks. */
+export function sessionOfMark(mark: IFrameMark): string | null {
+  return fieldOfMark(mark, 'session');
+}
+
+function fieldOfMark({ header }: IFrameMark, field: 'msg_id' | 'session'): string | null {
   try {
-    return idOf(header);
+    return fieldOf(header, field);
   } catch {
     return null; // as below
   }
@@ -59,7 +68,7 @@ function idIn(data: unknown, part: 2 | 3): string | null {
     return null;
   }
   try {
-    return idOf(partOf(data as ArrayBuffer | ArrayBufferView, part));
+    return fieldOf(partOf(data as ArrayBuffer | ArrayBufferView, part), 'msg_id');
   } catch {
     return null; // not a frame that we know; the kernel connection says what is wrong with it
   }
@@ -76,8 +85,9 @@ function partOf(data: ArrayBuffer | ArrayBufferView, part: 1 | 2 | 3 | 5): Uint8
   return bytes.subarray(start, end);
 }
 
-function idOf(header: Uint8Array): string | null {
+function fieldOf(header: Uint8Array, field: string): string | null {
   const value: unknown = JSON.parse(decoder.decode(header));
-  const id = typeof value === 'object' && value !== null && 'msg_id' in value ? value.msg_id : null;
-  return typeof id === 'string' && id !== '' ? id : null;
+  const found: unknown =
+    typeof value === 'object' && value !== null ? (value as Record<string, unknown>)[field] : null;
+  return typeof found === 'string' && found !== '' ? found : null;
 }

@@ -33,7 +33,7 @@ describe('reasonPieces', () => {
     ],
     [{ verdict: 'tree', argument: 'params' }, 'the structure of argument params changed'],
     [{ verdict: 'dtype' }, 'the type of an argument changed'],
-    [{ verdict: 'redefined' }, 'the function was redefined, as when its cell is run again'],
+    [{ verdict: 'redefined' }, 'the function was redefined, as when its cell is rerun'],
     [{ verdict: 'other' }, 'for an unknown reason']
   ] as [Partial<CompileReason>, string][])('words %j', (fields, text) => {
     expect(plain(reasonPieces(reason(fields), trans))).toBe(text);

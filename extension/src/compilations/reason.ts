@@ -85,7 +85,7 @@ function changed(verdict: Verdict, trans: TranslationBundle): string {
     case 'static':
       return trans.__('a static argument changed');
     case 'redefined':
-      return trans.__('the function was redefined, as when its cell is run again');
+      return trans.__('the function was redefined, as when its cell is rerun');
     case 'sharding':
       return trans.__('the sharding of an argument changed');
     default:

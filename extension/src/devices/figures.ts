@@ -15,7 +15,23 @@ export const FIGURES = [
   'host.networkReceivedBytesPerS',
   'host.networkSentBytesPerS'
 ] as const;
-export type Figure = (typeof FIGURES)[number];
+/** Of a single device, under the names of the bridge's history. */
+const DEVICE_FIELDS = [
+  'hbmUsedBytes',
+  'dutyCyclePercent',
+  'hbmBandwidthPercent',
+  'tensorCorePercent'
+] as const;
+export type DeviceField = (typeof DEVICE_FIELDS)[number];
+export type DeviceFigure = `device.${number}.${DeviceField}`;
+export type Figure = (typeof FIGURES)[number] | DeviceFigure;
+
+/** With more devices, their lines could not be told apart. */
+export const LINES_UP_TO = 16;
+
+export function deviceFigure(ordinal: number, field: DeviceField): DeviceFigure {
+  return `device.${ordinal}.${field}`;
+}
 
 /** What is not known is left out. */
 export function figuresOf({ host, devices, sdk }: MachineSample): [Figure, number][] {
@@ -40,6 +56,16 @@ export function figuresOf({ host, devices, sdk }: MachineSample): [Figure, numbe
     ['host.networkReceivedBytesPerS', host.networkReceivedBytesPerS],
     ['host.networkSentBytesPerS', host.networkSentBytesPerS]
   ];
+  if (devices.length <= LINES_UP_TO) {
+    devices.forEach(({ ordinal, ...fields }, at) => {
+      all.push(
+        [deviceFigure(ordinal, 'hbmUsedBytes'), fields.hbmUsedBytes],
+        [deviceFigure(ordinal, 'dutyCyclePercent'), fields.dutyCyclePercent],
+        [deviceFigure(ordinal, 'hbmBandwidthPercent'), fields.hbmBandwidthPercent],
+        [deviceFigure(ordinal, 'tensorCorePercent'), sdk?.tensorCorePercent[at] ?? null]
+      );
+    });
+  }
   return all.filter((entry): entry is [Figure, number] => entry[1] !== null);
 }
 
@@ -59,16 +85,21 @@ export function historyFigures({ times, series }: DevicesHistory): ReadonlyMap<F
     ['bandwidth.mean', over(devices('hbmBandwidthPercent', 'mean'), mean)],
     ['tensorCore.mean', over(devices('tensorCorePercent', 'mean'), mean)]
   ]);
-  for (const figure of FIGURES) {
-    const column = series[figure]?.mean;
-    if (column) {
+  for (const [name, { mean: column }] of Object.entries(series)) {
+    if (isFigure(name)) {
       figures.set(
-        figure,
+        name,
         Float64Array.from(column, value => value ?? Number.NaN)
       );
     }
   }
   return figures;
+}
+
+function isFigure(name: string): name is Figure {
+  const field = /^device\.\d+\.(\w+)$/.exec(name)?.[1];
+  const known: readonly string[] = field === undefined ? FIGURES : DEVICE_FIELDS;
+  return known.includes(field ?? name);
 }
 
 function mean(values: readonly number[]): number | null {

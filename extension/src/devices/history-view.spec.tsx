@@ -8,6 +8,7 @@ import { deviceFigures, machineSample } from '../events/samples.spec-data.js';
 import { MachineTelemetry } from './machine-telemetry.js';
 import { DrawLoop } from '../ui/draw-loop.js';
 import { HistoryView } from './history-view.js';
+import { RANGES, windowOf } from './history-window.js';
 
 const trans = nullTranslator.load('jupyterlab_tpulab');
 
@@ -76,6 +77,22 @@ describe('the charts of a machine', () => {
       'TensorCore and HBM bandwidth65 % · 41 %',
       'Host CPU22 %'
     ]);
+  });
+
+  it('have a line for each device when one asks, of the history and of what came since', () => {
+    show({ devices: [deviceFigures(0), deviceFigures(3, { hbmUsedBytes: 5 })] });
+    const names = (): string[] =>
+      [...host.querySelectorAll('.jp-TPULabLine-name')].map(({ textContent }) => textContent);
+    expect(names().slice(0, 2)).toEqual(['fullest', 'mean']);
+    click('per device');
+    expect(names().slice(0, 4)).toEqual(['device 0', 'device 3', 'device 0', 'device 3']);
+    const columns = { min: [1], mean: [2], max: [3] };
+    const history = { tierS: 1, times: [0], series: { 'device.3.hbmUsedBytes': columns } };
+    const data = windowOf(history, machine.ring, ['device.3.hbmUsedBytes'], RANGES.minutes, 60_000);
+    expect(data[1]?.[0]).toBe(2);
+    expect(data[1]?.at(-1)).toBe(5);
+    click('per device');
+    expect(names().slice(0, 2)).toEqual(['fullest', 'mean']);
   });
 
   it('show neither of the two where no chip tells it', () => {

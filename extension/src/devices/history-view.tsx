@@ -2,7 +2,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { type JSX, useState } from 'react';
 import type { LineViewSeries } from '../ui/charts/line-view.js';
-import type { Figure } from './figures.js';
+import { type DeviceField, deviceFigure, type Figure, LINES_UP_TO } from './figures.js';
 import { type RangeName, RANGES } from './history-window.js';
 import type { MachineSource } from './machine-source.js';
 import type { MachineTelemetry } from './machine-telemetry.js';
@@ -23,15 +23,32 @@ export interface HistoryViewProps {
 
 const NAMES: readonly RangeName[] = ['minutes', 'hours', 'days'];
 
+/** Neighbours differ in colour; devices of one colour differ in dash. */
+const COLOURS = [
+  '--jp-brand-color1',
+  '--jp-tpulab-input',
+  '--jp-tpulab-compile',
+  '--jp-tpulab-device',
+  '--jp-ui-font-color2'
+] as const;
+const DASHES = [undefined, [6, 3], [2, 2], [8, 3, 2, 3]] as const;
+
+interface DeviceChartProps extends ChartProps {
+  /** The devices that have a line each; null: one line for all of them. */
+  readonly each: readonly number[] | null;
+}
+
 export function HistoryView(props: HistoryViewProps): JSX.Element {
   const { machine, source, first, paused, trans } = props;
   const [name, setName] = useState(first);
+  const [isEach, setIsEach] = useState(false);
   const range = RANGES[name];
   const { history, failure } = useHistory(source, range, paused);
-  const version = `${name} ${history?.times.at(-1) ?? 0} ${machine.ring.lastTime}`;
-  const chart = { ...props, name, version, history };
-  const { sample } = machine;
-  const hasDevices = (sample?.devices.length ?? 0) > 0;
+  const version = `${name} ${isEach} ${history?.times.at(-1) ?? 0} ${machine.ring.lastTime}`;
+  const ordinals = machine.sample?.devices.map(({ ordinal }) => ordinal) ?? [];
+  const hasDevices = ordinals.length > 0;
+  const hasLines = ordinals.length > 1 && ordinals.length <= LINES_UP_TO;
+  const chart = { ...props, name, version, history, each: isEach && hasLines ? ordinals : null };
   return (
     <div className="jp-TPULabHistory">
       <div className="jp-TPULab-choice" role="group" aria-label={trans.__('How far back')}>
@@ -46,6 +63,17 @@ export function HistoryView(props: HistoryViewProps): JSX.Element {
             {rangeText(one, trans)}
           </button>
         ))}
+        {hasLines ? (
+          <button
+            type="button"
+            className="jp-TPULab-option"
+            aria-pressed={isEach}
+            title={trans.__('A line for each device')}
+            onClick={() => setIsEach(!isEach)}
+          >
+            {trans.__('per device')}
+          </button>
+        ) : null}
       </div>
       {hasDevices ? <MemoryChart {...chart} /> : null}
       {hasDevices ? <DutyChart {...chart} /> : null}
@@ -56,8 +84,24 @@ export function HistoryView(props: HistoryViewProps): JSX.Element {
   );
 }
 
-function MemoryChart(props: ChartProps): JSX.Element {
-  const { machine, trans } = props;
+/** Figures and lines of a chart with a line for each device. */
+function linesOf(
+  each: readonly number[],
+  field: DeviceField,
+  { trans }: ChartProps
+): { readonly figures: readonly Figure[]; readonly series: readonly LineViewSeries[] } {
+  return {
+    figures: each.map(ordinal => deviceFigure(ordinal, field)),
+    series: each.map((ordinal, at) => {
+      const dash = DASHES[Math.floor(at / COLOURS.length) % DASHES.length];
+      const colour = COLOURS[at % COLOURS.length] ?? COLOURS[0];
+      return { name: trans.__('device %1', ordinal), colour, ...(dash ? { dash } : {}) };
+    })
+  };
+}
+
+function MemoryChart(props: DeviceChartProps): JSX.Element {
+  const { each, machine, trans } = props;
   const total = Math.max(
     0,
     ...(machine.sample?.devices.map(({ hbmTotalBytes }) => hbmTotalBytes ?? 0) ?? [])
@@ -67,11 +111,15 @@ function MemoryChart(props: ChartProps): JSX.Element {
       {...props}
       title={trans.__('HBM of a device')}
       meta={newest(machine, 'hbm.max', sizeText)}
-      figures={['hbm.max', 'hbm.mean']}
-      series={[
-        { name: trans.__('fullest'), colour: '--jp-brand-color1', fill: true },
-        { name: trans.__('mean'), colour: '--jp-ui-font-color2', dash: [4, 3] }
-      ]}
+      {...(each
+        ? linesOf(each, 'hbmUsedBytes', props)
+        : {
+            figures: ['hbm.max', 'hbm.mean'],
+            series: [
+              { name: trans.__('fullest'), colour: '--jp-brand-color1', fill: true },
+              { name: trans.__('mean'), colour: '--jp-ui-font-color2', dash: [4, 3] }
+            ]
+          })}
       yText={sizeText}
       yTicks={BYTES}
       top={total}
@@ -79,18 +127,22 @@ function MemoryChart(props: ChartProps): JSX.Element {
   );
 }
 
-function DutyChart(props: ChartProps): JSX.Element {
-  const { machine, trans } = props;
+function DutyChart(props: DeviceChartProps): JSX.Element {
+  const { each, machine, trans } = props;
   return (
     <FigureChart
       {...props}
       title={trans.__('Duty cycle')}
       meta={newest(machine, 'duty.mean', percentText)}
-      figures={['duty.mean', 'duty.min']}
-      series={[
-        { name: trans.__('mean'), colour: '--jp-tpulab-device', fill: true },
-        { name: trans.__('least busy'), colour: '--jp-tpulab-input', dash: [4, 3] }
-      ]}
+      {...(each
+        ? linesOf(each, 'dutyCyclePercent', props)
+        : {
+            figures: ['duty.mean', 'duty.min'],
+            series: [
+              { name: trans.__('mean'), colour: '--jp-tpulab-device', fill: true },
+              { name: trans.__('least busy'), colour: '--jp-tpulab-input', dash: [4, 3] }
+            ]
+          })}
       yText={percentText}
       top={100}
     />
@@ -98,8 +150,8 @@ function DutyChart(props: ChartProps): JSX.Element {
 }
 
 /** How well the chips are used, of what the runtime and the SDK tell of it; no chart where neither does. */
-function UseChart(props: ChartProps): JSX.Element | null {
-  const { machine, trans } = props;
+function UseChart(props: DeviceChartProps): JSX.Element | null {
+  const { each, machine, trans } = props;
   const { sample } = machine;
   const lines: { readonly figure: Figure; readonly line: LineViewSeries; readonly title: string }[] = [];
   if (sample?.sdk?.tensorCorePercent.some(percent => percent !== null)) {
@@ -119,6 +171,27 @@ function UseChart(props: ChartProps): JSX.Element | null {
   const [first] = lines;
   if (!first) {
     return null;
+  }
+  if (each) {
+    return (
+      <>
+        {lines.map(({ figure, title }) => (
+          <FigureChart
+            key={figure}
+            {...props}
+            title={title}
+            meta={newest(machine, figure, percentText)}
+            {...linesOf(
+              each,
+              figure === 'tensorCore.mean' ? 'tensorCorePercent' : 'hbmBandwidthPercent',
+              props
+            )}
+            yText={percentText}
+            top={100}
+          />
+        ))}
+      </>
+    );
   }
   return (
     <FigureChart

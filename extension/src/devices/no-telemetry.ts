@@ -63,7 +63,7 @@ function idleText({ page, runtime }: KnownOfMachine, chips: number, trans: Trans
   if (owners.length > 0) {
     return {
       text: trans.__(
-        'A process holds the chips but serves no metrics; an older libtpu, or one told to use another port (%1).',
+        'A process holds the chips but serves no metrics: its libtpu is too old, or it uses another port (%1).',
         withBackticks('TPU_RUNTIME_METRICS_PORTS')
       ),
       act: true
@@ -79,7 +79,7 @@ function idleText({ page, runtime }: KnownOfMachine, chips: number, trans: Trans
   // The environment speaks of chips. Whether ones that are not listed, or not yet, are free nobody knows.
   const text = page
     ? trans.__(
-        'No process tells figures of chips, and none is listed here; a container may hide them. Figures appear when a cell uses the chips: %1',
+        'No chip is listed and no process reports metrics; a container may hide them. Metrics appear when a cell uses the chips: %1',
         use
       )
     : trans.__('Chip metrics appear when a cell uses the chips: %1', use);

@@ -125,11 +125,13 @@ describe('who holds the chips', () => {
 
   it('a lock that is left over can be removed; one whose holder cannot be seen stays', () => {
     expect(show([], { state: 'left', owner: 'bob' })).toContain(
-      'The lock file /tmp/libtpu_lockfile of bob is left over'
+      'The lock file /tmp/libtpu_lockfile of bob is a leftover'
     );
     act(() => buttons()[0]?.click());
     expect(done).toEqual(['remove lock']);
-    expect(show([], { state: 'unknown' })).toContain('Who has it cannot be seen here, so it stays.');
+    expect(show([], { state: 'unknown' })).toContain(
+      'Its owner cannot be seen from here, so it is not removed.'
+    );
     expect(buttons()).toEqual([]);
     expect(show([])).toBe('');
   });

@@ -137,7 +137,7 @@ function LockView({ lock: { path, state, owner }, onRemove, trans }: LockViewPro
           <Marked
             pieces={fromBackticks(
               trans.__(
-                'The lock file %1 of %2 is left over: no process has it. While it is there, libtpu may say that the TPU is in use.',
+                'The lock file %1 of %2 is a leftover: no process uses it. Until it is removed, libtpu may report the TPU as in use.',
                 withBackticks(path),
                 owner ?? trans.__('an unknown user')
               )
@@ -157,7 +157,7 @@ function LockView({ lock: { path, state, owner }, onRemove, trans }: LockViewPro
       <Marked
         pieces={fromBackticks(
           trans.__(
-            'There is a lock file %1. Who has it cannot be seen here, so it stays.',
+            'There is a lock file %1. Its owner cannot be seen from here, so it is not removed.',
             withBackticks(path)
           )
         )}

@@ -243,7 +243,7 @@ describe('a machine without figures of chips', () => {
     expect(why(state('idle'), page([chip(0)]), null)?.text).toContain('The chips are free');
     // Chips that the machine does not list, or has not listed yet, may be anybody's.
     expect(why(state('idle'), page([]), null)?.text).toMatch(
-      /^No process tells figures of chips, and none is listed/
+      /^No chip is listed and no process reports metrics/
     );
     expect(why(state('idle'), null, null)?.text).toMatch(/^Chip metrics appear when/);
     expect(why(state('idle'), held, null)).toMatchObject({ act: true });

@@ -182,8 +182,8 @@ function Remarks({
       {throttled.length > 0 ? (
         <p className="jp-TPULabSay jp-mod-act">
           {trans._n(
-            'Device %2 is slowed down to stay within its limits of heat or power.',
-            'Devices %2 are slowed down to stay within their limits of heat or power.',
+            'Device %2 is throttled to stay within its heat or power limit.',
+            'Devices %2 are throttled to stay within their heat or power limits.',
             throttled.length,
             rangesText(throttled)
           )}
@@ -196,9 +196,7 @@ function Remarks({
       ) : null}
       {simulated ? (
         <p className="jp-TPULabDevices-note">
-          {trans.__(
-            'These devices share the processor of this machine: good for trying out programs for several chips.'
-          )}
+          {trans.__("These devices share this machine's CPU: enough to try out programs for several chips.")}
         </p>
       ) : null}
     </>
@@ -226,7 +224,7 @@ function ChipsLine({
       {unknown.length > 0 ? (
         <p className="jp-TPULab-quiet">
           {trans.__(
-            'PCI device %1 is in no table of chips, so its peak rate, and with it the MFU, is not known. A chip table (--chip-table) can name it, with its rate and the device kinds of its runtime; kernels started then have it.',
+            'PCI device %1 is not in the chip table, so its peak rate and the MFU are unknown. Add its name, rate and device kinds with --chip-table, then start a new kernel.',
             unknown.join(', ')
           )}
         </p>

@@ -27,7 +27,7 @@ export function offerLessons(
 ): void {
   app.commands.addCommand(OPEN, {
     label: trans.__('Open the lessons'),
-    caption: trans.__('Copy the lessons to your files where they are missing, and show them'),
+    caption: trans.__('Copy missing lessons to your files and show them'),
     icon: chipIcon,
     isEnabled: () => backends.bridge.state === 'ok',
     describedBy: { args: { type: 'object', properties: {} } },

@@ -116,7 +116,7 @@ export function SetupBody({
       ) : (
         <p className="jp-TPULabQuiet">
           {trans.__(
-            'Lessons and panels can then be tried on this machine, without a TPU. Nothing outside the folder of TPULab is changed.'
+            "You can then try lessons and panels on this machine, without a TPU. Nothing outside TPULab's folder changes."
           )}{' '}
           {size}
         </p>

@@ -102,7 +102,7 @@ export class PageActions implements PanelActions, IDisposable {
     const { kernels, confirm, tellFailure, trans } = this._options;
     const document = this.documentOf(kernelId);
     const body = trans.__(
-      'Its kernel is shut down: what it computes is lost, what it printed stays. The chips are free a moment later.'
+      'This shuts down its kernel. Variables are lost, output is kept. The chips are free a moment later.'
     );
     const title =
       document === null ? trans.__('Release the chips?') : trans.__('Release the chips from %1?', document);

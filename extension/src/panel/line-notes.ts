@@ -27,7 +27,7 @@ export function lineNotes(kernel: KernelTelemetry, window: number, trans: Transl
   return [...new Map(notes.map(note => [`${note.cellId} ${note.line}`, note])).values()];
 }
 
-/** Lines at which each step waits for a value of the device. */
+/** Lines at which each step waits for a device value. */
 function waitingNotes(kernel: KernelTelemetry, window: number, trans: TranslationBundle): LineNote[] {
   return kernel.advice.flatMap(({ kind, run: id, location }) => {
     const run = kernel.runs.runs.find(one => one.id === id);

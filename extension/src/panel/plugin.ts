@@ -124,7 +124,7 @@ function addCommands(app: JupyterFrontEnd, { state, events, notebooks, palette, 
   });
   commands.addCommand(CommandIDs.reconnect, {
     label: trans.__('Reconnect to the Bridge Now'),
-    caption: trans.__('Retry now instead of after the wait'),
+    caption: trans.__('Retry now instead of waiting'),
     describedBy: NO_ARGUMENTS,
     execute: () => {
       events.reconnectNow();

@@ -72,7 +72,7 @@ export function Sections(props: SectionsProps): JSX.Element {
           {kernel.missed > 0 ? (
             <p className="jp-TPULabPanel-missed">
               {trans.__(
-                'Earlier telemetry is no longer held by the bridge; the figures begin later than the kernel.'
+                'The bridge no longer has the earliest telemetry: figures start later than the kernel.'
               )}
             </p>
           ) : null}

@@ -38,13 +38,13 @@ export function situationOf(circumstances: Circumstances, trans: TranslationBund
       );
     case 'no-kernel':
       return only(
-        trans.__('%1 has no kernel. Choose one of TPULab to see devices and steps.', current.document),
+        trans.__('%1 has no kernel. Choose a TPULab kernel to see devices and steps.', current.document),
         'change-kernel'
       );
     case 'local':
       return only(
         trans.__(
-          'The kernel “%1” is not on the bridge, so nothing is known of its devices. Choose a kernel of TPULab.',
+          'The kernel “%1” is not on the bridge, so its devices are unknown. Choose a TPULab kernel.',
           current.kernelName
         ),
         'change-kernel'

@@ -211,7 +211,7 @@ describe('PanelView', () => {
 
   it('says what is not known and why, where a hook is missing', () => {
     change(() => scene.onBridge());
-    const reason = 'jax 9.9 has no hook that TPULab knows.';
+    const reason = 'jax 9.9 has no hook known to TPULab.';
     const capabilities = (['compilations', 'device-time'] as const).map(name => ({
       name,
       available: false,

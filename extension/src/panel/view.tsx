@@ -21,7 +21,7 @@ export function PanelView(props: PanelViewProps): JSX.Element {
       {current.kind === 'none' ? null : (
         <p
           className="jp-TPULabPanel-followed"
-          title={trans.__('The panel follows the notebook or console in front.')}
+          title={trans.__('The panel follows the active notebook or console.')}
         >
           <span className="jp-TPULabPanel-document">{current.document}</span>
           {current.kind === 'no-kernel' ? null : (

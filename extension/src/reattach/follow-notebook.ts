@@ -172,8 +172,8 @@ function sayFilled(
   if (last !== null) {
     const command = `tpulab outputs --remote ${remote} ${last.kernelId}`;
     const many = trans._n(
-      'One cell shows what this machine has kept of its kernel on %2, up to %3.',
-      '%1 cells show what this machine has kept of their kernel on %2, up to %3.',
+      'One cell shows its output on %2 as copied to this machine, up to %3.',
+      '%1 cells show their output on %2 as copied to this machine, up to %3.',
       filled.length,
       remote,
       momentText(last.at, Date.now())
@@ -222,8 +222,8 @@ function unfinishedText(count: number, all: number, trans: TranslationBundle): s
   }
   const text =
     all === 1
-      ? trans.__('It had not finished by then.')
-      : trans._n('%1 of them had not finished by then.', '%1 of them had not finished by then.', count);
+      ? trans.__('It was still running then.')
+      : trans._n('%1 of them were still running then.', '%1 of them were still running then.', count);
   return ` ${text}`;
 }
 

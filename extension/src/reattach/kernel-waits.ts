@@ -31,37 +31,19 @@ export function whenever(
   });
 }
 
-/** Resolves with the kernel's own session id once it can be known and the socket numbers its messages. */
+/** Resolves with the kernel's own session id once a socket is open that numbers its messages, and one has come. */
 export async function attached(
   kernel: Kernel.IKernelConnection,
   link: ChannelLink,
-  sessions: KernelSession,
   abort: AbortSignal
 ): Promise<string> {
+  // The link heard the kernel from the start. A kernel that has become idle by now may say nothing more.
   await whenever(
     [kernel.anyMessage, kernel.connectionStatusChanged],
-    () => kernel.connectionStatus === 'connected' && link.isNumbered && sessions.current !== null,
+    () => kernel.connectionStatus === 'connected' && link.isNumbered && link.kernelSession !== null,
     abort
   );
-  return sessions.current ?? '';
-}
-
-/** The session id under which a kernel speaks; it changes when the kernel is restarted. */
-export class KernelSession {
-  current: string | null = null;
-  private readonly note = (_: unknown, { msg, direction }: Kernel.IAnyMessageArgs): void => {
-    if (direction === 'recv') {
-      this.current = msg.header.session;
-    }
-  };
-
-  constructor(private readonly kernel: Kernel.IKernelConnection) {
-    kernel.anyMessage.connect(this.note);
-  }
-
-  dispose(): void {
-    this.kernel.anyMessage.disconnect(this.note);
-  }
+  return link.kernelSession ?? '';
 }
 
 /** Resolves once the connection has dealt with the message `id`. */

@@ -12,7 +12,7 @@ import { parentMessageId } from '../backends/message-id.js';
 import { adopt } from './adopt.js';
 import { capturedOf, captureMessages, modelsListen } from './captured.js';
 import { type Decision, decide, isFinished } from './decide.js';
-import { attached, handled, KernelSession, whenever } from './kernel-waits.js';
+import { attached, handled, whenever } from './kernel-waits.js';
 import { frameOf, outputMessages, replyMessage } from './messages.js';
 import type { ExecuteFuture, ICodeCell, INotebook } from './notebook.js';
 import { type IPlace, placesOf } from './places.js';
@@ -65,20 +65,12 @@ interface IPlan {
 const NOTHING: IReattached = { running: [], filled: [], untrusted: [], unplaced: [], elsewhere: [] };
 
 /** Rejects when the bridge cannot say, or when `signal` ends it; the notebook is then as it was. */
-export async function reattach(options: IReattachmentOptions): Promise<IReattached> {
-  const session = new KernelSession(options.kernel);
-  try {
-    return await new Reattachment(options, session).run();
-  } finally {
-    session.dispose();
-  }
+export function reattach(options: IReattachmentOptions): Promise<IReattached> {
+  return new Reattachment(options).run();
 }
 
 class Reattachment {
-  constructor(
-    private readonly options: IReattachmentOptions,
-    private readonly session: KernelSession
-  ) {}
+  constructor(private readonly options: IReattachmentOptions) {}
 
   async run(): Promise<IReattached> {
     const { api, kernel, link, notebook, signal, trust } = this.options;
@@ -94,7 +86,7 @@ class Reattachment {
     if (this.plans(first.executions).length === 0) {
       return { ...NOTHING, unplaced: this.unplaced(first.executions), elsewhere: [...this._elsewhere] };
     }
-    const kernelSession = await attached(kernel, link, this.session, signal);
+    const kernelSession = await attached(kernel, link, signal);
     const outputs = await this.complete(first);
     await this.widgetsListen(outputs);
     const hold = link.hold();

@@ -39,9 +39,7 @@ export function ManagerView({ actions, trans, onAdd, onShow, onSync, initial }: 
       {actions.problem === null ? null : <ErrorCard message={actions.problem} trans={trans} />}
       {all.length === 0 ? (
         <p className="jp-TPULab-quiet">
-          {trans.__(
-            'None yet. Kernels of a machine that you connect to are listed beside those of this one.'
-          )}
+          {trans.__('None yet. The kernels of a connected machine are listed next to those of this one.')}
         </p>
       ) : null}
       <ul aria-label={trans.__('Remotes')}>

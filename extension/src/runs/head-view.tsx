@@ -135,7 +135,7 @@ function Buttons({ run, control, trans }: PartProps): JSX.Element | null {
   const failures = (control?.failed ?? []).filter(({ action }) => !OF_OTHERS.includes(action));
   return (
     <>
-      <div className="jp-TPULabHead-buttons" role="group" aria-label={trans.__('Steer the run')}>
+      <div className="jp-TPULabHead-buttons" role="group" aria-label={trans.__('Run controls')}>
         {buttons.map(({ action, enabled }) => {
           const pending = control?.pendingOf(action) ?? null;
           const full = actionText(action, trans);
@@ -222,7 +222,7 @@ function beforeText(
   }
   const last =
     at < 0
-      ? trans.__('It never was finite.')
+      ? trans.__('It was never finite.')
       : trans.__(
           'Last finite value: %1 at step %2.',
           metricText(values[at] ?? Number.NaN),

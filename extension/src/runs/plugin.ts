@@ -139,10 +139,7 @@ function outcome(
   return taken.length === 0
     ? {
         type: 'warning',
-        message: trans.__(
-          'Nothing on %1 takes checkpoints when asked (run.on_checkpoint): save by hand.',
-          where
-        )
+        message: trans.__('No run on %1 has a checkpoint function (run.on_checkpoint). Save manually.', where)
       }
     : { type: 'success', message: trans.__('Checkpoint taken: %1', taken.join(', ')) };
 }

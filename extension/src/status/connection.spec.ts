@@ -135,7 +135,7 @@ describe('connectionText', () => {
   it('says in the tooltip what happened and that nothing is lost', () => {
     const why = { code: 'timeout', detail: '' } as const;
     expect(text({ kind: 'reconnecting', retryAt: NOW + 1, why })?.detail).toBe(
-      'The bridge did not answer within 10 s. The kernel keeps running and nothing it prints is lost. Click to try now.'
+      'The bridge did not answer within 10 s. The kernel keeps running, and no output is lost. Click to retry now.'
     );
     expect(text({ kind: 'lost', reason: 'killed by SIGKILL', dead: true })?.detail).toContain(
       'killed by SIGKILL'

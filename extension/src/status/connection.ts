@@ -86,7 +86,7 @@ export function connectionText(
       return {
         label: trans.__('local'),
         detail: trans.__(
-          'This kernel belongs to the Jupyter server of the page. What it prints while the page is away is not kept.'
+          "This kernel belongs to the page's Jupyter server. Output printed while the page is closed is lost."
         ),
         canReconnect: false
       };
@@ -94,7 +94,7 @@ export function connectionText(
       return {
         label: trans.__('live'),
         detail: trans.__(
-          'Connected through the bridge. What the kernel prints while the page is away is kept and replayed.'
+          'Connected through the bridge. Output printed while the page is closed is kept and replayed.'
         ),
         canReconnect: false
       };
@@ -111,7 +111,7 @@ export function connectionText(
       return {
         label: trans.__('reconnecting…'),
         detail: trans.__(
-          'Connecting to the kernel. It goes on running meanwhile; nothing that it prints is lost. Click to try now.'
+          'Connecting to the kernel, which keeps running. No output is lost. Click to retry now.'
         ),
         canReconnect: true
       };
@@ -120,7 +120,7 @@ export function connectionText(
     case 'replaying':
       return {
         label: trans.__('replaying (%1 to go)', countText(connection.pending)),
-        detail: trans.__('The page receives what the kernel printed while it was away, in order.'),
+        detail: trans.__('The page receives the output that it missed, in order.'),
         canReconnect: false
       };
     case 'lost':
@@ -133,7 +133,7 @@ function reconnectingText(
   why: StreamFailure | string,
   trans: TranslationBundle
 ): ConnectionText {
-  const kept = trans.__('The kernel keeps running and nothing it prints is lost. Click to try now.');
+  const kept = trans.__('The kernel keeps running, and no output is lost. Click to retry now.');
   const cause = typeof why === 'string' ? why : failureText(why, trans);
   return {
     label: trans.__('reconnecting in %1', countdownText(waitMs)),

@@ -138,7 +138,7 @@ function sentence(limit: Limit, percent: number, trans: TranslationBundle): Advi
     case 'gap':
       return act(
         trans.__(
-          'The device idles %1 % of the time. Read results (print, float) every few steps, not at each one.',
+          'The device idles %1 % of the time. Read results (print, float) every few steps, not in each one.',
           percent
         )
       );
@@ -147,7 +147,7 @@ function sentence(limit: Limit, percent: number, trans: TranslationBundle): Advi
     case 'unwatched':
       return fine(
         trans.__(
-          'Time on the device is not known, because no output of the step was watched. Host and idle time contain it. If the step uses the device, name an output: `tpulab.watch(loss)` in the loop, or `tpulab.steps(…, watch=lambda: loss)`.'
+          'Device time is unknown because no output of the step was watched. Host and idle time include it. If the step uses the device, name an output: `tpulab.watch(loss)` in the loop, or `tpulab.steps(…, watch=lambda: loss)`.'
         )
       );
     default:
@@ -179,6 +179,6 @@ function measuring(summary: StepSummary, trans: TranslationBundle): Advice {
         'The first step compiled for %1. The next ones show how fast it is.',
         durationText(summary.compileMs)
       )
-    : trans.__('Measuring: a few more steps are needed to say what limits them.');
+    : trans.__('Measuring. After a few more steps, the limit is known.');
   return { limit: 'measuring', act: false, text };
 }

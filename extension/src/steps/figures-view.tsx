@@ -20,7 +20,7 @@ export function FiguresView({ pace, trans }: FiguresViewProps): JSX.Element {
         <Figure name={trans.__('Compute used')} value={compute.value} unit={compute.unit}>
           <p>
             {trans.__(
-              "Model FLOPs utilization: the share of the chips' peak that the arithmetic of the model uses, idle time included."
+              "Model FLOPs utilization: the share of the chips' peak that the model's own arithmetic uses, idle time included."
             )}
           </p>
           <p>{compute.source}</p>

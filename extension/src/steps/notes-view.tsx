@@ -26,7 +26,7 @@ export const NotesView = memo(
       return null;
     }
     return (
-      <ul className="jp-TPULabNotes" aria-label={trans.__('What was noticed')}>
+      <ul className="jp-TPULabNotes" aria-label={trans.__('Notes and advice')}>
         {newest ? (
           <li className="jp-TPULabCard jp-mod-failed">
             <MemoryError error={newest} onGoTo={onGoTo} onFree={onFree} trans={trans} />
@@ -75,11 +75,11 @@ function MemoryError({
         {requestedBytes === null
           ? text
           : freeBytes === null
-            ? trans.__('%1 was asked for.', sizeText(requestedBytes))
+            ? trans.__('%1 was requested.', sizeText(requestedBytes))
             : limitBytes === null
-              ? trans.__('%1 was asked for, %2 was free.', sizeText(requestedBytes), sizeText(freeBytes))
+              ? trans.__('%1 was requested, %2 was free.', sizeText(requestedBytes), sizeText(freeBytes))
               : trans.__(
-                  '%1 was asked for, %2 of %3 was free.',
+                  '%1 was requested, %2 of %3 was free.',
                   sizeText(requestedBytes),
                   sizeText(freeBytes),
                   sizeText(limitBytes)

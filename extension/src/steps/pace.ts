@@ -84,7 +84,7 @@ export function badputName(cause: string, trans: TranslationBundle): string {
     TRAINING_PREP: trans.__('preparing the training'),
     PROGRAM_STARTUP: trans.__('compiling and starting programs'),
     DATA_LOADING_SYNC: trans.__('waiting for data'),
-    DEVICE_IDLE: trans.__('idle device after its last program'),
+    DEVICE_IDLE: trans.__('device idle after its last program'),
     UNPRODUCTIVE_CHECKPOINT_SAVE_TIME: trans.__('saving checkpoints'),
     CUSTOM_BADPUT_EVENTS: trans.__('evaluation, samples and pauses'),
     OTHER: trans.__('other')

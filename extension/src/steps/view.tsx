@@ -235,7 +235,7 @@ function Exports({
   readonly trans: TranslationBundle;
 }): JSX.Element {
   return (
-    <div className="jp-TPULab-buttons" role="group" aria-label={trans.__('Take the steps along')}>
+    <div className="jp-TPULab-buttons" role="group" aria-label={trans.__('Export the steps')}>
       <button type="button" className="jp-TPULab-option" onClick={() => onExport('csv')}>
         {trans.__('CSV')}
       </button>

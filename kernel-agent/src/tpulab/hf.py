@@ -32,15 +32,15 @@ class Callback(_Base):
     """Pass one to `Trainer(callbacks=[…])`.
 
     Args:
-        name: of the run. Default: the name of the model's class.
-        hyperparameters: what may be changed besides `learning_rate`, which is always there.
-        log: as in `tpulab.run`. Default: the Trainer's `output_dir`, beside its checkpoints.
-        learning_rate: its bounds, by `tpulab.hyper`. The schedule goes on, scaled by what was set.
+        name: name of the run. Default: the model's class.
+        hyperparameters: hyperparameters besides `learning_rate`, which is always included.
+        log: as in `tpulab.run`. Default: the Trainer's `output_dir`, next to its checkpoints.
+        learning_rate: its bounds, from `tpulab.hyper`. The schedule continues, scaled by the new value.
 
-    A change of the learning rate scales the schedule's: its base rates are multiplied.
+    Changing the learning rate multiplies the base rates of the schedule.
 
     Raises:
-        LonelyProcessError: at the beginning of a training whose first reduction would end the process.
+        LonelyProcessError: when a training begins whose first reduction would end the process.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class Callback(_Base):
 
     def _want(self, what: str) -> str:
         self._wants.add(what)
-        return "The Trainer does it after this step."
+        return "The Trainer does this after the current step."
 
     def _pass_on(self, control: Any) -> None:
         wants, self._wants = self._wants, set()
@@ -134,7 +134,7 @@ class Callback(_Base):
 
 
 class LonelyProcessError(RuntimeError):
-    """Accelerate has counted the devices of this process as processes, and would wait for those."""
+    """Accelerate treats the devices of this process as processes, and would wait for the others."""
 
     code = "LONELY_PROCESS"
 
@@ -152,9 +152,9 @@ def _refuse_lonely_process() -> None:
     if runtime.is_spmd() or devices == 1 or runtime.world_size() == 1:
         return
     raise LonelyProcessError(
-        f"Accelerate takes the {devices} devices that XLA shows this one process for as many processes, and "
-        "would wait for the others. Restart the kernel and call torch_xla.runtime.world_size() before the "
-        "TrainingArguments are made, or start it with CPU_NUM_DEVICES=1."
+        f"Accelerate treats the {devices} devices that XLA shows this one process as separate processes, and "
+        "would wait for the others. Restart the kernel and call torch_xla.runtime.world_size() before you "
+        "create TrainingArguments, or start it with CPU_NUM_DEVICES=1."
     )
 
 

@@ -45,7 +45,7 @@ class Steps(Iterator[T], Generic[T]):
         length = length_of(self._iterable)
         if length is None:
             # A TypeError, which `list` and `tqdm` take for "not known".
-            raise TypeError("the length of what tpulab.steps goes over is not known")
+            raise TypeError("the length of the iterable of tpulab.steps is unknown")
         return length
 
     def __bool__(self) -> bool:
@@ -73,7 +73,7 @@ class Steps(Iterator[T], Generic[T]):
         return item
 
     def watch(self, output: Any) -> None:
-        """Names an output (array or tree of arrays) of the running step, which tells its device time."""
+        """Names an output (array or tree of arrays) of the running step, to measure its device time."""
         if self._tracked is not None:
             self._tracked.clock.watch(output)
 
@@ -83,7 +83,7 @@ class Steps(Iterator[T], Generic[T]):
             self._tracked.metric(values)
 
     def close(self) -> None:
-        """Ends the run before the iterable is exhausted. A `for` loop that is left does this by itself."""
+        """Ends the run before the iterable is exhausted. Leaving a `for` loop does this automatically."""
         if self._tracked is not None:
             self._tracked.end("finished")
 
@@ -134,7 +134,7 @@ class Step:
             tracked.end("failed")
 
     def watch(self, output: Any) -> None:
-        """Names an output of this step: its device time is measured by it."""
+        """Names an output of this step, to measure its device time."""
         if self._tracked is not None:
             self._tracked.clock.watch(output)
 
@@ -154,20 +154,20 @@ def steps(
     """Measures each turn of a loop: `for batch in tpulab.steps(loader): …`.
 
     Args:
-        iterable: what the loop goes over. Waiting for its next item is input time.
-        name: of the run. Default: the function, cell or script that the loop is in.
-        total: number of steps, when the iterable cannot say.
-        watch: called at the end of each step, answers an output of it. Needed only when the loop's own thread
-            calls no jitted function; otherwise the outputs are found.
+        iterable: iterated by the loop. Waiting for its next item is input time.
+        name: name of the run. Default: the function, cell or script of the loop.
+        total: number of steps, if the iterable has no length.
+        watch: called at the end of each step; returns an output of the step. Needed only if the loop's own
+            thread calls no jitted function; otherwise outputs are found automatically.
     """
     return Steps(iterable, name, total, watch)
 
 
 def step(name: str | None = None) -> Step:
-    """Measures a block as one step: `with tpulab.step() as s: …`. Blocks of one place make one run.
+    """Measures a block as one step: `with tpulab.step() as s: …`. Blocks at one place form one run.
 
-    The run ends with the cell, or with the process in a script; a block that raises ends it as failed. Time
-    between two blocks belongs to no step.
+    The run ends with the cell, or with the process in a script; an exception in a block ends it as failed.
+    Time between two blocks belongs to no step.
     """
     return Step(name)
 
@@ -187,7 +187,7 @@ def metric(**values: Any) -> None:
 
 
 def disarm(steps: weakref.ref[Steps[Any]]) -> Callable[[], None]:
-    """Takes the guard from a loop whose run has ended, so that no finalizer of ours is left to run late."""
+    """Removes the guard of a loop whose run has ended, so that no finalizer runs late."""
 
     def drop() -> None:
         loop = steps()

@@ -9,7 +9,7 @@ from tpulab.telemetry.messages import DevicesMessage
 
 
 def status() -> str:
-    """Connection, devices, runs and compilations of this process. Initialises nothing."""
+    """Connection, devices, runs and compilations of this process, as text. Initialises nothing."""
     agent = current_agent()
     agent.settle()
     lines = [_connection(agent), _devices(agent.devices.read())]
@@ -28,14 +28,12 @@ def status() -> str:
 def _connection(agent: Agent) -> str:
     if agent.keeper is None:
         return "bridge: none; loops print text"
-    return (
-        "bridge: connected" if agent.keeper.connected else "bridge: not reachable at the moment; trying again"
-    )
+    return "bridge: connected" if agent.keeper.connected else "bridge: unreachable at the moment; retrying"
 
 
 def _devices(message: DevicesMessage | None) -> str:
     if message is None:
-        return "devices: not known before the first use of jax"
+        return "devices: unknown before the first use of jax"
     devices = message["devices"]
     kinds = ", ".join(sorted({device["kind"] for device in devices}))
     runtime = f"{message['runtime']} {message['runtimeVersion']}, {message['platform']}"

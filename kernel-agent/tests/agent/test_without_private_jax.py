@@ -38,7 +38,7 @@ def test_compilations_are_told_without_an_argument_and_device_time_is_unknown(ke
     assert all(message["compileMs"] > 0 and message["reason"]["argument"] is None for message in told)
     [advice] = keeper.of_type("advice")
     assert advice["kind"] == "missing-hook", "nobody knows which argument it was"
-    assert advice["message"] == f"With jax {jax.__version__}, TPULab does not see: the time of the device."
+    assert advice["message"] == f"With jax {jax.__version__}, TPULab does not see: device time."
     steps = keeper.steps(run["run"])
     assert [step["index"] for step in steps] == [0, 1, 2]
     for step in steps:

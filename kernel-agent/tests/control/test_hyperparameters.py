@@ -80,8 +80,8 @@ def test_a_state_without_hyperparameters_is_refused_with_what_to_do() -> None:
 @pytest.mark.parametrize(
     ("described", "value", "why"),
     [
-        (tpulab.hyper(0.5, min=0, max=1), 2, "lies between 0 and 1; 2 does not"),
-        (tpulab.hyper(0.5, min=0.1), 0, "lies between 0.1 and ∞"),
+        (tpulab.hyper(0.5, min=0, max=1), 2, "must be between 0 and 1, not 2"),
+        (tpulab.hyper(0.5, min=0.1), 0, "must be between 0.1 and ∞"),
         (tpulab.hyper(0.5), "much", "is a finite number"),
         (tpulab.hyper(0.5), float("nan"), "is a finite number"),
         (tpulab.hyper(0.5), True, "is a finite number"),

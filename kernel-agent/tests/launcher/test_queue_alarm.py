@@ -41,12 +41,12 @@ def test_it_is_said_at_the_threshold_at_each_doubling_and_when_it_is_over() -> N
         "tpulab: 8.0 MiB",
         "tpulab: 16 MiB",
     ]
-    assert "said again at 32 MiB" in told[-1]
+    assert "next warning comes at 32 MiB" in told[-1]
     ring.confirm({"iopub": "m13"})
     assert len(told) == 3  # 3 MiB are more than half of the threshold
     ring.confirm({"iopub": "m15"})
     assert len(told) == 4
-    assert "no longer piles up" in told[-1]
+    assert "no longer accumulates" in told[-1]
     ring.confirm({"iopub": "m16"})
     assert (len(told), ring.waiting_bytes()) == (4, 0)
     for number in range(20, 24):
@@ -60,7 +60,7 @@ def test_a_single_message_above_several_doublings_is_said_once() -> None:
     ring.reader_came()
     ring.add("iopub", message("m", 5 * MIB))
     assert len(told) == 1
-    assert "said again at 8.0 MiB" in told[0]
+    assert "next warning comes at 8.0 MiB" in told[0]
 
 
 def test_a_cell_that_may_wait_is_not_advised_to_wait() -> None:
@@ -165,12 +165,12 @@ def test_a_cell_whose_reader_has_stopped_goes_on_and_its_user_is_told(short_fold
             while printed.count("\n") < lines or told.count("\n") < 3:
                 read_on()
             assert [int(line.split()[0]) for line in printed.splitlines()] == list(range(lines))
-            assert "tpulab: 1.0 MiB of this kernel's output wait in memory" in told
+            assert "tpulab: 1.0 MiB of this kernel's output are waiting in memory" in told
 
             keeper.confirm(last)
-            while "no longer piles up" not in told:
+            while "no longer accumulates" not in told:
                 read_on()
-            assert "no longer piles up" in kernel.log_text()
+            assert "no longer accumulates" in kernel.log_text()
         keeper.close()
 
 
@@ -180,4 +180,4 @@ def test_a_threshold_that_is_no_number_is_refused_in_the_log(given: str, short_f
         short_folder, LAUNCHER, {"TPULAB_IOPUB_ALARM_BYTES": given}, resend_socket=short_folder / "r.sock"
     ) as kernel:
         assert kernel.run("print(1)") == "1\n"
-        assert "TPULAB_IOPUB_ALARM_BYTES is no number of bytes" in kernel.log_text()
+        assert "TPULAB_IOPUB_ALARM_BYTES is not a number of bytes" in kernel.log_text()

@@ -25,7 +25,7 @@ def test_operations_are_summed_by_name_and_program() -> None:
 
 def test_without_jax_it_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jax", None)
-    with pytest.raises(ProfileError, match="Nothing has used a device"):
+    with pytest.raises(ProfileError, match="JAX has not used a device"):
         capture(0)
 
 
@@ -95,6 +95,6 @@ def test_a_trace_that_fails_leaves_no_folder(tmp_path: Path, monkeypatch: pytest
         raise RuntimeError("Only one profile may be run at a time.")
 
     monkeypatch.setattr(jax.profiler, "start_trace", busy)
-    with pytest.raises(ProfileError, match="another one runs"):
+    with pytest.raises(ProfileError, match="another one is running"):
         capture(0)
     assert not list(tmp_path.iterdir())

@@ -28,7 +28,7 @@ def test_a_missing_hook_is_named_with_the_version_that_lacks_it(monkeypatch: pyt
     monkeypatch.setattr(DispatchHookSlot, "find", lambda: None)
     monkeypatch.setattr("jax._src.dispatch.BACKEND_COMPILE_EVENT", "/jax/other")
     found = by_name()
-    assert found["compilations"] == (False, f"jax {jax.__version__} has no hook that TPULab knows.")
+    assert found["compilations"] == (False, f"jax {jax.__version__} has no hook known to TPULab.")
     assert found["device-time"][0] is False
     assert found["waiting-lines"] == (True, None)
 

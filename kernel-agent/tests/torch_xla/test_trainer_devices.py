@@ -61,5 +61,5 @@ def test_it_trains_on_one_of_them_when_the_world_was_counted_first(tmp_path: Pat
 def test_otherwise_the_callback_says_so_before_xla_would_end_the_process(tmp_path: Path) -> None:
     done = run(tmp_path, counted=False)
     assert done.returncode == 1
-    assert "LonelyProcessError: Accelerate takes the 8 devices" in done.stderr, done.stderr[-2000:]
+    assert "LonelyProcessError: Accelerate treats the 8 devices" in done.stderr, done.stderr[-2000:]
     assert "trained" not in done.stdout

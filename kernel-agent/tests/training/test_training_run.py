@@ -175,12 +175,12 @@ def test_a_stop_is_applied_also_when_the_loop_is_faster_than_whoever_asks() -> N
 
 def test_what_makes_no_sense_is_refused_with_a_reason(run: TrainingRun, keeper: KeeperDouble) -> None:
     commands: list[tuple[str, dict[str, Any], str]] = [
-        ("set", {"name": "rate", "value": 2}, "lies between 0 and 1"),
+        ("set", {"name": "rate", "value": 2}, "must be between 0 and 1"),
         ("set", {"name": "rat", "value": 0.5}, "it has: rate"),
         ("set", {"value": 0.5}, "names a hyperparameter"),
         ("resume", {}, "not paused"),
         ("evaluate", {}, r"run.on_evaluate\(function\)"),
-        ("dance", {}, "is no command"),
+        ("dance", {}, "is not a command"),
         ("stop", {"run": "another"}, "no run another"),
     ]
     for index in run.steps(range(2)):
@@ -226,7 +226,7 @@ def test_what_was_accepted_expires_when_the_run_ends_first(run: TrainingRun, kee
     assert "ended before its next step" in keeper.outcome(identity, "expired")["reason"]
     assert run.hyper["rate"] == 0.5
     late = keeper.command("pause")
-    assert keeper.outcome(late, "refused")["reason"].startswith("No run of this kernel can be steered")
+    assert keeper.outcome(late, "refused")["reason"].startswith("No run of this kernel accepts commands")
 
 
 def test_a_handler_that_raises_fails_the_command_and_not_the_run(
@@ -435,7 +435,7 @@ def test_a_log_that_is_none_is_refused_and_a_torn_line_left_out(tmp_path: Path) 
         tpulab.replay(tmp_path / "none.jsonl")
     file = tmp_path / "log.jsonl"
     file.write_text('{"type":"metrics"}\n')
-    with pytest.raises(tpulab.ReplayError, match="tells of no run"):
+    with pytest.raises(tpulab.ReplayError, match="contains no run"):
         tpulab.replay(file)
     file.write_text('{"type":"run","v":9}\n')
     with pytest.raises(tpulab.ReplayError, match="version 9"):

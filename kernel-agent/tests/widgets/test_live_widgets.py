@@ -172,4 +172,4 @@ def test_a_callback_that_raises_is_told_and_ends_nothing(kernel: KernelProcess) 
 
 def test_only_widgets_can_be_live(kernel: KernelProcess) -> None:
     code = "import tpulab\ntry:\n    tpulab.live(3)\nexcept TypeError as error:\n    print(error.code, error)"
-    assert kernel.run(code) == "LIVE_WIDGET int is no open widget of ipywidgets.\n"
+    assert kernel.run(code) == "LIVE_WIDGET int is not an open ipywidget.\n"

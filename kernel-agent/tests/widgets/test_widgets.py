@@ -99,7 +99,7 @@ def test_a_widget_made_before_its_run_begins_shows_nothing_of_the_run_before() -
     run = tpulab.run("to come", hyperparameters={"rate": 0.5})
     shown = TrainingControls(run)
     assert (shown.run_id, shown.run_name) == ("", "to come")
-    assert "No run had begun." in shown._repr_mimebundle_()["text/html"]
+    assert "No run had started." in shown._repr_mimebundle_()["text/html"]
     for _ in run.steps(range(3)):
         pass
     current_agent().settle(PATIENCE_S)
@@ -154,7 +154,7 @@ def test_the_picture_of_a_run_stays_with_it_when_another_one_begins() -> None:
 
     first = tpulab.run("first")
     mine, newest = StepTimeline(first), StepTimeline()
-    assert "No step had been measured" in mine._repr_mimebundle_()["text/html"]
+    assert "No step was measured" in mine._repr_mimebundle_()["text/html"]
     for _ in first.steps(range(3)):
         pass
     current_agent().settle(PATIENCE_S)

@@ -67,7 +67,7 @@ export class KernelRules implements Disposable {
     return {
       code: 'requests_held',
       message:
-        'Too much waits for this kernel, which is still starting. Send it again when the kernel is idle; if it does not become so, restart it.'
+        'Too many requests are waiting for this kernel, which is still starting. Send this one again when the kernel is idle, or restart the kernel.'
     };
   }
 

@@ -31,7 +31,7 @@ export class PendingInput {
     if (owns(owner) || !isAttached(owner)) return null;
     return {
       code: 'input_taken',
-      message: 'The kernel has asked another client, which is connected; the answer has to come from there.'
+      message: 'Another connected client was asked this question; answer it there.'
     };
   }
 }

@@ -3,7 +3,7 @@ import type { ClientRequest, Refusal } from './refusal.js';
 
 const READ_ONLY: Refusal = {
   code: 'read_only',
-  message: 'This is a view of a notebook: it shows what the kernel does and sends it nothing.'
+  message: 'This link only shows a notebook. It cannot send anything to the kernel.'
 };
 
 /**

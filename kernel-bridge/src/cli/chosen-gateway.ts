@@ -51,7 +51,7 @@ export async function chosenStateFolder(
   );
   throw new CommandError(
     'several_gateways',
-    `${lines.length} gateways run; choose one with --state-dir. The newest first:\n${lines.join('\n')}`
+    `${lines.length} gateways are running; choose one with --state-dir. Newest first:\n${lines.join('\n')}`
   );
 }
 

@@ -37,6 +37,6 @@ export async function agree(
     'not_confirmed',
     answer === false
       ? 'Nothing was done.'
-      : `${plan}\nNothing was done: there is no terminal to ask on. Add --yes to do it.`
+      : `${plan}\nNothing was done, because there is no terminal to ask for confirmation. Add --yes to confirm.`
   );
 }

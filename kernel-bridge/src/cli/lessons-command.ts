@@ -11,7 +11,7 @@ export function lessonsCommand(streams: Streams): Command {
     .option('--json', 'print JSON')
     .action(async (folder: string, options: OutputOptions) => {
       const done = await copyLessons(path.resolve(folder));
-      const kept = done.kept.length === 0 ? '' : ` ${done.kept.length} were there already and are kept.`;
+      const kept = done.kept.length === 0 ? '' : ` ${done.kept.length} existed already and were kept.`;
       const text = `${done.copied.length} lessons are now in ${done.folder}.${kept}`;
       say(streams, options, done, text);
     });

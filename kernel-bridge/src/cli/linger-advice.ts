@@ -4,7 +4,7 @@
 export function lingerAdvice(lingering: boolean | null): readonly string[] {
   return lingering === false
     ? [
-        'Kernels may end when you log out of this machine; "loginctl enable-linger" keeps those that you start after it.'
+        'Kernels may end when you log out of this machine. After "loginctl enable-linger", new kernels keep running.'
       ]
     : [];
 }

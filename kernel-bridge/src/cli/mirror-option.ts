@@ -24,6 +24,6 @@ async function mirrorFolder(stateDir: string, remote: string): Promise<string> {
   const names = known.length === 0 ? 'there is none' : `there are ${known.join(', ')}`;
   throw new CommandError(
     'mirror_unknown',
-    `Nothing of a remote named "${remote}" is mirrored on this machine (${names}).`
+    `Nothing from a remote named "${remote}" is mirrored on this machine (${names}).`
   );
 }

@@ -76,7 +76,7 @@ export class RunningGateway {
     if (Value.Check(schema, answer)) return answer;
     throw new CommandError(
       'gateway_unresponsive',
-      `The answer of the gateway to ${method} ${path} is garbled.`
+      `The response of the gateway to ${method} ${path} is garbled.`
     );
   }
 
@@ -137,7 +137,7 @@ export class RunningGateway {
       if (performance.now() > deadline) {
         throw new CommandError(
           'gateway_not_stopped',
-          `The gateway (pid ${pid}) has not ended within a minute; end it with kill -9 ${pid}, its kernels go on.`
+          `The gateway (pid ${pid}) did not stop within a minute; end it with kill -9 ${pid}: its kernels keep running.`
         );
       }
       await new Promise(resolve => setTimeout(resolve, 50));
@@ -148,7 +148,7 @@ export class RunningGateway {
 function noGateway(stateDir: string): CommandError {
   return new CommandError(
     'no_gateway',
-    `No gateway serves ${stateDir}; start one with "npm start" or "tpulab serve", or name its folder with --state-dir.`
+    `No gateway is running for ${stateDir}; start one with "npm start" or "tpulab serve", or choose its state folder with --state-dir.`
   );
 }
 
@@ -158,7 +158,7 @@ async function answerOf<T>({ pid, url }: GatewayRecord, stateDir: string, asked:
   } catch (cause) {
     throw new CommandError(
       'gateway_unresponsive',
-      `Process ${pid} should serve ${stateDir} at ${url}, but does not answer; see gateway.log there, or end that process.`,
+      `Process ${pid} should be serving ${stateDir} at ${url}, but does not answer; see gateway.log there, or end that process.`,
       { cause }
     );
   }

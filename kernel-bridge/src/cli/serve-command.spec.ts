@@ -167,7 +167,7 @@ describe('the token of a gateway', () => {
   it('given as a flag is warned of, without being said again', async () => {
     const { url, stderr } = await serve(['--token', TOKEN]);
     expect(await status(url, TOKEN)).toBe(200);
-    expect(stderr()).toContain('can be seen by other users');
+    expect(stderr()).toContain('Other users can see a token');
     expect(stderr()).not.toContain(TOKEN);
   });
 

@@ -18,10 +18,7 @@ export function serveCommand(streams: Streams): Command {
     .description(
       'serve kernels until SIGTERM or SIGINT; kernels keep running and the next gateway finds them'
     )
-    .option(
-      '--config <file>',
-      'settings as JSON or TOML, with the names that Jupyter has (docs/configuration.md)'
-    );
+    .option('--config <file>', "settings as JSON or TOML, with Jupyter's names (docs/configuration.md)");
   const keyOf = new Map<string, SettingKey>();
   for (const key of SETTING_KEYS) {
     const option = optionOf(key);
@@ -51,7 +48,9 @@ async function serve(
       : readConfigFile(config, (name, why) => passedOver.push(why === null ? name : `${name} (${why})`));
   if (passedOver.length > 0) {
     const names = passedOver.join('; ');
-    streams.stderr.write(`Ignored in ${String(config)}, as the bridge has no such settings: ${names}.\n`);
+    streams.stderr.write(
+      `Ignored in ${String(config)}, because the bridge does not have these settings: ${names}.\n`
+    );
   }
   const settings = resolveSettings({ flags, env: process.env, file });
   if (printConfig === true) {
@@ -91,6 +90,6 @@ function optionOf(key: SettingKey): Option | null {
 function hideArguments(streams: Streams): void {
   process.title = 'tpulab serve';
   streams.stderr.write(
-    'A token on the command line can be seen by other users; give it in TPULAB_TOKEN or with --token-file.\n'
+    'Other users can see a token on the command line; use TPULAB_TOKEN or --token-file instead.\n'
   );
 }

@@ -19,15 +19,17 @@ interface SessionOptions extends StateOptions {
 
 export function sessionCommand(streams: Streams): Command {
   return new Command('session')
-    .description('open the session page, with a notebook or the list of them; starts a gateway if none runs')
+    .description(
+      'open the session page with a notebook or the list of notebooks; starts a gateway if none is running'
+    )
     .argument('[notebook]', 'notebook to open')
     .option(
       '--root-dir <folder>',
-      'folder of notebooks, if a gateway is started (default: that of the notebook)'
+      "folder of notebooks, if a gateway is started (default: the notebook's folder)"
     )
     .option('--env-dir <folder>', 'folder of kernel environments, if a gateway is started')
     .option('--port <n>', 'port, if a gateway is started (default: a free one)')
-    .option('--no-browser', 'print the link, open no browser')
+    .option('--no-browser', 'print the link instead of opening a browser')
     .option('--state-dir <folder>', "state folder of the gateway (default: the running one's)")
     .option('--json', 'print JSON')
     .action(async (notebook: string | undefined, options: SessionOptions) => {
@@ -64,7 +66,7 @@ export function sessionLink(gateway: string, token: string, notebook: string | n
 function requireNotebook(notebook: string): string {
   const file = path.resolve(notebook);
   if (existsSync(file) && statSync(file).isFile()) return file;
-  throw new CommandError('notebook_unusable', `There is no notebook ${file}; name one that exists, or none.`);
+  throw new CommandError('notebook_unusable', `There is no notebook ${file}; name an existing one, or none.`);
 }
 
 /** As the page names it. */
@@ -76,7 +78,7 @@ function belowRoot(file: string | undefined, rootDir: string | undefined): strin
   const root = rootDir ?? 'an unknown folder';
   throw new CommandError(
     'notebook_unusable',
-    `The gateway that runs serves the files below ${root}, and ${file} is not one of them; start another with --state-dir.`
+    `The running gateway serves the files below ${root}, and ${file} is not one of them; start another with --state-dir.`
   );
 }
 

@@ -15,10 +15,7 @@ export function tokenCommand(streams: Streams): Command {
     ofState(new Command('create'))
       .description('create a token and print it once; only its digest is stored')
       .argument('<name>', 'who or what it is for')
-      .option(
-        '--expires <when>',
-        'when it ends: 90m, 12h, 30d, 8w, or a date like 2030-01-31 (default: never)'
-      )
+      .option('--expires <when>', 'expiry: 90m, 12h, 30d, 8w, or a date like 2030-01-31 (default: never)')
       .action(async (name: string, options: StateOptions & { readonly expires?: string }) => {
         const expiresAt = options.expires === undefined ? null : parseExpiry(options.expires, new Date());
         const stateDir = await chosenStateFolder(options.stateDir);

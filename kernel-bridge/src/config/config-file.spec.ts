@@ -172,7 +172,7 @@ describe('a configuration file', () => {
 
   it('refuses one setting under two of its names', () => {
     const twice = { IdentityProvider: { token: 'a' }, ServerApp: { token: 'b' } };
-    expect(failure(() => settingsOf(twice, 'f')).message).toMatch(/which are one/);
+    expect(failure(() => settingsOf(twice, 'f')).message).toMatch(/which are the same setting/);
   });
 
   it('a null counts as not set', () => expect(settingsOf({ ServerApp: { port: null } }, 'f').size).toBe(0));

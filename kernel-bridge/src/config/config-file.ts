@@ -51,7 +51,7 @@ export function readConfigFile(file: string, passOver: PassOver): FileSettings {
   if (hasSecret && (mode & 0o077) !== 0) {
     throw new ConfigError(
       'config_invalid',
-      `${file} holds a token and can be read by others; make it yours alone with chmod 600, or name a token file.`
+      `${file} holds a token and can be read by others; restrict it with chmod 600, or use a token file.`
     );
   }
   return found;
@@ -91,7 +91,7 @@ export function settingsOf(json: unknown, file: string, passOver: PassOver = () 
       if (other !== undefined) {
         throw new ConfigError(
           'config_invalid',
-          `${file} sets ${other} and ${name}, which are one; leave one out.`
+          `${file} sets ${other} and ${name}, which are the same setting; remove one.`
         );
       }
       nameUsed.set(key, name);

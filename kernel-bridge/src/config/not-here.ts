@@ -4,7 +4,7 @@
  */
 export const NOT_HERE: Readonly<Record<string, { readonly why: string; readonly isRefused: boolean }>> = {
   'ServerApp.allow_origin_pat': {
-    why: 'patterns let in pages that nobody had in mind; list the exact origins in ServerApp.allow_origin',
+    why: 'patterns may admit unintended pages; list the exact origins in ServerApp.allow_origin',
     isRefused: false
   },
   'ServerApp.allow_remote_access': {

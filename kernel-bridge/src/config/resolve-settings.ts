@@ -59,7 +59,7 @@ function checkTogether(resolved: ResolvedSettings): ResolvedSettings {
   if (pingTimeoutS <= pingIntervalS) {
     throw new ConfigError(
       'config_invalid',
-      `ServerApp.websocket_ping_timeout (${pingTimeoutS}) must be more than ServerApp.websocket_ping_interval (${pingIntervalS}), or clients that are there count as gone.`
+      `ServerApp.websocket_ping_timeout (${pingTimeoutS}) must be more than ServerApp.websocket_ping_interval (${pingIntervalS}), or connected clients count as disconnected.`
     );
   }
   if (journalTotalBytes < journalKernelBytes) {
@@ -78,7 +78,7 @@ function oneToken({ values, sources }: ResolvedSettings): ResolvedSettings {
   if (token === file) {
     throw new ConfigError(
       'config_invalid',
-      'A token and a token file are given in the same place; leave one out.'
+      'A token and a token file are given in the same place; remove one.'
     );
   }
   return { values: { ...values, ...(token > file ? { tokenFile: null } : { token: null }) }, sources };

@@ -151,7 +151,7 @@ export class CloudNotices implements AsyncDisposable {
       since,
       deadline: since + PREEMPTION_MS,
       message:
-        'The cloud takes this machine back. Save what is only on its disk; what kernels print is kept on your computer.'
+        'The cloud is preempting this machine. Save what is only on its disk; kernel output is kept on your computer.'
     };
   }
 
@@ -162,8 +162,8 @@ export class CloudNotices implements AsyncDisposable {
       since: this.#now(),
       deadline: await this.#windowStart(),
       message: migrates
-        ? 'The host of this machine is maintained; the machine moves to another one and goes on.'
-        : 'The host of this machine is maintained and the machine will be stopped. Take a checkpoint.'
+        ? 'The host of this machine is about to undergo maintenance. The machine moves to another host and keeps running.'
+        : 'The host of this machine is about to undergo maintenance, and the machine will be stopped. Take a checkpoint.'
     };
   }
 

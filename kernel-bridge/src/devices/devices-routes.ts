@@ -18,7 +18,7 @@ export function addDevicesRoutes(app: App, machine: Machine, hostOnly: HostOnlyW
     '/bridge/v1/devices/host-only',
     {
       schema: {
-        summary: 'Of a slice: whether kernels that start from now on use the chips of this host alone',
+        summary: 'For a slice: whether new kernels use only the chips of this host',
         body: HostOnly,
         response: { 200: HostOnly }
       }
@@ -33,9 +33,9 @@ export function addDevicesRoutes(app: App, machine: Machine, hostOnly: HostOnlyW
     '/bridge/v1/devices',
     {
       schema: {
-        summary: 'The chips of this machine, who holds them, and what they do',
+        summary: 'The chips of this machine, their holders and their activity',
         description:
-          'A machine without chips answers as well: its lists are empty, and `sample.metrics.state` says `no-chips`.',
+          'On a machine without chips, the lists are empty, and `sample.metrics.state` says `no-chips`.',
         response: { 200: DevicesPage }
       }
     },
@@ -46,7 +46,7 @@ export function addDevicesRoutes(app: App, machine: Machine, hostOnly: HostOnlyW
     '/bridge/v1/devices/history',
     {
       schema: {
-        summary: 'What the machine and its chips did: minimum, mean and maximum by time',
+        summary: 'History of the machine and its chips: minimum, mean and maximum by time',
         description:
           'Points of 1 s (ten minutes), 10 s (two hours) or 60 s (two days). They outlive pages and gateways.',
         querystring: HistoryQuery,

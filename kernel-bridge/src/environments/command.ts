@@ -32,27 +32,26 @@ export function envCommand(): Command {
         const catalog = catalogOf(options);
         await sweepLeftovers(catalog.environments);
         const infos = await catalog.list();
-        print(options, infos, infos.map(describe).join('\n') || 'No environment is described or created.');
+        print(
+          options,
+          infos,
+          infos.map(describe).join('\n') || 'There are no environment definitions and no environments.'
+        );
       })
     );
   withCommon(env.command('create'))
     .description('create an environment; an existing one that is up to date is kept')
-    .argument('<name>', 'environment, as `tpulab env list` shows it')
+    .argument('<name>', 'name of the environment, as in `tpulab env list`')
     .option('--python <version|path>', 'Python to use (default: the first suitable one found)')
     .option('--agent <path>', 'folder or wheel of the Python package `tpulab`')
     .option('--recipes <path>', 'folder or wheel of the Python package `tpulab_recipes`')
     .addOption(
-      new Option(
-        '--accelerator <kind>',
-        'what its kernels compute on; auto: TPU where this machine has chips'
-      )
+      new Option('--accelerator <kind>', 'device of its kernels; auto: TPU if this machine has chips')
         .choices(['auto', 'cpu', 'tpu'])
         .default('auto')
     )
     .addOption(
-      new Option('--progress <how>', 'lines: each step on a line of its own')
-        .choices(['auto', 'lines'])
-        .default('auto')
+      new Option('--progress <how>', 'lines: one line per step').choices(['auto', 'lines']).default('auto')
     )
     .option('--force', 'create it again even if it is up to date')
     .action((name: string, options: Create) =>
@@ -73,7 +72,7 @@ export function envCommand(): Command {
     );
   withCommon(env.command('check'))
     .description('test an environment and report problems')
-    .argument('<name>', 'environment, as `tpulab env list` shows it')
+    .argument('<name>', 'name of the environment, as in `tpulab env list`')
     .action((name: string, options: Common) =>
       run(options, async signal => {
         const result = await check(catalogOf(options), name, signal);
@@ -83,7 +82,7 @@ export function envCommand(): Command {
     );
   withCommon(env.command('remove'))
     .description('delete an environment; shut down its kernels first')
-    .argument('<name>', 'environment, as `tpulab env list` shows it')
+    .argument('<name>', 'name of the environment, as in `tpulab env list`')
     .action((name: string, options: Common) =>
       run(options, async () => {
         await remove(catalogOf(options), name);

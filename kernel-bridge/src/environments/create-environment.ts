@@ -104,7 +104,7 @@ async function build(built: string, creation: Creation): Promise<void> {
     if (creation.recipes !== null) await installOwn(creation, target, 'the recipes', creation.recipes);
     // Kernels work without them; only the notebooks that use them do not.
     else {
-      progress.stage('leaving out the recipes, which are not here (name them with --recipes)');
+      progress.stage('skipping the recipes, which were not found (name them with --recipes)');
       progress.stageDone();
     }
   }
@@ -171,7 +171,7 @@ function throwIfInterrupted({ signal, definition }: Creation): void {
   if (!signal.aborted) return;
   throw new EnvironmentError(
     'env_interrupted',
-    `The creation of "${definition.name}" was interrupted; nothing of it is left, start it again when you like.`
+    `The creation of "${definition.name}" was interrupted and left nothing behind; start it again at any time.`
   );
 }
 
@@ -195,13 +195,13 @@ async function countPackages(lockFile: string): Promise<number> {
 export function agentMissing(): EnvironmentError {
   return new EnvironmentError(
     'env_agent_missing',
-    'The sources of the agent (the Python package `tpulab`) were not found; name their folder or wheel with --agent.'
+    'The Python package `tpulab` (the agent) was not found; name its folder or wheel with --agent.'
   );
 }
 
 export function recipesMissing(asked: string): EnvironmentError {
   return new EnvironmentError(
     'env_recipes_missing',
-    `There are no recipes (the Python package \`tpulab_recipes\`) at ${asked}; name their folder or wheel with --recipes.`
+    `There are no recipes (the Python package \`tpulab_recipes\`) at ${asked}; name its folder or wheel with --recipes.`
   );
 }

@@ -15,7 +15,7 @@ export async function lockEnvironment(environments: string, name: string): Promi
     if (!(error instanceof LockHeldError)) throw error;
     throw new EnvironmentError(
       'env_in_use',
-      `The environment "${name}" is being changed by process ${error.holder.pid}; wait until that has ended.`
+      `The environment "${name}" is being changed by process ${error.holder.pid}; wait until it has ended.`
     );
   }
 }

@@ -84,6 +84,6 @@ function told(error: unknown): { code: string; message: string } {
     ? { code: error.code, message: error.message }
     : {
         code: 'internal',
-        message: `The environment could not be made: ${error instanceof Error ? error.message : String(error)}.`
+        message: `The environment could not be created: ${error instanceof Error ? error.message : String(error)}.`
       };
 }

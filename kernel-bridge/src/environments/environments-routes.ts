@@ -26,7 +26,7 @@ export function addEnvironmentsRoutes(app: App, creations: EnvironmentCreations)
     PATH,
     {
       schema: {
-        summary: 'Begins to make an environment, or joins the creation that runs',
+        summary: 'Starts creating an environment, or joins the running creation',
         params: Params,
         response: { 202: EnvironmentCreation, 404: UNKNOWN }
       }
@@ -38,7 +38,7 @@ export function addEnvironmentsRoutes(app: App, creations: EnvironmentCreations)
     PATH,
     {
       schema: {
-        summary: 'How the present or the last creation goes',
+        summary: 'State of the current or last creation',
         params: Params,
         response: { 200: EnvironmentCreation, 404: UNKNOWN }
       }
@@ -50,7 +50,7 @@ export function addEnvironmentsRoutes(app: App, creations: EnvironmentCreations)
     PATH,
     {
       schema: {
-        summary: 'Ends the creation that runs; nothing of it is left',
+        summary: 'Ends the running creation, which leaves nothing behind',
         params: Params,
         response: { 200: EnvironmentCreation, 404: UNKNOWN }
       }

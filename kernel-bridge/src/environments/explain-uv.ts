@@ -20,12 +20,12 @@ const EXPLANATIONS: readonly Explanation[] = [
     pattern: /hash mismatch|hashes? (?:do|does) not match/i,
     code: 'env_package_refused',
     sentence:
-      'A package that was downloaded is not the one in the lock file; clear the cache (`uv cache clean`) and check what serves your packages.'
+      'A downloaded package differs from the lock file; clear the cache (`uv cache clean`) and check your package index.'
   },
   {
     pattern: /permission denied|os error 13\b|read-only file system|os error 30\b|operation not permitted/i,
     code: 'env_permission',
-    sentence: 'A folder cannot be written; choose another with --env-dir, or change its permissions.'
+    sentence: 'A folder is not writable; choose another with --env-dir, or change its permissions.'
   },
   {
     pattern: /no interpreter found|no virtual environment found|requires-python|not a valid python/i,
@@ -37,7 +37,7 @@ const EXPLANATIONS: readonly Explanation[] = [
       /client error \(connect\)|dns error|failed to lookup|network is unreachable|connection (?:refused|reset)|timed out|network connectivity|error sending request|connectivity is disabled|failed to fetch|failed to download|invalid peer certificate/i,
     code: 'env_network',
     sentence:
-      'The packages could not be downloaded; check the network (proxy: HTTPS_PROXY, own package index: UV_DEFAULT_INDEX) and try again.'
+      'The packages could not be downloaded; check the network (proxy: HTTPS_PROXY, package index: UV_DEFAULT_INDEX) and try again.'
   },
   {
     pattern:

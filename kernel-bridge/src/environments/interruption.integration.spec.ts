@@ -62,7 +62,7 @@ describe('a creation that is interrupted', () => {
     child.kill(signal);
     const result = await end;
     expect(result.code).toBe(code);
-    expect(result.stderr).toContain('was interrupted; nothing of it is left');
+    expect(result.stderr).toContain('was interrupted and left nothing behind');
     expect(await readdir(folders.environments)).toEqual([]);
     const installer = await slowUvPid();
     await vi.waitFor(() => expect(installer !== null && canSignal(installer)).toBe(false), WAIT);

@@ -16,7 +16,7 @@ export function addLessonsRoutes(app: App, rootDir: string): void {
     {
       schema: {
         summary:
-          'Copies the lessons into a folder below the root folder, unless that has them itself; notebooks that are there are kept',
+          'Copies the lessons to a folder below the root folder, unless the root folder has them; existing notebooks are kept',
         response: { 200: LessonsCopied, 500: failure('They cannot be copied; the message says why.') }
       }
     },

@@ -14,7 +14,7 @@ export function findUv(env: Env = process.env, installed: readonly string[] = in
     if (isExecutable(named)) return named;
     throw new EnvironmentError(
       'env_uv_missing',
-      `TPULAB_UV names ${named}, which is not a program; correct or unset it.`
+      `TPULAB_UV names ${named}, which is not a program; correct or unset the variable.`
     );
   }
   const onPath = (env['PATH'] ?? '').split(path.delimiter).map(folder => path.join(folder, 'uv'));
@@ -22,7 +22,7 @@ export function findUv(env: Env = process.env, installed: readonly string[] = in
   if (found !== undefined) return found;
   throw new EnvironmentError(
     'env_uv_missing',
-    'uv, which makes Python environments, was not found; install it (`pip install uv`) or name it with TPULAB_UV.'
+    'uv, which creates Python environments, was not found; install it (`pip install uv`) or set TPULAB_UV.'
   );
 }
 

@@ -39,7 +39,7 @@ export const FileVersionMissingError = errorWith(
 export const FileTooLargeError = errorWith(
   'file_too_large',
   (path: string, limitBytes: number) =>
-    `${shown(path)} is larger than ${limitBytes / 2 ** 20} MiB, the most that is read or written here.`
+    `${shown(path)} is larger than ${limitBytes / 2 ** 20} MiB, the size limit here.`
 );
 
 export const FileDeniedError = errorWith(

@@ -13,7 +13,7 @@ const NOT_FOUND = failure('There is no such file or folder below the root folder
 const WRONG_KIND = failure(
   'It exists already, or is a folder instead of a file, or a file instead of a folder.'
 );
-const FULL = failure('The disk is full; what was there is unchanged.');
+const FULL = failure('The disk is full; the old content is unchanged.');
 /** RFC 9110, 8.8.3: a strong one; a weak one names no bytes. */
 const ETAG = /^"[\x21\x23-\x7e]*"$/;
 
@@ -101,7 +101,7 @@ export async function addFilesRoutes(app: App, files: RootFolder): Promise<void>
       {
         bodyLimit: MAX_FILE_BYTES,
         schema: {
-          summary: 'Writes a file as a whole: over the version in If-Match, or as a new file',
+          summary: 'Writes a file atomically: over the version in If-Match, or as a new file',
           params: Params,
           response: {
             200: FileEntry,

@@ -11,7 +11,7 @@ export async function lockStateFolder(folder: string): Promise<ProcessLock> {
     if (!(error instanceof LockHeldError)) throw error;
     throw new ServeError(
       'state_dir_in_use',
-      `A gateway (pid ${error.holder.pid}) already serves ${folder}; use it, end it with "tpulab stop", or name another folder with --state-dir.`
+      `A gateway (pid ${error.holder.pid}) already serves ${folder}; use it, stop it with "tpulab stop", or choose another folder with --state-dir.`
     );
   }
 }

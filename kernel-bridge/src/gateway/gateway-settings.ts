@@ -108,7 +108,7 @@ function tokenOf(file: string): string {
   if ((mode & 0o077) !== 0) {
     throw new ConfigError(
       'config_invalid',
-      `The token file ${file} can be read by others; make it yours alone with chmod 600.`
+      `The token file ${file} can be read by others; restrict it with chmod 600.`
     );
   }
   return text;

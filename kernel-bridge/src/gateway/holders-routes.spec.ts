@@ -68,7 +68,7 @@ describe('who holds the chips', () => {
       [12, null]
     ]);
     for (const [pid, words] of [
-      [9, 'is no kernel of this bridge'],
+      [9, 'is not a kernel of this bridge'],
       [12, 'is a kernel of another bridge (of-another-bridge)']
     ] as const) {
       const refused = await bridge.rest('POST', `/bridge/v1/devices/holders/${pid}/end`);

@@ -23,7 +23,7 @@ export function addHoldersRoutes(app: App, options: HoldersOptions): void {
     '/bridge/v1/devices/holders',
     {
       schema: {
-        summary: 'Processes that hold the chips, with the kernel and the notebook that they belong to',
+        summary: 'Processes that hold the chips, with their kernel and notebook',
         response: { 200: HoldersPage }
       }
     },
@@ -38,7 +38,7 @@ export function addHoldersRoutes(app: App, options: HoldersOptions): void {
     {
       schema: {
         summary: 'Shut down the kernel that holds the chips',
-        description: 'Only a kernel of this gateway; of any other process the answer says whose it is.',
+        description: 'Only kernels of this gateway; for any other process the response names its owner.',
         params: Params,
         response: {
           204: Type.Null(),
@@ -63,7 +63,7 @@ export function addHoldersRoutes(app: App, options: HoldersOptions): void {
     {
       schema: {
         summary: 'Remove the lock file of libtpu, if its owner is gone',
-        response: { 200: LibtpuLock, 409: failure('Somebody has it, or it is not for this user to remove.') }
+        response: { 200: LibtpuLock, 409: failure('A process holds it, or this user may not remove it.') }
       }
     },
     async (): Promise<LibtpuLock> => {
@@ -74,7 +74,7 @@ export function addHoldersRoutes(app: App, options: HoldersOptions): void {
         await holders.removeLock();
       } catch (cause) {
         throw new LockNotRemovableError(
-          `${lock.path} belongs to ${lock.owner ?? 'another user'}, and nobody uses it; remove it with "sudo rm ${lock.path}".`,
+          `${lock.path} belongs to ${lock.owner ?? 'another user'}, and is not in use; remove it with "sudo rm ${lock.path}".`,
           cause
         );
       }
@@ -106,11 +106,11 @@ function notOurs({ pid, user, command, kernelId }: FoundHolder): string {
   const who = `Process ${pid} (${command ?? 'unknown'}) belongs to ${user ?? 'an unknown user'}`;
   if (kernelId !== null)
     return `${who} and is a kernel of another bridge (${kernelId}); shut it down there, or end it with "kill ${pid}".`;
-  return `${who} and is no kernel of this bridge; ask them, or end it with "kill ${pid}" if it is yours.`;
+  return `${who} and is not a kernel of this bridge; ask its owner, or end it with "kill ${pid}" if it is yours.`;
 }
 
 function whyKept({ path, state, pids }: LibtpuLock): string {
   return state === 'held'
-    ? `${path} is held by process ${pids.join(', ')}; end that one, the lock goes with it.`
-    : `It cannot be seen here who holds ${path}; remove it only when you know that no process uses the chips.`;
+    ? `${path} is held by process ${pids.join(', ')}; ending that process releases the lock.`
+    : `This user cannot see who holds ${path}; remove it only if you know that no process uses the chips.`;
 }

@@ -35,7 +35,7 @@ const Identity = Type.Object({
     color: Type.Null()
   }),
   permissions: Type.Record(Type.String(), Type.Array(Type.String()), {
-    description: 'what was asked for and may be done, and `updatable_fields`: none of the identity'
+    description: 'the requested permissions that are granted, and `updatable_fields`: none of the identity'
   })
 });
 

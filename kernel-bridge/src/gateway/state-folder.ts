@@ -41,7 +41,7 @@ export async function prepareStateFolder(folder: string): Promise<void> {
     const { code = 'unknown error' } = error as NodeJS.ErrnoException;
     throw new ServeError(
       'state_dir_unusable',
-      `The state folder ${folder} cannot be used (${code}); check its permissions and the space on its disk, or name another with --state-dir.`,
+      `The state folder ${folder} cannot be used (${code}); check its permissions and disk space, or choose another with --state-dir.`,
       { cause: error }
     );
   }
@@ -69,7 +69,7 @@ export async function chooseToken(folder: string, given: string | undefined): Pr
   if (given !== undefined && given.length < MIN_TOKEN_LENGTH) {
     throw new ServeError(
       'token_unusable',
-      `The token must have at least ${MIN_TOKEN_LENGTH} characters; choose a longer one, or none: then a random one is made.`
+      `The token must have at least ${MIN_TOKEN_LENGTH} characters; choose a longer one, or none to get a random one.`
     );
   }
   await writeAtomically(path.join(folder, 'token'), `${token}\n`);

@@ -13,7 +13,7 @@ const ANY_ROUTE: Readonly<Record<number, string>> = {
   413: 'The body is too large.',
   429: 'Too many requests without a valid token came from this address; see Retry-After.',
   431: 'The headers or the URL are too large.',
-  500: 'Something unforeseen, or a kernel that does not do what it should; `code` says which.',
+  500: 'An unexpected error, or a failing kernel; `code` says which.',
   503: 'The gateway is still finding its kernels; try again in a moment.'
 };
 

@@ -98,13 +98,13 @@ const why = (error: unknown): string => (error instanceof Error ? error.message 
 
 export const UnauthorizedError = errorWith(
   'unauthorized',
-  () => 'This request carries no valid token; send the header "Authorization: token TOKEN".'
+  () => 'This request has no valid token; send the header "Authorization: token TOKEN".'
 );
 
 /** The token is one for reading a notebook, and this is something else. */
 export const ReadOnlyError = errorWith(
   'read_only',
-  () => 'This link may read one notebook and do nothing else; ask its owner for a token that may do more.'
+  () => 'This link can only read one notebook; ask its owner for a token with more rights.'
 );
 
 export const HostRefusedError = errorWith(
@@ -115,7 +115,7 @@ export const HostRefusedError = errorWith(
 
 export const OriginRefusedError = errorWith('origin_refused', (origin: string) => {
   const flag = /^https?:\/\/[\w.:[\]-]+$/.test(origin) ? `--allow-origin ${origin}` : '--allow-origin';
-  return `Pages of ${JSON.stringify(origin)} may not use this gateway, with a valid token either; start it with ${flag} to let them in.`;
+  return `Pages of ${JSON.stringify(origin)} may not use this gateway, even with a valid token; start it with ${flag} to allow them.`;
 });
 
 /** Wrong tokens come so fast that they are no longer looked at one by one in the log. A good one is always let in. */
@@ -130,8 +130,7 @@ export class TooManyAttemptsError extends BridgeError {
 
 export const TooManySocketsError = errorWith(
   'too_many_sockets',
-  (limit: number) =>
-    `${limit} WebSockets are open, which is the limit; close some, or raise Bridge.max_sockets.`
+  (limit: number) => `${limit} WebSockets are open, the maximum; close some, or raise Bridge.max_sockets.`
 );
 
 export const NotReadyError = errorWith(
@@ -175,7 +174,7 @@ export const HeadersTooLargeError = errorWith(
 
 export const RequestTimeoutError = errorWith(
   'request_timeout',
-  () => 'The request did not arrive in time; send it again, in one go.'
+  () => 'The request did not arrive in time; send it again.'
 );
 
 export const KernelNotFoundError = errorWith(
@@ -188,7 +187,7 @@ export const KernelChoiceError = errorWith('kernel_choice_invalid', (id: string)
 
 export const KernelExistsError = errorWith(
   'kernel_exists',
-  (id: string) => `There is already a kernel with the id ${id}; choose another id, or use that kernel.`
+  (id: string) => `A kernel already has the id ${id}; choose another id, or use that kernel.`
 );
 
 /** What is wrong is said where it was found; nothing secret is in it. */
@@ -197,7 +196,7 @@ export const LessonsUnavailableError = errorWith('lessons_not_written', why);
 /** The same code as that of `tpulab env`. */
 export const EnvironmentUnknownError = errorWith(
   'env_unknown',
-  (name: string) => `There is no environment "${name}"; "tpulab env list" shows those that can be made.`
+  (name: string) => `There is no environment "${name}"; "tpulab env list" lists the available ones.`
 );
 
 /** A kernel was asked for by a kernelspec name that is not known. 501 is what Jupyter's clients expect. */
@@ -206,7 +205,7 @@ export class KernelSpecUnknownError extends BridgeError {
   constructor(name: string) {
     super(
       'kernelspec_unknown',
-      `The kernelspec "${name}" is not known here; choose another, or install it and try again.`
+      `The kernelspec "${name}" does not exist here; choose another, or install it and try again.`
     );
     this.shortMessage = `${name} not found`;
   }
@@ -240,7 +239,7 @@ export const JournalUnreadableError = errorWith(
 
 export const RunNotFoundError = errorWith(
   'run_not_found',
-  (key: string) => `No run is kept as ${JSON.stringify(key)}; GET /bridge/v1/runs lists those that are.`
+  (key: string) => `No run is stored as ${JSON.stringify(key)}; GET /bridge/v1/runs lists the stored runs.`
 );
 
 export const SessionNotFoundError = errorWith(
@@ -250,13 +249,12 @@ export const SessionNotFoundError = errorWith(
 
 export const SessionGoneError = errorWith(
   'session_gone',
-  (id: string) =>
-    `The kernel of session ${id} was shut down before the session; there is nothing left to delete.`
+  (id: string) => `The kernel of session ${id} was already shut down; there is nothing left to delete.`
 );
 
 export const HolderNotFoundError = errorWith(
   'holder_not_found',
-  (pid: number) => `Process ${pid} holds no chip now; look again at who does.`
+  (pid: number) => `Process ${pid} does not hold a chip now; run "tpulab holders" again.`
 );
 
 /** The gateway ends its own kernels only. */
@@ -273,13 +271,12 @@ export const RemoteNotFoundError = errorWith(
 
 export const RemoteExistsError = errorWith(
   'remote_exists',
-  (name: string) => `There is a remote named "${name}" already; remove it first, or choose another name.`
+  (name: string) => `A remote named "${name}" already exists; remove it first, or choose another name.`
 );
 
 export const RemotePromptGoneError = errorWith(
   'remote_prompt_gone',
-  (name: string) =>
-    `The remote "${name}" does not wait for this answer; look again at what it asks, if anything.`
+  (name: string) => `The remote "${name}" no longer waits for this answer; check what it asks now.`
 );
 
 /** The machine cannot be reached at the moment. 503, so that clients keep what they know of its kernels and come back. */

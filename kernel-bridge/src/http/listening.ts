@@ -30,7 +30,7 @@ export async function listen(
   } catch (error) {
     const { code = 'unknown error', address = host } = error as NodeJS.ErrnoException & { address?: string };
     if (code === 'EADDRINUSE') {
-      const message = `Port ${port} on ${address} is taken; choose another with --port, or 0 for a free one.`;
+      const message = `Port ${port} on ${address} is in use; choose another with --port, or 0 for a free one.`;
       throw new ServeError('address_in_use', message, { cause: error });
     }
     const message = `Cannot listen on ${host} port ${port} (${code}); choose another with --host and --port.`;

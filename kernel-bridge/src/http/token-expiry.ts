@@ -21,7 +21,7 @@ export function parseExpiry(text: string, now: Date): Date {
   if (!(at.getTime() > now.getTime()) || at.getUTCFullYear() > 9999) {
     throw new TokenError(
       'token_expiry_invalid',
-      `"${text}" is not a time to come; write it as 90m, 12h, 30d, 8w, or as a date like 2030-01-31.`
+      `"${text}" is not a time in the future; write 90m, 12h, 30d, 8w, or a date like 2030-01-31.`
     );
   }
   return at;

@@ -82,7 +82,7 @@ describe('--expires', () => {
   it.each(['', '5', '0d', '-1d', 'soon', '2020-01-01', '2030-13-01', '9999999d', '999999w'])(
     '%j is refused',
     text => {
-      expect(() => parseExpiry(text, now)).toThrow(/is not a time to come/);
+      expect(() => parseExpiry(text, now)).toThrow(/is not a time in the future/);
     }
   );
 });

@@ -36,7 +36,7 @@ export class TokenStore {
     if (!NAME.test(name)) {
       throw new TokenError(
         'token_name_invalid',
-        `"${name}" is not a name for a token; take up to 64 letters, digits and . _ @ -, beginning with a letter or digit.`
+        `"${name}" is not a valid token name; use up to 64 letters, digits and . _ @ -, beginning with a letter or digit.`
       );
     }
     await using _lock = await this.#lock();
@@ -44,7 +44,7 @@ export class TokenStore {
     if (tokens.some(token => token.name === name)) {
       throw new TokenError(
         'token_name_taken',
-        `There is a token named "${name}"; revoke it first with "tpulab token revoke ${name}", or choose another name.`
+        `A token named "${name}" already exists; revoke it first with "tpulab token revoke ${name}", or choose another name.`
       );
     }
     if (tokens.length >= MAX_TOKENS) {

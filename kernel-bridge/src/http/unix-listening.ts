@@ -36,7 +36,7 @@ export async function listenOnSocket(
   if (Buffer.byteLength(socketPath) > SOCKET_PATH_BYTES) {
     throw new ServeError(
       'socket_unusable',
-      `The path ${socketPath} is longer than ${SOCKET_PATH_BYTES} bytes, which is what a unix socket can have; choose a shorter one with --unix-socket.`
+      `The path ${socketPath} is longer than ${SOCKET_PATH_BYTES} bytes, the limit for a unix socket; choose a shorter one with --unix-socket.`
     );
   }
   await ownFolder(path.dirname(socketPath));
@@ -63,7 +63,7 @@ async function ownFolder(folder: string): Promise<void> {
     const { code = 'unknown error' } = error as NodeJS.ErrnoException;
     throw new ServeError(
       'socket_unusable',
-      `The folder ${folder} cannot be made (${code}); choose another.`,
+      `The folder ${folder} cannot be created (${code}); choose another.`,
       {
         cause: error
       }
@@ -75,7 +75,7 @@ async function ownFolder(folder: string): Promise<void> {
   if (!found.isDirectory() || (mode & 0o077) !== 0 || uid !== process.getuid?.()) {
     throw new ServeError(
       'socket_unusable',
-      `The folder ${folder} is a link, or other users can enter it; make it yours alone with chmod 700, or choose another folder for the socket.`
+      `The folder ${folder} is a link, or other users have access to it; restrict it with chmod 700, or choose another folder for the socket.`
     );
   }
 }
@@ -85,7 +85,7 @@ async function removeStale(socketPath: string): Promise<void> {
   const found = await lstat(socketPath).catch(() => null);
   if (found === null) return;
   if (!found.isSocket()) {
-    throw new ServeError('socket_unusable', `${socketPath} exists and is no socket; choose another path.`);
+    throw new ServeError('socket_unusable', `${socketPath} exists and is not a socket; choose another path.`);
   }
   const isAnswered = await new Promise<boolean>(resolve => {
     const probe = connect(socketPath);
@@ -95,7 +95,7 @@ async function removeStale(socketPath: string): Promise<void> {
   if (isAnswered) {
     throw new ServeError(
       'address_in_use',
-      `Another program listens on ${socketPath}; choose another path with --unix-socket.`
+      `Another program is listening on ${socketPath}; choose another path with --unix-socket.`
     );
   }
   await rm(socketPath, { force: true });

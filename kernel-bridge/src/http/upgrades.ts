@@ -156,7 +156,7 @@ export class Upgrades {
     const path = pathOf(request.url);
     try {
       const identity = admit(request, rules, true);
-      if (this.#isClosing) throw new NotReadyError('The gateway is being stopped; try again in a moment.');
+      if (this.#isClosing) throw new NotReadyError('The gateway is stopping; try again in a moment.');
       if (request.headers.upgrade?.toLowerCase() !== 'websocket') {
         throw new InvalidRequestError('Only upgrades to WebSocket are served here.');
       }

@@ -27,7 +27,7 @@ export class JournalDamagedError extends JournalError {
   }
 }
 
-/** Records were asked for that are no longer kept. */
+/** Records were asked for that are no longer stored. */
 export class JournalTrimmedError extends JournalError {
   constructor(
     readonly askedSeq: number,
@@ -36,7 +36,7 @@ export class JournalTrimmedError extends JournalError {
   ) {
     super(
       'journal_trimmed',
-      `Record ${askedSeq} is no longer kept; the oldest one is ${firstSeq}. Read from there.`
+      `Record ${askedSeq} is no longer stored; the oldest one is ${firstSeq}. Read from there.`
     );
   }
 }

@@ -394,7 +394,7 @@ export class JournalWriter implements AsyncDisposable {
 /** Stands for a message that no reader would take for a record. */
 function tooLarge(bytes: number): Buffer {
   const now = Date.now();
-  const reason = `A message of ${bytes} bytes is larger than the journal can hold (${MAX_PAYLOAD_BYTES}); write such data to a file.`;
+  const reason = `A message of ${bytes} bytes exceeds the journal's limit (${MAX_PAYLOAD_BYTES}); write such data to a file.`;
   const gap: GapRecord = {
     type: 'gap',
     count: 1,

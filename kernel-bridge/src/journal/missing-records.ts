@@ -4,8 +4,8 @@ import { type JournalRecord, type NumberedGap, RecordChannel } from './record.js
 import { readTrimNotes, type TrimCode } from './trim-notes.js';
 
 const WHY: Readonly<Record<TrimCode, string>> = {
-  journal_quota: 'the journal of this kernel had reached its quota, so its oldest records were removed',
-  journal_total_quota: 'the journals of all kernels had reached their quota, so the oldest were removed',
+  journal_quota: 'the journal of this kernel reached its quota, so its oldest records were removed',
+  journal_total_quota: 'the journals of all kernels reached their quota, so the oldest were removed',
   journal_retention: 'they were older than what is kept after the end of a kernel',
   journal_pruned: 'they were removed with "tpulab journal prune"'
 };
@@ -34,8 +34,8 @@ export async function explainMissing(
   const to = Math.min(error.firstSeq - 1, upTo);
   const note = (await readTrimNotes(dir)).findLast(each => each.from <= to && each.to >= from);
   return note === undefined
-    ? gap(from, to, error.code, `Records ${from} to ${to} are no longer kept.`)
-    : gap(from, to, note.code, `Records ${from} to ${to} are no longer kept: ${WHY[note.code]}.`, note.at);
+    ? gap(from, to, error.code, `Records ${from} to ${to} are no longer stored.`)
+    : gap(from, to, note.code, `Records ${from} to ${to} are no longer stored: ${WHY[note.code]}.`, note.at);
 }
 
 /** Stands in a stream of records, under the number of the first missing one, for all of them. */

@@ -70,7 +70,7 @@ export function segmentHeaderFault(bytes: Buffer, firstSeq: number): string | nu
   if (version < 1 || version > SEGMENT_VERSION) {
     throw new JournalError(
       'journal_version',
-      `The journal is of version ${version}, this program reads versions 1 to ${SEGMENT_VERSION}; use the program that wrote it.`
+      `The journal has version ${version}, but this program reads versions 1 to ${SEGMENT_VERSION}; use the program that wrote it.`
     );
   }
   if (bytes.readBigUInt64LE(16) !== BigInt(firstSeq)) {

@@ -53,7 +53,7 @@ export function createSigner(scheme: string, key: string): MessageSigner {
         if (signature?.length !== expected.length || !timingSafeEqual(signature, expected)) {
           throw new WireError(
             'signature_invalid',
-            `A message on ${channel} is not signed with the key of this kernel.`
+            `A message on ${channel} has a wrong signature for this kernel.`
           );
         }
       }

@@ -61,7 +61,7 @@ async function explainAbsence(kernelDir: string): Promise<KeeperError> {
     ? new KeeperGoneError({ kernelId, keeperPid: null, orphanPid: null })
     : new KeeperError(
         'keeper_timeout',
-        `The keeper of kernel ${kernelId} (process ${holder.pid}) does not listen yet; see its keeper.log.`
+        `The keeper of kernel ${kernelId} (process ${holder.pid}) is not listening yet; see its keeper.log.`
       );
 }
 
@@ -71,7 +71,7 @@ async function explainSilence(record: KeeperRecord, cause: unknown): Promise<Kee
   if (await isSameProcess(pid, record.processStart)) {
     return new KeeperError(
       'keeper_timeout',
-      `The keeper of kernel ${kernelId} (process ${pid}) runs, but does not answer on its socket; see its keeper.log.`,
+      `The keeper of kernel ${kernelId} (process ${pid}) is running, but does not answer on its socket; see its keeper.log.`,
       { cause }
     );
   }
@@ -106,9 +106,7 @@ function readHello(socket: Socket, signal: AbortSignal): Promise<Extract<KeeperE
         const event =
           bytes[4] === FrameType.event ? parseEvent(bytes.subarray(FRAME_HEADER_BYTES, 4 + length)) : null;
         if (event?.event !== 'hello') {
-          reject(
-            new KeeperError('keeper_protocol', 'What answers on the socket of the keeper is not a keeper.')
-          );
+          reject(new KeeperError('keeper_protocol', "The program on the keeper's socket is not a keeper."));
           return;
         }
         socket.unshift(bytes.subarray(4 + length));

@@ -128,7 +128,7 @@ export class KeeperClient implements KeeperHandle {
     if (this.hello.features?.includes('control') !== true) {
       throw new KeeperError(
         'control_unavailable',
-        'This kernel was started by an older version of the bridge; restart it to steer its runs.'
+        'This kernel was started by an older version of the bridge; restart it to control its runs.'
       );
     }
     const { message } = await this.#ask('control', ANSWER_MS, { command });

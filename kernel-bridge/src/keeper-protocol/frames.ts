@@ -104,7 +104,7 @@ function frameEnd(bytes: Buffer): number {
   if (length < 1 || length > MAX_FRAME_BYTES) {
     throw new KeeperError(
       'keeper_protocol',
-      `A frame of ${length} bytes is impossible; the other end speaks no keeper protocol.`
+      `A frame of ${length} bytes is impossible; the peer does not speak the keeper protocol.`
     );
   }
   return TYPE_AT + length;

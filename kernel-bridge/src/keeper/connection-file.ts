@@ -88,7 +88,7 @@ export async function readConnectionFile(file: string): Promise<ConnectionInfo> 
   if (!isShaped(Connection, value)) {
     throw new KeeperError(
       'launch_invalid',
-      `${file} is not a connection file of ours: ${Connection.fault(value)}; restart the kernel.`
+      `${file} is not a TPULab connection file: ${Connection.fault(value)}; restart the kernel.`
     );
   }
   return value;

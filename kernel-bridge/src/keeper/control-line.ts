@@ -42,10 +42,7 @@ export class ControlLine implements Disposable {
       if (this.#socket === socket) {
         this.#socket = null;
         this.#rejectAll(
-          new KeeperError(
-            'control_unavailable',
-            'The kernel has ended its connection for commands; try again.'
-          )
+          new KeeperError('control_unavailable', 'The kernel closed its connection for commands; try again.')
         );
       }
     });
@@ -58,7 +55,7 @@ export class ControlLine implements Disposable {
       return Promise.reject(
         new KeeperError(
           'control_unavailable',
-          'Nothing in this kernel listens for commands yet: it needs tpulab.run(…), or jax, in a kernel of TPULab.'
+          'This kernel accepts no commands yet: it needs tpulab.run(…), or jax, in a TPULab kernel.'
         )
       );
     }
@@ -66,7 +63,7 @@ export class ControlLine implements Disposable {
       return Promise.reject(
         new KeeperError(
           'control_unanswered',
-          `${MAX_UNANSWERED} commands wait for an answer already; the kernel may be stopped.`
+          `${MAX_UNANSWERED} commands are already waiting for an answer; the kernel may be stopped.`
         )
       );
     }
@@ -79,7 +76,7 @@ export class ControlLine implements Disposable {
           reject(
             new KeeperError(
               'control_unanswered',
-              `The kernel did not answer within ${this.answerMs} ms. The command may still be applied; send it again with the same id to learn more.`
+              `The kernel did not answer within ${this.answerMs} ms. The command may still be applied; send it again with the same id to check.`
             )
           );
         }, this.answerMs)
@@ -117,7 +114,7 @@ export class ControlLine implements Disposable {
         ...message,
         time: Date.now(),
         phase: 'expired',
-        reason: 'The process of the kernel ended before it was applied.'
+        reason: 'The kernel process ended before the command was applied.'
       });
     }
     if (open.length > 0) {

@@ -112,7 +112,8 @@ export class KernelKeeper {
         );
         listener.journalFault(fault);
       },
-      onTrimmed: trim => log.warn(trim, 'the oldest records were removed, as the journal is at its quota'),
+      onTrimmed: trim =>
+        log.warn(trim, 'the oldest records were removed because the journal reached its quota'),
       ...(launch.journalBytes === undefined ? {} : { maxBytes: launch.journalBytes })
     });
     for (const cut of keeper.#journal.cuts) {

@@ -114,7 +114,7 @@ export class KernelProcess {
     if (!(await this.endsWithin(KILL_MS))) {
       throw new KeeperError(
         'kernel_unkillable',
-        `Process ${this.pid} does not end, not even by SIGKILL: a device or disk hangs.`
+        `Process ${this.pid} does not end, even after SIGKILL: a device or disk hangs.`
       );
     }
     await this.groupGone();
@@ -150,7 +150,7 @@ async function endOf(pid: number, start: string): Promise<KernelExit> {
 
 export function describeExit({ code, signal }: KernelExit): string {
   if (code === null && signal === null) {
-    return 'ended in a way that is not known, because another keeper had started it';
+    return 'ended in an unknown way, because another keeper had started it';
   }
   return signal === null ? `exited with code ${code}` : `killed by ${signal}`;
 }

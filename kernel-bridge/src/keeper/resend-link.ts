@@ -142,7 +142,7 @@ function decodeMessage(body: Buffer): SentMessage {
   if (channel === undefined || at !== body.length) {
     throw new KeeperError(
       'keeper_protocol',
-      'A message that the launcher sent again is not whole; restart the kernel.'
+      'A message resent by the launcher is incomplete; restart the kernel.'
     );
   }
   return { channel, frames };

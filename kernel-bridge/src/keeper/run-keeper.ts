@@ -54,7 +54,7 @@ async function keep(
   if (task === 'adopt' && orphan === null) {
     throw new KeeperError(
       'kernel_dead',
-      `Kernel ${launch.kernelId} does not run any more; restart or delete it.`
+      `Kernel ${launch.kernelId} is no longer running; restart or delete it.`
     );
   }
   const paths = kernelPaths(kernelDir);
@@ -221,7 +221,7 @@ async function onlyKeeper(kernelDir: string): Promise<ProcessLock> {
     }
     throw new KeeperError(
       'keeper_exists',
-      `The kernel in ${kernelDir} has a keeper already, process ${error.holder.pid}; attach to it.`,
+      `The kernel in ${kernelDir} already has a keeper, process ${error.holder.pid}; attach to it.`,
       { cause: error }
     );
   }

@@ -59,7 +59,10 @@ export class Takeover {
     this.#answers = parts.link === null ? null : new Set(parts.tail.answers);
     if (parts.link === null) {
       this.target.gap(
-        this.#gap(null, 'its launcher is not ours, so what it printed in this time cannot be had again')
+        this.#gap(
+          null,
+          "it was not started by TPULab's launcher, so the output from this time cannot be recovered"
+        )
       );
       this.#held = null;
     }
@@ -136,7 +139,7 @@ export class Takeover {
   #merge({ messages, lost, exact }: Resent, answered: Set<string>): void {
     const missing = Object.values(lost).reduce((sum, count) => sum + count, 0);
     if (missing > 0) {
-      const limit = exact ? '' : 'at most so many, ';
+      const limit = exact ? '' : 'this is an upper bound, ';
       this.target.gap(
         this.#gap(missing, `${limit}the kernel could hold no more for a keeper that was to come`)
       );
@@ -178,7 +181,7 @@ export class Takeover {
       type: 'gap',
       count,
       code: 'keeper_lost',
-      reason: `The process that keeps this kernel had ended and another one has taken over; ${why}.`,
+      reason: `The keeper of this kernel had ended, and another one took over; ${why}.`,
       from: this.parts.tail.lastTimeMs ?? now,
       to: now
     };

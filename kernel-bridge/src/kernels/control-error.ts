@@ -19,6 +19,6 @@ export function controlError(kernelId: string, error: unknown): BridgeError {
     case 'keeper_disconnected':
       return new ControlUnansweredError(detail, error);
     default:
-      return new KernelActionError(`Could not steer kernel ${kernelId}: ${detail}`, error);
+      return new KernelActionError(`Could not control kernel ${kernelId}: ${detail}`, error);
   }
 }

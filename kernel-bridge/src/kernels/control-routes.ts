@@ -10,15 +10,15 @@ export function addControlRoutes(app: App, registry: KernelRegistry): void {
     '/bridge/v1/kernels/:kernelId/control',
     {
       schema: {
-        summary: 'Steer a run of a kernel, while its cell is busy',
+        summary: 'Control a run of a kernel while its cell is busy',
         description:
-          'Pause, resume, stop after this step, set a hyperparameter, checkpoint, evaluate, sample, or free memory. The answer says whether the command was accepted or refused; it is applied at the end of the step that runs, and told as a `control` message on the events socket. A command is applied once, however often it is sent with the same id.',
+          'Pause, resume, stop after this step, set a hyperparameter, checkpoint, evaluate, sample, or free memory. The answer says whether the command was accepted or refused; it is applied at the end of the running step, and reported as a `control` message on the events socket. A command is applied once, however often it is sent with the same id.',
         params: Type.Object({ kernelId: Type.String() }),
         body: ControlCommand,
         response: {
           200: ControlAnswer,
           404: failure('No kernel has this id.'),
-          409: failure('Nothing in this kernel takes commands for runs.'),
+          409: failure('This kernel accepts no commands for runs.'),
           504: failure('The kernel did not answer; send the command again with the same id.')
         }
       }

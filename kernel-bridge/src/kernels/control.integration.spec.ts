@@ -119,11 +119,11 @@ describe.skipIf(!isInstalled)('POST /bridge/v1/kernels/:id/control', () => {
     ]);
     expect(refusals.map(({ phase }) => phase)).toEqual(Array.from({ length: 5 }, () => 'refused'));
     expect(refusals.map(({ reason }) => reason)).toEqual([
-      'rate lies between 0 and 1; 7 does not.',
+      'rate must be between 0 and 1, not 7.',
       "This run has no hyperparameter 'other'; it has: rate.",
-      'This run has no function for it: name one with run.on_evaluate(function).',
+      'This run has no function for it: set one with run.on_evaluate(function).',
       'The run is not paused.',
-      'This kernel has no run none that can be steered; it may be over.'
+      'This kernel has no run none that accepts commands; it may be over.'
     ]);
     const bands = page.telemetry(kernel).filter(data => data.type === 'control' && data.phase === 'applied');
     // Told again word for word, done once.

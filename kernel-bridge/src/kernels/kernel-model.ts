@@ -8,11 +8,9 @@ export const KernelModel = Type.Object({
   last_activity: Type.String({ format: 'date-time' }),
   execution_state: Type.String({ description: 'starting, idle, busy, restarting, dead, unknown' }),
   connections: Type.Integer({ minimum: 0 }),
-  reason: Type.Optional(
-    Type.String({ description: 'why the kernel is dead or restarting, or cannot be asked' })
-  ),
+  reason: Type.Optional(Type.String({ description: 'why the kernel is dead, restarting or unreachable' })),
   journal_fault: Type.Optional(
-    Type.String({ description: 'why its output cannot be written down at the moment, and may be lost' })
+    Type.String({ description: 'why its output cannot be written at the moment and may be lost' })
   )
 });
 export type KernelModel = Static<typeof KernelModel>;

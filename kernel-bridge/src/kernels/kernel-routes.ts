@@ -39,7 +39,7 @@ export function addKernelRoutes(app: App, registry: KernelRegistry, base: BaseUr
         body: Type.Optional(Type.Union([KernelRequest, Type.Null()])),
         response: {
           201: KernelModel,
-          409: failure('The chosen id is taken.'),
+          409: failure('The chosen id is in use.'),
           500: FAILED,
           501: failure('No kernelspec has this name.')
         }

@@ -178,7 +178,7 @@ export class Kernel {
   presume(snapshot: KernelSnapshot, lastSeq: number): void {
     if (!this.#silent) return;
     this.#lastSeq = Math.max(this.#lastSeq, lastSeq);
-    const reason = `the process that keeps this kernel (${snapshot.keeperPid}) runs, but does not answer`;
+    const reason = `the keeper of this kernel (${snapshot.keeperPid}) runs, but does not answer`;
     this.#snapshot = { ...snapshot, executionState: 'unknown', reason, busyParent: null };
     this.#changed();
   }

@@ -209,7 +209,7 @@ function abridged(output: NotebookOutput, bytes: number): NotebookOutput {
 
 /** Says how to get it: the same words fit the API, the command, and somebody who reads the notebook. */
 export function leftOut(what: string): string {
-  return `\n[tpulab: ${what} left out here; ask with a larger maxBytes, or "tpulab outputs --max-bytes 0"]\n`;
+  return `\n[tpulab: ${what} left out here; request more with maxBytes, or use "tpulab outputs --max-bytes 0"]\n`;
 }
 
 function notice(cutBytes: number): string {

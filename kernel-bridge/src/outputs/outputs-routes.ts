@@ -20,7 +20,7 @@ import type { App } from '../http/app.js';
 import { readJournalPage } from './journal-page.js';
 import { journalStream } from './journal-stream.js';
 
-const NO_JOURNAL = failure('No such kernel runs, and no journal of one is kept.');
+const NO_JOURNAL = failure('No such kernel is running, and no journal of one is stored.');
 
 export function addOutputsRoutes(app: App, outputs: OutputsOfKernels, registry: KernelRegistry): void {
   app.get(
@@ -29,12 +29,12 @@ export function addOutputsRoutes(app: App, outputs: OutputsOfKernels, registry: 
       schema: {
         summary: 'Outputs by cell, as a notebook would show them',
         description:
-          'Reads the journal of a kernel that runs or has ended. Go on live with `resume=<until>` on the channels socket, or ask again with `since=<until>`.',
+          'Reads the journal of a running or ended kernel. Continue live with `resume=<until>` on the channels socket, or request again with `since=<until>`.',
         params: Type.Object({ kernelId: Type.String() }),
         querystring: OutputsQuery,
         response: {
           200: OutputsPage,
-          304: Type.Null({ description: 'nothing has happened since the answer with this ETag' }),
+          304: Type.Null({ description: 'nothing has changed since the response with this ETag' }),
           404: NO_JOURNAL
         }
       }

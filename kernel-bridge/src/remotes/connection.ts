@@ -93,7 +93,7 @@ export class RemoteConnection {
     this.#waking.abort();
     if (this.#link === null) return;
     this.#anew.abort();
-    this.#watch?.end(new RemoteProblem('remote_lost', 'Something else is to be there from now on.'));
+    this.#watch?.end(new RemoteProblem('remote_lost', "The remote's settings have changed."));
   }
 
   /** It is reached in another way from now on: not where hosts are known already. A connection that stands goes on. */

@@ -72,7 +72,7 @@ export class RemoteLink implements AsyncDisposable {
     if (!SOCKET_PATH.test(prepared.socketPath)) {
       throw new RemoteProblem(
         'remote_forward_failed',
-        `${this.shell.host} names a socket of its gateway that is none; see that nobody has changed what was installed there.`
+        `${this.shell.host} reported an invalid gateway socket; check whether the installation there was modified.`
       );
     }
     const { signal } = options;
@@ -97,7 +97,7 @@ export class RemoteLink implements AsyncDisposable {
     await this.#relay?.[Symbol.asyncDispose]();
     this.#relay = null;
     const { program, controlPath, log } = this.#options;
-    log('sshd forwards no unix sockets: a port of its loopback interface is used');
+    log('sshd does not forward unix sockets: using a port on its loopback interface');
     const relay = await startTcpRelay({ program, controlPath, socketPath, host: this.shell.host, signal });
     this.#relay = relay;
     await this.#forward(`127.0.0.1:${relay.port}`, signal);
@@ -136,7 +136,7 @@ export class RemoteLink implements AsyncDisposable {
         const why = health instanceof Error ? health.message : `it answers ${health.status}`;
         throw new RemoteProblem(
           'remote_bridge_failed',
-          `The gateway on ${this.shell.host} was started but does not serve (${why}); its gateway.log there says more.`
+          `The gateway on ${this.shell.host} was started but does not serve (${why}); see gateway.log there.`
         );
       }
       await new Promise(resolve => setTimeout(resolve, LOOK_MS));

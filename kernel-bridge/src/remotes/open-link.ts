@@ -84,7 +84,7 @@ async function openHost(
     const isElsewhere = source.kind === 'gcloud' && hasCode(error, MAY_HAVE_MOVED);
     if (known === null || !isElsewhere || remote.prompts.wasRefused) throw withCloudRemedy(error, source);
     remote.log.add(
-      'another machine answers at the last known address; Google Cloud is asked where this one is'
+      'another machine answers at the last known address; asking Google Cloud for the current one'
     );
   }
   let silence: RemoteProblem | null = null;
@@ -94,7 +94,7 @@ async function openHost(
   } catch (error) {
     const last = lastTargets(remote);
     if (last === null || !isCloudSilent(error)) throw error;
-    remote.log.add(`${error.message} The last known address is tried.`);
+    remote.log.add(`${error.message} Trying the last known address.`);
     [silence, targets] = [error, last];
   }
   try {
@@ -227,7 +227,7 @@ async function reachColab(remote: LinkOwner, signal: AbortSignal): Promise<SshTa
 function unanswered(target: SshTarget | undefined): RemoteProblem {
   return new RemoteProblem(
     'remote_question_unanswered',
-    'A question of ssh was not answered, so it did not log in. Connect again to be asked again, or log in once in a terminal.',
+    'A prompt of ssh was not answered, so it did not log in. Connect again to get a new prompt, or log in once in a terminal.',
     target ? { command: commandFor(target) } : {}
   );
 }

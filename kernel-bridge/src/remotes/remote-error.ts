@@ -139,7 +139,7 @@ export function told(error: unknown): RemoteError {
   const message = plainText(error.message);
   return {
     code: isOurs ? code : 'internal',
-    message: isOurs ? message : `Something unforeseen happened (${message}); the log has more.`,
+    message: isOurs ? message : `An unexpected error occurred (${message}); see the log.`,
     // One with a line end would be two when it is pasted.
     command: typeof command === 'string' && command === plainText(command) ? command : null,
     ...(action === null ? {} : { action })

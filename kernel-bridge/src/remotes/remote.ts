@@ -152,7 +152,7 @@ export class Remote implements ConnectionOwner {
   async stop(signal: AbortSignal): Promise<void> {
     if (!this.colab) {
       throw new InvalidRequestError(
-        `Only a Colab runtime is ended from here; ${this.name} goes on until you stop it yourself.`
+        `Only Colab runtimes can be ended from here; ${this.name} keeps running until you stop it yourself.`
       );
     }
     await this.disconnect();
@@ -243,7 +243,7 @@ export class Remote implements ConnectionOwner {
   /** Why it is not reachable now, for whoever asked for something of it. */
   whyAway(): string {
     const phase = this.#phase;
-    if (phase.kind === 'queued') return `Google Cloud has not handed it over yet (${phase.queue.state})`;
+    if (phase.kind === 'queued') return `Google Cloud has not provisioned it yet (${phase.queue.state})`;
     if ('error' in phase) return told(Object.assign(new Error(phase.error.message), phase.error)).message;
     return `its state is ${phase.kind}`;
   }

@@ -118,7 +118,7 @@ export class Remotes implements AsyncDisposable {
     return remote;
   }
 
-  /** With the zone of a machine of Google Cloud that was named without it. @throws InvalidRequestError */
+  /** With the zone of a Google Cloud machine that was named without it. @throws InvalidRequestError */
   async place({ source, ...body }: AddRemote, signal: AbortSignal): Promise<PlacedRemote> {
     if (source.kind !== 'gcloud' || 'zone' in source) return { ...body, source };
     return { ...body, source: await withZone(this.#context.gcloud, source, signal) };
@@ -139,13 +139,13 @@ export class Remotes implements AsyncDisposable {
       )
     ) {
       throw new InvalidRequestError(
-        'Names, zones and projects of Google Cloud have letters, digits and . : - _ only.'
+        'Names, zones and projects of Google Cloud consist of letters, digits and . : - _.'
       );
     }
     const taken = (one: string): boolean => this.#remotes.has(one);
     if (name !== undefined && !isRemoteName(name)) {
       throw new InvalidRequestError(
-        `"${name}" is not a name for a remote; take small letters, digits, dots and hyphens.`
+        `"${name}" is not a valid name for a remote; use lowercase letters, digits, dots and hyphens.`
       );
     }
     if (name !== undefined && taken(name)) throw new RemoteExistsError(name);
@@ -277,7 +277,7 @@ export async function cleanRemote(remote: Remote, signal: AbortSignal): Promise<
         onCheck: check => remote.report.check(check),
         onLog: line => remote.log.add(line)
       });
-      remote.log.add('cleaned: nothing of ours is left there');
+      remote.log.add('cleaned: TPULab was removed from the machine');
     } finally {
       await link[Symbol.asyncDispose]();
     }

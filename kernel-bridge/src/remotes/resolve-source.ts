@@ -44,7 +44,7 @@ export function reachedBy(source: RemoteSource, reach: CloudReach): RemoteSource
   }
   if (source.kind === 'ssh') {
     throw new InvalidRequestError(
-      `${source.destination} is reached as your ssh configuration says; an internal address and IAP are for machines of Google Cloud.`
+      `${source.destination} is reached as your ssh configuration says; internal addresses and IAP are only for Google Cloud machines.`
     );
   }
   return reach === reachOf(source) ? source : machineReachedBy(source, reach);

@@ -50,7 +50,7 @@ async function acting(act: () => Promise<void>): Promise<void> {
 export function addRemotesRoutes(app: App, remotes: Remotes): void {
   app.get(
     '/bridge/v1/remotes',
-    { schema: { summary: 'The remotes and how they are', response: { 200: RemoteList } } },
+    { schema: { summary: 'The remotes and their states', response: { 200: RemoteList } } },
     async () => ({ remotes: remotes.list().map(remote => remote.view()) })
   );
 
@@ -58,7 +58,7 @@ export function addRemotesRoutes(app: App, remotes: Remotes): void {
     '/bridge/v1/remotes',
     {
       schema: {
-        summary: 'Adds a remote, and connects it unless told otherwise',
+        summary: 'Adds a remote and, by default, connects it',
         body: AddRemote,
         response: { 201: RemoteSchema, 409: failure('There is a remote of this name.') }
       }
@@ -73,7 +73,7 @@ export function addRemotesRoutes(app: App, remotes: Remotes): void {
     '/bridge/v1/remotes/candidates',
     {
       schema: {
-        summary: "What a person may want to connect to: ssh hosts, and a project's machines",
+        summary: "Possible targets: ssh hosts, and a project's machines",
         querystring: CandidatesQuery,
         response: { 200: RemoteCandidates }
       }
@@ -95,7 +95,7 @@ export function addRemotesRoutes(app: App, remotes: Remotes): void {
     '/bridge/v1/remotes/:name',
     {
       schema: {
-        summary: 'Disconnects and forgets a remote; what runs there goes on, what is installed there stays',
+        summary: 'Disconnects and forgets a remote; its kernels keep running and its installation stays',
         params: Params,
         response: { 204: Nothing, 404: UNKNOWN }
       }
@@ -110,7 +110,7 @@ export function addRemotesRoutes(app: App, remotes: Remotes): void {
     '/bridge/v1/remotes/:name/connect',
     {
       schema: {
-        summary: 'Connects, or tries again at once; how it goes is in its state',
+        summary: 'Connects, or retries at once; the state of the remote shows the progress',
         params: Params,
         body: Type.Optional(Type.Union([ConnectRemote, Type.Null()])),
         response: { 200: RemoteSchema, 404: UNKNOWN }
@@ -127,7 +127,7 @@ export function addRemotesRoutes(app: App, remotes: Remotes): void {
     '/bridge/v1/remotes/:name/disconnect',
     {
       schema: {
-        summary: 'Ends the connection; what runs there goes on, unless a Colab runtime is to end',
+        summary: 'Ends the connection; kernels keep running, unless a Colab runtime is ended',
         params: Params,
         body: Type.Optional(Type.Union([DisconnectRemote, Type.Null()])),
         response: { 200: RemoteSchema, 404: UNKNOWN }
@@ -145,10 +145,10 @@ export function addRemotesRoutes(app: App, remotes: Remotes): void {
     '/bridge/v1/remotes/:name/answer',
     {
       schema: {
-        summary: 'Answers what ssh asks; false declines',
+        summary: 'Answers a prompt of ssh; false declines',
         params: Params,
         body: AnswerPrompt,
-        response: { 200: RemoteSchema, 404: UNKNOWN, 409: failure('Nothing waits for this answer.') }
+        response: { 200: RemoteSchema, 404: UNKNOWN, 409: failure('No prompt is waiting for this answer.') }
       }
     },
     async request => {
@@ -163,7 +163,7 @@ export function addRemotesRoutes(app: App, remotes: Remotes): void {
     '/bridge/v1/remotes/:name/clean',
     {
       schema: {
-        summary: 'Ends what runs on a remote and removes all that was installed there',
+        summary: 'Ends the kernels on a remote and uninstalls TPULab there',
         params: Params,
         response: { 200: RemoteSchema, 404: UNKNOWN }
       }
@@ -179,7 +179,7 @@ export function addRemotesRoutes(app: App, remotes: Remotes): void {
     '/bridge/v1/remotes/:name/ssh',
     {
       schema: {
-        summary: 'How programs of this user on this machine reach a remote over the connection that stands',
+        summary: 'How programs of this user on this machine reach a remote over the open connection',
         params: Params,
         response: { 200: RemoteSsh, 404: UNKNOWN, 503: failure('It is not connected now.') }
       }
@@ -195,7 +195,7 @@ export function addRemotesRoutes(app: App, remotes: Remotes): void {
     '/bridge/v1/remotes/:name/log',
     {
       schema: {
-        summary: 'What happened to a remote, oldest first',
+        summary: 'Log of a remote, oldest entry first',
         params: Params,
         response: { 200: RemoteLogPage, 404: UNKNOWN }
       }
@@ -210,7 +210,7 @@ export function addSyncRoutes(app: App, remotes: Remotes, jobs: SyncJobs): void 
     '/bridge/v1/remotes/:name/sync',
     {
       schema: {
-        summary: 'Makes a folder here and one on the remote the same; a dry run says what would happen',
+        summary: 'Copies a folder to or from the remote; a dry run shows what would happen',
         params: Params,
         body: SyncRequest,
         response: { 200: SyncPlan, 202: SyncStatus, 404: UNKNOWN }
@@ -235,7 +235,7 @@ export function addSyncRoutes(app: App, remotes: Remotes, jobs: SyncJobs): void 
     '/bridge/v1/remotes/:name/sync',
     {
       schema: {
-        summary: 'How the present or the last run goes',
+        summary: 'State of the current or last run',
         params: Params,
         response: { 200: SyncStatus, 404: UNKNOWN }
       }
@@ -247,7 +247,7 @@ export function addSyncRoutes(app: App, remotes: Remotes, jobs: SyncJobs): void 
     '/bridge/v1/remotes/:name/sync',
     {
       schema: {
-        summary: 'Ends the present run; what was copied stays',
+        summary: 'Ends the current run; copied files stay',
         params: Params,
         response: { 200: SyncStatus, 404: UNKNOWN }
       }

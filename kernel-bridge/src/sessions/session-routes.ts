@@ -44,12 +44,12 @@ export function addSessionRoutes(app: App, sessions: SessionStore, base: BaseUrl
     '/api/sessions',
     {
       schema: {
-        summary: 'The session of a path, made if there is none',
+        summary: 'The session of a path, created if there is none',
         body: NewSessionBody,
         response: {
           201: SessionModel,
           404: failure('No kernel has the chosen id.'),
-          409: failure('The id of the kernel is taken.'),
+          409: failure('The kernel id is in use.'),
           500: FAILED,
           501: NO_SPEC
         }
@@ -108,7 +108,7 @@ export function addSessionRoutes(app: App, sessions: SessionStore, base: BaseUrl
         response: {
           204: Type.Null({ description: 'It is done.' }),
           404: NO_SESSION,
-          410: failure('Its kernel was shut down before.'),
+          410: failure('Its kernel was already shut down.'),
           500: FAILED
         }
       }

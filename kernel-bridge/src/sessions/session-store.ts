@@ -40,7 +40,7 @@ const MAX_GONE = 1000;
 
 const AT_RISK = 'Sessions cannot be saved: after a gateway restart, notebooks may not find their kernel.';
 const DOCUMENT_AT_RISK =
-  'The notebook of this kernel cannot be noted: when it has ended, its outputs are found by its id only.';
+  'The notebook of this kernel cannot be recorded: after the kernel has ended, its outputs are found only by its id.';
 
 export class SessionStore implements AsyncDisposable {
   readonly #registry: KernelRegistry;

@@ -69,7 +69,7 @@ export function addShareRoutes(
     '/bridge/v1/shares/:name',
     {
       schema: {
-        summary: 'Revokes a link at once, and closes what was opened with it',
+        summary: 'Revokes a link at once and disconnects its readers',
         params: Type.Object({ name: Type.String() }),
         response: { 204: Type.Null({ description: 'revoked' }), 404: failure('There is no such link.') }
       }

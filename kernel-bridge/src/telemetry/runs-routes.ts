@@ -17,7 +17,7 @@ export function addRunsRoutes(app: App, runs: KeptRunSource): void {
     {
       schema: {
         summary: 'Training runs of this machine, newest first',
-        description: 'Those of kernels that ended too; the newest 200 are kept.',
+        description: 'Includes runs of ended kernels; the newest 200 are stored.',
         response: { 200: KeptRuns }
       }
     },
@@ -28,9 +28,9 @@ export function addRunsRoutes(app: App, runs: KeptRunSource): void {
     '/bridge/v1/runs/:key',
     {
       schema: {
-        summary: 'One run: its metrics, where its time went, and what was asked of it',
+        summary: 'One run: its metrics, its time split, and the commands it received',
         params: Type.Object({ key: KeptRunKey }),
-        response: { 200: KeptRun, 404: failure('No such run is kept.') }
+        response: { 200: KeptRun, 404: failure('No such run is stored.') }
       }
     },
     async request => {

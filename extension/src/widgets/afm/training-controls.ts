@@ -33,7 +33,7 @@ function render({ model, el }: RenderProps): () => void {
   const buttons = make('div', {
     class: 'tpulab-buttons',
     role: 'group',
-    'aria-label': english.__('Steer the run')
+    'aria-label': english.__('Run controls')
   });
   const failure = make('p', { class: 'tpulab-fail', role: 'alert' });
   const hypers = make('div');

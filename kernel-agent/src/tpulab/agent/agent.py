@@ -161,7 +161,7 @@ class Agent:
             try:
                 detach()
             except Exception as error:  # a package of another version: what is left must still be sent
-                self.warn("a hook could not be taken back: %r", error)
+                self.warn("a hook could not be removed: %r", error)
         self._stopping.set()
         self.wake()
         thread = self._thread
@@ -224,7 +224,7 @@ class Agent:
         self.adviser.say(
             "missing-hook",
             f"With {package} {version}, TPULab does not see: {', '.join(parts)}.",
-            "Use an environment that `tpulab env create` makes, or a newer TPULab.",
+            "Use an environment created by `tpulab env create`, or a newer TPULab.",
             about=package,
         )
 
@@ -263,7 +263,7 @@ class Agent:
                 self.devices.runtimes.append(runtime)
                 warn_of_spawn(self.adviser, self.cells)
             else:
-                self._advise_on_missing("torch_xla", ["steps", "compilations", "the time of the device"])
+                self._advise_on_missing("torch_xla", ["steps", "compilations", "device time"])
             self.listen_for_commands()
         except Exception as error:
             _log.warning("tpulab: torch_xla is not measured: %r", error)

@@ -46,7 +46,7 @@ class AskedOfKernel:
     def profile(self, command: Command) -> ControlMessage:
         """Accepted at once; the trace takes its seconds on a thread of its own."""
         if not self._tracing.acquire(blocking=False):
-            return command.message("refused", reason="A trace is being taken already.")
+            return command.message("refused", reason="A trace is already being taken.")
         threading.Thread(target=self._trace, args=(command,), name="tpulab-profile", daemon=True).start()
         return command.message("accepted")
 

@@ -24,6 +24,6 @@ def advise_on_backend(devices: DevicesMessage, adviser: Adviser, root: Path = Pa
         adviser.say(
             "cpu-backend",
             f"This machine has {chips} TPU chips, but {devices['runtime']} runs on its CPU.",
-            "Another process may hold the chips, or libtpu is missing: see in the Devices panel who does, "
-            "set JAX_PLATFORMS=tpu to get the error itself, and restart the kernel.",
+            "Another process may hold the chips, or libtpu is missing: check the Devices panel, "
+            "set JAX_PLATFORMS=tpu to see the original error, and restart the kernel.",
         )

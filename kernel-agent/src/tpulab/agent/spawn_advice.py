@@ -31,9 +31,9 @@ def _warning(original: Any, shown: str, adviser: Adviser, cells: CellRegister) -
             adviser.say(
                 "spawn-in-cell",
                 f"{shown} starts a process for each device, but the kernel holds the devices, "
-                "and functions of a cell cannot be sent to other processes.",
+                "and functions defined in a cell cannot be sent to other processes.",
                 "Use one process for all devices: xr.use_spmd() and a mesh, or nprocs=1. If the runtime is "
-                "initialized already, restart the kernel first.",
+                "already initialized, restart the kernel first.",
                 location=find_location(cells, sys._getframe(1)),
             )
         return original(*args, **kwargs)

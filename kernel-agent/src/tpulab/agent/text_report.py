@@ -77,7 +77,7 @@ def describe(totals: RunTotals, run: Run) -> str:
         if getattr(totals, name) * 200 >= totals.wall
     ]
     if not totals.known:
-        shares.append("device time not known")
+        shares.append("device time unknown")
     words = [f"{totals.wall / totals.steps / 1e6:.3g} ms/step ({', '.join(shares)})"]
     words += [f"{name} {value:.4g}" for name, value in run.metrics.items()]
     return " · ".join(words)

@@ -19,12 +19,12 @@ def outcome(events: set[str], compile_ms: float) -> CacheOutcome:
     if HIT_EVENT in events:
         return {"result": "hit", "reason": None}
     if not _setting("jax_enable_compilation_cache", True):
-        return {"result": "off", "reason": "The cache is switched off (jax_enable_compilation_cache)."}
+        return {"result": "off", "reason": "The cache is off (jax_enable_compilation_cache)."}
     folder = _setting("jax_compilation_cache_dir", None)
     if not folder:
         return {
             "result": "off",
-            "reason": "No folder is set: jax.config.update('jax_compilation_cache_dir', FOLDER).",
+            "reason": "No cache folder is set: jax.config.update('jax_compilation_cache_dir', FOLDER).",
         }
     if REQUEST_EVENT not in events:
         return {
@@ -35,19 +35,19 @@ def outcome(events: set[str], compile_ms: float) -> CacheOutcome:
     if WRITE_EVENT in events:
         return {
             "result": "miss",
-            "reason": "This program, for these shapes, devices and jax, was not in the cache; it is now.",
+            "reason": "This program was not in the cache for these shapes, devices and this jax; it is now.",
         }
     least = _setting("jax_persistent_cache_min_compile_time_secs", 0.0)
     if isinstance(least, (int, float)) and compile_ms < least * 1e3:
         return {
             "result": "miss",
-            "reason": f"It took {compile_ms / 1e3:.2g} s: programs below {least:g} s are not kept "
+            "reason": f"It took {compile_ms / 1e3:.2g} s: programs below {least:g} s are not stored "
             "(jax_persistent_cache_min_compile_time_secs).",
         }
     return {
         "result": "miss",
-        "reason": "It was not in the cache and was not kept: it calls back into Python, is too small, or the "
-        "folder cannot be written.",
+        "reason": "It was not in the cache and was not stored: it calls back into Python, is too small, or "
+        "the folder is not writable.",
     }
 
 

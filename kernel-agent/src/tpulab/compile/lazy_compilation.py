@@ -34,7 +34,7 @@ MOST_NAMES = 200
 KEPT_SHAPES = 64
 FEWEST_REPEATS = 2
 _ANOTHER_GRAPH = (
-    "The graph itself is another one: state that the optimizer made in its first step, a branch that was not "
+    "The graph itself has changed: state that the optimizer created in its first step, a branch not "
     "taken before, or a Python number inside a function. Make such numbers tensors on the device."
 )
 
@@ -84,7 +84,7 @@ class LazyCompilation:
             return
         adviser.say(
             "constant-hyperparameter",
-            f"`{name}` is a Python number inside a lazy graph: its new value {after} compiled it again.",
+            f"`{name}` is a Python number inside a lazy graph: its new value {after} recompiled it.",
             "Make it a tensor on the device: run.hyper.NAME, or run.apply_to(optimizer) for a learning rate.",
             about=name,
             location=self.location,
@@ -191,8 +191,8 @@ class LazyReasons:
             reason["advice"] = bucket_advice(chosen.argument, function, seen) or reason["advice"]
         if chosen.verdict == "static":
             reason["advice"] = (
-                f"`{chosen.argument}` became part of the graph, and each value compiles it: make it a tensor "
-                "on the device, for example by run.hyper."
+                f"`{chosen.argument}` became part of the graph, which is recompiled for each value: make it "
+                "a tensor on the device, for example with run.hyper."
             )
         return reason
 

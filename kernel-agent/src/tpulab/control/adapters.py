@@ -26,7 +26,7 @@ _LEARNING_RATES = ("learning_rate", "lr")
 
 
 class AdapterError(TypeError):
-    """This kind of optimizer is not one whose hyperparameters can follow."""
+    """The hyperparameters of this kind of optimizer cannot follow a run."""
 
     code = "ADAPTER"
 
@@ -40,20 +40,21 @@ def follow(controller: Controller, hyper: Hyperparameters, target: Any, names: M
         controller.apply_to(target)
         return target
     raise AdapterError(
-        f"{type(target).__name__} is no torch optimizer and no function; for optax see tpulab.into_optax."
+        f"{type(target).__name__} is neither a torch optimizer nor a function; "
+        "for optax see tpulab.into_optax."
     )
 
 
 def into_optax(state: S, hyper: Hyperparameters, **names: str) -> S:
-    """The state of `optax.inject_hyperparams` with the values of a run. Compiles nothing anew.
+    """The state of `optax.inject_hyperparams` with the values of a run. Never recompiles.
 
     Args:
-        state: of the optimizer, or a tree that contains such states.
+        state: state of the optimizer, or a tree that contains such states.
         hyper: `run.hyper`.
-        names: argument of the optimizer to hyperparameter; without any, those of the same name.
+        names: optimizer argument to hyperparameter. Default: those with the same name.
 
     Raises:
-        AdapterError: there is no state of `inject_hyperparams` in it.
+        AdapterError: `state` contains no state of `inject_hyperparams`.
     """
     import jax
     import jax.numpy as jnp
@@ -82,7 +83,7 @@ def into_optax(state: S, hyper: Hyperparameters, **names: str) -> S:
     made: S = jax.tree_util.tree_map(replaced, state, is_leaf=is_injected)
     if not found:
         raise AdapterError(
-            "This state has no hyperparameters: make the optimizer with optax.inject_hyperparams(…)."
+            "This state has no hyperparameters: create the optimizer with optax.inject_hyperparams(…)."
         )
     return made
 

@@ -61,9 +61,9 @@ def parse_command(body: dict[str, Any]) -> Command:
     if not isinstance(given, str) or not 0 < len(given) <= ID_LENGTH:
         raise ControlRefusedError(f"A command has an id of 1 to {ID_LENGTH} characters.")
     if action not in ACTIONS:
-        raise ControlRefusedError(f"{action!r} is no command; there are {', '.join(ACTIONS)}.")
+        raise ControlRefusedError(f"{action!r} is not a command; commands are {', '.join(ACTIONS)}.")
     if run is not None and not isinstance(run, str):
-        raise ControlRefusedError("The run of a command is its id.")
+        raise ControlRefusedError("`run` must be the id of a run.")
     if action == "set" and not isinstance(name, str):
         raise ControlRefusedError("`set` names a hyperparameter.")
     if not isinstance(value, (int, float, str)) or action != "set":

@@ -124,22 +124,22 @@ class Controller:
             raise ControlRefusedError(f"The run is over ({self.state}).")
         if len(self._waiting) >= MAX_WAITING:
             raise ControlRefusedError(
-                f"{MAX_WAITING} commands wait for the end of the step already; wait for it too."
+                f"{MAX_WAITING} commands are already waiting for the end of the step; try again after it."
             )
         if self._ahead == "stopping":
-            raise ControlRefusedError("The run stops after this step already.")
+            raise ControlRefusedError("The run already stops after this step.")
         if action == "pause" and self._ahead in ("pausing", "paused"):
-            raise ControlRefusedError("The run is paused already, or will be after this step.")
+            raise ControlRefusedError("The run is already paused, or will be after this step.")
         if action == "resume" and self._ahead not in ("pausing", "paused"):
             raise ControlRefusedError("The run is not paused.")
         if action in _HANDLED and action not in self._handlers:
             raise ControlRefusedError(
-                f"This run has no function for it: name one with run.on_{action}(function)."
+                f"This run has no function for it: set one with run.on_{action}(function)."
             )
         if action == "set":
             command.value = self._hyper.check(command.name, command.value)
         if action in ("free", "memory", "profile"):
-            raise ControlRefusedError(f"`{action}` is asked of the kernel, not of a run.")
+            raise ControlRefusedError(f"`{action}` is a command for the kernel, not for a run.")
         event = _ASKED.get(action)
         if event is not None:
             self._ahead = after(self._ahead, event)
@@ -245,7 +245,7 @@ class Controller:
             result = self._call(command, step)
             if inspect.isawaitable(result):
                 _discard(result)
-                raise TypeError("its function is a coroutine, which needs `async for … in run.steps(…)`")
+                raise TypeError("its function is a coroutine: use `async for … in run.steps(…)`")
         except Exception as error:
             self._failed(command, step, began, error)
         except BaseException:
@@ -282,7 +282,7 @@ class Controller:
                 if may(self.state, "ask_stop"):
                     self._move("ask_stop")
             elif self.state == "stopping":
-                self._listener.told(command.message("expired", reason="A stop came before it."))
+                self._listener.told(command.message("expired", reason="The run was stopped first."))
                 return
             elif command.action == "pause":
                 if may(self.state, "ask_pause"):
@@ -299,7 +299,7 @@ class Controller:
     def _call(self, command: Command, step: int) -> Any:
         handler = self._handlers.get(command.action)
         if handler is None:
-            raise LookupError(f"this run has no function for it: name one with run.on_{command.action}(…)")
+            raise LookupError(f"this run has no function for it: set one with run.on_{command.action}(…)")
         return handler(step) if takes_step(handler) else handler()
 
     def _done(self, command: Command, step: int, began: int, result: Any) -> None:

@@ -84,5 +84,5 @@ class ControlDesk:
 
     def _none(self, run_id: str | None) -> str:
         if run_id is None:
-            return "No run of this kernel can be steered now: start one with tpulab.run(…)."
-        return f"This kernel has no run {run_id} that can be steered; it may be over."
+            return "No run of this kernel accepts commands now: start one with tpulab.run(…)."
+        return f"This kernel has no run {run_id} that accepts commands; it may be over."

@@ -21,14 +21,14 @@ TEXT_LENGTH = 1000
 
 
 class HyperparameterError(ValueError):
-    """A hyperparameter is described in a way that makes no sense, or a value does not fit it."""
+    """The definition of a hyperparameter is invalid, or a value does not fit it."""
 
     code = "HYPERPARAMETER"
 
 
 @dataclass(frozen=True, slots=True)
 class Hyper:
-    """A hyperparameter: its value at the start and what a page may set it to. Made by `hyper`."""
+    """A hyperparameter: its initial value and its allowed values. Created by `hyper`."""
 
     value: HyperValue
     kind: Kind
@@ -65,7 +65,7 @@ class Hyper:
         if (self.min is not None and value < self.min) or (self.max is not None and value > self.max):
             low = "-∞" if self.min is None else f"{self.min:g}"
             high = "∞" if self.max is None else f"{self.max:g}"
-            raise HyperparameterError(f"{name} lies between {low} and {high}; {value:g} does not.")
+            raise HyperparameterError(f"{name} must be between {low} and {high}, not {value:g}.")
         return int(value) if self.kind == "integer" else float(value)
 
 
@@ -79,14 +79,14 @@ def hyper(
     description: str | None = None,
     dtype: str | None = None,
 ) -> Hyper:
-    """Describes a hyperparameter that the page may change.
+    """Defines a hyperparameter that can be changed from the page.
 
     Args:
-        value: at the start. A float is a number, an int a whole number, a bool a switch, a str a text.
-        min, max: bounds of a number, both included.
+        value: initial value. A float is a number, an int a whole number, a bool a switch, a str a text.
+        min, max: bounds of a number, inclusive.
         scale: of the slider; `log` needs a positive `min`.
-        choices: the only values there are. Such a value, and a text, stays a Python value in the step.
-        description: a few words for the page.
+        choices: the allowed values. Choices and texts stay Python values in the step.
+        description: short text for the page.
         dtype: of the array, for example `bfloat16`. Default: float32, int32 or bool.
 
     Raises:

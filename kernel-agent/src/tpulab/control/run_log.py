@@ -96,7 +96,7 @@ class RunLog:
     def _fail(self, error: Exception) -> None:
         self._broken = True
         self._file = None
-        self._warn("the log of the run cannot be written (%s): %s", self.path, error)
+        self._warn("the run log cannot be written (%s): %s", self.path, error)
 
 
 def log_path(given: str | os.PathLike[str] | None, name: str, run_id: str) -> Path:
@@ -110,7 +110,7 @@ def log_path(given: str | os.PathLike[str] | None, name: str, run_id: str) -> Pa
 
 
 class ReplayError(ValueError):
-    """The log of a run cannot be replayed: there is none, or it is not one."""
+    """The run log cannot be replayed: it is missing, or is not a run log."""
 
     code = "REPLAY"
 
@@ -141,13 +141,13 @@ class Replay:
 
 
 def replay(log: str | os.PathLike[str]) -> Replay:
-    """Reads the log of a run: `tpulab.run(…, replay=tpulab.replay("checkpoints"))` does what was done then.
+    """Reads a run log. `tpulab.run(…, replay=tpulab.replay("checkpoints"))` repeats its commands.
 
-    Commands are applied at the steps at which they were applied, before any that a page sends. Pauses are
-    left out. Of a file with several runs the last one counts; a torn last line is left out.
+    Commands are applied at the same steps as before, ahead of any new ones from a page. Pauses are skipped.
+    If the file has several runs, the last one is used; a torn last line is ignored.
 
     Raises:
-        ReplayError: there is no such log, or a line of it is not one.
+        ReplayError: the log is missing, or one of its lines is invalid.
     """
     path = Path(log)
     if path.is_dir():
@@ -155,7 +155,7 @@ def replay(log: str | os.PathLike[str]) -> Replay:
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise ReplayError(f"The log of a run cannot be read: {error}") from error
+        raise ReplayError(f"The run log cannot be read: {error}") from error
     commands: list[LoggedCommand] | None = None
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -165,18 +165,18 @@ def replay(log: str | os.PathLike[str]) -> Replay:
         except ValueError as error:
             if number == len(lines):
                 break
-            raise ReplayError(f"{path}, line {number}: not JSON; is this the log of a run?") from error
+            raise ReplayError(f"{path}, line {number}: not JSON; is this a run log?") from error
         kind = entry.get("type") if isinstance(entry, dict) else None
         if kind == "run":
             if entry.get("v") != VERSION:
-                raise ReplayError(f"{path}: version {entry.get('v')!r} of the log is not known here.")
+                raise ReplayError(f"{path}: version {entry.get('v')!r} of the log is unknown here.")
             commands = []
         elif kind == "command" and commands is not None:
             step, action = entry.get("step"), entry.get("action")
             if entry.get("phase") == "applied" and action in _REPLAYED and isinstance(step, int):
                 commands.append(LoggedCommand(step, action, entry.get("name"), entry.get("value")))
     if commands is None:
-        raise ReplayError(f"{path} tells of no run.")
+        raise ReplayError(f"{path} contains no run.")
     return Replay(commands)
 
 

@@ -40,7 +40,7 @@ def main() -> None:
 
                 start_in_kernel(self.shell)
             except Exception as error:
-                self.log.warning("tpulab: the agent did not start, the kernel runs without it: %r", error)
+                self.log.warning("tpulab: the agent did not start; the kernel runs without it: %r", error)
 
     TpulabKernelApp.launch_instance()
 

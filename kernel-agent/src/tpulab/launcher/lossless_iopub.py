@@ -62,9 +62,9 @@ class LosslessKernelApp(IPKernelApp):  # type: ignore[misc]
 
     iopub_queue = Enum(
         ["unbounded", "block"],
-        help="What happens to outputs that nobody reads: they wait in memory, or the cell waits.",
+        help="what to do with unread outputs: keep them in memory, or make the cell wait",
     ).tag(config=True)
-    iopub_mark = Int(10_000, min=1, help="Messages that wait for a reader before the cell does.").tag(
+    iopub_mark = Int(10_000, min=1, help="number of unread messages above which the cell waits").tag(
         config=True
     )
 

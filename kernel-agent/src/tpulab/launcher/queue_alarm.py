@@ -1,4 +1,4 @@
-"""Says when a kernel's outputs wait in memory, because it prints faster than they are read and written down.
+"""Warns when outputs accumulate in memory because a kernel prints faster than its output is recorded.
 
 An unbounded queue loses nothing and can take all the memory of a machine, so its owner is told: when a
 threshold is passed, again at each doubling, and when it is over.
@@ -33,16 +33,17 @@ class QueueAlarm:
         while self.next_bytes <= waiting_bytes:
             self.next_bytes *= 2
         self._tell(
-            f"tpulab: {_mib(waiting_bytes)} of this kernel's output wait in memory: it prints faster than "
-            f"they are read and written down. {self._advice} This is said again at {_mib(self.next_bytes)}.\n"
+            f"tpulab: {_mib(waiting_bytes)} of this kernel's output are waiting in memory: it prints faster "
+            f"than its output is read and recorded. {self._advice} The next warning comes at "
+            f"{_mib(self.next_bytes)}.\n"
         )
 
     def shrunk(self, waiting_bytes: int) -> None:
         """Called when something was confirmed. Over is what has come below half of the threshold."""
         if self._most and waiting_bytes < self._limit / 2:
             self._tell(
-                f"tpulab: output no longer piles up in memory: {_mib(waiting_bytes)} wait; more than "
-                f"{_mib(self._most)} did.\n"
+                f"tpulab: output no longer accumulates in memory: {_mib(waiting_bytes)} are waiting, "
+                f"down from more than {_mib(self._most)}.\n"
             )
             self._most = 0
             self.next_bytes = self._limit

@@ -28,19 +28,19 @@ class RecordedKernelApp(LosslessKernelApp):
     resend_bytes = Int(
         DEFAULT_LIMIT_BYTES,
         min=0,
-        help="Bytes of sent messages that are held for a keeper that takes over. The oldest go first.",
+        help="bytes of sent messages kept for a keeper that takes over; the oldest are dropped first",
     ).tag(config=True)
 
     iopub_alarm_bytes = Int(
         min=0,
-        help="Bytes of output that wait for their keeper before this is said; 0: never.",
+        help="bytes of waiting output at which the kernel warns; 0: never",
     ).tag(config=True)
 
     @default("iopub_alarm_bytes")
     def _iopub_alarm_bytes_default(self) -> int:
         given = os.environ.get(ALARM_VARIABLE) or ""
         if given and not (given.isascii() and given.isdigit()):
-            self.log.warning("tpulab: %s is no number of bytes: %r", ALARM_VARIABLE, given)
+            self.log.warning("tpulab: %s is not a number of bytes: %r", ALARM_VARIABLE, given)
             given = ""
         return int(given or DEFAULT_ALARM_BYTES)
 
@@ -61,12 +61,12 @@ class RecordedKernelApp(LosslessKernelApp):
         ]
         if len(recorded) < len(CHANNELS):
             # Not fatal: all is delivered as long as the keeper lives.
-            self.log.warning("tpulab: ipykernel made sockets that are not recorded, only %s are", recorded)
+            self.log.warning("tpulab: ipykernel created sockets that are not recorded; only %s are", recorded)
         try:
             self.resend_socket = ResendSocket(path, self.ring, self.log)
             self.resend_socket.start()
         except OSError as error:
-            self.log.warning("tpulab: nothing can be sent again after a keeper crash: %r", error)
+            self.log.warning("tpulab: nothing can be resent after a keeper crash: %r", error)
 
     def _bind_socket(self, s: zmq.Socket[Any], port: int) -> int:
         if self.ring is not None:

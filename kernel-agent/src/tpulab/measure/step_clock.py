@@ -126,21 +126,31 @@ class StepClock:
         clocks = state.clocks
         if not clocks or clocks[-1] is not self:
             self._enter(clocks)
+        if self._skip <= 1:
+            self._watch_step(state)
+        else:
+            self.is_watching = False
         if state.hook is None:
             self._install_hook(state)
-        elif self._skip <= 1:
+        self._metrics = None
+        self._bands = None
+        self.is_open = True
+        self._start = self._body = now_ns()
+
+    def _watch_step(self, state: ThreadState) -> None:
+        if not self.is_watching:
+            # Waits for programs that were posted earlier are no cost of the steps that begin here.
+            self._waits = self._device.waits
+        self.is_watching = True
+        state.idle = False
+        if state.hook is not None:
             state.hook.install(self._on_dispatch_of_thread)
-        self.is_watching = self._skip <= 1
         self._known_at_start = state.device_known_since is not None
         self._dispatches = state.dispatches
         self._programs = state.programs_compiled
         self._explicit = False
-        self._metrics = None
-        self._bands = None
         if self.run.pace is not None:
             self.run.pace.step_begins()
-        self.is_open = True
-        self._start = self._body = now_ns()
 
     def body(self) -> None:
         """The item is there: the body of the loop begins."""
@@ -149,42 +159,44 @@ class StepClock:
     def end(self) -> None:
         """The step is over. It is handed to the recorder."""
         end = now_ns()
-        state = self._state
+        state, start, metrics = self._state, self._start, self._metrics
         self.is_open = False
-        if self.is_watching:
-            self._device.look(end)
-        if self.is_watching:
-            self._steps_without = 0 if state.dispatches != self._dispatches else self._steps_without + 1
-        started = state.last_dispatch if state.last_dispatch >= self._start else None
-        watched = (
-            self.is_watching
-            and self._is_device_known(state, end)
-            and (
-                self._explicit
-                or (self._steps_without < STEPS_WITHOUT and state.programs_compiled == self._programs)
-            )
+        watched = self.is_watching and self._end_of_watched(state, end)
+        started = state.last_dispatch
+        compiles = state.compiles
+        times = _new_times(
+            StepTimes,
+            (
+                start,
+                self._body,
+                end,
+                state.compiles_since(start) if compiles and compiles[-1][1] > start else (),
+                started if started >= start else None,
+                state.waits_since(start) if state.waits else (),
+                state.launches_since(start) if state.launches else (),
+            ),
+        )
+        if metrics:
+            for value in metrics.values():
+                if isinstance(value, LazyMetric):
+                    state.lazy_metrics.add(value, state.last_post)
+        self._closed.append(
+            ClosedStep(self.run, self.run.next_index(), times, watched, state.last_post, metrics, self._bands)
+        )
+        self._plan_watching(end - start)
+        self._wake()
+
+    def _end_of_watched(self, state: ThreadState, end: int) -> bool:
+        """Whether the device clock saw every program of the step, and what ran before it."""
+        self._device.look(end)
+        self._steps_without = 0 if state.dispatches != self._dispatches else self._steps_without + 1
+        watched = self._is_device_known(state, end) and (
+            self._explicit
+            or (self._steps_without < STEPS_WITHOUT and state.programs_compiled == self._programs)
         )
         if watched and self.run.pace is not None:
             self.run.pace.step_was_watched()
-        times = StepTimes(
-            self._start,
-            self._body,
-            end,
-            state.compiles_since(self._start),
-            started,
-            state.waits_since(self._start),
-            state.launches_since(self._start),
-        )
-        for value in self._metrics.values() if self._metrics else ():
-            if isinstance(value, LazyMetric):
-                state.lazy_metrics.add(value, state.last_post)
-        self._closed.append(
-            ClosedStep(
-                self.run, self.run.next_index(), times, watched, state.last_post, self._metrics, self._bands
-            )
-        )
-        self._plan_watching(end - self._start)
-        self._wake()
+        return watched
 
     def _is_device_known(self, state: ThreadState, end: int) -> bool:
         """Whether nothing that was not posted can have run in this step, but for a moment at its start."""
@@ -259,6 +271,9 @@ class StepClock:
     def _on_dispatch_of_thread(self, function: Any, args: Any, kwargs: Any, output: Any) -> None:
         # One hook serves all clocks of the thread: a program started in an inner loop is device time of both.
         state = thread_state()
+        if state.idle:
+            self._device.forget()
+            return
         watching = False
         for clock in state.clocks:
             if clock.is_open and clock.is_watching:
@@ -268,6 +283,7 @@ class StepClock:
         if not watching:
             state.device_known_since = None
             self._device.forget()
+            state.idle = True
             return
         state.dispatches += 1
         self._post(state, output)
@@ -293,6 +309,9 @@ class StepClock:
             # The mean, not the least: where the loop runs ahead of the device, most steps only queue their
             # work, and the next one waits for all of it. The bound is for a checkpoint now and then.
             self._usual_ns = usual + 0.1 * (min(wall_ns, 16 * usual) - usual)
+        if self._skip > 1:
+            self._skip -= 1
+            return
         waits, self._waits = self._device.waits - self._waits, self._device.waits
         if self.is_watching:
             self._waits_a_step += 0.1 * (waits - self._waits_a_step)
@@ -325,6 +344,10 @@ class StepClock:
         if left_out >= 1:
             self._skip = int(left_out) + 1
             self._in_a_row = WATCHED_IN_A_ROW - 1
+
+
+#: Without the Python code of `StepTimes.__new__`, which costs as much as the rest of the end of a step.
+_new_times = tuple.__new__
 
 
 def innermost_clock() -> Clock | None:

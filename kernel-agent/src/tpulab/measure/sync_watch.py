@@ -62,7 +62,8 @@ class SyncWatch:
         read, watch, device = original.fget, self, self._device
 
         def value(array: Any) -> Any:
-            clocks = thread_state().clocks
+            state = thread_state()
+            clocks = state.clocks
             if clocks and clocks[-1].is_open and getattr(array, "_npy_value", 0) is None:
                 run = clocks[-1].run
                 waits = False
@@ -73,7 +74,7 @@ class SyncWatch:
                         watch.noticed(run, sys._getframe(1), waited=waits)
                 except Exception:  # the user's own access tells what is wrong with the array
                     return read(array)
-                if waits:
+                if waits and not state.idle:
                     device.wait_begins()
                     try:
                         return read(array)
@@ -91,8 +92,8 @@ class SyncWatch:
             return
 
         def block_until_ready(array: Any) -> Any:
-            clocks = thread_state().clocks
-            if not clocks or not clocks[-1].is_open or not is_running(array):
+            state = thread_state()
+            if not state.clocks or state.idle or not state.clocks[-1].is_open or not is_running(array):
                 return wait(array)
             device.wait_begins()
             try:
@@ -142,8 +143,8 @@ class SyncWatch:
         line = f" (line {location['line']})" if location is not None and location["line"] else ""
         self._adviser.say(
             "sync-each-step",
-            f"Each step of {run.name} waits for a value of the device{line}, so the host cannot run ahead.",
-            "Record it with run.log(loss=loss), which reads it later, or look at it every hundredth step.",
+            f"Each step of {run.name} waits for a device value{line}, so the host cannot run ahead.",
+            "Record it with run.log(loss=loss), which reads it later, or read it only every hundredth step.",
             about=run.name,
             location=location,
             run=run.id,

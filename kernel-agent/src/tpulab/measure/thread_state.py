@@ -41,6 +41,7 @@ class ThreadState:
         "device_known_since",
         "dispatches",
         "hook",
+        "idle",
         "last_dispatch",
         "last_post",
         "launches",
@@ -65,6 +66,8 @@ class ThreadState:
         #: dispatches seen by the hook since the thread began
         self.dispatches = 0
         self.hook: DispatchHookSlot | None = None
+        #: no clock watches, and the device clock knows that; until a step is watched there is nothing to note
+        self.idle = False
         #: waits for a loader, and launches of a traced graph, of a lazy runtime (`lazy_watch`)
         self.waits: deque[Span] = deque(maxlen=512)
         self.launches: deque[Span] = deque(maxlen=512)

@@ -40,7 +40,7 @@ def capture(seconds: float) -> ProfileMessage:
     """Traces for so long and reads the trace. Call it on a thread of its own. Raises `ProfileError`."""
     profiler: Any = getattr(sys.modules.get("jax"), "profiler", None)
     if profiler is None or not backends_ready():
-        raise ProfileError("Nothing has used a device with JAX in this kernel yet.")
+        raise ProfileError("JAX has not used a device in this kernel yet.")
     if not hasattr(profiler, "ProfileData"):
         raise ProfileError("This jax cannot read its traces; use jax 0.7 or newer.")
     folder = trace_folders.new_folder()
@@ -56,7 +56,9 @@ def _captured(profiler: Any, folder: Path, seconds: float) -> ProfileMessage:
     try:
         profiler.start_trace(str(folder), **_options(profiler))
     except Exception as error:
-        raise ProfileError(f"The trace could not begin, perhaps because another one runs: {error}") from error
+        raise ProfileError(
+            f"The trace could not start, perhaps because another one is running: {error}"
+        ) from error
     try:
         time.sleep(seconds)
     finally:

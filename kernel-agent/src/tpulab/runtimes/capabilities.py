@@ -14,8 +14,8 @@ from tpulab.telemetry.messages import Capability, CapabilityName
 #: Names of the parts that `missing_parts` tells in words.
 _JAX_PARTS: dict[CapabilityName, str] = {
     "compilations": "compilations",
-    "device-time": "the time of the device",
-    "waiting-lines": "lines that wait for a value in each step",
+    "device-time": "device time",
+    "waiting-lines": "lines that wait for a device value in each step",
 }
 
 
@@ -29,28 +29,28 @@ def capabilities(kernel: Any, torch_xla_found: bool | None) -> list[Capability]:
     found: list[Capability] = []
     jax = loaded_jax()
     if jax is not None:
-        version = getattr(jax, "__version__", "of an unknown version")
+        version = getattr(jax, "__version__", "of unknown version")
         missing = missing_parts()
         for name, words in _JAX_PARTS.items():
-            found.append(_of(name, words not in missing, f"jax {version} has no hook that TPULab knows."))
+            found.append(_of(name, words not in missing, f"jax {version} has no hook known to TPULab."))
         profiler = getattr(jax, "profiler", None)
         has_profiler = all(hasattr(profiler, part) for part in ("start_trace", "stop_trace", "ProfileData"))
         found.append(_of("profiler", has_profiler, f"jax {version} has another profiler."))
     if torch_xla_found is not None:
-        version = getattr(sys.modules.get("torch_xla"), "__version__", "of an unknown version")
-        found.append(
-            _of("torch-xla", torch_xla_found, f"torch_xla {version} has no hooks that TPULab knows.")
-        )
+        version = getattr(sys.modules.get("torch_xla"), "__version__", "of unknown version")
+        found.append(_of("torch-xla", torch_xla_found, f"torch_xla {version} has no hooks known to TPULab."))
     if kernel is not None:
-        version = getattr(sys.modules.get("ipykernel"), "__version__", "of an unknown version")
+        version = getattr(sys.modules.get("ipykernel"), "__version__", "of unknown version")
         subshells = bool(getattr(kernel, "_supports_kernel_subshells", False))
-        found.append(_of("subshells", subshells, f"ipykernel {version} has none: comms wait for the cell."))
+        found.append(
+            _of("subshells", subshells, f"ipykernel {version} has no subshells: comms wait for the cell.")
+        )
         live = (
             all(hasattr(kernel, name) for name in ("shell_stream", "shell_channel_thread_main"))
             and getattr(kernel, "shell_channel_thread", None) is not None
             and hasattr(getattr(kernel, "_main_asyncio_lock", None), "locked")
         )
-        found.append(_of("live-widgets", live, f"ipykernel {version} reads its messages in another way."))
+        found.append(_of("live-widgets", live, f"ipykernel {version} reads its messages differently."))
     return found
 
 

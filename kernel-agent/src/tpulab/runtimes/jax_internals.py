@@ -60,8 +60,8 @@ def missing_parts() -> list[str]:
     parts = {
         "compilations": phases == [TRACE_EVENT, LOWER_EVENT, COMPILE_EVENT]
         and all(hasattr(monitoring, name) for name in listeners),
-        "the time of the device": DispatchHookSlot.find() is not None,
-        "lines that wait for a value in each step": isinstance(vars(array).get("_value"), property)
+        "device time": DispatchHookSlot.find() is not None,
+        "lines that wait for a device value in each step": isinstance(vars(array).get("_value"), property)
         if array is not None
         else False,
     }

@@ -2,7 +2,7 @@
 
 Every way to launch a traced graph (`torch_xla.sync`, `xm.mark_step`, `torch_xla.compile`,
 `torch_xla.step`, MpDeviceLoader) calls `_XLAC._xla_step_marker`, looked up each time. `ExecuteTime` closes
-when the device is done, and holds pairs of end and duration, so the time of the device is known without a
+when the device is done, and holds pairs of end and duration, so device time is known without a
 profiler and without a wait. Its duration starts when the program was queued.
 """
 

@@ -39,7 +39,7 @@ H = TypeVar("H", bound=Handler)
 
 
 class TrainingRun:
-    """A run that can be steered. Made by `tpulab.run`; may be used as a context manager, which ends it."""
+    """A run with controls. Created by `tpulab.run`. As a context manager, it ends the run."""
 
     def __init__(
         self,
@@ -79,14 +79,14 @@ class TrainingRun:
         total: int | None = None,
         watch: Callable[[], Any] | None = None,
     ) -> RunSteps[T]:
-        """Goes over `iterable`, one step a turn: `for batch in run.steps(loader)`, or `async for`.
+        """Iterates over `iterable`, one step per item: `for batch in run.steps(loader)`, or `async for`.
 
-        Commands are applied between two steps; a pause holds the loop there, and a stop ends it as if the
-        iterable were exhausted. Several loops, one for each epoch, make one run, whose steps are counted on.
+        Commands are applied between two steps. A pause holds the loop there; a stop ends it as if the
+        iterable were exhausted. Several loops, such as one per epoch, form one run with one step count.
 
         Args:
-            iterable: what the loop goes over. Waiting for its next item is input time.
-            total: number of steps of this loop, when the iterable cannot say.
+            iterable: iterated by the loop. Waiting for its next item is input time.
+            total: number of steps of this loop, if the iterable has no length.
             watch: as in `tpulab.steps`.
         """
         return RunSteps(self, iterable, total, watch)
@@ -94,13 +94,13 @@ class TrainingRun:
     def step(self) -> RunBlock:
         """A step without an iterable: `while not run.stopped: with run.step(): …`.
 
-        Commands are applied before the block; a stop is up to the loop, which asks `run.stopped`.
+        Commands are applied before the block. The loop itself must stop when `run.stopped` is true.
         """
         return RunBlock(self)
 
     def log(self, **metrics: Any) -> None:
         """Records numbers of the running step, such as `loss=loss`. Arrays are read later, once they
-        are ready. Outside a step they are kept for the next one.
+        are ready. Outside a step, the numbers count for the next step.
         """
         tracked = self._tracked
         if tracked is not None and tracked.clock.is_open:
@@ -110,7 +110,7 @@ class TrainingRun:
 
     @property
     def stopped(self) -> bool:
-        """Whether a stop was asked for, or the run is over. `run.steps` ends its loop by itself."""
+        """Whether a stop was requested or the run is over. `run.steps` ends its loop automatically."""
         return self.controller.stops
 
     @property
@@ -119,7 +119,7 @@ class TrainingRun:
 
     @property
     def step_index(self) -> int:
-        """Number of steps done, which is the index of the one that runs."""
+        """Number of finished steps, which is the index of the running one."""
         return self._tracked.run.closed if self._tracked is not None else 0
 
     def finish(self, state: RunState = "finished") -> None:
@@ -140,38 +140,38 @@ class TrainingRun:
     # -- what can be asked of it -----------------------------------------------------------------------
 
     def on_checkpoint(self, function: H) -> H:
-        """Names what a checkpoint is: a function of the step, or of nothing. What it returns is shown.
+        """Sets the function that writes a checkpoint. It takes the step or nothing; its result is shown.
 
-        It runs on the thread of the loop, between two steps. If it raises, the command has failed and the run
-        goes on. A coroutine function needs `async for`. Usable as a decorator.
+        It runs on the thread of the loop, between two steps. If it raises an exception, the command has
+        failed and the run continues. A coroutine function needs `async for`. Usable as a decorator.
         """
         self.controller.handle("checkpoint", function)
         return function
 
     def on_evaluate(self, function: H) -> H:
-        """Names what an evaluation is; as `on_checkpoint`."""
+        """Sets the function that evaluates; see `on_checkpoint`."""
         self.controller.handle("evaluate", function)
         return function
 
     def on_sample(self, function: H) -> H:
-        """Names what a sample is; as `on_checkpoint`."""
+        """Sets the function that samples; see `on_checkpoint`."""
         self.controller.handle("sample", function)
         return function
 
     def apply_to(self, target: Any, **names: str) -> Any:
-        """Has hyperparameters follow in an optimizer. See `tpulab.control.adapters`.
+        """Applies hyperparameters to an optimizer, now and after each change.
 
         Args:
-            target: an optimizer of torch, or a function that takes the hyperparameters.
-            names: setting of the optimizer to hyperparameter, for example `lr="learning_rate"` (the default).
+            target: a torch optimizer, or a function that takes the hyperparameters.
+            names: optimizer setting to hyperparameter, for example `lr="learning_rate"` (the default).
         """
         return follow(self.controller, self.hyper, target, names)
 
     def set(self, name: str, value: HyperValue) -> None:
-        """Changes a hyperparameter: after the step that is open, or now when none is. Told and logged.
+        """Changes a hyperparameter after the running step, or now if none is running. The change is logged.
 
         Raises:
-            HyperparameterError: there is none of this name, or the value does not fit it.
+            HyperparameterError: no hyperparameter has this name, or the value does not fit it.
         """
         self.hyper.check(name, value)
         tracked = self._tracked
@@ -181,20 +181,20 @@ class TrainingRun:
             self.controller.set_now(name, value, self.step_index)
 
     def pause(self) -> None:
-        """Asks for a pause after this step, as a page would."""
+        """Requests a pause after this step."""
         self.controller.submit(Command("pause"))
 
     def resume(self) -> None:
-        """Ends a pause; from another thread."""
+        """Ends a pause. Call it from another thread."""
         self.controller.submit(Command("resume"))
 
     def stop(self) -> None:
-        """Asks for a stop after this step, as a page would."""
+        """Requests a stop after this step."""
         self.controller.submit(Command("stop"))
 
     @contextlib.contextmanager
     def band(self, kind: BandKind) -> Iterator[None]:
-        """Marks work of the loop's own beside its steps: `with run.band("checkpoint"): …`."""
+        """Marks work of the loop besides its steps: `with run.band("checkpoint"): …`."""
         began = now_ns()
         try:
             yield
@@ -304,26 +304,26 @@ def run(
     peak_flops: float | None = None,
     notify: str | Sequence[str] | None = None,
 ) -> TrainingRun:
-    """Makes a run that can be steered from the page while its cell is busy.
+    """Creates a run that the page can control while its cell is busy.
 
     Args:
-        name: of the run. Default: the function, cell or script that its loop is in.
-        config: what the run was started with: a mapping, a dataclass, or any object with attributes.
-        hyperparameters: name to value, or to `tpulab.hyper(value, min=…, max=…)`: what may be changed.
-        total: number of steps over all loops, when they cannot say.
-        log: file (`….jsonl`) or folder of the run's log, for example that of the checkpoints; False: none.
+        name: name of the run. Default: the function, cell or script of its loop.
+        config: configuration of the run: a mapping, a dataclass, or any object with attributes.
+        hyperparameters: name to value, or to `tpulab.hyper(value, min=…, max=…)`; these can be changed.
+        total: number of steps of all loops, if they have no length.
+        log: file (`….jsonl`) or folder of the run log, for example the checkpoint folder; False: no log.
             Default: `.tpulab-runs/NAME/` in the working directory.
-        replay: commands of an earlier run, by `tpulab.replay(log)`.
-        backend: of which framework the hyperparameters are arrays. Default: the one that is imported.
+        replay: commands of an earlier run, from `tpulab.replay(log)`.
+        backend: framework of the hyperparameter arrays. Default: the imported one.
         flops_per_step: floating-point operations of a step on all devices, for the MFU. Default: counted.
         tokens_per_step, samples_per_step: for the throughput.
-        peak_flops: operations a second that one device can do. Default: that of the chip, where it is known.
-        notify: command that is run when the run has finished, was stopped or has failed: a text for the
-            shell, or a program with its arguments. `TPULAB_RUN_STATE`, `TPULAB_RUN_NAME` and others are in
-            its environment. It is not run when the kernel itself is killed.
+        peak_flops: peak operations per second of one device. Default: that of the chip, if known.
+        notify: command to run when the run has finished, was stopped or has failed: a string for the shell,
+            or a program with its arguments. Its environment has `TPULAB_RUN_STATE`, `TPULAB_RUN_NAME` and
+            others. It does not run if the kernel itself is killed.
 
     Raises:
-        HyperparameterError: a hyperparameter is described in a way that makes no sense.
+        HyperparameterError: the definition of a hyperparameter is invalid.
     """
     return TrainingRun(
         name,

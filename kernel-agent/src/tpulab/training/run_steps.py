@@ -33,7 +33,7 @@ class Training(Protocol):
 
 
 class RunSteps(Iterator[T], AsyncIterator[T], Generic[T]):
-    """One loop of a run. Made by `run.steps(iterable)`."""
+    """One loop of a run. Created by `run.steps(iterable)`."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class RunSteps(Iterator[T], AsyncIterator[T], Generic[T]):
     def __len__(self) -> int:
         length = length_of(self._iterable)
         if length is None:
-            raise TypeError("the length of what run.steps goes over is not known")
+            raise TypeError("the length of the iterable of run.steps is unknown")
         return length
 
     def __bool__(self) -> bool:
@@ -76,7 +76,7 @@ class RunSteps(Iterator[T], AsyncIterator[T], Generic[T]):
             self._begin_step(tracked)
             if self._items is None:
                 if not isinstance(self._iterable, Iterable):
-                    raise TypeError("an asynchronous iterable needs `async for … in run.steps(…)`")
+                    raise TypeError("use `async for … in run.steps(…)` for an asynchronous iterable")
                 self._items = iter(self._iterable)
             item = cast(T, next(self._items))
         except StopIteration:
@@ -109,7 +109,7 @@ class RunSteps(Iterator[T], AsyncIterator[T], Generic[T]):
         return item
 
     def watch(self, output: Any) -> None:
-        """Names an output (array or tree of arrays) of the running step, which tells its device time."""
+        """Names an output (array or tree of arrays) of the running step, to measure its device time."""
         if self._tracked is not None:
             self._tracked.clock.watch(output)
 
@@ -190,7 +190,7 @@ class _LoopEnd:
 
 
 class RunBlock:
-    """One step of a run as a block. Made by `run.step()`."""
+    """One step of a run as a block. Created by `run.step()`."""
 
     def __init__(self, training: Training) -> None:
         self._training = training

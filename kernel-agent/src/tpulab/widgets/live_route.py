@@ -51,7 +51,7 @@ class LiveRoute:
         original = getattr(kernel, "shell_channel_thread_main", None)
         lock = getattr(kernel, "_main_asyncio_lock", None)
         if thread is None or stream is None or not callable(original) or not hasattr(lock, "locked"):
-            raise LiveRouteError("this kernel reads its messages on the thread that runs the cells")
+            raise LiveRouteError("this kernel reads messages on the thread that runs cells")
         route = cls(kernel)
         route._follow_cells()
 
@@ -105,7 +105,9 @@ class LiveRoute:
                 kernel._publish_status("idle", "shell", parent=message)
                 self._say_busy()
         except Exception as error:
-            self._kernel.log.warning("tpulab: a message to a live widget goes its usual way: %r", error)
+            self._kernel.log.warning(
+                "tpulab: a message to a live widget is handled after the cell: %r", error
+            )
             return False
         return True
 

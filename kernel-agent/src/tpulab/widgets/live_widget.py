@@ -23,13 +23,13 @@ _warned = False
 
 
 class LiveWidgetError(TypeError):
-    """What was given is not a widget of ipywidgets that is alive."""
+    """The argument is not an open ipywidget."""
 
     code = "LIVE_WIDGET"
 
 
 class LiveWidget:
-    """A widget whose messages are taken while a cell runs. Made by `live`."""
+    """A widget that reacts while a cell runs. Created by `live`."""
 
     def __init__(self, widget: Any, ids: list[str]) -> None:
         self.widget = widget
@@ -37,16 +37,16 @@ class LiveWidget:
 
     @property
     def value(self) -> Any:
-        """The newest value of the widget, whether its cell is busy or not."""
+        """The newest value of the widget, even while its cell is busy."""
         self.poll()
         return self.widget.value
 
     def poll(self) -> None:
-        """Delivers what has come: values are set and callbacks run, here and now. On the main thread only."""
+        """Delivers waiting messages: sets values and runs callbacks, now. Only on the main thread."""
         pump()
 
     def close(self) -> None:
-        """The widget is an ordinary one again. It stays on the page."""
+        """Turns the widget back into an ordinary one. It stays on the page."""
         if _route is not None:
             for comm_id in self._ids:
                 _route.comms.pop(comm_id, None)
@@ -59,20 +59,20 @@ class LiveWidget:
 
 
 def live(widget: Any, *, immediate: bool = False) -> LiveWidget:
-    """Has a widget, and the widgets inside it, act while a synchronous cell is busy.
+    """Makes a widget, and the widgets inside it, react while a synchronous cell is busy.
 
     Args:
-        widget: of ipywidgets: a slider, a button, a text, or a box of such.
-        immediate: callbacks run at once, on a thread `tpulab-live`, in the middle of whatever the cell does.
-            They must then touch nothing that the cell uses at the same time. Otherwise they run on the main
-            thread, between two steps of a measured loop, or when `.value` or `.poll()` is asked for.
+        widget: an ipywidget: a slider, a button, a text, or a box of widgets.
+        immediate: run callbacks at once, on the thread `tpulab-live`, while the cell continues. They must
+            not use anything that the cell uses at the same time. Otherwise they run on the main thread,
+            between two steps of a measured loop, or when you read `.value` or call `.poll()`.
 
     Raises:
-        LiveWidgetError: it is no widget, or it has been closed.
+        LiveWidgetError: `widget` is not a widget, or was closed.
     """
     ids = [comm.comm_id for comm in _comms(widget)]
     if not ids:
-        raise LiveWidgetError(f"{type(widget).__name__} is no open widget of ipywidgets.")
+        raise LiveWidgetError(f"{type(widget).__name__} is not an open ipywidget.")
     route = _find_route()
     if route is not None:
         for comm_id in ids:
@@ -82,7 +82,7 @@ def live(widget: Any, *, immediate: bool = False) -> LiveWidget:
 
 
 def pump() -> None:
-    """Delivers what has come for live widgets. Cheap when nothing has."""
+    """Delivers waiting messages to live widgets. Cheap if there are none."""
     if _route is not None:
         _route.pump()
 
@@ -107,5 +107,5 @@ def _find_route() -> LiveRoute | None:
         except LiveRouteError as error:
             if not _warned:
                 _warned = True
-                current_agent().warn("live widgets act when their cell has ended: %s", error)
+                current_agent().warn("live widgets react only after their cell: %s", error)
     return _route

@@ -14,7 +14,7 @@ _TEXT = 'fill="#7a8490" font-family="system-ui, sans-serif"'
 def device_picture(snapshot: dict[str, Any]) -> str:
     devices = (snapshot["devices"] or {}).get("devices", [])
     if not devices:
-        return _page("Devices", 40, [_text(0, 24, "No device had been used.")])
+        return _page("Devices", 40, [_text(0, 24, "No device was used.")])
     across = 16
     cell = _WIDTH / across
     parts = []
@@ -34,7 +34,7 @@ def step_picture(snapshot: dict[str, Any]) -> str:
     rows = snapshot["steps"]
     run = snapshot["run"]
     if not rows or run is None:
-        return _page("Steps", 40, [_text(0, 24, "No step had been measured.")])
+        return _page("Steps", 40, [_text(0, 24, "No step was measured.")])
     walls = sorted(row[2] for row in rows)
     typical = walls[len(walls) // 2]
     sums = [sum(row[3 + at] for row in rows) for at in range(5)]
@@ -63,7 +63,7 @@ def step_picture(snapshot: dict[str, Any]) -> str:
 def control_picture(snapshot: dict[str, Any]) -> str:
     run = snapshot["run"]
     if run is None:
-        return _page("Run", 40, [_text(0, 24, "No run had begun.")])
+        return _page("Run", 40, [_text(0, 24, "No run had started.")])
     parts: list[str] = []
     bottom = 24.0
     for name, series in list(snapshot["metrics"].items())[:1]:

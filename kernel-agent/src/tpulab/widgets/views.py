@@ -23,7 +23,7 @@ __all__ = ["DeviceMonitor", "StepTimeline", "TrainingControls", "WidgetFilesErro
 
 
 class TelemetryWidget(ipywidgets.DOMWidget):  # type: ignore[misc]
-    """A widget that shows what this kernel measures. `close()` ends it."""
+    """A widget with this kernel's measurements. `close()` ends it."""
 
     _name: ClassVar[str]
     _file: ClassVar[str]
@@ -85,7 +85,7 @@ class TelemetryWidget(ipywidgets.DOMWidget):  # type: ignore[misc]
         raise NotImplementedError
 
     def take(self, snapshot: dict[str, Any]) -> None:
-        """Shows a newer snapshot. It is not sent where every page that shows the widget has the bridge."""
+        """Shows a newer snapshot, which is not sent if every page with the widget uses the bridge."""
         self._newest = snapshot
         if self._is_of_its_run(snapshot):
             self._pictured = snapshot
@@ -93,7 +93,7 @@ class TelemetryWidget(ipywidgets.DOMWidget):  # type: ignore[misc]
             self._snapshot = snapshot
 
     def keep_picture(self) -> None:
-        """Replaces the picture that the notebook keeps by one of now."""
+        """Replaces the saved picture in the notebook with a current one."""
         self._snapshot = self._newest
         if self._display_id is not None:
             from IPython.display import update_display
@@ -144,7 +144,7 @@ class TelemetryWidget(ipywidgets.DOMWidget):  # type: ignore[misc]
 
 
 class DeviceMonitor(TelemetryWidget):
-    """The devices of this kernel: memory, and with a bridge how busy they are."""
+    """The devices of this kernel: memory, and with a bridge their load."""
 
     _name = "DeviceMonitor"
     _file = "device-monitor"
@@ -154,7 +154,7 @@ class DeviceMonitor(TelemetryWidget):
 
 
 class StepTimeline(TelemetryWidget):
-    """Where the time of the newest steps goes, and what limits them."""
+    """The time split of the newest steps, and what limits them."""
 
     _name = "StepTimeline"
     _file = "step-timeline"
@@ -167,9 +167,9 @@ class StepTimeline(TelemetryWidget):
 
 
 class TrainingControls(TelemetryWidget):
-    """Progress and loss of a run of `tpulab.run`, buttons that steer it, and its hyperparameters.
+    """Progress and loss of a run of `tpulab.run`, with its buttons and hyperparameters.
 
-    They act while the cell is busy: by the bridge where the page has it, else as a live widget
+    They work while the cell is busy: through the bridge if the page has one, otherwise as a live widget
     (`tpulab.live`).
     """
 

@@ -108,6 +108,6 @@ describe('the text of devices', () => {
     const text = devicesText(page);
     expect(text).toContain('v6e-1: the process that uses the chips does not answer (port 8431: stuck)');
     expect(text).toContain('chip 0  v6e, 918 bf16 TFLOP/s  /dev/vfio/0 held by python3 7 (kernel k)');
-    expect(text).toContain('chip 1  unknown (PCI 0x00aa)  /dev/vfio/1, held by nobody that you may see');
+    expect(text).toContain('chip 1  unknown (PCI 0x00aa)  /dev/vfio/1, no holder visible to you');
   });
 });

@@ -24,7 +24,7 @@ export function devicesText({ accelerator, chips, specs, sample }: DevicesPage):
 }
 
 function ownersText({ node, owners }: Chip): string {
-  if (owners.length === 0) return `${node ?? 'no device file'}, held by nobody that you may see`;
+  if (owners.length === 0) return `${node ?? 'no device file'}, no holder visible to you`;
   const names = owners.map(
     ({ pid, command, kernelId }) =>
       `${command ?? 'process'} ${pid}${kernelId === null ? '' : ` (kernel ${kernelId})`}`

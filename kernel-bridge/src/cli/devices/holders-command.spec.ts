@@ -27,7 +27,7 @@ const run = (...args: string[]) => runCommand(holdersCommand, '--state-dir', bri
 
 describe('tpulab holders', () => {
   it('shows the kernel that holds the chips with how to end it, ends it, and takes a left lock away', async () => {
-    expect((await run()).stdout).toContain('Nobody that you may see holds the chips.');
+    expect((await run()).stdout).toContain('No process visible to you holds the chips.');
     const id = await bridge.startKernel();
     await machine.addProcess(4711, 'python3', '/dev/vfio/10');
     await machine.write('proc/4711/environ', `TPULAB_KERNEL_ID=${id}\0`);

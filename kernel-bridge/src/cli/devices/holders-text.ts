@@ -7,7 +7,7 @@ export function holdersText({ chips, holders, lock }: HoldersPage, remote?: stri
   if (chips === 0 && holders.length === 0 && lock.state === 'none')
     return `No TPU chips on ${remote ?? 'this machine'}.`;
   const lines = holders.flatMap(holder => holderLines(holder, command));
-  if (holders.length === 0) lines.push('Nobody that you may see holds the chips.');
+  if (holders.length === 0) lines.push('No process visible to you holds the chips.');
   return [...lines, ...lockLines(lock, command)].join('\n');
 }
 
@@ -27,7 +27,7 @@ function holderLines(holder: Holder, holders: string): string[] {
 
 function lockLines({ path, state, owner }: LibtpuLock, holders: string): string[] {
   if (state !== 'left') return [];
-  return [`${path} of ${owner ?? 'unknown'} is left over.`, `  remove it: ${holders} --remove-lock`];
+  return [`${path} of ${owner ?? 'unknown'} is a leftover.`, `  remove it: ${holders} --remove-lock`];
 }
 
 /** `3 h 5 min`, `12 min`, `40 s` */

@@ -103,7 +103,7 @@ describe('a machine of Google Cloud, before anything is connected', () => {
   );
 
   it.each([
-    ['is still to come', { describe: tpuNode({ state: 'CREATING' }) }, 'warning', /^Connect already/],
+    ['is still to come', { describe: tpuNode({ state: 'CREATING' }) }, 'warning', /^Connect now/],
     ['has no external address', { describe: tpuNode(inside) }, 'failed', /^Connect with --iap\.$/],
     [
       'was preempted',

@@ -16,8 +16,8 @@ interface DoctorOptions extends StateOptions, TargetOptions {
 export function doctorCommand(streams: Streams): Command {
   return new Command('doctor')
     .description('find problems on this computer or a TPU VM and say how to fix them')
-    .argument('[target]', 'a remote, or what `tpulab connect` takes: HOST, USER@HOST, gcloud:NAME')
-    .option('--zone <zone>', 'of a machine of Google Cloud')
+    .argument('[target]', 'a remote, or a target of `tpulab connect`: HOST, USER@HOST, gcloud:NAME')
+    .option('--zone <zone>', 'zone of a Google Cloud machine')
     .option('--project <project>', "Google Cloud: project (default: gcloud's own)")
     .option('--internal-ip', 'connect to its internal address')
     .option('--tunnel-through-iap', 'tunnel through Identity-Aware Proxy (IAP)')

@@ -84,7 +84,7 @@ const ssh: Check = async ({ signal }) => {
     ? failed(
         'ssh',
         'not found',
-        'Install OpenSSH ("sudo apt-get install openssh-client"); without it no TPU VM can be reached.'
+        'Install OpenSSH ("sudo apt-get install openssh-client"). TPU VMs are reached through it.'
       )
     : ok('ssh', words);
 };
@@ -92,7 +92,7 @@ const ssh: Check = async ({ signal }) => {
 const rsync: Check = async ({ signal }) => {
   const words = await versionOf('rsync', ['--version'], signal);
   return words === null
-    ? warning('rsync', 'not found', 'Install rsync if folders are to be synced to TPU VMs.')
+    ? warning('rsync', 'not found', 'Install rsync to sync folders to TPU VMs faster.')
     : ok('rsync', words);
 };
 
@@ -102,7 +102,7 @@ const gcloud: Check = async ({ signal }) => {
     return warning(
       'gcloud',
       'not found',
-      'Install the Google Cloud CLI if you want to connect by the name of a TPU VM; ssh hosts need none.'
+      'Install the Google Cloud CLI to connect to TPU VMs by name. ssh hosts do not need it.'
     );
   const { stdout } = await runProgram({
     command: 'gcloud',
@@ -112,7 +112,7 @@ const gcloud: Check = async ({ signal }) => {
     timeoutMs: PROGRAM_MS
   });
   const [account = '', project = ''] = (stdout[0] ?? '').split('\t');
-  if (account === '') return warning('gcloud', `${words}, nobody is logged in`, 'Run "gcloud auth login".');
+  if (account === '') return warning('gcloud', `${words}, not logged in`, 'Run "gcloud auth login".');
   if (project === '')
     return warning('gcloud', `${words}, ${account}, no project`, 'Run "gcloud config set project PROJECT".');
   return ok('gcloud', `${words}, ${account}, project ${project}`);
@@ -125,7 +125,7 @@ const disk: Check = async ({ stateDir }) => {
   const text = `${(free / GIB).toFixed(1)} GiB free for ${stateDir}`;
   return free >= MIN_FREE_BYTES
     ? ok('disk', text)
-    : warning('disk', text, 'Make room: journals and environments are written there.');
+    : warning('disk', text, 'Free some space: journals and environments are written there.');
 };
 
 const state: Check = async ({ stateDir }) => {
@@ -136,7 +136,7 @@ const state: Check = async ({ stateDir }) => {
     return failed(
       'state folder',
       `${place} cannot be written`,
-      'See whom it belongs to, or name another with --state-dir.'
+      'Check its owner, or choose another folder with --state-dir.'
     );
   }
   const record = await readGatewayRecord(stateDir);
@@ -150,7 +150,7 @@ const ports: Check = async () => {
     server.once('error', reject);
     server.listen(0, '127.0.0.1', () => server.close(() => resolve()));
   });
-  return ok('ports', 'a free one of 127.0.0.1 can be had');
+  return ok('ports', 'a free port on 127.0.0.1 is available');
 };
 
 const environments: Check = async ({ envDir }) => {
@@ -171,7 +171,7 @@ function environmentCheck({ name, state: at, detail }: EnvironmentInfo): RemoteC
 
 const chips: Check = async () => {
   const found = await findChips(new ChipTable());
-  if (found.length === 0) return ok('chips', 'none here; kernels compute on the CPU');
+  if (found.length === 0) return ok('chips', 'none; kernels run on the CPU');
   const names = [...new Set(found.map(({ name }) => name ?? 'unknown'))];
   return ok('chips', `${found.length} × ${names.join(', ')}`);
 };
@@ -192,7 +192,7 @@ const jupyter: Check = async ({ signal, env }) => {
     return warning(
       'JupyterLab',
       'not found',
-      'Install it with the extension: "pip install jupyterlab_tpulab". The bridge itself needs none.'
+      'Install it with the extension: "pip install jupyterlab_tpulab". The bridge itself works without it.'
     );
   }
   const line = words.split('\n').find(each => each.includes('@tpulab/labextension'));

@@ -110,7 +110,7 @@ async function hostsOf(
     if (error instanceof RemoteQueued) {
       const since =
         error.queue.since === null ? '' : ` Since ${new Date(error.queue.since).toLocaleString()}.`;
-      const remedy = 'Connect already: it waits, and connects as soon as the machine is ready.';
+      const remedy = 'Connect now: TPULab waits and connects as soon as the machine is ready.';
       found.push(warning(name, `${error.message}${since}`, remedy));
       return [];
     }

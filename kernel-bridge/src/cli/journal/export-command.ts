@@ -105,7 +105,7 @@ async function orRefused<T>(target: string, work: () => Promise<T>): Promise<T> 
     const why = code === 'EEXIST' ? 'it exists already' : `the system says ${code}`;
     throw new CommandError(
       'export_not_written',
-      `The journal cannot be exported to ${target}: ${why}; name another place.`,
+      `The journal cannot be exported to ${target}: ${why}; choose another path.`,
       { cause: error }
     );
   }

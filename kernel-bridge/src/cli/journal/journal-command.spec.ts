@@ -264,7 +264,7 @@ describe('tpulab journal prune', () => {
     expect(await readdir(path.join(stateDir, 'kernels'))).toHaveLength(3);
     expect((await journal('prune')).stdout).toContain(old);
     expect((await readdir(path.join(stateDir, 'kernels'))).sort()).toEqual([recent, running].sort());
-    expect((await journal('prune')).stdout).toBe('There is nothing to remove.\n');
+    expect((await journal('prune')).stdout).toBe('Nothing to remove.\n');
   });
 
   it('never takes what a running kernel writes now', async () => {

@@ -23,7 +23,7 @@ export function pruneCommand(streams: Streams): Command {
     .argument('[kernel...]', 'only these kernels (default: all)')
     .option(
       '--older-than <duration>',
-      'journals of kernels that ended longer ago, and older segments; for example 14d (default without --max-size)',
+      'remove journals of kernels that ended longer ago, and older segments; for example 14d (default without --max-size)',
       parseDuration
     )
     .option(
@@ -45,7 +45,7 @@ export function pruneCommand(streams: Streams): Command {
       }));
       const verb = options.dryRun === true ? 'would be removed' : 'removed';
       const lines = plan.map(each => `  ${lineOf(each)}`);
-      const head = plan.length === 0 ? 'There is nothing to remove.' : `${formatSize(bytes)} ${verb}:`;
+      const head = plan.length === 0 ? 'Nothing to remove.' : `${formatSize(bytes)} ${verb}:`;
       say(streams, options, { removed, bytes, dryRun: options.dryRun === true }, [head, ...lines].join('\n'));
     });
 }
@@ -83,7 +83,7 @@ async function chosen(stateDir: string, asked: readonly string[]): Promise<Journ
     if (kernel === null) {
       throw new CommandError(
         'kernel_unknown',
-        `"${name}" is a folder of no kernel of this state folder; remove it yourself.`
+        `"${name}" does not belong to a kernel of this state folder; remove it yourself.`
       );
     }
     found.set(kernel.kernelId, kernel);

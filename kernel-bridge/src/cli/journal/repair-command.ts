@@ -29,7 +29,7 @@ export function repairCommand(streams: Streams): Command {
         ...(cuts.length === 0 ? [`The end of the journal of ${journal.name} is in order.`] : []),
         ...faults.map(
           ({ segment, offset, seq, why }) =>
-            `${segment} stays damaged at byte ${offset}, record ${seq} (${why}); readers go on with the next segment.`
+            `${segment} stays damaged at byte ${offset}, record ${seq} (${why}); readers continue with the next segment.`
         )
       ];
       say(streams, options, result, lines.join('\n'));
@@ -41,7 +41,7 @@ async function lockOut({ name, kernel }: ChosenJournal): Promise<AsyncDisposable
   if (kernel === null) return null;
   const inUse = new CommandError(
     'journal_in_use',
-    `The kernel ${name} is running and its keeper writes the journal; a keeper repairs by itself when it starts.`
+    `The kernel ${name} is running, and its keeper writes the journal; a keeper repairs the journal automatically when it starts.`
   );
   if (kernel.endedAt === null) throw inUse;
   try {
@@ -59,7 +59,7 @@ async function repaired({ name, dir }: ChosenJournal): ReturnType<typeof repairJ
     const code = (error.cause as NodeJS.ErrnoException | undefined)?.code ?? 'an unknown error';
     throw new CommandError(
       'journal_not_repaired',
-      `The journal of ${name} could not be repaired (${code}); check the space and the permissions of its folder.`,
+      `The journal of ${name} could not be repaired (${code}); check the disk space and the permissions of its folder.`,
       { cause: error }
     );
   }

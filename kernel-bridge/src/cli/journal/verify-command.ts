@@ -46,7 +46,7 @@ function failureOf(verified: readonly VerifiedJournal[]): { code: CommandErrorCo
   const fault = damaged[0]?.faults[0];
   if (fault === undefined) return null;
   const others = damaged.length > 1 ? ` and ${damaged.length - 1} more` : '';
-  const message = `The journal of ${damaged[0]?.journal}${others} is damaged, first in ${fault.segment} at byte ${fault.offset}; what can be read is served, and "tpulab journal repair" sets aside a damaged end.`;
+  const message = `The journal of ${damaged[0]?.journal}${others} is damaged, first in ${fault.segment} at byte ${fault.offset}; the readable part is served, and "tpulab journal repair" sets a damaged end aside.`;
   return { code: 'journal_faulty', message };
 }
 

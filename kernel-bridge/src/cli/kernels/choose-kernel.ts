@@ -26,7 +26,7 @@ export function chooseKernel(
   if (found.length > 1) {
     throw new CommandError(
       'kernel_ambiguous',
-      `"${asked}" may be any of ${found.length} kernels: ${found.slice(0, 5).join(', ')}; give more of the id.`
+      `"${asked}" matches ${found.length} kernels: ${found.slice(0, 5).join(', ')}; give more characters of the id.`
     );
   }
   const known =
@@ -35,7 +35,7 @@ export function chooseKernel(
       : `known are ${ids.slice(0, 5).join(', ')}${ids.length > 5 ? ', …' : ''}`;
   throw new CommandError(
     'kernel_unknown',
-    `There is no kernel "${asked}"; give an id, its beginning, or the path of a notebook (${known}).`
+    `There is no kernel "${asked}"; give an id, its first characters, or the path of a notebook (${known}).`
   );
 }
 

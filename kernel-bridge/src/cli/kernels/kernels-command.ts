@@ -81,7 +81,7 @@ async function choose(gateway: RunningGateway, asked: string): Promise<Listed> {
     documents
   );
   const found = kernels.find(kernel => kernel.id === id);
-  if (found === undefined) throw new Error(`kernel ${id} was chosen, but is not listed`);
+  if (found === undefined) throw new Error(`kernel ${id} was selected, but is not listed`);
   return found;
 }
 

@@ -52,7 +52,7 @@ export class NotebookFile {
       const { code = 'unknown error' } = cause as NodeJS.ErrnoException;
       throw new CommandError(
         'notebook_not_written',
-        `The notebook ${this.path} could not be written (${code}); it is as it was. Check permissions and disk.`,
+        `The notebook ${this.path} could not be written (${code}); it is unchanged. Check permissions and disk.`,
         { cause }
       );
     }
@@ -64,7 +64,7 @@ export class NotebookFile {
     if (now.mtimeNs === this.seen.mtimeNs && now.size === this.seen.size && now.ino === this.seen.ino) return;
     throw new CommandError(
       'notebook_changed',
-      `Somebody saved ${this.path} in the meantime, so it was left alone; run the command again.`
+      `The notebook ${this.path} was saved in the meantime and was left unchanged; run the command again.`
     );
   }
 }

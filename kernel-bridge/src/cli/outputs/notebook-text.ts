@@ -41,7 +41,7 @@ export class NotebookText {
       throw new NotebookFormatError(
         version === undefined
           ? 'it has no nbformat'
-          : `it is of nbformat ${JSON.stringify(version)}; save it with JupyterLab first, which makes it nbformat 4`
+          : `it is of nbformat ${JSON.stringify(version)}; save it in JupyterLab first to convert it to nbformat 4`
       );
     }
     this.#cells = items(member(root, 'cells')?.value);

@@ -51,7 +51,7 @@ export function outputsCommand(
     .option('--history', 'include earlier executions of cells that have run again')
     .option(
       '--max-bytes <number>',
-      'of the outputs of one execution; 0 for all of them',
+      'limit for the outputs of one execution; 0 for no limit',
       parseBytes,
       DEFAULT_MAX_BYTES
     )
@@ -188,20 +188,20 @@ function summary(
   const verb = dryRun ? 'would be written' : 'written';
   return [
     isSame
-      ? `${into} has these outputs already; nothing was written.`
+      ? `${into} already has these outputs; nothing was written.`
       : `${into}: outputs of ${count(written.length, 'cell')} ${verb}, ${count(of('not-run').length, 'cell')} not run.`,
     ...changed.map(
-      ({ cell }) => `  ${nameOf(cell)}: its code has changed since it was run; left alone (--force writes it)`
+      ({ cell }) => `  ${nameOf(cell)}: its code has changed since the run; skipped (--force writes it)`
     ),
     ...running.map(({ cell }) => `  ${nameOf(cell)}: still running, outputs so far`),
-    ...cut.map(({ cell }) => `  ${nameOf(cell)}: cut in the middle (--max-bytes 0 writes all of it)`),
+    ...cut.map(({ cell }) => `  ${nameOf(cell)}: shortened in the middle (--max-bytes 0 writes everything)`),
     ...(widgets.length > 0
       ? [`  what ${count(widgets.length, 'Output widget')} captured is in the saved state of the widgets`]
       : []),
     ...(all > widgets.length
       ? [`  ${count(all - widgets.length, 'Output widget')} captured outputs of cells that are not written`]
       : []),
-    ...(backup === null ? [] : [`  the notebook as it was: ${backup}`])
+    ...(backup === null ? [] : [`  the previous notebook: ${backup}`])
   ].join('\n');
 }
 
@@ -215,6 +215,6 @@ function count(number: number, what: string): string {
 
 function parseBytes(text: string): number {
   const bytes = /^\d{1,15}$/.test(text) ? Number(text) : NaN;
-  if (!(bytes === 0 || bytes >= 1024)) throw new InvalidArgumentError('Give 0, or 1024 and more.');
+  if (!(bytes === 0 || bytes >= 1024)) throw new InvalidArgumentError('Give 0, or at least 1024.');
   return bytes;
 }

@@ -24,7 +24,7 @@ export function addTargetOptions(command: Command): Command {
     .option('--name <name>', 'name of the remote (default: from the host)')
     .option(
       '--environment <name>',
-      'environment to have there: jax, torch-xla, torch-tpu (default: as before, at first jax)'
+      'environment to install there: jax, torch-xla, torch-tpu (default: the current one, or jax)'
     )
     .option('--install', 'install what is missing there (the default unless --no-install was given before)')
     .option('--no-install', 'install nothing there; use the tpulab on its PATH')
@@ -38,7 +38,7 @@ export function addTargetOptions(command: Command): Command {
     .addOption(new Option('--iap', 'the same').implies({ tunnelThroughIap: true }))
     .option(
       '--external-ip',
-      'Google Cloud: connect to the external address from now on (the default at first)'
+      'Google Cloud: connect to the external address from now on (the initial default)'
     )
     .option('--tpu <type>', 'Colab: v5e1 or v6e1 (default: v5e1)')
     .option('--state-dir <folder>', "state folder of the gateway (default: the running one's)");

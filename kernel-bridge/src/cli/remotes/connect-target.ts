@@ -37,7 +37,7 @@ export function sourceOf(target: string, options: TargetOptions): RemoteSource {
 }
 
 /**
- * The options, with the zone of a machine of Google Cloud that was named without one: gcloud's own, or that of the only machine of this name.
+ * The options, with the zone of a Google Cloud machine that was named without one: gcloud's own, or that of the only machine of this name.
  *
  * @throws CommandError `remote_target_invalid`
  */
@@ -72,7 +72,7 @@ function machineIn(target: string, options: TargetOptions) {
   if (name === '' || parts.length > 0) {
     throw new CommandError(
       'remote_target_invalid',
-      `"${target}" names no machine; write ${FORM}. Products are ${PRODUCTS.join(', ')}.`
+      `"${target}" is not a machine; write ${FORM}; products are ${PRODUCTS.join(', ')}.`
     );
   }
   return { product: product ?? 'tpu-vm', name, zone } as const;

@@ -26,5 +26,5 @@ export function disconnectCommand(streams: Streams): Command {
 function disconnectedText({ name, source }: Remote, isStopped: boolean): string {
   if (isStopped) return `${name} is disconnected, and its Colab runtime has ended.`;
   if (source.kind !== 'colab') return `${name} is disconnected.`;
-  return `${name} is disconnected. Its Colab runtime goes on and uses compute units; end it with "tpulab disconnect ${name} --stop".`;
+  return `${name} is disconnected. Its Colab runtime keeps running and uses compute units; end it with "tpulab disconnect ${name} --stop".`;
 }

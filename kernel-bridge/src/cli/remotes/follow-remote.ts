@@ -51,7 +51,7 @@ export async function followRemote(options: FollowOptions): Promise<Remote> {
         if (value === null) {
           throw new GatewayRefusal(
             'remote_question_unanswered',
-            `${prompt.kind === 'consent' ? `${prompt.text}\nOnly a person can agree` : `ssh asks "${prompt.text}"`}, and this is no terminal to ask on. Run "tpulab connect ${name}" in one, or answer in JupyterLab.`
+            `${prompt.kind === 'consent' ? `${prompt.text}\nOnly a person can agree` : `ssh asks "${prompt.text}"`}, and there is no terminal to ask. Run "tpulab connect ${name}" in one, or answer in JupyterLab.`
           );
         }
         await calls.answer(name, { id: prompt.id, value });
@@ -92,7 +92,7 @@ class Progress {
       );
     } else if (state === 'reconnecting') {
       this.pause();
-      streams.stderr.write(`${error?.message ?? ''} It is tried again.\n`);
+      streams.stderr.write(`${error?.message ?? ''} Retrying.\n`);
     } else if (state === 'queued') {
       this.pause();
       streams.stderr.write(

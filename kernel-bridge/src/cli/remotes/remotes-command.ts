@@ -23,7 +23,7 @@ export function remotesCommand(streams: Streams, confirm: Confirm = confirmOnTer
       say(streams, options, { remotes: found }, remotesText(found));
     });
 
-  sub(remotes, 'candidates', "show what could be connected to: ssh hosts, and a project's TPU VMs")
+  sub(remotes, 'candidates', "list possible targets: ssh hosts, and a project's TPU VMs")
     .option('--project <project>', "Google Cloud: project (default: gcloud's own)")
     .action(async (options: StateOptions & { readonly project?: string }) => {
       const found = await (await RemoteCalls.find(options.stateDir)).candidates(options.project);
@@ -34,7 +34,7 @@ export function remotesCommand(streams: Streams, confirm: Confirm = confirmOnTer
     remotes
       .command('add')
       .description('add a remote without connecting it')
-      .argument('<target>', 'as for `tpulab connect`')
+      .argument('<target>', 'the same as for `tpulab connect`')
   )
     .option('--json', 'print JSON')
     .action(
@@ -100,7 +100,7 @@ export function remotesCommand(streams: Streams, confirm: Confirm = confirmOnTer
         confirm
       );
       const found = await calls.act(name, 'clean');
-      say(streams, options, found, `${name} is clean: nothing of TPULab is left there.`);
+      say(streams, options, found, `${name} is clean: TPULab was removed from it.`);
     });
 
   sub(remotes, 'rm', 'disconnect and forget a remote; what runs there goes on')

@@ -71,7 +71,7 @@ async function entryOf(
     (cause: unknown) => {
       throw new CommandError(
         'ssh_not_started',
-        `The program ${program} does not say how it reaches ${destination}; OpenSSH 6.8 or newer does.`,
+        `The program ${program} does not report how it reaches ${destination}; install OpenSSH 6.8 or newer.`,
         { cause }
       );
     }

@@ -77,7 +77,7 @@ export class BridgeCalls {
       const path = `${this.#prefix}bridge/v1/kernels/${kernelId}/outputs?${query.toString()}`;
       const page = await this.#gateway.send('GET', path, { timeoutMs: ANSWER_MS });
       if (!isPage(page))
-        throw new CommandError('gateway_unresponsive', `The answer to GET ${path} is garbled.`);
+        throw new CommandError('gateway_unresponsive', `The response to GET ${path} is garbled.`);
       first ??= page;
       found.push(...page.executions);
       after = page.nextAfter;
@@ -108,7 +108,7 @@ export class BridgeCalls {
         if (socket.readyState !== WebSocket.OPEN || performance.now() > deadline) {
           throw new CommandError(
             'run_not_started',
-            `The kernel did not take ${ids.size} of ${cells.length} cells; run it again.`
+            `The kernel did not accept ${ids.size} of ${cells.length} cells; run it again.`
           );
         }
         await new Promise(resolve => setTimeout(resolve, LOOK_MS));

@@ -35,7 +35,7 @@ export async function followRun({ calls, file, record, signal, tell }: Follow): 
       if (status !== null && status < 500 && status !== 404) throw error;
       if (!isAway)
         tell(
-          `${record.remote ?? 'The gateway'} cannot be reached now; the run goes on there. Waiting for it.`
+          `${record.remote ?? 'The gateway'} cannot be reached now; the run continues there. Waiting for it.`
         );
       isAway = true;
       return null;

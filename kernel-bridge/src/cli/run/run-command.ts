@@ -71,17 +71,14 @@ export function runCommand(streams: Streams, startFollower: StartFollower = inBa
         const ended =
           record.endedAt === null ? await followRun({ calls, file, record, signal, tell }) : record;
         if (ended === null) {
-          tell(`No longer followed; ${asked} runs on. Follow it with "${again}".`);
+          tell(`Stopped following; ${asked} keeps running. Follow it with "${again}".`);
           process.exitCode = INTERRUPTED;
           return;
         }
         if (ended.failure !== null) {
-          throw new CommandError(
-            'notebook_failed',
-            `${ended.failure} The outputs up to there are in ${asked}.`
-          );
+          throw new CommandError('notebook_failed', `${ended.failure} The outputs so far are in ${asked}.`);
         }
-        say(streams, options, ended, `${asked} ran to its end; its outputs are in it.`);
+        say(streams, options, ended, `${asked} finished; it contains the outputs.`);
       }, INTERRUPTIONS)
     );
 }
@@ -103,7 +100,8 @@ async function begin(
 ): Promise<RunRecord> {
   const { notebook: parsed, text } = await NotebookFile.read(notebook);
   const cells = parsed.codeCells.filter(({ source }) => source.trim() !== '');
-  if (cells.length === 0) throw new CommandError('notebook_unusable', `${notebook} has no code to run.`);
+  if (cells.length === 0)
+    throw new CommandError('notebook_unusable', `${notebook} has no code cells to run.`);
   const kernelName = await kernelFor(calls, text, options);
   const path = sessionPath(await realpath(notebook));
   const before = (await calls.sessions()).find(session => session.path === path);
@@ -140,7 +138,7 @@ async function endBefore(
   if (alive && executions.some(({ state }) => state === 'queued' || state === 'running')) {
     throw new CommandError(
       'run_in_progress',
-      `${notebook} runs there already, as kernel ${kernelId}. Follow it with --attach, or end it with "tpulab kernels".`
+      `${notebook} is already running there, as kernel ${kernelId}. Follow it with --attach, or end it with "tpulab kernels".`
     );
   }
   await calls.end(sessionId);
@@ -157,7 +155,7 @@ function environmentMissing(kernel: string, names: readonly string[], on: string
       : `"tpulab connect ${on} --environment ${environment}" installs it`;
   return new CommandError(
     'run_not_started',
-    `The notebook needs the kernel "${kernel}", which is not there: ${how}. --kernel chooses another; there are ${names.join(', ')}.`
+    `The notebook needs the kernel "${kernel}", which is missing there: ${how}. --kernel chooses another; there are ${names.join(', ')}.`
   );
 }
 

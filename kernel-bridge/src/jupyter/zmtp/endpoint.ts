@@ -13,7 +13,7 @@ export function connectOptions(endpoint: string): NetConnectOpts {
   if (host === undefined || Number(port) < 1 || Number(port) > 65_535) {
     throw new ZmtpError(
       'zmtp_endpoint_invalid',
-      `"${endpoint}" is not an address of a ZMQ socket; it must be ipc://PATH or tcp://HOST:PORT.`
+      `"${endpoint}" is not a valid ZMQ address; use ipc://PATH or tcp://HOST:PORT.`
     );
   }
   return { host, port: Number(port), noDelay: true };

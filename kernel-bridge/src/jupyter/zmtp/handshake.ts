@@ -33,7 +33,7 @@ export function greeting(): Buffer {
 /** Throws `zmtp_peer_unsupported` unless the other end speaks ZMTP 3 without encryption. */
 export function checkGreeting(bytes: Buffer): void {
   if (bytes[0] !== SIGNATURE_FIRST || ((bytes[9] ?? 0) & 1) === 0) {
-    throw new ZmtpError('zmtp_peer_unsupported', 'What answers there does not speak ZMTP.');
+    throw new ZmtpError('zmtp_peer_unsupported', 'The peer does not speak ZMTP.');
   }
   const major = bytes[VERSION_AT] ?? 0;
   if (major < 3) {
@@ -44,7 +44,7 @@ export function checkGreeting(bytes: Buffer): void {
   if (mechanism !== 'NULL') {
     throw new ZmtpError(
       'zmtp_peer_unsupported',
-      `The peer asks for the mechanism ${mechanism}; only NULL is known.`
+      `The peer requires the mechanism ${mechanism}; only NULL is supported.`
     );
   }
 }

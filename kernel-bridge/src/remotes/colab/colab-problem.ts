@@ -25,7 +25,7 @@ const REASONS: readonly Reason[] = [
   {
     pattern: /To authorize colab-cli/,
     code: 'colab_login',
-    say: 'The colab command is not logged in. Run the command in a terminal and follow what it says, then connect again.',
+    say: 'The colab command is not logged in. Run the command in a terminal and follow its instructions, then connect again.',
     command: LOGIN_COMMAND
   },
   {
@@ -37,7 +37,7 @@ const REASONS: readonly Reason[] = [
   {
     pattern: /Allocation refused/,
     code: 'colab_no_capacity',
-    say: 'Colab refused the runtime: no such TPU is free, too many runtimes are active, or a usage limit is reached. End a runtime that you do not need, or wait, then connect again.'
+    say: 'Colab refused the runtime: no such TPU is free, too many runtimes are active, or a usage limit is reached. End an unneeded runtime, or wait, then connect again.'
   },
   {
     pattern: /Backend rejected accelerator/,
@@ -62,7 +62,7 @@ const REASONS: readonly Reason[] = [
   {
     pattern: /Service Unavailable|Read timed out/,
     code: 'colab_unavailable',
-    say: 'Colab is overloaded or answers too slowly, and created no runtime that is known.'
+    say: 'Colab is overloaded or too slow, and reported no runtime.'
   },
   {
     pattern: /\(HTTP 429\)/,
@@ -72,7 +72,7 @@ const REASONS: readonly Reason[] = [
   {
     pattern: /unsupported key type/,
     code: 'colab_key_refused',
-    say: 'Colab does not accept the kind of key that was sent. It takes Ed25519: end this runtime, then connect again to get a new key.'
+    say: 'Colab does not accept this type of key, only Ed25519. End this runtime, then connect again to get a new key.'
   },
   {
     pattern: /\(HTTP 403\)/,
@@ -82,7 +82,7 @@ const REASONS: readonly Reason[] = [
   {
     pattern: /\(HTTP 401\)|\(HTTP 404\)|not found\. Run/,
     code: 'colab_runtime_unknown',
-    say: 'Colab did not let SSH into the runtime, which still runs.'
+    say: 'Colab refused SSH to the runtime, which is still running.'
   },
   {
     pattern: /\(HTTP 502\)|WebSocket connection failed|WebSocket upgrade/,

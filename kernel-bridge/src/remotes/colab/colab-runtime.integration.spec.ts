@@ -165,7 +165,7 @@ describe('a Colab runtime', () => {
     await google.reclaim();
     const problem = await failureOfSsh(target);
     expect([problem.code, outlookOf(problem)]).toEqual(['colab_reclaimed', 'person']);
-    expect(problem.message).toMatch(/output.*stays in its place.*create a new runtime/);
+    expect(problem.message).toMatch(/Outputs.*are kept.*create a new runtime/);
     expect(await readdir(path.join(folder, 'own'))).not.toContain(target.destination);
     expect((await reach()).consents).toHaveLength(1);
   });
@@ -235,7 +235,7 @@ describe('when Colab creates none', () => {
     ['outcome 2', { newFails: 'outcome 2' }, 'colab_not_assigned', 'person', /quota/],
     ['outcome 5', { newFails: 'outcome 5' }, 'colab_not_assigned', 'person', /restricted/],
     ['503', { newFails: '503' }, 'colab_unavailable', 'again', /overloaded/],
-    ['a time-out', { newFails: 'timeout' }, 'colab_unavailable', 'again', /too slowly/],
+    ['a time-out', { newFails: 'timeout' }, 'colab_unavailable', 'again', /too slow/],
     ['503 after all', { newFails: '503', createsAnyway: true }, 'colab_unrecorded', 'person', /tpu-v5e1-s-/],
     [
       'a time-out after all',

@@ -216,7 +216,7 @@ export class ColabRuntime {
     await this.#records.forget();
     return new RemoteProblem(
       'colab_reclaimed',
-      'Colab reclaimed the runtime: what ran there has ended, and files that were only there are lost. Every output that reached this computer stays in its place. Connect again to create a new runtime.',
+      'Colab reclaimed the runtime: its kernels have ended, and files stored only there are lost. Outputs that reached this computer are kept. Connect again to create a new runtime.',
       { cause, action: { label: 'Create a new runtime', connect: {} } }
     );
   }
@@ -257,13 +257,13 @@ function unrecorded(lost: readonly ListedRuntime[]): RemoteProblem {
   const names = lost.map(({ endpoint }) => endpoint).join(', ');
   return new RemoteProblem(
     'colab_unrecorded',
-    `A runtime was created whose answer did not arrive: ${names}. It uses compute units, and no command can reach or end it. End it ${MANAGE_SESSIONS}, then connect again.`
+    `A runtime was created, but its reply was lost: ${names}. It uses compute units, and no command can reach or end it. End it ${MANAGE_SESSIONS}, then connect again.`
   );
 }
 
 function notStopped(endpoint: string): RemoteProblem {
   return new RemoteProblem(
     'colab_not_stopped',
-    `The colab command says that it ended the runtime, but ${endpoint} still runs and uses compute units. End it ${MANAGE_SESSIONS}.`
+    `The colab command reported that it ended the runtime, but ${endpoint} is still running and uses compute units. End it ${MANAGE_SESSIONS}.`
   );
 }

@@ -19,7 +19,7 @@ describe('what a person agrees to', () => {
 
   it('says plainly that the balance is 0, and guesses no hours', () => {
     const consent = colabConsent('v6e1', FREE, []);
-    expect(consent.terms.join(' ')).toMatch(/Your balance is 0\..* your decision/);
+    expect(consent.terms.join(' ')).toMatch(/Your balance is 0\..* You decide/);
     expect(hoursLeft(FREE)).toBeNull();
     expect(consentText(consent)).toMatch(/Time left at this rate: unknown/);
   });

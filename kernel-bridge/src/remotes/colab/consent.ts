@@ -14,14 +14,14 @@ export function colabConsent(
   return {
     title: `Create a Colab runtime with a TPU ${accelerator}?`,
     terms: [
-      'Colab allows this way of working, over SSH and from another web interface, with a positive balance of compute units.',
+      'Colab allows SSH and other web interfaces only with a positive balance of compute units.',
       ...(usage.balance > 0
         ? []
         : [
-            'Your balance is 0. Without a positive balance Colab does not allow it, and may refuse or end the runtime. Whether you go on is your decision.'
+            'Your balance is 0. Colab does not allow this without a positive balance, and may refuse or end the runtime. You decide whether to continue.'
           ]),
-      'The runtime uses compute units until you end it, also while nothing runs and while this computer is off. End it with Disconnect and end runtime, or "tpulab disconnect NAME --stop".',
-      'Colab may reclaim it at any time and without notice, also in the middle of a training run. TPULab does not pretend that it is in use. Outputs are copied to this computer; files there are lost, so save checkpoints elsewhere.',
+      'The runtime uses compute units until you end it, even while nothing runs and while this computer is off. End it with Disconnect and end runtime, or "tpulab disconnect NAME --stop".',
+      'Colab may reclaim it at any time and without notice, also in the middle of a training run. TPULab does not fake activity. Outputs are copied to this computer; files there are lost, so save checkpoints elsewhere.',
       ...(others.length === 0
         ? []
         : [`Already running on your account, and not started by this remote: ${running}.`])

@@ -165,7 +165,7 @@ const REASONS: readonly Reason[] = [
       /PERMISSION_DENIED|Permission '[\w.]+' denied|does not have permission|Required '[\w.]+' permission|forbidden|HTTPError 403/i,
     code: 'gcloud_permission',
     remedy:
-      'Your account may not do this in the project, or not any more. Ask an owner of the project to run the command.',
+      'Your account has no permission for this in the project. Ask an owner of the project to run the command.',
     command: ({ project, product }) => grantCommand(project, roleFor(product))
   },
   {

@@ -216,7 +216,7 @@ function checkState(source: GcloudSource, described: unknown, instance?: string)
   if (state === 'PREEMPTED') {
     throw new RemoteProblem(
       'remote_preempted',
-      `${what} was preempted. Its disk is gone. Delete it and create another of the same name: that one is connected as soon as it is ready. What its kernels printed is still here.`,
+      `${what} was preempted. Its disk is gone. Delete it and create another with the same name: TPULab connects as soon as it is ready. The output of its kernels is kept here.`,
       {
         command: `gcloud compute tpus ${source.product === 'queued-resource' ? 'queued-resources' : 'tpu-vm'} delete ${source.name} ${where(source).join(' ')}`
       }
@@ -231,7 +231,7 @@ function checkState(source: GcloudSource, described: unknown, instance?: string)
   }
   throw new RemoteProblem(
     'remote_machine_stopped',
-    `${what} does not run: its state is ${state}. Start it, or create another, then connect again.`,
+    `${what} is not running: its state is ${state}. Start it, or create another, then connect again.`,
     { command: startCommand(source, instance) }
   );
 }
@@ -271,7 +271,7 @@ function parseJson(text: string): unknown {
   } catch (cause) {
     throw new RemoteProblem(
       'gcloud_unreadable',
-      'gcloud did not print the JSON that was asked for; update it with "gcloud components update".',
+      'gcloud did not print valid JSON; update it with "gcloud components update".',
       { cause, command: 'gcloud components update' }
     );
   }

@@ -27,7 +27,7 @@ const REASONS: readonly Reason[] = [
   {
     pattern: /Error while connecting \[(4033|Handshake status 40[013])|missing permissions|not authorized/,
     code: 'gcloud_permission',
-    say: 'Identity-Aware Proxy does not let your account through. Ask an owner of the project to run the command.'
+    say: 'Identity-Aware Proxy does not admit your account. Ask an owner of the project to run the command.'
   },
   {
     pattern: /Error while connecting \[4003|failed to connect to backend/,
@@ -37,7 +37,7 @@ const REASONS: readonly Reason[] = [
   {
     pattern: /Error while connecting \[4047|Failed to lookup instance/,
     code: 'remote_unreachable',
-    say: 'Identity-Aware Proxy finds no running machine of this name. Check that the machine runs.'
+    say: 'Identity-Aware Proxy finds no running machine of this name. Check that the machine is running.'
   }
 ];
 

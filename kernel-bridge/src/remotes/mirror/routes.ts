@@ -18,7 +18,7 @@ import { outputsRequestOf } from '../../outputs/outputs-routes.js';
 
 const Params = Type.Object({ name: RemoteName });
 const KernelParams = Type.Object({ name: RemoteName, kernelId: Type.String() });
-const NO_JOURNAL = failure('Nothing of such a kernel is on this machine.');
+const NO_JOURNAL = failure('Nothing from such a kernel is on this machine.');
 
 export function addMirrorRoutes(app: App, mirrors: Mirrors): void {
   /** Names are the client's: nothing may be made for one that nobody has. */

@@ -32,7 +32,7 @@ say() { printf '%s\\t%s\\n' "$1" "$2"; }
 mkdir -p "$base" || exit 1
 exec 9>"$base/lock" || exit 1
 if ! flock -n 9; then
-  say waiting 'another set-up is at work on this machine'
+  say waiting 'another setup is running on this machine'
   flock -w ${TURN_S} 9 || exit ${EXIT.busy}
   say working ''
 fi
@@ -219,7 +219,7 @@ base=$1; state=$base/state
 say() { printf '%s\\t%s\\n' "$1" "$2"; }
 [ -d "$base" ] || exit 0
 exec 9>"$base/lock"
-flock -w 60 9 || say log 'another set-up is at work on this machine; cleaning all the same'
+flock -w 60 9 || say log 'another setup is running on this machine; cleaning anyway'
 number() { sed -n "s/.*\\"$2\\":\\([0-9]*\\).*/\\1/p" "$1" 2>/dev/null; }
 ours() { [ -n "$1" ] && { tr '\\0' ' ' <"/proc/$1/cmdline"; } 2>/dev/null | grep -qF "$base/"; }
 end() {

@@ -73,13 +73,13 @@ export class HostSession {
     if (code === EXIT.busy) {
       throw new SetupError(
         'setup_busy',
-        `Another set-up has been at work on ${this.host} for an hour; end it there, or wait and connect again.`
+        `Another setup has been running on ${this.host} for an hour; end it there, or wait and connect again.`
       );
     }
     if (code !== 0 && lines.some(line => /no space left on device|disk quota exceeded/i.test(line))) {
       throw new SetupError(
         'setup_disk_full',
-        `The disk of ${this.host} is full; make room below ${this.base} or in the home folder, or give the VM a larger disk.`,
+        `The disk of ${this.host} is full; free some space below ${this.base} or in the home folder, or give the VM a larger disk.`,
         { command: `ssh ${this.host} df -h` }
       );
     }

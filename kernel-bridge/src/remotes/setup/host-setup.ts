@@ -149,7 +149,7 @@ async function clean(
   if (code === 0) return;
   throw new SetupError(
     'setup_clean_failed',
-    `Our folder on ${shell.host} could not be removed whole; it said "${plainText(lines.at(-1) ?? `code ${code}`, 300)}". Remove it by hand.`,
+    `TPULab's folder on ${shell.host} could not be removed completely; the error was "${plainText(lines.at(-1) ?? `code ${code}`, 300)}". Remove it manually.`,
     { command: `ssh ${shown(shell.host)} rm -rf ${shown(options.folder ?? DEFAULT_FOLDER)}` }
   );
 }
@@ -231,7 +231,7 @@ export class InstalledSetup implements HostSetup {
     if (!prepared) {
       throw new RemoteProblem(
         'remote_bridge_failed',
-        `The gateway on ${shell.host} does not listen on a unix socket; stop it there with "tpulab stop" (its kernels go on), then connect again.`
+        `The gateway on ${shell.host} does not listen on a unix socket; stop it there with "tpulab stop" (its kernels keep running), then connect again.`
       );
     }
     stage('gateway', 'Gateway', 'done', null);

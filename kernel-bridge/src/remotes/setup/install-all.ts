@@ -138,7 +138,7 @@ function localUv({ uv }: Installation): string {
   } catch (cause) {
     throw new SetupError(
       'setup_uv_missing',
-      'uv, which finds the files for the host, was not found on this machine; install it ("pip install uv") or name it with TPULAB_UV.',
+      'uv, which downloads the files for the host, was not found on this machine; install it ("pip install uv") or set TPULAB_UV.',
       { cause, command: 'pip install uv' }
     );
   }
@@ -215,6 +215,6 @@ async function downloadThere(
 export function checksumWrong(session: HostSession, file: string): SetupError {
   return new SetupError(
     'setup_checksum_wrong',
-    `${file} arrived on ${session.host} with another content than it should have and was removed; connect again. If that does not help, somebody changes what you download.`
+    `${file} arrived on ${session.host} with a wrong checksum and was removed; connect again. If that does not help, something is modifying your downloads.`
   );
 }

@@ -95,7 +95,7 @@ export async function installEnvironment(
   if (code === 'env_disk_full') throw new SetupError('setup_disk_full', `${session.host}: ${message}`);
   throw new SetupError(
     'setup_environment_failed',
-    `The environment "${definition.name}" could not be made on ${session.host}: ${message}`
+    `The environment "${definition.name}" could not be created on ${session.host}: ${message}`
   );
 }
 
@@ -116,7 +116,7 @@ async function sendPython(
   { session, incoming, fetching }: EnvironmentInstallation,
   stage: RunningStage
 ): Promise<void> {
-  stage.at('the host does not reach the place of Python builds; fetching it here');
+  stage.at('the host cannot download Python builds; downloading here');
   const context = fetching();
   const folder = await fetchPython(context);
   const staging = await mkdtemp(path.join(context.cache, '.sending-'));
@@ -153,7 +153,7 @@ function failureOf({ code, lines }: ScriptEnd): { readonly code: string; readonl
 function noPython(session: HostSession, range: string, end: ScriptEnd): SetupError {
   return new SetupError(
     'setup_python_failed',
-    `There is no Python ${range} on ${session.host} and none could be put there (${end.lines.at(-1) ?? `code ${end.code}`}); install one there, or let the host or this machine reach the internet.`
+    `There is no Python ${range} on ${session.host} and none could be installed there (${end.lines.at(-1) ?? `code ${end.code}`}); install one there, or let the host or this machine reach the internet.`
   );
 }
 

@@ -151,7 +151,7 @@ export function parseFacts(output: string, host: string): HostFacts {
   if (one('end') !== 'yes' || one('base') === '') {
     throw new SetupError(
       'setup_host_garbled',
-      `${host} did not answer the questions about itself; see that "ssh ${host} true" works and that your shell's start-up files there print nothing.`,
+      `${host} did not answer the probe; check that "ssh ${host} true" works and that your shell's start-up files there print nothing.`,
       { command: `ssh ${host} true` }
     );
   }

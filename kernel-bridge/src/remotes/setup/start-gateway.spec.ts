@@ -44,7 +44,9 @@ describe('a gateway that runs on a host', () => {
   it('of another build is named, with what to do', () => {
     const older = otherBuild('vm', NEW, newcomer(OLD));
     expect(older.code).toBe('setup_other_build');
-    expect(older.message).toContain('On vm TPULab 0.10.0 (build bbbbbbbbbbbb) runs for another computer');
+    expect(older.message).toContain(
+      'On vm TPULab 0.10.0 (build bbbbbbbbbbbb) is running for another computer'
+    );
     expect(older.message).toContain('Update TPULab on this computer');
     expect(older.message).toContain('--take-over');
     expect(otherBuild('vm', OLD, newcomer(NEW)).message).toContain('the same TPULab on both');

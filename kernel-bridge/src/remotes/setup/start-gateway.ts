@@ -67,7 +67,7 @@ export async function startHostGateway(start: GatewayStart): Promise<PreparedHos
     if (code === EXIT.otherBuild) throw otherBuild(session.host, said.get('other') ?? '', newcomer);
     throw new SetupError(
       'setup_gateway_failed',
-      `The gateway did not start on ${session.host}: it said "${plainText(lines.at(-1) ?? `code ${code}`, 300)}". state/gateway.log in our folder there may say more.`,
+      `The gateway did not start on ${session.host}: the error was "${plainText(lines.at(-1) ?? `code ${code}`, 300)}". See state/gateway.log in TPULab's folder there.`,
       { command: `ssh ${shown(session.host)} tail ${shown(`${start.folder}/state/gateway.log`)}` }
     );
   });
@@ -103,7 +103,7 @@ export function otherBuild(host: string, running: string, newcomer: Newcomer): S
     : 'Have the same TPULab on both computers';
   return new SetupError(
     'setup_other_build',
-    `On ${host} TPULab ${theirs} runs for another computer, and this one has ${ours}; it is left alone. ${same}, or connect anyway ("Connect anyway" in JupyterLab, "tpulab connect NAME --take-over"): then the other computer is put aside. Kernels go on either way.`
+    `On ${host} TPULab ${theirs} is running for another computer, and this one has ${ours}. Nothing was changed there. ${same}, or connect anyway ("Connect anyway" in JupyterLab, "tpulab connect NAME --take-over"): the other computer is then disconnected. Kernels keep running either way.`
   );
 }
 

@@ -61,7 +61,7 @@ export async function wheelOf(
     if (found) return found;
     throw new SetupError(
       'setup_download_failed',
-      `The package index of this machine does not give ${tool.name} ${tool.version} for ${platform.machine} (${stderr.at(-1)?.trim() ?? 'no such wheel'}); check the network and the settings of the index (UV_DEFAULT_INDEX, uv.toml).`
+      `The package index of this machine does not have ${tool.name} ${tool.version} for ${platform.machine} (${stderr.at(-1)?.trim() ?? 'no such wheel'}); check the network and the settings of the index (UV_DEFAULT_INDEX, uv.toml).`
     );
   } finally {
     await rm(folder, { recursive: true, force: true });

@@ -39,21 +39,21 @@ const REASONS: readonly Reason[] = [
     pattern: /Permission denied|Too many authentication failures|No more authentication methods/,
     code: 'remote_auth_refused',
     say: ({ destination }, words) =>
-      `${destination} did not accept the user or the key (${words}). Try the command in a terminal; when it asks for nothing and logs in, connect again.`,
+      `${destination} rejected the user or the key (${words}). Try the command in a terminal; once it logs in without a prompt, connect again.`,
     command: target => commandFor(target)
   },
   {
     pattern: /Could not resolve hostname|Name or service not known/,
     code: 'remote_name_unknown',
     say: ({ destination }) =>
-      `No machine has the name in ${destination}, or this computer is offline. Check the name and the network.`
+      `No machine has the host name in ${destination}, or this computer is offline. Check the name and the network.`
   },
   {
     pattern:
       /timed out|No route to host|Network is unreachable|Connection refused|Host is down|Connection (closed|reset)|kex_exchange_identification|failed to connect to backend|UNKNOWN port 65535/i,
     code: 'remote_unreachable',
     say: ({ destination }, words) =>
-      `${destination} cannot be reached (${words}). See that the machine runs, that its firewall lets ssh in, and that this computer is online.`
+      `${destination} cannot be reached (${words}). Check that the machine is running, that its firewall allows ssh, and that this computer is online.`
   }
 ];
 

@@ -110,7 +110,7 @@ export function checkDestination(destination: string): string {
   if (destination === '' || destination.startsWith('-') || /[\s\x00-\x1f\x7f'"`$;|&<>\\]/.test(destination)) {
     throw new RemoteProblem(
       'remote_destination_invalid',
-      `${JSON.stringify(destination)} is not a destination of ssh; write HOST, USER@HOST or ssh://USER@HOST:PORT.`
+      `${JSON.stringify(destination)} is not a valid ssh destination; write HOST, USER@HOST or ssh://USER@HOST:PORT.`
     );
   }
   return destination;

@@ -62,7 +62,7 @@ describe('the arguments of ssh', () => {
   });
 
   it.each(['-oProxyCommand=x', '', 'a b', "a'b", 'a$(id)', 'a\nb'])('%j is no destination', destination => {
-    expect(() => checkDestination(destination)).toThrow(/not a destination/);
+    expect(() => checkDestination(destination)).toThrow(/not a valid ssh destination/);
   });
 
   it('are shown as a person would type them', () => {

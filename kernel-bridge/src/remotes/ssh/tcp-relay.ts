@@ -50,7 +50,7 @@ export async function startTcpRelay(options: {
   signal.throwIfAborted();
   throw new RemoteProblem(
     'remote_forward_failed',
-    `The sshd of ${host} forwards no unix sockets, and the relay that replaces one does not start there (${ssh.errors.at(-1) ?? 'no answer'}). Set AllowStreamLocalForwarding to yes in its sshd_config, or install Python 3 there.`
+    `The sshd of ${host} does not forward unix sockets, and the replacement relay did not start there (${ssh.errors.at(-1) ?? 'no answer'}). Set AllowStreamLocalForwarding to yes in its sshd_config, or install Python 3 there.`
   );
 }
 

@@ -41,7 +41,7 @@ export async function foldersOf(
     named.includes('\0')
   ) {
     throw badFolder(
-      `"${named}" cannot be the folder on the remote; name one below its home folder, or an absolute path.`
+      `"${named}" cannot be the folder on the remote; use one below its home folder, or an absolute path.`
     );
   }
   return { local, remote: await folderThere(named, shell, signal) };
@@ -50,7 +50,7 @@ export async function foldersOf(
 async function folderHere({ localFolder: given, direction }: SyncRequest): Promise<string> {
   const local = given === '~' || given.startsWith('~/') ? path.join(homedir(), given.slice(1)) : given;
   if (!path.isAbsolute(local) || local.includes('\0')) {
-    throw badFolder(`"${given}" is not an absolute path; name the whole path.`);
+    throw badFolder(`"${given}" is not an absolute path.`);
   }
   const found = await stat(local).catch(() => null);
   if (found === null && direction !== 'from-remote') {
@@ -58,7 +58,7 @@ async function folderHere({ localFolder: given, direction }: SyncRequest): Promi
   }
   if (found !== null && !found.isDirectory()) throw badFolder(`${local} is not a folder.`);
   if ([homedir(), path.parse(local).root].includes(path.resolve(local))) {
-    throw badFolder(`${local} is too much to sync; choose a folder in it.`);
+    throw badFolder(`${local} is too large to sync; choose a folder inside it.`);
   }
   return path.resolve(local);
 }
@@ -71,7 +71,7 @@ async function folderThere(named: string, shell: RemoteShell, signal: AbortSigna
   const [start, home] = stdout.split('\n');
   const above = named.startsWith('~/') ? home : start;
   if (above === undefined || !/^\/[^\x00-\x1f]*$/.test(above)) {
-    throw badFolder(`${shell.host} names no home folder; name the absolute path of the folder there.`);
+    throw badFolder(`${shell.host} reports no home folder; give the absolute path of the folder there.`);
   }
   return path.posix.join(above, named.replace(/^~\/+/, ''));
 }

@@ -73,7 +73,7 @@ export async function listThere(
   if (end.isThere) return found;
   throw new RemoteProblem(
     'sync_failed',
-    `The folder ${folder} on ${shell.host} could not be read whole (${stderr.trim().split('\n').at(-1) || 'no reason given'}); see who may read it, then sync again.`
+    `The folder ${folder} on ${shell.host} could not be read completely (${stderr.trim().split('\n').at(-1) || 'no reason given'}); check its permissions, then sync again.`
   );
 }
 

@@ -42,7 +42,7 @@ export class SyncJobs implements AsyncDisposable {
     if (this.status(name).state === 'running') {
       throw new RemoteProblem(
         'sync_running',
-        `A folder is being synced with ${name}; wait for its end, or cancel it.`
+        `A folder is being synced with ${name}; wait until it ends, or cancel it.`
       );
     }
     const begun = {

@@ -72,7 +72,7 @@ function refuseLinks(name: string, to: Listing, where: string): void {
   if (link === undefined) return;
   throw new RemoteProblem(
     'sync_bad_folder',
-    `${link} on ${where} is a link, and nothing is written through links; remove it, or leave it out with a pattern.`
+    `${link} on ${where} is a link, and sync does not write through links; remove it, or exclude it with a pattern.`
   );
 }
 
@@ -132,7 +132,7 @@ async function place(staging: string, local: string, name: string): Promise<void
       if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
     });
     if (!(await lstat(folder)).isDirectory()) {
-      throw new RemoteProblem('sync_bad_folder', `${folder} is no folder; move it away, then sync again.`);
+      throw new RemoteProblem('sync_bad_folder', `${folder} is not a folder; move it, then sync again.`);
     }
   }
   await rename(made, path.join(local, name));
