@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import { expect, it } from 'vitest';
 import { programOf } from './program.js';
 
-const program = programOf({ stdout: { write: () => true }, stderr: { write: () => true } });
+const program = await programOf({ stdout: { write: () => true }, stderr: { write: () => true } });
 
 /** `serve` prints one JSON line when it is ready, without being asked. */
 const WITHOUT_JSON = ['serve'];

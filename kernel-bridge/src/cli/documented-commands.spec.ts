@@ -18,7 +18,7 @@ async function parse(argv: readonly string[]): Promise<string | null> {
     Object.assign(command, { _lifeCycleHooks: {} });
     for (const child of command.commands) idle(child);
   };
-  const program = programOf({ stdout: quiet, stderr: quiet });
+  const program = await programOf({ stdout: quiet, stderr: quiet });
   idle(program);
   await program.parseAsync([...argv], { from: 'user' });
   return ran;

@@ -1,32 +1,37 @@
 /** The command `tpulab`. */
 import { Command, CommanderError } from 'commander';
-import { envCommand } from '../environments/index.js';
 import { BRIDGE_VERSION } from '../gateway/bridge-version.js';
-import { devicesCommand } from './devices/devices-command.js';
-import { holdersCommand } from './devices/holders-command.js';
-import { doctorCommand } from './doctor/doctor-command.js';
-import { journalCommand } from './journal/journal-command.js';
-import { kernelsCommand } from './kernels/kernels-command.js';
-import { lessonsCommand } from './lessons-command.js';
 import { complain, type Streams } from './output.js';
-import { outputsCommand } from './outputs/outputs-command.js';
-import { connectCommand } from './remotes/connect-command.js';
-import { disconnectCommand } from './remotes/disconnect-command.js';
-import { remotesCommand } from './remotes/remotes-command.js';
-import { sshCommand } from './remotes/ssh-command.js';
-import { sshConfigCommand } from './remotes/ssh-config-command.js';
-import { pullCommand, pushCommand } from './remotes/sync-command.js';
-import { runCommand } from './run/run-command.js';
-import { serveCommand } from './serve-command.js';
-import { sessionCommand } from './session-command.js';
-import { statusCommand } from './status-command.js';
-import { stopCommand } from './stop-command.js';
-import { tokenCommand } from './token-command.js';
+
+/** In the order of the help. A command loads what it needs and no other command's. */
+const COMMANDS: Readonly<Record<string, (streams: Streams) => Promise<Command>>> = {
+  serve: async streams => (await import('./serve-command.js')).serveCommand(streams),
+  session: async streams => (await import('./session-command.js')).sessionCommand(streams),
+  status: async streams => (await import('./status-command.js')).statusCommand(streams),
+  stop: async streams => (await import('./stop-command.js')).stopCommand(streams),
+  kernels: async streams => (await import('./kernels/kernels-command.js')).kernelsCommand(streams),
+  outputs: async streams => (await import('./outputs/outputs-command.js')).outputsCommand(streams),
+  devices: async streams => (await import('./devices/devices-command.js')).devicesCommand(streams),
+  holders: async streams => (await import('./devices/holders-command.js')).holdersCommand(streams),
+  doctor: async streams => (await import('./doctor/doctor-command.js')).doctorCommand(streams),
+  journal: async streams => (await import('./journal/journal-command.js')).journalCommand(streams),
+  connect: async streams => (await import('./remotes/connect-command.js')).connectCommand(streams),
+  disconnect: async streams => (await import('./remotes/disconnect-command.js')).disconnectCommand(streams),
+  remote: async streams => (await import('./remotes/remotes-command.js')).remotesCommand(streams),
+  ssh: async streams => (await import('./remotes/ssh-command.js')).sshCommand(streams),
+  'ssh-config': async streams => (await import('./remotes/ssh-config-command.js')).sshConfigCommand(streams),
+  push: async streams => (await import('./remotes/sync-command.js')).pushCommand(streams),
+  pull: async streams => (await import('./remotes/sync-command.js')).pullCommand(streams),
+  run: async streams => (await import('./run/run-command.js')).runCommand(streams),
+  token: async streams => (await import('./token-command.js')).tokenCommand(streams),
+  env: async () => (await import('../environments/index.js')).envCommand(),
+  lessons: async streams => (await import('./lessons-command.js')).lessonsCommand(streams)
+};
 
 /** Runs a command line (without `node` and the script); the result is the exit code. */
 export async function run(argv: readonly string[], streams: Streams): Promise<number> {
   const json = argv.includes('--json') ? true : undefined;
-  const program = programOf(streams);
+  const program = await programOf(streams, argv[0]);
   quiet(program, streams);
   try {
     await program.parseAsync([...argv], { from: 'user' });
@@ -38,37 +43,14 @@ export async function run(argv: readonly string[], streams: Streams): Promise<nu
   }
 }
 
-/** All commands with their options. */
-export function programOf(streams: Streams): Command {
+/** All commands with their options; with a name, that one alone, if there is one of that name. */
+export async function programOf(streams: Streams, name?: string): Promise<Command> {
   const program = new Command('tpulab')
     .description('serve Jupyter kernels, keep everything they print, and manage their environments')
     .version(BRIDGE_VERSION)
     .showHelpAfterError('(add --help for what is possible)');
-  for (const command of [
-    serveCommand(streams),
-    sessionCommand(streams),
-    statusCommand(streams),
-    stopCommand(streams),
-    kernelsCommand(streams),
-    outputsCommand(streams),
-    devicesCommand(streams),
-    holdersCommand(streams),
-    doctorCommand(streams),
-    journalCommand(streams),
-    connectCommand(streams),
-    disconnectCommand(streams),
-    remotesCommand(streams),
-    sshCommand(streams),
-    sshConfigCommand(streams),
-    pushCommand(streams),
-    pullCommand(streams),
-    runCommand(streams),
-    tokenCommand(streams),
-    envCommand(),
-    lessonsCommand(streams)
-  ]) {
-    program.addCommand(command);
-  }
+  const asked = name !== undefined && Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
+  for (const make of asked ? [asked] : Object.values(COMMANDS)) program.addCommand(await make(streams));
   return program;
 }
 

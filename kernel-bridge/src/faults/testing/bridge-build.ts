@@ -8,7 +8,7 @@ import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, readdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { ModuleKind, ScriptTarget, transpileModule } from 'typescript';
+import { transform } from 'esbuild';
 
 const CHECKOUT = fileURLToPath(new URL('../../../../', import.meta.url));
 /** The checkout whose bridge is put to the test: this one, or another state of it beside it. */
@@ -17,7 +17,11 @@ const SOURCES = process.env['TPULAB_FAULTS_SOURCES'] || CHECKOUT;
 export const AGENT_SOURCES = path.join(SOURCES, 'kernel-agent', 'src');
 /** Below a `node_modules`, so that the build finds its packages and nobody commits it. */
 const CACHE = path.join(CHECKOUT, 'node_modules', '.cache', 'tpulab-faults');
-const COMPILER = { module: ModuleKind.ESNext, target: ScriptTarget.ES2022, verbatimModuleSyntax: true };
+const COMPILER = {
+  loader: 'ts',
+  target: 'es2022',
+  tsconfigRaw: { compilerOptions: { verbatimModuleSyntax: true } }
+} as const;
 /** Programs of the bridge; where the clock can be shifted, they load the shift first. */
 const ENTRIES = ['cli/main.js', 'keeper/main.js'];
 
@@ -76,11 +80,13 @@ async function packageSources(name: string, place: string): Promise<[string, str
 }
 
 async function write(folder: string, sources: Map<string, string>, options: BuildOptions): Promise<void> {
-  for (const [file, code] of sources) {
-    const target = path.join(folder, file.replace('/src/', '/lib/').replace(/\.ts$/, '.js'));
-    await mkdir(path.dirname(target), { recursive: true });
-    await writeFile(target, outputOf(file, code, options));
-  }
+  await Promise.all(
+    [...sources].map(async ([file, code]) => {
+      const target = path.join(folder, file.replace('/src/', '/lib/').replace(/\.ts$/, '.js'));
+      await mkdir(path.dirname(target), { recursive: true });
+      await writeFile(target, await outputOf(file, code, options));
+    })
+  );
   const own = path.join(CHECKOUT, 'kernel-bridge', 'node_modules');
   if (existsSync(own)) await symlink(own, path.join(folder, 'kernel-bridge', 'node_modules'));
   const preludes = [
@@ -98,11 +104,11 @@ async function write(folder: string, sources: Map<string, string>, options: Buil
   }
 }
 
-function outputOf(file: string, code: string, { version }: BuildOptions): string {
+async function outputOf(file: string, code: string, { version }: BuildOptions): Promise<string> {
   if (file.endsWith('package.json') && version !== undefined) {
     return JSON.stringify({ ...(JSON.parse(code) as object), version });
   }
-  return file.endsWith('.ts') ? transpileModule(code, { compilerOptions: COMPILER }).outputText : code;
+  return file.endsWith('.ts') ? (await transform(code, COMPILER)).code : code;
 }
 
 /** Where the state is: the gateway is told, and a keeper is told its kernel's folder in it. */
