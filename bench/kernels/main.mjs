@@ -57,6 +57,7 @@ await withServers([BRIDGE, ...options.peers], async ({ servers }) => {
       rows.push([
         `${server.name}, ${count}`,
         figures.rssMb,
+        figures.pssMb,
         figures.serverMb,
         figures.keepersMb,
         figures.cpuMsPerSecond
@@ -64,7 +65,7 @@ await withServers([BRIDGE, ...options.peers], async ({ servers }) => {
     }
     await Promise.all(kernels.map(kernel => server.endKernel(kernel)));
   }
-  printTable('idle kernels', ['RSS MB', 'of the server', 'of keepers', 'CPU ms a second'], rows);
+  printTable('idle kernels', ['RSS MB', 'PSS MB', 'of the server', 'of keepers', 'CPU ms a second'], rows);
   if (options.save)
     await saveResults('kernels', machine, { starts, idle }, { starts: STARTS, idle: IDLE_COUNTS });
 });
@@ -122,8 +123,9 @@ async function watch(server) {
   const after = sampleTree(server.pid);
   return {
     rssMb: total(after, 'rssMb'),
-    serverMb: total(after, 'rssMb', 'server'),
-    keepersMb: total(after, 'rssMb', 'keeper'),
+    pssMb: total(after, 'pssMb'),
+    serverMb: total(after, 'pssMb', 'server'),
+    keepersMb: total(after, 'pssMb', 'keeper'),
     cpuMsPerSecond: Math.round((cpuMsBetween(before, after) * 10_000) / WATCH_MS) / 10
   };
 }

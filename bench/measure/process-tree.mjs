@@ -12,6 +12,7 @@ const KERNEL = /tpulab\.launcher|ipykernel|light_kernel\.py/;
  * @property {'server' | 'keeper'} role
  * @property {number} cpuMs since its start
  * @property {number} rssMb
+ * @property {number} pssMb of what it shares with others, its part: what the machine has less because of it
  * @property {number} peakMb since `forgetPeaks`
  */
 
@@ -57,7 +58,7 @@ export function cpuMsBetween(before, after) {
 
 /**
  * @param {readonly ProcessSample[]} samples
- * @param {'rssMb' | 'peakMb'} field
+ * @param {'rssMb' | 'pssMb' | 'peakMb'} field
  * @param {'server' | 'keeper'} [role]
  */
 export function total(samples, field, role) {
@@ -94,13 +95,14 @@ function sampleOf(pid, command) {
   const stat = statOf(pid);
   const status = read(`/proc/${pid}/status`);
   if (!stat || status === '') return null;
-  const mb = (/** @type {string} */ field) =>
-    Number(new RegExp(`${field}:\\s+(\\d+)`).exec(status)?.[1] ?? 0) / 1024;
+  const mb = (/** @type {string} */ field, text = status) =>
+    Number(new RegExp(`^${field}:\\s+(\\d+)`, 'm').exec(text)?.[1] ?? 0) / 1024;
   return {
     pid,
     role: command.includes('keeper/main.js') ? 'keeper' : 'server',
     cpuMs: (Number(stat[11]) + Number(stat[12])) * MS_PER_TICK,
     rssMb: mb('VmRSS'),
+    pssMb: mb('Pss', read(`/proc/${pid}/smaps_rollup`)),
     peakMb: mb('VmHWM')
   };
 }

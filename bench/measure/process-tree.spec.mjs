@@ -18,6 +18,9 @@ describe.runIf(process.platform === 'linux')('the figures of a process tree', ()
       const samples = sampleTree(server.pid ?? null);
       expect(samples.map(({ role }) => role)).toEqual(['server', 'keeper']);
       expect(total(samples, 'rssMb')).toBeGreaterThan(total(samples, 'rssMb', 'keeper'));
+      // They share Node's program.
+      expect(total(samples, 'pssMb')).toBeGreaterThan(0);
+      expect(total(samples, 'pssMb')).toBeLessThan(total(samples, 'rssMb'));
     } finally {
       const ended = once(server, 'exit');
       server.stdin.end();
@@ -33,6 +36,6 @@ describe.runIf(process.platform === 'linux')('the figures of a process tree', ()
 
 it('counts a process in full that was not there before', () => {
   const sample = (/** @type {number} */ pid, /** @type {number} */ cpuMs) =>
-    /** @type {const} */ ({ pid, role: 'server', cpuMs, rssMb: 0, peakMb: 0 });
+    /** @type {const} */ ({ pid, role: 'server', cpuMs, rssMb: 0, pssMb: 0, peakMb: 0 });
   expect(cpuMsBetween([sample(1, 100)], [sample(1, 130), sample(2, 50)])).toBe(80);
 });
