@@ -13,12 +13,14 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from reserved_port import reserved_port  # noqa: E402
 from tpulab_recipes.runtime import DeviceRuntimeError, installed_backends  # noqa: E402
 from tpulab_recipes.runtime.memory_plan import plan_memory, sharded_axis  # noqa: E402
 from tpulab_recipes.runtime.selection import make  # noqa: E402
 from tpulab_recipes.runtime.torch_tpu import TorchTpuBackend  # noqa: E402
 
-#: The mode is chosen once in a process, hence one of its own. 8 devices of XLA:CPU.
+#: The mode is chosen once in a process, hence one of its own: 8 devices of XLA:CPU in one program, two
+#: processes of plain PyTorch, or one process with all of it.
 PROGRAM = """
 import json, sys
 from dataclasses import dataclass
@@ -27,8 +29,9 @@ import numpy as np
 import torch
 from tpulab_recipes import runtime
 from tpulab_recipes.torch_training import *
-folder, sharded = Path(sys.argv[1]), sys.argv[2] == "sharded"
-backend = runtime.use("torch_xla", platform="cpu", spmd=True) if sharded else runtime.use("cpu")
+folder, how = Path(sys.argv[1]), sys.argv[2]
+sharded = how != "whole"
+backend = runtime.use("torch_xla", platform="cpu", spmd=True) if how == "sharded" else runtime.use("cpu")
 
 @dataclass(frozen=True)
 class Settings:
@@ -49,14 +52,14 @@ def train(model, optimizer, first, steps):
     losses = []
     for number in range(first, first + steps):
         rows = np.random.default_rng(number).standard_normal((32, 16)).astype(np.float32)
-        batch = backend.shard_batch({"x": rows})
+        batch = backend.shard_batch(backend.own_rows({"x": rows}))
         with backend.step():
             with backend.precision("float32"):
                 loss = model(batch["x"]).square().mean()
             loss.backward()
             backend.optimizer_step(optimizer)
             optimizer.zero_grad(set_to_none=True)
-        losses.append(float(loss.detach()))
+        losses.append(backend.reduce_metrics({"loss": loss.detach()})["loss"])
     return losses
 
 model, optimizer = loop()
@@ -75,23 +78,41 @@ if sharded:
         moment = other.state[parameter]["exp_avg"]
         held[name] = [[list(piece.shape) for piece in backend.shards(one)] for one in (parameter, moment)]
 weights = {name: value.numpy().tolist() for name, value in backend.to_host(model.state_dict()).items()}
-print(json.dumps({"losses": losses + expected, "resumed": resumed, "held": held, "weights": weights}))
+if backend.world().is_main:
+    print(json.dumps({"losses": losses + expected, "resumed": resumed, "held": held, "weights": weights}))
 """
 
 
-def _run(folder: Path, how: str) -> dict:
-    source = str(Path(__file__).parents[2] / "src")
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(folder), how],
-        env=os.environ
-        | {"PYTHONPATH": source, "PJRT_DEVICE": "CPU", "CPU_NUM_DEVICES": "8", "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout.splitlines()[-1])
+def _run(folder: Path, how: str, processes: int = 1) -> dict:
+    """What the first process says."""
+    environment = {"PYTHONPATH": str(Path(__file__).parents[2] / "src"), "OMP_NUM_THREADS": "1"}
+    environment |= {"PJRT_DEVICE": "CPU", "CPU_NUM_DEVICES": "8"}
+    with reserved_port() as port:
+        if processes > 1:
+            environment |= {
+                "MASTER_ADDR": "127.0.0.1",
+                "MASTER_PORT": str(port),
+                "WORLD_SIZE": str(processes),
+            }
+        started = [
+            subprocess.Popen(
+                [sys.executable, "-c", PROGRAM, str(folder), how],
+                env=os.environ | environment | {"RANK": str(rank)},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            for rank in range(processes)
+        ]
+        try:
+            said = [each.communicate(timeout=600) for each in started]
+        finally:
+            for each in started:
+                each.kill()
+                each.wait()
+    for each, (_, errors) in zip(started, said, strict=True):
+        assert each.returncode == 0, errors[-3000:]
+    return json.loads(said[0][0].splitlines()[-1])
 
 
 @pytest.mark.skipif("torch_xla" not in installed_backends(), reason="torch_xla is not installed here")
@@ -117,11 +138,28 @@ def test_a_training_in_slices_is_the_training_of_one_device(tmp_path: Path) -> N
         np.testing.assert_allclose(states[0]["model"][name].numpy(), value.numpy(), atol=1e-5)
 
 
-def test_a_backend_that_cannot_slice_says_which_can() -> None:
+def test_two_processes_with_slices_train_as_one_with_all(tmp_path: Path) -> None:
+    """The code is torch_tpu's too, which needs a chip for each process."""
+    sharded, whole = _run(tmp_path, "processes", 2), _run(tmp_path, "whole")
+    np.testing.assert_allclose(sharded["losses"], whole["losses"], rtol=1e-5)
+    for name, value in whole["weights"].items():
+        np.testing.assert_allclose(sharded["weights"][name], value, atol=1e-5, err_msg=name)
+    # Half of the rows, of the moments too, also after a checkpoint; of three rows two.
+    assert sharded["held"]["0.weight"] == [[[32, 16]]] * 2
+    assert sharded["held"]["3.weight"] == [[[2, 64]]] * 2
+    assert sharded["resumed"] == sharded["losses"][3:]
+    states = [
+        torch.load(tmp_path / how / "step-00000003.pt", weights_only=True) for how in ("processes", "whole")
+    ]
+    for name, value in states[1]["model"].items():
+        np.testing.assert_allclose(states[0]["model"][name].numpy(), value.numpy(), atol=1e-5)
+
+
+def test_a_process_alone_has_nothing_to_slice_over_and_is_told() -> None:
     # Without a chip torch_tpu's cannot be made; it refuses before it needs one.
     for backend in (make("cpu", None), object.__new__(TorchTpuBackend)):
         with pytest.raises(
-            DeviceRuntimeError, match=rf'"{backend.name}".*torch_xla and `spmd=True`'
+            DeviceRuntimeError, match=rf'"{backend.name}".*alone; start one.*torch\.distributed\.run'
         ) as refused:
             backend.prepare(torch.nn.Linear(8, 8), shard=True)
         assert refused.value.code == "unsupported"

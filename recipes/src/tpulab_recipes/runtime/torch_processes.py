@@ -20,6 +20,7 @@ from tpulab_recipes.runtime.backend import Reduction
 from tpulab_recipes.runtime.errors import DeviceRuntimeError
 from tpulab_recipes.runtime.figures import World
 from tpulab_recipes.runtime.torch_base import TorchBackend
+from tpulab_recipes.runtime.torch_slices import is_sliced, slice_parameters, sliced_as, whole
 
 #: What travels together. One message a tensor would cost a network with hundreds of small ones its latency
 #: each time.
@@ -59,14 +60,38 @@ class TorchProcessesBackend(TorchBackend):
         return World(0, 1, 1, 1, one_program=True)
 
     def prepare(self, model: Any, *, shard: bool = False) -> Any:
-        placed = super().prepare(model, shard=shard)
-        if not self.world().one_program:
+        world = self.world()
+        if shard and world.one_program:
+            raise DeviceRuntimeError(
+                "unsupported",
+                f'The backend "{self.name}" divides parameters among processes, and this one is alone; start '
+                "one for each device with `python -m torch.distributed.run --nproc-per-node N`, or train a "
+                "smaller model or fewer of its parameters (LoRA).",
+            )
+        placed = super().prepare(model)
+        if not world.one_program:
             # Processes may have drawn their first weights apart, or loaded other ones.
             broadcast = self.torch.distributed.broadcast
             with self.torch.no_grad():
                 tensors = [*placed.parameters(), *placed.buffers()]
                 self._in_buckets(tensors, lambda bucket: broadcast(bucket, 0))
+        if shard:
+            from torch.distributed.device_mesh import init_device_mesh
+
+            slice_parameters(placed, init_device_mesh(self.platform, (world.process_count,)))
         return placed
+
+    def shard_optimizer(self, optimizer: Any) -> None:
+        for parameter, state in optimizer.state.items():
+            for name, value in state.items():
+                if getattr(value, "shape", None) == parameter.shape:
+                    state[name] = sliced_as(value, parameter)
+
+    def to_host(self, tree: Any) -> Any:
+        return super().to_host(tree if self.world().one_program else self._map(whole, tree))
+
+    def shards(self, array: Any) -> list[NDArray[Any]]:
+        return super().shards(array.to_local() if is_sliced(array) else array)
 
     def own_rows(self, tree: Any) -> Any:
         world = self.world()
@@ -96,7 +121,9 @@ class TorchProcessesBackend(TorchBackend):
                 bucket /= world.process_count
 
             parameters = (p for group in optimizer.param_groups for p in group["params"])
-            self._in_buckets([p.grad for p in parameters if p.grad is not None], mean)
+            gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+            # Those in slices have been averaged where they were made.
+            self._in_buckets([one for one in gradients if not is_sliced(one)], mean)
         optimizer.step()
 
     def _in_buckets(self, tensors: Sequence[Any], change: Callable[[Any], None]) -> None:

@@ -33,6 +33,7 @@ NEEDS_A_CHIP = (
     "shards",
     "mesh",
     "prepare",
+    "prepare with shard=True",
     "optimizer_step",
     "memory",
     "compilations",
