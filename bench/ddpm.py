@@ -120,8 +120,8 @@ def input_rate(seconds: float = 3.0) -> dict[str, float]:
     from tpulab_recipes.common.progress import Silent
     from tpulab_recipes.common.storage import Folder
     from tpulab_recipes.ddpm.data.encode import encode
-    from tpulab_recipes.ddpm.data.image_shards import write_shape_images
     from tpulab_recipes.ddpm.data.pipeline import EncodingSource, ShapesSource
+    from tpulab_recipes.ddpm.data.shapes import write_shape_images
     from tpulab_recipes.ddpm.presets import SMALL
     from tpulab_recipes.runtime.prefetch import prefetched
 

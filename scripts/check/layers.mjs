@@ -98,7 +98,12 @@ const EXTENSION_FLOORS = [
 ];
 
 /** Rooms of `tpulab_recipes`, lowest row first; a row imports earlier rows alone. What is not named is a recipe. */
-const RECIPE_LAYERS = [['runtime'], ['common'], ['discipline', 'torch_training', 'digits'], ['audio']];
+const RECIPE_LAYERS = [
+  ['runtime'],
+  ['common'],
+  ['discipline', 'torch_training', 'digits'],
+  ['audio', 'images']
+];
 
 const APPLICATION_PARTS =
   /^@jupyterlab\/(application|console|launcher|mainmenu|notebook|settingregistry|statusbar)(\/|$)/;

@@ -62,12 +62,12 @@ export const RULES = [
 
   { when: /^recipes\/tests\/ddpm\/test_\w+\.py$/, parts: ['recipes'], files: ['$&'] },
   {
-    when: /^recipes\/(src\/tpulab_recipes|tests)\/ddpm\/(?!test_\w+\.py$)|^recipes\/(tests\/)?[^/]+$|^environments\/jax\//,
+    when: /^recipes\/(src\/tpulab_recipes\/(ddpm|images)|tests\/ddpm)\/(?!test_\w+\.py$)|^recipes\/(tests\/)?[^/]+$|^environments\/jax\//,
     parts: ['recipes']
   },
   { when: /^tests\/notebooks\/test_\w+\.py$/, parts: ['notebooks'], files: ['$&'] },
   {
-    when: /^notebooks\/|^tests\/([^/]+\.py|probes\/.*)$|^recipes\/src\/tpulab_recipes\/ddpm\//,
+    when: /^notebooks\/|^tests\/([^/]+\.py|probes\/.*)$|^recipes\/src\/tpulab_recipes\/(ddpm|images)\//,
     parts: ['notebooks']
   },
   {

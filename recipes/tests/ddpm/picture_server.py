@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from tpulab_recipes.ddpm.data.images import encode_image
 from tpulab_recipes.ddpm.data.shapes import draw_shapes, to_uint8
+from tpulab_recipes.images.files import encode_image
 
 #: Reached only when too few come.
 GATHERING_S = 30.0

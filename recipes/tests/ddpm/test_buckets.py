@@ -15,8 +15,8 @@ from tpulab_recipes.common.errors import StorageError
 from tpulab_recipes.common.storage import Folder
 from tpulab_recipes.ddpm.__main__ import main
 from tpulab_recipes.ddpm.config import Config
-from tpulab_recipes.ddpm.data.image_shards import write_shape_images
 from tpulab_recipes.ddpm.data.pipeline import EncodingSource
+from tpulab_recipes.ddpm.data.shapes import write_shape_images
 from tpulab_recipes.ddpm.export.exporter import export_to_diffusers, write_export
 from tpulab_recipes.ddpm.model import Network
 from tpulab_recipes.ddpm.presets import SMALL

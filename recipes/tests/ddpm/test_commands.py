@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 from ddpm.tiny import SHALLOW, TRAINING, flags
 from tpulab_recipes.common.log_writers import read_json_lines
+from tpulab_recipes.common.settings import to_dict
 from tpulab_recipes.ddpm.__main__ import main
 from tpulab_recipes.ddpm.commands import Train, WithEncoders, read
-from tpulab_recipes.ddpm.config import Config, to_dict
+from tpulab_recipes.ddpm.config import Config
 from tpulab_recipes.ddpm.presets import LAION256, PRESETS, SMALL
 
 #: A command that imports JAX and compiles, on a machine that may be busy.

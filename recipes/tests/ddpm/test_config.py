@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from tpulab_recipes.common.errors import ConfigError
-from tpulab_recipes.ddpm.config import Config, config_from, to_dict
+from tpulab_recipes.common.settings import to_dict
+from tpulab_recipes.ddpm.config import Config, config_from
 from tpulab_recipes.ddpm.model import Network, count_parameters
 from tpulab_recipes.ddpm.presets import LAION256, LAION512_LARGE, PRESETS, SMALL, load_config
 

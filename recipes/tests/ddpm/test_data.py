@@ -19,14 +19,14 @@ from tpulab_recipes.common.storage import Folder
 from tpulab_recipes.ddpm.config import Config
 from tpulab_recipes.ddpm.data.encode import encode
 from tpulab_recipes.ddpm.data.encodings import encode_record
-from tpulab_recipes.ddpm.data.image_shards import read_images, write_shape_images
 from tpulab_recipes.ddpm.data.pipeline import EncodingSource, ShapesSource
-from tpulab_recipes.ddpm.data.protos import decode_example, decode_tensor, encode_example, encode_tensor
-from tpulab_recipes.ddpm.data.shapes import all_shapes, draw_shapes, recognise
+from tpulab_recipes.ddpm.data.shapes import all_shapes, draw_shapes, recognise, write_shape_images
 from tpulab_recipes.ddpm.data.small_encoders import PatchPca, encode_text, fit_patch_pca
-from tpulab_recipes.ddpm.data.tfrecord import masked_crc, read_records, record_places, write_record
 from tpulab_recipes.ddpm.presets import SMALL
-from tpulab_recipes.ddpm.training.frechet import frechet_distance, image_features
+from tpulab_recipes.images.frechet import frechet_distance, image_features
+from tpulab_recipes.images.messages import decode_example, decode_tensor, encode_example, encode_tensor
+from tpulab_recipes.images.shards import read_images
+from tpulab_recipes.images.tfrecord import masked_crc, read_records, record_places, write_record
 from tpulab_recipes.runtime.prefetch import prefetched
 
 
@@ -123,7 +123,7 @@ def test_examples_and_tensors_survive() -> None:
         back = decode_tensor(encode_tensor(np.asarray(array)))
         np.testing.assert_array_equal(back, array)
         assert back.dtype == np.asarray(array).dtype
-    with pytest.raises(ValueError, match="not an Example"):
+    with pytest.raises(DataError, match="no message of the kind Example"):
         decode_example(b"\xff\xff\xff")
 
 

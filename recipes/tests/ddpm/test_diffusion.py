@@ -24,7 +24,6 @@ from tpulab_recipes.ddpm.diffusion.schedules import (
     linear_alphas_bar,
     schedule_from,
 )
-from tpulab_recipes.ddpm.training.optimizer import moving_average
 
 pytestmark = pytest.mark.usefixtures("double_precision")
 LINEAR = AlphaSchedule()
@@ -146,13 +145,3 @@ def test_guidance_at_scale_one_is_the_conditional_prediction_and_at_zero_the_oth
     np.testing.assert_allclose(guided(told, untold, 1.0), told, atol=1e-6)
     np.testing.assert_allclose(guided(told, untold, 0.0), untold, atol=1e-6)
     np.testing.assert_allclose(guided(told, untold, 3.0), untold + 3 * (told - untold), atol=1e-6)
-
-
-def test_the_moving_average_has_its_closed_form() -> None:
-    values = np.random.default_rng(0).normal(size=40)
-    average, decay = jnp.asarray(values[0]), jnp.asarray(0.9)
-    for value in values[1:]:
-        average = moving_average(average, jnp.asarray(value), decay)
-    powers = 0.9 ** np.arange(39)[::-1]
-    expected = 0.9**39 * values[0] + 0.1 * (powers * values[1:]).sum()
-    assert float(average) == pytest.approx(expected, abs=1e-12)

@@ -25,75 +25,67 @@ from tpulab_recipes.ddpm.training.train_step import state_of
 from tpulab_recipes.runtime.jax_mesh import make_mesh
 
 
-def test_rounds_halve_the_steps_in_one_program_and_errors_fall(shallow: Config) -> None:
-    config = replace(
-        shallow,
-        distill=replace(
-            shallow.distill, start_num_steps=8, end_num_steps=2, steps_per_halving=12, learning_rate=2e-3
-        ),
-    )
-    teacher = speaking_network(config)
+def _equal(one: Any, other: Any) -> None:
+    for mine, ours in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
+        np.testing.assert_array_equal(np.asarray(mine), np.asarray(ours))
+
+
+def test_rounds_halve_the_steps_in_one_program_and_go_on_after_each(shallow: Config) -> None:
+    updates = 8
+    distill = {"distill.start_num_steps": 8, "distill.end_num_steps": 2, "distill.learning_rate": 2e-3}
+    config = shallow.but({**distill, "distill.steps_per_halving": updates})
+    teacher, source = speaking_network(config), ShapesSource(config, count=64)
     losses: dict[int, list[jax.Array]] = {}
-    distiller = Distiller(config, ShapesSource(config, count=64), teacher, guidance=1.5, mesh=make_mesh())
+    distiller = Distiller(config, source, teacher, guidance=1.5, mesh=make_mesh())
+    students = []
     while distiller.steps > config.distill.end_num_steps:
         distiller.halve(lambda steps, _, loss: losses.setdefault(steps, []).append(loss))
+        students.append(jax.tree.map(np.array, distiller.params))
     assert [one.steps for one in distiller.rounds] == [4, 2]
     assert distiller.compilations() == 1
     found = {steps: [float(loss) for loss in values] for steps, values in losses.items()}
-    assert all(np.isfinite(values).all() and len(values) == 12 for values in found.values())
+    assert all(np.isfinite(values).all() and len(values) == updates for values in found.values())
     assert np.mean(found[4][-3:]) < np.mean(found[4][:3])
-    moved = jax.tree.map(
-        lambda a, b: float(np.abs(np.asarray(a) - np.asarray(b)).max()), distiller.params, teacher
-    )
+    moved = jax.tree.map(lambda a, b: float(np.abs(a - b).max()), students[-1], teacher)
     assert max(jax.tree.leaves(moved)) > 0
+    # One that goes on from the first student is the unbroken one.
+    again = Distiller(config, source, students[0], guidance=1.5, mesh=make_mesh(), steps=4, rounds_done=1)
+    again.halve()
+    _equal(again.params, students[1])
+    distiller.steps = 3
     with pytest.raises(ValueError, match="cannot be halved"):
-        replace_steps(distiller, 3).halve()
+        distiller.halve()
 
 
 def test_a_sampler_without_guidance_makes_what_a_scale_of_one_makes_in_one_evaluation_a_step(
-    tiny: Config,
+    shallow: Config,
 ) -> None:
-    network, params = Network(tiny), speaking_network(tiny)
-    told = context_for(["a large red circle", "a small blue cross"], tiny)
-    plain = Sampler(network, 2, is_guided=False)
+    network, params = Network(shallow), speaking_network(shallow)
+    told = context_for(["a large red circle", "a small blue cross"], shallow)
+    plain, guided = Sampler(network, 2, is_guided=False), Sampler(network, 2)
     images = plain(params, told, steps=3, seed=4)
-    np.testing.assert_allclose(
-        images, Sampler(network, 2)(params, told, steps=3, seed=4, guidance=1.0), atol=1e-5
-    )
-    assert np.abs(images - Sampler(network, 2)(params, told, steps=3, seed=4, guidance=3.0)).max() > 1e-3
+    np.testing.assert_allclose(images, guided(params, told, steps=3, seed=4, guidance=1.0), atol=1e-5)
+    assert np.abs(images - guided(params, told, steps=3, seed=4, guidance=3.0)).max() > 1e-3
     with pytest.raises(ValueError, match="no guidance"):
         plain(params, told, steps=3, guidance=2.0)
 
 
-def test_each_device_makes_its_share_of_the_images(tiny: Config) -> None:
+def test_each_device_makes_its_share_of_the_images(shallow: Config) -> None:
     """Two rows for each of eight images: told and not told."""
-    sampler, params = Sampler(Network(tiny), 8), speaking_network(tiny)
-    told = context_for(["a large red circle"] * 8, tiny)
+    sampler, params = Sampler(Network(shallow), 8), speaking_network(shallow)
+    told = context_for(["a large red circle"] * 8, shallow)
     programs = []
     run = sampler._run
 
     def watched(*arguments: Any, mesh: Any) -> Any:
-        programs.append(run.lower(*arguments, mesh=mesh).compile().as_text())
-        return run(*arguments, mesh=mesh)
+        program = run.lower(*arguments, mesh=mesh).compile()
+        programs.append(program.as_text())
+        return program(*arguments)
 
     sampler._run = watched
     sampler(params, told, steps=2, guidance=2.0)
     rows = {int(rows) for rows in re.findall(r"= f32\[(\d+),\d+,\d+,\d+\]\S* convolution\(", programs[0])}
     assert rows == {2}, rows
-
-
-def test_a_distillation_that_goes_on_after_a_round_is_the_unbroken_one(shallow: Config) -> None:
-    config = replace(shallow, distill=replace(shallow.distill, start_num_steps=8, end_num_steps=2))
-    source = ShapesSource(config, count=64)
-    teacher = speaking_network(config)
-    unbroken = Distiller(config, source, teacher, guidance=1.5, mesh=make_mesh())
-    unbroken.halve(updates=3)
-    saved = jax.tree.map(np.array, unbroken.params)
-    unbroken.halve(updates=3)
-    again = Distiller(config, source, saved, guidance=1.5, mesh=make_mesh(), steps=4, rounds_done=1)
-    again.halve(updates=3)
-    for one, other in zip(jax.tree.leaves(unbroken.params), jax.tree.leaves(again.params), strict=True):
-        np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
 
 
 def test_an_interrupted_halving_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,8 +122,7 @@ def test_an_interrupted_halving_goes_on_where_it_was(tmp_path: Path, monkeypatch
         distil("mended", 2, "--train.adam-beta2", "0.5")
     # Four updates were saved, two are left.
     assert distil("mended")[:3] == [4, 1, 1]
-    for one, other in zip(jax.tree.leaves(student("whole")), jax.tree.leaves(student("mended")), strict=True):
-        np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
+    _equal(student("whole"), student("mended"))
 
 
 def test_networks_that_say_the_noise_are_refused(tiny: Config) -> None:
@@ -159,8 +150,3 @@ def test_a_student_is_sampled_in_its_own_steps_without_guidance_again(
     # What is asked for is done all the same, and makes other images.
     assert (plain != images("--num_steps", "3")).any()
     assert (plain != images("--guidance_scale", "3.5")).any()
-
-
-def replace_steps(distiller: Distiller, steps: int) -> Distiller:
-    distiller.steps = steps
-    return distiller

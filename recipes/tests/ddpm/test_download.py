@@ -15,9 +15,9 @@ from ddpm.picture_server import PictureServer, serving
 from tpulab_recipes.common.errors import DataError, StorageError
 from tpulab_recipes.common.progress import Silent
 from tpulab_recipes.common.storage import Folder
-from tpulab_recipes.ddpm.data.download import DownloadOptions, download, fetch_shard, plan
-from tpulab_recipes.ddpm.data.fetch import Fetcher, FetchLimits
-from tpulab_recipes.ddpm.data.image_shards import read_images
+from tpulab_recipes.images.download import DownloadOptions, download, fetch_shard, plan
+from tpulab_recipes.images.fetch import Fetcher, FetchLimits
+from tpulab_recipes.images.shards import read_images
 
 
 @pytest.fixture

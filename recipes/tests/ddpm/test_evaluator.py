@@ -14,10 +14,10 @@ from tpulab_recipes.ddpm.data.pipeline import ShapesSource
 from tpulab_recipes.ddpm.data.shapes import draw_shapes
 from tpulab_recipes.ddpm.data.small_encoders import PatchPca
 from tpulab_recipes.ddpm.model import Network
-from tpulab_recipes.ddpm.training import frechet
 from tpulab_recipes.ddpm.training.evaluator import ShapesEvaluator
-from tpulab_recipes.ddpm.training.frechet import frechet_distance, image_features
 from tpulab_recipes.ddpm.training.trainer import Trainer
+from tpulab_recipes.images import frechet
+from tpulab_recipes.images.frechet import frechet_distance, image_features
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from tpulab_recipes.common.progress import Silent
 from tpulab_recipes.common.storage import Folder
 from tpulab_recipes.ddpm.config import Config
 from tpulab_recipes.ddpm.data.encode import encode
-from tpulab_recipes.ddpm.data.image_shards import write_shape_images
 from tpulab_recipes.ddpm.data.pipeline import EncodingSource
+from tpulab_recipes.ddpm.data.shapes import write_shape_images
 from tpulab_recipes.ddpm.model import Network
 from tpulab_recipes.ddpm.presets import PRESETS, SMALL
 from tpulab_recipes.ddpm.training.evaluator import EncodingsEvaluator

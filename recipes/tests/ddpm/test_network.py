@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 from flax import nnx
 from tpulab_recipes.ddpm.config import Conditioning, Config, UNetArgs
-from tpulab_recipes.ddpm.diffusion.masks import draw_masks
 from tpulab_recipes.ddpm.model import Network
 from tpulab_recipes.ddpm.model.attention import Attention
-from tpulab_recipes.ddpm.model.context import ContextSequence, drop_conditioning, unconditional
+from tpulab_recipes.ddpm.model.context import ContextSequence, draw_masks, drop_conditioning, unconditional
 from tpulab_recipes.ddpm.model.layers import position_map, sinusoids
 from tpulab_recipes.ddpm.prompts import context_for
 

@@ -17,11 +17,11 @@ from ddpm.tiny import SHALLOW, TRAINING, flags
 from tpulab_recipes.common.log_writers import read_json_lines
 from tpulab_recipes.common.storage import Folder
 from tpulab_recipes.ddpm.__main__ import main
-from tpulab_recipes.ddpm.data.image_shards import read_images
-from tpulab_recipes.ddpm.data.images import encode_image
-from tpulab_recipes.ddpm.data.protos import decode_example, decode_tensor, encode_example
 from tpulab_recipes.ddpm.data.shapes import all_shapes, draw_shapes, to_uint8
-from tpulab_recipes.ddpm.data.tfrecord import read_records, write_record
+from tpulab_recipes.images.files import encode_image
+from tpulab_recipes.images.messages import decode_example, decode_tensor, encode_example
+from tpulab_recipes.images.shards import read_images
+from tpulab_recipes.images.tfrecord import read_records, write_record
 
 SHALLOW_NETWORK = flags(
     SHALLOW

@@ -8,7 +8,6 @@ import jax
 import numpy as np
 import pytest
 from ddpm.tiny import shallow_config, tiny_config
-from tpulab_recipes.common.errors import ConfigError
 from tpulab_recipes.ddpm.data.pipeline import ShapesSource
 from tpulab_recipes.ddpm.model import Network
 from tpulab_recipes.ddpm.presets import LAION512_LARGE, SMALL
@@ -22,7 +21,7 @@ from tpulab_recipes.ddpm.training.step_cost import (
 )
 from tpulab_recipes.ddpm.training.train_step import compile_step, diffusion_loss, state_shapes
 from tpulab_recipes.ddpm.training.trainer import Trainer
-from tpulab_recipes.runtime import memory_plan
+from tpulab_recipes.runtime import DeviceRuntimeError, memory_plan
 from tpulab_recipes.runtime.jax_mesh import make_mesh
 
 
@@ -75,7 +74,7 @@ def test_what_does_not_fit_a_chip_is_refused_before_anything_is_allocated(
     monkeypatch.setitem(memory_plan.CHIP_GIB, "v5e", needed)
     there = len(jax.live_arrays())
     with pytest.raises(
-        ConfigError, match=r"^train\.batch_size: .* 8 images on 8 chips .* v5e .*remat_levels=1"
+        DeviceRuntimeError, match=r"8 images on 8 chips .* v5e .*weights .*activations .*remat_levels=1"
     ):
         Trainer(config, source)
     assert len(jax.live_arrays()) == there

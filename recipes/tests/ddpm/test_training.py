@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from ddpm.tiny import shallow_config
+from tpulab_recipes import runtime
 from tpulab_recipes.common.errors import CheckpointError, ConfigError, TrainingDiverged
 from tpulab_recipes.common.log_writers import JsonLines, read_json_lines
 from tpulab_recipes.common.steering import PlainRun
@@ -34,7 +35,7 @@ from tpulab_recipes.ddpm.training.optimizer import (
 )
 from tpulab_recipes.ddpm.training.train_step import TrainState, compile_step, make_initial_state
 from tpulab_recipes.ddpm.training.trainer import Trainer
-from tpulab_recipes.runtime.jax_mesh import make_mesh, put_batch
+from tpulab_recipes.runtime.jax_mesh import gathered, make_mesh, put_batch
 
 
 def _trainer(config: Config, devices: int = 8, **more: Any) -> Trainer:
@@ -71,6 +72,35 @@ def test_a_step_on_eight_devices_equals_a_step_on_one(tiny: Config) -> None:
     assert leaf.addressable_shards[0].data.size * 8 == leaf.size
     moment = eight.opt_state[0].nu["middle1"]["conv1"]["kernel"]
     assert moment.addressable_shards[0].data.size * 8 == moment.size
+
+
+def test_the_seam_trains_a_state_in_slices_as_one_that_is_whole() -> None:
+    """`prepare` and `compile(state=…)`, with which this recipe trains, on a layer of their own."""
+    backend: Any = runtime.use("jax")
+    mesh, rows = make_mesh(), np.random.default_rng(0).standard_normal((16, 64)).astype(np.float32)
+    first = {"w": np.ones((64, 32), np.float32), "step": np.zeros((), np.int32)}
+
+    def update(state: Any, batch: Any) -> tuple[Any, Any]:
+        def loss_of(w: jax.Array) -> jax.Array:
+            return jnp.square(batch["x"] @ gathered(w, mesh)).mean()
+
+        loss, gradient = jax.value_and_grad(loss_of)(state["w"])
+        return {"w": state["w"] - 0.1 * gradient, "step": state["step"] + 1}, {"loss": loss}
+
+    found = []
+    for shard in (True, False):
+        state = backend.prepare(first, shard=shard)
+        before = backend.shards(state["w"])[0].shape
+        step = backend.compile(update, state=state)
+        for _ in range(2):
+            state, figures = step(state, put_batch({"x": rows}, mesh))
+        # The state keeps its place, in one program.
+        assert backend.shards(state["w"])[0].shape == before == ((64, 4) if shard else (64, 32))
+        assert step._cache_size() == 1
+        found.append(backend.to_host({**state, **figures}))
+    _equal(found[0], found[1], atol=1e-6)
+    assert found[0]["w"].shape == (64, 32)
+    assert found[0]["step"] == 2
 
 
 def test_what_travels_is_half_as_wide_as_the_masters(tmp_path: Path) -> None:
@@ -214,7 +244,12 @@ class _Broken(ShapesSource):
 def test_a_broken_batch_changes_nothing_but_the_counters(shallow: Config) -> None:
     mesh = make_mesh()
     with Trainer(shallow, _Broken(shallow, {1}), mesh=mesh) as trainer:
+        first = Network(shallow).init(shallow.seed)
         before = jax.tree.map(np.asarray, trainer.train(1))
+        # The average keeps its share of the first parameters.
+        decay = shallow.train.ema_decay
+        expected = jax.tree.map(lambda a, b: decay * a + (1 - decay) * b, first, before.params)
+        _equal(before.ema, expected, atol=1e-6)
         after = trainer.train(2)
         assert (int(after.skipped), int(after.skipped_in_a_row), int(after.step)) == (1, 1, 2)
         _equal(after.params, before.params)

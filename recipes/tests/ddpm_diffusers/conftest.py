@@ -8,6 +8,10 @@ from pathlib import Path
 import pytest
 
 CHECKOUT = Path(__file__).parents[3]
+# As the tests of JAX have it (`ddpm/conftest.py`): for the processes with JAX, which mostly compile.
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(CHECKOUT / ".tpulab" / "caches" / "jax-recipes"))
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "1")
 
 
 @pytest.fixture(scope="session")

@@ -18,16 +18,18 @@ from ddpm.tiny import flags
 from ddpm_diffusers import published
 from diffusers import AutoencoderKL, StableDiffusionXLPipeline
 from torchmetrics.image.fid import FrechetInceptionDistance
+from tpulab_recipes.common import torch_process
 from tpulab_recipes.common.errors import DataError, MissingPackage
 from tpulab_recipes.common.storage import Folder
-from tpulab_recipes.ddpm.data import torch_models, torch_process
-from tpulab_recipes.ddpm.data.image_shards import read_images, write_shape_images
-from tpulab_recipes.ddpm.data.images import fit_image
-from tpulab_recipes.ddpm.data.protos import decode_example, decode_tensor
-from tpulab_recipes.ddpm.data.tfrecord import read_records
-from tpulab_recipes.ddpm.presets import PRESETS
-from tpulab_recipes.ddpm.training.comparison import Comparison
-from tpulab_recipes.ddpm.training.frechet import frechet_distance
+from tpulab_recipes.ddpm.data import torch_models
+from tpulab_recipes.ddpm.data.shapes import write_shape_images
+from tpulab_recipes.images import inception
+from tpulab_recipes.images.comparison import Comparison
+from tpulab_recipes.images.files import fit_image
+from tpulab_recipes.images.frechet import frechet_distance
+from tpulab_recipes.images.messages import decode_example, decode_tensor
+from tpulab_recipes.images.shards import read_images
+from tpulab_recipes.images.tfrecord import read_records
 
 SOURCES = str(Path(__file__).parents[2] / "src")
 
@@ -180,19 +182,19 @@ def test_inceptions_distance_is_that_of_torch_fidelitys_features(
 
     weights = str(tmp_path / "inception.pth")
     with pytest.raises(DataError, match=r"inception\.pth.*Download https.*--inception_weights"):
-        torch_models.inception_distance(weights)
+        inception.distance(weights)
     published.write_inception(Path(weights))
     rng = np.random.default_rng(7)
     extractor, features = FeatureExtractorInceptionV3("reference", ["192"], weights), []
     for real, low in ((True, 0), (False, 128)):
         images = rng.integers(low, 256, (4, 32, 32, 3), dtype=np.uint8)
         for some in (images[:3], images[3:]):
-            torch_models.inception_update(some, real, weights, features=192)
+            inception.update(some, real, weights, features=192)
         with torch.no_grad():
             (found,) = extractor(torch.from_numpy(images).movedim(-1, 1).contiguous())
         features.append(found.double().numpy())
     assert frechet_distance(*features) > 1e-3
-    found = torch_models.inception_distance(weights, features=192)
+    found = inception.distance(weights, features=192)
     assert found == pytest.approx(frechet_distance(*features), rel=1e-3)
 
 
@@ -285,11 +287,11 @@ def test_the_commands_encode_train_and_evaluate_with_torch_in_a_process_beside_j
 
 def test_too_few_images_for_a_distance_are_refused(tmp_path: Path) -> None:
     write_shape_images(Folder(tmp_path), 66)
-    compare = Comparison(str(tmp_path), PRESETS["small"])
+    compare = Comparison(str(tmp_path), 16, "png")
     with pytest.raises(DataError, match=r"--num-images makes 64 images, too few.*at least 65 samples"):
         compare.check(64)
     with pytest.raises(DataError, match=r"holds 66 images.*at least 2,049 samples.*compare 50,000"):
-        Comparison(str(tmp_path), PRESETS["small"], "fid")
+        Comparison(str(tmp_path), 16, "png", "fid")
 
 
 def test_an_end_of_the_process_and_a_missing_python_are_said(
@@ -297,10 +299,10 @@ def test_an_end_of_the_process_and_a_missing_python_are_said(
 ) -> None:
     monkeypatch.setenv("TPULAB_TORCH_PYTHON", "/bin/false")
     with pytest.raises(DataError, match="ended with 1"):
-        torch_process.call("encode_latents")
+        torch_process.call("tpulab_recipes.ddpm.data.torch_models:encode_latents")
     monkeypatch.setenv("TPULAB_TORCH_PYTHON", str(tmp_path / "python"))
     with pytest.raises(DataError, match="cannot be started: No such file"):
-        torch_process.call("encode_latents")
+        torch_process.call("tpulab_recipes.ddpm.data.torch_models:encode_latents")
     monkeypatch.delenv("TPULAB_TORCH_PYTHON")
     monkeypatch.setattr(torch_process, "_PACKAGES", ("nobody_has_this",))
     monkeypatch.setattr(sys, "prefix", str(tmp_path / "jax"))

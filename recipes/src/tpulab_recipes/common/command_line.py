@@ -70,13 +70,17 @@ def read_subcommand(
     small letters. `preset` is the one of a command that names none."""
     asked = asked_preset(argv) or preset
     name = asked if asked in presets else preset
+    return choose_command(commands, recipe, about, argv, preset=name, config=presets[name])
+
+
+def choose_command(
+    commands: Sequence[type[Any]], recipe: str, about: str, argv: Sequence[str], /, **known: Any
+) -> Any:
+    """The command that `argv` begins with; `known` are defaults of those commands that have such a flag."""
     choices = [
         Annotated[
             command,
-            tyro.conf.subcommand(
-                command.__name__.lower(),
-                default=with_defaults(command, preset=name, config=presets[name]),
-            ),
+            tyro.conf.subcommand(command.__name__.lower(), default=with_defaults(command, **known)),
         ]
         for command in commands
     ]
@@ -113,13 +117,14 @@ def asked_preset(argv: Sequence[str], *flags: str) -> str | None:
 
 
 def with_defaults(command: type[T], **known: Any) -> T:
-    """The command with these values; tyro asks for what has neither one of them nor a default."""
+    """The command with those of these values that it has; tyro asks for what has no default then."""
+    fields = dataclasses.fields(command)  # type: ignore[arg-type]
     missing = {
         field.name: tyro.MISSING
-        for field in dataclasses.fields(command)  # type: ignore[arg-type]
+        for field in fields
         if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
     }
-    return command(**missing | known)
+    return command(**missing | {field.name: known[field.name] for field in fields if field.name in known})
 
 
 def print_table(rows: Sequence[Mapping[str, object]]) -> None:

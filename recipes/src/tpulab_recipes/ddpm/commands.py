@@ -8,25 +8,31 @@ import os
 import posixpath
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, TypeAlias, Union
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 import tyro
 
-from tpulab_recipes.common.command_line import asked_preset, print_result, with_defaults
+from tpulab_recipes.common.command_line import asked_preset, choose_command, print_result
 from tpulab_recipes.common.errors import CheckpointError, ConfigError, DataError
 from tpulab_recipes.common.progress import Progress, Silent, Terminal
-from tpulab_recipes.ddpm.config import Config, check_config, to_dict
-from tpulab_recipes.ddpm.data.download import DownloadOptions
-from tpulab_recipes.ddpm.data.image_shards import CLASS_KEY, SCORE_KEY
-from tpulab_recipes.ddpm.presets import load_config
+from tpulab_recipes.common.settings import to_dict
+from tpulab_recipes.ddpm.config import Config, check_config
+from tpulab_recipes.ddpm.presets import PRESETS, load_config
+from tpulab_recipes.images.download import DownloadOptions
+from tpulab_recipes.images.shards import CLASS_KEY, SCORE_KEY
 
 #: Scale of the guidance of `evaluate`, for networks that are not distilled.
 DEFAULT_GUIDANCE = 3.5
 #: Flags such as `--train.batch-size`.
 Settings: TypeAlias = Annotated[Config, tyro.conf.arg(name="")]
 ConfigFlag = tyro.conf.arg(aliases=["--config"], metavar="PRESET|FILE")
+PresetFlag = tyro.conf.arg(
+    aliases=["--config"],
+    metavar="PRESET|FILE",
+    help=f"{', '.join(PRESETS)}, or a .py, .toml or .json file; the flags below change settings of it.",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,14 +61,21 @@ class OnHosts(Command):
     def join_slice(self) -> tuple[int, int]:
         """This host and their number, after a line that says what it runs on. Raises `DeviceRuntimeError`
         where that is not what was asked for: nothing runs on the host CPU unnoticed."""
-        from tpulab_recipes import runtime
-        from tpulab_recipes.ddpm.training.hosts import join_slice
+        import jax
 
-        process, processes = join_slice(self.coordinator, self.num_processes, self.process_id)
+        from tpulab_recipes import runtime
+
+        if self.coordinator == "auto":
+            jax.distributed.initialize()
+        elif self.coordinator:
+            if self.num_processes is None or self.process_id is None:
+                raise ConfigError("--coordinator", "needs --num-processes and --process-id.")
+            jax.distributed.initialize(self.coordinator, self.num_processes, self.process_id)
         backend = runtime.use("jax", platform=self.platform)
-        if process == 0 and not self.quiet:
+        world = backend.world()
+        if world.is_main and not self.quiet:
             print(backend.describe(), flush=True)
-        return process, processes
+        return world.process_index, world.process_count
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +100,7 @@ class Download(Command, DownloadOptions):
     def run(self) -> None:
         import importlib.util
 
-        from tpulab_recipes.ddpm.data.download import download, download_with_img2dataset
+        from tpulab_recipes.images.download import download, download_with_img2dataset
 
         installed = importlib.util.find_spec("img2dataset") is not None
         if self.downloader == "img2dataset" or (self.downloader == "auto" and installed):
@@ -108,7 +121,7 @@ class Shapes(Command):
 
     def run(self) -> None:
         from tpulab_recipes.common.storage import Folder
-        from tpulab_recipes.ddpm.data.image_shards import write_shape_images
+        from tpulab_recipes.ddpm.data.shapes import write_shape_images
 
         names = write_shape_images(Folder(self.write_dir), self.count)
         print_result(shards=len(names), images=self.count)
@@ -118,9 +131,7 @@ class Shapes(Command):
 class Encode(WithEncoders, OnHosts):
     """Turn images and captions into latents and text states."""
 
-    preset: Annotated[str, ConfigFlag]
-    """small, laion256, laion512_large, cifar10, imagenet256, or a .py, .toml or .json file; the flags below
-    change single settings of it."""
+    preset: Annotated[str, PresetFlag]
     data_dir: str
     """Folder with the shards of images."""
     write_dir: str
@@ -157,9 +168,7 @@ class Encode(WithEncoders, OnHosts):
 class Train(OnHosts):
     """Train; run it again to go on where it stopped."""
 
-    preset: Annotated[str, ConfigFlag] = "small"
-    """small, laion256, laion512_large, cifar10, imagenet256, or a .py, .toml or .json file; the flags below
-    change single settings of it."""
+    preset: Annotated[str, PresetFlag] = "small"
     global_dir: tuple[str, ...]
     """Folder for checkpoints and logs, and after it, if you like, the folder with the encodings."""
     data_dir: str | None = None
@@ -265,7 +274,7 @@ class OfCheckpoint(OnHosts):
             # Students are saved with the number of their steps.
             steps = folder.about(self.checkpoint).get("sampling_steps")
             if steps:
-                config = replace(config, model=replace(config.model, eval_sampling_num_steps=steps))
+                config = config.but({"model.eval_sampling_num_steps": steps})
             # The flags again, over the settings that are known only now.
             again = read(self.argv, config)
             assert isinstance(again, OfCheckpoint)
@@ -313,8 +322,8 @@ class Evaluate(WithEncoders, OfCheckpoint):
         from tpulab_recipes.ddpm.model.network import Network
         from tpulab_recipes.ddpm.prompts import context_for, decode_images
         from tpulab_recipes.ddpm.sampler import Sampler
-        from tpulab_recipes.ddpm.training.comparison import Comparison
-        from tpulab_recipes.ddpm.training.hosts import dealt_out
+        from tpulab_recipes.images.comparison import Comparison
+        from tpulab_recipes.runtime.jax_hosts import dealt_out
         from tpulab_recipes.runtime.jax_mesh import state_of_this_host
 
         self.sign_in()
@@ -327,15 +336,16 @@ class Evaluate(WithEncoders, OfCheckpoint):
             prompts, classes = self._prompts(config)
             compare = None
             if self.reference_dir:
-                compare = Comparison(self.reference_dir, config, self.distance, self.inception_weights)
+                args = config.dataset.args
+                kind = self.distance, self.inception_weights
+                compare = Comparison(self.reference_dir, args.image_size, args.image_format, *kind)
                 compare.check(len(prompts))
             out = Folder(self.save_dir)
             if process == 0:
                 out.make()
             batch = min(self.max_batch_size, len(prompts))
             sampler = Sampler(Network(config), batch, is_guided=guidance != 1.0)
-            known, mask = self._inpainting(config)
-            params = state_of_this_host(params)
+            params, given = state_of_this_host(params), self._inpainting(config)
 
             def make(first: int, last: int) -> tuple[np.ndarray, ...]:
                 context = context_for(
@@ -344,17 +354,15 @@ class Evaluate(WithEncoders, OfCheckpoint):
                     aesth_score=self.aesth_score,
                     classes=None if classes is None else classes[first:last],
                 )
-                count = last - first
                 latents = sampler(
                     params,
                     context,
                     seed=config.seed + first,
                     steps=self.num_steps,
                     guidance=guidance,
-                    known=None if known is None else np.repeat(known, count, axis=0),
-                    mask=None if mask is None else np.repeat(mask, count, axis=0),
-                )[:count]
-                return latents, decode_images(latents, config)
+                    **{name: np.repeat(value, last - first, axis=0) for name, value in given.items()},
+                )
+                return latents[: last - first], decode_images(latents[: last - first], config)
 
             progress = self.progress(process == 0)
             progress.start("sample", len(prompts), "the first images compile")
@@ -392,13 +400,14 @@ class Evaluate(WithEncoders, OfCheckpoint):
             )
         return [prompt for prompt in prompts or [""] for _ in range(self.num_images)], None
 
-    def _inpainting(self, config: Config) -> tuple[np.ndarray | None, np.ndarray | None]:
+    def _inpainting(self, config: Config) -> dict[str, np.ndarray]:
+        """`known` and `mask` for the sampler, with one row each; nothing where nothing is to be repainted."""
         if not self.inpaint and not self.mask:
-            return None, None
+            return {}
         if not (self.inpaint and self.mask):
             raise ConfigError("--inpaint", "and --mask go together.")
         from tpulab_recipes.ddpm.data.encoders import encode_images
-        from tpulab_recipes.ddpm.data.images import decode_image, fit_image
+        from tpulab_recipes.images.files import decode_image, fit_image
 
         def read(path: str) -> np.ndarray:
             try:
@@ -407,15 +416,13 @@ class Evaluate(WithEncoders, OfCheckpoint):
             except OSError as error:
                 raise DataError(f"{path} cannot be read: {error.strerror}.") from error
 
-        known = read(self.inpaint).astype(np.float32)[None] / 127.5 - 1
-        known = encode_images(known, config)
-        painted = read(self.mask)[..., 0] > 127
+        image, painted = read(self.inpaint), read(self.mask)[..., 0] > 127
         size = config.in_dimensions[0]
         step = painted.shape[0] // size
-        blocks = painted[: size * step, : size * step].reshape(size, step, size, step)
+        blocks = painted[: size * step, : size * step].reshape(1, size, step, size, step, 1)
         # A latent is repainted when any of its pixels is.
-        mask = np.asarray(blocks.any(axis=(1, 3)), np.float32)
-        return known, mask[None, ..., None]
+        mask = np.asarray(blocks.any(axis=(2, 4)), np.float32)
+        return {"known": encode_images(image.astype(np.float32)[None] / 127.5 - 1, config), "mask": mask}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -533,6 +540,7 @@ class Benchmark(Command):
         print_result(rows=rows)
 
 
+ABOUT = "Diffusion models in JAX. Folders may be local or gs://bucket/path."
 COMMANDS = (Download, Shapes, Encode, Train, Evaluate, Distill, Export, Benchmark)
 
 
@@ -543,23 +551,5 @@ def read(argv: Sequence[str], config: Config | None = None) -> Command:
     with 0 after `--help`. Raises `ConfigError` for a preset or file that cannot be read.
     """
     config = config or load_config(asked_preset(argv, "--config") or "small")
-    known = {"config": config, "argv": tuple(argv)}
-    choices = [
-        Annotated[
-            command,
-            tyro.conf.subcommand(
-                command.__name__.lower(),
-                default=with_defaults(
-                    command, **{name: known[name] for name in known if name in command.__dataclass_fields__}
-                ),
-            ),
-        ]
-        for command in COMMANDS
-    ]
-    command: Command = tyro.cli(
-        Union[tuple(choices)],  # noqa: UP007
-        prog="python -m tpulab_recipes.ddpm",
-        description="Diffusion models in JAX. Folders may be local or gs://bucket/path.",
-        args=argv,
-    )
+    command: Command = choose_command(COMMANDS, "ddpm", ABOUT, argv, config=config, argv=tuple(argv))
     return command

@@ -6,17 +6,16 @@ the commands. A key that does not exist is refused with the nearest one that doe
 
 from __future__ import annotations
 
-import difflib
 import math
-import typing
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, is_dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import ml_dtypes
 import numpy as np
 
 from tpulab_recipes.common.errors import ConfigError
+from tpulab_recipes.common.settings import changed
 
 MeanType: TypeAlias = Literal["eps", "x", "v"]
 LossWeight: TypeAlias = Literal["constant", "snr", "snr_trunc", "v_mse", "root_snr", "p2", "p2_half"]
@@ -221,68 +220,9 @@ class Config:
 
 def config_from(values: Mapping[str, Any], base: Config | None = None) -> Config:
     """`base` (the defaults) with `values` over it. Raises `ConfigError` for what does not fit."""
-    config: Config = _changed(base or Config(), values, "")
+    config = changed(base or Config(), values)
     check_config(config)
     return config
-
-
-def _changed(group: Any, values: Any, path: str) -> Any:
-    if not isinstance(values, Mapping):
-        raise ConfigError(path.rstrip("."), f"must be a group of keys, not {values!r}.")
-    hints = typing.get_type_hints(type(group))
-    changes: dict[str, Any] = {}
-    for key, value in values.items():
-        name, _, rest = str(key).partition(".")
-        if name not in hints:
-            raise ConfigError(path + name, f"there is no such key.{nearest(name, hints)}")
-        now = changes.get(name, getattr(group, name))
-        if is_dataclass(now):
-            changes[name] = _changed(now, {rest: value} if rest else value, f"{path}{name}.")
-        else:
-            changes[name] = _checked(value, hints[name], path + str(key))
-    return replace(group, **changes)
-
-
-def _checked(value: Any, kind: Any, path: str) -> Any:
-    """The value as its type has it: JSON and TOML know no tuples, and JSON no infinity."""
-    of = typing.get_args(kind)
-    if typing.get_origin(kind) is Literal:
-        if value not in of:
-            raise ConfigError(path, f"{value!r} is none of {', '.join(of)}.{nearest(str(value), of)}")
-        return value
-    if typing.get_origin(kind) is tuple:
-        if not isinstance(value, list | tuple):
-            raise ConfigError(path, f"must be a list, not {value!r}.")
-        kinds = of[:1] * len(value) if of[-1] is Ellipsis else of
-        if len(kinds) != len(value):
-            raise ConfigError(path, f"must have {len(kinds)} entries, not {len(value)}.")
-        return tuple(_checked(item, kind, path) for item, kind in zip(value, kinds, strict=True))
-    if kind is float and (type(value) is int or value == "inf"):
-        return float(value)
-    if kind is int and type(value) is float and value.is_integer():
-        return int(value)
-    if type(value) is not kind:
-        raise ConfigError(path, f"must be {kind.__name__}, not {value!r}.")
-    return value
-
-
-def nearest(name: str, names: Iterable[str]) -> str:
-    """` Did you mean …?`, or nothing where no name is near."""
-    close = difflib.get_close_matches(name, list(names), n=1, cutoff=0.4)
-    return f" Did you mean {close[0]!r}?" if close else ""
-
-
-def to_dict(config: Config) -> dict[str, Any]:
-    """Plain values that `config_from` reads back (JSON has no infinity: it is written as the text `inf`)."""
-
-    def plain(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {name: plain(item) for name, item in value.items()}
-        if isinstance(value, list | tuple):
-            return [plain(item) for item in value]
-        return "inf" if value == math.inf else value
-
-    return {name: plain(value) for name, value in asdict(config).items()}
 
 
 def check_config(config: Config) -> None:

@@ -22,24 +22,32 @@ from tpulab_recipes.ddpm.training.trainer import Figures
 
 
 def show_images(images: np.ndarray, titles: Sequence[str], columns: int = 8, size: float = 1.15) -> Any:
-    """A matplotlib figure of images with a word under each."""
-    import matplotlib.pyplot as plt
-
+    """A matplotlib figure of images with a word above each."""
     rows = -(-len(images) // columns)
     lines = 1 + max((title.count("\n") for title in titles), default=0)
-    figure, axes = plt.subplots(
-        rows,
-        columns,
-        figsize=(columns * size, rows * (size + 0.15 * lines)),
-        squeeze=False,
-        layout="constrained",
-    )
-    for axis in axes.flat:
-        axis.axis("off")
-    for axis, image, title in zip(axes.flat, images, titles, strict=False):
+    figure, axes = _places(rows, columns, (columns * size, rows * (size + 0.15 * lines)))
+    for axis, image, title in zip(axes, images, titles, strict=False):
         axis.imshow((np.clip(image, -1, 1) + 1) / 2)
         axis.set_title(title, fontsize=7)
     return figure
+
+
+def side_by_side(rows: Sequence[tuple[str, np.ndarray]]) -> Any:
+    """A figure with one labelled strip of images for each row."""
+    figure, axes = _places(len(rows), 1, (8, 1.2 * len(rows)))
+    for axis, (title, images) in zip(axes, rows, strict=True):
+        axis.imshow((grid(images, len(images), scale=3) + 1) / 2)
+        axis.set_title(title, fontsize=9, loc="left")
+    return figure
+
+
+def _places(rows: int, columns: int, size: tuple[float, float]) -> tuple[Any, list[Any]]:
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
+    for axis in axes.flat:
+        axis.axis("off")
+    return figure, list(axes.flat)
 
 
 def forward_process(latents: np.ndarray, config: Config, steps: int = 8) -> tuple[np.ndarray, list[str]]:
@@ -56,6 +64,12 @@ def forward_process(latents: np.ndarray, config: Config, steps: int = 8) -> tupl
     return np.stack(images), titles
 
 
+def _image(**layout: str) -> Any:
+    import ipywidgets as widgets
+
+    return widgets.Image(format="png", layout=widgets.Layout(**layout))
+
+
 class LiveTraining:
     """A widget with the loss, the norm of the gradient, and the newest samples; give its methods to the
     trainer."""
@@ -67,12 +81,8 @@ class LiveTraining:
         logging.getLogger("absl").setLevel(logging.ERROR)
         self.words = widgets.Label("Compiling the training step; this takes longest.")
         # Hidden while there is no picture: a browser would draw the sign of a broken one.
-        self.curves = widgets.Image(
-            format="png", layout=widgets.Layout(width="420px", height="240px", visibility="hidden")
-        )
-        self.samples = widgets.Image(
-            format="png", layout=widgets.Layout(width="320px", object_fit="contain", visibility="hidden")
-        )
+        self.curves = _image(width="420px", height="240px", visibility="hidden")
+        self.samples = _image(width="320px", object_fit="contain", visibility="hidden")
         self.widget = widgets.VBox([self.words, widgets.HBox([self.curves, self.samples])])
         self.rows: list[Figures] = []
         self.found: list[tuple[int, dict[str, float]]] = []
@@ -122,16 +132,13 @@ class SamplePanel:
         import ipywidgets as widgets
 
         self._sampler, self._params, self._config = sampler, params, sampler.config
-        self.prompt = widgets.Text(prompt, description="prompt", continuous_update=False)
-        self.steps = widgets.IntSlider(16, 1, 64, description="steps", continuous_update=False)
-        self.guidance = widgets.FloatSlider(
-            2.0, min=0, max=6, step=0.5, description="guidance", continuous_update=False
-        )
-        self.score = widgets.FloatSlider(
-            9.0, min=2, max=9, step=0.5, description="score", continuous_update=False
-        )
-        self.seed = widgets.IntSlider(0, 0, 99, description="seed", continuous_update=False)
-        self.image = widgets.Image(format="png", layout=widgets.Layout(width="400px"))
+        late = {"continuous_update": False}
+        self.prompt = widgets.Text(prompt, description="prompt", **late)
+        self.steps = widgets.IntSlider(16, 1, 64, description="steps", **late)
+        self.guidance = widgets.FloatSlider(2.0, min=0, max=6, step=0.5, description="guidance", **late)
+        self.score = widgets.FloatSlider(9.0, min=2, max=9, step=0.5, description="score", **late)
+        self.seed = widgets.IntSlider(0, 0, 99, description="seed", **late)
+        self.image = _image(width="400px")
         knobs = [self.prompt, self.steps, self.guidance, self.score, self.seed]
         self.widget = widgets.HBox([widgets.VBox(knobs), self.image])
         for knob in knobs:
@@ -143,11 +150,7 @@ class SamplePanel:
         prompts = [self.prompt.value] * self._sampler.batch
         context = context_for(prompts, self._config, aesth_score=self.score.value)
         latents = self._sampler(
-            self._params,
-            context,
-            steps=self.steps.value,
-            guidance=self.guidance.value,
-            seed=self.seed.value,
+            self._params, context, steps=self.steps.value, guidance=self.guidance.value, seed=self.seed.value
         )
         self.images = decode_images(latents, self._config)
         self.image.value = png(grid(self.images, 8, scale=3))
@@ -185,8 +188,7 @@ class MaskPainter:
         )
         self.prompt = widgets.Text(prompt, description="prompt")
         self.button = widgets.Button(description="Paint", button_style="primary")
-        self.before = widgets.Image(format="png", layout=widgets.Layout(width="184px"))
-        self.after = widgets.Image(format="png", layout=widgets.Layout(width="370px"))
+        self.before, self.after = _image(width="184px"), _image(width="370px")
         self.before.value = png(grid(decode_images(latent[None], self._config), 1, scale=6))
         self.button.on_click(lambda _: self.paint())
         self.widget = widgets.VBox([self.prompt, widgets.HBox([self.before, board, self.after]), self.button])
@@ -200,8 +202,7 @@ class MaskPainter:
 
     def choose(self, rows: slice, columns: slice) -> None:
         """Chooses a rectangle of squares, as clicking them would."""
-        size = self._config.in_dimensions[0]
-        wanted = np.zeros((size, size), bool)
+        wanted = np.zeros(self._config.in_dimensions[:2], bool)
         wanted[rows, columns] = True
         for square, value in zip(self.squares, wanted.ravel(), strict=True):
             square.value = bool(value)
@@ -221,17 +222,3 @@ class MaskPainter:
         if self._on_made:
             self._on_made()
         return self.images
-
-
-def side_by_side(rows: Sequence[tuple[str, np.ndarray]]) -> Any:
-    """A figure with one labelled strip of images for each row."""
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(
-        len(rows), 1, figsize=(8, 1.2 * len(rows)), squeeze=False, layout="constrained"
-    )
-    for axis, (title, images) in zip(axes[:, 0], rows, strict=True):
-        axis.imshow((grid(images, len(images), scale=3) + 1) / 2)
-        axis.set_title(title, fontsize=9, loc="left")
-        axis.axis("off")
-    return figure

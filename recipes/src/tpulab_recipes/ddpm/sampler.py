@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, NamedSharding
+from jax import Array
+from jax.sharding import Mesh
 
 from tpulab_recipes.ddpm.config import context_shapes
 from tpulab_recipes.ddpm.diffusion.diffusion import guided
@@ -16,9 +17,7 @@ from tpulab_recipes.ddpm.diffusion.sampling import Known, Levels, sample_loop, s
 from tpulab_recipes.ddpm.diffusion.schedules import schedule_from
 from tpulab_recipes.ddpm.model.context import unconditional
 from tpulab_recipes.ddpm.model.network import Network
-from tpulab_recipes.runtime.jax_mesh import batch_sharding, gathered, make_mesh, replicated, state_sharding
-
-Array: TypeAlias = jax.Array
+from tpulab_recipes.runtime.jax_mesh import batch_sharding, gathered, mesh_of, replicated, state_sharding
 
 
 class Sampler:
@@ -133,14 +132,6 @@ class Sampler:
     def compilations(self) -> int:
         """How many programs have been compiled for this sampler."""
         return int(self._run._cache_size())
-
-
-def mesh_of(params: Any) -> Mesh:
-    """The mesh that the parameters lie on; for those that lie on none, the devices of this host."""
-    sharding = getattr(jax.tree.leaves(params)[0], "sharding", None)
-    if isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, Mesh):
-        return sharding.mesh
-    return make_mesh(jax.local_devices())
 
 
 def _pairs(one: Array, other: Array) -> Array:

@@ -124,7 +124,33 @@ class JaxBackend(Backend):
         self._jax.block_until_ready((values, self._jax.live_arrays()))
         self._jax.effects_barrier()
 
-    def compile(self, step: Step, *, name: str | None = None) -> Step:
+    def prepare(self, state: Any, *, shard: bool = False, mesh: Any = None) -> Any:
+        """The state of a training (parameters, optimizer state, counters: a tree of arrays, the same in every
+        process) on the devices of `mesh` (`jax_mesh.make_mesh`; default: all).
+
+        Whole on each or, with `shard`, in slices over the devices of each host, for models that one chip
+        cannot hold. `compile(step, state=…)` keeps it so, and `to_host` gives it back whole either way.
+        """
+        from tpulab_recipes.runtime import jax_mesh
+
+        mesh = mesh or jax_mesh.make_mesh()
+        places = jax_mesh.state_sharding(mesh, state)
+        if not shard:
+            places = self._jax.tree.map(lambda _: jax_mesh.replicated(mesh), state)
+        return jax_mesh.put_state(state, places)
+
+    def compile(
+        self, step: Step, *, name: str | None = None, state: Any = None, mesh: Any = None, more: Any = ()
+    ) -> Step:
+        """As every backend. With `state`, which `prepare` has placed (or its shapes, for slices), the step is
+        of the form `step(state, batch, …) -> (state, figures)`: see `jax_mesh.compile_update`. Within it
+        `jax_mesh.gathered` gives whole parameters to compute with."""
+        if state is not None:
+            from tpulab_recipes.runtime import jax_mesh
+
+            placed: Step = jax_mesh.compile_update(step, state, mesh or jax_mesh.make_mesh(), more, name)
+            return placed
+
         def named(*args: Any, **kwargs: Any) -> Any:
             return step(*args, **kwargs)
 

@@ -8,7 +8,7 @@ leaves the host.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -26,6 +26,14 @@ def make_mesh(devices: Sequence[Any] | None = None, hosts: int | None = None) ->
     hosts = hosts or len({device.process_index for device in devices})
     devices.sort(key=lambda device: (device.process_index, device.id))
     return Mesh(np.array(devices).reshape(hosts, -1), BATCH_AXES)
+
+
+def mesh_of(tree: Any) -> Mesh:
+    """The mesh that the arrays of a tree lie on; for those that lie on none, the devices of this host."""
+    sharding = getattr(jax.tree.leaves(tree)[0], "sharding", None)
+    if isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, Mesh):
+        return sharding.mesh
+    return make_mesh(jax.local_devices())
 
 
 def replicated(mesh: Mesh) -> NamedSharding:
@@ -49,6 +57,16 @@ def state_sharding(mesh: Mesh, shapes: Any) -> Any:
         return replicated(mesh)
 
     return jax.tree.map(of, shapes)
+
+
+def placed_shapes(shapes: Any, where: Mesh | NamedSharding) -> Any:
+    """A tree of shapes with their places: one for all, or on a mesh those of `state_sharding`."""
+    places = (
+        state_sharding(where, shapes) if isinstance(where, Mesh) else jax.tree.map(lambda _: where, shapes)
+    )
+    return jax.tree.map(
+        lambda leaf, place: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=place), shapes, places
+    )
 
 
 def gathered(copy: Any, mesh: Mesh) -> Any:
@@ -99,3 +117,26 @@ def put_batch(batch: Any, mesh: Mesh) -> Any:
     if jax.process_count() == 1:
         return jax.device_put(batch, sharding)
     return jax.tree.map(lambda leaf: jax.make_array_from_process_local_data(sharding, leaf), batch)
+
+
+def compile_update(
+    update: Callable[..., Any], state: Any, mesh: Mesh, more: Sequence[Any] = (), name: str | None = None
+) -> Any:
+    """`update(state, batch, …) -> (state, figures)` as one program over the mesh.
+
+    The state stays where it lies (of shapes alone: in slices), and its memory is used again. Rows of the
+    batch are divided; `more` says where further arguments lie; figures are whole on every device.
+    """
+    sliced, everywhere = state_sharding(mesh, state), replicated(mesh)
+    places = jax.tree.map(lambda leaf, place: getattr(leaf, "sharding", None) or place, state, sliced)
+
+    def named(*arguments: Any) -> Any:
+        return update(*arguments)
+
+    named.__name__ = named.__qualname__ = name or update.__name__
+    return jax.jit(
+        named,
+        in_shardings=(places, batch_sharding(mesh), *more),
+        out_shardings=(places, everywhere),
+        donate_argnums=0,
+    )

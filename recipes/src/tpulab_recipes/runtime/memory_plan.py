@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 from weakref import WeakSet
 
+from tpulab_recipes.runtime.errors import DeviceRuntimeError
+
 #: Bytes of a chip's HBM that a program may use (Google's system architecture pages, in GiB).
 CHIP_GIB = {"v2": 16, "v3": 32, "v4": 32, "v5e": 16, "v5p": 95, "v6e": 32}
 #: What the runtime calls a device that is a whole chip. One of v2 or v3 is half of a chip, and not judged.
@@ -46,6 +48,23 @@ class MemoryPlan:
     def fits(self, chip: str) -> bool:
         """Whether it fits a chip of this kind (`v5e`, …), with a tenth left for the program itself."""
         return self.total <= 0.9 * CHIP_GIB[chip] * 2**30
+
+    def require_fit(self, chip: str, chips: int, step: str, remedy: str) -> None:
+        """Raises `DeviceRuntimeError` (`too_large`) with the count where `step`, in words, does not fit."""
+        if self.fits(chip):
+            return
+        parts = {
+            "weights": self.parameters,
+            "gradients": self.gradients,
+            "optimizer": self.optimizer,
+            "activations": self.activations + self.gathered,
+        }
+        raise DeviceRuntimeError(
+            "too_large",
+            f"{step} on {chips} chips needs about {self.total / 2**30:.1f} GiB of each, more than a {chip} "
+            f"has for it ({CHIP_GIB[chip]} GiB, a tenth of which is for the program): "
+            f"{', '.join(f'{name} {size / 2**30:.1f}' for name, size in parts.items())}. {remedy}",
+        )
 
 
 def chip_of(device_kind: str) -> str | None:

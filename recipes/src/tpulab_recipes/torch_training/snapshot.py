@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tpulab_recipes.common.errors import CheckpointError
+from tpulab_recipes.common.settings import differences
 from tpulab_recipes.runtime.torch_base import TorchBackend
 from tpulab_recipes.torch_training.learning_rate import use_tensor_learning_rate
 
@@ -82,15 +83,11 @@ def refuse_changes(
     saved: Mapping[str, Any], asked: Mapping[str, Any], may_change: Collection[str] = ()
 ) -> None:
     """Raises `CheckpointError` when settings differ: going on would silently be another training."""
-    changed = [
-        f"{name} is {saved.get(name)!r} there and {asked.get(name)!r} here"
-        for name in sorted(saved.keys() | asked.keys())
-        if saved.get(name) != asked.get(name) and name not in may_change
-    ]
+    changed = differences(saved, asked, may_change)
     if changed:
         raise CheckpointError(
-            f"The checkpoint was written with other settings: {'; '.join(changed)}. Restore them, or write "
-            "to another folder."
+            f"The checkpoint was written with other settings: {changed}. Restore them, or write to another "
+            "folder."
         )
 
 

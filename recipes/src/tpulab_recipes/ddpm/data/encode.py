@@ -20,9 +20,9 @@ from tpulab_recipes.common.storage import Folder
 from tpulab_recipes.ddpm.config import Config
 from tpulab_recipes.ddpm.data.encoders import encode_rows
 from tpulab_recipes.ddpm.data.encodings import SUFFIX, encode_record
-from tpulab_recipes.ddpm.data.image_shards import CLASS_KEY, SCORE_KEY, CaptionedImage, read_images
-from tpulab_recipes.ddpm.data.images import fit_image
-from tpulab_recipes.ddpm.data.tfrecord import count_records, write_record
+from tpulab_recipes.images.files import fit_image
+from tpulab_recipes.images.shards import CLASS_KEY, SCORE_KEY, CaptionedImage, read_images
+from tpulab_recipes.images.tfrecord import count_records, write_record
 
 
 def encode(
@@ -49,40 +49,29 @@ def encode(
     progress.start(
         "encode", sum(counts.values()), f"{len(mine) - len(missing)} of {len(mine)} shards are there"
     )
+    told_classes = config.model.conditioning.num_classes > 0
     for name in missing:
         images = read_images(
             source,
             name,
             config.dataset.args.image_format,
             score_col=score_col,
-            class_col=class_col if config.model.conditioning.num_classes else None,
+            class_col=class_col if told_classes else None,
         )
         records = _records(config, images, batch_size, zlib.crc32(name.encode()), progress)
-        done = _write_shards(config, out, name, records)
+        per_shard, done = config.dataset.args.number_encodings_per_shard, 0
+        while piece := list(itertools.islice(records, per_shard)):
+            with out.write(f"{_stem(name)}-{done // per_shard:03d}{SUFFIX}") as file:
+                for record in piece:
+                    write_record(file, record)
+            done += len(piece)
         out.put(f"{_stem(name)}.json", json.dumps({"from": name, "images": done}))
     progress.finish()
     return {"shards": len(mine), "encoded": len(missing), "images": sum(counts.values())}
 
 
-def _write_shards(config: Config, out: Folder, name: str, records: Iterator[bytes]) -> int:
-    done = 0
-    for part in itertools.count():
-        piece = list(itertools.islice(records, config.dataset.args.number_encodings_per_shard))
-        if not piece:
-            break
-        with out.write(f"{_stem(name)}-{part:03d}{SUFFIX}") as file:
-            for record in piece:
-                write_record(file, record)
-        done += len(piece)
-    return done
-
-
 def _records(
-    config: Config,
-    images: Iterator[CaptionedImage],
-    size: int,
-    seed: int,
-    progress: Progress,
+    config: Config, images: Iterator[CaptionedImage], size: int, seed: int, progress: Progress
 ) -> Iterator[bytes]:
     args = config.dataset.args
     rng = np.random.default_rng([config.seed, seed])
@@ -90,18 +79,14 @@ def _records(
     while batch := list(itertools.islice(images, size)):
         pixels = np.stack([fit_image(image.pixels, args.image_size, cropping) for image in batch])
         scaled = pixels.astype(np.float32) / 127.5 - 1
-        for image, row in zip(
-            batch, encode_rows(scaled, [image.caption for image in batch], config), strict=True
-        ):
-            scalars: dict[str, Any] = {
-                "aesth_score": image.aesth_score,
-                "height": float(image.height),
-                "width": float(image.width),
-            }
+        rows = encode_rows(scaled, [image.caption for image in batch], config)
+        for image, row in zip(batch, rows, strict=True):
+            stored: dict[str, Any] = {**row, "aesth_score": image.aesth_score}
+            stored |= {"height": float(image.height), "width": float(image.width)}
             if image.label is not None:
-                scalars["class"] = _checked(image.label, config)
-            stored = {key: value for key, value in (row | scalars).items() if key not in args.remove_keys}
-            yield encode_record(stored, image.caption)
+                stored["class"] = _checked(image.label, config)
+            kept = {key: value for key, value in stored.items() if key not in args.remove_keys}
+            yield encode_record(kept, image.caption)
         progress.advance(len(batch))
 
 

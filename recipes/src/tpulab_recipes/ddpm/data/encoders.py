@@ -8,9 +8,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from tpulab_recipes.common.errors import DataError
+from tpulab_recipes.common.torch_process import call
 from tpulab_recipes.ddpm.config import Config, context_shapes
 from tpulab_recipes.ddpm.data.small_encoders import PatchPca, encode_text
-from tpulab_recipes.ddpm.data.torch_process import call
+
+#: Functions that run in the process with torch.
+TORCH_MODELS = "tpulab_recipes.ddpm.data.torch_models"
 
 
 def text_states(captions: Sequence[str], key: str, config: Config) -> list[np.ndarray]:
@@ -23,7 +26,12 @@ def text_states(captions: Sequence[str], key: str, config: Config) -> list[np.nd
         padded = encode_text(captions, length)
         return [states[states.any(axis=1)] for states in padded]
     found: list[np.ndarray] = call(
-        "text_states", captions=list(captions), which=which, name=name, length=length, width=width
+        f"{TORCH_MODELS}:text_states",
+        captions=list(captions),
+        which=which,
+        name=name,
+        length=length,
+        width=width,
     )
     return found
 
@@ -35,7 +43,7 @@ def encode_images(images: np.ndarray, config: Config) -> np.ndarray:
         return images
     if name == "small":
         return PatchPca.shipped().encode(images)
-    latents: np.ndarray = call("encode_latents", images=images, name=name)
+    latents: np.ndarray = call(f"{TORCH_MODELS}:encode_latents", images=images, name=name)
     if latents.shape[1:] != config.in_dimensions:
         raise DataError(
             f"{name} makes latents of {latents.shape[1:]} of images of {images.shape[1]} pixels, but "
@@ -50,7 +58,9 @@ def decode_images(latents: np.ndarray, config: Config) -> np.ndarray:
         return np.clip(latents, -1, 1)
     if config.model.vae_id == "small":
         return PatchPca.shipped().decode(latents)
-    images: np.ndarray = call("decode_latents", latents=np.asarray(latents), name=config.model.vae_id)
+    images: np.ndarray = call(
+        f"{TORCH_MODELS}:decode_latents", latents=np.asarray(latents), name=config.model.vae_id
+    )
     return images
 
 
@@ -63,7 +73,7 @@ def encode_rows(images: np.ndarray, captions: Sequence[str], config: Config) -> 
             columns[key] = text_states(captions, key, config)
     if "clip_image_emb" in told:
         columns["clip_image_emb"] = call(
-            "image_embeddings",
+            f"{TORCH_MODELS}:image_embeddings",
             images=np.rint((images + 1) * 127.5).astype(np.uint8),
             name=config.model.clip_model_id,
             width=config.model.conditioning.clip_image_width,

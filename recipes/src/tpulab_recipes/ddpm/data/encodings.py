@@ -14,8 +14,10 @@ import ml_dtypes
 import numpy as np
 
 from tpulab_recipes.common.errors import DataError
+from tpulab_recipes.common.storage import Folder
 from tpulab_recipes.ddpm.config import Config, context_shapes
-from tpulab_recipes.ddpm.data.protos import decode_example, decode_tensor, encode_example, encode_tensor
+from tpulab_recipes.images import tfrecord
+from tpulab_recipes.images.messages import decode_example, decode_tensor, encode_example, encode_tensor
 
 SUFFIX = ".tfrecord"
 
@@ -32,40 +34,64 @@ def encode_record(arrays: Mapping[str, Any], caption: str) -> bytes:
 def decode_record(data: bytes, config: Config, name: str) -> dict[str, np.ndarray]:
     """What training needs of one record: latents in fp32, the rest as stored, text states padded with
     zeros."""
-    wanted = {"image": config.in_dimensions} | context_shapes(config.model.conditioning)
-    try:
-        features = decode_example(data)
-    except ValueError as error:
-        raise DataError(f"{name}: {error}.") from error
+    features = decode_example(data, name)
     record: dict[str, np.ndarray] = {}
-    for key, shape in wanted.items():
+    for key, shape in ({"image": config.in_dimensions} | context_shapes(config.model.conditioning)).items():
         if key not in features:
             known = ", ".join(sorted(features)) or "nothing"
             raise DataError(
                 f"{name} has no {key!r} (it holds {known}); encode it again, or switch that conditioning "
                 "off in model.conditioning."
             )
-        value = (
-            decode_tensor(features[key][0])
-            if isinstance(features[key][0], bytes)
-            else np.asarray(features[key][0])
-        )
-        record[key] = _fit(value, shape, key, name)
-    record["image"] = record["image"].astype(np.float32)
-    if "class" in record:
-        record["class"] = record["class"].astype(np.int32)
+        (stored,) = features[key]
+        value = decode_tensor(stored, name) if isinstance(stored, bytes) else np.asarray(stored)
+        if key in ("clip_emb", "t5_emb") and value.ndim == 2 and value.shape[1:] == shape[1:]:
+            value = np.concatenate([value, np.zeros(shape, value.dtype)])[: shape[0]]
+        if value.shape != shape:
+            raise DataError(
+                f"{name}: {key!r} has the shape {value.shape}, but the configuration expects {shape}; it was "
+                "encoded for another configuration."
+            )
+        record[key] = value.astype({"image": np.float32, "class": np.int32}.get(key, value.dtype))
     return record
 
 
-def _fit(value: np.ndarray, shape: tuple[int, ...], key: str, name: str) -> np.ndarray:
-    if key in ("clip_emb", "t5_emb") and value.ndim == 2 and value.shape[1:] == shape[1:]:
-        states = np.zeros(shape, value.dtype)
-        length = min(len(value), shape[0])
-        states[:length] = value[:length]
-        return states
-    if value.shape != shape:
-        raise DataError(
-            f"{name}: {key!r} has the shape {value.shape}, but the configuration expects {shape}; it was "
-            "encoded for another configuration."
+class EncodingShards:
+    """The encodings in a folder, numbered through all shards in the order of their names. Opening it reads
+    where each record lies, and none of them."""
+
+    def __init__(self, folder: str, config: Config) -> None:
+        self.folder, self._config = Folder(folder), config
+        self._names = self.folder.names(SUFFIX)
+        if not self._names:
+            raise DataError(f"{folder} holds no {SUFFIX} files; run `encode` into it first.")
+        places = []
+        for name in self._names:
+            with self.folder.read(name) as file:
+                places.append(np.asarray(tfrecord.record_places(file, name), np.int64))
+            if not len(places[-1]):
+                raise DataError(f"{folder}/{name} is empty; delete it, or encode it again.")
+        #: Records of each shard.
+        self.counts = [len(some) for some in places]
+        #: (first byte of the data, length) of each record: arrays, as a data set has millions.
+        self._places = np.concatenate(places)
+        self._shard = np.repeat(np.arange(len(places)), self.counts)
+
+    def read(self, numbers: np.ndarray) -> dict[str, np.ndarray]:
+        """These records, in this order, an array for each key. Only their own bytes are read."""
+        wanted = [(self._names[self._shard[number]], *map(int, self._places[number])) for number in numbers]
+        pieces = self.folder.read_ranges(
+            [(shard, place, length + tfrecord.TAIL_BYTES) for shard, place, length in wanted]
         )
-    return value
+        records = [
+            decode_record(tfrecord.checked_data(piece, length, shard, place), self._config, shard)
+            for piece, (shard, place, length) in zip(pieces, wanted, strict=True)
+        ]
+        return {name: np.stack([record[name] for record in records]) for name in records[0]}
+
+    def spread(self, count: int, numbers: np.ndarray | None = None) -> dict[str, np.ndarray]:
+        """Up to `count` of the records with these numbers (None: of all), spread evenly over them: shards may
+        be sorted by what they show."""
+        numbers = np.arange(len(self._places)) if numbers is None else numbers
+        count = min(count, len(numbers))
+        return self.read(numbers[np.arange(count) * len(numbers) // count])

@@ -14,7 +14,7 @@ import numpy as np
 from tpulab_recipes.common.errors import ConfigError, DataError
 from tpulab_recipes.common.storage import Folder
 from tpulab_recipes.ddpm.config import Config
-from tpulab_recipes.ddpm.data.encoding_shards import EncodingShards
+from tpulab_recipes.ddpm.data.encodings import EncodingShards
 from tpulab_recipes.ddpm.data.shapes import draw_shapes
 from tpulab_recipes.ddpm.data.small_encoders import PatchPca, encode_text
 

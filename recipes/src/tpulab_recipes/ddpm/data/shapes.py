@@ -7,10 +7,17 @@
 from __future__ import annotations
 
 import itertools
+import json
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+
+from tpulab_recipes.common.storage import Folder
+from tpulab_recipes.images.files import encode_image
+from tpulab_recipes.images.messages import encode_example
+from tpulab_recipes.images.shards import CLASS_KEY, SCORE_KEY
+from tpulab_recipes.images.tfrecord import write_record
 
 SIDE = 16
 SIZES = ("small", "large")
@@ -146,3 +153,22 @@ def _templates() -> tuple[list[tuple[str, str]], np.ndarray]:
             labels.append((size, shape))
             rows.append(cover / np.linalg.norm(cover))
     return labels, np.asarray(rows, np.float32)
+
+
+def write_shape_images(folder: Folder, count: int, seed: int = 0, per_shard: int = 512) -> list[str]:
+    """Shards of captioned shapes as PNG: a data set for trying the pipeline without a network."""
+    folder.make()
+    drawn, kinds = draw_shapes(count, seed), all_shapes()
+    names = []
+    for number, first in enumerate(range(0, count, per_shard)):
+        names.append(f"shapes-{number:05d}.tfrecord")
+        with folder.write(names[-1]) as file:
+            for at in range(first, min(first + per_shard, count)):
+                about = {SCORE_KEY: float(drawn.scores[at]), CLASS_KEY: kinds.index(drawn.shapes[at])}
+                features = {
+                    "png": encode_image(to_uint8(drawn.images[at]), "png"),
+                    "txt": drawn.shapes[at].caption,
+                    "json": json.dumps(about | {"height": 16, "width": 16}),
+                }
+                write_record(file, encode_example(features))
+    return names

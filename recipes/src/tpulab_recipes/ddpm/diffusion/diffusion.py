@@ -7,14 +7,14 @@ al. 2020 (arXiv 2006.11239), Salimans & Ho 2022 (arXiv 2202.00512), Choi et al. 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax import Array
 
 from tpulab_recipes.ddpm.diffusion.schedules import alpha_sigma
 
-Array: TypeAlias = jax.Array
 #: (z, log-SNR) to what the network says.
 Denoiser = Callable[[Array, Array], Array]
 
@@ -86,11 +86,7 @@ def log_weight(logsnr: Array, kind: str) -> Array:
 
 def log_error_scale(logsnr: Array, mean_type: str) -> Array:
     """Logarithm of (squared error in x) / (squared error in what the network says)."""
-    return {
-        "x": jnp.zeros_like(logsnr),
-        "eps": -logsnr,
-        "v": jax.nn.log_sigmoid(-logsnr),
-    }[mean_type]
+    return {"x": jnp.zeros_like(logsnr), "eps": -logsnr, "v": jax.nn.log_sigmoid(-logsnr)}[mean_type]
 
 
 def weighted_error(output: Array, wanted: Array, logsnr: Array, mean_type: str, weight: str) -> Array:

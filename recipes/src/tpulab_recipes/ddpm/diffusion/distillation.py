@@ -5,16 +5,14 @@ Salimans & Ho 2022 (arXiv 2202.00512), algorithm 2. Shapes as in `diffusion`.
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any
 
-import jax
 import jax.numpy as jnp
+from jax import Array
 
 from tpulab_recipes.ddpm.diffusion.diffusion import Denoiser, interpret, spread
 from tpulab_recipes.ddpm.diffusion.sampling import ddim_step
 from tpulab_recipes.ddpm.diffusion.schedules import alpha_sigma
-
-Array: TypeAlias = jax.Array
 
 
 def distillation_target(

@@ -7,16 +7,16 @@ Sources: DDIM, Song et al. 2020 (arXiv 2010.02502); the posterior in log-SNR for
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from tpulab_recipes.ddpm.diffusion.diffusion import Denoiser, Prediction, diffuse, interpret, spread
 from tpulab_recipes.ddpm.diffusion.schedules import Schedule, alpha_sigma
 
-Array: TypeAlias = jax.Array
 #: Sampling programs take noise levels of this length, so that one program serves all numbers of steps up to
 #: it.
 MAX_STEPS = 1024

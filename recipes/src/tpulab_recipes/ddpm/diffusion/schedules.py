@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from tpulab_recipes.ddpm.config import AlphaSchedule
-
-Array: TypeAlias = jax.Array
 
 
 def alpha_sigma(logsnr: Any) -> tuple[Array, Array]:

@@ -123,11 +123,7 @@ def write_export(params: Any, config: Config, url: str) -> None:
     }
     if config.model.vae_id == "small" and not config.in_pixels:
         pca = PatchPca.shipped()
-        about["patch_pca"] = {
-            "mean": pca.mean.tolist(),
-            "basis": pca.basis.tolist(),
-            "scale": pca.scale,
-        }
+        about["patch_pca"] = {"mean": pca.mean.tolist(), "basis": pca.basis.tolist(), "scale": pca.scale}
     _put_json(folder, "model_index.json", about)
 
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 import jax
 import jax.numpy as jnp
 from flax import nnx
+from jax import Array
 
 from tpulab_recipes.ddpm.config import UNetArgs
 from tpulab_recipes.ddpm.model.layers import GroupNorm, LayerNorm, conv, linear, quick_gelu
-
-Array: TypeAlias = jax.Array
 
 
 class Attention(nnx.Module):

@@ -8,16 +8,15 @@ unconditional.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
+from jax import Array
 
 from tpulab_recipes.ddpm.config import Conditioning, UNetArgs, context_shapes
 from tpulab_recipes.ddpm.model.layers import embedding, linear, sinusoids
 
-Array: TypeAlias = jax.Array
 #: Heights and widths are divided by this, so that usual sizes lie in [0, 1].
 SIDE_SCALE = 1024.0
 
@@ -70,6 +69,21 @@ def _share(name: str, conditioning: Conditioning) -> tuple[int, float, float]:
     if name == "class":
         return 2, 0.0, conditioning.keep_class
     return 3 + conditioning.scalars.index(name), 0.0, conditioning.keep_scalars
+
+
+def draw_masks(key: Array, batch: int, size: int, whole: float = 0.75) -> Array:
+    """Masks for learning to inpaint, Float[batch, size, size, 1]: 1 where something is to be made, which for
+    a share `whole` of the images is everything, else a rectangle."""
+    keys = jax.random.split(key, 3)
+    corners = jax.random.uniform(keys[0], (2, batch, 2))
+    low, high = jnp.sort(corners, axis=0) * size
+    # At least two pixels wide, so that there is something to learn.
+    high = jnp.maximum(high, low + 2)
+    pixels = jnp.arange(size) + 0.5
+    inside = (pixels >= low[:, :, None]) & (pixels < high[:, :, None])  # [batch, 2, size]
+    rectangle = inside[:, 0, :, None] & inside[:, 1, None, :]
+    everything = jax.random.bernoulli(keys[1], whole, (batch, 1, 1))
+    return (everything | rectangle)[..., None].astype(jnp.float32)
 
 
 class ContextSequence(nnx.Module):

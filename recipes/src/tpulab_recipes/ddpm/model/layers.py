@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
+from jax import Array
 
 from tpulab_recipes.ddpm.config import UNetArgs
 
-Array: TypeAlias = jax.Array
 #: `Network.init` makes the real values. Tracing random initializers of hundreds of layers takes half a
 #: minute.
 _zeros = nnx.initializers.zeros_init()
@@ -35,24 +34,22 @@ def dropout(x: Array, rate: float, key: Array | None) -> Array:
     return jnp.where(kept, x / (1.0 - rate), jnp.zeros_like(x))
 
 
-class GroupNorm(nnx.GroupNorm):
-    """In fp32, returned in the type of the input."""
+class _InFp32:
+    """Computes in fp32, and returns the type of the input."""
 
+    def __call__(self, x: Array) -> Array:
+        result: Array = super().__call__(x.astype(jnp.float32))  # type: ignore[misc]
+        return result.astype(x.dtype)
+
+
+class GroupNorm(_InFp32, nnx.GroupNorm):
     def __init__(self, channels: int, groups: int, *, rngs: nnx.Rngs) -> None:
         super().__init__(channels, num_groups=groups, epsilon=1e-6, dtype=jnp.float32, rngs=rngs)
 
-    def __call__(self, x: Array, *, mask: Any = None) -> Array:
-        return super().__call__(x.astype(jnp.float32), mask=mask).astype(x.dtype)
 
-
-class LayerNorm(nnx.LayerNorm):
-    """In fp32, returned in the type of the input."""
-
+class LayerNorm(_InFp32, nnx.LayerNorm):
     def __init__(self, features: int, *, rngs: nnx.Rngs) -> None:
         super().__init__(features, epsilon=1e-5, dtype=jnp.float32, rngs=rngs)
-
-    def __call__(self, x: Array, *, mask: Any = None) -> Array:
-        return super().__call__(x.astype(jnp.float32), mask=mask).astype(x.dtype)
 
 
 #: Convolutions of 3 x 3 with XLA's padding SAME; matrices with a bias; tables of learned vectors.

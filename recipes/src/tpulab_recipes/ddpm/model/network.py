@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 import jax
 import numpy as np
 from flax import nnx
+from jax import Array
 
 from tpulab_recipes.ddpm.config import Config
 from tpulab_recipes.ddpm.model.unet import UNet
 
-Array: TypeAlias = jax.Array
 Params = Any
 
 #: Convolutions that start at zero, so that a fresh residual block (and the network as a whole) changes
@@ -23,12 +23,20 @@ _ZERO_KERNELS = ("conv2", "conv_out")
 _FP32_PARTS = ("context", "time0", "time1", "conv_in", "norm_out", "conv_out")
 
 
+class _NoKeys:
+    """For layers whose initializers draw nothing. The time to trace flax's keys grows with the square of
+    their number: it was nine tenths of making a large network."""
+
+    def params(self) -> None:
+        return
+
+
 class Network:
     """`apply(params, z, logsnr, context)` and `init(seed)`. Making one allocates nothing."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
-        abstract = nnx.eval_shape(lambda: UNet(config, rngs=nnx.Rngs(params=0)))
+        abstract = nnx.eval_shape(lambda: UNet(config, rngs=_NoKeys()))
         self._graph, state = nnx.split(abstract)
         self.shapes: Params = nnx.to_pure_dict(state)
         self._state = state

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
+from jax import Array
 
 from tpulab_recipes.ddpm.config import Config
 from tpulab_recipes.ddpm.model.attention import TransformerBlock
@@ -24,8 +25,6 @@ from tpulab_recipes.ddpm.model.layers import (
     sinusoids,
     upsample,
 )
-
-Array: TypeAlias = jax.Array
 
 
 class Stage(nnx.Module):

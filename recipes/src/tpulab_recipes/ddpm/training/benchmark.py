@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh
 
 from tpulab_recipes.common.errors import ConfigError
 from tpulab_recipes.common.progress import Progress
@@ -25,14 +23,7 @@ from tpulab_recipes.ddpm.model.network import Network, count_parameters
 from tpulab_recipes.ddpm.training.optimizer import default_hyperparameters
 from tpulab_recipes.ddpm.training.step_cost import batch_shapes, refuse_too_large, speed
 from tpulab_recipes.ddpm.training.train_step import compile_step, make_initial_state, state_shapes
-from tpulab_recipes.runtime.jax_mesh import (
-    BATCH_AXES,
-    batch_sharding,
-    make_mesh,
-    put_batch,
-    replicated,
-    state_sharding,
-)
+from tpulab_recipes.runtime.jax_mesh import batch_sharding, make_mesh, placed_shapes, put_batch, replicated
 from tpulab_recipes.runtime.tpu_compiler import TOPOLOGIES, measure, tpu_devices
 
 Pair = tuple[str, Config, int | None]
@@ -43,7 +34,7 @@ def measured_rows(pairs: Iterable[Pair], steps: int, progress: Progress) -> Iter
     for name, config, batch in pairs:
         mesh = make_mesh()
         batch = batch or config.train.batch_size
-        config = replace(config, train=replace(config.train, batch_size=batch))
+        config = config.but({"train.batch_size": batch})
         refuse_too_large(config, mesh.local_devices)
         network = Network(config)
         step = compile_step(network, mesh)
@@ -56,23 +47,18 @@ def measured_rows(pairs: Iterable[Pair], steps: int, progress: Progress) -> Iter
             },
             mesh,
         )
-        hyper = jax.device_put(default_hyperparameters(config), replicated(mesh))
+        hyper = default_hyperparameters(config)
         progress.start(name, steps + 1, "compiling")
-        started = time.perf_counter()
-        state, figures = step(state, data, hyper)
-        jax.block_until_ready(figures)
-        compile_s = time.perf_counter() - started
-        progress.advance(1, "running")
         times = []
-        for _ in range(steps):
+        for _ in range(steps + 1):
             started = time.perf_counter()
             state, figures = step(state, data, hyper)
             jax.block_until_ready(figures)
             times.append(time.perf_counter() - started)
-            progress.advance(1)
+            progress.advance(1, "running")
         progress.finish()
         device = jax.devices()[0]
-        rate = batch / float(np.median(times))
+        rate = batch / float(np.median(times[1:]))
         yield (
             _row(name, config, network, batch)
             | speed(config, mesh.devices.flat, rate)
@@ -81,7 +67,7 @@ def measured_rows(pairs: Iterable[Pair], steps: int, progress: Progress) -> Iter
                 "kind": "measured",
                 "iterations_per_s": rate / batch,
                 "images_per_s": rate,
-                "first_step_s": compile_s,
+                "first_step_s": times[0],
             }
         )
 
@@ -101,7 +87,7 @@ def compiled_rows(
             devices = tpu_devices(chip)
             size = batch or config.train.batch_size
             size -= size % len(devices)
-            sized = replace(config, train=replace(config.train, batch_size=size))
+            sized = config.but({"train.batch_size": size})
             network = Network(sized)
             found = measure(chip, len(devices), partial(compile_ahead, network, devices))
             row = _row(name, sized, network, size) | {
@@ -121,24 +107,13 @@ def compiled_rows(
 
 def compile_ahead(network: Network, devices: Sequence[Any]) -> Any:
     """The training step for devices that need not be there."""
-    mesh = Mesh(np.array(devices).reshape(1, -1), BATCH_AXES)
-    shapes = state_shapes(network)
-    placed = jax.tree.map(_placed, shapes, state_sharding(mesh, shapes))
-    batch = {
-        name: _placed(shape, batch_sharding(mesh))
-        for name, shape in batch_shapes(network.config, network.config.train.batch_size).items()
-    }
-    hyper = {
-        name: jax.ShapeDtypeStruct((), jnp.float32, sharding=replicated(mesh))
-        for name in default_hyperparameters(network.config)
-    }
-    return (
-        compile_step(network, mesh).trace(placed, batch, hyper).lower(lowering_platforms=("tpu",)).compile()
-    )
-
-
-def _placed(shape: Any, sharding: Any) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(shape.shape, shape.dtype, sharding=sharding)
+    mesh = make_mesh(devices, hosts=1)
+    state = placed_shapes(state_shapes(network), mesh)
+    rows = batch_shapes(network.config, network.config.train.batch_size)
+    batch = placed_shapes(rows, batch_sharding(mesh))
+    knobs = {name: jax.ShapeDtypeStruct((), jnp.float32) for name in default_hyperparameters(network.config)}
+    hyper = placed_shapes(knobs, replicated(mesh))
+    return compile_step(network, mesh).trace(state, batch, hyper).lower(lowering_platforms=("tpu",)).compile()
 
 
 def _row(name: str, config: Config, network: Network, batch: int) -> dict[str, Any]:
@@ -150,35 +125,33 @@ def _row(name: str, config: Config, network: Network, batch: int) -> dict[str, A
     }
 
 
-COLUMNS = (
-    ("model", "Model"),
-    ("parameters_m", "Parameters (M)"),
-    ("resolution", "Resolution"),
-    ("device", "Device"),
-    ("batch_size", "Batch size"),
-    ("iterations_per_s", "Iterations/s"),
-    ("images_per_s", "Images/s"),
-    ("tflop_per_second", "TFLOP/s"),
-    ("mfu_percent", "MFU (%)"),
-    ("memory_gib_per_device", "Memory per device (GiB)"),
-    ("tflop_per_step_and_device", "TFLOP per step and device"),
-    ("kind", "How"),
-    ("note", "Note"),
-)
+#: Of a row, and what stands above them in the table.
+COLUMNS = {
+    "model": "Model",
+    "parameters_m": "Parameters (M)",
+    "resolution": "Resolution",
+    "device": "Device",
+    "batch_size": "Batch size",
+    "iterations_per_s": "Iterations/s",
+    "images_per_s": "Images/s",
+    "tflop_per_second": "TFLOP/s",
+    "mfu_percent": "MFU (%)",
+    "memory_gib_per_device": "Memory per device (GiB)",
+    "tflop_per_step_and_device": "TFLOP per step and device",
+    "kind": "How",
+    "note": "Note",
+}
 
 
 def format_table(rows: Sequence[Mapping[str, Any]]) -> str:
     """The rows as a Markdown table; columns that no row fills are left out."""
-    columns = [(key, title) for key, title in COLUMNS if any(key in row for row in rows)]
 
     def text(value: Any) -> str:
         if isinstance(value, float):
             return f"{value:.1f}" if value >= 100 else f"{value:.3g}"
         return "" if value is None else str(value)
 
-    lines = [
-        "| " + " | ".join(title for _, title in columns) + " |",
-        "| " + " | ".join(["---"] * len(columns)) + " |",
-    ]
-    lines += ["| " + " | ".join(text(row.get(key)) for key, _ in columns) + " |" for row in rows]
-    return "\n".join(lines)
+    columns = [key for key in COLUMNS if any(key in row for row in rows)]
+    cells = [[COLUMNS[key] for key in columns], ["---"] * len(columns)]
+    cells += [[text(row.get(key)) for key in columns] for row in rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in cells)

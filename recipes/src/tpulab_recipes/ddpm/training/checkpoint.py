@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Collection
+from contextlib import AbstractContextManager
 from typing import Any
 
 import jax
@@ -16,11 +17,12 @@ import orbax.checkpoint as ocp
 from jax.sharding import Mesh
 
 from tpulab_recipes.common.errors import CheckpointError
+from tpulab_recipes.common.settings import differences, flat, to_dict
 from tpulab_recipes.common.storage import explained
-from tpulab_recipes.ddpm.config import Config, config_from, to_dict
+from tpulab_recipes.ddpm.config import Config, config_from
 from tpulab_recipes.ddpm.model.network import Network
 from tpulab_recipes.ddpm.training.train_step import TrainState, state_shapes
-from tpulab_recipes.runtime.jax_mesh import state_sharding
+from tpulab_recipes.runtime.jax_mesh import placed_shapes
 
 STATE, ABOUT = "state", "about"
 #: Settings that change nothing of what is learned: logs, checkpoints, reading, sampling, distillation.
@@ -38,7 +40,7 @@ MAY_CHANGE = (
 )
 
 
-class CheckpointFolder:
+class CheckpointFolder(AbstractContextManager["CheckpointFolder"]):
     """Checkpoints by step. `keep` is the number that is kept; infinity keeps all."""
 
     def __init__(self, url: str, *, keep: float = math.inf, save_every: int = 1) -> None:
@@ -96,33 +98,22 @@ class CheckpointFolder:
         """Raises `CheckpointError` when the newest checkpoint was trained with other settings, and names
         them: going on would silently be another training. `accepted` are keys that may differ."""
         about = self.about()
-        saved, asked = _flat(about["config"]), _flat(to_dict(config))
+        saved, asked = flat(about["config"]), flat(to_dict(config))
         for settings, hosts in ((saved, about.get("hosts", 1)), (asked, jax.process_count())):
             # More hosts with fewer images each read the same batches.
             settings["train.batch_size"] *= hosts
-        changed = [
-            f"{key} is {saved.get(key)} there and {asked.get(key)} here"
-            for key in sorted(saved.keys() | asked.keys())
-            if saved.get(key) != asked.get(key) and key not in accepted and not key.startswith(may_change)
-        ]
-        if changed:
+        free = {key for key in saved | asked if key.startswith(may_change)}
+        if changed := differences(saved, asked, free | {*accepted}):
             raise CheckpointError(
-                f"The checkpoint {self.url}/{self.latest()} was trained with other settings: "
-                f"{'; '.join(changed)}. Restore them, train into another folder, or accept the change with "
-                "--accept-changed KEY."
+                f"The checkpoint {self.url}/{self.latest()} was trained with other settings: {changed}. "
+                "Restore them, train into another folder, or accept the change with --accept-changed KEY."
             )
 
     def load(self, network: Network, mesh: Mesh, step: int | None = None) -> TrainState:
         """The state, placed on the mesh. Raises `CheckpointError` when its shapes are those of another
         network."""
         step = self._step(step)
-        shapes = state_shapes(network)
-        shardings = state_sharding(mesh, shapes)
-        wanted = jax.tree.map(
-            lambda leaf, sharding: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding),
-            shapes,
-            shardings,
-        )
+        wanted = placed_shapes(state_shapes(network), mesh)
         with explained(self.url):
             self._refuse_another_network(step, wanted._asdict())
             restored = self._manager.restore(
@@ -147,9 +138,6 @@ class CheckpointFolder:
 
     def close(self) -> None:
         self._manager.close()
-
-    def __enter__(self) -> CheckpointFolder:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -180,14 +168,6 @@ def newest(folders: list[CheckpointFolder]) -> CheckpointFolder | None:
     """The folder with the newest checkpoint; None when there is none at all."""
     having = [folder for folder in folders if folder.latest() is not None]
     return max(having, key=lambda folder: folder.latest() or 0) if having else None
-
-
-def _flat(values: dict[str, Any], path: str = "") -> dict[str, Any]:
-    """Nested groups as one: `{"train": {"batch_size": 8}}` becomes `{"train.batch_size": 8}`."""
-    found: dict[str, Any] = {}
-    for name, value in values.items():
-        found |= _flat(value, f"{path}{name}.") if isinstance(value, dict) else {path + name: value}
-    return found
 
 
 def _shapes_by_name(tree: Any) -> dict[str, tuple[int, ...]]:

@@ -9,12 +9,13 @@ kept: the student is distilled with guidance already in it when `guidance` is no
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from jax.sharding import Mesh
 
 from tpulab_recipes.common.errors import ConfigError
@@ -22,12 +23,10 @@ from tpulab_recipes.ddpm.config import Config
 from tpulab_recipes.ddpm.data.pipeline import Source
 from tpulab_recipes.ddpm.diffusion.diffusion import diffuse, guided, interpret, weighted_error
 from tpulab_recipes.ddpm.diffusion.distillation import distillation_target
-from tpulab_recipes.ddpm.diffusion.masks import draw_masks
 from tpulab_recipes.ddpm.diffusion.sampling import Levels, sampling_levels
 from tpulab_recipes.ddpm.diffusion.schedules import schedule_from
-from tpulab_recipes.ddpm.model.context import unconditional
+from tpulab_recipes.ddpm.model.context import draw_masks, unconditional
 from tpulab_recipes.ddpm.model.network import Network
-from tpulab_recipes.ddpm.training.hosts import compile_on_all_hosts
 from tpulab_recipes.ddpm.training.step_cost import refuse_too_large
 from tpulab_recipes.ddpm.training.train_step import (
     LossFunction,
@@ -36,6 +35,7 @@ from tpulab_recipes.ddpm.training.train_step import (
     place_state,
     state_of,
 )
+from tpulab_recipes.runtime.jax_hosts import compile_on_all_hosts
 from tpulab_recipes.runtime.jax_mesh import (
     gathered,
     make_mesh,
@@ -46,8 +46,6 @@ from tpulab_recipes.runtime.jax_mesh import (
     whole_state,
 )
 from tpulab_recipes.runtime.prefetch import prefetched
-
-Array: TypeAlias = jax.Array
 
 
 @dataclass(frozen=True)
@@ -88,16 +86,16 @@ class Distiller:
             )
         distill = config.distill
         # Dropout and dropping of conditioning are for training from data; the rate falls from outside.
-        model = replace(config.model, args=replace(config.model.args, dropout=0.0))
-        train = replace(
-            config.train,
-            weight_decay=0.0,
-            learning_rate_warmup_steps=1,
-            max_learning_rate=distill.learning_rate,
-            min_learning_rate=distill.learning_rate,
-        )
-        # Another seed: not the noise that the teacher learned from.
-        self.config = replace(config, model=model, train=train, seed=config.seed + 77)
+        changes = {
+            "model.args.dropout": 0.0,
+            "train.weight_decay": 0.0,
+            "train.learning_rate_warmup_steps": 1,
+            "train.max_learning_rate": distill.learning_rate,
+            "train.min_learning_rate": distill.learning_rate,
+            # Not the noise that the teacher learned from.
+            "seed": config.seed + 77,
+        }
+        self.config = config.but(changes)
         self.source, self.mesh = source, mesh or make_mesh()
         refuse_too_large(config, self.mesh.local_devices)
         self.network = Network(self.config)
@@ -108,8 +106,7 @@ class Distiller:
         self._rounds_before = rounds_done
         self._place = state_sharding(self.mesh, self.network.shapes)
         told = self._place, replicated(self.mesh), replicated(self.mesh)
-        loss = distillation_loss(self.network, self.mesh)
-        self._step = compile_step(self.network, self.mesh, loss, told)
+        self._step = compile_step(self.network, self.mesh, distillation_loss(self.network, self.mesh), told)
 
     def halve(
         self,

@@ -10,12 +10,13 @@ import numpy as np
 
 from tpulab_recipes.common.errors import DataError, MissingPackage
 from tpulab_recipes.ddpm.config import Config
+from tpulab_recipes.ddpm.data.encoders import encode_images
 from tpulab_recipes.ddpm.data.pipeline import EncodingSource, Source
 from tpulab_recipes.ddpm.data.shapes import draw_shapes, recognise
 from tpulab_recipes.ddpm.model.network import Network
 from tpulab_recipes.ddpm.prompts import context_for, decode_images
 from tpulab_recipes.ddpm.sampler import Sampler
-from tpulab_recipes.ddpm.training.frechet import BATCH, frechet_distance, image_features
+from tpulab_recipes.images.frechet import BATCH, frechet_distance, image_features
 
 
 @dataclass(frozen=True)
@@ -39,13 +40,10 @@ class ShapesEvaluator:
         self.steps = steps
         held_back = draw_shapes(count, seed=self.config.seed + 1_000_003)
         self.captions, self.shapes, self.scores = held_back.captions, held_back.shapes, held_back.scores
-        # What the image encoder cannot express is not the network's fault: compare with decoded images.
-        from tpulab_recipes.ddpm.data.small_encoders import PatchPca
-
-        pca = PatchPca.shipped()
         # One batch: a loop in a notebook's cell would be shown as a training that nobody annotated.
         reference = draw_shapes(BATCH, seed=self.config.seed + 2_000_003).images
-        self._reference = image_features(pca.decode(pca.encode(reference)))
+        # What the image encoder cannot express is not the network's fault: compare with decoded images.
+        self._reference = image_features(decode_images(encode_images(reference, self.config), self.config))
 
     def __call__(self, params: Any, *, guidance: float = 2.0, seed: int = 0) -> Evaluation:
         pieces = []
@@ -89,26 +87,20 @@ class EncodingsEvaluator:
     def __call__(self, params: Any, *, guidance: float = 2.0, seed: int = 0) -> Evaluation:
         made = self.sampler(params, self._context, seed=seed, guidance=guidance, steps=self.steps)
         figures: dict[str, float] = {}
-        images = self._decoded(made)
-        if images is None:
-            return Evaluation(np.clip(made[..., :3] / 2, -1, 1), [""] * len(made), figures)
-        data = self._decoded(self._latents)
+        images = np.clip(made[..., :3] / 2, -1, 1)
+        try:
+            if self._decodes:
+                images, data = (decode_images(latents, self.config) for latents in (made, self._latents))
+        except (DataError, MissingPackage):
+            # Not tried again: looking for weights that are not there may take minutes.
+            self._decodes = False
         # Two images at least have a spread.
-        if data is not None and len(data) > 1:
+        if self._decodes and len(data) > 1:
             # A batch of 512 large images would not fit beside the network.
             features = [image_features(some, batch=len(some)) for some in (data, images)]
             figures["frechet"] = frechet_distance(*features)
             figures["held_out_images"] = float(len(data) if self.shown.held_out else 0)
         return Evaluation(images, [""] * len(made), figures)
-
-    def _decoded(self, latents: np.ndarray) -> np.ndarray | None:
-        if self._decodes:
-            try:
-                return decode_images(latents, self.config)
-            except (DataError, MissingPackage):
-                # Not tried again: looking for weights that are not there may take minutes.
-                self._decodes = False
-        return None
 
 
 def evaluator_for(network: Network, source: Source) -> ShapesEvaluator | EncodingsEvaluator | None:

@@ -10,11 +10,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from tpulab_recipes.common.errors import ConfigError
 from tpulab_recipes.ddpm.config import Config, context_shapes
 from tpulab_recipes.ddpm.model.network import Network
 from tpulab_recipes.ddpm.training.train_step import diffusion_loss, state_shapes
-from tpulab_recipes.runtime.memory_plan import CHIP_GIB, MemoryPlan, chip_of, plan_jax_memory, sliced_bytes
+from tpulab_recipes.runtime.memory_plan import MemoryPlan, chip_of, plan_jax_memory, sliced_bytes
 
 
 def batch_shapes(config: Config, batch: int) -> dict[str, jax.ShapeDtypeStruct]:
@@ -77,20 +76,15 @@ def plan_step_memory(config: Config, chips: int) -> MemoryPlan:
 
 
 def refuse_too_large(config: Config, devices: Sequence[Any]) -> None:
-    """Raises `ConfigError`, before anything is allocated, where a step is planned not to fit the TPUs that it
-    is to run on (those of one host, `devices`). Other devices are not judged."""
+    """Raises `DeviceRuntimeError` (`too_large`), before anything is allocated, where a step is planned not to
+    fit the TPUs that it is to run on (those of one host, `devices`). Other devices are not judged."""
     chip = chip_of(devices[0].device_kind)
-    if chip is None:
-        return
-    plan = plan_step_memory(config, len(devices))
-    if not plan.fits(chip):
-        raise ConfigError(
-            "train.batch_size",
-            f"a step with {config.train.batch_size} images on {len(devices)} chips needs about "
-            f"{plan.total / 2**30:.1f} GiB of each, more than a {chip} has for it ({CHIP_GIB[chip]} GiB, a "
-            f"tenth of which is for the program): weights {plan.parameters / 2**30:.1f}, gradients "
-            f"{plan.gradients / 2**30:.1f}, optimizer {plan.optimizer / 2**30:.1f}, activations "
-            f"{plan.activations / 2**30:.1f}. Use fewer images, more chips, or model.args.remat_levels="
+    if chip is not None:
+        plan_step_memory(config, len(devices)).require_fit(
+            chip,
+            len(devices),
+            f"A step with {config.train.batch_size} images",
+            "Use a smaller train.batch_size, more chips, or model.args.remat_levels="
             f"{len(config.model.args.ch_mult) - 1}.",
         )
 

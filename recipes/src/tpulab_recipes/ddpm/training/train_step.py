@@ -8,29 +8,23 @@ number.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
+from jax import Array
 from jax.sharding import Mesh
 
+from tpulab_recipes import runtime
 from tpulab_recipes.common.errors import ConfigError
 from tpulab_recipes.ddpm.diffusion.diffusion import diffuse, target, weighted_error
-from tpulab_recipes.ddpm.diffusion.masks import draw_masks
 from tpulab_recipes.ddpm.diffusion.schedules import schedule_from
-from tpulab_recipes.ddpm.model.context import drop_conditioning
+from tpulab_recipes.ddpm.model.context import draw_masks, drop_conditioning
 from tpulab_recipes.ddpm.model.network import Network
-from tpulab_recipes.ddpm.training.optimizer import (
-    choose,
-    clip_gradient,
-    learning_rate_factor,
-    make_optimizer,
-    moving_average,
-)
-from tpulab_recipes.runtime.jax_mesh import batch_sharding, gathered, put_state, replicated, state_sharding
-
-Array: TypeAlias = jax.Array
+from tpulab_recipes.ddpm.training.optimizer import clip_gradient, learning_rate_factor, make_optimizer
+from tpulab_recipes.runtime.jax_mesh import gathered, replicated
 
 
 class TrainState(NamedTuple):
@@ -70,7 +64,7 @@ def state_shapes(network: Network) -> TrainState:
 
 def place_state(state: TrainState, mesh: Mesh) -> TrainState:
     """The state, sliced over the mesh."""
-    placed: TrainState = put_state(state, state_sharding(mesh, state))
+    placed: TrainState = runtime.use("jax").prepare(state, shard=True, mesh=mesh)  # type: ignore[attr-defined]
     return placed
 
 
@@ -122,11 +116,13 @@ def step_function(network: Network, mesh: Mesh, loss: LossFunction | None = None
         updates, opt_state = optimizer.update(gradient, state.opt_state, state.params)
         rate = hyper["learning_rate"] * learning_rate_factor(state.step, config.train)
         params = jax.tree.map(lambda p, u: p - rate * u, state.params, updates)
-        ema = moving_average(state.ema, params, hyper["ema_decay"])
+        ema = optax.incremental_update(params, state.ema, 1 - hyper["ema_decay"])
         fine = jnp.isfinite(value) & jnp.isfinite(norm)
         if config.train.enable_update_skip:
             old = state.params, state.ema, state.opt_state
-            params, ema, opt_state = choose(fine, (params, ema, opt_state), old)
+            params, ema, opt_state = jax.tree.map(
+                lambda new, now: jnp.where(fine, new, now), (params, ema, opt_state), old
+            )
         broken = (~fine).astype(jnp.int32)
         new = TrainState(
             state.step + 1,
@@ -152,17 +148,12 @@ def compile_step(
     network: Network, mesh: Mesh, loss: LossFunction | None = None, told: tuple[Any, ...] = ()
 ) -> Any:
     """The step as one program over the mesh; the old state is given up. `told` is where that lies which the
-    loss is told besides. Raises `ConfigError` where the
-    images of a batch do not divide among the devices of a host."""
+    loss is told besides. Raises `ConfigError` where a batch does not divide among the devices of a host."""
     batch_size, per_host = network.config.train.batch_size, mesh.shape["shard"]
     if batch_size % per_host:
         raise ConfigError(
             "train.batch_size", f"{batch_size} images do not divide among the {per_host} devices of a host."
         )
-    shardings = state_sharding(mesh, state_shapes(network))
-    return jax.jit(
-        step_function(network, mesh, loss),
-        in_shardings=(shardings, batch_sharding(mesh), replicated(mesh), *told),
-        out_shardings=(shardings, replicated(mesh)),
-        donate_argnums=0,
-    )
+    step = step_function(network, mesh, loss)
+    more = (replicated(mesh), *told)
+    return runtime.use("jax").compile(step, state=state_shapes(network), mesh=mesh, more=more)  # type: ignore[call-arg]

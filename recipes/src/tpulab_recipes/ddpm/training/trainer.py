@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -25,10 +26,10 @@ from tpulab_recipes.ddpm.data.pipeline import Source
 from tpulab_recipes.ddpm.model.network import Network
 from tpulab_recipes.ddpm.training.checkpoint import CheckpointFolder, newest, open_folders
 from tpulab_recipes.ddpm.training.evaluator import Evaluation
-from tpulab_recipes.ddpm.training.hosts import compile_on_all_hosts, wait_for_all
 from tpulab_recipes.ddpm.training.optimizer import MAX_SKIPPED, default_hyperparameters
 from tpulab_recipes.ddpm.training.step_cost import refuse_too_large, speed
 from tpulab_recipes.ddpm.training.train_step import TrainState, compile_step, make_initial_state
+from tpulab_recipes.runtime.jax_hosts import compile_on_all_hosts, wait_for_all
 from tpulab_recipes.runtime.jax_mesh import make_mesh, put_batch, state_of_this_host
 from tpulab_recipes.runtime.prefetch import prefetched
 
@@ -61,7 +62,7 @@ class Figures:
         return words if self.mfu_percent is None else f"{words} ({self.mfu_percent:.1f} % MFU)"
 
 
-class Trainer:
+class Trainer(AbstractContextManager["Trainer"]):
     """One training. `state` is what it has come to; `train` goes on from there."""
 
     def __init__(
@@ -177,9 +178,6 @@ class Trainer:
         for writer in self.writers:
             writer.close()
 
-    def __enter__(self) -> Trainer:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.close()
 
@@ -203,10 +201,11 @@ class Trainer:
         images = len(pending) * self.config.train.batch_size * jax.process_count()
         rate = images / (now - since)
         fine = np.isfinite(values["loss"]) & np.isfinite(values["gnorm"])
+        means = {name: values[name][fine].mean() if fine.any() else np.nan for name in ("loss", "gnorm")}
         figures = Figures(
             step=number,
-            loss=float(values["loss"][fine].mean()) if fine.any() else float("nan"),
-            gnorm=float(values["gnorm"][fine].mean()) if fine.any() else float("nan"),
+            loss=float(means["loss"]),
+            gnorm=float(means["gnorm"]),
             learning_rate=float(values["learning_rate"][-1]),
             skipped=int(values["skipped"][-1]),
             images_per_second=rate,

@@ -9,12 +9,11 @@ import numpy as np
 
 from tpulab_recipes.common.errors import DataError
 from tpulab_recipes.common.storage import Folder
-from tpulab_recipes.ddpm.config import Config
-from tpulab_recipes.ddpm.data.image_shards import read_images
-from tpulab_recipes.ddpm.data.images import fit_image
-from tpulab_recipes.ddpm.data.tfrecord import count_records
-from tpulab_recipes.ddpm.data.torch_process import call
-from tpulab_recipes.ddpm.training.frechet import FEATURES, frechet_distance, image_features
+from tpulab_recipes.common.torch_process import call
+from tpulab_recipes.images.files import fit_image
+from tpulab_recipes.images.frechet import FEATURES, frechet_distance, image_features
+from tpulab_recipes.images.shards import read_images
+from tpulab_recipes.images.tfrecord import count_records
 
 #: Images of each set. With as few as there are features or fewer, a covariance has directions without any
 #: spread, and the distance says more of the number of images than of what they show.
@@ -22,14 +21,20 @@ LEAST = {"frechet": FEATURES + 1, "fid": 2_049}
 #: Figures that are published as FID compare this many.
 PUBLISHED = 50_000
 _BATCH = 64
+_INCEPTION = "tpulab_recipes.images.inception"
 
 
 class Comparison:
     """`frechet` is the distance of our own fixed features, `fid` that of Inception's (Heusel et al. 2017,
     arXiv 1706.08500)."""
 
-    def __init__(self, folder: str, config: Config, kind: str = "frechet", weights: str = "") -> None:
-        self._folder, self._config, self._kind, self._weights = Folder(folder), config, kind, weights
+    def __init__(
+        self, folder: str, size: int, image_format: str, kind: str = "frechet", weights: str = ""
+    ) -> None:
+        """The shards of images in a folder, stored in this format, each made a square of `size`. `weights` is
+        Inception's file; empty: torch's cache."""
+        self._folder, self._size, self._format = Folder(folder), size, image_format
+        self._kind, self._weights = kind, weights
         self._shards = self._folder.names(".tfrecord")
         self._there = sum(count_records(self._folder, name) for name in self._shards)
         self.check(self._there, f"{folder} holds")
@@ -57,16 +62,15 @@ class Comparison:
             for real, pieces in ((True, self._reference()), (False, made)):
                 for some in pieces:
                     pixels = np.rint((some.clip(-1, 1) + 1) * 127.5).astype(np.uint8)
-                    call("inception_update", images=pixels, real=real, weights=self._weights)
-            distance = call("inception_distance", weights=self._weights)
+                    call(f"{_INCEPTION}:update", images=pixels, real=real, weights=self._weights)
+            distance = call(f"{_INCEPTION}:distance", weights=self._weights)
         return {self._kind: distance, "reference_images": self._there}
 
     def _reference(self) -> Iterator[np.ndarray]:
-        args = self._config.dataset.args
         images = (
-            fit_image(image.pixels, args.image_size)
+            fit_image(image.pixels, self._size)
             for name in self._shards
-            for image in read_images(self._folder, name, args.image_format)
+            for image in read_images(self._folder, name, self._format)
         )
         while batch := list(itertools.islice(images, _BATCH)):
             yield np.stack(batch).astype(np.float32) / 127.5 - 1

@@ -19,11 +19,11 @@ from typing import Any, Literal
 from tpulab_recipes.common.errors import DataError, MissingPackage
 from tpulab_recipes.common.progress import Progress
 from tpulab_recipes.common.storage import Folder
-from tpulab_recipes.ddpm.data.fetch import Fetcher, FetchLimits, NoImageError
-from tpulab_recipes.ddpm.data.image_shards import CLASS_KEY, SCORE_KEY
-from tpulab_recipes.ddpm.data.images import decode_image, encode_image, resize_smallest_side
-from tpulab_recipes.ddpm.data.protos import encode_example
-from tpulab_recipes.ddpm.data.tfrecord import write_record
+from tpulab_recipes.images.fetch import Fetcher, FetchLimits, NoImageError
+from tpulab_recipes.images.files import decode_image, encode_image, resize_smallest_side
+from tpulab_recipes.images.messages import encode_example
+from tpulab_recipes.images.shards import CLASS_KEY, SCORE_KEY
+from tpulab_recipes.images.tfrecord import write_record
 
 
 @dataclass(frozen=True, kw_only=True)

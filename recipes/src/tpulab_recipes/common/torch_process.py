@@ -1,11 +1,12 @@
 """A process beside JAX's own in which torch runs: the two need different environments.
 
-`call("text_states", …)` runs that function of `torch_models` there. The process is started at the first call,
-keeps its models, and ends with this one.
+`call("package.module:function", …)` runs that function there, with arguments that can be pickled. The process
+is started at the first call, keeps what the modules hold, and ends with this one.
 """
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import pickle
@@ -18,8 +19,9 @@ from typing import Any
 
 from tpulab_recipes.common.errors import DataError, MissingPackage
 
+#: What the environment `torch-xla` has for the recipes in JAX.
 _PACKAGES = ("torch", "transformers", "diffusers", "torchmetrics", "torch_fidelity")
-_SOURCES = str(Path(__file__).parents[3])
+_SOURCES = str(Path(__file__).parents[2])
 
 
 def torch_python() -> str:
@@ -35,7 +37,7 @@ def torch_python() -> str:
         return str(beside)
     raise MissingPackage(
         "torch",
-        "Published encoders (for a trial set the encoders to `small`)",
+        "A published encoder or distance (for a trial there are `small` encoders)",
         "make the environment that has it with `npx tpulab env create torch-xla`, or set TPULAB_TORCH_PYTHON "
         f"to a Python that has {', '.join(_PACKAGES)}.",
     )
@@ -53,7 +55,7 @@ class _Process:
         try:
             # A session of its own: Ctrl-C is for this process, whose end closes the pipe and ends the other.
             self._child = subprocess.Popen(
-                [python, "-m", "tpulab_recipes.ddpm.data.torch_process"],
+                [python, "-m", "tpulab_recipes.common.torch_process"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 env=environment,
@@ -73,7 +75,7 @@ class _Process:
         except (OSError, EOFError, pickle.UnpicklingError) as error:
             _process.cache_clear()
             raise DataError(
-                f"The process with the encoders ended with {self._child.wait()} (-9: out of memory); what it "
+                f"The process with torch ended with {self._child.wait()} (-9: out of memory); what it "
                 "printed stands above."
             ) from error
         if problem is not None:
@@ -87,8 +89,8 @@ def _process(python: str) -> _Process:
 
 
 def call(function: str, /, **arguments: Any) -> Any:
-    """What that function of `torch_models` answers. Raises `DataError` with its message, or when the process
-    has ended, and `MissingPackage` when there is no torch."""
+    """What that function answers. Raises `DataError` with its message, or when the process has ended, and
+    `MissingPackage` when there is no torch."""
     return _process(torch_python()).call(function, arguments)
 
 
@@ -96,15 +98,15 @@ def _serve() -> None:
     answers = os.fdopen(os.dup(1), "wb")
     # What libraries print must not stand between answers.
     os.dup2(2, 1)
-    from tpulab_recipes.ddpm.data import torch_models
-
     while True:
         try:
             name, arguments = pickle.load(sys.stdin.buffer)
         except EOFError:
             return
+        module, _, function = name.partition(":")
         try:
-            answer: tuple[Any, str | None] = (getattr(torch_models, name)(**arguments), None)
+            called = getattr(importlib.import_module(module), function)
+            answer: tuple[Any, str | None] = (called(**arguments), None)
         except DataError as error:
             answer = (None, str(error))
         try:

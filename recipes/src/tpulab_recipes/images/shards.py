@@ -1,4 +1,4 @@
-"""Shards of images as `download` or img2dataset writes them, and shards of shapes made here."""
+"""Shards of images as `download` or img2dataset writes them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ import numpy as np
 
 from tpulab_recipes.common.errors import DataError
 from tpulab_recipes.common.storage import Folder
-from tpulab_recipes.ddpm.data.images import decode_image, encode_image
-from tpulab_recipes.ddpm.data.protos import decode_example, encode_example
-from tpulab_recipes.ddpm.data.shapes import all_shapes, draw_shapes, to_uint8
-from tpulab_recipes.ddpm.data.tfrecord import read_records, write_record
+from tpulab_recipes.images.files import decode_image
+from tpulab_recipes.images.messages import decode_example
+from tpulab_recipes.images.tfrecord import read_records
 
 #: Where `download` puts the score, and where the tables of LAION have it.
 SCORE_KEY = "AESTHETIC_SCORE"
@@ -55,10 +54,7 @@ def read_images(
 def _image(
     data: bytes, image_format: str, place: str, score_col: str, class_col: str | None
 ) -> CaptionedImage:
-    try:
-        features = decode_example(data)
-    except ValueError as error:
-        raise DataError(f"{place}: {error}") from error
+    features = decode_example(data, place)
     for needed in (image_format, "txt"):
         if needed not in features:
             raise DataError(
@@ -109,22 +105,3 @@ def _label(about: dict[str, Any], class_col: str, place: str) -> int:
             "classes; name the column with --class-col, at `download` and at `encode`."
         )
     return int(label)
-
-
-def write_shape_images(folder: Folder, count: int, seed: int = 0, per_shard: int = 512) -> list[str]:
-    """Shards of captioned shapes as PNG: a data set for trying the pipeline without a network."""
-    folder.make()
-    drawn, kinds = draw_shapes(count, seed), all_shapes()
-    names = []
-    for number, first in enumerate(range(0, count, per_shard)):
-        names.append(f"shapes-{number:05d}.tfrecord")
-        with folder.write(names[-1]) as file:
-            for at in range(first, min(first + per_shard, count)):
-                about = {SCORE_KEY: float(drawn.scores[at]), CLASS_KEY: kinds.index(drawn.shapes[at])}
-                features = {
-                    "png": encode_image(to_uint8(drawn.images[at]), "png"),
-                    "txt": drawn.shapes[at].caption,
-                    "json": json.dumps(about | {"height": 16, "width": 16}),
-                }
-                write_record(file, encode_example(features))
-    return names

@@ -29,36 +29,25 @@ def encode_image(pixels: np.ndarray, image_format: str) -> bytes:
     """A JPEG or PNG file of UInt8[height, width, 3]."""
     from PIL import Image
 
-    buffer = io.BytesIO()
-    kind = {"jpg": "JPEG", "jpeg": "JPEG", "png": "PNG"}.get(image_format)
-    if kind is None:
+    kinds = {"jpg": "JPEG", "jpeg": "JPEG", "png": "PNG"}
+    if image_format not in kinds:
         raise DataError(f"Images are stored as jpg or png, not {image_format!r}.")
-    Image.fromarray(pixels).save(buffer, kind, **({"quality": 95} if kind == "JPEG" else {}))
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, kinds[image_format], quality=95)
     return buffer.getvalue()
 
 
 def resize_smallest_side(pixels: np.ndarray, size: int) -> np.ndarray:
     """The smaller side becomes `size`, the other keeps the proportions."""
-    from PIL import Image
+    from PIL import Image, ImageOps
 
-    height, width = pixels.shape[:2]
-    scale = size / min(height, width)
-    target = (max(size, round(width * scale)), max(size, round(height * scale)))
-    if target == (width, height):
-        return pixels
-    # Box filtering first when shrinking a lot: plain bicubic would skip pixels.
-    return np.asarray(Image.fromarray(pixels).resize(target, Image.Resampling.LANCZOS))
-
-
-def crop(pixels: np.ndarray, size: int, rng: np.random.Generator | None = None) -> np.ndarray:
-    """A square of `size`, from the centre, or from anywhere when `rng` is given."""
-    spare = pixels.shape[0] - size, pixels.shape[1] - size
-    if min(spare) < 0:
-        raise DataError(f"An image of {pixels.shape[1]} x {pixels.shape[0]} is too small for {size}.")
-    top, left = (int(rng.integers(s + 1)) if rng else s // 2 for s in spare)
-    return pixels[top : top + size, left : left + size]
+    return np.asarray(ImageOps.cover(Image.fromarray(pixels), (size, size), Image.Resampling.LANCZOS))
 
 
 def fit_image(pixels: np.ndarray, size: int, rng: np.random.Generator | None = None) -> np.ndarray:
-    """UInt8[size, size, 3]."""
-    return crop(resize_smallest_side(pixels, size), size, rng)
+    """UInt8[size, size, 3]: the largest square, from the centre, or from anywhere when `rng` is given."""
+    from PIL import Image, ImageOps
+
+    place = (rng.random(), rng.random()) if rng else (0.5, 0.5)
+    fitted = ImageOps.fit(Image.fromarray(pixels), (size, size), Image.Resampling.LANCZOS, centering=place)
+    return np.asarray(fitted)

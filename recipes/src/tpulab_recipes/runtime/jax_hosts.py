@@ -1,5 +1,4 @@
-"""Several hosts at one work: how they find each other, wait for each other, and share out what each can do
-alone."""
+"""Several hosts at one work in JAX: how they wait for each other, and share out what each can do alone."""
 
 from __future__ import annotations
 
@@ -9,27 +8,13 @@ from typing import Any
 
 import jax
 import numpy as np
-import orbax.checkpoint as ocp
 from jax.experimental import multihost_utils
-
-from tpulab_recipes.common.errors import ConfigError
 
 #: How long a host waits for the others to compile. The big network takes minutes on a busy host.
 COMPILE_LIMIT_MS = 60 * 60 * 1000
 
 #: A barrier has a name of its own. All hosts run the same program, so they count alike.
 _barriers = itertools.count()
-
-
-def join_slice(coordinator: str | None, processes: int | None, process: int | None) -> tuple[int, int]:
-    """This host's number and the number of hosts, after the hosts have found each other."""
-    if coordinator == "auto":
-        jax.distributed.initialize()
-    elif coordinator:
-        if processes is None or process is None:
-            raise ConfigError("--coordinator", "needs --num-processes and --process-id.")
-        jax.distributed.initialize(coordinator, processes, process)
-    return jax.process_index(), jax.process_count()
 
 
 def wait_for_all(what: str) -> None:
@@ -40,6 +25,8 @@ def wait_for_all(what: str) -> None:
     """
     if jax.process_count() > 1:
         key = f"{what} {next(_barriers)}"
+        import orbax.checkpoint as ocp
+
         ocp.multihost.get_barrier_sync_fn()(key=key, timeout_ms=COMPILE_LIMIT_MS)
 
 

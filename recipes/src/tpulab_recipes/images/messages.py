@@ -11,6 +11,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.message import DecodeError
+
+from tpulab_recipes.common.errors import DataError
 
 _FIELD = descriptor_pb2.FieldDescriptorProto
 #: DataType of tensorflow/core/framework/types.proto.
@@ -73,12 +76,12 @@ def _classes() -> dict[str, Any]:
 _CLASSES = _classes()
 
 
-def _parsed(kind: str, data: bytes) -> Any:
+def _parsed(kind: str, data: bytes, name: str) -> Any:
     message = _CLASSES[kind]()
     try:
         message.ParseFromString(data)
-    except Exception as error:
-        raise ValueError(f"not {'an' if kind[0] == 'E' else 'a'} {kind} message: {error}") from error
+    except DecodeError as error:
+        raise DataError(f"{name} is no message of the kind {kind}: {error}.") from error
     return message
 
 
@@ -99,12 +102,12 @@ def encode_example(features: dict[str, Any]) -> bytes:
     return bytes(example.SerializeToString(deterministic=True))
 
 
-def decode_example(data: bytes) -> dict[str, list[Any]]:
-    """Name to values. Raises ValueError when this is no `Example`."""
-    example = _parsed("Example", data)
+def decode_example(data: bytes, name: str = "the record") -> dict[str, list[Any]]:
+    """Key to values. Raises `DataError`, with the name, when this is no `Example`."""
+    example = _parsed("Example", data, name)
     return {
-        name: list(getattr(feature, feature.WhichOneof("kind")).value)
-        for name, feature in example.features.feature.items()
+        key: list(getattr(feature, feature.WhichOneof("kind")).value)
+        for key, feature in example.features.feature.items()
         if feature.WhichOneof("kind")
     }
 
@@ -121,11 +124,11 @@ def encode_tensor(array: np.ndarray) -> bytes:
     return bytes(tensor.SerializeToString(deterministic=True))
 
 
-def decode_tensor(data: bytes) -> np.ndarray:
+def decode_tensor(data: bytes, name: str = "the record") -> np.ndarray:
     """What `tf.io.parse_tensor` reads, for tensors with `tensor_content`."""
-    tensor = _parsed("Tensor", data)
+    tensor = _parsed("Tensor", data, name)
     kind = _TENSOR_TYPES.get(tensor.dtype)
     if kind is None:
-        raise ValueError(f"tensors of type {tensor.dtype} are not read here")
+        raise DataError(f"{name} has a tensor of the type {tensor.dtype}, which is not read here.")
     shape = [dim.size for dim in tensor.tensor_shape.dim]
     return np.frombuffer(tensor.tensor_content, kind).reshape(shape)
