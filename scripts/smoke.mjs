@@ -22,7 +22,9 @@ const PACKAGES = [
   'jupyter-ai',
   'jupytext'
 ];
-const SHOWN = ['jupyterlab', ...PACKAGES];
+/** Widgets of others, whose Python halves the kernel needs too. Both are in the kernel's own folder, beside what it has. */
+const WIDGETS = ['anywidget', 'tqdm'];
+const SHOWN = ['jupyterlab', ...PACKAGES, 'anywidget'];
 const VERSIONS = `import importlib.metadata as m; print(', '.join(f'{n} {m.version(n)}' for n in ${JSON.stringify(SHOWN)}))`;
 
 const controller = new AbortController();
@@ -47,7 +49,12 @@ try {
   const requirements = inRoot('environments/lab/requirements.in');
   await uv(
     ...['pip', 'install', '--no-config', '--upgrade', '--python', pythonIn(place)],
-    ...['--requirements', requirements, ...PACKAGES]
+    ...['--requirements', requirements, ...PACKAGES, 'anywidget']
+  );
+  const widgets = path.join(checkout.testEnvs, 'smoke-widgets');
+  await uv(
+    ...['pip', 'install', '--no-config', '--upgrade', '--no-deps', '--python', pythonIn(checkout.lab)],
+    ...['--target', widgets, ...WIDGETS, 'psygnal']
   );
   const { stdout } = await run(pythonIn(place), ['-c', VERSIONS], { signal });
   stdout.forEach(say);
@@ -64,6 +71,7 @@ try {
       env: {
         TPULAB_SMOKE: '1',
         TPULAB_LAB_ENV: place,
+        TPULAB_SMOKE_WIDGETS: widgets,
         TPULAB_CHROMIUM: await requireChromium(signal, say)
       },
       onLine: say

@@ -74,3 +74,51 @@ test('a text notebook of Jupytext goes on after a reload', async ({ lab, page })
   await writeFile(gate, '');
   await expect.poll(text).toBe(`${LINES(10)}done\n`);
 });
+
+/** Progress of tqdm and a counter of anywidget with bytes, in one cell that has not ended when the page comes again. */
+const WIDGETS = (packages: string, gate: string): string => `import pathlib, sys, time
+sys.path.append(${JSON.stringify(packages)})
+import anywidget, tpulab, traitlets
+from tqdm.notebook import tqdm
+class Counter(anywidget.AnyWidget):
+    _esm = """export default { render({ model, el }) {
+      const button = document.createElement("button");
+      const show = () => { button.textContent = "counted " + model.get("count") + " of " + model.get("data").byteLength; };
+      button.onclick = () => { model.set("count", model.get("count") + 1); model.save_changes(); };
+      model.on("change:count", show); show(); el.append(button);
+    } }"""
+    count = traitlets.Int(3).tag(sync=True)
+    data = traitlets.Bytes(bytes(7)).tag(sync=True)
+counter = tpulab.live(Counter())
+display(counter.widget)
+for n in tqdm(range(4), desc="batches"):
+    while n == 2 and not pathlib.Path(${JSON.stringify(gate)}).exists():
+        time.sleep(0.02)
+while counter.widget.count == 3:
+    counter.poll()
+    time.sleep(0.02)
+print("counted", counter.widget.count)`;
+
+test('tqdm and a widget of anywidget are back after a reload in mid-cell, and act', async ({ lab, page }) => {
+  const packages = process.env['TPULAB_SMOKE_WIDGETS'] ?? '';
+  const gate = join(lab.rootDir, 'go-widgets');
+  await writeFile(join(lab.rootDir, 'widgets.ipynb'), notebookText([WIDGETS(packages, gate)], 'tpulab-jax'));
+  const cell = page.locator('.jp-Notebook .jp-CodeCell').first();
+  const counter = cell.getByRole('button', { name: /^counted/ });
+  await openNotebook(page, 'widgets.ipynb');
+  await page.evaluate(() => void window.jupyterapp.commands.execute('notebook:run-all-cells'));
+  for (const again of [false, true]) {
+    if (again) {
+      await page.evaluate(() => window.jupyterapp.commands.execute('docmanager:save').then(() => undefined));
+      await openNotebook(page, 'widgets.ipynb');
+    }
+    await expect(counter).toHaveText('counted 3 of 7');
+    await expect(cell.locator('.jp-OutputArea')).toContainText(/batches:\s+50%/);
+    await expect(cell.locator('.jp-OutputArea')).toContainText('2/4');
+  }
+  await writeFile(gate, '');
+  await expect(cell.locator('.jp-OutputArea')).toContainText('4/4');
+  await counter.click();
+  await expect(counter).toHaveText('counted 4 of 7');
+  await expect.poll(async () => (await readCells(page))[0]?.text).toContain('counted 4');
+});

@@ -90,11 +90,11 @@ it('a cell goes on by default, and its user is told what waits and when that is 
   const client = await printingToNobody(on, count, 2_000);
   await on.until(() => on.givenOut === count, 'the end of the cell');
   const log = (): string => readFileSync(path.join(on.kernelDir, 'kernel.log'), 'utf8');
-  await on.until(() => /2\.\d MiB of this kernel's output wait in memory/.test(log()), 'the alarm');
+  await on.until(() => /2\.\d MiB of this kernel's output are waiting in memory/.test(log()), 'the alarm');
   await everythingArrives(on, client, count);
   await on.until(
-    async () => (await texts(on, 'stderr')).includes('no longer piles up'),
+    async () => (await texts(on, 'stderr')).includes('no longer accumulates'),
     'the end of the alarm'
   );
-  expect(await texts(on, 'stderr')).toMatch(/1\.\d MiB of this kernel's output wait in memory/);
+  expect(await texts(on, 'stderr')).toMatch(/1\.\d MiB of this kernel's output are waiting in memory/);
 });

@@ -105,6 +105,10 @@ class Recorder:
     def _steps(self, force: bool) -> list[StepsMessage]:
         batches: dict[str, StepsMessage] = {}
         count = 0
+        if not self._waiting:
+            return []
+        # Once for all of them: reading the wall clock takes longer than adding to it.
+        unix_zero_ms = unix_ms(0)
         while self._waiting and (force or count < STEPS_A_BATCH):
             step = self._waiting[0]
             if not force and not self._complete(step):
@@ -123,42 +127,46 @@ class Recorder:
             batch["dropped"] += step.index - step.run.recorded
             step.run.recorded = step.index + 1
             self._moved[step.run.id] = step.run
-            batch["steps"].append(self._sample(step))
+            batch["steps"].append(self._sample(step, unix_zero_ms))
         return list(batches.values())
 
     def _complete(self, step: ClosedStep) -> bool:
         if step.run.id not in self._announced:
             return False
         settled = not step.watched or self._device.is_settled(step.post)
-        ready = all(_is_ready(value) for value in (step.metrics or {}).values())
+        ready = not step.metrics or all(_is_ready(value) for value in step.metrics.values())
         return (settled and ready) or now_ns() - step.times.end > PATIENCE_NS
 
-    def _sample(self, step: ClosedStep) -> StepSample:
+    def _sample(self, step: ClosedStep, unix_zero_ms: float) -> StepSample:
         times = step.times
+        start, end = times.start, times.end
         known = (
             step.watched
             and self._device.is_settled(step.post)
-            and self._device.is_known(times.start, times.end, UNSURE_SHARE)
+            and self._device.is_known(start, end, UNSURE_SHARE)
         )
-        spans = split(times, self._device.busy(times.start, times.end) if known else None)
-        wall = times.end - times.start
+        spans = split(times, self._device.busy(start, end) if known else None)
+        wall = end - start
         step.run.totals.add(spans, wall, known)
         sample: StepSample = {
             "index": step.index,
-            "startTime": round(unix_ms(times.start), 3),
-            "wallMs": _ms(wall),
-            "inputMs": _ms(spans.input),
-            "hostMs": _ms(spans.host),
-            "compileMs": _ms(spans.compile),
-            "deviceMs": _ms(spans.device),
-            "gapMs": _ms(spans.gap),
+            "startTime": round(unix_zero_ms + start / 1e6, 3),
+            "wallMs": wall / 1e6,
+            "inputMs": spans.input / 1e6,
+            "hostMs": spans.host / 1e6,
+            "compileMs": spans.compile / 1e6,
+            "deviceMs": spans.device / 1e6,
+            "gapMs": spans.gap / 1e6,
             "deviceKnown": known,
         }
-        numbers = {
-            name: number
-            for name, value in (step.metrics or {}).items()
-            if (number := as_number(value)) is not None
-        }
+        if step.metrics:
+            self._add_metrics(step, step.metrics, sample)
+        if step.bands:
+            sample["bands"] = {kind: lasted / 1e6 for kind, lasted in step.bands.items()}
+        return sample
+
+    def _add_metrics(self, step: ClosedStep, values: dict[str, Any], sample: StepSample) -> None:
+        numbers = {name: number for name, value in values.items() if (number := as_number(value)) is not None}
         step.run.metrics.update(numbers)
         metrics = {name: number for name, number in numbers.items() if math.isfinite(number)}
         if metrics:
@@ -169,9 +177,6 @@ class Recorder:
                 name: non_finite_name(number) for name, number in numbers.items() if name not in metrics
             }
             self._advise_on(step, sample["nonFinite"])
-        if step.bands:
-            sample["bands"] = {kind: _ms(lasted) for kind, lasted in step.bands.items()}
-        return sample
 
     def _advise_on(self, step: ClosedStep, found: dict[str, NonFinite]) -> None:
         """Once for each metric of a run; those of one step together, as one makes the others so."""
@@ -212,10 +217,6 @@ class Recorder:
                 self._ended.append((run, message, until))
             else:
                 run.on_ended(run, message)
-
-
-def _ms(nanoseconds: int) -> float:
-    return nanoseconds / 1e6
 
 
 def _is_ready(value: Any) -> bool:

@@ -82,6 +82,9 @@ def split(times: StepTimes, busy: Sequence[Span] | None) -> StepSplit:
         busy: when the device ran watched programs, from any step, in disjoint spans; None when unknown.
     """
     start, body, end, compiles, dispatch, waits, launches = times
+    if busy is None and not compiles and not waits and not launches:
+        # Most steps of a loop with short ones.
+        return StepSplit(body - start, end - body, 0, 0, 0)
     running = busy if busy is not None else ()
     compiling = union(compiles, start, end) if compiles else []
     taken = union([*compiling, *running], start, end) if compiling else running

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 #: The share of a step that measuring it may take, and how much of that the clock's own calls take
 #: (nanoseconds, measured on a small machine). The rest is for the waits of the device clock.
 MEASURING_SHARE = 0.008
-CLOCK_COST_NS = 8_000
+CLOCK_COST_NS = 5_000
 #: What a wait costs the user's thread, as a multiple of the processor time it takes (measured: 1.2 to 1.5,
 #: for the hand-over of the interpreter lock).
 WATCH_COST_FACTOR = 1.5

@@ -49,6 +49,6 @@ describe('tpulab holders', () => {
     await machine.addProcess(12, 'other', '/dev/vfio/11');
     expect((await run('--end', 'all')).error).toMatchObject({ code: 'commander.invalidArgument' });
     expect((await run('--end', '12')).error).toMatchObject({ code: 'holder_not_ours' });
-    expect(((await run('--end', '12')).error as Error).message).toContain('is no kernel of this bridge');
+    expect(((await run('--end', '12')).error as Error).message).toContain('is not a kernel of this bridge');
   });
 });

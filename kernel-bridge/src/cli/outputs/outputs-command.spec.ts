@@ -198,7 +198,7 @@ describe('tpulab outputs --into', () => {
       const { stdout, error } = await state.run(KERNEL, '--into', file);
       expect(error).toBeNull();
       expect(stdout).toContain('outputs of 1 cell written, 1 cell not run.');
-      expect(stdout).toContain('cell b: its code has changed since it was run; left alone');
+      expect(stdout).toContain('cell b: its code has changed since the run; skipped');
       const [a, b, c] = await cellsOf(file);
       expect(a).toMatchObject({ execution_count: 1, outputs: [{ name: 'stdout', text: ['one\n'] }] });
       expect(b).toMatchObject({ execution_count: null, outputs: [{ text: 'old' }] });
