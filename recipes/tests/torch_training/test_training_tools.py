@@ -15,10 +15,12 @@ from tpulab_recipes.torch_training import (  # noqa: E402
     CheckpointError,
     create_optimizer_state,
     load_checkpoint,
+    load_flat_adamw,
     save_checkpoint,
     set_learning_rate,
 )
 from tpulab_recipes.torch_training.checkpoint import checkpoints  # noqa: E402
+from tpulab_recipes.torch_training.flat_adamw import FlatAdamW  # noqa: E402
 
 CPU = make("cpu", None)
 OPTIMIZERS = {
@@ -46,6 +48,32 @@ def test_state_made_before_the_first_step_changes_no_parameter_of_any_step(name:
     assert all(torch.equal(a, b) for a, b in zip(first.parameters(), second.parameters(), strict=True))
     for a, b in zip(train(first, plain), train(second, early), strict=True):
         assert torch.equal(a, b)
+
+
+def test_one_vector_is_updated_as_each_tensor_and_either_goes_on_from_the_other() -> None:
+    first, rates = torch.nn.Linear(3, 2), {"lr": 0.02, "betas": (0.8, 0.99), "eps": 1e-9}
+    second = copy.deepcopy(first)
+
+    def groups(model: torch.nn.Linear) -> list[dict[str, object]]:
+        # One that learns more slowly, and has another that is frozen beside it.
+        frozen = torch.nn.Parameter(torch.ones(2), requires_grad=False)
+        return [{"params": [model.weight]}, {"params": [frozen, model.bias], "lr": 0.01}]
+
+    def flat(model: torch.nn.Linear) -> FlatAdamW:
+        made = FlatAdamW(groups(model), **rates)
+        made.place(CPU)
+        return made
+
+    plain, one = torch.optim.AdamW(groups(first), **rates), flat(second)
+    for turn in range(2):
+        for a, b in zip(train(first, plain), train(second, one), strict=True):
+            torch.testing.assert_close(a, b)
+        torch.testing.assert_close(one.state_dict(), plain.state_dict())
+        if turn == 0:
+            theirs, ours = copy.deepcopy(plain.state_dict()), copy.deepcopy(one.state_dict())
+            one = flat(second)
+            load_flat_adamw(CPU, one, theirs)
+            load_flat_adamw(CPU, plain, ours)
 
 
 def test_a_learning_rate_is_a_number_where_nothing_compiles() -> None:

@@ -47,15 +47,16 @@ def resample(wave: np.ndarray, rate: int, to: int) -> np.ndarray:
     return np.asarray(soxr.resample(np.asarray(wave, np.float32), rate, to, quality="HQ"), np.float32)
 
 
-def save(path: str | Path, wave: np.ndarray, sample_rate: int) -> None:
-    """Writes Float[sample] as a WAV file of 16 bits. Raises `ValueError` for samples outside [-1, 1], which
-    would be clipped."""
+def save(path: str | Path | IO[bytes], wave: np.ndarray, sample_rate: int) -> None:
+    """Writes Float[sample] as a WAV file of 16 bits, a path or an open one. Raises `ValueError` for samples
+    outside [-1, 1], which would be clipped."""
     import soundfile
 
     loudest = float(np.abs(wave).max(initial=0))
     if not loudest <= 1:
         raise ValueError(f"the wave reaches {loudest:.3g}; scale it into [-1, 1] before you save it.")
-    soundfile.write(str(path), wave, sample_rate, subtype="PCM_16")
+    target = str(path) if isinstance(path, str | Path) else path
+    soundfile.write(target, wave, sample_rate, subtype="PCM_16", format="WAV")
 
 
 def fitted(wave: np.ndarray, samples: int) -> np.ndarray:

@@ -10,7 +10,7 @@ import argparse
 import dataclasses
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar, Union
 
@@ -125,6 +125,15 @@ def with_defaults(command: type[T], **known: Any) -> T:
         if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
     }
     return command(**missing | {field.name: known[field.name] for field in fields if field.name in known})
+
+
+def flags_over_file(config: Any, preset: Any, idle: Collection[str]) -> dict[str, Any]:
+    """The settings that flags have changed: they replace those of a configuration file, whose keys without
+    effect (`idle`) are named on stderr."""
+    if idle:
+        print(f"without effect here: {', '.join(idle)}", file=sys.stderr)
+    names = [field.name for field in dataclasses.fields(config)]
+    return {name: getattr(config, name) for name in names if getattr(config, name) != getattr(preset, name)}
 
 
 def print_table(rows: Sequence[Mapping[str, object]]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from tpulab_recipes import runtime
 from tpulab_recipes.common.command_line import (
     Command,
     exit_status,
+    flags_over_file,
     print_result,
     print_table,
     print_training_result,
@@ -112,13 +113,10 @@ class Finetune(DiaCommand):
         config, folder, output, save_every = self.config, self.audio_folder, self.output_dir, self.save_every
         if self.train_config:
             preset = PRESETS[self.preset]
-            flags = {name: value for name, value in asdict(config).items() if value != getattr(preset, name)}
             config, places, idle = read_train_config(self.train_config, preset)
-            config = config.but(**flags)
+            config = config.but(**flags_over_file(self.config, preset, idle))
             folder, output = folder or places.audio_folder, output or places.output_dir
             save_every = save_every or places.save_every
-            if idle:
-                print(f"without effect here: {', '.join(idle)}", file=sys.stderr)
         if not (folder and output):
             raise ConfigError("", "Give --audio-folder and --output-dir, or a --train-config that has them.")
         backend = self.use_backend()

@@ -15,6 +15,7 @@ import tyro
 from tpulab_recipes.common.command_line import (
     Command,
     exit_status,
+    flags_over_file,
     print_result,
     print_training_result,
     read_subcommand,
@@ -41,11 +42,8 @@ class SovitsCommand(Command):
         if not self.config_file:
             return self.config, Places()
         preset = PRESETS[self.preset]
-        flags = {key: value for key, value in asdict(self.config).items() if value != getattr(preset, key)}
         config, places, idle = read_s2_config(self.config_file, preset)
-        if idle:
-            print(f"without effect here: {', '.join(idle)}", file=sys.stderr)
-        return config.but(**flags), places
+        return config.but(**flags_over_file(self.config, preset, idle)), places
 
     def started(self) -> Any:
         backend = self.use_backend()

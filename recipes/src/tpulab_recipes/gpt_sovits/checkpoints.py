@@ -15,10 +15,12 @@ from typing import Any
 import torch
 
 from tpulab_recipes.common.errors import CheckpointError
+from tpulab_recipes.common.storage import Folder
 from tpulab_recipes.gpt_sovits.config import Config, s2_json
 from tpulab_recipes.gpt_sovits.discriminator import MultiPeriodDiscriminator
 from tpulab_recipes.gpt_sovits.models import SYMBOL_COUNTS, SynthesizerTrn
 from tpulab_recipes.gpt_sovits.utils import fold_weight_norm, unfold_weight_norm
+from tpulab_recipes.runtime.trees import tree_map
 
 State = dict[str, torch.Tensor]
 _LATER = {b"02": "v3", b"03": "v3 (LoRA)", b"04": "v4 (LoRA)", b"05": "v2Pro", b"06": "v2ProPlus"}
@@ -68,11 +70,7 @@ def read_container(file: str | Path) -> tuple[State, dict[str, Any]]:
     except Exception as error:
         # What a damaged or foreign file raises has no common class.
         raise CheckpointError(f"{file} cannot be read as a checkpoint of GPT-SoVITS: {error}") from error
-    state = (
-        next((held[key] for key in ("weight", "model") if key in held), None)
-        if isinstance(held, dict)
-        else None
-    )
+    state = held.get("weight", held.get("model")) if isinstance(held, dict) else None
     if not isinstance(state, dict) or not state:
         raise CheckpointError(
             f"{file} has neither `weight` nor `model`, so it is no checkpoint of GPT-SoVITS."
@@ -154,13 +152,9 @@ def _plain_optimizer(optimizer: Any) -> dict[str, Any]:
     """The optimizer's state as AdamW writes it outside of a compiled step."""
 
     def plain(value: Any) -> Any:
-        if isinstance(value, torch.Tensor):
-            return value.detach().cpu()
-        if isinstance(value, dict):
-            return {key: plain(each) for key, each in value.items()}
-        return [plain(each) for each in value] if isinstance(value, list) else value
+        return value.detach().cpu() if isinstance(value, torch.Tensor) else value
 
-    state: dict[str, Any] = plain(optimizer.state_dict())
+    state: dict[str, Any] = tree_map(plain, optimizer.state_dict())
     for group in state["param_groups"]:
         group["lr"], group["capturable"] = float(group["lr"]), False
     return state
@@ -168,7 +162,5 @@ def _plain_optimizer(optimizer: Any) -> dict[str, Any]:
 
 def _save(held: dict[str, Any], file: str | Path) -> None:
     place = Path(file)
-    place.parent.mkdir(parents=True, exist_ok=True)
-    partial = place.with_name(f"{place.name}.writing")
-    torch.save(OrderedDict(held), partial)
-    partial.replace(place)
+    with Folder(place.parent).make().write(place.name) as opened:
+        torch.save(OrderedDict(held), opened)

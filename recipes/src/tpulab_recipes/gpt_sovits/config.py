@@ -5,6 +5,7 @@ quickly; with `SMALL` a model learns to convert voices of the synthetic corpus i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -89,9 +90,7 @@ class Config:
     def __post_init__(self) -> None:
         if min(self.batch_size, self.epochs, self.text_length) < 1:
             raise ConfigError("", "batch_size, epochs and text_length must be at least 1.")
-        product = 1
-        for rate in self.upsample_rates:
-            product *= rate
+        product = math.prod(self.upsample_rates)
         if product != self.hop_length:
             raise ConfigError(
                 "upsample_rates",
@@ -136,32 +135,21 @@ class Config:
         }
 
 
-_MODEL = (
-    "inter_channels",
-    "hidden_channels",
-    "filter_channels",
-    "n_heads",
-    "n_layers",
-    "kernel_size",
-    "p_dropout",
-    "resblock",
-    "resblock_kernel_sizes",
-    "resblock_dilation_sizes",
-    "upsample_rates",
-    "upsample_initial_channel",
-    "upsample_kernel_sizes",
-    "gin_channels",
-    "semantic_frame_rate",
-    "freeze_quantizer",
-    "version",
+def _keys(names: str) -> tuple[str, ...]:
+    return tuple(names.split())
+
+
+_TRAIN = _keys(
+    "epochs learning_rate lr_decay text_low_lr_rate betas eps batch_size c_mel c_kl segment_size seed"
 )
-_FIXED_IN_THE_ORIGINAL = (
-    "ssl_channels",
-    "codebook",
-    "style_hidden",
-    "style_dropout",
-    "posterior_layers",
-    "flow_layers",
+_DATA = _keys("sampling_rate filter_length hop_length win_length n_mel_channels mel_fmin mel_fmax")
+_MODEL = _keys(
+    "inter_channels hidden_channels filter_channels n_heads n_layers kernel_size p_dropout resblock "
+    "resblock_kernel_sizes resblock_dilation_sizes upsample_rates upsample_initial_channel "
+    "upsample_kernel_sizes gin_channels semantic_frame_rate freeze_quantizer version"
+)
+_FIXED_IN_THE_ORIGINAL = _keys(
+    "ssl_channels codebook style_hidden style_dropout posterior_layers flow_layers"
 )
 
 SMALL = Config(
@@ -206,33 +194,19 @@ FULL_SIZE = Config(
     periods=(2, 3, 5, 7, 11),
 )
 
-_TRAIN = "epochs learning_rate lr_decay text_low_lr_rate betas eps batch_size c_mel c_kl segment_size seed"
-_DATA = "sampling_rate filter_length hop_length win_length n_mel_channels mel_fmin mel_fmax"
 #: Keys that name places (`Places`), and keys that change nothing here: the original's own front end, what its
 #: model ignores too, and half precision with a scaler, for which `precision` stands.
 _PLACES = {"train": ("pretrained_s2G", "pretrained_s2D"), "data": ("exp_dir",), "model": ()}
 _IDLE = {
-    "train": (
-        "log_interval",
-        "eval_interval",
-        "fp16_run",
-        "init_lr_ratio",
-        "warmup_epochs",
-        "gpu_numbers",
-        "save_every_epoch",
-        "if_save_latest",
-        "if_save_every_weights",
-        "lora_rank",
+    "train": _keys(
+        "log_interval eval_interval fp16_run init_lr_ratio warmup_epochs gpu_numbers save_every_epoch "
+        "if_save_latest if_save_every_weights lora_rank"
     ),
-    "data": ("max_wav_value", "add_blank", "n_speakers", "cleaned_text", "training_files"),
-    "model": ("n_layers_q", "use_spectral_norm"),
+    "data": _keys("max_wav_value add_blank n_speakers cleaned_text training_files"),
+    "model": _keys("n_layers_q use_spectral_norm"),
 }
-_KEYS: Mapping[str, tuple[str, ...]] = {
-    "train": (*_TRAIN.split(), "grad_ckpt"),
-    "data": tuple(_DATA.split()),
-    "model": _MODEL,
-}
-_TOP = ("s2_ckpt_dir", "content_module", "save_weight_dir", "name", "version", "pretrain", "resume_step")
+_KEYS: Mapping[str, tuple[str, ...]] = {"train": (*_TRAIN, "grad_ckpt"), "data": _DATA, "model": _MODEL}
+_TOP = _keys("s2_ckpt_dir content_module save_weight_dir name version pretrain resume_step")
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ can go on with the other's folder:
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +25,7 @@ from tpulab_recipes.audio import files
 from tpulab_recipes.audio.mel import MelSettings, MelSpectrogram
 from tpulab_recipes.common.errors import ConfigError, DataError
 from tpulab_recipes.common.progress import Progress, Silent
+from tpulab_recipes.common.storage import Folder
 from tpulab_recipes.gpt_sovits.config import Config
 from tpulab_recipes.gpt_sovits.text import numbers_of, phonemes_of
 
@@ -174,7 +174,7 @@ def prepare(
     told.finish()
     listed = {Path(wav).name: text for wav, _, _, text in rows}
     lines = [f"{name}\t{' '.join(known[name])}\tNone\t{listed.get(name, '')}" for name in known]
-    _write(root / "2-name2text.txt", lambda file: file.write(("\n".join(lines) + "\n").encode()))
+    Folder(root).put("2-name2text.txt", "\n".join(lines) + "\n")
     return sum(name in known and name not in reasons for name in listed), reasons
 
 
@@ -191,19 +191,12 @@ def _prepare_one(source: Path, targets: Sequence[Path], config: Config, features
     if not np.isfinite(ssl).all():
         raise DataError("its semantic features are not finite")
     sound, hubert, spec = targets
-    _write(spec, lambda file: np.save(file, spectrogram(even, config)))
-    _write(hubert, lambda file: torch.save(torch.from_numpy(ssl)[None], file))
-    partial = sound.with_name(f"{sound.name}.writing.wav")
-    files.save(partial, np.clip(even, -1, 1), config.sampling_rate)
-    os.replace(partial, sound)
-
-
-def _write(place: Path, write: Callable[[Any], Any]) -> None:
-    """A file, whole or not at all."""
-    partial = place.with_name(f"{place.name}.writing")
-    with partial.open("wb") as file:
-        write(file)
-    os.replace(partial, place)
+    with Folder(spec.parent).write(spec.name) as file:
+        np.save(file, spectrogram(even, config))
+    with Folder(hubert.parent).write(hubert.name) as file:
+        torch.save(torch.from_numpy(ssl)[None], file)
+    with Folder(sound.parent).write(sound.name) as file:
+        files.save(file, np.clip(even, -1, 1), config.sampling_rate)
 
 
 def _read_texts(root: Path) -> dict[str, list[str]]:
@@ -221,7 +214,7 @@ def write_tokens(exp_dir: str | Path, generator: Any, clips: Sequence[Clip]) -> 
     for clip in clips:
         codes = generator.extract_latent(torch.from_numpy(clip.ssl)[None])[0, 0]
         lines.append(f"{clip.name}\t{' '.join(str(int(code)) for code in codes)}")
-    _write(Path(exp_dir) / "6-name2semantic.tsv", lambda file: file.write("\n".join(lines).encode()))
+    Folder(exp_dir).put("6-name2semantic.tsv", "\n".join(lines))
 
 
 def read_clips(exp_dir: str | Path, config: Config) -> tuple[list[Clip], dict[str, str]]:
@@ -231,11 +224,8 @@ def read_clips(exp_dir: str | Path, config: Config) -> tuple[list[Clip], dict[st
     spec_dir = root / f"spec-{config.filter_length}-{config.hop_length}"
     clips, reasons = [], {}
     for name, phonemes in sorted(_read_texts(root).items()):
-        hubert, sound, spec = (
-            root / "4-cnhubert" / f"{name}.pt",
-            root / "5-wav32k" / name,
-            spec_dir / f"{name}.npy",
-        )
+        hubert, sound = root / "4-cnhubert" / f"{name}.pt", root / "5-wav32k" / name
+        spec = spec_dir / f"{name}.npy"
         if not (hubert.exists() and sound.exists()):
             reasons[name] = "4-cnhubert or 5-wav32k lacks it"
             continue
@@ -313,12 +303,9 @@ def _epoch(clips: Sequence[Clip], config: Config, epoch: int) -> list[tuple[int,
         if not members:
             continue
         order = [members[each] for each in random.permutation(len(members))]
-        count = -(-len(order) // config.batch_size)
-        order = [order[each % len(order)] for each in range(count * config.batch_size)]
-        batches += [
-            (bucket, order[each * config.batch_size : (each + 1) * config.batch_size])
-            for each in range(count)
-        ]
+        size = config.batch_size
+        for first in range(0, len(order), size):
+            batches.append((bucket, [order[each % len(order)] for each in range(first, first + size)]))
     return [batches[each] for each in random.permutation(len(batches))]
 
 

@@ -239,24 +239,21 @@ class ResidualCouplingBlock(nn.Module):
     ) -> None:
         super().__init__()
         self.flows = nn.ModuleList()
+        sizes = (channels, hidden_channels, kernel_size, dilation_rate, n_layers, gin_channels)
         for _ in range(n_flows):
-            self.flows.append(
-                ResidualCouplingLayer(
-                    channels, hidden_channels, kernel_size, dilation_rate, n_layers, gin_channels
-                )
-            )
+            self.flows.append(ResidualCouplingLayer(*sizes))
             self.flows.append(Flip())
 
     def forward(
         self, x: torch.Tensor, x_mask: torch.Tensor, g: torch.Tensor | None = None, *, reverse: bool = False
     ) -> torch.Tensor:
         couplings = list(self.flows)[::2]
-        for coupling in couplings[::-1] if reverse else couplings:
-            x = (
-                coupling(x.flip(1), x_mask, g=g, reverse=True)
-                if reverse
-                else coupling(x, x_mask, g=g).flip(1)
-            )
+        if reverse:
+            for coupling in couplings[::-1]:
+                x = coupling(x.flip(1), x_mask, g=g, reverse=True)
+            return x
+        for coupling in couplings:
+            x = coupling(x, x_mask, g=g).flip(1)
         return x
 
 
@@ -287,18 +284,8 @@ class Encoder(nn.Module):
 class PosteriorEncoder(Encoder):
     """z, m, logs, mask of a spectrogram: what a frame sounds like, this voice included."""
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        hidden_channels: int,
-        kernel_size: int,
-        dilation_rate: int,
-        n_layers: int,
-        gin_channels: int = 0,
-    ) -> None:
-        sizes = (hidden_channels, kernel_size, dilation_rate, n_layers, gin_channels)
-        super().__init__(in_channels, 2 * out_channels, *sizes)
+    def __init__(self, in_channels: int, out_channels: int, *sizes: int, **named_sizes: int) -> None:
+        super().__init__(in_channels, 2 * out_channels, *sizes, **named_sizes)
 
     def forward(
         self,
@@ -367,6 +354,9 @@ class SynthesizerTrn(nn.Module):
     """The whole second stage, v1 or v2. The first arguments are the original's; those after the star are
     fixed in its code, and small in lessons. `**ignored` are keys of `s2.json` that it does not use either."""
 
+    #: A backend's, to compute the activations of the wave's layers again in the backward pass.
+    recompute: Any = None
+
     def __init__(
         self,
         spec_channels: int,
@@ -411,29 +401,12 @@ class SynthesizerTrn(nn.Module):
         self.segment_size, self.version, self.freeze_quantizer = segment_size, version, freeze_quantizer
         self.halved = semantic_frame_rate == "25hz"
         self.style_bins = spec_channels if version == "v1" else min(STYLE_BINS, spec_channels)
-        self.enc_p = TextEncoder(
-            inter_channels,
-            hidden_channels,
-            filter_channels,
-            n_heads,
-            n_layers,
-            kernel_size,
-            p_dropout,
-            version,
-            ssl_channels=ssl_channels,
-            mrte_hidden=mrte_hidden,
-            mrte_heads=mrte_heads,
-        )
-        self.dec = Generator(
-            inter_channels,
-            resblock,
-            resblock_kernel_sizes,
-            resblock_dilation_sizes,
-            upsample_rates,
-            upsample_initial_channel,
-            upsample_kernel_sizes,
-            gin_channels,
-        )
+        transformer = (hidden_channels, filter_channels, n_heads, n_layers, kernel_size, p_dropout)
+        widths = {"ssl_channels": ssl_channels, "mrte_hidden": mrte_hidden, "mrte_heads": mrte_heads}
+        self.enc_p = TextEncoder(inter_channels, *transformer, version, **widths)
+        blocks = (resblock, resblock_kernel_sizes, resblock_dilation_sizes)
+        upsampling = (upsample_rates, upsample_initial_channel, upsample_kernel_sizes)
+        self.dec = Generator(inter_channels, *blocks, *upsampling, gin_channels)
         self.enc_q = PosteriorEncoder(
             spec_channels, inter_channels, hidden_channels, 5, 1, posterior_layers, gin_channels
         )
@@ -495,7 +468,7 @@ class SynthesizerTrn(nn.Module):
         z, m_q, logs_q, mask = self.enc_q(y, y_lengths, g=ge, noise=noise)
         z_p = self.flow(z, mask, g=ge)
         window, starts = rand_slice_segments(z, y_lengths, self.segment_size, uniform)
-        o = self.dec(window, g=ge)
+        o = self.dec(window, ge) if self.recompute is None else self.recompute(self.dec, window, ge)
         return o, commit, starts, mask, mask, (z, z_p, m_p, logs_p, m_q, logs_q), quantized
 
     def vits_call(
@@ -569,9 +542,8 @@ class SynthesizerTrn(nn.Module):
         quantized = twice(found) if self.halved else found
         frames = tokens * 2 if self.halved else tokens
         counted = _whole(text[:, None]) if text_lengths is None else text_lengths
-        wave: torch.Tensor = self._spoken(
-            quantized, frames, text, counted, ge, speed, noise_scale, noise, None
-        )[0]
+        given = (quantized, frames, text, counted, ge)
+        wave: torch.Tensor = self._spoken(*given, speed, noise_scale, noise, None)[0]
         return wave
 
     def _spoken(
@@ -591,25 +563,6 @@ class SynthesizerTrn(nn.Module):
         z_p = m_p + noise * logs_p.exp() * noise_scale
         z = self.flow(z_p, mask, g=ge, reverse=True)
         return self.dec(z * mask, g=ge), mask, (z, z_p, m_p, logs_p)
-
-    @torch.no_grad()
-    def voice_conversion(
-        self,
-        y: torch.Tensor,
-        y_lengths: torch.Tensor,
-        refer: torch.Tensor,
-        refer_lengths: torch.Tensor,
-        noise: torch.Tensor | None = None,
-        noise_scale: float = 0.5,
-    ) -> torch.Tensor:
-        """VITS's own conversion: y through the posterior and the flow with its voice, and back with that of
-        the reference. Needs `enc_q`, which exported weights lack."""
-        own, other = self.voice_of(y, y_lengths), self.voice_of(refer, refer_lengths)
-        _, m, logs, mask = self.enc_q(y, y_lengths, g=own)
-        noise = torch.randn_like(m) if noise is None else noise
-        z_p = self.flow((m + noise * logs.exp() * noise_scale) * mask, mask, g=own)
-        wave: torch.Tensor = self.dec(self.flow(z_p, mask, g=other, reverse=True) * mask, g=other)
-        return wave
 
 
 def _whole(x: torch.Tensor) -> torch.Tensor:

@@ -6,6 +6,7 @@ masks are Float[batch, 1, time].
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -165,17 +166,20 @@ class WN(nn.Module):
         return skipped
 
 
+def _residual_convs(channels: int, kernel: int, dilation: Sequence[int]) -> nn.ModuleList:
+    convs = nn.ModuleList()
+    for wide in dilation:
+        made = NormConv1d(channels, channels, kernel, dilation=wide, padding=same(kernel, wide))
+        nn.init.normal_(made.weight, 0.0, 0.01)
+        convs.append(weight_norm(made))
+    return convs
+
+
 class ResBlock1(nn.Module):
-    def __init__(self, channels: int, kernel: int, dilation: tuple[int, ...]) -> None:
+    def __init__(self, channels: int, kernel: int, dilation: Sequence[int]) -> None:
         super().__init__()
-
-        def conv(wide: int) -> nn.Module:
-            made = NormConv1d(channels, channels, kernel, dilation=wide, padding=same(kernel, wide))
-            nn.init.normal_(made.weight, 0.0, 0.01)
-            return weight_norm(made)
-
-        self.convs1 = nn.ModuleList(conv(wide) for wide in dilation)
-        self.convs2 = nn.ModuleList(conv(1) for _ in dilation)
+        self.convs1 = _residual_convs(channels, kernel, dilation)
+        self.convs2 = _residual_convs(channels, kernel, [1] * len(dilation))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         for first, second in zip(self.convs1, self.convs2, strict=True):
@@ -184,13 +188,9 @@ class ResBlock1(nn.Module):
 
 
 class ResBlock2(nn.Module):
-    def __init__(self, channels: int, kernel: int, dilation: tuple[int, ...]) -> None:
+    def __init__(self, channels: int, kernel: int, dilation: Sequence[int]) -> None:
         super().__init__()
-        self.convs = nn.ModuleList()
-        for wide in dilation:
-            made = NormConv1d(channels, channels, kernel, dilation=wide, padding=same(kernel, wide))
-            nn.init.normal_(made.weight, 0.0, 0.01)
-            self.convs.append(weight_norm(made))
+        self.convs = _residual_convs(channels, kernel, dilation)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         for conv in self.convs:

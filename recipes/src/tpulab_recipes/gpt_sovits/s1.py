@@ -165,21 +165,16 @@ class Text2SemanticDecoder(nn.Module):
         kept = sequence_mask(y_lens, ids)
         codes = torch.where(kept, y, self.eos)
         targets = F.pad(codes, (0, 1), value=self.eos)
-        states = torch.cat(
-            [
-                self.text_states(x, bert, torch.arange(text, device=x.device)),
-                self.id_states(codes, torch.arange(ids, device=x.device)),
-            ],
-            1,
-        )
+        of_text = self.text_states(x, bert, torch.arange(text, device=x.device))
+        of_ids = self.id_states(codes, torch.arange(ids, device=x.device))
+        states = torch.cat([of_text, of_ids], 1)
         hidden = self._hidden(text, ids, x.device) | ~torch.cat([counts, kept], 1)[:, None]
         # A padded text in a row of its own sees itself: no row of the softmax is empty.
         for layer in self.layers:
             states = layer(states, layer.project(states), hidden)
         # The first id is told by the last place of the text.
-        last = text - 1 if hide_the_wrong_side else None
-        if last is not None:
-            return self.ar_predict_layer(states[:, last:]), targets
+        if hide_the_wrong_side:
+            return self.ar_predict_layer(states[:, text - 1 :]), targets
         first = states.gather(1, (x_lens - 1)[:, None, None].expand(-1, 1, states.shape[2]))
         return self.ar_predict_layer(torch.cat([first, states[:, text:]], 1)), targets
 

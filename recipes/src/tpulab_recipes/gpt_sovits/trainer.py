@@ -19,17 +19,18 @@ from tpulab_recipes.gpt_sovits.utils import (
     slice_segments,
 )
 from tpulab_recipes.torch_training import (
-    create_optimizer_state,
+    load_flat_adamw,
+    make_flat_adamw,
     refuse_changes,
     set_learning_rate,
-    share_step_counter,
     snapshot,
-    use_tensor_learning_rate,
 )
 from tpulab_recipes.torch_training.snapshot import set_random_state
 
 #: What learns more slowly (`text_low_lr_rate`), a group each, in the original's order.
 SLOW = ("text_embedding", "encoder_text", "mrte")
+#: What the generator is given of a batch.
+GIVEN = ("ssl", "spec", "spec_lengths", "text", "text_lengths")
 
 
 class Trainer:
@@ -42,6 +43,7 @@ class Trainer:
         self.learning_rate: float = config.learning_rate
         self.c_mel = config.c_mel
         self.generator = backend.prepare(generator)
+        self.generator.recompute = backend.recompute if config.remat else None
         self.discriminator = backend.prepare(discriminator)
         self.mel = backend.prepare(MelSpectrogram(config.mel))
         self.weights = backend.replicate(torch.tensor([config.c_mel, config.c_kl]))
@@ -54,11 +56,9 @@ class Trainer:
             {"params": [each for each in self.generator.parameters() if id(each) not in held]}
         ]
         groups += [{"params": each, "lr": rate * config.text_low_lr_rate} for each in slow]
-        self.optimizer = torch.optim.AdamW(groups, lr=rate, **options)
-        self.optimizer_d = torch.optim.AdamW(self.discriminator.parameters(), lr=rate, **options)
-        for each in (self.optimizer, self.optimizer_d):
-            use_tensor_learning_rate(backend, each)
-            create_optimizer_state(each)
+        judges = [{"params": list(self.discriminator.parameters())}]
+        self.optimizer = make_flat_adamw(backend, groups, lr=rate, **options)
+        self.optimizer_d = make_flat_adamw(backend, judges, lr=rate, **options)
         self._step_d = backend.compile(self._update_discriminator, name="discriminator_step")
         self._step_g = backend.compile(self._update_generator, name="generator_step")
         self._evaluate = backend.compile(self._mel_distance, name="eval_step")
@@ -108,7 +108,7 @@ class Trainer:
     def _update_discriminator(self, batch: Any) -> dict[str, Any]:
         size = self.config.segment_size
         with self.backend.precision(self.config.precision):
-            made = self._speak(batch)
+            made = self.generator(*(batch[name] for name in (*GIVEN, "noise", "uniform")))
             y_hat, starts = made[0], made[2]
             y = slice_segments(batch["wav"], starts * self.config.hop_length, size)
             real, generated, _, _ = self.discriminator(y, y_hat.detach())
@@ -116,27 +116,10 @@ class Trainer:
         self.optimizer_d.zero_grad(set_to_none=True)
         loss.backward()
         norm = grad_norm(self.discriminator.parameters())
-        share_step_counter(self.optimizer_d)
         self.backend.optimizer_step(self.optimizer_d)
         self.optimizer_d.zero_grad(set_to_none=True)
         self._made = (made, y)
         return {"loss/d/total": loss.detach(), "grad_norm_d": norm}
-
-    def _speak(self, batch: Any) -> Any:
-        names = ("ssl", "spec", "spec_lengths", "text", "text_lengths", "noise", "uniform")
-        given = [batch[name] for name in names]
-        if not self.config.remat:
-            return self.generator(*given)
-        generator, plain = self.generator, self.generator.dec.forward
-
-        def recomputed(x: Any, g: Any) -> Any:
-            return self.backend.recompute(plain, x, g)
-
-        generator.dec.forward = recomputed
-        try:
-            return generator(*given)
-        finally:
-            del generator.dec.forward
 
     def _update_generator(self, batch: Any) -> dict[str, Any]:
         (y_hat, commit, starts, _, mask, latents, _), y = self._made
@@ -161,7 +144,6 @@ class Trainer:
         self.optimizer.zero_grad(set_to_none=True)
         total.backward()
         norm = grad_norm(self.generator.parameters())
-        share_step_counter(self.optimizer)
         self.backend.optimizer_step(self.optimizer)
         self.optimizer.zero_grad(set_to_none=True)
         losses = {"total": total, "fm": features, "mel": mel, "kl_ssl": commit, "kl": kl}
@@ -181,7 +163,7 @@ class Trainer:
 
     @torch.no_grad()
     def _mel_distance(self, batch: Any) -> Any:
-        given = [batch[name] for name in ("ssl", "spec", "spec_lengths", "text", "text_lengths")]
+        given = [batch[name] for name in GIVEN]
         with self.backend.precision(self.config.precision):
             silent = torch.zeros_like(batch["noise"])
             wave, mask, _ = self.generator.infer(*given, noise_scale=0.0, noise=silent)
@@ -208,10 +190,8 @@ class Trainer:
         epochs are no other settings."""
         refuse_changes(state["config"], asdict(self.config), ("epochs",))
         self.models.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.optimizer_d.load_state_dict(state["scheduler"])
-        for each in (self.optimizer, self.optimizer_d):
-            use_tensor_learning_rate(self.backend, each)
+        load_flat_adamw(self.backend, self.optimizer, state["optimizer"])
+        load_flat_adamw(self.backend, self.optimizer_d, state["scheduler"])
         self.steps_done, self.learning_rate = int(state["step"]), float(state["learning_rate"])
         self.backend.sync()
         set_random_state(self.backend, state["random"])

@@ -17,8 +17,8 @@ from tpulab_recipes.gpt_sovits.data import Features, fitted_features, level, spe
 from tpulab_recipes.gpt_sovits.s1 import Sampling, generate
 from tpulab_recipes.gpt_sovits.text import numbers_of
 
-#: Tokens, phonemes and frames of a reference are padded to multiples of these.
-TOKEN_STEP, TEXT_STEP, FRAME_STEP = 25, 32, 50
+#: Tokens, phonemes and frames of a reference are padded to multiples of these: 1 s, 32 phonemes, 5 s.
+TOKEN_STEP, TEXT_STEP, FRAME_STEP = 25, 32, 250
 #: A frame of silence more than the style encoder's convolutions see.
 _MARGIN = 5
 

@@ -6,6 +6,7 @@ from tpulab_recipes.torch_training.accumulation import backward_in_parts
 from tpulab_recipes.torch_training.adamw import make_adamw
 from tpulab_recipes.torch_training.checkpoint import load_checkpoint, save_checkpoint
 from tpulab_recipes.torch_training.compiled_step import compiled_step
+from tpulab_recipes.torch_training.flat_adamw import load_flat_adamw, make_flat_adamw
 from tpulab_recipes.torch_training.learning_rate import set_learning_rate, use_tensor_learning_rate
 from tpulab_recipes.torch_training.optimizer_state import create_optimizer_state, share_step_counter
 from tpulab_recipes.torch_training.resumable import Resumable
@@ -18,7 +19,9 @@ __all__ = [
     "compiled_step",
     "create_optimizer_state",
     "load_checkpoint",
+    "load_flat_adamw",
     "make_adamw",
+    "make_flat_adamw",
     "refuse_changes",
     "restore",
     "save_checkpoint",

@@ -6,7 +6,7 @@ from typing import Any
 
 from tpulab_recipes.runtime.torch_base import TorchBackend
 from tpulab_recipes.torch_training.learning_rate import use_tensor_learning_rate
-from tpulab_recipes.torch_training.optimizer_state import create_optimizer_state
+from tpulab_recipes.torch_training.optimizer_state import create_optimizer_state, share_step_counter
 
 
 def make_adamw(
@@ -45,5 +45,6 @@ def make_adamw(
         optimizer.register_step_pre_hook(clip)
     use_tensor_learning_rate(backend, optimizer)
     create_optimizer_state(optimizer)
+    share_step_counter(optimizer)
     backend.shard_optimizer(optimizer)
     return optimizer

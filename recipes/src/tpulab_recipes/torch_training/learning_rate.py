@@ -17,10 +17,10 @@ from tpulab_recipes.runtime import Backend
 def use_tensor_learning_rate(backend: Backend, optimizer: Any) -> None:
     """Turns the learning rate of every group into a 0-d tensor, where the backend compiles."""
     for group in optimizer.param_groups:
-        if "capturable" in group and backend.compiles_steps:
+        if "capturable" in group:
             # The step counter of Adam then lives on the device too; otherwise it is a new constant at every
-            # step.
-            group["capturable"] = True
+            # step. Elsewhere not, whatever the state says that was loaded.
+            group["capturable"] = bool(backend.compiles_steps)
         _set(backend, group, float(group["lr"]))
 
 

@@ -10,12 +10,16 @@ from typing import Any
 
 
 def create_optimizer_state(optimizer: Any) -> None:
-    """Takes one step with zero gradients and no weight decay, then sets the step counters back to zero.
+    """Adam's state is made as it is; for others, takes one step with zero gradients and no weight decay, then
+    sets the step counters back to zero.
 
     No parameter changes. Call it once, before the first real step, with no gradients pending.
     """
     import torch
 
+    if type(optimizer) in (torch.optim.Adam, torch.optim.AdamW) and not optimizer.defaults["amsgrad"]:
+        _create_adam_state(optimizer)
+        return
     # The rate stays: Adam on a compiled device divides by it.
     decays = [group.get("weight_decay") for group in optimizer.param_groups]
     with torch.no_grad():
@@ -38,19 +42,35 @@ def create_optimizer_state(optimizer: Any) -> None:
     optimizer.zero_grad(set_to_none=True)
 
 
+def _create_adam_state(optimizer: Any) -> None:
+    """Zeros. A step would be a program for them, which takes as long to compile as the real step's update."""
+    import torch
+
+    for group in optimizer.param_groups:
+        on_device = group["capturable"] or group["fused"]
+        for parameter in group["params"]:
+            if parameter.requires_grad:
+                optimizer.state[parameter] = {
+                    "step": torch.zeros((), device=parameter.device if on_device else "cpu"),
+                    "exp_avg": torch.zeros_like(parameter),
+                    "exp_avg_sq": torch.zeros_like(parameter),
+                }
+
+
 def share_step_counter(optimizer: Any) -> None:
-    """Within a traced step, before `optimizer.step()`: Adam counts the steps of each parameter, and corrects
-    for them. As one value they are computed once for all, which is a third of the program of a model with
-    many small layers.
+    """Adam counts the steps of each parameter, and corrects for them. From now on the counters are one value
+    in each step, computed once for all: a third of the program of a model with many small layers.
 
     For optimizers whose parameters all get a gradient at every step. Does nothing where counters are numbers,
-    or tensors on the host.
+    or tensors on the host. Call it once.
     """
+    optimizer.register_step_pre_hook(lambda *_: _share(optimizer))
+
+
+def _share(optimizer: Any) -> None:
     counters = [state for state in optimizer.state.values() if "step" in state]
-    if not counters or getattr(counters[0]["step"], "device", None) is None:
-        return
-    first = counters[0]["step"]
-    if first.device.type == "cpu":
+    first: Any = counters[0]["step"] if counters else 0
+    if getattr(first, "device", None) is None or first.device.type == "cpu":
         return
     for state in counters[1:]:
         state["step"] = first.clone()
