@@ -91,7 +91,7 @@ class Counter(anywidget.AnyWidget):
     data = traitlets.Bytes(bytes(7)).tag(sync=True)
 counter = tpulab.live(Counter())
 display(counter.widget)
-for n in tqdm(range(4), desc="batches"):
+for n in tqdm(range(4), desc="batches", mininterval=0, miniters=1):
     while n == 2 and not pathlib.Path(${JSON.stringify(gate)}).exists():
         time.sleep(0.02)
 while counter.widget.count == 3:
