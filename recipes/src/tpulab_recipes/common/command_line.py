@@ -28,11 +28,11 @@ class Command:
     """Where to run, and which settings to start from."""
 
     preset: Literal["small", "full-size"] = "small"
-    """The small lesson, or the published sizes; the other flags change single settings of it."""
+    """The small lesson, or the published size; the other flags change single settings."""
     backend: Literal["torch_tpu", "torch_xla", "cpu"] | None = None
-    """What drives the device. None: what this environment is for."""
+    """Framework that drives the device. None: that of this environment."""
     platform: Literal["cpu", "tpu"] | None = None
-    """Insist on the host CPU or on a TPU: the command ends where there is none. None: what there is."""
+    """Require the host CPU or a TPU; the command fails without it. None: whatever is available."""
     spmd: bool = False
     """One program over all devices."""
 
@@ -100,7 +100,7 @@ def exit_status(run: Callable[[], object]) -> int:
         print(error, file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("\nInterrupted; run the same command again to go on.", file=sys.stderr)
+        print("\nInterrupted; run the same command again to resume.", file=sys.stderr)
         return 130
     return 0
 

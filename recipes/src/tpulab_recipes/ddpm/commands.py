@@ -38,7 +38,7 @@ PresetFlag = tyro.conf.arg(
 @dataclass(frozen=True, kw_only=True)
 class Command:
     quiet: bool = False
-    """No progress."""
+    """Show no progress."""
 
     def progress(self, shown: bool = True) -> Progress:
         return Terminal() if shown and not self.quiet else Silent()
@@ -50,13 +50,13 @@ class Command:
 @dataclass(frozen=True, kw_only=True)
 class OnHosts(Command):
     platform: Literal["cpu", "tpu"] | None = None
-    """Insist on the host CPU or on a TPU: the command ends where there is none. None: what there is."""
+    """Require the host CPU or a TPU; the command fails without it. None: whatever is available."""
     coordinator: str | None = None
     """HOST:PORT of the first host of a slice; `auto` asks the TPU's environment. None: one host."""
     num_processes: int | None = None
-    """Hosts, with `--coordinator HOST:PORT`."""
+    """Number of hosts, with `--coordinator HOST:PORT`."""
     process_id: int | None = None
-    """Number of this host, with `--coordinator HOST:PORT`."""
+    """Index of this host, with `--coordinator HOST:PORT`."""
 
     def join_slice(self) -> tuple[int, int]:
         """This host and their number, after a line that says what it runs on. Raises `DeviceRuntimeError`
@@ -92,10 +92,10 @@ class WithEncoders(Command):
 
 @dataclass(frozen=True, kw_only=True)
 class Download(Command, DownloadOptions):
-    """Fetch images that parquet tables name, into TFRecord shards."""
+    """Download the images listed in parquet tables into TFRecord shards."""
 
     downloader: Literal["auto", "img2dataset", "own"] = "auto"
-    """auto: img2dataset where it is installed."""
+    """auto: img2dataset if it is installed."""
 
     def run(self) -> None:
         import importlib.util
@@ -115,9 +115,9 @@ class Shapes(Command):
     """Write shards of captioned shapes, to try the pipeline without a network."""
 
     write_dir: str
-    """Folder for the shards of images."""
+    """Folder for the image shards."""
     count: int = 2048
-    """Images."""
+    """Number of images."""
 
     def run(self) -> None:
         from tpulab_recipes.common.storage import Folder
@@ -133,13 +133,13 @@ class Encode(WithEncoders, OnHosts):
 
     preset: Annotated[str, PresetFlag]
     data_dir: str
-    """Folder with the shards of images."""
+    """Folder with the image shards."""
     write_dir: str
     """Folder for the shards of encodings."""
     score_col: str = SCORE_KEY
-    """What the score is called in shards of img2dataset: the `--score-col` of `download`."""
+    """Column of the score in img2dataset shards: the `--score-col` of `download`."""
     class_col: str = CLASS_KEY
-    """The same for the class, which networks that know classes need."""
+    """The same for the class, for class-conditional networks."""
     batch_size: int = 64
     """Images at a time."""
     config: Settings
@@ -166,23 +166,23 @@ class Encode(WithEncoders, OnHosts):
 
 @dataclass(frozen=True, kw_only=True)
 class Train(OnHosts):
-    """Train; run it again to go on where it stopped."""
+    """Train; run it again to resume."""
 
     preset: Annotated[str, PresetFlag] = "small"
     global_dir: tuple[str, ...]
-    """Folder for checkpoints and logs, and after it, if you like, the folder with the encodings."""
+    """Folder for checkpoints and logs, optionally followed by the folder with the encodings."""
     data_dir: str | None = None
     """Folder with the encodings (not needed for the data set `shapes`)."""
     steps: int | None = None
     """Stop at this step instead of `train.iterations`."""
     accept_changed: tuple[str, ...] = ()
-    """Settings that may differ from those of the checkpoint that training goes on from."""
+    """Settings that may differ from those of the checkpoint to resume from."""
     tensorboard: bool = False
     """Also write event files for TensorBoard."""
     wandb_project: str | None = None
     """Also log to this project at Weights & Biases."""
     wandb_run: str | None = None
-    """Name of the run there."""
+    """Name of the run at Weights & Biases."""
     config: Settings
 
     def run(self) -> None:
@@ -251,8 +251,7 @@ class OfCheckpoint(OnHosts):
     checkpoint: int | None = None
     """Step of the checkpoint. None: the newest."""
     preset: Annotated[str | None, ConfigFlag] = None
-    """A preset or a file to take the settings from. None: those of the checkpoint, not the defaults that are
-    shown below."""
+    """Preset or file with the settings. None: those of the checkpoint, not the defaults shown below."""
     #: The command itself: its settings are read again when the checkpoint is known.
     argv: tyro.conf.Suppress[tuple[str, ...]] = ()
     config: Settings
@@ -292,29 +291,29 @@ class Evaluate(WithEncoders, OfCheckpoint):
     max_batch_size: int = 64
     """Images at a time."""
     guidance_scale: float | None = None
-    """None: 3.5, and 1 for a student, which has its teacher's guidance in it."""
+    """None: 3.5, or 1 for a student, whose weights contain its teacher's guidance."""
     prompt: str = ""
     """Prompts, separated by ";"."""
     classes: str = ""
-    """Classes, separated by commas, for networks that know classes."""
+    """Classes, separated by commas, for class-conditional networks."""
     num_images: int = 1
     """Images for each prompt."""
     num_steps: int | None = None
     """Sampling steps. None: the configuration's, or the student's."""
     aesth_score: float = 6.5
-    """The score to ask for."""
+    """Aesthetic score to condition on."""
     npz: bool = False
     """Also save all images and latents as arrays."""
     inpaint: str | None = None
     """An image to change; needs `--mask`."""
     mask: str | None = None
-    """An image, white where the other is to be repainted."""
+    """An image that is white where the other is repainted."""
     reference_dir: str | None = None
-    """Folder with shards of images: also print how far the samples are from these."""
+    """Folder with image shards: also print the distance of the samples from these."""
     distance: Literal["frechet", "fid"] = "frechet"
-    """frechet: of fixed features that need no download. fid: of Inception's, as published."""
+    """frechet: fixed features, no download. fid: Inception features, as published."""
     inception_weights: str = ""
-    """The file with Inception's weights. Empty: torch's cache, and if it is not there a download."""
+    """File with Inception's weights. Empty: torch's cache, or else a download."""
 
     def run(self) -> None:
         from tpulab_recipes.common.pictures import grid, png
@@ -427,14 +426,14 @@ class Evaluate(WithEncoders, OfCheckpoint):
 
 @dataclass(frozen=True, kw_only=True)
 class Distill(OfCheckpoint):
-    """Halve the steps that a network needs, again and again."""
+    """Repeatedly halve the number of sampling steps that a network needs."""
 
     write_dir: str
     """Folder for the students."""
     data_dir: str | None = None
     """Folder with the encodings (not needed for the data set `shapes`)."""
     guidance_scale: float = 1.0
-    """Scale to distil into the student."""
+    """Guidance scale to distil into the student."""
 
     def run(self) -> None:
         from tpulab_recipes.ddpm.data.pipeline import open_source
@@ -490,7 +489,7 @@ class Export(OfCheckpoint):
     """Write a folder that diffusers loads."""
 
     write_dir: str
-    """The folder to write."""
+    """Output folder."""
 
     def run(self) -> None:
         from tpulab_recipes.ddpm.export.exporter import write_export
@@ -510,14 +509,14 @@ class Benchmark(Command):
     configs: tuple[str, ...] = ("small", "laion256")
     """Presets or files."""
     batch_size: tuple[int, ...] = ()
-    """Images on this host: one number for all, or one for each. Empty: the configurations'."""
+    """Images on this host: one number for all configurations, or one for each. Empty: their own."""
     steps: int = 10
     """Steps to measure."""
     compile_for: tuple[str, ...] | None = None
     """Compile ahead of time for these chips (v4, v5e, v5p, v6e; no name: all) instead of running; needs
     libtpu."""
     json: str | None = None
-    """Also write the rows to this file."""
+    """Also write the table to this file."""
 
     def run(self) -> None:
         from tpulab_recipes.ddpm.training.benchmark import compiled_rows, format_table, measured_rows

@@ -33,8 +33,8 @@ PRESETS = {"small": Config(), "full-size": FULL_SIZE}
 class DiaCommand(Command):
     config: tyro.conf.OmitArgPrefixes[Config] = field(default_factory=Config)
     num_cores: int = 0
-    """Devices that take part, as one program; 0: one device, or all with --spmd. XLA chooses no cores by
-    number: another number than the machine has is refused."""
+    """Number of devices, as one program; 0: one device, or all with --spmd. XLA cannot select cores, so the
+    number must be that of the machine."""
 
     def use_backend(self) -> Any:
         if self.num_cores < 2:
@@ -53,12 +53,12 @@ class DiaCommand(Command):
 
 @dataclass(frozen=True, kw_only=True)
 class Encode(DiaCommand):
-    """Turns sound into codes, once: AUDIO_FOLDER/audio/NAME.wav to OUTPUT/encoded_audio/NAME.pt."""
+    """Encodes sound as codes, once: AUDIO_FOLDER/audio/NAME.wav to OUTPUT/encoded_audio/NAME.pt."""
 
     audio_folder: str
     """Folder, gs://bucket/path or hf://DATASET with sound and texts (docs/dia.md)."""
     output: str = ""
-    """Folder to write codes and texts to; empty: the audio folder."""
+    """Output folder for codes and texts; empty: the audio folder."""
     codec: str = ""
     """Folder or Hugging Face name of the DAC codec (`descript/dac_44khz`). Empty: a tiny random one."""
     stereo: bool = False
@@ -86,8 +86,7 @@ class Encode(DiaCommand):
 
 @dataclass(frozen=True, kw_only=True)
 class Finetune(DiaCommand):
-    """Fine-tunes Dia on encoded clips; sound that is not encoded yet is encoded first. Run the same command
-    again to go on after an interruption."""
+    """Fine-tunes Dia on encoded clips, and encodes new sound first. Run the same command again to resume."""
 
     audio_folder: str = ""
     """Folder or gs://bucket/path with the clips (docs/dia.md)."""
@@ -100,7 +99,7 @@ class Finetune(DiaCommand):
     held_out: float = 0.05
     """Share of clips kept for evaluation after each epoch."""
     codec: str = ""
-    """As for encode."""
+    """See encode."""
 
     def run(self) -> None:
         from tpulab_recipes.audio.codec import Codec, load_codec
@@ -188,9 +187,9 @@ class Generate(DiaCommand):
     """With speakers as [S1] and [S2]."""
     output: Path = Path("speech.wav")
     prompt: Path | None = None
-    """Sound with a voice to clone."""
+    """Sound file with a voice to clone."""
     prompt_text: str = ""
-    """What is said in it."""
+    """Text of that sound."""
     sampling: tyro.conf.OmitArgPrefixes[Sampling] = field(default_factory=lambda: Sampling(max_tokens=1024))
 
     def run(self) -> None:
@@ -229,12 +228,12 @@ class Generate(DiaCommand):
 
 @dataclass(frozen=True, kw_only=True)
 class Export(DiaCommand):
-    """Writes a checkpoint (ours, nari-labs' 0626 or transformers') as transformers reads it."""
+    """Exports a checkpoint (of this recipe, nari-labs' 0626 or transformers) for transformers."""
 
     output: str
-    """Folder to write to."""
+    """Output folder."""
     checkpoints: str = ""
-    """Output folder of finetune, whose newest checkpoint is taken. Empty: the model itself."""
+    """Output folder of finetune, to use its newest checkpoint. Empty: the model itself."""
 
     def run(self) -> None:
         from tpulab_recipes.dia.model import export_model
@@ -259,10 +258,10 @@ class Export(DiaCommand):
 
 @dataclass(frozen=True, kw_only=True)
 class Memory(DiaCommand):
-    """What fine-tuning needs of each chip, on hosts of v4, v5e, v5p and v6e, without allocating it."""
+    """Memory of fine-tuning per chip, on hosts of v4, v5e, v5p and v6e, computed without allocating it."""
 
     clips: int = 1
-    """Clips of each chip."""
+    """Clips per chip."""
     chips: int = 8
     """Chips of the host."""
 

@@ -31,7 +31,7 @@ class TtsCommand(Command):
     """The lesson of two minutes, 9.65, 57.29 or 171 million parameters; the other flags change it."""
     config: tyro.conf.OmitArgPrefixes[EnglishTrainingConfig] = field(default_factory=get_lesson_config)
     device_type: Literal["cuda", "mps"] | None = None
-    """Train on this graphics device in plain PyTorch. None: what the backend drives."""
+    """Train on this GPU type in plain PyTorch. None: the backend's device."""
 
     def use_backend(self) -> Any:
         backend: Any
@@ -47,7 +47,7 @@ class TtsCommand(Command):
 
 @dataclass(frozen=True, kw_only=True)
 class Prepare(TtsCommand):
-    """Turns sound, texts and TextGrids into features and statistics, once."""
+    """Computes features and statistics from sound, texts and TextGrids, once."""
 
     def run(self) -> None:
         from tpulab_recipes.english_tts.data import prepare
@@ -63,11 +63,11 @@ class Prepare(TtsCommand):
 
 @dataclass(frozen=True, kw_only=True)
 class Train(TtsCommand):
-    """Trains the voice; what is not prepared yet is prepared first. Run the same command again, or with
-    `--resume auto`, to go on after an interruption."""
+    """Trains the voice, and prepares missing features first. Run the same command again, or with
+    `--resume auto`, to resume."""
 
     resume: str | None = None
-    """`auto` or a file: as `--resume-checkpoint`."""
+    """`auto` or a file; the same as `--resume-checkpoint`."""
 
     def run(self) -> None:
         from tpulab_recipes.english_tts.checkpoint_manager import save_final_model
@@ -106,7 +106,7 @@ class Train(TtsCommand):
 
 @dataclass(frozen=True, kw_only=True)
 class Validate(TtsCommand):
-    """Losses of the newest checkpoint on the held-out utterances."""
+    """Prints the losses of the newest checkpoint on the held-out utterances."""
 
     best: bool = False
     """The best checkpoint instead of the newest."""
@@ -118,7 +118,7 @@ class Validate(TtsCommand):
 
 @dataclass(frozen=True, kw_only=True)
 class Speak(TtsCommand):
-    """Says a text into a wav file, with an exported voice."""
+    """Speaks a text into a wav file, with an exported voice."""
 
     text: str
     model: str = ""
@@ -127,9 +127,9 @@ class Speak(TtsCommand):
     vocoder: str = ""
     """Folder or Hugging Face name of a `SpeechT5HifiGan` that fits; empty: Griffin-Lim."""
     rate: float = 1.0
-    """Speed of speaking."""
+    """Speaking rate."""
     play: bool = False
-    """In a notebook: show a player."""
+    """Show a player, in a notebook."""
 
     def run(self) -> None:
         from tpulab_recipes.audio import files
@@ -161,7 +161,7 @@ class Speak(TtsCommand):
 
 @dataclass(frozen=True, kw_only=True)
 class Export(TtsCommand):
-    """Writes the newest checkpoint as a voice (safetensors and JSON), or its training step for the TPU
+    """Exports the newest checkpoint as a voice (safetensors and JSON), or its training step for the TPU
     compiler."""
 
     to: Path

@@ -53,14 +53,14 @@ class SovitsCommand(Command):
 
 @dataclass(frozen=True, kw_only=True)
 class Prepare(SovitsCommand):
-    """Turns a list of clips into what training reads, once; run it again to go on."""
+    """Prepares a list of clips for training, once; run it again to resume."""
 
     inp_text: Path
     """Lines of wav|speaker|language|text."""
     exp_dir: str = ""
-    """Folder to write to, as the original's (docs/gpt-sovits.md)."""
+    """Output folder, in the original's layout (docs/gpt-sovits.md)."""
     inp_wav_dir: str = ""
-    """Where the wavs are; empty: where the list says."""
+    """Folder of the wavs; empty: the paths in the list."""
     pretrained_s2G: str = ""
     """A generator, whose semantic tokens are then written too (6-name2semantic.tsv)."""
 
@@ -83,19 +83,19 @@ class Prepare(SovitsCommand):
 
 @dataclass(frozen=True, kw_only=True)
 class Train(SovitsCommand):
-    """Fine-tunes generator and discriminators. Run the same command again to go on."""
+    """Fine-tunes generator and discriminators. Run the same command again to resume."""
 
     exp_dir: str = ""
-    """Folder of prepare."""
+    """Output folder of prepare."""
     output_dir: str = ""
     """Folder for checkpoints and, at the end, the voice (voice.pth). Empty: logs_s2_VERSION in exp_dir."""
     pretrained_s2G: str = ""
-    """Published or trained generator to begin with; empty: random weights."""
+    """Published or trained generator to start from; empty: random weights."""
     pretrained_s2D: str = ""
-    """Discriminators to begin with."""
+    """Discriminators to start from."""
     save_every_epoch: int = 4
     held_out: float = 0.1
-    """Share of clips kept for evaluation after each epoch that is saved."""
+    """Share of clips held out, for evaluation after each saved epoch."""
 
     def run(self) -> None:
         from tpulab_recipes.gpt_sovits.checkpoints import (
@@ -178,9 +178,9 @@ class Train(SovitsCommand):
 @dataclass(frozen=True, kw_only=True)
 class _Speaking(SovitsCommand):
     voice: Path
-    """voice.pth, or any s2G checkpoint; the settings.json beside it counts, where there is one."""
+    """voice.pth, or any s2G checkpoint; uses the settings.json next to it, if there is one."""
     ref_wav: tuple[Path, ...]
-    """Sound of the voice to speak in, one or more files."""
+    """One or more sound files of the target voice."""
     output: Path = Path("speech.wav")
 
     def loaded(self) -> tuple[Any, Config, Any, list[Any]]:
@@ -218,12 +218,12 @@ class _Speaking(SovitsCommand):
 
 @dataclass(frozen=True, kw_only=True)
 class Convert(_Speaking):
-    """Says what a sound says in another voice. Needs no first stage."""
+    """Speaks a recording in another voice. Needs no first stage."""
 
     source: Path
-    """Sound to convert."""
+    """Sound file to convert."""
     text: str = ""
-    """What is said in it, or phonemes in braces: with it the result is clearer."""
+    """Text of that sound, or phonemes in braces, for a clearer result."""
 
     def run(self) -> None:
         from tpulab_recipes.audio import files
@@ -248,7 +248,7 @@ class Speak(_Speaking):
     text: str
     """Words of the lesson's corpus, or phonemes in braces."""
     ref_text: str
-    """What is said in the (first) reference."""
+    """Text of the (first) reference."""
     pretrained_s1: Path
     """Checkpoint of the first stage (.ckpt)."""
     top_k: int = 15
@@ -256,7 +256,7 @@ class Speak(_Speaking):
     temperature: float = 1.0
     repetition_penalty: float = 1.35
     max_sec: float = 54.0
-    """Seconds of sound at most."""
+    """Maximum length of the sound in seconds."""
     speed: float = 1.0
 
     def run(self) -> None:
@@ -301,7 +301,7 @@ class Export(SovitsCommand):
     checkpoints: str = ""
     """Output folder of train."""
     pretrained_s2G: str = ""
-    """Instead of it a checkpoint of the original's, of a training or published."""
+    """Instead: a checkpoint of the original, trained or published."""
 
     def run(self) -> None:
         from tpulab_recipes.gpt_sovits.checkpoints import export_voice, load_voice, make_models

@@ -25,12 +25,12 @@ class Train(Command):
     data: str = ""
     """Folder with train.csv and test.csv, or a name on the hub. Empty: the sentences of the recipe."""
     checkpoints: str = ""
-    """Folder to write a checkpoint to after each epoch, and to go on from."""
+    """Folder for a checkpoint after each epoch, from which training resumes."""
     save_every: int = 0
-    """And after so many steps; 0: no."""
+    """Steps between further checkpoints; 0: none."""
     export: str = ""
-    """File to write the training step to, as StableHLO; nothing is trained. `python -m
-    tpulab_recipes.runtime.tpu_compiler FILE` says what the step needs on each kind of TPU."""
+    """Write the training step to this file as StableHLO instead of training. `python -m
+    tpulab_recipes.runtime.tpu_compiler FILE` shows what the step needs on each kind of TPU."""
 
 
 def main(argv: list[str]) -> int:
