@@ -1,19 +1,20 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { silent, TemporaryGateway } from '../testing/temporary-gateway.js';
+import { gatewayForAll } from '../testing/shared-gateway.js';
+import { silent } from '../testing/temporary-gateway.js';
 import { CULLING_DEFAULTS, type CullingOptions, KernelCulling } from './kernel-culling.js';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
-let bridge: TemporaryGateway;
+const bridge = gatewayForAll();
 let kernelId: string;
 
 beforeEach(async () => {
-  bridge = await TemporaryGateway.start();
-  await bridge.gateway.ready;
   kernelId = await bridge.startKernel();
 });
-
-afterEach(async () => bridge[Symbol.asyncDispose]());
+afterEach(async () => {
+  const { registry } = bridge.gateway;
+  await Promise.all(registry.list().map(({ id }) => registry.remove(id)));
+});
 
 function culling(options: Partial<CullingOptions>): KernelCulling {
   return new KernelCulling(bridge.gateway.registry, { ...CULLING_DEFAULTS, ...options }, silent());
