@@ -66,10 +66,11 @@ const AGENT_FLOORS = [
   ['compile'],
   ['agent'],
   ['training', 'launcher', 'widgets', 'loops.py', 'status.py'],
-  ['__init__.py', 'hf.py']
+  ['__init__.py', 'hf.py', 'slice']
 ];
 /** @type {Readonly<Record<string, readonly string[]>>} */
 const AGENT_ONLY = {
+  slice: ['runtimes', 'compile', 'agent', 'launcher'],
   measure: ['telemetry', 'runtimes'],
   memory: ['telemetry', 'runtimes'],
   compile: ['telemetry', 'runtimes', 'measure'],

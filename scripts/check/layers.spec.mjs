@@ -121,7 +121,9 @@ describe('import layers', () => {
     ['a module is named in full', 'measure', '.spans', 1],
     ['what is told knows no framework, in a function either', 'telemetry', '  torch', 1],
     ['the launcher starts the agent inside a function', 'launcher', '  tpulab.agent.process_agent', 0],
-    ['…and nowhere else', 'launcher', 'tpulab.agent.process_agent', 1]
+    ['…and nowhere else', 'launcher', 'tpulab.agent.process_agent', 1],
+    ['the kernel of a slice is built on the launcher', 'slice', 'tpulab.launcher.recorded_kernel', 0],
+    ['…and knows nothing of loops', 'slice', 'tpulab.loops', 1]
   ])('in the agent: %s', (_what, room, module, found) => {
     const path = `kernel-agent/src/tpulab/${room.endsWith('.py') ? room : `${room}/a.py`}`;
     const indent = module.startsWith(' ') ? '    ' : '';

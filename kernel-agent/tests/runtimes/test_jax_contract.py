@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 from jax import monitoring
-from jax._src import api, config, dispatch, xla_bridge
+from jax._src import api, compiler, config, dispatch, xla_bridge
 
 from tpulab.runtimes import jax_internals
 from tpulab.runtimes.jax_internals import COMPILE_EVENT, LOWER_EVENT, TRACE_EVENT, DispatchHookSlot
@@ -215,3 +215,20 @@ def test_reading_an_array_as_a_number_or_text_goes_through_one_property(
         count = len(reads)
         read(jnp.ones(()) + 1)
         assert len(reads) > count, ADAPT
+
+
+def test_a_program_and_its_devices_are_seen_before_it_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiler, "compile_or_get_cached", compiler.compile_or_get_cached)
+    seen: list[tuple[str, list[int]]] = []
+
+    def look(module: Any, devices: Any) -> None:
+        seen.append((str(module), [device.process_index for device in devices.flatten()]))
+        raise ValueError("not this one")
+
+    assert jax_internals.before_compile(look), ADAPT
+    with pytest.raises(ValueError, match="not this one"):
+        jax.jit(lambda looked_at: looked_at + 41)(1.0)
+    ((text, processes),) = seen
+    assert text.startswith("module @jit__lambda"), ADAPT
+    assert "func.func public @main(%arg0: tensor<f32>" in text, ADAPT
+    assert processes == [0]

@@ -6,6 +6,8 @@ answers None and the feature that needs it is missing; the user's code is never 
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
 import sys
 from collections.abc import Callable
@@ -189,6 +191,27 @@ def phase_error(frame: FrameType | None) -> type[BaseException] | None:
             return kind if isinstance(kind, type) and issubclass(kind, BaseException) else None
         frame = frame.f_back
     return None
+
+
+def before_compile(look: Callable[[Any, Any], None]) -> bool:
+    """Calls `look(module, devices)` before a program is compiled, or loaded from the compilation cache.
+
+    What `look` raises surfaces where the user called the function. False: this jax compiles in another way.
+    """
+    compiler: Any = sys.modules.get("jax._src.compiler")
+    compile_program = getattr(compiler, "compile_or_get_cached", None)
+    if compile_program is None:
+        return False
+    if list(inspect.signature(compile_program).parameters)[:3] != ["backend", "computation", "devices"]:
+        return False
+
+    @functools.wraps(compile_program)
+    def looked_at(backend: Any, computation: Any, devices: Any, *args: Any, **kwargs: Any) -> Any:
+        look(computation, devices)
+        return compile_program(backend, computation, devices, *args, **kwargs)
+
+    compiler.compile_or_get_cached = looked_at
+    return True
 
 
 def tracing_context() -> dict[str, str]:

@@ -1,0 +1,79 @@
+"""`python -m tpulab.slice add | list | remove`: the slices that are offered as kernels; `lead` starts one."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tpulab.slice", description="A TPU slice as one kernel.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    add = commands.add_parser("add", help="offer a kernel for a slice; run it on host 0")
+    add.add_argument("name")
+    where = add.add_mutually_exclusive_group(required=True)
+    where.add_argument(
+        "--host",
+        action="append",
+        metavar="USER@HOST",
+        help="host 1, 2, … in the order of their worker numbers, as ssh reaches them from here",
+    )
+    where.add_argument(
+        "--local", type=int, metavar="N", help="N processes on this machine instead of N hosts"
+    )
+    add.add_argument(
+        "--cpu-devices", type=int, metavar="N", help="XLA:CPU devices of each host, instead of chips"
+    )
+    add.add_argument("--address", default="", help="at which the other hosts reach this one")
+    add.add_argument("--python", default="", help="Python on the other hosts, if it lies elsewhere there")
+    add.add_argument(
+        "--ssh-option", action="append", default=[], metavar="WORD", help="one more word for ssh"
+    )
+    add.add_argument("--start-timeout", type=float, default=300.0, metavar="SECONDS")
+    commands.add_parser("list", help="the slices that are offered")
+    remove = commands.add_parser("remove", help="offer a slice no longer")
+    remove.add_argument("name")
+    return parser
+
+
+def main(arguments: list[str]) -> int:
+    if arguments[:1] == ["lead"]:
+        from tpulab.slice import lead
+
+        lead.main(arguments[1:])
+        return 0
+    given = _parser().parse_args(arguments)
+    from tpulab.slice import kernelspecs
+    from tpulab.slice.errors import SliceError
+    from tpulab.slice.spec import SliceSpec
+
+    try:
+        if given.command == "list":
+            for spec in kernelspecs.known():
+                sys.stdout.write(f"{spec.name}\t{spec.title}\n")
+            return 0
+        if given.command == "remove":
+            kernelspecs.remove(given.name)
+            return 0
+        if given.local is not None and given.local < 1:
+            raise SliceError("--local needs at least one process.")
+        spec = SliceSpec(
+            name=given.name,
+            others=tuple(given.host or [""] * (given.local - 1)),
+            # Processes on one machine would fight for its chips.
+            cpu_devices=given.cpu_devices or (2 if given.local is not None else 0),
+            address=given.address,
+            python=given.python,
+            ssh_options=tuple(given.ssh_option),
+            start_timeout_s=given.start_timeout,
+        )
+        home = kernelspecs.add(spec)
+    except SliceError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    sys.stdout.write(f"Choose the kernel “{spec.title}”. Its kernelspec is in {home}.\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

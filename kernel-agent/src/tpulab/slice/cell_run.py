@@ -1,0 +1,228 @@
+"""One cell on its hosts: from the request to the reply, whatever happens to a host meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import signal
+from collections.abc import Mapping
+from typing import Any
+
+from tpulab.slice.errors import RESTART, GroupEndedError, HostLostError
+from tpulab.slice.group import Group
+from tpulab.slice.hosts import Cell, name_hosts, touches_whole_slice
+from tpulab.slice.lead_line import ANSWER, QUESTION
+from tpulab.slice.outputs import OUTPUTS, Outputs, Publish
+from tpulab.slice.questions import Ask, Inputs, ProgramDesk
+from tpulab.slice.tracebacks import error_content, merge_errors
+
+#: The fold shows what other hosts print so often while the cell runs.
+REFRESH_S = 1.0
+#: After the loss of a host the others get so long to end the cell by themselves.
+LAST_WORDS_S = 2.0
+#: When some hosts are done and others are not, for so long, it is said.
+UNEVEN_S = 5.0
+_GLOO = re.compile(r"\[Gloo\] Rank \d+ is connected to \d+ peer ranks\.[^\n]*\n?")
+
+
+class CellRun:
+    def __init__(
+        self, group: Group, cell: Cell, parent: dict[str, Any], publish: Publish, ask: Ask, count: int
+    ) -> None:
+        self._group = group
+        #: The request of the front end.
+        self.parent = parent
+        self._cell = cell
+        self._count = count
+        self._publish = publish
+        self.hosts = cell.hosts
+        self._outputs = Outputs(cell.hosts, publish, count)
+        self._inputs = Inputs(cell.hosts[0], ask, self._answer)
+        self._programs = ProgramDesk(cell.hosts, self._answer)
+        self._tasks: set[asyncio.Task[None]] = set()
+        #: By host: the id of its request, its reply, and whether all of its output has come.
+        self._requests: dict[int, str] = {}
+        self._replies: dict[int, dict[str, Any]] = {}
+        self._idle: set[int] = set()
+        self._done = asyncio.Event()
+        self._failure: Exception | None = None
+        self._interrupts = 0
+
+    def send(self, options: Mapping[str, Any], metadata: dict[str, Any]) -> list[str]:
+        """Starts the cell and answers the ids of its requests. `options`: what the front end asked for."""
+        if len(self.hosts) < self._group.spec.count and (call := touches_whole_slice(self._cell.code)):
+            self._warn(
+                f"This cell runs on {name_hosts(self.hosts)}, and {call} speaks of devices of all hosts: a "
+                "computation over them would wait for the others for ever.\n"
+            )
+        for host in self.hosts:
+            speaks = host == self.hosts[0]
+            content = {
+                "code": self._cell.code,
+                "silent": options["silent"],
+                "store_history": options["store_history"],
+                "user_expressions": options["user_expressions"] if speaks else {},
+                "allow_stdin": options["allow_stdin"],
+                "stop_on_error": False,
+            }
+            self._requests[host] = self._group.send_to(
+                host, "execute_request", content, metadata={**metadata, "tpulab_count": self._count}
+            )
+        return list(self._requests.values())
+
+    async def finish(self) -> dict[str, Any]:
+        """Waits for the end. Answers the content of the `execute_reply`."""
+        tick = self._task(self._refresh())
+        try:
+            await self._done.wait()
+        finally:
+            tick.cancel()
+            for task in self._tasks:
+                task.cancel()
+        self._outputs.refresh(ended=True)
+        return self._reply()
+
+    def message(self, host: int, channel: str, message: dict[str, Any]) -> None:
+        kind, content = message["header"]["msg_type"], message["content"]
+        if channel == "shell":
+            if kind == "execute_reply":
+                self._replies[host] = content
+                self._programs.finish(host)
+                self._settle(host)
+        elif kind == "status":
+            if content["execution_state"] == "idle":
+                self._idle.add(host)
+                self._settle(host)
+        elif kind == QUESTION:
+            if content["kind"] == "program":
+                self._programs.question(host, content)
+            else:
+                self._task(self._inputs.question(host, content))
+        elif kind in OUTPUTS:
+            if kind == "stream" and "[Gloo]" in content["text"]:
+                content = {**content, "text": _GLOO.sub("", content["text"])}
+                if not content["text"]:
+                    return
+            self._outputs.add(host, kind, content)
+            if self._done.is_set():
+                # Printed by a thread after the end of the cell.
+                self._outputs.refresh(ended=True)
+
+    def interrupt(self) -> None:
+        """The first reaches the code on all hosts; the second ends hosts that cannot hear it."""
+        self._interrupts += 1
+        running = self._running()
+        if self._interrupts == 1:
+            self._group.signal(running, signal.SIGINT)
+            self._task(self._tell_deaf_hosts())
+        elif self._failure is None and self._deaf_told:
+            self._failure = GroupEndedError(
+                f"All hosts were ended, because {name_hosts(running)} did not answer the interrupt. {RESTART}"
+            )
+            self._group.end(self._failure)
+            self._done.set()
+        else:
+            self._group.signal(running, signal.SIGINT)
+
+    def lost(self, host: int, reason: str) -> None:
+        if self._failure is not None or self._done.is_set():
+            return
+        self._failure = self._group.broken or HostLostError(reason)
+        self._warn(f"{self._failure}\n")
+        self._task(self._end_after_loss(host))
+
+    def notice(self, text: str) -> None:
+        self._warn(text)
+
+    # --- inside ---
+
+    _deaf_told = False
+    _uneven_told = False
+
+    def _running(self) -> list[int]:
+        return [host for host in self.hosts if host not in self._replies]
+
+    def _settle(self, host: int) -> None:
+        if host in self._replies and host in self._idle:
+            self._outputs.finish(host)
+            if all(one in self._replies and one in self._idle for one in self.hosts):
+                self._done.set()
+            elif not self._uneven_told:
+                self._uneven_told = True
+                self._task(self._tell_uneven())
+
+    async def _refresh(self) -> None:
+        while True:
+            await asyncio.sleep(REFRESH_S)
+            self._outputs.refresh()
+
+    async def _tell_uneven(self) -> None:
+        await asyncio.sleep(UNEVEN_S)
+        failed = {host: reply for host, reply in self._replies.items() if reply["status"] == "error"}
+        if failed and self._failure is None and self._running():
+            first = min(failed)
+            self._warn(
+                f"{name_hosts(failed)} ended with {failed[first]['ename']}: {failed[first]['evalue']}; "
+                f"{name_hosts(self._running())} still run. Interrupt the kernel if they wait for it.\n"
+            )
+
+    async def _tell_deaf_hosts(self) -> None:
+        await asyncio.sleep(UNEVEN_S)
+        if self._running() and self._failure is None:
+            self._deaf_told = True
+            self._warn(
+                f"No answer to the interrupt from {name_hosts(self._running())}: still compiling, or in code "
+                "that cannot be interrupted. Interrupt again to end all hosts.\n"
+            )
+
+    async def _end_after_loss(self, host: int) -> None:
+        others = [one for one in self._running() if one != host]
+        if host >= 0 and others:
+            self._group.signal(others, signal.SIGINT)
+            ends = asyncio.get_running_loop().time() + LAST_WORDS_S
+            while asyncio.get_running_loop().time() < ends and any(one in self._running() for one in others):
+                await asyncio.sleep(0.05)
+        assert self._group.broken is not None
+        self._group.end(self._group.broken)
+        self._done.set()
+
+    def _reply(self) -> dict[str, Any]:
+        if self._failure is not None:
+            return self._failed(error_content(self._failure))
+        errors = {host: reply for host, reply in self._replies.items() if reply["status"] != "ok"}
+        if errors:
+            full = {
+                host: {"ename": "Aborted", "evalue": "", "traceback": [], **one}
+                for host, one in errors.items()
+            }
+            return self._failed(merge_errors(full, self.hosts))
+        spoken = self._replies[self.hosts[0]]
+        return {
+            "status": "ok",
+            "execution_count": self._count,
+            "user_expressions": spoken.get("user_expressions", {}),
+            "payload": spoken.get("payload", []),
+        }
+
+    def _failed(self, error: dict[str, Any]) -> dict[str, Any]:
+        self._publish("error", error)
+        return {
+            "status": "error",
+            "execution_count": self._count,
+            "user_expressions": {},
+            "payload": [],
+            **error,
+        }
+
+    def _answer(self, host: int, content: dict[str, Any]) -> None:
+        if self._group.broken is None:
+            self._group.send_to(host, ANSWER, content, control=True)
+
+    def _warn(self, text: str) -> None:
+        self._publish("stream", {"name": "stderr", "text": text})
+
+    def _task(self, coroutine: Any) -> asyncio.Task[None]:
+        task: asyncio.Task[None] = asyncio.ensure_future(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task

@@ -1,0 +1,78 @@
+"""ipyparallel's client: hands the engines' messages on as they are, and sends any message to one of them."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable
+from typing import Any
+
+from ipyparallel import Client
+from ipyparallel.client.client import unpack_message
+
+#: Requests whose late outputs are still known to be of a host.
+KEPT_REQUESTS = 16_384
+
+#: Host, channel (`iopub` or `shell`), message. Called on the client's thread.
+Deliver = Callable[[int, str, dict[str, Any]], None]
+
+
+class SliceClient(Client):  # type: ignore[misc]
+    """Keeps no results: they would grow with each cell."""
+
+    def __init__(self, connection: dict[str, Any], deliver: Deliver, joined: Callable[[int], None]) -> None:
+        self._deliver = deliver
+        self._hosts: dict[str, int] = {}
+        self._joined = joined
+        self._sent: collections.OrderedDict[str, int] = collections.OrderedDict()
+        super().__init__(connection, timeout=60)
+
+    def _update_engines(self, engines: dict[Any, str]) -> None:
+        super()._update_engines(engines)
+        for index, uuid in engines.items():
+            self._hosts[uuid] = int(index)
+            self._joined(int(index))
+
+    def _unregister_engine(self, msg: dict[str, Any]) -> None:
+        """The supervisor of the host says more, and sooner."""
+
+    @unpack_message  # type: ignore[untyped-decorator]
+    def _dispatch_iopub(self, msg: dict[str, Any]) -> None:
+        self._hand_on("iopub", msg)
+
+    @unpack_message  # type: ignore[untyped-decorator]
+    def _dispatch_reply(self, msg: dict[str, Any]) -> None:
+        self._hand_on("shell", msg)
+
+    def _hand_on(self, channel: str, message: dict[str, Any]) -> None:
+        # Text of the streams does not name its engine.
+        host = self._sent.get(message["parent_header"].get("msg_id", ""))
+        if host is None:
+            host = self._hosts.get(message["metadata"].get("engine", ""))
+        if host is not None and message["parent_header"]:
+            self._deliver(host, channel, message)
+
+    def send_to(
+        self,
+        host: int,
+        msg_type: str,
+        content: dict[str, Any],
+        *,
+        metadata: dict[str, Any] | None = None,
+        buffers: list[Any] | None = None,
+        control: bool = False,
+    ) -> str:
+        """Answers the id of the message."""
+        message = self.session.msg(msg_type, content=content, metadata=metadata)
+        socket = self._control_socket if control else self._mux_socket
+        identity = self._engines[host].encode()
+
+        identifier: str = message["header"]["msg_id"]
+        self._sent[identifier] = host
+        if len(self._sent) > KEPT_REQUESTS:
+            self._sent.popitem(last=False)
+
+        def send() -> None:
+            self.session.send(socket, message, buffers=buffers, ident=identity)
+
+        self._io_loop.add_callback(send)
+        return identifier

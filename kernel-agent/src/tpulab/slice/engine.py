@@ -1,0 +1,130 @@
+"""The process that runs the cells on one host: an ipyparallel engine that has joined jax.distributed.
+
+`python -m tpulab.slice.engine`, started by the supervisor. The first line of standard input says how to join
+and how to reach the controller; no file is written on the host. Standard input stays open as the lifeline:
+when it ends, the lead is gone, and so is this process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+from typing import Any
+
+import ipyparallel.engine.app as engine_app
+from ipyparallel.engine.kernel import IPythonParallelKernel
+
+from tpulab.slice.lead_line import LeadLine
+from tpulab.slice.program_check import ProgramCheck
+
+#: JAX must not end the survivors itself: its abort would hide what happened. The lead ends them.
+JAX_HEARTBEAT_S = 3600
+
+
+class SliceEngineKernel(IPythonParallelKernel):  # type: ignore[misc]
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.lead = LeadLine(self)
+        self.programs = ProgramCheck(self.lead)
+
+    async def do_execute(self, *args: Any, **kwargs: Any) -> Any:
+        metadata = self.get_parent("shell").get("metadata") or {}
+        # The same number on all hosts, also after cells that ran on some.
+        if (count := metadata.get("tpulab_count")) is not None:
+            self.shell.execution_count = count
+        self.programs.begin_cell()
+        return await super().do_execute(*args, **kwargs)
+
+    def _input_request(self, prompt: str, *_: Any, password: bool = False) -> str:
+        answer = self.lead.ask("input", prompt=str(prompt), password=password)
+        if answer.get("eof"):
+            raise EOFError
+        return str(answer["value"])
+
+
+class SliceEngine(engine_app.IPEngine):  # type: ignore[misc]
+    async def complete_registration(self, *args: Any) -> None:
+        await super().complete_registration(*args)
+        kernel = self.kernel
+        if not isinstance(kernel, SliceEngineKernel):
+            raise RuntimeError("ipyparallel made another kernel than the slice's; use ipyparallel 9.2.")
+        kernel.programs.install()
+        if self.id == 0 and os.environ.get("TPULAB_AGENT_SOCKET"):
+            # Steps, compilations and controls of the page are those of process 0.
+            from tpulab.agent.process_agent import start_in_kernel
+
+            start_in_kernel(kernel.shell)
+
+
+def join(order: dict[str, Any]) -> None:
+    """Meets the other processes. Returns when all have come."""
+    import jax
+
+    if order["cpu_devices"]:
+        jax.config.update("jax_num_cpu_devices", order["cpu_devices"])
+        jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    jax.distributed.initialize(
+        coordinator_address=order["coordinator"],
+        coordinator_bind_address=order["bind"] if order["index"] == 0 else None,
+        num_processes=order["count"],
+        process_id=order["index"],
+        initialization_timeout=int(order["timeout_s"]),
+        heartbeat_timeout_seconds=JAX_HEARTBEAT_S,
+    )
+
+
+def hold_lifeline(descriptor: int) -> None:
+    def watch() -> None:
+        while os.read(descriptor, 4096):
+            pass
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    threading.Thread(target=watch, name="tpulab-lifeline", daemon=True).start()
+
+
+def read_order() -> dict[str, Any]:
+    """The first line, and standard input as the user's code should find it: empty."""
+    lifeline = os.dup(0)
+    line = bytearray()
+    while not line.endswith(b"\n"):
+        byte = os.read(lifeline, 1)
+        if not byte:
+            sys.exit(0)
+        line += byte
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    hold_lifeline(lifeline)
+    order: dict[str, Any] = json.loads(line)
+    return order
+
+
+def main() -> None:
+    from tpulab.compile.cache_folder import keep_compiled_programs
+    from tpulab.launcher.__main__ import drop_working_directory
+
+    drop_working_directory(sys.path)
+    keep_compiled_programs()
+    import jax  # noqa: F401 - takes seconds: done while the lead starts the controller
+
+    order = read_order()
+    join(order)
+    engine_app.Kernel = SliceEngineKernel
+    engine = SliceEngine.instance(
+        id=order["index"],
+        connection_info_env=json.dumps(order["connection"]),
+        enable_nanny=False,
+        # The lifeline does that at once.
+        max_heartbeat_misses=0,
+        timeout=60.0,
+        log_level=30,
+    )
+    engine.initialize([])
+    engine.start()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""The outputs of the hosts that do not speak in the cell, folded below it: one line for hosts that agree."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from tpulab.slice.hosts import name_hosts
+from tpulab.slice.recording import WIDGET, Part
+
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_STYLE = "margin:0;padding:0 0 0 1.2em;white-space:pre-wrap"
+_DIFFERS = "border-left:3px solid var(--jp-warn-color1,#e9a100);padding-left:6px"
+
+
+def bundle_of(
+    groups: Sequence[tuple[Sequence[int], Part, bool | None]], speaker: int, continued: bool
+) -> dict[str, str]:
+    """The mime bundle of one part. Each group: its hosts, their part, whether it equals the speaker's.
+
+    None instead of that: the cell still runs, so who is equal cannot be said.
+    """
+    plain: list[str] = []
+    rich: list[str] = []
+    for hosts, part, same in groups:
+        who = name_hosts(hosts)
+        if same:
+            line = f"{who}: same as host {speaker}" + (
+                f" (same on {len(hosts)} hosts)" if len(hosts) > 1 else ""
+            )
+            plain.append(line)
+            rich.append(f'<div style="opacity:.7">▸ {html.escape(line)}</div>')
+            continue
+        line = _headline(who, hosts, part, same, continued)
+        plain += [line, *(f"  {text}" for text in _plain(part).splitlines())]
+        style = f' style="{_DIFFERS}"' if same is False else ""
+        rich.append(f"<details{style}><summary>{html.escape(line)}</summary>{_rich(part)}</details>")
+    return {"text/plain": "\n".join(plain), "text/html": f'<div class="tpulab-hosts">{"".join(rich)}</div>'}
+
+
+def widgets_of(part: Part) -> list[dict[str, Any]]:
+    """Displays that a page must show itself: they cannot stand inside the fold."""
+    return [item for kind, item in part.items if kind == "bundle" and WIDGET in item["data"]]
+
+
+def _headline(who: str, hosts: Sequence[int], part: Part, same: bool | None, continued: bool) -> str:
+    lines = sum(_text(pieces).count("\n") or 1 for kind, pieces in part.items if kind != "bundle")
+    shown = sum(kind == "bundle" for kind, _ in part.items)
+    counted = [f"{lines} line{'s'[: lines != 1]}"] if lines else []
+    counted += [f"{shown} display{'s'[: shown != 1]}"] if shown else []
+    amount = ", ".join(counted) or "no output"
+    what = f"{amount} so far" if same is None else f"different output ({amount})"
+    agree = f", same on {len(hosts)} hosts" if len(hosts) > 1 else ""
+    return f"{who}: {what}{agree}{', continued' if continued else ''}"
+
+
+def _text(pieces: Sequence[str]) -> str:
+    """As a terminal would show it: a line that is written over shows what was written last."""
+    joined = _ANSI.sub("", "".join(pieces)).replace("\r\n", "\n")
+    return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in joined.split("\n"))
+
+
+def _plain(part: Part) -> str:
+    return "\n".join(
+        str(item["data"].get("text/plain", "")) if kind == "bundle" else _text(item).rstrip("\n")
+        for kind, item in part.items
+    )
+
+
+def _rich(part: Part) -> str:
+    pieces: list[str] = []
+    for kind, item in part.items:
+        if kind != "bundle":
+            colour = ";color:var(--jp-error-color1,#b00020)" if kind == "stderr" else ""
+            pieces.append(f'<pre style="{_STYLE}{colour}">{html.escape(_text(item))}</pre>')
+            continue
+        data = item["data"]
+        if (picture := data.get("image/png")) is not None:
+            pieces.append(f'<img src="data:image/png;base64,{html.escape(str(picture).strip())}">')
+        elif (text := data.get("text/html")) is not None and WIDGET not in data:
+            pieces.append("".join(text))
+        else:
+            pieces.append(f'<pre style="{_STYLE}">{html.escape(str(data.get("text/plain", "")))}</pre>')
+    return "".join(pieces)

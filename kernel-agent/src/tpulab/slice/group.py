@@ -1,0 +1,333 @@
+"""All hosts of a slice: set up side by side, watched, and ended together.
+
+Multi-controller JAX cannot go on without one of its processes. So the first host that is lost breaks the
+group: it is named, the others are interrupted and ended, and each later cell says so until the kernel is
+restarted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import json
+import logging
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Protocol
+
+from tpulab.slice import loss
+from tpulab.slice.client import SliceClient
+from tpulab.slice.errors import RESTART, HostLostError, SliceError, SliceStartError
+from tpulab.slice.host_link import HostLink, forwarded_connection, local_command, passed_on, ssh_command
+from tpulab.slice.meeting import connections, controller_order, meeting_point
+from tpulab.slice.spec import SliceSpec
+
+#: A host that says nothing for so long is cut off. Supervisors speak each second.
+SILENCE_S = 6.0
+#: A process that is seen stopped for so long will not come back by itself.
+STOPPED_S = 2.0
+CONTROLLER_S = 60.0
+_TICK_S = 0.5
+#: The lead itself was not running, so nobody's silence means anything.
+_OWN_PAUSE_S = 2.0
+#: A host that hears nothing of the lead for so long ends its process, so that its chips are free again.
+PATIENCE_S = 30.0
+#: Hosts get so long to say their last words when the group is ended.
+_REAP_S = 2.0
+_FORWARD_TRIES = 3
+
+
+class GroupListener(Protocol):
+    """Whoever is told what the hosts say. All in the loop."""
+
+    def message(self, host: int, channel: str, message: dict[str, Any]) -> None: ...
+
+    def lost(self, host: int, reason: str) -> None: ...
+
+    def notice(self, host: int, text: str) -> None: ...
+
+
+class Group:
+    def __init__(self, spec: SliceSpec, listener: GroupListener, log: logging.Logger) -> None:
+        self.spec = spec
+        self._listener = listener
+        self._log = log
+        self._loop = asyncio.get_running_loop()
+        self._folder = Path(tempfile.mkdtemp(prefix="tpulab-slice-"))
+        self._links: dict[int, HostLink] = {}
+        self._controller: HostLink | None = None
+        self._client: SliceClient | None = None
+        self._joined: set[int] = set()
+        #: Requests that only ask for a sign on iopub, and the hosts of which one came.
+        self._greetings: set[str] = set()
+        self._heard: set[int] = set()
+        self._preempted: set[int] = set()
+        self._stopped_since: dict[int, float] = {}
+        self._changed = asyncio.Event()
+        self._closed = False
+        #: Why no cell can run any more.
+        self.broken: SliceError | None = None
+        self._ready = asyncio.ensure_future(self._start())
+        # Asked for by each cell; a failure that no cell has met is no error of the loop.
+        self._ready.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+    @property
+    def is_ready(self) -> bool:
+        return self._ready.done() and self.broken is None and not self._closed
+
+    async def ready(self) -> None:
+        """Waits until all hosts have joined. Raises `SliceStartError` or why the group has ended."""
+        if self.broken is None:
+            await asyncio.shield(self._ready)
+        if self.broken is not None:
+            raise self.broken
+
+    def send_to(self, host: int, msg_type: str, content: dict[str, Any], **more: Any) -> str:
+        if self.broken is not None:
+            raise self.broken
+        assert self._client is not None
+        return self._client.send_to(host, msg_type, content, **more)
+
+    def signal(self, hosts: Iterable[int], number: int) -> None:
+        for host in hosts:
+            self._links[host].signal(number)
+
+    def pids(self) -> dict[int, int]:
+        """The process of each host, on its machine."""
+        return {host: link.pid for host, link in self._links.items()}
+
+    def end(self, error: SliceError) -> None:
+        """Ends the processes of all hosts at once. Later cells get this error."""
+        self.broken = self.broken or error
+        for link in self._links.values():
+            link.kill()
+
+    def close(self) -> None:
+        """Ends everything. May be called from any state, and blocks for at most a few seconds."""
+        if self._closed:
+            return
+        self._closed = True
+        self.broken = self.broken or SliceError("The kernel has shut down.")
+        self._call_soon(self._ready.cancel)
+        links = [*self._links.values(), *([self._controller] if self._controller else [])]
+        if self._client is not None:
+            self._client.close(linger=0)
+        for link in links:
+            link.kill()
+        ends = time.monotonic() + _REAP_S
+        for link in links:
+            link.reap(max(0.1, ends - time.monotonic()))
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    # --- set up ---
+
+    async def _start(self) -> None:
+        try:
+            async with asyncio.timeout(self.spec.start_timeout_s):
+                await self._set_up()
+        except TimeoutError:
+            self.end(
+                SliceStartError(
+                    f"{self._missing()} did not join within {self.spec.start_timeout_s:.0f} s. Check that "
+                    "the hosts reach each other, then restart the kernel."
+                )
+            )
+        except SliceError as error:
+            self.end(error)
+        except Exception as error:
+            self._log.exception("tpulab: the slice did not start")
+            self.end(
+                SliceStartError(f"The slice could not be set up: {error!r}. Restart the kernel to try again.")
+            )
+
+    async def _set_up(self) -> None:
+        spec = self.spec
+        self._controller = self._link(None, local_command(), controller_order(self._folder))
+        here = [index for index in range(spec.count) if not spec.destination(index)]
+        for index in here:
+            self._links[index] = self._link(index, local_command(), self._engine_order(index, {**os.environ}))
+        for_engines, for_client = await self._connections()
+        join: dict[str, Any] = {
+            "count": spec.count,
+            "timeout_s": spec.start_timeout_s,
+            "cpu_devices": spec.cpu_devices,
+        }
+        join |= await asyncio.to_thread(meeting_point, spec)
+        for index in here:
+            self._links[index].tell(json.dumps({**join, "index": index, "connection": for_engines}))
+        await asyncio.gather(
+            *(self._reach(index, for_engines, join) for index in range(spec.count) if index not in here)
+        )
+        self._watching = asyncio.ensure_future(self._watch())
+        self._client = await asyncio.to_thread(
+            SliceClient, for_client, self._deliver, lambda host: self._call_soon(self._has_joined, host)
+        )
+        await self._until(lambda: len(self._joined) == spec.count)
+        await self._hear_all()
+
+    def _engine_order(self, index: int, env: dict[str, str]) -> dict[str, Any]:
+        env = {**env, **self.spec.env}
+        if index:
+            # The page shows the steps of process 0; text lines of the others would only repeat its.
+            env.pop("TPULAB_AGENT_SOCKET", None)
+            env["TPULAB_TEXT"] = "0"
+        if self.spec.cpu_devices:
+            env |= {"JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": str(self.spec.cpu_devices)}
+        patience_s = PATIENCE_S if self.spec.destination(index) else 0.0
+        return {
+            "argv": ["-m", "tpulab.slice.engine"],
+            "env": env,
+            "cwd": os.getcwd(),
+            "patience_s": patience_s,
+        }
+
+    def _link(self, index: int | None, command: list[str], order: dict[str, Any]) -> HostLink:
+        said = self._controller_said if index is None else functools.partial(self._host_said, index)
+        return HostLink(command, order, said, self._loop)
+
+    async def _connections(self) -> list[dict[str, Any]]:
+        """For engines and for the client."""
+        ends = time.monotonic() + CONTROLLER_S
+        while (found := connections(self._folder)) is None:
+            self._raise_if_broken()
+            if time.monotonic() > ends:
+                raise SliceStartError(f"ipyparallel's controller did not start within {CONTROLLER_S:.0f} s.")
+            await asyncio.sleep(0.05)
+        return found
+
+    async def _reach(self, index: int, connection: dict[str, Any], join: dict[str, Any]) -> None:
+        """Starts the supervisor of another machine. Drawn ports may be taken there, so it is tried again."""
+        for attempt in range(1, _FORWARD_TRIES + 1):
+            there, forwarded = forwarded_connection(connection)
+            first_word: asyncio.Future[dict[str, Any]] = self._loop.create_future()
+
+            def said(what: dict[str, Any], first: asyncio.Future[dict[str, Any]] = first_word) -> None:
+                if not first.done():
+                    first.set_result(what)
+                    if "gone" in what:
+                        return
+                self._host_said(index, what)
+
+            link = HostLink(
+                ssh_command(self.spec, index, forwarded),
+                self._engine_order(index, passed_on(os.environ)),
+                said,
+                self._loop,
+            )
+            heard = await first_word
+            if "gone" not in heard:
+                self._links[index] = link
+                link.tell(json.dumps({**join, "index": index, "connection": there}))
+                return
+            if "forwarding failed" not in heard["why"] or attempt == _FORWARD_TRIES:
+                why = heard["why"].splitlines()[-1] if heard["why"] else f"ssh ended with {heard['gone']}"
+                raise SliceStartError(
+                    f"{self._capital(index)} could not be reached: {why}. Make "
+                    f"`ssh {self.spec.destination(index)} true` work on host 0, then restart the kernel."
+                )
+
+    async def _hear_all(self) -> None:
+        """Waits until the outputs of each host arrive: a subscription takes a moment, and what is printed
+        before it would be lost."""
+        while silent := set(range(self.spec.count)) - self._heard:
+            self._raise_if_broken()
+            for host in silent:
+                self._greetings.add(self.send_to(host, "kernel_info_request", {}))
+            await asyncio.sleep(0.1)
+
+    async def _until(self, condition: Any) -> None:
+        while not condition():
+            self._raise_if_broken()
+            self._changed.clear()
+            await self._changed.wait()
+
+    def _raise_if_broken(self) -> None:
+        if self.broken is not None:
+            raise self.broken
+
+    def _missing(self) -> str:
+        missing = [host for host in range(self.spec.count) if host not in self._joined]
+        return ", ".join(self.spec.label(host) for host in missing).capitalize() or "The slice"
+
+    def _capital(self, host: int) -> str:
+        label = self.spec.label(host)
+        return label[0].upper() + label[1:]
+
+    # --- what is heard ---
+
+    def _call_soon(self, function: Any, *arguments: Any) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(function, *arguments)
+
+    def _has_joined(self, host: int) -> None:
+        self._joined.add(host)
+        self._changed.set()
+
+    def _deliver(self, host: int, channel: str, message: dict[str, Any]) -> None:
+        self._call_soon(self._message, host, channel, message)
+
+    def _message(self, host: int, channel: str, message: dict[str, Any]) -> None:
+        if channel == "iopub" and message["parent_header"]["msg_id"] in self._greetings:
+            self._heard.add(host)
+        self._listener.message(host, channel, message)
+
+    def _controller_said(self, said: dict[str, Any]) -> None:
+        if "exited" in said and not self._closed:
+            self._break(SliceError(f"ipyparallel's controller: {loss.of_exit(said)}. {RESTART}"))
+
+    def _host_said(self, host: int, said: dict[str, Any]) -> None:
+        if said.get("preempted") and "exited" not in said:
+            self._preempted.add(host)
+            self._listener.notice(
+                host, f"{self._capital(host)}: the cloud announces that it preempts this machine.\n"
+            )
+        if "exited" in said:
+            self._lose(host, loss.of_exit(said))
+        elif "gone" in said:
+            self._lose(host, loss.of_link(said, host in self._preempted))
+        elif "alive" in said and said.get("state") != "T":
+            self._stopped_since.pop(host, None)
+        elif "alive" in said:
+            self._stopped_since.setdefault(host, time.monotonic())
+
+    def _lose(self, host: int, reason: str) -> None:
+        if self._closed or self.broken is not None:
+            return  # what the others say while the group ends is no news
+        if not self.is_ready:
+            self._break(
+                SliceStartError(f"{self._capital(host)} did not join: {reason}. Then restart the kernel.")
+            )
+            return
+        self.broken = HostLostError(
+            f"{self._capital(host)} is lost: {reason}. The others cannot go on without it. {RESTART}"
+        )
+        self._listener.lost(host, reason)
+
+    def _break(self, error: SliceError) -> None:
+        if self.broken is None:
+            self.end(error)
+            self._changed.set()
+            self._listener.lost(-1, str(error))
+
+    async def _watch(self) -> None:
+        while self.broken is None and not self._closed:
+            before = time.monotonic()
+            await asyncio.sleep(_TICK_S)
+            now = time.monotonic()
+            if now - before > _OWN_PAUSE_S:
+                for link in self._links.values():
+                    link.heard_at = now
+                continue
+            for host, link in self._links.items():
+                link.greet()
+                silent_s = now - link.heard_at
+                # Before its first word a supervisor is still being started.
+                if link.pid and silent_s > SILENCE_S:
+                    self._lose(host, loss.of_silence(silent_s))
+                elif now - self._stopped_since.get(host, now) > STOPPED_S:
+                    self._lose(host, loss.of_stop())

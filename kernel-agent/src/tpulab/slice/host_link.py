@@ -1,0 +1,157 @@
+"""The lead's end of a supervisor: starts it here or over ssh, and hears what it says and when."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import random
+import shlex
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tpulab.slice.spec import SliceSpec
+
+#: What another host gets of the lead's environment. What names a machine (`TPU_…`) stays here.
+_PASSED_ON = ("JAX_", "XLA_", "LIBTPU_INIT_ARGS", "HF_", "TPULAB_TEXT", "TPULAB_COMPILATION", "MPLBACKEND")
+#: Where the forwarded ports of the controller lie on another host.
+_REMOTE_PORTS = range(20_000, 32_000)
+SSH = (
+    *("ssh", "-T", "-o", "BatchMode=yes", "-o", "ExitOnForwardFailure=yes"),
+    *("-o", "ServerAliveInterval=2", "-o", "ServerAliveCountMax=3", "-o", "ConnectTimeout=15"),
+)
+
+Said = Callable[[dict[str, Any]], None]
+
+
+class HostLink:
+    """`said` is called in the loop with each message, and last with `{"gone": exit code, "why": text}`."""
+
+    def __init__(
+        self, command: Sequence[str], order: dict[str, Any], said: Said, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self._said = said
+        self._loop = loop
+        self.heard_at = time.monotonic()
+        #: The process on the host, and its state as /proc shows it (`T`: stopped); empty until it is known.
+        self.pid = 0
+        self.state = ""
+        self.rss_bytes = 0
+        self.process = subprocess.Popen(
+            list(command),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        self._send(order)
+        threading.Thread(target=self._read, name="tpulab-host", daemon=True).start()
+
+    def tell(self, line: str) -> None:
+        self._send({"line": line})
+
+    def greet(self) -> None:
+        """A sign of life: without any, the supervisor of another machine ends its process."""
+        self._send({})
+
+    def signal(self, number: int) -> None:
+        self._send({"signal": number})
+
+    def kill(self) -> None:
+        """Ends the process on the host; over a broken connection that happens when ssh there notices."""
+        self._send({"kill": True})
+        with contextlib.suppress(OSError):
+            assert self.process.stdin is not None
+            self.process.stdin.close()
+
+    def reap(self, patience_s: float) -> None:
+        """Waits for the supervisor, and ends it when it does not."""
+        try:
+            self.process.wait(patience_s)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+    def _send(self, what: dict[str, Any]) -> None:
+        assert self.process.stdin is not None
+        with contextlib.suppress(OSError, ValueError):
+            self.process.stdin.write(json.dumps(what).encode() + b"\n")
+            self.process.stdin.flush()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        assert self.process.stderr is not None
+        for line in self.process.stdout:
+            try:
+                said = json.loads(line)
+            except ValueError:
+                continue  # what a login shell prints
+            if isinstance(said, dict):
+                self._hand_on(self._hear, said)
+        why = self.process.stderr.read(4000).decode(errors="replace").strip()
+        self.process.stdout.close()
+        self.process.stderr.close()
+        self._hand_on(self._said, {"gone": self.process.wait(), "why": why})
+
+    def _hand_on(self, function: Said, said: dict[str, Any]) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens
+            self._loop.call_soon_threadsafe(function, said)
+
+    def _hear(self, said: dict[str, Any]) -> None:
+        self.heard_at = time.monotonic()
+        if "alive" in said:
+            self.pid, self.state, self.rss_bytes = said["alive"], said.get("state", ""), said.get("rss", 0)
+        self._said(said)
+
+
+def local_command() -> list[str]:
+    return [sys.executable, "-m", "tpulab.slice.supervisor"]
+
+
+def ssh_command(spec: SliceSpec, index: int, forwarded: Mapping[int, int]) -> list[str]:
+    """`forwarded`: ports on that host to the controller's on this one."""
+    tunnels = [
+        word for there, here in forwarded.items() for word in ("-R", f"127.0.0.1:{there}:127.0.0.1:{here}")
+    ]
+    python = spec.python or sys.executable
+    path = os.environ.get("PYTHONPATH")
+    setting = f"PYTHONPATH={shlex.quote(path)} " if path else ""
+    remote = f"{setting}exec {shlex.quote(python)} -m tpulab.slice.supervisor"
+    return [*SSH, *spec.ssh_options, *tunnels, spec.destination(index), remote]
+
+
+def passed_on(environment: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environment.items() if name.startswith(_PASSED_ON)}
+
+
+def forwarded_connection(connection: dict[str, Any]) -> tuple[dict[str, Any], dict[int, int]]:
+    """The controller's connection as another host sees it, and which of its ports are which here.
+
+    The ports there are drawn, as free ones cannot be asked for before ssh connects; ssh refuses used ones.
+    """
+    here: dict[str, Any] = {
+        name: value for name, value in connection.items() if _is_ports(value) and name != "location"
+    }
+    count = sum(len(value) if isinstance(value, list) else 1 for value in here.values())
+    drawn = iter(random.SystemRandom().sample(_REMOTE_PORTS, count))
+    forwarded: dict[int, int] = {}
+    there: dict[str, Any] = dict(connection)
+
+    def move(port: int) -> int:
+        new = next(drawn)
+        forwarded[new] = port
+        return new
+
+    for name, value in here.items():
+        there[name] = [move(port) for port in value] if isinstance(value, list) else move(value)
+    return there, forwarded
+
+
+def _is_ports(value: Any) -> bool:
+    values = value if isinstance(value, list) else [value]
+    return bool(values) and all(isinstance(one, int) and not isinstance(one, bool) for one in values)

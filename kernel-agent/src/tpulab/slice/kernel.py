@@ -1,0 +1,278 @@
+"""The lead: an ordinary kernel to Jupyter, with one engine a host behind it. It runs no user code itself."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import contextlib
+import functools
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import zmq
+from ipykernel.ipkernel import IPythonKernel
+
+from tpulab.slice.cell_run import CellRun
+from tpulab.slice.comm_hosts import CommHosts
+from tpulab.slice.errors import SliceError
+from tpulab.slice.group import Group
+from tpulab.slice.hosts import read_cell
+from tpulab.slice.outputs import OUTPUTS
+from tpulab.slice.spec import SliceSpec
+from tpulab.slice.tracebacks import error_content
+
+#: Completion and inspection ask process 0, which may be busy.
+QUESTION_S = 10.0
+#: Cells and comm messages whose late outputs still find their place.
+KEPT_PARENTS = 1024
+_STDIN_LOOK_S = 0.02
+_COMMS = ("comm_open", "comm_msg", "comm_close")
+
+spec_file: Path | None = None
+
+
+class SliceKernel(IPythonKernel):  # type: ignore[misc]
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        assert spec_file is not None
+        self.spec = SliceSpec.load(spec_file)
+        self.group: Group | None = None
+        self._cell: CellRun | None = None
+        #: By the id of a message to a host: the request of the front end that it stands for.
+        self._parents: collections.OrderedDict[str, dict[str, Any]] = collections.OrderedDict()
+        #: By the id of a request to a host. Late outputs find their cell.
+        self._runs: collections.OrderedDict[str, CellRun] = collections.OrderedDict()
+        self._answers: dict[str, asyncio.Future[dict[str, Any]]] = {}
+        self._comms = CommHosts()
+        for kind in _COMMS:
+            self.shell_handlers[kind] = functools.partial(self._comm_of_page, kind)
+
+    @property
+    def kernel_info(self) -> dict[str, Any]:
+        info: dict[str, Any] = super().kernel_info
+        # A debugger would stop one process in front of a computation that the others enter.
+        features = [feature for feature in info.get("supported_features", ()) if feature != "debugger"]
+        return {**info, "supported_features": features, "debugger": False}
+
+    def start(self) -> None:
+        super().start()
+        self.io_loop.add_callback(self._begin)
+
+    def _begin(self) -> None:
+        self.group = Group(self.spec, self, self.log)
+
+    async def do_shutdown(self, restart: bool) -> dict[str, Any]:
+        self.close_group()
+        return {"status": "ok", "restart": restart}
+
+    def close_group(self) -> None:
+        if self.group is not None:
+            self.group.close()
+
+    # --- cells ---
+
+    async def do_execute(
+        self,
+        code: str,
+        silent: bool,
+        store_history: bool = True,
+        user_expressions: dict[str, Any] | None = None,
+        allow_stdin: bool = False,
+        *,
+        cell_meta: dict[str, Any] | None = None,
+        cell_id: str | None = None,  # noqa: ARG002 - stands in the metadata too
+    ) -> dict[str, Any]:
+        parent = self.get_parent("shell")
+        ident = self._get_shell_context_var(self._shell_parent_ident)
+        count = self.shell.execution_count
+        publish = functools.partial(self._publish, parent)
+        self._allow_stdin = allow_stdin
+        if store_history and not silent:
+            self.shell.history_manager.store_inputs(count, code)
+            self.shell.execution_count += 1
+        with self._interrupts() as interrupted:
+            try:
+                cell = read_cell(code, self.spec.count)
+                assert self.group is not None
+                await _first(self.group.ready(), interrupted)
+                ask = functools.partial(self._ask, ident, parent)
+                run = self._cell = CellRun(self.group, cell, parent, publish, ask, count)
+                options = {
+                    "silent": silent,
+                    "store_history": store_history,
+                    "user_expressions": user_expressions or {},
+                    "allow_stdin": allow_stdin,
+                }
+                for request in run.send(options, dict(cell_meta or {})):
+                    self._runs[request] = run
+                _keep_newest(self._runs)
+                return await run.finish()
+            except (SliceError, KeyboardInterrupt) as error:
+                content = error_content(error)
+                if not silent:
+                    publish("error", content)
+                return {"status": "error", "execution_count": count, **content}
+            finally:
+                self._cell = None
+
+    @contextlib.contextmanager
+    def _interrupts(self) -> Iterator[asyncio.Event]:
+        """While the cell runs, an interrupt goes to its hosts; before that, it ends the wait for them."""
+        early = asyncio.Event()
+
+        def interrupt() -> None:
+            if self._cell is not None:
+                self._cell.interrupt()
+            else:
+                early.set()
+
+        def handle(*_: object) -> None:
+            self.io_loop.add_callback_from_signal(interrupt)
+
+        before = signal.signal(signal.SIGINT, handle)
+        try:
+            yield early
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    async def _ask(self, ident: Any, parent: dict[str, Any], prompt: str, password: bool) -> str | None:
+        """What the user types; None: end of file, also where the front end cannot ask."""
+        if not self._allow_stdin:
+            return None
+        with contextlib.suppress(zmq.Again):
+            while True:  # answers to what nobody asks any more
+                self.stdin_socket.recv_multipart(zmq.NOBLOCK)
+        question = {"prompt": prompt, "password": password}
+        self.session.send(self.stdin_socket, "input_request", question, parent, ident=ident)
+        while True:
+            _, reply = self.session.recv(self.stdin_socket, zmq.NOBLOCK)
+            if reply is not None:
+                value = str(reply["content"].get("value", ""))
+                return None if value == "\x04" else value
+            await asyncio.sleep(_STDIN_LOOK_S)
+
+    # --- completion and inspection ---
+
+    async def do_complete(self, code: str, cursor_pos: int) -> dict[str, Any]:
+        answer = await self._ask_first("complete_request", {"code": code, "cursor_pos": cursor_pos})
+        nothing = {"matches": [], "cursor_start": cursor_pos, "cursor_end": cursor_pos, "metadata": {}}
+        return answer or {"status": "ok", **nothing}
+
+    async def do_inspect(
+        self, code: str, cursor_pos: int, detail_level: int = 0, omit_sections: Any = ()
+    ) -> dict[str, Any]:
+        content = {
+            "code": code,
+            "cursor_pos": cursor_pos,
+            "detail_level": detail_level,
+            "omit_sections": list(omit_sections),
+        }
+        answer = await self._ask_first("inspect_request", content)
+        return answer or {"status": "ok", "found": False, "data": {}, "metadata": {}}
+
+    async def _ask_first(self, kind: str, content: dict[str, Any]) -> dict[str, Any] | None:
+        if self.group is None or not self.group.is_ready or self._cell is not None:
+            return None
+        request = self.group.send_to(0, kind, content)
+        return await self._answer_to(request)
+
+    async def _answer_to(self, request: str) -> dict[str, Any] | None:
+        """None when the host takes too long."""
+        self._answers[request] = asyncio.get_running_loop().create_future()
+        try:
+            async with asyncio.timeout(QUESTION_S):
+                return await self._answers[request]
+        except TimeoutError:
+            return None
+        finally:
+            del self._answers[request]
+
+    # --- comms ---
+
+    async def _comm_of_page(self, kind: str, _stream: Any, _ident: Any, message: dict[str, Any]) -> None:
+        if self.group is None or not self.group.is_ready:
+            return
+        host = self._comms.host_for(kind, message["content"])
+        content, more = message["content"], {name: message[name] for name in ("metadata", "buffers")}
+        request = self.group.send_to(host, kind, content, **more)
+        self._parents[request] = message
+        _keep_newest(self._parents)
+        if self._cell is None:
+            # The request is said to be idle when its host is: pages wait for that before they send the next.
+            await self._answer_to(request)
+
+    async def comm_info_request(self, stream: Any, ident: Any, parent: dict[str, Any]) -> None:
+        comms = self._comms.info(parent["content"].get("target_name"))
+        self.session.send(stream, "comm_info_reply", {"comms": comms, "status": "ok"}, parent, ident)
+
+    # --- what the group says ---
+
+    def message(self, host: int, channel: str, message: dict[str, Any]) -> None:
+        kind, content = message["header"]["msg_type"], message["content"]
+        asked = message["parent_header"].get("msg_id", "")
+        waiting = self._answers.get(asked)
+        if waiting is not None and not waiting.done():
+            # A comm message has no reply: it is done when its host is idle.
+            is_idle = kind == "status" and content["execution_state"] == "idle"
+            if is_idle if asked in self._parents else channel == "shell":
+                waiting.set_result(content)
+        run = self._runs.get(asked)
+        if channel == "iopub" and kind in _COMMS:
+            self._comms.heard(host, kind, content)
+            parent = run.parent if run is not None else self._parents.get(asked, {})
+            self._publish(parent, kind, content, message["metadata"], message["buffers"])
+        elif run is not None:
+            run.message(host, channel, message)
+        elif channel == "iopub" and kind in OUTPUTS and asked in self._parents:
+            # What a widget's callback prints or shows.
+            self._publish(self._parents[asked], kind, content)
+
+    def lost(self, host: int, reason: str) -> None:
+        if self._cell is not None:
+            self._cell.lost(host, reason)
+        elif self.group is not None and self.group.broken is not None:
+            self.log.warning("tpulab: %s", self.group.broken)
+            self.group.end(self.group.broken)
+
+    def notice(self, host: int, text: str) -> None:  # noqa: ARG002 - the text names it
+        if self._cell is not None:
+            self._cell.notice(text)
+        self.log.warning("tpulab: %s", text.rstrip())
+
+    def _publish(
+        self,
+        parent: dict[str, Any],
+        kind: str,
+        content: dict[str, Any],
+        metadata: dict[str, Any] | None = None,
+        buffers: list[Any] | None = None,
+    ) -> None:
+        self.session.send(
+            self.iopub_socket,
+            kind,
+            content,
+            parent=parent,
+            ident=self._topic(kind),
+            metadata={name: value for name, value in (metadata or {}).items() if name != "engine"},
+            buffers=buffers,
+        )
+
+
+def _keep_newest(kept: collections.OrderedDict[str, Any]) -> None:
+    while len(kept) > KEPT_PARENTS:
+        kept.popitem(last=False)
+
+
+async def _first(waiting: Any, interrupted: asyncio.Event) -> None:
+    """Waits; raises KeyboardInterrupt when the user interrupts before."""
+    wait, stop = asyncio.ensure_future(waiting), asyncio.ensure_future(interrupted.wait())
+    try:
+        await asyncio.wait((wait, stop), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        stop.cancel()
+    if not wait.done():
+        wait.cancel()
+        raise KeyboardInterrupt("The hosts still start; run the cell again to wait for them.")
+    wait.result()

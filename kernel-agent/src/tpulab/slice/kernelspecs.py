@@ -1,0 +1,54 @@
+"""The kernelspecs of slices: written, listed and removed. Each has its slice beside it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+from pathlib import Path
+
+from jupyter_core.paths import jupyter_data_dir
+
+from tpulab.slice.errors import SliceError
+from tpulab.slice.spec import SliceSpec
+
+PREFIX = "tpulab-slice-"
+_SPEC_FILE = "slice.json"
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,60}")
+
+
+def kernels_folder() -> Path:
+    return Path(jupyter_data_dir()) / "kernels"
+
+
+def add(spec: SliceSpec, folder: Path | None = None) -> Path:
+    """Writes the kernelspec, over one of the same name. Answers its folder."""
+    if not _NAME.fullmatch(spec.name):
+        raise SliceError(f"{spec.name!r} is no name: small letters, digits, '.', '_' and '-', 61 at most.")
+    home = (folder or kernels_folder()) / (PREFIX + spec.name)
+    home.mkdir(parents=True, exist_ok=True)
+    spec.save(home / _SPEC_FILE)
+    kernelspec = {
+        "argv": [
+            *(sys.executable, "-Xfrozen_modules=off", "-m", "tpulab.slice", "lead"),
+            *(str(home / _SPEC_FILE), "-f", "{connection_file}"),
+        ],
+        "display_name": spec.title,
+        "language": "python",
+        "metadata": {"debugger": False},
+    }
+    (home / "kernel.json").write_text(json.dumps(kernelspec, indent=1, ensure_ascii=False))
+    return home
+
+
+def known(folder: Path | None = None) -> list[SliceSpec]:
+    found = sorted((folder or kernels_folder()).glob(f"{PREFIX}*/{_SPEC_FILE}"))
+    return [SliceSpec.load(path) for path in found]
+
+
+def remove(name: str, folder: Path | None = None) -> None:
+    home = (folder or kernels_folder()) / (PREFIX + name)
+    if not (home / _SPEC_FILE).is_file():
+        raise SliceError(f"There is no slice {name!r}; `python -m tpulab.slice list` shows the slices.")
+    shutil.rmtree(home)

@@ -1,0 +1,54 @@
+"""Why a host is gone, in words, from what its supervisor and the system said."""
+
+from __future__ import annotations
+
+import signal
+from typing import Any
+
+#: Lines of a process that say why it ended rather than where.
+_TELLING = ("Error", "error:", "fatal", "FATAL", "Terminating", "Killed")
+
+
+def of_exit(said: dict[str, Any]) -> str:
+    code = said["exited"]
+    if said.get("preempted"):
+        return "the cloud preempted its machine"
+    if said.get("oom"):
+        return "out of memory: its machine's kernel killed the process"
+    if code == -signal.SIGKILL:
+        return "its process was killed by SIGKILL"
+    if code < 0:
+        return f"its process was killed by {_name(-code)}{_last_words(said)}"
+    return f"its process ended with code {code}{_last_words(said)}"
+
+
+def of_link(said: dict[str, Any], preempted: bool) -> str:
+    if preempted:
+        return "the cloud preempted its machine"
+    why = (said.get("why") or "").splitlines()
+    return f"the connection to it ended{': ' + why[-1] if why else ''}"
+
+
+def of_silence(seconds: float) -> str:
+    return f"no sign of life for {seconds:.0f} s: its machine froze or the network to it is cut"
+
+
+def of_stop() -> str:
+    return "its process is stopped (SIGSTOP)"
+
+
+def _name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _last_words(said: dict[str, Any]) -> str:
+    lines = [
+        line.strip()
+        for line in (said.get("tail") or "").splitlines()
+        if line.strip() and "[Gloo]" not in line
+    ]
+    telling = [line for line in lines if any(word in line for word in _TELLING)] or lines
+    return f": {telling[-1][:300]}" if telling else ""

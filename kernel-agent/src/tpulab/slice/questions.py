@@ -1,0 +1,119 @@
+"""The lead's answers to the hosts: what the user typed, and whether a program may run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from tpulab.slice.hosts import name_hosts
+
+Answer = Callable[[int, dict[str, Any]], None]
+#: `ask(prompt, password)`: what the user typed; None: end of file.
+Ask = Callable[[str, bool], Awaitable[str | None]]
+
+
+#: When two hosts differ, the others get so long to say with whom they agree.
+_LATE_S = 0.5
+
+
+class Inputs:
+    """`input()` is the speaker's: the user is asked once, and the n-th answer goes to each n-th question."""
+
+    def __init__(self, speaker: int, ask: Ask, answer: Answer) -> None:
+        self._speaker = speaker
+        self._ask = ask
+        self._answer = answer
+        self._typed: list[str | None] = []
+        self._asked: dict[int, int] = {}
+        self._waiting: list[tuple[int, int, int]] = []
+
+    async def question(self, host: int, content: dict[str, Any]) -> None:
+        place = self._asked.get(host, 0)
+        self._asked[host] = place + 1
+        if host == self._speaker:
+            self._typed.append(await self._ask(content["prompt"], content["password"]))
+        self._waiting.append((host, place, content["number"]))
+        self._answer_waiting()
+
+    def _answer_waiting(self) -> None:
+        still: list[tuple[int, int, int]] = []
+        for host, place, number in self._waiting:
+            if place < len(self._typed):
+                typed = self._typed[place]
+                self._answer(host, {"number": number, "value": typed or "", "eof": typed is None})
+            else:
+                still.append((host, place, number))
+        self._waiting = still
+
+
+class ProgramDesk:
+    """Lets programs over several hosts run once all of these hosts have shown the same one."""
+
+    def __init__(self, hosts: Sequence[int], answer: Answer) -> None:
+        self._hosts = set(hosts)
+        self._answer = answer
+        self._finished: set[int] = set()
+        #: (processes, place) to host to what it showed
+        self._shown: dict[tuple[tuple[int, ...], int], dict[int, dict[str, Any]]] = {}
+        #: What was refused, for hosts that come to it later.
+        self._refused: dict[tuple[tuple[int, ...], int], str] = {}
+
+    def question(self, host: int, content: dict[str, Any]) -> None:
+        key = (tuple(content["processes"]), content["place"])
+        self._shown.setdefault(key, {})[host] = content
+        self._judge(key)
+
+    def finish(self, host: int) -> None:
+        """The cell is over on this host: it shows no more programs."""
+        self._finished.add(host)
+        for key in list(self._shown):
+            self._judge(key)
+
+    def _judge(self, key: tuple[tuple[int, ...], int], *, late: bool = False) -> None:
+        processes, _ = key
+        shown = self._shown.get(key)
+        if not shown:
+            return
+        absent = [host for host in processes if host not in shown]
+        error = self._refused.get(key, "")
+        if error:
+            pass
+        elif len({one["fingerprint"] for one in shown.values()}) > 1:
+            if absent and not late:
+                asyncio.get_running_loop().call_later(_LATE_S, lambda: self._judge(key, late=True))
+                return
+            error = _differ(shown)
+        elif never := [host for host in absent if host not in self._hosts or host in self._finished]:
+            error = _missing(shown, never, self._hosts)
+        elif absent:
+            return
+        del self._shown[key]
+        if error:
+            self._refused[key] = error
+        for host, content in shown.items():
+            self._answer(host, {"number": content["number"], "error": error})
+
+
+def _differ(shown: dict[int, dict[str, Any]]) -> str:
+    groups: dict[str, list[int]] = {}
+    for host in sorted(shown):
+        groups.setdefault(shown[host]["fingerprint"], []).append(host)
+    lines = [
+        f"{name_hosts(hosts)}: {shown[hosts[0]]['name']} of {shown[hosts[0]]['signature'] or 'no arguments'}"
+        for hosts in groups.values()
+    ]
+    return (
+        "Hosts are about to run different programs over the same devices; they would wait for each other for "
+        "ever. " + "; ".join(lines) + ". Make shapes, dtypes and static values the same on all hosts; what "
+        "depends on jax.process_index() belongs outside jit, or into an argument."
+    )
+
+
+def _missing(shown: dict[int, dict[str, Any]], never: Sequence[int], hosts: set[int]) -> str:
+    name = next(iter(shown.values()))["name"]
+    why = "outside this cell" if never[0] not in hosts else "already done with the cell"
+    return (
+        f"{name} runs on devices of {name_hosts([*shown, *never])}; with {name_hosts(never)} {why} it would "
+        "wait for ever. Run it in a cell on all hosts, or on this host's own devices (jax.local_devices())."
+    )

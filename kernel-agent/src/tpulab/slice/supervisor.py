@@ -1,0 +1,163 @@
+"""Runs one process on a host for the lead: starts it, says each second how it is, and ends it with the lead.
+
+`python -m tpulab.slice.supervisor`, started by the lead on its own machine or over ssh. Standard input is the
+lifeline: when it ends, or the lead is silent for too long because the network is cut, the process is ended.
+
+One JSON object a line. From the lead: first what to run (`argv`, `env`, `cwd`, `patience_s`), then
+`{"line": text}` for the process, `{"signal": number}`, `{"kill": true}`, and `{}` as a sign of life. To the
+lead: `{"alive": pid, …}`, and last `{"exited": code, "oom": bool, "tail": text}`.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+ALIVE_S = 1.0
+TAIL_LINES = 30
+#: As Google's own libraries name another metadata server.
+METADATA_VARIABLES = ("GCE_METADATA_IP", "GCE_METADATA_HOST")
+_METADATA = "metadata.google.internal"
+_PREEMPTED = "/computeMetadata/v1/instance/preempted"
+
+
+class Supervisor:
+    def __init__(self, order: dict[str, Any]) -> None:
+        self._say_lock = threading.Lock()
+        self._tail: collections.deque[bytes] = collections.deque(maxlen=TAIL_LINES)
+        self._kills_before = _oom_kills()
+        self._preempted = False
+        #: 0: the lead is on this machine, and its end is heard at once.
+        self._patience_s = float(order.get("patience_s", 0))
+        self._heard_at = time.monotonic()
+        cwd = order.get("cwd") or None
+        if cwd is not None and not os.path.isdir(cwd):
+            cwd = None
+        self._env = {**os.environ, **order["env"]}
+        self._process = subprocess.Popen(
+            [sys.executable, *order["argv"]],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=self._env,
+            cwd=cwd,
+            start_new_session=True,
+        )
+
+    def run(self) -> None:
+        reader = threading.Thread(target=self._keep_tail, daemon=True)
+        reader.start()
+        threading.Thread(target=self._obey, daemon=True).start()
+        named = next(filter(None, map(self._env.get, METADATA_VARIABLES)), "")
+        server = named or (_METADATA if _is_google() else "")
+        if server:
+            threading.Thread(target=self._watch_preemption, args=(server,), daemon=True).start()
+        while self._process.poll() is None:
+            self._say({"alive": self._process.pid, **self._figures()})
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(ALIVE_S)
+            if self._patience_s and time.monotonic() - self._heard_at > self._patience_s:
+                self._kill()
+        reader.join(1.0)
+        self._say(
+            {
+                "exited": self._process.returncode,
+                "oom": self._process.returncode == -signal.SIGKILL and _oom_kills() > self._kills_before,
+                "preempted": self._preempted,
+                "tail": b"".join(self._tail).decode(errors="replace"),
+            }
+        )
+
+    def _say(self, what: dict[str, Any]) -> None:
+        with self._say_lock:
+            try:
+                sys.stdout.buffer.write(json.dumps(what).encode() + b"\n")
+                sys.stdout.buffer.flush()
+            except OSError:
+                self._kill()
+
+    def _figures(self) -> dict[str, Any]:
+        try:
+            after_name = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+            return {"state": after_name[0], "rss": int(after_name[21]) * os.sysconf("SC_PAGE_SIZE")}
+        except (OSError, IndexError, ValueError):
+            return {}
+
+    def _keep_tail(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._tail.append(line[:2000])
+
+    def _obey(self) -> None:
+        assert self._process.stdin is not None
+        for line in sys.stdin.buffer:
+            order = json.loads(line)
+            self._heard_at = time.monotonic()
+            # The process may have ended meanwhile.
+            with contextlib.suppress(OSError):
+                if "line" in order:
+                    self._process.stdin.write(order["line"].encode() + b"\n")
+                    self._process.stdin.flush()
+                elif "signal" in order:
+                    self._process.send_signal(order["signal"])
+                elif "kill" in order:
+                    self._kill()
+        self._kill()
+
+    def _kill(self) -> None:
+        # With the workers that it has started.
+        with contextlib.suppress(OSError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    def _watch_preemption(self, server: str) -> None:
+        request = urllib.request.Request(
+            f"http://{server}{_PREEMPTED}", headers={"Metadata-Flavor": "Google"}
+        )
+        while not self._preempted:
+            with (
+                contextlib.suppress(OSError, ValueError),
+                urllib.request.urlopen(request, timeout=2) as answer,
+            ):
+                self._preempted = answer.read(16).strip() == b"TRUE"
+            if self._preempted:
+                self._say({"preempted": True})
+            time.sleep(1.0)
+
+
+def _oom_kills() -> int:
+    """How often this machine's kernel has ended a process for want of memory."""
+    try:
+        for line in Path("/proc/vmstat").read_text().splitlines():
+            if line.startswith("oom_kill "):
+                return int(line.split()[1])
+    except OSError:
+        pass
+    return 0
+
+
+def _is_google() -> bool:
+    try:
+        return "Google" in Path("/sys/class/dmi/id/product_name").read_text()
+    except OSError:
+        return False
+
+
+def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    first = sys.stdin.buffer.readline()
+    if first:
+        Supervisor(json.loads(first)).run()
+
+
+if __name__ == "__main__":
+    main()
