@@ -11,3 +11,18 @@ declare module 'katex/contrib/auto-render' {
 }
 
 declare module 'anywidget';
+
+/** File System Access, where a browser has it. */
+interface Window {
+  showOpenFilePicker?(options: {
+    readonly types: readonly {
+      readonly description: string;
+      readonly accept: Readonly<Record<string, readonly string[]>>;
+    }[];
+  }): Promise<FileSystemFileHandle[]>;
+}
+
+interface FileSystemHandle {
+  queryPermission?(descriptor: { readonly mode: 'read' | 'readwrite' }): Promise<PermissionState>;
+  requestPermission?(descriptor: { readonly mode: 'read' | 'readwrite' }): Promise<PermissionState>;
+}

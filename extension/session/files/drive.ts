@@ -4,11 +4,10 @@ import type { Contents, ServerConnection } from '@jupyterlab/services';
 import type { FileEntry } from '@tpulab/protocol';
 import { type ISignal, Signal } from '@lumino/signaling';
 import { FileClient, FileRefusedError, type FileVersion } from './file-client.js';
+import { CHECKPOINT, notebookFrom, notebookText } from './notebook-text.js';
 
 /** Of nbformat's notebooks. */
 const NOTEBOOK = '.ipynb';
-/** There are none; a document wants one to go back to, or it makes one at each opening. */
-const CHECKPOINT: Contents.ICheckpointModel = { id: 'none', last_modified: new Date(0).toISOString() };
 
 export class BridgeDrive implements Contents.IDrive {
   readonly name = '';
@@ -40,15 +39,14 @@ export class BridgeDrive implements Contents.IDrive {
     const { text, version } = await this.files.read(path);
     const model = modelOf(path, this.seen(path, version));
     return model.type === 'notebook'
-      ? { ...model, format: 'json', content: parsed(path, text) }
+      ? { ...model, format: 'json', content: notebookFrom(path, text) }
       : { ...model, format: 'text', content: text };
   }
 
   async save(path: string, options: Partial<Contents.IModel> = {}): Promise<Contents.IModel> {
     const { format } = options;
     const content: unknown = options.content;
-    // As Jupyter writes notebooks, so that a difference to what another program wrote is one of content.
-    const text = format === 'text' ? String(content) : `${JSON.stringify(content, null, 1)}\n`;
+    const text = format === 'text' ? String(content) : notebookText(content);
     const entry = await this.files.write(path, text, this._versions.get(path) ?? null);
     const model = modelOf(path, this.seen(path, { ...entry, etag: entry.etag ?? '' }));
     this._fileChanged.emit({ type: 'save', oldValue: null, newValue: model });
@@ -151,15 +149,4 @@ function modelOf(
 function modelOfEntry(entry: FileEntry): Contents.IModel {
   const { path, kind, etag } = entry;
   return modelOf(path, { ...entry, etag: etag ?? '' }, kind === 'folder' ? 'directory' : undefined);
-}
-
-function parsed(path: string, text: string): unknown {
-  if (text.trim() === '') {
-    return { cells: [], metadata: {}, nbformat: 4, nbformat_minor: 5 };
-  }
-  try {
-    return JSON.parse(text);
-  } catch (cause) {
-    throw new Error(`${path} is not a notebook: its content is not JSON.`, { cause });
-  }
 }

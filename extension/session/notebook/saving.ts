@@ -4,9 +4,11 @@
  */
 import type { Context } from '@jupyterlab/docregistry';
 import type { INotebookModel } from '@jupyterlab/notebook';
+import type { Contents } from '@jupyterlab/services';
 import type { IDisposable } from '@lumino/disposable';
 import { type ISignal, Signal } from '@lumino/signaling';
 import type { BridgeDrive } from '../files/drive.js';
+import { notebookText } from '../files/notebook-text.js';
 
 /** After the last change; and at most so long after the first, while changes go on. */
 const QUIET_MS = 1_500;
@@ -24,10 +26,13 @@ export type SaveState =
   | { readonly kind: 'failed'; readonly why: string }
   | { readonly kind: 'conflict' };
 
+/** Where the notebook is: below the root folder of the gateway, or in a file of the browser's. */
+export type NotebookStore = Pick<BridgeDrive, 'get' | 'save' | 'create'>;
+
 export class Saving implements IDisposable {
   constructor(
     private readonly context: Context<INotebookModel>,
-    private readonly drive: BridgeDrive,
+    private readonly drive: NotebookStore,
     private readonly isReadOnly: boolean
   ) {
     context.saveState.connect(this.onSave, this);
@@ -98,7 +103,7 @@ export class Saving implements IDisposable {
   /** Takes what is on the disk; what this page has goes into a file beside it. Resolves with the name of that file. */
   async keepBoth(): Promise<string> {
     const { context, drive } = this;
-    const text = `${JSON.stringify(context.model.toJSON(), null, 1)}\n`;
+    const text = notebookText(context.model.toJSON());
     const copy = await drive.create(context.path.replace(/(\.ipynb)?$/, '-mine.ipynb'), text);
     await this.loadTheirs();
     return copy.path;
@@ -133,7 +138,7 @@ export class Saving implements IDisposable {
   }
 
   /** The document compares with this when it is saved by hand, and tells others that the file has changed. */
-  private adopt(model: Awaited<ReturnType<BridgeDrive['get']>>): void {
+  private adopt(model: Contents.IModel): void {
     (this.context as unknown as { _updateContentsModel(model: unknown): void })._updateContentsModel(model);
   }
 

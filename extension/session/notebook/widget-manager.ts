@@ -22,7 +22,16 @@ export interface LoadedWidgets {
   readonly openComm: (comm: Kernel.IComm, message: KernelMessage.ICommOpenMsg) => Promise<void>;
 }
 
+/** The page's own serves widgets of all versions: what they send has not changed since 0.9. */
+const ANYWIDGET = { name: 'anywidget', version: '0.11.0' } as const;
+
 class PageWidgetManager extends WidgetManager {
+  protected override loadClass(
+    ...[className, module, version]: Parameters<WidgetManager['loadClass']>
+  ): ReturnType<WidgetManager['loadClass']> {
+    return super.loadClass(className, module, module === ANYWIDGET.name ? ANYWIDGET.version : version);
+  }
+
   openComm(comm: Kernel.IComm, message: KernelMessage.ICommOpenMsg): Promise<void> {
     return this._handleCommOpen(comm, message);
   }
@@ -57,7 +66,7 @@ export function widgetManager(panel: NotebookPanel): LoadedWidgets {
     version: OUTPUT_WIDGET_VERSION,
     exports: { OutputModel, OutputView }
   });
-  manager.register({ name: 'anywidget', version: '0.11.0', exports: () => (anywidget ??= loadAnywidget()) });
+  manager.register({ ...ANYWIDGET, exports: () => (anywidget ??= loadAnywidget()) });
   manager.register({
     name: '@tpulab/widgets',
     version: '1.0.0',

@@ -13,6 +13,15 @@ export function followWidgets(panel: NotebookPanel): LazyWidgets {
   return new LazyWidgets(panel);
 }
 
+/** A reader's kernel takes no message of a widget: one that looked alive would be moved in vain. */
+export function describeWidgets({ content: { rendermime } }: NotebookPanel): void {
+  rendermime.addFactory(
+    { safe: true, mimeTypes: [VIEW], createRenderer: () => new DescribedWidget() },
+    // Before the text that stands beside it.
+    -10
+  );
+}
+
 export class LazyWidgets {
   constructor(private readonly panel: NotebookPanel) {
     const { rendermime } = panel.content;
@@ -66,5 +75,15 @@ class LoadingWidget extends Widget implements IRenderMime.IRenderer {
       Widget.attach(real, this.node);
     }
     await real.renderModel(model);
+  }
+}
+
+class DescribedWidget extends Widget implements IRenderMime.IRenderer {
+  async renderModel({ data }: IRenderMime.IMimeModel): Promise<void> {
+    this.addClass('tpl-DescribedWidget');
+    const text = data['text/plain'];
+    const what = document.createElement('code');
+    what.textContent = typeof text === 'string' ? text : Array.isArray(text) ? text.join('') : 'widget';
+    this.node.replaceChildren('A widget, which is not live in a view: ', what);
   }
 }

@@ -46,6 +46,9 @@ export function forgetToken(page: Window): void {
   }
 }
 
+/** A file of the person's own computer, opened through the browser: `browser:ID/NAME`. */
+export const isBrowserFile = (notebook: string): boolean => notebook.startsWith('browser:');
+
 /** The address of a notebook in this page. */
 export function addressOf(page: Window, notebook: string): string {
   const base = new URL(page.document.baseURI);

@@ -7,7 +7,7 @@ import { LookingOn } from '../notebook/look-on.js';
 import { type OpenNotebook, openNotebook } from '../notebook/open.js';
 import { Saving } from '../notebook/saving.js';
 import { Timing } from '../notebook/timing.js';
-import { followWidgets } from '../notebook/widgets.js';
+import { describeWidgets, followWidgets } from '../notebook/widgets.js';
 import { Notices } from './notices.js';
 import { addPageCommands } from './page-commands.js';
 import { shareWidgetHost } from './widget-host.js';
@@ -26,13 +26,17 @@ export function openSession(page: SessionPage, path: string, keyboard: Keyboard)
   const { isReadOnly } = access;
   const { context, panel } = openNotebook({ path, managers, isReadOnly });
   panel.id = 'tpulab-notebook';
-  const saving = new Saving(context, page.drive, isReadOnly);
+  const saving = new Saving(context, page.store, isReadOnly);
   const notices = new Notices();
   page.current.follow(context.sessionContext);
   addNotebookCommands(commands, { panel, isReadOnly, keyboard });
   addPageCommands(page, { context, panel, saving });
-  const widgets = followWidgets(panel);
-  shareWidgetHost(page);
+  const widgets = isReadOnly ? null : followWidgets(panel);
+  if (widgets) {
+    shareWidgetHost(page);
+  } else {
+    describeWidgets(panel);
+  }
   const looksOn = isReadOnly ? new LookingOn({ context, panel }, page.drive, managers) : null;
   followNotebook(panel, {
     backends,
@@ -49,8 +53,7 @@ export function openSession(page: SessionPage, path: string, keyboard: Keyboard)
         });
       }
     },
-    // A view has no live widgets: their messages are refused.
-    ...(!isReadOnly && { loadWidgets: () => widgets.load() }),
+    ...(widgets && { loadWidgets: () => widgets.load() }),
     trust: ({ content }) => NotebookActions.trust(content),
     trans
   });

@@ -1,8 +1,9 @@
 /** The commands of the page: the kernel, the file, the connection. */
-import { Dialog, showDialog } from '@jupyterlab/apputils';
+import { Dialog, InputDialog, showDialog, showErrorMessage } from '@jupyterlab/apputils';
 import type { NotebookPanel } from '@jupyterlab/notebook';
 import { NotebookActions } from '@jupyterlab/notebook';
-import { addressOf } from './address.js';
+import { addressOf, isBrowserFile } from './address.js';
+import { notebookText } from '../files/notebook-text.js';
 import type { OpenNotebook } from '../notebook/open.js';
 import type { Saving } from '../notebook/saving.js';
 import type { SessionPage } from './session-page.js';
@@ -11,6 +12,7 @@ export const CommandIDs = {
   save: 'docmanager:save',
   open: 'docmanager:open',
   download: 'docmanager:download',
+  rename: 'docmanager:rename',
   interrupt: 'notebook:interrupt-kernel',
   restart: 'notebook:restart-kernel',
   restartAndRun: 'notebook:restart-run-all',
@@ -31,7 +33,7 @@ export const PALETTE: readonly (readonly [group: string, ...ids: string[]])[] = 
     CommandIDs.shutDown,
     CommandIDs.change
   ],
-  ['File', CommandIDs.save, CommandIDs.download],
+  ['File', CommandIDs.save, CommandIDs.rename, CommandIDs.download],
   ['Connection', CommandIDs.connect, CommandIDs.reconnect]
 ];
 
@@ -62,11 +64,19 @@ export function addPageCommands(page: SessionPage, { context, panel, saving }: P
   });
   commands.addCommand(CommandIDs.download, {
     label: 'Download',
-    execute: () => download(context.path, `${JSON.stringify(context.model.toJSON(), null, 1)}\n`)
+    execute: () => download(context.path, notebookText(context.model.toJSON()))
+  });
+  commands.addCommand(CommandIDs.rename, {
+    label: 'Rename…',
+    // The browser lets nobody rename its files.
+    isEnabled: () => mayChange() && !isBrowserFile(context.path),
+    isVisible: mayChange,
+    execute: () => rename(page, context, saving)
   });
   commands.addCommand(CommandIDs.share, {
     label: 'Share a view…',
-    isEnabled: mayChange,
+    // A reader gets the file from the gateway.
+    isEnabled: () => mayChange() && !isBrowserFile(context.path),
     isVisible: mayChange,
     execute: async () => {
       // What the reader opens is the file.
@@ -130,6 +140,33 @@ export function addPageCommands(page: SessionPage, { context, panel, saving }: P
     sessionContext.sessionChanged
   ]) {
     signal.connect(() => commands.notifyCommandChanged());
+  }
+}
+
+async function rename(page: SessionPage, context: OpenNotebook['context'], saving: Saving): Promise<void> {
+  const parts = context.path.split('/');
+  const before = parts.pop() ?? '';
+  const { value } = await InputDialog.getText({
+    title: 'Rename the notebook',
+    label: 'Name',
+    text: before,
+    okLabel: 'Rename',
+    selectionRange: before.replace(/\.ipynb$/, '').length
+  });
+  const name = value?.trim().replace(/(\.ipynb)?$/, '.ipynb') ?? before;
+  if (name === before || name === '.ipynb') {
+    return;
+  }
+  try {
+    await saving.save();
+    // Document and kernel follow the file.
+    await page.drive.rename(context.path, [...parts, name].join('/'));
+    window.history.replaceState(null, '', addressOf(window, context.path));
+  } catch (error) {
+    await showErrorMessage(
+      'The notebook was not renamed',
+      error instanceof Error ? error.message : String(error)
+    );
   }
 }
 

@@ -9,13 +9,23 @@ import { BridgeEvents } from '../../src/events/bridge-events.js';
 import { PanelState } from '../../src/panel/state.js';
 import { StatusModel } from '../../src/status/model.js';
 import { BridgeDrive } from '../files/drive.js';
+import type { NotebookStore } from '../notebook/saving.js';
 import { pageBackends } from '../runtime/backends.js';
 import { type Managers, pageManagers } from '../runtime/managers.js';
 import type { Access } from './access.js';
 
+/** A reader hears of the machine, and may not ask who else is on it. */
+class ReaderEvents extends BridgeEvents {
+  override machineSourceOf(): null {
+    return null;
+  }
+}
+
 export class SessionPage {
   readonly backends: Backends;
   readonly drive: BridgeDrive;
+  /** Where the notebook of this page is read and saved: the drive, unless it is a file of the browser's. */
+  store: NotebookStore;
   readonly managers: Managers;
   readonly events: BridgeEvents;
   readonly current: CurrentKernelModel;
@@ -31,12 +41,14 @@ export class SessionPage {
   ) {
     this.backends = pageBackends(gateway, token);
     this.drive = new BridgeDrive(fixedBridgeSettings({ url: gateway, token }));
+    this.store = this.drive;
     const contents = new ContentsManager({
       defaultDrive: this.drive,
       serverSettings: this.drive.serverSettings
     });
     this.managers = pageManagers(this.backends, contents);
-    this.events = new BridgeEvents(this.backends, event => this.backends.remotes.apply(event));
+    const Events = access.isReadOnly ? ReaderEvents : BridgeEvents;
+    this.events = new Events(this.backends, event => this.backends.remotes.apply(event));
     this.current = new CurrentKernelModel(this.backends);
     this.status = new StatusModel(this.current, this.events);
     this.panelState = new PanelState(this.current, this.events);

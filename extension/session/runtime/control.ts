@@ -1,12 +1,12 @@
 /** Requests to the runs of the kernel of this page: one model a kernel, shared by step bar and panel. */
 import type { KernelTelemetry } from '../../src/events/kernel-telemetry.js';
 import type { ControlModel } from '../../src/runs/model.js';
-import { PageActions } from '../../src/panel/actions.js';
+import { PageActions, type PanelActions } from '../../src/panel/actions.js';
 import { Dialog, showDialog, showErrorMessage } from '@jupyterlab/apputils';
 import type { NotebookPanel } from '@jupyterlab/notebook';
 import type { SessionPage } from '../page/session-page.js';
 
-const actions = new WeakMap<SessionPage, PageActions>();
+const actions = new WeakMap<SessionPage, PanelActions>();
 /** The notebook of the page, for pictures that go into it. */
 let shown: NotebookPanel | null = null;
 
@@ -14,11 +14,25 @@ export function showNotebook(panel: NotebookPanel): void {
   shown = panel;
 }
 
-export function actionsOf(page: SessionPage): PageActions {
+/** A reader steers nothing, so what would is shown as it is and cannot be moved; and the list of kept runs is not for him. */
+class ReaderActions extends PageActions {
+  override controlOf(): null {
+    return null;
+  }
+  override keptRuns(): null {
+    return null;
+  }
+  override canInsert(): boolean {
+    return false;
+  }
+}
+
+export function actionsOf(page: SessionPage): PanelActions {
   let made = actions.get(page);
   if (!made) {
     const { commands, current: currentKernel, events, managers, trans } = page;
-    made = new PageActions({
+    const Actions = page.access.isReadOnly ? ReaderActions : PageActions;
+    made = new Actions({
       sessions: managers.sessions,
       kernels: managers.kernels,
       openDocument: path => void commands.execute('docmanager:open', { path }),

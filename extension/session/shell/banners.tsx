@@ -1,5 +1,6 @@
 /** What has happened, what is kept, and one action: connection, file, kernel, notices of the cloud, and of the page itself. */
 import type { JSX } from 'react';
+import { remoteOfPlace, splitSpecName } from '../../src/backends/spec-names.js';
 import { connectionText } from '../../src/status/connection.js';
 import { useSeconds } from '../../src/ui/use-changes.js';
 import { addressOf } from '../page/address.js';
@@ -30,12 +31,14 @@ export function Banners({ page, session }: BannersProps): JSX.Element {
     saving.changed,
     notices.changed,
     page.backends.remotes.changed,
-    page.backends.changed
+    page.backends.changed,
+    session.context.sessionContext.sessionChanged
   );
   const { connection } = page.status;
   useSeconds(connection.kind === 'reconnecting');
   const all = [
     ...connectionNotices(page),
+    ...viewNotices(page, session),
     ...fileNotices(session, notices),
     ...cloudNotices(page),
     ...notices.all
@@ -74,6 +77,22 @@ export function Banners({ page, session }: BannersProps): JSX.Element {
       ))}
     </div>
   );
+}
+
+/** The gateway of this page lets readers hear its own kernels alone. */
+function viewNotices({ access }: SessionPage, { context }: OpenSession): Notice[] {
+  const spec = (context.model.getMetadata('kernelspec') as { name?: string } | undefined)?.name ?? '';
+  const remote = remoteOfPlace(splitSpecName(spec).place);
+  return access.isReadOnly && remote !== null && context.sessionContext.session === null
+    ? [
+        {
+          id: 'view',
+          tone: 'info',
+          text: `The kernel of this notebook is on ${remote}. This view shows its cells and outputs as they are saved, and no live output or steps.`,
+          actions: []
+        }
+      ]
+    : [];
 }
 
 /** Kernels that this page was connected to. */

@@ -1,7 +1,7 @@
 /** Contents of the notebook, and the files beside it. */
 import { type JSX, useEffect, useState } from 'react';
 import type { FileEntry } from '@tpulab/protocol';
-import { addressOf } from '../page/address.js';
+import { addressOf, isBrowserFile } from '../page/address.js';
 import { goToHeading, headingsOf } from '../notebook/headings.js';
 import type { OpenSession } from '../page/open-session.js';
 import type { SessionPage } from '../page/session-page.js';
@@ -73,7 +73,9 @@ export function Drawer({ page, session, onClose }: DrawerProps): JSX.Element {
           ))}
         </ol>
       )}
-      {page.access.isReadOnly ? null : <Files page={page} path={context.path} />}
+      {page.access.isReadOnly || isBrowserFile(context.path) ? null : (
+        <Files page={page} path={context.path} />
+      )}
     </nav>
   );
 }

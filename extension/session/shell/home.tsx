@@ -43,6 +43,13 @@ export function Home({ page }: HomeProps): JSX.Element {
     }
     void file.text().then(text => create(file.name, text));
   };
+  const openFile = async (): Promise<void> => {
+    const { chooseFile, pathOf } = await import('../files/browser-files.js');
+    const file = await chooseFile();
+    if (file) {
+      go(pathOf(file));
+    }
+  };
   const lessons = async (): Promise<void> => {
     const settings = page.drive.serverSettings;
     const url = URLExt.join(settings.baseUrl, 'bridge/v1/lessons');
@@ -71,7 +78,7 @@ export function Home({ page }: HomeProps): JSX.Element {
       </header>
       {why === null ? null : <p role="alert">{why}</p>}
       <section aria-labelledby="tpl-new">
-        <h2 id="tpl-new">New</h2>
+        <h2 id="tpl-new">Start</h2>
         <div className="tpl-Home-cards">
           {TEMPLATES.map(template => (
             <button
@@ -90,6 +97,17 @@ export function Home({ page }: HomeProps): JSX.Element {
             <strong>Lessons</strong>
             <span>Copies the notebooks that come with TPULab; those that are there are kept.</span>
           </button>
+          {canOpenFiles() ? (
+            <button
+              type="button"
+              className="tpl-Card"
+              onClick={() => void openFile().catch((error: unknown) => setWhy(messageOf(error)))}
+            >
+              <Icon name="folder" />
+              <strong>Open from this computer…</strong>
+              <span>A notebook on your disk, saved where it is.</span>
+            </button>
+          ) : null}
         </div>
       </section>
       <section aria-labelledby="tpl-files">
@@ -106,9 +124,37 @@ export function Home({ page }: HomeProps): JSX.Element {
           )}
         </h2>
         {listed === null ? <p>Loading…</p> : <Entries entries={listed.entries} onFolder={setFolder} />}
-        <p className="jp-TPULab-quiet">Drop a notebook anywhere on this page to open it.</p>
+        <p className="jp-TPULab-quiet">Drop a notebook anywhere on this page to copy it here and open it.</p>
       </section>
+      {canOpenFiles() ? <KeptFiles /> : null}
     </main>
+  );
+}
+
+const canOpenFiles = (): boolean => 'showOpenFilePicker' in window;
+
+/** Files of this computer that were opened before. */
+function KeptFiles(): JSX.Element | null {
+  const [files, setFiles] = useState<readonly { readonly path: string; readonly name: string }[]>([]);
+  useEffect(() => {
+    void import('../files/browser-files.js')
+      .then(async ({ keptFiles, pathOf }) =>
+        setFiles((await keptFiles()).map(file => ({ path: pathOf(file), name: file.handle.name })))
+      )
+      .catch(() => undefined);
+  }, []);
+  return files.length === 0 ? null : (
+    <section aria-labelledby="tpl-computer">
+      <h2 id="tpl-computer">Opened from this computer</h2>
+      <ul className="tpl-Home-files">
+        {files.map(({ path, name }) => (
+          <li key={path}>
+            <Icon name="file" />
+            <a href={addressOf(window, path)}>{name}</a>
+          </li>
+        ))}
+      </ul>
+    </section>
   );
 }
 

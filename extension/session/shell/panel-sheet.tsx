@@ -27,6 +27,7 @@ export function PanelSheet({ page, session, onClose }: PanelSheetProps): JSX.Ele
     <aside className="tpl-PanelSheet" aria-label="Run and devices" data-tpl-region="panel">
       <header>
         <h2>Run and devices</h2>
+        {page.access.isReadOnly ? <span className="tpl-Pill">View only</span> : null}
         <button type="button" className="tpl-IconButton" aria-label="Close the panel" onClick={onClose}>
           <Icon name="close" />
         </button>

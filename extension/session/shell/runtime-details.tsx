@@ -7,6 +7,7 @@ import type { OpenSession } from '../page/open-session.js';
 import type { SessionPage } from '../page/session-page.js';
 import type { Runtime } from '../runtime/runtime-model.js';
 import { Icon } from './icons.js';
+import { RuntimeUsage } from './runtime-usage.js';
 import { useSignals } from './use-signal.js';
 
 export interface RuntimeDetailsProps {
@@ -61,6 +62,7 @@ export function RuntimeDetails({ page, session, runtime, onClose }: RuntimeDetai
           ))}
         </dl>
       )}
+      {access.isReadOnly ? null : <RuntimeUsage page={page} isBusy={runtime.tone === 'busy'} />}
       {holders.length === 0 ? null : (
         <>
           <h2>Who holds the TPU</h2>

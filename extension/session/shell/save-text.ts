@@ -1,12 +1,16 @@
 import type { SaveState } from '../notebook/saving.js';
 
-/** What the top bar says of the file. */
-export function saveText(state: SaveState): string {
+/**
+ * What the top bar says of the file.
+ *
+ * @param isLive the page hears the kernel, not only the file
+ */
+export function saveText(state: SaveState, isLive: boolean): string {
   switch (state.kind) {
     case 'loading':
       return 'Loading…';
     case 'read-only':
-      return 'View only, live';
+      return isLive ? 'View only, live' : 'View only, as saved';
     case 'saved':
       return state.at === null ? 'Saved' : `Saved ${timeText(state.at)}`;
     case 'dirty':

@@ -1,12 +1,15 @@
 /** From the address to a page: asks for a token where there is none, then for a notebook where none is named. */
-import { type FormEvent, type JSX, type ReactNode, useEffect, useState } from 'react';
+import { type FormEvent, type JSX, lazy, Suspense, useEffect, useState } from 'react';
 import { AccessError, askAccess, type Access } from '../page/access.js';
-import { forgetToken, keepToken, type PageAddress } from '../page/address.js';
+import { forgetToken, isBrowserFile, keepToken, type PageAddress } from '../page/address.js';
 import { SessionPage } from '../page/session-page.js';
 import type { Theme } from '../page/theme.js';
 import { App } from './app.js';
 import { Home } from './home.js';
-import { Brand } from './brand.js';
+import { Plain } from './plain.js';
+
+/** With what reads such a file, which most people never need. */
+const BrowserFileGate = lazy(() => import('./browser-file-gate.js'));
 
 export interface StartProps {
   readonly address: PageAddress;
@@ -71,19 +74,16 @@ export function Start({ address, theme }: StartProps): JSX.Element {
     case 'open':
       return address.notebook === null ? (
         <Home page={state.page} theme={theme} />
+      ) : isBrowserFile(address.notebook) ? (
+        <Suspense fallback={<Plain>Opening the file…</Plain>}>
+          <BrowserFileGate path={address.notebook} page={state.page}>
+            <App page={state.page} theme={theme} notebook={address.notebook} />
+          </BrowserFileGate>
+        </Suspense>
       ) : (
         <App page={state.page} theme={theme} notebook={address.notebook} />
       );
   }
-}
-
-function Plain({ children }: { readonly children: ReactNode }): JSX.Element {
-  return (
-    <main className="tpl-Plain">
-      <Brand />
-      {children}
-    </main>
-  );
 }
 
 function TokenForm({

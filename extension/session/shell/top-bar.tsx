@@ -25,12 +25,16 @@ export function TopBar(props: TopBarProps): JSX.Element {
   const { page, session, isDrawerOpen, onDrawer, onPalette } = props;
   const { context, saving, timing } = session;
   const { commands, access } = page;
-  useSignals(context.pathChanged, saving.changed, timing.changed, context.sessionContext.statusChanged);
+  const { sessionContext } = context;
+  useSignals(
+    ...[context.pathChanged, saving.changed, timing.changed],
+    ...[sessionContext.statusChanged, sessionContext.sessionChanged]
+  );
   const run = (id: string) => (): void => void commands.execute(id);
   const name = context.path.split('/').at(-1) ?? '';
   const { state } = saving;
   // A kernel that has answered a completion calls itself idle, though its cell goes on.
-  const isBusy = timing.isRunning || context.sessionContext.session?.kernel?.status === 'busy';
+  const isBusy = timing.isRunning || sessionContext.session?.kernel?.status === 'busy';
   return (
     <header className="tpl-TopBar" data-tpl-region="top">
       <button
@@ -52,7 +56,7 @@ export function TopBar(props: TopBarProps): JSX.Element {
         title={state.kind === 'failed' ? state.why : undefined}
       >
         {state.kind === 'saved' ? <Icon name="check" /> : null}
-        <span className="tpl-TopBar-savedText">{saveText(state)}</span>
+        <span className="tpl-TopBar-savedText">{saveText(state, sessionContext.session !== null)}</span>
       </span>
       <button type="button" className="tpl-Search" onClick={onPalette} aria-keyshortcuts="Control+K">
         <Icon name="search" />
@@ -79,7 +83,7 @@ export function TopBar(props: TopBarProps): JSX.Element {
             className="tpl-hideNarrow"
             aria-label="Restart the kernel"
             title="Restart the kernel (0, 0)"
-            disabled={context.sessionContext.session?.kernel == null}
+            disabled={sessionContext.session?.kernel == null}
             onClick={run('notebook:restart-kernel')}
           >
             <Icon name="restart" />
@@ -109,6 +113,7 @@ function MoreMenu({ page, theme, keyboard, onKeyboard }: TopBarProps): JSX.Eleme
           ? []
           : [
               command('docmanager:save'),
+              command('docmanager:rename'),
               ...(commands.hasCommand('tpulab:share') ? [command('tpulab:share')] : []),
               command('notebook:restart-kernel'),
               command('notebook:restart-run-all')

@@ -1,0 +1,86 @@
+/**
+ * Files of the person's own computer, opened through the browser (File System Access). Which ones were opened is kept in the browser, so
+ * that a reload finds them again; the browser itself asks before a page reads or writes one. Loaded when one is chosen.
+ */
+
+export interface BrowserFile {
+  /** Stays the same for the same file, and with it the kernel that belongs to it. */
+  readonly id: string;
+  readonly handle: FileSystemFileHandle;
+  /** Unix milliseconds. */
+  readonly openedAt: number;
+}
+
+const DATABASE = 'tpulab-session';
+const STORE = 'files';
+/** Beyond this many the oldest are forgotten; the files themselves stay. */
+const KEPT = 20;
+
+/** The path of such a file in the page. */
+export const pathOf = ({ id, handle }: BrowserFile): string => `browser:${id}/${handle.name}`;
+
+/** Null when the person closes the dialog without a choice. */
+export async function chooseFile(): Promise<BrowserFile | null> {
+  try {
+    const [handle] =
+      (await window.showOpenFilePicker?.({
+        types: [{ description: 'Notebook', accept: { 'application/x-ipynb+json': ['.ipynb'] } }]
+      })) ?? [];
+    return handle === undefined ? null : await keep(handle);
+  } catch (error) {
+    if (error instanceof DOMException && error.name === 'AbortError') {
+      return null;
+    }
+    throw error;
+  }
+}
+
+/** Newest first. */
+export async function keptFiles(): Promise<readonly BrowserFile[]> {
+  const all = (await inStore('readonly', store => store.getAll())) as BrowserFile[];
+  return all.sort((a, b) => b.openedAt - a.openedAt);
+}
+
+export async function keptFile(id: string): Promise<BrowserFile | null> {
+  return ((await inStore('readonly', store => store.get(id))) as BrowserFile | undefined) ?? null;
+}
+
+/** @param asks whether the browser may ask the person, which it does after a click only */
+export async function mayWrite(handle: FileSystemFileHandle, asks: boolean): Promise<boolean> {
+  const mode = { mode: 'readwrite' } as const;
+  const state = await (asks ? handle.requestPermission?.(mode) : handle.queryPermission?.(mode));
+  return state === undefined || state === 'granted';
+}
+
+async function keep(handle: FileSystemFileHandle): Promise<BrowserFile> {
+  const before = await keptFiles();
+  const same = await Promise.all(before.map(file => file.handle.isSameEntry(handle)));
+  const known = before[same.indexOf(true)];
+  const file = { id: known?.id ?? crypto.randomUUID(), handle, openedAt: Date.now() };
+  await inStore('readwrite', store => store.put(file));
+  for (const { id } of before.slice(KEPT)) {
+    await inStore('readwrite', store => store.delete(id));
+  }
+  return file;
+}
+
+async function inStore(
+  mode: IDBTransactionMode,
+  ask: (store: IDBObjectStore) => IDBRequest
+): Promise<unknown> {
+  const opening = indexedDB.open(DATABASE, 1);
+  opening.onupgradeneeded = () => opening.result.createObjectStore(STORE, { keyPath: 'id' });
+  const database = (await answered(opening)) as IDBDatabase;
+  try {
+    return await answered(ask(database.transaction(STORE, mode).objectStore(STORE)));
+  } finally {
+    database.close();
+  }
+}
+
+function answered(request: IDBRequest): Promise<unknown> {
+  return new Promise((resolve, reject) => {
+    request.onsuccess = () => resolve(request.result);
+    request.onerror = () => reject(request.error ?? new Error('The browser keeps no list of files.'));
+  });
+}

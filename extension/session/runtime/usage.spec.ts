@@ -1,0 +1,45 @@
+import { describe, expect, it } from 'vitest';
+import { connectedSince, costText, priceOf, Prices } from './usage.js';
+
+function storage(): Storage {
+  const kept = new Map<string, string>();
+  return {
+    getItem: (key: string) => kept.get(key) ?? null,
+    setItem: (key: string, value: string) => void kept.set(key, value)
+  } as unknown as Storage;
+}
+
+describe('the cost of a machine', () => {
+  it('is its price times the time since the kernel was first seen, also after a reload', () => {
+    const kept = storage();
+    expect(connectedSince(kept, 'k1', 1_000)).toBe(1_000);
+    expect(connectedSince(kept, 'k1', 9_000)).toBe(1_000);
+    expect(costText(4.8, 7_380_000)).toBe('about 9.84');
+  });
+
+  it('remembers the kernels that were seen last', () => {
+    const kept = storage();
+    for (let at = 0; at < 60; at += 1) connectedSince(kept, `k${at}`, at);
+    expect(connectedSince(kept, 'k59', 1e9)).toBe(59);
+    expect(connectedSince(kept, 'k0', 1e9)).toBe(1e9);
+  });
+
+  it('is unknown until a price was given, and again when it was taken back', () => {
+    const prices = new Prices(storage());
+    expect(prices.of('v5litepod-8')).toBeNull();
+    prices.set('v5litepod-8', 9.6);
+    prices.set('v6e-1', 2.7);
+    expect(prices.of('v5litepod-8')).toBe(9.6);
+    prices.set('v5litepod-8', null);
+    expect([prices.of('v5litepod-8'), prices.of('v6e-1')]).toEqual([null, 2.7]);
+  });
+
+  it('takes a price as people type it, and nothing else', () => {
+    expect(['4.8', ' 4,80 ', '0', '-1', 'free', ''].map(priceOf)).toEqual([4.8, 4.8, null, null, null, null]);
+  });
+
+  it('goes on without a storage', () => {
+    expect(connectedSince(null, 'k1', 5)).toBe(5);
+    expect(new Prices(null).of('v6e-1')).toBeNull();
+  });
+});

@@ -1,0 +1,53 @@
+/** How long a kernel has been idle, and about what its machine has cost since this browser connected to it. */
+import { storedJson, storeJson } from './stored-json.js';
+
+const PRICES_KEY = 'tpulab:prices';
+const SINCE_KEY = 'tpulab:connected-since';
+/** Kernels whose beginning is remembered. */
+const KEPT = 50;
+const HOUR_MS = 3_600_000;
+
+/**
+ * Prices differ by region, contract and day, so none is built in: a person gives the price of an hour of this kind of machine once, in
+ * any currency.
+ */
+export class Prices {
+  constructor(private readonly storage: Storage | null) {}
+
+  /** Of an hour; null where nobody has said. */
+  of(machine: string): number | null {
+    const price = storedJson(this.storage, PRICES_KEY)[machine];
+    return typeof price === 'number' && price > 0 ? price : null;
+  }
+
+  /** Null forgets it. */
+  set(machine: string, perHour: number | null): void {
+    const { [machine]: _, ...others } = storedJson(this.storage, PRICES_KEY);
+    storeJson(this.storage, PRICES_KEY, perHour === null ? others : { ...others, [machine]: perHour });
+  }
+}
+
+/** Unix milliseconds at which this browser has first seen the kernel; it notes that now when it has not. */
+export function connectedSince(storage: Storage | null, kernelId: string, now: number): number {
+  const known = storedJson(storage, SINCE_KEY);
+  const since = known[kernelId];
+  if (typeof since === 'number') {
+    return since;
+  }
+  const newest = Object.entries({ ...known, [kernelId]: now })
+    .sort(([, a], [, b]) => Number(b) - Number(a))
+    .slice(0, KEPT);
+  storeJson(storage, SINCE_KEY, Object.fromEntries(newest));
+  return now;
+}
+
+/** "about 9.84": never a bill. */
+export function costText(perHour: number, ms: number): string {
+  return `about ${((perHour * ms) / HOUR_MS).toFixed(2)}`;
+}
+
+/** What was typed, with a comma or a point; null for what is no price. */
+export function priceOf(text: string): number | null {
+  const price = Number(text.trim().replace(',', '.'));
+  return text.trim() !== '' && Number.isFinite(price) && price > 0 ? price : null;
+}

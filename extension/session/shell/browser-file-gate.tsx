@@ -1,0 +1,67 @@
+/** Before a file of the person's own computer is shown: the browser has to allow it, after a click when the page was loaded anew. */
+import { type JSX, type ReactNode, useEffect, useState } from 'react';
+import { BrowserDrive } from '../files/browser-drive.js';
+import { type BrowserFile, keptFile, mayWrite } from '../files/browser-files.js';
+import type { SessionPage } from '../page/session-page.js';
+import { Plain } from './plain.js';
+
+interface BrowserFileGateProps {
+  /** `browser:ID/NAME` */
+  readonly path: string;
+  readonly page: SessionPage;
+  readonly children: ReactNode;
+}
+
+type State =
+  { readonly kind: 'looking' | 'gone' | 'open' } | { readonly kind: 'asks'; readonly file: BrowserFile };
+
+export default function BrowserFileGate({ path, page, children }: BrowserFileGateProps): JSX.Element {
+  const [state, setState] = useState<State>({ kind: 'looking' });
+  const open = async (file: BrowserFile, asks: boolean): Promise<void> => {
+    if (!(await mayWrite(file.handle, asks))) {
+      setState({ kind: 'asks', file });
+      return;
+    }
+    const drive = new BrowserDrive(file.handle, page.drive);
+    page.managers.contents.addDrive(drive);
+    page.store = drive;
+    setState({ kind: 'open' });
+  };
+  useEffect(() => {
+    const id = /^browser:([^/]+)\//.exec(path)?.[1] ?? '';
+    void keptFile(id)
+      .catch(() => null)
+      .then(file => (file ? open(file, false) : setState({ kind: 'gone' })));
+    // eslint-disable-next-line react-hooks/exhaustive-deps -- the file of this address, once
+  }, [path]);
+  switch (state.kind) {
+    case 'looking':
+      return <Plain>Opening the file…</Plain>;
+    case 'gone':
+      return (
+        <Plain>
+          <p role="alert">
+            This browser does not know the file any more. Open it again from the list of notebooks.
+          </p>
+          <a className="tpl-Button" href={document.baseURI}>
+            All notebooks
+          </a>
+        </Plain>
+      );
+    case 'asks':
+      return (
+        <Plain>
+          <p>{`The browser asks before this page reads and saves ${state.file.handle.name}.`}</p>
+          <button
+            type="button"
+            className="tpl-Button jp-mod-primary"
+            onClick={() => void open(state.file, true)}
+          >
+            {`Open ${state.file.handle.name}`}
+          </button>
+        </Plain>
+      );
+    case 'open':
+      return <>{children}</>;
+  }
+}
