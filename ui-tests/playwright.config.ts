@@ -35,6 +35,8 @@ const LONG = /(newcomer|remote-faults|diffusion|lesson)\.spec\.ts$/;
 /** Images are made on demand, and pages on PyTorch are tried where its environment is; nothing else then. */
 function filesToRun(): Project[] {
   if (process.env['TPULAB_SCREENSHOTS'] === '1') return [{ name: 'images', testMatch: '*.screenshots.ts' }];
+  // A notebook that compiles for minutes, in the session page.
+  if (process.env['TPULAB_LESSON_PAGES'] === '1') return [{ name: 'lessons', testMatch: '*.lessons.ts' }];
   // Other people's extensions beside ours: `npm run test:smoke`.
   if (process.env['TPULAB_SMOKE'] === '1') return [{ name: 'smoke', testMatch: '*.smoke.ts' }];
   // Each of its tests trains a notebook of its own.

@@ -82,6 +82,12 @@ export class LabServer {
     });
   }
 
+  /** How a program of this user reaches the gateway. */
+  async reach(): Promise<{ url: string; token: string }> {
+    const { url } = await this.gateway();
+    return { url, token: (await readFile(join(this.stateDir, 'token'), 'utf8')).trim() };
+  }
+
   /** Ends the gateway as a crash would, and waits for the next one. */
   async killGateway(): Promise<{ before: GatewayFile; after: GatewayFile }> {
     const before = await this.gateway();

@@ -13,3 +13,5 @@ export const LABEXTENSION = join(CHECKOUT, 'extension', 'jupyterlab_tpulab', 'la
 export const LABEXTENSION_NAME = '@tpulab/labextension';
 export const PROBES = join(CHECKOUT, 'tests', 'probes');
 export const IMAGES = join(CHECKOUT, 'docs', 'images');
+/** Pattern of the folder with packages that are no part of TPULab's own environments, among them the real anywidget. */
+export const OTHER_PACKAGES = join(CHECKOUT, '.tpulab', 'test', 'agent', 'lib', 'python*', 'site-packages');

@@ -2,7 +2,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { freePort } from './free-port.js';
@@ -62,6 +62,11 @@ export class SessionGateway {
 
   read(notebook: string): Promise<string> {
     return readFile(join(this.folder, 'notebooks', notebook), 'utf8');
+  }
+
+  /** Milliseconds, with fractions: a file that is written again has another one. */
+  async writtenAt(notebook: string): Promise<number> {
+    return (await stat(join(this.folder, 'notebooks', notebook))).mtimeMs;
   }
 
   ask(path: string, init: RequestInit = {}): Promise<Response> {

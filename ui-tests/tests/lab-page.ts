@@ -3,6 +3,7 @@ import type { JupyterFrontEnd } from '@jupyterlab/application';
 import type { NotebookPanel } from '@jupyterlab/notebook';
 import type { IJupyterLabPageFixture } from '@jupyterlab/galata';
 import { expect, type Page } from '@playwright/test';
+import { type CellOutputs, codeCells, type NotebookJson } from './notebook-file.js';
 
 declare global {
   interface Window {
@@ -10,38 +11,13 @@ declare global {
   }
 }
 
-/** What one code cell shows. */
-export interface CellOutputs {
-  readonly id: string;
-  /** Everything printed, in order. */
-  readonly text: string;
-  readonly mimeTypes: readonly string[];
-  readonly errors: readonly string[];
-  readonly executionCount: number | null;
-}
-
 /** Code cells of the current notebook, from its model: cells that are not in view have no elements. */
-export function readCells(page: Page): Promise<CellOutputs[]> {
-  return page.evaluate(() => {
+export async function readCells(page: Page): Promise<CellOutputs[]> {
+  const notebook = await page.evaluate(() => {
     const panel = window.jupyterapp.shell.currentWidget as NotebookPanel;
-    const cells = panel.content.model?.toJSON() as {
-      cells: {
-        id: string;
-        cell_type: string;
-        execution_count: number | null;
-        outputs: { output_type: string; text?: string | string[]; data?: object; ename?: string }[];
-      }[];
-    };
-    return cells.cells
-      .filter(cell => cell.cell_type === 'code')
-      .map(({ id, execution_count: executionCount, outputs }) => ({
-        id,
-        executionCount,
-        text: outputs.map(({ text }) => (Array.isArray(text) ? text.join('') : (text ?? ''))).join(''),
-        mimeTypes: outputs.flatMap(({ data }) => Object.keys(data ?? {})),
-        errors: outputs.flatMap(({ ename }) => ename ?? [])
-      }));
+    return panel.content.model?.toJSON();
   });
+  return codeCells(notebook as unknown as NotebookJson);
 }
 
 /** Whether the current notebook has to be saved, and whether its kernel has written into it what it is. */

@@ -1,4 +1,4 @@
-/** Notebooks that a spec writes for itself, as the text of their files. */
+/** Notebooks as files: those that a spec writes for itself, and what the cells of one show. */
 
 const KERNELS: Readonly<Record<string, string>> = {
   'tpulab-jax': 'JAX (XLA) on this machine',
@@ -17,4 +17,40 @@ export function notebookText(sources: readonly string[] = [], kernel = 'tpulab-j
   }));
   const kernelspec = { name: kernel, display_name: KERNELS[kernel] ?? kernel, language: 'python' };
   return JSON.stringify({ cells, metadata: { kernelspec }, nbformat: 4, nbformat_minor: minor });
+}
+
+/** The part of nbformat that is read here. */
+export interface NotebookJson {
+  readonly cells: readonly {
+    readonly id: string;
+    readonly cell_type: string;
+    readonly execution_count?: number | null;
+    readonly outputs?: readonly {
+      readonly text?: string | readonly string[];
+      readonly data?: object;
+      readonly ename?: string;
+    }[];
+  }[];
+}
+
+/** What one code cell shows. */
+export interface CellOutputs {
+  readonly id: string;
+  /** Everything printed, in order. */
+  readonly text: string;
+  readonly mimeTypes: readonly string[];
+  readonly errors: readonly string[];
+  readonly executionCount: number | null;
+}
+
+export function codeCells({ cells }: NotebookJson): CellOutputs[] {
+  return cells
+    .filter(cell => cell.cell_type === 'code')
+    .map(({ id, execution_count: executionCount = null, outputs = [] }) => ({
+      id,
+      executionCount,
+      text: outputs.map(({ text = '' }) => (typeof text === 'string' ? text : text.join(''))).join(''),
+      mimeTypes: outputs.flatMap(({ data }) => Object.keys(data ?? {})),
+      errors: outputs.flatMap(({ ename }) => ename ?? [])
+    }));
 }

@@ -8,8 +8,8 @@ import type { Page } from '@playwright/test';
 import type { LabServer } from '../lab/lab-server.js';
 import { waitUntil } from '../lab/processes.js';
 import { expect, test } from './fixtures.js';
-import { type CellOutputs, currentKernel, openNotebook, readCells, setSource } from './lab-page.js';
-import { notebookText } from './notebook-file.js';
+import { currentKernel, openNotebook, readCells, setSource } from './lab-page.js';
+import { type CellOutputs, notebookText } from './notebook-file.js';
 
 /** Cells wait at gates, so that a test decides how far they are, however fast the machine is. */
 const GATE = `import pathlib, time

@@ -1,6 +1,4 @@
 /** A Lab with a stand-in for a TPU VM, to which nothing is connected yet. */
-import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { StandInVm, type StandInVmOptions, whyNoStandIn } from '../../tests/stand-in-vm/index.js';
 import type { LabServer } from '../lab/lab-server.js';
 import { test as base, withLab } from './fixtures.js';
@@ -45,8 +43,7 @@ export const test = base.extend<object, Far>({
 
 /** The bridge's REST API. */
 export async function ask(lab: LabServer, method: string, path: string, body?: object): Promise<unknown> {
-  const { url } = await lab.gateway();
-  const token = (await readFile(join(lab.stateDir, 'token'), 'utf8')).trim();
+  const { url, token } = await lab.reach();
   const response = await fetch(new URL(path, url), {
     method,
     headers: { Authorization: `token ${token}`, ...(body && { 'Content-Type': 'application/json' }) },

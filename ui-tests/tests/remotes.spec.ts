@@ -1,5 +1,5 @@
 /** A TPU VM from JupyterLab: connected from the dialog, used like any kernel, lost and found again. */
-import { mkdir, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { findProgram, USER } from '../../tests/stand-in-vm/index.js';
 import type { LabServer } from '../lab/lab-server.js';
@@ -8,6 +8,7 @@ import { expect } from './fixtures.js';
 import { currentKernel, openNotebook, readCells, setTheme } from './lab-page.js';
 import { notebookText } from './notebook-file.js';
 import { ask, test, why } from './remote-fixtures.js';
+import { chooseVm, openElsewhere } from './session-steps.js';
 
 test.skip(why !== null, why ?? '');
 // The first test connects; the others go on from there.
@@ -28,8 +29,7 @@ test('the dialog connects, asks about an unknown host key, and the kernels stand
   await page.goto('?reset');
   await page.locator('[data-category="TPULab"]').getByText('Connect to a TPU…').click();
   const dialog = page.getByRole('dialog');
-  await dialog.getByRole('option', { name: /^vm/ }).click();
-  await dialog.getByRole('button', { name: 'Connect to vm' }).click();
+  await chooseVm(dialog);
   await expect(dialog.getByText(/fingerprint/i).first()).toBeVisible();
   await checkAccessibility(page, dialog.locator('.jp-TPULabDialog-frame'));
   // With the keyboard, because Lab's own dialogs end with Enter.
@@ -57,6 +57,48 @@ test('a notebook moves from the VM to this machine and back', async ({ lab, page
     }, name);
     await expect.poll(async () => (await currentKernel(page))?.name).toBe(name);
   }
+});
+
+test('the session page of the same gateway connects to the VM, knows the time and the cost, and says what a reader sees', async ({
+  lab,
+  browser
+}) => {
+  await ask(lab, 'POST', 'bridge/v1/remotes/vm/disconnect');
+  await writeNotebook(lab, 'paged.ipynb', 'tpulab-jax', 'import socket; socket.gethostname()');
+  const { url, token } = await lab.reach();
+  const page = await openElsewhere(browser, `${url}session/paged.ipynb#token=${token}`);
+  const runtime = page.getByRole('button', { name: /^Runtime: / });
+  await expect(runtime).toHaveAccessibleName(/^Runtime: This computer, .* connected, /);
+  await runtime.click();
+  await page.getByRole('button', { name: 'Connect to a TPU…' }).click();
+  const dialog = page.getByRole('dialog');
+  await chooseVm(dialog);
+  await expect(dialog.getByText('Connected to vm')).toBeVisible();
+  await dialog.getByRole('button', { name: 'Open notebook on vm' }).click();
+  await expect(runtime).toHaveAccessibleName(/^Runtime: vm, .* connected, /);
+  await page.locator('.jp-CodeCell .cm-content').click();
+  await page.keyboard.press('Control+Enter');
+  await expect(page.locator('.jp-CodeCell .jp-OutputArea-output')).toHaveText("'stand-in-tpu'");
+  await expect.poll(() => readFile(join(lab.rootDir, 'paged.ipynb'), 'utf8')).toContain(SPEC);
+
+  await runtime.click();
+  const details = page.getByRole('dialog', { name: 'Runtime' });
+  await expect(details).toContainText(/Connected\d/);
+  await expect(details).toContainText(/Idle\d/);
+  await expect(details.getByText('Cost since connected')).toBeHidden();
+  await details.getByLabel('Price per hour').fill('3600');
+  await expect(details).toContainText(/Cost since connected\s*about [1-9]\d*\.\d\d/);
+  await checkAccessibility(page, details);
+
+  const share = (await ask(lab, 'POST', 'bridge/v1/shares', { path: 'paged.ipynb', expiresInHours: 1 })) as {
+    token: string;
+  };
+  const reader = await openElsewhere(browser, `${url}session/paged.ipynb#token=${share.token}`);
+  await expect(reader.getByText('The kernel of this notebook is on vm.')).toBeVisible();
+  await expect(reader.getByText('View only, as saved')).toBeVisible();
+  await expect(reader.locator('.jp-CodeCell .jp-OutputArea-output')).toHaveText("'stand-in-tpu'");
+  await reader.context().close();
+  await page.context().close();
 });
 
 test('a folder is synced from the dialog, and a notebook in it imports a module over there', async ({

@@ -2,7 +2,7 @@
 import type { Locator, Page } from '@playwright/test';
 import { checkAccessibility } from './accessibility.js';
 import { notebookText } from './notebook-file.js';
-import { cell, expect, open, openElsewhere, test } from './session-steps.js';
+import { cell, complaintsOf, expect, open, openElsewhere, test } from './session-steps.js';
 
 const output = (page: Page, at: number): Locator => cell(page, at).locator('.jp-OutputArea-output');
 
@@ -33,7 +33,12 @@ test('finds, completes and inspects while a cell runs, and runs what is chosen',
   await gateway.write('tools.ipynb', text);
   await open(page, gateway, 'tools.ipynb');
 
-  // Opening writes nothing, though the kernel has said what it is.
+  await command(page, 'Rename…');
+  await page.getByRole('dialog').getByRole('textbox').fill('renamed');
+  await page.keyboard.press('Enter');
+  await expect(page.getByRole('heading', { name: 'renamed.ipynb' })).toBeVisible();
+  expect(new URL(page.url()).pathname).toMatch(/\/session\/renamed\.ipynb$/);
+
   await cell(page, 1).locator('.cm-content').click();
   await page.keyboard.press('Escape');
   await command(page, 'Run all above');
@@ -67,7 +72,15 @@ test('finds, completes and inspects while a cell runs, and runs what is chosen',
   await page.keyboard.press('Escape');
   await expect(documentation).toBeHidden();
   await page.getByRole('button', { name: 'Interrupt the kernel' }).click();
-  await expect(cell(page, 4)).toContainText('KeyboardInterrupt');
+  await expect(cell(page, 4).locator('summary')).toContainText('KeyboardInterrupt');
+  // A longer traceback is folded.
+  await edit(page, 4, `def down(n):\n    return 1 / n if n == 0 else down(n - 1)\ndown(3)`);
+  await page.keyboard.press('Control+Enter');
+  const failed = cell(page, 4).locator('.tpl-Error');
+  await expect(failed.getByText('ZeroDivisionError: division by zero').first()).toBeVisible();
+  await expect(failed.getByText('return 1 / n').first()).toBeHidden();
+  await failed.locator('summary').click();
+  await expect(failed.getByText('return 1 / n').first()).toBeVisible();
 
   // Find, in code and in text.
   await page.keyboard.press('Control+f');
@@ -110,13 +123,76 @@ test('a notebook that says nothing of its kernel is not written by opening it', 
   const { cells } = JSON.parse(notebookText(['1'])) as { cells: object[] };
   const text = JSON.stringify({ cells, metadata: {}, nbformat: 4, nbformat_minor: 5 });
   await gateway.write('untouched.ipynb', text);
+  const writtenAt = await gateway.writtenAt('untouched.ipynb');
   await page.goto(gateway.link('untouched.ipynb'));
   // The cell waits for the kernel to which the page still connects.
   await cell(page, 0).locator('.cm-content').click();
   await page.keyboard.press('Control+Enter');
   await expect(output(page, 0)).toHaveText('1');
-  // A file that is dropped on the list of notebooks becomes one of them, and is opened.
+  await expect.poll(() => gateway.writtenAt('untouched.ipynb')).toBeGreaterThan(writtenAt);
+  await expect(page.locator('.tpl-TopBar-saved.jp-mod-saved')).toBeVisible();
+  await page.goto('about:blank');
+  const [saved, savedAt] = [
+    await gateway.read('untouched.ipynb'),
+    await gateway.writtenAt('untouched.ipynb')
+  ];
+
+  // Now it says which kernel it has. Opened again, and saved with the key, it is the same file: nothing was written.
+  await open(page, gateway, 'untouched.ipynb');
+  await page.keyboard.press('Control+s');
+  await expect(page.locator('.tpl-TopBar-saved.jp-mod-saved')).toBeVisible();
+  expect(await gateway.read('untouched.ipynb')).toBe(saved);
+  expect(await gateway.writtenAt('untouched.ipynb')).toBe(savedAt);
+});
+
+test('opens notebooks from outside: one that is dropped, and a file of the browser, which is saved where it is', async ({
+  page,
+  gateway
+}) => {
+  // Without its dialog, which no test can answer. The handle is a real one, of the browser's own file system.
+  await page.addInitScript(() => {
+    Object.assign(window, {
+      showOpenFilePicker: async () => [
+        await (await navigator.storage.getDirectory()).getFileHandle('mine.ipynb', { create: true })
+      ]
+    });
+  });
+  const put = (text: string): Promise<void> =>
+    page.evaluate(async content => {
+      const root = await navigator.storage.getDirectory();
+      const writable = await (await root.getFileHandle('mine.ipynb', { create: true })).createWritable();
+      await writable.write(content);
+      await writable.close();
+    }, text);
+  const mine = (): Promise<string> =>
+    page.evaluate(async () => {
+      const root = await navigator.storage.getDirectory();
+      return (await (await root.getFileHandle('mine.ipynb')).getFile()).text();
+    });
   await page.goto(gateway.link());
+  await expect(page.getByRole('heading', { name: 'Notebooks' })).toBeVisible();
+  await put(notebookText(['6 * 7']));
+  await checkAccessibility(page, page.locator('.tpl-Home'));
+  await page.getByRole('button', { name: /^Open from this computer/ }).click();
+  await expect(page.getByRole('button', { name: /^Runtime: .* connected, / })).toBeVisible();
+  await cell(page, 0).locator('.cm-content').click();
+  await page.keyboard.press('Control+Enter');
+  await expect(output(page, 0)).toHaveText('42');
+  await expect.poll(mine).toContain('"42"');
+
+  // After a reload it is there with its kernel, and what another program writes is not overwritten.
+  await page.reload();
+  await expect(output(page, 0)).toHaveText('42');
+  await put(notebookText(['"theirs"']));
+  await edit(page, 0, '"mine"');
+  await expect(page.getByText('was changed by another page or program')).toBeVisible();
+  expect(await mine()).toContain('theirs');
+  await page.getByRole('button', { name: 'Keep both' }).click();
+  await expect(cell(page, 0).locator('.cm-content')).toHaveText('"theirs"');
+  expect(await gateway.read('mine-mine.ipynb')).toContain('\\"mine\\"');
+
+  await page.goto(gateway.link());
+  await expect(page.getByRole('link', { name: 'mine.ipynb', exact: true })).toBeVisible();
   const dropped = await page.evaluateHandle(
     content => {
       const data = new DataTransfer();
@@ -135,23 +211,41 @@ test('shares a view that shows everything live, can change nothing, and ends whe
   browser,
   gateway
 }) => {
-  const loop =
-    'import time\nfor i in range(600):\n    print(f"\\rline {i}", end="", flush=True); time.sleep(0.1)';
+  const loop = [
+    'import time, tpulab, ipywidgets',
+    'display(ipywidgets.IntSlider(value=3))',
+    "run = tpulab.run('shared', hyperparameters={'rate': tpulab.hyper(0.1, min=0.0, max=1.0)})",
+    'for i in run.steps(range(100_000), total=100_000):',
+    '    print(f"\\rline {i}", end="", flush=True); time.sleep(0.1)'
+  ].join('\n');
   await gateway.write('shared.ipynb', notebookText([loop, '']));
   await open(page, gateway, 'shared.ipynb');
   await cell(page, 0).locator('.cm-content').click();
   await page.keyboard.press('Control+Enter');
-  await expect(output(page, 0)).toContainText('line');
+  await expect(output(page, 0).last()).toContainText('line');
   await page.getByRole('button', { name: 'More', exact: true }).click();
   await page.getByRole('menuitem', { name: 'Share a view…' }).click();
   const dialog = page.getByRole('dialog', { name: /^Share a view of/ });
   await dialog.getByRole('button', { name: 'Create link' }).click();
   const link = await dialog.getByLabel('Link', { exact: true }).inputValue();
   await checkAccessibility(page, dialog);
-  const reader = await openElsewhere(browser, link);
-  await expect(output(reader, 0)).toContainText('line');
-  const seen = await output(reader, 0).innerText();
-  await expect.poll(() => output(reader, 0).innerText()).not.toBe(seen);
+  const reader = await openElsewhere(browser, 'about:blank');
+  const complaints = complaintsOf(reader);
+  await reader.goto(link);
+  await expect(output(reader, 0).last()).toContainText('line');
+  const seen = await output(reader, 0).last().innerText();
+  await expect.poll(() => output(reader, 0).last().innerText()).not.toBe(seen);
+  // What would change something cannot be moved, and says why.
+  await expect(output(reader, 0).first()).toContainText(
+    'A widget, which is not live in a view: IntSlider(value=3'
+  );
+  await reader.getByRole('button', { name: 'Open panel' }).click();
+  const panel = reader.getByRole('complementary', { name: 'Run and devices' });
+  await expect(panel.getByText('View only')).toBeVisible();
+  await expect(panel.getByRole('slider', { name: 'rate' })).toBeDisabled();
+  await expect(panel.getByRole('button', { name: 'Pause' })).toBeDisabled();
+  await checkAccessibility(reader, panel);
+  await panel.getByRole('button', { name: 'Close the panel' }).click();
   await expect(reader.getByRole('button', { name: 'Run all' })).toHaveCount(0);
   await cell(reader, 1).locator('.cm-content').click();
   await reader.keyboard.type('mine');
@@ -166,6 +260,8 @@ test('shares a view that shows everything live, can change nothing, and ends whe
   await page.keyboard.press('Control+Enter');
   await expect(output(reader, 1)).toContainText('for the reader');
 
+  // Nothing was refused: a reader's page does not ask for what it may not have.
+  expect(complaints).toEqual([]);
   await page.getByRole('button', { name: 'More', exact: true }).click();
   await page.getByRole('menuitem', { name: 'Share a view…' }).click();
   await dialog.getByRole('button', { name: /^Revoke/ }).click();

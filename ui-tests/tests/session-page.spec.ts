@@ -1,9 +1,10 @@
 /** The session page in Chromium, with the real gateway and real kernels. */
 import type { Locator, Page } from '@playwright/test';
+import { OTHER_PACKAGES } from '../lab/paths.js';
 import type { SessionGateway } from '../lab/session-gateway.js';
 import { checkAccessibility } from './accessibility.js';
 import { notebookText } from './notebook-file.js';
-import { cell, expect, open, openElsewhere, test } from './session-steps.js';
+import { cell, complaintsOf, expect, open, openElsewhere, test } from './session-steps.js';
 
 const saved = (page: Page): Locator => page.locator('.tpl-TopBar-saved.jp-mod-saved');
 
@@ -28,11 +29,7 @@ const LOOP = [
 ].join('\n');
 
 test('runs cells, saves them, and a reload in mid-cell loses nothing', async ({ page, gateway }) => {
-  const errors: string[] = [];
-  page.on('pageerror', error => errors.push(error.message));
-  page.on('console', message => {
-    if (message.type() === 'error') errors.push(message.text());
-  });
+  const errors = complaintsOf(page);
   await gateway.write('a.ipynb', notebookText(['1 + 1', LOOP]));
   await open(page, gateway, 'a.ipynb');
   expect(page.url()).not.toContain(gateway.token);
@@ -120,6 +117,28 @@ test('goes on by itself after the gateway was killed', async ({ page, gateway })
   expect(lines).toEqual(Array.from({ length: LINES }, (_, at) => `line ${at}`));
 });
 
+/** Of the environment with anywidget, which is no part of TPULab's own. */
+const ANYWIDGET = [
+  'import glob, sys',
+  `sys.path += glob.glob(${JSON.stringify(OTHER_PACKAGES)})`,
+  'import anywidget, traitlets',
+  'class Counter(anywidget.AnyWidget):',
+  '    _esm = """',
+  '    function render({ model, el }) {',
+  "      const button = document.createElement('button');",
+  "      const show = () => { button.textContent = 'count ' + model.get('count'); };",
+  "      button.onclick = () => { model.set('count', model.get('count') + 1); model.save_changes(); };",
+  "      model.on('change:count', show);",
+  '      show();',
+  '      el.append(button);',
+  '    }',
+  '    export default { render };',
+  '    """',
+  '    count = traitlets.Int(3).tag(sync=True)',
+  'counter = Counter()',
+  'counter'
+].join('\n');
+
 test('shows widgets, also after a reload while the kernel is busy, and asks for input', async ({
   page,
   gateway
@@ -130,16 +149,27 @@ test('shows widgets, also after a reload while the kernel is busy, and asks for 
     "slider.observe(lambda change: print('now', change['new']), 'value')",
     'slider'
   ].join('\n');
-  await gateway.write('e.ipynb', notebookText([widgets, "name = input('who? ')\nprint('hello', name)"]));
+  const asks = "name = input('who? ')\nprint('hello', name)";
+  await gateway.write(
+    'e.ipynb',
+    notebookText([widgets, asks, ANYWIDGET, 'print(counter.count)\ncounter.count = 40'])
+  );
   await open(page, gateway, 'e.ipynb');
   await run(page, 0);
   const handle = cell(page, 0).getByRole('slider');
   await handle.focus();
   await page.keyboard.press('ArrowRight');
+  await run(page, 2);
+  await cell(page, 2).getByRole('button', { name: 'count 3' }).click();
+  await expect(cell(page, 2).getByRole('button', { name: 'count 4' })).toBeVisible();
+  await run(page, 3);
+  await expect(cell(page, 3).locator('.jp-OutputArea-output')).toHaveText('4');
+  await expect(cell(page, 2).getByRole('button', { name: 'count 40' })).toBeVisible();
   await run(page, 1);
   await expect(cell(page, 1).locator('.jp-Stdin-input')).toBeVisible();
   await page.reload();
   await expect(handle).toHaveAttribute('aria-valuetext', '4');
+  await expect(cell(page, 2).getByRole('button', { name: 'count 40' })).toBeVisible();
   await cell(page, 1).locator('.jp-Stdin-input').fill('TPU');
   await page.keyboard.press('Enter');
   await expect(cell(page, 1)).toContainText('hello TPU');

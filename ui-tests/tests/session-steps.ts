@@ -1,6 +1,7 @@
 /** What the specs of the session page share: a gateway for all tests of a worker, and how a notebook is opened in the page. */
 import { type Browser, expect, type Locator, type Page, test as plain } from '@playwright/test';
 import { SessionGateway } from '../lab/session-gateway.js';
+import { type CellOutputs, codeCells, type NotebookJson } from './notebook-file.js';
 
 export { expect } from '@playwright/test';
 
@@ -29,4 +30,39 @@ export async function openElsewhere(browser: Browser, link: string): Promise<Pag
   const page = await (await browser.newContext()).newPage();
   await page.goto(link);
   return page;
+}
+
+/** Imports, compiling and training, on a machine that may be busy. */
+const NOTEBOOK_DEADLINE_MS = 420_000;
+
+/** From top to bottom, with the button; resolves with what the saved file has when every cell was run. */
+export async function runAll(page: Page, gateway: SessionGateway, notebook: string): Promise<CellOutputs[]> {
+  await page.getByRole('button', { name: 'Run all' }).click();
+  let cells: CellOutputs[] = [];
+  const notRun = async (): Promise<string[]> => {
+    cells = codeCells(JSON.parse(await gateway.read(notebook)) as NotebookJson);
+    // What comes after an error is not run, however long one waits.
+    expect(cells.flatMap(({ errors }) => errors)).toEqual([]);
+    return cells.filter(({ executionCount }) => executionCount === null).map(({ id }) => id);
+  };
+  await expect.poll(notRun, { timeout: NOTEBOOK_DEADLINE_MS, intervals: [1_000] }).toEqual([]);
+  await expect(page.locator('.tpl-TopBar-saved.jp-mod-saved')).toBeVisible();
+  await notRun();
+  return cells;
+}
+
+/** In the dialog "Connect to a TPU…", up to the question that ssh asks of a host which it does not know. */
+export async function chooseVm(dialog: Locator): Promise<void> {
+  await dialog.getByRole('option', { name: /^vm/ }).click();
+  await dialog.getByRole('button', { name: 'Connect to vm' }).click();
+}
+
+/** What a browser says in its console when something is refused or fails. */
+export function complaintsOf(page: Page): string[] {
+  const complaints: string[] = [];
+  page.on('pageerror', error => complaints.push(error.message));
+  page.on('console', message => {
+    if (message.type() === 'error') complaints.push(`${message.text()} ${message.location().url}`);
+  });
+  return complaints;
 }
