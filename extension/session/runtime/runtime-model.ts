@@ -31,7 +31,11 @@ export function runtimeOf(
   }
   const machine = events.machineOf(kernel.backend.id);
   const { connection } = status;
-  const isBusy = isRunning || kernel.status === 'busy';
+  // A page that comes in mid-cell hears it from the gateway only.
+  const isBusy =
+    isRunning ||
+    kernel.status === 'busy' ||
+    events.telemetryOf(kernel.kernelId).state?.executionState === 'busy';
   const isLive = connection.kind === 'live' || connection.kind === 'at-risk';
   const kind = machine?.page?.chips[0]?.name ?? null;
   const about = isLive

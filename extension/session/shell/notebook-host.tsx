@@ -1,5 +1,6 @@
 /** The notebook, a Lumino widget, in React's tree. */
 import type { NotebookPanel } from '@jupyterlab/notebook';
+import { followLongOutput } from '../notebook/long-output.js';
 import { MessageLoop } from '@lumino/messaging';
 import { Widget } from '@lumino/widgets';
 import { type JSX, useLayoutEffect, useRef } from 'react';
@@ -17,7 +18,10 @@ export function NotebookHost({ panel }: { readonly panel: NotebookPanel }): JSX.
       MessageLoop.sendMessage(panel, Widget.ResizeMessage.UnknownSize)
     );
     observer.observe(node);
+    const gone = new AbortController();
+    followLongOutput(panel.node, gone.signal);
     return () => {
+      gone.abort();
       observer.disconnect();
       if (panel.isAttached) {
         Widget.detach(panel);

@@ -1,9 +1,11 @@
 /** The runtime: one line while closed, meters and actions when opened. Without a kernel, the way to one. */
 import { type JSX, useEffect, useRef, useState } from 'react';
+import { pageStorage } from '../../src/platform/page-storage.js';
 import { useChanges } from '../../src/ui/use-changes.js';
 import type { OpenSession } from '../page/open-session.js';
 import type { SessionPage } from '../page/session-page.js';
 import { useRoundTrip } from '../runtime/round-trip.js';
+import { connectedSince } from '../runtime/usage.js';
 import { type Gauge, type Runtime, runtimeOf } from '../runtime/runtime-model.js';
 import { Icon } from './icons.js';
 import { RuntimeDetails } from './runtime-details.js';
@@ -34,6 +36,12 @@ export function RuntimeChip({ page, session }: RuntimeChipProps): JSX.Element {
   );
   const kernel = current.current;
   const place = kernel.kind === 'bridge' ? kernel.backend.id : 'bridge';
+  const kernelId = kernel.kind === 'bridge' ? kernel.kernelId : null;
+  useEffect(() => {
+    if (kernelId !== null) {
+      connectedSince(pageStorage(), kernelId, Date.now());
+    }
+  }, [kernelId]);
   useChanges(events.machineOf(place), false, 1_000);
   const roundTrip = useRoundTrip(
     () => (kernel.kind === 'bridge' ? kernel.backend.serverSettings : null),

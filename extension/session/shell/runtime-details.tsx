@@ -42,12 +42,12 @@ export function RuntimeDetails({ page, session, runtime, onClose }: RuntimeDetai
   return (
     <section className="tpl-RuntimeDetails tpl-Popover" role="dialog" aria-label="Runtime">
       {runtime.name === null ? null : (
-        <header>
+        <div>
           <strong>{runtime.name}</strong>
           <p className="jp-TPULab-quiet">
             {[runtime.kernelName, runtime.detail].filter(Boolean).join(' · ')}
           </p>
-        </header>
+        </div>
       )}
       {runtime.gauges.length === 0 ? null : (
         <dl className="tpl-Meters">

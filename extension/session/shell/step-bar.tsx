@@ -65,7 +65,13 @@ export function StepBar({ page, isPanelOpen, onPanel }: StepBarProps): JSX.Eleme
           <span className="tpl-Spacer" />
         </>
       )}
-      <button type="button" className="tpl-Button" aria-expanded={isPanelOpen} onClick={onPanel}>
+      <button
+        type="button"
+        className="tpl-Button"
+        aria-label={isPanelOpen ? 'Close panel' : 'Open panel'}
+        aria-expanded={isPanelOpen}
+        onClick={onPanel}
+      >
         <Icon name="panel" />
         <span>{isPanelOpen ? 'Close panel' : 'Open panel'}</span>
       </button>
