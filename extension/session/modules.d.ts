@@ -10,7 +10,10 @@ declare module 'katex/contrib/auto-render' {
   ): void;
 }
 
-declare module 'anywidget';
+/** As `vite.config.mjs` makes it. */
+declare module 'anywidget' {
+  export default function exportsFor(base: object): Record<string, never>;
+}
 
 /** File System Access, where a browser has it. */
 interface Window {

@@ -35,11 +35,26 @@ const withoutIconVariables = {
   }
 };
 
+const AMD_CALL = /^define\(\["@jupyter-widgets\/base"\], (\w+)\);$/m;
+/** anywidget is a module that hands its exports to a global `define`, which other packages would take for their own while it is there. */
+const anywidgetAsModule = {
+  name: 'anywidget-as-module',
+  /**
+   * @param {string} code
+   * @param {string} id
+   */
+  transform(code, id) {
+    if (!/\/anywidget\/dist\/index\.js$/.test(id)) return null;
+    if (!AMD_CALL.test(code)) throw new Error('anywidget no longer ends with a call of define.');
+    return { code: code.replace(AMD_CALL, 'export default $1;'), map: null };
+  }
+};
+
 export default defineConfig({
   root: here('.'),
   // The gateway puts the page's own address before all relative ones.
   base: './',
-  plugins: [svgAsText, react()],
+  plugins: [svgAsText, anywidgetAsModule, react()],
   css: { postcss: { plugins: [withoutIconVariables] } },
   // MathJax and others look at Node's names; relative links of Markdown ask for `process`.
   define: { global: 'globalThis', __dirname: '"/"', 'process.env.NODE_ENV': '"production"' },

@@ -13,7 +13,7 @@ import type { IRenderMime } from '@jupyterlab/rendermime';
 import type { NotebookPanel } from '@jupyterlab/notebook';
 import type { Kernel, KernelMessage } from '@jupyterlab/services';
 
-/** The AMD factory of a package that has no other form, for as long as it is being imported. */
+/** Made once: model and view ask for it separately, and know each other. */
 let anywidget: Promise<base.ExportMap> | undefined;
 
 export interface LoadedWidgets {
@@ -79,16 +79,5 @@ export function widgetManager(panel: NotebookPanel): LoadedWidgets {
 }
 
 async function loadAnywidget(): Promise<base.ExportMap> {
-  const scope = globalThis as { define?: unknown };
-  let exported: base.ExportMap | undefined;
-  const define = (_needs: string[], factory: (module: typeof base) => base.ExportMap): void => {
-    exported = factory(base);
-  };
-  scope.define = Object.assign(define, { amd: {} });
-  try {
-    const module: unknown = await import('anywidget');
-    return exported ?? (module as base.ExportMap);
-  } finally {
-    delete scope.define;
-  }
+  return (await import('anywidget')).default(base);
 }
