@@ -8,7 +8,7 @@ import { expect } from './fixtures.js';
 import { currentKernel, openNotebook, readCells, setTheme } from './lab-page.js';
 import { notebookText } from './notebook-file.js';
 import { ask, test, why } from './remote-fixtures.js';
-import { chooseVm, openElsewhere } from './session-steps.js';
+import { chooseVm, openElsewhere, run } from './session-steps.js';
 
 test.skip(why !== null, why ?? '');
 // The first test connects; the others go on from there.
@@ -76,8 +76,7 @@ test('the session page of the same gateway connects to the VM, knows the time an
   await expect(dialog.getByText('Connected to vm')).toBeVisible();
   await dialog.getByRole('button', { name: 'Open notebook on vm' }).click();
   await expect(runtime).toHaveAccessibleName(/^Runtime: vm, .* connected, /);
-  await page.locator('.jp-CodeCell .cm-content').click();
-  await page.keyboard.press('Control+Enter');
+  await run(page, 0);
   await expect(page.locator('.jp-CodeCell .jp-OutputArea-output')).toHaveText("'stand-in-tpu'");
   await expect.poll(() => readFile(join(lab.rootDir, 'paged.ipynb'), 'utf8')).toContain(SPEC);
 

@@ -2,7 +2,7 @@
 import type { Locator, Page } from '@playwright/test';
 import { checkAccessibility } from './accessibility.js';
 import { notebookText } from './notebook-file.js';
-import { cell, complaintsOf, expect, open, openElsewhere, test } from './session-steps.js';
+import { cell, complaintsOf, expect, open, openElsewhere, run, test } from './session-steps.js';
 
 const output = (page: Page, at: number): Locator => cell(page, at).locator('.jp-OutputArea-output');
 
@@ -126,8 +126,7 @@ test('a notebook that says nothing of its kernel is not written by opening it', 
   const writtenAt = await gateway.writtenAt('untouched.ipynb');
   await page.goto(gateway.link('untouched.ipynb'));
   // The cell waits for the kernel to which the page still connects.
-  await cell(page, 0).locator('.cm-content').click();
-  await page.keyboard.press('Control+Enter');
+  await run(page, 0);
   await expect(output(page, 0)).toHaveText('1');
   await expect.poll(() => gateway.writtenAt('untouched.ipynb')).toBeGreaterThan(writtenAt);
   await expect(page.locator('.tpl-TopBar-saved.jp-mod-saved')).toBeVisible();
@@ -175,8 +174,7 @@ test('opens notebooks from outside: one that is dropped, and a file of the brows
   await checkAccessibility(page, page.locator('.tpl-Home'));
   await page.getByRole('button', { name: /^Open from this computer/ }).click();
   await expect(page.getByRole('button', { name: /^Runtime: .* connected, / })).toBeVisible();
-  await cell(page, 0).locator('.cm-content').click();
-  await page.keyboard.press('Control+Enter');
+  await run(page, 0);
   await expect(output(page, 0)).toHaveText('42');
   await expect.poll(mine).toContain('"42"');
 
@@ -220,8 +218,7 @@ test('shares a view that shows everything live, can change nothing, and ends whe
   ].join('\n');
   await gateway.write('shared.ipynb', notebookText([loop, '']));
   await open(page, gateway, 'shared.ipynb');
-  await cell(page, 0).locator('.cm-content').click();
-  await page.keyboard.press('Control+Enter');
+  await run(page, 0);
   await expect(output(page, 0).last()).toContainText('line');
   await page.getByRole('button', { name: 'More', exact: true }).click();
   await page.getByRole('menuitem', { name: 'Share a view…' }).click();

@@ -4,14 +4,9 @@ import { OTHER_PACKAGES } from '../lab/paths.js';
 import type { SessionGateway } from '../lab/session-gateway.js';
 import { checkAccessibility } from './accessibility.js';
 import { notebookText } from './notebook-file.js';
-import { cell, complaintsOf, expect, open, openElsewhere, test } from './session-steps.js';
+import { cell, complaintsOf, expect, open, openElsewhere, run, test } from './session-steps.js';
 
 const saved = (page: Page): Locator => page.locator('.tpl-TopBar-saved.jp-mod-saved');
-
-async function run(page: Page, at: number): Promise<void> {
-  await cell(page, at).locator('.cm-content').click();
-  await page.keyboard.press('Control+Enter');
-}
 
 interface Saved {
   readonly cells: readonly { readonly source: string | string[]; readonly outputs?: readonly object[] }[];

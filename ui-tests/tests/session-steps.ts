@@ -18,6 +18,11 @@ export const test = plain.extend<object, { gateway: SessionGateway }>({
 
 export const cell = (page: Page, at: number): Locator => page.locator('.jp-CodeCell').nth(at);
 
+export async function run(page: Page, at: number): Promise<void> {
+  await cell(page, at).locator('.cm-content').click();
+  await page.keyboard.press('Control+Enter');
+}
+
 /** Until its kernel is connected. */
 export async function open(page: Page, gateway: SessionGateway, notebook: string): Promise<void> {
   await page.goto(gateway.link(notebook));
