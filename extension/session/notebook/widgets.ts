@@ -2,7 +2,7 @@
 import type { IRenderMime } from '@jupyterlab/rendermime';
 import type { NotebookPanel } from '@jupyterlab/notebook';
 import type { Kernel } from '@jupyterlab/services';
-import { Widget } from '@lumino/widgets';
+import { Panel, Widget } from '@lumino/widgets';
 import type { LoadedWidgets } from './widget-manager.js';
 
 const VIEW = 'application/vnd.jupyter.widget-view+json';
@@ -56,8 +56,8 @@ export class LazyWidgets {
   private _loaded: Promise<LoadedWidgets> | undefined;
 }
 
-/** Stands in the output until the manager is there. */
-class LoadingWidget extends Widget implements IRenderMime.IRenderer {
+/** Stands in the output until the manager is there; its cell may be out of the page meanwhile. */
+class LoadingWidget extends Panel implements IRenderMime.IRenderer {
   constructor(private readonly real: Promise<IRenderMime.IRenderer>) {
     super();
     this.addClass('tpl-LoadingWidget');
@@ -71,9 +71,7 @@ class LoadingWidget extends Widget implements IRenderMime.IRenderer {
       return;
     }
     this.node.textContent = '';
-    if (!real.isAttached) {
-      Widget.attach(real, this.node);
-    }
+    this.addWidget(real);
     await real.renderModel(model);
   }
 }
