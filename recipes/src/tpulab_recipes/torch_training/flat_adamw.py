@@ -14,7 +14,7 @@ import torch
 
 from tpulab_recipes.runtime import Backend
 from tpulab_recipes.torch_training.learning_rate import use_tensor_learning_rate
-from tpulab_recipes.torch_training.optimizer_state import create_optimizer_state
+from tpulab_recipes.torch_training.optimizer_state import create_optimizer_state, settle_parameters
 
 _MOMENTS = ("exp_avg", "exp_avg_sq")
 
@@ -27,6 +27,7 @@ def make_flat_adamw(backend: Backend, groups: Sequence[dict[str, Any]], **option
     use_tensor_learning_rate(backend, optimizer)
     if isinstance(optimizer, FlatAdamW):
         optimizer.place(backend)
+        settle_parameters(optimizer)
     else:
         create_optimizer_state(optimizer)
     return optimizer

@@ -42,10 +42,24 @@ def create_optimizer_state(optimizer: Any) -> None:
     optimizer.zero_grad(set_to_none=True)
 
 
+def settle_parameters(optimizer: Any) -> None:
+    """Makes the trained parameters results of a program, with the next step boundary. torch_xla has a program
+    write into the memory of what an earlier one has computed, and not of what was transferred: without it the
+    first step is another program than all later ones."""
+    import torch
+
+    with torch.no_grad():
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                if parameter.requires_grad and parameter.device.type != "cpu":
+                    parameter.mul_(1.0)
+
+
 def _create_adam_state(optimizer: Any) -> None:
     """Zeros. A step would be a program for them, which takes as long to compile as the real step's update."""
     import torch
 
+    settle_parameters(optimizer)
     for group in optimizer.param_groups:
         on_device = group["capturable"] or group["fused"]
         for parameter in group["params"]:
