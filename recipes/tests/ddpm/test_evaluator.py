@@ -26,13 +26,13 @@ def _no_programs() -> None:
 
 
 @pytest.mark.usefixtures("_no_programs")
-def test_data_and_samples_share_one_program_and_the_figure_is_that_of_small_batches(tiny: Config) -> None:
-    network = Network(tiny)
+def test_data_and_samples_share_one_program_and_the_figure_is_that_of_small_batches(shallow: Config) -> None:
+    network = Network(shallow)
     evaluate = ShapesEvaluator(network, count=40, batch=16, steps=2)
     found = evaluate(network.init(0))
     assert frechet.compilations() == 1
     pca = PatchPca.shipped()
-    reference = pca.decode(pca.encode(draw_shapes(512, seed=tiny.seed + 2_000_003).images))
+    reference = pca.decode(pca.encode(draw_shapes(512, seed=shallow.seed + 2_000_003).images))
     expected = frechet_distance(image_features(reference, batch=64), image_features(found.images, batch=8))
     # The images that fill a batch up do not count.
     assert found.images.shape[0] == 40
@@ -41,7 +41,7 @@ def test_data_and_samples_share_one_program_and_the_figure_is_that_of_small_batc
     assert frechet.compilations() == 3
 
 
-def test_a_training_without_an_evaluator_says_so_when_it_is_asked(tiny: Config) -> None:
+def test_a_training_without_an_evaluator_says_so_when_it_is_asked(shallow: Config) -> None:
     asked: list[Hook] = []
 
     class Asking(PlainRun):
@@ -51,7 +51,7 @@ def test_a_training_without_an_evaluator_says_so_when_it_is_asked(tiny: Config) 
         def steps(self, batches: Iterable[Any], total: int) -> Iterator[Any]:  # noqa: ARG002
             return iter(())
 
-    with Trainer(tiny, ShapesSource(tiny, count=64)) as trainer:
+    with Trainer(shallow, ShapesSource(shallow, count=64)) as trainer:
         trainer.train(1, run=Asking({}))
     assert len(asked) == 2
     for hook in asked:

@@ -126,11 +126,11 @@ def test_nothing_held_out_is_said_to_be_training_data(data: Path) -> None:
     assert {image.tobytes() for image in examples.rows["image"]} <= _trained_on(source)
 
 
-def test_the_evaluator_asks_for_what_was_held_out(data: Path, tiny: Config) -> None:
+def test_the_evaluator_asks_for_what_was_held_out(data: Path, shallow: Config) -> None:
     """The same weights, seeds and number of images, with words of its own and words that training reads."""
     found = {}
     for share in (SHARE, 0.0):
-        config = replace(tiny, dataset=replace(tiny.dataset, held_out_share=share))
+        config = replace(shallow, dataset=replace(shallow.dataset, held_out_share=share))
         source = EncodingSource(str(data), config)
         evaluate = EncodingsEvaluator(Network(config), source, count=8, steps=2)
         for name, rows in source.examples(8).rows.items():
