@@ -8,7 +8,7 @@ import re
 import pytest
 
 from ..notebook_run import Executed
-from .conftest import STOP_IN_THE_FIRST_STEP, Execute, compiled_in_steps
+from .conftest import COMPILE_QUICKLY, STOP_IN_THE_FIRST_STEP, Execute, compiled_in_steps
 
 #: Of the loops of notebook 03 those of which the agent has said that each step waits for a value.
 ADVISED = (
@@ -356,11 +356,15 @@ class TestGptSovits:
             "seconds": "[len(heard[title]) / config.sampling_rate for title in ('own voice', 'converted')]",
             "source": "len(source.wav) / config.sampling_rate",
         }
-        # Fewer steps than the lesson has: what it learns is a test of its own (recipes/tests/gpt_sovits).
-        few = {"steps": 12, "sample_every": 6}
-        return execute(
-            "07-gpt-sovits.ipynb", ask, output_folder=str(tmp_path_factory.mktemp("sovits")), **few
-        )
+        # Fewer steps and layers than the lesson has: what it learns is a test of its own
+        # (recipes/tests/gpt_sovits).
+        few = {
+            "steps": 12,
+            "sample_every": 6,
+            "settings": {"periods": (2,), "resblock_dilation_sizes": ((1,),), "posterior_layers": 1},
+        }
+        folder = str(tmp_path_factory.mktemp("sovits"))
+        return execute("07-gpt-sovits.ipynb", ask, COMPILE_QUICKLY, output_folder=folder, **few)
 
     def test_both_networks_learn_and_nothing_compiles_after_the_first_step(self, lesson: Executed) -> None:
         curves = lesson.values["curves"]
