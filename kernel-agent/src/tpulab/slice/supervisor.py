@@ -157,6 +157,8 @@ def main() -> None:
     first = sys.stdin.buffer.readline()
     if first:
         Supervisor(json.loads(first)).run()
+        # Python would wait for the thread that reads standard input, and abort.
+        os._exit(0)
 
 
 if __name__ == "__main__":
