@@ -63,7 +63,8 @@ class SliceClient(Client):  # type: ignore[misc]
     ) -> str:
         """Answers the id of the message."""
         message = self.session.msg(msg_type, content=content, metadata=metadata)
-        socket = self._control_socket if control else self._mux_socket
+        # The streams, not their sockets: a send on a socket may swallow the event that a reply has come.
+        stream = self._control_stream if control else self._mux_stream
         identity = self._engines[host].encode()
 
         identifier: str = message["header"]["msg_id"]
@@ -72,7 +73,7 @@ class SliceClient(Client):  # type: ignore[misc]
             self._sent.popitem(last=False)
 
         def send() -> None:
-            self.session.send(socket, message, buffers=buffers, ident=identity)
+            self.session.send(stream, message, buffers=buffers, ident=identity)
 
         self._io_loop.add_callback(send)
         return identifier
