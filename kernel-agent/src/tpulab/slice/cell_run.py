@@ -44,6 +44,9 @@ class CellRun:
         self._requests: dict[int, str] = {}
         self._replies: dict[int, dict[str, Any]] = {}
         self._idle: set[int] = set()
+        #: Hosts whose code runs, and those that an interrupt waits for: earlier it would be ignored there.
+        self._begun: set[int] = set()
+        self._interrupt_late: set[int] = set()
         self._done = asyncio.Event()
         self._failure: Exception | None = None
         self._interrupts = 0
@@ -55,6 +58,7 @@ class CellRun:
                 f"This cell runs on {name_hosts(self.hosts)}, and {call} speaks of devices of all hosts: a "
                 "computation over them would wait for the others for ever.\n"
             )
+        self._silent = bool(options["silent"])
         for host in self.hosts:
             speaks = host == self.hosts[0]
             content = {
@@ -89,6 +93,11 @@ class CellRun:
                 self._replies[host] = content
                 self._programs.finish(host)
                 self._settle(host)
+        elif kind == "execute_input":
+            self._begun.add(host)
+            if host in self._interrupt_late:
+                self._interrupt_late.remove(host)
+                self._group.signal([host], signal.SIGINT)
         elif kind == "status":
             if content["execution_state"] == "idle":
                 self._idle.add(host)
@@ -113,7 +122,7 @@ class CellRun:
         self._interrupts += 1
         running = self._running()
         if self._interrupts == 1:
-            self._group.signal(running, signal.SIGINT)
+            self._signal(running)
             self._task(self._tell_deaf_hosts())
         elif self._failure is None and self._deaf_told:
             self._failure = GroupEndedError(
@@ -122,7 +131,7 @@ class CellRun:
             self._group.end(self._failure)
             self._done.set()
         else:
-            self._group.signal(running, signal.SIGINT)
+            self._signal(running)
 
     def lost(self, host: int, reason: str) -> None:
         if self._failure is not None or self._done.is_set():
@@ -138,9 +147,15 @@ class CellRun:
 
     _deaf_told = False
     _uneven_told = False
+    #: A silent request does not say that it has begun.
+    _silent = False
 
     def _running(self) -> list[int]:
         return [host for host in self.hosts if host not in self._replies]
+
+    def _signal(self, hosts: list[int]) -> None:
+        self._interrupt_late = {host for host in hosts if host not in self._begun and not self._silent}
+        self._group.signal([host for host in hosts if host not in self._interrupt_late], signal.SIGINT)
 
     def _settle(self, host: int) -> None:
         if host in self._replies and host in self._idle:
@@ -178,7 +193,7 @@ class CellRun:
     async def _end_after_loss(self, host: int) -> None:
         others = [one for one in self._running() if one != host]
         if host >= 0 and others:
-            self._group.signal(others, signal.SIGINT)
+            self._signal(others)
             ends = asyncio.get_running_loop().time() + LAST_WORDS_S
             while asyncio.get_running_loop().time() < ends and any(one in self._running() for one in others):
                 await asyncio.sleep(0.05)

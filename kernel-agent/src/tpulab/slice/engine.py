@@ -36,7 +36,11 @@ class SliceEngineKernel(IPythonParallelKernel):  # type: ignore[misc]
         if (count := metadata.get("tpulab_count")) is not None:
             self.shell.execution_count = count
         self.programs.begin_cell()
-        return await super().do_execute(*args, **kwargs)
+        try:
+            return await super().do_execute(*args, **kwargs)
+        except KeyboardInterrupt:
+            # Just before or after the user's code: without a reply the lead would wait for ever.
+            return {"status": "error", "ename": "KeyboardInterrupt", "evalue": "", "traceback": []}
 
     def _input_request(self, prompt: str, *_: Any, password: bool = False) -> str:
         answer = self.lead.ask("input", prompt=str(prompt), password=password)
