@@ -108,10 +108,8 @@ test('tqdm and a widget of anywidget are back after a reload in mid-cell, and ac
   await openNotebook(page, 'widgets.ipynb');
   await page.evaluate(() => void window.jupyterapp.commands.execute('notebook:run-all-cells'));
   for (const again of [false, true]) {
-    if (again) {
-      await page.evaluate(() => window.jupyterapp.commands.execute('docmanager:save').then(() => undefined));
-      await openNotebook(page, 'widgets.ipynb');
-    }
+    // Its document is shared: the room has what was shown, and a save by hand may find a newer file.
+    if (again) await openNotebook(page, 'widgets.ipynb');
     await expect(counter).toHaveText('counted 3 of 7');
     await expect(cell.locator('.jp-OutputArea')).toContainText(/batches:\s+50%/);
     await expect(cell.locator('.jp-OutputArea')).toContainText('2/4');
