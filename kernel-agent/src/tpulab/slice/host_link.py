@@ -87,6 +87,8 @@ class HostLink:
         assert self.process.stdout is not None
         assert self.process.stderr is not None
         for line in self.process.stdout:
+            # Here and not in the loop, which may be busy with a flood of output.
+            self.heard_at = time.monotonic()
             try:
                 said = json.loads(line)
             except ValueError:
@@ -103,7 +105,6 @@ class HostLink:
             self._loop.call_soon_threadsafe(function, said)
 
     def _hear(self, said: dict[str, Any]) -> None:
-        self.heard_at = time.monotonic()
         if "alive" in said:
             self.pid, self.state, self.rss_bytes = said["alive"], said.get("state", ""), said.get("rss", 0)
         self._said(said)

@@ -24,7 +24,7 @@ from tpulab.slice.spec import SliceSpec
 from tpulab.slice.tracebacks import error_content
 
 #: Completion and inspection ask process 0, which may be busy.
-QUESTION_S = 10.0
+QUESTION_S = 30.0
 #: Cells and comm messages whose late outputs still find their place.
 KEPT_PARENTS = 1024
 _STDIN_LOOK_S = 0.02
