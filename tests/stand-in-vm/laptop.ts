@@ -3,7 +3,7 @@
  * `bin` is first on their PATH, as the real ones are found.
  */
 import { execFile } from 'node:child_process';
-import { chmod, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { requireProgram } from './availability.js';
@@ -85,18 +85,22 @@ export class Laptop {
 
   /** What the stand-in for gcloud says from now on. Without an answer it says that it does not know the command. */
   async answerGcloud(answers: readonly GcloudAnswer[]): Promise<void> {
-    const program = path.join(this.bin, 'gcloud');
     await rm(path.join(this.folder, 'gcloud.log'), { force: true });
-    await writeFile(path.join(this.folder, 'gcloud.json'), JSON.stringify(answers));
-    await writeFile(
+    await this.#replace(path.join(this.folder, 'gcloud.json'), JSON.stringify(answers));
+    await this.#replace(
       path.join(this.folder, 'gcloud.cjs'),
       GCLOUD_PROGRAM.replaceAll('FOLDER', JSON.stringify(this.folder))
     );
-    await writeFile(
-      program,
+    await this.#replace(
+      path.join(this.bin, 'gcloud'),
       `#!/bin/sh\nexec '${process.execPath}' '${path.join(this.folder, 'gcloud.cjs')}' "$@"\n`
     );
-    await chmod(program, 0o755);
+  }
+
+  /** In one step: the bridge may run the program at any moment, and one that is being written cannot be. */
+  async #replace(file: string, text: string): Promise<void> {
+    await writeFile(`${file}.new`, text, { mode: 0o755 });
+    await rename(`${file}.new`, file);
   }
 
   /** The command lines with which gcloud was called. */

@@ -200,7 +200,7 @@ describe.skipIf(why !== null)(`a Colab runtime${why === null ? '' : ` (skipped: 
     await agree();
     await hub.until('connected', 'colab');
     expect(await runCell()).toMatchObject({ lost: 0, doubled: 0, reordered: 0 });
-    expect(await hub.log('colab')).toContain('a port of its loopback interface is used');
+    expect(await hub.log('colab')).toContain('using a port on its loopback interface');
   });
 
   it('ends with "tpulab disconnect --stop", which looks whether it has ended', async () => {

@@ -165,7 +165,7 @@ ln -s /etc/hostname "$HOME/${there()}/link.txt"; ln -s / "$HOME/${there()}/root"
   it.each([
     [{ localFolder: 'relative' }, 'absolute path'],
     [{ localFolder: '/nowhere/at/all' }, 'no folder'],
-    [{ localFolder: '/' }, 'too much'],
+    [{ localFolder: '/' }, 'too large'],
     [{ remoteFolder: '../etc' }, 'cannot be the folder'],
     [{ remoteFolder: '/' }, 'cannot be the folder'],
     [{ remoteFolder: '~/' }, 'cannot be the folder'],
