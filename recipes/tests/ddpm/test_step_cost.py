@@ -74,7 +74,7 @@ def test_what_does_not_fit_a_chip_is_refused_before_anything_is_allocated(
     monkeypatch.setitem(memory_plan.CHIP_GIB, "v5e", needed)
     there = len(jax.live_arrays())
     with pytest.raises(
-        DeviceRuntimeError, match=r"8 images on 8 chips .* v5e .*weights .*activations .*remat_levels=1"
+        DeviceRuntimeError, match=r"8 images on 8 chips .*weights .*activations .* v5e .*remat_levels=1"
     ):
         Trainer(config, source)
     assert len(jax.live_arrays()) == there

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,9 @@ from tpulab_recipes.audio.corpus import CorpusSettings, write_corpus  # noqa: E4
 from tpulab_recipes.common.errors import ConfigError  # noqa: E402
 from tpulab_recipes.dia.__main__ import main  # noqa: E402
 from tpulab_recipes.dia.config import FULL_SIZE, Config, read_train_config  # noqa: E402
+from tpulab_recipes.dia.memory import plan  # noqa: E402
+from tpulab_recipes.dia.model import tiny_model  # noqa: E402
+from tpulab_recipes.runtime import memory_plan  # noqa: E402
 from tpulab_recipes.runtime.selection import make  # noqa: E402
 
 
@@ -90,6 +94,29 @@ def test_the_original_s_command_trains_and_transformers_loads_the_result(
     assert main(["export", "--checkpoints", str(out), "--output", str(exported)]) == 0
     again = transformers.DiaForConditionalGeneration.from_pretrained(exported)
     assert all(torch.equal(value, ours[name]) for name, value in again.state_dict().items())
+
+
+def test_what_does_not_fit_the_chip_is_refused_before_anything_is_encoded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "audio").mkdir()
+    monkeypatch.setattr(memory_plan, "_CHIP_OF", {"cpu": "v5e"})
+    monkeypatch.setitem(memory_plan.CHIP_GIB, "v5e", 0.001)
+    command = ["finetune", "--audio-folder", str(tmp_path), "--output-dir", str(tmp_path / "run")]
+    assert main([*command, "--grad-accum-steps", "2"]) == 1
+    said = capsys.readouterr().err
+    assert re.search(r"2 clips in 2 parts on 1 chip needs about 0\.\d GiB .* v5e has 0\.001 GiB", said)
+    assert "grad_accum_steps, remat, lora_rank, or shard" in said
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["audio"]
+
+
+def test_sharding_and_a_running_average_are_planned_as_they_are_trained() -> None:
+    sizes, config = tiny_model().config, Config(audio_length=128, text_length=128)
+    whole, sliced, twin = (
+        plan(sizes, config.but(**each), 1, 8) for each in ({}, {"shard": True}, {"ema": 0.9})
+    )
+    assert sliced.parameters == pytest.approx(whole.parameters / 8, rel=0.01)
+    assert twin.total - whole.total == whole.parameters
 
 
 def test_speaks_into_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -40,7 +40,8 @@ def main(argv: list[str]) -> int:
         with torch.device("meta"):
             empty = DiaForConditionalGeneration(sizes)
         model = empty.to_empty(device="cpu")
-        print(f"planned {plan(sizes, config, 1, CHIPS).total / 2**30:.2f} GiB for each chip", file=sys.stderr)
+        planned = plan(sizes, config.but(shard=not options.lora), 1, CHIPS).total / 2**30
+        print(f"planned {planned:.2f} GiB for each chip", file=sys.stderr)
     else:
         config, model = Config(batch_size=CHIPS, precision="bfloat16"), tiny_model()
     trainer = Trainer(config, model, make("torch_xla", "cpu"), 1)

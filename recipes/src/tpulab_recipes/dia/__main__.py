@@ -105,6 +105,7 @@ class Finetune(DiaCommand):
         from tpulab_recipes.audio.codec import Codec, load_codec
         from tpulab_recipes.common.storage import Folder
         from tpulab_recipes.dia.data import encode, steps_per_epoch, train_batches
+        from tpulab_recipes.dia.memory import refuse_too_large
         from tpulab_recipes.dia.model import export_model
         from tpulab_recipes.dia.trainer import Trainer
         from tpulab_recipes.torch_training import load_checkpoint, save_checkpoint
@@ -121,6 +122,7 @@ class Finetune(DiaCommand):
         backend = self.use_backend()
         backend.seed(config.seed)
         model, processor, layout = _model(config)
+        refuse_too_large(model.config, config, backend)
         if not Folder(f"{folder}/encoded_audio").names(".pt", may_be_absent=True):
             codec = load_codec(self.codec) if self.codec else Codec(processor.audio_tokenizer)
             window = {"frames": config.audio_length - layout.overhead, "channels": len(layout.delay)}

@@ -1,4 +1,5 @@
-"""What fine-tuning needs of each chip, by kind of chip, counted without allocating anything."""
+"""What fine-tuning needs of each chip, counted without allocating anything: a table by kind of chip, and a
+refusal of what does not fit."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ import torch
 from tpulab_recipes.dia.config import Config
 from tpulab_recipes.dia.model import add_lora, make_static
 from tpulab_recipes.dia.trainer import core_of, loss_sum
+from tpulab_recipes.runtime import memory_plan
 from tpulab_recipes.runtime.memory_plan import CHIP_GIB, MemoryPlan, bfloat16_on_meta, plan_memory
 
 CHIPS = ("v4", "v5e", "v5p", "v6e")
@@ -60,13 +62,14 @@ def table(model_config: Any, config: Config, clips: int, count: int = 8) -> list
     bound; they grow with the clips in proportion. With `config.remat` they are the inputs of the layers and
     what one layer keeps.
     """
-    ways = {f"full, sharded over {count}": 0, "LoRA": config.lora_rank or _LORA_RANK}
-    plans = {way: plan(model_config, config.but(lora_rank=rank), clips, count) for way, rank in ways.items()}
+    adapters = config.but(lora_rank=config.lora_rank or _LORA_RANK, shard=False)
+    ways = {f"full, sharded over {count}": config.but(lora_rank=0, shard=True), "LoRA": adapters}
+    plans = {way: plan(model_config, each, clips, count) for way, each in ways.items()}
     return [Need(way, chip, count, clips, found) for way, found in plans.items() for chip in CHIPS]
 
 
 def plan(model_config: Any, config: Config, clips: int, count: int) -> MemoryPlan:
-    """Bytes on each of `count` chips, each with `clips` clips."""
+    """Bytes on each of `count` chips, each with `clips` clips at a time."""
     from transformers import DiaForConditionalGeneration
 
     lowered = bfloat16_on_meta if config.precision == "bfloat16" else nullcontext
@@ -83,9 +86,11 @@ def plan(model_config: Any, config: Config, clips: int, count: int) -> MemoryPla
             with lowered():
                 return loss_sum(model, _batch(model_config, config, clips))
 
-        return plan_memory(make_model, loss, chips=count, shard=config.lora_rank == 0)
+        return plan_memory(make_model, loss, chips=count, shard=config.shard)
 
     whole = counted(None)
+    if config.ema:
+        whole = replace(whole, optimizer=whole.optimizer + whole.parameters)
     if not config.remat:
         return whole
     # Each layer keeps its input only and, while its backward pass runs, what it keeps without remat.
@@ -94,6 +99,20 @@ def plan(model_config: Any, config: Config, clips: int, count: int) -> MemoryPla
     inputs += decoder.num_hidden_layers * config.audio_length * decoder.hidden_size
     kept = min(whole.activations, counted(1).activations + 4 * clips * inputs)
     return replace(whole, activations=kept)
+
+
+def refuse_too_large(model_config: Any, config: Config, backend: Any) -> None:
+    """`memory_plan.refuse_too_large` of a step of fine-tuning on all devices of the backend."""
+    chips, parts = backend.world().global_devices, config.grad_accum_steps
+    clips = -(-config.batch_size // (chips * parts))
+    memory_plan.refuse_too_large(
+        backend.devices()[0].kind,
+        chips,
+        lambda: plan(model_config, config, clips, chips),
+        f"A step with {config.batch_size} clips" + (f" in {parts} parts" if parts > 1 else ""),
+        "Use a smaller batch_size, more grad_accum_steps, remat, lora_rank, or shard (with --spmd) over more "
+        "chips.",
+    )
 
 
 def _batch(model_config: Any, config: Config, clips: int) -> dict[str, torch.Tensor]:

@@ -72,8 +72,10 @@ class Train(TtsCommand):
     def run(self) -> None:
         from tpulab_recipes.english_tts.checkpoint_manager import save_final_model
         from tpulab_recipes.english_tts.data import prepare
+        from tpulab_recipes.english_tts.memory import refuse_too_large
 
         config, backend = self.config, self.use_backend()
+        refuse_too_large(config, backend)
         if self.resume is not None:
             config = config.but(resume_checkpoint=self.resume)
         if not (Path(config.output_dir) / "statistics.json").exists():
@@ -203,6 +205,8 @@ class Profile(TtsCommand):
     """Timed runs of each program."""
 
     def run(self) -> None:
+        from tpulab_recipes.english_tts.memory import refuse_too_large
+
         never = 10**6  # the last epoch would be saved whatever the interval is
         config = self.config.but(
             num_epochs=never,
@@ -211,7 +215,9 @@ class Profile(TtsCommand):
             enable_interbatch_profiling=True,
             interbatch_report_interval=never,
         )
-        trainer = _trainer(config, self.use_backend())
+        backend = self.use_backend()
+        refuse_too_large(config, backend)
+        trainer = _trainer(config, backend)
         trainer.on_figures.clear()
         phases = trainer.profile_training_steps(self.rounds)
         trainer.progress.start("profiling", 2 * trainer.steps_per_epoch)

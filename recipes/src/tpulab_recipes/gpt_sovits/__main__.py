@@ -112,7 +112,7 @@ class Train(SovitsCommand):
             steps_per_epoch,
             train_batches,
         )
-        from tpulab_recipes.gpt_sovits.trainer import Trainer
+        from tpulab_recipes.gpt_sovits.trainer import Trainer, refuse_too_large
         from tpulab_recipes.torch_training import load_checkpoint, save_checkpoint
 
         config, places = self.settings()
@@ -125,6 +125,7 @@ class Train(SovitsCommand):
         if not train:
             raise DataError(f"{folder} has {len(clips)} clip(s), all held out; add some, or --held-out 0.")
         backend = self.started()
+        refuse_too_large(config, backend)
         backend.seed(config.seed)
         generator, discriminator = make_models(config)
         for place, model in (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -61,10 +61,26 @@ class MemoryPlan:
         }
         raise DeviceRuntimeError(
             "too_large",
-            f"{step} on {chips} chips needs about {self.total / 2**30:.1f} GiB of each, more than a {chip} "
-            f"has for it ({CHIP_GIB[chip]} GiB, a tenth of which is for the program): "
-            f"{', '.join(f'{name} {size / 2**30:.1f}' for name, size in parts.items())}. {remedy}",
+            f"{step} on {chips} chip{'s' * (chips > 1)} needs about {self.total / 2**30:.1f} GiB per chip "
+            f"({', '.join(f'{name} {size / 2**30:.1f}' for name, size in parts.items())}); a {chip} has "
+            f"{CHIP_GIB[chip]:g} GiB, a tenth of which is for the program. {remedy}",
         )
+
+
+def refuse_too_large(
+    device_kind: str, chips: int, plan: Callable[[], MemoryPlan], step: str, remedy: str
+) -> None:
+    """Raises `DeviceRuntimeError` (`too_large`), before anything is allocated, where a step is planned not to
+    fit. Processors and chips whose memory is not known are not judged, and nothing is planned for them.
+
+    Args:
+        device_kind: as the framework calls it (`DeviceInfo.kind`).
+        chips: how many `step` runs on; `plan` counts the bytes of one of them.
+        step: what is too large, in words. remedy: what to change, a sentence.
+    """
+    chip = chip_of(device_kind)
+    if chip is not None:
+        plan().require_fit(chip, chips, step, remedy)
 
 
 def chip_of(device_kind: str) -> str | None:
@@ -79,6 +95,7 @@ def plan_memory(
     optimizer: str = "adamw",
     chips: int = 1,
     shard: bool = False,
+    recompute: RecomputeOnMeta | None = None,
 ) -> MemoryPlan:
     """Counts a step of PyTorch on the device `meta`, which has shapes and no memory.
 
@@ -90,26 +107,17 @@ def plan_memory(
         chips: how many share the parameters, with `shard`.
         shard: parameters, gradients and moments are divided among the chips, each along the axis that
             `sharded_axis` names; otherwise each chip has all of them.
+        recompute: what the model of `make_model` was given to compute layers again.
     """
     import torch
 
-    # Only what the graph still holds at the end counts. A storage is known by its address, which is given
-    # away again when it is freed.
-    saved: WeakSet[_Saved] = WeakSet()
-
-    def keep(tensor: Any) -> _Saved:
-        held = _Saved(tensor.detach())
-        saved.add(held)
-        return held
-
     with torch.device("meta"):
         model = make_model()
-        with torch.autograd.graph.saved_tensors_hooks(keep, lambda each: each.tensor):
+        with _saved_for_backward() as saved:
             loss = loss_of(model)
-    own = {parameter.untyped_storage()._cdata for parameter in model.parameters()}
-    storages = [each.tensor.untyped_storage() for each in saved]
-    sizes = {storage._cdata: storage.nbytes() for storage in storages}
-    activations = sum(size for place, size in sizes.items() if place not in own)
+    inputs = recompute.inputs if recompute else []
+    activations = _bytes_beside(model, [*(each.tensor for each in saved), *inputs])
+    activations += recompute.largest if recompute else 0
     del loss  # held until here, and with it the graph
     parts = chips if shard else 1
     held_bytes = trained_bytes = 0
@@ -122,11 +130,52 @@ def plan_memory(
     return MemoryPlan(held_bytes, trained_bytes, MOMENTS[optimizer] * trained_bytes, activations, gathered)
 
 
+class RecomputeOnMeta:
+    """Stands for `TorchBackend.recompute` in a plan: of each module only the inputs are kept. `largest` has
+    the bytes of the one that keeps most while its backward pass runs."""
+
+    def __init__(self) -> None:
+        self.inputs: list[Any] = []
+        self.largest = 0
+
+    def __call__(self, module: Any, *args: Any) -> Any:
+        with _saved_for_backward() as inside:
+            out = module(*args)
+        self.inputs += args
+        self.largest = max(self.largest, _bytes_beside(module, [each.tensor for each in inside]))
+        return out
+
+
 class _Saved:
     """A tensor that the graph keeps for the backward pass; gone when the graph lets go of it."""
 
     def __init__(self, tensor: Any) -> None:
         self.tensor = tensor
+
+
+@contextmanager
+def _saved_for_backward() -> Iterator[WeakSet[_Saved]]:
+    """What the graph made in the block keeps. Weak, so that only what it still holds at the end counts."""
+    import torch
+
+    saved: WeakSet[_Saved] = WeakSet()
+
+    def keep(tensor: Any) -> _Saved:
+        held = _Saved(tensor.detach())
+        saved.add(held)
+        return held
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda each: each.tensor):
+        yield saved
+
+
+def _bytes_beside(module: Any, tensors: Sequence[Any]) -> int:
+    """Bytes of these tensors, without the module's parameters. Storages are known by their addresses, so the
+    tensors must be alive."""
+    own = {parameter.untyped_storage()._cdata for parameter in module.parameters()}
+    storages = [each.untyped_storage() for each in tensors]
+    sizes = {storage._cdata: storage.nbytes() for storage in storages}
+    return sum(size for place, size in sizes.items() if place not in own)
 
 
 def _largest_layer(model: Any) -> int:
@@ -142,13 +191,15 @@ def _largest_layer(model: Any) -> int:
 @contextmanager
 def bfloat16_on_meta() -> Iterator[None]:
     """`torch.autocast` to bfloat16 for the device `meta`, which it does not know: products of matrices, also
-    those of attention, take and give bfloat16, except where autocast is switched off for the processor."""
+    those of attention, and convolutions take and give bfloat16, except where autocast is switched off for the
+    processor."""
     import torch
     from torch.nn import functional
     from torch.overrides import TorchFunctionMode
 
     products = {functional.linear, torch.matmul, torch.Tensor.matmul, torch.Tensor.__matmul__, torch.bmm}
     products |= {functional.scaled_dot_product_attention, torch.einsum}
+    products |= {functional.conv1d, functional.conv2d, functional.conv_transpose1d}
 
     def lowered(value: Any) -> Any:
         floating = isinstance(value, torch.Tensor) and value.is_floating_point()

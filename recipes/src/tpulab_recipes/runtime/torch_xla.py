@@ -77,16 +77,19 @@ class TorchXlaBackend(TorchBackend):
         return self._device
 
     def devices(self) -> Sequence[DeviceInfo]:
-        kind = "cpu" if self.platform == "cpu" else f"TPU {self._chip_version()}"
+        kind = "cpu" if self.platform == "cpu" else f"TPU {self._chip_type()}"
         return [
             DeviceInfo(number, kind, self.platform, attributes.get("process_index", 0))
             for number, attributes in enumerate(self._xr.global_runtime_device_attributes())
         ]
 
-    def _chip_version(self) -> str:
+    @staticmethod
+    def _chip_type() -> str:
         from torch_xla._internal import tpu
 
-        return f"v{tpu.version()}"
+        # Not `version`, which is 5 for a v5e (called v5litepod) and for a v5p.
+        chip: str = tpu.get_tpu_type()
+        return chip.replace("v5litepod", "v5e")
 
     def world(self) -> World:
         xr = self._xr

@@ -13,7 +13,8 @@ import jax.numpy as jnp
 from tpulab_recipes.ddpm.config import Config, context_shapes
 from tpulab_recipes.ddpm.model.network import Network
 from tpulab_recipes.ddpm.training.train_step import diffusion_loss, state_shapes
-from tpulab_recipes.runtime.memory_plan import MemoryPlan, chip_of, plan_jax_memory, sliced_bytes
+from tpulab_recipes.runtime import memory_plan
+from tpulab_recipes.runtime.memory_plan import MemoryPlan, plan_jax_memory, sliced_bytes
 
 
 def batch_shapes(config: Config, batch: int) -> dict[str, jax.ShapeDtypeStruct]:
@@ -76,17 +77,15 @@ def plan_step_memory(config: Config, chips: int) -> MemoryPlan:
 
 
 def refuse_too_large(config: Config, devices: Sequence[Any]) -> None:
-    """Raises `DeviceRuntimeError` (`too_large`), before anything is allocated, where a step is planned not to
-    fit the TPUs that it is to run on (those of one host, `devices`). Other devices are not judged."""
-    chip = chip_of(devices[0].device_kind)
-    if chip is not None:
-        plan_step_memory(config, len(devices)).require_fit(
-            chip,
-            len(devices),
-            f"A step with {config.train.batch_size} images",
-            "Use a smaller train.batch_size, more chips, or model.args.remat_levels="
-            f"{len(config.model.args.ch_mult) - 1}.",
-        )
+    """`memory_plan.refuse_too_large` of a step on the devices of one host."""
+    memory_plan.refuse_too_large(
+        devices[0].device_kind,
+        len(devices),
+        lambda: plan_step_memory(config, len(devices)),
+        f"A step with {config.train.batch_size} images",
+        "Use a smaller train.batch_size, more chips, or model.args.remat_levels="
+        f"{len(config.model.args.ch_mult) - 1}.",
+    )
 
 
 def _key() -> Any:
