@@ -25,6 +25,12 @@ interface Side {
 
 const EDITOR = '.jp-CodeCell .cm-content';
 const RESULT = '.jp-CodeCell .jp-OutputArea-output';
+/** What is scrolled in a notebook, on both sides. */
+const SCROLLER = '.jp-Notebook .jp-WindowedPanel-outer';
+const CELLS = 1_000;
+/** One turn of a mouse wheel in CSS pixels, and how often it is turned: far enough from the end of the notebook on both sides. */
+const WHEEL_PX = 120;
+const WHEEL_TURNS = 200;
 const LINES = 20_000;
 const WAIT_MS = 180_000;
 
@@ -152,20 +158,41 @@ async function opened(browser: Browser, side: Side, file: string, cells: readonl
   return page;
 }
 
-/** The wheel is turned for a few seconds, from the beginning towards the end. */
+/** Waits until no more cells come into the page by themselves, at most `WAIT_MS`. Resolves with how many there are. */
+async function settled(page: Page): Promise<number> {
+  const editors = page.locator(EDITOR);
+  let count = -1;
+  for (const sinceMs = Date.now(); Date.now() - sinceMs < WAIT_MS;) {
+    const now = await editors.count();
+    if (now === count) break;
+    count = now;
+    await page.waitForTimeout(3_000);
+  }
+  return editors.count();
+}
+
+/** The same turns of the wheel on both sides, from the beginning towards the end, once the notebook is loaded. */
 async function scroll(browser: Browser, side: Side): Promise<object> {
-  const cells = Array.from({ length: 1000 }, (_, at) => `x${at} = ${at}`);
+  const cells = Array.from({ length: CELLS }, (_, at) => `x${at} = ${at}`);
   const page = await opened(browser, side, 'long.ipynb', cells);
-  await page.waitForTimeout(3_000);
-  await page.mouse.move(720, 450);
+  const editors = await settled(page);
+  const scroller = page.locator(SCROLLER).first();
+  const scrolledPx = (): Promise<number> => scroller.evaluate(({ scrollTop }) => Math.round(scrollTop));
+  await scroller.hover();
+  const fromPx = await scrolledPx();
   const found = await frames(page, async () => {
-    for (let at = 0; at < 200; at += 1) {
-      await page.mouse.wheel(0, 240);
+    for (let at = 0; at < WHEEL_TURNS; at += 1) {
+      await page.mouse.wheel(0, WHEEL_PX);
       await page.waitForTimeout(16);
     }
   });
+  const distancePx = (await scrolledPx()) - fromPx;
+  // Estimated heights of cells become real ones on the way, which moves the notebook a little by itself.
+  const wantedPx = WHEEL_TURNS * WHEEL_PX;
+  if (Math.abs(distancePx - wantedPx) > wantedPx / 10)
+    throw new Error(`${side.name}: scrolled by ${distancePx} px, not by ${wantedPx} px.`);
   await page.context().close();
-  return found;
+  return { ...found, distancePx, editors };
 }
 
 /** Until the last line is shown; then, as soon as it is printed, how long a letter takes to appear in another cell. */
@@ -231,7 +258,7 @@ test('loads', async ({ browser }) => {
     const kernels = new Map<Side, string>();
     const all: Record<string, Load[]> = {};
     for (const isSlow of [false, true]) {
-      for (let at = 0; at <= loads; at += 1) {
+      for (let at = 0; loads > 0 && at <= loads; at += 1) {
         for (const side of sides) {
           // A file and a cell of its own: nothing is there of what an earlier page has run.
           const name = `load-${isSlow ? 'slow' : 'fast'}-${at}.ipynb`;
