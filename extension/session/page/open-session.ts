@@ -3,6 +3,7 @@ import { Notification } from '@jupyterlab/apputils';
 import { NotebookActions } from '@jupyterlab/notebook';
 import { followNotebook } from '../../src/reattach/follow-notebook.js';
 import { addNotebookCommands } from '../notebook/commands.js';
+import { frameScripts } from '../notebook/framed-output.js';
 import { LookingOn } from '../notebook/look-on.js';
 import { type OpenNotebook, openNotebook } from '../notebook/open.js';
 import { Saving } from '../notebook/saving.js';
@@ -31,6 +32,7 @@ export function openSession(page: SessionPage, path: string, keyboard: Keyboard)
   page.current.follow(context.sessionContext);
   addNotebookCommands(commands, { panel, isReadOnly, keyboard });
   addPageCommands(page, { context, panel, saving });
+  frameScripts(panel, isReadOnly ? null : () => void commands.execute('notebook:trust'));
   const widgets = isReadOnly ? null : followWidgets(panel);
   if (widgets) {
     shareWidgetHost(page);

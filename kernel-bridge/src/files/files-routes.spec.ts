@@ -82,6 +82,18 @@ describe('/session', () => {
     expect(page.headers.get('referrer-policy')).toBe('no-referrer');
   });
 
+  it('has a frame for outputs with scripts, of an opaque origin and without a way to the gateway', async () => {
+    const frame = await bridge.rest('GET', '/session/_frame', { token: null });
+    expect(frame.status).toBe(200);
+    expect(frame.headers.get('content-type')).toBe('text/html; charset=utf-8');
+    const policy = frame.headers.get('content-security-policy')!;
+    expect(policy).toMatch(/^sandbox allow-scripts; default-src 'none';/);
+    // Only a frame of the page may hold it; nothing that it loads is of the gateway.
+    expect(policy.match(/'self'/g)).toEqual(["'self'"]);
+    expect(policy).toContain("frame-ancestors 'self'");
+    expect(policy).not.toMatch(/allow-same-origin|allow-top|http:|ws/);
+  });
+
   it('gives nothing but the page: no other file, no other method, no other host', async () => {
     for (const target of [
       '/session/_page/../index.html',

@@ -8,11 +8,12 @@ import { notJson } from '../http/api-description.js';
 import type { App } from '../http/app.js';
 import type { BaseUrl } from '../http/base-url.js';
 import { errorWith } from '../http/errors.js';
+import { FRAME, FRAME_POLICY } from './output-frame.js';
 import { PageFiles } from './page-files.js';
 
 /** Below this all names are assets: their names hold a hash of their content. */
 const ASSETS = '_page/';
-/** The page's own scripts only: no inline script, no frame, no form elsewhere. `blob:` is for widgets whose module the kernel sends. */
+/** The page's own scripts only: no inline script, no form elsewhere, no frame but those of the gateway. `blob:` is for widgets whose module the kernel sends. */
 const POLICY = [
   "default-src 'self'",
   "script-src 'self' blob:",
@@ -40,6 +41,18 @@ export function addSessionPageRoutes(app: App, base: BaseUrl, folder?: string): 
   app.get('/session', { schema: schema('The session page. Needs no token') }, async (_request, reply) =>
     // Relative addresses of the page are below it.
     reply.redirect(base.full('/session/'), 308)
+  );
+  app.get(
+    '/session/_frame',
+    { schema: schema('The frame in which the session page shows outputs with scripts. Needs no token') },
+    async (_request, reply) =>
+      safe(reply)
+        .headers({
+          'content-security-policy': FRAME_POLICY,
+          'content-type': 'text/html; charset=utf-8',
+          'cache-control': 'no-cache'
+        })
+        .send(FRAME)
   );
   app.get(
     '/session/*',

@@ -1,0 +1,71 @@
+import { describe, expect, it } from 'vitest';
+import { KnownOutputs } from './known-outputs.js';
+
+function store() {
+  const kept = new Map<string, string>();
+  return {
+    getItem: (key: string) => kept.get(key) ?? null,
+    setItem: (key: string, value: string) => void kept.set(key, value)
+  };
+}
+
+interface Cell {
+  cell_type: string;
+  metadata: { trusted?: boolean; tags?: string[] };
+  outputs: object[];
+}
+const cellWith = (data: object, trusted?: boolean): Cell => ({
+  cell_type: 'code',
+  metadata: trusted === undefined ? {} : { trusted },
+  outputs: [{ output_type: 'display_data', data, metadata: {} }]
+});
+const HTML = { 'text/html': '<script>draw()</script>', 'text/plain': 'chart' };
+
+describe('outputs', () => {
+  it('are not trusted because their file says so', () => {
+    const notebook = { cells: [cellWith(HTML, true)] };
+    new KnownOutputs(store()).mark(notebook);
+    expect(notebook.cells[0]!.metadata).toEqual({});
+  });
+
+  it('that were trusted here are so again, in the next page and as another program writes them', () => {
+    const shared = store();
+    const saved = { cells: [{ ...cellWith(HTML, true), metadata: { trusted: true, tags: ['a'] } }] };
+    new KnownOutputs(shared).learn(saved);
+    // The file does not say it.
+    expect(saved.cells[0]!.metadata).toEqual({ tags: ['a'] });
+    const again = {
+      cells: [cellWith({ 'text/plain': ['chart'], 'text/html': ['<script>', 'draw()</script>'] })]
+    };
+    new KnownOutputs(shared).mark(again);
+    expect(again.cells[0]!.metadata.trusted).toBe(true);
+  });
+
+  it('that differ by a letter are others', () => {
+    const known = new KnownOutputs(store());
+    known.learn({ cells: [cellWith(HTML, true)] });
+    const other = { cells: [cellWith({ ...HTML, 'text/html': '<script>draw(1)</script>' })] };
+    known.mark(other);
+    expect(other.cells[0]!.metadata.trusted).toBeUndefined();
+  });
+
+  it('are known for as long as the page is open where nothing can be kept', () => {
+    const full = {
+      getItem: () => 'not JSON',
+      setItem: () => {
+        throw new Error('full');
+      }
+    };
+    for (const known of [new KnownOutputs(null), new KnownOutputs(full)]) {
+      known.learn({ cells: [cellWith(HTML, true)] });
+      const again = { cells: [cellWith(HTML)] };
+      known.mark(again);
+      expect(again.cells[0]!.metadata.trusted).toBe(true);
+    }
+  });
+
+  it.each([null, [], { cells: 3 }, { cells: [null, { outputs: 'x' }, { outputs: [null] }] }])(
+    'of what is no notebook are left alone: %j',
+    notebook => expect(() => new KnownOutputs(store()).mark(notebook)).not.toThrow()
+  );
+});

@@ -1,0 +1,120 @@
+/**
+ * Which outputs this browser has trusted, by their digest: those that a cell of this page has made, or that a person trusted. What a
+ * file says of itself is not asked: anybody can write `"trusted": true` into one.
+ */
+import { sha256Hex } from '../../src/platform/sha256.js';
+import { pageStorage } from '../../src/platform/page-storage.js';
+
+const KEY = 'tpulab:trusted-outputs';
+/** The newest ones: 64 bytes each. */
+const MAX_KNOWN = 1_000;
+
+interface SavedCell {
+  readonly cell_type?: unknown;
+  metadata?: Record<string, unknown>;
+  readonly outputs?: readonly SavedOutput[];
+}
+
+interface SavedOutput {
+  readonly data?: Readonly<Record<string, unknown>>;
+}
+
+export interface DigestStore {
+  getItem(key: string): string | null;
+  setItem(key: string, value: string): void;
+}
+
+export class KnownOutputs {
+  /** @param store where digests are kept between pages; null: for as long as this page is open */
+  constructor(private readonly store: DigestStore | null = pageStorage()) {}
+
+  /** A notebook as it comes from a file: a cell is trusted when its outputs are known here. Changes `notebook`. */
+  mark(notebook: unknown): void {
+    const known = this.read();
+    for (const cell of cellsOf(notebook)) {
+      const text = scriptable(cell);
+      const metadata = withoutTrust(cell.metadata);
+      cell.metadata = text !== null && known.has(sha256Hex(text)) ? { ...metadata, trusted: true } : metadata;
+    }
+  }
+
+  /** A notebook as it goes into a file: without the mark, and what was trusted is known from then on. Changes `notebook`. */
+  learn(notebook: unknown): void {
+    const known = this.read();
+    const before = known.size;
+    const digests = new Map<string, string>();
+    for (const cell of cellsOf(notebook)) {
+      const text = cell.metadata?.['trusted'] === true ? scriptable(cell) : null;
+      if (text !== null) {
+        const digest = this._digests.get(text) ?? sha256Hex(text);
+        digests.set(text, digest);
+        known.add(digest);
+      }
+      cell.metadata = withoutTrust(cell.metadata);
+    }
+    this._digests = digests;
+    if (known.size !== before) {
+      this.write([...known].slice(-MAX_KNOWN));
+    }
+  }
+
+  private read(): Set<string> {
+    try {
+      const kept: unknown = JSON.parse(this.store?.getItem(KEY) ?? '[]');
+      return new Set([...(Array.isArray(kept) ? kept.map(String) : []), ...this._unkept]);
+    } catch {
+      return new Set(this._unkept);
+    }
+  }
+
+  private write(digests: readonly string[]): void {
+    try {
+      if (this.store !== null) {
+        this.store.setItem(KEY, JSON.stringify(digests));
+        return;
+      }
+    } catch {
+      // Full: then they are known to this page alone.
+    }
+    this._unkept = digests;
+  }
+
+  private _unkept: readonly string[] = [];
+  /** Of the last save: most outputs of the next one are the same. */
+  private _digests: ReadonlyMap<string, string> = new Map();
+}
+
+export const knownOutputs = new KnownOutputs();
+
+function cellsOf(notebook: unknown): readonly SavedCell[] {
+  const { cells } = (notebook ?? {}) as { cells?: unknown };
+  return Array.isArray(cells)
+    ? (cells as unknown[]).filter((cell): cell is SavedCell => typeof cell === 'object' && cell !== null)
+    : [];
+}
+
+function withoutTrust(metadata: Record<string, unknown> = {}): Record<string, unknown> {
+  const { trusted: _, ...rest } = metadata;
+  return rest;
+}
+
+/** The outputs of a cell as text; null when none of them looks different once it is trusted. */
+function scriptable({ outputs }: SavedCell): string | null {
+  if (!Array.isArray(outputs)) {
+    return null;
+  }
+  const some = (outputs as (SavedOutput | null)[])
+    .map(output => output?.data ?? {})
+    .filter(data => Object.keys(data).some(isScriptable));
+  return some.length === 0 ? null : JSON.stringify(some.map(withSortedKeys));
+}
+
+/** A file may have them in another order than the page. */
+const withSortedKeys = (data: Readonly<Record<string, unknown>>): unknown =>
+  Object.entries(data)
+    .map(([mimeType, value]) => [mimeType, Array.isArray(value) ? value.join('') : value] as const)
+    .sort(([a], [b]) => (a < b ? -1 : 1));
+
+function isScriptable(mimeType: string): boolean {
+  return mimeType !== 'text/plain' && !(mimeType.startsWith('image/') && mimeType !== 'image/svg+xml');
+}

@@ -1,0 +1,124 @@
+/** What counts as an output with scripts, and the document that its frame gets. Without a page, and without a decision on trust. */
+import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
+
+type Data = ReadonlyPartialJSONObject;
+
+const SCRIPT_TYPES = ['application/javascript', 'text/javascript'] as const;
+const SCRIPTED = /<(?:script|iframe)\b|<[a-z][^<>]*\son[a-z]+\s*=/i;
+/** Beside a script that loads a library for the outputs after it, as Bokeh and HoloViews say. */
+const LOADS = /_load\.v\d+\+json$/;
+/** The same libraries: a script that draws into the HTML of the output before it. */
+const DRAWS = /_exec\.v\d+\+json$/;
+/** What is not seen: the beginning of each, and what ends it. */
+const UNSEEN = /<(script|style)\b|<!--|<(?:meta|link)\b/gi;
+/** A short script with nothing beside it draws by itself; a long one, or one that loads another, is a library. */
+const LIBRARY_CHARS = 50_000;
+const LOADS_ANOTHER = /<script\b[^>]*\ssrc=|\bimport\s*["'(]/i;
+
+export interface FrameStyle {
+  readonly isDark: boolean;
+  readonly color: string;
+  readonly font: string;
+}
+
+export function hasScripts(data: Data): boolean {
+  return scriptOf(data) !== null || SCRIPTED.test(textOf(data['text/html']) ?? '');
+}
+
+/** What the outputs after this one need; null: nothing. */
+export function libraryOf(data: Data): string | null {
+  const script = scriptOf(data);
+  if (script !== null && Object.keys(data).some(mimeType => LOADS.test(mimeType))) {
+    return asElement(script);
+  }
+  const html = textOf(data['text/html']) ?? '';
+  const isLibrary = html.length > LIBRARY_CHARS || LOADS_ANOTHER.test(html);
+  return isLibrary && hasScripts(data) && !isSeen(html) ? html : null;
+}
+
+/** The libraries that a notebook has loaded before one of its outputs. */
+export function librariesBefore(
+  outputs: Iterable<{ readonly trusted: boolean; readonly data: Data }>,
+  end: unknown
+): readonly string[] {
+  const found: string[] = [];
+  for (const output of outputs) {
+    if (output === end) {
+      break;
+    }
+    const library = output.trusted ? libraryOf(output.data) : null;
+    if (library !== null) {
+      found.push(library);
+    }
+  }
+  return [...new Set(found)];
+}
+
+/** What is shown for an output: with the HTML of the one before it, if its script draws there. */
+export function drawnTogether(data: Data, before: Data | undefined): Data {
+  const html = before?.['text/html'];
+  return html !== undefined &&
+    data['text/html'] === undefined &&
+    Object.keys(data).some(mimeType => DRAWS.test(mimeType))
+    ? { ...data, 'text/html': html }
+    : data;
+}
+
+export function frameDocument(data: Data, libraries: readonly string[], style: FrameStyle): string {
+  const html = textOf(data['text/html']) ?? '';
+  const script = scriptOf(data);
+  const css = `:root { color-scheme: ${style.isDark ? 'dark' : 'light'}; } body { margin: 0; color: ${style.color}; font: ${style.font}; }`;
+  return [
+    `<meta charset="utf-8"><style>${css}</style>`,
+    ...libraries,
+    html,
+    // IPython gives a script the element below which it may draw.
+    ...(script === null
+      ? []
+      : [
+          '<div id="tpulab-output"></div>',
+          asElement(`var element = document.getElementById('tpulab-output');\n${script}`)
+        ])
+  ].join('\n');
+}
+
+function scriptOf(data: Data): string | null {
+  for (const type of SCRIPT_TYPES) {
+    const script = textOf(data[type]);
+    if (script !== null) {
+      return script;
+    }
+  }
+  return null;
+}
+
+/** Whether there is anything beside scripts, styles and comments. An element without an end is not run. */
+function isSeen(html: string): boolean {
+  let at = 0;
+  for (const begin of html.matchAll(UNSEEN)) {
+    if (begin.index < at) {
+      continue;
+    }
+    if (html.slice(at, begin.index).trim() !== '') {
+      return true;
+    }
+    const [, element] = begin;
+    const end =
+      element === undefined ? (begin[0] === '<!--' ? /-->/g : />/g) : new RegExp(`</${element}\\s*>`, 'gi');
+    end.lastIndex = begin.index;
+    if (end.exec(html) === null) {
+      return true;
+    }
+    at = end.lastIndex;
+  }
+  return html.slice(at).trim() !== '';
+}
+
+/** Inside a text of the script, what would end its element is written in another way. */
+function asElement(script: string): string {
+  return `<script>${script.replace(/<\/(script)/gi, '<\\/$1').replace(/<!--/g, '<\\!--')}</script>`;
+}
+
+function textOf(value: unknown): string | null {
+  return typeof value === 'string' ? value : Array.isArray(value) ? value.join('') : null;
+}
