@@ -33,7 +33,6 @@ from tpulab_recipes.gpt_sovits.utils import (  # noqa: E402
     feature_loss,
     fold_weight_norm,
     gated,
-    generate_path,
     generator_loss,
     grad_norm,
     kl_loss,
@@ -278,7 +277,6 @@ def test_losses_and_slices() -> None:
     near(part, name, "out/rand_slice")
     near(starts, name, "out/rand_slice_ids")
     near(sequence_mask(lengths, 22), name, "out/sequence_mask")
-    near(generate_path(tensor(name, "in/duration"), tensor(name, "in/path_mask")), name, "out/path")
     near(gated(tensor(name, "in/a"), tensor(name, "in/b")), name, "out/gated")
     parameters = [torch.nn.Parameter(torch.zeros(3, 4)), torch.nn.Parameter(torch.zeros(5))]
     for number, each in enumerate(parameters):

@@ -12,6 +12,7 @@ import torch
 from tpulab_recipes.dia.config import Config
 from tpulab_recipes.dia.data import IGNORED, Clip, Layout, eval_batches
 from tpulab_recipes.dia.model import add_lora, make_static
+from tpulab_recipes.runtime.precision import full_precision
 from tpulab_recipes.torch_training import Resumable, compiled_step, make_adamw, set_learning_rate
 
 
@@ -37,8 +38,7 @@ def loss_sum(model: Any, batch: dict[str, Any]) -> Any:
         decoder_input_ids=batch["decoder_input_ids"],
         use_cache=False,
     )[0]
-    kind = hidden.device.type
-    with torch.autocast("cpu" if kind == "meta" else kind, enabled=False):
+    with full_precision(hidden):
         logits = core.logits_dense(hidden.float())
     labels = batch["labels"].long()
     logits = logits.reshape(labels.numel(), -1)

@@ -20,9 +20,10 @@ from tpulab_recipes.common.command_line import (
     print_training_result,
     read_subcommand,
 )
+from tpulab_recipes.common.config_files import read_object
 from tpulab_recipes.common.errors import CheckpointError, ConfigError, DataError
 from tpulab_recipes.common.progress import Terminal
-from tpulab_recipes.gpt_sovits.config import FULL_SIZE, SMALL, Config, Places, read_s2_config
+from tpulab_recipes.gpt_sovits.config import FULL_SIZE, SMALL, Config, Places, read_s2_config, tuples
 
 _ABOUT = "GPT-SoVITS, a voice from a minute of sound: fine-tuning, conversion and speech on XLA devices."
 PRESETS = {"small": SMALL, "full-size": FULL_SIZE}
@@ -65,19 +66,19 @@ class Prepare(SovitsCommand):
     """A generator, whose semantic tokens are then written too (6-name2semantic.tsv)."""
 
     def run(self) -> None:
-        from tpulab_recipes.gpt_sovits.checkpoints import load_voice
-        from tpulab_recipes.gpt_sovits.data import features_for, prepare, read_clips, write_tokens
+        from tpulab_recipes.gpt_sovits import checkpoints, data
 
         config, places = self.settings()
         folder = _needed(self.exp_dir or places.exp_dir, "exp_dir")
-        features = features_for(config, self.cnhubert_base_dir)
-        done, reasons = prepare(
+        features = data.features_for(config, self.cnhubert_base_dir)
+        done, reasons = data.prepare(
             self.inp_text, folder, config, features, inp_wav_dir=self.inp_wav_dir, progress=Terminal()
         )
         _say_left_out(reasons)
         generator = self.pretrained_s2G or places.pretrained_s2G
         if generator:
-            write_tokens(folder, load_voice(generator, config), read_clips(folder, config)[0])
+            clips, _ = data.read_clips(folder, config)
+            data.write_tokens(folder, checkpoints.load_voice(generator, config), clips)
         print_result(prepared=done, left_out=len(reasons), exp_dir=folder, tokens=bool(generator))
 
 
@@ -98,27 +99,14 @@ class Train(SovitsCommand):
     """Share of clips held out, for evaluation after each saved epoch."""
 
     def run(self) -> None:
-        from tpulab_recipes.gpt_sovits.checkpoints import (
-            export_training,
-            export_voice,
-            load_weights,
-            make_models,
-            read_container,
-        )
-        from tpulab_recipes.gpt_sovits.data import (
-            eval_batches,
-            fit_tokens,
-            read_clips,
-            steps_per_epoch,
-            train_batches,
-        )
+        from tpulab_recipes.gpt_sovits import checkpoints, data
         from tpulab_recipes.gpt_sovits.trainer import Trainer, refuse_too_large
         from tpulab_recipes.torch_training import load_checkpoint, save_checkpoint
 
         config, places = self.settings()
         folder = _needed(self.exp_dir or places.exp_dir, "exp_dir")
         output = self.output_dir or f"{folder}/logs_s2_{config.version}"
-        clips, reasons = read_clips(folder, config)
+        clips, reasons = data.read_clips(folder, config)
         _say_left_out(reasons)
         kept = max(1, round(self.held_out * len(clips))) if self.held_out else 0
         train, test = clips[kept:], clips[:kept]
@@ -127,15 +115,10 @@ class Train(SovitsCommand):
         backend = self.started()
         refuse_too_large(config, backend)
         backend.seed(config.seed)
-        generator, discriminator = make_models(config)
-        for place, model in (
-            (self.pretrained_s2G or places.pretrained_s2G, generator),
-            (self.pretrained_s2D or places.pretrained_s2D, discriminator),
-        ):
-            if place:
-                load_weights(model, read_container(place)[0], place, may_lack="enc_q.")
-        fit_tokens(generator, train, config.seed)
-        in_epoch = steps_per_epoch(train, config)
+        starts = (self.pretrained_s2G or places.pretrained_s2G, self.pretrained_s2D or places.pretrained_s2D)
+        generator, discriminator = checkpoints.start_models(config, *starts)
+        data.fit_tokens(generator, train, config.seed)
+        in_epoch = data.steps_per_epoch(train, config)
         trainer = Trainer(config, generator, discriminator, backend, in_epoch)
         found = load_checkpoint(output)
         if found is not None:
@@ -144,7 +127,9 @@ class Train(SovitsCommand):
         print(f"{len(train)} clips to train on, {len(test)} held out, {in_epoch} steps an epoch", flush=True)
         result: dict[str, object] = {}
         began, losses = time.perf_counter(), None
-        for batch in backend.batches(map(backend.own_rows, train_batches(train, config, trainer.steps_done))):
+        for batch in backend.batches(
+            map(backend.own_rows, data.train_batches(train, config, trainer.steps_done))
+        ):
             losses = trainer.train_step(batch)
             done, at_end = trainer.steps_done, trainer.steps_done % in_epoch == 0
             epoch = done // in_epoch
@@ -155,7 +140,7 @@ class Train(SovitsCommand):
             step_ms = 1e3 * (time.perf_counter() - began) / (in_epoch * min(epoch, self.save_every_epoch))
             result = {"epochs": epoch, "step_ms": step_ms, **read}
             if test:
-                result["held_out_mel_l1"] = trainer.evaluate(eval_batches(test, config))
+                result["held_out_mel_l1"] = trainer.evaluate(data.eval_batches(test, config))
             print(
                 f"epoch {epoch}: G {read['loss/g/total']:.3f}, D {read['loss/d/total']:.3f}, mel "
                 f"{read['loss/g/mel'] / config.c_mel:.3f}, held out {result.get('held_out_mel_l1', '-')}",
@@ -165,11 +150,12 @@ class Train(SovitsCommand):
         if backend.world().is_main:
             epoch, target = trainer.steps_done // in_epoch, Path(output)
             info = f"{epoch}epoch_{trainer.steps_done}iteration"
-            export_voice(trainer.generator, config, target / "voice.pth", info)
-            export_training(trainer.generator, config, target / "G_latest.pth", epoch, trainer.optimizer)
-            export_training(
-                trainer.discriminator, config, target / "D_latest.pth", epoch, trainer.optimizer_d
-            )
+            checkpoints.export_voice(trainer.generator, config, target / "voice.pth", info)
+            for name, model, optimizer in (
+                ("G", trainer.generator, trainer.optimizer),
+                ("D", trainer.discriminator, trainer.optimizer_d),
+            ):
+                checkpoints.export_training(model, config, target / f"{name}_latest.pth", epoch, optimizer)
             (target / SETTINGS).write_text(json.dumps(asdict(config)))
         print_training_result(
             backend, steps=trainer.steps_done, output_dir=output, left_out=len(reasons), **result
@@ -184,36 +170,33 @@ class _Speaking(SovitsCommand):
     """One or more sound files of the target voice."""
     output: Path = Path("speech.wav")
 
-    def loaded(self) -> tuple[Any, Config, Any, list[Any]]:
-        """Generator (on the host), settings, features and the references' waves."""
+    def loaded(self) -> tuple[Any, list[Any]]:
+        """The voice, on the device, and the references' waves."""
         from tpulab_recipes.audio import files
-        from tpulab_recipes.gpt_sovits.checkpoints import load_voice, version_of
+        from tpulab_recipes.gpt_sovits.checkpoints import load_voice
         from tpulab_recipes.gpt_sovits.data import features_for
+        from tpulab_recipes.gpt_sovits.voices import Voice
 
         config, _ = self.settings()
         beside = self.voice.parent / SETTINGS
         if beside.exists() and not self.config_file:
-            from tpulab_recipes.common.config_files import read_object
-            from tpulab_recipes.gpt_sovits.config import _tuples
-
-            config = Config(**{key: _tuples(value) for key, value in read_object(beside, "voice").items()})
+            config = Config(**tuples(read_object(beside, "voice")))
         generator = load_voice(self.voice, config)
-        config = config.but(version=version_of(generator.state_dict()))
+        config = config.but(version=generator.version)
         waves = [files.load(each, config.sampling_rate) for each in self.ref_wav]
-        return generator, config, features_for(config, self.cnhubert_base_dir), waves
+        features, backend = features_for(config, self.cnhubert_base_dir), self.started()
+        return Voice(backend.prepare(generator), backend, config, features), waves
 
-    def written(self, wave: Any, config: Config, took: float, backend: Any) -> None:
-        import numpy as np
-
+    def written(self, voice: Any, began: float, wave: Any) -> None:
         from tpulab_recipes.audio import files
 
-        loudest = max(1.0, float(np.abs(wave).max()))
-        files.save(self.output, wave / loudest, config.sampling_rate)
+        took, rate = time.perf_counter() - began, voice.config.sampling_rate
+        files.save(self.output, wave / max(1.0, abs(wave).max()), rate)
         print_result(
             wav=str(self.output),
-            seconds=round(len(wave) / config.sampling_rate, 3),
+            seconds=round(len(wave) / rate, 3),
             took_s=round(took, 1),
-            device=backend.describe(),
+            device=voice.backend.describe(),
         )
 
 
@@ -229,17 +212,12 @@ class Convert(_Speaking):
     def run(self) -> None:
         from tpulab_recipes.audio import files
         from tpulab_recipes.gpt_sovits.text import phonemes_of
-        from tpulab_recipes.gpt_sovits.voices import convert
 
-        generator, config, features, references = self.loaded()
-        source = files.load(self.source, config.sampling_rate)
-        backend = self.started()
         phonemes = phonemes_of(self.text) if self.text else ["_"]
-        generator, began = backend.prepare(generator), time.perf_counter()
-        wave = convert(
-            generator, backend, config, source, references, features, phonemes=phonemes, seed=config.seed
-        )
-        self.written(wave, config, time.perf_counter() - began, backend)
+        voice, references = self.loaded()
+        source, began = files.load(self.source, voice.config.sampling_rate), time.perf_counter()
+        wave = voice.convert(source, references, phonemes=phonemes, seed=voice.config.seed)
+        self.written(voice, began, wave)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -263,35 +241,21 @@ class Speak(_Speaking):
     def run(self) -> None:
         from tpulab_recipes.gpt_sovits.s1 import Sampling, load_first_stage
         from tpulab_recipes.gpt_sovits.text import phonemes_of
-        from tpulab_recipes.gpt_sovits.voices import speak
 
         phonemes, known = phonemes_of(self.text), phonemes_of(self.ref_text)
-        generator, config, features, references = self.loaded()
         first_stage = load_first_stage(self.pretrained_s1)
+        voice, references = self.loaded()
         sampling = Sampling(
             self.top_k,
             self.top_p,
             self.temperature,
             self.repetition_penalty,
             max(1, int(25 * self.max_sec)),
-            config.seed,
+            voice.config.seed,
         )
-        backend = self.started()
-        generator, first_stage = backend.prepare(generator), backend.prepare(first_stage)
-        began = time.perf_counter()
-        wave = speak(
-            generator,
-            first_stage,
-            backend,
-            config,
-            phonemes,
-            references[0],
-            known,
-            features,
-            sampling,
-            speed=self.speed,
-        )
-        self.written(wave, config, time.perf_counter() - began, backend)
+        first_stage, began = voice.backend.prepare(first_stage), time.perf_counter()
+        wave = voice.speak(first_stage, phonemes, references[0], known, sampling, speed=self.speed)
+        self.written(voice, began, wave)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -305,7 +269,9 @@ class Export(SovitsCommand):
     """Instead: a checkpoint of the original, trained or published."""
 
     def run(self) -> None:
-        from tpulab_recipes.gpt_sovits.checkpoints import export_voice, load_voice, make_models
+        import torch
+
+        from tpulab_recipes.gpt_sovits import checkpoints
         from tpulab_recipes.torch_training import load_checkpoint
 
         config, _ = self.settings()
@@ -313,21 +279,17 @@ class Export(SovitsCommand):
             raise ConfigError("", "Give either --checkpoints or --pretrained-s2G.")
         info = "0epoch_0iteration"
         if self.pretrained_s2G:
-            generator = load_voice(self.pretrained_s2G, config)
+            generator = checkpoints.load_voice(self.pretrained_s2G, config)
         else:
             found = load_checkpoint(self.checkpoints)
             if found is None:
                 raise CheckpointError(f"{self.checkpoints} has no checkpoint; run train first.")
             config = Config(**found[1]["config"])
-            generator, _ = make_models(config)
-            own = {
-                key.removeprefix("g."): value
-                for key, value in found[1]["model"].items()
-                if key.startswith("g.")
-            }
-            generator.load_state_dict(own)
+            models = checkpoints.make_models(config)
+            torch.nn.ModuleDict(zip("gd", models, strict=True)).load_state_dict(found[1]["model"])
+            generator = models[0]
             info = f"0epoch_{found[0]}iteration"
-        export_voice(generator, config, self.output, info)
+        checkpoints.export_voice(generator, config, self.output, info)
         print_result(exported=str(self.output))
 
 

@@ -82,18 +82,16 @@ def read_container(file: str | Path) -> tuple[State, dict[str, Any]]:
 def version_of(state: State) -> str:
     """v1 or v2, by the rows of the text embedding."""
     rows = len(state.get("enc_p.text_embedding.weight", ()))
-    for version, count in SYMBOL_COUNTS.items():
-        if rows == count:
-            return version
-    raise CheckpointError(f"A text embedding of {rows} rows is neither v1's (322) nor v2's (732).")
+    versions = {count: version for version, count in SYMBOL_COUNTS.items()}
+    if rows not in versions:
+        raise CheckpointError(f"A text embedding of {rows} rows is neither v1's (322) nor v2's (732).")
+    return versions[rows]
 
 
 def load_weights(model: Any, state: State, name: str = "the checkpoint", may_lack: str = "") -> None:
     """Puts a state dict, folded or not, into a model. `may_lack` is what its keys may begin with: `enc_q.` in
     an exported voice. Raises `CheckpointError` naming keys that are missing, left over or misshapen."""
-    folded = any(
-        key.removesuffix("_v") + "_g" not in state and key.endswith(".weight") for key in state
-    ) and not any(key.endswith("weight_v") for key in state)
+    folded = not any(key.endswith("weight_v") for key in state)
     if folded:
         fold_weight_norm(model)
     ours = model.state_dict()
@@ -116,6 +114,15 @@ def make_models(config: Config) -> tuple[SynthesizerTrn, MultiPeriodDiscriminato
         torch.manual_seed(config.seed)
         generator = SynthesizerTrn(**config.model)
         return generator, MultiPeriodDiscriminator(config.periods, config.discriminator_divisor)
+
+
+def start_models(config: Config, s2g: str = "", s2d: str = "") -> Any:
+    """As `make_models`, with the weights of these files where they are given."""
+    models = make_models(config)
+    for model, file in zip(models, (s2g, s2d), strict=True):
+        if file:
+            load_weights(model, read_container(file)[0], file, may_lack="enc_q.")
+    return models
 
 
 def load_voice(file: str | Path, config: Config) -> SynthesizerTrn:

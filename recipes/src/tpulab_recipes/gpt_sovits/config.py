@@ -5,9 +5,10 @@ quickly; with `SMALL` a model learns to convert voices of the synthetic corpus i
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -246,25 +247,25 @@ def read_s2_config(file: str | Path, config: Config) -> tuple[Config, Places, tu
                 idle.append(f"{section}.{key}")
             else:
                 name = "remat" if key == "grad_ckpt" else key
-                changes[name] = _tuples(value)
+                changes[name] = tuples(value)
     try:
         return config.but(**changes), Places(**places), tuple(idle)
     except TypeError as error:
         raise ConfigError("", f"{file}: a value has the wrong type ({error}).") from error
 
 
-def _tuples(value: Any) -> Any:
-    return tuple(_tuples(each) for each in value) if isinstance(value, list) else value
+def tuples(value: Any) -> Any:
+    """Lists of a JSON value as tuples."""
+    if isinstance(value, dict):
+        return {key: tuples(each) for key, each in value.items()}
+    return tuple(map(tuples, value)) if isinstance(value, list) else value
 
 
 def s2_json(config: Config) -> dict[str, Any]:
     """The settings as the original writes them, for its files."""
 
-    def plain(value: Any) -> Any:
-        return [plain(each) for each in value] if isinstance(value, tuple) else value
-
-    values = {field.name: plain(getattr(config, field.name)) for field in fields(config)}
-    values |= {"grad_ckpt": config.remat}
+    # Through JSON, which knows lists only.
+    values = {**json.loads(json.dumps(asdict(config))), "grad_ckpt": config.remat}
     sections: dict[str, Any] = {
         section: {key: values[key] for key in keys} for section, keys in _KEYS.items()
     }

@@ -151,9 +151,8 @@ def prepare(
     the list says, relative to it.
     """
     root, told = Path(exp_dir), progress or Silent()
-    spec_dir = root / f"spec-{config.filter_length}-{config.hop_length}"
-    for place in (root / "4-cnhubert", root / "5-wav32k", spec_dir):
-        place.mkdir(parents=True, exist_ok=True)
+    for place in _places(root, "any", config):
+        place.parent.mkdir(parents=True, exist_ok=True)
     known = _read_texts(root)
     rows = read_list(inp_text)
     reasons: dict[str, str] = {}
@@ -165,7 +164,7 @@ def prepare(
             phonemes = known.get(name) or phonemes_of(text)
             numbers_of(phonemes, config.version)
             place = Path(inp_wav_dir) / name if inp_wav_dir else Path(inp_text).parent / wav
-            targets = (root / "5-wav32k" / name, root / "4-cnhubert" / f"{name}.pt", spec_dir / f"{name}.npy")
+            targets = _places(root, name, config)
             if not all(each.exists() for each in targets):
                 _prepare_one(place, targets, config, features)
             known[name] = phonemes
@@ -176,6 +175,12 @@ def prepare(
     lines = [f"{name}\t{' '.join(known[name])}\tNone\t{listed.get(name, '')}" for name in known]
     Folder(root).put("2-name2text.txt", "\n".join(lines) + "\n")
     return sum(name in known and name not in reasons for name in listed), reasons
+
+
+def _places(root: Path, name: str, config: Config) -> tuple[Path, Path, Path]:
+    """Where a clip's sound, semantic features and spectrogram are."""
+    spec = root / f"spec-{config.filter_length}-{config.hop_length}"
+    return root / "5-wav32k" / name, root / "4-cnhubert" / f"{name}.pt", spec / f"{name}.npy"
 
 
 def _prepare_one(source: Path, targets: Sequence[Path], config: Config, features: Features) -> None:
@@ -202,9 +207,8 @@ def _prepare_one(source: Path, targets: Sequence[Path], config: Config, features
 def _read_texts(root: Path) -> dict[str, list[str]]:
     """Phonemes by name, from 2-name2text.txt."""
     place = root / "2-name2text.txt"
-    if not place.exists():
-        return {}
-    rows = [line.split("\t") for line in place.read_text(encoding="utf-8").splitlines()]
+    lines = place.read_text(encoding="utf-8").splitlines() if place.exists() else []
+    rows = [line.split("\t") for line in lines]
     return {row[0]: row[1].split(" ") for row in rows if len(row) == 4}
 
 
@@ -221,11 +225,9 @@ def read_clips(exp_dir: str | Path, config: Config) -> tuple[list[Clip], dict[st
     """The clips of a prepared folder by name, and why others were left out. Raises `DataError` for a folder
     without any."""
     root = Path(exp_dir)
-    spec_dir = root / f"spec-{config.filter_length}-{config.hop_length}"
     clips, reasons = [], {}
     for name, phonemes in sorted(_read_texts(root).items()):
-        hubert, sound = root / "4-cnhubert" / f"{name}.pt", root / "5-wav32k" / name
-        spec = spec_dir / f"{name}.npy"
+        sound, hubert, spec = _places(root, name, config)
         if not (hubert.exists() and sound.exists()):
             reasons[name] = "4-cnhubert or 5-wav32k lacks it"
             continue
@@ -234,8 +236,7 @@ def read_clips(exp_dir: str | Path, config: Config) -> tuple[list[Clip], dict[st
         ssl = torch.load(hubert, map_location="cpu", weights_only=True)[0].float().numpy()
         text = np.asarray(numbers_of(phonemes, config.version), np.int64)
         clip = Clip(name, text, fitted_features(ssl, shape.shape[1]), shape, wave)
-        reason = _unfit(clip, config)
-        if reason:
+        if reason := _unfit(clip, config):
             reasons[name] = reason
         else:
             clips.append(clip)

@@ -42,6 +42,7 @@ from tpulab_recipes.gpt_sovits.utils import (
     twice,
     weight_norm,
 )
+from tpulab_recipes.runtime.precision import full_precision
 
 #: Rows of the text embedding: the phonemes of `text.symbols`, `text.symbols2`.
 SYMBOL_COUNTS = {"v1": 322, "v2": 732}
@@ -345,7 +346,7 @@ class Generator(nn.Module):
                 total = total + each(x)
             x = total / count
         # A wave of bfloat16 has 8 bits: its noise fills every silence, and mel and ear measure that.
-        with torch.autocast(x.device.type if x.device.type != "meta" else "cpu", enabled=False):
+        with full_precision(x):
             wave: torch.Tensor = self.conv_post(F.leaky_relu(x.float())).tanh()
         return wave
 
@@ -438,7 +439,7 @@ class SynthesizerTrn(nn.Module):
         float32. Frozen, it is no part of the gradient, which the original leaves None too."""
         with (
             torch.set_grad_enabled(torch.is_grad_enabled() and not self.freeze_quantizer),
-            torch.autocast(ssl.device.type if ssl.device.type != "meta" else "cpu", enabled=False),
+            full_precision(ssl),
         ):
             found, codes, commit, _ = self.quantizer(self.ssl_proj(ssl.float()), order)
         return twice(found) if self.halved else found, codes, commit

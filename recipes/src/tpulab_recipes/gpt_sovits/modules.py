@@ -6,6 +6,7 @@ masks are Float[batch, 1, time].
 from __future__ import annotations
 
 import math
+from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,6 +21,11 @@ SLOPE = 0.1
 
 def same(kernel: int, dilation: int = 1) -> int:
     return (kernel * dilation - dilation) // 2
+
+
+def named(name: str, layer: nn.Module) -> nn.Sequential:
+    """A layer under a name of its own, as the original's wrappers have it in their keys."""
+    return nn.Sequential(OrderedDict({name: layer}))
 
 
 class LayerNorm(nn.Module):
@@ -362,28 +368,14 @@ def spline(
 # The voice of a reference (`MelStyleEncoder`) and where it meets text and content (`MRTE`).
 
 
-class LinearNorm(nn.Module):
-    def __init__(self, channels: int, out: int) -> None:
-        super().__init__()
-        self.fc = nn.Linear(channels, out)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.fc(x)
-
-
-class ConvNorm(nn.Module):
-    def __init__(self, channels: int, out: int, kernel: int) -> None:
-        super().__init__()
-        self.conv = nn.Conv1d(channels, out, kernel, padding=kernel // 2)
-
-
 class Conv1dGLU(nn.Module):
-    def __init__(self, channels: int, out: int, kernel: int, dropout: float) -> None:
+    def __init__(self, channels: int, kernel: int, dropout: float) -> None:
         super().__init__()
-        self.conv1, self.dropout = ConvNorm(channels, 2 * out, kernel), nn.Dropout(dropout)
+        conv = nn.Conv1d(channels, 2 * channels, kernel, padding=kernel // 2)
+        self.conv1, self.dropout = named("conv", conv), nn.Dropout(dropout)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        kept, gate = self.conv1.conv(x).chunk(2, dim=1)
+        kept, gate = self.conv1(x).chunk(2, dim=1)
         # Not F.glu: torch_xla does not lower its gradient, and the update becomes three programs.
         return x + self.dropout(kept * gate.sigmoid())
 
@@ -424,13 +416,13 @@ class MelStyleEncoder(nn.Module):
         dropout: float = 0.1,
     ) -> None:
         super().__init__()
-        drop = nn.Dropout(dropout)
-        self.spectral = nn.Sequential(
-            LinearNorm(bins, hidden), nn.Mish(), drop, LinearNorm(hidden, hidden), nn.Mish(), drop
-        )
-        self.temporal = nn.Sequential(*(Conv1dGLU(hidden, hidden, kernel, dropout) for _ in range(2)))
+        layers: list[nn.Module] = []
+        for width in (bins, hidden):
+            layers += [named("fc", nn.Linear(width, hidden)), nn.Mish(), nn.Dropout(dropout)]
+        self.spectral = nn.Sequential(*layers)
+        self.temporal = nn.Sequential(*(Conv1dGLU(hidden, kernel, dropout) for _ in range(2)))
         self.slf_attn = StyleAttention(heads, hidden, dropout)
-        self.fc = LinearNorm(hidden, out)
+        self.fc = named("fc", nn.Linear(hidden, out))
 
     def forward(self, x: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
         x = self.spectral(x.transpose(1, 2))
@@ -556,16 +548,11 @@ class VectorQuantization(nn.Module):
         return quantized.transpose(1, 2), codes, loss
 
 
-class Layers(nn.Module):
-    def __init__(self, layers: list[nn.Module]) -> None:
-        super().__init__()
-        self.layers = nn.ModuleList(layers)
-
-
 class ResidualVectorQuantizer(nn.Module):
     def __init__(self, dimension: int, n_q: int = 1, bins: int = 1024, decay: float = 0.99) -> None:
         super().__init__()
-        self.vq = Layers([VectorQuantization(dimension, bins, decay) for _ in range(n_q)])
+        layers = nn.ModuleList(VectorQuantization(dimension, bins, decay) for _ in range(n_q))
+        self.vq = named("layers", layers)
 
     def forward(self, x: torch.Tensor, order: torch.Tensor | None = None) -> Any:
         """(quantized, Int[layer, batch, time], mean commitment loss, each layer's part) of Float[batch,

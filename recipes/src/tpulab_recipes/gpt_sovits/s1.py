@@ -20,7 +20,7 @@ from torch.nn import functional as F
 
 from tpulab_recipes.common.errors import CheckpointError, ConfigError
 from tpulab_recipes.gpt_sovits.checkpoints import load_weights, read_container
-from tpulab_recipes.gpt_sovits.modules import Layers
+from tpulab_recipes.gpt_sovits.modules import named
 from tpulab_recipes.gpt_sovits.utils import sequence_mask
 from tpulab_recipes.runtime import Backend
 
@@ -49,12 +49,6 @@ class Sampling:
 SIZES = {"hidden_dim": 512, "head": 16, "n_layer": 24, "vocab_size": 1025, "phoneme_vocab_size": 732}
 
 
-class _Embedding(nn.Module):
-    def __init__(self, width: int, count: int) -> None:
-        super().__init__()
-        self.word_embeddings = nn.Embedding(count, width)
-
-
 class _Position(nn.Module):
     """Sines and cosines times a learned alpha, added to embeddings that are not scaled."""
 
@@ -73,24 +67,11 @@ class _Position(nn.Module):
         return self.dropout(x + self.alpha * self.pe[places])
 
 
-class _Attention(nn.Module):
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.in_proj_weight = nn.Parameter(torch.empty(3 * width, width))
-        self.in_proj_bias = nn.Parameter(torch.zeros(3 * width))
-        self.out_proj = nn.Linear(width, width)
-        nn.init.xavier_uniform_(self.in_proj_weight)
+class _Layer(nn.TransformerEncoderLayer):
+    """PyTorch's, whose queries see keys and values that are given: with a cache not only their own."""
 
-
-class _Layer(nn.Module):
-    """Norms after attention and feed-forward, ReLU, four times as wide inside."""
-
-    def __init__(self, width: int, heads: int, dropout: float = 0.1) -> None:
-        super().__init__()
-        self.heads, self.drop = heads, nn.Dropout(dropout)
-        self.self_attn = _Attention(width)
-        self.linear1, self.linear2 = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__(width, heads, 4 * width)
 
     def project(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Queries, keys and values, Float[batch, place, width] each."""
@@ -99,12 +80,13 @@ class _Layer(nn.Module):
 
     def forward(self, x: torch.Tensor, qkv: Sequence[torch.Tensor], hidden: torch.Tensor) -> torch.Tensor:
         """`hidden`: Bool[batch, query, key], true where a query may not look."""
-        q, k, v = (each.unflatten(2, (self.heads, -1)).transpose(1, 2) for each in qkv)
+        q, k, v = (each.unflatten(2, (self.self_attn.num_heads, -1)).transpose(1, 2) for each in qkv)
         scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
-        weights = self.drop(scores.masked_fill(hidden[:, None], -torch.inf).softmax(-1))
+        weights = self.dropout(scores.masked_fill(hidden[:, None], -torch.inf).softmax(-1))
         mixed = (weights @ v).transpose(1, 2).flatten(2)
-        x = self.norm1(x + self.drop(self.self_attn.out_proj(mixed)))
-        fed: torch.Tensor = self.norm2(x + self.drop(self.linear2(self.drop(self.linear1(x).relu()))))
+        x = self.norm1(x + self.dropout1(self.self_attn.out_proj(mixed)))
+        inner = self.dropout(self.linear1(x).relu())
+        fed: torch.Tensor = self.norm2(x + self.dropout2(self.linear2(inner)))
         return fed
 
 
@@ -124,11 +106,11 @@ class Text2SemanticDecoder(nn.Module):
         super().__init__()
         self.eos = vocab_size - 1
         self.bert_proj = nn.Linear(bert_channels, hidden_dim)
-        self.ar_text_embedding = _Embedding(hidden_dim, phoneme_vocab_size)
+        self.ar_text_embedding = named("word_embeddings", nn.Embedding(phoneme_vocab_size, hidden_dim))
         self.ar_text_position = _Position(hidden_dim)
-        self.ar_audio_embedding = _Embedding(hidden_dim, vocab_size)
+        self.ar_audio_embedding = named("word_embeddings", nn.Embedding(vocab_size, hidden_dim))
         self.ar_audio_position = _Position(hidden_dim)
-        self.h = Layers([_Layer(hidden_dim, head) for _ in range(n_layer)])
+        self.h = named("layers", nn.ModuleList(_Layer(hidden_dim, head) for _ in range(n_layer)))
         self.ar_predict_layer = nn.Linear(hidden_dim, vocab_size, bias=False)
 
     @property
@@ -137,12 +119,11 @@ class Text2SemanticDecoder(nn.Module):
 
     def text_states(self, x: torch.Tensor, bert: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
         """Float[batch, place, width]. x: Int[batch, place]; bert: Float[batch, channel, place]."""
-        embedded = self.ar_text_embedding.word_embeddings(x) + self.bert_proj(bert.transpose(1, 2))
+        embedded = self.ar_text_embedding(x) + self.bert_proj(bert.transpose(1, 2))
         return self.ar_text_position(embedded, places)
 
     def id_states(self, y: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-        embedded = self.ar_audio_embedding.word_embeddings(y)
-        return self.ar_audio_position(embedded, places)
+        return self.ar_audio_position(self.ar_audio_embedding(y), places)
 
     def forward(
         self,

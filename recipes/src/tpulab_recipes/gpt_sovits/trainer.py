@@ -25,6 +25,7 @@ from tpulab_recipes.gpt_sovits.utils import (
 )
 from tpulab_recipes.runtime import memory_plan
 from tpulab_recipes.runtime.memory_plan import MemoryPlan, RecomputeOnMeta, bfloat16_on_meta, plan_memory
+from tpulab_recipes.runtime.precision import full_precision
 from tpulab_recipes.torch_training import (
     load_flat_adamw,
     make_flat_adamw,
@@ -186,7 +187,7 @@ class Trainer:
             _, maps_real = self.discriminator.judge(y)
             generated, maps_generated = self.discriminator.judge(y_hat)
         self.discriminator.requires_grad_(True)
-        with self.backend.precision("float32"), self._full_precision(y_hat):
+        with self.backend.precision("float32"), full_precision(y_hat):
             spec = slice_segments(batch["spec"], starts, frames)
             wanted = self.mel.mel(spec).clamp(min=1e-5).log()
             heard = self.mel(y_hat[:, 0].float())
@@ -202,10 +203,6 @@ class Trainer:
         losses = {"total": total, "fm": features, "mel": mel, "kl_ssl": commit, "kl": kl}
         return {f"loss/g/{name}": value.detach() for name, value in losses.items()} | {"grad_norm_g": norm}
 
-    @staticmethod
-    def _full_precision(like: Any) -> Any:
-        return torch.autocast(like.device.type, enabled=False)
-
     def evaluate(self, batches: Iterable[Any]) -> float:
         """Mean |difference| of log-mels between held-out clips and what is said of their features, in the
         clip's own voice and without noise."""
@@ -220,7 +217,7 @@ class Trainer:
         with self.backend.precision(self.config.precision):
             silent = torch.zeros_like(batch["noise"])
             wave, mask, _ = self.generator.infer(*given, noise_scale=0.0, noise=silent)
-        with self._full_precision(wave):
+        with full_precision(wave):
             wanted = self.mel.mel(batch["spec"]).clamp(min=1e-5).log()
             far = (wanted - self.mel(wave[:, 0].float())).abs().mean(1, keepdim=True)
             counted = mask.float() * batch["counts"].float()[:, None, None]

@@ -63,15 +63,6 @@ def rand_slice_segments(
     return slice_segments(x, starts, size), starts
 
 
-def generate_path(durations: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """Float[batch, 1, frame, symbol]: 1 where a frame belongs to a symbol. durations: Float[batch, 1,
-    symbol]; mask: Float[batch, 1, frame, symbol]."""
-    frames = torch.arange(mask.shape[2], device=durations.device)
-    ends = durations.cumsum(-1)
-    before = (frames[:, None] < ends[:, :, None]).to(mask.dtype)
-    return (before - F.pad(before, (1, 0))[..., :-1]) * mask
-
-
 def gated(a: torch.Tensor, b: torch.Tensor | float) -> torch.Tensor:
     """tanh of the first half of the channels of a + b, times the sigmoid of the second."""
     first, second = (a + b).chunk(2, dim=1)

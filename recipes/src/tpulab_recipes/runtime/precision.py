@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -23,6 +24,16 @@ class Precision:
     cast: Callable[[Any], Any]
     """A tree with its floating arrays in `compute_dtype`; for models that are not cast by the framework
     itself."""
+
+
+def full_precision(like: Any) -> AbstractContextManager[Any]:
+    """Within the block nothing is cast on the device of this tensor, also inside of `Backend.precision`."""
+    import torch
+
+    kind = like.device.type
+    # `meta` has no autocast of its own; a plan takes that of the processor (`bfloat16_on_meta`).
+    off: AbstractContextManager[Any] = torch.autocast("cpu" if kind == "meta" else kind, enabled=False)
+    return off
 
 
 def check_precision(name: str) -> PrecisionName:
