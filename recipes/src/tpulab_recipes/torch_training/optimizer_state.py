@@ -59,7 +59,6 @@ def _create_adam_state(optimizer: Any) -> None:
     """Zeros. A step would be a program for them, which takes as long to compile as the real step's update."""
     import torch
 
-    settle_parameters(optimizer)
     for group in optimizer.param_groups:
         on_device = group["capturable"] or group["fused"]
         for parameter in group["params"]:
@@ -69,6 +68,11 @@ def _create_adam_state(optimizer: Any) -> None:
                     "exp_avg": torch.zeros_like(parameter),
                     "exp_avg_sq": torch.zeros_like(parameter),
                 }
+                if parameter.device.type != "cpu":
+                    # As `settle_parameters`, by what Adam's step ends with: `addcdiv_` leaves a tensor
+                    # without its declared type, which torch_xla counts to a program that sums it.
+                    with torch.no_grad():
+                        parameter.addcdiv_(torch.zeros_like(parameter), torch.ones_like(parameter))
 
 
 def share_step_counter(optimizer: Any) -> None:
