@@ -41,11 +41,11 @@ class Answer:
 
 
 class SliceProcess(KernelProcess):
-    def __init__(self, folder: Path, hosts: int) -> None:
+    def __init__(self, folder: Path, hosts: int, env: dict[str, str] | None = None) -> None:
         folder.mkdir(exist_ok=True)
         spec = folder / "slice.json"
         SliceSpec("test", ("",) * (hosts - 1), cpu_devices=2).save(spec)
-        super().__init__(folder, ("-m", "tpulab.slice", "lead", str(spec)))
+        super().__init__(folder, ("-m", "tpulab.slice", "lead", str(spec)), env)
 
     def start(self, code: str, *, stdin: bool = False) -> str:
         return str(self.client.execute(code, allow_stdin=stdin))

@@ -168,6 +168,51 @@ export const StepsMessage = Type.Object({
 });
 export type StepsMessage = Static<typeof StepsMessage>;
 
+const HostSpan = Type.Number({ minimum: 0, description: 'milliseconds, mean of the compared steps' });
+
+/** Of a slice: where the newest steps of a run went on each host. Once a second at most. */
+export const HostsMessage = Type.Object({
+  type: Type.Literal('hosts'),
+  time: UnixMs,
+  run: Type.String({ description: 'id of the run, as process 0 names it' }),
+  step: Type.Integer({ minimum: 0, description: 'the newest step that all hosts have told of' }),
+  compared: Type.Integer({ minimum: 1, description: 'steps that the means are of' }),
+  hosts: Type.Array(
+    Type.Object({
+      host: Type.Integer({ minimum: 0, description: 'process index' }),
+      name: Type.String({ description: 'for people: "host 2 (me@10.0.0.5)"' }),
+      wallMs: HostSpan,
+      inputMs: HostSpan,
+      hostMs: HostSpan,
+      compileMs: HostSpan,
+      deviceMs: HostSpan,
+      gapMs: HostSpan,
+      lateMs: Type.Number({
+        minimum: 0,
+        description: 'how much later than the slowest other host its devices have their work at each step'
+      })
+    }),
+    { description: 'all hosts, by index; their steps end together at the collective' }
+  ),
+  straggler: Type.Union(
+    [
+      Type.Object({
+        host: Type.Integer({ minimum: 0 }),
+        lateMs: Type.Number({ minimum: 0 }),
+        cause: Type.Union([
+          Type.Literal('input'),
+          Type.Literal('host'),
+          Type.Literal('compile'),
+          Type.Literal('gap')
+        ])
+      }),
+      Type.Null()
+    ],
+    { description: 'the host that the others wait for; null: none' }
+  )
+});
+export type HostsMessage = Static<typeof HostsMessage>;
+
 const Rate = Type.Union([Type.Number({ minimum: 0 }), Type.Null()]);
 
 /** How a run goes on: rates of the last steps, what the whole run made of its time. Once a second at most. */
@@ -222,7 +267,8 @@ export const AdviceMessage = Type.Object({
     Type.Literal('constant-hyperparameter'),
     Type.Literal('ragged-batch'),
     Type.Literal('non-finite-metric'),
-    Type.Literal('missing-hook')
+    Type.Literal('missing-hook'),
+    Type.Literal('host-differs')
   ]),
   message: Type.String({ description: 'one sentence: what was seen' }),
   remedy: Type.String({ description: 'one sentence: what to do' }),
@@ -346,6 +392,11 @@ export const CompileMessage = Type.Object({
   location: Type.Union([CodeLocation, Type.Null()]),
   run: Type.Union([Type.String(), Type.Null()]),
   reason: CompileReason,
+  hosts: Type.Optional(
+    Type.Array(Type.Integer({ minimum: 0 }), {
+      description: 'of a slice: the hosts that compiled it; absent where all did'
+    })
+  ),
   cache: Type.Optional(
     Type.Object(
       {
@@ -366,6 +417,7 @@ export const TelemetryMessage = Type.Union([
   StepsMessage,
   BandMessage,
   PaceMessage,
+  HostsMessage,
   CompileMessage,
   ControlMessage,
   AdviceMessage,

@@ -70,7 +70,7 @@ const AGENT_FLOORS = [
 ];
 /** @type {Readonly<Record<string, readonly string[]>>} */
 const AGENT_ONLY = {
-  slice: ['runtimes', 'compile', 'agent', 'launcher'],
+  slice: ['telemetry', 'runtimes', 'compile', 'agent', 'launcher'],
   measure: ['telemetry', 'runtimes'],
   memory: ['telemetry', 'runtimes'],
   compile: ['telemetry', 'runtimes', 'measure'],

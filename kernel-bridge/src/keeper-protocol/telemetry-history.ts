@@ -107,6 +107,8 @@ function subjectOf(message: Readonly<Record<string, unknown>>): string | null {
       return `control ${String(message['id'])}`;
     case 'pace':
       return `pace ${String(message['run'])}`;
+    case 'hosts':
+      return `hosts ${String(message['run'])}`;
     case 'advice':
     case 'memory-error':
       return `${message['type']} ${String(message['id'])}`;

@@ -10,6 +10,7 @@ const TOPICS: Readonly<Record<TelemetryMessage['type'], TelemetryEvent['topic']>
   steps: 'steps',
   band: 'steps',
   pace: 'steps',
+  hosts: 'steps',
   compile: 'compile',
   control: 'runs',
   advice: 'runs',

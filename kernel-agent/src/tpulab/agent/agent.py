@@ -17,6 +17,7 @@ import platform
 import sys
 import threading
 import time
+from typing import Any
 
 from tpulab.agent.asked import AskedOfKernel
 from tpulab.agent.backend_advice import advise_on_backend
@@ -39,7 +40,14 @@ from tpulab.runtimes.jax_internals import loaded_jax, missing_parts
 from tpulab.runtimes.torch_xla_runtime import TorchXlaRuntime
 from tpulab.telemetry.clocks import now_ns, unix_now_ms
 from tpulab.telemetry.locations import locate_error
-from tpulab.telemetry.messages import Asked, ControlMessage, DevicesMessage, HelloMessage, Message
+from tpulab.telemetry.messages import (
+    Asked,
+    ControlMessage,
+    DevicesMessage,
+    FenceMessage,
+    HelloMessage,
+    Message,
+)
 from tpulab.telemetry.text import tell
 from tpulab.telemetry.version import __version__
 
@@ -78,7 +86,7 @@ class Agent:
         self._greets_again = False
         asked = AskedOfKernel(self._report_asked, self.tell_control)
         self.desk = ControlDesk({"free": asked.free, "memory": asked.memory, "profile": asked.profile})
-        self._commands = ControlLink(socket_path, self.desk.receive) if socket_path else None
+        self._commands = ControlLink(socket_path, self._receive) if socket_path else None
         self.syncs = SyncWatch(self.adviser, self.cells, self.device)
         self.compiles.adviser = self.adviser
         self.cells.on_error = self._on_cell_error
@@ -121,6 +129,9 @@ class Agent:
         self.desk.told(message)
         if self._commands is not None:
             self._commands.send(message)
+
+    def _receive(self, body: dict[str, Any]) -> tuple[ControlMessage | FenceMessage, bool]:
+        return (self.desk.fence(body), False) if body.get("fence") else self.desk.receive(body)
 
     def _report_asked(self, message: Asked) -> None:
         self.recorder.events.append(message)

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tpulab.agent.keeper_socket import KeeperSocket
-from tpulab.telemetry.messages import ControlHello, ControlMessage
+from tpulab.telemetry.messages import ControlHello, ControlMessage, FenceMessage
 
 #: What waits while there is no connection; the oldest goes first.
 KEPT_MESSAGES = 1024
@@ -25,7 +25,7 @@ MAX_LINE_BYTES = 64 * 1024
 #: For what is left to send, which waits for nothing but a keeper that does not read (`SEND_TIMEOUT_S`).
 EXIT_TIMEOUT_S = 5.0
 
-Receive = Callable[[dict[str, Any]], tuple[ControlMessage, bool]]
+Receive = Callable[[dict[str, Any]], tuple[ControlMessage | FenceMessage, bool]]
 
 
 class ControlLink:
@@ -34,8 +34,8 @@ class ControlLink:
     def __init__(self, path: str, receive: Receive) -> None:
         self._socket = KeeperSocket(path)
         self._receive = receive
-        self._outgoing: deque[ControlMessage] = deque(maxlen=KEPT_MESSAGES)
-        self._unsent: list[ControlMessage] = []
+        self._outgoing: deque[ControlMessage | FenceMessage] = deque(maxlen=KEPT_MESSAGES)
+        self._unsent: list[ControlMessage | FenceMessage] = []
         self._incoming = b""
         self._thread: threading.Thread | None = None
         self._stopping = False

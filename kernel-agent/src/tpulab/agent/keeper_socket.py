@@ -15,7 +15,7 @@ import socket
 from collections.abc import Sequence
 
 from tpulab.telemetry.clocks import now_ns
-from tpulab.telemetry.messages import ControlHello, Message
+from tpulab.telemetry.messages import ControlHello, FenceMessage, Message
 
 SEND_TIMEOUT_S = 1.0
 FIRST_PAUSE_S = 0.1
@@ -56,7 +56,7 @@ class KeeperSocket:
         """Seconds until the next try to connect is due."""
         return max(0.0, (self._next_try_ns - now_ns()) / 1e9)
 
-    def send(self, messages: Sequence[Message | ControlHello]) -> bool:
+    def send(self, messages: Sequence[Message | ControlHello | FenceMessage]) -> bool:
         """Sends messages whole. False: the connection is gone; send them again on the next one.
 
         A message that was cut off ends with the connection, so the keeper never sees two halves as one line.

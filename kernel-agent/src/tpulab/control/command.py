@@ -28,6 +28,8 @@ class Command:
     origin: ControlOrigin = "code"
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
     before: HyperValue | None = None
+    #: not before this step: all hosts of a slice apply it at the same one
+    at: int | None = None
 
     def message(
         self,
@@ -68,4 +70,13 @@ def parse_command(body: dict[str, Any]) -> Command:
         raise ControlRefusedError("`set` names a hyperparameter.")
     if not isinstance(value, (int, float, str)) or action != "set":
         value = None
-    return Command(action, name if action == "set" else None, value, run, "page", given)
+    at = body.get("at")
+    return Command(
+        action,
+        name if action == "set" else None,
+        value,
+        run,
+        "page",
+        given,
+        at=at if isinstance(at, int) else None,
+    )

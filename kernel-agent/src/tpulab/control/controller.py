@@ -26,6 +26,8 @@ MAX_WAITING = 256
 #: How long a pause sleeps at a time: an interrupt is noticed at once, a lost signal costs no more.
 PAUSE_TURN_S = 0.5
 ASYNC_TURN_S = 0.02
+#: The other hosts of a slice answer within milliseconds; a lead that is gone must not hold a loop for ever.
+HOLD_S = 10.0
 _HANDLED: tuple[ControlAction, ...] = ("checkpoint", "evaluate", "sample")
 
 Handler = Callable[..., Any]
@@ -71,6 +73,10 @@ class Controller:
         #: what the state will be when all that waits has been applied
         self._ahead: ControlState = "idle"
         self.state: ControlState = "idle"
+        #: the step whose boundary the loop was at last
+        self._reached = -1
+        #: the boundary at which the loop waits for a command that all hosts apply there; None: none is due
+        self._fence: int | None = None
 
     @property
     def actions(self) -> list[ControlAction]:
@@ -115,8 +121,20 @@ class Controller:
         except (ControlRefusedError, HyperparameterError) as error:
             answer = command.message("refused", reason=str(error))
             self._listener.told(answer)
+        if command.at is not None:
+            self._fence = None
         self._news.set()
         return answer
+
+    def fence(self) -> int:
+        """The first step at which a command can still be applied; the loop waits there for it."""
+        while True:
+            # A loop that is paused goes no further, and applies what comes where it is.
+            fence = self._reached if self.state == "paused" else self._reached + 1
+            self._fence = fence
+            # The loop may have gone past it meanwhile, without having seen it.
+            if self._reached < fence or self.state == "paused":
+                return fence
 
     def _take(self, command: Command) -> None:
         action = command.action
@@ -158,12 +176,17 @@ class Controller:
     @property
     def stops(self) -> bool:
         """No further step is to follow."""
-        return self.state in ("stopping", "stopped", "finished")
+        return self.state in ("stopping", "stopped", "finished") and not self._stops_later(self._reached + 1)
 
     def boundary(self, step: int) -> bool:
         """Applies what waits; holds the loop while it is paused. False: no step is to follow."""
-        if not self._waiting and not self._replay and self.state == "running":
+        self._reached = step
+        if not self._waiting and not self._replay and self.state == "running" and self._fence is None:
             return True
+        ends = now_ns() + int(HOLD_S * 1e9)
+        while self._is_held(step, ends):
+            self._news.wait(PAUSE_TURN_S)
+            self._news.clear()
         self._due(step)
         if self.state == "paused":
             began = now_ns()
@@ -175,12 +198,16 @@ class Controller:
                     self._drain(step)
             finally:
                 self._listener.band("pause", began, step, self.state == "paused")
-        return not self.stops
+        return not self.stops or self._stops_later(step)
 
     async def boundary_async(self, step: int) -> bool:
         """Like `boundary`, for `async for`: other tasks of the event loop go on during a pause."""
-        if not self._waiting and not self._replay and self.state == "running":
+        self._reached = step
+        if not self._waiting and not self._replay and self.state == "running" and self._fence is None:
             return True
+        ends = now_ns() + int(HOLD_S * 1e9)
+        while self._is_held(step, ends):
+            await asyncio.sleep(ASYNC_TURN_S)
         await self._due_async(step)
         if self.state == "paused":
             began = now_ns()
@@ -191,7 +218,7 @@ class Controller:
                     await self._drain_async(step)
             finally:
                 self._listener.band("pause", began, step, self.state == "paused")
-        return not self.stops
+        return not self.stops or self._stops_later(step)
 
     def finish(self, event: ControlEvent, reason: str) -> None:
         """The run is over: what waits expires. Idempotent."""
@@ -204,6 +231,24 @@ class Controller:
         for command in left:
             self._listener.told(command.message("expired", reason=reason))
         self._listener.changed()
+
+    def _is_held(self, step: int, ends: int) -> bool:
+        fence = self._fence
+        if fence is not None and step >= fence and now_ns() > ends:
+            fence = self._fence = None
+        return fence is not None and step >= fence
+
+    def _stops_later(self, step: int) -> bool:
+        """All hosts take a few more steps, up to the one at which they stop."""
+        at = self._waiting[0].at if self._waiting else None
+        return self.state == "stopping" and at is not None and at > step
+
+    def _is_due(self, step: int) -> bool:
+        """Whether the first command that waits can be applied now."""
+        if not self._waiting or self.state in ENDED:
+            return False
+        at = self._waiting[0].at
+        return at is None or at <= step or self.state == "paused"
 
     def _due(self, step: int) -> None:
         while self._replay and self._replay[0].step <= step:
@@ -221,7 +266,7 @@ class Controller:
 
     def _drain(self, step: int) -> None:
         self._await_stop()
-        while self._waiting and self.state not in ENDED:
+        while self._is_due(step):
             self._apply(self._waiting.popleft(), step)
 
     def _await_stop(self) -> None:
@@ -233,7 +278,7 @@ class Controller:
 
     async def _drain_async(self, step: int) -> None:
         self._await_stop()
-        while self._waiting and self.state not in ENDED:
+        while self._is_due(step):
             await self._apply_async(self._waiting.popleft(), step)
 
     def _apply(self, command: Command, step: int) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from tpulab.control.command import Command, ControlRefusedError, parse_command
 from tpulab.control.controller import Controller
 from tpulab.control.state import ENDED
-from tpulab.telemetry.messages import ControlMessage
+from tpulab.telemetry.messages import ControlMessage, FenceMessage
 
 #: Ids that are remembered. A page repeats a command within seconds if at all.
 KEPT_IDS = 4096
@@ -46,6 +46,12 @@ class ControlDesk:
         """The newest commands, each with what became of it last; oldest first."""
         with self._lock:
             return list(self._known.values())[-count:]
+
+    def fence(self, body: dict[str, Any]) -> FenceMessage:
+        """A command for all hosts of a slice is about to come: no step past the answered one begins."""
+        controller = self._find(body.get("run"))
+        step = controller.fence() if controller is not None else -1
+        return {"type": "fence", "id": str(body.get("id")), "step": step}
 
     def receive(self, body: dict[str, Any]) -> tuple[ControlMessage, bool]:
         """Decides about a command. Answers what is to be told, and whether it has been told already."""

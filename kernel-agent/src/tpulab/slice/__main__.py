@@ -24,6 +24,7 @@ def _parser() -> argparse.ArgumentParser:
     add.add_argument(
         "--cpu-devices", type=int, metavar="N", help="XLA:CPU devices of each host, instead of chips"
     )
+    add.add_argument("--type", default="", help="of the slice, for people: v5e-16")
     add.add_argument("--address", default="", help="at which the other hosts reach this one")
     add.add_argument("--python", default="", help="Python on the other hosts, if it lies elsewhere there")
     add.add_argument(
@@ -60,6 +61,7 @@ def main(arguments: list[str]) -> int:
         spec = SliceSpec(
             name=given.name,
             others=tuple(given.host or [""] * (given.local - 1)),
+            type=given.type,
             # Processes on one machine would fight for its chips.
             cpu_devices=given.cpu_devices or (2 if given.local is not None else 0),
             address=given.address,

@@ -56,8 +56,7 @@ class SliceEngine(engine_app.IPEngine):  # type: ignore[misc]
         if not isinstance(kernel, SliceEngineKernel):
             raise RuntimeError("ipyparallel made another kernel than the slice's; use ipyparallel 9.2.")
         kernel.programs.install()
-        if self.id == 0 and os.environ.get("TPULAB_AGENT_SOCKET"):
-            # Steps, compilations and controls of the page are those of process 0.
+        if os.environ.get("TPULAB_AGENT_SOCKET"):
             from tpulab.agent.process_agent import start_in_kernel
 
             start_in_kernel(kernel.shell)

@@ -25,6 +25,7 @@ from tpulab.slice.client import SliceClient
 from tpulab.slice.errors import RESTART, HostLostError, SliceError, SliceStartError
 from tpulab.slice.host_link import HostLink, forwarded_connection, local_command, passed_on, ssh_command
 from tpulab.slice.meeting import connections, controller_order, meeting_point
+from tpulab.slice.reports import HostReports
 from tpulab.slice.spec import SliceSpec
 
 #: A host that says nothing for so long is cut off. Supervisors speak each second.
@@ -70,6 +71,13 @@ class Group:
         self._stopped_since: dict[int, float] = {}
         self._changed = asyncio.Event()
         self._closed = False
+        socket_path = os.environ.get("TPULAB_AGENT_SOCKET")
+        #: None: no bridge listens to agents.
+        self._reports = (
+            HostReports(socket_path, [spec.label(host) for host in range(spec.count)], self._command)
+            if socket_path
+            else None
+        )
         #: Why no cell can run any more.
         self.broken: SliceError | None = None
         self._ready = asyncio.ensure_future(self._start())
@@ -97,6 +105,11 @@ class Group:
         for host in hosts:
             self._links[host].signal(number)
 
+    def _command(self, host: int, body: dict[str, Any]) -> None:
+        link = self._links.get(host)
+        if link is not None:
+            link.command(body)
+
     def pids(self) -> dict[int, int]:
         """The process of each host, on its machine."""
         return {host: link.pid for host, link in self._links.items()}
@@ -104,6 +117,8 @@ class Group:
     def end(self, error: SliceError) -> None:
         """Ends the processes of all hosts at once. Later cells get this error."""
         self.broken = self.broken or error
+        if self._reports is not None:
+            self._reports.process_ended()
         for link in self._links.values():
             link.kill()
 
@@ -117,6 +132,8 @@ class Group:
         links = [*self._links.values(), *([self._controller] if self._controller else [])]
         if self._client is not None:
             self._client.close(linger=0)
+        if self._reports is not None:
+            self._reports.close()
         for link in links:
             link.kill()
         ends = time.monotonic() + _REAP_S
@@ -172,9 +189,10 @@ class Group:
 
     def _engine_order(self, index: int, env: dict[str, str]) -> dict[str, Any]:
         env = {**env, **self.spec.env}
+        # The supervisor has a socket for the agent of each host.
+        env.pop("TPULAB_AGENT_SOCKET", None)
         if index:
-            # The page shows the steps of process 0; text lines of the others would only repeat its.
-            env.pop("TPULAB_AGENT_SOCKET", None)
+            # Lines of text would only repeat those of process 0.
             env["TPULAB_TEXT"] = "0"
         if self.spec.cpu_devices:
             env |= {"JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": str(self.spec.cpu_devices)}
@@ -184,6 +202,7 @@ class Group:
             "env": env,
             "cwd": os.getcwd(),
             "patience_s": patience_s,
+            "reports": self._reports is not None,
         }
 
     def _link(self, index: int | None, command: list[str], order: dict[str, Any]) -> HostLink:
@@ -281,6 +300,10 @@ class Group:
             self._break(SliceError(f"ipyparallel's controller: {loss.of_exit(said)}. {RESTART}"))
 
     def _host_said(self, host: int, said: dict[str, Any]) -> None:
+        if "agent" in said:
+            if self._reports is not None:
+                self._reports.heard(host, said["agent"])
+            return
         if said.get("preempted") and "exited" not in said:
             self._preempted.add(host)
             self._listener.notice(

@@ -37,6 +37,7 @@ class HostLink:
     ) -> None:
         self._said = said
         self._loop = loop
+        self._sending = threading.Lock()
         self.heard_at = time.monotonic()
         #: The process on the host, and its state as /proc shows it (`T`: stopped); empty until it is known.
         self.pid = 0
@@ -62,6 +63,10 @@ class HostLink:
     def signal(self, number: int) -> None:
         self._send({"signal": number})
 
+    def command(self, body: dict[str, Any]) -> None:
+        """For the agent of the process."""
+        self._send({"command": body})
+
     def kill(self) -> None:
         """Ends the process on the host; over a broken connection that happens when ssh there notices."""
         self._send({"kill": True})
@@ -79,7 +84,7 @@ class HostLink:
 
     def _send(self, what: dict[str, Any]) -> None:
         assert self.process.stdin is not None
-        with contextlib.suppress(OSError, ValueError):
+        with self._sending, contextlib.suppress(OSError, ValueError):
             self.process.stdin.write(json.dumps(what).encode() + b"\n")
             self.process.stdin.flush()
 

@@ -14,6 +14,8 @@ class SliceSpec:
     name: str
     #: How ssh reaches host 1, 2, …; an empty text: one more process on this machine.
     others: tuple[str, ...]
+    #: `v5e-16`, for people; empty: unknown.
+    type: str = ""
     #: XLA:CPU devices of each host; 0: the chips that JAX finds.
     cpu_devices: int = 0
     #: The address at which the other hosts reach host 0; empty: found out.
@@ -43,7 +45,8 @@ class SliceSpec:
 
     @property
     def title(self) -> str:
-        return f"JAX · {self.name} ({self.count} hosts)"
+        made_of = ", ".join(filter(None, (self.type, f"{self.count} hosts")))
+        return f"JAX · {self.name} ({made_of})"
 
     def save(self, path: Path) -> None:
         path.write_text(json.dumps(asdict(self), indent=1))

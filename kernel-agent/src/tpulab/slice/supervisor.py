@@ -3,9 +3,10 @@
 `python -m tpulab.slice.supervisor`, started by the lead on its own machine or over ssh. Standard input is the
 lifeline: when it ends, or the lead is silent for too long because the network is cut, the process is ended.
 
-One JSON object a line. From the lead: first what to run (`argv`, `env`, `cwd`, `patience_s`), then
-`{"line": text}` for the process, `{"signal": number}`, `{"kill": true}`, and `{}` as a sign of life. To the
-lead: `{"alive": pid, …}`, and last `{"exited": code, "oom": bool, "tail": text}`.
+One JSON object a line. From the lead: first what to run (`argv`, `env`, `cwd`, `patience_s`, `reports`), then
+`{"line": text}` for the process, `{"command": …}` for its agent, `{"signal": number}`, `{"kill": true}`, and
+`{}` as a sign of life. To the lead: `{"alive": pid, …}`, `{"agent": message}`, and last
+`{"exited": code, "oom": bool, "tail": text}`.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ import time
 import urllib.request
 from pathlib import Path
 from typing import Any
+
+from tpulab.slice.agent_relay import AgentRelay
 
 ALIVE_S = 1.0
 TAIL_LINES = 30
@@ -44,6 +47,11 @@ class Supervisor:
         if cwd is not None and not os.path.isdir(cwd):
             cwd = None
         self._env = {**os.environ, **order["env"]}
+        self._agent = (
+            AgentRelay(lambda message: self._say({"agent": message})) if order.get("reports") else None
+        )
+        if self._agent is not None:
+            self._env["TPULAB_AGENT_SOCKET"] = self._agent.path
         self._process = subprocess.Popen(
             [sys.executable, *order["argv"]],
             stdin=subprocess.PIPE,
@@ -69,6 +77,8 @@ class Supervisor:
             if self._patience_s and time.monotonic() - self._heard_at > self._patience_s:
                 self._kill()
         reader.join(1.0)
+        if self._agent is not None:
+            self._agent.close()
         self._say(
             {
                 "exited": self._process.returncode,
@@ -108,6 +118,8 @@ class Supervisor:
                 if "line" in order:
                     self._process.stdin.write(order["line"].encode() + b"\n")
                     self._process.stdin.flush()
+                elif "command" in order and self._agent is not None:
+                    self._agent.command(order["command"])
                 elif "signal" in order:
                     self._process.send_signal(order["signal"])
                 elif "kill" in order:

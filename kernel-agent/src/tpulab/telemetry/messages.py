@@ -22,6 +22,7 @@ AdviceKind = Literal[
     "ragged-batch",
     "non-finite-metric",
     "missing-hook",
+    "host-differs",
 ]
 NonFinite = Literal["NaN", "Infinity", "-Infinity"]
 HyperValue = float | int | bool | str
@@ -114,6 +115,15 @@ class ControlMessage(TypedDict):
     step: int | None
     durationMs: float | None
     reason: str | None
+
+
+class FenceMessage(TypedDict):
+    """Of a host of a slice, for the lead alone: the first step at which a command can still be applied."""
+
+    type: Literal["fence"]
+    id: str
+    #: -1: no run takes commands
+    step: int
 
 
 class BandMessage(TypedDict):

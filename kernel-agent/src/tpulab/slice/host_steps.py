@@ -1,0 +1,116 @@
+"""Where the steps of each host went, and who keeps the others waiting.
+
+All hosts leave a collective at the same moment, so a step is as long on one as on another, and no clocks
+need to agree. What differs is how long a host takes until its devices have work: the time of a step in which
+they have none. Who takes longer than the others is waited for by them, in their device time.
+"""
+
+from __future__ import annotations
+
+import collections
+import statistics
+from collections.abc import Mapping
+from typing import Any, TypedDict
+
+#: Steps that are compared, and that are kept of a host which is ahead of the others.
+WINDOW = 20
+KEPT = 512
+#: A host that is later by less is none that is waited for: timers and the scheduler do as much.
+LEAST_MS = 2.0
+LEAST_SHARE = 0.05
+SPANS = ("inputMs", "hostMs", "compileMs", "deviceMs", "gapMs")
+#: In which a host may be late. Of the others' device time a part is waiting.
+OWN_SPANS = ("inputMs", "hostMs", "compileMs", "gapMs")
+WORDS = {"inputMs": "input", "hostMs": "host", "compileMs": "compile", "gapMs": "gap"}
+
+
+class HostSplit(TypedDict):
+    host: int
+    wallMs: float
+    inputMs: float
+    hostMs: float
+    compileMs: float
+    deviceMs: float
+    gapMs: float
+    lateMs: float
+
+
+class Straggler(TypedDict):
+    host: int
+    lateMs: float
+    cause: str
+
+
+class HostSteps:
+    """The same run on all hosts, by the number of the step."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._steps: list[collections.OrderedDict[int, dict[str, Any]]] = [
+            collections.OrderedDict() for _ in range(count)
+        ]
+        self._complete: collections.deque[list[dict[str, Any]]] = collections.deque(maxlen=WINDOW)
+        self.last = -1
+
+    def add(self, host: int, samples: list[dict[str, Any]]) -> None:
+        own = self._steps[host]
+        for sample in samples:
+            own[sample["index"]] = sample
+        while len(own) > KEPT:
+            own.popitem(last=False)
+        for index in sorted(index for index in own if all(index in one for one in self._steps)):
+            self._complete.append([steps.pop(index) for steps in self._steps])
+            self.last = index
+
+    @property
+    def compared(self) -> int:
+        return len(self._complete)
+
+    def splits(self) -> list[HostSplit]:
+        """Means over the steps that are compared."""
+        steps = list(self._complete)
+        means = [
+            {name: statistics.fmean(step[host][name] for step in steps) for name in ("wallMs", *SPANS)}
+            for host in range(self._count)
+        ]
+        own = [sum(one[name] for name in OWN_SPANS) for one in means]
+        late = [max(0.0, value - _of_others(own, host)) for host, value in enumerate(own)]
+        return [
+            {
+                "host": host,
+                "wallMs": round(one["wallMs"], 3),
+                "inputMs": round(one["inputMs"], 3),
+                "hostMs": round(one["hostMs"], 3),
+                "compileMs": round(one["compileMs"], 3),
+                "deviceMs": round(one["deviceMs"], 3),
+                "gapMs": round(one["gapMs"], 3),
+                "lateMs": round(late[host], 3),
+            }
+            for host, one in enumerate(means)
+        ]
+
+
+def straggler(splits: list[HostSplit]) -> Straggler | None:
+    """The host that the others wait for; None: nobody is."""
+    latest = max(splits, key=lambda one: one["lateMs"])
+    if latest["lateMs"] < max(LEAST_MS, LEAST_SHARE * latest["wallMs"]):
+        return None
+    return {
+        "host": latest["host"],
+        "lateMs": latest["lateMs"],
+        "cause": WORDS[max(OWN_SPANS, key=lambda name: _excess(splits, latest["host"], name))],
+    }
+
+
+def in_words(found: Straggler) -> str:
+    return f"host {found['host']} is {found['lateMs']:.0f} ms later at each step: {found['cause']}"
+
+
+def _excess(splits: list[HostSplit], host: int, name: str) -> float:
+    values: list[Mapping[str, Any]] = list(splits)
+    return float(values[host][name]) - _of_others([float(one[name]) for one in values], host)
+
+
+def _of_others(values: list[float], host: int) -> float:
+    """The slowest of the others: only what comes after it keeps everybody waiting."""
+    return max(value for index, value in enumerate(values) if index != host)

@@ -1,0 +1,300 @@
+"""What the agents of all hosts report, made into the reports of one kernel; and commands for all of them.
+
+The messages of process 0 are passed on as they are. Those of the others add to them: their devices, how their
+steps went (`hosts`), and which programs not all hosts compiled. A command is applied at the same step on all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import contextlib
+import itertools
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from tpulab.agent.control_link import ControlLink
+from tpulab.agent.keeper_socket import KeeperSocket
+from tpulab.slice.host_compilations import HostCompilations
+from tpulab.slice.host_steps import HostSteps, straggler
+from tpulab.telemetry.clocks import unix_now_ms
+
+#: What waits for a keeper that is being started again; the oldest goes first.
+KEPT_MESSAGES = 4096
+HOSTS_PERIOD_S = 1.0
+#: Answers of agents come within milliseconds, unless a host is stopped or its interpreter never lets go.
+FENCE_S = 3.0
+_LOOK_S = 1.0
+#: What only one process can do, or what would be done on all and shown of one.
+_OF_FIRST = ("memory", "profile")
+
+Body = dict[str, Any]
+
+
+class HostReports:
+    """In the lead's loop, but for the two threads of its connections. `tell` gives a body to an agent."""
+
+    def __init__(self, socket_path: str, labels: list[str], tell: Callable[[int, Body], None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._labels = labels
+        self._tell = tell
+        self._line = KeeperLine(socket_path, self._standing)
+        self._commands = ControlLink(socket_path, self._receive)
+        self._hello: Body | None = None
+        self._devices: dict[int, Body] = {}
+        #: By host: its runs, in the order in which they began.
+        self._runs: list[dict[str, Body]] = [{} for _ in labels]
+        self._steps: dict[str, HostSteps] = {}
+        self._compilations = HostCompilations(len(labels), self._line.send)
+        self._hosts: Body | None = None
+        self._told_at = 0.0
+        #: By id of the command; the first one that is not decided is on its way, the others wait for it.
+        self._orders: dict[str, _Order] = {}
+        self._queue: collections.deque[_Order] = collections.deque()
+
+    def close(self) -> None:
+        self._compilations.settle(time.monotonic(), all_of_them=True)
+        self._commands.close()
+        self._line.close()
+
+    def process_ended(self) -> None:
+        """All hosts are ended at once, and say nothing more of their runs."""
+        for message in self._runs[0].values():
+            if message["state"] == "running":
+                self._line.send({**message, "time": unix_now_ms(), "state": "failed"})
+        self._runs[0] = {}
+
+    def heard(self, host: int, message: Body) -> None:
+        handle = getattr(self, "_heard_" + str(message.get("type")).replace("-", "_"), None)
+        if handle is not None:
+            handle(host, message)
+        elif host == 0:
+            self._line.send(message)
+        self._compilations.settle(time.monotonic())
+
+    # --- by type ---
+
+    def _heard_hello(self, host: int, message: Body) -> None:
+        if host == 0:
+            self._hello = message
+            self._line.send(message)
+
+    def _heard_control_hello(self, host: int, _: Body) -> None:
+        if host == 0:
+            self._commands.start()
+
+    def _heard_devices(self, host: int, message: Body) -> None:
+        self._devices[host] = message
+        if merged := self._all_devices():
+            self._line.send(merged)
+
+    def _all_devices(self) -> Body | None:
+        """Each host knows the memory of its own devices."""
+        first = self._devices.get(0)
+        if first is None:
+            return None
+        own = [
+            device
+            for host, message in sorted(self._devices.items())
+            for device in message["devices"]
+            if device["processIndex"] == host
+        ]
+        known = {device["id"] for device in own}
+        others = [device for device in first["devices"] if device["id"] not in known]
+        return {**first, "devices": sorted(own + others, key=lambda one: (one["processIndex"], one["id"]))}
+
+    def _heard_run(self, host: int, message: Body) -> None:
+        self._runs[host][message["run"]] = message
+        if host == 0:
+            self._line.send(message)
+
+    def _heard_steps(self, host: int, message: Body) -> None:
+        if host == 0:
+            self._line.send(message)
+        first = self._of_first(host, message["run"])
+        if first is None:
+            return
+        steps = self._steps.setdefault(first, HostSteps(len(self._labels)))
+        steps.add(host, message["steps"])
+        now = time.monotonic()
+        if steps.compared and now - self._told_at >= HOSTS_PERIOD_S:
+            self._told_at = now
+            splits = steps.splits()
+            self._hosts = {
+                "type": "hosts",
+                "time": unix_now_ms(),
+                "run": first,
+                "step": steps.last,
+                "compared": steps.compared,
+                "hosts": [{**split, "name": self._labels[split["host"]]} for split in splits],
+                "straggler": straggler(splits),
+            }
+            self._line.send(self._hosts)
+
+    def _heard_compile(self, host: int, message: Body) -> None:
+        self._compilations.add(host, message, time.monotonic())
+
+    def _heard_control(self, host: int, message: Body) -> None:
+        order = self._orders.get(message["id"])
+        if order is not None:
+            order.said(host, message)
+        if host == 0:
+            self._commands.send(message)  # type: ignore[arg-type]
+
+    def _heard_fence(self, host: int, message: Body) -> None:
+        order = self._orders.get(message["id"])
+        if order is not None:
+            order.fenced(host, message)
+
+    # --- the same run on another host ---
+
+    def _of_first(self, host: int, run: str) -> str | None:
+        """Process 0's id of a run of another host: the first of this name there is the first of it here."""
+        return self._matching(host, run, 0)
+
+    def _matching(self, host: int, run: str, other: int) -> str | None:
+        if host == other:
+            return run
+        message = self._runs[host].get(run)
+        if message is None:
+            return None
+        same = [one for one, said in self._runs[host].items() if said["name"] == message["name"]]
+        there = [one for one, said in self._runs[other].items() if said["name"] == message["name"]]
+        place = same.index(run)
+        return there[place] if place < len(there) else None
+
+    # --- commands ---
+
+    def _receive(self, body: Body) -> tuple[Any, bool]:
+        """On the thread of the connection for commands. What becomes of it is told by process 0."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._command, body)
+        return None, True
+
+    def _command(self, body: Body) -> None:
+        run, identifier = body.get("run"), body.get("id")
+        if body.get("action") in _OF_FIRST or not isinstance(identifier, str) or identifier in self._orders:
+            # One that comes again is answered word for word.
+            self._tell(0, body)
+            return
+        everybody = range(len(self._labels))
+        if body.get("action") == "free":
+            for host in everybody:
+                self._tell(host, body)
+            return
+        runs = {host: self._matching(0, run, host) if isinstance(run, str) else None for host in everybody}
+        # Process 0 says of a run that nobody knows that it is over.
+        known = {host: found for host, found in runs.items() if found or run is None or host == 0}
+        order = self._orders[identifier] = _Order(self, body, known)
+        for old in list(itertools.islice(self._orders, max(0, len(self._orders) - KEPT_MESSAGES))):
+            del self._orders[old]
+        self._queue.append(order)
+        if len(self._queue) == 1:
+            order.begin()
+
+    def _decided(self) -> None:
+        self._queue.popleft()
+        if self._queue:
+            self._queue[0].begin()
+
+    def _standing(self) -> list[Body]:
+        """For a keeper that has been started again."""
+        runs = [self._runs[0][run] for run in list(self._runs[0])]
+        return [one for one in (self._hello, self._all_devices(), *runs, self._hosts) if one is not None]
+
+
+class _Order:
+    """A command on its way to all hosts: each says which step it can still apply it at, the latest is taken.
+
+    Until then no host goes past the step that it has named, so nobody is ahead of what is decided.
+    """
+
+    def __init__(self, reports: HostReports, body: Body, runs: dict[int, str | None]) -> None:
+        """`runs`: what the run is called on each host; None: the newest there."""
+        self._reports = reports
+        self._body = body
+        self._runs = runs
+        self._steps: dict[int, int] = {}
+        self._is_decided = False
+
+    def begin(self) -> None:
+        self._reports._loop.call_later(FENCE_S, self._decide)
+        for host, run in self._runs.items():
+            self._reports._tell(host, {"fence": True, "id": self._body["id"], "run": run})
+
+    def fenced(self, host: int, message: Body) -> None:
+        self._steps[host] = message["step"]
+        if len(self._steps) == len(self._runs):
+            self._decide()
+
+    def _decide(self) -> None:
+        if self._is_decided:
+            return
+        self._is_decided = True
+        at = max((step for step in self._steps.values() if step >= 0), default=None)
+        for host, run in self._runs.items():
+            self._reports._tell(host, {**self._body, "run": run or self._body.get("run"), "at": at})
+        self._reports._decided()
+
+    def said(self, host: int, message: Body) -> None:
+        """Of another host only what went wrong is news; process 0 speaks for those that agree."""
+        if host and message["phase"] in ("refused", "failed"):
+            reason = f"host {host}: {message['reason']}"
+            self._reports._line.send(
+                {
+                    "type": "advice",
+                    "time": unix_now_ms(),
+                    "id": f"host-{host}-{message['id']}",
+                    "kind": "host-differs",
+                    "message": f"`{message['action']}` was not applied on all hosts: {reason}",
+                    "remedy": "Restart the kernel if the hosts do not go on together.",
+                    "location": None,
+                    "run": self._body.get("run"),
+                }
+            )
+
+
+class KeeperLine:
+    """Sends messages to the keeper on a thread of its own, and says who we are when it has been restarted."""
+
+    def __init__(self, path: str, standing: Callable[[], list[Body]]) -> None:
+        self._socket = KeeperSocket(path)
+        self._standing = standing
+        self._waiting: collections.deque[Body] = collections.deque(maxlen=KEPT_MESSAGES)
+        self._unsent: list[Body] = []
+        self._news = threading.Event()
+        self._stopping = False
+        self._is_first = True
+        self._thread = threading.Thread(target=self._run, name="tpulab-reports", daemon=True)
+        self._thread.start()
+
+    def send(self, message: Body) -> None:
+        self._waiting.append(message)
+        self._news.set()
+
+    def close(self) -> None:
+        self._stopping = True
+        self._news.set()
+        self._thread.join(FENCE_S)
+
+    def _run(self) -> None:
+        while not self._stopping:
+            self._news.wait(_LOOK_S)
+            self._news.clear()
+            self._flush()
+        self._flush()
+        self._socket.close()
+
+    def _flush(self) -> None:
+        self._socket.check()
+        if self._socket.connect():
+            standing = [] if self._is_first else self._standing()
+            self._is_first = False
+            self._socket.send(standing)  # type: ignore[arg-type]
+        while self._waiting:
+            self._unsent.append(self._waiting.popleft())
+        if self._unsent and self._socket.send(self._unsent):  # type: ignore[arg-type]
+            self._unsent = []
+        del self._unsent[:-KEPT_MESSAGES]
