@@ -11,15 +11,18 @@ export const USER = 'ana';
 export const USER_ID = 4001;
 export const PASSWORD = 'correct horse';
 
-/** Files of `/etc`, with one user who may log in. */
-export async function writeAccounts(folder: string, hostName: string, hashedPassword: string): Promise<void> {
+/** Files of `/etc`, with one user who may log in. The name of the machine is that of its address, as Google's images have it. */
+export async function writeAccounts(
+  folder: string,
+  { hostName, address, hashedPassword }: Record<'hostName' | 'address' | 'hashedPassword', string>
+): Promise<void> {
   const etc = path.join(folder, 'etc');
   await mkdir(path.join(etc, 'ssh'), { recursive: true });
   const files: Record<string, string> = {
     passwd: `root:x:0:0:root:/root:/bin/sh\nsshd:x:101:65534::/run/sshd:/usr/sbin/nologin\n${USER}:x:${USER_ID}:${USER_ID}:Ana:/home/${USER}:/bin/bash\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n`,
     shadow: `root:*:19000::::::\nsshd:*:19000::::::\n${USER}:${hashedPassword}:19000::::::\n`,
     group: `root:x:0:\n${USER}:x:${USER_ID}:\nnogroup:x:65534:\n`,
-    hosts: `127.0.0.1 localhost ${hostName}\n169.254.169.254 metadata.google.internal metadata\n`,
+    hosts: `127.0.0.1 localhost\n${address} ${hostName}\n169.254.169.254 metadata.google.internal metadata\n`,
     hostname: `${hostName}\n`
   };
   for (const [name, text] of Object.entries(files)) {

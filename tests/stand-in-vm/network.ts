@@ -46,6 +46,21 @@ export class StandInNetwork implements AsyncDisposable {
     await this.#forwarding(1);
   }
 
+  /** A link between two of them, as between hosts of a slice: each reaches the other at its usual address. */
+  async join(other: StandInNetwork): Promise<void> {
+    const name = (from: StandInNetwork, to: StandInNetwork): string =>
+      `${from.vmNamespace.slice(3)}-${to.vmNamespace.slice(5)}`;
+    const [here, there] = [name(this, other), name(other, this)];
+    const commands = [
+      `-n ${this.vmNamespace} link add name ${here} type veth peer name ${there} netns ${other.vmNamespace}`,
+      `-n ${this.vmNamespace} link set dev ${here} up`,
+      `-n ${other.vmNamespace} link set dev ${there} up`,
+      `-n ${this.vmNamespace} route add ${other.vmAddress}/32 dev ${here} src ${this.vmAddress}`,
+      `-n ${other.vmNamespace} route add ${this.vmAddress}/32 dev ${there} src ${other.vmAddress}`
+    ];
+    for (const command of commands) await run('ip', command.split(' '));
+  }
+
   /** Another address on this machine, as when it changes to another network. Connections do not notice. */
   async changeAddresses(): Promise<void> {
     const address = `${this.hostAddress.replace(/\.1$/, '.129')}/32`;

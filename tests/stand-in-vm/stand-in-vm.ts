@@ -25,13 +25,15 @@ import { Machine } from './machine.js';
 import { StandInNetwork } from './network.js';
 import { OutboundProxy } from './outbound-proxy.js';
 import { SmallDisk } from '../../kernel-bridge/src/faults/testing/small-disk.js';
-import { installBridge } from './installed-bridge.js';
+import { type InstalledBridge, installBridge } from './installed-bridge.js';
 import { METADATA_PROGRAM, type Metadata } from './metadata.js';
 
 export interface StandInVmOptions {
   readonly hostName?: string;
   /** It has the bridge on the PATH of its user already, with kernels that start quickly. */
   readonly bridge?: boolean;
+  /** Puts something else into its homes before it boots. */
+  readonly install?: (homes: string, user: string, userId: number) => Promise<InstalledBridge>;
   /** Its homes are on a disk of this size, which can be filled. */
   readonly homeDiskMiB?: number;
   /** Logging in with a password is possible. */
@@ -86,7 +88,11 @@ export class StandInVm implements AsyncDisposable {
     const disk = homeDiskMiB === undefined ? null : SmallDisk.make(homeDiskMiB);
     const proxy = internet ? await OutboundProxy.listen(network.hostAddress) : null;
     await Machine.layOut(folder);
-    await writeAccounts(folder, hostName, await hashPassword(PASSWORD));
+    await writeAccounts(folder, {
+      hostName,
+      address: network.vmAddress,
+      hashedPassword: await hashPassword(PASSWORD)
+    });
     await newHostKey(folder);
     const env = {
       ...(proxy ? proxyVariables(proxy.url) : {}),
@@ -98,7 +104,9 @@ export class StandInVm implements AsyncDisposable {
     await writeFile(path.join(folder, 'opt', 'metadata.cjs'), METADATA_PROGRAM);
     const home = disk?.folder ?? path.join(folder, 'home');
     await chmod(home, 0o755);
-    const installed = bridge ? await installBridge(home, USER, USER_ID) : { visible: [], mounts: {} };
+    const nothing = (): Promise<InstalledBridge> => Promise.resolve({ visible: [], mounts: {} });
+    const install = options.install ?? (bridge ? installBridge : nothing);
+    const installed = await install(home, USER, USER_ID);
     const machine = new Machine({
       folder,
       homes: home,

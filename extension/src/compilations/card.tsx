@@ -6,6 +6,7 @@ import type { Compilation } from '../events/compilation-log.js';
 import { durationText, secondsText } from '../text/duration.js';
 import { fromBackticks } from '../text/marked.js';
 import { Marked } from '../ui/marked-view.js';
+import { hostsText } from '../text/hosts.js';
 import { cacheText, locationText, reasonPieces } from './reason.js';
 
 export interface CompilationCardProps {
@@ -53,6 +54,11 @@ export function CompilationCard({ entry, sameCache, now, onGoTo, trans }: Compil
       {advice !== null ? (
         <p className="jp-TPULab-quiet">
           <Marked pieces={fromBackticks(advice)} />
+        </p>
+      ) : null}
+      {entry.hosts ? (
+        <p className="jp-TPULabCard-hosts">
+          {trans.__('Only on %1: the hosts differ here.', hostsText(entry.hosts, trans))}
         </p>
       ) : null}
       {cache !== '' ? <p className="jp-TPULab-quiet jp-TPULabCard-cache">{cache}</p> : null}

@@ -83,9 +83,10 @@ function localDevices(devices: readonly RuntimeDevice[], count: number): readonl
   if (accelerators.length === count) {
     return accelerators;
   }
-  // A runtime of several processes knows memory of its own devices only.
+  // A runtime of several processes knows memory of its own devices only; of a slice all is known, and this is host 0.
   const own = accelerators.filter(({ memoryTotalBytes }) => memoryTotalBytes !== null);
-  return own.length === count ? own : [];
+  const first = accelerators.filter(({ processIndex }) => processIndex === 0);
+  return [own, first].find(({ length }) => length === count) ?? [];
 }
 
 function fromRuntime(device: RuntimeDevice): DeviceTile {

@@ -19,6 +19,8 @@ export interface Compilation {
   readonly cache: NonNullable<CompileMessage['cache']> | null;
   readonly location: CodeLocation | null;
   readonly reason: CompileReason;
+  /** Of a slice: the hosts that compiled it where not all did; null: all, or one host. */
+  readonly hosts: readonly number[] | null;
 }
 
 /** Small programs that were made for one operation outside jit. */
@@ -81,6 +83,10 @@ export class CompilationLog {
     const at = this._entries.findIndex(entry => entry.key === key);
     const before = at < 0 ? undefined : this._entries[at];
     if (before && before.state !== 'running') {
+      // Which hosts of a slice had it is known a while after it has ended.
+      if (message.hosts) {
+        this._entries[at] = { ...before, hosts: message.hosts };
+      }
       return;
     }
     const entry = fromMessage(message, key, before);
@@ -163,7 +169,8 @@ function fromMessage(message: CompileMessage, key: string, before: Compilation |
     cacheHit: message.cacheHit,
     cache: message.cache ?? null,
     location: message.location ?? before?.location ?? null,
-    reason: message.reason
+    reason: message.reason,
+    hosts: message.hosts ?? null
   };
 }
 

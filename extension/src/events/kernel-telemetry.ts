@@ -188,6 +188,9 @@ export class KernelTelemetry implements IDisposable {
       case 'pace':
         this.runs.applyPace(message, this._process);
         return;
+      case 'hosts':
+        this.runs.applyHosts(message, this._process);
+        return;
       case 'control':
         if (message.run === null) {
           keepNewest(this._asked, message);

@@ -1,5 +1,12 @@
 /** The training runs of a kernel, the newest with their steps and metrics. */
-import type { BandMessage, ControlMessage, PaceMessage, RunMessage, StepsMessage } from '@tpulab/protocol';
+import type {
+  BandMessage,
+  ControlMessage,
+  HostsMessage,
+  PaceMessage,
+  RunMessage,
+  StepsMessage
+} from '@tpulab/protocol';
 import { Run, STEPS_KEPT } from './run.js';
 import { StepRing } from './step-ring.js';
 
@@ -49,6 +56,11 @@ export class RunHistory {
 
   applyPace(message: PaceMessage, process: number): void {
     this._apart(message.run, process).applyPace(message);
+  }
+
+  applyHosts(message: HostsMessage, process: number): void {
+    const run = this._apart(message.run, process);
+    run.hosts = message;
   }
 
   /** Shows this run whatever was told when: for who gets only the newest run, chosen by the kernel. */

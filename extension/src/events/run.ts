@@ -3,6 +3,7 @@ import type {
   BandMessage,
   CodeLocation,
   ControlMessage,
+  HostsMessage,
   PaceMessage,
   RunControl,
   RunMessage,
@@ -37,6 +38,8 @@ export class Run {
   /** Null for a loop that cannot be steered. */
   control: RunControl | null = null;
   pace: PaceMessage | null = null;
+  /** Of a slice: its newest steps by host; null where there is one host. */
+  hosts: HostsMessage | null = null;
   /** Replaced, not emptied, when the history is cleared. */
   steps = new StepRing(STEPS_KEPT);
   /** Steps that the agent left out because its ring was full. */

@@ -170,6 +170,7 @@ const TOPIC_OF = {
   steps: 'steps',
   band: 'steps',
   pace: 'steps',
+  hosts: 'steps',
   control: 'runs',
   compile: 'compile',
   advice: 'runs',

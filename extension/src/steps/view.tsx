@@ -15,6 +15,7 @@ import { ChartView } from './chart-view.js';
 import { FiguresView } from './figures-view.js';
 import type { DrawLoop } from '../ui/draw-loop.js';
 import { Glyph } from '../ui/glyph.js';
+import { HostsView } from './hosts-view.js';
 import { NotesView } from './notes-view.js';
 import { ProgressLine } from './progress-line.js';
 import { SplitBar } from './split-bar.js';
@@ -79,6 +80,7 @@ export function StepsView(props: StepsViewProps): JSX.Element {
       <Compiling kernel={kernel} trans={trans} />
       <SplitBar summary={summary} trans={trans} />
       <Cause {...props} said={said} summary={summary} advice={advice} />
+      {run.hosts ? <HostsView hosts={run.hosts} trans={trans} /> : null}
       <ChartView
         kernel={kernel}
         run={run}

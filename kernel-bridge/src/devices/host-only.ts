@@ -8,6 +8,8 @@ import type { ChipTable } from './chip-table.js';
 import { findChips } from './find-chips.js';
 
 const FILE = 'host-only';
+/** Kernels over all hosts, as `python -m tpulab.slice add` names them. */
+const SLICE_KERNELS = 'tpulab-slice-';
 
 /** Chips of a host → how they are arranged. A host of a slice has four, or eight. */
 const BOUNDS: Readonly<Record<number, string>> = { 1: '1,1,1', 2: '1,2,1', 4: '2,2,1', 8: '2,4,1' };
@@ -35,8 +37,8 @@ export class HostOnly {
   }
 
   /** What a kernel needs in its environment; nothing where there are no chips, or as many as no host has. */
-  async variables(): Promise<Readonly<Record<string, string>>> {
-    if (!(await this.isOn())) return {};
+  async variables(specName = ''): Promise<Readonly<Record<string, string>>> {
+    if (specName.startsWith(SLICE_KERNELS) || !(await this.isOn())) return {};
     const { length } = await findChips(this.#chips, this.#root);
     const bounds = BOUNDS[length];
     if (bounds === undefined) return {};

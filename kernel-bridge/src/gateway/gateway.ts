@@ -194,7 +194,7 @@ async function build(options: GatewayOptions, undo: DisposalStack): Promise<Gate
       options.chipTable === undefined
         ? env
         : { ...env, TPULAB_PEAK_FLOPS: JSON.stringify(table.ownPeakFlops()) },
-    hostEnv: () => hostOnly.variables(),
+    hostEnv: spec => hostOnly.variables(spec),
     journal,
     log,
     clientEnvs: options.clientEnvs ?? [],

@@ -35,7 +35,7 @@ export interface KernelRegistryOptions {
   readonly keepers: KeeperAccess;
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Further variables for a kernel that starts now, which win over those of the gateway. */
-  readonly hostEnv?: () => Promise<Readonly<Record<string, string>>>;
+  readonly hostEnv?: (specName: string) => Promise<Readonly<Record<string, string>>>;
   readonly log: Logger;
   readonly restartLimit?: number;
   readonly shutdownWaitMs?: number;
@@ -122,7 +122,7 @@ export class KernelRegistry {
       argv: spec.argv,
       resourceDir: spec.resourceDir,
       env: kernelEnv({
-        gateway: { ...this.#options.env, ...(await this.#options.hostEnv?.()) },
+        gateway: { ...this.#options.env, ...(await this.#options.hostEnv?.(spec.name)) },
         spec,
         request: request.env,
         clientEnvs: this.#options.clientEnvs ?? [],

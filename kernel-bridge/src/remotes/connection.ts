@@ -2,20 +2,23 @@
 import type { RemoteSsh } from '@tpulab/protocol';
 import type { Logger } from 'pino';
 import type { HostSetup, PreparedHost, ReachableRemote, RemoteShell } from './contracts.js';
-import { GatewayWatch } from './gateway-watch.js';
+import { acceleratorOf, GatewayWatch } from './gateway-watch.js';
 import { outlookOf, RemoteProblem } from './remote-error.js';
 import type { RemoteLink } from './link.js';
-import { type LinkContext, type LinkOwner, openLink, type Targets } from './open-link.js';
+import { type LinkContext, type LinkOwner, openLink, type Targets, withOtherHost } from './open-link.js';
 import type { NetworkWatch } from './network-watch.js';
 import { Failures } from './next-attempt.js';
 import type { RemoteLog } from './remote-log.js';
 import type { RemotePhase } from './remote-phase.js';
 import type { RemoteReport } from './remote-report.js';
-import type { RemoteRecord } from './remote-store.js';
+import { type RemoteRecord, sourceName } from './remote-store.js';
+import { SliceSetup } from './slice/slice-setup.js';
 import { aborted, pause } from '../platform/waiting.js';
 
 /** A stage that takes longer than this is something being installed, and not merely looked at. */
 const SETTING_UP_MS = 1_500;
+/** Of which kernels run over several hosts. */
+const SLICE_ENVIRONMENT = 'jax';
 /** An attempt that began less long ago began on the network as it is now, and is not started again. */
 const HANGING_MS = 3_000;
 
@@ -59,6 +62,8 @@ export class RemoteConnection {
   /** When the attempt began that is being made. */
   #since: number | null = null;
   #isOver = false;
+  /** Hosts and environment of the slice that is offered as a kernel; null: none is. */
+  #offered: string | null = null;
   readonly #failures = new Failures();
 
   constructor(remote: ConnectionOwner) {
@@ -180,26 +185,85 @@ export class RemoteConnection {
   async #prepare(link: RemoteLink, signal: AbortSignal): Promise<PreparedHost> {
     const remote = this.#remote;
     const { setup, installed } = remote.context;
+    const over = new AbortController();
+    const slice = this.#beginSlice(AbortSignal.any([signal, over.signal]));
+    // Beside the kernel of the slice, kernels would wait for the other hosts.
+    const hostOnly = remote.record.hostOnly ?? (this.#hasSlice || undefined);
     const slow = setTimeout(() => {
       if (remote.phase.kind === 'connecting') remote.move({ kind: 'setting-up' });
     }, SETTING_UP_MS);
     try {
-      return await link.prepare(remote.record.install ? setup : installed, {
+      const prepared = await link.prepare(remote.record.install ? setup : installed, {
         environment: remote.record.environment,
         sender: remote.record.sender,
         takeOver: remote.takesOver,
-        ...(remote.record.hostOnly === undefined ? {} : { hostOnly: remote.record.hostOnly }),
+        ...(hostOnly === undefined ? {} : { hostOnly }),
         signal,
         onStage: stage => remote.report.stage(stage),
         onCheck: check => remote.report.check(check),
         onLog: line => remote.log.add(line)
       });
+      if (slice !== null) await this.#offerSlice(slice, link, prepared, signal);
+      return prepared;
     } catch (error) {
+      over.abort();
+      await slice?.abandon();
       // A connection that broke is the reason of whatever failed on it.
       throw link.isOver && !this.#isStopped ? await link.lost : error;
     } finally {
       clearTimeout(slow);
     }
+  }
+
+  get #hasSlice(): boolean {
+    const { record, context } = this.#remote;
+    const isSetUp = record.install && record.environment === SLICE_ENVIRONMENT && context.setup.equip;
+    return Boolean(isSetUp) && record.hostOnly !== true && (this.#targets?.length ?? 0) > 1;
+  }
+
+  /** Whether the remote has several hosts, and no kernel over all of them yet. */
+  get lacksHosts(): boolean {
+    return this.#hasSlice && this.#link !== null && this.#offered === null;
+  }
+
+  /** null: it has one host, only the first one is wanted, or the kernel over all is offered already. */
+  #beginSlice(signal: AbortSignal): SliceSetup | null {
+    const remote = this.#remote;
+    const { equip } = remote.context.setup;
+    const [, ...others] = this.#targets ?? [];
+    if (!this.#hasSlice || equip === undefined || this.#offered === this.#sliceKey) return null;
+    this.#offered = null;
+    return new SliceSetup({
+      hosts: others.map(({ destination }, at) => ({ index: at + 1, destination })),
+      equip,
+      withShell: ({ index }, use) => withOtherHost(remote, others[index - 1]!, index, signal, use),
+      wanted: {
+        environment: remote.record.environment,
+        sender: remote.record.sender,
+        signal,
+        onLog: line => remote.log.add(line)
+      },
+      onStage: stage => remote.report.stage(stage),
+      onCheck: check => remote.report.check(check)
+    });
+  }
+
+  async #offerSlice(
+    slice: SliceSetup,
+    link: RemoteLink,
+    { equipped, token }: PreparedHost,
+    signal: AbortSignal
+  ): Promise<void> {
+    if (equipped === undefined) return slice.abandon();
+    const { record } = this.#remote;
+    const found = await acceleratorOf(link.socketPath, token, signal).catch(() => null);
+    const name = sourceName(record.source).toLowerCase();
+    const isOffered = await slice.offer(name, { shell: link.shell, equipped, type: found?.type ?? null });
+    if (isOffered) this.#offered = this.#sliceKey;
+  }
+
+  get #sliceKey(): string {
+    return JSON.stringify([this.#remote.record.environment, this.#targets]);
   }
 
   /** Resolves with the reason why it is over. */

@@ -59,6 +59,15 @@ export interface PreparedHost {
   readonly gatewayId: string;
   /** Of the bridge that runs there. */
   readonly version: string;
+  /** Absent: nothing was put there. */
+  readonly equipped?: EquippedHost;
+}
+
+/** What was put on a host; both paths are absolute. */
+export interface EquippedHost {
+  readonly folder: string;
+  /** Of the environment. */
+  readonly python: string;
 }
 
 /** How the gateway of a remote is reached, for as long as it is. */
@@ -73,6 +82,8 @@ export interface ReachableRemote {
 /** Makes a host ready; what is there already is left as it is, so that calling it again is quick. */
 export interface HostSetup {
   prepare(shell: RemoteShell, options: SetupOptions): Promise<PreparedHost>;
+  /** The same without a gateway, for the other hosts of a slice. Absent: nothing is put on any host. */
+  readonly equip?: (shell: RemoteShell, options: SetupOptions) => Promise<EquippedHost>;
   /** Stops what runs there and removes all that `prepare` made. */
   clean(
     shell: RemoteShell,

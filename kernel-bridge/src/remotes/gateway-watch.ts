@@ -127,7 +127,7 @@ function noticeOf(value: unknown): RemoteNotice | null {
   return Value.Check(RemoteNotice, value) ? value : null;
 }
 
-async function acceleratorOf(
+export async function acceleratorOf(
   socketPath: string,
   token: string,
   signal: AbortSignal

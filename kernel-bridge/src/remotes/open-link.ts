@@ -5,6 +5,7 @@ import type { RemoteCheck } from '@tpulab/protocol';
 import type { ColabRuntime } from './colab/colab-runtime.js';
 import { type Gcloud, withNames } from './gcloud/gcloud.js';
 import { addKey } from './gcloud/machine.js';
+import type { RemoteShell } from './contracts.js';
 import { RemoteLink } from './link.js';
 import type { Prompts } from './prompts.js';
 import { isCloudSilent, RemoteProblem, type RemoteErrorCode, RemoteQueued } from './remote-error.js';
@@ -147,8 +148,7 @@ async function logIn(remote: LinkOwner, targets: Targets, signal: AbortSignal): 
   remote.log.add(commandFor(target));
   const { askpass, runDir } = await remote.context.place();
   using asking = askpass.register(remote.prompts.ask);
-  // Short, and the same at each attempt, so that what a killed gateway has left behind is found.
-  const id = createHash('sha256').update(remote.name).digest('hex').slice(0, 10);
+  const id = idOf(remote);
   const open = (): Promise<RemoteLink> =>
     RemoteLink.open({
       program: remote.context.sshProgram,
@@ -168,6 +168,37 @@ async function logIn(remote: LinkOwner, targets: Targets, signal: AbortSignal): 
   } catch (error) {
     throw remote.prompts.wasRefused && !remote.colab ? unanswered(target) : error;
   }
+}
+
+/**
+ * Logs in to another host of the same remote, for as long as `use` takes. Nobody is asked anything.
+ *
+ * @param index from 1 on
+ */
+export async function withOtherHost<T>(
+  remote: LinkOwner,
+  target: SshTarget,
+  index: number,
+  signal: AbortSignal,
+  use: (shell: RemoteShell) => Promise<T>
+): Promise<T> {
+  const { askpass, runDir } = await remote.context.place();
+  using repeating = askpass.register(remote.prompts.repeat);
+  await using link = await RemoteLink.open({
+    program: remote.context.sshProgram,
+    target,
+    controlPath: path.join(runDir, `${idOf(remote)}-${index}.c`),
+    socketPath: path.join(runDir, `${idOf(remote)}-${index}.s`),
+    askpass: repeating.env,
+    log: line => remote.log.add(`host ${index}: ${line}`),
+    signal
+  });
+  return await use(link.shell);
+}
+
+/** Short, and the same at each attempt, so that what a killed gateway has left behind is found. */
+function idOf({ name }: LinkOwner): string {
+  return createHash('sha256').update(name).digest('hex').slice(0, 10);
 }
 
 async function staged<T>(

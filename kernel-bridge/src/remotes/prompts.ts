@@ -67,6 +67,9 @@ export class Prompts {
     return Promise.race([answered, aborted(signal).then(() => null)]);
   };
 
+  /** For the other hosts of the same remote: what the person has answered for the first one; nobody is asked. */
+  readonly repeat: Answerer = question => Promise.resolve(this.#held.get(question.text) ?? null);
+
   /** Whether the person agrees; false also when the question is withdrawn. It is never answered from memory. */
   async agree(consent: RemoteConsent, signal: AbortSignal): Promise<boolean> {
     const { answered } = this.#opened({ kind: 'consent', text: consentText(consent), consent });

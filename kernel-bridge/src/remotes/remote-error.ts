@@ -29,6 +29,7 @@ const OUTLOOKS = {
   remote_queued: 'again',
   remote_no_address: 'person',
   remote_iap_blocked: 'again',
+  remote_slice_incomplete: 'again',
   sync_bad_folder: 'person',
   sync_running: 'person',
   sync_failed: 'person',

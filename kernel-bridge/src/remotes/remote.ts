@@ -114,7 +114,7 @@ export class Remote implements ConnectionOwner {
       const isSame = (['environment', 'install', 'hostOnly'] as const).every(
         key => before[key] === this.#record[key]
       );
-      if (!isSame) this.#connection.prepareAnew();
+      if (!isSame || this.#connection.lacksHosts) this.#connection.prepareAnew();
       else this.#connection.wake();
     }
   }

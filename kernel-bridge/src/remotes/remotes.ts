@@ -7,7 +7,8 @@ import type {
   Remote as RemoteView,
   RemoteCandidates,
   RemoteEvent,
-  RemoteSource
+  RemoteSource,
+  RemoteStage
 } from '@tpulab/protocol';
 import type { Logger } from 'pino';
 import { InvalidRequestError, RemoteExistsError, RemoteNotFoundError } from '../http/errors.js';
@@ -24,7 +25,7 @@ import { isRemoteName, nameFor, newSender, RemoteStore } from './remote-store.js
 import { createHostSetup } from './setup/host-setup.js';
 import { Askpass } from './ssh/askpass.js';
 import { checkDestination, sshHosts } from './ssh/ssh-config.js';
-import { openLink } from './open-link.js';
+import { openLink, type Targets, withOtherHost } from './open-link.js';
 
 export interface RemotesOptions {
   readonly stateDir: string;
@@ -262,13 +263,45 @@ async function makePlace(stateDir: string): Promise<Place> {
   };
 }
 
+/** A host of a slice that cannot be reached keeps what it has. */
+async function cleanOthers(remote: Remote, [, ...others]: Targets, signal: AbortSignal): Promise<void> {
+  if (!remote.record.install) return;
+  const { setup } = remote.context;
+  const work = others.map(async (target, at) => {
+    const row = (state: RemoteStage['state'], detail: string | null = null): void =>
+      remote.report.stage({
+        name: `host-${at + 1}`,
+        title: `Host ${at + 1} (${target.destination})`,
+        state,
+        detail,
+        fraction: null
+      });
+    row('running', 'removing TPULab');
+    try {
+      await withOtherHost(remote, target, at + 1, signal, shell =>
+        setup.clean(shell, {
+          signal,
+          onStage: () => undefined,
+          onCheck: () => undefined,
+          onLog: line => remote.log.add(`host ${at + 1}: ${line}`)
+        })
+      );
+      row('done', 'TPULab was removed');
+    } catch (error) {
+      signal.throwIfAborted();
+      row('failed', told(error).message);
+    }
+  });
+  await Promise.all(work);
+}
+
 /** The remote is disconnected afterwards, whether it worked or not. */
 export async function cleanRemote(remote: Remote, signal: AbortSignal): Promise<void> {
   await remote.disconnect();
   remote.move({ kind: 'connecting' });
   remote.beginAttempt();
   try {
-    const { link } = await openLink(remote, null, signal);
+    const { link, targets } = await openLink(remote, null, signal);
     try {
       const { setup, installed } = remote.context;
       await (remote.record.install ? setup : installed).clean(link.shell, {
@@ -278,6 +311,7 @@ export async function cleanRemote(remote: Remote, signal: AbortSignal): Promise<
         onLog: line => remote.log.add(line)
       });
       remote.log.add('cleaned: TPULab was removed from the machine');
+      await cleanOthers(remote, targets, signal);
     } finally {
       await link[Symbol.asyncDispose]();
     }

@@ -22,7 +22,7 @@ REFRESH_S = 1.0
 LAST_WORDS_S = 2.0
 #: When some hosts are done and others are not, for so long, it is said.
 UNEVEN_S = 5.0
-_GLOO = re.compile(r"\[Gloo\] Rank \d+ is connected to \d+ peer ranks\.[^\n]*\n?")
+_GLOO = re.compile(r"\[Gloo\] Rank \d+ is connected to \d+ peer ranks\.[^\n]*\n")
 
 
 class CellRun:
@@ -40,6 +40,8 @@ class CellRun:
         self._inputs = Inputs(cell.hosts[0], ask, self._answer)
         self._programs = ProgramDesk(cell.hosts, self._answer)
         self._tasks: set[asyncio.Task[None]] = set()
+        #: Lines of gloo of which the end is still to come.
+        self._gloo: dict[int, str] = {}
         #: By host: the id of its request, its reply, and whether all of its output has come.
         self._requests: dict[int, str] = {}
         self._replies: dict[int, dict[str, Any]] = {}
@@ -108,14 +110,23 @@ class CellRun:
             else:
                 self._task(self._inputs.question(host, content))
         elif kind in OUTPUTS:
-            if kind == "stream" and "[Gloo]" in content["text"]:
-                content = {**content, "text": _GLOO.sub("", content["text"])}
+            if kind == "stream" and (host in self._gloo or "[Gloo]" in content["text"]):
+                content = {**content, "text": self._without_gloo(host, content["text"])}
                 if not content["text"]:
                     return
             self._outputs.add(host, kind, content)
             if self._done.is_set():
                 # Printed by a thread after the end of the cell.
                 self._outputs.refresh(ended=True)
+
+    def _without_gloo(self, host: int, text: str) -> str:
+        """The library prints a line for each connection, which may come in pieces."""
+        text = _GLOO.sub("", self._gloo.pop(host, "") + text)
+        line = text.rfind("\n") + 1
+        if text.startswith("[Gloo]", line):
+            self._gloo[host] = text[line:]
+            text = text[:line]
+        return text
 
     def interrupt(self) -> None:
         """The first reaches the code on all hosts; the second ends hosts that cannot hear it."""

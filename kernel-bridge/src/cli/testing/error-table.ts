@@ -114,6 +114,7 @@ const OTHER_ERRORS: Readonly<Record<OtherCode, 'command' | 'log' | 'reply' | 'cl
   remote_queued: 'remote',
   remote_no_address: 'remote',
   remote_iap_blocked: 'remote',
+  remote_slice_incomplete: 'remote',
   sync_bad_folder: 'remote',
   sync_running: 'remote',
   sync_failed: 'remote',

@@ -147,9 +147,13 @@ export async function readContext(environment: string, bundle: string | undefine
   return { payload, definitions, definition, tools, layout: hostLayout(payload, tools) };
 }
 
+export function environmentFolder({ layout, definition }: SetupContext): string {
+  return `${layout.environments}/${definition.name}`;
+}
+
 /** The file that says that an environment is complete. */
-export function environmentPart({ layout, definition }: SetupContext): string {
-  return `${layout.environments}/${definition.name}/tpulab.json`;
+export function environmentPart(context: SetupContext): string {
+  return `${environmentFolder(context)}/tpulab.json`;
 }
 
 /**

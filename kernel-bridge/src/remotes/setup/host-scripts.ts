@@ -244,6 +244,12 @@ for file in "$state"/kernels/*/keeper.json; do
   end "$(number "$file" pid)" 50
   end "$(number "$file" kernelPid)" 50
 done
+# Of a slice: its kernel, and the key with which its first host reached this one.
+for spec in "\${JUPYTER_DATA_DIR:-\${XDG_DATA_HOME:-$HOME/.local/share}/jupyter}"/kernels/tpulab-slice-*; do
+  if grep -qsF "$base/" "$spec/kernel.json"; then rm -rf "$spec"; fi
+done
+keys=$HOME/.ssh/authorized_keys
+if grep -qs ' tpulab-slice$' "$keys"; then sed -i '/ tpulab-slice$/d' "$keys"; fi
 chmod -R u+w "$base" 2>/dev/null
 rm -rf "$base" || exit 1
 rm -rf "/tmp/tpulab-$(id -u)-$(printf '%s' "$base" | sha256sum | cut -c1-8)"

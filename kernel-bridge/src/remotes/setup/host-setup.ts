@@ -4,11 +4,13 @@ import { ChipTable } from '../../devices/index.js';
 import { plainText } from '../../platform/plain-text.js';
 import { shown } from '../ssh/ssh-config.js';
 import { variantOf } from '../../environments/definition.js';
-import type { HostSetup, PreparedHost, RemoteShell, SetupOptions } from '../contracts.js';
+import { pythonOf } from '../../environments/folders.js';
+import type { EquippedHost, HostSetup, PreparedHost, RemoteShell, SetupOptions } from '../contracts.js';
 import { acceleratorFor, checkHost, gib } from './host-checks.js';
 import { type HostFacts, parseFacts, PROBE_SCRIPT } from './probe-script.js';
 import {
   DEFAULT_FOLDER,
+  environmentFolder,
   hasEnvironment,
   incomingOf,
   partsOf,
@@ -20,7 +22,7 @@ import { HostSession, QUICK_MS } from './host-session.js';
 import { installAll } from './install-all.js';
 import { setupCache } from './payload.js';
 import { SetupError, StageReporter } from './stage-reporter.js';
-import { checkRunning, startHostGateway } from './start-gateway.js';
+import { checkRunning, type Newcomer, startHostGateway } from './start-gateway.js';
 import { RemoteProblem } from '../remote-error.js';
 
 export interface HostSetupOptions {
@@ -48,6 +50,7 @@ const CLEAN_MS = 10 * 60_000;
 export function createHostSetup(options: HostSetupOptions = {}): HostSetup {
   return {
     prepare: (shell, wanted) => prepare(shell, wanted, options),
+    equip: (shell, wanted) => equip(shell, wanted, options),
     clean: (shell, wanted) => clean(shell, wanted, options)
   };
 }
@@ -67,27 +70,58 @@ async function prepare(
   wanted: SetupOptions,
   options: HostSetupOptions
 ): Promise<PreparedHost> {
+  const { sender, takeOver = false } = wanted;
+  const newcomer = (bridge: string): Newcomer => ({ bridge, sender, takeOver });
+  const installed = await install(shell, wanted, options, (facts, { layout }) =>
+    checkRunning(shell.host, facts, newcomer(layout.bridge))
+  );
+  const { folder = DEFAULT_FOLDER } = options;
+  const { equipped, ...host } = installed;
+  const started = await startHostGateway({ ...host, folder, newcomer: newcomer(host.context.layout.bridge) });
+  return { ...started, equipped };
+}
+
+async function equip(
+  shell: RemoteShell,
+  wanted: SetupOptions,
+  options: HostSetupOptions
+): Promise<EquippedHost> {
+  return (await install(shell, wanted, options)).equipped;
+}
+
+interface Installed {
+  readonly session: HostSession;
+  readonly facts: HostFacts;
+  readonly context: SetupContext;
+  readonly incoming: string;
+  readonly stages: StageReporter;
+  readonly equipped: EquippedHost;
+}
+
+/** @param check judges what runs there, before anything is sent */
+async function install(
+  shell: RemoteShell,
+  wanted: SetupOptions,
+  options: HostSetupOptions,
+  check: (facts: HostFacts, context: SetupContext) => void = () => undefined
+): Promise<Installed> {
   const stages = new StageReporter(wanted.onStage);
-  const { facts, context, newcomer } = await stages.run('check', async () => {
+  const { facts, context } = await stages.run('check', async () => {
     const needed = await readContext(wanted.environment, options.payload);
     const found = await probe(shell, wanted.signal, partsOf(needed), options);
-    const { sender, takeOver = false } = wanted;
-    const comer = { bridge: needed.layout.bridge, sender, takeOver };
-    checkRunning(shell.host, found, comer);
+    check(found, needed);
     const checks = judge(found, needed, options);
-    for (const check of checks) wanted.onCheck(check);
+    for (const one of checks) wanted.onCheck(one);
     const failures = checks.filter(({ state }) => state === 'failed');
     if (failures.length > 0) throw unfit(shell.host, failures);
-    return {
-      value: { facts: found, context: needed, newcomer: comer },
-      detail: checkedText(found, checks)
-    };
+    return { value: { facts: found, context: needed }, detail: checkedText(found, checks) };
   });
   const session = new HostSession(shell, facts.base, wanted);
-  const { chips = new ChipTable(), cache = setupCache(), uv = null, folder = DEFAULT_FOLDER } = options;
+  const { chips = new ChipTable(), cache = setupCache(), uv = null } = options;
   const incoming = incomingOf(wanted.sender);
   await installAll({ session, facts, context, incoming, stages, chips, cache, uv });
-  return startHostGateway({ session, facts, context, folder, incoming, stages, newcomer });
+  const equipped = { folder: facts.base, python: pythonOf(`${facts.base}/${environmentFolder(context)}`) };
+  return { session, facts, context, incoming, stages, equipped };
 }
 
 /** What people choose a machine by, and whether something is to be looked at. */

@@ -17,7 +17,15 @@ from tpulab_recipes.ddpm.diffusion.sampling import Known, Levels, sample_loop, s
 from tpulab_recipes.ddpm.diffusion.schedules import schedule_from
 from tpulab_recipes.ddpm.model.context import unconditional
 from tpulab_recipes.ddpm.model.network import Network
-from tpulab_recipes.runtime.jax_mesh import batch_sharding, gathered, mesh_of, replicated, state_sharding
+from tpulab_recipes.runtime.jax_mesh import (
+    batch_sharding,
+    gathered,
+    is_on_this_host,
+    mesh_of,
+    replicated,
+    state_of_this_host,
+    state_sharding,
+)
 
 
 class Sampler:
@@ -57,6 +65,9 @@ class Sampler:
             raise ValueError(f"this sampler makes 1 to {self.batch} images at a time, not {count}")
         if guidance != 1.0 and not self.is_guided:
             raise ValueError(f"this sampler has no guidance (is_guided=False): a scale of 1, not {guidance}")
+        # What lies on several hosts, each samples by itself: all images are wanted on each of them.
+        if not is_on_this_host(params):
+            params = state_of_this_host(params)
         # Each device of those that hold the parameters makes its share of the images.
         mesh, shape = mesh_of(params), self.config.in_dimensions
         known = np.zeros((count, *shape), np.float32) if known is None else known

@@ -103,6 +103,12 @@ def whole_state(tree: Any) -> Any:
     return jax.tree.map(whole, tree)
 
 
+def is_on_this_host(tree: Any) -> bool:
+    """Whether all arrays lie on devices of this host, so that it can look at them by itself."""
+    leaves = [leaf for leaf in jax.tree.leaves(tree) if isinstance(leaf, jax.Array)]
+    return all(leaf.is_fully_addressable for leaf in leaves)
+
+
 def state_of_this_host(tree: Any) -> Any:
     """The same arrays on the devices of this host alone, for programs that hosts run by themselves."""
     if jax.process_count() == 1:

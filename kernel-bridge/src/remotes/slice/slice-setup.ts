@@ -1,0 +1,291 @@
+/**
+ * The other hosts of a slice: made ready beside the first one, and offered with it as one kernel that runs each cell on all of them.
+ * Nothing here keeps the first host from being used: a host that fails is named, and the kernel is offered when all are ready.
+ */
+import type { RemoteCheck, RemoteStage } from '@tpulab/protocol';
+import { plainText } from '../../platform/plain-text.js';
+import type { EquippedHost, HostSetup, RemoteShell, SetupOptions } from '../contracts.js';
+import { RemoteProblem, told } from '../remote-error.js';
+import { ADMIT_SCRIPT, KEY_SCRIPT, OFFER_SCRIPT, REACH_SCRIPT } from './slice-scripts.js';
+
+/** Each has an ssh of its own, and a tunnel perhaps, and most of the time they wait. */
+const HOSTS_AT_ONCE = 16;
+/** sshd lets ten sessions into one connection, and the first host needs some itself. */
+const SESSIONS = 6;
+/** Importing JAX on a machine that has just been installed. */
+const ADMIT_MS = 180_000;
+const REACH_MS = 60_000;
+const QUICK_MS = 60_000;
+/** As they become words of files and commands there. */
+const PLAIN_PATH = /^\/[\w@%+=:,./-]+$/;
+const PUBLIC_KEY = /^[a-z0-9-]+(@openssh\.com)? [A-Za-z0-9+/]+={0,3}$/;
+const ADDRESS = /^\d{1,3}(\.\d{1,3}){3}$/;
+const USER = /^[a-z_][\w.-]{0,63}$/i;
+
+export interface OtherHost {
+  /** Worker number, from 1 on. */
+  readonly index: number;
+  /** As ssh is told of it. */
+  readonly destination: string;
+}
+
+export interface SliceSetupOptions {
+  readonly hosts: readonly OtherHost[];
+  readonly equip: NonNullable<HostSetup['equip']>;
+  /** Logs in to one of them, for as long as `use` takes. */
+  readonly withShell: <T>(host: OtherHost, use: (shell: RemoteShell) => Promise<T>) => Promise<T>;
+  readonly wanted: Pick<SetupOptions, 'environment' | 'sender' | 'signal' | 'onLog'>;
+  readonly onStage: (stage: RemoteStage) => void;
+  readonly onCheck: (check: RemoteCheck) => void;
+}
+
+/** The first host, with what was put there. */
+export interface FirstHost {
+  readonly shell: RemoteShell;
+  readonly equipped: EquippedHost;
+  /** Of the slice: `v5litepod-16`; null: unknown. */
+  readonly type: string | null;
+}
+
+interface ReadyHost extends OtherHost {
+  readonly user: string;
+  readonly address: string;
+  readonly keys: readonly string[];
+}
+
+/** What the others need of the first host: null where that cannot be used. */
+interface Meeting {
+  readonly host: FirstHost;
+  readonly publicKey: string;
+}
+
+export class SliceSetup {
+  readonly #options: SliceSetupOptions;
+  readonly #first: Promise<Meeting | null>;
+  #meet!: (meeting: Meeting | null) => void;
+  readonly #ready: Promise<readonly PromiseSettledResult<ReadyHost>[]>;
+  readonly #reaching = new Limit(SESSIONS);
+
+  /** Begins with all hosts. */
+  constructor(options: SliceSetupOptions) {
+    this.#options = options;
+    this.#first = new Promise(resolve => (this.#meet = resolve));
+    const limit = new Limit(HOSTS_AT_ONCE);
+    this.#ready = Promise.allSettled(
+      options.hosts.map(host => limit.run(() => this.#row(host, stage => this.#prepare(host, stage))))
+    );
+  }
+
+  /** The first host cannot be used, so nothing is offered. Resolves when nothing runs on the others any more. */
+  async abandon(): Promise<void> {
+    this.#meet(null);
+    await this.#ready;
+  }
+
+  /** Whether the kernel of the slice is offered there now; a check says how it is called, or which host is not ready and why. */
+  async offer(name: string, first: FirstHost): Promise<boolean> {
+    const { wanted, onCheck, hosts } = this.#options;
+    try {
+      const said = await this.#run(first.shell, KEY_SCRIPT, [first.equipped.folder], QUICK_MS);
+      this.#meet({ host: first, publicKey: checked(said.trim(), PUBLIC_KEY, first.shell.host) });
+      const results = await this.#ready;
+      const ready = results.flatMap(one => (one.status === 'fulfilled' ? [one.value] : []));
+      const failures = results.flatMap((one, at) =>
+        one.status === 'rejected' ? [`Host ${hosts[at]?.index}: ${told(one.reason).message}`] : []
+      );
+      if (failures.length > 0) throw new RemoteProblem('remote_slice_incomplete', failures.join(' '));
+      const title = await this.#write(name, first, ready);
+      onCheck({
+        name: CHECK,
+        state: 'ok',
+        message: `The kernel "${title}" runs each cell on all hosts; the others use the chips of the first host`,
+        remedy: null
+      });
+      return true;
+    } catch (error) {
+      this.#meet(null);
+      await this.#ready;
+      wanted.signal.throwIfAborted();
+      onCheck({
+        name: CHECK,
+        state: 'warning',
+        message: `The kernel over all ${hosts.length + 1} hosts is not offered. ${told(error).message}`,
+        remedy: 'Kernels use the chips of the first host. Make the host reachable, then try again.',
+        action: { label: 'Try again', connect: {} }
+      });
+      return false;
+    }
+  }
+
+  async #prepare(host: OtherHost, row: Row): Promise<ReadyHost> {
+    const { equip, withShell, wanted } = this.#options;
+    row('SSH');
+    return withShell(host, async shell => {
+      const { python } = await equip(shell, {
+        ...wanted,
+        onStage: ({ title, state, detail, fraction, transfer }) => {
+          if (state === 'running')
+            row(detail === null ? title : `${title}: ${detail}`, { fraction, transfer: transfer ?? null });
+        },
+        onCheck: ({ name, state, message, remedy }) => {
+          if (state !== 'ok') wanted.onLog(`host ${host.index}: ${name}: ${message} ${remedy ?? ''}`.trim());
+        },
+        onLog: line => wanted.onLog(`host ${host.index}: ${line}`)
+      });
+      row('waiting for the first host');
+      const first = await this.#first;
+      if (first === null)
+        throw new RemoteProblem('remote_interrupted', 'the first host could not be set up.');
+      row('Key of the slice');
+      const admitted = await this.#admit(shell, first.publicKey, checked(python, PLAIN_PATH, shell.host));
+      row('Connection to the first host');
+      const address = await this.#reaching.run(() => this.#reach(first.host, host, admitted));
+      return { ...host, ...admitted, address };
+    });
+  }
+
+  async #admit(shell: RemoteShell, publicKey: string, python: string) {
+    const { signal } = this.#options.wanted;
+    const { code, stdout, stderr } = await shell.run(ADMIT_SCRIPT, [publicKey, python], {
+      signal,
+      timeoutMs: ADMIT_MS
+    });
+    if (code === 3) {
+      throw new RemoteProblem(
+        'remote_slice_incomplete',
+        `The Python of its environment (${python}) does not work: ${lastLine(stderr)}. Remove that environment there, then connect again.`
+      );
+    }
+    if (code !== 0) throw failed('Its file authorized_keys cannot be written', stderr);
+    const said = (name: string): string[] =>
+      stdout.split('\n').flatMap(line => (line.startsWith(`${name}\t`) ? [line.slice(name.length + 1)] : []));
+    const addresses = [...new Set(said('address'))].filter(address => ADDRESS.test(address));
+    return {
+      user: checked(said('user')[0] ?? '', USER, shell.host),
+      addresses,
+      keys: said('key').filter(key => PUBLIC_KEY.test(key))
+    };
+  }
+
+  async #reach(
+    first: FirstHost,
+    { index }: OtherHost,
+    { user, addresses, keys }: { user: string; addresses: readonly string[]; keys: readonly string[] }
+  ): Promise<string> {
+    const known = addresses.flatMap(address => keys.map(key => `${address} ${key}\n`)).join('');
+    const { code, stdout, stderr } = await first.shell.run(
+      REACH_SCRIPT,
+      [first.equipped.folder, String(index), user],
+      { signal: this.#options.wanted.signal, timeoutMs: REACH_MS, stdin: known }
+    );
+    const address = /^address\t(.+)$/m.exec(stdout)?.[1] ?? '';
+    if (code === 0 && addresses.includes(address)) return address;
+    throw failed(
+      `The first host does not reach it at ${addresses.join(', ') || 'any address'}`,
+      stderr,
+      'Let the hosts of the slice reach each other (firewall rules), then connect again.'
+    );
+  }
+
+  /** Title of the kernel. */
+  async #write(name: string, first: FirstHost, others: readonly ReadyHost[]): Promise<string> {
+    const { folder, python } = first.equipped;
+    const known = others.flatMap(({ address, keys }) => keys.map(key => `${address} ${key}\n`)).join('');
+    const reached = others.map(({ user, address }) => `${user}@${address}`);
+    const args = [
+      folder,
+      checked(python, PLAIN_PATH, first.shell.host),
+      name,
+      shortType(first.type),
+      ...reached
+    ];
+    const said = await this.#run(first.shell, OFFER_SCRIPT, args, QUICK_MS, known);
+    return plainText(/“(.+)”/.exec(said)?.[1] ?? name, 200);
+  }
+
+  async #run(
+    shell: RemoteShell,
+    script: string,
+    args: readonly string[],
+    timeoutMs: number,
+    stdin = ''
+  ): Promise<string> {
+    const { signal } = this.#options.wanted;
+    const { code, stdout, stderr } = await shell.run(script, args, { signal, timeoutMs, stdin });
+    if (code !== 0) throw failed(`${shell.host} could not be prepared for the slice`, stderr);
+    return stdout;
+  }
+
+  /** One row of the stages for the whole of a host. */
+  async #row(host: OtherHost, work: (row: Row) => Promise<ReadyHost>): Promise<ReadyHost> {
+    const { onStage, wanted } = this.#options;
+    const tell = (
+      state: RemoteStage['state'],
+      detail: string | null,
+      more: Partial<Pick<RemoteStage, 'fraction' | 'transfer'>> = {}
+    ): void =>
+      onStage({
+        name: `host-${host.index}`,
+        title: `Host ${host.index} (${host.destination})`,
+        state,
+        detail,
+        fraction: null,
+        ...more
+      });
+    try {
+      const ready = await work((detail, more) => tell('running', detail, more));
+      tell('done', `${ready.user}@${ready.address}`);
+      return ready;
+    } catch (error) {
+      if (!wanted.signal.aborted) tell('failed', told(error).message);
+      throw error;
+    }
+  }
+}
+
+/** Of the check that says how the slice is. */
+const CHECK = 'slice';
+
+type Row = (detail: string, more?: Partial<Pick<RemoteStage, 'fraction' | 'transfer'>>) => void;
+
+class Limit {
+  readonly #waiting: (() => void)[] = [];
+  #free: number;
+
+  constructor(most: number) {
+    this.#free = most;
+  }
+
+  async run<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#free > 0) this.#free--;
+    else await new Promise<void>(resolve => this.#waiting.push(resolve));
+    try {
+      return await work();
+    } finally {
+      const next = this.#waiting.shift();
+      if (next) next();
+      else this.#free++;
+    }
+  }
+}
+
+/** `v5litepod-16` is what Google Cloud calls a v5e-16. */
+export function shortType(type: string | null): string {
+  return (type ?? '').replace(/^v5litepod-/, 'v5e-').replace(/[^\w.-]/g, '');
+}
+
+function checked(text: string, form: RegExp, host: string): string {
+  if (form.test(text)) return text;
+  throw new RemoteProblem(
+    'remote_slice_incomplete',
+    `${host} said ${JSON.stringify(plainText(text, 200))}, which cannot be used for a slice.`
+  );
+}
+
+function failed(what: string, stderr: string, remedy = ''): RemoteProblem {
+  return new RemoteProblem('remote_slice_incomplete', `${what}: ${lastLine(stderr)}. ${remedy}`.trim());
+}
+
+function lastLine(text: string): string {
+  return plainText(text.trim().split('\n').at(-1) ?? '', 300).replace(/\.$/, '') || 'no reason given';
+}
