@@ -234,9 +234,9 @@ export class RemoteConnection {
     if (!this.#hasSlice || equip === undefined || this.#offered === this.#sliceKey) return null;
     this.#offered = null;
     return new SliceSetup({
-      hosts: others.map(({ destination }, at) => ({ index: at + 1, destination })),
+      hosts: others.map((target, at) => ({ index: at + 1, target })),
       equip,
-      withShell: ({ index }, use) => withOtherHost(remote, others[index - 1]!, index, signal, use),
+      withShell: ({ index, target }, use) => withOtherHost(remote, target, index, signal, use),
       wanted: {
         environment: remote.record.environment,
         sender: remote.record.sender,

@@ -6,6 +6,7 @@ import type { RemoteCheck, RemoteStage } from '@tpulab/protocol';
 import { plainText } from '../../platform/plain-text.js';
 import type { EquippedHost, HostSetup, RemoteShell, SetupOptions } from '../contracts.js';
 import { RemoteProblem, told } from '../remote-error.js';
+import type { SshTarget } from '../ssh/ssh-config.js';
 import { ADMIT_SCRIPT, KEY_SCRIPT, OFFER_SCRIPT, REACH_SCRIPT } from './slice-scripts.js';
 
 /** Each has an ssh of its own, and a tunnel perhaps, and most of the time they wait. */
@@ -25,8 +26,7 @@ const USER = /^[a-z_][\w.-]{0,63}$/i;
 export interface OtherHost {
   /** Worker number, from 1 on. */
   readonly index: number;
-  /** As ssh is told of it. */
-  readonly destination: string;
+  readonly target: SshTarget;
 }
 
 export interface SliceSetupOptions {
@@ -226,7 +226,7 @@ export class SliceSetup {
     ): void =>
       onStage({
         name: `host-${host.index}`,
-        title: `Host ${host.index} (${host.destination})`,
+        title: `Host ${host.index} (${host.target.destination})`,
         state,
         detail,
         fraction: null,

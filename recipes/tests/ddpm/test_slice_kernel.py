@@ -1,0 +1,153 @@
+"""Notebook 05's own training cells in a kernel over two hosts: the same result as one process with as many
+devices, a checkpoint that one host loads, and training that goes on after a host was killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ddpm.tiny import SHALLOW, TRAINING
+from jupyter_client import BlockingKernelClient
+from jupyter_client.connect import write_connection_file
+
+from tpulab.slice.spec import SliceSpec
+
+ROOT = Path(__file__).parents[3]
+NOTEBOOK = ROOT / "notebooks" / "05-ddpm.ipynb"
+#: Generous: all hosts compile, on a machine that may be busy.
+DEADLINE_S = 600
+#: Each host reads its part of the same images.
+BATCH = 8
+
+
+def training_cells(folder: Path, hosts: int) -> str:
+    """From the parameters to the run, with a small network. All devices take part."""
+    cells = [cell for cell in json.loads(NOTEBOOK.read_text())["cells"] if cell["cell_type"] == "code"]
+    sources = ["".join(cell["source"]) for cell in cells]
+    (imports,) = (source for source in sources if "make_mesh(jax.devices()" in source)
+    (training,) = (source for source in sources if "trainer = Trainer(" in source)
+    settings = SHALLOW | TRAINING | {"train.batch_size": BATCH // hosts, "train.log_loss_every_steps": 1}
+    given = {
+        "settings": settings,
+        "output_dir": str(folder),
+        "train_steps": 8,
+        "evaluations": 1,
+        "devices": 0,
+    }
+    changed = "".join(f"{name} = {value!r}\n" for name, value in given.items())
+    return "\n".join([sources[0], changed, imports, training])
+
+
+TRAIN = """
+import json, os
+trainer.train(until={until}, run=run)
+print(json.dumps([trainer.resumed_at, [row.loss for row in trainer.history], os.getpid()]))
+"""
+
+
+class Slice:
+    """A kernel over two processes of two devices each."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir()
+        spec = folder / "slice.json"
+        SliceSpec("test", ("",), cpu_devices=2).save(spec)
+        file, _ = write_connection_file(str(folder / "c.json"), transport="ipc", ip=str(folder / "z"))
+        paths = [str(ROOT / "recipes" / "src"), str(ROOT / "kernel-agent" / "src")]
+        env = {name: value for name, value in os.environ.items() if not name.startswith("TPULAB_")}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tpulab.slice", "lead", str(spec), "-f", file],
+            env=env | {"PYTHONPATH": os.pathsep.join(paths), "TPULAB_TEXT": "0"},
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+        )
+        self.client = BlockingKernelClient(connection_file=file)
+        self.client.load_connection_file()
+        self.client.start_channels()
+
+    def cell(self, code: str) -> tuple[dict[str, Any], str, list[str]]:
+        """The reply, what process 0 printed, and what is folded below it."""
+        printed, folds = "", {}
+
+        def take(message: dict[str, Any]) -> None:
+            nonlocal printed
+            content = message["content"]
+            if message["msg_type"] == "stream" and content["name"] == "stdout":
+                printed += content["text"]
+            elif "tpulab-hosts" in content.get("data", {}).get("text/html", ""):
+                folds[content["transient"]["display_id"]] = content["data"]["text/plain"]
+
+        reply = self.client.execute_interactive(code, timeout=DEADLINE_S, output_hook=take)
+        return reply["content"], printed, list(folds.values())
+
+    def close(self) -> None:
+        self.client.shutdown()
+        try:
+            self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+        self.client.stop_channels()
+
+
+def said(answer: tuple[dict[str, Any], str, list[str]]) -> Any:
+    reply, printed, _ = answer
+    assert reply["status"] == "ok", "\n".join(reply["traceback"])
+    return json.loads(printed.splitlines()[-1])
+
+
+def alone(*parts: str) -> list[Any]:
+    """One process with four devices."""
+    paths = [str(ROOT / "recipes" / "src"), str(ROOT / "kernel-agent" / "src")]
+    env = os.environ | {"JAX_NUM_CPU_DEVICES": "4", "JAX_PLATFORMS": "cpu", "TPULAB_TEXT": "0"}
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(parts)],
+        env=env | {"PYTHONPATH": os.pathsep.join(paths), "MPLBACKEND": "agg"},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=DEADLINE_S,
+    )
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
+
+
+def test_the_notebook_trains_on_a_slice_and_goes_on_after_a_host_was_killed(tmp_path: Path) -> None:
+    # Unix sockets have short paths.
+    run, saved = tmp_path / "run", tmp_path / "saved"
+    kernel = Slice(tmp_path / "k")
+    try:
+        reply, printed, _ = kernel.cell(training_cells(run, 2))
+        assert reply["status"] == "ok", "\n".join(reply["traceback"])
+        assert "on 4 of 4 devices" in printed
+        resumed, losses, _ = said(kernel.cell(TRAIN.format(until=4)))
+        assert (resumed, len(losses)) == (None, 4)
+        shutil.copytree(run, saved)
+        pid = int(kernel.cell("%%host 1\nprint(os.getpid())")[1])
+        os.kill(pid, signal.SIGKILL)
+        reply, _, _ = kernel.cell("trainer.train(until=8, run=run)")
+        assert reply["ename"] == "HostLostError"
+        assert "Host 1" in reply["evalue"]
+    finally:
+        kernel.close()
+    kernel = Slice(tmp_path / "again")
+    try:
+        assert kernel.cell(training_cells(run, 2))[0]["status"] == "ok"
+        resumed, later, _ = said(kernel.cell(TRAIN.format(until=6)))
+        assert (resumed, len(later)) == (4, 2)
+    finally:
+        kernel.close()
+    close = "trainer.close()\n"
+    first, second = alone(
+        *(training_cells(tmp_path / "one", 1), TRAIN.format(until=4), close),
+        # The slice's checkpoint.
+        *(training_cells(saved, 1), TRAIN.format(until=6)),
+    )
+    assert losses == pytest.approx(first[1], abs=1e-6)
+    assert second[0] == 4
+    assert later == pytest.approx(second[1], abs=1e-6)
