@@ -48,7 +48,9 @@ describe('the steps by host', () => {
   it('name the host that the others wait for, and why', () => {
     const late = { host: 2, lateMs: 18, cause: 'input' } as const;
     show(messageOf([hostOf(0, 2), hostOf(1, 2), hostOf(2, 20, 18)], late));
-    expect(host.textContent).toContain('Host 2 is 18.0 ms later at each step: input. The others wait for it.');
+    expect(host.textContent).toContain(
+      'Host 2 is 18.0 ms later at each step: input. The others wait for it.'
+    );
     const rows = [...host.querySelectorAll('li')];
     expect(rows.map(({ title }) => title)).toEqual([
       'host 0 (me@10.0.0.0): input 2.00 ms, host 3.00 ms, device 25.0 ms',

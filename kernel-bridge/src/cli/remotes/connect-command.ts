@@ -108,9 +108,13 @@ export function addition(
   };
 }
 
-function connectedText({ name, roundTripMs, accelerator }: Remote): string {
+function connectedText({ name, roundTripMs, accelerator, checks }: Remote): string {
   const chips =
     accelerator && accelerator.chips > 0 ? `, ${accelerator.type ?? accelerator.chip ?? 'TPU'}` : '';
   const trip = roundTripMs === null ? '' : ` (${roundTripMs} ms)`;
-  return `${name} is connected${trip}${chips}. Its kernels are in JupyterLab's launcher; "tpulab remote describe ${name}" says more.`;
+  const slice = checks.find(check => check.name === 'slice');
+  return [
+    `${name} is connected${trip}${chips}. Its kernels are in JupyterLab's launcher; "tpulab remote describe ${name}" says more.`,
+    ...(slice ? [[slice.message, slice.remedy].filter(text => text !== null).join(' ')] : [])
+  ].join('\n');
 }

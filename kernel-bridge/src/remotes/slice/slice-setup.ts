@@ -98,7 +98,7 @@ export class SliceSetup {
       onCheck({
         name: CHECK,
         state: 'ok',
-        message: `The kernel "${title}" runs each cell on all hosts; the others use the chips of the first host`,
+        message: `The kernel "${title}" runs each cell on all hosts; other kernels use the chips of the first host.`,
         remedy: null
       });
       return true;

@@ -11,6 +11,7 @@ import {
   StandInVm,
   tpuDryRun,
   tpuNode,
+  USER,
   whyNoStandIn
 } from '../../../../tests/stand-in-vm/index.js';
 import { runCommand as runNotebook } from '../../cli/run/run-command.js';
@@ -40,7 +41,7 @@ describe.skipIf(why !== null)(`a slice of three hosts${why === null ? '' : ` (sk
     folder = await mkdtemp(path.join(tmpdir(), 'tpl-slice-'));
     const payload = await makeBundle(path.join(folder, 'bundle'));
     vi.stubEnv('TPULAB_PAYLOAD', payload);
-    environment = `/home/ana/.tpulab/${environmentFolder(await readContext('jax', payload))}`;
+    environment = `/home/${USER}/.tpulab/${environmentFolder(await readContext('jax', payload))}`;
     const install = equippedHost(payload);
     vms = await Promise.all(
       [0, 1, 2].map(index => StandInVm.start({ hostName: `worker-${index}`, install }))
@@ -59,7 +60,7 @@ describe.skipIf(why !== null)(`a slice of three hosts${why === null ? '' : ` (sk
     }));
     const reached = vms.map(({ network }, index) =>
       tpuDryRun({
-        user: 'ana',
+        user: USER,
         address: network.vmAddress,
         key: path.join(laptop.ssh, 'id_ed25519'),
         knownHosts: laptop.knownHosts,
@@ -105,8 +106,8 @@ describe.skipIf(why !== null)(`a slice of three hosts${why === null ? '' : ` (sk
     );
     expect(check?.action).toEqual({ label: 'Try again', connect: {} });
     expect(rows(remote)).toMatchObject([
-      { title: `Host 1 (ana@${second!.network.vmAddress})`, state: 'failed' },
-      { title: `Host 2 (ana@${third!.network.vmAddress})`, state: 'failed' }
+      { title: `Host 1 (${USER}@${second!.network.vmAddress})`, state: 'failed' },
+      { title: `Host 2 (${USER}@${third!.network.vmAddress})`, state: 'failed' }
     ]);
   });
 
@@ -156,7 +157,7 @@ describe.skipIf(why !== null)(`a slice of three hosts${why === null ? '' : ` (sk
     const [first, second] = vms;
     const keys = await second!.run('cat ~/.ssh/authorized_keys');
     expect(keys).toMatch(
-      /^restrict,port-forwarding,command="exec \/home\/ana\/\.tpulab\/\S+ -m tpulab\.slice\.supervisor" ssh-ed25519 \S+ tpulab-slice$/m
+      /^restrict,port-forwarding,command="exec \S+\/bin\/python -m tpulab\.slice\.supervisor" ssh-ed25519 \S+ tpulab-slice$/m
     );
     await hub.post('clean');
     await hub.until('disconnected');
