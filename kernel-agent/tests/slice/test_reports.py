@@ -124,10 +124,13 @@ def watched() -> Iterator[tuple[SliceProcess, KeeperDouble]]:
 def test_the_page_sees_all_hosts_and_steers_them_together(watched: tuple[SliceProcess, KeeperDouble]) -> None:
     process, keeper = watched
     request = process.start(LOOP)
-    late = keeper.wait(
-        lambda: next((one for one in keeper.of_type("hosts") if one["straggler"]), None), "a straggler"
-    )
-    assert late["straggler"]["host"] == 1
+
+    def slow_input() -> dict[str, Any] | None:
+        # On a busy machine another host may be late for a while.
+        told = [one for one in keeper.of_type("hosts") if one["straggler"]]
+        return next((one for one in told if one["straggler"]["host"] == 1), None)
+
+    late = keeper.wait(slow_input, "the host with the slow input")
     assert late["straggler"]["cause"] == "input"
     assert [one["name"] for one in late["hosts"]] == ["host 0", "host 1"]
     devices = keeper.of_type("devices")[-1]["devices"]

@@ -154,8 +154,14 @@ class EncodingSource:
         return f"held out: {count} of {self.records} records" if count else "nothing is held out"
 
 
-def open_source(config: Config, folder: str | None, *, process: int = 0, processes: int = 1) -> Source:
-    """The source that the configuration names."""
+def open_source(
+    config: Config, folder: str | None, *, process: int | None = None, processes: int | None = None
+) -> Source:
+    """The source that the configuration names: the part of this host, unless another is asked for."""
+    if process is None or processes is None:
+        import jax
+
+        process, processes = jax.process_index(), jax.process_count()
     if config.dataset.name == "shapes" and folder is None:
         return ShapesSource(config, process=process, processes=processes)
     if folder is None:
