@@ -11,14 +11,13 @@ import { Failures } from './next-attempt.js';
 import type { RemoteLog } from './remote-log.js';
 import type { RemotePhase } from './remote-phase.js';
 import type { RemoteReport } from './remote-report.js';
+import { SLICE_ENVIRONMENT } from './resolve-source.js';
 import { type RemoteRecord, sourceName } from './remote-store.js';
 import { SliceSetup } from './slice/slice-setup.js';
 import { aborted, pause } from '../platform/waiting.js';
 
 /** A stage that takes longer than this is something being installed, and not merely looked at. */
 const SETTING_UP_MS = 1_500;
-/** Of which kernels run over several hosts. */
-const SLICE_ENVIRONMENT = 'jax';
 /** An attempt that began less long ago began on the network as it is now, and is not started again. */
 const HANGING_MS = 3_000;
 

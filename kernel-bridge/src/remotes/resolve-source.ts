@@ -21,6 +21,9 @@ export async function resolveSource(
   return [first, ...others];
 }
 
+/** Of which kernels run over several hosts. */
+export const SLICE_ENVIRONMENT = 'jax';
+
 /**
  * What may go wrong where a remote has several hosts; null: nothing. `jax.devices()` of one host of a slice waits for all the others, which
  * nobody has started (jax-ml/jax#19971). The instances of a group are a slice or are apart: gcloud's list of them does not say.

@@ -9,7 +9,12 @@ import { colabOnPath } from '../../remotes/colab/colab-command.js';
 import { type Gcloud, gcloudOnPath, withNames } from '../../remotes/gcloud/gcloud.js';
 import { isCloudSilent, RemoteProblem, RemoteQueued, told } from '../../remotes/remote-error.js';
 import { RemoteStore } from '../../remotes/remote-store.js';
-import { resolveSource, sliceWarning, withCloudRemedy } from '../../remotes/resolve-source.js';
+import {
+  resolveSource,
+  SLICE_ENVIRONMENT,
+  sliceWarning,
+  withCloudRemedy
+} from '../../remotes/resolve-source.js';
 import { failed, ok, warning } from '../../remotes/setup/host-checks.js';
 import { checkRemoteHost } from '../../remotes/setup/host-setup.js';
 import { SshMaster } from '../../remotes/ssh/master.js';
@@ -39,7 +44,8 @@ export async function checkThere(wanted: RemoteTarget): Promise<RemoteCheck[]> {
   try {
     const { source, environment, last, hostOnly } = await find(wanted, gcloud);
     if (source.kind === 'colab') return await checkColab(signal);
-    const targets = await hostsOf({ source, gcloud, last, hostOnly, folder, signal }, found);
+    const setsUpAll = environment === SLICE_ENVIRONMENT && !hostOnly;
+    const targets = await hostsOf({ source, gcloud, last, hostOnly, setsUpAll, folder, signal }, found);
     const [target] = targets;
     if (target === undefined) return found;
     try {
@@ -87,13 +93,15 @@ interface Hosts {
   readonly gcloud: Gcloud;
   readonly last: readonly SshTarget[];
   readonly hostOnly: boolean;
+  /** Connecting sets up all hosts of a slice. */
+  readonly setsUpAll: boolean;
   readonly folder: string;
   readonly signal: AbortSignal;
 }
 
 /** What Google Cloud says of the machine; where it cannot be asked, the hosts as they were last reached. */
 async function hostsOf(
-  { source, gcloud, last, hostOnly, folder, signal }: Hosts,
+  { source, gcloud, last, hostOnly, setsUpAll, folder, signal }: Hosts,
   found: RemoteCheck[]
 ): Promise<readonly SshTarget[]> {
   const name = 'Google Cloud';
@@ -101,7 +109,11 @@ async function hostsOf(
     const targets = await resolveSource(source, gcloud, path.join(folder, 'known_hosts'), signal);
     if (source.kind === 'gcloud') found.push(ok(name, `${source.name} is ready`));
     const slice = source.kind === 'gcloud' ? sliceWarning(source, source.name, targets.length) : null;
-    if (slice !== null && !hostOnly)
+    if (slice !== null && setsUpAll)
+      found.push(
+        ok('slice', `${targets.length} hosts; connecting sets up all and offers one kernel over them`)
+      );
+    else if (slice !== null && !hostOnly)
       found.push(warning('slice', slice, "Connect with --host-only to use the first host's chips alone."));
     return targets;
   } catch (error) {
