@@ -12,7 +12,6 @@ torch = pytest.importorskip("torch")
 
 from tpulab_recipes.common.errors import CheckpointError, ConfigError  # noqa: E402
 from tpulab_recipes.gpt_sovits.s1 import (  # noqa: E402
-    SIZES,
     Sampling,
     Text2SemanticDecoder,
     _Writer,
@@ -194,7 +193,7 @@ def test_two_programs_write_any_text_on_xla() -> None:
 def test_published_keys_and_the_container(tmp_path: Path) -> None:
     for name, rows in (("s1longer", 512), ("s1longer-v2", 732)):
         with torch.device("meta"):
-            model = Text2SemanticDecoder(**SIZES | {"phoneme_vocab_size": rows})
+            model = Text2SemanticDecoder(phoneme_vocab_size=rows)
         ours = [(f"model.{key}", list(value.shape)) for key, value in model.state_dict().items()]
         assert ours == published_keys(name)
     tiny, config = _model(), {"model": meta("s1_forward")["config"]}

@@ -46,9 +46,6 @@ class Sampling:
     seed: int = 0
 
 
-SIZES = {"hidden_dim": 512, "head": 16, "n_layer": 24, "vocab_size": 1025, "phoneme_vocab_size": 732}
-
-
 class _Position(nn.Module):
     """Sines and cosines times a learned alpha, added to embeddings that are not scaled."""
 
@@ -340,6 +337,6 @@ def load_first_stage(file: str | Path) -> Text2SemanticDecoder:
     sizes = rest.get("config", {}).get("model", {})
     if "bert_proj.weight" not in state:
         raise CheckpointError(f"{file} is no first stage: it has no bert_proj.")
-    model = Text2SemanticDecoder(**SIZES | sizes, bert_channels=state["bert_proj.weight"].shape[1])
+    model = Text2SemanticDecoder(**sizes, bert_channels=state["bert_proj.weight"].shape[1])
     load_weights(model, state, str(file))
     return model.eval()
