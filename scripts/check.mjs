@@ -98,7 +98,7 @@ const CHECKS = [
         `--cache-location=${path.join(caches, 'stylelint')}`,
         '--max-warnings=0',
         ...(fix ? ['--fix'] : []),
-        'extension/style/**/*.css'
+        'extension/{style,session/style}/**/*.css'
       ])
   },
   { name: 'types', run: () => command(bin('tsc'), ['--build', '--pretty', 'false']) },

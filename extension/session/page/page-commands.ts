@@ -1,8 +1,8 @@
 /** The commands of the page: the kernel, the file, the connection. */
-import { Dialog, InputDialog, showDialog, showErrorMessage } from '@jupyterlab/apputils';
 import type { NotebookPanel } from '@jupyterlab/notebook';
 import { NotebookActions } from '@jupyterlab/notebook';
 import { addressOf, isBrowserFile } from './address.js';
+import { deleteFile, moveFile, renameFile, sure } from './file-actions.js';
 import { notebookText } from '../files/notebook-text.js';
 import type { OpenNotebook } from '../notebook/open.js';
 import type { Saving } from '../notebook/saving.js';
@@ -13,6 +13,8 @@ export const CommandIDs = {
   open: 'docmanager:open',
   download: 'docmanager:download',
   rename: 'docmanager:rename',
+  move: 'tpulab:move',
+  remove: 'tpulab:delete',
   interrupt: 'notebook:interrupt-kernel',
   restart: 'notebook:restart-kernel',
   restartAndRun: 'notebook:restart-run-all',
@@ -33,7 +35,7 @@ export const PALETTE: readonly (readonly [group: string, ...ids: string[]])[] = 
     CommandIDs.shutDown,
     CommandIDs.change
   ],
-  ['File', CommandIDs.save, CommandIDs.rename, CommandIDs.download],
+  ['File', CommandIDs.save, CommandIDs.rename, CommandIDs.move, CommandIDs.remove, CommandIDs.download],
   ['Connection', CommandIDs.connect, CommandIDs.reconnect]
 ];
 
@@ -41,7 +43,8 @@ interface Parts extends OpenNotebook {
   readonly saving: Saving;
 }
 
-export function addPageCommands(page: SessionPage, { context, panel, saving }: Parts): void {
+export function addPageCommands(page: SessionPage, parts: Parts): void {
+  const { context, panel, saving } = parts;
   const { commands, access } = page;
   const { sessionContext } = context;
   const mayChange = (): boolean => !access.isReadOnly;
@@ -71,7 +74,19 @@ export function addPageCommands(page: SessionPage, { context, panel, saving }: P
     // The browser lets nobody rename its files.
     isEnabled: () => mayChange() && !isBrowserFile(context.path),
     isVisible: mayChange,
-    execute: () => rename(page, context, saving)
+    execute: () => relocate(page, parts, renameFile)
+  });
+  commands.addCommand(CommandIDs.move, {
+    label: 'Move…',
+    isEnabled: () => mayChange() && !isBrowserFile(context.path),
+    isVisible: mayChange,
+    execute: () => relocate(page, parts, moveFile)
+  });
+  commands.addCommand(CommandIDs.remove, {
+    label: 'Delete…',
+    isEnabled: () => mayChange() && !isBrowserFile(context.path),
+    isVisible: mayChange,
+    execute: () => remove(page, parts)
   });
   commands.addCommand(CommandIDs.share, {
     label: 'Share a view…',
@@ -143,30 +158,24 @@ export function addPageCommands(page: SessionPage, { context, panel, saving }: P
   }
 }
 
-async function rename(page: SessionPage, context: OpenNotebook['context'], saving: Saving): Promise<void> {
-  const parts = context.path.split('/');
-  const before = parts.pop() ?? '';
-  const { value } = await InputDialog.getText({
-    title: 'Rename the notebook',
-    label: 'Name',
-    text: before,
-    okLabel: 'Rename',
-    selectionRange: before.replace(/\.ipynb$/, '').length
-  });
-  const name = value?.trim().replace(/(\.ipynb)?$/, '.ipynb') ?? before;
-  if (name === before || name === '.ipynb') {
-    return;
-  }
-  try {
-    await saving.save();
-    // Document and kernel follow the file.
-    await page.drive.rename(context.path, [...parts, name].join('/'));
+/** Saves first, so that it is the file as it is shown that is renamed or moved. Document and kernel follow it. */
+async function relocate(
+  page: SessionPage,
+  { context, saving }: Parts,
+  action: (page: SessionPage, path: string) => Promise<string | null>
+): Promise<void> {
+  await saving.save();
+  if ((await action(page, context.path)) !== null) {
     window.history.replaceState(null, '', addressOf(window, context.path));
-  } catch (error) {
-    await showErrorMessage(
-      'The notebook was not renamed',
-      error instanceof Error ? error.message : String(error)
-    );
+  }
+}
+
+async function remove(page: SessionPage, { context, saving }: Parts): Promise<void> {
+  if (await deleteFile(page, context.path)) {
+    // Nothing may write it again.
+    saving.dispose();
+    context.model.dirty = false;
+    window.location.assign(document.baseURI);
   }
 }
 
@@ -185,11 +194,6 @@ async function restart({ sessionContext }: NotebookPanel): Promise<boolean> {
     await sessionContext.restartKernel();
   }
   return agreed;
-}
-
-async function sure(title: string, body: string, action: string): Promise<boolean> {
-  const buttons = [Dialog.cancelButton(), Dialog.warnButton({ label: action })];
-  return (await showDialog({ title, body, buttons })).button.accept;
 }
 
 function download(path: string, text: string): void {

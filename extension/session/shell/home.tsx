@@ -4,11 +4,13 @@ import type { FileEntry, FolderPage } from '@tpulab/protocol';
 import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
 import { addressOf } from '../page/address.js';
+import { deleteFile, moveFile, renameFile } from '../page/file-actions.js';
 import type { SessionPage } from '../page/session-page.js';
 import type { Theme } from '../page/theme.js';
 import { notebookOf, TEMPLATES } from '../files/templates.js';
 import { Brand } from './brand.js';
 import { Icon } from './icons.js';
+import { Menu } from './menu.js';
 
 export interface HomeProps {
   readonly page: SessionPage;
@@ -123,7 +125,11 @@ export function Home({ page }: HomeProps): JSX.Element {
             </button>
           )}
         </h2>
-        {listed === null ? <p>Loading…</p> : <Entries entries={listed.entries} onFolder={setFolder} />}
+        {listed === null ? (
+          <p>Loading…</p>
+        ) : (
+          <Entries page={page} entries={listed.entries} onFolder={setFolder} onChange={load} />
+        )}
         <p className="jp-TPULab-quiet">Drop a notebook anywhere on this page to copy it here and open it.</p>
       </section>
       {canOpenFiles() ? <KeptFiles /> : null}
@@ -159,12 +165,19 @@ function KeptFiles(): JSX.Element | null {
 }
 
 function Entries({
+  page,
   entries,
-  onFolder
+  onFolder,
+  onChange
 }: {
+  readonly page: SessionPage;
   readonly entries: readonly FileEntry[];
   readonly onFolder: (path: string) => void;
+  /** A file was renamed, moved or deleted. */
+  readonly onChange: () => void;
 }): JSX.Element {
+  const act = (action: (page: SessionPage, path: string) => Promise<unknown>, path: string) => () =>
+    void action(page, path).then(onChange);
   const shown = entries.filter(({ kind, name }) => kind === 'folder' || name.endsWith('.ipynb'));
   return shown.length === 0 ? (
     <p className="jp-TPULab-quiet">No notebook is here yet.</p>
@@ -181,6 +194,15 @@ function Entries({
             <a href={addressOf(window, path)}>{name}</a>
           )}
           <time dateTime={modifiedAt}>{new Date(modifiedAt).toLocaleDateString()}</time>
+          <Menu
+            label={`More for ${name}`}
+            button={<Icon name="more" />}
+            items={[
+              { label: 'Rename…', onClick: act(renameFile, path) },
+              { label: 'Move…', onClick: act(moveFile, path) },
+              { label: 'Delete…', onClick: act(deleteFile, path) }
+            ]}
+          />
         </li>
       ))}
     </ul>

@@ -114,6 +114,8 @@ function MoreMenu({ page, theme, keyboard, onKeyboard }: TopBarProps): JSX.Eleme
           : [
               command('docmanager:save'),
               command('docmanager:rename'),
+              command('tpulab:move'),
+              command('tpulab:delete'),
               ...(commands.hasCommand('tpulab:share') ? [command('tpulab:share')] : []),
               command('notebook:restart-kernel'),
               command('notebook:restart-run-all')

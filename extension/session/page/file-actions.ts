@@ -1,0 +1,120 @@
+/** Renaming, moving and deleting below the root folder, each with its question. What is open in this page follows its file by itself. */
+import { Dialog, InputDialog, showDialog, showErrorMessage } from '@jupyterlab/apputils';
+import { PathExt } from '@jupyterlab/coreutils';
+import type { SessionPage } from './session-page.js';
+
+const ROOT = '/';
+const NOTEBOOK = '.ipynb';
+
+/** Resolves with the new path, null when nothing was changed. Never rejects, as the others. */
+export async function renameFile(page: SessionPage, path: string): Promise<string | null> {
+  const before = PathExt.basename(path);
+  const extension = before.endsWith(NOTEBOOK) ? NOTEBOOK : '';
+  const { value } = await InputDialog.getText({
+    title: `Rename ${before}`,
+    label: 'Name',
+    text: before,
+    okLabel: 'Rename',
+    selectionRange: before.length - extension.length
+  });
+  const typed = value?.trim() ?? '';
+  const name = typed.endsWith(extension) ? typed : typed + extension;
+  return typed === '' || name === extension || name === before
+    ? null
+    : put(page, path, PathExt.join(PathExt.dirname(path), name), 'renamed');
+}
+
+/** Into another folder, which is chosen or typed. */
+export async function moveFile(page: SessionPage, path: string): Promise<string | null> {
+  const before = PathExt.dirname(path);
+  const { value } = await InputDialog.getItem({
+    title: `Move ${PathExt.basename(path)}`,
+    label: 'Folder',
+    items: await foldersNear(page, before, path),
+    current: ROOT + before,
+    editable: true,
+    okLabel: 'Move'
+  });
+  const folder = value?.trim().replace(/^\/+|\/+$/g, '');
+  return folder === undefined || folder === before
+    ? null
+    : put(page, path, PathExt.join(folder, PathExt.basename(path)), 'moved');
+}
+
+/** Into the trash; true when it is there. The kernels of what was deleted are shut down. */
+export async function deleteFile(page: SessionPage, path: string): Promise<boolean> {
+  const name = PathExt.basename(path);
+  const kernels = sessionsBelow(page, path).length;
+  const stops =
+    kernels === 0 ? '' : kernels === 1 ? ' Its kernel is shut down.' : ` ${kernels} kernels are shut down.`;
+  const isSure = await sure(
+    `Delete ${name}?`,
+    `It is moved to .tpulab-trash in the gateway's root folder.${stops}`,
+    'Delete'
+  );
+  if (!isSure) {
+    return false;
+  }
+  try {
+    const sessions = sessionsBelow(page, path);
+    await page.drive.delete(path);
+    await Promise.allSettled(sessions.map(({ id }) => page.managers.sessions.shutdown(id)));
+    return true;
+  } catch (error) {
+    await showErrorMessage(`${name} was not deleted`, messageOf(error));
+    return false;
+  }
+}
+
+export async function sure(title: string, body: string, action: string): Promise<boolean> {
+  const buttons = [Dialog.cancelButton(), Dialog.warnButton({ label: action })];
+  return (await showDialog({ title, body, buttons })).button.accept;
+}
+
+async function put(page: SessionPage, path: string, to: string, what: string): Promise<string | null> {
+  try {
+    const sessions = sessionsBelow(page, path);
+    await page.drive.rename(path, to);
+    // A notebook that is open here has told its session already.
+    await Promise.allSettled(
+      sessions.map(async model => {
+        const session = page.managers.sessions.connectTo({ model });
+        try {
+          await session.setPath(to + model.path.slice(path.length));
+        } finally {
+          session.dispose();
+        }
+      })
+    );
+    return to;
+  } catch (error) {
+    await showErrorMessage(`${PathExt.basename(path)} was not ${what}`, messageOf(error));
+    return null;
+  }
+}
+
+function sessionsBelow({ managers }: SessionPage, path: string) {
+  return [...managers.sessions.running()].filter(
+    session => session.path === path || session.path.startsWith(`${path}/`)
+  );
+}
+
+/** The root folder, its folders, and those beside and below `folder`. */
+async function foldersNear(
+  { drive: { files } }: SessionPage,
+  folder: string,
+  moved: string
+): Promise<string[]> {
+  const lists = await Promise.allSettled(
+    [...new Set(['', folder, folder === '' ? '' : PathExt.dirname(folder)])].map(each => files.list(each))
+  );
+  const found = lists
+    .flatMap(list => (list.status === 'fulfilled' ? list.value.entries : []))
+    .filter(({ kind, path }) => kind === 'folder' && path !== moved)
+    .map(({ path }) => ROOT + path);
+  return [...new Set([ROOT, ...(folder === '' ? [] : [ROOT + folder]), ...found.sort()])];
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
