@@ -89,6 +89,28 @@ describe('tiles of devices', () => {
     expect(new Set(tiles.map(({ processIndex }) => processIndex)).size).toBe(4);
   });
 
+  it('of a slice are in one list where each host tells of its own devices', () => {
+    const runtime = tpus(8, 2);
+    const known = { memoryUsedBytes: 3 * GIB, memoryTotalBytes: 16 * GIB, memoryPeakBytes: 4 * GIB };
+    const told = { ...runtime, devices: runtime.devices.map(device => ({ ...device, ...known })) };
+    const tiles = tilesOf(sampleOf(4), told, null);
+    expect(tiles.map(({ processIndex, id }) => `${processIndex}:${id}`)).toEqual([
+      '0:0',
+      '0:1',
+      '0:2',
+      '0:3',
+      '1:4',
+      '1:5',
+      '1:6',
+      '1:7'
+    ]);
+    expect(tiles[7]?.memory?.usedBytes).toBe(3 * GIB);
+    expect(tiles.map(({ dutyPercent }) => dutyPercent !== null)).toEqual([
+      ...Array(4).fill(true),
+      ...Array(4).fill(false)
+    ]);
+  });
+
   it('say what is known of a device in one line, and nothing that is not', () => {
     const [tile] = tilesOf(sampleOf(1), null, null);
     expect(tile && tileText(tile, trans)).toBe(

@@ -23,6 +23,15 @@ describe('CompilationLog', () => {
     expect(log.entries[0]?.startedAt).toBe(T0 + 4_000);
   });
 
+  it('learns afterwards that not all hosts of a slice had it, and counts it once', () => {
+    const log = new CompilationLog();
+    log.apply(compile(1, { time: T0 }), 1);
+    expect(log.entries[0]?.hosts).toBeNull();
+    log.apply(compile(1, { time: T0, hosts: [0, 2] }), 1);
+    expect(log.entries.map(({ hosts }) => hosts)).toEqual([[0, 2]]);
+    expect(log.count).toBe(1);
+  });
+
   it('groups eager programs by name, the costliest first, outside the count', () => {
     const log = new CompilationLog();
     const small = { eager: true, traceMs: 1, lowerMs: 1, compileMs: 8 };

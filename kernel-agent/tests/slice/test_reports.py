@@ -18,6 +18,7 @@ from tpulab.control.controller import Controller, ControlListener
 from tpulab.control.hyperparameters import Hyperparameters
 from tpulab.slice.host_compilations import GRACE_S, HostCompilations
 from tpulab.slice.host_steps import HostSteps, in_words, straggler
+from tpulab.slice.spec import SliceSpec
 
 LOOP = """
 import json, time, jax, jax.numpy as jnp, numpy as np, tpulab
@@ -39,6 +40,11 @@ for batch in run.steps(batches(), watch=lambda: out):
     seen.append(run.hyper["lr"])
 print(json.dumps(seen))
 """
+
+
+def test_the_kernel_is_named_after_the_slice() -> None:
+    assert SliceSpec("v5e", ("a", "b"), type="v5e-12").title == "JAX · v5e (v5e-12, 3 hosts)"
+    assert SliceSpec("try", ("",)).title == "JAX · try (2 hosts)"
 
 
 def sample(index: int, wall: float, device: float, **spans: float) -> dict[str, Any]:
