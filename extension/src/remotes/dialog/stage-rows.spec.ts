@@ -55,6 +55,23 @@ describe('the stages of connecting', () => {
     expect(progress.fraction).toBeCloseTo(4.5 / 6);
   });
 
+  it('of the other hosts of a slice are a row each, below those of the first', () => {
+    const stages = [
+      stage('ssh', 'done'),
+      stage('host-1', 'running', { title: 'Host 1 (me@10.0.0.3)', detail: 'Python' }),
+      stage('host-2', 'failed', { title: 'Host 2 (me@10.0.0.4)', detail: 'refused' }),
+      stage('check', 'running')
+    ];
+    expect(rows(progressOf(remote({ stages }), trans))).toEqual([
+      'Connect with ssh|done|',
+      'Check the machine|running|',
+      'Install what is missing|to-come|',
+      'Start the gateway|to-come|',
+      'Host 1 (me@10.0.0.3)|running|Python',
+      'Host 2 (me@10.0.0.4)|failed|failed'
+    ]);
+  });
+
   it('are few where nothing is missing, and where nothing may be installed', () => {
     const there = ['node', 'bridge', 'uv', 'python', 'environment', 'gateway'].map(name =>
       stage(name, 'skipped')

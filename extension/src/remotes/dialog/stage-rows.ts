@@ -29,6 +29,8 @@ export interface IProgress {
 const BEFORE = ['gcloud', 'ssh', 'check'] as const;
 const INSTALLATION = ['node', 'bridge', 'uv', 'python', 'environment'] as const;
 const GATEWAY = 'gateway';
+/** The other hosts of a slice, a row each, in the order of their numbers. */
+const HOST = /^host-\d+$/;
 
 export function progressOf(remote: Remote, trans: TranslationBundle): IProgress {
   const { source, install, stages, environment } = remote;
@@ -39,8 +41,14 @@ export function progressOf(remote: Remote, trans: TranslationBundle): IProgress 
   const sshAt = stages.findIndex(({ name }) => name === 'ssh');
   const others = stages.map(({ name }, at) => ({ name, isEarly: sshAt < 0 || at < sshAt }));
   const named = (isEarly: boolean): string[] =>
-    others.filter(one => !isOurs(one.name) && one.isEarly === isEarly).map(({ name }) => name);
-  const names = [...named(true), ...before, ...named(false), ...installationNames(told, install), GATEWAY];
+    others
+      .filter(one => !isOurs(one.name) && !HOST.test(one.name) && one.isEarly === isEarly)
+      .map(({ name }) => name);
+  const hosts = others.map(({ name }) => name).filter(name => HOST.test(name));
+  const names = [
+    ...[...named(true), ...before, ...named(false)],
+    ...[...installationNames(told, install), GATEWAY, ...hosts]
+  ];
   const rows = names.map((name): IStageRow => {
     const stage = name === 'install' ? nothingMissing(told) : told.get(name);
     return {
