@@ -105,10 +105,7 @@ describe('tiles of devices', () => {
       '1:7'
     ]);
     expect(tiles[7]?.memory?.usedBytes).toBe(3 * GIB);
-    expect(tiles.map(({ dutyPercent }) => dutyPercent !== null)).toEqual([
-      ...Array(4).fill(true),
-      ...Array(4).fill(false)
-    ]);
+    expect(tiles.filter(({ dutyPercent }) => dutyPercent !== null).map(({ id }) => id)).toEqual([0, 1, 2, 3]);
   });
 
   it('say what is known of a device in one line, and nothing that is not', () => {

@@ -58,8 +58,8 @@ describe('the stages of connecting', () => {
   it('of the other hosts of a slice are a row each, below those of the first', () => {
     const stages = [
       stage('ssh', 'done'),
-      stage('host-1', 'running', { title: 'Host 1 (me@10.0.0.3)', detail: 'Python' }),
-      stage('host-2', 'failed', { title: 'Host 2 (me@10.0.0.4)', detail: 'refused' }),
+      stage('host-1', 'running', { detail: 'Python' }),
+      stage('host-2', 'failed', { detail: 'refused' }),
       stage('check', 'running')
     ];
     expect(rows(progressOf(remote({ stages }), trans))).toEqual([
@@ -67,8 +67,8 @@ describe('the stages of connecting', () => {
       'Check the machine|running|',
       'Install what is missing|to-come|',
       'Start the gateway|to-come|',
-      'Host 1 (me@10.0.0.3)|running|Python',
-      'Host 2 (me@10.0.0.4)|failed|failed'
+      'host-1|running|Python',
+      'host-2|failed|failed'
     ]);
   });
 
