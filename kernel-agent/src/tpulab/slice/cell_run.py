@@ -122,10 +122,10 @@ class CellRun:
     def _without_gloo(self, host: int, text: str) -> str:
         """The library prints a line for each connection, which may come in pieces."""
         text = _GLOO.sub("", self._gloo.pop(host, "") + text)
-        line = text.rfind("\n") + 1
-        if text.startswith("[Gloo]", line):
-            self._gloo[host] = text[line:]
-            text = text[:line]
+        begun = text.rfind("[Gloo]")
+        if begun > text.rfind("\n"):
+            self._gloo[host] = text[begun:]
+            text = text[:begun]
         return text
 
     def interrupt(self) -> None:
