@@ -49,18 +49,28 @@ class HostSteps:
         self._steps: list[collections.OrderedDict[int, dict[str, Any]]] = [
             collections.OrderedDict() for _ in range(count)
         ]
+        #: By step: how many hosts have told of it.
+        self._hosts_at: collections.Counter[int] = collections.Counter()
         self._complete: collections.deque[list[dict[str, Any]]] = collections.deque(maxlen=WINDOW)
         self.last = -1
 
     def add(self, host: int, samples: list[dict[str, Any]]) -> None:
         own = self._steps[host]
         for sample in samples:
-            own[sample["index"]] = sample
+            index = sample["index"]
+            self._hosts_at[index] += index not in own
+            own[index] = sample
+            if self._hosts_at[index] == self._count:
+                del self._hosts_at[index]
+                self._complete.append([steps.pop(index) for steps in self._steps])
+                self.last = index
         while len(own) > KEPT:
-            own.popitem(last=False)
-        for index in sorted(index for index in own if all(index in one for one in self._steps)):
-            self._complete.append([steps.pop(index) for steps in self._steps])
-            self.last = index
+            self._forget(own.popitem(last=False)[0])
+
+    def _forget(self, index: int) -> None:
+        self._hosts_at[index] -= 1
+        if not self._hosts_at[index]:
+            del self._hosts_at[index]
 
     @property
     def compared(self) -> int:
