@@ -15,29 +15,30 @@ import { makeBundle, otherVersion, UV } from './testing/bundles.js';
 import type { PreparedHost } from '../contracts.js';
 import { ask } from './testing/gateway-on-socket.js';
 import { CutError, LocalHost, networkVariables, oldPython } from './testing/local-shell.js';
-import { pythonBuild } from './testing/python-build.js';
+import { pythonBuild, wholePython } from './testing/python-build.js';
 import { uvCache, WatchedSetup } from './testing/watched-setup.js';
 import { checkRemoteHost } from './host-setup.js';
 
 vi.setConfig({ testTimeout: 600_000, hookTimeout: 240_000 });
 
-const SET_UP = existsSync(UV);
+/** These specs are skipped where uv is not set up, or no Python 3.12 is there of which a build could be made. */
+const PREFIX = existsSync(UV) ? await wholePython() : null;
 const DONE = ['check', 'node', 'bridge', 'uv', 'python', 'environment', 'gateway'];
 
 let folder: string;
 let payload: string;
 let cache: string;
-let python: Readonly<Record<string, string>> | null;
+let python: Readonly<Record<string, string>>;
 
 beforeAll(async () => {
-  if (!SET_UP) return;
+  if (PREFIX === null) return;
   folder = await mkdtemp(path.join(tmpdir(), 'tpl-setup-'));
   cache = path.join(folder, 'cache');
   payload = await makeBundle(path.join(folder, 'bundle'));
-  python = await pythonBuild(path.join(folder, 'python'));
+  python = await pythonBuild(PREFIX, path.join(folder, 'python'));
 });
 afterAll(async () => {
-  if (SET_UP) await rm(folder, { recursive: true, force: true, maxRetries: 5 });
+  if (PREFIX !== null) await rm(folder, { recursive: true, force: true, maxRetries: 5 });
 });
 
 /** A host whose uv shares the store of downloads with this machine, so that little is downloaded again. */
@@ -48,14 +49,13 @@ async function newHost(env: Readonly<Record<string, string>> = {}): Promise<Loca
   return host;
 }
 
-describe.runIf(SET_UP)('a host that is used for long', () => {
+describe.runIf(PREFIX !== null)('a host that is used for long', () => {
   let host: LocalHost;
   /** The gateway that runs there now. */
   let running: PreparedHost;
   let keeper: { readonly pid: number; readonly kernelPid: number };
 
   beforeAll(async () => {
-    if (python === null) throw new Error('this machine has no Python 3.12 of which a build could be made');
     host = await newHost(python);
   });
   afterAll(() => host[Symbol.asyncDispose]());
@@ -150,9 +150,9 @@ describe.runIf(SET_UP)('a host that is used for long', () => {
   });
 });
 
-describe.runIf(SET_UP)('a host from nothing', () => {
+describe.runIf(PREFIX !== null)('a host from nothing', () => {
   it('goes on wherever the connection broke', async () => {
-    await using host = await newHost(python ?? {});
+    await using host = await newHost(python);
     for (const [at, name] of DONE.entries()) {
       if (name === 'check') continue;
       const broken = new WatchedSetup(host, { payload, cache });
@@ -198,7 +198,7 @@ describe.runIf(SET_UP)('a host from nothing', () => {
   });
 
   it('is made ready once for two who come at the same time, and two who differ never put each other aside in turn', async () => {
-    await using host = await newHost(python ?? {});
+    await using host = await newHost(python);
     const both = ['one', 'other'].map(sender => new WatchedSetup(host, { payload, cache }, sender));
     const [one, other] = await Promise.all(both.map(each => each.prepare('tiny')));
     expect(one).toEqual(other);

@@ -12,10 +12,8 @@ import { UV } from './bundles.js';
 
 const run = promisify(execFile);
 
-/** Variables that make uv find the build; null when this machine has no Python that could be one. */
-export async function pythonBuild(folder: string): Promise<Readonly<Record<string, string>> | null> {
-  const prefix = await wholePython();
-  if (prefix === null) return null;
+/** Variables that make uv find a build of the Python in `prefix`. */
+export async function pythonBuild(prefix: string, folder: string): Promise<Readonly<Record<string, string>>> {
   const { stdout } = await run(path.join(prefix, 'bin', 'python3'), [
     '-c',
     'import sys; print(*sys.version_info[:3], sep=".")'
@@ -59,8 +57,8 @@ export async function pythonBuild(folder: string): Promise<Readonly<Record<strin
   return { UV_PYTHON_DOWNLOADS_JSON_URL: file };
 }
 
-/** The folder of a Python 3.12 that is whole in itself: below one prefix, which can be moved. */
-async function wholePython(): Promise<string | null> {
+/** The folder of a Python 3.12 that is whole in itself: below one prefix, which can be moved. Null: this machine has none. */
+export async function wholePython(): Promise<string | null> {
   const versions = path.join(homedir(), '.pyenv', 'versions');
   const own = (await readdir(versions).catch((): string[] => [])).filter(name => name.startsWith('3.12.'));
   for (const name of own.sort()) {
