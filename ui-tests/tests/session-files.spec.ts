@@ -15,14 +15,15 @@ test('are renamed, moved and deleted by keyboard, in the list and in the noteboo
   expect((await gateway.ask('bridge/v1/folders/kept', { method: 'POST' })).status).toBe(201);
   await page.goto(gateway.link());
   const notebook = (name: string) => page.getByRole('link', { name, exact: true });
-  /** With the keys of its menu. */
+  const dialog = page.getByRole('dialog');
+  /** With the keys of its menu, until it asks. */
   const choose = async (name: string, at: number): Promise<void> => {
     await page.getByRole('button', { name: `More for ${name}` }).press('Enter');
     await expect(page.getByRole('menuitem', { name: 'Rename…' })).toBeFocused();
     for (let step = 0; step < at; step += 1) await page.keyboard.press('ArrowDown');
     await page.keyboard.press('Enter');
+    await expect(dialog).toBeVisible();
   };
-  const dialog = page.getByRole('dialog');
 
   await choose('one.ipynb', 0);
   await page.keyboard.type('first');

@@ -25,6 +25,8 @@ export function Menu({ label, button, items }: MenuProps): JSX.Element {
       return;
     }
     list.current?.querySelector<HTMLElement>('[role^=menuitem]:not(:disabled)')?.focus();
+    // Of the last row of a list it may be below the page.
+    list.current?.scrollIntoView({ block: 'nearest' });
     const onDown = (event: PointerEvent): void => {
       if (!list.current?.contains(event.target as Node) && !opener.current?.contains(event.target as Node)) {
         setOpen(false);
