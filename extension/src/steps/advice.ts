@@ -138,7 +138,7 @@ function sentence(limit: Limit, percent: number, trans: TranslationBundle): Advi
     case 'gap':
       return act(
         trans.__(
-          'The device idles %1 % of the time. Read results (print, float) every few steps, not in each one.',
+          'The device idles %1 % of the time, while Python reads results (print, float) or does other work. Do that every few steps, not in each one.',
           percent
         )
       );
