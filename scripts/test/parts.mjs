@@ -199,11 +199,13 @@ export const PARTS = [
       ];
       const ofAgent = inRoot('kernel-agent/tests/torch_xla');
       return [
-        pytest('torch-recipes', torchPythons.torchXla, [
-          ...recipes,
-          ...inTwo('loadfile'),
-          ...folders.map(folder => inRoot(`recipes/tests/${folder}`))
-        ]),
+        // Small operations: threads of two processes that wait for each other cost more than they bring.
+        pytest(
+          'torch-recipes',
+          torchPythons.torchXla,
+          [...recipes, ...inTwo('loadfile'), ...folders.map(folder => inRoot(`recipes/tests/${folder}`))],
+          { OMP_NUM_THREADS: '1' }
+        ),
         // One program over several devices is chosen once in a process: a run of its own.
         pytest(
           'torch-spmd',
