@@ -41,13 +41,11 @@ async function onBoth<T>(
     const connect = (): Promise<ChannelsClient> =>
       ChannelsClient.connect({ url, token: TOKEN, kernelId: id });
     const clients = [await connect(), await connect()];
-    const cells = clients.map(client => client.execute('1'));
-    for (const [at, client] of clients.entries()) {
-      // Its own cell's reply may come after the idle.
-      await client.done(cells[at]!);
-      // Each hears of the cells of all.
-      for (const cell of cells) await client.until(() => client.answers(cell).some(isIdle));
-    }
+    // jupyter_server passes on what a kernel says only after it has subscribed for a client, and answers it only then.
+    for (const client of clients) await client.done(client.execute('1'));
+    const cell = clients[0]!.execute('1');
+    await clients[0]!.done(cell);
+    for (const client of clients) await client.until(() => client.answers(cell).some(isIdle));
     try {
       results.push(await look(url, id, clients));
     } finally {
