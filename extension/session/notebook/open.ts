@@ -16,13 +16,6 @@ import type { Managers } from '../runtime/managers.js';
 import { editorFactory, mimeTypes } from './editors.js';
 import { pageRendermime } from './rendering.js';
 
-/**
- * Of a notebook with more cells, only those near the visible ones are in the page: each editor that is there is asked at each turn of the
- * wheel, and each cell is observed. Of a shorter one all stay, so that what an output shows (a map, a widget) is not made again
- * when it comes back into view.
- */
-const LONG_CELLS = 100;
-
 setCellExecutor(
   Object.freeze({
     /** A cell that is run while the page still connects waits for its kernel; JupyterLab's own executor would drop it. */
@@ -76,7 +69,6 @@ export function openNotebook({ path, managers, isReadOnly, kernel }: OpenOptions
     mimeTypeService: mimeTypes,
     notebookConfig: {
       ...StaticNotebook.defaultNotebookConfig,
-      windowingMode: 'full',
       showInputPlaceholder: true,
       scrollPastEnd: true
     },
@@ -86,22 +78,7 @@ export function openNotebook({ path, managers, isReadOnly, kernel }: OpenOptions
     }
   });
   const panel = factory.createNew(context);
-  keepShortWhole(panel);
   ignoreKernelDetails(context.model, true);
   context.model.readOnly = isReadOnly;
   return { context, panel };
-}
-
-/** While the notebook is loaded, before any of its cells is attached: one that was attached and taken away again would be lost. */
-function keepShortWhole({ content, context }: NotebookPanel): void {
-  const { cells } = context.model;
-  const choose = (): void => {
-    const windowingMode = cells.length > LONG_CELLS ? 'full' : 'contentVisibility';
-    if (content.notebookConfig.windowingMode !== windowingMode) {
-      content.notebookConfig = { ...content.notebookConfig, windowingMode };
-    }
-  };
-  cells.changed.connect(choose);
-  const stop = (): boolean => cells.changed.disconnect(choose);
-  context.ready.then(stop, stop);
 }
