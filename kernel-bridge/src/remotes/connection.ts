@@ -11,7 +11,7 @@ import { Failures } from './next-attempt.js';
 import type { RemoteLog } from './remote-log.js';
 import type { RemotePhase } from './remote-phase.js';
 import type { RemoteReport } from './remote-report.js';
-import { SLICE_ENVIRONMENT } from './resolve-source.js';
+import { setsUpAllHosts } from './resolve-source.js';
 import { type RemoteRecord, sourceName } from './remote-store.js';
 import { SliceSetup } from './slice/slice-setup.js';
 import { aborted, pause } from '../platform/waiting.js';
@@ -216,8 +216,8 @@ export class RemoteConnection {
 
   get #hasSlice(): boolean {
     const { record, context } = this.#remote;
-    const isSetUp = record.install && record.environment === SLICE_ENVIRONMENT && context.setup.equip;
-    return Boolean(isSetUp) && record.hostOnly !== true && (this.#targets?.length ?? 0) > 1;
+    const hosts = this.#targets?.length ?? 0;
+    return setsUpAllHosts(record) && context.setup.equip !== undefined && hosts > 1;
   }
 
   /** Whether the remote has several hosts, and no kernel over all of them yet. */

@@ -12,7 +12,7 @@ import { isCloudSilent, RemoteProblem, type RemoteErrorCode, RemoteQueued } from
 import type { RemoteLog } from './remote-log.js';
 import type { RemoteReport } from './remote-report.js';
 import type { RemoteRecord } from './remote-store.js';
-import { resolveSource, SLICE_ENVIRONMENT, sliceWarning, withCloudRemedy } from './resolve-source.js';
+import { resolveSource, setsUpAllHosts, sliceWarning, withCloudRemedy } from './resolve-source.js';
 import type { Askpass } from './ssh/askpass.js';
 import { commandFor, type SshTarget } from './ssh/ssh-config.js';
 
@@ -163,9 +163,8 @@ async function logIn(remote: LinkOwner, targets: Targets, signal: AbortSignal): 
     const link = await staged(remote, 'ssh', 'SSH', signal, open);
     remote.loggedIn(targets);
     const warning = sliceWarning(remote.record.source, remote.name, targets.length);
-    const { hostOnly, install, environment } = remote.record;
-    const setsUpAll = install && environment === SLICE_ENVIRONMENT;
-    if (warning !== null && hostOnly !== true && !setsUpAll) remote.report.check(sliceCheck(warning));
+    const isNews = remote.record.hostOnly !== true && !setsUpAllHosts(remote.record);
+    if (warning !== null && isNews) remote.report.check(sliceCheck(warning));
     return { link, targets };
   } catch (error) {
     throw remote.prompts.wasRefused && !remote.colab ? unanswered(target) : error;

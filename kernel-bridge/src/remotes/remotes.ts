@@ -26,6 +26,7 @@ import { createHostSetup } from './setup/host-setup.js';
 import { Askpass } from './ssh/askpass.js';
 import { checkDestination, sshHosts } from './ssh/ssh-config.js';
 import { openLink, type Targets, withOtherHost } from './open-link.js';
+import { hostStage } from './slice/slice-setup.js';
 
 export interface RemotesOptions {
   readonly stateDir: string;
@@ -268,22 +269,17 @@ async function cleanOthers(remote: Remote, [, ...others]: Targets, signal: Abort
   if (!remote.record.install) return;
   const { setup } = remote.context;
   const work = others.map(async (target, at) => {
-    const row = (state: RemoteStage['state'], detail: string | null = null): void =>
-      remote.report.stage({
-        name: `host-${at + 1}`,
-        title: `Host ${at + 1} (${target.destination})`,
-        state,
-        detail,
-        fraction: null
-      });
+    const host = { index: at + 1, target };
+    const row = (state: RemoteStage['state'], detail: string): void =>
+      remote.report.stage(hostStage(host, state, detail));
     row('running', 'removing TPULab');
     try {
-      await withOtherHost(remote, target, at + 1, signal, shell =>
+      await withOtherHost(remote, target, host.index, signal, shell =>
         setup.clean(shell, {
           signal,
           onStage: () => undefined,
           onCheck: () => undefined,
-          onLog: line => remote.log.add(`host ${at + 1}: ${line}`)
+          onLog: line => remote.log.add(`host ${host.index}: ${line}`)
         })
       );
       row('done', 'TPULab was removed');

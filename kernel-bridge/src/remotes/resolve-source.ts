@@ -22,7 +22,20 @@ export async function resolveSource(
 }
 
 /** Of which kernels run over several hosts. */
-export const SLICE_ENVIRONMENT = 'jax';
+const SLICE_ENVIRONMENT = 'jax';
+
+/** Whether connecting sets up all hosts of a remote that has several, and offers one kernel over them. */
+export function setsUpAllHosts({
+  install,
+  environment,
+  hostOnly
+}: {
+  readonly install: boolean;
+  readonly environment: string;
+  readonly hostOnly?: boolean | undefined;
+}): boolean {
+  return install && environment === SLICE_ENVIRONMENT && hostOnly !== true;
+}
 
 /**
  * What may go wrong where a remote has several hosts; null: nothing. `jax.devices()` of one host of a slice waits for all the others, which

@@ -12,6 +12,8 @@ import statistics
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
+from tpulab.telemetry.messages import StepSpans
+
 #: Steps that are compared, and that are kept of a host which is ahead of the others.
 WINDOW = 20
 KEPT = 512
@@ -24,14 +26,8 @@ OWN_SPANS = ("inputMs", "hostMs", "compileMs", "gapMs")
 WORDS = {"inputMs": "input", "hostMs": "host", "compileMs": "compile", "gapMs": "gap"}
 
 
-class HostSplit(TypedDict):
+class HostSplit(StepSpans):
     host: int
-    wallMs: float
-    inputMs: float
-    hostMs: float
-    compileMs: float
-    deviceMs: float
-    gapMs: float
     lateMs: float
 
 

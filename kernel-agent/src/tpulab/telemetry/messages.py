@@ -241,15 +241,20 @@ class RunMessage(TypedDict):
     control: NotRequired[RunControl]
 
 
-class StepSample(TypedDict):
-    index: int
-    startTime: float
+class StepSpans(TypedDict):
+    """Where the milliseconds of a step went."""
+
     wallMs: float
     inputMs: float
     hostMs: float
     compileMs: float
     deviceMs: float
     gapMs: float
+
+
+class StepSample(StepSpans):
+    index: int
+    startTime: float
     deviceKnown: bool
     metrics: NotRequired[dict[str, float]]
     nonFinite: NotRequired[dict[str, NonFinite]]

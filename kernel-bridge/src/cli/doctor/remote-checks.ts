@@ -11,7 +11,7 @@ import { isCloudSilent, RemoteProblem, RemoteQueued, told } from '../../remotes/
 import { RemoteStore } from '../../remotes/remote-store.js';
 import {
   resolveSource,
-  SLICE_ENVIRONMENT,
+  setsUpAllHosts,
   sliceWarning,
   withCloudRemedy
 } from '../../remotes/resolve-source.js';
@@ -44,7 +44,7 @@ export async function checkThere(wanted: RemoteTarget): Promise<RemoteCheck[]> {
   try {
     const { source, environment, last, hostOnly } = await find(wanted, gcloud);
     if (source.kind === 'colab') return await checkColab(signal);
-    const setsUpAll = environment === SLICE_ENVIRONMENT && !hostOnly;
+    const setsUpAll = setsUpAllHosts({ install: true, environment, hostOnly });
     const targets = await hostsOf({ source, gcloud, last, hostOnly, setsUpAll, folder, signal }, found);
     const [target] = targets;
     if (target === undefined) return found;

@@ -219,25 +219,12 @@ export class SliceSetup {
   /** One row of the stages for the whole of a host. */
   async #row(host: OtherHost, work: (row: Row) => Promise<ReadyHost>): Promise<ReadyHost> {
     const { onStage, wanted } = this.#options;
-    const tell = (
-      state: RemoteStage['state'],
-      detail: string | null,
-      more: Partial<Pick<RemoteStage, 'fraction' | 'transfer'>> = {}
-    ): void =>
-      onStage({
-        name: `host-${host.index}`,
-        title: `Host ${host.index} (${host.target.destination})`,
-        state,
-        detail,
-        fraction: null,
-        ...more
-      });
     try {
-      const ready = await work((detail, more) => tell('running', detail, more));
-      tell('done', `${ready.user}@${ready.address}`);
+      const ready = await work((detail, more) => onStage(hostStage(host, 'running', detail, more)));
+      onStage(hostStage(host, 'done', `${ready.user}@${ready.address}`));
       return ready;
     } catch (error) {
-      if (!wanted.signal.aborted) tell('failed', told(error).message);
+      if (!wanted.signal.aborted) onStage(hostStage(host, 'failed', told(error).message));
       throw error;
     }
   }
@@ -246,7 +233,19 @@ export class SliceSetup {
 /** Of the check that says how the slice is. */
 const CHECK = 'slice';
 
-type Row = (detail: string, more?: Partial<Pick<RemoteStage, 'fraction' | 'transfer'>>) => void;
+type Progress = Partial<Pick<RemoteStage, 'fraction' | 'transfer'>>;
+type Row = (detail: string, more?: Progress) => void;
+
+/** The row of another host beside the stages of the first one. */
+export function hostStage(
+  { index, target }: OtherHost,
+  state: RemoteStage['state'],
+  detail: string,
+  more: Progress = {}
+): RemoteStage {
+  const title = `Host ${index} (${target.destination})`;
+  return { name: `host-${index}`, title, state, detail, fraction: null, ...more };
+}
 
 class Limit {
   readonly #waiting: (() => void)[] = [];

@@ -13,8 +13,13 @@ import torch
 from tpulab_recipes.dia.config import Config
 from tpulab_recipes.dia.model import add_lora, make_static
 from tpulab_recipes.dia.trainer import core_of, loss_sum
-from tpulab_recipes.runtime import memory_plan
-from tpulab_recipes.runtime.memory_plan import CHIP_GIB, MemoryPlan, bfloat16_on_meta, plan_memory
+from tpulab_recipes.runtime.memory_plan import (
+    CHIP_GIB,
+    MemoryPlan,
+    bfloat16_on_meta,
+    plan_memory,
+    refuse_too_large_on,
+)
 
 CHIPS = ("v4", "v5e", "v5p", "v6e")
 GIB = 2**30
@@ -102,13 +107,11 @@ def plan(model_config: Any, config: Config, clips: int, count: int) -> MemoryPla
 
 
 def refuse_too_large(model_config: Any, config: Config, backend: Any) -> None:
-    """`memory_plan.refuse_too_large` of a step of fine-tuning on all devices of the backend."""
-    chips, parts = backend.world().global_devices, config.grad_accum_steps
-    clips = -(-config.batch_size // (chips * parts))
-    memory_plan.refuse_too_large(
-        backend.devices()[0].kind,
-        chips,
-        lambda: plan(model_config, config, clips, chips),
+    """`memory_plan.refuse_too_large_on` for a step of fine-tuning on all devices of the backend."""
+    parts = config.grad_accum_steps
+    refuse_too_large_on(
+        backend,
+        lambda chips: plan(model_config, config, -(-config.batch_size // (chips * parts)), chips),
         f"A step with {config.batch_size} clips" + (f" in {parts} parts" if parts > 1 else ""),
         "Use a smaller batch_size, more grad_accum_steps, remat, lora_rank, or shard (with --spmd) over more "
         "chips.",

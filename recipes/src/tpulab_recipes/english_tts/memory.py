@@ -10,8 +10,13 @@ import torch
 from tpulab_recipes.english_tts.config_english import EnglishTrainingConfig
 from tpulab_recipes.english_tts.data import SYMBOLS, batch_of
 from tpulab_recipes.english_tts.model import KokoroModel, losses
-from tpulab_recipes.runtime import memory_plan
-from tpulab_recipes.runtime.memory_plan import MemoryPlan, RecomputeOnMeta, bfloat16_on_meta, plan_memory
+from tpulab_recipes.runtime.memory_plan import (
+    MemoryPlan,
+    RecomputeOnMeta,
+    bfloat16_on_meta,
+    plan_memory,
+    refuse_too_large_on,
+)
 
 
 def plan(config: EnglishTrainingConfig, utterances: int) -> MemoryPlan:
@@ -31,12 +36,10 @@ def plan(config: EnglishTrainingConfig, utterances: int) -> MemoryPlan:
 
 
 def refuse_too_large(config: EnglishTrainingConfig, backend: Any) -> None:
-    """`memory_plan.refuse_too_large` of a step on all devices of the backend."""
-    chips = backend.world().global_devices
-    memory_plan.refuse_too_large(
-        backend.devices()[0].kind,
-        chips,
-        lambda: plan(config, -(-config.batch_size // chips)),
+    """`memory_plan.refuse_too_large_on` for a step on all devices of the backend."""
+    refuse_too_large_on(
+        backend,
+        lambda chips: plan(config, -(-config.batch_size // chips)),
         f"A step with {config.batch_size} utterances of {max(config.frame_buckets)} frames",
         "Use a smaller batch_size, frame_buckets without the longest, gradient_checkpointing, or more chips "
         "(with --spmd).",

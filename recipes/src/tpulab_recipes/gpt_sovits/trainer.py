@@ -23,8 +23,13 @@ from tpulab_recipes.gpt_sovits.utils import (
     kl_loss,
     slice_segments,
 )
-from tpulab_recipes.runtime import memory_plan
-from tpulab_recipes.runtime.memory_plan import MemoryPlan, RecomputeOnMeta, bfloat16_on_meta, plan_memory
+from tpulab_recipes.runtime.memory_plan import (
+    MemoryPlan,
+    RecomputeOnMeta,
+    bfloat16_on_meta,
+    plan_memory,
+    refuse_too_large_on,
+)
 from tpulab_recipes.runtime.precision import full_precision
 from tpulab_recipes.torch_training import (
     load_flat_adamw,
@@ -76,12 +81,10 @@ def plan(config: Config, clips: int) -> MemoryPlan:
 
 
 def refuse_too_large(config: Config, backend: Any) -> None:
-    """`memory_plan.refuse_too_large` of both updates on all devices of the backend."""
-    chips = backend.world().global_devices
-    memory_plan.refuse_too_large(
-        backend.devices()[0].kind,
-        chips,
-        lambda: plan(config, -(-config.batch_size // chips)),
+    """`memory_plan.refuse_too_large_on` for both updates on all devices of the backend."""
+    refuse_too_large_on(
+        backend,
+        lambda chips: plan(config, -(-config.batch_size // chips)),
         f"A step with {config.batch_size} clips of {config.buckets[-1]} frames",
         "Use a smaller batch_size, buckets without the longest, remat, or more chips (with --spmd).",
     )

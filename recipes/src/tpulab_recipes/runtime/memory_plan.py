@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 from weakref import WeakSet
 
+from tpulab_recipes.runtime.backend import Backend
 from tpulab_recipes.runtime.errors import DeviceRuntimeError
 
 #: Bytes of a chip's HBM that a program may use (Google's system architecture pages, in GiB).
@@ -81,6 +82,12 @@ def refuse_too_large(
     chip = chip_of(device_kind)
     if chip is not None:
         plan().require_fit(chip, chips, step, remedy)
+
+
+def refuse_too_large_on(backend: Backend, plan: Callable[[int], MemoryPlan], step: str, remedy: str) -> None:
+    """`refuse_too_large` of a step on all devices of the backend; `plan` is given how many these are."""
+    chips = backend.world().global_devices
+    refuse_too_large(backend.devices()[0].kind, chips, lambda: plan(chips), step, remedy)
 
 
 def chip_of(device_kind: str) -> str | None:
