@@ -1,10 +1,10 @@
 // @ts-check
 /**
- * The notebooks 00 to 07 through a bridge, from top to bottom, with the settings that they have when they are opened.
+ * The notebooks 00 to 08 through a bridge, from top to bottom, with the settings that they have when they are opened.
  *
  * Seconds are the sum of what the cells took, without the start of bridge and kernel; of them compilers took what is said beside.
  * CPU seconds are the kernel's on all cores, its start included: on a machine with other work they say what the seconds do not.
- * The aim: 90 s on two processor cores, 180 s for 05, 120 s for 06 and 07. Needs the environments `jax` and `torch-xla`, and the Python of the
+ * The aim: 90 s on two processor cores, 180 s for 05, 120 s for 06 to 08. Needs the environments `jax` and `torch-xla`, and the Python of the
  * client tests (`npm test -- clients` makes it). Exit code 1: one took longer, or failed.
  */
 import { spawn } from 'node:child_process';
@@ -29,7 +29,8 @@ const NOTEBOOKS = [
   { file: '04-bert-fine-tune.ipynb', limitS: 90 },
   { file: '05-ddpm.ipynb', limitS: 180 },
   { file: '06-dia.ipynb', limitS: 120 },
-  { file: '07-gpt-sovits.ipynb', limitS: 120 }
+  { file: '07-gpt-sovits.ipynb', limitS: 120 },
+  { file: '08-english-tts.ipynb', limitS: 120 }
 ];
 const JAX_ONLY = new Set(['00-getting-started.ipynb', '05-ddpm.ipynb']);
 
