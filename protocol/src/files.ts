@@ -32,8 +32,33 @@ export const FileMove = Type.Object(
 );
 export type FileMove = Static<typeof FileMove>;
 
+const TrashId = Type.String({ description: 'of one deletion', maxLength: 64 });
+
 export const FileTrashed = Type.Object({
   path: FilePath,
+  id: TrashId,
   trashed: Type.String({ description: 'where it is now, relative to the root folder' })
 });
 export type FileTrashed = Static<typeof FileTrashed>;
+
+export const TrashItem = Type.Object({
+  id: TrashId,
+  path: Type.String({ description: 'before it was deleted, relative to the root folder' }),
+  kind: Kind,
+  deletedAt: Type.String({ description: 'ISO 8601' })
+});
+export type TrashItem = Static<typeof TrashItem>;
+
+export const TrashPage = Type.Object({
+  items: Type.Array(TrashItem, { description: 'the latest first' }),
+  isCut: Type.Boolean({ description: 'there are more than are listed' })
+});
+export type TrashPage = Static<typeof TrashPage>;
+
+export const TrashRestore = Type.Object({ id: TrashId }, { additionalProperties: false });
+export type TrashRestore = Static<typeof TrashRestore>;
+
+export const TrashEmptied = Type.Object({
+  deleted: Type.Integer({ minimum: 0, description: 'how many files and folders were in it' })
+});
+export type TrashEmptied = Static<typeof TrashEmptied>;

@@ -8,6 +8,7 @@ export * from './holders.js';
 export * from './jobs.js';
 export * from './journal.js';
 export * from './lessons.js';
+export * from './limits.js';
 export * from './mirror.js';
 export * from './outputs.js';
 export * from './remote-source.js';

@@ -75,9 +75,13 @@ export const MirroredKernel = Type.Object({
   name: Type.Union([Type.String(), Type.Null()], { description: 'kernelspec name at the remote' }),
   lastSeq: Seq,
   bytes: Type.Number({ minimum: 0 }),
-  state: Type.Union([Type.Literal('following'), Type.Literal('behind'), Type.Literal('ended')], {
-    description: 'behind: there may be more at the remote'
-  }),
+  state: Type.Union(
+    [Type.Literal('following'), Type.Literal('behind'), Type.Literal('ended'), Type.Literal('unknown')],
+    {
+      description:
+        'behind: there may be more at the remote; unknown: the remote has neither the kernel nor its journal, like a machine that was created again'
+    }
+  ),
   endedAt: Type.Union([Type.String({ description: 'ISO 8601' }), Type.Null()]),
   wasShutDown: Type.Boolean({
     description: 'somebody has ended it; false also for one that went with its machine'

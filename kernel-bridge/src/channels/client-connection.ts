@@ -11,7 +11,6 @@ import { CLOSE, type CloseCode } from '../http/close-codes.js';
 import { type ConfirmationOptions, Confirmations } from './confirmations.js';
 import { CLOSING, type GatheringWebSocket } from '../http/gathering-websocket.js';
 import { attachStatus, gapNotice } from './made-messages.js';
-import type { OutgoingMessage } from './outgoing-message.js';
 import { type ClientRequest, type Refusal, refusalFrames } from './refusal.js';
 import type { ResumePoint } from './resume-point.js';
 import { type Framing, framingOf, madeFrame, noteFrame, parseAck } from './subprotocols.js';
@@ -55,8 +54,9 @@ export interface ClientOptions {
 export class ClientConnection {
   readonly sessionId: string | null;
   readonly isReader: boolean;
+  /** What this client is sent; records that the keeper pushes are given to it. */
+  readonly feed: ClientFeed;
   readonly #options: ClientOptions;
-  readonly #feed: ClientFeed;
   readonly #confirmations: Confirmations;
   readonly #furtherSessions = new Set<string>();
   readonly #framing: Framing;
@@ -71,7 +71,7 @@ export class ClientConnection {
     this.#framing = framingOf(socket.protocol);
     for (const session of options.predecessors)
       if (!options.isTaken(session)) this.#furtherSessions.add(session);
-    this.#feed = new ClientFeed({
+    this.feed = new ClientFeed({
       socket,
       stream,
       framing: this.#framing,
@@ -90,7 +90,7 @@ export class ClientConnection {
       socket,
       options.confirmation,
       {
-        position: () => this.#feed.position,
+        position: () => this.feed.position,
         confirmed: seq => options.confirmed(this, seq),
         silent: () => this.#silent()
       },
@@ -110,19 +110,6 @@ export class ClientConnection {
   readonly owns = (session: string): boolean =>
     session === this.sessionId || this.#furtherSessions.has(session);
 
-  get state(): FeedState {
-    return this.#feed.state;
-  }
-
-  get position(): number {
-    return this.#feed.position;
-  }
-
-  /** It would be sent what is pushed now. */
-  get isWaiting(): boolean {
-    return this.#feed.isWaiting;
-  }
-
   get unsentBytes(): number {
     return this.#options.socket.unsentBytes;
   }
@@ -134,18 +121,18 @@ export class ClientConnection {
 
   /** Records that are still to be replayed. */
   get pending(): number {
-    return Math.max(0, this.#options.kernel.lastSeq - this.#feed.position);
+    return Math.max(0, this.#options.kernel.lastSeq - this.feed.position);
   }
 
   async start(): Promise<void> {
     const { kernel, log, socket, findStart } = this.#options;
     try {
-      if (findStart !== null) this.#feed.startAt(await findStart());
+      if (findStart !== null) this.feed.startAt(await findStart());
     } catch (error) {
       log.warn({ err: error }, 'what a client has is not known; it may be sent the last moments twice');
     }
     if (this.acknowledges) {
-      socket.send(noteFrame({ op: 'attached', position: this.position, newest: kernel.lastSeq }));
+      socket.send(noteFrame({ op: 'attached', position: this.feed.position, newest: kernel.lastSeq }));
     }
     try {
       // Nothing may be awaited between the answer and the message: an idle could come in between.
@@ -156,16 +143,12 @@ export class ClientConnection {
       log.warn({ err: error }, 'the state of the kernel is not known; the client is not told it');
     }
     this.#isStarted = true;
-    this.#feed.wake();
-  }
-
-  live(message: OutgoingMessage): void {
-    this.#feed.live(message);
+    this.feed.wake();
   }
 
   /** Records may exist that were not pushed, because the connection to the keeper was made anew. */
   wake(): void {
-    if (this.#isStarted) this.#feed.wake();
+    if (this.#isStarted) this.feed.wake();
   }
 
   /** Sends a message that is not in the journal, as a v1 frame. */
@@ -182,7 +165,7 @@ export class ClientConnection {
 
   close({ code, reason }: CloseCode): void {
     this.stop();
-    this.#closedAt = this.position;
+    this.#closedAt = this.feed.position;
     this.#options.socket.close(code, reason);
   }
 
@@ -199,7 +182,7 @@ export class ClientConnection {
   /** Ends what this object does; the socket is closed or about to be. */
   stop(): void {
     this.#confirmations.stop();
-    this.#feed.stop();
+    this.feed.stop();
   }
 
   /** Nothing was heard for long: the network is gone, or what was sent is not being read. */
@@ -224,7 +207,7 @@ export class ClientConnection {
 
   #stateChanged(state: FeedState): void {
     if (state === 'live' && this.acknowledges) {
-      this.#options.socket.send(noteFrame({ op: 'live', position: this.position }));
+      this.#options.socket.send(noteFrame({ op: 'live', position: this.feed.position }));
     }
     this.#options.stateChanged(this, state);
   }

@@ -151,6 +151,16 @@ describe('the notice of a gap', () => {
     expect(parseObject(parts[PART.metadata]!, 'metadata')).toEqual({ tpulab: { gap: gap({ count }) } });
   });
 
+  it('has an id by the records that are missing, whenever that was found out, else by the time', () => {
+    const id = (fields: Partial<GapRecord>) =>
+      parseObject(decodeV1(gapNotice(snapshot, gap(fields), null)!).parts[PART.header]!, 'header')['msg_id'];
+    const numbered = { fromSeq: 1, toSeq: 40 };
+    expect(id({ ...numbered, from: 3000, to: 3000 })).toBe(id(numbered));
+    expect(id({ ...numbered, toSeq: 41 })).not.toBe(id(numbered));
+    expect(id({})).toBe(id({ count: null }));
+    expect(id({ from: 1500 })).not.toBe(id({}));
+  });
+
   it('has the session of the kernel, and is not made for a kernel that has none yet', () => {
     const { parts } = decodeV1(gapNotice(snapshot, gap(), null)!);
     expect(parseObject(parts[PART.header]!, 'header')).toMatchObject({

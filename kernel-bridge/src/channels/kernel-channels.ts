@@ -115,10 +115,11 @@ export class KernelChannels {
         this.#rules.passed(record);
         if (this.#clients.size === 0) return;
         const message = new OutgoingMessage(record);
-        for (const client of this.#clients) client.live(message);
+        for (const client of this.#clients) client.feed.live(message);
       },
       wantsPayload: channel =>
-        isWatched(channel) || (isForClients(channel) && [...this.#clients].some(client => client.isWaiting)),
+        isWatched(channel) ||
+        (isForClients(channel) && [...this.#clients].some(client => client.feed.isWaiting)),
       changed: () => this.#kernelChanged(),
       removed: () => this.close(CLOSE.kernelRemoved)
     });
@@ -126,7 +127,9 @@ export class KernelChannels {
 
   /** The clients that are attached and have a session id. */
   clients(): ClientChange[] {
-    return [...this.#bySession].map(([sessionId, client]) => this.#describe(sessionId, client, client.state));
+    return [...this.#bySession].map(([sessionId, client]) =>
+      this.#describe(sessionId, client, client.feed.state)
+    );
   }
 
   attach({ socket, stream, resume, last, isReader, ...asked }: AttachRequest): void {

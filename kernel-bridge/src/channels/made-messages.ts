@@ -32,17 +32,19 @@ export function deadStatus(snapshot: KernelSnapshot): Buffer | null {
  * An iopub `stream` on stderr where messages are missing, as the output of the request whose header is `parent`, else of the
  * one that runs. `metadata.tpulab.gap` has the same for programs. Null when the kernel has never said anything.
  *
- * The id names the gap, so that a client that drops what it has seen shows it once, however often it comes back.
+ * The id names the gap, so that a client that drops what it has seen shows it once, however often it comes back: by the
+ * numbers of its records where they have some, because the time of a gap may be that of its discovery.
  */
 export function gapNotice(snapshot: KernelSnapshot, gap: GapRecord, parent: string | null): Buffer | null {
   const { kernelSession, busyParent } = snapshot;
   if (kernelSession === null) return null;
-  const { count, reason, from, to, fromSeq = 0, toSeq = 0 } = gap;
+  const { count, reason, from, to, fromSeq, toSeq } = gap;
+  const place = fromSeq === undefined ? `at_${from}_${to}` : `${fromSeq}_${toSeq}`;
   const missing = count === null ? 'An unknown number of messages is' : plural(count);
   return iopubFrame({
     msgType: 'stream',
     session: kernelSession,
-    msgId: `${kernelSession}_gap_${fromSeq}_${toSeq}_${from}_${to}`,
+    msgId: `${kernelSession}_gap_${place}`,
     parent: parent ?? busyParent ?? '{}',
     metadata: { tpulab: { gap } },
     content: { name: 'stderr', text: `[tpulab] ${missing} missing here. ${reason}\n` }

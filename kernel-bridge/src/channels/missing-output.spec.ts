@@ -1,13 +1,16 @@
 import { readdir } from 'node:fs/promises';
 import path from 'node:path';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
+import { measureSegments } from '../journal/journal-trim.js';
+import { segmentBytesFor } from '../journal/journal-limits.js';
 import type { Message } from '../testing/channels-client.js';
 import { gatewayForAll } from '../testing/shared-gateway.js';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
 const MIB = 1024 * 1024;
-const bridge = gatewayForAll({ journal: { kernelBytes: 4 * MIB } });
+const QUOTA = 4 * MIB;
+const bridge = gatewayForAll({ journal: { kernelBytes: QUOTA } });
 let kernelId: string;
 
 beforeAll(async () => {
@@ -34,6 +37,16 @@ function numbers(messages: readonly Message[]): number[] {
     .map(({ content }) => Number((content['data'] as Record<string, string>)['text/plain']!.slice(0, 6)));
 }
 
+/** Old segments are removed beside the writing, and until that is done the gap grows. */
+async function oldSegmentsAreGone(): Promise<void> {
+  const { directory } = bridge.gateway.registry.get(kernelId);
+  await vi.waitFor(async () => {
+    const closed = (await measureSegments(path.join(directory, 'journal'))).slice(0, -1);
+    const bytes = closed.reduce((sum, segment) => sum + segment.bytes, 0);
+    expect(bytes).toBeLessThanOrEqual(QUOTA - segmentBytesFor(QUOTA));
+  }, 60_000);
+}
+
 describe('a client that comes back to what its kernel no longer keeps', () => {
   it('[13] is told beside the output how many messages are missing and why, and gets the rest in order', async () => {
     using before = await bridge.connect(kernelId, { sessionId: 'away' });
@@ -47,6 +60,7 @@ describe('a client that comes back to what its kernel no longer keeps', () => {
     expect(numbers(other.messages)).toEqual(Array.from({ length: LINES }, (_, n) => n));
     expect(other.messages.filter(isNotice)).toEqual([]);
 
+    await oldSegmentsAreGone();
     using again = await bridge.connect(kernelId, { sessionId: 'away', resume: seen });
     await again.until(() => numbers(again.messages).at(-1) === LINES - 1);
     const notices = again.messages.filter(isNotice);

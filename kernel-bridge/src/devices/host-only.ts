@@ -6,10 +6,9 @@ import { readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { ChipTable } from './chip-table.js';
 import { findChips } from './find-chips.js';
+import { SLICE_KERNELS } from './slice-kernels.js';
 
 const FILE = 'host-only';
-/** Kernels over all hosts, as `python -m tpulab.slice add` names them. */
-const SLICE_KERNELS = 'tpulab-slice-';
 
 /** Chips of a host → how they are arranged. A host of a slice has four, or eight. */
 const BOUNDS: Readonly<Record<number, string>> = { 1: '1,1,1', 2: '1,2,1', 4: '2,2,1', 8: '2,4,1' };

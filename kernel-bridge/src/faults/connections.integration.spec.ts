@@ -82,12 +82,15 @@ describe('a flood of connections', () => {
   it('during a flood of output leaves every client with all of it', async () => {
     scene = await Scene.start();
     const cycles = IS_FULL ? 200 : 40;
-    const pair = await printingPair(scene, { count: 2 * COUNT });
-    for (let cycle = 0; cycle < cycles; cycle++) {
+    const pair = await printingPair(scene, { count: 3 * COUNT });
+    // The replies come after the flood. On a busy machine that is over before so many connections: a stock client that is then cut off
+    // again and again may have them twice.
+    for (let cycle = 0; cycle < cycles && scene.givenOut < 0.8 * pair.count; cycle++) {
       const client = pair.all[cycle % 2]!;
       await client.leave();
       await client.connect();
     }
+    for (const client of pair.all) expect(client.connections).toBeGreaterThan(4);
     const rows = await judge(scene, pair, `${cycles} connections in a flood`, faultEnds(scene));
     expect(rows[0]).toMatchObject({ ...AT_LEAST_ONCE, replyFaults: 0 });
     expect(rows[1]).toMatchObject(WHOLE);

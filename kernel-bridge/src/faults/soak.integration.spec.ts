@@ -36,8 +36,9 @@ async function sample(scene: Scene, pid: number): Promise<Sample[]> {
   const read = (): Sample[] =>
     existsSync(file)
       ? readFileSync(file, 'utf8')
-          .trim()
           .split('\n')
+          // After the last line end there may be a sample that is being written.
+          .slice(0, -1)
           .map(line => JSON.parse(line) as Sample)
       : [];
   const before = read().length;

@@ -3,7 +3,7 @@ import { readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { Value } from '@sinclair/typebox/value';
-import { FileEntry, FolderPage } from '@tpulab/protocol';
+import { FileEntry, FolderPage, TrashPage } from '@tpulab/protocol';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { TOKEN, TemporaryGateway } from '../testing/temporary-gateway.js';
 import { rawRequest } from '../testing/raw-request.js';
@@ -46,7 +46,7 @@ describe('/bridge/v1/files', () => {
     expect((await bridge.rest('PUT', NAME, { text: 'x', headers: both })).status).toBe(400);
   });
 
-  it('lists, makes a folder, moves into it, and puts into the trash', async () => {
+  it('lists, makes a folder, moves into it, puts into the trash, and takes out of it', async () => {
     expect((await bridge.rest('POST', '/bridge/v1/folders/deep')).status).toBe(201);
     expect((await bridge.rest('POST', '/bridge/v1/folders/deep')).status).toBe(409);
     const moved = await bridge.rest('PATCH', NAME, { body: { to: 'deep/b.ipynb' } });
@@ -58,6 +58,31 @@ describe('/bridge/v1/files', () => {
     });
     expect((await bridge.rest('DELETE', '/bridge/v1/files/deep/b.ipynb')).status).toBe(200);
     expect((await bridge.rest('DELETE', '/bridge/v1/files/deep/b.ipynb')).status).toBe(404);
+    const trash = await bridge.rest('GET', '/bridge/v1/trash');
+    expect(Value.Check(TrashPage, trash.body)).toBe(true);
+    const { id } = (trash.body as TrashPage).items[0]!;
+    const restored = await bridge.rest('POST', '/bridge/v1/trash/restore', { body: { id } });
+    expect(restored).toMatchObject({ status: 200, body: { path: 'deep/b.ipynb' } });
+    const again = await bridge.rest('POST', '/bridge/v1/trash/restore', { body: { id } });
+    expect(again).toMatchObject({ status: 404, body: { code: 'file_not_found' } });
+    const wrong = await bridge.rest('POST', '/bridge/v1/trash/restore', { body: { id: '../..', to: 'x' } });
+    expect(wrong.status).toBe(400);
+  });
+
+  it('deletes for good what is in the trash: one, or all', async () => {
+    const ids: string[] = [];
+    for (const name of ['one', 'two', 'three']) {
+      await bridge.rest('POST', `/bridge/v1/folders/${name}`);
+      const { body } = await bridge.rest('DELETE', `/bridge/v1/files/${name}`);
+      ids.push((body as { id: string }).id);
+    }
+    expect((await bridge.rest('DELETE', `/bridge/v1/trash/${ids[0]}`)).status).toBe(204);
+    expect((await bridge.rest('DELETE', `/bridge/v1/trash/${ids[0]}`)).status).toBe(404);
+    expect(await bridge.rest('DELETE', '/bridge/v1/trash')).toMatchObject({
+      status: 200,
+      body: { deleted: 2 }
+    });
+    expect((await bridge.rest('GET', '/bridge/v1/trash')).body).toEqual({ items: [], isCut: false });
   });
 
   it.each(['..%2fsecret', '%2e%2e/secret', '%00', 'a%5cb', '.git/config'])('refuses %s', async name => {

@@ -1,12 +1,21 @@
-/** `/bridge/v1/files/PATH` and `/bridge/v1/folders/PATH`: the files below the root folder, for the session page. */
+/** `/bridge/v1/files/PATH`, `/bridge/v1/folders/PATH` and `/bridge/v1/trash`: the files below the root folder, for the session page. */
 import { Type } from '@sinclair/typebox';
-import { FileEntry, FileMove, FileTrashed, FolderPage } from '@tpulab/protocol';
+import {
+  FileEntry,
+  FileMove,
+  FileTrashed,
+  FolderPage,
+  MAX_FILE_BYTES,
+  TrashEmptied,
+  TrashPage,
+  TrashRestore
+} from '@tpulab/protocol';
 import type { FastifyReply } from 'fastify';
 import type { IncomingHttpHeaders } from 'node:http';
 import { failure, notJson } from '../http/api-description.js';
 import type { App } from '../http/app.js';
 import { InvalidRequestError } from '../http/errors.js';
-import { type Expected, MAX_FILE_BYTES, type RootFolder } from './root-folder.js';
+import type { Expected, RootFolder } from './root-folder.js';
 
 const Params = Type.Object({ '*': Type.String() });
 const NOT_FOUND = failure('There is no such file or folder below the root folder.');
@@ -91,6 +100,46 @@ export async function addFilesRoutes(app: App, files: RootFolder): Promise<void>
       }
     },
     async ({ params }): Promise<FileTrashed> => files.trash(params['*'])
+  );
+  app.get(
+    '/bridge/v1/trash',
+    { schema: { summary: 'What is in the trash below the root folder', response: { 200: TrashPage } } },
+    async (): Promise<TrashPage> => files.listTrash()
+  );
+  app.delete(
+    '/bridge/v1/trash',
+    {
+      schema: {
+        summary: 'Deletes what is in the trash permanently',
+        response: { 200: TrashEmptied }
+      }
+    },
+    async (): Promise<TrashEmptied> => ({ deleted: await files.emptyTrash() })
+  );
+  app.delete(
+    '/bridge/v1/trash/:id',
+    {
+      schema: {
+        summary: 'Deletes one file or folder in the trash permanently',
+        params: Type.Object({ id: Type.String() }),
+        response: { 204: Type.Null(), 404: NOT_FOUND }
+      }
+    },
+    async ({ params }, reply) => {
+      await files.removeFromTrash(params.id);
+      return reply.code(204).send(null);
+    }
+  );
+  app.post(
+    '/bridge/v1/trash/restore',
+    {
+      schema: {
+        summary: 'Moves a file or a folder from the trash to its old path',
+        body: TrashRestore,
+        response: { 200: FileEntry, 404: NOT_FOUND, 409: WRONG_KIND }
+      }
+    },
+    async ({ body }): Promise<FileEntry> => files.restore(body.id)
   );
   await app.register(async scope => {
     // Bytes, whatever they are called: a notebook is not parsed on its way to the disk.

@@ -15,7 +15,8 @@ import path from 'node:path';
 import { execFileSync } from 'node:child_process';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { RootFolder, TRASH } from './root-folder.js';
+import { RootFolder } from './root-folder.js';
+import { TRASH } from './trash.js';
 
 let around: string;
 let root: string;
@@ -160,6 +161,111 @@ describe('writing', () => {
   });
 });
 
+describe('restoring', () => {
+  it('brings back a file and a folder as one, to folders that are gone', async () => {
+    await files.makeFolder('sub/deep');
+    await files.write('sub/deep/b.ipynb', text('two'), 'absent');
+    const file = await files.trash('a.ipynb', new Date('2026-01-02T03:04:05.678Z'));
+    const folder = await files.trash('sub/deep', new Date('2026-01-03T03:04:05.678Z'));
+    await files.trash('sub', new Date('2026-01-01T03:04:05.678Z'));
+    const { items, isCut } = await files.listTrash();
+    expect(isCut).toBe(false);
+    expect(items.map(({ path: old, kind, deletedAt }) => [old, kind, deletedAt])).toEqual([
+      ['sub/deep', 'folder', '2026-01-03T03:04:05.678Z'],
+      ['a.ipynb', 'file', '2026-01-02T03:04:05.678Z'],
+      ['sub', 'folder', '2026-01-01T03:04:05.678Z']
+    ]);
+    expect(await files.restore(folder.id)).toMatchObject({ path: 'sub/deep', kind: 'folder' });
+    expect(await readFile(path.join(root, 'sub/deep/b.ipynb'), 'utf8')).toBe('two');
+    expect(await files.restore(file.id)).toMatchObject({ path: 'a.ipynb', kind: 'file' });
+    expect((await files.listTrash()).items.map(item => item.path)).toEqual(['sub']);
+    expect(await readdir(path.join(root, TRASH))).toHaveLength(1);
+  });
+
+  it('replaces nothing, and leaves what it could not bring back in the trash', async () => {
+    const file = await files.trash('a.ipynb');
+    await files.write('a.ipynb', text('new'), 'absent');
+    const folder = await files.trash('sub');
+    await files.write('sub', text('a file'), 'absent');
+    for (const { id } of [file, folder])
+      await expect(files.restore(id)).rejects.toMatchObject({ code: 'file_exists' });
+    expect(await readFile(path.join(root, 'a.ipynb'), 'utf8')).toBe('new');
+    expect((await files.listTrash()).items).toHaveLength(2);
+    // Once: who asks again is told that it is gone.
+    await files.trash('sub');
+    await files.restore(folder.id);
+    await expect(files.restore(folder.id)).rejects.toMatchObject({ code: 'file_not_found' });
+  });
+
+  it.each(['', '.', '..', '../..', 'sub', '2026-01-02T03-04-05.678Z-0123abcd-1', 'x'.repeat(64)])(
+    'has nothing under %j',
+    async id => {
+      await files.trash('a.ipynb');
+      await expect(files.restore(id)).rejects.toMatchObject({ code: 'file_not_found' });
+    }
+  );
+
+  it('follows no link in the trash, and none out of the root', async () => {
+    await files.write('sub/b.ipynb', text('two'), 'absent');
+    const { id, trashed } = await files.trash('sub/b.ipynb');
+    const between = path.dirname(path.join(root, trashed));
+    await rm(between, { recursive: true });
+    await symlink(around, between);
+    await expect(files.restore(id)).rejects.toMatchObject({ code: 'file_wrong_kind' });
+    expect((await files.listTrash()).items).toEqual([]);
+
+    await files.makeFolder('gone');
+    await files.write('gone/c.ipynb', text('three'), 'absent');
+    const other = await files.trash('gone/c.ipynb');
+    await rm(path.join(root, 'gone'), { recursive: true });
+    await symlink(around, path.join(root, 'gone'));
+    await expect(files.restore(other.id)).rejects.toMatchObject({ code: 'file_not_found' });
+    expect((await readdir(around)).sort()).toEqual(['root', 'secret']);
+
+    await rm(path.join(root, TRASH), { recursive: true });
+    expect((await files.listTrash()).items).toEqual([]);
+    await symlink(around, path.join(root, TRASH));
+    await expect(files.restore(other.id)).rejects.toMatchObject({ code: 'file_wrong_kind' });
+    expect((await files.listTrash()).items).toEqual([]);
+  });
+});
+
+describe('emptying the trash', () => {
+  it('deletes one for good, or all, and nothing that it did not put there', async () => {
+    const { id } = await files.trash('a.ipynb');
+    await files.trash('sub');
+    await mkdir(path.join(root, TRASH, 'of somebody else'));
+    await files.removeFromTrash(id);
+    expect((await files.listTrash()).items.map(item => item.path)).toEqual(['sub']);
+    await expect(files.restore(id)).rejects.toMatchObject({ code: 'file_not_found' });
+    await expect(files.removeFromTrash(id)).rejects.toMatchObject({ code: 'file_not_found' });
+    expect(await files.emptyTrash()).toBe(1);
+    expect(await files.emptyTrash()).toBe(0);
+    expect(await readdir(path.join(root, TRASH))).toEqual(['of somebody else']);
+  });
+
+  it.each(['', '.', '..', '../..', 'sub', 'of somebody else'])('has nothing under %j', async id => {
+    await files.trash('a.ipynb');
+    await expect(files.removeFromTrash(id)).rejects.toMatchObject({ code: 'file_not_found' });
+    expect((await files.listTrash()).items).toHaveLength(1);
+  });
+
+  it('removes a link and not what it points to', async () => {
+    await symlink(path.join(around, 'secret'), path.join(root, 'sub', 'link'));
+    const { id } = await files.trash('sub');
+    await files.removeFromTrash(id);
+    const { id: swapped } = await files.trash('a.ipynb');
+    await rm(path.join(root, TRASH, swapped), { recursive: true });
+    await symlink(around, path.join(root, TRASH, swapped));
+    await expect(files.removeFromTrash(swapped)).rejects.toMatchObject({ code: 'file_wrong_kind' });
+    expect(await readFile(path.join(around, 'secret'), 'utf8')).toBe('secret');
+    await rm(path.join(root, TRASH), { recursive: true });
+    await symlink(around, path.join(root, TRASH));
+    expect(await files.emptyTrash()).toBe(0);
+    expect((await readdir(around)).sort()).toEqual(['root', 'secret']);
+  });
+});
+
 it('whatever is asked for, nothing outside is read, written or moved', async () => {
   await symlink(around, path.join(root, 'up'));
   const part = fc.oneof(
@@ -168,7 +274,17 @@ it('whatever is asked for, nothing outside is read, written or moved', async () 
     fc.string({ unit: 'binary', maxLength: 6 })
   );
   const asked = fc.array(part, { maxLength: 5 }).map(parts => parts.join('/'));
-  const work = fc.constantFrom('read', 'write', 'move', 'trash', 'list', 'folder');
+  const work = fc.constantFrom(
+    'read',
+    'write',
+    'move',
+    'trash',
+    'list',
+    'folder',
+    'restore',
+    'restore any',
+    'remove'
+  );
   await fc.assert(
     fc.asyncProperty(asked, asked, work, async (one, other, what) => {
       const outcome = await (
@@ -182,7 +298,13 @@ it('whatever is asked for, nothing outside is read, written or moved', async () 
                 ? files.trash(one)
                 : what === 'list'
                   ? files.list(one)
-                  : files.makeFolder(one)
+                  : what === 'folder'
+                    ? files.makeFolder(one)
+                    : what === 'restore'
+                      ? files.restore(one)
+                      : what === 'remove'
+                        ? files.removeFromTrash(one)
+                        : files.restore((await files.listTrash()).items[0]?.id ?? other)
       ).then(
         () => 'done',
         (error: unknown) => (error as { code?: string }).code ?? 'no code'

@@ -19,7 +19,14 @@ import {
   unlink
 } from 'node:fs/promises';
 import path from 'node:path';
-import type { FileEntry, FileTrashed, FolderPage } from '@tpulab/protocol';
+import {
+  type FileEntry,
+  type FileTrashed,
+  type FolderPage,
+  MAX_FILE_BYTES,
+  type TrashPage
+} from '@tpulab/protocol';
+import { ensureFolder } from '../platform/ensure-folder.js';
 import { syncFolder } from '../platform/write-atomically.js';
 import {
   asFileError,
@@ -31,10 +38,16 @@ import {
   FileVersionMissingError
 } from './file-errors.js';
 import { fileNamesOf, namesOf } from './file-path.js';
+import {
+  emptyTrash,
+  findInTrash,
+  listTrash,
+  placeInTrash,
+  removeFromTrash,
+  tidyTrash,
+  TRASH
+} from './trash.js';
 
-/** Hidden, so that no path of a client reaches it. */
-export const TRASH = '.tpulab-trash';
-export const MAX_FILE_BYTES = 64 * 2 ** 20;
 const MAX_LISTED = 2_000;
 /** A pipe must not be waited for, and a link that has taken the file's place not be followed. */
 const READ = constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW;
@@ -147,26 +160,63 @@ export class RootFolder {
     );
   }
 
-  /** Into a hidden folder of the root, below the time of the day, under its old path: nothing is lost by a wrong click. */
+  /** Into a hidden folder of the root: nothing is lost by a wrong click. */
   async trash(asked: string, now = new Date()): Promise<FileTrashed> {
     return this.#inTurn(() =>
       guarded(asked, async () => {
         const [folder, name] = fileNamesOf(asked);
         const from = path.join(await this.#folder(folder, asked), name);
         await lstat(from);
-        const root = await realpath(this.rootDir);
-        const bin = path.join(root, TRASH);
-        await mkdir(bin, { mode: 0o700 }).catch((error: unknown) => {
-          if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
-        });
-        if (!(await lstat(bin)).isDirectory()) throw new FileKindError(TRASH, 'folder');
-        const stamp = `${now.toISOString().replaceAll(':', '-')}-${randomUUID().slice(0, 8)}`;
-        const place = path.join(bin, stamp, ...folder);
-        await mkdir(place, { recursive: true, mode: 0o700 });
-        await rename(from, path.join(place, name));
-        return { path: asked, trashed: [TRASH, stamp, ...folder, name].join('/') };
+        const { id, at } = await placeInTrash(await this.#bin(), [...folder, name], now);
+        await rename(from, at);
+        return { path: asked, id, trashed: [TRASH, id, ...folder, name].join('/') };
       })
     );
+  }
+
+  async listTrash(): Promise<TrashPage> {
+    return guarded(TRASH, async () => listTrash(await this.#bin(), this.limits.listed));
+  }
+
+  /** To its old path, whose folders are made again where they are gone. Never onto something that exists. */
+  async restore(id: string): Promise<FileEntry> {
+    return this.#inTurn(() =>
+      guarded(id, async () => {
+        const bin = await this.#bin();
+        const { at, path: asked, isFile } = await findInTrash(bin, id);
+        return guarded(asked, async () => {
+          const [folder, name] = fileNamesOf(asked);
+          const target = path.join(await this.#folderMade(folder, asked), name);
+          await moveWithoutReplacing(at, target, isFile, asked);
+          await tidyTrash(bin, at);
+          return entryOf(asked, target, await stat(target, { bigint: true }));
+        });
+      })
+    );
+  }
+
+  /** Cannot be undone. */
+  async removeFromTrash(id: string): Promise<void> {
+    return this.#inTurn(() => guarded(id, async () => removeFromTrash(await this.#bin(), id)));
+  }
+
+  /** Cannot be undone. @returns how many deletions were in it */
+  async emptyTrash(): Promise<number> {
+    return this.#inTurn(() => guarded(TRASH, async () => emptyTrash(await this.#bin())));
+  }
+
+  async #bin(): Promise<string> {
+    return path.join(await realpath(this.rootDir), TRASH);
+  }
+
+  /** A folder that may be missing, with those above it: each is made in one that was looked at. */
+  async #folderMade(names: readonly string[], asked: string): Promise<string> {
+    let real = await this.#folder([], asked);
+    for (let count = 1; count <= names.length; count += 1) {
+      await ensureFolder(path.join(real, names[count - 1] ?? ''));
+      real = await this.#folder(names.slice(0, count), asked);
+    }
+    return real;
   }
 
   /** The real path of something that exists below the root. */

@@ -24,7 +24,9 @@ export interface FeedSource {
 
 /** What the keeper sends, in order. */
 type Pushed =
-  { readonly records: Buffer } | { readonly stored: LargeRecordRef } | { readonly laggingFrom: number };
+  | { readonly records: Buffer }
+  | { readonly stored: LargeRecordRef }
+  | { readonly laggingFrom: number };
 
 export class LiveFeed {
   /** The next record to be handed out; 0 before the first subscription. */

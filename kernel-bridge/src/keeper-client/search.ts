@@ -17,7 +17,8 @@ export interface KeeperSearchOptions {
 }
 
 export type SearchEnd =
-  { readonly how: 'found' | 'gone' | 'stopped' } | { readonly how: 'failed'; readonly error: unknown };
+  | { readonly how: 'found' | 'gone' | 'stopped' }
+  | { readonly how: 'failed'; readonly error: unknown };
 
 export class KeeperSearch implements AsyncDisposable {
   /** Never rejects. */

@@ -1,10 +1,11 @@
 import { existsSync } from 'node:fs';
-import { writeFile } from 'node:fs/promises';
+import { readdir, readFile, truncate, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { gapOf } from '../journal/record.js';
+import { gapOf, type JournalRecord } from '../journal/record.js';
 import { processStart } from '../platform/process-identity.js';
 import type { KeeperClient } from '../keeper-client/client.js';
+import { readCheckpoint } from './checkpoint.js';
 import { GatewayView, KeeperFixture } from './testing/keeper-fixture.js';
 
 const PYTHON = fileURLToPath(new URL('../../../.tpulab/envs/jax/bin/python', import.meta.url));
@@ -58,6 +59,15 @@ describe.skipIf(!isInstalled)('a kernel of our launcher whose keeper is killed',
     const client = await keeper.attachOrAdopt(seen);
     await client.subscribe();
     return { client, seen };
+  }
+
+  /** As a disk does it that loses what was written last: from the middle of this record on. */
+  async function cutAt({ payload }: JournalRecord): Promise<void> {
+    const [name] = (await readdir(`${keeper.kernelDir}/journal`)).filter(file => file.endsWith('.seg'));
+    const segment = `${keeper.kernelDir}/journal/${name}`;
+    const at = (await readFile(segment)).indexOf(payload);
+    expect(at).toBeGreaterThan(0);
+    await truncate(segment, at + 1);
   }
 
   async function journalOf(msgId: string): Promise<{ text: string; gaps: unknown[]; types: string[] }> {
@@ -181,6 +191,26 @@ describe.skipIf(!isInstalled)('a kernel of our launcher whose keeper is killed',
     expect(all.textOf(busy)).toBe('on\n');
   });
 
+  it('is stood in for when the journal has lost a reply that it has forgotten', async () => {
+    const client = await keeper.ready(view);
+    const msgId = keeper.execute(client, 'print("done")');
+    const reply = await view.untilDone(msgId);
+    const forgotten = view.records.at(-1)!.seq;
+    await expect
+      .poll(async () => (await readCheckpoint(keeper.kernelDir))?.seq ?? 0, { timeout: 60_000 })
+      .toBeGreaterThanOrEqual(forgotten);
+    await kill(client);
+    await cutAt(reply.record);
+    const { client: second, seen } = await takenOver();
+    const all = (await keeper.journaled()).records;
+    expect((await seen.untilDone(msgId, all)).content).toMatchObject({ status: 'error', ename: 'ReplyLost' });
+    const { types, text } = await journalOf(msgId);
+    expect(types.filter(type => type === 'execute_reply')).toHaveLength(1);
+    expect(text).toBe('done\n');
+    expect((await seen.untilDone(keeper.execute(second, '1'))).content).toMatchObject({ status: 'ok' });
+    expect(second.snapshot.busyParent).toBeNull();
+  });
+
   it('counts what the ring could not hold', async () => {
     await keeper[Symbol.asyncDispose]();
     keeper = await KeeperFixture.create({
@@ -254,6 +284,33 @@ describe('a kernel of another launcher whose keeper is killed', () => {
     const restarted = await second.restart();
     expect(restarted.kernelPid).not.toBe(kernelPid);
     expect(await processStart(kernelPid!)).toBeNull();
+  });
+
+  it('is stood in for when a cell ended while there was no keeper, and not when one is still running', async () => {
+    const client = await keeper.ready(view);
+    const { kernelPid, keeperPid } = client.snapshot;
+    const ended = keeper.execute(client, 'wait');
+    await view.untilState('busy');
+    process.kill(keeperPid, 'SIGKILL');
+    await expect.poll(() => processStart(keeperPid), { timeout: 30_000 }).toBeNull();
+    process.kill(kernelPid!, 'SIGINT');
+    const seen = new GatewayView();
+    const second = await keeper.attachOrAdopt(seen);
+    await second.subscribe();
+    const { records } = await keeper.journaled();
+    const reply = await seen.untilDone(ended, records);
+    expect(reply.content).toMatchObject({ status: 'error', ename: 'ReplyLost' });
+
+    const running = keeper.execute(second, 'wait\nprint 1');
+    await seen.until('it runs', () => second.snapshot.executionState === 'busy');
+    process.kill(second.snapshot.keeperPid, 'SIGKILL');
+    const last = new GatewayView();
+    const third = await keeper.attachOrAdopt(last);
+    await third.subscribe();
+    await third.interrupt();
+    expect((await last.untilDone(running)).content).toMatchObject({ ename: 'KeyboardInterrupt' });
+    const replies = (await keeper.journaled()).messages.filter(({ type }) => type === 'execute_reply');
+    expect(replies.map(({ parentId }) => parentId)).toEqual([ended, running]);
   });
 
   it('answers a question that was open, is interrupted, and is noticed when it ends', async () => {

@@ -21,7 +21,7 @@ export const LAG_BYTES = 8 * 1024 * 1024;
 export interface LinkEvents {
   command(link: GatewayLink, body: Buffer): void;
   /** A v1 frame of a client. */
-  message(frame: Buffer): void;
+  readonly message: (frame: Buffer) => void;
   closed(link: GatewayLink, error: Error | null): void;
 }
 

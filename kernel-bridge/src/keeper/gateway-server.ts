@@ -35,7 +35,8 @@ export interface GatewayRequests {
   command(command: Exclude<Command, { op: 'subscribe' | 'telemetry' }>): Promise<object>;
   subscribe(): CommandReplies['subscribe'];
   telemetryRange(): CommandReplies['telemetry'];
-  message(frame: Buffer): void;
+  /** A v1 frame of a client, from whichever gateway. */
+  readonly message: (frame: Buffer) => void;
 }
 
 export class GatewayServer implements AsyncDisposable, Omit<KeeperListener, 'processChanged'> {
@@ -54,7 +55,7 @@ export class GatewayServer implements AsyncDisposable, Omit<KeeperListener, 'pro
     this.#server = createServer(socket => {
       const link = new GatewayLink(socket, telemetry, {
         command: (from, body) => void this.#command(from, body),
-        message: frame => requests.message(frame),
+        message: requests.message,
         closed: (closed, error) => this.#closed(closed, error)
       });
       this.#links.add(link);

@@ -15,7 +15,7 @@ import {
 } from '../jupyter/kernel-message.js';
 import { decodeV1 } from '../jupyter/v1-frame.js';
 import type { RestorableState } from './checkpoint.js';
-import { statusOf } from './kernel-journal.js';
+import { statusOf } from './journal-entries.js';
 import { KernelState } from './kernel-state.js';
 
 const NO_PART = Buffer.alloc(0);
@@ -30,16 +30,25 @@ export interface JournalTail {
   readonly lastTimeMs: number | null;
   /** Requests of clients of which the kernel has not said a word, in order. */
   readonly unanswered: readonly KernelMessage[];
+  /** Requests on shell without a reply, in order. Those of subshells are left out: they are answered in no order. */
+  readonly open: readonly OpenRequest[];
 }
 
-/** Reads on from a record, `before` being the state as of the one before it. */
+export interface OpenRequest {
+  readonly header: MessageHeader;
+  /** `header` as the client wrote it. */
+  readonly text: string;
+}
+
+/** Reads on from a record, `before` being the state as of the one before it; `to` is the last record, without it the newest. */
 export async function readJournalTail(
   journal: JournalReader,
   from: number,
-  before: RestorableState
+  before: RestorableState,
+  to = Infinity
 ): Promise<JournalTail> {
   const tail = new TailReader(before);
-  for await (const batch of journal.readAcross(from, { ended: true })) {
+  for await (const batch of journal.readAcross(from, { to, ended: true })) {
     for (const record of batch) {
       if (record.missing === undefined) tail.take(record);
     }
@@ -54,6 +63,7 @@ class TailReader {
   readonly #last: Partial<Record<ChannelName, string>> = {};
   readonly #answers = new Set<string>();
   readonly #asked = new Map<string, KernelMessage>();
+  readonly #open = new Map<string, OpenRequest>();
 
   constructor(before: RestorableState) {
     this.#state = restored(before);
@@ -66,7 +76,8 @@ class TailReader {
       last: this.#last,
       answers: this.#answers,
       lastTimeMs: this.#lastTimeMs,
-      unanswered: [...this.#asked.values()]
+      unanswered: [...this.#asked.values()],
+      open: [...this.#open.values()]
     };
   }
 
@@ -74,24 +85,32 @@ class TailReader {
     const { channel, payload, timeNs } = record;
     this.#lastTimeMs = Number(timeNs / 1_000_000n);
     if (channel === RecordChannel.bridge) {
-      if (isRestart(record)) {
-        this.#asked.clear();
-      }
+      if (isRestart(record)) this.#forgetAsked();
       return;
     }
     try {
       const message = decodeV1(payload);
       const header = parseHeader(message.parts[PART.header] ?? NO_PART);
-      if ((channel & FROM_CLIENT) === 0) {
-        this.#said(message, header);
-      } else if (!isRedacted(message)) {
-        // Copies: the payload is a view into a chunk of the file.
-        const parts = message.parts.map(part => Buffer.from(part));
-        this.#asked.set(header.msg_id, { channel: message.channel, parts });
-      }
+      if ((channel & FROM_CLIENT) === 0) this.#said(message, header);
+      else this.#wasAsked(message, header);
     } catch {
       // it passed the checks of an earlier keeper and was kept; it says nothing to this one
     }
+  }
+
+  #wasAsked(message: KernelMessage, header: MessageHeader): void {
+    if (isRedacted(message)) return;
+    // Copies: the payload is a view into a chunk of the file.
+    const parts = message.parts.map(part => Buffer.from(part));
+    this.#asked.set(header.msg_id, { channel: message.channel, parts });
+    if (message.channel === 'shell' && header.msg_type.endsWith('_request') && header.subshell_id == null) {
+      this.#open.set(header.msg_id, { header, text: (parts[PART.header] ?? NO_PART).toString('utf8') });
+    }
+  }
+
+  #forgetAsked(): void {
+    this.#asked.clear();
+    this.#open.clear();
   }
 
   #said(message: KernelMessage, header: MessageHeader): void {
@@ -110,11 +129,12 @@ class TailReader {
     if (parent !== null) {
       this.#ready = true; // requests are passed on to kernels that are
       this.#asked.delete(parent.msg_id);
+      if (message.channel === 'shell') this.#open.delete(parent.msg_id);
     }
     const status = statusOf(header.msg_type, message);
     if (status === 'restarting') {
       // What it was asked and had not begun is not for its successor.
-      this.#asked.clear();
+      this.#forgetAsked();
     }
     if (status !== null && message.channel === 'iopub') {
       this.#state.status(status, parent, message.parts[PART.parentHeader]?.toString('utf8') ?? '{}');

@@ -44,7 +44,7 @@ describe('the log of a keeper', () => {
       err: { code: 'keeper_protocol', message: 'Broken.', cause: { code: 'ENOSPC', message: 'no space' } },
       msg: 'failed'
     });
-    expect((line?.['err'] as { stack: string }).stack).toContain('keeper-log.spec');
+    expect(line?.['err']).toHaveProperty('stack', expect.stringContaining('keeper-log.spec'));
   });
 
   it('ends nobody who says what cannot be written', async () => {

@@ -12,15 +12,18 @@ import {
 } from '../jupyter/kernel-message.js';
 import { decodeV1 } from '../jupyter/v1-frame.js';
 import { JournalReader } from '../journal/journal-reader.js';
+import { JournalWriter } from '../journal/journal-writer.js';
 import { readCheckpoint } from './checkpoint.js';
 import { Confirmer } from './confirmer.js';
 import { keeperSessionOf, removeKernelSockets, routingIdOf } from './connection-file.js';
 import type { KernelSnapshot } from '../keeper-protocol/contract.js';
+import { FRAME_HEADER_BYTES } from '../keeper-protocol/frames.js';
 import { CrashCount } from './crash-count.js';
 import { KeeperError } from '../keeper-protocol/keeper-error.js';
 import type { KeeperParts, Orphan } from './keeper-parts.js';
+import { fromClient, fromKernel, ownRecord, ownStatus, statusOf } from './journal-entries.js';
 import { readJournalTail } from './journal-tail.js';
-import { KernelJournal, statusOf } from './kernel-journal.js';
+import { LostReplies, standIns } from './lost-replies.js';
 import { KernelLife } from './kernel-life.js';
 import { describeExit, type KernelExit, KernelProcess } from './kernel-process.js';
 import { KernelState } from './kernel-state.js';
@@ -31,6 +34,9 @@ import { RunningWait } from './running-wait.js';
 import { SecretInput } from './secret-input.js';
 import { endProcess } from './shutdown-ladder.js';
 import type { TakeoverParts } from './takeover.js';
+
+/** Nobody sees so short a delay, and only output of a flood has it; what ends or begins something is written at once. */
+const COALESCE_MS = 8;
 
 const NOTHING_SAID = { channel: 'iopub', msgId: null } as const;
 
@@ -44,7 +50,7 @@ export class KernelKeeper {
   readonly #wait = new RunningWait(this.#state);
   readonly #crashes: CrashCount;
   readonly #startedAt = Date.now();
-  #journal!: KernelJournal;
+  #journal!: JournalWriter;
   #life: KernelLife | null = null;
   #confirmer: Confirmer | null = null;
   readonly #requests = new RequestQueue();
@@ -55,6 +61,8 @@ export class KernelKeeper {
   /** See `KernelSnapshot`. */
   #renumberedFrom: number | null = null;
   #isSettled = false;
+  /** After a takeover, until it is known whether replies are lost. */
+  #lost: LostReplies | null = null;
   /** A client has asked the kernel itself to end, so that its end is no crash. */
   #askedToEnd: 'shutdown' | 'restart' | null = null;
   #stopping: Promise<void> | null = null;
@@ -90,7 +98,9 @@ export class KernelKeeper {
     const keeper = new KernelKeeper(parts);
     const { launch, listener, log, journalDir, kernelDir } = parts;
     const checkpoint = await readCheckpoint(kernelDir);
-    keeper.#journal = await KernelJournal.open(journalDir, {
+    keeper.#journal = await JournalWriter.open(journalDir, {
+      headroom: FRAME_HEADER_BYTES,
+      coalesceMs: COALESCE_MS,
       // The kernel has forgotten what was in the journal then, so nobody can give it the same numbers again.
       highWaterMark: checkpoint?.seq ?? 0,
       onWritten: batch => {
@@ -122,7 +132,7 @@ export class KernelKeeper {
     try {
       await begin(keeper);
     } catch (error) {
-      await keeper.#journal[Symbol.asyncDispose]();
+      await keeper.#journal.close();
       throw error;
     }
     return keeper;
@@ -168,12 +178,13 @@ export class KernelKeeper {
     // The process that runs now: a restart that is asked for next must not hand this to its successor.
     const life = this.#life;
     const kept = this.#secrets.withoutSecret(message, header) ?? frame;
-    this.#journal.fromClient(message.channel, kept, () => {
+    const send = (): void => {
       if (header.msg_type === 'shutdown_request') {
         this.#askedToEnd = wantsRestart(message) ? 'restart' : 'shutdown';
       }
       if (life === null || life === this.#life) this.#requests.add(message);
-    });
+    };
+    this.#journal.append(...fromClient(message.channel, kept, send));
   }
 
   async interrupt(): Promise<void> {
@@ -192,7 +203,7 @@ export class KernelKeeper {
       this.#crashes.forget();
       this.#requests.clear();
       this.#state.restarting('restart requested');
-      this.#journal.restart('restart requested');
+      this.#journal.append(...ownRecord({ type: 'restart', reason: 'restart requested' }));
       await this.#endLife(true);
       await this.#beginOrDie();
     });
@@ -207,7 +218,7 @@ export class KernelKeeper {
         await this.#endLife(false);
         this.#state.dead('shut down');
       } finally {
-        await this.#journal[Symbol.asyncDispose]();
+        await this.#journal.close();
         await removeKernelSockets(this.parts.connection);
       }
     });
@@ -220,6 +231,7 @@ export class KernelKeeper {
     const kernelProcess = await KernelProcess.start(launch, files);
     log.info({ kernelPid: kernelProcess.pid }, 'the kernel process has started');
     this.#askedToEnd = null;
+    this.#lost = null;
     this.#live(kernelProcess, null);
   }
 
@@ -243,12 +255,37 @@ export class KernelKeeper {
       this.#requests.addFirst(tail.unanswered);
       this.#live(kernelProcess, null);
     } else {
-      this.#live(kernelProcess, { tail, link, routingId: routingIdOf(connection), log });
+      this.#lost = new LostReplies(new JournalReader(journalDir), this.#journal.lastSeq);
+      const life = this.#live(kernelProcess, { tail, link, routingId: routingIdOf(connection), log });
+      void this.#standIn(life, this.#lost).catch((error: unknown) =>
+        log.error({ err: error }, 'lost replies were not made up for')
+      );
+    }
+  }
+
+  /** What was asked before, and nobody is going to answer. */
+  async #standIn(life: KernelLife, lost: LostReplies): Promise<void> {
+    await life.settled;
+    const isWhole = !life.hasGap && this.#journal.cuts.length === 0;
+    const requests = isWhole ? [] : await lost.find(life);
+    if (life !== this.#life) return;
+    this.#lost = null;
+    const { session } = this.#state;
+    if (session === null) return;
+    for (const request of requests) {
+      this.parts.log.warn(
+        { msgId: request.header.msg_id },
+        'a reply is lost; the keeper stands in for the kernel'
+      );
+      const { reply, idle } = standIns(request, session);
+      this.#journal.append(...fromKernel(reply, 'execute_reply', null));
+      this.#journal.append(...fromKernel(idle, 'status', 'idle'));
+      this.#state.status('idle', request.header, request.text);
     }
   }
 
   /** `takeover`: the process has been running for others before. */
-  #live(kernelProcess: KernelProcess, takeover: TakeoverParts | null): void {
+  #live(kernelProcess: KernelProcess, takeover: TakeoverParts | null): KernelLife {
     const { connection, kernelDir, log, listener } = this.parts;
     const life = new KernelLife(
       kernelProcess,
@@ -261,7 +298,7 @@ export class KernelKeeper {
         kernelInfo: content => {
           this.#kernelInfo = content.toString('utf8');
         },
-        gap: gap => this.#journal.gap(gap)
+        gap: gap => this.#journal.append(...ownRecord(gap))
       },
       log,
       takeover
@@ -300,6 +337,7 @@ export class KernelKeeper {
       .catch((error: unknown) =>
         log.error({ err: error }, 'the end of the kernel process was not dealt with')
       );
+    return life;
   }
 
   /** Null for a kernel of another launcher. */
@@ -337,14 +375,14 @@ export class KernelKeeper {
     }
     log.warn({ ...exit, reason }, 'the kernel has ended and is started again');
     this.#state.restarting(reason);
-    this.#journal.ownStatus(this.#own.status('restarting', this.#state.session));
+    this.#journal.append(...ownStatus(this.#own.status('restarting', this.#state.session)));
     await this.#beginOrDie();
   }
 
   #die(reason: string): void {
     this.#requests.clear();
     this.#state.dead(reason);
-    this.#journal.ownStatus(this.#own.status('dead', this.#state.session));
+    this.#journal.append(...ownStatus(this.#own.status('dead', this.#state.session)));
   }
 
   async #endLife(restart: boolean): Promise<void> {
@@ -371,9 +409,12 @@ export class KernelKeeper {
     }
     const status = statusOf(header.msg_type, message);
     this.#saying = { channel: message.channel, msgId: header.msg_id };
-    this.#journal.fromKernel(message, header.msg_type, status);
+    this.#journal.append(...fromKernel(message, header.msg_type, status));
     this.#saying = NOTHING_SAID;
     this.#confirmer?.said(message.channel, header.msg_id);
+    if (message.channel === 'shell' && parent !== null) {
+      this.#lost?.heard(parent);
+    }
     if (status !== null && message.channel === 'iopub') {
       this.#state.status(status, parent, message.parts[PART.parentHeader]?.toString('utf8') ?? '{}');
     }

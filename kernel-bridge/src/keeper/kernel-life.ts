@@ -17,7 +17,7 @@ import { KernelConnection } from './kernel-connection.js';
 import { KeeperError } from '../keeper-protocol/keeper-error.js';
 import { DRAIN_MS, INTERRUPT_MS, PROOF_MS } from '../keeper-protocol/contract.js';
 import type { KernelProcess } from './kernel-process.js';
-import type { OwnMessages } from './own-messages.js';
+import type { OwnMessages, OwnRequest } from './own-messages.js';
 import { Readiness } from './readiness.js';
 import type { RequestQueue } from './request-queue.js';
 import { type Incoming, Takeover, type TakeoverParts } from './takeover.js';
@@ -111,6 +111,27 @@ export class KernelLife {
     return this.#readyAt !== null;
   }
 
+  /** What the process said while it had no keeper is not all there. */
+  get hasGap(): boolean {
+    return this.#takeover?.hasGap === true;
+  }
+
+  /**
+   * Resolves when the kernel has answered all that it was asked on shell until now, which may take as long as a cell; false when this
+   * life ends before. Asked with code that is empty and silent: some kernels answer `kernel_info_request` while they execute.
+   */
+  async caughtUp(): Promise<boolean> {
+    const nothing = this.own.request('execute_request', {
+      code: '',
+      silent: true,
+      store_history: false,
+      user_expressions: {},
+      allow_stdin: false,
+      stop_on_error: false
+    });
+    return (await this.#ask('shell', nothing, aborted(this.#stopped.signal))) === 'replied';
+  }
+
   /** Milliseconds since it was ready, 0 before. */
   get readyForMs(): number {
     return this.#readyAt === null ? 0 : performance.now() - this.#readyAt;
@@ -125,9 +146,6 @@ export class KernelLife {
       this.process.signal('SIGINT');
       return;
     }
-    const { msgId, parts } = this.own.request('interrupt_request');
-    const replied = new Promise<void>(resolve => this.#replies.set(msgId, resolve));
-    this.#transmit('control', parts);
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<never>((_, reject) => {
       timer = setTimeout(
@@ -142,10 +160,9 @@ export class KernelLife {
       );
     });
     try {
-      await Promise.race([replied, late, this.process.exited]);
+      await this.#ask('control', this.own.request('interrupt_request'), late, this.process.exited);
     } finally {
       clearTimeout(timer);
-      this.#replies.delete(msgId);
     }
   }
 
@@ -206,6 +223,21 @@ export class KernelLife {
     if (this.#takesRequests) this.requests.open(({ channel, parts }) => this.#transmit(channel, parts));
   }
 
+  /** Resolves when the kernel has replied, or with the first of `others`. */
+  async #ask<T>(
+    channel: ChannelName,
+    { msgId, parts }: OwnRequest,
+    ...others: Promise<T>[]
+  ): Promise<T | 'replied'> {
+    const replied = new Promise<'replied'>(resolve => this.#replies.set(msgId, () => resolve('replied')));
+    this.#transmit(channel, parts);
+    try {
+      return await Promise.race([replied, ...others]);
+    } finally {
+      this.#replies.delete(msgId);
+    }
+  }
+
   #transmit(channel: ChannelName, parts: readonly Buffer[]): void {
     this.#connection.send(channel, this.#signer.sign(parts));
   }
@@ -261,7 +293,7 @@ export class KernelLife {
       if (message.channel === 'shell' || this.#takeover !== null) {
         this.#readiness.answered();
       }
-    } else if (header.msg_type === 'interrupt_reply' && parent !== null) {
+    } else if (header.msg_type.endsWith('_reply') && parent !== null) {
       this.#replies.get(parent.msg_id)?.();
     }
   }

@@ -96,8 +96,12 @@ async function keep(
             await keeper.interrupt();
             return {};
           case 'restart':
-            // Also when it failed: who is answered and then asks must not be told the state before.
-            return { snapshot: await keeper.restart().finally(() => gateways.stateTold()) };
+            try {
+              return { snapshot: await keeper.restart() };
+            } finally {
+              // Also when it failed: who is answered and then asks must not be told the state before.
+              await gateways.stateTold();
+            }
           case 'shutdown':
             await keeper.shutdown();
             // After the reply, which is written when this has returned.

@@ -22,7 +22,7 @@ function takeover(ring: readonly string[]): { takeover: Takeover; delivered: str
   };
   const link = { resend: () => Promise.resolve(resent) } as unknown as ResendLink;
   const state = { ready: true, session: 'kernel', busy: [] };
-  const tail = { state, last: {}, answers: new Set<string>(), lastTimeMs: null, unanswered: [] };
+  const tail = { state, last: {}, answers: new Set<string>(), lastTimeMs: null, unanswered: [], open: [] };
   const made = new Takeover(
     { tail, link, routingId: 'keeper', log: pino({ level: 'silent' }) },
     {

@@ -51,6 +51,7 @@ export class Takeover {
   #answers: Set<string> | null;
   /** Replies of the second look that may still arrive by their socket. */
   readonly #late = new Set<string>();
+  #hasGap = false;
 
   constructor(
     private readonly parts: TakeoverParts,
@@ -58,14 +59,17 @@ export class Takeover {
   ) {
     this.#answers = parts.link === null ? null : new Set(parts.tail.answers);
     if (parts.link === null) {
-      this.target.gap(
-        this.#gap(
-          null,
-          "it was not started by TPULab's launcher, so the output from this time cannot be recovered"
-        )
+      this.#tellGap(
+        null,
+        "it was not started by TPULab's launcher, so the output from this time cannot be recovered"
       );
       this.#held = null;
     }
+  }
+
+  /** Messages of this time are missing. */
+  get hasGap(): boolean {
+    return this.#hasGap;
   }
 
   /** A live message: held, or passed on. */
@@ -106,7 +110,7 @@ export class Takeover {
       log.info({ messages: resent.messages.length, lost: resent.lost }, 'the kernel has sent again');
     } catch (error) {
       log.error({ err: error }, 'the kernel cannot send again');
-      this.target.gap(this.#gap(null, 'the kernel did not hand over what it printed in this time'));
+      this.#tellGap(null, 'the kernel did not hand over what it printed in this time');
     }
     this.#release(answered);
     return tail.unanswered.filter(({ parts }) => !answered.has(idOf(parts)));
@@ -140,9 +144,7 @@ export class Takeover {
     const missing = Object.values(lost).reduce((sum, count) => sum + count, 0);
     if (missing > 0) {
       const limit = exact ? '' : 'this is an upper bound, ';
-      this.target.gap(
-        this.#gap(missing, `${limit}the kernel could hold no more for a keeper that was to come`)
-      );
+      this.#tellGap(missing, `${limit}the kernel could hold no more for a keeper that was to come`);
     }
     for (const { channel, frames } of messages) {
       const incoming = this.target.parse(channel, frames);
@@ -175,16 +177,17 @@ export class Takeover {
     }
   }
 
-  #gap(count: number | null, why: string): GapRecord {
+  #tellGap(count: number | null, why: string): void {
     const now = Date.now();
-    return {
+    this.#hasGap = true;
+    this.target.gap({
       type: 'gap',
       count,
       code: 'keeper_lost',
       reason: `The keeper of this kernel had ended, and another one took over; ${why}.`,
       from: this.parts.tail.lastTimeMs ?? now,
       to: now
-    };
+    });
   }
 }
 

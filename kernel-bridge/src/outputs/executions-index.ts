@@ -200,12 +200,17 @@ export class ExecutionsIndex {
   #replied(message: JournaledMessage, execution: Execution): void {
     const content = contentOf(message);
     const { status } = content;
+    const { tpulab } = metadataOf(message);
+    execution.changedSeq = message.seq;
+    this.#open.delete(execution);
+    if ((tpulab as { replyLost?: unknown } | undefined)?.replyLost === true) {
+      execution.state = 'lost';
+      return;
+    }
     execution.state = status === 'ok' || status === 'error' ? status : 'aborted';
     execution.finishedAt = message.timeMs;
     execution.executionCount = integerOrNull(content['execution_count']) ?? execution.executionCount;
-    execution.changedSeq = message.seq;
     if (pageOf(content) !== null) shown(execution, message.seq, message.seq);
-    this.#open.delete(execution);
   }
 
   #displayed(message: JournaledMessage, execution: Execution | null): void {

@@ -58,6 +58,9 @@ describe('what is known of an execution', () => {
       const aborted = story.request('never', { cellId: 'e' });
       story.reply(aborted, { status: 'aborted' });
       story.request('x', { cellId: 'f' });
+      const standIn = story.request('y', { cellId: 'g' });
+      story.begin(standIn, 'y', 5);
+      story.reply(standIn, { status: 'error' }, { tpulab: { replyLost: true } });
       await story.writeTo(journalDir);
       const { executions } = await readBack({ journalDir, indexFile: null });
       expect(executions.map(({ cellId, state, executionCount }) => [cellId, state, executionCount])).toEqual([
@@ -67,7 +70,9 @@ describe('what is known of an execution', () => {
         // The second reply of the story says so; no kernel answers twice.
         ['d', 'ok', 4],
         ['e', 'aborted', null],
-        ['f', 'queued', null]
+        ['f', 'queued', null],
+        // The keeper stood in for the kernel: how it ended is not known.
+        ['g', 'lost', 5]
       ]);
       const [first] = executions;
       expect(first?.codeHash).toBe(codeHash('print(1)'));

@@ -3,9 +3,16 @@ import type { RemoteSsh } from '@tpulab/protocol';
 import type { Logger } from 'pino';
 import type { HostSetup, PreparedHost, ReachableRemote, RemoteShell } from './contracts.js';
 import { acceleratorOf, GatewayWatch } from './gateway-watch.js';
-import { outlookOf, RemoteProblem } from './remote-error.js';
+import { outlookOf, RemoteProblem, told } from './remote-error.js';
 import type { RemoteLink } from './link.js';
-import { type LinkContext, type LinkOwner, openLink, type Targets, withOtherHost } from './open-link.js';
+import {
+  findAgain,
+  type LinkContext,
+  type LinkOwner,
+  openLink,
+  type Targets,
+  withOtherHost
+} from './open-link.js';
 import type { NetworkWatch } from './network-watch.js';
 import { Failures } from './next-attempt.js';
 import type { RemoteLog } from './remote-log.js';
@@ -13,7 +20,7 @@ import type { RemotePhase } from './remote-phase.js';
 import type { RemoteReport } from './remote-report.js';
 import { setsUpAllHosts } from './resolve-source.js';
 import { type RemoteRecord, sourceName } from './remote-store.js';
-import { SliceSetup } from './slice/slice-setup.js';
+import { CHECK as SLICE, lostHosts, type ReadyHost, SliceSetup } from './slice/slice-setup.js';
 import { aborted, pause } from '../platform/waiting.js';
 
 /** A stage that takes longer than this is something being installed, and not merely looked at. */
@@ -63,6 +70,10 @@ export class RemoteConnection {
   #isOver = false;
   /** Hosts and environment of the slice that is offered as a kernel; null: none is. */
   #offered: string | null = null;
+  /** Of the first host, at the last connection. */
+  #gatewayId: string | null = null;
+  /** Its other hosts as they were last set up. */
+  #readyHosts: readonly ReadyHost[] = [];
   readonly #failures = new Failures();
 
   constructor(remote: ConnectionOwner) {
@@ -71,11 +82,7 @@ export class RemoteConnection {
       remote.log.add(change === 'clock' ? 'this computer was asleep' : 'the network has changed');
       this.wake();
     });
-    this.#ended = this.#stayConnected().finally(async () => {
-      this.#isOver = true;
-      watching[Symbol.dispose]();
-      await this.#dropLink();
-    });
+    this.#ended = this.#live(watching);
   }
 
   get isOver(): boolean {
@@ -127,6 +134,16 @@ export class RemoteConnection {
 
   get #isStopped(): boolean {
     return this.#stopped.signal.aborted;
+  }
+
+  async #live(watching: Disposable): Promise<void> {
+    try {
+      await this.#stayConnected();
+    } finally {
+      this.#isOver = true;
+      watching[Symbol.dispose]();
+      await this.#dropLink();
+    }
   }
 
   async #stayConnected(): Promise<void> {
@@ -185,7 +202,8 @@ export class RemoteConnection {
     const remote = this.#remote;
     const { setup, installed } = remote.context;
     const over = new AbortController();
-    const slice = this.#beginSlice(AbortSignal.any([signal, over.signal]));
+    const sliceSignal = AbortSignal.any([signal, over.signal]);
+    let slice = this.#beginSlice(sliceSignal);
     // Beside the kernel of the slice, kernels would wait for the other hosts.
     const hostOnly = remote.record.hostOnly ?? (this.#hasSlice || undefined);
     const slow = setTimeout(() => {
@@ -202,6 +220,12 @@ export class RemoteConnection {
         onCheck: check => remote.report.check(check),
         onLog: line => remote.log.add(line)
       });
+      if (prepared.gatewayId !== this.#gatewayId) {
+        // Perhaps of another machine under the same address, which does not know the others.
+        this.#gatewayId = prepared.gatewayId;
+        this.#offered = null;
+        slice ??= this.#beginSlice(sliceSignal);
+      }
       if (slice !== null) await this.#offerSlice(slice, link, prepared, signal);
       return prepared;
     } catch (error) {
@@ -243,7 +267,8 @@ export class RemoteConnection {
         onLog: line => remote.log.add(line)
       },
       onStage: stage => remote.report.stage(stage),
-      onCheck: check => remote.report.check(check)
+      onCheck: check => remote.report.check(check),
+      before: this.#readyHosts
     });
   }
 
@@ -257,8 +282,64 @@ export class RemoteConnection {
     const { record } = this.#remote;
     const found = await acceleratorOf(link.socketPath, token, signal).catch(() => null);
     const name = sourceName(record.source).toLowerCase();
-    const isOffered = await slice.offer(name, { shell: link.shell, equipped, type: found?.type ?? null });
-    if (isOffered) this.#offered = this.#sliceKey;
+    const ready = await slice.offer(name, { shell: link.shell, equipped, type: found?.type ?? null });
+    if (ready !== null) [this.#offered, this.#readyHosts] = [this.#sliceKey, ready];
+  }
+
+  /** Sets the hosts up again when the kernel of the slice did not reach one: the cloud may have created it again. Never rejects. */
+  async #keepSlice(link: RemoteLink, prepared: PreparedHost, signal: AbortSignal): Promise<void> {
+    const { equipped } = prepared;
+    const { log, context } = this.#remote;
+    const isOver = (): boolean => signal.aborted;
+    while (equipped !== undefined && this.#offered !== null && !isOver()) {
+      try {
+        const lost = await lostHosts({ shell: link.shell, equipped }, signal);
+        if (lost.length === 0) continue;
+        log.add(`the kernel of the slice did not reach host ${lost.join(', ')}; looking for it again`);
+        while (!isOver() && !(await this.#setUpAgain(link, prepared, signal))) {
+          await pause(context.queueLookMs, signal);
+        }
+      } catch (error) {
+        if (isOver()) return;
+        log.add(`the slice is not watched: ${told(error).message}`);
+        await pause(context.queueLookMs, signal);
+      }
+    }
+  }
+
+  /** False: not all hosts are ready yet. */
+  async #setUpAgain(link: RemoteLink, prepared: PreparedHost, signal: AbortSignal): Promise<boolean> {
+    const remote = this.#remote;
+    const offered = this.#offered;
+    try {
+      const targets = await findAgain(remote, signal);
+      // Of another first host the connection itself will hear.
+      if (targets === null || targets[0].destination !== this.#targets?.[0].destination) return true;
+      this.#targets = targets;
+      this.#offered = null;
+      const slice = this.#beginSlice(signal);
+      if (slice === null) return true;
+      await this.#offerSlice(slice, link, prepared, signal);
+      return this.#isOffered;
+    } catch (error) {
+      if (!signal.aborted) {
+        const { message } = told(error);
+        remote.report.check({
+          name: SLICE,
+          state: 'warning',
+          message,
+          remedy: 'TPULab looks again by itself.'
+        });
+      }
+      return false;
+    } finally {
+      // It stays watched until it is set up again.
+      this.#offered ??= offered;
+    }
+  }
+
+  get #isOffered(): boolean {
+    return this.#offered !== null;
   }
 
   get #sliceKey(): string {
@@ -287,6 +368,7 @@ export class RemoteConnection {
     this.#watch = watch;
     const over = new AbortController();
     const balance = remote.colab?.watchBalance(check => remote.report.check(check), over.signal);
+    const keeping = this.#keepSlice(link, prepared, AbortSignal.any([signal, over.signal]));
     remote.reach({ name: remote.name, socketPath, token, gatewayId });
     try {
       const failed = watch.failed.then(async ({ problem, isSilent }) => {
@@ -299,6 +381,7 @@ export class RemoteConnection {
     } finally {
       over.abort();
       await balance;
+      await keeping;
       this.#watch = null;
       watch[Symbol.dispose]();
       remote.reach(null);

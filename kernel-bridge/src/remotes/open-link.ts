@@ -1,5 +1,6 @@
 /** Opens the connection of a remote: where its hosts are, the questions of ssh, and what to say when it fails. */
 import { createHash } from 'node:crypto';
+import { rm } from 'node:fs/promises';
 import path from 'node:path';
 import type { RemoteCheck } from '@tpulab/protocol';
 import type { ColabRuntime } from './colab/colab-runtime.js';
@@ -91,7 +92,7 @@ async function openHost(
   let silence: RemoteProblem | null = null;
   let targets: Targets;
   try {
-    targets = await askCloud(remote, source, signal);
+    targets = await askCloud(remote, source, signal, known !== null);
   } catch (error) {
     const last = lastTargets(remote);
     if (last === null || !isCloudSilent(error)) throw error;
@@ -130,12 +131,21 @@ async function makeKeyKnown(remote: LinkOwner, signal: AbortSignal): Promise<voi
   await staged(remote, 'key', 'Your ssh key', signal, () => addKey(remote.context.gcloud, source, signal));
 }
 
+/** Where the hosts are now, with their keys as Google Cloud knows them now. */
+export async function findAgain(remote: LinkOwner, signal: AbortSignal): Promise<Targets | null> {
+  const { source } = remote.record;
+  return source.kind === 'gcloud' ? askCloud(remote, source, signal, true) : null;
+}
+
+/** @param forgets a machine may have been created again with the number that it had, and has other keys then */
 async function askCloud(
   remote: LinkOwner,
   source: Parameters<typeof resolveSource>[0],
-  signal: AbortSignal
+  signal: AbortSignal,
+  forgets: boolean
 ): Promise<Targets> {
   const knownHosts = path.join(remote.context.logDir, `${remote.name}.known_hosts`);
+  if (forgets) await rm(knownHosts, { force: true });
   const ask = (): Promise<Targets> => resolveSource(source, remote.context.gcloud, knownHosts, signal);
   const targets =
     source.kind === 'gcloud' ? await staged(remote, 'gcloud', 'Google Cloud', signal, ask) : await ask();

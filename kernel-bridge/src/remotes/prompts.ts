@@ -6,7 +6,8 @@ import { consentText } from './colab/consent.js';
 import type { Answerer, Question as SshQuestion } from './ssh/askpass.js';
 
 type Question =
-  SshQuestion | { readonly kind: 'consent'; readonly text: string; readonly consent: RemoteConsent };
+  | SshQuestion
+  | { readonly kind: 'consent'; readonly text: string; readonly consent: RemoteConsent };
 
 interface Open {
   readonly prompt: RemotePrompt;

@@ -1,5 +1,6 @@
 /** The hosts of a remote, as ssh is to be told of them. The first one runs the gateway. */
 import { type CloudReach, reachedBy as machineReachedBy, reachOf, type RemoteSource } from '@tpulab/protocol';
+import { SLICE_ENVIRONMENTS } from '../devices/slice-kernels.js';
 import { InvalidRequestError } from '../http/errors.js';
 import { type Gcloud, grantCommand } from './gcloud/gcloud.js';
 import { findMachine, iapRuleCommand, keyCommand } from './gcloud/machine.js';
@@ -21,9 +22,6 @@ export async function resolveSource(
   return [first, ...others];
 }
 
-/** Of which kernels run over several hosts. */
-const SLICE_ENVIRONMENT = 'jax';
-
 /** Whether connecting sets up all hosts of a remote that has several, and offers one kernel over them. */
 export function setsUpAllHosts({
   install,
@@ -34,7 +32,7 @@ export function setsUpAllHosts({
   readonly environment: string;
   readonly hostOnly?: boolean | undefined;
 }): boolean {
-  return install && environment === SLICE_ENVIRONMENT && hostOnly !== true;
+  return install && Object.values(SLICE_ENVIRONMENTS).includes(environment) && hostOnly !== true;
 }
 
 /**

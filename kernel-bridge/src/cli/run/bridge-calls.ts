@@ -20,14 +20,25 @@ const Session = Type.Object({
   kernel: Type.Object({ id: Type.String() })
 });
 export type RunSession = Static<typeof Session>;
+const Kernelspec = Type.Object({
+  name: Type.String(),
+  spec: Type.Object({
+    metadata: Type.Object({ framework: Type.Optional(Type.String()) })
+  })
+});
 const Specs = Type.Object({
   default: Type.String(),
-  kernelspecs: Type.Record(Type.String(), Type.Unknown())
+  kernelspecs: Type.Record(Type.String(), Kernelspec)
 });
 
 export interface Cell {
   readonly id: string | null;
   readonly source: string;
+}
+
+/** Unlike that of any other notebook of this machine; the kernel starts in the home folder where there is no such one. */
+export function sessionPath(notebook: string): string {
+  return notebook.replace(/^\/+/, '');
 }
 
 export class BridgeCalls {
@@ -56,6 +67,22 @@ export class BridgeCalls {
     };
     const how = { json: body, timeoutMs: START_MS };
     return this.#gateway.ask(Session, 'POST', `${this.#prefix}api/sessions`, how);
+  }
+
+  /** Starts a kernel and hands it the cells. */
+  async start(
+    path: string,
+    kernelName: string,
+    cells: readonly Cell[]
+  ): Promise<{ kernelId: string; sessionId: string }> {
+    const { id: sessionId, kernel } = await this.begin(path, kernelName);
+    try {
+      await this.execute(kernel.id, cells);
+    } catch (error) {
+      await this.end(sessionId).catch(() => undefined);
+      throw error;
+    }
+    return { kernelId: kernel.id, sessionId };
   }
 
   /** Its kernel ends with it; what it printed is kept. */

@@ -6,54 +6,87 @@ import { NotebookFile } from '../outputs/notebook-file.js';
 import { outputsOf, placeOutputs } from '../outputs/place-outputs.js';
 import { widgetsOf, withWidgetOutputs } from '../outputs/widget-states.js';
 import { GatewayRefusal } from '../running-gateway.js';
-import type { BridgeCalls } from './bridge-calls.js';
+import type { Follow } from './follow.js';
 import type { RunFile, RunRecord } from './run-record.js';
+import { type GroupLoss, lossOf, lossOfMachine, startAgain } from './start-again.js';
 import { pause } from '../../platform/waiting.js';
 
 const LOOK_MS = 500;
+/** A gateway that has just started may not know its kernels yet. */
+const UNKNOWN_MS = 20_000;
+const GONE = 'The kernel is gone: its machine was created again, or its journal was removed.';
 const OVER = new Set<CellExecution['state']>(['ok', 'error', 'aborted', 'lost']);
 
-export interface Follow {
-  readonly calls: BridgeCalls;
-  readonly file: RunFile;
-  readonly record: RunRecord;
-  readonly signal: AbortSignal;
-  /** A line for people. */
-  readonly tell: (text: string) => void;
+/** Resolves with the record of a run that has ended; null: nobody wants to follow it any more. */
+export async function followRun(follow: Follow): Promise<RunRecord | null> {
+  for (let { record } = follow; ;) {
+    const next = await followTry({ ...follow, record });
+    if (next === null || next.endedAt !== null) return next;
+    record = next;
+  }
 }
 
-/** Resolves with the record of a run that has ended; null: nobody wants to follow it any more. */
-export async function followRun({ calls, file, record, signal, tell }: Follow): Promise<RunRecord | null> {
+/** As `followRun`, or resolves with the record of the next try. */
+async function followTry(follow: Follow): Promise<RunRecord | null> {
+  const { calls, file, record, signal, tell } = follow;
   const all = new Map<string, CellExecution>();
   const told = new Set<string>();
   let until = 0;
-  let isAway = false;
+  const away: { isTold: boolean; unknownSince: number | null } = { isTold: false, unknownSince: null };
   await using writer = await writerOf(file);
   while (!signal.aborted) {
     const page = await calls.outputs(record.kernelId, until).catch((error: unknown) => {
-      const status = error instanceof GatewayRefusal ? error.status : null;
+      const refusal = error instanceof GatewayRefusal ? error : null;
+      const status = refusal?.status ?? null;
       if (status !== null && status < 500 && status !== 404) throw error;
-      if (!isAway)
+      away.unknownSince =
+        refusal?.code === 'kernel_not_found' ? (away.unknownSince ?? performance.now()) : null;
+      if (!away.isTold)
         tell(
           `${record.remote ?? 'The gateway'} cannot be reached now; the run continues there. Waiting for it.`
         );
-      isAway = true;
+      away.isTold = true;
       return null;
     });
     if (page !== null) {
-      isAway = false;
+      away.isTold = false;
+      away.unknownSince = null;
       until = page.until;
       for (const execution of page.executions) all.set(execution.msgId, execution);
       if (page.executions.length > 0 && writer) await save(record.notebook, [...all.values()], page, tell);
       tellCells([...all.values()], told, tell);
       const isOver = [...all.values()].every(({ state }) => OVER.has(state));
       // The journal of a kernel that ended has been read whole by the look after its end.
-      if ((isOver && all.size > 0) || !page.alive)
-        return await end({ calls, file, record, signal, tell }, [...all.values()]);
+      if ((isOver && all.size > 0) || !page.alive) {
+        const executions = [...all.values()];
+        return await endOrGoOn(follow, writer !== null, failureOf(executions), now =>
+          lossOf(now, executions)
+        );
+      }
+    } else if (away.unknownSince !== null && performance.now() - away.unknownSince > UNKNOWN_MS) {
+      return await endOrGoOn(follow, writer !== null, GONE, lossOfMachine);
     }
     await pause(LOOK_MS, signal);
   }
   return null;
+}
+
+async function endOrGoOn(
+  follow: Follow,
+  writes: boolean,
+  failure: string | null,
+  lossIn: (record: RunRecord) => GroupLoss | null
+): Promise<RunRecord | null> {
+  const { file, signal } = follow;
+  // Others may have changed it: how often it may be started again, or that it has been.
+  const record = (await file.read()) ?? follow.record;
+  if (record.kernelId !== follow.record.kernelId || record.endedAt !== null) return record;
+  const loss = lossIn(record);
+  if (loss === null) return end({ ...follow, record }, failure);
+  if (writes) return startAgain({ ...follow, record }, loss);
+  // Whoever writes starts it again; when nobody does any more, this process is the one at the next look.
+  await pause(LOOK_MS, signal);
+  return record;
 }
 
 /** null: another process follows this run too, and writes. */
@@ -97,11 +130,8 @@ function tellCells(
   }
 }
 
-async function end(
-  { calls, file, record }: Follow,
-  executions: readonly CellExecution[]
-): Promise<RunRecord> {
-  const ended = { ...record, failure: failureOf(executions), endedAt: new Date().toISOString() };
+async function end({ calls, file, record }: Follow, failure: string | null): Promise<RunRecord> {
+  const ended = { ...record, failure, endedAt: new Date().toISOString() };
   await file.write(ended);
   // The chips are free for the next one.
   if (!record.keepKernel) await calls.end(record.sessionId).catch(() => undefined);

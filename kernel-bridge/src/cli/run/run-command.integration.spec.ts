@@ -2,7 +2,7 @@
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { gatewayForAll } from '../../testing/shared-gateway.js';
 import { type Ran, runCommand as runInThisProcess } from '../testing/command-line.js';
 import { writeNotebook } from '../testing/notebook-file.js';
@@ -22,7 +22,7 @@ afterEach(async () => rm(folder, { recursive: true }));
 
 const run = (...args: string[]): Promise<Ran> =>
   runInThisProcess(
-    streams => runCommand(streams, args => void followers.push([...args])),
+    streams => runCommand(streams, args => void followers.push([...args]), { awayLookMs: 20 }),
     ...args,
     '--state-dir',
     bridge.folder
@@ -86,6 +86,56 @@ it('says so when the kernel ends in the middle', async () => {
   const { error } = await run(file);
   expect(error).toMatchObject({ code: 'notebook_failed' });
   expect(textOf((await cellsOf(file))[0]!)).toBe('here\n');
+});
+
+describe('on a slice that loses hosts', () => {
+  /** Ends so often as on such a slice: a host is lost, then it is still away, and so on. */
+  const losing = (times: number): string => `import pathlib
+class HostLostError(RuntimeError): pass
+class SliceStartError(RuntimeError): pass
+tries = pathlib.Path(${JSON.stringify(path.join(folder, 'tries'))})
+n = len(tries.read_text()) if tries.exists() else 0
+tries.write_text("x" * (n + 1))
+if n < ${times}: raise (SliceStartError if n % 2 else HostLostError)(f"Host 1 (a@10.0.0.{n}) is away: why. Restart.")
+print("try", n)`;
+  const restarts = async (...args: string[]): Promise<unknown> => {
+    const { stdout, error } = await run(...args, '--json');
+    if (error !== null) throw error;
+    return JSON.parse(stdout);
+  };
+
+  it('runs again, from the first cell on new processes, and says how often and why', async () => {
+    const file = await notebook('x = globals().get("x", 0) + 1', losing(2), 'print(x)');
+    const { endedAt, ...ended } = (await restarts(file)) as { endedAt: string };
+    expect(endedAt).not.toBeNull();
+    expect(ended).toMatchObject({
+      failure: null,
+      restarts: [{ reason: 'Host 1 (a@10.0.0.0) is away: why' }],
+      restartsAtMost: 3
+    });
+    const cells = await cellsOf(file);
+    expect(cells.slice(1).map(textOf)).toEqual(['try 2\n', '1\n']);
+    expect(cells[1]!.outputs).toHaveLength(1);
+    expect((await run(file, '--attach')).stderr).toContain(
+      'Host 1 (a@10.0.0.0) is away: why. It was run again.'
+    );
+  });
+
+  it('ends with that error when it has been run again as often as it may', async () => {
+    const file = await notebook(losing(9));
+    const { error, stderr } = await run(file, '--restarts', '1');
+    expect(error!.message).toContain('Cell 1 of 1 raised HostLostError: Host 1 (a@10.0.0.2) is away');
+    expect(stderr).toContain('Running the notebook again (1 of at most 1 times).');
+    expect(stderr).toContain('Host 1 (a@10.0.0.1) is away: why. Trying again in 0 s.');
+  });
+
+  it('is not run again when somebody who follows it says so', async () => {
+    const file = await notebook(losing(9));
+    expect((await run(file, '--detach')).error).toBeNull();
+    const { error, stderr } = await run(file, '--attach', '--restarts', '0');
+    expect(error!.message).toContain('Cell 1 of 1 raised HostLostError: Host 1 (a@10.0.0.0)');
+    expect(stderr).not.toContain('again');
+  });
 });
 
 it('refuses what cannot be run, with what to do', async () => {

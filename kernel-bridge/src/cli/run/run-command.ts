@@ -1,16 +1,19 @@
 /** `tpulab run`: a notebook runs top to bottom on a remote, whether or not this terminal stays open. */
 import { spawn } from 'node:child_process';
 import { realpath } from 'node:fs/promises';
-import { Command } from 'commander';
+import { Command, InvalidArgumentError } from 'commander';
 import { chosenStateFolder, type StateOptions } from '../chosen-gateway.js';
 import { CommandError } from '../command-errors.js';
+import { SLICE_ENVIRONMENTS, SLICE_KERNELS } from '../../devices/slice-kernels.js';
 import { interruptible } from '../interruptible.js';
 import { say, type Streams } from '../output.js';
 import { NotebookFile } from '../outputs/notebook-file.js';
 import { RunningGateway } from '../running-gateway.js';
-import { BridgeCalls } from './bridge-calls.js';
+import { BridgeCalls, sessionPath } from './bridge-calls.js';
+import type { Follow } from './follow.js';
 import { followRun } from './follow-run.js';
-import { RunFile, type RunRecord } from './run-record.js';
+import { RunFile, type RunRecord, shownRun } from './run-record.js';
+import { RESTARTS } from './start-again.js';
 
 interface RunOptions extends StateOptions {
   readonly on?: string;
@@ -18,6 +21,7 @@ interface RunOptions extends StateOptions {
   readonly detach?: true;
   readonly attach?: true;
   readonly keepKernel?: true;
+  readonly restarts?: number;
 }
 
 /** Not the end of the terminal. */
@@ -25,9 +29,18 @@ const INTERRUPTIONS = ['SIGINT', 'SIGTERM'] as const;
 /** As a shell says it of Ctrl+C: how the notebook ends is not known yet. */
 const INTERRUPTED = 130;
 
+function count(text: string): number {
+  if (!/^\d{1,3}$/.test(text)) throw new InvalidArgumentError('It takes a number from 0 to 999.');
+  return Number(text);
+}
+
 export type StartFollower = (args: readonly string[]) => void;
 
-export function runCommand(streams: Streams, startFollower: StartFollower = inBackground): Command {
+export function runCommand(
+  streams: Streams,
+  startFollower: StartFollower = inBackground,
+  { awayLookMs }: Pick<Follow, 'awayLookMs'> = {}
+): Command {
   return new Command('run')
     .description('run a notebook from top to bottom on a remote and save outputs as they arrive')
     .argument('<notebook>', 'notebook on this machine')
@@ -36,6 +49,11 @@ export function runCommand(streams: Streams, startFollower: StartFollower = inBa
     .option('--detach', 'return at once and save outputs in the background')
     .option('--attach', 'follow a detached run and exit with its result')
     .option('--keep-kernel', 'keep the kernel and its variables after the run')
+    .option(
+      '--restarts <count>',
+      `on a slice, how often to run it again after a host was lost (default: ${RESTARTS}; 0: never); with --attach from now on`,
+      count
+    )
     .option('--state-dir <folder>', "state folder of the gateway (default: the running one's)")
     .option('--json', 'print JSON')
     .action((asked: string, options: RunOptions) =>
@@ -59,7 +77,7 @@ export function runCommand(streams: Streams, startFollower: StartFollower = inBa
           say(
             streams,
             options,
-            record,
+            shownRun(record),
             `${asked} runs as kernel ${record.kernelId}. Follow it with "${again}".`
           );
           return;
@@ -68,8 +86,11 @@ export function runCommand(streams: Streams, startFollower: StartFollower = inBa
         const tell = (text: string): void => {
           if (options.json !== true) streams.stderr.write(`${text}\n`);
         };
+        for (const { at, reason } of record.again?.losses ?? []) tell(`${at}: ${reason}. It was run again.`);
         const ended =
-          record.endedAt === null ? await followRun({ calls, file, record, signal, tell }) : record;
+          record.endedAt === null
+            ? await followRun({ calls, file, record, signal, tell, awayLookMs })
+            : record;
         if (ended === null) {
           tell(`Stopped following; ${asked} keeps running. Follow it with "${again}".`);
           process.exitCode = INTERRUPTED;
@@ -78,13 +99,18 @@ export function runCommand(streams: Streams, startFollower: StartFollower = inBa
         if (ended.failure !== null) {
           throw new CommandError('notebook_failed', `${ended.failure} The outputs so far are in ${asked}.`);
         }
-        say(streams, options, ended, `${asked} finished; it contains the outputs.`);
+        say(streams, options, shownRun(ended), `${asked} finished; it contains the outputs.`);
       }, INTERRUPTIONS)
     );
 }
 
-async function known(file: RunFile, asked: string, { on }: RunOptions): Promise<RunRecord> {
+async function known(file: RunFile, asked: string, { on, restarts }: RunOptions): Promise<RunRecord> {
   const record = await file.read();
+  if (record?.again && record.endedAt === null && restarts !== undefined) {
+    const changed = { ...record, again: { ...record.again, most: restarts } };
+    await file.write(changed);
+    return changed;
+  }
   if (record) return record;
   throw new CommandError(
     'run_unknown',
@@ -106,20 +132,18 @@ async function begin(
   const path = sessionPath(await realpath(notebook));
   const before = (await calls.sessions()).find(session => session.path === path);
   if (before) await endBefore(calls, before.id, before.kernel.id, notebook);
-  const session = await calls.begin(path, kernelName);
-  try {
-    await calls.execute(session.kernel.id, cells);
-  } catch (error) {
-    await calls.end(session.id).catch(() => undefined);
-    throw error;
-  }
   const record: RunRecord = {
     notebook,
     remote: options.on ?? null,
-    kernelId: session.kernel.id,
-    sessionId: session.id,
+    ...(await calls.start(path, kernelName, cells)),
     keepKernel: options.keepKernel === true,
     startedAt: new Date().toISOString(),
+    again: {
+      kernelName,
+      cells: cells.map(({ id, source }) => ({ id, source })),
+      most: options.restarts ?? RESTARTS,
+      losses: []
+    },
     failure: null,
     endedAt: null
   };
@@ -175,15 +199,17 @@ async function kernelFor(
   }
   const own = (JSON.parse(text) as { metadata?: { kernelspec?: { name?: unknown } } }).metadata?.kernelspec
     ?.name;
+  // Whoever connects all hosts of a slice wants their chips; --kernel chooses those of the first host alone.
+  const [slice, ...more] = Object.values(kernelspecs).filter(
+    ({ name, spec: { metadata } }) =>
+      name.startsWith(SLICE_KERNELS) &&
+      (own === undefined || own === `${OURS}${SLICE_ENVIRONMENTS[metadata.framework ?? 'jax']}`)
+  );
+  if (on !== undefined && slice !== undefined && more.length === 0) return slice.name;
   if (typeof own === 'string' && names.includes(own)) return own;
   // A kernel of ours is an environment that the notebook needs; any other name is of the machine that it was written on.
   if (typeof own === 'string' && own.startsWith(OURS)) throw environmentMissing(own, names, on);
   return first;
-}
-
-/** Unlike that of any other notebook of this machine; the kernel starts in the home folder where there is no such one. */
-function sessionPath(notebook: string): string {
-  return notebook.replace(/^\/+/, '');
 }
 
 /** The terminal may close: what comes goes on into the notebook. */

@@ -6,6 +6,13 @@ import { type Static, Type } from '@sinclair/typebox';
 import { Value } from '@sinclair/typebox/value';
 import { writeAtomically } from '../../platform/write-atomically.js';
 
+/** A host of the slice was lost, and the notebook started again. */
+const RunLoss = Type.Object({
+  at: Type.String(),
+  reason: Type.String(),
+  kernelId: Type.String({ description: 'the kernel that ended' })
+});
+
 const RunRecord = Type.Object({
   notebook: Type.String({ description: 'absolute' }),
   remote: Type.Union([Type.String(), Type.Null()]),
@@ -13,11 +20,25 @@ const RunRecord = Type.Object({
   sessionId: Type.String(),
   keepKernel: Type.Boolean(),
   startedAt: Type.String(),
+  /** Absent in those of earlier versions, which do not start again. */
+  again: Type.Optional(
+    Type.Object({
+      kernelName: Type.String(),
+      cells: Type.Array(Type.Object({ id: Type.Union([Type.String(), Type.Null()]), source: Type.String() })),
+      most: Type.Integer({ description: 'so often it may be started again' }),
+      losses: Type.Array(RunLoss)
+    })
+  ),
   /** null: nobody has seen its end. */
   failure: Type.Union([Type.String(), Type.Null()]),
   endedAt: Type.Union([Type.String(), Type.Null()])
 });
 export type RunRecord = Static<typeof RunRecord>;
+
+/** As a program reads it: without the code. */
+export function shownRun({ again, ...record }: RunRecord): object {
+  return { ...record, restarts: again?.losses ?? [], restartsAtMost: again?.most ?? 0 };
+}
 
 /** One for each notebook and machine: the last one. */
 export class RunFile {

@@ -4,6 +4,7 @@ import type { Streams } from '../output.js';
 
 export interface Ran {
   readonly stdout: string;
+  readonly stderr: string;
   /** What the command threw; null when it succeeded. */
   readonly error: (Error & { readonly code?: string }) | null;
 }
@@ -12,19 +13,20 @@ export async function runCommand(
   make: (streams: Streams) => Command,
   ...args: readonly string[]
 ): Promise<Ran> {
-  let stdout = '';
-  const write = (text: string): boolean => {
-    stdout += text;
-    return true;
-  };
-  const command = make({ stdout: { write }, stderr: { write: () => true } });
+  const said = { stdout: '', stderr: '' };
+  const into = (name: keyof typeof said) => ({
+    write: (text: string): void => {
+      said[name] += text;
+    }
+  });
+  const command = make({ stdout: into('stdout'), stderr: into('stderr') });
   silence(command);
   try {
     await command.parseAsync([...args], { from: 'user' });
-    return { stdout, error: null };
+    return { ...said, error: null };
   } catch (error) {
     if (!(error instanceof Error)) throw error;
-    return { stdout, error };
+    return { ...said, error };
   }
 }
 

@@ -6,7 +6,8 @@ import path from 'node:path';
 export async function writeNotebook(
   folder: string,
   name: string,
-  sources: readonly string[]
+  sources: readonly string[],
+  metadata: object = {}
 ): Promise<string> {
   const cells = sources.map((source, at) => ({
     cell_type: 'code',
@@ -17,6 +18,6 @@ export async function writeNotebook(
     execution_count: null
   }));
   const file = path.join(folder, `${name}.ipynb`);
-  await writeFile(file, JSON.stringify({ cells, metadata: {}, nbformat: 4, nbformat_minor: 5 }));
+  await writeFile(file, JSON.stringify({ cells, metadata, nbformat: 4, nbformat_minor: 5 }));
   return file;
 }

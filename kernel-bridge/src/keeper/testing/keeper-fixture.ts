@@ -258,8 +258,8 @@ export class KeeperFixture implements AsyncDisposable {
   /** Everything in the journal, as one who reads it from the beginning. */
   async journaled(): Promise<GatewayView> {
     const view = new GatewayView();
-    for await (const record of new JournalReader(join(this.kernelDir, 'journal')).read(1)) {
-      view.record(record);
+    for await (const batch of new JournalReader(join(this.kernelDir, 'journal')).readAcross(1)) {
+      batch.forEach(record => view.record(record));
     }
     return view;
   }

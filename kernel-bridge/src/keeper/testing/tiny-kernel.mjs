@@ -160,6 +160,9 @@ async function command(line, { identity, header }) {
 
 async function execute(request) {
   const { header, content } = request;
+  if (content.silent && content.code === '') {
+    return { status: 'ok', execution_count: 0, payload: [], user_expressions: {} };
+  }
   await publish('execute_input', header, { code: content.code, execution_count: 1 });
   try {
     for (const line of content.code.split('\n')) {

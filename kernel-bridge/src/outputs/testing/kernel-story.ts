@@ -59,12 +59,9 @@ export class KernelStory {
     this.status(id, 'idle');
   }
 
-  reply(id: string, content: Content = {}): void {
-    this.#add('shell', this.#header('execute_reply'), this.#parent(id), {
-      status: 'ok',
-      payload: [],
-      ...content
-    });
+  reply(id: string, content: Content = {}, metadata: Content = {}): void {
+    const whole = { status: 'ok', payload: [], ...content };
+    this.#add('shell', this.#header('execute_reply'), this.#parent(id), whole, { metadata });
   }
 
   /** Somebody asks for another process. */

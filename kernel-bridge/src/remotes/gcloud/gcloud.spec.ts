@@ -12,6 +12,7 @@ import {
   IAP_NO_LOGIN,
   iapProxyCommand,
   iapRefusal,
+  managedInstances,
   PROXY_GONE,
   QUEUED_RESOURCE_REFUSED,
   queuedResource,
@@ -270,6 +271,32 @@ describe('a machine of Google Cloud', () => {
     });
     await expect(find(gcloud, queue)).rejects.toMatchObject({ code: 'remote_preempted' });
   });
+
+  it.each([
+    ['SERVICE', 'remote_preempted'],
+    ['USER', 'remote_machine_stopped']
+  ])('a queued resource that is suspended by %s', async (initiator, code) => {
+    const gcloud = answeringTo({ describe: queuedResource('SUSPENDED', 'my-tpu', initiator) });
+    await expect(find(gcloud, queue)).rejects.toMatchObject({ code });
+  });
+
+  it.each([
+    ['TERMINATED', 'RECREATING', { code: 'remote_preempted' }],
+    ['STOPPING', 'NONE', { code: 'remote_machine_stopped', outlook: 'again' }],
+    [undefined, 'CREATING', { code: 'remote_queued' }],
+    ['STAGING', 'RECREATING', { code: 'remote_queued' }],
+    ['STOPPED', 'NONE', { code: 'remote_machine_stopped', outlook: 'person' }]
+  ])(
+    'an instance of a group that is %s, and the group does %s',
+    async (instanceStatus, currentAction, expected) => {
+      const listed = managedInstances([
+        { instanceStatus: 'RUNNING', currentAction: 'NONE' },
+        { ...(instanceStatus === undefined ? {} : { instanceStatus }), currentAction }
+      ]);
+      const group: GcloudSource = { ...node, product: 'instance-group', name: 'my-group' };
+      await expect(find(saying(listed), group)).rejects.toMatchObject(expected);
+    }
+  );
 
   it('a node without an external address offers IAP, and is not asked again for it', async () => {
     const inside = {

@@ -41,7 +41,7 @@ export async function findMachine(
     return (await dryRun(gcloud, source, name, signal)).map(plain);
   }
   const isQueued = product === 'queued-resource';
-  if (isQueued) checkState(source, described);
+  if (isQueued) checkState(source, wasPreempted(described) ? { state: 'PREEMPTED' } : described);
   const nodeName = isQueued ? (nodeOf(described) ?? name) : name;
   const node = isQueued ? await describe('tpu-vm', nodeName) : described;
   checkState(source, node);
@@ -56,6 +56,13 @@ const GUEST_ATTRIBUTES = ['compute', 'tpus', 'tpu-vm', 'get-guest-attributes'];
 
 function plain({ destination, options }: GcloudTarget): SshTarget {
   return { destination, options };
+}
+
+/** A queued resource whose node Google took back is suspended; so is one whose node a person deleted. */
+function wasPreempted(queued: unknown): boolean {
+  const state = at(queued, 'state', 'state');
+  const isSuspended = state === 'SUSPENDING' || state === 'SUSPENDED';
+  return isSuspended && at(queued, 'state', 'stateInitiator') === 'SERVICE';
 }
 
 /** The first node of a queued resource that has been granted; a name that gcloud would take for an option is none. */
@@ -145,7 +152,7 @@ function product(source: GcloudSource): 'tpus' | 'compute' {
   return source.product === 'tpu-vm' || source.product === 'queued-resource' ? 'tpus' : 'compute';
 }
 
-function where({ zone, project: project }: GcloudSource): string[] {
+function where({ zone, project }: GcloudSource): string[] {
   return [`--zone=${zone}`, ...(project === undefined ? [] : [`--project=${project}`])];
 }
 
@@ -182,14 +189,15 @@ async function findGroup(gcloud: Gcloud, source: GcloudSource, signal: AbortSign
     await ask(
       gcloud,
       source,
-      [...LIST_GROUP.split(' '), source.name, '--format=json(instance,instanceStatus)'],
+      [...LIST_GROUP.split(' '), source.name, '--format=json(instance,instanceStatus,currentAction)'],
       signal
     )
   );
   const instances = (Array.isArray(listed) ? listed : [])
     .map((one: unknown) => ({
       name: (at(one, 'instance') ?? '').split('/').at(-1) ?? '',
-      state: at(one, 'instanceStatus')
+      state: at(one, 'instanceStatus'),
+      action: at(one, 'currentAction')
     }))
     .filter(({ name }) => name !== '')
     .sort((a, b) => a.name.localeCompare(b.name, 'en', { numeric: true }));
@@ -199,10 +207,39 @@ async function findGroup(gcloud: Gcloud, source: GcloudSource, signal: AbortSign
       `The instance group ${source.name} has no instances; resize it, or wait until the queue gives it some.`
     );
   }
-  for (const { name, state } of instances) checkState(source, { state }, name);
+  for (const instance of instances) checkInstance(source, instance);
   const targets: SshTarget[] = [];
   for (const { name } of instances) targets.push(...(await dryRun(gcloud, source, name, signal)).map(plain));
   return targets;
+}
+
+interface GroupInstance {
+  readonly name: string;
+  /** null: there is none at the moment. */
+  readonly state: string | null;
+  /** What the group does with it. */
+  readonly action: string | null;
+}
+
+/** Of a group that keeps its size: whatever has stopped will be replaced under its name. */
+function checkInstance(source: GcloudSource, { name, state, action }: GroupInstance): void {
+  const isEnding = state !== null && /^(STOPPING|SUSPENDING|STOPPED|SUSPENDED|TERMINATED)$/.test(state);
+  const isMade = action !== null && /^(CREATING|CREATING_WITHOUT_RETRIES|RECREATING|STARTING)$/.test(action);
+  if (isEnding && action === 'RECREATING') {
+    throw new RemoteProblem(
+      'remote_preempted',
+      `${name} in ${source.zone} was preempted or has failed. Its disk is gone. The group ${source.name} creates it again under its name, and TPULab connects as soon as it is ready. The output of its kernels is kept here.`
+    );
+  }
+  if (state === 'STOPPING' || state === 'TERMINATED') {
+    // The group may not have seen it yet. A person who stops an instance of a group leaves it STOPPED or SUSPENDED.
+    throw new RemoteProblem(
+      'remote_machine_stopped',
+      `${name} in ${source.zone} has ended: its state is ${state}. If the group ${source.name} creates it again, TPULab connects; otherwise start it.`,
+      { command: startCommand(source, name), outlook: 'again' }
+    );
+  }
+  checkState(source, { state: isMade && !COMES.has(state ?? '') ? 'CREATING' : state }, name);
 }
 
 /**

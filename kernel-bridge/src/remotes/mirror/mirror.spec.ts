@@ -206,6 +206,25 @@ describe('the mirror of a remote kernel', () => {
     );
   });
 
+  it('says of a kernel that its machine knows nothing of it, as when that was created again', async () => {
+    await attach();
+    await run("print('kept')");
+    await caughtUp();
+    await mirrors.detach('my-tpu');
+    await remote.gateway.registry.remove(kernelId);
+    // Its keeper still puts its files away.
+    await rm(path.join(remote.folder, 'kernels'), { recursive: true, force: true, maxRetries: 10 });
+    await attach();
+    await vi.waitFor(
+      async () =>
+        expect(await mirrors.kernels('my-tpu')).toMatchObject([
+          { kernelId, state: 'unknown', endedAt: null, wasShutDown: false }
+        ]),
+      { timeout: 60_000, interval: 100 }
+    );
+    expect(await printed()).toBe('kept\n');
+  });
+
   it('can be read when the machine of the remote is gone', async () => {
     await attach();
     await run("print('kept')");

@@ -22,7 +22,7 @@ export interface RemoteMirrorOptions {
 }
 
 export interface KernelProgress {
-  readonly state: 'following' | 'behind' | 'ended';
+  readonly state: 'following' | 'behind' | 'ended' | 'unknown';
   readonly behindBytes: number;
 }
 
@@ -144,7 +144,7 @@ export class RemoteMirror implements AsyncDisposable {
           onProgress: ({ behindBytes }) => tell({ state: 'following', behindBytes })
         });
         if (end !== 'disconnected') {
-          tell({ state: end === 'ended' ? 'ended' : 'behind', behindBytes: 0 });
+          tell({ state: end, behindBytes: 0 });
           return;
         }
         if (journal.nextSeq > before) attempt = 0;

@@ -26,7 +26,7 @@ cut -d' ' -f1,2 key.pub`;
  * `$1`: the public key, `$2`: Python of its environment, a path that needs no quotes. Exit 3: that Python cannot run a host of a slice.
  */
 export const ADMIT_SCRIPT = `umask 077
-"$2" -c 'import tpulab.slice.supervisor, ipyparallel, jax' || exit 3
+"$2" -m tpulab.slice check || exit 3
 mkdir -p "$HOME/.ssh" || exit 1
 file=$(readlink -f "$HOME/.ssh/authorized_keys")
 touch "$file" || exit 1
@@ -71,13 +71,24 @@ exit 4`;
 export const OFFER_SCRIPT = `umask 077
 folder=$1/slice; python=$2; name=$3; type=$4
 shift 4
-cat > "$folder/known_hosts" || exit 1
-rm -f "$folder"/known_hosts.*
+cat > "$folder/known_hosts.new" && mv -f "$folder/known_hosts.new" "$folder/known_hosts" || exit 1
+rm -f "$folder"/known_hosts.* "$folder/lost"
 for host do
   set -- "$@" --host "$host"
   shift
 done
-exec "$python" -m tpulab.slice add "$name" --type "$type" --python "$python" "$@" \\
+exec "$python" -m tpulab.slice add "$name" --type "$type" --python "$python" "$@" --lost-file "$folder/lost" \\
   --ssh-option=-F --ssh-option=/dev/null --ssh-option=-i "--ssh-option=$folder/key" --ssh-option=-oIdentitiesOnly=yes \\
   --ssh-option=-oStrictHostKeyChecking=yes "--ssh-option=-oUserKnownHostsFile=$folder/known_hosts" \\
   --ssh-option=-oGlobalKnownHostsFile=/dev/null`;
+
+/**
+ * On host 0: waits until the kernel of the slice names a host that it did not reach, and says its number. Says nothing after five minutes,
+ * so that none is left there for long when the connection is lost.
+ *
+ * `$1`: our folder.
+ */
+export const AWAIT_LOSS_SCRIPT = `lost=$1/slice/lost
+n=0
+while [ ! -s "$lost" ] && [ $n -lt 300 ]; do n=$((n + 1)); sleep 1; done
+[ ! -s "$lost" ] || { sort -nu "$lost"; rm -f "$lost"; }`;

@@ -3,20 +3,23 @@
  * Nothing here keeps the first host from being used: a host that fails is named, and the kernel is offered when all are ready.
  */
 import type { RemoteCheck, RemoteStage } from '@tpulab/protocol';
+import pLimit from 'p-limit';
 import { plainText } from '../../platform/plain-text.js';
 import type { EquippedHost, HostSetup, RemoteShell, SetupOptions } from '../contracts.js';
 import { RemoteProblem, told } from '../remote-error.js';
 import type { SshTarget } from '../ssh/ssh-config.js';
-import { ADMIT_SCRIPT, KEY_SCRIPT, OFFER_SCRIPT, REACH_SCRIPT } from './slice-scripts.js';
+import { ADMIT_SCRIPT, AWAIT_LOSS_SCRIPT, KEY_SCRIPT, OFFER_SCRIPT, REACH_SCRIPT } from './slice-scripts.js';
 
 /** Each has an ssh of its own, and a tunnel perhaps, and most of the time they wait. */
 const HOSTS_AT_ONCE = 16;
 /** sshd lets ten sessions into one connection, and the first host needs some itself. */
 const SESSIONS = 6;
-/** Importing JAX on a machine that has just been installed. */
+/** Importing JAX or PyTorch on a machine that has just been installed. */
 const ADMIT_MS = 180_000;
 const REACH_MS = 60_000;
 const QUICK_MS = 60_000;
+/** The script that waits for a loss ends after five minutes by itself. */
+const AWAIT_LOSS_MS = 6 * 60_000;
 /** As they become words of files and commands there. */
 const PLAIN_PATH = /^\/[\w@%+=:,./-]+$/;
 const PUBLIC_KEY = /^[a-z0-9-]+(@openssh\.com)? [A-Za-z0-9+/]+={0,3}$/;
@@ -37,6 +40,8 @@ export interface SliceSetupOptions {
   readonly wanted: Pick<SetupOptions, 'environment' | 'sender' | 'signal' | 'onLog'>;
   readonly onStage: (stage: RemoteStage) => void;
   readonly onCheck: (check: RemoteCheck) => void;
+  /** The hosts as they were last set up: what is different now was created again. */
+  readonly before?: readonly ReadyHost[];
 }
 
 /** The first host, with what was put there. */
@@ -47,7 +52,7 @@ export interface FirstHost {
   readonly type: string | null;
 }
 
-interface ReadyHost extends OtherHost {
+export interface ReadyHost extends OtherHost {
   readonly user: string;
   readonly address: string;
   readonly keys: readonly string[];
@@ -64,15 +69,15 @@ export class SliceSetup {
   readonly #first: Promise<Meeting | null>;
   #meet!: (meeting: Meeting | null) => void;
   readonly #ready: Promise<readonly PromiseSettledResult<ReadyHost>[]>;
-  readonly #reaching = new Limit(SESSIONS);
+  readonly #reaching = pLimit(SESSIONS);
 
   /** Begins with all hosts. */
   constructor(options: SliceSetupOptions) {
     this.#options = options;
     this.#first = new Promise(resolve => (this.#meet = resolve));
-    const limit = new Limit(HOSTS_AT_ONCE);
+    const limit = pLimit(HOSTS_AT_ONCE);
     this.#ready = Promise.allSettled(
-      options.hosts.map(host => limit.run(() => this.#row(host, stage => this.#prepare(host, stage))))
+      options.hosts.map(host => limit(() => this.#row(host, stage => this.#prepare(host, stage))))
     );
   }
 
@@ -82,9 +87,9 @@ export class SliceSetup {
     await this.#ready;
   }
 
-  /** Whether the kernel of the slice is offered there now; a check says how it is called, or which host is not ready and why. */
-  async offer(name: string, first: FirstHost): Promise<boolean> {
-    const { wanted, onCheck, hosts } = this.#options;
+  /** The hosts of the kernel that is offered there now; null: none is. A check says how it is called, or which host is not ready and why. */
+  async offer(name: string, first: FirstHost): Promise<readonly ReadyHost[] | null> {
+    const { wanted, onCheck, hosts, before = [] } = this.#options;
     try {
       const said = await this.#run(first.shell, KEY_SCRIPT, [first.equipped.folder], QUICK_MS);
       this.#meet({ host: first, publicKey: checked(said.trim(), PUBLIC_KEY, first.shell.host) });
@@ -95,13 +100,16 @@ export class SliceSetup {
       );
       if (failures.length > 0) throw new RemoteProblem('remote_slice_incomplete', failures.join(' '));
       const title = await this.#write(name, first, ready);
+      const again = ready.filter(host => isAnother(host, before)).map(({ index }) => index);
+      const news = again.length === 0 ? '' : ` ${createdAgain(again)}`;
+      if (news !== '') wanted.onLog(news.trim());
       onCheck({
         name: CHECK,
         state: 'ok',
-        message: `The kernel "${title}" runs each cell on all hosts; other kernels use the chips of the first host.`,
+        message: `The kernel "${title}" runs each cell on all hosts; other kernels use the chips of the first host.${news}`,
         remedy: null
       });
-      return true;
+      return ready;
     } catch (error) {
       this.#meet(null);
       await this.#ready;
@@ -113,7 +121,7 @@ export class SliceSetup {
         remedy: 'Kernels use the chips of the first host. Make the host reachable, then try again.',
         action: { label: 'Try again', connect: {} }
       });
-      return false;
+      return null;
     }
   }
 
@@ -139,7 +147,7 @@ export class SliceSetup {
       row('Key of the slice');
       const admitted = await this.#admit(shell, first.publicKey, checked(python, PLAIN_PATH, shell.host));
       row('Connection to the first host');
-      const address = await this.#reaching.run(() => this.#reach(first.host, host, admitted));
+      const address = await this.#reaching(() => this.#reach(first.host, host, admitted));
       return { ...host, ...admitted, address };
     });
   }
@@ -230,8 +238,32 @@ export class SliceSetup {
   }
 }
 
+/** Resolves with the numbers of hosts that the kernel of the slice did not reach; none: ask again. */
+export async function lostHosts(
+  { shell, equipped }: Pick<FirstHost, 'shell' | 'equipped'>,
+  signal: AbortSignal
+): Promise<number[]> {
+  const { code, stdout, stderr } = await shell.run(AWAIT_LOSS_SCRIPT, [equipped.folder], {
+    signal,
+    timeoutMs: AWAIT_LOSS_MS
+  });
+  if (code !== 0) throw failed('The first host could not be watched', stderr);
+  return stdout.split('\n').flatMap(line => (/^\d+$/.test(line) ? [Number(line)] : []));
+}
+
+/** Another machine under the same number has other host keys. */
+function isAnother(host: ReadyHost, before: readonly ReadyHost[]): boolean {
+  const known = before.find(({ index }) => index === host.index);
+  return known !== undefined && !host.keys.some(key => known.keys.includes(key));
+}
+
+function createdAgain(hosts: readonly number[]): string {
+  const [who, were, have] = hosts.length === 1 ? ['Host', 'was', 'has'] : ['Hosts', 'were', 'have'];
+  return `${who} ${hosts.join(', ')} ${were} created again and ${have} been set up. Restart its kernel to use all hosts.`;
+}
+
 /** Of the check that says how the slice is. */
-const CHECK = 'slice';
+export const CHECK = 'slice';
 
 type Progress = Partial<Pick<RemoteStage, 'fraction' | 'transfer'>>;
 type Row = (detail: string, more?: Progress) => void;
@@ -245,27 +277,6 @@ export function hostStage(
 ): RemoteStage {
   const title = `Host ${index} (${target.destination})`;
   return { name: `host-${index}`, title, state, detail, fraction: null, ...more };
-}
-
-class Limit {
-  readonly #waiting: (() => void)[] = [];
-  #free: number;
-
-  constructor(most: number) {
-    this.#free = most;
-  }
-
-  async run<T>(work: () => Promise<T>): Promise<T> {
-    if (this.#free > 0) this.#free--;
-    else await new Promise<void>(resolve => this.#waiting.push(resolve));
-    try {
-      return await work();
-    } finally {
-      const next = this.#waiting.shift();
-      if (next) next();
-      else this.#free++;
-    }
-  }
 }
 
 /** `v5litepod-16` is what Google Cloud calls a v5e-16. */

@@ -8,6 +8,7 @@ import { lstat, mkdir, mkdtemp, rename, rm, rmdir } from 'node:fs/promises';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import type { SyncChange, SyncRequest } from '@tpulab/protocol';
+import { ensureFolder } from '../../platform/ensure-folder.js';
 import { RemoteProblem } from '../remote-error.js';
 import type { SshShell } from '../ssh/ssh-shell.js';
 import { type Listing, listHere, listThere, patternsOf } from './listing.js';
@@ -128,9 +129,7 @@ async function place(staging: string, local: string, name: string): Promise<void
   let folder = local;
   for (const part of name.split('/').slice(0, -1)) {
     folder = path.join(folder, part);
-    await mkdir(folder).catch((error: unknown) => {
-      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
-    });
+    await ensureFolder(folder);
     if (!(await lstat(folder)).isDirectory()) {
       throw new RemoteProblem('sync_bad_folder', `${folder} is not a folder; move it, then sync again.`);
     }

@@ -233,8 +233,13 @@ export function oldPython(): string | null {
   return candidates.find(file => existsSync(file)) ?? null;
 }
 
+/** The folder with the Pythons that pyenv has built on this machine. */
+export function pyenvVersions(): string {
+  return path.join(process.env['PYENV_ROOT'] ?? path.join(homedir(), '.pyenv'), 'versions');
+}
+
 function pyenv(version: string): string[] {
-  const found = `${homedir()}/.pyenv/versions`;
+  const found = pyenvVersions();
   return existsSync(found)
     ? ['0', '1', '2', '3', '13', '14', '15', '16', '17', '18'].map(
         patch => `${found}/${version}.${patch}/bin/python3`

@@ -5,10 +5,10 @@
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { mkdir, readdir, realpath, symlink, writeFile } from 'node:fs/promises';
-import { homedir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { UV } from './bundles.js';
+import { pyenvVersions } from './local-shell.js';
 
 const run = promisify(execFile);
 
@@ -59,7 +59,7 @@ export async function pythonBuild(prefix: string, folder: string): Promise<Reado
 
 /** The folder of a Python 3.12 that is whole in itself: below one prefix, which can be moved. Null: this machine has none. */
 export async function wholePython(): Promise<string | null> {
-  const versions = path.join(homedir(), '.pyenv', 'versions');
+  const versions = pyenvVersions();
   const own = (await readdir(versions).catch((): string[] => [])).filter(name => name.startsWith('3.12.'));
   for (const name of own.sort()) {
     if (existsSync(path.join(versions, name, 'bin', 'python3'))) return path.join(versions, name);

@@ -1,0 +1,107 @@
+/**
+ * A run on a slice that has lost a host is started again: on new processes of all hosts, from its first cell. Training that saves
+ * checkpoints continues from its last one.
+ */
+import { realpath } from 'node:fs/promises';
+import type { CellExecution } from '@tpulab/protocol';
+import { SLICE_KERNELS } from '../../devices/slice-kernels.js';
+import { pause } from '../../platform/waiting.js';
+import { CommandError } from '../command-errors.js';
+import { GatewayRefusal } from '../running-gateway.js';
+import { sessionPath } from './bridge-calls.js';
+import type { Follow } from './follow.js';
+import type { RunRecord } from './run-record.js';
+
+/** Unless told otherwise. */
+export const RESTARTS = 3;
+/** Between two starts while a host is away. */
+const AWAY_LOOK_MS = 30_000;
+/** A preempted machine may be hours away; nobody waits for one that does not come back. */
+const AWAY_MS = 24 * 60 * 60_000;
+
+/** Of the kernel of a slice: a host was lost; a host was not there at the start. */
+const LOST = 'HostLostError';
+const NOT_STARTED = 'SliceStartError';
+
+export interface GroupLoss {
+  readonly reason: string;
+  /** The hosts were not all there when it was started again, so it has not run since. */
+  readonly isStillAway: boolean;
+}
+
+/** null: it is not started again, because it ended in another way or has been started again too often. */
+export function lossOf(record: RunRecord, executions: readonly CellExecution[]): GroupLoss | null {
+  const error = executions
+    .flatMap(({ outputs }) => outputs.map(({ output }) => output))
+    .find(({ output_type }) => output_type === 'error');
+  if (error?.output_type !== 'error') return null;
+  const { ename, evalue } = error;
+  const [reason = ename] = evalue.split(/\.(?:\s|$)/, 1);
+  if (ename === LOST) return mayStartAgain(record) ? { reason, isStillAway: false } : null;
+  const last = record.again?.losses.at(-1);
+  const isAwaited = last !== undefined && Date.now() - Date.parse(last.at) < AWAY_MS;
+  return ename === NOT_STARTED && isAwaited && isWanted(record) ? { reason, isStillAway: true } : null;
+}
+
+/** The machine of the kernel is another one by now, and does not know the kernel; null: as with `lossOf`. */
+export function lossOfMachine(record: RunRecord): GroupLoss | null {
+  const isSlice = record.again?.kernelName.startsWith(SLICE_KERNELS) === true;
+  if (!isSlice || !mayStartAgain(record)) return null;
+  return { reason: 'Host 0 is lost: its machine was created again', isStillAway: false };
+}
+
+function isCounted({ again, kernelId }: RunRecord): boolean {
+  return again?.losses.at(-1)?.kernelId === kernelId;
+}
+
+function mayStartAgain(record: RunRecord): boolean {
+  const { again } = record;
+  return isCounted(record) ? isWanted(record) : again !== undefined && again.losses.length < again.most;
+}
+
+/** Somebody may have decided otherwise while a host was away. */
+function isWanted({ again }: RunRecord): boolean {
+  return again !== undefined && again.losses.length <= again.most;
+}
+
+/** Resolves with the record of the new try, or of a run that took the place of this one; null: nobody wants to follow it any more. */
+export async function startAgain(
+  { calls, file, record: before, signal, tell, awayLookMs = AWAY_LOOK_MS }: Follow,
+  { reason, isStillAway }: GroupLoss
+): Promise<RunRecord | null> {
+  if (isStillAway) {
+    tell(`${reason}. Trying again in ${Math.round(awayLookMs / 1000)} s.`);
+    await pause(awayLookMs, signal);
+  } else if (before.again !== undefined && !isCounted(before)) {
+    const { again, kernelId } = before;
+    const losses = [...again.losses, { at: new Date().toISOString(), reason, kernelId }];
+    await file.write({ ...before, again: { ...again, losses } });
+    tell(`${reason}. Running the notebook again (${losses.length} of at most ${again.most} times).`);
+  }
+  const path = sessionPath(await realpath(before.notebook));
+  for (let isAway = false; !signal.aborted;) {
+    const record = await file.read();
+    if (record?.again === undefined || record.kernelId !== before.kernelId || !isWanted(record))
+      return record;
+    const { kernelName, cells } = record.again;
+    try {
+      for (const session of await calls.sessions()) if (session.path === path) await calls.end(session.id);
+      const next = { ...record, ...(await calls.start(path, kernelName, cells)) };
+      await file.write(next);
+      return next;
+    } catch (error) {
+      if (!mayPass(error)) throw error;
+      if (!isAway) tell(`It cannot be started now: ${error.message} Trying until it can.`);
+      isAway = true;
+      await pause(awayLookMs, signal);
+    }
+  }
+  return null;
+}
+
+/** The remote is being connected or set up again. */
+function mayPass(error: unknown): error is Error {
+  if (error instanceof CommandError) return true;
+  const status = error instanceof GatewayRefusal ? (error.status ?? 503) : 400;
+  return status >= 500 || status === 404;
+}

@@ -1,0 +1,115 @@
+/**
+ * The trash: a hidden folder of the root. Each deletion has a folder of its own in it, named after its time, which holds what was deleted
+ * under its old path. A link in it is never followed.
+ */
+import { randomUUID } from 'node:crypto';
+import { lstat, mkdir, readdir, rm, rmdir } from 'node:fs/promises';
+import path from 'node:path';
+import type { TrashItem } from '@tpulab/protocol';
+import { ensureFolder } from '../platform/ensure-folder.js';
+import { FileKindError, FileNotFoundError } from './file-errors.js';
+import { fileNamesOf } from './file-path.js';
+
+/** Hidden, so that no path of a client reaches it. */
+export const TRASH = '.tpulab-trash';
+/** Time, a random part, and how many names the old path has: below a folder that was deleted there are others. */
+const ID = /^(\d{4}-\d\d-\d\dT\d\d)-(\d\d)-(\d\d\.\d{3}Z)-[0-9a-f]{8}-([1-9]\d{0,2})$/;
+
+/** Something in the trash: where it lies, and which path it had. */
+export interface Trashed {
+  readonly at: string;
+  readonly path: string;
+  readonly isFile: boolean;
+}
+
+/** @returns the id of a new deletion, and where its file goes */
+export async function placeInTrash(
+  bin: string,
+  names: readonly string[],
+  now: Date
+): Promise<{ id: string; at: string }> {
+  await ensureFolder(bin, 0o700);
+  await requireFolder(bin);
+  const id = `${now.toISOString().replaceAll(':', '-')}-${randomUUID().slice(0, 8)}-${names.length}`;
+  const at = path.join(bin, id, ...names);
+  await mkdir(path.dirname(at), { recursive: true, mode: 0o700 });
+  return { id, at };
+}
+
+/** The latest first. What somebody else has put there is left out. */
+export async function listTrash(bin: string, limit: number): Promise<{ items: TrashItem[]; isCut: boolean }> {
+  const ids = (await namesIn(bin)).filter(name => ID.test(name)).sort((a, b) => (a < b ? 1 : -1));
+  const items: TrashItem[] = [];
+  for (const id of ids.slice(0, limit)) {
+    const found = await findInTrash(bin, id).catch(() => null);
+    if (found === null) continue;
+    const [, day = '', minutes = '', seconds = ''] = ID.exec(id) ?? [];
+    items.push({
+      id,
+      path: found.path,
+      kind: found.isFile ? 'file' : 'folder',
+      deletedAt: `${day}:${minutes}:${seconds}`
+    });
+  }
+  return { items, isCut: ids.length > limit };
+}
+
+/** @throws FileNotFoundError also for an id that is none */
+export async function findInTrash(bin: string, id: string): Promise<Trashed> {
+  const depth = Number(ID.exec(id)?.[4] ?? Number.NaN);
+  if (Number.isNaN(depth)) throw new FileNotFoundError(id);
+  await requireFolder(bin);
+  const names: string[] = [];
+  for (let at = path.join(bin, id); names.length < depth; at = path.join(bin, id, ...names)) {
+    await requireFolder(at);
+    const [name, ...others] = await namesIn(at);
+    if (name === undefined || others.length > 0) throw new FileNotFoundError(id);
+    names.push(name);
+  }
+  // As a path of a client: what could not be asked for is not brought back either.
+  const old = names.join('/');
+  fileNamesOf(old);
+  const at = path.join(bin, id, ...names);
+  const found = await lstat(at);
+  if (!found.isFile() && !found.isDirectory()) throw new FileKindError(old, 'file');
+  return { at, path: old, isFile: found.isFile() };
+}
+
+/** Removes the folders that a deletion has left empty. */
+export async function tidyTrash(bin: string, at: string): Promise<void> {
+  for (let folder = path.dirname(at); folder !== bin; folder = path.dirname(folder)) {
+    try {
+      await rmdir(folder);
+    } catch {
+      return;
+    }
+  }
+}
+
+/** Deletes one deletion permanently. @throws FileNotFoundError also for an id that is none */
+export async function removeFromTrash(bin: string, id: string): Promise<void> {
+  if (!ID.test(id)) throw new FileNotFoundError(id);
+  await requireFolder(bin);
+  const at = path.join(bin, id);
+  await requireFolder(at);
+  // A link below it is removed, and what it points to stays.
+  await rm(at, { recursive: true });
+}
+
+/** Deletes what is in the trash permanently, and leaves what somebody else has put there. @returns how many deletions went */
+export async function emptyTrash(bin: string): Promise<number> {
+  const ids = (await namesIn(bin)).filter(name => ID.test(name));
+  for (const id of ids) await removeFromTrash(bin, id);
+  return ids.length;
+}
+
+async function namesIn(folder: string): Promise<string[]> {
+  return readdir(folder).catch((error: unknown) => {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
+    throw error;
+  });
+}
+
+async function requireFolder(at: string): Promise<void> {
+  if (!(await lstat(at)).isDirectory()) throw new FileKindError(path.basename(at), 'folder');
+}

@@ -1,0 +1,36 @@
+import { describe, expect, it } from 'vitest';
+import type { ChannelName, KernelMessage } from '../jupyter/kernel-message.js';
+import { fromKernel } from './journal-entries.js';
+
+const message = (channel: ChannelName): KernelMessage => ({
+  channel,
+  parts: Array.from({ length: 4 }, () => Buffer.from('{}'))
+});
+
+describe('what a kernel says, in its journal', () => {
+  it.each<[string, ChannelName, string, string | null]>([
+    ['an execute_reply', 'shell', 'execute_reply', null],
+    ['an error', 'iopub', 'error', null],
+    ['an idle status', 'iopub', 'status', 'idle']
+  ])('is synced soon after %s', (_what, channel, msgType, status) => {
+    expect(fromKernel(message(channel), msgType, status)[2]).toEqual({ durable: true, essential: true });
+  });
+
+  it.each<[string, ChannelName, string, string | null]>([
+    ['a stream', 'iopub', 'stream', null],
+    ['a display', 'iopub', 'display_data', null],
+    ['a busy status', 'iopub', 'status', 'busy'],
+    ['a completion', 'shell', 'complete_reply', null]
+  ])('takes its time after %s', (_what, channel, msgType, status) => {
+    expect(fromKernel(message(channel), msgType, status)[2]).toMatchObject({ durable: false });
+  });
+
+  it('holds what clients wait for before output, when the disk is full', () => {
+    const isEssential = (channel: ChannelName, msgType: string, status: string | null = null) =>
+      fromKernel(message(channel), msgType, status)[2]?.essential;
+    expect(isEssential('shell', 'execute_reply')).toBe(true);
+    expect(isEssential('stdin', 'input_request')).toBe(true);
+    expect(isEssential('iopub', 'status', 'busy')).toBe(true);
+    expect(isEssential('iopub', 'stream')).toBe(false);
+  });
+});

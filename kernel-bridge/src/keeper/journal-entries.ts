@@ -1,0 +1,60 @@
+/** What the keeper appends to the kernel's journal: which record, how soon it must be durable, how dear it is. */
+import type { JournalWriter } from '../journal/journal-writer.js';
+import { FROM_CLIENT, type GapRecord, RecordChannel, type RestartRecord } from '../journal/record.js';
+import { type ChannelName, type KernelMessage, PART } from '../jupyter/kernel-message.js';
+import { v1Pieces } from '../jupyter/v1-frame.js';
+
+/** Arguments of `JournalWriter.append`. */
+export type JournalEntry = Parameters<JournalWriter['append']>;
+
+const CHANNEL: Readonly<Record<ChannelName, number>> = RecordChannel;
+
+/** Without these a client waits for ever, or cannot say what an output belongs to. */
+const ESSENTIAL_ON_IOPUB: ReadonlySet<string> = new Set(['status', 'execute_input', 'error']);
+
+export function fromKernel(
+  { channel, parts }: KernelMessage,
+  msgType: string,
+  status: string | null
+): JournalEntry {
+  return [
+    CHANNEL[channel],
+    v1Pieces(channel, parts),
+    {
+      durable: msgType === 'execute_reply' || msgType === 'error' || status === 'idle',
+      essential: channel !== 'iopub' || ESSENTIAL_ON_IOPUB.has(msgType)
+    }
+  ];
+}
+
+/** `frame` is the client's own v1 frame; `after` sends it on. */
+export function fromClient(channel: ChannelName, frame: Buffer, after: () => void): JournalEntry {
+  return [CHANNEL[channel] | FROM_CLIENT, [frame], { essential: true, after }];
+}
+
+/** A status that the bridge itself made. */
+export function ownStatus(parts: readonly Buffer[]): JournalEntry {
+  return [RecordChannel.iopub, v1Pieces('iopub', parts), { durable: true, essential: true }];
+}
+
+/**
+ * For readers of the journal: another process follows, or messages are missing that the journal never got. Clients are shown a
+ * gap at its place; of a restart they hear what the kernel says about its end, and then the next process.
+ */
+export function ownRecord(record: RestartRecord | GapRecord): JournalEntry {
+  return [RecordChannel.bridge, [Buffer.from(JSON.stringify(record))], { durable: true, essential: true }];
+}
+
+/** `execution_state` of a status message; null for any other message. */
+export function statusOf(msgType: string, message: KernelMessage): string | null {
+  if (msgType !== 'status') {
+    return null;
+  }
+  try {
+    const content = JSON.parse((message.parts[PART.content] ?? Buffer.alloc(0)).toString('utf8')) as unknown;
+    const state = (content as { execution_state?: unknown } | null)?.execution_state;
+    return typeof state === 'string' ? state : null;
+  } catch {
+    return null; // signed, but not JSON: it is passed on as it is and changes no state
+  }
+}
